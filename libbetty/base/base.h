@@ -1,0 +1,86 @@
+/* base/base.h: what every file of the library may use: memory, text, hashing, dtypes. */
+#ifndef BT_BASE_H
+#define BT_BASE_H
+
+#include <betty/base.h>
+#include <stdarg.h>
+
+#define BT_COUNT_OF(array) ((int)(sizeof(array) / sizeof *(array)))
+#define BT_ALIGN           ((size_t)64) /* of every buffer: a cache line, a vector register */
+
+/* Returns from the enclosing function where `expression` is a status other than BT_OK. */
+#define BT_TRY(expression)                                                                                             \
+    do {                                                                                                               \
+        bt_status status_ = (expression);                                                                              \
+        if (status_ != BT_OK)                                                                                          \
+            return status_;                                                                                            \
+    } while (0)
+
+/* ---- memory.c: every allocation of the library goes through these; NULL after bt_fail(BT_ERROR_MEMORY) ---- */
+
+void *bt_alloc(size_t size);                            /* zeroed; size 0 gives a valid pointer */
+void *bt_alloc_array(size_t count, size_t size);        /* zeroed; checked for overflow */
+void *bt_grow(void *items, int64_t *capacity, int64_t count, size_t size); /* room for `count` items; NULL: items kept */
+char *bt_strdup(const char *text);                      /* NULL gives NULL */
+void bt_free(void *memory);
+void *bt_alloc_aligned(size_t size);                    /* BT_ALIGN, zeroed; counted by bt_live_bytes */
+void bt_free_aligned(void *memory);
+size_t bt_live_bytes(void);                             /* of bt_alloc_aligned, as asked for */
+bool bt_mul_size(size_t a, size_t b, size_t *result);   /* false on overflow */
+bool bt_add_size(size_t a, size_t b, size_t *result);
+size_t bt_align_up(size_t size);                        /* to BT_ALIGN; SIZE_MAX on overflow */
+
+/* A region: many small pieces, freed together. */
+typedef struct bt_region bt_region;
+bt_region *bt_region_new(void);
+void *bt_region_alloc(bt_region *region, size_t size);  /* zeroed, aligned to 16; NULL: out of memory */
+void *bt_region_copy(bt_region *region, const void *from, size_t size);
+char *bt_region_format(bt_region *region, const char *format, ...) BT_FORMAT(2, 3);
+void bt_region_free(bt_region *region);
+
+/* ---- text.c ---- */
+
+typedef struct bt_text { /* a growing string; starts as {0}; data is NULL while empty */
+    char *data;
+    int64_t size, capacity;
+    bool failed;
+} bt_text;
+void bt_text_add(bt_text *text, const char *format, ...) BT_FORMAT(2, 3);
+void bt_text_vadd(bt_text *text, const char *format, va_list args);
+void bt_text_free(bt_text *text);
+const char *bt_text_get(const bt_text *text); /* never NULL */
+
+/* The entry of the list (ends with NULL) that is nearest to `word` by edits; NULL if none is near. */
+const char *bt_nearest(const char *word, const char *const *list);
+
+/* "48 B", "1.9 KiB", "20.0 MiB" into a buffer of at least 32. */
+const char *bt_bytes_text(char *buffer, size_t bytes);
+
+/* A path's printf arguments into a fresh string, to be freed. */
+char *bt_format(const char *format, va_list args);
+
+/* ---- status.c ---- */
+
+void bt_error_context(const char *format, ...) BT_FORMAT(1, 2); /* puts "TEXT: " before the message, if there is one */
+bt_status bt_error_status(void);                                /* status of the first failure; BT_OK if none */
+
+/* ---- hash.c ---- */
+
+uint64_t bt_hash(uint64_t seed, const void *data, size_t size); /* 64 bits, for tables and fingerprints; not for security */
+uint64_t bt_hash_text(uint64_t seed, const char *text);
+
+/* ---- dtype.c ---- */
+
+size_t bt_dtype_size(bt_dtype dtype);
+const char *bt_dtype_name(bt_dtype dtype); /* "f32" */
+bool bt_dtype_floats(bt_dtype dtype);
+size_t bt_array_bytes(bt_array array);     /* SIZE_MAX on overflow */
+const char *bt_shape_text(char *buffer, int rank, const int64_t *dims); /* "[100, 784]"; a buffer of 256 */
+/* Element i as a number, whatever the dtype; and back, rounded as C does. */
+double bt_get(bt_dtype dtype, const void *data, int64_t i);
+void bt_put(bt_dtype dtype, void *data, int64_t i, double value);
+bt_status bt_array_convert(bt_array to, bt_array from); /* equal counts */
+
+/* ---- philox.h has the generator ---- */
+
+#endif

@@ -1,0 +1,135 @@
+/* base/dtype.c: dtypes and arrays on the host. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+    bool floats;
+} dtypes[] = {
+    [BT_F32] = {"f32", 4, true},   [BT_F64] = {"f64", 8, true}, [BT_I32] = {"i32", 4, false},
+    [BT_I64] = {"i64", 8, false}, [BT_U8] = {"u8", 1, false},  [BT_BOOL] = {"bool", 1, false},
+};
+
+static bool known(bt_dtype dtype)
+{
+    return (int)dtype >= 0 && (int)dtype < BT_COUNT_OF(dtypes);
+}
+
+size_t bt_dtype_size(bt_dtype dtype)
+{
+    return known(dtype) ? dtypes[dtype].size : 0;
+}
+
+const char *bt_dtype_name(bt_dtype dtype)
+{
+    return known(dtype) ? dtypes[dtype].name : "unknown dtype";
+}
+
+bool bt_dtype_floats(bt_dtype dtype)
+{
+    return known(dtype) && dtypes[dtype].floats;
+}
+
+bt_array bt_array_of(bt_dtype dtype, const void *data, const int64_t *dims)
+{
+    bt_array array = {.dtype = dtype};
+    memcpy(&array.data, &data, sizeof data); /* an array that is only read may be const */
+    for (; dims && dims[array.rank] != BT_END && array.rank < BT_MAX_RANK; array.rank++)
+        array.dims[array.rank] = dims[array.rank];
+    return array;
+}
+
+int64_t bt_array_count(bt_array array)
+{
+    int64_t count = 1;
+    for (int i = 0; i < array.rank; i++)
+        if (array.dims[i] < 0 || __builtin_mul_overflow(count, array.dims[i], &count))
+            return -1;
+    return count;
+}
+
+size_t bt_array_bytes(bt_array array)
+{
+    int64_t count = bt_array_count(array);
+    size_t bytes;
+    return count < 0 || !bt_mul_size((size_t)count, bt_dtype_size(array.dtype), &bytes) ? SIZE_MAX : bytes;
+}
+
+const char *bt_shape_text(char *buffer, int rank, const int64_t *dims)
+{
+    int used = snprintf(buffer, 256, "[");
+    for (int i = 0; i < rank && i < BT_MAX_RANK; i++)
+        used += snprintf(buffer + used, 256 - (size_t)used, i ? ", %lld" : "%lld", (long long)dims[i]);
+    snprintf(buffer + used, 256 - (size_t)used, "]");
+    return buffer;
+}
+
+double bt_get(bt_dtype dtype, const void *data, int64_t i)
+{
+    switch (dtype) {
+    case BT_F32:
+        return (double)((const float *)data)[i];
+    case BT_F64:
+        return ((const double *)data)[i];
+    case BT_I32:
+        return (double)((const int32_t *)data)[i];
+    case BT_I64:
+        return (double)((const int64_t *)data)[i];
+    case BT_U8:
+        return (double)((const uint8_t *)data)[i];
+    case BT_BOOL:
+        return ((const uint8_t *)data)[i] ? 1 : 0;
+    }
+    return 0;
+}
+
+/* C leaves the conversion of what an integer cannot hold undefined: we give the nearest bound, and 0 for NaN. */
+static double bounded(double value, double low, double high)
+{
+    return value != value ? 0 : value < low ? low : value > high ? high : value;
+}
+
+void bt_put(bt_dtype dtype, void *data, int64_t i, double value)
+{
+    switch (dtype) {
+    case BT_F32:
+        ((float *)data)[i] = (float)value;
+        break;
+    case BT_F64:
+        ((double *)data)[i] = value;
+        break;
+    case BT_I32:
+        ((int32_t *)data)[i] = (int32_t)bounded(value, INT32_MIN, INT32_MAX);
+        break;
+    case BT_I64:
+        ((int64_t *)data)[i] = (int64_t)bounded(value, -0x1p63, 0x1.fffffffffffffp62);
+        break;
+    case BT_U8:
+        ((uint8_t *)data)[i] = (uint8_t)bounded(value, 0, 255);
+        break;
+    case BT_BOOL:
+        ((uint8_t *)data)[i] = value != 0;
+        break;
+    }
+}
+
+bt_status bt_array_convert(bt_array to, bt_array from)
+{
+    int64_t count = bt_array_count(from);
+    if (count < 0 || count != bt_array_count(to) || (count && (!to.data || !from.data))) {
+        char a[256], b[256];
+        return bt_fail(BT_ERROR_SHAPE, "an array of shape %s cannot be written into one of shape %s",
+                       bt_shape_text(a, from.rank, from.dims), bt_shape_text(b, to.rank, to.dims));
+    }
+    if (to.dtype == from.dtype) {
+        if (count)
+            memcpy(to.data, from.data, bt_array_bytes(from));
+        return BT_OK;
+    }
+    for (int64_t i = 0; i < count; i++)
+        bt_put(to.dtype, to.data, i, bt_get(from.dtype, from.data, i));
+    return BT_OK;
+}

@@ -1,0 +1,106 @@
+/* base/memory.c: allocation: checked, zeroed, and counted where it counts. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_size_t live_bytes;
+
+bool bt_mul_size(size_t a, size_t b, size_t *result)
+{
+    return !__builtin_mul_overflow(a, b, result);
+}
+
+bool bt_add_size(size_t a, size_t b, size_t *result)
+{
+    return !__builtin_add_overflow(a, b, result);
+}
+
+size_t bt_align_up(size_t size)
+{
+    return size > SIZE_MAX - (BT_ALIGN - 1) ? SIZE_MAX : (size + BT_ALIGN - 1) / BT_ALIGN * BT_ALIGN;
+}
+
+static void *out_of_memory(size_t size)
+{
+    bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes were not to be had", size);
+    return NULL;
+}
+
+void *bt_alloc(size_t size)
+{
+    void *memory = calloc(1, size ? size : 1);
+    return memory ? memory : out_of_memory(size);
+}
+
+void *bt_alloc_array(size_t count, size_t size)
+{
+    size_t bytes;
+    return bt_mul_size(count, size, &bytes) ? bt_alloc(bytes) : out_of_memory(SIZE_MAX);
+}
+
+void *bt_grow(void *items, int64_t *capacity, int64_t count, size_t size)
+{
+    if (items && count <= *capacity)
+        return items;
+    int64_t room = *capacity > 0 ? *capacity : 8;
+    while (room < count && room <= INT64_MAX / 2)
+        room *= 2;
+    size_t bytes;
+    if (room < count || !bt_mul_size((size_t)room, size, &bytes))
+        return out_of_memory(SIZE_MAX);
+    void *grown = realloc(items, bytes);
+    if (!grown)
+        return out_of_memory(bytes);
+    *capacity = room;
+    return grown;
+}
+
+char *bt_strdup(const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = bt_alloc(size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void bt_free(void *memory)
+{
+    free(memory);
+}
+
+/* The size stands in front of the memory, so that the count of live bytes needs no table. */
+void *bt_alloc_aligned(size_t size)
+{
+    size_t room = bt_align_up(size), bytes;
+    if (room == SIZE_MAX || !bt_add_size(room, BT_ALIGN, &bytes))
+        return out_of_memory(size);
+    char *memory = aligned_alloc(BT_ALIGN, bytes);
+    if (!memory)
+        return out_of_memory(size);
+    memset(memory, 0, bytes);
+    memcpy(memory, &size, sizeof size);
+    atomic_fetch_add(&live_bytes, size);
+    return memory + BT_ALIGN;
+}
+
+void bt_free_aligned(void *memory)
+{
+    if (!memory)
+        return;
+    size_t size;
+    char *start = (char *)memory - BT_ALIGN;
+    memcpy(&size, start, sizeof size);
+    atomic_fetch_sub(&live_bytes, size);
+    free(start);
+}
+
+size_t bt_live_bytes(void)
+{
+    return atomic_load(&live_bytes);
+}

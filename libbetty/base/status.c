@@ -1,0 +1,68 @@
+/* base/status.c: this thread's first failure. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE = 4096 };
+
+static _Thread_local char message[MESSAGE];
+static _Thread_local bt_status first;
+
+const char *bt_error(void)
+{
+    return message;
+}
+
+bt_status bt_error_status(void)
+{
+    return first;
+}
+
+void bt_error_clear(void)
+{
+    message[0] = 0;
+    first = BT_OK;
+}
+
+static const char *status_text(bt_status status)
+{
+    switch (status) {
+#define BT_STATUS_CASE(name, code, text)                                                                               \
+    case name:                                                                                                         \
+        return text;
+        BT_STATUS_LIST(BT_STATUS_CASE)
+#undef BT_STATUS_CASE
+    }
+    return "unknown status";
+}
+
+bt_status bt_fail(bt_status status, const char *format, ...)
+{
+    if (message[0] || status == BT_OK)
+        return status;
+    first = status;
+    va_list args;
+    va_start(args, format);
+    int length = format && *format ? vsnprintf(message, sizeof message, format, args) : 0;
+    va_end(args);
+    if (length <= 0)
+        snprintf(message, sizeof message, "%s", status_text(status));
+    return status;
+}
+
+void bt_error_context(const char *format, ...)
+{
+    if (!message[0])
+        return;
+    char whole[MESSAGE];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(whole, sizeof whole, format, args);
+    va_end(args);
+    if (length < 0 || length >= MESSAGE - 3)
+        return;
+    snprintf(whole + length, sizeof whole - (size_t)length, ": %s", message);
+    memcpy(message, whole, sizeof message);
+    message[MESSAGE - 1] = 0;
+}

@@ -1,0 +1,108 @@
+/* base/text.c: strings that grow, and the nearest word of a list. */
+#include "base/base.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+void bt_text_vadd(bt_text *text, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    char *grown = length < 0 || text->failed
+                      ? NULL
+                      : bt_grow(text->data, &text->capacity, text->size + length + 1, sizeof *text->data);
+    if (grown) {
+        text->data = grown;
+        vsnprintf(text->data + text->size, (size_t)length + 1, format, again);
+        text->size += length;
+    } else {
+        text->failed = true;
+    }
+    va_end(again);
+}
+
+void bt_text_add(bt_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bt_text_vadd(text, format, args);
+    va_end(args);
+}
+
+void bt_text_free(bt_text *text)
+{
+    bt_free(text->data);
+    *text = (bt_text){0};
+}
+
+const char *bt_text_get(const bt_text *text)
+{
+    return text->data ? text->data : "";
+}
+
+char *bt_format(const char *format, va_list args)
+{
+    bt_text text = {0};
+    bt_text_vadd(&text, format ? format : "", args);
+    if (text.failed) {
+        bt_text_free(&text);
+        return NULL;
+    }
+    return text.data;
+}
+
+enum { WORD = 64 };
+
+/* Edits (insert, delete, replace, swap of neighbours) from a to b, letters' case ignored. */
+static int distance(const char *a, const char *b)
+{
+    int n = (int)strlen(a), m = (int)strlen(b), row[3][WORD + 1];
+    if (n > WORD || m > WORD)
+        return WORD;
+    for (int j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = row[i % 3], *before = row[(i + 2) % 3], *older = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int change = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+            int best = before[j - 1] + change;
+            best = before[j] + 1 < best ? before[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && older[j - 2] + 1 < best)
+                best = older[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[n % 3][m];
+}
+
+const char *bt_nearest(const char *word, const char *const *list)
+{
+    const char *nearest = NULL;
+    int least = WORD;
+    for (; word && list && *list; list++) {
+        int edits = distance(word, *list);
+        if (edits < least) {
+            least = edits;
+            nearest = *list;
+        }
+    }
+    int length = word ? (int)strlen(word) : 0;
+    return least <= (length < 6 ? 2 : length / 3 + 1) ? nearest : NULL;
+}
+
+const char *bt_bytes_text(char *buffer, size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1024 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(buffer, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return buffer;
+}

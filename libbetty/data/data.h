@@ -1,0 +1,58 @@
+/* data/data.h: the inside of data sets, batches and loaders, for the engine. */
+#ifndef BT_DATA_H
+#define BT_DATA_H
+
+#include "runtime/variable.h"
+#include <betty/data.h>
+
+typedef struct bt_batch_field {
+    char *name;
+    bt_array array; /* this batch's values; data NULL in a template */
+    bt_var *var;    /* what a trace reads: external; made by the batch, of the array's shape and dtype */
+} bt_batch_field;
+
+struct bt_batch {
+    bt_batch_field *fields;
+    int field_count;
+    int64_t count;  /* examples */
+    int64_t number; /* the how-manyth batch of its loader, from 0: (epoch, index) in one number */
+    bool owns;      /* the arrays are copies that bt_batch_free frees */
+};
+
+/* A template: the fields and shapes of `shape`, own variables, no data. */
+bt_batch *bt_batch_template(const bt_batch *shape);
+bool bt_batch_fits(const bt_batch *a, const bt_batch *b);            /* same fields, dtypes and shapes */
+void bt_batch_bind(bt_batch *to, const bt_batch *from);              /* to's variables look at from's values */
+
+typedef struct bt_loader_options {
+    int64_t batch_size;  /* 0: all examples */
+    uint64_t seed;
+    bool shuffle;        /* a new order each epoch, a pure function of (seed, epoch) */
+    bool drop_last;      /* drop a short last batch */
+    bt_dtype dtype;      /* of floating fields: BT_F32 or BT_F64 */
+    int64_t keep;        /* so many drawn batches stay valid, the newest included; at least 1 */
+    bool prefetch;       /* gather on a thread */
+} bt_loader_options;
+bt_loader_options bt_loader_defaults(void);
+
+/* Takes the set over, also on failure. */
+bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options);
+
+/* The shapes that batches can have, as templates owned by the loader: the full one first. At most 2; returns how many. */
+int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes);
+
+/* The next batch; goes on to the next epoch by itself. Valid until `keep` more have been drawn. */
+bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
+
+int64_t bt_loader_position(const bt_loader *loader);                 /* how many have been drawn */
+bt_status bt_loader_seek(bt_loader *loader, int64_t position);       /* so that draw goes on from there */
+int64_t bt_loader_epoch(const bt_loader *loader);                    /* whole epochs drawn */
+int64_t bt_loader_per_epoch(const bt_loader *loader);                /* batches */
+double bt_loader_wait_seconds(const bt_loader *loader);              /* time that draw has waited or gathered */
+size_t bt_loader_bytes(const bt_loader *loader);                     /* of its batch buffers: category batch */
+
+int64_t bt_dataset_count(const bt_dataset *data);
+int64_t bt_dataset_field_dim(const bt_dataset *data, const char *field, int axis); /* -1 if missing; axis 0: examples */
+size_t bt_dataset_bytes(const bt_dataset *data); /* held in memory; a set shared by several views counts once per view */
+
+#endif

@@ -1,0 +1,176 @@
+/* graph/graph.h: the graph: an append-only list of nodes in static single assignment form.
+ * A tensor is one output of one node: a dtype and a static shape, no data. A graph owns its nodes and tensors. */
+#ifndef BT_GRAPH_H
+#define BT_GRAPH_H
+
+#include "base/base.h"
+#include <betty/op.h>
+#include <betty/tensor.h>
+
+typedef struct bt_graph bt_graph;
+typedef struct bt_node bt_node;
+typedef struct bt_var bt_var; /* storage that outlives a program: runtime/variable.h */
+
+/* Where a node comes from. Texts are interned in the graph, so equal texts are equal pointers. */
+typedef struct bt_tag {
+    const char *owner; /* the problem whose module or callback recorded it; "" if none */
+    const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
+    uint32_t site;     /* the how-manyth random op of this owner and path: names a random stream */
+} bt_tag;
+
+struct bt_tensor {
+    bt_node *node; /* NULL: poisoned */
+    int output;    /* which of the node's outputs */
+    bt_dtype dtype;
+    int rank;
+    int64_t dims[BT_MAX_RANK];
+    int batch_axis; /* the axis that counts the examples of a batch; -1: none */
+    bool weak;      /* a C number: takes the dtype of the other operand */
+    int64_t id;     /* dense within its graph, in order of creation */
+};
+
+struct bt_node {
+    bt_graph *graph;
+    const bt_op *op;
+    const void *attr;
+    size_t attr_size;
+    int inputs, outputs;
+    bt_tensor **in;
+    bt_tensor *out;
+    bt_tag tag;
+    int64_t index; /* its place in the graph */
+};
+
+typedef struct bt_assign { /* at the end of a run, the variable takes the value */
+    bt_var *var;
+    bt_tensor *value;
+} bt_assign;
+
+struct bt_graph {
+    bt_region *region;
+    bt_node **nodes;
+    int64_t node_count, node_capacity, tensor_count;
+    bt_assign *assigns;
+    int64_t assign_count, assign_capacity;
+    bt_tensor **outputs; /* what must be kept besides the assigned values */
+    int64_t output_count, output_capacity;
+    bt_tensor *poison;
+    bt_status status;    /* the first mistake; BT_OK if none */
+    const char *message; /* its text */
+};
+
+/* ---- what the library knows about its own ops: the record behind bt_op.info ---- */
+
+enum { /* flags; passes test these, never an op's identity */
+    BT_OP_LEAF = 1,        /* no inputs, and not computed by a kernel: variable reads, constants */
+    BT_OP_ELEMENTWISE = 2, /* out[i] depends on in[i] only; all shapes equal */
+    BT_OP_LINEAR = 4,      /* in its differentiable inputs taken together */
+    BT_OP_RANDOM = 8,      /* depends on the tag's site */
+    BT_OP_EFFECT = 16,     /* print, check: kept although nobody reads it, never merged */
+    BT_OP_DETACH = 32,     /* the identity, whose derivative is zero, or one where detach is spent (transform/grad.h) */
+    BT_OP_CHEAP = 64      /* worth computing twice rather than keeping: views, broadcasts, constants */
+};
+
+enum { BT_MAX_OUTPUTS = 8 };
+
+typedef struct bt_view { /* a strided look at a buffer; strides count elements, 0 where broadcast */
+    char *data;          /* NULL while planning */
+    bt_dtype dtype;
+    int rank;
+    int64_t dims[BT_MAX_RANK], strides[BT_MAX_RANK];
+} bt_view;
+
+typedef struct bt_sampler bt_sampler; /* collects an op's test cases: ops/samples.h */
+
+typedef struct bt_op_info {
+    unsigned flags;
+    unsigned differentiable;                /* bit i: input i has a derivative */
+    unsigned overwrites[BT_MAX_OUTPUTS];    /* [o] bit i: output o may be written over input i, elementwise and in order */
+    double (*flops)(const void *attr, const bt_array *in, const bt_array *out);          /* NULL: one per output element */
+    int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count); /* of output 0; NULL: see graph.c */
+    bool (*view)(const void *attr, const bt_view *in, bt_view *out, int64_t *offset);    /* out as a look at in[0], whose first element is *offset elements on; false: must be computed */
+    void (*describe)(const void *attr, bt_text *text);                                   /* attributes, for dumps */
+    void (*samples)(bt_sampler *sampler);
+    const struct bt_derived *derived; /* vjp or jvp of another op: transform/derive.c */
+    void (*derived_body)(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out); /* its body */
+} bt_op_info;
+
+unsigned bt_op_flags(const bt_op *op); /* 0 without an info */
+int bt_op_outputs(const bt_op *op);    /* at least 1 */
+
+/* ---- graph.c ---- */
+
+bt_graph *bt_graph_new(void);
+void bt_graph_free(bt_graph *graph);
+
+/* The first mistake stays. Returns the graph's poison. */
+bt_tensor *bt_graph_fail(bt_graph *graph, bt_status status, const char *format, ...) BT_FORMAT(3, 4);
+bool bt_poisoned(const bt_tensor *x); /* also NULL */
+
+/* Appends a node; checks arity, runs infer. attr is copied (attr_size bytes). NULL where poisoned. */
+bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in,
+                         int inputs, bt_tag tag);
+
+/* Leaves: their one output has the given dtype and shape. A variable has one leaf per graph. */
+bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var);
+bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
+void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
+void bt_graph_output(bt_graph *graph, bt_tensor *value);
+
+const char *bt_graph_intern(bt_graph *graph, const char *text);
+bt_array bt_tensor_array(const bt_tensor *x); /* dtype and shape, no data */
+int64_t bt_tensor_count(const bt_tensor *x);
+size_t bt_tensor_bytes(const bt_tensor *x);
+
+/* ---- trace.c: the trace in progress, one per thread; traces nest ---- */
+
+typedef struct bt_trace {
+    bt_graph *graph;
+    bt_mode mode;
+    bt_dtype dtype;     /* what a floating number of no other dtype becomes */
+    bt_tag tag;         /* of what is recorded next */
+    uint64_t seed;      /* key of random ops */
+    bt_var *record;     /* counter of random ops: the batch record; NULL: random ops poison */
+    void *context;      /* of the layer above: the problem being traced */
+    struct bt_overlay { /* what bt_trace_read gives instead of a variable's leaf */
+        bt_var *var;
+        bt_tensor *value;
+    } *overlay;
+    int64_t overlay_count, overlay_capacity;
+    struct bt_site { const char *owner, *path; uint32_t next; } *sites;
+    int64_t site_count, site_capacity;
+    struct bt_trace *outer;
+} bt_trace;
+
+void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dtype); /* *trace is overwritten */
+void bt_trace_end(bt_trace *trace);
+bt_trace *bt_trace_now(void); /* NULL outside of a trace */
+bt_tensor *bt_trace_poison(bt_status status, const char *format, ...) BT_FORMAT(2, 3); /* with the module path */
+bt_tensor *bt_trace_read(bt_var *var);                  /* the overlay's tensor, else the leaf */
+void bt_trace_overlay(bt_var *var, bt_tensor *value);   /* replaces an earlier one */
+const char *bt_trace_push(const char *name);            /* enters a module; returns what bt_trace_pop takes */
+void bt_trace_pop(const char *before);
+
+/* Records one op in the trace in progress; returns its node's first output (the others: x->node->out), or poison. */
+bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in, int inputs);
+#define BT_RECORD(op, attr, ...)                                                                                       \
+    bt_record((op), (attr), sizeof *(attr), (bt_tensor *const[]){__VA_ARGS__},                                         \
+              (int)(sizeof((bt_tensor *const[]){__VA_ARGS__}) / sizeof(bt_tensor *)))
+#define BT_RECORD0(op, ...) /* without attributes */                                                                   \
+    bt_record((op), NULL, 0, (bt_tensor *const[]){__VA_ARGS__},                                                        \
+              (int)(sizeof((bt_tensor *const[]){__VA_ARGS__}) / sizeof(bt_tensor *)))
+bt_tensor *bt_number(double value, bt_dtype dtype); /* a constant scalar in the trace in progress */
+bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it has the dtype already */
+
+/* ---- composite.c ---- */
+
+/* Records the body of `op` in the trace in progress: out[0 .. outputs-1]. */
+void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out);
+
+/* ---- dump.c, verify.c ---- */
+
+void bt_graph_dump(const bt_graph *graph, bt_text *text);
+void bt_node_describe(const bt_node *node, bt_text *text); /* one line */
+bt_status bt_graph_verify(const bt_graph *graph, const char *after); /* after which pass: for the message */
+
+#endif

@@ -1,0 +1,52 @@
+/* betty/data.h: data sets, batches, loaders */
+#ifndef BETTY_DATA_H
+#define BETTY_DATA_H
+
+#include <betty/base.h>
+#include <betty/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A function with a bt_dataset and a seed takes the set over and returns a new one, a pure function of the seed. */
+
+/* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm);
+ * split "train" or "test". Images have image [h, w, channels] in 0..1 and label; tables have x [features] and y. */
+bt_dataset *bt_dataset_open(const char *name, const char *split);
+
+bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
+bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed); /* counts, in each class */
+bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed); /* classes shrink down to 1/factor */
+bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets one of the other labels */
+
+/* Two streams in one batch, each with its own epochs and order; the fields of `other` become PREFIX.FIELD. */
+bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *other);
+
+/* From memory, which is copied. The first axis of each field counts the examples. */
+bt_dataset *bt_dataset_new(int64_t count);
+bt_status bt_dataset_add(bt_dataset *data, const char *field, bt_array values);
+void bt_dataset_free(bt_dataset *data);
+
+typedef struct bt_dataset_def { /* a data set to be opened by name */
+    const char *name;
+    bt_dataset *(*open)(const char *split);
+} bt_dataset_def;
+
+/* A batch drawn from a set also has `index`, each example's place in it. Fields are [n, ...]; n is the batch size, or
+ * what is left for the last batch of an epoch; floating fields come in the precision of the problem. */
+bt_tensor *bt_field(const bt_batch *batch, const char *name, ...) BT_FORMAT(2, 3); /* traced; name: format */
+int64_t bt_batch_count(const bt_batch *batch);                                     /* host: how many examples */
+bt_batch *bt_batch_new(void);
+bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* copied */
+void bt_batch_free(bt_batch *batch);
+
+/* Without a problem: shuffled batches; BT_DONE once after each epoch, whose last batch may be short. */
+bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed); /* takes the set over */
+bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch);           /* valid until the next call */
+void bt_loader_free(bt_loader *loader);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,94 @@
+/* betty/problem.h: problems, and what a .c file offers */
+#ifndef BETTY_PROBLEM_H
+#define BETTY_PROBLEM_H
+
+#include <betty/base.h>
+#include <betty/tensor.h>
+#include <betty/nn.h>
+#include <betty/optim.h>
+#include <betty/data.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef bt_tensor *bt_step_fn(bt_problem *self, const bt_batch *batch);
+typedef bt_tensor *bt_vector_fn(bt_problem *self, bt_tensor *vector); /* both like bt_params(self) */
+
+/* A problem is a constant record of callbacks. Needed are name, configure_module, training_step, and data from one of
+ * configure_train_data, get_batch. */
+typedef struct bt_problem_def {
+    const char *name;     /* its section in the INI file */
+
+    /* host, at the start; each is called when first needed */
+    bt_dataset *(*configure_train_data)(bt_problem *self);
+    bt_dataset *(*configure_valid_data)(bt_problem *self);
+    bt_module *(*configure_module)(bt_problem *self);
+
+    /* traced */
+    bt_tensor *(*forward)(bt_problem *self, bt_tensor *const *in); /* of bt_forward(problem, ...); NULL: the module's */
+    bt_step_fn *training_step;                                     /* the loss, a scalar */
+    bt_step_fn *validation_step;                                   /* likewise, over the validation data */
+    void (*schedule)(bt_problem *self, bt_rule *optimizer);        /* bt_hyper_set what moves or is learned */
+    bt_vector_fn *grad_callback;                                   /* the gradient to use; clipping comes after */
+    bt_vector_fn *param_callback;                                  /* the parameters to keep, after each update */
+
+    /* host, while training */
+    bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch); /* instead of data sets */
+    void (*on_inner_loop_start)(bt_problem *self);                 /* before the first of unroll_steps steps */
+    void (*epoch_callback)(bt_problem *self);                      /* after each pass over the training data */
+    void (*validation_end)(bt_problem *self);                      /* after the validation pass: one's own evaluation */
+} bt_problem_def;
+
+/* In every callback. */
+bt_problem *bt_peer(bt_problem *self, const char *name); /* the problem of that name; a poisoned one if missing */
+void *bt_user(bt_problem *self);                         /* what bt_engine_use was given */
+uint64_t bt_seed(bt_problem *self);                      /* the engine's seed */
+int64_t bt_data_dim(bt_problem *self, const char *field, int axis); /* of its training data; axis 0: the examples */
+
+/* The problem's own INI keys, with default and range (ends included). A key that nothing asks for is an error. */
+bool bt_option_bool(bt_problem *self, const char *key, bool value);
+int64_t bt_option_int(bt_problem *self, const char *key, int64_t value, int64_t low, int64_t high);
+double bt_option_double(bt_problem *self, const char *key, double value, double low, double high);
+const char *bt_option_text(bt_problem *self, const char *key, const char *value);
+
+/* Logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor, whose mean is taken; on the host a
+ * number. Several values in one validation are logged as their mean and 95 % interval. */
+#define bt_metric(self, name, value)                                                                                   \
+    _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
+
+/* Traced: what may differ between one run and the next. All else is a constant, and a change is found and reported. */
+bt_tensor *bt_step(bt_problem *self);                                                          /* updates so far */
+bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self)); /* before each run */
+int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self));    /* a change retraces */
+
+/* Host only: in a traced callback they poison the trace. */
+int64_t bt_host_step(bt_problem *self);
+int64_t bt_host_epoch(bt_problem *self);
+bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size); /* memory to keep in checkpoints */
+
+/* Host: evaluation. bt_eval runs a traced function in mode BT_VALID and changes nothing; batch may be NULL. */
+bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
+bt_status bt_hypergradient(bt_problem *self, bt_array result);       /* what its next step would use; like bt_params */
+const bt_batch *bt_valid_batch(bt_problem *self, int64_t index);     /* NULL after the last of the validation data */
+
+
+/* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. */
+#define BT_ABI 1 /* changes with every record in this header; a file built for another one is refused */
+typedef struct bt_export {
+    int abi;
+    const bt_problem_def *problems[BT_MAX_ITEMS];
+    const bt_optimizer_def *optimizers[BT_MAX_ITEMS];
+    const bt_method_def *methods[BT_MAX_ITEMS];
+    const bt_dataset_def *datasets[BT_MAX_ITEMS];
+} bt_export;
+#define BT_EXPORT(...) const bt_export bt_exported = {.abi = BT_ABI, __VA_ARGS__}
+extern const bt_export bt_exported;
+
+void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value);
+void bt_metric_number_(bt_problem *self, const char *name, double value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,118 @@
+/* betty/tensor.h: operations on symbolic tensors */
+#ifndef BETTY_TENSOR_H
+#define BETTY_TENSOR_H
+
+#include <betty/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* For traced callbacks. The trace in progress is the thread's, so no call names it; outside of one, all is poisoned.
+ * Axes may be negative; shapes broadcast as in NumPy; images are [n, height, width, channels]. Where a tensor may be a
+ * number, bt_mul(0.5, x), the number takes the dtype of the other operand and is a constant of the program. */
+
+int bt_rank(const bt_tensor *x);              /* how many axes; 0 if poisoned */
+int64_t bt_dim(const bt_tensor *x, int axis); /* the size of an axis; 1 if poisoned */
+
+bt_tensor *bt_constant(bt_array values); /* copied into the program */
+bt_tensor *bt_zeros_like(bt_tensor *x);  /* zeros, of x's shape, dtype and batch axis */
+bt_tensor *bt_normal_like(bt_tensor *x); /* independent standard normal numbers; the same in every pass of a step */
+
+/* Elementwise, one operand; the shape stays. */
+bt_tensor *bt_neg(bt_tensor *x);
+bt_tensor *bt_abs(bt_tensor *x);  /* derivative 0 at 0 */
+bt_tensor *bt_sign(bt_tensor *x); /* derivative 0 */
+bt_tensor *bt_square(bt_tensor *x);
+bt_tensor *bt_sqrt(bt_tensor *x);
+bt_tensor *bt_exp(bt_tensor *x);
+bt_tensor *bt_log(bt_tensor *x);
+bt_tensor *bt_log1p(bt_tensor *x);
+bt_tensor *bt_sin(bt_tensor *x);
+bt_tensor *bt_cos(bt_tensor *x);
+bt_tensor *bt_tanh(bt_tensor *x);
+bt_tensor *bt_sigmoid(bt_tensor *x);
+bt_tensor *bt_softplus(bt_tensor *x); /* log(1 + exp(x)) */
+bt_tensor *bt_relu(bt_tensor *x);     /* derivative 0 at 0 */
+bt_tensor *bt_gelu(bt_tensor *x);     /* exact, by erf */
+
+/* Elementwise, several operands, each a tensor or a number. A comparison gives BT_BOOL, in arithmetic 0 or 1. */
+bt_tensor *(bt_add)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_sub)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_mul)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_div)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_pow)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_minimum)(bt_tensor *a, bt_tensor *b); /* at ties each gets half of the derivative */
+bt_tensor *(bt_maximum)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_less)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_greater)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_equal)(bt_tensor *a, bt_tensor *b);
+bt_tensor *(bt_clamp)(bt_tensor *x, bt_tensor *low, bt_tensor *high);
+bt_tensor *(bt_where)(bt_tensor *condition, bt_tensor *a, bt_tensor *b); /* a where true, else b */
+#define bt_add(a, b)              (bt_add)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_sub(a, b)              (bt_sub)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_mul(a, b)              (bt_mul)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_div(a, b)              (bt_div)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_pow(a, b)              (bt_pow)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_minimum(a, b)          (bt_minimum)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_maximum(a, b)          (bt_maximum)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_less(a, b)             (bt_less)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_greater(a, b)          (bt_greater)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_equal(a, b)            (bt_equal)(BT_OPERAND_(a), BT_OPERAND_(b))
+#define bt_clamp(x, low, high)    (bt_clamp)((x), BT_OPERAND_(low), BT_OPERAND_(high))
+#define bt_where(condition, a, b) (bt_where)((condition), BT_OPERAND_(a), BT_OPERAND_(b))
+
+/* Reductions over the listed axes, or over all. Over the batch axis they span all ranks. */
+bt_tensor *(bt_sum)(bt_tensor *x, const int64_t *axes);
+bt_tensor *(bt_mean)(bt_tensor *x, const int64_t *axes);
+bt_tensor *(bt_max)(bt_tensor *x, const int64_t *axes);     /* at ties the derivative is shared equally */
+#define bt_sum(...)  BT_LIST_(bt_sum, __VA_ARGS__, BT_END)  /* bt_sum(x, axes...) */
+#define bt_mean(...) BT_LIST_(bt_mean, __VA_ARGS__, BT_END) /* bt_mean(x, axes...) */
+#define bt_max(...)  BT_LIST_(bt_max, __VA_ARGS__, BT_END)  /* bt_max(x, axes...) */
+bt_tensor *bt_argmax(bt_tensor *x, int axis);               /* BT_I32; the first at ties */
+
+/* Shape. */
+bt_tensor *(bt_reshape)(bt_tensor *x, const int64_t *sizes);
+bt_tensor *(bt_permute)(bt_tensor *x, const int64_t *axes);
+#define bt_reshape(...) BT_LIST_(bt_reshape, __VA_ARGS__, BT_END) /* bt_reshape(x, sizes...); one may be -1: the rest */
+#define bt_permute(...) BT_LIST_(bt_permute, __VA_ARGS__, BT_END) /* bt_permute(x, axes...): result axis k is axes[k] */
+bt_tensor *bt_squeeze(bt_tensor *x, int axis);                    /* drops an axis of size 1 */
+bt_tensor *bt_unsqueeze(bt_tensor *x, int axis);                  /* puts an axis of size 1 at `axis` of the result */
+
+/* Parts. */
+bt_tensor *bt_slice(bt_tensor *x, int axis, int64_t from, int64_t to); /* from <= i < to; BT_REST */
+bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index);                  /* result[k, ...] = x[index[k], ...] */
+bt_tensor *(bt_at)(bt_tensor *x, const int64_t *index);
+bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
+#define bt_at(...) BT_LIST_(bt_at, __VA_ARGS__, BT_END) /* bt_at(x, i, j): x[i, j, ...] */
+#define bt_concat(axis, ...) (bt_concat)((axis), (bt_tensor *const[]){__VA_ARGS__, NULL}) /* (axis, parts...) */
+
+/* Matrices. */
+bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; b may be [k]: result [..., m] */
+
+/* Classification. Losses have one value per example, [n]: take bt_mean. */
+bt_tensor *bt_softmax(bt_tensor *x, int axis);
+bt_tensor *bt_log_softmax(bt_tensor *x, int axis);
+bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label);       /* [n, classes], integers [n] */
+bt_tensor *bt_binary_cross_entropy(bt_tensor *logit, bt_tensor *label); /* [n], [n] in 0..1 */
+bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label);            /* [n]: 1 if the largest logit is the label's */
+
+/* Derivatives. */
+bt_tensor *bt_detach(bt_tensor *x);               /* x as a constant: its derivative is zero */
+bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt); /* of a scalar y; an ordinary tensor, to be differentiated again */
+
+/* A look inside, each time the program runs. */
+bt_tensor *bt_print(bt_tensor *x, const char *label);         /* prints x and returns it */
+void bt_check(bt_tensor *condition, const char *message);     /* fails the run where an element is false */
+
+bt_tensor *bt_operand_tensor_(bt_tensor *x);
+bt_tensor *bt_operand_number_(double value);
+bt_tensor *bt_operand_integer_(int64_t value);
+#define BT_OPERAND_(x)                                                                                                 \
+    _Generic((x), bt_tensor *: bt_operand_tensor_, float: bt_operand_number_, double: bt_operand_number_,              \
+             int: bt_operand_integer_, long: bt_operand_integer_, long long: bt_operand_integer_)(x)
+
+#ifdef __cplusplus
+}
+#endif
+#endif
