@@ -55,14 +55,14 @@ void bt_error_context(const char *format, ...)
 {
     if (!message[0])
         return;
-    char whole[MESSAGE];
+    char whole[2 * MESSAGE];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(whole, sizeof whole, format, args);
+    int length = vsnprintf(whole, MESSAGE - 3, format, args);
     va_end(args);
     if (length < 0 || length >= MESSAGE - 3)
         return;
-    snprintf(whole + length, sizeof whole - (size_t)length, ": %s", message);
+    snprintf(whole + length, sizeof whole - (size_t)length, ": %.*s", MESSAGE - 1, message);
     memcpy(message, whole, sizeof message);
     message[MESSAGE - 1] = 0;
 }

@@ -113,6 +113,7 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
 
 /* Leaves: their one output has the given dtype and shape. A variable has one leaf per graph. */
 bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var);
+bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like); /* a leaf without a variable: a body's input */
 bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
 void bt_graph_output(bt_graph *graph, bt_tensor *value);
@@ -151,6 +152,8 @@ void bt_trace_overlay(bt_var *var, bt_tensor *value);   /* replaces an earlier o
 const char *bt_trace_push(const char *name);            /* enters a module; returns what bt_trace_pop takes */
 void bt_trace_pop(const char *before);
 
+uint32_t bt_trace_site(void); /* for the next random op: a number for (owner, path, how-manyth), the same in every trace */
+
 /* Records one op in the trace in progress; returns its node's first output (the others: x->node->out), or poison. */
 bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in, int inputs);
 #define BT_RECORD(op, attr, ...)                                                                                       \
@@ -164,8 +167,12 @@ bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it ha
 
 /* ---- composite.c ---- */
 
-/* Records the body of `op` in the trace in progress: out[0 .. outputs-1]. */
-void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out);
+/* Shapes of the outputs, found by tracing the body. */
+bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out);
+
+/* Records the body of `op` in the trace in progress: out[0 .. outputs-1], poison where the body left none. */
+bool bt_op_is_composite(const bt_op *op);
+void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out); /* in: ends with NULL */
 
 /* ---- dump.c, verify.c ---- */
 

@@ -1,0 +1,67 @@
+/* graph/composite.c: ops that are named subgraphs: shapes from the body, and the body itself. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+bool bt_op_is_composite(const bt_op *op)
+{
+    return op->body || (op->info && op->info->derived_body);
+}
+
+static void trace_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    if (op->info && op->info->derived_body)
+        op->info->derived_body(op, attr, in, out);
+    else
+        op->body(attr, in, out);
+}
+
+void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    int outputs = bt_op_outputs(op);
+    memset(out, 0, (size_t)outputs * sizeof *out);
+    trace_body(op, attr, in, out);
+    for (int i = 0; i < outputs; i++)
+        if (!out[i])
+            out[i] = bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the body leaves output %d unset", op->name, i);
+}
+
+bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out)
+{
+    if (!bt_op_is_composite(op))
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: an op needs `infer` or a `body`", op->name);
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return BT_ERROR_MEMORY;
+    bt_trace trace, *outer = bt_trace_now();
+    bt_trace_begin(&trace, graph, outer ? outer->mode : BT_TRAIN, outer ? outer->dtype : BT_F32);
+    int outputs = bt_op_outputs(op);
+    bt_tensor **results = bt_region_alloc(graph->region, (size_t)outputs * sizeof *results);
+    bt_tensor **given = bt_region_alloc(graph->region, (size_t)(inputs + 1) * sizeof *given);
+    if (results && given) {
+        for (int i = 0; i < inputs; i++)
+            given[i] = bt_graph_placeholder(graph, in[i]);
+        bt_composite_body(op, attr, given, results);
+        for (int i = 0; i < outputs && graph->status == BT_OK; i++)
+            out[i] = bt_tensor_array(results[i]);
+    } else {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
+    }
+    bt_trace_end(&trace);
+    bt_status status = graph->status == BT_OK ? BT_OK : bt_fail(graph->status, "%s: %s", op->name, graph->message);
+    bt_graph_free(graph);
+    return status;
+}
+
+bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in)
+{
+    if (!op || !op->name)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_apply: an op without a record or a name");
+    if (op->attr_size && !attr)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: attributes of %zu bytes are missing", op->name, op->attr_size);
+    int inputs = op->inputs >= 0 ? op->inputs : 0;
+    if (op->inputs < 0)
+        while (in && in[inputs])
+            inputs++;
+    return bt_record(op, attr, op->attr_size, in, inputs);
+}

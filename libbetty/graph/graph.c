@@ -1,0 +1,300 @@
+/* graph/graph.c: nodes, leaves, assigns. */
+#include "graph/graph.h"
+
+#include "graph/variable.h"
+#include "ops/ops.h"
+#include <stdio.h>
+#include <string.h>
+
+unsigned bt_op_flags(const bt_op *op)
+{
+    return op->info ? op->info->flags : 0;
+}
+
+int bt_op_outputs(const bt_op *op)
+{
+    return op->outputs > 0 ? op->outputs : 1;
+}
+
+bt_graph *bt_graph_new(void)
+{
+    bt_graph *graph = bt_alloc(sizeof *graph);
+    if (!graph)
+        return NULL;
+    graph->region = bt_region_new();
+    graph->poison = graph->region ? bt_region_alloc(graph->region, sizeof *graph->poison) : NULL;
+    if (!graph->poison) {
+        bt_graph_free(graph);
+        return NULL;
+    }
+    graph->poison->id = -1;
+    graph->poison->batch_axis = -1;
+    return graph;
+}
+
+void bt_graph_free(bt_graph *graph)
+{
+    if (!graph)
+        return;
+    bt_region_free(graph->region);
+    bt_free(graph->nodes);
+    bt_free(graph->assigns);
+    bt_free(graph->outputs);
+    bt_free(graph);
+}
+
+bool bt_poisoned(const bt_tensor *x)
+{
+    return !x || !x->node;
+}
+
+bt_tensor *bt_graph_fail(bt_graph *graph, bt_status status, const char *format, ...)
+{
+    if (graph->status != BT_OK)
+        return graph->poison;
+    va_list args;
+    va_start(args, format);
+    char *text = bt_format(format, args);
+    va_end(args);
+    graph->status = status;
+    graph->message = text ? bt_region_copy(graph->region, text, strlen(text) + 1) : NULL;
+    if (!graph->message)
+        graph->message = "out of memory";
+    bt_free(text);
+    return graph->poison;
+}
+
+bt_array bt_tensor_array(const bt_tensor *x)
+{
+    bt_array array = {.dtype = x->dtype, .rank = x->rank};
+    memcpy(array.dims, x->dims, sizeof array.dims);
+    return array;
+}
+
+int64_t bt_tensor_count(const bt_tensor *x)
+{
+    return bt_array_count(bt_tensor_array(x));
+}
+
+size_t bt_tensor_bytes(const bt_tensor *x)
+{
+    return bt_array_bytes(bt_tensor_array(x));
+}
+
+const char *bt_graph_intern(bt_graph *graph, const char *text)
+{
+    if (!text || !*text)
+        return "";
+    /* Tags repeat from node to node: look at the latest nodes only. */
+    for (int64_t i = graph->node_count - 1; i >= 0 && i >= graph->node_count - 64; i--) {
+        const bt_tag *tag = &graph->nodes[i]->tag;
+        if (tag->owner == text || strcmp(tag->owner, text) == 0)
+            return tag->owner;
+        if (tag->path == text || strcmp(tag->path, text) == 0)
+            return tag->path;
+    }
+    const char *copy = bt_region_copy(graph->region, text, strlen(text) + 1);
+    return copy ? copy : "";
+}
+
+static void set_shape(bt_tensor *x, bt_array shape)
+{
+    x->dtype = shape.dtype;
+    x->rank = shape.rank;
+    memcpy(x->dims, shape.dims, sizeof x->dims);
+    for (int i = shape.rank; i < BT_MAX_RANK; i++)
+        x->dims[i] = 0;
+}
+
+/* A node without inferred outputs. NULL: out of memory, which poisons the graph. */
+static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, size_t attr_size, int inputs, int outputs,
+                         bt_tag tag)
+{
+    bt_node **nodes = bt_grow(graph->nodes, &graph->node_capacity, graph->node_count + 1, sizeof(bt_node *));
+    if (nodes)
+        graph->nodes = nodes;
+    bt_node *node = nodes ? bt_region_alloc(graph->region, sizeof *node) : NULL;
+    void *copy = node ? bt_region_copy(graph->region, attr, attr_size) : NULL;
+    bt_tensor **in = copy ? bt_region_alloc(graph->region, (size_t)inputs * sizeof *in) : NULL;
+    bt_tensor *out = in ? bt_region_alloc(graph->region, (size_t)outputs * sizeof *out) : NULL;
+    if (!out) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
+        return NULL;
+    }
+    *node = (bt_node){.graph = graph,
+                      .op = op,
+                      .attr = copy,
+                      .attr_size = attr_size,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .in = in,
+                      .out = out,
+                      .index = graph->node_count,
+                      .tag = {bt_graph_intern(graph, tag.owner), bt_graph_intern(graph, tag.path), tag.site}};
+    for (int i = 0; i < outputs; i++)
+        out[i] = (bt_tensor){.node = node, .output = i, .batch_axis = -1};
+    return node;
+}
+
+/* The node enters the graph: its tensors get their numbers. */
+static void node_commit(bt_node *node)
+{
+    bt_graph *graph = node->graph;
+    graph->nodes[graph->node_count++] = node;
+    for (int i = 0; i < node->outputs; i++)
+        node->out[i].id = graph->tensor_count++;
+}
+
+/* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place stays. */
+static int default_batch_axis(const bt_node *node)
+{
+    for (int i = 0; i < node->inputs; i++) {
+        const bt_tensor *x = node->in[i];
+        int axis = x->batch_axis;
+        if (axis >= 0 && axis < node->out[0].rank && x->dims[axis] == node->out[0].dims[axis] &&
+            (x->rank == node->out[0].rank || axis == 0))
+            return axis;
+    }
+    return -1;
+}
+
+static bt_status infer(bt_node *node)
+{
+    bt_array in[BT_MAX_ITEMS + 1], small_out[BT_MAX_OUTPUTS], *ins = in, *outs = small_out;
+    int axes[BT_MAX_ITEMS + 1], *batch = axes;
+    bt_region *region = node->graph->region;
+    if (node->inputs > BT_MAX_ITEMS) {
+        ins = bt_region_alloc(region, (size_t)(node->inputs + 1) * sizeof *ins);
+        batch = bt_region_alloc(region, (size_t)node->inputs * sizeof *batch);
+    }
+    if (node->outputs > BT_MAX_OUTPUTS)
+        outs = bt_region_alloc(region, (size_t)node->outputs * sizeof *outs);
+    if (!ins || !batch || !outs)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory while recording");
+    for (int i = 0; i < node->inputs; i++) {
+        ins[i] = bt_tensor_array(node->in[i]);
+        batch[i] = node->in[i]->batch_axis;
+    }
+    ins[node->inputs] = (bt_array){0};
+    memset(outs, 0, (size_t)node->outputs * sizeof *outs);
+    bt_status status = node->op->infer ? node->op->infer(node->attr, ins, outs)
+                                       : bt_composite_infer(node->op, node->attr, node->in, node->inputs, outs);
+    BT_TRY(status);
+    for (int i = 0; i < node->outputs; i++) {
+        if (bt_array_bytes(outs[i]) > SIZE_MAX / 4)
+            return bt_fail(BT_ERROR_SHAPE, "the result is too large");
+        set_shape(&node->out[i], outs[i]);
+    }
+    const bt_op_info *info = node->op->info;
+    node->out[0].batch_axis =
+        info && info->batch_axis ? info->batch_axis(node->attr, ins, batch, node->inputs) : default_batch_axis(node);
+    return BT_OK;
+}
+
+bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in,
+                         int inputs, bt_tag tag)
+{
+    for (int i = 0; i < inputs; i++) {
+        if (bt_poisoned(in[i])) {
+            bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s: operand %d is %s", op->name, i + 1,
+                          in[i] ? "poisoned, and came from another trace" : "NULL");
+            return NULL;
+        }
+        if (in[i]->node->graph != graph) {
+            bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s: operand %d belongs to another trace", op->name, i + 1);
+            return NULL;
+        }
+    }
+    if (op->inputs >= 0 && op->inputs != inputs) {
+        bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s takes %d operands, found %d", op->name, op->inputs, inputs);
+        return NULL;
+    }
+    bt_node *node = node_new(graph, op, attr, attr_size, inputs, bt_op_outputs(op), tag);
+    if (!node)
+        return NULL;
+    if (inputs)
+        memcpy(node->in, in, (size_t)inputs * sizeof *node->in);
+    bt_status before = bt_error_status();
+    bt_status status = infer(node);
+    if (status != BT_OK) {
+        bt_graph_fail(graph, status, "%s", bt_error());
+        if (before == BT_OK) /* the message lives in the graph now, and surfaces when the graph is compiled */
+            bt_error_clear();
+        return NULL;
+    }
+    node_commit(node);
+    return node;
+}
+
+static bt_tensor *leaf(bt_graph *graph, const bt_op *op, const void *attr, size_t attr_size, bt_array shape, bt_tag tag)
+{
+    bt_node *node = node_new(graph, op, attr, attr_size, 0, 1, tag);
+    if (!node)
+        return graph->poison;
+    set_shape(node->out, shape);
+    node_commit(node);
+    return node->out;
+}
+
+bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
+{
+    size_t bytes = bt_array_bytes(values);
+    if (bytes == SIZE_MAX || (bytes && !values.data))
+        return bt_graph_fail(graph, BT_ERROR_ARGUMENT, "constant: an array without values");
+    bt_trace *trace = bt_trace_now();
+    return leaf(graph, &bt_op_constant, values.data, bytes, values,
+                trace && trace->graph == graph ? trace->tag : (bt_tag){"", "", 0});
+}
+
+void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)
+{
+    if (bt_poisoned(value)) {
+        bt_graph_fail(graph, BT_ERROR_ARGUMENT, "a value that is assigned is missing");
+        return;
+    }
+    for (int64_t i = 0; i < graph->assign_count; i++)
+        if (graph->assigns[i].var == var) {
+            graph->assigns[i].value = value;
+            return;
+        }
+    bt_assign *assigns =
+        bt_grow(graph->assigns, &graph->assign_capacity, graph->assign_count + 1, sizeof *graph->assigns);
+    if (!assigns) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
+        return;
+    }
+    graph->assigns = assigns;
+    graph->assigns[graph->assign_count++] = (bt_assign){var, value};
+}
+
+void bt_graph_output(bt_graph *graph, bt_tensor *value)
+{
+    bt_tensor **outputs =
+        bt_grow(graph->outputs, &graph->output_capacity, graph->output_count + 1, sizeof(bt_tensor *));
+    if (!outputs || bt_poisoned(value)) {
+        bt_graph_fail(graph, BT_ERROR_ARGUMENT, "a result is missing");
+        return;
+    }
+    graph->outputs = outputs;
+    graph->outputs[graph->output_count++] = value;
+}
+
+bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
+{
+    for (int64_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op == &bt_op_read && ((const bt_read_attr *)graph->nodes[i]->attr)->var == var)
+            return graph->nodes[i]->out;
+    bt_read_attr attr = {var};
+    bt_array shape = {.dtype = var->dtype, .rank = var->rank};
+    memcpy(shape.dims, var->dims, sizeof shape.dims);
+    return leaf(graph, &bt_op_read, &attr, sizeof attr, shape, (bt_tag){var->owner, var->name, 0});
+}
+
+bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like)
+{
+    bt_read_attr attr = {NULL};
+    bt_tensor *x = leaf(graph, &bt_op_read, &attr, sizeof attr, bt_tensor_array(like), (bt_tag){"", "", 0});
+    if (x->node)
+        x->batch_axis = like->batch_axis;
+    return x;
+}

@@ -1,0 +1,48 @@
+/* graph/variable.h: what a variable is; runtime/variable.h makes them. */
+#ifndef BT_GRAPH_VARIABLE_H
+#define BT_GRAPH_VARIABLE_H
+
+#include "graph/graph.h"
+
+/* What a byte is for: the rows of the memory report. */
+#define BT_CATEGORY_LIST(X)                                                                                            \
+    X(BT_PARAMETERS, "parameters")                                                                                     \
+    X(BT_GRADIENTS, "gradients")                                                                                       \
+    X(BT_OPTIMIZER, "optimizer state")                                                                                 \
+    X(BT_BUFFERS, "buffers")                                                                                           \
+    X(BT_VECTORS, "hypergradient vectors")                                                                             \
+    X(BT_BATCH, "batch")                                                                                               \
+    X(BT_ACTIVATIONS, "activations")                                                                                   \
+    X(BT_WORKSPACE, "workspace")
+typedef enum bt_category {
+#define BT_CATEGORY_ITEM(name, text) name,
+    BT_CATEGORY_LIST(BT_CATEGORY_ITEM)
+#undef BT_CATEGORY_ITEM
+    BT_CATEGORIES
+} bt_category;
+
+typedef enum bt_lifetime {
+    BT_RUN,     /* kept from start to end: parameters, optimiser state, counters */
+    BT_PHASE,   /* kept between the programs of one phase; lies in the arena */
+    BT_EXTERNAL /* somebody else's memory, bound before each run: a batch */
+} bt_lifetime;
+
+/* A variable is a window of a base variable (base != NULL), or stands for itself. All are zero at first. */
+struct bt_var {
+    const char *name;  /* "classifier.layer2.weight"; owned */
+    const char *owner; /* the problem; "" if none; owned */
+    bt_category category;
+    bt_lifetime lifetime;
+    bt_dtype dtype;
+    int rank;
+    int64_t dims[BT_MAX_RANK];
+    size_t bytes;
+    bt_var *base;
+    size_t offset;  /* bytes, within base */
+    char *data;     /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
+    size_t *gaps;   /* of a block in a phase: offset, length pairs that are zeroed when the phase begins */
+    int64_t gap_count;
+    uint64_t random_id; /* free for the owner */
+};
+
+#endif

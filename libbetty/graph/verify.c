@@ -1,0 +1,81 @@
+/* graph/verify.c: what must hold of every graph between passes. A failure is a fault of the library. */
+#include "graph/graph.h"
+
+#include "graph/variable.h"
+#include <string.h>
+
+static bool belongs(const bt_graph *graph, const bt_tensor *x, int64_t before)
+{
+    return x && x->node && x->node->graph == graph && x->node->index >= 0 && x->node->index < before &&
+           graph->nodes[x->node->index] == x->node && x->output >= 0 && x->output < x->node->outputs &&
+           x == &x->node->out[x->output];
+}
+
+static const char *node_fault(const bt_graph *graph, const bt_node *node, int64_t index)
+{
+    if (node->graph != graph || node->index != index)
+        return "stands at the wrong place";
+    if (node->op->inputs >= 0 && node->op->inputs != node->inputs)
+        return "has the wrong number of inputs";
+    if (node->outputs != bt_op_outputs(node->op))
+        return "has the wrong number of outputs";
+    for (int i = 0; i < node->inputs; i++)
+        if (!belongs(graph, node->in[i], index))
+            return "reads a value that is not computed before it";
+    for (int i = 0; i < node->outputs; i++) {
+        if (node->out[i].node != node || node->out[i].output != i || node->out[i].id >= graph->tensor_count)
+            return "has a broken output";
+        if (bt_tensor_count(&node->out[i]) < 0)
+            return "has an impossible shape";
+    }
+    return NULL;
+}
+
+/* The outputs have the shapes that the op's own rule gives. */
+static const char *shape_fault(const bt_node *node)
+{
+    bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
+    if (!node->op->infer || node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS)
+        return NULL;
+    for (int i = 0; i < node->inputs; i++)
+        in[i] = bt_tensor_array(node->in[i]);
+    if (node->op->infer(node->attr, in, out) != BT_OK)
+        return "does not accept its inputs";
+    for (int i = 0; i < node->outputs; i++)
+        if (out[i].dtype != node->out[i].dtype || out[i].rank != node->out[i].rank ||
+            memcmp(out[i].dims, node->out[i].dims, (size_t)out[i].rank * sizeof *out[i].dims) != 0)
+            return "has outputs of another shape than its inputs give";
+    return NULL;
+}
+
+bt_status bt_graph_verify(const bt_graph *graph, const char *after)
+{
+    if (graph->status != BT_OK)
+        return bt_fail(graph->status, "%s", graph->message);
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const bt_node *node = graph->nodes[i];
+        const char *fault = node_fault(graph, node, i);
+        if (!fault)
+            fault = shape_fault(node);
+        if (fault) {
+            bt_text text = {0};
+            bt_node_describe(node, &text);
+            bt_fail(BT_ERROR_INTERNAL, "after %s: node %s %s", after, bt_text_get(&text), fault);
+            bt_text_free(&text);
+            return BT_ERROR_INTERNAL;
+        }
+    }
+    for (int64_t i = 0; i < graph->assign_count; i++) {
+        const bt_var *var = graph->assigns[i].var;
+        const bt_tensor *value = graph->assigns[i].value;
+        if (!belongs(graph, value, graph->node_count))
+            return bt_fail(BT_ERROR_INTERNAL, "after %s: variable %s takes a value of no node", after, var->name);
+        if (var->dtype != value->dtype || bt_tensor_bytes(value) != var->bytes)
+            return bt_fail(BT_ERROR_SHAPE, "variable %s of %zu bytes takes a value of %zu", var->name, var->bytes,
+                           bt_tensor_bytes(value));
+    }
+    for (int64_t i = 0; i < graph->output_count; i++)
+        if (!belongs(graph, graph->outputs[i], graph->node_count))
+            return bt_fail(BT_ERROR_INTERNAL, "after %s: result %lld is of no node", after, (long long)i);
+    return BT_OK;
+}
