@@ -1,0 +1,43 @@
+# What the library is built on; all but oneDNN and OpenMP are required.
+
+add_library(betty_dependencies INTERFACE)
+set(betty_private_libs "") # for static linking by pkg-config
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+
+find_path(INIPARSER_INCLUDE_DIR iniparser.h PATH_SUFFIXES iniparser)
+find_library(INIPARSER_LIBRARY iniparser)
+if(NOT INIPARSER_INCLUDE_DIR OR NOT INIPARSER_LIBRARY)
+    message(FATAL_ERROR "iniparser is missing; on Debian: apt install libiniparser-dev")
+endif()
+target_include_directories(betty_dependencies SYSTEM INTERFACE ${INIPARSER_INCLUDE_DIR})
+target_link_libraries(betty_dependencies INTERFACE
+    ${INIPARSER_LIBRARY} PkgConfig::JANSSON ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
+string(APPEND betty_private_libs "-liniparser -ljansson -lz -lpthread -ldl -lm")
+
+find_path(DNNL_INCLUDE_DIR dnnl.h)
+find_library(DNNL_LIBRARY dnnl)
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+    target_compile_definitions(betty_dependencies INTERFACE BT_HAVE_DNNL=1)
+    target_include_directories(betty_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+    target_link_libraries(betty_dependencies INTERFACE ${DNNL_LIBRARY})
+    string(APPEND betty_private_libs " -ldnnl")
+else()
+    message(STATUS "oneDNN is missing: matrix products use the library's own kernels (on Debian: apt install libdnnl-dev)")
+endif()
+
+set(OpenMP_FOUND FALSE)
+if(BT_OPENMP)
+    find_package(OpenMP COMPONENTS C)
+endif()
+if(OpenMP_C_FOUND)
+    target_link_libraries(betty_dependencies INTERFACE OpenMP::OpenMP_C)
+    string(APPEND betty_private_libs " ${OpenMP_C_FLAGS}")
+else()
+    target_compile_options(betty_settings INTERFACE -Wno-unknown-pragmas)
+    message(STATUS "OpenMP is missing or switched off: kernels run on one thread")
+endif()
