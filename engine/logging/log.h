@@ -1,0 +1,74 @@
+/* engine/logging/log.h: what a run says and leaves behind: the progress line, metrics.jsonl, summary.json. */
+#ifndef BT_LOG_H
+#define BT_LOG_H
+
+#include "engine/config.h"
+#include <stdio.h>
+
+typedef struct bt_metric_value {
+    const char *name; /* "classifier.valid.acc" */
+    double value;
+    double interval; /* half of the 95 % interval; NaN: a single value */
+} bt_metric_value;
+
+/* ---- progress.c: one line on a terminal, rewritten at most five times a second; plain lines in a pipe ---- */
+
+typedef struct bt_progress bt_progress;
+
+/* file NULL: says nothing. total: leaf steps to come. */
+bt_progress *bt_progress_new(FILE *file, int64_t total);
+void bt_progress_step(bt_progress *progress, int64_t step); /* after each leaf step; cheap */
+/* Metrics to show: remembered for the line on a terminal, printed at once (with `step`) in a pipe. */
+void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count);
+void bt_progress_say(bt_progress *progress, const char *format, ...) BT_FORMAT(2, 3); /* a line that stays */
+void bt_progress_free(bt_progress *progress); /* leaves the line of the last step on the terminal */
+
+/* ---- timing.c: the median time of a step, from a bounded sample ---- */
+
+typedef struct bt_timing {
+    double samples[4096]; /* seconds */
+    int64_t count, seen, stride, warmup;
+} bt_timing;
+void bt_timing_start(bt_timing *timing, int64_t total_steps); /* leaves out the first 10 % of the steps, at most 50 */
+void bt_timing_add(bt_timing *timing, double seconds);
+double bt_timing_median_ms(const bt_timing *timing); /* NaN if there is no sample */
+double bt_seconds(void);                             /* monotonic clock */
+
+/* ---- output.c: the folder ---- */
+
+/* Makes the run's folder. wanted NULL: runs/STEM-N with the next free N. A wanted folder may exist, but not hold a run.
+ * *path is a fresh string, for bt_free. */
+bt_status bt_output_make(const char *wanted, const char *stem, char **path);
+
+/* Writes `size` bytes to folder/name: to a temporary name, flushed to the disk, renamed. */
+bt_status bt_output_write(const char *folder, const char *name, const void *data, size_t size);
+
+/* ---- jsonl.c: metrics.jsonl, one object a line: {"step": 100, "time": 1.25, "classifier.loss": 0.4} ---- */
+
+typedef struct bt_jsonl bt_jsonl;
+bt_jsonl *bt_jsonl_open(const char *folder); /* NULL on failure */
+/* time: seconds since the start of the run. A value that is not finite becomes null; an interval is NAME.interval. */
+bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_metric_value *metrics, int count);
+bt_status bt_jsonl_close(bt_jsonl *sink); /* NULL ok */
+
+/* ---- summary.c ---- */
+
+typedef struct bt_memory_sizes {
+    size_t arena, persistent;
+} bt_memory_sizes;
+
+typedef struct bt_summary {
+    int64_t steps;
+    double ms_per_step, seconds;
+    const bt_metric_value *metrics; /* last values */
+    int metric_count;
+    bt_memory_sizes planned, measured;
+    size_t outside; /* bytes that libraries hold */
+    int64_t seed;
+    const char *device, *backend; /* "cpu", "avx512, oneDNN 2.6.3, 2 threads"; NULL: left out */
+    const char *stopped;          /* "train_iters", "early_stopping", "interrupted" */
+    const bt_config *config;      /* resolved; NULL: left out */
+} bt_summary;
+bt_status bt_summary_write(const char *folder, const bt_summary *summary); /* summary.json */
+
+#endif
