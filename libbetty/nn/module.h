@@ -1,0 +1,68 @@
+/* nn/module.h: what a module is inside, and how it comes by its storage. */
+#ifndef BT_MODULE_H
+#define BT_MODULE_H
+
+#include "base/base.h"
+#include "runtime/variable.h"
+#include <betty/nn.h>
+
+/* A parameter, or a buffer. */
+typedef struct bt_slate {
+    char *name; /* "weight" */
+    char *path; /* from the root: "classifier.0.weight"; NULL before bt_module_list */
+    bt_module *module;
+    bt_init init; /* an array's values are our own copy */
+    bt_array shape;
+    bool buffer;
+    bt_var *var; /* NULL before bt_module_adopt */
+} bt_slate;
+
+struct bt_module {
+    bt_forward_fn *forward;
+    char *name; /* as its parent calls it; NULL: nobody's child */
+    bt_module *parent;
+    bt_module **children; /* in order of adding; owned */
+    int64_t child_count, child_capacity;
+    bt_slate **slates; /* its own parameters and buffers, in order of adding */
+    int64_t slate_count, slate_capacity;
+    void *data;       /* of a ready kind: its options */
+    bt_status status; /* the first mistake in making it; surfaces in bt_module_list */
+    char *message;
+
+    /* Of the root only. */
+    bt_slate **params, **buffers; /* of the whole tree, in order of declaration: see bt_module_list */
+    int64_t param_count, buffer_count;
+    bt_block param_block, buffer_block; /* flat is NULL where there is none */
+    bool listed, adopted;
+    bt_dtype dtype;
+};
+
+/* Checks the tree below `root` and lists its parameters and buffers in root->params and root->buffers, in order of
+ * declaration: as in PyTorch, a module's own in order of adding, then its children's in order of adding. A second
+ * call does nothing. BT_ERROR_ARGUMENT with the first mistake made in building the tree (a module used twice, a cycle,
+ * a size below 1, two equal names, a NULL child). */
+bt_status bt_module_list(bt_module *root);
+
+/* Makes the storage and the initial values. `order` says how the parameters lie in their block: the i-th of the block
+ * is root->params[order[i]]; NULL: as declared. Buffers lie in a block of their own. Values depend on seed, owner,
+ * path, shape and init alone, and on dtype by one rounding. The storage belongs to the root and is freed with it. */
+bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, uint64_t seed, const int64_t *order);
+
+bt_module *bt_module_root(bt_module *module);
+
+/* The parameter or buffer of a path that starts at `module`; NULL (no message) if missing. */
+bt_slate *bt_module_find(bt_module *module, const char *path);
+
+/* "classifier.0" from the root, to be freed; "" for the root; NULL if out of memory. */
+char *bt_module_path(const bt_module *module);
+
+/* Remembers a mistake, which bt_module_list will report; the first one stays. */
+void bt_module_mistake(bt_module *module, bt_status status, const char *format, ...) BT_FORMAT(3, 4);
+
+/* A module of a ready kind: its options are `size` bytes copied from `options`. */
+bt_module *bt_module_make(bt_forward_fn *forward, const void *options, size_t size);
+
+/* Values of `init` into `to` (with data), which has the parameter's shape: initialiser.c. */
+bt_status bt_init_fill(const bt_init *init, uint64_t seed, uint64_t stream, bt_array to);
+
+#endif

@@ -1,0 +1,42 @@
+/* optim/rule.h: the inside of bt_rule: what an optimiser's update, a schedule or a hypergradient method sees. */
+#ifndef BT_RULE_H
+#define BT_RULE_H
+
+#include "graph/graph.h"
+#include <betty/optim.h>
+
+typedef struct bt_rule_item {
+    const char *name;
+    bt_tensor *value; /* as it is now; a hyperparameter: a scalar of any floating dtype */
+    bt_tensor *next;  /* what the rule set; NULL: nothing */
+    double fixed;     /* a hyperparameter's configured value, for choices made while tracing */
+} bt_rule_item;
+
+struct bt_rule {
+    const char *what; /* for messages: "optimizer adam", "method cg" */
+    bt_dtype dtype;   /* of what bt_hyper gives */
+    bt_rule_item hypers[BT_MAX_ITEMS], slots[BT_MAX_ITEMS];
+    int hyper_count, slot_count;
+    bool scheduling; /* within `schedule`: hyperparameters may be set, and there are no slots */
+
+    /* An update: BT_BOOL, BT_BOOL and `dtype` scalars. */
+    bt_tensor *ok;    /* the gradient is finite; where it is not, nothing may change */
+    bt_tensor *first; /* this is the first applied update */
+    bt_tensor *count; /* how many updates there are with this one: from 1 */
+
+    /* A method: H x. NULL elsewhere. */
+    bt_tensor *(*hvp)(void *context, bt_tensor *x);
+    void *context;
+};
+
+void bt_rule_begin(bt_rule *rule, const char *what, bt_dtype dtype); /* *rule is overwritten */
+
+/* Names are kept, not copied; at most BT_MAX_ITEMS of each. A hyperparameter's fixed value: as configured. */
+void bt_rule_add_hyper(bt_rule *rule, const char *name, double fixed, bt_tensor *value);
+void bt_rule_add_slot(bt_rule *rule, const char *name, bt_tensor *value);
+
+bt_rule_item *bt_rule_hyper(bt_rule *rule, const char *name); /* NULL: none of that name */
+bt_rule_item *bt_rule_slot(bt_rule *rule, const char *name);  /* likewise */
+bt_tensor *bt_rule_next(const bt_rule_item *item);            /* what was set, else what it is now */
+
+#endif
