@@ -10,19 +10,21 @@
     /* leaves (leaf.c) */         X(read) X(constant)                                                                  \
     /* one operand (unary.c) */   X(neg) X(abs) X(sign) X(square) X(sqrt) X(exp) X(log) X(log1p) X(sin) X(cos)         \
                                   X(tanh) X(erf) X(sigmoid) X(relu) X(step) X(floor) X(isfinite)                      \
-    /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum)                             \
+    /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
     /* reductions (reduce.c) */   X(sum) X(max) X(argmax)                                                              \
-    /* shape (shape.c) */         X(reshape) X(permute) X(broadcast) X(slice) X(pad) X(concat) X(copy)                 \
+    /* shape (shape.c) */         X(reshape) X(permute) X(broadcast)                                                   \
+    /* parts (part.c) */          X(slice) X(pad) X(concat) X(copy)                                                    \
     /* indices (index.c) */       X(gather) X(scatter_add)                                                             \
     /* contraction (dot.c) */     X(dot)                                                                               \
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
     /* random (random.c) */       X(uniform) X(normal) X(dropout)                                                      \
     /* composites: activation.c */ X(softplus) X(gelu)                                                                 \
-    /* loss.c */                  X(softmax) X(log_softmax) X(cross_entropy) X(binary_cross_entropy)                   \
+    /* softmax.c */               X(softmax) X(softmax_grad) X(log_softmax)                                            \
+    /* loss.c */                  X(cross_entropy) X(cross_entropy_grad) X(binary_cross_entropy)                       \
     /* linear.c */                X(linear)                                                                            \
     /* norm.c */                  X(layer_norm) X(norm_square)                                                         \
-    /* update.c */                X(sgd_update) X(adam_update)
+    /* update.c */                X(sgd_plain_update) X(sgd_update) X(adam_update)
 /* clang-format on */
 
 #define BT_OP_DECLARE(name) extern const bt_op bt_op_##name;
@@ -30,6 +32,15 @@ BT_OP_LIST(BT_OP_DECLARE)
 #undef BT_OP_DECLARE
 
 extern const bt_op *const bt_op_table[]; /* all of them, in this order; ends with NULL (ops/table.c) */
+
+/* Dtypes that kernels meet. add, sub, mul, minimum, maximum, neg, abs, sign, square, less, greater, equal, sum, max, argmax:
+ * f32, f64, i32, i64. where, cast, and all that only moves values (shape, parts, gather, copy, print): every dtype. The rest:
+ * f32, f64. less, greater, equal, isfinite give BT_BOOL (one byte, 0 or 1); a cast to BT_BOOL is x != 0; where's condition is
+ * BT_BOOL. Labels and indices: i32 or i64; one outside its range is an error of the run (BT_ERROR_DATA). Sizes may be 0.
+ *
+ * gate(g, y): g where y > 0, else 0: what relu does to a derivative. Linear in g; its derivative in y is zero.
+ * softmax_grad(y, g), attribute bt_axis_attr: y * (g - sum(y * g along the axis)): the derivative of softmax, from its output.
+ * cross_entropy_grad(logits [n, c], label [n], g [n]): (softmax(logits) - onehot(label)) * g, [n, c]. */
 
 /* ---- attributes: plain data, no padding bytes left undefined (start from {0}) ---- */
 
@@ -46,7 +57,8 @@ typedef struct bt_shape_attr { /* reshape: the result's; broadcast: the result's
                                 * (ascending; of size 1 or equal); reshape: unused */
 } bt_shape_attr;
 
-typedef struct bt_range_attr { /* slice: from <= i < to; pad: puts `from` zeros before, up to size `to` in all; concat: axis */
+typedef struct bt_range_attr { /* slice: from <= i < to; pad: puts `from` zeros before, up to size `to` in all;
+                                * concat: `from` parts, size `to` in all */
     int64_t axis, from, to;
 } bt_range_attr;
 
@@ -71,10 +83,10 @@ typedef struct bt_linear_attr { int64_t activation; } bt_linear_attr; /* linear(
 typedef struct bt_axis_attr { int64_t axis; } bt_axis_attr;           /* softmax, log_softmax: >= 0 */
 typedef struct bt_eps_attr { double eps; } bt_eps_attr;               /* layer_norm(x [..., f], scale [f], shift [f]) */
 
-/* sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD; `first` (BT_BOOL scalar)
- * says that m holds nothing yet; where ok (BT_BOOL scalar) is false, p and m stay. With has_momentum = 0, m is absent: inputs
- * are (p, g, ok, lr, weight_decay), one output. */
-typedef struct bt_sgd_attr { int64_t has_momentum, nesterov; } bt_sgd_attr;
+/* sgd_plain_update(p, g, ok, lr, weight_decay): p'. SGD without momentum; where ok is false, p stays. No attributes.
+ * sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD with momentum; `first` says that
+ * m holds nothing yet; where ok is false, p and m stay. */
+typedef struct bt_sgd_attr { int64_t nesterov; } bt_sgd_attr;
 /* adam_update(p, g, m, v, ok, lr, beta1, beta2, eps, weight_decay, t): p', m', v'. t: the count of this update, from 1, a
  * scalar of p's dtype. decoupled = 1: AdamW. */
 typedef struct bt_adam_attr { int64_t decoupled; } bt_adam_attr;
