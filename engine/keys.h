@@ -6,7 +6,7 @@
 #define BT_KEYS_H
 
 #include "base/base.h"
-#include <betty/optim.h>
+#include "optim/optim.h"
 #include <stdio.h>
 
 /* The values of choice keys, in the order in which the row lists their words. */
@@ -14,14 +14,6 @@ typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt
 typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
-typedef enum bt_schedule {
-    BT_SCHEDULE_NONE,
-    BT_SCHEDULE_STEP,
-    BT_SCHEDULE_MULTISTEP,
-    BT_SCHEDULE_COSINE,
-    BT_SCHEDULE_LINEAR_WARMUP
-} bt_schedule;
-
 typedef struct bt_int_list { /* "3000, 4500" */
     int64_t items[BT_MAX_ITEMS];
     int count;
@@ -52,7 +44,8 @@ typedef struct bt_group_settings {
     const char *name;   /* "biases" */
     const char *params; /* patterns, by commas, for bt_pattern_match */
     bool frozen;
-    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers; those that the group does not set are the problem's */
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->def->hypers; what the group does not set is as in the problem */
+    unsigned own;                /* bit i: the group sets hypers[i] */
 } bt_group_settings;
 
 /* [problem] */
@@ -80,8 +73,8 @@ typedef struct bt_problem_settings {
 
     const char *trainable, *meta_trainable; /* patterns for bt_pattern_match; "*": all */
 
-    const bt_optimizer_def *optimizer;
-    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers */
+    const bt_optimizer_kind *optimizer;
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->def->hypers */
     int scheduler;               /* bt_schedule */
     int64_t scheduler_step_size;
     double scheduler_gamma;
@@ -93,6 +86,11 @@ typedef struct bt_problem_settings {
     const bt_group_settings *groups; /* in the order of the file */
     int group_count;
 } bt_problem_settings;
+
+/* [dependencies] */
+typedef struct bt_dependency_settings {
+    const char *u2l, *l2u; /* "reweight > classifier"; NULL: none */
+} bt_dependency_settings;
 
 bt_dtype bt_precision_dtype(int precision);
 
@@ -113,7 +111,7 @@ typedef enum bt_key_kind {
     BT_KEY_SIZE,     /* int64_t from `low` on, or the word `words`, which is 0 */
     BT_KEY_INTS,     /* bt_int_list */
     BT_KEY_METHOD,   /* const bt_method_def *, by name */
-    BT_KEY_OPTIMIZER /* const bt_optimizer_def *, by name */
+    BT_KEY_OPTIMIZER /* const bt_optimizer_kind *, by name */
 } bt_key_kind;
 
 typedef struct bt_key {
@@ -134,18 +132,14 @@ typedef struct bt_key {
 extern const bt_key bt_keys[];
 const bt_key *bt_key_find(bt_section_kind section, const char *name); /* NULL if missing */
 
-/* Converts `text` strictly into `field`, of the key's kind. On failure the message says what was found and expected;
- * the caller puts before it where the value stands. Text is not copied. METHOD and OPTIMIZER stay text here. */
-bt_status bt_key_parse(const bt_key *key, const char *text, void *field);
-/* The inverse: `field` as text that bt_key_parse reads back to the same. NULL field text adds nothing, returns false.
+/* Conversions are strict: the whole text, finite, within the range. `where` begins the message: "reweight.ini:14:
+ * [classifier] lr" gives "reweight.ini:14: [classifier] lr = fast: expected a number, at least 0". Text is not copied.
  */
+bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, void *field); /* not METHOD, OPTIMIZER */
+/* The inverse: `field` as text that bt_key_parse reads back to the same. False: there is nothing to print. */
 bool bt_key_print(const bt_key *key, const void *field, bt_text *text);
-
-/* Strict conversions: the whole text, finite, within the range. */
-bt_status bt_parse_int(const char *text, double low, double high, int64_t *value);
-bt_status bt_parse_double(const char *text, double low, double high, double *value);
-bt_status bt_parse_bool(const char *text, bool *value);
-void bt_print_double(double value, bt_text *text); /* the shortest text that reads back to the same */
+/* "a number, at least 0", "min | max": what bt_key_parse takes. */
+void bt_key_expected(const bt_key *key, bt_text *text);
 
 /* Does `name` ("layer2.0.weight") match one of the patterns ("layer0.*, *.bias")? `*` also spans dots. */
 bool bt_pattern_match(const char *patterns, const char *name);

@@ -2,6 +2,8 @@
 #ifndef BT_VERSION_H
 #define BT_VERSION_H
 
+#ifndef BT_VERSION /* the build gives it from the project's version */
 #define BT_VERSION "0.1.0"
+#endif
 
 #endif
