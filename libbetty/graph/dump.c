@@ -2,7 +2,6 @@
 #include "graph/graph.h"
 
 #include "graph/variable.h"
-#include "ops/ops.h"
 
 static void describe_shape(const bt_tensor *x, bt_text *text)
 {

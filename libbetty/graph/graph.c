@@ -2,7 +2,6 @@
 #include "graph/graph.h"
 
 #include "graph/variable.h"
-#include "ops/ops.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -68,6 +68,7 @@ enum { /* flags; passes test these, never an op's identity */
     BT_OP_RANDOM = 8,      /* depends on the tag's site */
     BT_OP_EFFECT = 16,     /* print, check: kept although nobody reads it, never merged */
     BT_OP_DETACH = 32,     /* the identity, whose derivative is zero, or one where detach is spent (transform/grad.h) */
+    BT_OP_IDENTITY = 128, /* the output is the input: dropped once derivatives are taken */
     BT_OP_CHEAP = 64      /* worth computing twice rather than keeping: views, broadcasts, constants */
 };
 
@@ -89,6 +90,9 @@ typedef struct bt_op_info {
     double (*flops)(const void *attr, const bt_array *in, const bt_array *out);          /* NULL: one per output element */
     int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count); /* of output 0; NULL: see graph.c */
     bool (*view)(const void *attr, const bt_view *in, bt_view *out, int64_t *offset);    /* out as a look at in[0], whose first element is *offset elements on; false: must be computed */
+    double (*fold)(const double *in); /* elementwise, on numbers: constants are folded with it; NULL: they are not */
+    /* What the op with these inputs equals, by algebra (x * 1 = x): a tensor of the graph in progress; NULL: itself. */
+    bt_tensor *(*simplify)(const void *attr, bt_tensor *const *in, int inputs);
     void (*describe)(const void *attr, bt_text *text);                                   /* attributes, for dumps */
     void (*samples)(bt_sampler *sampler);
     const struct bt_derived *derived; /* vjp or jvp of another op: transform/derive.c */
@@ -97,6 +101,12 @@ typedef struct bt_op_info {
 
 unsigned bt_op_flags(const bt_op *op); /* 0 without an info */
 int bt_op_outputs(const bt_op *op);    /* at least 1 */
+
+/* The leaves, which the graph makes itself; their records stand in ops/leaf.c. A constant's attribute is its values. */
+extern const bt_op bt_op_read, bt_op_constant;
+typedef struct bt_read_attr {
+    bt_var *var;
+} bt_read_attr;
 
 /* ---- graph.c ---- */
 

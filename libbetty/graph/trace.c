@@ -1,7 +1,6 @@
 /* graph/trace.c: the trace in progress: one per thread, nested where a body is traced within another. */
 #include "graph/graph.h"
 
-#include "ops/ops.h"
 #include "graph/variable.h"
 #include <stdio.h>
 #include <string.h>

@@ -18,6 +18,7 @@
     /* indices (index.c) */       X(gather) X(scatter_add)                                                             \
     /* contraction (dot.c) */     X(dot)                                                                               \
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
+    /* identity (alias.c) */      X(alias)                                                                             \
     /* random (random.c) */       X(uniform) X(normal) X(dropout)                                                      \
     /* composites: activation.c */ X(softplus) X(gelu)                                                                 \
     /* softmax.c */               X(softmax) X(softmax_grad) X(log_softmax)                                            \
@@ -43,8 +44,6 @@ extern const bt_op *const bt_op_table[]; /* all of them, in this order; ends wit
  * cross_entropy_grad(logits [n, c], label [n], g [n]): (softmax(logits) - onehot(label)) * g, [n, c]. */
 
 /* ---- attributes: plain data, no padding bytes left undefined (start from {0}) ---- */
-
-typedef struct bt_read_attr { bt_var *var; } bt_read_attr;          /* constant: the bytes of the values themselves */
 
 typedef struct bt_reduce_attr { /* sum, max; argmax: one axis, keep = 0 */
     uint32_t axes; /* bit a: axis a is reduced */
@@ -109,6 +108,7 @@ bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b);
 bt_tensor *bt_scatter_add(bt_tensor *index, bt_tensor *values, int64_t rows);
 bt_tensor *bt_stop(bt_tensor *x);                                 /* a constant at every order, whatever detach means */
 bt_tensor *bt_copy(bt_tensor *x);
+bt_tensor *bt_alias(bt_tensor *x);                                /* x under another name, differentiable */
 bt_tensor *bt_dropout(bt_tensor *x, double probability);          /* scaled by 1/(1-p); in BT_VALID x itself */
 bt_tensor *bt_linear(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, bool relu); /* bias may be NULL */
 bt_tensor *bt_layer_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps);
