@@ -1,0 +1,58 @@
+/* transform/inline.c: composites replaced by their bodies. */
+#include "transform/inline.h"
+
+#include "transform/rewrite.h"
+
+static void inline_node(bt_rewrite *rewrite, const bt_node *node)
+{
+    bt_region *region = rewrite->to->region;
+    bt_tensor **in = bt_region_alloc(region, (size_t)(node->inputs + 1) * sizeof *in);
+    bt_tensor **out = bt_region_alloc(region, (size_t)node->outputs * sizeof *out);
+    if (!in || !out) {
+        bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");
+        return;
+    }
+    bt_rewrite_inputs(rewrite, node, in);
+    rewrite->trace.tag = node->tag;
+    bt_composite_body(node->op, node->attr, in, out);
+    for (int i = 0; i < node->outputs; i++)
+        rewrite->map[node->out[i].id] = out[i];
+}
+
+/* One level of inlining; *changed tells whether there was anything to do. */
+static bt_graph *inline_once(const bt_graph *graph, bool (*keep)(const bt_node *node, void *user), void *user,
+                             bool *changed)
+{
+    bt_rewrite rewrite;
+    bool *live = bt_live_nodes(graph);
+    if (!live || !bt_rewrite_begin(&rewrite, graph)) {
+        bt_free(live);
+        return NULL;
+    }
+    for (int64_t n = 0; n < graph->node_count && rewrite.to->status == BT_OK; n++) {
+        const bt_node *node = graph->nodes[n];
+        if (!live[n])
+            continue;
+        if (bt_op_is_composite(node->op) && !(keep && keep(node, user))) {
+            inline_node(&rewrite, node);
+            *changed = true;
+        } else {
+            bt_rewrite_copy(&rewrite, node);
+        }
+    }
+    bt_free(live);
+    return bt_rewrite_end(&rewrite);
+}
+
+bt_graph *bt_inline(const bt_graph *graph, bool (*keep)(const bt_node *node, void *user), void *user)
+{
+    bool changed = false;
+    bt_graph *now = inline_once(graph, keep, user, &changed);
+    while (now && changed) {
+        changed = false;
+        bt_graph *next = inline_once(now, keep, user, &changed);
+        bt_graph_free(now);
+        now = next;
+    }
+    return now;
+}

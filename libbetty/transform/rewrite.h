@@ -1,0 +1,28 @@
+/* transform/rewrite.h: what every pass that makes a new graph from an old one shares. */
+#ifndef BT_REWRITE_H
+#define BT_REWRITE_H
+
+#include "graph/graph.h"
+
+typedef struct bt_rewrite {
+    const bt_graph *from;
+    bt_graph *to;
+    bt_tensor **map; /* by tensor id of `from`: what stands for it in `to`; NULL: nothing yet */
+    bt_trace trace;  /* of `to`, in progress */
+} bt_rewrite;
+
+/* Begins a new graph and a trace of it. False: out of memory. */
+bool bt_rewrite_begin(bt_rewrite *rewrite, const bt_graph *from);
+
+/* Ends the trace and returns the new graph with assigns and outputs carried over (those whose value has a stand-in);
+ * NULL after an error, which is in bt_error. */
+bt_graph *bt_rewrite_end(bt_rewrite *rewrite);
+
+/* The node again, with mapped inputs and its old tag; its outputs are mapped. */
+void bt_rewrite_copy(bt_rewrite *rewrite, const bt_node *node);
+void bt_rewrite_inputs(const bt_rewrite *rewrite, const bt_node *node, bt_tensor **in); /* mapped; NULL at the end */
+
+/* Which nodes are needed: by node index; effects, assigned values and outputs are the roots. NULL: out of memory. */
+bool *bt_live_nodes(const bt_graph *graph);
+
+#endif
