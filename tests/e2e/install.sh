@@ -1,0 +1,49 @@
+#!/bin/bash
+# Installs into an empty prefix; a program then needs nothing but what pkg-config says, and the installed command runs.
+set -eu
+[ -z "${BT_SANITIZE:-}" ] || { echo "skipped: the program would have to be built with the same sanitizers"; exit 77; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+cmake --install "$BT_BUILD_DIR" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+
+pc=$(find "$prefix" -name libbetty.pc)
+[ -n "$pc" ] || { echo "libbetty.pc is not installed"; exit 1; }
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+libdir=$(pkg-config --variable=libdir libbetty)
+case $libdir in "$prefix"/*) ;; *) echo "libbetty.pc says $libdir, not in $prefix"; exit 1 ;; esac
+
+source=$BT_SOURCE_DIR/tests/e2e/installed.c
+read -ra cflags <<<"$(pkg-config --cflags libbetty)"
+read -ra libs <<<"$(pkg-config --libs libbetty)"
+"$CC" -std=c11 -Wall -Wextra -pedantic -Werror "${cflags[@]}" "$source" -o "$work/shared" "${libs[@]}"
+LD_LIBRARY_PATH=$libdir "$work/shared"
+
+read -ra libs <<<"$(pkg-config --static --libs libbetty | sed 's/-lbetty/-l:libbetty.a/')"
+"$CC" -std=c11 "${cflags[@]}" "$source" -o "$work/static" "${libs[@]}"
+"$work/static"
+
+
+# Outside, nothing is visible but what the public headers declare.
+hidden=$(nm -D --defined-only "$libdir/libbetty.so" | awk '$2 ~ /[TDRBV]/ { print $3 }' | while read -r name; do
+    grep -rqw "$name" "$prefix/include/betty" || echo "$name"
+done)
+[ -z "$hidden" ] || { echo "exported, but in no public header: $hidden"; exit 1; }
+
+declared() { # the functions of the public headers
+    echo '#include <betty/betty.h>' | "$CC" -std=c11 "${cflags[@]}" -E -P -x c - | tr '\n' ' ' | sed 's/[;{}]/\n/g' |
+        grep -v typedef | grep -oP '\bbt_[a-z0-9_]+\)? ?\((?!\*)' | tr -d '() ' | sort -u
+}
+
+# And everything they declare is there, in the library and in the command, which lends it to the problems it loads.
+for binary in "$libdir/libbetty.so" "$prefix/bin/betty-run"; do
+    missing=$(declared | while read -r name; do
+        nm -D --defined-only "$binary" | grep -qw "$name" || echo "$name"
+    done)
+    [ -z "$missing" ] || { echo "declared, but not in $(basename "$binary"):"; echo "$missing"; exit 1; }
+done
+
+[ "$("$prefix/bin/betty-run" --version)" = "betty-run $(pkg-config --modversion libbetty)" ]
+[ -f "$prefix/share/betty/examples/reweight.ini" ]
