@@ -23,9 +23,9 @@ struct bt_module {
     bt_module *parent;
     bt_module **children; /* in order of adding; owned */
     int64_t child_count, child_capacity;
-    bt_slate **slates; /* its own parameters and buffers, in order of adding */
+    bt_slate **slates; /* its own parameters and buffers, in order of adding; owned */
     int64_t slate_count, slate_capacity;
-    void *data;       /* of a ready kind: its options */
+    void *data;       /* of a ready kind: its options; owned */
     bt_status status; /* the first mistake in making it; surfaces in bt_module_list */
     char *message;
 
@@ -34,24 +34,25 @@ struct bt_module {
     int64_t param_count, buffer_count;
     bt_block param_block, buffer_block; /* flat is NULL where there is none */
     bool listed, adopted;
-    bt_dtype dtype;
+    bt_dtype dtype; /* of parameters and buffers, once adopted */
 };
 
 /* Checks the tree below `root` and lists its parameters and buffers in root->params and root->buffers, in order of
- * declaration: as in PyTorch, a module's own in order of adding, then its children's in order of adding. A second
- * call does nothing. BT_ERROR_ARGUMENT with the first mistake made in building the tree (a module used twice, a cycle,
- * a size below 1, two equal names, a NULL child). */
+ * declaration: as in PyTorch, a module's own in order of adding, then its children's in order of adding. Nothing can be
+ * added afterwards; a second call does nothing. BT_ERROR_ARGUMENT with the first mistake made in building the tree (a
+ * module used twice, a cycle, a size below 1, two equal names, a NULL child). */
 bt_status bt_module_list(bt_module *root);
 
-/* Makes the storage and the initial values. `order` says how the parameters lie in their block: the i-th of the block
- * is root->params[order[i]]; NULL: as declared. Buffers lie in a block of their own. Values depend on seed, owner,
- * path, shape and init alone, and on dtype by one rounding. The storage belongs to the root and is freed with it. */
+/* Makes the storage and the initial values. `order` says how the parameters lie in their block: the i-th of the block is
+ * root->params[order[i]]; NULL: as declared. Buffers lie in a block of their own. Values depend on seed, owner, path,
+ * shape and init alone, and on dtype by one rounding. The storage belongs to the root and is freed with it. */
 bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, uint64_t seed, const int64_t *order);
 
 bt_module *bt_module_root(bt_module *module);
 
-/* The parameter or buffer of a path that starts at `module`; NULL (no message) if missing. */
+/* The parameter, buffer or module of a path that starts at `module`; NULL (no message) if missing. */
 bt_slate *bt_module_find(bt_module *module, const char *path);
+bt_module *bt_module_find_child(bt_module *module, const char *path);
 
 /* "classifier.0" from the root, to be freed; "" for the root; NULL if out of memory. */
 char *bt_module_path(const bt_module *module);
@@ -62,7 +63,14 @@ void bt_module_mistake(bt_module *module, bt_status status, const char *format, 
 /* A module of a ready kind: its options are `size` bytes copied from `options`. */
 bt_module *bt_module_make(bt_forward_fn *forward, const void *options, size_t size);
 
-/* Values of `init` into `to` (with data), which has the parameter's shape: initialiser.c. */
+/* Steps into a module while tracing, and out again: what is recorded between carries its path. */
+const char *bt_module_enter(const bt_module *module);
+void bt_module_leave(const char *before);
+
+/* Are the numbers of `init` such that `shape` can be filled? BT_ERROR_ARGUMENT. */
+bt_status bt_init_check(const bt_init *init, bt_array shape);
+
+/* Values of `init` into `to` (with data), which has the parameter's shape. Equal (seed, stream) give equal values. */
 bt_status bt_init_fill(const bt_init *init, uint64_t seed, uint64_t stream, bt_array to);
 
 #endif
