@@ -129,7 +129,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
                       .in = in,
                       .out = out,
                       .index = graph->node_count,
-                      .tag = {bt_graph_intern(graph, tag.owner), bt_graph_intern(graph, tag.path), tag.site}};
+                      .tag = {bt_graph_intern(graph, tag.owner), bt_graph_intern(graph, tag.path), tag.site, tag.order}};
     for (int i = 0; i < outputs; i++)
         out[i] = (bt_tensor){.node = node, .output = i, .batch_axis = -1};
     return node;
@@ -242,7 +242,7 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
         return bt_graph_fail(graph, BT_ERROR_ARGUMENT, "constant: an array without values");
     bt_trace *trace = bt_trace_now();
     return leaf(graph, &bt_op_constant, values.data, bytes, values,
-                trace && trace->graph == graph ? trace->tag : (bt_tag){"", "", 0});
+                trace && trace->graph == graph ? trace->tag : (bt_tag){.owner = "", .path = ""});
 }
 
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)
@@ -286,13 +286,13 @@ bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
     bt_read_attr attr = {var};
     bt_array shape = {.dtype = var->dtype, .rank = var->rank};
     memcpy(shape.dims, var->dims, sizeof shape.dims);
-    return leaf(graph, &bt_op_read, &attr, sizeof attr, shape, (bt_tag){var->owner, var->name, 0});
+    return leaf(graph, &bt_op_read, &attr, sizeof attr, shape, (bt_tag){.owner = var->owner, .path = var->name});
 }
 
 bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like)
 {
     bt_read_attr attr = {NULL};
-    bt_tensor *x = leaf(graph, &bt_op_read, &attr, sizeof attr, bt_tensor_array(like), (bt_tag){"", "", 0});
+    bt_tensor *x = leaf(graph, &bt_op_read, &attr, sizeof attr, bt_tensor_array(like), (bt_tag){.owner = "", .path = ""});
     if (x->node)
         x->batch_axis = like->batch_axis;
     return x;

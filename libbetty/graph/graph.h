@@ -15,7 +15,8 @@ typedef struct bt_var bt_var; /* storage that outlives a program: runtime/variab
 typedef struct bt_tag {
     const char *owner; /* the problem whose module or callback recorded it; "" if none */
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
-    uint32_t site;     /* the how-manyth random op of this owner and path: names a random stream */
+    uint32_t site;     /* names the random stream of a random op: bt_trace_site */
+    int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
 } bt_tag;
 
 struct bt_tensor {

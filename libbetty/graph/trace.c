@@ -15,7 +15,7 @@ bt_trace *bt_trace_now(void)
 
 void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dtype)
 {
-    *trace = (bt_trace){.graph = graph, .mode = mode, .dtype = dtype, .tag = {"", "", 0}, .outer = now};
+    *trace = (bt_trace){.graph = graph, .mode = mode, .dtype = dtype, .tag = {.owner = "", .path = ""}, .outer = now};
     now = trace;
 }
 

@@ -40,9 +40,8 @@ struct bt_var {
     bt_var *base;
     size_t offset;  /* bytes, within base */
     char *data;     /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
-    size_t *gaps;   /* of a block in a phase: offset, length pairs that are zeroed when the phase begins */
-    int64_t gap_count;
-    uint64_t random_id; /* free for the owner */
+    size_t tail;    /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
+    bool clear;     /* of a phase: zeroed before the first program of the phase that touches it */
 };
 
 #endif

@@ -170,6 +170,7 @@ void bt_vjp(bt_graph *graph, bt_tensor *const *y, bt_tensor *const *cotangent, i
                 wanted |= w.moves[node->in[i]->id] && differentiable(&w, node, i);
             if (wanted) {
                 trace->tag = node->tag;
+                trace->tag.order++;
                 pull(&w, node);
             }
         }
@@ -225,6 +226,7 @@ void bt_jvp(bt_graph *graph, bt_tensor *const *x, bt_tensor *const *tangent, int
                     given |= w.value[node->in[i]->id] != NULL && differentiable(&w, node, i);
             if (given) {
                 trace->tag = node->tag;
+                trace->tag.order++;
                 push(&w, node);
             }
         }

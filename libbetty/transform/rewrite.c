@@ -45,19 +45,15 @@ void bt_rewrite_inputs(const bt_rewrite *rewrite, const bt_node *node, bt_tensor
 
 static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
 {
-    bt_array values = bt_tensor_array(node->out);
-    bt_tensor *placeholder;
-    bt_node *copy;
-    memcpy(&values.data, &node->attr, sizeof values.data);
-    placeholder = bt_graph_placeholder(rewrite->to, node->out);
+    bt_tensor *placeholder = bt_graph_placeholder(rewrite->to, node->out);
     if (bt_poisoned(placeholder))
         return placeholder;
-    copy = placeholder->node; /* becomes the leaf that it stands for: same op, same attributes */
+    bt_node *copy = placeholder->node; /* becomes the leaf that it stands for: same op, same attributes */
     copy->op = node->op;
     copy->attr = bt_region_copy(rewrite->to->region, node->attr, node->attr_size);
     copy->attr_size = node->attr_size;
     copy->tag = (bt_tag){bt_graph_intern(rewrite->to, node->tag.owner), bt_graph_intern(rewrite->to, node->tag.path),
-                         node->tag.site};
+                         node->tag.site, node->tag.order};
     if (!copy->attr)
         return bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");
     return placeholder;

@@ -1,0 +1,22 @@
+/* plan/place.h: intervals of time into one arena. */
+#ifndef BT_PLACE_H
+#define BT_PLACE_H
+
+#include "base/base.h"
+
+typedef struct bt_interval {
+    size_t bytes;        /* a multiple of BT_ALIGN */
+    int64_t first, last; /* steps, both included */
+    size_t offset;       /* the result */
+} bt_interval;
+
+/* Places the largest first, each into the lowest gap between those that live at the same time. *arena: what they need. */
+bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena);
+
+/* The most bytes that live at one step, and the first such step: no placement can need less. */
+size_t bt_place_bound(const bt_interval *intervals, int64_t count, int64_t *step);
+
+/* Fails where two intervals share a byte at the same time, or one ends beyond the arena. */
+bt_status bt_place_verify(const bt_interval *intervals, int64_t count, size_t arena);
+
+#endif
