@@ -1,0 +1,116 @@
+/* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best first. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/reference.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined BT_HAVE_DNNL
+#include <dnnl.h>
+#endif
+
+typedef const bt_kernel_impl *const family;
+
+static family plain[] = {bt_cpu_reference_elementwise, bt_cpu_reference_reduce, bt_cpu_reference_move,
+                         bt_cpu_reference_index,       bt_cpu_reference_dot,    bt_cpu_reference_random,
+                         bt_cpu_reference_loss,        bt_cpu_reference_update, NULL};
+
+#define BT_CPU_ENTRY(name, isa) bt_cpu_##name##_##isa,
+
+static family generic[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, generic) NULL};
+#if defined BT_CPU_HAVE_X86
+static family v3[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v3) NULL};
+static family v4[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v4) NULL};
+
+static bool runs_v3(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
+}
+
+static bool runs_v4(void)
+{
+    return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static bool runs_anywhere(void) { return true; }
+
+enum { KERNELS = 512, SETS = 4 };
+
+static const struct set { /* the best last */
+    const char *name, *text;
+    family *families;
+    bool (*runs)(void);
+} sets[] = {
+    {"", "no vectors", NULL, runs_anywhere},
+    {"generic", "generic", generic, runs_anywhere},
+#if defined BT_CPU_HAVE_X86
+    {"v3", "x86-64-v3", v3, runs_v3},
+    {"v4", "x86-64-v4", v4, runs_v4},
+#endif
+};
+
+static const bt_kernel_impl *lists[SETS][KERNELS + 1];
+static int chosen;
+static char description[64];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int append(const bt_kernel_impl **list, int count, family *families)
+{
+    for (; families && *families; families++)
+        for (const bt_kernel_impl *kernel = *families; kernel->op && count < KERNELS; kernel++)
+            list[count++] = kernel;
+    return count;
+}
+
+static void build(void)
+{
+    const char *wanted = getenv("BETTY_ISA");
+    for (int i = 0; i < BT_COUNT_OF(sets); i++) {
+        if (!sets[i].runs())
+            continue;
+        append(lists[i], append(lists[i], 0, sets[i].families), plain);
+        if (!wanted || !*wanted || chosen == 0 || strcmp(wanted, sets[i].name) == 0 ||
+            strcmp(wanted, sets[chosen].name) != 0)
+            chosen = i;
+    }
+    bt_text text = {0};
+    bt_text_add(&text, "%s", sets[chosen].text);
+#if defined BT_HAVE_DNNL
+    const dnnl_version_t *version = dnnl_version();
+    bt_text_add(&text, ", oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+#endif
+    strncpy(description, bt_text_get(&text), sizeof description - 1);
+    bt_text_free(&text);
+}
+
+static const char *isa(void)
+{
+    pthread_once(&once, build);
+    return description;
+}
+
+static const bt_kernel_impl *const *kernels(void)
+{
+    pthread_once(&once, build);
+    return lists[chosen];
+}
+
+const bt_kernel_impl *const *bt_cpu_kernels(const char *name)
+{
+    pthread_once(&once, build);
+    for (int i = 0; i < BT_COUNT_OF(sets); i++)
+        if (strcmp(sets[i].name, name) == 0 && sets[i].runs())
+            return lists[i];
+    return NULL;
+}
+
+const bt_backend *bt_backend_cpu(void)
+{
+    static const bt_backend backend = {.name = "cpu", .isa = isa, .kernels = kernels};
+    return &backend;
+}

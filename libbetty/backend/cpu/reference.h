@@ -1,0 +1,22 @@
+/* backend/cpu/reference.h: plain loops that take every dtype, shape and stride: last in each op's list, and what the tests
+ * compare the other kernels with. Floating numbers are computed in double precision. */
+#ifndef BT_CPU_REFERENCE_H
+#define BT_CPU_REFERENCE_H
+
+#include "backend/cpu/view.h"
+#include "ops/ops.h"
+
+/* Each list ends with a record without an op. */
+extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_reduce[], bt_cpu_reference_move[],
+    bt_cpu_reference_index[], bt_cpu_reference_dot[], bt_cpu_reference_random[], bt_cpu_reference_loss[],
+    bt_cpu_reference_update[];
+
+#define BT_REFERENCE(op_name, function)                                                                                \
+    {                                                                                                                  \
+        .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function                                      \
+    }
+
+/* An index read from integers; outside 0 .. size-1 it is an error of the run that names the op. */
+bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t element, int64_t size, int64_t *result);
+
+#endif

@@ -1,0 +1,58 @@
+/* backend/cpu/reference_dot.c: plain loops of dot and linear. */
+#include "backend/cpu/reference.h"
+
+static const char *move(const bt_view *x, int axis, int64_t by)
+{
+    return x->data + by * x->strides[axis] * (int64_t)bt_dtype_size(x->dtype);
+}
+
+/* The sum over the last axis of a and the given axis of b, both starting at the given places. */
+static double product(const bt_view *a, const char *at_a, const bt_view *b, const char *at_b, int axis_b)
+{
+    int axis_a = a->rank - 1;
+    double sum = 0;
+    for (int64_t p = 0; p < a->dims[axis_a]; p++)
+        sum += bt_get(a->dtype, at_a, p * a->strides[axis_a]) * bt_get(b->dtype, at_b, p * b->strides[axis_b]);
+    return sum;
+}
+
+static bt_status dot(const bt_call *call)
+{
+    const bt_view *a = &call->in[0], *b = &call->in[1];
+    bool batched = a->rank == 3;
+    int row = batched, column = batched + 1;
+    int64_t batches = batched ? a->dims[0] : 1, e = 0;
+    for (int64_t g = 0; g < batches; g++)
+        for (int64_t i = 0; i < a->dims[row]; i++)
+            for (int64_t j = 0; j < b->dims[column]; j++, e++) {
+                bt_view from_a = *a, from_b = *b;
+                if (batched) {
+                    from_a.data += g * a->strides[0] * (int64_t)bt_dtype_size(a->dtype);
+                    from_b.data += g * b->strides[0] * (int64_t)bt_dtype_size(b->dtype);
+                }
+                bt_put(call->out[0].dtype, call->out[0].data, e,
+                       product(a, move(&from_a, row, i), b, move(&from_b, column, j), row));
+            }
+    return BT_OK;
+}
+
+static bt_status linear(const bt_call *call)
+{
+    const bt_view *x = &call->in[0], *w = &call->in[1];
+    bool relu = ((const bt_linear_attr *)call->attr)->activation != 0;
+    int64_t e = 0;
+    for (int64_t i = 0; i < x->dims[0]; i++)
+        for (int64_t j = 0; j < w->dims[0]; j++, e++) {
+            double sum = product(x, move(x, 0, i), w, move(w, 0, j), 1);
+            if (call->inputs > 2)
+                sum += bt_cpu_get(&call->in[2], j);
+            bt_put(call->out[0].dtype, call->out[0].data, e, relu && sum <= 0 ? 0 : sum);
+        }
+    return BT_OK;
+}
+
+const bt_kernel_impl bt_cpu_reference_dot[] = {
+    BT_REFERENCE(dot, dot),
+    BT_REFERENCE(linear, linear),
+    {.op = NULL},
+};

@@ -1,0 +1,32 @@
+# The CPU backend's files.
+#
+# BT_CPU_SOURCES         compiled once, with BT_CPU_DEFINITIONS
+# BT_CPU_KERNEL_SOURCES  compiled once for each ISA of BT_CPU_ISAS, with BT_ISA_SUFFIX=<isa>, BT_CPU_KERNEL_OPTIONS and
+#                        BT_CPU_OPTIONS_<isa>
+
+set(BT_CPU_SOURCES
+    backend.c
+    reference_dot.c
+    reference_elementwise.c
+    reference_index.c
+    reference_loss.c
+    reference_move.c
+    reference_random.c
+    reference_reduce.c
+    reference_update.c
+    view.c)
+set(BT_CPU_KERNEL_SOURCES)
+list(TRANSFORM BT_CPU_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+list(TRANSFORM BT_CPU_KERNEL_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+
+# No rule of arithmetic is given up: what is left out are errno and floating-point exceptions, which nobody reads.
+set(BT_CPU_KERNEL_OPTIONS -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off)
+set(BT_CPU_ISAS generic)
+set(BT_CPU_OPTIONS_generic "")
+set(BT_CPU_DEFINITIONS "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND BT_CPU_ISAS v3 v4)
+    set(BT_CPU_OPTIONS_v3 -march=x86-64-v3)
+    set(BT_CPU_OPTIONS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+    set(BT_CPU_DEFINITIONS BT_CPU_HAVE_X86=1)
+endif()

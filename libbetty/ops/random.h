@@ -1,0 +1,40 @@
+/* ops/random.h: random numbers of the ops uniform, normal and dropout: the same for every backend and every pass. Element e of
+ * a stream is a pure function of (key, site, record, e); bt_random_attr in ops/ops.h says how they lie in Philox's counter. */
+#ifndef BT_RANDOM_H
+#define BT_RANDOM_H
+
+#include "base/philox.h"
+#include <math.h>
+
+/* Four 32-bit words: block `block` of the stream. */
+static inline bt_philox bt_random_word(uint64_t key, uint32_t site, int64_t record, uint64_t block)
+{
+    uint64_t count = (uint64_t)record;
+    bt_philox counter = {{(uint32_t)block, site, (uint32_t)count, (uint32_t)(count >> 32)}};
+    return bt_philox4x32(counter, (uint32_t)key, (uint32_t)(key >> 32));
+}
+
+/* Uniform in [0, 1). */
+static inline float bt_random_f32(uint64_t key, uint32_t site, int64_t record, uint64_t element)
+{
+    return bt_philox_f32(bt_random_word(key, site, record, element / 4).word[element % 4]);
+}
+
+static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, uint64_t element)
+{
+    bt_philox block = bt_random_word(key, site, record, element / 2);
+    return bt_philox_f64(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);
+}
+
+/* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): two words per element,
+ * laid out as for f64, the first for the radius, the second for the angle. The radius ends at 6.66. Also the law of the
+ * f32 kernels, which compute it in f32 with the upper 24 bits of each word. */
+static inline double bt_random_normal(uint64_t key, uint32_t site, int64_t record, uint64_t element)
+{
+    bt_philox block = bt_random_word(key, site, record, element / 2);
+    double radius = ((double)block.word[element % 2 * 2] + 1) * 0x1p-32,
+           turn = (double)block.word[element % 2 * 2 + 1] * 0x1p-32;
+    return sqrt(-2 * log(radius)) * cos(6.28318530717958647692 * turn);
+}
+
+#endif
