@@ -6,54 +6,55 @@
 #include "runtime/variable.h"
 #include <betty/optim.h>
 
-/* ---- kinds: registry.c ---- */
+/* ---- kinds: kinds.c ---- */
 
-/* A definition with what the public record cannot say. User-defined ones get the safe answers. */
+/* A definition with what the public record cannot say; user-defined ones get the safe answers. */
 typedef struct bt_optimizer_kind {
     const bt_optimizer_def *def;
     bool flat;      /* the update is elementwise: parameters may be handed over together, as one flat vector */
     bool guarded;   /* the update itself leaves all as it is where rule->ok is false */
-    unsigned fixed; /* bit i: hypers[i] shapes the program: it is a constant and no schedule may set it */
-    unsigned (*slots)(const double *hypers);  /* bit i: def->slots[i] is kept with these values; NULL: all */
-    bt_status (*check)(const double *hypers); /* values that do not go together; NULL: all do */
+    unsigned fixed; /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
+    unsigned (*slots)(const double *hypers); /* bit i: def->slots[i] is kept with these values; NULL: all */
+    bt_status (*check)(const char *what, const double *hypers); /* values that do not go together; NULL: all do */
 } bt_optimizer_kind;
 
-/* Makes a user's optimiser known by its name. The record must stay. BT_ERROR_CONFIG where it is malformed or the name
- * is taken by another record; the same record again is fine. */
-bt_status bt_optimizer_register(const bt_optimizer_def *def);
-const bt_optimizer_kind *bt_optimizer_kind_find(const char *name); /* NULL with bt_fail, naming the nearest */
-const bt_optimizer_kind *bt_optimizer_kind_at(int index);          /* the index-th one; NULL after the last */
+const bt_optimizer_def *bt_optimizer_builtin(int index);             /* sgd, adam, adamw; NULL after the last */
+bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def); /* of a built-in record, or the safe answers */
+int bt_hyper_count(const bt_hyper_def *hypers);                      /* up to the first without a name */
+int bt_hyper_index(const bt_hyper_def *hypers, const char *name);    /* -1: none of that name */
+int bt_slot_name_count(const char *const *slots);                    /* up to the first NULL */
 
-/* ---- what the learning rate does over the applied updates: schedule.c ---- */
+/* ---- what the learning rate does over the applied updates: scheduler.c ---- */
 
 /* With t applied updates so far and base the group's own lr, this update uses
- *   t < warmup            base (t + 1) / warmup, whatever the kind; below, u = t - warmup
- *   BT_SCHEDULE_NONE      base
- *   BT_SCHEDULE_STEP      base gamma^floor(u / step_size)
- *   BT_SCHEDULE_MULTISTEP base gamma^(how many milestones <= u)
- *   BT_SCHEDULE_COSINE    eta_min + (base - eta_min) (1 + cos(pi u / t_max)) / 2, which rises again after t_max
- * as PyTorch's schedulers in closed form. A linear warm-up alone is BT_SCHEDULE_NONE with warmup > 0. */
-typedef enum bt_schedule_kind {
-    BT_SCHEDULE_NONE,
-    BT_SCHEDULE_STEP,
-    BT_SCHEDULE_MULTISTEP,
-    BT_SCHEDULE_COSINE
-} bt_schedule_kind;
+ *   t < warmup             base (t + 1) / warmup, whatever the kind; below, u = t - warmup
+ *   BT_SCHEDULER_NONE      base
+ *   BT_SCHEDULER_STEP      base gamma^floor(u / step_size)
+ *   BT_SCHEDULER_MULTISTEP base gamma^(how many milestones <= u)
+ *   BT_SCHEDULER_COSINE    eta_min + (base - eta_min) (1 + cos(pi u / t_max)) / 2, which rises again after t_max
+ * as PyTorch's schedulers in closed form. A linear warm-up alone is BT_SCHEDULER_NONE with warmup > 0. */
+typedef enum bt_scheduler_kind {
+    BT_SCHEDULER_NONE,
+    BT_SCHEDULER_STEP,
+    BT_SCHEDULER_MULTISTEP,
+    BT_SCHEDULER_COSINE
+} bt_scheduler_kind;
 
-typedef struct bt_schedule {
-    bt_schedule_kind kind;
+typedef struct bt_scheduler {
+    bt_scheduler_kind kind;
     int64_t warmup;                   /* updates; 0: none */
     int64_t step_size;                /* >= 1 */
-    int64_t milestones[BT_MAX_ITEMS]; /* ascending */
+    int64_t milestones[BT_MAX_ITEMS]; /* ascending, >= 0 */
     int milestone_count;
-    double gamma;
-    int64_t t_max; /* >= 1 */
-    double eta_min;
-} bt_schedule;
+    double gamma;   /* > 0 */
+    int64_t t_max;  /* >= 1 */
+    double eta_min; /* >= 0 */
+} bt_scheduler;
 
-bt_schedule bt_schedule_defaults(void); /* none; gamma 0.1, step_size 1, t_max 1 */
-bt_status bt_schedule_check(const bt_schedule *schedule);
-bt_tensor *bt_schedule_lr(const bt_schedule *schedule, bt_tensor *base, bt_tensor *applied); /* F64 []; I64 [] */
+bt_scheduler bt_scheduler_defaults(void); /* none; gamma 0.1, step_size 1, t_max 1 */
+bt_status bt_scheduler_check(const bt_scheduler *scheduler);
+bt_tensor *bt_scheduler_lr(const bt_scheduler *scheduler, bt_tensor *base, bt_tensor *applied); /* F64 []; I64 [] */
+bool bt_scheduler_moves(const bt_scheduler *scheduler); /* false: lr is base at all times */
 
 /* ---- an optimiser: optimizer.c ---- */
 
@@ -67,26 +68,32 @@ typedef struct bt_optimizer_group {
     char *name;                  /* "" for group 0 */
     double values[BT_MAX_ITEMS]; /* of the hyperparameters, in the definition's order */
     unsigned own;                /* bit i: set for this group, so it follows neither group 0 nor `schedule` */
+    double lr_factor;            /* on what "lr" comes to; 1 at first; to be set before the first trace */
     bt_var *vars[BT_MAX_ITEMS];  /* F64 []: the values, where a program finds them; NULL: fixed, or before start */
 } bt_optimizer_group;
 
 struct bt_optimizer {
-    const bt_optimizer_kind *kind;
+    bt_optimizer_kind kind;
     bt_optimizer_group *groups; /* at least one */
     int group_count;
-    bt_schedule schedule;      /* to be set before the first trace */
-    bt_clip clip;              /* likewise */
+    bt_scheduler scheduler; /* to be set before bt_optimizer_start */
+    bt_clip clip;           /* likewise */
+    bool started;
     bt_var *applied, *skipped; /* I64 []: updates made; updates left out because the gradient was not finite */
-    unsigned slots;            /* bit i: kind->def->slots[i] is kept; fixed by bt_optimizer_start */
+    unsigned slots;            /* bit i: kind.def->slots[i] is kept; fixed by bt_optimizer_start */
 
     /* Of bt_optimizer_minimize only. */
     bt_module *module;
     bt_block blocks[BT_MAX_ITEMS]; /* [slot]: like the module's parameters */
 };
 
+/* An optimiser of this record, which must stay: how the engine makes one, user-defined or not. NULL with bt_fail where
+ * the record is malformed. bt_optimizer_free frees it. */
+bt_optimizer *bt_optimizer_of(const bt_optimizer_def *def);
+
 /* Groups copy group 0 when they are added; a later bt_optimizer_set (group 0) reaches the groups without a value of
- * their own. Returns the new group's index, or -1. Values may change at any time, fixed ones and those that decide
- * about slots before bt_optimizer_start only. */
+ * their own. Returns the new group's index, or -1. Values may change at any time; once started, not so
+ * that the program would be another one (a fixed hyperparameter, or a value that wants one more slot). */
 int bt_optimizer_group_add(bt_optimizer *optimizer, const char *name);
 bt_status bt_optimizer_group_set(bt_optimizer *optimizer, int group, const char *hyper, double value);
 
@@ -97,7 +104,7 @@ const char *bt_optimizer_slot_name(const bt_optimizer *optimizer, int slot); /* 
 
 /* ---- the update: update.c ---- */
 
-/* A parameter, or, where kind->flat, any stretch of a block whose parameters are of one group. */
+/* A parameter, or, where kind.flat, any stretch of a block whose parameters are of one group. */
 typedef struct bt_segment {
     int group;
     bt_tensor *param, *grad;        /* one shape, one floating dtype */
@@ -117,8 +124,8 @@ typedef struct bt_update {
     bt_tensor *next_applied, *next_skipped;
 } bt_update;
 
-/* Records one update of all segments in the trace in progress and fills the results; assigns nothing. Mistakes poison.
- */
+/* Records one update of all segments in the trace in progress and fills the results; assigns nothing. Mistakes
+ * poison. */
 void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update);
 /* Assigns next_applied and next_skipped to the optimiser's variables; the segments are the caller's. */
 void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update);

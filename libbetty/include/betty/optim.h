@@ -41,8 +41,11 @@ typedef struct bt_method_def {
     bt_tensor *(*step)(bt_rule *rule, bt_tensor *v, bt_tensor *x);    /* the next x; NULL: none */
 } bt_method_def;
 
-/* Without a problem. */
-bt_optimizer *bt_optimizer_new(const char *name);                                    /* sgd, adam, adamw */
+/* Without a problem. By PyTorch's formulas and with its defaults:
+ *   sgd          lr 1e-3, momentum 0, dampening 0, weight_decay 0, nesterov 0 (or 1)
+ *   adam, adamw  lr 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0, of adamw 0.01
+ * An update whose gradient is not finite is left out. */
+bt_optimizer *bt_optimizer_new(const char *name);
 bt_status bt_optimizer_set(bt_optimizer *optimizer, const char *hyper, double value);
 void bt_optimizer_minimize(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module); /* traced: one update */
 void bt_optimizer_free(bt_optimizer *optimizer);

@@ -1,0 +1,133 @@
+/* optim/minimize.c: an optimiser at work without a problem: gradients, update and assigns in the trace in progress. */
+#include "optim/optim.h"
+
+#include "nn/module.h"
+#include "ops/ops.h"
+#include "transform/grad.h"
+
+static bool assigned_already(const bt_graph *graph, const bt_var *var)
+{
+    for (int64_t i = 0; i < graph->assign_count; i++)
+        if (graph->assigns[i].var == var)
+            return true;
+    return false;
+}
+
+/* One block per slot, laid out like the module's parameters. */
+static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
+{
+    int64_t count = module->param_count;
+    bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
+    const char **names = bt_alloc_array((size_t)count, sizeof *names);
+    int64_t *order = bt_alloc_array((size_t)count, sizeof *order);
+    bt_status status = shapes && names && order ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < count; i++) {
+        shapes[i] = module->params[i]->shape;
+        shapes[i].dtype = module->dtype;
+        names[i] = module->params[i]->path;
+        order[i] = i;
+    }
+    for (int s = 0; status == BT_OK && s < bt_optimizer_slot_count(optimizer); s++)
+        if (!optimizer->blocks[s].flat)
+            status = bt_block_new(&optimizer->blocks[s], BT_RUN, BT_OPTIMIZER, "", bt_optimizer_slot_name(optimizer, s),
+                                  module->dtype, shapes, names, order, count);
+    bt_free(shapes);
+    bt_free(names);
+    bt_free(order);
+    return status;
+}
+
+/* What must hold before anything is recorded; poisons otherwise. */
+static bool ready(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
+{
+    char found[256];
+    bt_trace *trace = bt_trace_now();
+    if (!optimizer || !module || !loss)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: the %s is NULL",
+                        !optimizer ? "optimiser" : (!module ? "module" : "loss"));
+    else if (!trace)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: only inside a traced function");
+    else if (bt_poisoned(loss))
+        return false; /* explained already */
+    else if (loss->rank != 0)
+        bt_trace_poison(BT_ERROR_SHAPE, "bt_optimizer_minimize: the loss is not a scalar but %s; take its bt_mean",
+                        bt_shape_text(found, loss->rank, loss->dims));
+    else if (!module->adopted)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: the module has no storage yet: call bt_module_init");
+    else if (module->param_count == 0 || module->param_count > INT32_MAX)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_optimizer_minimize: the module has %lld parameters",
+                        (long long)module->param_count);
+    else if (optimizer->module && optimizer->module != module)
+        bt_trace_poison(BT_ERROR_ARGUMENT,
+                        "bt_optimizer_minimize: this optimiser's state is of another module; make one for each");
+    else if (optimizer->applied && assigned_already(trace->graph, optimizer->applied))
+        bt_trace_poison(BT_ERROR_ARGUMENT,
+                        "bt_optimizer_minimize: called twice in one function with the same optimiser");
+    else
+        return true;
+    return false;
+}
+
+static bool start(bt_optimizer *optimizer, bt_module *module)
+{
+    bt_status status = bt_optimizer_start(optimizer, "");
+    if (status == BT_OK)
+        status = make_slots(optimizer, module);
+    if (status != BT_OK)
+        bt_trace_poison(status, "%s", *bt_error() ? bt_error() : "the optimiser cannot be made ready");
+    else
+        optimizer->module = module;
+    return status == BT_OK;
+}
+
+/* Fills the segments with parameters, gradients and slots. */
+static bool gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, bt_segment *segments,
+                   bt_tensor **params, bt_tensor **grads)
+{
+    int count = (int)module->param_count, slots = bt_optimizer_slot_count(optimizer), reached = 0;
+    for (int i = 0; i < count; i++)
+        params[i] = bt_trace_read(module->params[i]->var);
+    bt_tensor *one = bt_ones_like(loss);
+    bt_vjp(bt_trace_now()->graph, &loss, &one, 1, params, count, grads, false);
+    for (int i = 0; i < count; i++) {
+        segments[i].param = params[i];
+        segments[i].grad = grads[i] ? grads[i] : bt_zeros_like(params[i]);
+        reached += grads[i] != NULL;
+        for (int s = 0; s < slots; s++)
+            segments[i].slots[s] = bt_trace_read(optimizer->blocks[s].windows[i]);
+    }
+    if (!reached)
+        bt_trace_poison(BT_ERROR_ARGUMENT,
+                        "bt_optimizer_minimize: the loss depends on none of the module's parameters");
+    return reached > 0;
+}
+
+static void record(bt_optimizer *optimizer, bt_module *module, bt_segment *segments)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    bt_update update = {.segments = segments, .count = module->param_count};
+    bt_optimizer_update(optimizer, &update);
+    for (int64_t i = 0; i < update.count; i++) {
+        bt_graph_assign(graph, module->params[i]->var, segments[i].next_param);
+        for (int s = 0; s < bt_optimizer_slot_count(optimizer); s++)
+            bt_graph_assign(graph, optimizer->blocks[s].windows[i], segments[i].next_slots[s]);
+    }
+    bt_optimizer_advance(optimizer, &update);
+}
+
+void bt_optimizer_minimize(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
+{
+    if (!ready(optimizer, loss, module) || !start(optimizer, module))
+        return;
+    size_t count = (size_t)module->param_count;
+    bt_segment *segments = bt_alloc_array(count, sizeof *segments);
+    bt_tensor **params = bt_alloc_array(count, sizeof(bt_tensor *)),
+              **grads = bt_alloc_array(count, sizeof(bt_tensor *));
+    if (!segments || !params || !grads)
+        bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+    else if (gather(optimizer, loss, module, segments, params, grads))
+        record(optimizer, module, segments);
+    bt_free(segments);
+    bt_free(params);
+    bt_free(grads);
+}

@@ -1,0 +1,92 @@
+/* optim/scheduler.c: learning rates as traced functions of the number of applied updates, in double precision. */
+#include "optim/optim.h"
+
+#include "ops/ops.h"
+#include <math.h>
+
+bt_scheduler bt_scheduler_defaults(void)
+{
+    return (bt_scheduler){.kind = BT_SCHEDULER_NONE, .step_size = 1, .gamma = 0.1, .t_max = 1};
+}
+
+bool bt_scheduler_moves(const bt_scheduler *scheduler)
+{
+    return scheduler->kind != BT_SCHEDULER_NONE || scheduler->warmup > 0;
+}
+
+static bt_status check_milestones(const bt_scheduler *scheduler)
+{
+    if (scheduler->milestone_count < 1 || scheduler->milestone_count > BT_MAX_ITEMS)
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler multistep has %d milestones; 1 to %d are expected",
+                       scheduler->milestone_count, BT_MAX_ITEMS);
+    for (int i = 0; i < scheduler->milestone_count; i++)
+        if (scheduler->milestones[i] < 0 || (i && scheduler->milestones[i] <= scheduler->milestones[i - 1]))
+            return bt_fail(
+                BT_ERROR_CONFIG,
+                "milestone %d of the scheduler multistep is %lld; milestones are ascending counts of updates", i + 1,
+                (long long)scheduler->milestones[i]);
+    return BT_OK;
+}
+
+bt_status bt_scheduler_check(const bt_scheduler *scheduler)
+{
+    bt_scheduler_kind kind = scheduler->kind;
+    if (scheduler->warmup < 0)
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler's warm-up is %lld updates long; at least 0 are expected",
+                       (long long)scheduler->warmup);
+    if (kind == BT_SCHEDULER_STEP && scheduler->step_size < 1)
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler step has the step size %lld; at least 1 is expected",
+                       (long long)scheduler->step_size);
+    if (kind == BT_SCHEDULER_MULTISTEP)
+        BT_TRY(check_milestones(scheduler));
+    if ((kind == BT_SCHEDULER_STEP || kind == BT_SCHEDULER_MULTISTEP) &&
+        !(scheduler->gamma > 0 && isfinite(scheduler->gamma)))
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler's gamma is %g; above 0 is expected", scheduler->gamma);
+    if (kind == BT_SCHEDULER_COSINE && scheduler->t_max < 1)
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler cosine has t_max %lld; at least 1 is expected",
+                       (long long)scheduler->t_max);
+    if (kind == BT_SCHEDULER_COSINE && !(scheduler->eta_min >= 0 && isfinite(scheduler->eta_min)))
+        return bt_fail(BT_ERROR_CONFIG, "the scheduler cosine has eta_min %g; at least 0 is expected",
+                       scheduler->eta_min);
+    return BT_OK;
+}
+
+static bt_tensor *milestones_passed(const bt_scheduler *scheduler, bt_tensor *u)
+{
+    bt_tensor *passed = bt_number(0, BT_F64);
+    for (int i = 0; i < scheduler->milestone_count; i++) {
+        bt_tensor *ahead = bt_less(u, (double)scheduler->milestones[i]);
+        passed = bt_add(passed, bt_sub(1.0, bt_as(ahead, BT_F64)));
+    }
+    return passed;
+}
+
+static bt_tensor *after_warmup(const bt_scheduler *scheduler, bt_tensor *base, bt_tensor *u)
+{
+    const double pi = 3.14159265358979323846;
+    switch (scheduler->kind) {
+    case BT_SCHEDULER_NONE:
+        break;
+    case BT_SCHEDULER_STEP:
+        return bt_mul(base, bt_pow(scheduler->gamma, bt_floor(bt_div(u, (double)scheduler->step_size))));
+    case BT_SCHEDULER_MULTISTEP:
+        return bt_mul(base, bt_pow(scheduler->gamma, milestones_passed(scheduler, u)));
+    case BT_SCHEDULER_COSINE: {
+        bt_tensor *height = bt_mul(0.5, bt_add(1.0, bt_cos(bt_mul(pi / (double)scheduler->t_max, u))));
+        return bt_add(scheduler->eta_min, bt_mul(bt_sub(base, scheduler->eta_min), height));
+    }
+    }
+    return base;
+}
+
+bt_tensor *bt_scheduler_lr(const bt_scheduler *scheduler, bt_tensor *base, bt_tensor *applied)
+{
+    if (!bt_scheduler_moves(scheduler))
+        return base;
+    bt_tensor *t = bt_as(applied, BT_F64);
+    if (scheduler->warmup == 0)
+        return after_warmup(scheduler, base, t);
+    double warmup = (double)scheduler->warmup;
+    bt_tensor *later = after_warmup(scheduler, base, bt_maximum(bt_sub(t, warmup), 0.0));
+    return bt_where(bt_less(t, warmup), bt_mul(base, bt_div(bt_add(t, 1.0), warmup)), later);
+}
