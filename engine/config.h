@@ -3,7 +3,7 @@
  * In this order:
  *   read, set ...             collect lines; each keeps where it came from
  *   bt_config_engine          resolves [engine]: says which problems to load
- *   bt_config_add_method, bt_config_add_problem; bt_optimizer_register
+ *   bt_config_add_method, bt_config_add_optimizer, bt_config_add_problem
  *   bt_config_resolve         resolves the problems, groups and dependencies; unknown sections are errors
  *   bt_config_option_...      while problems are configured and traced: their own keys
  *   bt_config_finish          a key that nobody asked for is an error
@@ -33,10 +33,11 @@ bt_status bt_config_set(bt_config *config, const char *key, const char *value, c
 const char *bt_config_folder(const bt_config *config);
 const char *bt_config_stem(const bt_config *config);
 
-/* What `type` can name; the hyperparameters become keys NAME_hyper ("iterations" takes whole numbers). The record must
- * outlive the configuration; a name given twice is an error. What `optimizer` can name is asked of optim/optim.h:
- * users' optimisers are registered there before bt_config_resolve. */
+/* What `type` and `optimizer` can name; sgd, adam and adamw are there from the start. Hyperparameters become keys, a
+ * method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name given to two
+ * is an error. */
 bt_status bt_config_add_method(bt_config *config, const bt_method_def *method);
+bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *optimizer);
 bt_status bt_config_add_problem(bt_config *config, const char *name);
 
 /* Resolves [engine] at the first call. NULL on failure. */

@@ -14,6 +14,7 @@ typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt
 typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
+
 typedef struct bt_int_list { /* "3000, 4500" */
     int64_t items[BT_MAX_ITEMS];
     int count;
@@ -44,7 +45,7 @@ typedef struct bt_group_settings {
     const char *name;   /* "biases" */
     const char *params; /* patterns, by commas, for bt_pattern_match */
     bool frozen;
-    double hypers[BT_MAX_ITEMS]; /* as in optimizer->def->hypers; what the group does not set is as in the problem */
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers; what the group does not set is as in the problem */
     unsigned own;                /* bit i: the group sets hypers[i] */
 } bt_group_settings;
 
@@ -73,15 +74,10 @@ typedef struct bt_problem_settings {
 
     const char *trainable, *meta_trainable; /* patterns for bt_pattern_match; "*": all */
 
-    const bt_optimizer_kind *optimizer;
-    double hypers[BT_MAX_ITEMS]; /* as in optimizer->def->hypers */
-    int scheduler;               /* bt_schedule */
-    int64_t scheduler_step_size;
-    double scheduler_gamma;
-    bt_int_list scheduler_milestones;
-    int64_t scheduler_t_max;
-    double scheduler_eta_min;
-    int64_t scheduler_warmup;
+    const bt_optimizer_def *optimizer;
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers */
+    bt_scheduler scheduler;      /* checked */
+    bt_int_list milestones;      /* as in scheduler */
 
     const bt_group_settings *groups; /* in the order of the file */
     int group_count;
@@ -111,12 +107,12 @@ typedef enum bt_key_kind {
     BT_KEY_SIZE,     /* int64_t from `low` on, or the word `words`, which is 0 */
     BT_KEY_INTS,     /* bt_int_list */
     BT_KEY_METHOD,   /* const bt_method_def *, by name */
-    BT_KEY_OPTIMIZER /* const bt_optimizer_kind *, by name */
+    BT_KEY_OPTIMIZER /* const bt_optimizer_def *, by name */
 } bt_key_kind;
 
 typedef struct bt_key {
-    bt_section_kind section;
     const char *name;
+    bt_section_kind section;
     bt_key_kind kind;
     size_t offset;      /* of the field in the section's struct */
     const char *value;  /* the default as text; NULL: not set, the field stays NULL (text) or 0 */
@@ -132,16 +128,24 @@ typedef struct bt_key {
 extern const bt_key bt_keys[];
 const bt_key *bt_key_find(bt_section_kind section, const char *name); /* NULL if missing */
 
-/* Conversions are strict: the whole text, finite, within the range. `where` begins the message: "reweight.ini:14:
- * [classifier] lr" gives "reweight.ini:14: [classifier] lr = fast: expected a number, at least 0". Text is not copied.
- */
-bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, void *field); /* not METHOD, OPTIMIZER */
+/* ---- values.c: between text and fields ---- */
+
+/* Strict: the whole text, finite, within the range. `where` begins the message: "reweight.ini:14: [classifier] lr" gives
+ * "reweight.ini:14: [classifier] lr = fast: expected a number, at least 0". Text is not copied. METHOD and OPTIMIZER are
+ * looked up by the configuration and not here. */
+bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, void *field);
 /* The inverse: `field` as text that bt_key_parse reads back to the same. False: there is nothing to print. */
 bool bt_key_print(const bt_key *key, const void *field, bt_text *text);
 /* "a number, at least 0", "min | max": what bt_key_parse takes. */
 void bt_key_expected(const bt_key *key, bt_text *text);
 
-/* Does `name` ("layer2.0.weight") match one of the patterns ("layer0.*, *.bias")? `*` also spans dots. */
+/* The next word of a list with separators (',' or '|'), without the blanks around it; NULL after the last. Empty words
+ * have length 0. Start with *list at the text. */
+const char *bt_word_next(const char **list, char separator, size_t *length);
+bool bt_word_is(const char *word, size_t length, const char *text);
+
+/* Does `name` ("layer2.0.weight") match one of the patterns ("layer0.*, *.bias")? In a pattern * stands for any
+ * characters, dots included, and ? for one. */
 bool bt_pattern_match(const char *patterns, const char *name);
 
 #endif
