@@ -1,0 +1,50 @@
+/* runtime/instance.c: where phases run. */
+#include "runtime/phase.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILL = 0x7f }; /* as f32 or f64 a number that no training produces */
+
+static int cores(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count < 1 ? 1 : count;
+}
+
+bt_instance *bt_instance_new(const bt_backend *backend, int threads)
+{
+    bt_instance *instance = bt_alloc(sizeof *instance);
+    if (!instance)
+        return NULL;
+    const char *plan = getenv("BETTY_PLAN");
+    instance->backend = backend;
+    instance->threads = threads > 0 ? threads : cores();
+    instance->planned = !(plan && strcmp(plan, "off") == 0);
+    return instance;
+}
+
+void bt_instance_free(bt_instance *instance)
+{
+    if (!instance)
+        return;
+    bt_free_aligned(instance->arena);
+    bt_free(instance->phases);
+    bt_free(instance);
+}
+
+void bt_instance_fill(bt_instance *instance)
+{
+    if (instance->arena)
+        memset(instance->arena, FILL, instance->arena_size);
+}
+
+size_t bt_instance_touched(const bt_instance *instance)
+{
+    size_t touched = instance->arena ? instance->arena_size : 0;
+    while (touched && instance->arena[touched - 1] == FILL)
+        touched--;
+    return touched;
+}

@@ -1,0 +1,247 @@
+/* runtime/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no kernel
+ * takes a look as it is, the buffer is copied into a dense one. */
+#include "runtime/program.h"
+
+#include "ops/ops.h"
+#include <string.h>
+
+bt_view bt_view_of(bt_array shape)
+{
+    bt_view view = {.dtype = shape.dtype, .rank = shape.rank};
+    int64_t stride = 1;
+    for (int i = shape.rank - 1; i >= 0; i--) {
+        view.dims[i] = shape.dims[i];
+        view.strides[i] = stride;
+        stride *= shape.dims[i];
+    }
+    return view;
+}
+
+bool bt_view_dense(const bt_view *view)
+{
+    int64_t stride = 1;
+    for (int i = view->rank - 1; i >= 0; i--) {
+        if (view->dims[i] == 0)
+            return true;
+        if (view->dims[i] != 1 && view->strides[i] != stride)
+            return false;
+        stride *= view->dims[i];
+    }
+    return true;
+}
+
+int64_t bt_program_buffer(bt_program *program, const bt_buffer *like)
+{
+    bt_buffer *buffers = bt_grow(program->buffers, &program->buffer_capacity, program->buffer_count + 1, sizeof *buffers);
+    if (!buffers)
+        return -1;
+    program->buffers = buffers;
+    int64_t index = program->buffer_count++;
+    buffers[index] = *like;
+    buffers[index].root = index;
+    buffers[index].first = buffers[index].last = -1;
+    buffers[index].place = -1;
+    return index;
+}
+
+static bt_call_step *step_new(bt_program *program, const bt_node *node, const bt_op *op, const void *attr, int inputs,
+                              int outputs)
+{
+    bt_call_step *steps = bt_grow(program->steps, &program->step_capacity, program->step_count + 1, sizeof *steps);
+    if (!steps)
+        return NULL;
+    program->steps = steps;
+    bt_call_step *step = &steps[program->step_count];
+    *step = (bt_call_step){.node = node, .scratch = -1};
+    step->call = (bt_call){.op = op, .attr = attr, .inputs = inputs, .outputs = outputs, .threads = program->threads};
+    step->call.tag = node->tag;
+    step->call.in = bt_region_alloc(program->region, (size_t)inputs * sizeof *step->call.in);
+    step->call.out = bt_region_alloc(program->region, (size_t)outputs * sizeof *step->call.out);
+    step->in = bt_region_alloc(program->region, (size_t)inputs * sizeof *step->in);
+    step->out = bt_region_alloc(program->region, (size_t)outputs * sizeof *step->out);
+    return step->call.in && step->call.out && step->in && step->out ? step : NULL;
+}
+
+/* The step has its kernel: it is prepared, gets its scratch, and enters the list. */
+static bt_status step_commit(bt_program *program, bt_call_step *step, const bt_kernel_impl *kernel)
+{
+    step->kernel = kernel;
+    if (kernel->prepare)
+        BT_TRY(kernel->prepare(&step->call));
+    program->step_count++; /* from here on bt_program_free releases it */
+    size_t scratch = kernel->scratch ? kernel->scratch(&step->call) : 0;
+    if (scratch) {
+        int64_t buffer = bt_program_buffer(program, &(bt_buffer){.home = BT_HOME_ARENA,
+                                                                 .bytes = scratch,
+                                                                 .category = BT_WORKSPACE,
+                                                                 .node = step->node});
+        if (buffer < 0)
+            return BT_ERROR_MEMORY;
+        program->steps[program->step_count - 1].scratch = buffer;
+    }
+    return BT_OK;
+}
+
+static const bt_kernel_impl *choose(const bt_program *program, const bt_call *call)
+{
+    const bt_kernel_impl *kernel = bt_user_kernel(call);
+    return kernel ? kernel : bt_backend_choose(program->backend, call);
+}
+
+bt_status bt_program_copy(bt_program *program, const bt_node *node, bt_look from, bt_operand to, bt_array shape)
+{
+    bt_call_step *step = step_new(program, node, &bt_op_copy, NULL, 1, 1);
+    if (!step)
+        return BT_ERROR_MEMORY;
+    step->in[0] = from.at;
+    step->out[0] = to;
+    step->call.in[0] = from.view;
+    step->call.out[0] = bt_view_of(shape);
+    const bt_kernel_impl *kernel = choose(program, &step->call);
+    if (!kernel)
+        return bt_fail(BT_ERROR_INTERNAL, "no kernel copies %s", bt_dtype_name(shape.dtype));
+    return step_commit(program, step, kernel);
+}
+
+/* A dense copy of what the look shows. */
+static bt_status densify(bt_program *program, const bt_node *node, bt_look *look)
+{
+    bt_array shape = {.dtype = look->view.dtype, .rank = look->view.rank};
+    memcpy(shape.dims, look->view.dims, sizeof shape.dims);
+    bt_buffer like = {.home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
+    bt_operand to = {.buffer = bt_program_buffer(program, &like)};
+    if (to.buffer < 0)
+        return BT_ERROR_MEMORY;
+    BT_TRY(bt_program_copy(program, node, *look, to, shape));
+    *look = (bt_look){to, bt_view_of(shape)};
+    return BT_OK;
+}
+
+static bt_status lower_leaf(bt_program *program, const bt_node *node, bt_look *look)
+{
+    bt_buffer like = {.home = BT_HOME_CONSTANT, .bytes = bt_tensor_bytes(node->out), .constant = node->attr, .node = node};
+    if (node->op == &bt_op_read) {
+        bt_var *var = ((const bt_read_attr *)node->attr)->var;
+        if (!var)
+            return bt_fail(BT_ERROR_INTERNAL, "a graph with an unbound input cannot run");
+        like.home = BT_HOME_VAR;
+        like.constant = NULL;
+        like.var = bt_var_root(var);
+        like.start = bt_var_start(var);
+    }
+    int64_t buffer = bt_program_buffer(program, &like);
+    *look = (bt_look){{buffer, 0}, bt_view_of(bt_tensor_array(node->out))};
+    return buffer < 0 ? BT_ERROR_MEMORY : BT_OK;
+}
+
+/* True if the node's output is a look at its first input. */
+static bool lower_view(const bt_node *node, const bt_look *from, bt_look *look)
+{
+    int64_t offset = 0;
+    const bt_op_info *info = node->op->info;
+    *look = *from;
+    if (!info || !info->view || !info->view(node->attr, &from->view, &look->view, &offset))
+        return false;
+    look->at.offset += (size_t)offset * bt_dtype_size(from->view.dtype);
+    return true;
+}
+
+static bt_status no_kernel(const bt_program *program, const bt_node *node)
+{
+    bt_text text = {0};
+    bt_node_describe(node, &text);
+    bt_fail(BT_ERROR_UNSUPPORTED, "the %s backend has no kernel for %s", program->backend->name, bt_text_get(&text));
+    bt_text_free(&text);
+    return BT_ERROR_UNSUPPORTED;
+}
+
+static bt_status lower_call(bt_program *program, const bt_node *node, bt_look *looks)
+{
+    bt_look *in = bt_region_alloc(program->region, (size_t)(node->inputs + 1) * sizeof *in);
+    bt_view *trial = bt_region_alloc(program->region, (size_t)(node->inputs + node->outputs + 1) * sizeof *trial);
+    if (!in || !trial)
+        return BT_ERROR_MEMORY;
+    bt_call call = {.op = node->op, .attr = node->attr, .inputs = node->inputs, .outputs = node->outputs};
+    call.threads = program->threads;
+    call.tag = node->tag;
+    call.in = trial;
+    call.out = trial + node->inputs;
+    for (int i = 0; i < node->inputs; i++) {
+        in[i] = looks[node->in[i]->id];
+        call.in[i] = in[i].view;
+    }
+    for (int i = 0; i < node->outputs; i++)
+        call.out[i] = bt_view_of(bt_tensor_array(&node->out[i]));
+    const bt_kernel_impl *kernel = choose(program, &call);
+    for (int i = 0; !kernel && i < node->inputs; i++) /* one by one, until a kernel is content */
+        if (!bt_view_dense(&in[i].view)) {
+            BT_TRY(densify(program, node, &in[i]));
+            looks[node->in[i]->id] = in[i]; /* later readers take the copy too */
+            call.in[i] = in[i].view;
+            kernel = choose(program, &call);
+        }
+    if (!kernel)
+        return no_kernel(program, node);
+    bt_call_step *step = step_new(program, node, node->op, node->attr, node->inputs, node->outputs);
+    if (!step)
+        return BT_ERROR_MEMORY;
+    for (int i = 0; i < node->inputs; i++) {
+        step->in[i] = in[i].at;
+        step->call.in[i] = in[i].view;
+    }
+    for (int i = 0; i < node->outputs; i++) {
+        bt_array shape = bt_tensor_array(&node->out[i]);
+        step->call.out[i] = bt_view_of(shape);
+        bt_buffer like = {
+            .home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
+        step->out[i].buffer = bt_program_buffer(program, &like);
+        if (step->out[i].buffer < 0)
+            return BT_ERROR_MEMORY;
+        looks[node->out[i].id] = (bt_look){step->out[i], step->call.out[i]};
+    }
+    return step_commit(program, step, kernel);
+}
+
+bt_status bt_program_lower(bt_program *program, bt_look *looks)
+{
+    const bt_graph *graph = program->graph;
+    for (int64_t n = 0; n < graph->node_count; n++) {
+        const bt_node *node = graph->nodes[n];
+        if (bt_op_flags(node->op) & BT_OP_LEAF) {
+            BT_TRY(lower_leaf(program, node, &looks[node->out->id]));
+            continue;
+        }
+        if (node->inputs > 0 && node->outputs == 1) {
+            bt_look *from = &looks[node->in[0]->id];
+            if (lower_view(node, from, &looks[node->out->id]))
+                continue;
+            if (node->op->info && node->op->info->view && !bt_view_dense(&from->view)) {
+                BT_TRY(densify(program, node, from));
+                if (lower_view(node, from, &looks[node->out->id]))
+                    continue;
+            }
+        }
+        BT_TRY(lower_call(program, node, looks));
+    }
+    return BT_OK;
+}
+
+bool bt_program_keeps(const bt_node *node, void *user)
+{
+    const bt_program *program = user;
+    bt_view in[BT_MAX_ITEMS], out[BT_MAX_OUTPUTS];
+    if (node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS)
+        return false;
+    for (int i = 0; i < node->inputs; i++)
+        in[i] = bt_view_of(bt_tensor_array(node->in[i]));
+    for (int i = 0; i < node->outputs; i++)
+        out[i] = bt_view_of(bt_tensor_array(&node->out[i]));
+    bt_call call = {.op = node->op,
+                    .attr = node->attr,
+                    .inputs = node->inputs,
+                    .outputs = node->outputs,
+                    .in = in,
+                    .out = out,
+                    .threads = program->threads};
+    return choose(program, &call) != NULL;
+}

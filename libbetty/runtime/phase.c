@@ -1,0 +1,287 @@
+/* runtime/phase.c: planning a list of programs together, and running them. */
+#include "runtime/phase.h"
+
+#include "runtime/watch.h"
+#include <string.h>
+
+bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name)
+{
+    bt_phase *phase = bt_alloc(sizeof *phase);
+    if (!phase)
+        return NULL;
+    phase->instance = instance;
+    phase->name = bt_strdup(name);
+    phase->owner = bt_strdup(owner);
+    bt_phase **phases = bt_grow(instance->phases, &instance->phase_capacity, instance->phase_count + 1, sizeof *phases);
+    if (phases) {
+        instance->phases = phases;
+        instance->phases[instance->phase_count++] = phase;
+    }
+    if (phases && phase->name && phase->owner)
+        return phase;
+    bt_phase_free(phase);
+    return NULL;
+}
+
+void bt_phase_free(bt_phase *phase)
+{
+    if (!phase)
+        return;
+    bt_instance *instance = phase->instance;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        if (instance->phases[i] != phase)
+            instance->phases[kept++] = instance->phases[i];
+    instance->phase_count = kept;
+    bt_watch_drop(phase);
+    for (int64_t i = 0; i < phase->entry_count; i++) {
+        bt_program_free(phase->entries[i].program);
+        bt_free((char *)(uintptr_t)phase->entries[i].part);
+    }
+    for (int64_t i = phase->var_count - 1; i >= 0; i--) /* windows come after their base */
+        bt_var_free(phase->vars[i]);
+    bt_free(phase->entries);
+    bt_free(phase->vars);
+    bt_free(phase->intervals);
+    bt_free(phase->values);
+    bt_free(phase->cleared);
+    bt_free(phase->name);
+    bt_free(phase->owner);
+    bt_free(phase);
+}
+
+void bt_phase_own(bt_phase *phase, bt_var *var)
+{
+    if (!var)
+        return;
+    bt_var **vars = bt_grow(phase->vars, &phase->var_capacity, phase->var_count + 1, sizeof(bt_var *));
+    if (!vars) {
+        bt_var_free(var);
+        return;
+    }
+    phase->vars = vars;
+    phase->vars[phase->var_count++] = var;
+}
+
+int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
+{
+    bt_phase_entry *entries =
+        bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
+    if (!entries)
+        return -1;
+    phase->entries = entries;
+    char *name = bt_strdup(part);
+    bt_program *program = name ? bt_program_new(graph, phase->instance->backend, phase->instance->threads) : NULL;
+    if (!program) {
+        bt_free(name);
+        return -1;
+    }
+    int64_t base = 0;
+    if (phase->entry_count)
+        base = entries[phase->entry_count - 1].base + entries[phase->entry_count - 1].program->step_count;
+    entries[phase->entry_count] = (bt_phase_entry){program, name, loop, base};
+    return (int)phase->entry_count++;
+}
+
+/* ---- planning ---- */
+
+static bt_phase_value *value_add(bt_phase *phase, bt_interval interval)
+{
+    int64_t capacity = phase->value_capacity;
+    bt_interval *intervals = bt_grow(phase->intervals, &capacity, phase->value_count + 1, sizeof *intervals);
+    if (intervals)
+        phase->intervals = intervals;
+    capacity = phase->value_capacity;
+    bt_phase_value *values = bt_grow(phase->values, &capacity, phase->value_count + 1, sizeof *values);
+    if (values)
+        phase->values = values;
+    if (!intervals || !values)
+        return NULL;
+    phase->value_capacity = capacity;
+    phase->intervals[phase->value_count] = interval;
+    phase->values[phase->value_count] = (bt_phase_value){0};
+    return &phase->values[phase->value_count++];
+}
+
+static bt_status add_transients(bt_phase *phase, int e)
+{
+    bt_phase_entry *entry = &phase->entries[e];
+    bt_program *program = entry->program;
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        bt_buffer *buffer = &program->buffers[b];
+        if (buffer->home != BT_HOME_ARENA || buffer->first < 0)
+            continue;
+        buffer->place = phase->value_count;
+        bt_phase_value *value = value_add(phase, (bt_interval){.bytes = bt_align_up(buffer->bytes),
+                                                               .first = entry->base + buffer->first,
+                                                               .last = entry->base + buffer->last});
+        if (!value)
+            return BT_ERROR_MEMORY;
+        value->category = buffer->category;
+        value->buffer = buffer;
+        value->entry = e;
+        value->used = buffer->bytes;
+    }
+    return BT_OK;
+}
+
+static int64_t find_var(const bt_phase *phase, const bt_var *var)
+{
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (phase->values[i].var == var)
+            return i;
+    return -1;
+}
+
+/* The entries that repeat together with entry e: *from and *to are the first and last steps of all of them. */
+static void loop_span(const bt_phase *phase, int e, int64_t *from, int64_t *to)
+{
+    int loop = phase->entries[e].loop;
+    for (int64_t i = 0; loop && i < phase->entry_count; i++)
+        if (phase->entries[i].loop == loop) {
+            int64_t base = phase->entries[i].base, end = base + phase->entries[i].program->step_count - 1;
+            *from = base < *from ? base : *from;
+            *to = end > *to ? end : *to;
+        }
+}
+
+/* A phase variable lives from the first program step that touches it to the last; through the whole of a loop. */
+static bt_status touch_var(bt_phase *phase, int e, const bt_buffer *buffer)
+{
+    const bt_phase_entry *entry = &phase->entries[e];
+    bt_var *var = buffer->var;
+    int64_t first = entry->base + buffer->first, last = entry->base + buffer->last;
+    loop_span(phase, e, &first, &last);
+    int64_t at = find_var(phase, var);
+    if (at < 0) {
+        first = var->clear ? entry->base : first;
+        if (var->clear)
+            loop_span(phase, e, &first, &last);
+        bt_phase_value *value =
+            value_add(phase, (bt_interval){.bytes = bt_align_up(var->bytes), .first = first, .last = last});
+        if (!value)
+            return BT_ERROR_MEMORY;
+        value->category = var->category;
+        value->var = var;
+        value->entry = e;
+        value->used = var->bytes;
+        return BT_OK;
+    }
+    bt_interval *interval = &phase->intervals[at];
+    interval->first = first < interval->first ? first : interval->first;
+    interval->last = last > interval->last ? last : interval->last;
+    return BT_OK;
+}
+
+static bt_status add_vars(bt_phase *phase, int e)
+{
+    const bt_program *program = phase->entries[e].program;
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        const bt_buffer *buffer = &program->buffers[b];
+        if (buffer->home == BT_HOME_VAR && buffer->first >= 0 && buffer->var->lifetime == BT_PHASE)
+            BT_TRY(touch_var(phase, e, buffer));
+    }
+    return BT_OK;
+}
+
+static char *arena_place(void *user, const bt_buffer *root)
+{
+    const bt_phase *phase = user;
+    char *arena = phase->instance->arena;
+    return arena && root->place >= 0 ? arena + phase->intervals[root->place].offset : NULL;
+}
+
+static void bind(bt_phase *phase)
+{
+    char *arena = phase->instance->arena;
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (phase->values[i].var)
+            phase->values[i].var->data = arena ? arena + phase->intervals[i].offset : NULL;
+    for (int64_t e = 0; e < phase->entry_count; e++)
+        bt_program_bind(phase->entries[e].program, arena_place, phase);
+}
+
+static bt_status grow_arena(bt_instance *instance, size_t size)
+{
+    if (size <= instance->arena_size && instance->arena)
+        return BT_OK;
+    char *arena = bt_alloc_aligned(size);
+    if (!arena)
+        return BT_ERROR_MEMORY;
+    bt_free_aligned(instance->arena);
+    instance->arena = arena;
+    instance->arena_size = size;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        bind(instance->phases[i]);
+    return BT_OK;
+}
+
+bt_status bt_phase_plan(bt_phase *phase)
+{
+    phase->value_count = 0;
+    for (int e = 0; e < phase->entry_count; e++)
+        BT_TRY(add_transients(phase, e));
+    for (int e = 0; e < phase->entry_count; e++)
+        BT_TRY(add_vars(phase, e));
+    size_t arena;
+    BT_TRY(bt_place(phase->intervals, phase->value_count, &arena));
+    BT_TRY(bt_place_verify(phase->intervals, phase->value_count, arena));
+    phase->bound = bt_place_bound(phase->intervals, phase->value_count, &phase->peak);
+    phase->arena = arena;
+    phase->used = 0;
+    for (int64_t i = 0; i < phase->value_count; i++) {
+        size_t end = phase->intervals[i].offset + phase->values[i].used;
+        phase->used = end > phase->used ? end : phase->used;
+    }
+    bt_free(phase->cleared);
+    phase->cleared = bt_alloc_array((size_t)phase->value_count, sizeof *phase->cleared);
+    if (!phase->cleared)
+        return BT_ERROR_MEMORY;
+    if (phase->instance->planned)
+        BT_TRY(grow_arena(phase->instance, arena));
+    bind(phase);
+    return BT_OK;
+}
+
+/* ---- running ---- */
+
+void bt_phase_begin(bt_phase *phase)
+{
+    if (phase->value_count)
+        memset(phase->cleared, 0, (size_t)phase->value_count * sizeof *phase->cleared);
+}
+
+void bt_phase_clear(bt_phase *phase, int64_t value)
+{
+    bt_var *var = phase->values[value].var;
+    if (var && var->clear && !phase->cleared[value]) {
+        memset(var->data, 0, var->bytes);
+        phase->cleared[value] = true;
+    }
+}
+
+bt_status bt_phase_run(bt_phase *phase, int entry)
+{
+    if (!phase->instance->planned)
+        return bt_watch_run(phase, entry);
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (phase->values[i].var && phase->values[i].var->clear && phase->values[i].entry <= entry)
+            bt_phase_clear(phase, i);
+    return bt_program_run(phase->entries[entry].program);
+}
+
+void bt_phase_end(bt_phase *phase)
+{
+    if (!phase->instance->planned)
+        bt_watch_drop(phase);
+}
+
+size_t bt_phase_saved(const bt_phase *phase, int entry)
+{
+    const bt_program *program = phase->entries[entry].program;
+    size_t bytes = 0;
+    for (int64_t b = 0; b < program->buffer_count; b++)
+        if (program->buffers[b].saved && program->buffers[program->buffers[b].root].home == BT_HOME_ARENA)
+            bytes += program->buffers[b].bytes;
+    return bytes;
+}

@@ -1,0 +1,177 @@
+/* runtime/program.c: compiling, binding and running. */
+#include "runtime/program.h"
+
+#include "ops/ops.h"
+#include "transform/inline.h"
+#include "transform/simplify.h"
+#include <string.h>
+
+bt_graph *bt_program_lowered(const bt_graph *graph, const bt_backend *backend, int threads)
+{
+    bt_program trial = {.backend = backend, .threads = threads};
+    if (bt_graph_verify(graph, "tracing") != BT_OK)
+        return NULL;
+    bt_graph *inlined = bt_inline(graph, bt_program_keeps, &trial);
+    bt_graph *simple = inlined && bt_graph_verify(inlined, "inline") == BT_OK ? bt_simplify(inlined, true) : NULL;
+    bt_graph_free(inlined);
+    if (simple && bt_graph_verify(simple, "simplify") != BT_OK) {
+        bt_graph_free(simple);
+        return NULL;
+    }
+    return simple;
+}
+
+static bt_status compile(bt_program *program)
+{
+    bt_look *looks = bt_alloc_array((size_t)program->graph->tensor_count + 1, sizeof *looks);
+    if (!looks)
+        return BT_ERROR_MEMORY;
+    bt_status status = bt_program_lower(program, looks);
+    if (status == BT_OK)
+        status = bt_program_commit(program, looks);
+    if (status == BT_OK)
+        status = bt_program_merge(program);
+    bt_free(looks);
+    return status;
+}
+
+bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads)
+{
+    bt_program *program = bt_alloc(sizeof *program);
+    if (!program)
+        return NULL;
+    program->backend = backend;
+    program->threads = threads < 1 ? 1 : threads;
+    program->region = bt_region_new();
+    program->graph = program->region ? bt_program_lowered(graph, backend, program->threads) : NULL;
+    if (!program->graph || compile(program) != BT_OK) {
+        if (bt_error_status() == BT_OK)
+            bt_fail(BT_ERROR_MEMORY, "out of memory while compiling");
+        bt_program_free(program);
+        return NULL;
+    }
+    return program;
+}
+
+void bt_program_free(bt_program *program)
+{
+    if (!program)
+        return;
+    for (int64_t s = 0; s < program->step_count; s++)
+        if (program->steps[s].kernel->release)
+            program->steps[s].kernel->release(&program->steps[s].call);
+    bt_graph_free(program->graph);
+    bt_region_free(program->region);
+    bt_free(program->steps);
+    bt_free(program->buffers);
+    bt_free(program->patches);
+    bt_free(program);
+}
+
+typedef struct binder {
+    bt_program *program;
+    char *(*place)(void *user, const bt_buffer *root);
+    void *user;
+} binder;
+
+static void patch(bt_program *program, char **pointer, bt_var *var, size_t offset)
+{
+    bt_patch *patches = bt_grow(program->patches, &program->patch_capacity, program->patch_count + 1, sizeof *patches);
+    if (!patches)
+        return;
+    program->patches = patches;
+    program->patches[program->patch_count++] = (bt_patch){pointer, var, offset};
+}
+
+static void set_pointer(const binder *b, char **pointer, bt_operand at)
+{
+    const bt_buffer *buffer = &b->program->buffers[at.buffer];
+    const bt_buffer *root = &b->program->buffers[buffer->root];
+    *pointer = NULL;
+    if (root->home == BT_HOME_CONSTANT) {
+        memcpy(pointer, &root->constant, sizeof *pointer);
+        *pointer += at.offset;
+    } else if (root->home == BT_HOME_VAR && root->var->lifetime == BT_EXTERNAL) {
+        patch(b->program, pointer, root->var, root->start + at.offset);
+    } else {
+        char *base = root->home == BT_HOME_VAR ? root->var->data : b->place(b->user, root);
+        *pointer = base ? base + root->start + at.offset : NULL;
+    }
+}
+
+void bt_program_bind(bt_program *program, char *(*place)(void *user, const bt_buffer *root), void *user)
+{
+    binder b = {program, place, user};
+    program->patch_count = 0;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        bt_call_step *step = &program->steps[s];
+        for (int i = 0; i < step->call.inputs; i++)
+            set_pointer(&b, &step->call.in[i].data, step->in[i]);
+        for (int o = 0; o < step->call.outputs; o++)
+            set_pointer(&b, &step->call.out[o].data, step->out[o]);
+        step->call.scratch = NULL;
+        if (step->scratch >= 0)
+            step->call.scratch = place(user, &program->buffers[step->scratch]);
+    }
+}
+
+static bt_status failed(const bt_call_step *step, bt_status status)
+{
+    bt_fail(status, "%s failed", step->kernel->name);
+    if (*step->node->tag.path)
+        bt_error_context("%s", step->node->tag.path);
+    return status;
+}
+
+bt_status bt_program_run(bt_program *program)
+{
+    for (int64_t i = 0; i < program->patch_count; i++) {
+        const bt_patch *p = &program->patches[i];
+        if (!p->var->data)
+            return bt_fail(BT_ERROR_INTERNAL, "%s is not bound to data", p->var->name);
+        *p->pointer = p->var->data + p->offset;
+    }
+    for (int64_t s = 0; s < program->step_count; s++) {
+        const bt_call_step *step = &program->steps[s];
+        bt_status status = step->kernel->launch(&step->call);
+        if (status != BT_OK)
+            return failed(step, status);
+    }
+    for (int64_t i = 0; i < program->tail_count; i++) {
+        const bt_var *var = program->tails[i];
+        memset(bt_var_data(var) + var->bytes, 0, var->tail);
+    }
+    return BT_OK;
+}
+
+static void describe_operand(const bt_program *program, bt_operand at, bt_text *text)
+{
+    const bt_buffer *buffer = &program->buffers[at.buffer];
+    const bt_buffer *root = &program->buffers[buffer->root];
+    if (root->home == BT_HOME_VAR)
+        bt_text_add(text, " %s+%zu", root->var->name, root->start + at.offset);
+    else if (root->home == BT_HOME_CONSTANT)
+        bt_text_add(text, " const");
+    else
+        bt_text_add(text, " b%lld+%zu", (long long)buffer->root, at.offset);
+}
+
+void bt_program_describe(const bt_program *program, bt_text *text)
+{
+    for (int64_t s = 0; s < program->step_count; s++) {
+        const bt_call_step *step = &program->steps[s];
+        bt_text_add(text, "%4lld %-28s", (long long)s, step->kernel->name);
+        for (int i = 0; i < step->call.inputs; i++)
+            describe_operand(program, step->in[i], text);
+        bt_text_add(text, " ->");
+        for (int o = 0; o < step->call.outputs; o++) {
+            char shape[256];
+            describe_operand(program, step->out[o], text);
+            bt_text_add(text, " %s%s", bt_dtype_name(step->call.out[o].dtype),
+                        bt_shape_text(shape, step->call.out[o].rank, step->call.out[o].dims));
+        }
+        if (*step->node->tag.path)
+            bt_text_add(text, "  # %s", step->node->tag.path);
+        bt_text_add(text, "\n");
+    }
+}

@@ -1,0 +1,54 @@
+/* runtime/user_kernel.c: kernels of a user's bt_op, seen as kernels of the CPU backend. */
+#include "runtime/program.h"
+
+#include <string.h>
+
+static bt_array array_of(const bt_view *view)
+{
+    bt_array array = {.dtype = view->dtype, .rank = view->rank, .data = view->data};
+    memcpy(array.dims, view->dims, sizeof array.dims);
+    return array;
+}
+
+static const bt_kernel *find(const bt_call *call)
+{
+    if (call->inputs < 1)
+        return NULL;
+    for (int k = 0; k < BT_MAX_ITEMS && call->op->kernels[k].launch; k++)
+        if (call->op->kernels[k].device == BT_CPU && call->op->kernels[k].dtype == call->in[0].dtype)
+            return &call->op->kernels[k];
+    return NULL;
+}
+
+static size_t scratch(const bt_call *call)
+{
+    const bt_kernel *kernel = find(call);
+    bt_array in[BT_MAX_ITEMS + 1] = {{0}};
+    for (int i = 0; i < call->inputs; i++)
+        in[i] = array_of(&call->in[i]);
+    return kernel->scratch ? kernel->scratch(call->attr, in, call->threads) : 0;
+}
+
+static bt_status launch(const bt_call *call)
+{
+    const bt_kernel *kernel = find(call);
+    bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
+    for (int i = 0; i < call->inputs; i++)
+        in[i] = array_of(&call->in[i]);
+    for (int o = 0; o < call->outputs; o++)
+        out[o] = array_of(&call->out[o]);
+    bt_launch run = {.attr = call->attr, .in = in, .out = out, .scratch = call->scratch, .threads = call->threads};
+    return kernel->launch(&run);
+}
+
+static const bt_kernel_impl adapter = {.name = "user", .scratch = scratch, .launch = launch};
+
+const bt_kernel_impl *bt_user_kernel(const bt_call *call)
+{
+    if (!find(call) || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
+        return NULL;
+    for (int i = 0; i < call->inputs; i++)
+        if (!bt_view_dense(&call->in[i]))
+            return NULL;
+    return &adapter;
+}

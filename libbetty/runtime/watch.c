@@ -1,0 +1,77 @@
+/* runtime/watch.c: running without the plan. Slow on purpose: pointers are set anew before every step. */
+#include "runtime/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void release(bt_phase *phase, int64_t i)
+{
+    bt_phase_value *value = &phase->values[i];
+    free(value->memory);
+    value->memory = NULL;
+    if (value->var)
+        value->var->data = NULL;
+}
+
+/* A pattern shows who reads what was never written. */
+static bt_status obtain(bt_phase *phase, int64_t i)
+{
+    bt_phase_value *value = &phase->values[i];
+    size_t bytes = phase->intervals[i].bytes ? phase->intervals[i].bytes : BT_ALIGN;
+    value->memory = aligned_alloc(BT_ALIGN, bytes);
+    if (!value->memory)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes were not to be had", bytes);
+    memset(value->memory, 0x7f, bytes);
+    if (value->var) {
+        value->var->data = value->memory;
+        bt_phase_clear(phase, i);
+    }
+    return BT_OK;
+}
+
+static char *own_place(void *user, const bt_buffer *root)
+{
+    const bt_phase *phase = user;
+    return root->place >= 0 ? phase->values[root->place].memory : NULL;
+}
+
+/* At this time of the phase: what is over is freed, what begins is allocated. */
+static bt_status advance(bt_phase *phase, int64_t time)
+{
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (phase->values[i].memory && (phase->intervals[i].last < time || phase->intervals[i].first > time))
+            release(phase, i);
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (!phase->values[i].memory && phase->intervals[i].first <= time && phase->intervals[i].last >= time)
+            BT_TRY(obtain(phase, i));
+    return BT_OK;
+}
+
+bt_status bt_watch_run(bt_phase *phase, int entry)
+{
+    bt_program *program = phase->entries[entry].program;
+    int64_t steps = program->step_count, tails = program->tail_count;
+    bt_call_step *all = program->steps;
+    bt_status status = BT_OK;
+    for (int64_t s = 0; s < steps && status == BT_OK; s++) {
+        status = advance(phase, phase->entries[entry].base + s);
+        if (status != BT_OK)
+            break;
+        bt_program_bind(program, own_place, phase);
+        program->steps = all + s; /* this step alone */
+        program->step_count = 1;
+        program->tail_count = s == steps - 1 ? tails : 0;
+        status = bt_program_run(program);
+        program->steps = all;
+        program->step_count = steps;
+        program->tail_count = tails;
+    }
+    return status;
+}
+
+void bt_watch_drop(bt_phase *phase)
+{
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (phase->values[i].memory)
+            release(phase, i);
+}
