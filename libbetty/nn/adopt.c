@@ -101,23 +101,18 @@ static bt_status make_block(bt_block *block, bt_category category, const char *o
         return BT_OK;
     bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
     const char **names = bt_alloc_array((size_t)count, sizeof *names);
-    int64_t *own = bt_alloc_array((size_t)count, sizeof *own);
-    bt_status status = shapes && names && own ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = shapes && names ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
         shapes[i] = slates[i]->shape;
         shapes[i].dtype = dtype;
         names[i] = slates[i]->path;
-        own[i] = order ? order[i] : i;
     }
     if (status == BT_OK)
-        status = bt_block_new(block, BT_RUN, category, owner, name, dtype, shapes, names, own, count);
-    if (status != BT_OK)
-        *block = (bt_block){0};
+        status = bt_block_new(block, BT_RUN, category, owner, name, dtype, shapes, names, order, count);
     for (int64_t i = 0; status == BT_OK && i < count; i++)
         slates[i]->var = block->windows[i];
     bt_free(shapes);
     bt_free(names);
-    bt_free(own);
     return status;
 }
 

@@ -91,7 +91,7 @@ static bt_tensor *missing(bt_module *module, const char *what, const char *path,
         bt_text_add(&text, " in the module \"%s\"", place);
     if (nearest)
         bt_text_add(&text, "; did you mean \"%s\"?", nearest);
-    bt_text_add(&text, list.count ? "; there are: " : "; there is none at all");
+    bt_text_add(&text, list.count ? "%s are: " : "%s is none at all", nearest ? " There" : "; there");
     for (int64_t i = 0; i < list.count && i < SHOWN; i++)
         bt_text_add(&text, i ? ", %s" : "%s", list.items[i]);
     if (list.count > SHOWN)

@@ -44,10 +44,10 @@ static bt_status sgd_check(const char *what, const double *hypers)
     if (nesterov != 0 && nesterov != 1)
         return bt_fail(BT_ERROR_CONFIG, "optimizer %s: nesterov is %g; it is 0 or 1", what, nesterov);
     if (nesterov == 1 && (hypers[SGD_MOMENTUM] == 0 || hypers[SGD_DAMPENING] != 0))
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "optimizer %s: nesterov = 1 wants momentum above 0 and dampening = 0, found momentum = %g and dampening = %g", what,
-            hypers[SGD_MOMENTUM], hypers[SGD_DAMPENING]);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "optimizer %s: nesterov = 1 wants momentum above 0 and dampening = 0, found momentum = %g and "
+                       "dampening = %g",
+                       what, hypers[SGD_MOMENTUM], hypers[SGD_DAMPENING]);
     return BT_OK;
 }
 

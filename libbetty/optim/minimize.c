@@ -19,21 +19,18 @@ static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
     int64_t count = module->param_count;
     bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
     const char **names = bt_alloc_array((size_t)count, sizeof *names);
-    int64_t *order = bt_alloc_array((size_t)count, sizeof *order);
-    bt_status status = shapes && names && order ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = shapes && names ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
         shapes[i] = module->params[i]->shape;
         shapes[i].dtype = module->dtype;
         names[i] = module->params[i]->path;
-        order[i] = i;
     }
     for (int s = 0; status == BT_OK && s < bt_optimizer_slot_count(optimizer); s++)
         if (!optimizer->blocks[s].flat)
             status = bt_block_new(&optimizer->blocks[s], BT_RUN, BT_OPTIMIZER, "", bt_optimizer_slot_name(optimizer, s),
-                                  module->dtype, shapes, names, order, count);
+                                  module->dtype, shapes, names, NULL, count);
     bt_free(shapes);
     bt_free(names);
-    bt_free(order);
     return status;
 }
 

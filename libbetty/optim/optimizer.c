@@ -110,9 +110,9 @@ static bt_status unknown_hyper(const bt_optimizer *optimizer, const char *name)
         bt_text_add(&text, i ? ", %s" : "%s", names[i]);
     }
     const char *nearest = bt_nearest(name, names);
-    bt_fail(BT_ERROR_ARGUMENT, "optimizer %s has no hyperparameter \"%s\"%s%s%s; there are: %s", def->name,
-            name ? name : "(NULL)", nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
-            bt_text_get(&text));
+    bt_fail(BT_ERROR_ARGUMENT, "optimizer %s has no hyperparameter \"%s\"%s%s%s has: %s", def->name,
+            name ? name : "(NULL)", nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+            nearest ? "\"? It" : "; it", bt_text_get(&text));
     bt_text_free(&text);
     return BT_ERROR_ARGUMENT;
 }

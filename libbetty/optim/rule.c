@@ -55,9 +55,9 @@ static bt_tensor *missing(const bt_rule *rule, const char *call, const char *kin
     }
     const char *nearest = bt_nearest(name, names);
     bt_tensor *poison =
-        bt_trace_poison(BT_ERROR_ARGUMENT, "%s: %s has no %s \"%s\"%s%s%s; there %s: %s", call, rule->what, kind, name,
-                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
-                        count == 1 ? "is" : "are", count ? bt_text_get(&text) : "none");
+        bt_trace_poison(BT_ERROR_ARGUMENT, "%s: %s has no %s \"%s\"%s%s%s %s: %s", call, rule->what, kind, name,
+                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : ";",
+                        nearest ? "It has" : "it has", count ? bt_text_get(&text) : "none");
     bt_text_free(&text);
     return poison;
 }
