@@ -21,17 +21,17 @@ struct bt_batch {
 
 /* A template: the fields and shapes of `shape`, own variables, no data. */
 bt_batch *bt_batch_template(const bt_batch *shape);
-bool bt_batch_fits(const bt_batch *a, const bt_batch *b);            /* same fields, dtypes and shapes */
-void bt_batch_bind(bt_batch *to, const bt_batch *from);              /* to's variables look at from's values */
+bool bt_batch_fits(const bt_batch *a, const bt_batch *b); /* same fields, dtypes and shapes */
+void bt_batch_bind(bt_batch *to, const bt_batch *from);   /* to's variables look at from's values */
 
 typedef struct bt_loader_options {
-    int64_t batch_size;  /* 0: all examples */
+    int64_t batch_size; /* 0: all examples */
     uint64_t seed;
-    bool shuffle;        /* a new order each epoch, a pure function of (seed, epoch) */
-    bool drop_last;      /* drop a short last batch */
-    bt_dtype dtype;      /* of floating fields: BT_F32 or BT_F64 */
-    int64_t keep;        /* so many drawn batches stay valid, the newest included; at least 1 */
-    bool prefetch;       /* gather on a thread */
+    bool shuffle;   /* a new order each epoch, a pure function of (seed, epoch) */
+    bool drop_last; /* drop a short last batch */
+    bt_dtype dtype; /* of floating fields: BT_F32 or BT_F64 */
+    int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
+    bool prefetch;  /* gather on a thread */
 } bt_loader_options;
 bt_loader_options bt_loader_defaults(void);
 
@@ -44,15 +44,21 @@ int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes);
 /* The next batch; goes on to the next epoch by itself. Valid until `keep` more have been drawn. */
 bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
 
-int64_t bt_loader_position(const bt_loader *loader);                 /* how many have been drawn */
-bt_status bt_loader_seek(bt_loader *loader, int64_t position);       /* so that draw goes on from there */
-int64_t bt_loader_epoch(const bt_loader *loader);                    /* whole epochs drawn */
-int64_t bt_loader_per_epoch(const bt_loader *loader);                /* batches */
-double bt_loader_wait_seconds(const bt_loader *loader);              /* time that draw has waited or gathered */
-size_t bt_loader_bytes(const bt_loader *loader);                     /* of its batch buffers: category batch */
+int64_t bt_loader_position(const bt_loader *loader);           /* how many have been drawn */
+bt_status bt_loader_seek(bt_loader *loader, int64_t position); /* so that draw goes on from there */
+int64_t bt_loader_epoch(const bt_loader *loader);              /* whole epochs drawn */
+int64_t bt_loader_per_epoch(const bt_loader *loader);          /* batches */
+double bt_loader_wait_seconds(const bt_loader *loader);        /* time that draw has waited or gathered */
+size_t bt_loader_bytes(const bt_loader *loader);               /* of its batch buffers: category batch */
+
+/* A set of one's own, looked for first by bt_dataset_open; the record must live until it is taken out again. Of several
+ * of one name the newest counts. An open function may open an older set of its own name. */
+bt_status bt_dataset_register(const bt_dataset_def *def);
+void bt_dataset_unregister(const bt_dataset_def *def);
 
 int64_t bt_dataset_count(const bt_dataset *data);
 int64_t bt_dataset_field_dim(const bt_dataset *data, const char *field, int axis); /* -1 if missing; axis 0: examples */
-size_t bt_dataset_bytes(const bt_dataset *data); /* held in memory; a set shared by several views counts once per view */
+size_t
+bt_dataset_bytes(const bt_dataset *data); /* held in memory; a set shared by several views counts once per view */
 
 #endif

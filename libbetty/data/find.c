@@ -1,0 +1,233 @@
+/* data/find.c: which files a data set is in: the names that people give to data files. */
+#include "data/find.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return *path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return *path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool is_test(const char *split) { return strcmp(split, "test") == 0; }
+
+static bool build(char *path, const char *format, ...) BT_FORMAT(2, 3);
+
+/* False, and "", if it is too long. */
+static bool build(char *path, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(path, BT_PATH, format, args);
+    va_end(args);
+    if (length < 0 || length >= BT_PATH)
+        path[0] = 0;
+    return path[0] != 0;
+}
+
+static bool with_gz(char *path, const char *plain)
+{
+    return (build(path, "%s", plain) && is_file(path)) || (build(path, "%s.gz", plain) && is_file(path));
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* `path` with the last `word` of its file name replaced; "" if that does not occur in it. */
+static bool replace(char *to, const char *path, const char *word, const char *by)
+{
+    const char *last = NULL;
+    for (const char *at = base_name(path); (at = strstr(at, word)) != NULL; at++)
+        last = at;
+    to[0] = 0;
+    return last && build(to, "%.*s%s%s", (int)(last - path), path, by, last + strlen(word));
+}
+
+/* ---- images ---- */
+
+/* images -> labels, and idx3 or idx4 -> idx1; gzip or not. */
+static bool labels_of(char *labels, const char *images)
+{
+    char name[BT_PATH], short_name[BT_PATH], plain[BT_PATH];
+    if (!replace(name, images, "images", "labels"))
+        return false;
+    if (!replace(short_name, name, "idx3", "idx1") && !replace(short_name, name, "idx4", "idx1"))
+        build(short_name, "%s", name);
+    if (build(labels, "%s", short_name) && is_file(labels))
+        return true;
+    size_t length = strlen(short_name);
+    if (length > 3 && strcmp(short_name + length - 3, ".gz") == 0)
+        short_name[length - 3] = 0;
+    build(plain, "%s", short_name);
+    return with_gz(labels, plain);
+}
+
+static bt_status found_images(bt_found *found, const char *path)
+{
+    build(found->file, "%s", path);
+    if (!labels_of(found->labels, path))
+        return bt_fail(
+            BT_ERROR_FILE,
+            "%s: its labels are not beside it; expected a file of the same name, with \"labels\" for \"images\" "
+            "and \"idx1\" for \"idx3\"",
+            path);
+    found->kind = BT_FOUND_IMAGES;
+    return BT_OK;
+}
+
+/* As MNIST and EMNIST call them: PREFIX train-images-idx3-ubyte, and t10k or test. */
+static bool find_images(char *path, const char *prefix, const char *split)
+{
+    static const char *const words[] = {"train", "t10k", "test"};
+    static const char *const ends[] = {"-images-idx3-ubyte", "-images.idx3-ubyte", "-images-idx4-ubyte"};
+    char plain[BT_PATH];
+    for (int w = is_test(split) ? 1 : 0; w < (is_test(split) ? 3 : 1); w++)
+        for (int e = 0; e < BT_COUNT_OF(ends); e++)
+            if (build(plain, "%s%s%s", prefix, words[w], ends[e]) && with_gz(path, plain))
+                return true;
+    path[0] = 0;
+    return false;
+}
+
+static bt_status images_in(bt_found *found, const char *prefix, const char *split)
+{
+    char path[BT_PATH];
+    if (find_images(path, prefix, split))
+        return found_images(found, path);
+    if (find_images(path, prefix, is_test(split) ? "train" : "test"))
+        return bt_fail(BT_ERROR_FILE, "%s: there is no split \"%s\" beside it; expected %s%s-images-idx3-ubyte or .gz",
+                       path, split, prefix, is_test(split) ? "t10k" : "train");
+    return BT_OK;
+}
+
+/* ---- tables ---- */
+
+/* The how-manyth name that the test split of `path` may have; false after the last. */
+static bool test_name(char *name, const char *path, int k)
+{
+    static const char *const marks[] = {".test", "_test", "-test"};
+    char plain[BT_PATH];
+    size_t length = strlen(path);
+    bool packed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
+    build(plain, "%.*s", (int)(packed ? length - 3 : length), path);
+    const char *dot = strrchr(base_name(plain), '.');
+    int stem = dot && dot != base_name(plain) ? (int)(dot - plain) : (int)strlen(plain);
+    switch (k) {
+    case 0:
+        replace(name, plain, "train", "test");
+        return true;
+    case 1:
+        replace(name, plain, "train", "t10k");
+        return true;
+    case 2:
+        build(name, "%s.t", plain); /* as on libsvm's pages */
+        return true;
+    default:
+        if (k - 3 >= BT_COUNT_OF(marks))
+            return false;
+        build(name, "%.*s%s%s", stem, plain, marks[k - 3], plain + stem);
+        return true;
+    }
+}
+
+static bool find_test(char *path, const char *train)
+{
+    char name[BT_PATH];
+    for (int k = 0; test_name(name, train, k); k++)
+        if (*name && with_gz(path, name) && strcmp(path, train) != 0)
+            return true;
+    path[0] = 0;
+    return false;
+}
+
+static bt_status no_test(const char *train)
+{
+    char name[BT_PATH];
+    bt_text tried = {0};
+    for (int k = 0; test_name(name, train, k); k++)
+        if (*name && (k != 1 || strstr(name, "images")))
+            bt_text_add(&tried, "%s%s", tried.size ? ", " : "", base_name(name));
+    bt_status status =
+        bt_fail(BT_ERROR_FILE,
+                "%s: there is no split \"test\" beside it; expected one of %s (or with .gz); or take parts of "
+                "the split \"train\"",
+                train, bt_text_get(&tried));
+    bt_text_free(&tried);
+    return status;
+}
+
+/* A single file is the split "train"; what stands beside it may be the other. */
+static bt_status found_file(bt_found *found, const char *path, const char *split)
+{
+    char test[BT_PATH];
+    bool has_test = find_test(test, path);
+    if (is_test(split) && !has_test)
+        return no_test(path);
+    if (strstr(base_name(path), "images"))
+        return found_images(found, is_test(split) ? test : path);
+    build(found->file, "%s", is_test(split) ? test : path);
+    build(found->other, "%s", is_test(split) ? path : test);
+    found->kind = BT_FOUND_TABLE;
+    return BT_OK;
+}
+
+static bool find_table(char *path, const char *base)
+{
+    static const char *const ends[] = {"", ".csv", ".tsv", ".libsvm", ".svm"};
+    char plain[BT_PATH];
+    for (int i = 0; i < BT_COUNT_OF(ends); i++)
+        if (build(plain, "%s%s", base, ends[i]) && with_gz(path, plain))
+            return true;
+    return false;
+}
+
+static bt_status find_in_folder(bt_found *found, const char *folder, const char *split)
+{
+    char inside[BT_PATH], path[BT_PATH];
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    build(inside, "%.*s/", (int)length, folder);
+    BT_TRY(images_in(found, inside, split));
+    if (found->kind != BT_FOUND_NOTHING)
+        return BT_OK;
+    char name[BT_PATH];
+    build(name, "%.*s", (int)length, folder);
+    if ((build(inside, "%s/%s", name, base_name(name)) && find_table(path, inside)) ||
+        (build(inside, "%s/train", name) && find_table(path, inside)))
+        return found_file(found, path, split);
+    return BT_OK;
+}
+
+bt_status bt_find_files(const char *base, const char *split, bt_found *found)
+{
+    char path[BT_PATH], prefix[BT_PATH];
+    *found = (bt_found){.kind = BT_FOUND_NOTHING};
+    if (is_file(base))
+        return found_file(found, base, split);
+    if (is_folder(base)) {
+        BT_TRY(find_in_folder(found, base, split));
+        if (found->kind != BT_FOUND_NOTHING)
+            return BT_OK;
+    }
+    if (find_table(path, base))
+        return found_file(found, path, split);
+    if (build(prefix, "%s-images-idx3-ubyte", base) && with_gz(path, prefix))
+        return found_file(found, path, split);
+    if (build(prefix, "%s-", base))
+        BT_TRY(images_in(found, prefix, split));
+    if (found->kind == BT_FOUND_NOTHING)
+        BT_TRY(images_in(found, base, split));
+    return BT_OK;
+}

@@ -1,0 +1,20 @@
+/* data/find.h: which files a data set is in. */
+#ifndef BT_FIND_H
+#define BT_FIND_H
+
+#include "base/base.h"
+
+enum { BT_PATH = 4096 };
+
+typedef struct bt_found {
+    enum { BT_FOUND_NOTHING, BT_FOUND_IMAGES, BT_FOUND_TABLE } kind;
+    char file[BT_PATH];   /* the images, or the table */
+    char labels[BT_PATH]; /* of images */
+    char other[BT_PATH];  /* the table of the other split; "" if there is none */
+} bt_found;
+
+/* `base` is a file, with or without its extension, a folder, or what IDX files' names begin with. Nothing there is no
+ * failure; a set without the split, or images without labels, are. */
+bt_status bt_find_files(const char *base, const char *split, bt_found *found);
+
+#endif

@@ -1,0 +1,135 @@
+/* data/idx.c: images and labels in the IDX format of MNIST: two zero bytes, the type of the numbers, how many axes,
+ * each axis' size (32 bits, big-endian), the numbers. */
+#include "data/read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { UNSIGNED_BYTE = 8, MAX_AXES = 4, STEP = 1 << 20 };
+
+/* Reads the header; `what` it should be: "images" of 3 or 4 axes, or "labels" of 1. */
+static bt_status read_header(bt_source *source, const char *what, int low, int high, int *rank, int64_t *dims)
+{
+    const char *path = bt_source_path(source);
+    unsigned char bytes[4] = {0};
+    int64_t got;
+    BT_TRY(bt_source_read(source, bytes, 4, &got));
+    if (got < 4)
+        return bt_fail(BT_ERROR_DATA, "%s: the file ends at byte %lld; expected an IDX header", path, (long long)got);
+    if (bytes[0] || bytes[1] || bytes[2] != UNSIGNED_BYTE || bytes[3] < low || bytes[3] > high)
+        return bt_fail(BT_ERROR_DATA,
+                       "%s, byte 0: found the bytes %02x %02x %02x %02x; expected an IDX file of %s: 00 00 08 %02x%s",
+                       path, bytes[0], bytes[1], bytes[2], bytes[3], what, (unsigned)low,
+                       high > low ? " or 00 00 08 04" : "");
+    *rank = bytes[3];
+    for (int i = 0; i < *rank; i++) {
+        BT_TRY(bt_source_read(source, bytes, 4, &got));
+        if (got < 4)
+            return bt_fail(BT_ERROR_DATA, "%s: the file ends at byte %lld, within its header; expected %d sizes", path,
+                           (long long)(4 + 4 * i + got), *rank);
+        dims[i] =
+            (int64_t)(((uint32_t)bytes[0] << 24) | ((uint32_t)bytes[1] << 16) | ((uint32_t)bytes[2] << 8) | bytes[3]);
+        if (dims[i] == 0 || (i == 0 && dims[i] > BT_MAX_EXAMPLES))
+            return bt_fail(BT_ERROR_DATA, "%s, byte %d: found the size %lld; expected at least 1%s", path, 4 + 4 * i,
+                           (long long)dims[i], i ? "" : " and at most 2147483647");
+    }
+    return BT_OK;
+}
+
+/* Memory grows with what really comes, whatever the header says. */
+static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
+{
+    int64_t have = 0, capacity = 0, got = 1;
+    uint8_t *read = NULL;
+    bt_status status = BT_OK;
+    while (status == BT_OK && have < size && got > 0) {
+        int64_t piece = size - have < STEP ? size - have : STEP;
+        uint8_t *grown = bt_grow(read, &capacity, have + piece, 1);
+        read = grown ? grown : read;
+        status = grown ? bt_source_read(source, read + have, piece, &got) : BT_ERROR_MEMORY;
+        have += got;
+    }
+    *bytes = read;
+    if (status == BT_OK && have < size)
+        status = bt_fail(BT_ERROR_DATA, "%s: the file ends after %lld bytes of content; its header promises %lld",
+                         bt_source_path(source), (long long)have, (long long)size);
+    if (status == BT_OK && bt_source_byte(source) >= 0)
+        status = bt_fail(BT_ERROR_DATA, "%s: more bytes than the %lld that its header promises", bt_source_path(source),
+                         (long long)size);
+    if (status == BT_OK)
+        status = bt_source_status(source);
+    return status;
+}
+
+/* The whole file as bytes; array.data is of bt_grow. */
+static bt_status read_file(const char *path, const char *what, int low, int high, bt_array *array)
+{
+    bt_source *source = bt_source_open(path);
+    if (!source)
+        return bt_error_status();
+    *array = (bt_array){.dtype = BT_U8};
+    bt_status status = read_header(source, what, low, high, &array->rank, array->dims);
+    char shape[256];
+    size_t bytes = bt_array_bytes(*array), whole;
+    int64_t size = bt_source_size(source);
+    if (status == BT_OK && (bytes > INT64_MAX / 2 || !bt_add_size(bytes, 4 + 4 * (size_t)array->rank, &whole)))
+        status = bt_fail(BT_ERROR_DATA, "%s: its header promises %s bytes, more than any machine holds", path,
+                         bt_shape_text(shape, array->rank, array->dims));
+    else if (status == BT_OK && size >= 0 && (size_t)size != whole)
+        status = bt_fail(BT_ERROR_DATA, "%s: the file has %lld bytes; its header, %s, promises %lld", path,
+                         (long long)size, bt_shape_text(shape, array->rank, array->dims), (long long)whole);
+    uint8_t *content = NULL;
+    if (status == BT_OK)
+        status = read_bytes(source, (int64_t)bytes, &content);
+    bt_source_close(source);
+    array->data = content;
+    if (status == BT_OK)
+        return BT_OK;
+    bt_free(content);
+    return status;
+}
+
+/* From [n] bytes to [n] integers, checked. Frees the bytes. */
+static bt_store *take_labels(const char *path, bt_array bytes, int64_t images, int classes)
+{
+    bt_array labels = {.dtype = BT_I32, .rank = 1, .dims = {bytes.dims[0]}};
+    bt_status status = BT_OK;
+    const uint8_t *from = bytes.data;
+    if (bytes.dims[0] != images)
+        status = bt_fail(BT_ERROR_DATA, "%s: %lld labels for %lld images", path, (long long)bytes.dims[0],
+                         (long long)images);
+    int32_t *to = status == BT_OK ? bt_alloc_array((size_t)images, sizeof *to) : NULL;
+    for (int64_t i = 0; to && status == BT_OK && i < images; i++) {
+        to[i] = from[i];
+        if (classes && from[i] >= classes)
+            status = bt_fail(BT_ERROR_DATA, "%s, byte %lld: found label %d; expected 0 to %d", path, (long long)i + 8,
+                             from[i], classes - 1);
+    }
+    bt_free(bytes.data);
+    if (status != BT_OK) {
+        bt_free(to);
+        return NULL;
+    }
+    labels.data = to;
+    return bt_store_new(labels, false);
+}
+
+bt_dataset *bt_read_idx(const char *images, const char *labels, int classes)
+{
+    bt_array pixels, bytes;
+    if (read_file(images, "images", 3, 4, &pixels) != BT_OK)
+        return NULL;
+    bool ok = read_file(labels, "labels", 1, 1, &bytes) == BT_OK;
+    bt_store *label = ok ? take_labels(labels, bytes, pixels.dims[0], classes) : NULL;
+    if (!label) {
+        bt_free(pixels.data);
+        return NULL;
+    }
+    int64_t count = pixels.dims[0];
+    if (pixels.rank == 3)
+        pixels.dims[3] = 1; /* one channel */
+    pixels.rank = 4;
+    bt_dataset *data = bt_dataset_new(count);
+    bt_store *image = bt_store_new(pixels, true);
+    return bt_dataset_of(data, (const char *const[]){"image", "label"}, (bt_store *[]){image, label}, 2);
+}

@@ -1,0 +1,175 @@
+/* data/libsvm.c: tables as libsvm writes them: a line is a target, then INDEX:VALUE, indices from 1 and increasing. */
+#include "data/read.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_FEATURES = 1 << 24 };
+
+typedef struct entry {
+    int32_t row, feature;
+    double value;
+} entry;
+
+typedef struct libsvm {
+    bt_source *source;
+    const char *path;
+    bool only_width;
+    int64_t line, features;
+    entry *entries;
+    int64_t count, room;
+    double *y;
+    int64_t rows, y_room;
+} libsvm;
+
+static bt_status wrong(const libsvm *s, const char *token, int64_t length, const char *expected)
+{
+    return bt_fail(BT_ERROR_DATA, "%s, line %lld: found \"%s\"; expected %s", s->path, (long long)s->line,
+                   bt_show(token, length).text, expected);
+}
+
+static bt_status add_target(libsvm *s, const char *token, int64_t length)
+{
+    double value;
+    if (bt_read_number(token, length, &value) != BT_NUMERAL)
+        return wrong(s, token, length, "the target, a number such as -1, +1 or 0.5");
+    if (s->rows == BT_MAX_EXAMPLES)
+        return bt_fail(BT_ERROR_DATA, "%s, line %lld: more than %lld rows", s->path, (long long)s->line,
+                       (long long)BT_MAX_EXAMPLES);
+    double *y = bt_grow(s->y, &s->y_room, s->rows + 1, sizeof *y);
+    if (!y)
+        return BT_ERROR_MEMORY;
+    s->y = y;
+    s->y[s->rows++] = value;
+    return BT_OK;
+}
+
+/* INDEX:VALUE; *before is the index before it in the line. */
+static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t *before)
+{
+    int64_t index = 0, i = 0;
+    for (; i < length && token[i] >= '0' && token[i] <= '9' && index <= MOST_FEATURES; i++)
+        index = 10 * index + (token[i] - '0');
+    if (i == 0 || (index <= MOST_FEATURES && (i == length || token[i] != ':')))
+        return wrong(s, token, length, "INDEX:VALUE, such as 3:0.5");
+    if (index > MOST_FEATURES)
+        return wrong(s, token, length, "an index of at most 16777216, for tables are kept dense");
+    if (index == 0)
+        return wrong(s, token, length, "an index of at least 1: libsvm counts features from 1");
+    if (index <= *before)
+        return wrong(s, token, length, "a larger index than the one before it: they increase within a line");
+    double value;
+    bt_numeral kind = bt_read_number(token + i + 1, length - i - 1, &value);
+    if (kind != BT_NUMERAL)
+        return wrong(s, token, length,
+                     kind == BT_NUMERAL_LARGE ? "a value that a double can hold" : "a number after the colon");
+    *before = index;
+    if (index > s->features)
+        s->features = index;
+    if (s->only_width || value == 0)
+        return BT_OK;
+    entry *entries = bt_grow(s->entries, &s->room, s->count + 1, sizeof *entries);
+    if (!entries)
+        return BT_ERROR_MEMORY;
+    s->entries = entries;
+    s->entries[s->count++] = (entry){(int32_t)(s->rows - 1), (int32_t)(index - 1), value};
+    return BT_OK;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* Up to its end or to #, after which a comment may stand. */
+static bt_status read_line(libsvm *s, const char *line, int64_t length)
+{
+    int64_t before = 0, at = 0;
+    bool first = true;
+    for (;;) {
+        while (at < length && is_blank(line[at]))
+            at++;
+        if (at == length || line[at] == '#')
+            return BT_OK;
+        int64_t begin = at;
+        while (at < length && !is_blank(line[at]) && line[at] != '#')
+            at++;
+        if (first)
+            BT_TRY(add_target(s, line + begin, at - begin));
+        else
+            BT_TRY(add_entry(s, line + begin, at - begin, &before));
+        first = false;
+    }
+}
+
+static bt_status read_all(libsvm *s)
+{
+    const char *line;
+    int64_t length;
+    for (;;) {
+        BT_TRY(bt_source_line(s->source, &line, &length));
+        if (!line)
+            break;
+        s->line++;
+        BT_TRY(read_line(s, line, length));
+    }
+    if (!s->rows || !s->features)
+        return bt_fail(BT_ERROR_DATA, "%s: %s; expected lines such as \"+1 3:0.5 7:1\"", s->path,
+                       s->rows ? "no line has a feature" : "no rows");
+    return BT_OK;
+}
+
+/* A table that is nearly all zeros can be small as a file and huge in memory: it must fit into half of the machine. */
+static bt_status make_dense(const libsvm *s, double **x)
+{
+    size_t cells, bytes;
+    char need[32], have[32];
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t half = pages > 0 && page > 0 ? (size_t)pages / 2 * (size_t)page : SIZE_MAX / 4;
+    bool fits = bt_mul_size((size_t)s->rows, (size_t)s->features, &cells) && bt_mul_size(cells, sizeof **x, &bytes);
+    if (!fits || bytes > half)
+        return bt_fail(BT_ERROR_DATA,
+                       "%s: %lld rows of %lld features need %s as a dense table; expected at most %s, half of this "
+                       "machine's memory",
+                       s->path, (long long)s->rows, (long long)s->features,
+                       bt_bytes_text(need, fits ? bytes : SIZE_MAX), bt_bytes_text(have, half));
+    *x = bt_alloc(bytes);
+    if (!*x)
+        return BT_ERROR_MEMORY;
+    for (int64_t i = 0; i < s->count; i++)
+        (*x)[s->entries[i].row * s->features + s->entries[i].feature] = s->entries[i].value;
+    return BT_OK;
+}
+
+static bt_status scan(libsvm *s)
+{
+    s->source = bt_source_open(s->path);
+    bt_status status = s->source ? read_all(s) : bt_error_status();
+    bt_source_close(s->source);
+    return status;
+}
+
+bt_status bt_libsvm_width(const char *path, int64_t *features)
+{
+    libsvm s = {.path = path, .only_width = true};
+    bt_status status = scan(&s);
+    bt_free(s.y);
+    *features = s.features;
+    return status;
+}
+
+bt_dataset *bt_read_libsvm(const char *path, int64_t features)
+{
+    libsvm s = {.path = path, .features = features};
+    double *x = NULL;
+    bt_status status = scan(&s);
+    if (status == BT_OK)
+        status = make_dense(&s, &x);
+    bt_free(s.entries);
+    if (status != BT_OK) {
+        bt_free(s.y);
+        return NULL;
+    }
+    bt_dataset *data = bt_dataset_new(s.rows);
+    bt_store *values = bt_store_numbers(x, 2, (int64_t[]){s.rows, s.features});
+    bt_store *targets = bt_store_numbers(s.y, 1, (int64_t[]){s.rows});
+    return bt_dataset_of(data, (const char *const[]){"x", "y"}, (bt_store *[]){values, targets}, 2);
+}

@@ -1,0 +1,458 @@
+/* data/loader.c: draws batches: which examples are whose, the ring of buffers, the thread that fills it ahead.
+ *
+ * All memory is had when the loader is opened, so that filling a batch cannot fail, on whatever thread. A draw's
+ * content is a pure function of its number, so seeking is counting. */
+#include "data/dataset.h"
+#include "data/order.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+/* Below this a batch is filled sooner than a thread is woken. */
+#define BT_WORTH_A_THREAD ((size_t)1 << 16)
+
+typedef struct feed { /* the examples of one set, epoch after epoch, as one endless row */
+    const bt_dataset *set;
+    int64_t batch;    /* examples per draw */
+    uint32_t part;    /* tells the orders of joined sets apart */
+    int64_t orders;   /* how many epochs' orders are kept; 0: the set's own order */
+    int64_t epoch[2]; /* whose order it is; -1: nobody's */
+    int32_t *order[2];
+    uint64_t seed;
+} feed;
+
+typedef struct slot { /* a buffer; its heads are batches of the full and of the short shape that lie in it */
+    char *memory;
+    bt_batch *heads[2];
+} slot;
+
+struct bt_loader {
+    bt_dataset *data;
+    bt_loader_options options;
+    feed *feeds;
+    int64_t feed_count, per_epoch, position;
+    bool constant, ready; /* every batch is the whole set: filled once, and it has been */
+    slot *slots;
+    int64_t slot_count;
+    bt_batch *shapes[2];
+    int shape_count;
+    size_t bytes;
+    double waited;
+    bool told_end; /* for bt_loader_next: BT_DONE of this epoch has been given */
+    bool threaded, stop;
+    int64_t filled; /* draws below this are in the ring; guarded by lock, like position and stop */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+};
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- which examples ---- */
+
+static const int32_t *order_of(feed *f, int64_t epoch)
+{
+    int64_t k = epoch % f->orders, n = f->set->count;
+    if (f->epoch[k] != epoch) {
+        for (int64_t i = 0; i < n; i++)
+            f->order[k][i] = (int32_t)i;
+        bt_random random = bt_random_begin(f->seed, BT_FOR_SHUFFLE, f->part, (uint64_t)epoch);
+        bt_shuffle(f->order[k], n, &random);
+        f->epoch[k] = epoch;
+    }
+    return f->order[k];
+}
+
+/* The places of the examples `from` .. `from + count - 1` of the endless row. */
+static void find_places(feed *f, int64_t from, int64_t count, int32_t *places)
+{
+    int64_t n = f->set->count;
+    while (count > 0) {
+        int64_t at = from % n, piece = n - at < count ? n - at : count;
+        const int32_t *order = f->orders ? order_of(f, from / n) : NULL;
+        for (int64_t i = 0; i < piece; i++)
+            places[i] = order ? order[at + i] : (int32_t)(at + i);
+        places += piece;
+        from += piece;
+        count -= piece;
+    }
+}
+
+/* The first set's epochs begin with a batch, so its last one may be short; the others go on and on. */
+static int64_t begin_of(const bt_loader *loader, const feed *f, int64_t draw)
+{
+    if (f->part)
+        return draw * f->batch;
+    return draw / loader->per_epoch * f->set->count + draw % loader->per_epoch * f->batch;
+}
+
+static bool is_short(const bt_loader *loader, int64_t draw)
+{
+    return loader->shape_count == 2 && draw % loader->per_epoch == loader->per_epoch - 1;
+}
+
+static bt_batch *head_of(const bt_loader *loader, slot *s, int64_t draw) { return s->heads[is_short(loader, draw)]; }
+
+static void fill(bt_loader *loader, slot *s, int64_t draw)
+{
+    bt_batch *batch = head_of(loader, s, draw);
+    int at = 0;
+    for (int64_t k = 0; k < loader->feed_count; k++) {
+        feed *f = &loader->feeds[k];
+        const bt_batch_field *index = &batch->fields[at + f->set->column_count];
+        int64_t count = index->array.dims[0];
+        int32_t *places = index->array.data;
+        find_places(f, begin_of(loader, f, draw), count, places);
+        for (int64_t i = 0; i < f->set->column_count; i++, at++) {
+            const bt_array *to = &batch->fields[at].array;
+            bt_gather_rows(&f->set->columns[i], places, count, to->dtype, to->data);
+        }
+        at++;
+    }
+    batch->number = draw;
+}
+
+/* ---- ahead, on a thread ---- */
+
+static void *fill_ahead(void *argument)
+{
+    bt_loader *loader = argument;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stop) {
+        if (loader->filled > loader->position) { /* one ahead is what the ring has room for */
+            pthread_cond_wait(&loader->changed, &loader->lock);
+            continue;
+        }
+        int64_t draw = loader->filled;
+        pthread_mutex_unlock(&loader->lock);
+        fill(loader, &loader->slots[draw % loader->slot_count], draw);
+        pthread_mutex_lock(&loader->lock);
+        loader->filled++;
+        pthread_cond_signal(&loader->changed);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. Without a thread the loader fills its batches when they are drawn. */
+static void start(bt_loader *loader)
+{
+    sigset_t all, before;
+    loader->stop = false;
+    loader->filled = loader->position;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    loader->threaded = pthread_create(&loader->thread, NULL, fill_ahead, loader) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void stop(bt_loader *loader)
+{
+    if (!loader->threaded)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_signal(&loader->changed);
+    pthread_mutex_unlock(&loader->lock);
+    pthread_join(loader->thread, NULL);
+    loader->threaded = false;
+}
+
+/* ---- drawing ---- */
+
+static bt_batch *draw_constant(bt_loader *loader)
+{
+    slot *s = &loader->slots[loader->position % loader->slot_count];
+    if (!loader->ready) {
+        double begin = seconds();
+        fill(loader, &loader->slots[0], 0);
+        loader->waited += seconds() - begin;
+        loader->ready = true;
+    }
+    s->heads[0]->number = loader->position++;
+    return s->heads[0];
+}
+
+static bt_batch *draw_threaded(bt_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    if (loader->filled <= loader->position) {
+        double begin = seconds();
+        while (loader->filled <= loader->position)
+            pthread_cond_wait(&loader->changed, &loader->lock);
+        loader->waited += seconds() - begin;
+    }
+    int64_t draw = loader->position++;
+    pthread_mutex_unlock(&loader->lock);
+    pthread_cond_signal(&loader->changed);
+    return head_of(loader, &loader->slots[draw % loader->slot_count], draw);
+}
+
+static bt_batch *draw_now(bt_loader *loader)
+{
+    double begin = seconds();
+    int64_t draw = loader->position++;
+    slot *s = &loader->slots[draw % loader->slot_count];
+    fill(loader, s, draw);
+    loader->waited += seconds() - begin;
+    return head_of(loader, s, draw);
+}
+
+bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch)
+{
+    if (batch)
+        *batch = NULL;
+    if (!loader || !batch)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_draw: the %s is NULL", loader ? "place for the batch" : "loader");
+    *batch = loader->constant ? draw_constant(loader) : loader->threaded ? draw_threaded(loader) : draw_now(loader);
+    loader->told_end = false;
+    return BT_OK;
+}
+
+bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch)
+{
+    if (!loader || !batch)
+        return bt_loader_draw(loader, batch);
+    if (loader->position > 0 && loader->position % loader->per_epoch == 0 && !loader->told_end) {
+        loader->told_end = true;
+        *batch = NULL;
+        return BT_DONE;
+    }
+    return bt_loader_draw(loader, batch);
+}
+
+bt_status bt_loader_seek(bt_loader *loader, int64_t position)
+{
+    if (!loader)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_seek: the loader is NULL");
+    int64_t most = INT64_MAX / 4 / BT_MAX_EXAMPLES; /* so that examples can be counted, too */
+    if (position < 0 || position > most)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_seek: found position %lld; expected 0 to %lld",
+                       (long long)position, (long long)most);
+    bool threaded = loader->threaded;
+    stop(loader);
+    loader->position = position;
+    loader->told_end = false;
+    if (threaded)
+        start(loader);
+    return BT_OK;
+}
+
+int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes)
+{
+    for (int i = 0; loader && shapes && i < loader->shape_count; i++)
+        shapes[i] = loader->shapes[i];
+    return loader ? loader->shape_count : 0;
+}
+
+int64_t bt_loader_position(const bt_loader *loader) { return loader ? loader->position : 0; }
+
+int64_t bt_loader_epoch(const bt_loader *loader) { return loader ? loader->position / loader->per_epoch : 0; }
+
+int64_t bt_loader_per_epoch(const bt_loader *loader) { return loader ? loader->per_epoch : 0; }
+
+double bt_loader_wait_seconds(const bt_loader *loader) { return loader ? loader->waited : 0; }
+
+size_t bt_loader_bytes(const bt_loader *loader) { return loader ? loader->bytes : 0; }
+
+/* ---- opening ---- */
+
+bt_loader_options bt_loader_defaults(void)
+{
+    return (bt_loader_options){.shuffle = true, .dtype = BT_F32, .keep = 1, .prefetch = true};
+}
+
+static bt_status check(const bt_dataset *data, const bt_loader_options *o)
+{
+    if (!data)
+        return bt_fail(BT_ERROR_ARGUMENT, "a loader needs a data set; found NULL");
+    if (data->broken != BT_OK)
+        return bt_fail(data->broken, "the data set is incomplete: a field could not be added");
+    for (const bt_dataset *part = data; part; part = part->next)
+        if (!part->column_count)
+            return bt_fail(BT_ERROR_DATA, "the data set%s%s has no fields; add some with bt_dataset_add",
+                           part->prefix ? " joined as " : "", part->prefix ? part->prefix : "");
+    if (o->batch_size < 0)
+        return bt_fail(BT_ERROR_ARGUMENT, "found batch size %lld; expected at least 1, or 0 for all examples",
+                       (long long)o->batch_size);
+    if (o->keep < 1 || o->keep > (1 << 20))
+        return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked to keep %lld batches; expected 1 to %d",
+                       (long long)o->keep, 1 << 20);
+    if (!bt_dtype_floats(o->dtype))
+        return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked for floating fields as %s; expected f32 or f64",
+                       bt_dtype_name(o->dtype));
+    if (o->drop_last && o->batch_size > data->count)
+        return bt_fail(BT_ERROR_DATA,
+                       "no batch is left: %lld examples, batches of %lld, and the short last one is dropped",
+                       (long long)data->count, (long long)o->batch_size);
+    return BT_OK;
+}
+
+static bt_status open_feeds(bt_loader *loader)
+{
+    for (const bt_dataset *part = loader->data; part; part = part->next)
+        loader->feed_count++;
+    loader->feeds = bt_alloc_array((size_t)loader->feed_count, sizeof *loader->feeds);
+    if (!loader->feeds)
+        return BT_ERROR_MEMORY;
+    const bt_loader_options *o = &loader->options;
+    loader->constant = true;
+    const bt_dataset *part = loader->data;
+    for (int64_t k = 0; k < loader->feed_count; k++, part = part->next) {
+        int64_t batch = o->batch_size && o->batch_size < part->count ? o->batch_size : part->count;
+        loader->feeds[k] = (feed){.set = part, .batch = batch, .part = (uint32_t)k, .epoch = {-1, -1}, .seed = o->seed};
+        loader->constant = loader->constant && batch == part->count;
+    }
+    for (int64_t k = 0; o->shuffle && !loader->constant && k < loader->feed_count; k++) {
+        feed *f = &loader->feeds[k];
+        f->orders = k ? 2 : 1; /* a batch of a joined set may lie across the end of its epoch */
+        for (int64_t i = 0; i < f->orders; i++)
+            if (!(f->order[i] = bt_alloc_array((size_t)f->set->count, sizeof *f->order[i])))
+                return BT_ERROR_MEMORY;
+    }
+    int64_t n = loader->data->count, batch = loader->feeds[0].batch;
+    bool has_short = n % batch != 0 && !o->drop_last;
+    loader->shape_count = has_short ? 2 : 1;
+    loader->per_epoch = n / batch + has_short;
+    return BT_OK;
+}
+
+/* The fields of all sets, and `index` of each, of the full (0) or short (1) shape. */
+static bt_batch *make_shape(const bt_loader *loader, int which)
+{
+    bt_batch *batch = bt_alloc(sizeof *batch);
+    bt_status status = batch ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t k = 0; status == BT_OK && k < loader->feed_count; k++) {
+        const feed *f = &loader->feeds[k];
+        int64_t count = k || !which ? f->batch : f->set->count % f->batch;
+        for (int64_t i = 0; status == BT_OK && i <= f->set->column_count; i++) {
+            bt_array shape = {.dtype = BT_I32, .rank = 1};
+            const char *name = "index", *prefix = f->set->prefix;
+            if (i < f->set->column_count) {
+                name = f->set->columns[i].name;
+                shape = f->set->columns[i].store->array;
+                shape.dtype = bt_store_dtype(f->set->columns[i].store, loader->options.dtype);
+            }
+            shape.dims[0] = count;
+            bt_text text = {0};
+            bt_text_add(&text, "%s%s%s", prefix ? prefix : "", prefix ? "." : "", name);
+            status = text.failed ? BT_ERROR_MEMORY : bt_batch_declare(batch, text.data, shape);
+            bt_text_free(&text);
+        }
+        batch->count = k ? batch->count : count;
+    }
+    if (status == BT_OK)
+        return batch;
+    bt_batch_free(batch);
+    return NULL;
+}
+
+static bool buffer_size(const bt_batch *shape, size_t *size)
+{
+    *size = 0;
+    for (int i = 0; i < shape->field_count; i++) {
+        size_t bytes = bt_array_bytes(shape->fields[i].array);
+        if (bytes > SIZE_MAX / 4 || !bt_add_size(*size, bt_align_up(bytes), size))
+            return false;
+    }
+    return true;
+}
+
+/* Lays the fields of a head into a buffer that was measured for the full shape. */
+static void lay_into(bt_batch *head, const bt_batch *full, char *memory)
+{
+    for (int i = 0; i < head->field_count; i++) {
+        head->fields[i].array.data = memory;
+        head->fields[i].var->data = memory;
+        memory += bt_align_up(bt_array_bytes(full->fields[i].array));
+    }
+}
+
+static bt_status open_slots(bt_loader *loader)
+{
+    size_t size;
+    for (int i = 0; i < loader->shape_count; i++)
+        if (!(loader->shapes[i] = make_shape(loader, i)))
+            return bt_error_status();
+    if (!buffer_size(loader->shapes[0], &size))
+        return bt_fail(BT_ERROR_DATA, "a batch of %lld examples is too large", (long long)loader->shapes[0]->count);
+    bool ahead = loader->options.prefetch && !loader->constant && size >= BT_WORTH_A_THREAD;
+    loader->slots = bt_alloc_array((size_t)loader->options.keep + ahead, sizeof *loader->slots);
+    if (!loader->slots)
+        return BT_ERROR_MEMORY;
+    loader->slot_count = loader->options.keep + ahead;
+    for (int64_t k = 0; k < loader->slot_count; k++) {
+        slot *s = &loader->slots[k];
+        bool own = k == 0 || !loader->constant;
+        s->memory = own ? bt_alloc_aligned(size) : loader->slots[0].memory;
+        if (!s->memory)
+            return BT_ERROR_MEMORY;
+        loader->bytes += own ? size : 0;
+        for (int i = 0; i < loader->shape_count; i++) {
+            if (!(s->heads[i] = bt_batch_template(loader->shapes[i])))
+                return bt_error_status();
+            lay_into(s->heads[i], loader->shapes[0], s->memory);
+        }
+    }
+    if (ahead)
+        start(loader);
+    return BT_OK;
+}
+
+bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options)
+{
+    bt_loader_options chosen = options ? *options : bt_loader_defaults();
+    bt_loader *loader = check(data, &chosen) == BT_OK ? bt_alloc(sizeof *loader) : NULL;
+    if (!loader) {
+        bt_dataset_free(data);
+        return NULL;
+    }
+    loader->data = data;
+    loader->options = chosen;
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->changed, NULL);
+    if (open_feeds(loader) == BT_OK && open_slots(loader) == BT_OK)
+        return loader;
+    bt_loader_free(loader);
+    return NULL;
+}
+
+bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed)
+{
+    bt_loader_options options = bt_loader_defaults();
+    options.batch_size = batch_size;
+    options.seed = seed;
+    return bt_loader_open(data, &options);
+}
+
+void bt_loader_free(bt_loader *loader)
+{
+    if (!loader)
+        return;
+    stop(loader);
+    for (int64_t k = 0; k < loader->slot_count; k++) {
+        for (int i = 0; i < 2; i++)
+            bt_batch_free(loader->slots[k].heads[i]);
+        if (k == 0 || !loader->constant)
+            bt_free_aligned(loader->slots[k].memory);
+    }
+    bt_free(loader->slots);
+    for (int i = 0; i < 2; i++)
+        bt_batch_free(loader->shapes[i]);
+    for (int64_t k = 0; loader->feeds && k < loader->feed_count; k++) {
+        bt_free(loader->feeds[k].order[0]);
+        bt_free(loader->feeds[k].order[1]);
+    }
+    bt_free(loader->feeds);
+    pthread_cond_destroy(&loader->changed);
+    pthread_mutex_destroy(&loader->lock);
+    bt_dataset_free(loader->data);
+    bt_free(loader);
+}

@@ -1,0 +1,269 @@
+/* data/open.c: data sets by name or path. */
+#include "data/find.h"
+#include "data/read.h"
+#include "data/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Where the data that come with the library are: beside its sources, and where they are installed. */
+#ifndef BT_SOURCE_DATA_DIR
+#define BT_SOURCE_DATA_DIR ""
+#endif
+#ifndef BT_INSTALL_DATA_DIR
+#define BT_INSTALL_DATA_DIR "/usr/local/share/betty/data"
+#endif
+
+static const struct {
+    const char *name, *help; /* what to do if it is missing */
+    int classes;             /* labels are 0 .. classes-1; 0: not known */
+} known[] = {
+    {"fashion-mnist", "install it: apt install dataset-fashion-mnist", 10},
+    {"mnist",
+     "put its four IDX files, train-images-idx3-ubyte.gz and so on, into the folder mnist of $BETTY_DATA or of ./data",
+     10},
+    {"a9a", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+    {"breast_cancer", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+    {"digits", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+};
+
+static int known_index(const char *name)
+{
+    for (int i = 0; i < BT_COUNT_OF(known); i++)
+        if (strcmp(known[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- reading what was found ---- */
+
+typedef enum format { FORMAT_IDX, FORMAT_CSV, FORMAT_LIBSVM, FORMAT_UNKNOWN } format;
+
+static bool has_end(const char *path, const char *end)
+{
+    size_t length = strlen(path), tail = strlen(end);
+    if (length > 3 && strcmp(path + length - 3, ".gz") == 0)
+        length -= 3;
+    return length >= tail && strncmp(path + length - tail, end, tail) == 0;
+}
+
+/* By its name, or else by how it begins. */
+static bt_status tell_format(const char *path, format *kind)
+{
+    char head[4096] = "";
+    int64_t got;
+    bt_source *source = bt_source_open(path);
+    if (!source)
+        return bt_error_status();
+    bt_status status = bt_source_read(source, head, sizeof head - 1, &got);
+    bt_source_close(source);
+    BT_TRY(status);
+    size_t line = strcspn(head, "\n");
+    if (got >= 4 && head[0] == 0 && head[1] == 0)
+        *kind = FORMAT_IDX;
+    else if (has_end(path, ".csv") || has_end(path, ".tsv"))
+        *kind = FORMAT_CSV;
+    else if (has_end(path, ".libsvm") || has_end(path, ".svm"))
+        *kind = FORMAT_LIBSVM;
+    else if (memchr(head, ',', line))
+        *kind = FORMAT_CSV;
+    else if (strchr(head, ':'))
+        *kind = FORMAT_LIBSVM;
+    else
+        *kind = memchr(head, ';', line) || memchr(head, '\t', line) ? FORMAT_CSV : FORMAT_UNKNOWN;
+    return BT_OK;
+}
+
+static bt_dataset *read_table(const bt_found *found, const char *target)
+{
+    format kind, other = FORMAT_UNKNOWN;
+    int64_t features = 0;
+    if (tell_format(found->file, &kind) != BT_OK)
+        return NULL;
+    switch (kind) {
+    case FORMAT_CSV:
+        return bt_read_csv(found->file, target);
+    case FORMAT_LIBSVM:
+        /* A feature that only one split has widens both, or they would not fit one model. */
+        if (*found->other && tell_format(found->other, &other) == BT_OK && other == FORMAT_LIBSVM &&
+            bt_libsvm_width(found->other, &features) != BT_OK)
+            return NULL;
+        if (!target)
+            return bt_read_libsvm(found->file, features);
+        bt_fail(BT_ERROR_DATA, "%s: a target column \"%s\" is asked for, but in a libsvm file the target stands first",
+                found->file, target);
+        return NULL;
+    case FORMAT_IDX:
+        bt_fail(BT_ERROR_DATA,
+                "%s: an IDX file that does not tell by its name what it is; expected a file called ...images..., "
+                "beside one "
+                "called ...labels..., or the folder of both",
+                found->file);
+        return NULL;
+    case FORMAT_UNKNOWN:
+        break;
+    }
+    bt_fail(BT_ERROR_DATA, "%s: the format is not known; expected IDX, CSV or libsvm, plain or .gz", found->file);
+    return NULL;
+}
+
+/* ---- sets read from the same files share their memory ---- */
+
+static void add_identity(bt_text *key, const char *path)
+{
+    struct stat info;
+    if (*path && stat(path, &info) == 0)
+        bt_text_add(key, "%llx.%llx.%llx.%lld.%ld/", (unsigned long long)info.st_dev, (unsigned long long)info.st_ino,
+                    (unsigned long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    else
+        bt_text_add(key, "-/");
+}
+
+static const char *const fields[2][2] = {{"image", "label"}, {"x", "y"}};
+
+/* Fills `stores` from what is alive, all or none. */
+static bool find_stores(const char *key, const char *const *names, bt_store **stores)
+{
+    for (int i = 0; i < 2; i++) {
+        bt_text text = {0};
+        bt_text_add(&text, "%s%s", key, names[i]);
+        stores[i] = text.failed ? NULL : bt_store_find(bt_text_get(&text));
+        bt_text_free(&text);
+    }
+    if (stores[0] && stores[1])
+        return true;
+    bt_store_release(stores[0]);
+    bt_store_release(stores[1]);
+    return false;
+}
+
+static void publish(const bt_dataset *data, const char *key, const char *const *names)
+{
+    for (int i = 0; i < 2; i++) {
+        const bt_column *column = bt_dataset_column(data, names[i]);
+        bt_text text = {0};
+        bt_text_add(&text, "%s%s", key, names[i]);
+        if (column && !text.failed)
+            bt_store_publish(column->store, bt_text_get(&text));
+        bt_text_free(&text);
+    }
+}
+
+static bt_dataset *read_found(const bt_found *found, const char *target, int classes)
+{
+    bool table = found->kind == BT_FOUND_TABLE;
+    const char *const *names = fields[table];
+    bt_store *stores[2];
+    bt_text key = {0};
+    add_identity(&key, found->file);
+    add_identity(&key, table ? found->other : found->labels);
+    bt_text_add(&key, "%d/%s/", classes, target ? target : "");
+    bt_dataset *data = NULL;
+    if (find_stores(bt_text_get(&key), names, stores)) {
+        data = bt_dataset_of(bt_dataset_new(stores[0]->array.dims[0]), names, stores, 2);
+    } else {
+        data = table ? read_table(found, target) : bt_read_idx(found->file, found->labels, classes);
+        if (data && !key.failed)
+            publish(data, bt_text_get(&key), names);
+    }
+    bt_text_free(&key);
+    return data;
+}
+
+/* ---- where to look ---- */
+
+static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
+
+/* A name with a dot or slash is a path first and looked for in the folders then; a plain word the other way round. */
+static bt_status search(const char *name, const char *split, bt_found *found)
+{
+    const char *own = getenv("BETTY_DATA");
+    const char *const folders[] = {
+        is_path(name) ? "." : NULL, own && *own ? own : NULL,   "data", BT_SOURCE_DATA_DIR, BT_INSTALL_DATA_DIR,
+        "/usr/share/datasets",      is_path(name) ? NULL : ".",
+    };
+    *found = (bt_found){.kind = BT_FOUND_NOTHING};
+    if (name[0] == '/')
+        return bt_find_files(name, split, found);
+    for (int i = 0; i < BT_COUNT_OF(folders) && found->kind == BT_FOUND_NOTHING; i++) {
+        if (!folders[i] || !*folders[i])
+            continue;
+        bt_text path = {0};
+        bool here = strcmp(folders[i], ".") == 0;
+        bt_text_add(&path, "%s%s%s", here ? "" : folders[i], here ? "" : "/", name);
+        bt_status status = path.failed ? BT_ERROR_MEMORY : bt_find_files(path.data, split, found);
+        bt_text_free(&path);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
+
+/* "FILE:COLUMN": the part in front of the last colon, if there is one. */
+static bt_status search_column(const char *name, const char *split, bt_found *found, const char **target)
+{
+    const char *colon = strrchr(name, ':');
+    *target = NULL;
+    if (!colon || colon == name || !colon[1])
+        return BT_OK;
+    bt_text file = {0};
+    bt_text_add(&file, "%.*s", (int)(colon - name), name);
+    bt_status status = file.failed ? BT_ERROR_MEMORY : search(file.data, split, found);
+    bt_text_free(&file);
+    if (status == BT_OK && found->kind == BT_FOUND_IMAGES)
+        status = bt_fail(BT_ERROR_DATA, "%s: images have no target column \"%s\"", found->file, colon + 1);
+    *target = colon + 1;
+    return status;
+}
+
+static void not_found(const char *name)
+{
+    enum { ROOM = 64 };
+    const char *names[ROOM + 1], *own = getenv("BETTY_DATA");
+    int index = known_index(name), count = 0;
+    for (; count < BT_COUNT_OF(known); count++)
+        names[count] = known[count].name;
+    count = bt_registry_names(names, count, ROOM);
+    names[count] = NULL;
+    bt_text text = {0};
+    const char *near = index < 0 ? bt_nearest(name, names) : NULL;
+    if (index >= 0)
+        bt_text_add(&text, "; %s", known[index].help);
+    else if (near)
+        bt_text_add(&text, "; did you mean \"%s\"?", near);
+    for (int i = 0; index < 0 && i < count; i++)
+        bt_text_add(&text, "%s%s", i ? ", " : near ? " Known are " : "; known are ", names[i]);
+    bt_fail(BT_ERROR_FILE,
+            "data set \"%s\" is not there: looked at that path and in %s, ./data, " BT_INSTALL_DATA_DIR
+            " and /usr/share/datasets%s",
+            name, own && *own ? own : "$BETTY_DATA (not set)", bt_text_get(&text));
+    bt_text_free(&text);
+}
+
+bt_dataset *bt_dataset_open(const char *name, const char *split)
+{
+    if (!name || !*name || !split || !*split) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_open: the %s is missing", name && *name ? "split" : "name");
+        return NULL;
+    }
+    bool defined;
+    bt_dataset *data = bt_registry_open(name, split, &defined);
+    if (defined)
+        return data;
+    if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
+        bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train or test", name, split);
+        return NULL;
+    }
+    bt_found *found = bt_alloc(sizeof *found);
+    const char *target = NULL;
+    bt_status status = found ? search(name, split, found) : BT_ERROR_MEMORY;
+    if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
+        status = search_column(name, split, found, &target);
+    if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
+        not_found(name);
+    else if (status == BT_OK)
+        data = read_found(found, target, known_index(name) >= 0 ? known[known_index(name)].classes : 0);
+    bt_free(found);
+    return data;
+}

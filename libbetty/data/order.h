@@ -1,0 +1,27 @@
+/* data/order.h: random numbers and orders for data sets: pure functions of a seed, a purpose and a place. */
+#ifndef BT_ORDER_H
+#define BT_ORDER_H
+
+#include "base/philox.h"
+#include <stdint.h>
+
+typedef enum bt_purpose { /* each has streams of its own; the numbers are part of what a seed means */
+                          BT_FOR_SHUFFLE = 1, /* a loader's epochs */
+                          BT_FOR_PART,
+                          BT_FOR_PER_CLASS,
+                          BT_FOR_LONG_TAIL,
+                          BT_FOR_NOISE
+} bt_purpose;
+
+typedef struct bt_random {
+    uint32_t key[2];
+    bt_philox counter, words;
+    int used; /* of the words */
+} bt_random;
+
+/* Streams of one purpose are told apart by `part` (which set of a joined one; below 2^24) and `place` (epoch, class). */
+bt_random bt_random_begin(uint64_t seed, bt_purpose purpose, uint32_t part, uint64_t place);
+uint32_t bt_random_below(bt_random *random, uint32_t bound); /* 0 .. bound-1, unbiased; bound >= 1 */
+void bt_shuffle(int32_t *items, int64_t count, bt_random *random);
+
+#endif

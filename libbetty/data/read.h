@@ -1,0 +1,57 @@
+/* data/read.h: reading data files; for the files of data/ only. */
+#ifndef BT_READ_H
+#define BT_READ_H
+
+#include "data/dataset.h"
+
+/* ---- source.c: a file, plain or gzip, byte by byte or in pieces. Messages name the file. ---- */
+
+typedef struct bt_source bt_source;
+bt_source *bt_source_open(const char *path);
+void bt_source_close(bt_source *source);
+const char *bt_source_path(const bt_source *source);
+int64_t bt_source_size(const bt_source *source); /* of its content; -1 where it is gzip, and so not known */
+int bt_source_byte(bt_source *source);           /* -1: the end, or a failure: see bt_source_status */
+bt_status bt_source_status(const bt_source *source);
+bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got); /* less only at the end */
+
+/* Without its line end, NUL-terminated, valid until the next call; *line is NULL at the end. */
+bt_status bt_source_line(bt_source *source, const char **line, int64_t *length);
+
+/* Bytes of a file for a message: at most 40, those that do not print as '?'. */
+typedef struct bt_shown {
+    char text[48];
+} bt_shown;
+bt_shown bt_show(const char *text, int64_t length);
+
+/* ---- number.c: decimal numbers, whatever the locale ---- */
+
+typedef enum bt_numeral {
+    BT_NUMERAL,
+    BT_NUMERAL_MISSING, /* nothing, or a word for it, such as NA */
+    BT_NUMERAL_TEXT,
+    BT_NUMERAL_LARGE /* for a double */
+} bt_numeral;
+bt_numeral bt_read_number(const char *text, int64_t length, double *value); /* text[length] is no part of a number */
+
+/* What is wrong with it, for messages; `text` is shown where it helps. */
+const char *bt_numeral_text(char buffer[80], bt_numeral kind, const char *text, int64_t length);
+
+/* ---- table.c ---- */
+
+/* Takes the values over (of bt_alloc or bt_grow), also on failure; kept as f32 where that is exact. */
+bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims);
+
+/* ---- readers; each gives NULL after a failure ---- */
+
+/* Image [n, height, width, channels] and label [n]; labels from 0 to classes-1, where that is known (else classes is 0). */
+bt_dataset *bt_read_idx(const char *images, const char *labels, int classes);
+
+/* Target: a column's name or number, from 1; NULL: the last. */
+bt_dataset *bt_read_csv(const char *path, const char *target);
+
+/* At least `features` wide. */
+bt_dataset *bt_read_libsvm(const char *path, int64_t features);
+bt_status bt_libsvm_width(const char *path, int64_t *features);
+
+#endif

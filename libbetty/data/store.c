@@ -1,0 +1,74 @@
+/* data/store.c: field values with several owners. */
+#include "data/dataset.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bt_store *published;
+
+bt_store *bt_store_new(bt_array array, bool scaled)
+{
+    bt_store *store = array.data ? bt_alloc(sizeof *store) : NULL;
+    if (!store) {
+        bt_free(array.data);
+        return NULL;
+    }
+    *store = (bt_store){.array = array, .row_items = 1, .scaled = scaled, .owners = 1};
+    for (int i = 1; i < array.rank; i++)
+        store->row_items *= array.dims[i];
+    store->row_bytes = (size_t)store->row_items * bt_dtype_size(array.dtype);
+    return store;
+}
+
+bt_store *bt_store_find(const char *key)
+{
+    pthread_mutex_lock(&lock);
+    bt_store *store = published;
+    while (store && strcmp(store->key, key) != 0)
+        store = store->next;
+    if (store)
+        store->owners++;
+    pthread_mutex_unlock(&lock);
+    return store;
+}
+
+/* Without memory for the key, the store is only not shared. */
+void bt_store_publish(bt_store *store, const char *key)
+{
+    size_t size = strlen(key) + 1;
+    char *copy = bt_alloc(size);
+    if (!copy)
+        return;
+    memcpy(copy, key, size);
+    pthread_mutex_lock(&lock);
+    store->key = copy;
+    store->next = published;
+    published = store;
+    pthread_mutex_unlock(&lock);
+}
+
+void bt_store_release(bt_store *store)
+{
+    if (!store)
+        return;
+    pthread_mutex_lock(&lock);
+    bool last = --store->owners == 0;
+    if (last && store->key) {
+        bt_store **link = &published;
+        while (*link != store)
+            link = &(*link)->next;
+        *link = store->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    bt_free(store->array.data);
+    bt_free(store->key);
+    bt_free(store);
+}
+
+bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats)
+{
+    return store->scaled || bt_dtype_floats(store->array.dtype) ? floats : store->array.dtype;
+}
