@@ -118,7 +118,7 @@ const bt_key bt_keys[] = {
      .help = "step, needed there: updates from one decay to the next"},
     {"scheduler_milestones", PROBLEM(milestones), .kind = BT_KEY_INTS, .low = 0, .high = MANY,
      .help = "multistep, needed there: the updates after which the rate decays, rising, by commas"},
-    {"scheduler_gamma", PROBLEM(scheduler.gamma), REAL(0, HUGE_REAL), .value = "0.1",
+    {"scheduler_gamma", PROBLEM(scheduler.gamma), REAL(DBL_MIN, HUGE_REAL), .value = "0.1",
      .help = "step, multistep: the factor of a decay"},
     {"scheduler_t_max", PROBLEM(scheduler.t_max), INT(1, MANY), .like = "engine.train_iters",
      .help = "cosine: updates from the full rate down to the least"},

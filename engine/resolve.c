@@ -49,8 +49,10 @@ static bt_status read_hyper(bt_config *config, const char *section, const bt_key
         BT_TRY(bt_key_parse(key, where, line->value, &whole));
         *value = (double)whole;
         return BT_OK;
-    case BT_KEY_BOOL:
-        BT_TRY(bt_key_parse(key, where, line->value, &truth));
+    case BT_KEY_BOOL: /* a switch; also written as the number that it is */
+        truth = strcmp(line->value, "1") == 0;
+        if (!truth && strcmp(line->value, "0") != 0)
+            BT_TRY(bt_key_parse(key, where, line->value, &truth));
         *value = truth;
         return BT_OK;
     default:

@@ -1,0 +1,270 @@
+/* engine/problem.h: the inside of problems and of the engine. */
+#ifndef BT_ENGINE_PROBLEM_H
+#define BT_ENGINE_PROBLEM_H
+
+#include "data/data.h"
+#include "engine/config.h"
+#include "engine/front.h"
+#include "engine/logging/log.h"
+#include "engine/plugin.h"
+#include "nn/module.h"
+#include "optim/optim.h"
+#include "runtime/phase.h"
+#include <betty/engine.h>
+#include <betty/problem.h>
+
+enum { BT_MAX_SHAPES = 2 }; /* batches of a stream: the full one, and the short last one */
+
+/* ---- batches: stream.c ---- */
+
+/* What a trace reads of one micro-batch: its fields, and its record, the counter of random ops. */
+typedef struct bt_micro {
+    bt_batch *batch;
+    bt_var *record; /* I64 [] */
+} bt_micro;
+
+typedef struct bt_stream { /* the batches of one problem in one mode */
+    bt_problem *problem;
+    bt_mode mode;
+    bt_loader *loader;           /* NULL: get_batch */
+    bt_batch *shapes[BT_MAX_SHAPES];
+    int shape_count;
+    int64_t drawn;               /* of get_batch */
+    const bt_batch **kept;       /* ring of the newest: kept[i] is micro-batch i of the step in progress */
+    bt_batch **made;             /* of get_batch: owned, one for each kept */
+    int64_t keep, kept_count;
+} bt_stream;
+
+bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
+void bt_stream_free(bt_stream *stream);
+bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */
+int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
+bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape);
+void bt_micro_free(bt_micro *micro);
+void bt_micro_bind(bt_micro *micro, const bt_batch *batch);
+
+/* ---- metrics: metrics.c ---- */
+
+typedef struct bt_metric_row {
+    bt_problem *problem;
+    char *name;                     /* "loss" */
+    char *full;                     /* "classifier.valid.loss" */
+    bool valid;
+    bt_var *sum, *weight;           /* F64 []: of traced values, by count */
+    double host_sum, host_square;   /* of numbers given on the host */
+    int64_t host_count;
+    double last, interval;          /* as last reported; NaN: never */
+} bt_metric_row;
+
+bt_metric_row *bt_metric_find(bt_engine *engine, bt_problem *problem, const char *name, bool valid);
+/* Values since the last call, of training or of validation, into `values`; returns how many. */
+int bt_metrics_take(bt_engine *engine, bool valid, bt_metric_value *values, int room);
+void bt_metrics_free(bt_engine *engine);
+
+/* ---- what is being traced ---- */
+
+typedef enum bt_trace_kind {
+    BT_TRACE_STEP,    /* the problem's own training step: its buffers and all metrics are kept */
+    BT_TRACE_PRODUCT, /* a peer differentiates it: nothing is kept */
+    BT_TRACE_VALID,   /* metrics are kept */
+    BT_TRACE_EVAL     /* nothing is kept */
+} bt_trace_kind;
+
+typedef struct bt_tracing { /* bt_trace.context of every trace that the engine begins */
+    bt_engine *engine;
+    bt_problem *problem;
+    bt_trace_kind kind;
+    int64_t count;    /* examples of the batch: the weight of metrics */
+} bt_tracing;
+
+/* ---- phases of a problem: phases.c ---- */
+
+typedef struct bt_vector { /* like bt_params: dense, in order of declaration */
+    bt_var *flat, **windows;
+    int64_t count;
+} bt_vector;
+
+typedef struct bt_solve { /* x of one lower problem, within an upper problem's phase */
+    bt_problem *problem;
+    bt_vector adjoint, x;           /* v and H^-1 v; x is adjoint where the method leaves v as it is */
+    bt_vector slots[BT_MAX_ITEMS];
+    int start;                      /* entries; -1: none */
+    int variants;                   /* how many micro-batches are short: 0 .. variants - 1 */
+    int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
+    int64_t iterations;
+    bt_micro *micros;               /* what the product reads: full ones first */
+    int64_t micro_count;
+} bt_solve;
+
+typedef struct bt_step_phase { /* gradient, hypergradient, update */
+    bt_phase *phase;
+    bt_micro micros[BT_MAX_SHAPES];
+    int gradient[BT_MAX_SHAPES];    /* entries by shape; -1: none */
+    int average;                    /* entry; -1: one micro-batch, nothing to divide */
+    int update;
+    bt_block gradients;             /* laid out like the parameters */
+    bt_var *total;                  /* F64 []: examples of all micro-batches, or calls of a meta-batch */
+    bt_solve *solves;               /* in the order in which they run */
+    int solve_count;
+    bool *reads;                    /* by place in engine->problems: the loss reads its parameters */
+} bt_step_phase;
+
+typedef struct bt_valid_phase {
+    bt_phase *phase;
+    bt_micro micros[BT_MAX_SHAPES];
+    int entries[BT_MAX_SHAPES];
+} bt_valid_phase;
+
+typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, shapes) */
+    bt_step_fn *fn;
+    bt_batch *batch; /* template; NULL: none */
+    bt_var *record;
+    bt_phase *phase;
+    struct bt_eval_cache *next;
+} bt_eval_cache;
+
+typedef struct bt_scalar { /* bt_host_scalar, bt_static_int */
+    char *name;
+    double (*number)(bt_problem *self);
+    int64_t (*integer)(bt_problem *self);
+    bt_var *var;   /* F64 [] */
+    int64_t value; /* of the integer, as traced */
+} bt_scalar;
+
+enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_KINDS };
+
+struct bt_problem {
+    bt_engine *engine;
+    const bt_problem_def *def;
+    const char *name;
+    const bt_problem_settings *settings;
+    void *user;
+    int place;          /* in engine->problems */
+    bool missing;       /* stands for a problem that there is not */
+    bt_dtype dtype;
+
+    bt_module *module;
+    bool configuring;   /* its module or data are being made: for cycles */
+    int *group;         /* by parameter: of the optimiser */
+    bool *trainable, *meta_trainable;
+    bt_optimizer *optimizer;
+    bt_block slots[BT_MAX_ITEMS];
+    bt_var *step_count; /* F64 []: updates asked for, for bt_step */
+    bt_stream *train, *valid;
+    bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
+
+    bt_problem **children, **parents;   /* whose solutions its loss uses; who use its */
+    bool *ready;                        /* by child */
+    int child_count, parent_count;
+    bool upper_of_nothing;
+
+    bt_step_phase step;
+    bt_valid_phase validation;
+    bt_eval_cache *evals;
+    bt_scalar *scalars;
+    int scalar_count, scalar_capacity;
+    bt_graph *pure[BT_PURE_KINDS];      /* as first traced */
+
+    int64_t steps;        /* updates, applied or skipped */
+    int64_t calls;        /* of an upper problem, in the meta-batch in progress */
+    bool inner_loop_start;
+    char **snapshot;      /* roll_back: the run variables at the start of the inner loop */
+    double seconds;
+};
+
+struct bt_engine {
+    bt_config *config;
+    const bt_engine_settings *settings;
+    bt_front front;
+    bt_status status;                   /* of the first failed call, returned by the next that works */
+    char *message;
+    bt_plugin **plugins;
+    int plugin_count, plugin_capacity;
+    bt_problem **problems;              /* owned */
+    int problem_count, problem_capacity;
+    bool (*lower_reads)[1];             /* unused */
+    bt_instance *instance;
+    bt_metric_row **metrics;
+    int metric_count, metric_capacity;
+    bool loaded, ready;                 /* problems are known; everything is planned */
+    int64_t step;                       /* leaf steps */
+    bool tracing_aside;                 /* a retrace: nothing is registered anew */
+    double setup_seconds;
+};
+
+/* ---- problem.c ---- */
+
+bt_problem *bt_problem_new(bt_engine *engine, const bt_problem_def *def, void *user);
+void bt_problem_free(bt_problem *problem);
+bt_status bt_problem_configure(bt_problem *problem);   /* module, storage, optimiser */
+bt_problem *bt_problem_find(bt_engine *engine, const char *name);
+bt_status bt_problem_open_data(bt_problem *problem);   /* streams */
+const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */
+
+/* ---- trace.c: traces of a problem's callbacks ---- */
+
+void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,
+                      const bt_micro *micro);
+bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode); /* the traced step: a scalar */
+bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
+void bt_problem_params(bt_problem *problem, bt_tensor **params); /* what the trace reads as its parameters */
+/* The parameters as one vector, in order of declaration; and a vector's parts, shaped like the parameters. */
+bt_tensor *bt_problem_join(bt_problem *problem, bt_tensor *const *parts);
+void bt_problem_split(bt_problem *problem, bt_tensor *vector, bt_tensor **parts);
+void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
+
+/* ---- wire.c ---- */
+
+bt_status bt_engine_wire(bt_engine *engine);           /* parents, children; cycles; levels that reach nothing */
+/* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
+int bt_lowers(const bt_problem *upper, bt_problem **lowers);
+bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
+void bt_print_equation(bt_engine *engine, bt_text *text);
+
+/* ---- hypergradient/ ---- */
+
+const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
+
+typedef struct bt_product_request {
+    bt_problem *lower;
+    const bt_micro *micros; /* of the lower problem; their mean by count is its loss */
+    int64_t micro_count;
+    bt_tensor *x;           /* a vector like the lower problem's parameters */
+    bool wants_self;        /* g_w^T x */
+    bt_problem **others;    /* whose g_lambda^T x are wanted */
+    int other_count;
+    bt_tensor *self;        /* result: a vector */
+    bt_tensor ***other;     /* results: [other][parameter]; NULL where zero */
+} bt_product_request;
+void bt_product_trace(bt_product_request *request); /* product.c: appends to the trace in progress */
+
+bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve);  /* solve.c */
+bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve);
+void bt_solve_free(bt_solve *solve);
+bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear); /* flat NULL: failed */
+
+/* ---- phases.c, update.c ---- */
+
+bt_status bt_step_build(bt_problem *problem);
+void bt_step_free(bt_problem *problem);
+bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
+bt_status bt_validation_build(bt_problem *problem);
+void bt_validation_free(bt_problem *problem);
+bt_status bt_problem_compile(bt_problem *problem);     /* all its phases */
+void bt_problem_uncompile(bt_problem *problem);
+
+/* ---- run.c ---- */
+
+bt_status bt_step_gradient(bt_problem *problem);       /* draws and leaves the hypergradient in step.gradients */
+bt_status bt_leaf_step(bt_problem *leaf);              /* one step, and those of the parents that become ready */
+bt_status bt_update_scalars(bt_engine *engine);        /* host scalars; static ints, which may rebuild everything */
+bt_status bt_validate(bt_engine *engine, bool *any);
+
+/* ---- purity.c, report.c, check.c, engine.c ---- */
+
+bt_status bt_check_purity(bt_problem *problem);
+size_t bt_engine_persistent(const bt_engine *engine, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
+bt_status bt_engine_enter(bt_engine *engine);          /* loaded and planned, or the first error */
+bt_status bt_engine_keep_error(bt_engine *engine, bt_status status);
+
+#endif

@@ -1,0 +1,139 @@
+/* engine/stream.c: the batches of a problem: drawn from a loader or made by its get_batch. */
+#include "engine/problem.h"
+
+#include <string.h>
+
+static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
+{
+    bt_batch *batch = bt_batch_new();
+    if (!batch)
+        return NULL;
+    bt_status status = problem->def->get_batch(problem, mode, index, batch);
+    if (status == BT_OK && bt_error_status() != BT_OK)
+        status = bt_error_status();
+    if (status != BT_OK) {
+        bt_fail(status, "get_batch failed for batch %lld", (long long)index);
+        bt_error_context("%s", problem->name);
+        bt_batch_free(batch);
+        return NULL;
+    }
+    batch->number = index;
+    return batch;
+}
+
+static bt_status open_loader(bt_stream *stream)
+{
+    bt_problem *problem = stream->problem;
+    const bt_problem_settings *s = problem->settings;
+    bt_dataset **data = stream->mode == BT_TRAIN ? &problem->train_data : &problem->valid_data;
+    bt_loader_options options = bt_loader_defaults();
+    options.batch_size = stream->mode == BT_TRAIN ? s->batch_size : s->valid_batch_size;
+    options.seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
+    options.shuffle = stream->mode == BT_TRAIN && s->shuffle;
+    options.drop_last = stream->mode == BT_TRAIN && s->drop_last;
+    options.dtype = problem->dtype;
+    options.keep = stream->keep;
+    options.prefetch = true;
+    stream->loader = bt_loader_open(*data, &options);
+    *data = NULL;
+    if (!stream->loader)
+        return bt_error_status();
+    const bt_batch *shapes[BT_MAX_SHAPES];
+    stream->shape_count = bt_loader_shapes(stream->loader, shapes);
+    for (int i = 0; i < stream->shape_count; i++)
+        if (!(stream->shapes[i] = bt_batch_template(shapes[i])))
+            return BT_ERROR_MEMORY;
+    return BT_OK;
+}
+
+static bt_status open_callback(bt_stream *stream)
+{
+    bt_batch *first = make_batch(stream->problem, stream->mode, 0);
+    if (!first)
+        return bt_error_status();
+    stream->shapes[0] = bt_batch_template(first);
+    stream->shape_count = 1;
+    bt_batch_free(first);
+    stream->made = bt_alloc_array((size_t)stream->keep, sizeof(bt_batch *));
+    return stream->shapes[0] && stream->made ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
+{
+    bt_stream *stream = bt_alloc(sizeof *stream);
+    if (!stream)
+        return NULL;
+    *stream = (bt_stream){.problem = problem, .mode = mode, .keep = keep < 1 ? 1 : keep};
+    stream->kept = bt_alloc_array((size_t)stream->keep, sizeof(bt_batch *));
+    bt_status status = stream->kept ? BT_OK : BT_ERROR_MEMORY;
+    bool data = mode == BT_TRAIN ? problem->train_data != NULL : problem->valid_data != NULL;
+    if (status == BT_OK)
+        status = data ? open_loader(stream) : open_callback(stream);
+    if (status == BT_OK)
+        return stream;
+    bt_stream_free(stream);
+    return NULL;
+}
+
+void bt_stream_free(bt_stream *stream)
+{
+    if (!stream)
+        return;
+    for (int i = 0; i < BT_MAX_SHAPES; i++)
+        bt_batch_free(stream->shapes[i]);
+    for (int64_t i = 0; stream->made && i < stream->keep; i++)
+        bt_batch_free(stream->made[i]);
+    bt_loader_free(stream->loader);
+    bt_free(stream->made);
+    bt_free(stream->kept);
+    bt_free(stream);
+}
+
+bt_status bt_stream_draw(bt_stream *stream, int64_t count)
+{
+    stream->kept_count = 0;
+    for (int64_t i = 0; i < count && i < stream->keep; i++) {
+        if (stream->loader) {
+            BT_TRY(bt_loader_draw(stream->loader, &stream->kept[i]));
+        } else {
+            bt_batch *batch = make_batch(stream->problem, stream->mode, stream->drawn++);
+            if (!batch)
+                return bt_error_status();
+            bt_batch_free(stream->made[i]);
+            stream->made[i] = batch;
+            stream->kept[i] = batch;
+        }
+        stream->kept_count++;
+    }
+    return BT_OK;
+}
+
+int bt_stream_shape(const bt_stream *stream, const bt_batch *batch)
+{
+    for (int i = 0; i < stream->shape_count; i++)
+        if (bt_batch_fits(stream->shapes[i], batch))
+            return i;
+    bt_fail(BT_ERROR_SHAPE, "%s: batch %lld has other fields or shapes than the first one had", stream->problem->name,
+            (long long)batch->number);
+    return -1;
+}
+
+bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape)
+{
+    micro->batch = bt_batch_template(stream->shapes[shape]);
+    micro->record = bt_var_new(BT_RUN, BT_BATCH, stream->problem->name, "record", (bt_array){.dtype = BT_I64});
+    return micro->batch && micro->record ? BT_OK : BT_ERROR_MEMORY;
+}
+
+void bt_micro_free(bt_micro *micro)
+{
+    bt_batch_free(micro->batch);
+    bt_var_free(micro->record);
+    *micro = (bt_micro){0};
+}
+
+void bt_micro_bind(bt_micro *micro, const bt_batch *batch)
+{
+    bt_batch_bind(micro->batch, batch);
+    memcpy(micro->record->data, &batch->number, sizeof batch->number);
+}
