@@ -1,18 +1,15 @@
-# The CPU kernels: backend/cpu/sources.cmake names the files; those in BT_CPU_KERNEL_SOURCES are compiled once per
-# instruction set, with BT_ISA_SUFFIX told to the code, and chosen when the program runs.
+# The CPU kernels: backend/cpu/sources.cmake names the files, those that are compiled once and those that are compiled
+# once for each instruction set; the program chooses between these when it starts.
 
-set(BT_CPU_DIR ${CMAKE_CURRENT_SOURCE_DIR}/libbetty/backend/cpu)
-include(${BT_CPU_DIR}/sources.cmake)
+include(libbetty/backend/cpu/sources.cmake)
 target_sources(betty_objects PRIVATE ${BT_CPU_SOURCES})
-set_property(SOURCE ${BT_CPU_SOURCES} APPEND PROPERTY COMPILE_DEFINITIONS ${BT_CPU_DEFINITIONS})
+set_source_files_properties(${BT_CPU_SOURCES} PROPERTIES COMPILE_DEFINITIONS "${BT_CPU_DEFINITIONS}")
+
+set(betty_all_objects $<TARGET_OBJECTS:betty_objects>)
 foreach(isa ${BT_CPU_ISAS})
-    foreach(source ${BT_CPU_KERNEL_SOURCES})
-        cmake_path(GET source STEM stem)
-        # A file that includes the source: one source can have only one set of options.
-        set(variant ${CMAKE_CURRENT_BINARY_DIR}/kernels/${stem}_${isa}.c)
-        file(CONFIGURE OUTPUT ${variant} CONTENT "#include \"${source}\"\n")
-        target_sources(betty_objects PRIVATE ${variant})
-        set_source_files_properties(${variant} PROPERTIES
-            COMPILE_DEFINITIONS BT_ISA_SUFFIX=${isa} COMPILE_OPTIONS "${BT_CPU_KERNEL_OPTIONS};${BT_CPU_OPTIONS_${isa}}")
-    endforeach()
+    add_library(betty_kernels_${isa} OBJECT ${BT_CPU_KERNEL_SOURCES})
+    target_link_libraries(betty_kernels_${isa} PRIVATE betty_settings betty_dependencies)
+    target_compile_definitions(betty_kernels_${isa} PRIVATE BT_ISA_SUFFIX=${isa} ${BT_CPU_DEFINITIONS})
+    target_compile_options(betty_kernels_${isa} PRIVATE ${BT_CPU_KERNEL_OPTIONS} ${BT_CPU_OPTIONS_${isa}})
+    list(APPEND betty_all_objects $<TARGET_OBJECTS:betty_kernels_${isa}>)
 endforeach()
