@@ -13,7 +13,8 @@
     /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
     /* reductions (reduce.c) */   X(sum) X(max) X(argmax)                                                              \
-    /* shape (shape.c) */         X(reshape) X(permute) X(broadcast)                                                   \
+    /* shape (shape.c) */         X(reshape) X(permute)                                                                \
+    /* repeating (broadcast.c) */ X(broadcast)                                                                         \
     /* parts (part.c) */          X(slice) X(pad) X(concat) X(copy)                                                    \
     /* indices (index.c) */       X(gather) X(scatter_add)                                                             \
     /* contraction (dot.c) */     X(dot)                                                                               \
@@ -44,6 +45,8 @@ extern const bt_op *const bt_op_table[]; /* all of them, in this order; ends wit
  * cross_entropy_grad(logits [n, c], label [n], g [n]): (softmax(logits) - onehot(label)) * g, [n, c]. */
 
 /* ---- attributes: plain data, no padding bytes left undefined (start from {0}) ---- */
+
+typedef struct bt_cast_attr { int64_t dtype; } bt_cast_attr;        /* cast: the result's */
 
 typedef struct bt_reduce_attr { /* sum, max; argmax: one axis, keep = 0 */
     uint32_t axes; /* bit a: axis a is reduced */

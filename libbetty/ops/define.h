@@ -1,0 +1,96 @@
+/* ops/define.h: what the files of ops/ share: checks of shapes and dtypes, operands of builders, sample cases. */
+#ifndef BT_DEFINE_H
+#define BT_DEFINE_H
+
+#include "ops/ops.h"
+#include "ops/samples.h"
+
+/* ---- infer.c: checks; each message begins with the op's name and says what was found and what is expected ---- */
+
+enum {                                       /* kinds of dtypes */
+       BT_FLOATS = 1,                        /* f32, f64 */
+       BT_INTEGERS = 2,                      /* i32, i64 */
+       BT_SMALL = 4,                         /* u8, bool */
+       BT_NUMBERS = BT_FLOATS | BT_INTEGERS, /* what arithmetic knows */
+       BT_EVERY = BT_NUMBERS | BT_SMALL
+};
+
+bool bt_dtype_is(bt_dtype dtype, unsigned kinds);
+bt_status bt_check_dtype(const char *op, const char *what, bt_dtype found, unsigned kinds);
+bt_status bt_check_equal(const char *op, const char *what, bt_array found, const char *like, bt_array expected);
+bt_status bt_check_scalar(const char *op, const char *what, bt_array found, bt_dtype dtype);
+bt_status bt_check_axis(const char *op, int64_t axis, int rank);
+
+/* `count` inputs of one shape and dtype, of these kinds; the output is like them. */
+bt_status bt_infer_equal(const char *op, unsigned kinds, int count, const bt_array *in, bt_array *out);
+
+#define BT_INFER_EQUAL(op, kinds, count)                                                                               \
+    static bt_status op##_infer(const void *attr, const bt_array *in, bt_array *out)                                   \
+    {                                                                                                                  \
+        (void)attr;                                                                                                    \
+        return bt_infer_equal(#op, (kinds), (count), in, out);                                                         \
+    }
+
+double bt_flops_none(const void *attr, const bt_array *in, const bt_array *out);  /* a view */
+double bt_flops_input(const void *attr, const bt_array *in, const bt_array *out); /* one per element of input 0 */
+int bt_batch_none(const void *attr, const bt_array *in, const int *axes, int count);
+bool bt_view_same(const void *attr, const bt_view *in, bt_view *out, int64_t *offset); /* the identity */
+
+/* ---- derivative rules ---- */
+
+/* A rule for an op whose Jacobian is diagonal, in one tensor: the same for vjp and jvp. x, y: input and output; g: given. */
+#define BT_DIAGONAL_RULE(op, expression)                                                                               \
+    static void op##_rule(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,      \
+                          bt_tensor **wanted)                                                                          \
+    {                                                                                                                  \
+        bt_tensor *x = in[0], *y = out[0], *g = given[0];                                                              \
+        (void)attr, (void)x, (void)y;                                                                                  \
+        wanted[0] = g ? (expression) : NULL;                                                                           \
+    }
+
+/* ---- operand.c: what a builder does with its operands ---- */
+
+/* These return NULL where all is well, else the poison, for the builder to return. */
+bt_tensor *bt_operand_missing(const char *op, const bt_tensor *x);
+bt_tensor *bt_operand_axis(const char *op, const bt_tensor *x, int64_t given, int *axis); /* negative: from the end */
+
+bool bt_operand_is_number(const bt_tensor *x, double value); /* a C number that is `value` */
+
+typedef enum bt_promotion {
+    BT_PROMOTE_FLOAT,  /* integers become floats of the trace's dtype */
+    BT_PROMOTE_NUMBER, /* bool becomes float, u8 becomes i32 */
+    BT_PROMOTE_KEEP    /* only to a dtype that all have in common */
+} bt_promotion;
+
+/* Gives all the dtype they have in common; numbers adapt. x is changed in place. */
+bt_tensor *bt_operands_promote(const char *op, bt_tensor **x, int count, bt_promotion promotion);
+bt_tensor *bt_operands_broadcast(const char *op, bt_tensor **x, int count); /* to one shape, by NumPy's rule */
+
+bt_tensor *bt_index_of(const char *op, bt_tensor *index); /* as i32 or i64; poison where it is no index */
+
+bt_tensor *bt_build_unary(const bt_op *op, bt_tensor *x, bt_promotion promotion);
+bt_tensor *bt_build_binary(const bt_op *op, bt_tensor *a, bt_tensor *b, bt_promotion promotion);
+
+bt_tensor *bt_reshape_to(bt_tensor *x, int rank, const int64_t *dims);         /* x itself if it has the shape */
+bt_tensor *bt_reduce(const bt_op *op, bt_tensor *x, uint32_t axes, bool keep); /* x itself if there is nothing to do */
+bt_tensor *bt_sum_axis(bt_tensor *x, int axis, bool keep);
+bt_tensor *bt_along(bt_tensor *x, bt_tensor *like, int axis); /* x, which lacks `axis`, repeated along it */
+
+/* ---- sample.c ---- */
+
+/* Inputs of one f64 shape, drawn from low..high: a matrix, one row, one element, a scalar, nothing. */
+void bt_samples_equal(bt_sampler *sampler, int inputs, double low, double high);
+void bt_sample_values(bt_sampler *sampler, const char *name, int inputs, const double *values, int count, bool kink);
+
+#define BT_SAMPLE(sampler, ...) (sampler)->add((sampler), &(const bt_sample){__VA_ARGS__})
+#define BT_ATTR(type, ...)      .attr = &(const type){__VA_ARGS__}, .attr_size = sizeof(type)
+#define BT_DRAWN(from, to, dtype_, rank_, ...)                                                                         \
+    {                                                                                                                  \
+        .dtype = (dtype_), .rank = (rank_), .dims = {__VA_ARGS__}, .low = (from), .high = (to)                         \
+    }
+#define BT_LISTED(list, dtype_, rank_, ...)                                                                            \
+    {                                                                                                                  \
+        .dtype = (dtype_), .rank = (rank_), .dims = {__VA_ARGS__}, .values = (list), .value_count = BT_COUNT_OF(list)  \
+    }
+
+#endif

@@ -1,0 +1,263 @@
+/* ops/loss.c: losses of classification, one value per example. */
+#include "ops/define.h"
+
+static bt_status check_logits(const char *op, bt_array logits, bt_array label)
+{
+    char a[256], b[256];
+    bt_shape_text(a, logits.rank, logits.dims);
+    bt_shape_text(b, label.rank, label.dims);
+    BT_TRY(bt_check_dtype(op, "logits", logits.dtype, BT_FLOATS));
+    BT_TRY(bt_check_dtype(op, "label", label.dtype, BT_INTEGERS));
+    if (logits.rank != 2 || label.rank != 1 || label.dims[0] != logits.dims[0])
+        return bt_fail(BT_ERROR_SHAPE, "%s: logits %s with label %s, must be [n, classes] with [n]", op, a, b);
+    if (logits.dims[1] == 0)
+        return bt_fail(BT_ERROR_SHAPE, "%s: logits %s have no classes", op, a);
+    return BT_OK;
+}
+
+static double five_flops(const void *attr, const bt_array *in, const bt_array *out)
+{
+    return 5 * bt_flops_input(attr, in, out);
+}
+
+/* BT_BOOL, of the logits' shape: true at each row's label. */
+static bt_tensor *at_label(bt_tensor *logits, bt_tensor *label)
+{
+    int64_t classes = logits->dims[1];
+    bt_array numbers = {.dtype = label->dtype, .rank = 1, .dims = {classes}};
+    numbers.data = bt_region_alloc(bt_trace_now()->graph->region, bt_array_bytes(numbers));
+    for (int64_t i = 0; i < classes && numbers.data; i++)
+        bt_put(numbers.dtype, numbers.data, i, (double)i);
+    return bt_equal(bt_along(label, logits, 1), bt_along(bt_constant(numbers), logits, 0));
+}
+
+/* ---- cross_entropy(logits [n, c], label [n]): [n] ---- */
+
+static bt_status cross_entropy_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    (void)attr;
+    BT_TRY(check_logits("cross_entropy", in[0], in[1]));
+    *out = (bt_array){.dtype = in[0].dtype, .rank = 1, .dims = {in[0].dims[0]}};
+    return BT_OK;
+}
+
+static void cross_entropy_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    out[0] = bt_neg(bt_sum(bt_where(at_label(in[0], in[1]), bt_log_softmax(in[0], 1), 0), 1));
+}
+
+static bt_tensor *cross_entropy_grad(bt_tensor *logits, bt_tensor *label, bt_tensor *g)
+{
+    return BT_RECORD0(&bt_op_cross_entropy_grad, logits, label, g);
+}
+
+/* sum((softmax - onehot) c) of each row: [n] */
+static bt_tensor *along_gradient(bt_tensor *logits, bt_tensor *label, bt_tensor *like, bt_tensor *c)
+{
+    return bt_sum(bt_mul(cross_entropy_grad(logits, label, bt_ones_like(like)), c), 1);
+}
+
+static void cross_entropy_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                              bt_tensor **wanted)
+{
+    (void)attr, (void)out;
+    wanted[0] = given[0] ? cross_entropy_grad(in[0], in[1], given[0]) : NULL;
+}
+
+static void cross_entropy_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                              bt_tensor **wanted)
+{
+    (void)attr;
+    wanted[0] = given[0] ? along_gradient(in[0], in[1], out[0], given[0]) : NULL;
+}
+
+static int cross_entropy_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+{
+    (void)attr, (void)in, (void)count;
+    return axes[0] == 0 || axes[1] == 0 ? 0 : -1;
+}
+
+static const double some_labels[] = {2, 0, 1, 0};
+
+static void cross_entropy_samples(bt_sampler *sampler)
+{
+    static const double large[] = {1000, 999, 1000.5, -1000, -1000.25, -1001};
+    BT_SAMPLE(sampler, .name = "three classes", .inputs = 2,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 4, 3), BT_LISTED(some_labels, BT_I32, 1, 4)});
+    BT_SAMPLE(sampler, .name = "many classes", .inputs = 2,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 5, 19), BT_DRAWN(0, 19, BT_I64, 1, 5)});
+    BT_SAMPLE(sampler, .name = "one class", .inputs = 2,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 3, 1), BT_DRAWN(0, 1, BT_I32, 1, 3)});
+    BT_SAMPLE(sampler, .name = "no examples", .inputs = 2,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 0, 3), BT_DRAWN(0, 3, BT_I32, 1, 0)});
+    BT_SAMPLE(sampler, .name = "large", .inputs = 2,
+              .in = {BT_LISTED(large, BT_F64, 2, 2, 3), BT_LISTED(some_labels, BT_I32, 1, 2)});
+}
+
+const bt_op bt_op_cross_entropy = {
+    .name = "cross_entropy",
+    .inputs = 2,
+    .infer = cross_entropy_infer,
+    .body = cross_entropy_body,
+    .vjp = cross_entropy_vjp,
+    .jvp = cross_entropy_jvp,
+    .info = &(const bt_op_info){.differentiable = 1,
+                                .flops = five_flops,
+                                .batch_axis = cross_entropy_batch_axis,
+                                .samples = cross_entropy_samples},
+};
+
+/* ---- cross_entropy_grad(logits [n, c], label [n], g [n]): (softmax(logits) - onehot(label)) g, [n, c] ---- */
+
+static bt_status cross_entropy_grad_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    (void)attr;
+    BT_TRY(check_logits("cross_entropy_grad", in[0], in[1]));
+    bt_array loss = {.dtype = in[0].dtype, .rank = 1, .dims = {in[0].dims[0]}};
+    BT_TRY(bt_check_equal("cross_entropy_grad", "the cotangent", in[2], "the loss", loss));
+    out[0] = in[0];
+    return BT_OK;
+}
+
+static void cross_entropy_grad_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    bt_tensor *onehot = bt_as(at_label(in[0], in[1]), in[0]->dtype);
+    (void)attr;
+    out[0] = bt_mul(bt_sub(bt_softmax(in[0], 1), onehot), bt_along(in[2], in[0], 1));
+}
+
+/* softmax's derivative along t, row i times g[i]; symmetric. */
+static bt_tensor *curvature(bt_tensor *logits, bt_tensor *g, bt_tensor *t)
+{
+    bt_axis_attr attr = {1};
+    return BT_RECORD(&bt_op_softmax_grad, &attr, bt_softmax(logits, 1), bt_mul(t, bt_along(g, logits, 1)));
+}
+
+static void cross_entropy_grad_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out,
+                                   bt_tensor *const *given, bt_tensor **wanted)
+{
+    (void)attr, (void)out;
+    if (!given[0])
+        return;
+    wanted[0] = curvature(in[0], in[2], given[0]);
+    wanted[2] = along_gradient(in[0], in[1], in[2], given[0]);
+}
+
+static void cross_entropy_grad_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out,
+                                   bt_tensor *const *given, bt_tensor **wanted)
+{
+    (void)attr, (void)out;
+    wanted[0] = bt_accumulate(given[0] ? curvature(in[0], in[2], given[0]) : NULL,
+                              given[2] ? cross_entropy_grad(in[0], in[1], given[2]) : NULL);
+}
+
+static void cross_entropy_grad_samples(bt_sampler *sampler)
+{
+    BT_SAMPLE(
+        sampler, .name = "three classes", .inputs = 3,
+        .in = {BT_DRAWN(-2, 2, BT_F64, 2, 4, 3), BT_LISTED(some_labels, BT_I32, 1, 4), BT_DRAWN(-2, 2, BT_F64, 1, 4)});
+    BT_SAMPLE(sampler, .name = "many classes", .inputs = 3,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 5, 19), BT_DRAWN(0, 19, BT_I64, 1, 5), BT_DRAWN(-2, 2, BT_F64, 1, 5)});
+    BT_SAMPLE(sampler, .name = "one class", .inputs = 3,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 3, 1), BT_DRAWN(0, 1, BT_I32, 1, 3), BT_DRAWN(-2, 2, BT_F64, 1, 3)});
+    BT_SAMPLE(sampler, .name = "no examples", .inputs = 3,
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 0, 3), BT_DRAWN(0, 3, BT_I32, 1, 0), BT_DRAWN(-2, 2, BT_F64, 1, 0)});
+}
+
+const bt_op bt_op_cross_entropy_grad = {
+    .name = "cross_entropy_grad",
+    .inputs = 3,
+    .infer = cross_entropy_grad_infer,
+    .body = cross_entropy_grad_body,
+    .vjp = cross_entropy_grad_vjp,
+    .jvp = cross_entropy_grad_jvp,
+    .info = &(const bt_op_info){.differentiable = 5,
+                                .flops = five_flops,
+                                .batch_axis = cross_entropy_batch_axis,
+                                .samples = cross_entropy_grad_samples},
+};
+
+/* ---- binary_cross_entropy(logit, label in 0..1): softplus(logit) - logit label ---- */
+
+BT_INFER_EQUAL(binary_cross_entropy, BT_FLOATS, 2)
+
+static void binary_cross_entropy_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    out[0] = bt_sub(bt_softplus(in[0]), bt_mul(in[0], in[1]));
+}
+
+static void binary_cross_entropy_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out,
+                                     bt_tensor *const *given, bt_tensor **wanted)
+{
+    (void)attr, (void)out;
+    wanted[0] = given[0] ? bt_mul(given[0], bt_sub(bt_sigmoid(in[0]), in[1])) : NULL;
+    wanted[1] = given[0] ? bt_neg(bt_mul(given[0], in[0])) : NULL;
+}
+
+static void binary_cross_entropy_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out,
+                                     bt_tensor *const *given, bt_tensor **wanted)
+{
+    (void)attr, (void)out;
+    wanted[0] = bt_accumulate(given[0] ? bt_mul(given[0], bt_sub(bt_sigmoid(in[0]), in[1])) : NULL,
+                              given[1] ? bt_neg(bt_mul(given[1], in[0])) : NULL);
+}
+
+static void binary_cross_entropy_samples(bt_sampler *sampler)
+{
+    static const double far[] = {-800, -30, 30, 800}, label[] = {0, 1, 1, 0}, zero[] = {0};
+    bt_samples_equal(sampler, 2, 0.1, 1);
+    BT_SAMPLE(sampler, .name = "far out", .inputs = 2,
+              .in = {BT_LISTED(far, BT_F64, 1, 4), BT_LISTED(label, BT_F64, 1, 4)});
+    BT_SAMPLE(sampler, .name = "zero", .inputs = 2, .kink = true,
+              .in = {BT_LISTED(zero, BT_F64, 1, 1), BT_LISTED(zero, BT_F64, 1, 1)});
+}
+
+const bt_op bt_op_binary_cross_entropy = {
+    .name = "binary_cross_entropy",
+    .inputs = 2,
+    .infer = binary_cross_entropy_infer,
+    .body = binary_cross_entropy_body,
+    .vjp = binary_cross_entropy_vjp,
+    .jvp = binary_cross_entropy_jvp,
+    .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE,
+                                .differentiable = 3,
+                                .overwrites = {3},
+                                .flops = five_flops,
+                                .samples = binary_cross_entropy_samples},
+};
+
+/* ---- builders ---- */
+
+bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label)
+{
+    bt_tensor *poison = bt_operands_promote("cross_entropy", &logits, 1, BT_PROMOTE_FLOAT);
+    if (poison)
+        return poison;
+    label = bt_index_of("cross_entropy", label);
+    return bt_poisoned(label) ? label : BT_RECORD0(&bt_op_cross_entropy, logits, label);
+}
+
+bt_tensor *bt_binary_cross_entropy(bt_tensor *logit, bt_tensor *label)
+{
+    bt_tensor *x[] = {logit, label}, *poison = bt_operands_promote("binary_cross_entropy", x, 2, BT_PROMOTE_FLOAT);
+    return poison ? poison : BT_RECORD0(&bt_op_binary_cross_entropy, x[0], x[1]);
+}
+
+bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label)
+{
+    bt_tensor *poison = bt_operands_promote("accuracy", &logits, 1, BT_PROMOTE_FLOAT);
+    if (poison)
+        return poison;
+    label = bt_index_of("accuracy", label);
+    if (bt_poisoned(label))
+        return label;
+    if (logits->rank != 2 || label->rank != 1 || logits->dims[0] != label->dims[0]) {
+        char a[256], b[256];
+        return bt_trace_poison(BT_ERROR_SHAPE, "accuracy: logits %s with label %s, must be [n, classes] with [n]",
+                               bt_shape_text(a, logits->rank, logits->dims),
+                               bt_shape_text(b, label->rank, label->dims));
+    }
+    return bt_as(bt_equal(bt_argmax(logits, 1), label), logits->dtype);
+}

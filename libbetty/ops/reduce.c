@@ -1,0 +1,306 @@
+/* ops/reduce.c: sums, largest values and where they are. */
+#include "ops/define.h"
+
+static bt_status reduce_infer(const char *op, const bt_reduce_attr *attr, bt_array in, bt_array *out)
+{
+    BT_TRY(bt_check_dtype(op, "the operand", in.dtype, BT_NUMBERS));
+    if (attr->axes == 0 || attr->axes >> in.rank)
+        return bt_fail(BT_ERROR_SHAPE, "%s: the axes 0x%x of a tensor of %d axes", op, attr->axes, in.rank);
+    *out = (bt_array){.dtype = in.dtype};
+    for (int i = 0; i < in.rank; i++) {
+        if (!(attr->axes >> i & 1))
+            out->dims[out->rank++] = in.dims[i];
+        else if (attr->keep)
+            out->dims[out->rank++] = 1;
+    }
+    return BT_OK;
+}
+
+static bt_status largest_infer(const char *op, const bt_reduce_attr *attr, bt_array in, bt_array *out)
+{
+    BT_TRY(reduce_infer(op, attr, in, out));
+    for (int i = 0; i < in.rank; i++)
+        if ((attr->axes >> i & 1) && in.dims[i] == 0) {
+            char shape[256];
+            return bt_fail(BT_ERROR_SHAPE, "%s: %s has no elements along axis %d, so none is the largest", op,
+                           bt_shape_text(shape, in.rank, in.dims), i);
+        }
+    return BT_OK;
+}
+
+static int reduce_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+{
+    const bt_reduce_attr *reduce = attr;
+    int axis = axes[0];
+    (void)in, (void)count;
+    if (axis < 0 || (reduce->axes >> axis & 1))
+        return -1;
+    for (int i = axes[0] - 1; i >= 0 && !reduce->keep; i--)
+        axis -= (int)(reduce->axes >> i & 1);
+    return axis;
+}
+
+static void reduce_describe(const void *attr, bt_text *text)
+{
+    const bt_reduce_attr *reduce = attr;
+    bt_text_add(text, "axes");
+    for (int i = 0; i < BT_MAX_RANK; i++)
+        if (reduce->axes >> i & 1)
+            bt_text_add(text, " %d", i);
+    bt_text_add(text, reduce->keep ? ", kept" : "");
+}
+
+/* g, of the result's shape, repeated along the reduced axes. */
+static bt_tensor *spread(const bt_reduce_attr *attr, bt_tensor *g, const bt_tensor *like)
+{
+    int axes[BT_MAX_RANK], count = 0;
+    for (int i = 0; i < like->rank; i++)
+        if (attr->keep || !(attr->axes >> i & 1))
+            axes[count++] = i;
+    return bt_broadcast(g, like->rank, like->dims, axes);
+}
+
+static const struct reduce_case {
+    const char *name;
+    uint32_t axes, keep;
+    int rank;
+    int64_t dims[4];
+} reduce_cases[] = {
+    {"rows", 2, 0, 2, {3, 5}},          {"columns", 1, 0, 2, {3, 5}}, {"all", 3, 0, 2, {3, 5}},
+    {"outer axes", 5, 0, 3, {2, 3, 4}}, {"kept", 2, 1, 3, {2, 3, 4}}, {"all kept", 7, 1, 3, {2, 3, 1}},
+    {"one element", 1, 0, 1, {1}},      {"long", 1, 0, 1, {1003}},    {"four axes", 10, 0, 4, {2, 3, 2, 5}},
+    {"no rows", 2, 0, 2, {0, 5}},
+};
+
+static void reduce_samples(bt_sampler *sampler)
+{
+    for (int i = 0; i < BT_COUNT_OF(reduce_cases); i++) {
+        const struct reduce_case *c = &reduce_cases[i];
+        BT_SAMPLE(sampler, .name = c->name, .inputs = 1, BT_ATTR(bt_reduce_attr, c->axes, c->keep),
+                  .in = {BT_DRAWN(-2, 2, BT_F64, c->rank, c->dims[0], c->dims[1], c->dims[2], c->dims[3])});
+    }
+    BT_SAMPLE(sampler, .name = "integers", .inputs = 1, BT_ATTR(bt_reduce_attr, 2, 0),
+              .in = {BT_DRAWN(-9, 9, BT_I32, 2, 3, 5)});
+    BT_SAMPLE(sampler, .name = "long integers", .inputs = 1, BT_ATTR(bt_reduce_attr, 1, 1),
+              .in = {BT_DRAWN(-9, 9, BT_I64, 2, 3, 5)});
+}
+
+/* ---- sum ---- */
+
+static bt_status sum_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    return reduce_infer("sum", attr, in[0], out);
+}
+
+static void sum_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                    bt_tensor **wanted)
+{
+    (void)out;
+    wanted[0] = given[0] ? spread(attr, given[0], in[0]) : NULL;
+}
+
+static void sum_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                    bt_tensor **wanted)
+{
+    const bt_reduce_attr *reduce = attr;
+    (void)in, (void)out;
+    wanted[0] = given[0] ? bt_reduce(&bt_op_sum, given[0], reduce->axes, reduce->keep) : NULL;
+}
+
+static void sum_samples(bt_sampler *sampler)
+{
+    reduce_samples(sampler);
+    BT_SAMPLE(sampler, .name = "over nothing", .inputs = 1, BT_ATTR(bt_reduce_attr, 1, 0),
+              .in = {BT_DRAWN(0, 1, BT_F64, 2, 0, 3)});
+}
+
+const bt_op bt_op_sum = {
+    .name = "sum",
+    .inputs = 1,
+    .attr_size = sizeof(bt_reduce_attr),
+    .infer = sum_infer,
+    .vjp = sum_vjp,
+    .jvp = sum_jvp,
+    .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
+                                .differentiable = 1,
+                                .flops = bt_flops_input,
+                                .batch_axis = reduce_batch_axis,
+                                .describe = reduce_describe,
+                                .samples = sum_samples},
+};
+
+/* ---- max ---- */
+
+static bt_status max_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    return largest_infer("max", attr, in[0], out);
+}
+
+/* 1/k at each of the k largest elements, else 0. */
+static bt_tensor *shares(const bt_reduce_attr *attr, bt_tensor *x, bt_tensor *y)
+{
+    bt_tensor *largest = bt_as(bt_equal(x, spread(attr, y, x)), x->dtype);
+    return bt_div(largest, spread(attr, bt_reduce(&bt_op_sum, largest, attr->axes, attr->keep), x));
+}
+
+static void max_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                    bt_tensor **wanted)
+{
+    wanted[0] = given[0] ? bt_mul(spread(attr, given[0], in[0]), shares(attr, in[0], out[0])) : NULL;
+}
+
+static void max_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                    bt_tensor **wanted)
+{
+    const bt_reduce_attr *reduce = attr;
+    if (given[0])
+        wanted[0] = bt_reduce(&bt_op_sum, bt_mul(given[0], shares(attr, in[0], out[0])), reduce->axes, reduce->keep);
+}
+
+static void max_samples(bt_sampler *sampler)
+{
+    static const double ties[] = {1, 3, 3, 2, 3, -1, -1, -5};
+    reduce_samples(sampler);
+    BT_SAMPLE(sampler, .name = "ties", .inputs = 1, BT_ATTR(bt_reduce_attr, 2, 0), .kink = true,
+              .in = {BT_LISTED(ties, BT_F64, 2, 2, 4)});
+}
+
+const bt_op bt_op_max = {
+    .name = "max",
+    .inputs = 1,
+    .attr_size = sizeof(bt_reduce_attr),
+    .infer = max_infer,
+    .vjp = max_vjp,
+    .jvp = max_jvp,
+    .info = &(const bt_op_info){.differentiable = 1,
+                                .flops = bt_flops_input,
+                                .batch_axis = reduce_batch_axis,
+                                .describe = reduce_describe,
+                                .samples = max_samples},
+};
+
+/* ---- argmax ---- */
+
+static bt_status argmax_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    const bt_reduce_attr *reduce = attr;
+    if (reduce->keep || (reduce->axes & (reduce->axes - 1)))
+        return bt_fail(BT_ERROR_SHAPE, "argmax: over one axis, which goes; found the axes 0x%x", reduce->axes);
+    BT_TRY(largest_infer("argmax", reduce, in[0], out));
+    out[0].dtype = BT_I32;
+    return BT_OK;
+}
+
+static void argmax_samples(bt_sampler *sampler)
+{
+    static const double ties[] = {1, 3, 3, 2, 3, -1, -1, -5};
+    BT_SAMPLE(sampler, .name = "rows", .inputs = 1, BT_ATTR(bt_reduce_attr, 2, 0),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 5, 11)});
+    BT_SAMPLE(sampler, .name = "columns", .inputs = 1, BT_ATTR(bt_reduce_attr, 1, 0),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 5, 3)});
+    BT_SAMPLE(sampler, .name = "middle", .inputs = 1, BT_ATTR(bt_reduce_attr, 2, 0),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 3, 2, 5, 3)});
+    BT_SAMPLE(sampler, .name = "ties", .inputs = 1, BT_ATTR(bt_reduce_attr, 2, 0),
+              .in = {BT_LISTED(ties, BT_F64, 2, 2, 4)});
+    BT_SAMPLE(sampler, .name = "integers", .inputs = 1, BT_ATTR(bt_reduce_attr, 1, 0),
+              .in = {BT_DRAWN(-9, 9, BT_I32, 1, 20)});
+    BT_SAMPLE(sampler, .name = "no rows", .inputs = 1, BT_ATTR(bt_reduce_attr, 2, 0),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 0, 3)});
+}
+
+const bt_op bt_op_argmax = {
+    .name = "argmax",
+    .inputs = 1,
+    .attr_size = sizeof(bt_reduce_attr),
+    .infer = argmax_infer,
+    .info = &(const bt_op_info){.flops = bt_flops_input,
+                                .batch_axis = reduce_batch_axis,
+                                .describe = reduce_describe,
+                                .samples = argmax_samples},
+};
+
+/* ---- builders ---- */
+
+bt_tensor *bt_reduce(const bt_op *op, bt_tensor *x, uint32_t axes, bool keep)
+{
+    bt_reduce_attr attr = {axes, keep};
+    return axes ? BT_RECORD(op, &attr, x) : x;
+}
+
+bt_tensor *bt_sum_axis(bt_tensor *x, int axis, bool keep)
+{
+    return bt_reduce(&bt_op_sum, x, UINT32_C(1) << axis, keep);
+}
+
+/* A list that ends with BT_END; without an axis in it, all are meant. */
+static bt_tensor *read_axes(const char *op, const bt_tensor *x, const int64_t *list, bt_reduce_attr *attr)
+{
+    *attr = (bt_reduce_attr){0, 0};
+    bool all = true;
+    for (; list && *list != BT_END; list++) {
+        int axis;
+        if (*list == BT_KEEP) {
+            attr->keep = 1;
+            continue;
+        }
+        bt_tensor *poison = bt_operand_axis(op, x, *list, &axis);
+        if (poison)
+            return poison;
+        if (attr->axes >> axis & 1)
+            return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: axis %d is listed twice", op, axis);
+        attr->axes |= UINT32_C(1) << axis;
+        all = false;
+    }
+    if (all)
+        attr->axes = (UINT32_C(1) << x->rank) - 1;
+    return NULL;
+}
+
+static bt_tensor *build(const char *name, const bt_op *op, bt_tensor **x, const int64_t *axes, bt_promotion promotion,
+                        int64_t *count)
+{
+    bt_reduce_attr attr;
+    bt_tensor *poison = bt_operands_promote(name, x, 1, promotion);
+    if (!poison)
+        poison = read_axes(name, *x, axes, &attr);
+    if (poison)
+        return poison;
+    *count = 1;
+    for (int i = 0; i < (*x)->rank; i++)
+        *count *= attr.axes >> i & 1 ? (*x)->dims[i] : 1;
+    return bt_reduce(op, *x, attr.axes, attr.keep);
+}
+
+bt_tensor *(bt_sum)(bt_tensor *x, const int64_t *axes)
+{
+    int64_t count;
+    return build("sum", &bt_op_sum, &x, axes, BT_PROMOTE_NUMBER, &count);
+}
+
+bt_tensor *(bt_max)(bt_tensor *x, const int64_t *axes)
+{
+    int64_t count;
+    return build("max", &bt_op_max, &x, axes, BT_PROMOTE_NUMBER, &count);
+}
+
+bt_tensor *(bt_mean)(bt_tensor *x, const int64_t *axes)
+{
+    int64_t count = 1;
+    bt_tensor *sum = build("mean", &bt_op_sum, &x, axes, BT_PROMOTE_FLOAT, &count);
+    if (bt_poisoned(sum) || count == 1)
+        return sum;
+    if (count == 0) {
+        char shape[256];
+        return bt_trace_poison(BT_ERROR_SHAPE, "mean: %s has no elements along the axes, so there is no mean",
+                               bt_shape_text(shape, x->rank, x->dims));
+    }
+    return bt_div(sum, count);
+}
+
+bt_tensor *bt_argmax(bt_tensor *x, int axis)
+{
+    bt_tensor *poison = bt_operands_promote("argmax", &x, 1, BT_PROMOTE_NUMBER);
+    if (!poison)
+        poison = bt_operand_axis("argmax", x, axis, &axis);
+    return poison ? poison : bt_reduce(&bt_op_argmax, x, UINT32_C(1) << axis, false);
+}
