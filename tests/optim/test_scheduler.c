@@ -1,0 +1,208 @@
+/* Schedulers, clipping, and updates that are left out, against plain formulas. */
+#include "plain.h"
+
+#include "nn/module.h"
+#include "optim/optim.h"
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+static const plain_settings sgd = {.name = "sgd", .lr = 0.08, .momentum = 0.5};
+static const plain_settings adam = {.name = "adam", .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+
+/* ---- schedulers: lr by recursion over the updates, as PyTorch's step() does it ---- */
+
+typedef struct schedule_case {
+    const char *name;
+    bt_scheduler scheduler;
+} schedule_case;
+
+static const schedule_case schedules[] = {
+    {"none", {.kind = BT_SCHEDULER_NONE}},
+    {"step 4", {.kind = BT_SCHEDULER_STEP, .step_size = 4, .gamma = 0.5}},
+    {"step 1", {.kind = BT_SCHEDULER_STEP, .step_size = 1, .gamma = 0.97}},
+    {"multistep", {.kind = BT_SCHEDULER_MULTISTEP, .milestones = {3, 4, 17}, .milestone_count = 3, .gamma = 0.1}},
+    {"multistep at 0", {.kind = BT_SCHEDULER_MULTISTEP, .milestones = {0, 50}, .milestone_count = 2, .gamma = 0.3}},
+    {"cosine", {.kind = BT_SCHEDULER_COSINE, .t_max = 30, .eta_min = 0}},
+    {"cosine, and up again", {.kind = BT_SCHEDULER_COSINE, .t_max = 11, .eta_min = 0.01}},
+    {"warm-up", {.kind = BT_SCHEDULER_NONE, .warmup = 10}},
+    {"warm-up of one", {.kind = BT_SCHEDULER_NONE, .warmup = 1}},
+    {"warm-up, step", {.kind = BT_SCHEDULER_STEP, .warmup = 5, .step_size = 6, .gamma = 0.2}},
+    {"warm-up, multistep",
+     {.kind = BT_SCHEDULER_MULTISTEP, .warmup = 3, .milestones = {1, 9}, .milestone_count = 2, .gamma = 0.5}},
+    {"warm-up, cosine", {.kind = BT_SCHEDULER_COSINE, .warmup = 8, .t_max = 20, .eta_min = 0.002}},
+};
+
+/* The learning rate of update t (from 0), given that of the update before. */
+static double next_lr(const bt_scheduler *s, double base, int t, double before)
+{
+    int u = t - (int)s->warmup;
+    if (u < 0)
+        return t == 0 ? base / (double)s->warmup : before + base / (double)s->warmup;
+    double lr = u == 0 ? base : before;
+    if (s->kind == BT_SCHEDULER_STEP && u > 0 && u % s->step_size == 0)
+        lr *= s->gamma;
+    if (s->kind == BT_SCHEDULER_MULTISTEP)
+        for (int i = 0; i < s->milestone_count; i++)
+            if (u == s->milestones[i])
+                lr *= s->gamma;
+    if (s->kind == BT_SCHEDULER_COSINE)
+        lr = s->eta_min + (base - s->eta_min) * (1 + cos(acos(-1.0) * u / (double)s->t_max)) / 2;
+    return lr;
+}
+
+static void check_schedule(const schedule_case *it, const plain_settings *settings)
+{
+    bt_optimizer *optimizer = plain_optimizer(settings);
+    optimizer->scheduler = it->scheduler;
+    plain_training training = plain_training_new(optimizer);
+    plain_state state;
+    double noise[PLAIN_SIZE], grad[PLAIN_SIZE], found[PLAIN_SIZE], lr = 0;
+    plain_start(&state);
+    for (int step = 0; step < 30; step++) {
+        lr = next_lr(&it->scheduler, settings->lr, step, lr);
+        plain_noise(step, noise);
+        plain_grad(&state, noise, grad);
+        plain_update(&state, settings, lr, grad);
+        plain_step(&training, noise);
+        plain_assert_close(plain_found(&training, found), &state, it->name, step);
+    }
+    plain_training_free(&training);
+}
+
+START_TEST(test_schedules)
+{
+    check_schedule(&schedules[_i], &sgd);
+    check_schedule(&schedules[_i], &adam);
+}
+END_TEST
+
+START_TEST(test_wrong_schedules_are_refused)
+{
+    static const struct {
+        bt_scheduler scheduler;
+        const char *message;
+    } wrong[] = {
+        {{.kind = BT_SCHEDULER_STEP, .step_size = 0, .gamma = 0.5}, "step size 0"},
+        {{.kind = BT_SCHEDULER_STEP, .step_size = 1, .gamma = 0}, "gamma is 0"},
+        {{.kind = BT_SCHEDULER_MULTISTEP, .gamma = 0.5}, "0 milestones"},
+        {{.kind = BT_SCHEDULER_MULTISTEP, .gamma = 0.5, .milestones = {5, 5}, .milestone_count = 2}, "milestone 2"},
+        {{.kind = BT_SCHEDULER_COSINE, .t_max = 0}, "t_max 0"},
+        {{.kind = BT_SCHEDULER_COSINE, .t_max = 3, .eta_min = -1}, "eta_min -1"},
+        {{.kind = BT_SCHEDULER_NONE, .warmup = -1}, "-1 updates"},
+    };
+    for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
+        bt_optimizer *optimizer = bt_optimizer_new("sgd");
+        optimizer->scheduler = wrong[i].scheduler;
+        ck_assert_int_eq(bt_optimizer_start(optimizer, ""), BT_ERROR_CONFIG);
+        ck_assert_msg(strstr(bt_error(), wrong[i].message) != NULL, "%s", bt_error());
+        bt_error_clear();
+        bt_optimizer_free(optimizer);
+    }
+}
+END_TEST
+
+/* ---- clipping ---- */
+
+static void plain_clip(double *grad, bt_clip clip)
+{
+    double square = 0;
+    for (int i = 0; i < PLAIN_SIZE; i++) {
+        if (clip.value > 0)
+            grad[i] = fmin(fmax(grad[i], -clip.value), clip.value);
+        square += grad[i] * grad[i];
+    }
+    double scale = clip.norm > 0 ? fmin(1, clip.norm / (sqrt(square) + 1e-6)) : 1;
+    for (int i = 0; i < PLAIN_SIZE; i++)
+        grad[i] *= scale;
+}
+
+static const bt_clip clips[] = {{.norm = 0.7}, {.norm = 100}, {.value = 0.4}, {.norm = 0.5, .value = 0.3}};
+
+START_TEST(test_clipping)
+{
+    const plain_settings *const both[] = {&sgd, &adam};
+    for (int k = 0; k < 2; k++) {
+        bt_optimizer *optimizer = plain_optimizer(both[k]);
+        optimizer->clip = clips[_i];
+        plain_training training = plain_training_new(optimizer);
+        plain_state state;
+        double noise[PLAIN_SIZE], grad[PLAIN_SIZE], found[PLAIN_SIZE];
+        plain_start(&state);
+        for (int step = 0; step < 30; step++) {
+            plain_noise(step, noise);
+            plain_grad(&state, noise, grad);
+            plain_clip(grad, clips[_i]);
+            plain_update(&state, both[k], both[k]->lr, grad);
+            plain_step(&training, noise);
+            plain_assert_close(plain_found(&training, found), &state, "clipping", step);
+        }
+        plain_training_free(&training);
+    }
+}
+END_TEST
+
+/* ---- left out ---- */
+
+static int64_t count_of(const bt_var *var)
+{
+    int64_t count;
+    memcpy(&count, bt_var_data(var), sizeof count);
+    return count;
+}
+
+/* A gradient with a NaN or an infinity leaves parameters, slots, Adam's t and the schedule alone, and is counted. */
+START_TEST(test_updates_that_are_left_out)
+{
+    const plain_settings *settings = _i % 2 ? &adam : &sgd;
+    bt_optimizer *optimizer = plain_optimizer(settings);
+    bt_scheduler scheduler = {.kind = BT_SCHEDULER_STEP, .step_size = 3, .gamma = 0.5, .warmup = 2};
+    optimizer->scheduler = scheduler;
+    optimizer->clip = (bt_clip){.norm = _i < 2 ? 0 : 0.8, .value = _i < 2 ? 0 : 0.5};
+    plain_training training = plain_training_new(optimizer);
+    plain_state state;
+    double noise[PLAIN_SIZE], grad[PLAIN_SIZE], found[PLAIN_SIZE], before[PLAIN_SIZE], lr = 0;
+    int skipped = 0;
+    plain_start(&state);
+    memcpy(before, state.p, sizeof before);
+    for (int step = 0; step < 30; step++) {
+        bool bad = step == 0 || step == 6 || step == 7 || step == 20;
+        plain_noise(step, noise);
+        if (bad) {
+            noise[step % PLAIN_SIZE] = step == 6 ? HUGE_VAL : (double)NAN;
+            skipped++;
+        } else {
+            plain_grad(&state, noise, grad);
+            plain_clip(grad, optimizer->clip);
+            lr = next_lr(&scheduler, settings->lr, state.updates, lr);
+            plain_update(&state, settings, lr, grad);
+        }
+        plain_step(&training, noise);
+        plain_found(&training, found);
+        if (bad)
+            ck_assert_mem_eq(found, before, sizeof found);
+        plain_assert_close(found, &state, "left out", step);
+        memcpy(before, found, sizeof before);
+        ck_assert_int_eq(count_of(optimizer->applied), state.updates);
+        ck_assert_int_eq(count_of(optimizer->skipped), skipped);
+    }
+    ck_assert_int_eq(skipped, 4);
+    plain_training_free(&training);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("scheduler");
+    TCase *test = tcase_create("scheduler");
+    tcase_add_loop_test(test, test_schedules, 0, (int)(sizeof schedules / sizeof *schedules));
+    tcase_add_test(test, test_wrong_schedules_are_refused);
+    tcase_add_loop_test(test, test_clipping, 0, (int)(sizeof clips / sizeof *clips));
+    tcase_add_loop_test(test, test_updates_that_are_left_out, 0, 4);
+    suite_add_tcase(suite, test);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
