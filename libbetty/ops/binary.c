@@ -1,7 +1,9 @@
 /* ops/binary.c: elementwise functions of two operands. */
 #include "ops/define.h"
 
-#define BINARY(op, kinds_, flags_, differentiable_)                                                                    \
+#include <math.h>
+
+#define BINARY(op, kinds_, flags_, differentiable_, simplify_)                                                         \
     BT_INFER_EQUAL(op, kinds_, 2)                                                                                      \
     const bt_op bt_op_##op = {                                                                                         \
         .name = #op,                                                                                                   \
@@ -12,6 +14,8 @@
         .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | (flags_),                                             \
                                     .differentiable = (differentiable_),                                               \
                                     .overwrites = {3},                                                                 \
+                                    .fold = op##_fold,                                                                 \
+                                    .simplify = (simplify_),                                                           \
                                     .samples = op##_samples},                                                          \
     };
 
@@ -36,24 +40,54 @@
         wanted[0] = bt_accumulate(from_a, from_b);                                                                     \
     }
 
+#define FOLD(op, expression)                                                                                           \
+    static double op##_fold(const double *in)                                                                          \
+    {                                                                                                                  \
+        double a = in[0], b = in[1];                                                                                   \
+        return (expression);                                                                                           \
+    }
+
+/* What the op equals where an operand is known; NULL: nothing simpler. */
+#define SIMPLIFY(op, expression)                                                                                       \
+    static bt_tensor *op##_simplify(const void *attr, bt_tensor *const *in, int inputs)                                \
+    {                                                                                                                  \
+        bt_tensor *a = in[0], *b = in[1];                                                                              \
+        (void)attr, (void)inputs;                                                                                      \
+        return (expression);                                                                                           \
+    }
+
+static bool is(const bt_tensor *x, double value)
+{
+    double known;
+    return bt_uniform(x, &known) && known == value;
+}
+
 #define SAMPLES(op, low, high)                                                                                         \
     static void op##_samples(bt_sampler *sampler) { bt_samples_equal(sampler, 2, (low), (high)); }
 
 RULES(add, g, g)
 SAMPLES(add, -2, 2)
-BINARY(add, BT_NUMBERS, BT_OP_LINEAR, 3)
+FOLD(add, a + b)
+SIMPLIFY(add, is(b, 0) ? a : is(a, 0) ? b : NULL)
+BINARY(add, BT_NUMBERS, BT_OP_LINEAR, 3, add_simplify)
 
 RULES(sub, g, bt_neg(g))
 SAMPLES(sub, -2, 2)
-BINARY(sub, BT_NUMBERS, BT_OP_LINEAR, 3)
+FOLD(sub, a - b)
+SIMPLIFY(sub, is(b, 0) ? a : is(a, 0) ? bt_neg(b) : NULL)
+BINARY(sub, BT_NUMBERS, BT_OP_LINEAR, 3, sub_simplify)
 
 RULES(mul, bt_mul(g, b), bt_mul(a, g))
 SAMPLES(mul, -2, 2)
-BINARY(mul, BT_NUMBERS, 0, 3)
+FOLD(mul, (a) * b)
+SIMPLIFY(mul, is(b, 1) ? a : is(a, 1) ? b : is(b, -1) ? bt_neg(a) : is(a, -1) ? bt_neg(b) : NULL)
+BINARY(mul, BT_NUMBERS, 0, 3, mul_simplify)
 
 RULES(div, bt_div(g, b), bt_neg(bt_div(bt_mul(g, y), b)))
 SAMPLES(div, 0.5, 2)
-BINARY(div, BT_FLOATS, 0, 3)
+FOLD(div, a / b)
+SIMPLIFY(div, is(b, 1) ? a : NULL)
+BINARY(div, BT_FLOATS, 0, 3, div_simplify)
 
 /* b a^(b-1), which is 0 where b is 0 even at a = 0: the power is taken of 1 there, so no order of derivative meets 0^-1. */
 static bt_tensor *pow_in_base(bt_tensor *a, bt_tensor *b)
@@ -78,7 +112,9 @@ static void pow_samples(bt_sampler *sampler)
               .in = {BT_LISTED(base, BT_F64, 1, 6), BT_LISTED(exponent, BT_F64, 1, 6)});
 }
 
-BINARY(pow, BT_FLOATS, 0, 3)
+FOLD(pow, pow(a, b))
+SIMPLIFY(pow, is(b, 1) ? a : is(b, 2) ? bt_square(a) : NULL)
+BINARY(pow, BT_FLOATS, 0, 3, pow_simplify)
 
 /* g where the operand is the one chosen, half of it at a tie. */
 static bt_tensor *chosen(bt_tensor *g, bt_tensor *small, bt_tensor *large)
@@ -105,8 +141,10 @@ static void choice_samples(bt_sampler *sampler)
 
 #define minimum_samples choice_samples
 #define maximum_samples choice_samples
-BINARY(minimum, BT_NUMBERS, 0, 3)
-BINARY(maximum, BT_NUMBERS, 0, 3)
+FOLD(minimum, a < b || a != a ? a : b)
+BINARY(minimum, BT_NUMBERS, 0, 3, NULL)
+FOLD(maximum, a > b || a != a ? a : b)
+BINARY(maximum, BT_NUMBERS, 0, 3, NULL)
 
 static void gate_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                      bt_tensor **wanted)
@@ -124,7 +162,8 @@ static void gate_samples(bt_sampler *sampler)
               .in = {BT_DRAWN(-2, 2, BT_F64, 1, 5), BT_LISTED(y, BT_F64, 1, 5)});
 }
 
-BINARY(gate, BT_FLOATS, BT_OP_LINEAR, 1)
+FOLD(gate, b > 0 ? a : 0)
+BINARY(gate, BT_FLOATS, BT_OP_LINEAR, 1, NULL)
 
 /* ---- builders ---- */
 

@@ -54,6 +54,19 @@ static void broadcast_jvp(const void *attr, bt_tensor *const *in, bt_tensor *con
     wanted[0] = given[0] ? BT_RECORD(&bt_op_broadcast, (const bt_shape_attr *)attr, given[0]) : NULL;
 }
 
+static bt_tensor *broadcast_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    const bt_shape_attr *outer = attr, *inner = in[0]->node->attr;
+    int axes[BT_MAX_RANK];
+    (void)inputs;
+    if (in[0]->node->op != &bt_op_broadcast)
+        return NULL;
+    bt_tensor *x = in[0]->node->in[0];
+    for (int i = 0; i < x->rank; i++)
+        axes[i] = (int)outer->axes[inner->axes[i]];
+    return bt_broadcast(x, (int)outer->rank, outer->dims, axes);
+}
+
 static int broadcast_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
     const bt_shape_attr *shape = attr;
@@ -116,6 +129,7 @@ const bt_op bt_op_broadcast = {
                                 .flops = bt_flops_none,
                                 .batch_axis = broadcast_batch_axis,
                                 .view = broadcast_view,
+                                .simplify = broadcast_simplify,
                                 .describe = broadcast_describe,
                                 .samples = broadcast_samples},
 };

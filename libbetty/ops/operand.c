@@ -170,3 +170,19 @@ bt_tensor *bt_build_binary(const bt_op *op, bt_tensor *a, bt_tensor *b, bt_promo
         poison = bt_operands_broadcast(op->name, x, 2);
     return poison ? poison : BT_RECORD0(op, x[0], x[1]);
 }
+
+bool bt_uniform(const bt_tensor *x, double *value)
+{
+    while (x->node && x->node->op->info && x->node->op->info->view && x->node->inputs == 1)
+        x = x->node->in[0];
+    if (!x->node || x->node->op != &bt_op_constant)
+        return false;
+    int64_t count = bt_tensor_count(x);
+    if (count < 1 || count > 64)
+        return false;
+    *value = bt_get(x->dtype, x->node->attr, 0);
+    for (int64_t i = 1; i < count; i++)
+        if (bt_get(x->dtype, x->node->attr, i) != *value)
+            return false;
+    return true;
+}

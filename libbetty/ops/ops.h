@@ -120,6 +120,9 @@ bt_tensor *bt_full_like(bt_tensor *x, double value);
 bt_tensor *bt_ones_like(bt_tensor *x);
 bt_tensor *bt_concat_list(int axis, bt_tensor *const *parts, int count); /* any count */
 
+/* Whether all elements of x are one known number: a constant, or a view of one. */
+bool bt_uniform(const bt_tensor *x, double *value);
+
 /* The adjoint's sum of two parts, either of which may be NULL (zero). */
 bt_tensor *bt_accumulate(bt_tensor *a, bt_tensor *b);
 

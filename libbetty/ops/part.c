@@ -67,6 +67,24 @@ static bool slice_view(const void *attr, const bt_view *in, bt_view *out, int64_
     return true;
 }
 
+/* A slice that takes back just what a pad or a concat has put in. */
+static bt_tensor *slice_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    const bt_range_attr *range = attr, *made = in[0]->node->attr;
+    const bt_node *node = in[0]->node;
+    int64_t from = node->op == &bt_op_pad ? made->from : 0;
+    (void)inputs;
+    if ((node->op != &bt_op_pad && node->op != &bt_op_concat) || made->axis != range->axis)
+        return NULL;
+    for (int i = 0; i < node->inputs; i++) {
+        int64_t to = from + node->in[i]->dims[range->axis];
+        if (from == range->from && to == range->to)
+            return node->in[i];
+        from = to;
+    }
+    return NULL;
+}
+
 static void slice_samples(bt_sampler *sampler)
 {
     BT_SAMPLE(sampler, .name = "rows", .inputs = 1, BT_ATTR(bt_range_attr, 0, 1, 3),
@@ -93,6 +111,7 @@ const bt_op bt_op_slice = {
                                 .flops = bt_flops_none,
                                 .batch_axis = range_batch_axis,
                                 .view = slice_view,
+                                .simplify = slice_simplify,
                                 .describe = range_describe,
                                 .samples = slice_samples},
 };

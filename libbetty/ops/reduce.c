@@ -107,6 +107,22 @@ static void sum_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
     wanted[0] = given[0] ? bt_reduce(&bt_op_sum, given[0], reduce->axes, reduce->keep) : NULL;
 }
 
+/* The sum of one number, repeated. */
+static bt_tensor *sum_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    const bt_reduce_attr *reduce = attr;
+    const bt_node *node = in[0]->node;
+    bt_array like = bt_tensor_array(in[0]), out;
+    (void)inputs;
+    if (node->op != &bt_op_broadcast || node->in[0]->rank != 0 || !bt_dtype_floats(like.dtype) ||
+        reduce_infer("sum", reduce, like, &out) != BT_OK)
+        return NULL;
+    double count = 1;
+    for (int i = 0; i < like.rank; i++)
+        count *= reduce->axes >> i & 1 ? (double)like.dims[i] : 1;
+    return bt_broadcast(bt_mul(node->in[0], count), out.rank, out.dims, NULL);
+}
+
 static void sum_samples(bt_sampler *sampler)
 {
     reduce_samples(sampler);
@@ -125,6 +141,7 @@ const bt_op bt_op_sum = {
                                 .differentiable = 1,
                                 .flops = bt_flops_input,
                                 .batch_axis = reduce_batch_axis,
+                                .simplify = sum_simplify,
                                 .describe = reduce_describe,
                                 .samples = sum_samples},
 };

@@ -75,6 +75,15 @@ static void where_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *
         wanted[0] = given[1] ? where_part(in[0], given[1], true) : where_part(in[0], given[2], false);
 }
 
+static bt_tensor *where_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    double first, second;
+    (void)attr, (void)inputs;
+    if (in[1] == in[2])
+        return in[1];
+    return bt_uniform(in[1], &first) && bt_uniform(in[2], &second) && first == second ? in[1] : NULL;
+}
+
 static void where_samples(bt_sampler *sampler)
 {
     BT_SAMPLE(
@@ -99,6 +108,7 @@ const bt_op bt_op_where = {
     .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | BT_OP_LINEAR,
                                 .differentiable = 6,
                                 .overwrites = {6},
+                                .simplify = where_simplify,
                                 .samples = where_samples},
 };
 
@@ -149,6 +159,14 @@ static void cast_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *o
     wanted[0] = given[0] && between_floats(in[0], out[0]) ? bt_as(given[0], out[0]->dtype) : NULL;
 }
 
+static bt_tensor *cast_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    (void)inputs;
+    return (bt_dtype)((const bt_cast_attr *)attr)->dtype == in[0]->dtype ? in[0] : NULL;
+}
+
+static double cast_fold(const double *in) { return in[0]; }
+
 static void cast_describe(const void *attr, bt_text *text)
 {
     bt_text_add(text, "%s", bt_dtype_name((bt_dtype)((const bt_cast_attr *)attr)->dtype));
@@ -178,6 +196,8 @@ const bt_op bt_op_cast = {
     .jvp = cast_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | BT_OP_LINEAR,
                                 .differentiable = 1,
+                                .fold = cast_fold,
+                                .simplify = cast_simplify,
                                 .describe = cast_describe,
                                 .samples = cast_samples},
 };

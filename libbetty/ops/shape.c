@@ -39,6 +39,11 @@ static void view_result(const bt_shape_attr *attr, const bt_view *in, bt_view *o
 
 /* ---- reshape ---- */
 
+static bool same_dims(const bt_tensor *x, int rank, const int64_t *dims)
+{
+    return x->rank == rank && (rank == 0 || memcmp(x->dims, dims, (size_t)rank * sizeof *dims) == 0);
+}
+
 static bt_status reshape_infer(const void *attr, const bt_array *in, bt_array *out)
 {
     BT_TRY(check_shape("reshape", attr));
@@ -128,6 +133,25 @@ static bool reshape_view(const void *attr, const bt_view *in, bt_view *out, int6
     return true;
 }
 
+/* The number behind x, where x is one number repeated; NULL: it is not. */
+static bt_tensor *repeated(const bt_tensor *x)
+{
+    const bt_node *node = x->node;
+    return node->op == &bt_op_broadcast && node->in[0]->rank == 0 ? node->in[0] : NULL;
+}
+
+static bt_tensor *reshape_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    const bt_shape_attr *shape = attr;
+    bt_tensor *number = repeated(in[0]);
+    (void)inputs;
+    if (number)
+        return bt_broadcast(number, (int)shape->rank, shape->dims, NULL);
+    if (in[0]->node->op == &bt_op_reshape)
+        return bt_reshape_to(in[0]->node->in[0], (int)shape->rank, shape->dims);
+    return same_dims(in[0], (int)shape->rank, shape->dims) ? in[0] : NULL;
+}
+
 static void reshape_samples(bt_sampler *sampler)
 {
     BT_SAMPLE(sampler, .name = "flat", .inputs = 1, BT_ATTR(bt_shape_attr, .rank = 1, .dims = {6}),
@@ -156,14 +180,10 @@ const bt_op bt_op_reshape = {
                                 .flops = bt_flops_none,
                                 .batch_axis = reshape_batch_axis,
                                 .view = reshape_view,
+                                .simplify = reshape_simplify,
                                 .describe = shape_describe,
                                 .samples = reshape_samples},
 };
-
-static bool same_dims(const bt_tensor *x, int rank, const int64_t *dims)
-{
-    return x->rank == rank && (rank == 0 || memcmp(x->dims, dims, (size_t)rank * sizeof *dims) == 0);
-}
 
 bt_tensor *bt_reshape_to(bt_tensor *x, int rank, const int64_t *dims)
 {
@@ -295,6 +315,25 @@ static void permute_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const
     wanted[0] = given[0] ? permute(given[0], ((const bt_shape_attr *)attr)->axes, false) : NULL;
 }
 
+static bt_tensor *permute_simplify(const void *attr, bt_tensor *const *in, int inputs)
+{
+    const bt_shape_attr *shape = attr;
+    bt_tensor *number = repeated(in[0]), *x = in[0];
+    int64_t axes[BT_MAX_RANK + 1];
+    (void)inputs;
+    if (number)
+        return bt_broadcast(number, (int)shape->rank, shape->dims, NULL);
+    bool twice = x->node->op == &bt_op_permute;
+    for (int64_t k = 0; k < shape->rank; k++)
+        axes[k] = twice ? ((const bt_shape_attr *)x->node->attr)->axes[shape->axes[k]] : shape->axes[k];
+    axes[shape->rank] = BT_END;
+    x = twice ? x->node->in[0] : x;
+    bool moves = false;
+    for (int64_t k = 0; k < shape->rank; k++)
+        moves |= axes[k] != k;
+    return !moves ? x : twice ? permute(x, axes, false) : NULL;
+}
+
 static int permute_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
     const bt_shape_attr *shape = attr;
@@ -351,6 +390,7 @@ const bt_op bt_op_permute = {
                                 .flops = bt_flops_none,
                                 .batch_axis = permute_batch_axis,
                                 .view = permute_view,
+                                .simplify = permute_simplify,
                                 .describe = permute_describe,
                                 .samples = permute_samples},
 };

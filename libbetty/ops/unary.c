@@ -1,17 +1,21 @@
 /* ops/unary.c: elementwise functions of one operand. */
 #include "ops/define.h"
 
-#define UNARY(op, kinds_, flags_, differentiable_, vjp_, jvp_)                                                         \
+#include <math.h>
+
+#define UNARY(op, kinds_, flags_, differentiable_, rule_, simplify_)                                                   \
     BT_INFER_EQUAL(op, kinds_, 1)                                                                                      \
     const bt_op bt_op_##op = {                                                                                         \
         .name = #op,                                                                                                   \
         .inputs = 1,                                                                                                   \
         .infer = op##_infer,                                                                                           \
-        .vjp = (vjp_),                                                                                                 \
-        .jvp = (jvp_),                                                                                                 \
+        .vjp = (rule_),                                                                                                \
+        .jvp = (rule_),                                                                                                \
         .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | (flags_),                                             \
                                     .differentiable = (differentiable_),                                               \
                                     .overwrites = {1},                                                                 \
+                                    .fold = op##_fold,                                                                 \
+                                    .simplify = (simplify_),                                                           \
                                     .samples = op##_samples},                                                          \
     };
 
@@ -26,68 +30,97 @@
         bt_sample_values(sampler, (name), 1, values, BT_COUNT_OF(values), (is_kink));                                  \
     }
 
+#define FOLD(op, expression)                                                                                           \
+    static double op##_fold(const double *in)                                                                          \
+    {                                                                                                                  \
+        double x = in[0];                                                                                              \
+        return (expression);                                                                                           \
+    }
+
+static bt_tensor *twice_negated(const void *attr, bt_tensor *const *in, int inputs)
+{
+    (void)attr, (void)inputs;
+    return in[0]->node->op == &bt_op_neg ? in[0]->node->in[0] : NULL;
+}
+
 /* Where the derivative is a function of the input or the output, x or y; g is what it multiplies. */
 
 BT_DIAGONAL_RULE(neg, bt_neg(g))
 SAMPLES(neg, -2, 2)
-UNARY(neg, BT_NUMBERS, BT_OP_LINEAR, 1, neg_rule, neg_rule)
+FOLD(neg, -x)
+UNARY(neg, BT_NUMBERS, BT_OP_LINEAR, 1, neg_rule, twice_negated)
 
 BT_DIAGONAL_RULE(abs, bt_mul(g, bt_sign(x)))
 SAMPLES_AND(abs, 0.1, 2, "at the kink", true, 0, -0.0, -1.5, 2)
-UNARY(abs, BT_NUMBERS, 0, 1, abs_rule, abs_rule)
+FOLD(abs, fabs(x))
+UNARY(abs, BT_NUMBERS, 0, 1, abs_rule, NULL)
 
 SAMPLES_AND(sign, -2, 2, "at the jump", true, 0, -0.0, -1.5, 1e-30)
+FOLD(sign, x > 0 ? 1 : x < 0 ? -1 : x)
 UNARY(sign, BT_NUMBERS, 0, 0, NULL, NULL)
 
 BT_DIAGONAL_RULE(square, bt_mul(g, bt_add(x, x)))
 SAMPLES_AND(square, -2, 2, "zero", false, 0, 1, -3)
-UNARY(square, BT_NUMBERS, 0, 1, square_rule, square_rule)
+FOLD(square, x *x)
+UNARY(square, BT_NUMBERS, 0, 1, square_rule, NULL)
 
 BT_DIAGONAL_RULE(sqrt, bt_div(bt_mul(0.5, g), y))
 SAMPLES(sqrt, 0.5, 3)
-UNARY(sqrt, BT_FLOATS, 0, 1, sqrt_rule, sqrt_rule)
+FOLD(sqrt, sqrt(x))
+UNARY(sqrt, BT_FLOATS, 0, 1, sqrt_rule, NULL)
 
 BT_DIAGONAL_RULE(exp, bt_mul(g, y))
 SAMPLES_AND(exp, -2, 2, "small", false, -50, -20, 0)
-UNARY(exp, BT_FLOATS, 0, 1, exp_rule, exp_rule)
+FOLD(exp, exp(x))
+UNARY(exp, BT_FLOATS, 0, 1, exp_rule, NULL)
 
 BT_DIAGONAL_RULE(log, bt_div(g, x))
 SAMPLES(log, 0.5, 3)
-UNARY(log, BT_FLOATS, 0, 1, log_rule, log_rule)
+FOLD(log, log(x))
+UNARY(log, BT_FLOATS, 0, 1, log_rule, NULL)
 
 BT_DIAGONAL_RULE(log1p, bt_div(g, bt_add(x, 1)))
 SAMPLES_AND(log1p, -0.4, 3, "small", false, 0, 1e-9, -1e-9)
-UNARY(log1p, BT_FLOATS, 0, 1, log1p_rule, log1p_rule)
+FOLD(log1p, log1p(x))
+UNARY(log1p, BT_FLOATS, 0, 1, log1p_rule, NULL)
 
 BT_DIAGONAL_RULE(sin, bt_mul(g, bt_cos(x)))
 SAMPLES(sin, -4, 4)
-UNARY(sin, BT_FLOATS, 0, 1, sin_rule, sin_rule)
+FOLD(sin, sin(x))
+UNARY(sin, BT_FLOATS, 0, 1, sin_rule, NULL)
 
 BT_DIAGONAL_RULE(cos, bt_neg(bt_mul(g, bt_sin(x))))
 SAMPLES(cos, -4, 4)
-UNARY(cos, BT_FLOATS, 0, 1, cos_rule, cos_rule)
+FOLD(cos, cos(x))
+UNARY(cos, BT_FLOATS, 0, 1, cos_rule, NULL)
 
 BT_DIAGONAL_RULE(tanh, bt_mul(g, bt_sub(1, bt_square(y))))
 SAMPLES_AND(tanh, -2, 2, "flat", false, -30, 0, 30)
-UNARY(tanh, BT_FLOATS, 0, 1, tanh_rule, tanh_rule)
+FOLD(tanh, tanh(x))
+UNARY(tanh, BT_FLOATS, 0, 1, tanh_rule, NULL)
 
 BT_DIAGONAL_RULE(erf, bt_mul(g, bt_mul(1.12837916709551257390, bt_exp(bt_neg(bt_square(x)))))) /* 2 / sqrt(pi) */
 SAMPLES_AND(erf, -2, 2, "flat", false, -9, 0, 9)
-UNARY(erf, BT_FLOATS, 0, 1, erf_rule, erf_rule)
+FOLD(erf, erf(x))
+UNARY(erf, BT_FLOATS, 0, 1, erf_rule, NULL)
 
 BT_DIAGONAL_RULE(sigmoid, bt_mul(g, bt_sub(y, bt_square(y))))
 SAMPLES_AND(sigmoid, -3, 3, "flat", false, -40, 0, 40)
-UNARY(sigmoid, BT_FLOATS, 0, 1, sigmoid_rule, sigmoid_rule)
+FOLD(sigmoid, 1 / (1 + exp(-x)))
+UNARY(sigmoid, BT_FLOATS, 0, 1, sigmoid_rule, NULL)
 
 /* The output says as well where the input was positive, and is what is kept. */
 BT_DIAGONAL_RULE(relu, BT_RECORD0(&bt_op_gate, g, y))
 SAMPLES_AND(relu, 0.1, 2, "at the kink", true, 0, -0.0, -1.5, 2)
-UNARY(relu, BT_FLOATS, 0, 1, relu_rule, relu_rule)
+FOLD(relu, x <= 0 ? 0 : x)
+UNARY(relu, BT_FLOATS, 0, 1, relu_rule, NULL)
 
 SAMPLES_AND(step, -2, 2, "at the jump", true, 0, -0.0, -1.5, 1e-30)
+FOLD(step, x > 0)
 UNARY(step, BT_FLOATS, 0, 0, NULL, NULL)
 
 SAMPLES_AND(floor, -2, 2, "at the jumps", true, 0, -1, 3, 2.9999999)
+FOLD(floor, floor(x))
 UNARY(floor, BT_FLOATS, 0, 0, NULL, NULL)
 
 static bt_status isfinite_infer(const void *attr, const bt_array *in, bt_array *out)

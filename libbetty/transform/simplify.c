@@ -48,22 +48,6 @@ static bool merges(const bt_node *node)
     return !(bt_op_flags(node->op) & BT_OP_EFFECT);
 }
 
-bool bt_uniform(const bt_tensor *x, double *value)
-{
-    while (x->node && x->node->op->info && x->node->op->info->view && x->node->inputs == 1)
-        x = x->node->in[0];
-    if (!x->node || x->node->op != &bt_op_constant)
-        return false;
-    int64_t count = bt_tensor_count(x);
-    if (count < 1 || count > 64)
-        return false;
-    *value = bt_get(x->dtype, x->node->attr, 0);
-    for (int64_t i = 1; i < count; i++)
-        if (bt_get(x->dtype, x->node->attr, i) != *value)
-            return false;
-    return true;
-}
-
 /* An elementwise op of known numbers is a known number. */
 static bt_tensor *fold(bt_rewrite *rewrite, const bt_node *node, bt_tensor *const *in)
 {

@@ -8,7 +8,4 @@
  * afterwards. NULL after an error, which is in bt_error. */
 bt_graph *bt_simplify(const bt_graph *graph, bool final);
 
-/* Whether all elements of x are one known number: a constant, or a view of one. */
-bool bt_uniform(const bt_tensor *x, double *value);
-
 #endif
