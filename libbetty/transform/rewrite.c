@@ -45,10 +45,10 @@ void bt_rewrite_inputs(const bt_rewrite *rewrite, const bt_node *node, bt_tensor
 
 static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
 {
-    bt_tensor *placeholder = bt_graph_placeholder(rewrite->to, node->out);
-    if (bt_poisoned(placeholder))
-        return placeholder;
-    bt_node *copy = placeholder->node; /* becomes the leaf that it stands for: same op, same attributes */
+    bt_tensor *leaf = bt_graph_placeholder(rewrite->to, node->out);
+    if (bt_poisoned(leaf))
+        return leaf;
+    bt_node *copy = leaf->node; /* becomes the leaf that it stands for: same op, same attributes */
     copy->op = node->op;
     copy->attr = bt_region_copy(rewrite->to->region, node->attr, node->attr_size);
     copy->attr_size = node->attr_size;
@@ -56,7 +56,7 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
                          node->tag.site, node->tag.order};
     if (!copy->attr)
         return bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");
-    return placeholder;
+    return leaf;
 }
 
 void bt_rewrite_copy(bt_rewrite *rewrite, const bt_node *node)

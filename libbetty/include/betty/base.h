@@ -81,13 +81,15 @@ typedef struct bt_array {
 } bt_array;
 
 bt_array bt_array_of(bt_dtype dtype, const void *data, const int64_t *dims);
-#define BT_ARRAY(...)               BT_ARRAY_(__VA_ARGS__, BT_END)
-#define BT_ARRAY_(pointer, ...)     bt_array_of(BT_DTYPE_(pointer), (pointer), (const int64_t[]){__VA_ARGS__})
+#define BT_ARRAY(...)                  BT_ARRAY_(__VA_ARGS__, BT_END)
+#define BT_ARRAY_(pointer, ...)        bt_array_of(BT_DTYPE_(pointer), (pointer), (const int64_t[]){__VA_ARGS__})
 #define BT_LIST_(function, first, ...) (function)((first), (const int64_t[]){__VA_ARGS__})
+/* clang-format off */
 #define BT_DTYPE_(pointer)                                                                                             \
     _Generic((pointer), float *: BT_F32, const float *: BT_F32, double *: BT_F64, const double *: BT_F64,              \
              int32_t *: BT_I32, const int32_t *: BT_I32, int64_t *: BT_I64, const int64_t *: BT_I64,                   \
              uint8_t *: BT_U8, const uint8_t *: BT_U8)
+/* clang-format on */
 int64_t bt_array_count(bt_array array); /* how many elements */
 
 /* A random number, uniform in [0, 1): element `element` of stream `stream`. The same on every machine (Philox). */

@@ -21,14 +21,13 @@
 #define BETTY_H
 
 #include <betty/base.h>
-#include <betty/tensor.h>
-#include <betty/op.h>
-#include <betty/nn.h>
-#include <betty/optim.h>
 #include <betty/data.h>
-#include <betty/function.h>
-#include <betty/problem.h>
 #include <betty/engine.h>
+#include <betty/function.h>
+#include <betty/nn.h>
+#include <betty/op.h>
+#include <betty/optim.h>
+#include <betty/problem.h>
+#include <betty/tensor.h>
 
 #endif
-

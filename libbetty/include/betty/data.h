@@ -17,8 +17,8 @@ bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
 bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed); /* counts, in each class */
-bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed); /* classes shrink down to 1/factor */
-bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets one of the other labels */
+bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed);  /* classes shrink down to 1/factor */
+bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets another label */
 
 /* Two streams in one batch, each with its own epochs and order; the fields of `other` become PREFIX.FIELD. */
 bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *other);

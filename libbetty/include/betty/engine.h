@@ -2,9 +2,9 @@
 #ifndef BETTY_ENGINE_H
 #define BETTY_ENGINE_H
 
-#include <stdio.h>
 #include <betty/base.h>
 #include <betty/problem.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,7 +22,7 @@ bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, .
 
 bt_status bt_engine_run(bt_engine *engine); /* up to train_iters, with validation and logs */
 bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file);
-double bt_engine_metric(bt_engine *engine, const char *name);      /* last value of PROBLEM.METRIC; NaN if none */
+double bt_engine_metric(bt_engine *engine, const char *name);       /* last value of PROBLEM.METRIC; NaN if none */
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name); /* for bt_eval and bt_adapt; NULL if missing */
 
 #ifdef __cplusplus

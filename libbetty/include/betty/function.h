@@ -3,8 +3,8 @@
 #define BETTY_FUNCTION_H
 
 #include <betty/base.h>
-#include <betty/tensor.h>
 #include <betty/data.h>
+#include <betty/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -28,18 +28,22 @@ bt_init bt_init_array(bt_array values); /* copied when the parameter is declared
 /* Making a new kind: what it computes (NULL: it only holds), its children, its parameters, its buffers (untrained). */
 bt_module *bt_module_new(bt_forward_fn *forward);
 void bt_module_add(bt_module *self, bt_module *child, const char *name, ...) BT_FORMAT(3, 4); /* name: format */
+/* clang-format off */
 void (bt_module_add_param)(bt_module *self, const char *name, bt_init init, const int64_t *sizes);
 void (bt_module_add_buffer)(bt_module *self, const char *name, bt_init init, const int64_t *sizes);
+/* clang-format on */
 #define bt_module_add_param(self, name, ...)  BT_ADD_(bt_module_add_param, self, name, __VA_ARGS__, BT_END)
 #define bt_module_add_buffer(self, name, ...) BT_ADD_(bt_module_add_buffer, self, name, __VA_ARGS__, BT_END)
 /* bt_module_add_param(self, name, init, sizes...) */
 
 /* Using one. `m` is a module, or a problem, which stands for its module. A missing name poisons; names are listed. */
+/* clang-format off */
 bt_module *(bt_child)(bt_module *m, const char *path, ...) BT_FORMAT(2, 3); /* path: format */
 bt_tensor *(bt_param)(bt_module *m, const char *path, ...) BT_FORMAT(2, 3); /* a parameter or buffer; path: format */
 bt_tensor *(bt_params)(bt_module *m);    /* all parameters as one vector, in order of declaration: own ones, then children's */
 int64_t (bt_param_count)(bt_module *m);  /* its length; also on the host */
 void (bt_param_set)(bt_module *m, const char *path, bt_tensor *value); /* a buffer's value after this run */
+/* clang-format on */
 #define bt_forward(...)              BT_FORWARD_(__VA_ARGS__, NULL) /* bt_forward(m, inputs...) */
 #define bt_child(m, ...)             (bt_child)(BT_MODULE_(m), __VA_ARGS__)
 #define bt_param(m, ...)             (bt_param)(BT_MODULE_(m), __VA_ARGS__)
@@ -49,10 +53,10 @@ void (bt_param_set)(bt_module *m, const char *path, bt_tensor *value); /* a buff
 
 /* Ready ones, initialised by PyTorch's formulas. Their parameters are "weight" and "bias", of bt_nn_parameter "value"; the
  * children of bt_nn_mlp (its linear layers) and bt_nn_sequential "0", "1", ... */
-bt_module *bt_nn_fn(bt_unary_fn *function);        /* an op as a module */
-bt_module *bt_nn_linear(int64_t in, int64_t out);  /* [..., in] to [..., out] */
-bt_module *bt_nn_dropout(double probability);      /* of being dropped, 0 <= p < 1 */
-bt_module *bt_nn_layer_norm(int64_t features);     /* over the last axis */
+bt_module *bt_nn_fn(bt_unary_fn *function);       /* an op as a module */
+bt_module *bt_nn_linear(int64_t in, int64_t out); /* [..., in] to [..., out] */
+bt_module *bt_nn_dropout(double probability);     /* of being dropped, 0 <= p < 1 */
+bt_module *bt_nn_layer_norm(int64_t features);    /* over the last axis */
 bt_module *(bt_nn_parameter)(bt_init init, const int64_t *sizes);
 bt_module *(bt_nn_mlp)(bt_unary_fn *activation, const int64_t *widths);
 bt_module *(bt_nn_sequential)(bt_module *const *modules);
@@ -68,10 +72,12 @@ bt_module *bt_operand_module_(bt_module *m);
 bt_module *bt_net(bt_problem *self); /* a problem's module */
 bt_tensor *bt_forward_module_(bt_module *m, bt_tensor *const *in);
 bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in);
+/* clang-format off */
 #define BT_MODULE_(m) _Generic((m), bt_problem *: bt_net, bt_module *: bt_operand_module_)(m)
 #define BT_FORWARD_(m, ...)                                                                                            \
     _Generic((m), bt_problem *: bt_forward_problem_, bt_module *: bt_forward_module_)(                                 \
         (m), (bt_tensor *const[]){__VA_ARGS__})
+/* clang-format on */
 #define BT_ADD_(function, self, name, init, ...) (function)((self), (name), (init), (const int64_t[]){__VA_ARGS__})
 
 #ifdef __cplusplus

@@ -48,10 +48,10 @@ typedef struct bt_op {
     bt_body_fn *body;                /* NULL: opaque */
     bt_derivative_fn *vjp, *jvp;     /* NULL: from the body (jvp also: from vjp) */
     bt_kernel kernels[BT_MAX_ITEMS]; /* the best first; none: the body */
-    const struct bt_op_info *info;   /* the library's own ops: cost, views, what may be overwritten; NULL: the safe answer */
+    const struct bt_op_info *info; /* the library's own ops: cost, views, what may be overwritten; NULL: safe answers */
 } bt_op;
 
-bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in); /* the first output */
+bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in);                   /* the first output */
 #define bt_apply(op, attr, ...) (bt_apply)((op), (attr), (bt_tensor *const[]){__VA_ARGS__, NULL}) /* ..., inputs */
 
 #ifdef __cplusplus

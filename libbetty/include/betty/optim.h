@@ -3,8 +3,8 @@
 #define BETTY_OPTIM_H
 
 #include <betty/base.h>
-#include <betty/tensor.h>
 #include <betty/nn.h>
+#include <betty/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,10 +35,10 @@ typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
  * `start`, then as many `step`s as the hyperparameter "iterations" says. The library applies the cross derivative. */
 typedef struct bt_method_def {
     const char *name;
-    bt_hyper_def hypers[BT_MAX_ITEMS];                                /* keys NAME_hyper */
-    const char *slots[BT_MAX_ITEMS];                                  /* each like v */
-    bt_tensor *(*start)(bt_rule *rule, bt_tensor *v);                 /* the first x */
-    bt_tensor *(*step)(bt_rule *rule, bt_tensor *v, bt_tensor *x);    /* the next x; NULL: none */
+    bt_hyper_def hypers[BT_MAX_ITEMS];                             /* keys NAME_hyper */
+    const char *slots[BT_MAX_ITEMS];                               /* each like v */
+    bt_tensor *(*start)(bt_rule *rule, bt_tensor *v);              /* the first x */
+    bt_tensor *(*step)(bt_rule *rule, bt_tensor *v, bt_tensor *x); /* the next x; NULL: none */
 } bt_method_def;
 
 /* Without a problem. By PyTorch's formulas and with its defaults:

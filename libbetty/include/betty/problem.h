@@ -3,10 +3,10 @@
 #define BETTY_PROBLEM_H
 
 #include <betty/base.h>
-#include <betty/tensor.h>
+#include <betty/data.h>
 #include <betty/nn.h>
 #include <betty/optim.h>
-#include <betty/data.h>
+#include <betty/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +18,7 @@ typedef bt_tensor *bt_vector_fn(bt_problem *self, bt_tensor *vector); /* both li
 /* A problem is a constant record of callbacks. Needed are name, configure_module, training_step, and data from one of
  * configure_train_data, get_batch. */
 typedef struct bt_problem_def {
-    const char *name;     /* its section in the INI file */
+    const char *name; /* its section in the INI file */
 
     /* host, at the start; each is called when first needed */
     bt_dataset *(*configure_train_data)(bt_problem *self);
@@ -35,9 +35,9 @@ typedef struct bt_problem_def {
 
     /* host, while training */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch); /* instead of data sets */
-    void (*on_inner_loop_start)(bt_problem *self);                 /* before the first of unroll_steps steps */
-    void (*epoch_callback)(bt_problem *self);                      /* after each pass over the training data */
-    void (*validation_end)(bt_problem *self);                      /* after the validation pass: one's own evaluation */
+    void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps */
+    void (*epoch_callback)(bt_problem *self);      /* after each pass over the training data */
+    void (*validation_end)(bt_problem *self);      /* after the validation pass: one's own evaluation */
 } bt_problem_def;
 
 /* In every callback. */
@@ -54,8 +54,10 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
 
 /* Logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor, whose mean is taken; on the host a
  * number. Several values in one validation are logged as their mean and 95 % interval. */
+/* clang-format off */
 #define bt_metric(self, name, value)                                                                                   \
     _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
+/* clang-format on */
 
 /* Traced: what may differ between one run and the next. All else is a constant, and a change is found and reported. */
 bt_tensor *bt_step(bt_problem *self);                                                          /* updates so far */
@@ -69,8 +71,8 @@ bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size
 
 /* Host: evaluation. bt_eval runs a traced function in mode BT_VALID and changes nothing; batch may be NULL. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
-bt_status bt_hypergradient(bt_problem *self, bt_array result);       /* what its next step would use; like bt_params */
-const bt_batch *bt_valid_batch(bt_problem *self, int64_t index);     /* NULL after the last of the validation data */
+bt_status bt_hypergradient(bt_problem *self, bt_array result);   /* what its next step would use; like bt_params */
+const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after the last of the validation data */
 
 
 /* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. */

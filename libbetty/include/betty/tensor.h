@@ -84,7 +84,7 @@ bt_tensor *bt_slice(bt_tensor *x, int axis, int64_t from, int64_t to); /* from <
 bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index);                  /* result[k, ...] = x[index[k], ...] */
 bt_tensor *(bt_at)(bt_tensor *x, const int64_t *index);
 bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
-#define bt_at(...) BT_LIST_(bt_at, __VA_ARGS__, BT_END) /* bt_at(x, i, j): x[i, j, ...] */
+#define bt_at(...)           BT_LIST_(bt_at, __VA_ARGS__, BT_END) /* bt_at(x, i, j): x[i, j, ...] */
 #define bt_concat(axis, ...) (bt_concat)((axis), (bt_tensor *const[]){__VA_ARGS__, NULL}) /* (axis, parts...) */
 
 /* Matrices. */
@@ -102,15 +102,17 @@ bt_tensor *bt_detach(bt_tensor *x);               /* x as a constant: its deriva
 bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt); /* of a scalar y; an ordinary tensor, to be differentiated again */
 
 /* A look inside, each time the program runs. */
-bt_tensor *bt_print(bt_tensor *x, const char *label);         /* prints x and returns it */
-void bt_check(bt_tensor *condition, const char *message);     /* fails the run where an element is false */
+bt_tensor *bt_print(bt_tensor *x, const char *label);     /* prints x and returns it */
+void bt_check(bt_tensor *condition, const char *message); /* fails the run where an element is false */
 
 bt_tensor *bt_operand_tensor_(bt_tensor *x);
 bt_tensor *bt_operand_number_(double value);
 bt_tensor *bt_operand_integer_(int64_t value);
+/* clang-format off */
 #define BT_OPERAND_(x)                                                                                                 \
     _Generic((x), bt_tensor *: bt_operand_tensor_, float: bt_operand_number_, double: bt_operand_number_,              \
              int: bt_operand_integer_, long: bt_operand_integer_, long long: bt_operand_integer_)(x)
+/* clang-format on */
 
 #ifdef __cplusplus
 }
