@@ -11,7 +11,7 @@ done
 forbid() { # WHY GREP-ARGUMENTS...
     local why=$1 found
     shift
-    found=$(grep -rnE --include='*.[ch]' "$@") || return 0
+    found=$(LC_ALL=C.UTF-8 grep -rsnE --include='*.[ch]' "$@") || return 0
     printf '%s\n  %s:\n' "$found" "$why"
     bad=1
 }
@@ -24,6 +24,8 @@ forbid "the library never prints; bt_print is an op" -w '(printf|puts|putchar|pe
     --exclude-dir=include libbetty
 forbid "memory comes from base/memory.c" -w '(malloc|calloc|realloc|strdup|aligned_alloc|posix_memalign) ?\(' \
     --exclude=memory.c libbetty engine
+
+forbid "a line has at most 120 columns" '^.{121,}$' libbetty engine problems examples tests bench
 
 # One subject per file, and a function fits a screen.
 while IFS= read -r file; do
