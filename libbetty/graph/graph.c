@@ -268,10 +268,14 @@ void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)
 
 void bt_graph_output(bt_graph *graph, bt_tensor *value)
 {
+    if (bt_poisoned(value)) {
+        bt_graph_fail(graph, BT_ERROR_ARGUMENT, "a result is missing");
+        return;
+    }
     bt_tensor **outputs =
         bt_grow(graph->outputs, &graph->output_capacity, graph->output_count + 1, sizeof(bt_tensor *));
-    if (!outputs || bt_poisoned(value)) {
-        bt_graph_fail(graph, BT_ERROR_ARGUMENT, "a result is missing");
+    if (!outputs) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
         return;
     }
     graph->outputs = outputs;

@@ -49,8 +49,8 @@ bt_optimizer *bt_optimizer_new(const char *name)
         names[i] = def->name;
     }
     const char *nearest = bt_nearest(name, names);
-    bt_fail(BT_ERROR_ARGUMENT, "there is no optimizer \"%s\"%s%s%s; there are: sgd, adam, adamw",
-            name ? name : "(NULL)", nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    bt_fail(BT_ERROR_ARGUMENT, "there is no optimizer \"%s\"%s%s%s are: sgd, adam, adamw", name ? name : "(NULL)",
+            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"? There" : "; there");
     return NULL;
 }
 
