@@ -40,7 +40,7 @@ void (bt_module_add_buffer)(bt_module *self, const char *name, bt_init init, con
 /* clang-format off */
 bt_module *(bt_child)(bt_module *m, const char *path, ...) BT_FORMAT(2, 3); /* path: format */
 bt_tensor *(bt_param)(bt_module *m, const char *path, ...) BT_FORMAT(2, 3); /* a parameter or buffer; path: format */
-bt_tensor *(bt_params)(bt_module *m);    /* all parameters as one vector, in order of declaration: own ones, then children's */
+bt_tensor *(bt_params)(bt_module *m);    /* all parameters as one vector: its own, then its children's, as declared */
 int64_t (bt_param_count)(bt_module *m);  /* its length; also on the host */
 void (bt_param_set)(bt_module *m, const char *path, bt_tensor *value); /* a buffer's value after this run */
 /* clang-format on */
@@ -51,7 +51,7 @@ void (bt_param_set)(bt_module *m, const char *path, bt_tensor *value); /* a buff
 #define bt_param_count(m)            (bt_param_count)(BT_MODULE_(m))
 #define bt_param_set(m, path, value) (bt_param_set)(BT_MODULE_(m), (path), (value))
 
-/* Ready ones, initialised by PyTorch's formulas. Their parameters are "weight" and "bias", of bt_nn_parameter "value"; the
+/* Ready ones, initialised by PyTorch's formulas. Their parameters are "weight", "bias"; of bt_nn_parameter "value"; the
  * children of bt_nn_mlp (its linear layers) and bt_nn_sequential "0", "1", ... */
 bt_module *bt_nn_fn(bt_unary_fn *function);       /* an op as a module */
 bt_module *bt_nn_linear(int64_t in, int64_t out); /* [..., in] to [..., out] */
