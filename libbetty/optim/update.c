@@ -1,4 +1,4 @@
-/* optim/update.c: one traced update of a set of segments: finite or not, clipping, schedules, the rule itself, counters. */
+/* optim/update.c: one traced update of a set of segments: finite or not, clipping, schedules, the rule, counters. */
 #include "optim/optim.h"
 
 #include "ops/ops.h"
