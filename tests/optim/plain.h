@@ -1,4 +1,4 @@
-/* tests/optim/plain.h: SGD, Adam and AdamW once more, in plain double precision, one number at a time, from the formulas
+/* tests/optim/plain.h: SGD, Adam, AdamW once more, in plain double precision, one number at a time, from the formulas
  * of PyTorch's documentation; and a small training problem that both sides can run. */
 #ifndef BT_TEST_PLAIN_H
 #define BT_TEST_PLAIN_H
