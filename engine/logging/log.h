@@ -11,17 +11,18 @@ typedef struct bt_metric_value {
     double interval; /* half of the 95 % interval; NaN: a single value */
 } bt_metric_value;
 
-/* ---- progress.c: one line on a terminal, rewritten at most five times a second; plain lines in a pipe ---- */
+/* ---- progress.c: how far the run is: on a terminal one line, rewritten a few times a second; in a pipe plain lines ---- */
 
 typedef struct bt_progress bt_progress;
 
 /* file NULL: says nothing. total: leaf steps to come. */
 bt_progress *bt_progress_new(FILE *file, int64_t total);
 void bt_progress_step(bt_progress *progress, int64_t step); /* after each leaf step; cheap */
-/* Metrics to show: remembered for the line on a terminal, printed at once (with `step`) in a pipe. */
-void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count);
+/* lasting (a validation): a line of its own. Otherwise (training) the values go into the line on a terminal, and in a
+ * pipe into at most one line a second. */
+void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count, bool lasting);
 void bt_progress_say(bt_progress *progress, const char *format, ...) BT_FORMAT(2, 3); /* a line that stays */
-void bt_progress_free(bt_progress *progress); /* leaves the line of the last step on the terminal */
+void bt_progress_free(bt_progress *progress); /* the line on the terminal stays as it was last; NULL ok */
 
 /* ---- timing.c: the median time of a step, from a bounded sample ---- */
 
@@ -35,6 +36,9 @@ double bt_timing_median_ms(const bt_timing *timing); /* NaN if there is no sampl
 double bt_seconds(void);                             /* monotonic clock */
 
 /* ---- output.c: the folder ---- */
+
+/* Would bt_output_make take this folder? Makes nothing. NULL is fine. */
+bt_status bt_output_check(const char *wanted);
 
 /* Makes the run's folder. wanted NULL: runs/STEM-N with the next free N. A wanted folder may exist, but not hold a run.
  * *path is a fresh string, for bt_free. */

@@ -1,4 +1,4 @@
-/* engine/wiring.c: [dependencies]: which problem's loss uses which. */
+/* engine/dependencies.c: [dependencies]: which problem's loss uses which. */
 #include "engine/config_inside.h"
 
 #include <string.h>

@@ -1,0 +1,12 @@
+/* engine/logging/json.h: values as JSON, for the sinks. */
+#ifndef BT_JSON_H
+#define BT_JSON_H
+
+#include "engine/logging/log.h"
+#include <jansson.h>
+
+json_t *bt_json_number(double value); /* null where it is not finite, for JSON has no such numbers */
+/* Adds NAME and, of a mean, NAME.interval. false: out of memory. */
+bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count);
+
+#endif

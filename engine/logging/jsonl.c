@@ -1,0 +1,81 @@
+/* engine/logging/jsonl.c: metrics.jsonl. */
+#include "engine/logging/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+struct bt_jsonl {
+    FILE *file;
+    char *path;
+};
+
+bt_jsonl *bt_jsonl_open(const char *folder)
+{
+    bt_jsonl *sink = folder ? bt_alloc(sizeof *sink) : NULL;
+    if (!sink) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_jsonl_open: the folder is NULL");
+        return NULL;
+    }
+    bt_text path = {0};
+    bt_text_add(&path, "%s/metrics.jsonl", folder);
+    sink->path = path.data;
+    sink->file = path.failed ? NULL : fopen(path.data, "wbe");
+    if (!sink->file) {
+        bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl cannot be written: %s", folder, strerror(errno));
+        bt_jsonl_close(sink);
+        return NULL;
+    }
+    return sink;
+}
+
+json_t *bt_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static bool add_metric(json_t *object, const bt_metric_value *metric)
+{
+    bool good = json_object_set_new(object, metric->name, bt_json_number(metric->value)) == 0;
+    if (isnan(metric->interval))
+        return good;
+    bt_text name = {0};
+    bt_text_add(&name, "%s.interval", metric->name);
+    good = json_object_set_new(object, bt_text_get(&name), bt_json_number(metric->interval)) == 0 && good;
+    bt_text_free(&name);
+    return good;
+}
+
+bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count)
+{
+    bool good = object != NULL;
+    for (int i = 0; i < count && good; i++)
+        good = add_metric(object, &metrics[i]);
+    return good;
+}
+
+bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_metric_value *metrics, int count)
+{
+    if (!sink || (count > 0 && !metrics))
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_jsonl_write: an argument is NULL");
+    json_t *line = json_object();
+    bool good = line && json_object_set_new(line, "step", json_integer(step)) == 0 &&
+                json_object_set_new(line, "time", json_real(round(time * 1e6) / 1e6)) == 0 &&
+                bt_json_metrics(line, metrics, count);
+    bt_status s = good ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for a line", sink->path);
+    /* One flush a line: what a killed run leaves is whole. */
+    if (good && (json_dumpf(line, sink->file, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0 ||
+                 fputc('\n', sink->file) == EOF || fflush(sink->file) != 0))
+        s = bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
+    json_decref(line);
+    return s;
+}
+
+bt_status bt_jsonl_close(bt_jsonl *sink)
+{
+    if (!sink)
+        return BT_OK;
+    bt_status s = BT_OK;
+    if (sink->file && fclose(sink->file) != 0)
+        s = bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
+    bt_free(sink->path);
+    bt_free(sink);
+    return s;
+}
