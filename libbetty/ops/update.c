@@ -21,7 +21,7 @@ static const double truth[] = {1}, untruth[] = {0};
 #define OK(list)         BT_LISTED(list, BT_BOOL, 0, 0)
 #define NUMBER(from, to) BT_DRAWN(from, to, BT_F64, 0, 0)
 #define TENSOR           BT_DRAWN(-1, 1, BT_F64, 2, 3, 7)
-#define POSITIVE         BT_DRAWN(0.1, 1, BT_F64, 2, 3, 7)
+#define POSITIVE         BT_DRAWN(0.5, 1, BT_F64, 2, 3, 7)
 #define ZERO             BT_LISTED(untruth, BT_F64, 2, 3, 7)
 #define NONE             BT_DRAWN(-1, 1, BT_F64, 1, 0)
 

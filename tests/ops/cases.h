@@ -1,0 +1,54 @@
+/* tests/ops/cases.h: the test cases that the records bring along, with their values; and a graph of one op. */
+#ifndef TESTS_OPS_CASES_H
+#define TESTS_OPS_CASES_H
+
+#include "interpret.h"
+#include "ops/samples.h"
+
+enum { CASE_INPUTS = 16 };
+
+typedef struct op_case {
+    const bt_op *op;
+    char name[160]; /* "softmax, rows, f64" */
+    bt_sample sample;
+    unsigned char attr[1024];
+    bt_array shape[CASE_INPUTS]; /* dtype and dims of the inputs */
+    double *values[CASE_INPUTS]; /* representable in the dtype */
+} op_case;
+
+typedef struct case_list {
+    op_case *cases;
+    int count;
+} case_list;
+
+int op_count(void);
+
+/* The op's cases; where the record says f64, with that dtype (BT_F64, or BT_F32). */
+case_list cases_of(const bt_op *op, bt_dtype dtype);
+void cases_free(case_list *list);
+
+/* Random numbers in -1..1, to be freed; `stream` names them. */
+double *random_values(int64_t count, uint64_t stream);
+
+/* A graph with the op of a case on placeholders. `op` may be another record than the case's (a twin without rules). */
+typedef struct setup {
+    bt_graph *graph;
+    bt_trace trace;
+    bt_tensor *in[CASE_INPUTS];
+    bt_node *node;
+    bt_tensor *out[BT_MAX_OUTPUTS];
+} setup;
+void setup_begin(setup *s, const op_case *c, const bt_op *op); /* the trace stays open */
+void setup_end(setup *s);
+void setup_values(const setup *s, const op_case *c, interpreter *in);
+
+/* A leaf like x, and random values for it in every interpreter of the graph. */
+typedef struct extra {
+    bt_tensor *leaf;
+    double *values;
+} extra;
+extra extra_like(setup *s, const bt_tensor *x, uint64_t stream);
+
+double dot_values(const double *a, const double *b, int64_t count);
+
+#endif

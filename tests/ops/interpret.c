@@ -1,0 +1,427 @@
+/* tests/ops/interpret.c: graphs computed in double precision by plain loops. */
+#include "interpret.h"
+
+#include "base/philox.h"
+#include "graph/variable.h"
+#include "ops/ops.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct interpreter {
+    const bt_graph *graph;
+    double **values; /* by tensor id */
+    bool *given;
+};
+
+static void stop(const bt_node *node, const char *why)
+{
+    fprintf(stderr, "interpreter: %s: %s\n", node->op->name, why);
+    abort();
+}
+
+static void *room(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+interpreter *interpreter_new(const bt_graph *graph)
+{
+    interpreter *in = room(1, sizeof *in);
+    in->graph = graph;
+    in->values = room((size_t)graph->tensor_count, sizeof(double *));
+    in->given = room((size_t)graph->tensor_count, sizeof(bool));
+    return in;
+}
+
+void interpreter_free(interpreter *in)
+{
+    for (int64_t i = 0; in && i < in->graph->tensor_count; i++)
+        free(in->values[i]);
+    if (in) {
+        free(in->values);
+        free(in->given);
+    }
+    free(in);
+}
+
+static double *fresh(interpreter *in, const bt_tensor *x)
+{
+    free(in->values[x->id]);
+    in->values[x->id] = room((size_t)bt_tensor_count(x), sizeof(double));
+    return in->values[x->id];
+}
+
+void interpreter_set(interpreter *in, const bt_tensor *leaf, const double *values)
+{
+    double *to = fresh(in, leaf);
+    for (int64_t i = 0; i < bt_tensor_count(leaf); i++)
+        to[i] = values[i];
+    in->given[leaf->id] = true;
+}
+
+const double *interpreter_value(const interpreter *in, const bt_tensor *x) { return in->values[x->id]; }
+
+/* ---- one element ---- */
+
+static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+static double negative(double x) { return -x; }
+static double square(double x) { return x * x; }
+static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
+static double relu(double x) { return x > 0 ? x : x != x ? x : 0; }
+static double step(double x) { return x > 0; }
+static double is_finite(double x) { return isfinite(x) != 0; }
+static double same(double x) { return x; }
+
+static const struct {
+    const bt_op *op;
+    double (*fn)(double x);
+} unary[] = {
+    {&bt_op_neg, negative}, {&bt_op_abs, fabs},    {&bt_op_sign, sign},       {&bt_op_square, square},
+    {&bt_op_sqrt, sqrt},    {&bt_op_exp, exp},     {&bt_op_log, log},         {&bt_op_log1p, log1p},
+    {&bt_op_sin, sin},      {&bt_op_cos, cos},     {&bt_op_tanh, tanh},       {&bt_op_erf, erf},
+    {&bt_op_relu, relu},    {&bt_op_step, step},   {&bt_op_floor, floor},     {&bt_op_isfinite, is_finite},
+    {&bt_op_copy, same},    {&bt_op_detach, same}, {&bt_op_sigmoid, sigmoid}, {&bt_op_stop, same},
+    {&bt_op_alias, same},   {&bt_op_print, same},  {&bt_op_reshape, same},
+};
+
+static double plus(double a, double b) { return a + b; }
+static double minus(double a, double b) { return a - b; }
+static double times(double a, double b) { return a * b; }
+static double over(double a, double b) { return a / b; }
+static double smaller(double a, double b) { return a != a || b != b ? NAN : a < b ? a : b; }
+static double larger(double a, double b) { return a != a || b != b ? NAN : a > b ? a : b; }
+static double gate(double g, double y) { return y > 0 ? g : 0; }
+static double less(double a, double b) { return a < b; }
+static double greater(double a, double b) { return a > b; }
+static double equal(double a, double b) { return a == b; }
+
+static const struct {
+    const bt_op *op;
+    double (*fn)(double a, double b);
+} binary[] = {
+    {&bt_op_add, plus},  {&bt_op_sub, minus},       {&bt_op_mul, times},      {&bt_op_div, over},
+    {&bt_op_pow, pow},   {&bt_op_minimum, smaller}, {&bt_op_maximum, larger}, {&bt_op_gate, gate},
+    {&bt_op_less, less}, {&bt_op_greater, greater}, {&bt_op_equal, equal},
+};
+
+static double as_dtype(double x, bt_dtype dtype)
+{
+    switch (dtype) {
+    case BT_F32: /* everything is computed in double */
+    case BT_F64:
+        return x;
+    case BT_BOOL:
+        return x != 0;
+    default:
+        return trunc(x); /* the cases stay within range */
+    }
+}
+
+/* ---- places ---- */
+
+/* Row-major index of element i of shape `dims` as coordinates, and back. */
+static void split(int64_t i, int rank, const int64_t *dims, int64_t *at)
+{
+    for (int k = rank - 1; k >= 0; k--) {
+        at[k] = i % dims[k];
+        i /= dims[k];
+    }
+}
+
+static int64_t join(int rank, const int64_t *dims, const int64_t *at)
+{
+    int64_t i = 0;
+    for (int k = 0; k < rank; k++)
+        i = i * dims[k] + at[k];
+    return i;
+}
+
+typedef struct job {
+    const bt_node *node;
+    const bt_tensor *x; /* input 0 */
+    const double *a, *b, *c;
+    bt_tensor *y;
+    double *out;
+    int64_t count; /* of the output */
+} job;
+
+static void permute(const job *j)
+{
+    const bt_shape_attr *attr = j->node->attr;
+    int64_t at[BT_MAX_RANK], from[BT_MAX_RANK];
+    for (int64_t i = 0; i < j->count; i++) {
+        split(i, j->y->rank, j->y->dims, at);
+        for (int k = 0; k < j->y->rank; k++)
+            from[attr->axes[k]] = at[k];
+        j->out[i] = j->a[join(j->x->rank, j->x->dims, from)];
+    }
+}
+
+static void broadcast(const job *j)
+{
+    const bt_shape_attr *attr = j->node->attr;
+    int64_t at[BT_MAX_RANK], from[BT_MAX_RANK];
+    for (int64_t i = 0; i < j->count; i++) {
+        split(i, j->y->rank, j->y->dims, at);
+        for (int k = 0; k < j->x->rank; k++)
+            from[k] = j->x->dims[k] == 1 ? 0 : at[attr->axes[k]];
+        j->out[i] = j->a[join(j->x->rank, j->x->dims, from)];
+    }
+}
+
+static void slice(const job *j)
+{
+    const bt_range_attr *attr = j->node->attr;
+    int64_t at[BT_MAX_RANK];
+    for (int64_t i = 0; i < j->count; i++) {
+        split(i, j->y->rank, j->y->dims, at);
+        at[attr->axis] += attr->from;
+        j->out[i] = j->a[join(j->x->rank, j->x->dims, at)];
+    }
+}
+
+static void pad(const job *j)
+{
+    const bt_range_attr *attr = j->node->attr;
+    int64_t at[BT_MAX_RANK];
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++) {
+        split(i, j->x->rank, j->x->dims, at);
+        at[attr->axis] += attr->from;
+        j->out[join(j->y->rank, j->y->dims, at)] = j->a[i];
+    }
+}
+
+static void concat(const interpreter *in, const job *j)
+{
+    const bt_range_attr *attr = j->node->attr;
+    int64_t at[BT_MAX_RANK], before = 0;
+    for (int p = 0; p < j->node->inputs; p++) {
+        const bt_tensor *part = j->node->in[p];
+        for (int64_t i = 0; i < bt_tensor_count(part); i++) {
+            split(i, part->rank, part->dims, at);
+            at[attr->axis] += before;
+            j->out[join(j->y->rank, j->y->dims, at)] = in->values[part->id][i];
+        }
+        before += part->dims[attr->axis];
+    }
+}
+
+static void reduce(const job *j)
+{
+    const bt_reduce_attr *attr = j->node->attr;
+    bool sum = j->node->op == &bt_op_sum, arg = j->node->op == &bt_op_argmax;
+    double *best = room((size_t)j->count, sizeof *best);
+    bool *seen = room((size_t)j->count, sizeof *seen);
+    int64_t at[BT_MAX_RANK], to[BT_MAX_RANK];
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++) {
+        int rank = 0;
+        int64_t along = 0;
+        split(i, j->x->rank, j->x->dims, at);
+        for (int k = 0; k < j->x->rank; k++) {
+            bool reduced = attr->axes >> k & 1;
+            along = reduced ? at[k] : along;
+            if (!reduced || attr->keep)
+                to[rank++] = reduced ? 0 : at[k];
+        }
+        int64_t o = join(rank, j->y->dims, to);
+        if (sum) {
+            j->out[o] += j->a[i];
+        } else if (!seen[o] || j->a[i] > best[o]) {
+            best[o] = j->a[i];
+            j->out[o] = arg ? (double)along : j->a[i];
+        }
+        seen[o] = true;
+    }
+    free(best);
+    free(seen);
+}
+
+static void rows(const job *j)
+{
+    bool gather = j->node->op == &bt_op_gather;
+    const bt_tensor *values = gather ? j->y : j->node->in[1];
+    int64_t k = values->dims[0], all = (gather ? j->x : j->y)->dims[0], width = 1;
+    for (int i = 1; i < values->rank; i++)
+        width *= values->dims[i];
+    for (int64_t r = 0; r < k; r++) {
+        int64_t index = (int64_t)(gather ? j->b : j->a)[r];
+        if (index < 0 || index >= all)
+            stop(j->node, "an index outside of its range");
+        for (int64_t i = 0; i < width; i++) {
+            if (gather)
+                j->out[r * width + i] = j->a[index * width + i];
+            else
+                j->out[index * width + i] += j->b[r * width + i];
+        }
+    }
+}
+
+static void dot(const job *j)
+{
+    int rank = j->x->rank;
+    int64_t m = j->x->dims[rank - 2], k = j->x->dims[rank - 1], n = j->y->dims[rank - 1];
+    for (int64_t i = 0; i < j->count; i++) {
+        int64_t group = i / (m * n), row = i / n % m, column = i % n;
+        for (int64_t l = 0; l < k; l++)
+            j->out[i] += j->a[(group * m + row) * k + l] * j->b[(group * k + l) * n + column];
+    }
+}
+
+/* By the text of ops/ops.h and of ops/random.h, not by their code. */
+static void random_numbers(const job *j)
+{
+    const bt_random_attr *attr = j->node->attr;
+    uint64_t record = (uint64_t)(int64_t)j->a[0];
+    bool normal = j->node->op == &bt_op_normal, single = attr->dtype == BT_F32 && !normal;
+    for (uint64_t e = 0; e < (uint64_t)j->count; e++) {
+        uint64_t block = single ? e / 4 : e / 2;
+        bt_philox counter = {{(uint32_t)block, attr->site, (uint32_t)record, (uint32_t)(record >> 32)}};
+        bt_philox words = bt_philox4x32(counter, (uint32_t)attr->key, (uint32_t)(attr->key >> 32));
+        uint32_t first = words.word[2 * (e % 2)], second = words.word[2 * (e % 2) + 1];
+        if (normal)
+            j->out[e] =
+                sqrt(-2 * log(((double)first + 1) / 4294967296.0)) * cos(2 * M_PI * (double)second / 4294967296.0);
+        else if (single)
+            j->out[e] = (double)(words.word[e % 4] >> 8) / 16777216.0;
+        else
+            j->out[e] = floor(((double)first * 4294967296.0 + (double)second) / 2048.0) / 9007199254740992.0;
+    }
+}
+
+static void check(const job *j)
+{
+    j->out[0] = 1;
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++)
+        j->out[0] = j->out[0] != 0 && j->a[i] != 0;
+}
+
+/* ---- nodes ---- */
+
+static bool elementwise(const job *j)
+{
+    for (int i = 0; i < BT_COUNT_OF(unary); i++)
+        if (unary[i].op == j->node->op) {
+            for (int64_t e = 0; e < j->count; e++)
+                j->out[e] = unary[i].fn(j->a[e]);
+            return true;
+        }
+    for (int i = 0; i < BT_COUNT_OF(binary); i++)
+        if (binary[i].op == j->node->op) {
+            for (int64_t e = 0; e < j->count; e++)
+                j->out[e] = binary[i].fn(j->a[e], j->b[e]);
+            return true;
+        }
+    if (j->node->op == &bt_op_where || j->node->op == &bt_op_cast) {
+        for (int64_t e = 0; e < j->count; e++)
+            j->out[e] = j->node->op == &bt_op_cast ? as_dtype(j->a[e], j->y->dtype) : j->a[e] != 0 ? j->b[e] : j->c[e];
+        return true;
+    }
+    return false;
+}
+
+static void primitive(interpreter *in, const bt_node *node)
+{
+    const double *values[3] = {NULL};
+    for (int i = 0; i < node->inputs && i < 3; i++)
+        values[i] = in->values[node->in[i]->id];
+    job j = {node,
+             node->in[0],
+             values[0],
+             values[1],
+             values[2],
+             node->out,
+             fresh(in, node->out),
+             bt_tensor_count(node->out)};
+    const bt_op *op = node->op;
+    if (elementwise(&j))
+        return;
+    if (op == &bt_op_permute)
+        permute(&j);
+    else if (op == &bt_op_broadcast)
+        broadcast(&j);
+    else if (op == &bt_op_slice)
+        slice(&j);
+    else if (op == &bt_op_pad)
+        pad(&j);
+    else if (op == &bt_op_concat)
+        concat(in, &j);
+    else if (op == &bt_op_sum || op == &bt_op_max || op == &bt_op_argmax)
+        reduce(&j);
+    else if (op == &bt_op_gather || op == &bt_op_scatter_add)
+        rows(&j);
+    else if (op == &bt_op_dot)
+        dot(&j);
+    else if (op == &bt_op_uniform || op == &bt_op_normal)
+        random_numbers(&j);
+    else if (op == &bt_op_check)
+        check(&j);
+    else
+        stop(node, "no such primitive here");
+}
+
+/* The body, traced aside and computed. */
+static void composite(interpreter *in, const bt_node *node)
+{
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        stop(node, "out of memory");
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    bt_tensor **given = room((size_t)node->inputs + 1, sizeof *given), **out = room((size_t)node->outputs, sizeof *out);
+    for (int i = 0; i < node->inputs; i++)
+        given[i] = bt_graph_placeholder(graph, node->in[i]);
+    bt_composite_body(node->op, node->attr, given, out);
+    bt_trace_end(&trace);
+    if (graph->status != BT_OK)
+        stop(node, graph->message);
+    interpreter *inner = interpreter_new(graph);
+    for (int i = 0; i < node->inputs; i++)
+        interpreter_set(inner, given[i], in->values[node->in[i]->id]);
+    interpreter_run(inner);
+    for (int o = 0; o < node->outputs; o++) {
+        if (out[o]->dtype != node->out[o].dtype || bt_tensor_count(out[o]) != bt_tensor_count(&node->out[o]))
+            stop(node, "its body has another shape than its infer");
+        double *to = fresh(in, &node->out[o]);
+        for (int64_t i = 0; i < bt_tensor_count(out[o]); i++)
+            to[i] = inner->values[out[o]->id][i];
+    }
+    interpreter_free(inner);
+    bt_graph_free(graph);
+    free(given);
+    free(out);
+}
+
+static void leaf(interpreter *in, const bt_node *node)
+{
+    const bt_tensor *x = node->out;
+    const void *data = node->attr;
+    if (in->given[x->id])
+        return;
+    if (node->op == &bt_op_read) {
+        const bt_var *var = ((const bt_read_attr *)node->attr)->var;
+        data = var ? var->data : NULL;
+    }
+    if (!data && bt_tensor_count(x) > 0)
+        stop(node, "a leaf without values");
+    double *to = fresh(in, x);
+    for (int64_t i = 0; i < bt_tensor_count(x); i++)
+        to[i] = bt_get(x->dtype, data, i);
+}
+
+void interpreter_run(interpreter *in)
+{
+    for (int64_t n = 0; n < in->graph->node_count; n++) {
+        const bt_node *node = in->graph->nodes[n];
+        if (node->inputs == 0 && bt_op_flags(node->op) & BT_OP_LEAF)
+            leaf(in, node);
+        else if (bt_op_is_composite(node->op))
+            composite(in, node);
+        else
+            primitive(in, node);
+    }
+}
