@@ -27,7 +27,4 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
  * `samples` coordinates (0: a sensible number). BT_ERROR_NUMERIC if they disagree; the table is printed either way. */
 bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file);
 
-/* Every INI key, the built-in methods and optimisers included. Also without a file. */
-bt_status bt_engine_document(bt_engine *engine, bool markdown, FILE *file);
-
 #endif

@@ -96,17 +96,25 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     int64_t micro_count;
 } bt_solve;
 
+typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of one group, or one parameter */
+    int group;
+    bt_var *param, *grad, *slots[BT_MAX_ITEMS];
+} bt_stretch;
+
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
     bt_micro micros[BT_MAX_SHAPES];
     int gradient[BT_MAX_SHAPES];    /* entries by shape; -1: none */
     int average;                    /* entry; -1: one micro-batch, nothing to divide */
     int update;
+    int collect;                    /* entry; -1: the meta-batch is one call */
     bt_block gradients;             /* laid out like the parameters */
-    bt_var *total;                  /* F64 []: examples of all micro-batches, or calls of a meta-batch */
+    bt_block sums;                  /* of a meta-batch; flat NULL: one call */
+    bt_var *total;                  /* F64 []: examples of all micro-batches */
+    bt_stretch *stretches;          /* their variables belong to the phase */
+    int64_t stretch_count;
     bt_solve *solves;               /* in the order in which they run */
     int solve_count;
-    bool *reads;                    /* by place in engine->problems: the loss reads its parameters */
 } bt_step_phase;
 
 typedef struct bt_valid_phase {
@@ -182,14 +190,14 @@ struct bt_engine {
     int plugin_count, plugin_capacity;
     bt_problem **problems;              /* owned */
     int problem_count, problem_capacity;
-    bool (*lower_reads)[1];             /* unused */
     bt_instance *instance;
     bt_metric_row **metrics;
     int metric_count, metric_capacity;
     bool loaded, ready;                 /* problems are known; everything is planned */
     int64_t step;                       /* leaf steps */
-    bool tracing_aside;                 /* a retrace: nothing is registered anew */
+    bt_text warnings;                   /* lines to say when a run starts */
     double setup_seconds;
+    size_t baseline;                    /* aligned bytes that were live before it */
 };
 
 /* ---- problem.c ---- */
@@ -247,6 +255,7 @@ bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, 
 
 bt_status bt_step_build(bt_problem *problem);
 void bt_step_free(bt_problem *problem);
+bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ kind; NULL after an error */
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
 bt_status bt_validation_build(bt_problem *problem);
 void bt_validation_free(bt_problem *problem);
@@ -265,6 +274,7 @@ bt_status bt_validate(bt_engine *engine, bool *any);
 bt_status bt_check_purity(bt_problem *problem);
 size_t bt_engine_persistent(const bt_engine *engine, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
 bt_status bt_engine_enter(bt_engine *engine);          /* loaded and planned, or the first error */
+void bt_engine_warn(bt_engine *engine, const char *format, ...) BT_FORMAT(2, 3);
 bt_status bt_engine_keep_error(bt_engine *engine, bt_status status);
 
 #endif

@@ -136,6 +136,13 @@ size_t bt_tensor_bytes(const bt_tensor *x);
 
 /* ---- trace.c: the trace in progress, one per thread; traces nest ---- */
 
+/* Where a traced function is evaluated at several points, its detached values can stay those of the first. */
+enum bt_detached_mode {
+    BT_DETACHED_NONE,
+    BT_DETACHED_COLLECT, /* each bt_detach is remembered, in order */
+    BT_DETACHED_REPLAY   /* each bt_detach gives what the same one gave before */
+};
+
 typedef struct bt_trace {
     bt_graph *graph;
     bt_mode mode;
@@ -151,6 +158,11 @@ typedef struct bt_trace {
     int64_t overlay_count, overlay_capacity;
     struct bt_site { const char *owner, *path; uint32_t next; } *sites;
     int64_t site_count, site_capacity;
+    struct {
+        enum bt_detached_mode mode;
+        bt_tensor **items;
+        int64_t count, capacity, next;
+    } detached;
     struct bt_trace *outer;
 } bt_trace;
 
@@ -163,6 +175,8 @@ void bt_trace_overlay(bt_var *var, bt_tensor *value);   /* replaces an earlier o
 const char *bt_trace_push(const char *name);            /* enters a module; returns what bt_trace_pop takes */
 void bt_trace_pop(const char *before);
 
+void bt_trace_detached(bt_trace *trace, enum bt_detached_mode mode); /* from here on */
+bt_tensor *bt_trace_detach(bt_tensor *detached); /* what stands for it, by the mode */
 uint32_t bt_trace_site(void); /* for the next random op: a number for (owner, path, how-manyth), the same in every trace */
 
 /* Records one op in the trace in progress; returns its node's first output (the others: x->node->out), or poison. */

@@ -24,6 +24,8 @@ void bt_trace_end(bt_trace *trace)
     now = trace->outer;
     bt_free(trace->overlay);
     bt_free(trace->sites);
+    bt_free(trace->detached.items);
+    trace->detached.items = NULL;
     trace->overlay = NULL;
     trace->sites = NULL;
 }
@@ -147,4 +149,30 @@ bt_tensor *bt_number(double value, bt_dtype dtype)
     unsigned char bytes[8] = {0};
     bt_put(dtype, bytes, 0, value);
     return bt_graph_constant(now->graph, (bt_array){.dtype = dtype, .data = bytes});
+}
+
+void bt_trace_detached(bt_trace *trace, enum bt_detached_mode mode)
+{
+    trace->detached.mode = mode;
+    trace->detached.next = 0;
+    if (mode == BT_DETACHED_COLLECT)
+        trace->detached.count = 0;
+}
+
+bt_tensor *bt_trace_detach(bt_tensor *detached)
+{
+    if (!now || bt_poisoned(detached) || now->detached.mode == BT_DETACHED_NONE)
+        return detached;
+    if (now->detached.mode == BT_DETACHED_REPLAY) {
+        if (now->detached.next < now->detached.count)
+            return now->detached.items[now->detached.next++];
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "a callback detaches another number of values each time it is traced");
+    }
+    bt_tensor **items =
+        bt_grow(now->detached.items, &now->detached.capacity, now->detached.count + 1, sizeof(bt_tensor *));
+    if (!items)
+        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+    now->detached.items = items;
+    now->detached.items[now->detached.count++] = detached;
+    return detached;
 }

@@ -11,7 +11,7 @@
 #define BT_ISA(name)               BT_ISA_JOIN(name, BT_ISA_SUFFIX)
 
 /* One list per file, bt_cpu_NAME_ISA, ending with a record without an op. */
-#define BT_CPU_FAMILIES(X, isa)
+#define BT_CPU_FAMILIES(X, isa)   X(matmul, isa)
 #define BT_CPU_DECLARE(name, isa) extern const bt_kernel_impl bt_cpu_##name##_##isa[];
 BT_CPU_FAMILIES(BT_CPU_DECLARE, generic)
 BT_CPU_FAMILIES(BT_CPU_DECLARE, v3)

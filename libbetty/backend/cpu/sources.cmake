@@ -15,7 +15,10 @@ set(BT_CPU_SOURCES
     reference_reduce.c
     reference_update.c
     view.c)
-set(BT_CPU_KERNEL_SOURCES)
+set(BT_CPU_KERNEL_SOURCES
+    matmul.c
+    matmul_f32.c
+    matmul_f64.c)
 list(TRANSFORM BT_CPU_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 list(TRANSFORM BT_CPU_KERNEL_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 

@@ -1,0 +1,16 @@
+/* engine/engine_inside.h: between setup.c, engine.c, train.c and report.c. */
+#ifndef BT_ENGINE_INSIDE_H
+#define BT_ENGINE_INSIDE_H
+
+#include "engine/problem.h"
+
+bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user); /* setup.c */
+
+/* memory.c: every run variable of the engine, of one problem (NULL: of all). */
+typedef void bt_visit_var_fn(void *user, const bt_var *var);
+void bt_engine_visit(const bt_engine *engine, const bt_problem *problem, bt_visit_var_fn *visit, void *user);
+size_t bt_problem_batch_bytes(const bt_problem *problem); /* buffers of its loaders */
+size_t bt_engine_arena(const bt_engine *engine);          /* planned: of the largest phase */
+size_t bt_engine_arena_used(const bt_engine *engine);     /* up to the last byte that is written */
+
+#endif

@@ -1,0 +1,13 @@
+/* engine/hypergradient/methods.h: the methods that come with the library. Adding one: its file, a line here and one in
+ * methods.c. */
+#ifndef BT_METHODS_H
+#define BT_METHODS_H
+
+#include <betty/optim.h>
+#include <betty/tensor.h>
+
+extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg;
+
+const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
+
+#endif

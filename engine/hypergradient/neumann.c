@@ -1,0 +1,27 @@
+/* engine/hypergradient/neumann.c: x = alpha sum over j = 0 .. K of (I - alpha H)^j v. Lorraine, Vicol and Duvenaud,
+ * "Optimizing millions of hyperparameters by implicit differentiation" (AISTATS 2020). Needs alpha < 2 / |H|. */
+#include "engine/hypergradient/methods.h"
+
+static bt_tensor *start(bt_rule *rule, bt_tensor *v)
+{
+    bt_slot_set(rule, "term", v);
+    return bt_mul(bt_hyper(rule, "alpha"), v);
+}
+
+static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    (void)v;
+    bt_tensor *alpha = bt_hyper(rule, "alpha"), *term = bt_slot(rule, "term");
+    term = bt_sub(term, bt_mul(alpha, bt_hvp(rule, term)));
+    bt_slot_set(rule, "term", term);
+    return bt_add(x, bt_mul(alpha, term));
+}
+
+const bt_method_def bt_method_neumann = {
+    .name = "neumann",
+    .hypers = {{"iterations", 1, 0, 1e9, "how many terms follow the first"},
+               {"alpha", 1, 0, 1e9, "step of the series; below 2 / (largest eigenvalue of H)"}},
+    .slots = {"term"},
+    .start = start,
+    .step = step,
+};

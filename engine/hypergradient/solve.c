@@ -1,0 +1,359 @@
+/* engine/hypergradient/solve.c: one lower problem within an upper problem's phase: from its adjoint v to x = H^-1 v by its
+ * method, and from x to what the levels above it get of it.
+ *
+ *   start            x from v
+ *   once, each       a step of the method; what does not depend on x and the slots is computed once (transform/linearize.h)
+ *   product          a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
+ *
+ * What depends on the lower problem's batches exists once for each number of short ones among them. */
+#include "engine/hypergradient/methods.h"
+#include "engine/problem.h"
+#include "ops/ops.h"
+#include "transform/grad.h"
+#include "transform/linearize.h"
+#include <string.h>
+
+bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear)
+{
+    bt_vector vector = {0};
+    int64_t count = problem->module->param_count, elements = 0;
+    for (int64_t i = 0; i < count; i++)
+        elements += bt_array_count(problem->module->params[i]->shape);
+    bt_var *flat = bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name,
+                              (bt_array){.dtype = problem->dtype, .rank = 1, .dims = {elements}});
+    if (!flat)
+        return vector;
+    flat->clear = clear;
+    bt_phase_own(phase, flat);
+    vector.windows = bt_alloc_array((size_t)count, sizeof(bt_var *));
+    size_t at = 0;
+    for (int64_t i = 0; vector.windows && i < count; i++) {
+        bt_array shape = problem->module->params[i]->shape;
+        shape.dtype = problem->dtype;
+        vector.windows[i] = bt_var_window(flat, at, problem->module->params[i]->path, shape);
+        if (!vector.windows[i])
+            return vector;
+        bt_phase_own(phase, vector.windows[i]);
+        at += vector.windows[i]->bytes;
+    }
+    if (vector.windows) {
+        vector.flat = flat;
+        vector.count = count;
+    }
+    return vector;
+}
+
+typedef struct builder {
+    bt_step_phase *step;
+    bt_solve *solve;
+    bt_problem *upper, *lower;
+    bt_trace trace;
+    bt_tracing tracing;
+    bt_graph *graph;
+    bt_rule rule;
+    int loop;
+} builder;
+
+static bool begin(builder *b)
+{
+    b->graph = bt_graph_new();
+    if (b->graph)
+        bt_problem_begin(&b->trace, &b->tracing, b->lower, b->graph, BT_TRACE_PRODUCT, NULL);
+    return b->graph != NULL;
+}
+
+/* Ends the trace; the graph becomes an entry. */
+static int finish(builder *b, int loop, const char *part)
+{
+    bt_trace_end(&b->trace);
+    int entry = -1;
+    if (bt_graph_take_error(b->graph, b->lower, part) == BT_OK)
+        entry = bt_phase_add(b->step->phase, b->graph, loop, part);
+    bt_graph_free(b->graph);
+    b->graph = NULL;
+    return entry;
+}
+
+static bt_tensor *hvp(void *context, bt_tensor *x)
+{
+    builder *b = context;
+    bt_product_request request = {.lower = b->lower,
+                                  .micros = b->solve->micros,
+                                  .micro_count = b->solve->micro_count,
+                                  .x = x,
+                                  .wants_self = true};
+    bt_product_trace(&request);
+    return request.self ? request.self : bt_trace_poison(BT_ERROR_INTERNAL, "the product with the Hessian is missing");
+}
+
+static void open_rule(builder *b)
+{
+    const bt_method_def *method = b->lower->settings->method;
+    bt_rule_begin(&b->rule, method->name, b->lower->dtype);
+    for (int i = 0; i < bt_hyper_count(method->hypers); i++) {
+        double value = b->lower->settings->method_hypers[i];
+        bt_rule_add_hyper(&b->rule, method->hypers[i].name, value, bt_number(value, b->lower->dtype));
+    }
+    for (int k = 0; k < bt_slot_name_count(method->slots); k++)
+        bt_rule_add_slot(&b->rule, method->slots[k], bt_graph_read(b->graph, b->solve->slots[k].flat));
+    b->rule.hvp = hvp;
+    b->rule.context = b;
+}
+
+static void assign_slots(builder *b)
+{
+    for (int k = 0; k < b->rule.slot_count; k++)
+        if (b->rule.slots[k].next)
+            bt_graph_assign(b->graph, b->solve->slots[k].flat, b->rule.slots[k].next);
+}
+
+/* Whether the x that a rule returned is a vector like v. */
+static bt_tensor *checked(builder *b, bt_tensor *x, const char *callback)
+{
+    bt_var *like = b->solve->adjoint.flat;
+    if (bt_poisoned(x))
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "method %s: %s returned nothing", b->rule.what, callback);
+    if (x->dtype != like->dtype || x->rank != 1 || x->dims[0] != like->dims[0]) {
+        char found[256], due[256];
+        return bt_trace_poison(BT_ERROR_SHAPE, "method %s: %s returned %s, expected %s like v", b->rule.what, callback,
+                               bt_shape_text(found, x->rank, x->dims), bt_shape_text(due, like->rank, like->dims));
+    }
+    return x;
+}
+
+static bt_status build_start(builder *b)
+{
+    const bt_method_def *method = b->lower->settings->method;
+    bt_solve *solve = b->solve;
+    if (!begin(b))
+        return BT_ERROR_MEMORY;
+    open_rule(b);
+    bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat);
+    bt_tensor *x = checked(b, method->start ? method->start(&b->rule, v) : v, "start");
+    if (x == v && !solve->iterations) { /* nothing is done to v: it is x */
+        bt_trace_end(&b->trace);
+        bt_status status = bt_graph_take_error(b->graph, b->lower, method->name);
+        bt_graph_free(b->graph);
+        solve->x = solve->adjoint;
+        return status;
+    }
+    solve->x = bt_vector_new(b->step->phase, b->lower, "x", false);
+    if (solve->x.flat)
+        bt_graph_assign(b->graph, solve->x.flat, x);
+    assign_slots(b);
+    solve->start = finish(b, 0, "solve start");
+    return solve->start < 0 || !solve->x.flat ? bt_error_status() : BT_OK;
+}
+
+static bt_var *keep(void *user, const bt_tensor *value)
+{
+    builder *b = user;
+    bt_var *var = bt_var_new(BT_PHASE, BT_ACTIVATIONS, value->node->tag.owner,
+                             *value->node->tag.path ? value->node->tag.path : value->node->op->name,
+                             bt_tensor_array(value));
+    bt_phase_own(b->step->phase, var);
+    return var;
+}
+
+/* The step of the method in two programs. */
+static bt_status split(builder *b, int variant)
+{
+    bt_solve *solve = b->solve;
+    bt_var *moving[BT_MAX_ITEMS + 1] = {solve->x.flat};
+    int count = 1;
+    for (int k = 0; k < b->rule.slot_count; k++)
+        moving[count++] = solve->slots[k].flat;
+    bt_graph *once, *each, *lowered =
+        bt_program_lowered(b->graph, b->step->phase->instance->backend, b->step->phase->instance->threads);
+    if (!lowered)
+        return bt_error_status();
+    bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);
+    bt_graph_free(lowered);
+    if (status != BT_OK)
+        return status;
+    solve->once[variant] = once->node_count ? bt_phase_add(b->step->phase, once, 0, "solve, once") : -1;
+    solve->each[variant] = bt_phase_add(b->step->phase, each, b->loop, "solve, each");
+    bool failed = solve->each[variant] < 0 || (once->node_count && solve->once[variant] < 0);
+    bt_graph_free(once);
+    bt_graph_free(each);
+    return failed ? bt_error_status() : BT_OK;
+}
+
+static bt_status build_step(builder *b, int variant)
+{
+    const bt_method_def *method = b->lower->settings->method;
+    bt_solve *solve = b->solve;
+    solve->once[variant] = solve->each[variant] = -1;
+    if (!method->step || !solve->iterations)
+        return BT_OK;
+    if (!begin(b))
+        return BT_ERROR_MEMORY;
+    open_rule(b);
+    bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat), *x = bt_graph_read(b->graph, solve->x.flat);
+    x = checked(b, method->step(&b->rule, v, x), "step");
+    bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
+    bt_graph_assign(b->graph, solve->x.flat, x);
+    assign_slots(b);
+    if (solve->iterations == 1) {
+        solve->each[variant] = finish(b, 0, "solve");
+        return solve->each[variant] < 0 ? bt_error_status() : BT_OK;
+    }
+    bt_trace_end(&b->trace);
+    bt_status status = bt_graph_take_error(b->graph, b->lower, method->name);
+    if (status == BT_OK)
+        status = split(b, variant);
+    bt_graph_free(b->graph);
+    b->graph = NULL;
+    return status;
+}
+
+/* The upper problem itself, and the lower problems not solved yet, whose parameters this one's loss may read. */
+static int targets(const builder *b, bt_problem **others, bt_vector *vectors)
+{
+    int count = 0;
+    if (bt_u2l(b->upper, b->lower))
+        others[count++] = b->upper;
+    for (int q = 0; q < b->step->solve_count; q++)
+        if (&b->step->solves[q] > b->solve && bt_u2l(b->step->solves[q].problem, b->lower)) {
+            vectors[count] = b->step->solves[q].adjoint;
+            others[count++] = b->step->solves[q].problem;
+        }
+    return count;
+}
+
+static bt_var *target_var(const builder *b, const bt_problem *other, const bt_vector *vector, int64_t parameter)
+{
+    return other == b->upper ? b->step->gradients.windows[parameter] : vector->windows[parameter];
+}
+
+static bt_status build_product(builder *b, int variant)
+{
+    size_t problems = (size_t)b->upper->engine->problem_count;
+    bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
+    bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
+    bt_status status = others && vectors && begin(b) ? BT_OK : BT_ERROR_MEMORY;
+    b->solve->product[variant] = -1;
+    if (status == BT_OK) {
+        bt_product_request request = {.lower = b->lower,
+                                      .micros = b->solve->micros,
+                                      .micro_count = b->solve->micro_count,
+                                      .x = bt_graph_read(b->graph, b->solve->x.flat),
+                                      .others = others,
+                                      .other_count = targets(b, others, vectors)};
+        bt_product_trace(&request);
+        bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
+        for (int k = 0; k < request.other_count && b->graph->status == BT_OK; k++)
+            for (int64_t i = 0; i < others[k]->module->param_count; i++)
+                if (request.other[k][i]) {
+                    bt_var *var = target_var(b, others[k], &vectors[k], i);
+                    bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
+                }
+        b->solve->product[variant] = finish(b, 0, "product");
+        status = b->solve->product[variant] < 0 ? bt_error_status() : BT_OK;
+    }
+    bt_free(others);
+    bt_free(vectors);
+    return status;
+}
+
+/* How many of the lower problem's micro-batches can be short at once. */
+static int variant_count(const bt_problem *lower, int64_t micros)
+{
+    if (lower->train->shape_count < 2)
+        return 1;
+    int64_t per_epoch = bt_loader_per_epoch(lower->train->loader);
+    int64_t most = per_epoch > 0 ? (micros + per_epoch - 1) / per_epoch : 1;
+    return (int)(most < BT_MAX_ITEMS - 1 ? most : BT_MAX_ITEMS - 1) + 1;
+}
+
+static bt_status open_micros(bt_solve *solve)
+{
+    bt_problem *lower = solve->problem;
+    bool all = lower->settings->product_batches == BT_BATCHES_ALL;
+    solve->micro_count = all ? lower->settings->gradient_accumulation : 1;
+    solve->variants = variant_count(lower, solve->micro_count);
+    solve->micros = bt_alloc_array((size_t)(solve->variants * solve->micro_count), sizeof *solve->micros);
+    if (!solve->micros)
+        return BT_ERROR_MEMORY;
+    for (int v = 0; v < solve->variants; v++)
+        for (int64_t m = 0; m < solve->micro_count; m++)
+            BT_TRY(bt_micro_new(&solve->micros[v * solve->micro_count + m], lower->train,
+                                m >= solve->micro_count - v ? 1 : 0));
+    return BT_OK;
+}
+
+static int64_t iterations(const bt_problem *lower)
+{
+    const bt_method_def *method = lower->settings->method;
+    int i = bt_hyper_index(method->hypers, "iterations");
+    return !method->step ? 0 : i < 0 ? 1 : (int64_t)lower->settings->method_hypers[i];
+}
+
+bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve)
+{
+    builder b = {.step = step, .solve = solve, .upper = upper, .lower = solve->problem};
+    b.loop = 100 + (int)(solve - step->solves);
+    solve->iterations = iterations(solve->problem);
+    solve->start = -1;
+    BT_TRY(open_micros(solve));
+    for (int k = 0; k < bt_slot_name_count(solve->problem->settings->method->slots); k++) {
+        solve->slots[k] =
+            bt_vector_new(step->phase, solve->problem, solve->problem->settings->method->slots[k], true);
+        if (!solve->slots[k].flat)
+            return BT_ERROR_MEMORY;
+    }
+    BT_TRY(build_start(&b));
+    bt_micro *first = solve->micros;
+    bt_status status = BT_OK;
+    for (int v = 0; v < solve->variants && status == BT_OK; v++) {
+        solve->micros = first + v * solve->micro_count; /* what this variant's traces read */
+        status = build_step(&b, v);
+        if (status == BT_OK)
+            status = build_product(&b, v);
+    }
+    solve->micros = first;
+    return status;
+}
+
+/* Binds the lower problem's last micro-batches, full ones first; returns the variant. */
+static int bind(bt_solve *solve)
+{
+    const bt_stream *stream = solve->problem->train;
+    int64_t count = solve->micro_count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
+    for (int64_t m = 0; m < count; m++)
+        shorts += bt_stream_shape(stream, stream->kept[first + m]) == 1;
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = stream->kept[first + m];
+        int64_t place = bt_stream_shape(stream, batch) == 1 ? count - shorts + late++ : full++;
+        bt_micro_bind(&solve->micros[shorts * count + place], batch);
+    }
+    return (int)shorts;
+}
+
+bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve)
+{
+    int variant = bind(solve);
+    if (variant >= solve->variants)
+        return bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", solve->problem->name);
+    if (solve->start >= 0)
+        BT_TRY(bt_phase_run(step->phase, solve->start));
+    if (solve->each[variant] >= 0) {
+        if (solve->once[variant] >= 0)
+            BT_TRY(bt_phase_run(step->phase, solve->once[variant]));
+        for (int64_t k = 0; k < solve->iterations; k++)
+            BT_TRY(bt_phase_run(step->phase, solve->each[variant]));
+    }
+    return bt_phase_run(step->phase, solve->product[variant]);
+}
+
+void bt_solve_free(bt_solve *solve)
+{
+    for (int64_t m = 0; solve->micros && m < solve->variants * solve->micro_count; m++)
+        bt_micro_free(&solve->micros[m]);
+    bt_free(solve->micros);
+    if (solve->x.windows != solve->adjoint.windows)
+        bt_free(solve->x.windows);
+    bt_free(solve->adjoint.windows);
+    for (int k = 0; k < BT_MAX_ITEMS; k++)
+        bt_free(solve->slots[k].windows);
+}

@@ -1,0 +1,114 @@
+/* engine/main.c: betty-run: trains what an INI file says. */
+#include "base/version.h"
+#include "engine/cli.h"
+#include "engine/front.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { DONE = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
+
+static volatile sig_atomic_t stop;
+
+/* The first signal asks the run to stop after its step; a second one ends the process at once. */
+static void on_signal(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+static void listen(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Says what went wrong; returns the exit code. A fault of the input is one that is found before the run begins. */
+static int complain(bt_status status, bool running)
+{
+    if (status == BT_ERROR_INTERRUPTED || stop) {
+        fprintf(stderr, "betty-run: interrupted\n");
+        return INTERRUPTED;
+    }
+    fprintf(stderr, "betty-run: %s\n", *bt_error() ? bt_error() : "failed without saying why");
+    bool machine = status == BT_ERROR_MEMORY || status == BT_ERROR_DEVICE || status == BT_ERROR_INTERNAL;
+    return running || machine ? FAILED : BAD_INPUT;
+}
+
+static bt_status load(bt_engine *engine, const bt_cli *cli)
+{
+    const bt_front front = {
+        .progress = cli->quiet || cli->plan || cli->info || cli->print_config || cli->check ? NULL : stdout,
+        .files = true,
+        .stop = &stop,
+    };
+    BT_TRY(bt_engine_attach(engine, &front));
+    BT_TRY(bt_engine_load(engine, cli->file));
+    for (int64_t i = 0; i < cli->setting_count; i++)
+        BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
+    return bt_engine_setup(engine);
+}
+
+static bt_status report(bt_engine *engine, const bt_cli *cli)
+{
+    if (cli->print_config)
+        BT_TRY(bt_engine_report(engine, BT_CONFIG, false, stdout));
+    if (cli->info)
+        BT_TRY(bt_engine_report(engine, BT_INFO, cli->json, stdout));
+    if (cli->plan)
+        BT_TRY(bt_engine_report(engine, BT_PLAN, cli->json, stdout));
+    if (cli->check)
+        BT_TRY(bt_engine_check_hypergradient(engine, cli->level, cli->samples, cli->json, stdout));
+    return BT_OK;
+}
+
+static int run(const bt_cli *cli)
+{
+    bt_engine *engine = bt_engine_new();
+    bt_status status = engine ? load(engine, cli) : BT_ERROR_MEMORY;
+    bool reports = cli->print_config || cli->info || cli->plan || cli->check;
+    int code = DONE;
+    if (status != BT_OK)
+        code = complain(status, false);
+    else if ((status = stop ? BT_ERROR_INTERRUPTED : reports ? report(engine, cli) : bt_engine_run(engine)) != BT_OK)
+        code = complain(status, true);
+    bt_engine_free(engine);
+    return code;
+}
+
+/* What needs no file. */
+static int help(const bt_cli *cli)
+{
+    bt_status status = BT_OK;
+    if (cli->version)
+        printf("betty-run %s\n", BT_VERSION);
+    else if (cli->keys)
+        status = bt_cli_keys(strcmp(cli->keys, "markdown") == 0 ? BT_DOCUMENT_MARKDOWN : BT_DOCUMENT_TEXT, stdout);
+    else if ((status = bt_cli_usage(stdout)) == BT_OK)
+        status = bt_cli_keys(BT_DOCUMENT_TEXT, stdout);
+    return status == BT_OK ? DONE : complain(status, true);
+}
+
+int main(int argc, char **argv)
+{
+    listen();
+    bt_cli cli = {0};
+    int code;
+    bt_status status = bt_cli_parse(&cli, argc, argv);
+    if (status == BT_OK && (cli.help || cli.version || cli.keys))
+        code = help(&cli);
+    else if (status == BT_OK && !cli.file)
+        code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
+    else
+        code = status == BT_OK ? run(&cli) : complain(status, false);
+    bt_cli_free(&cli);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "betty-run: the output cannot be written\n");
+        return code == DONE ? FAILED : code;
+    }
+    return code;
+}

@@ -1,0 +1,251 @@
+/* engine/problem.c: a problem's life: made, configured, freed. */
+#include "engine/problem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bt_problem *bt_problem_new(bt_engine *engine, const bt_problem_def *def, void *user)
+{
+    bt_problem *problem = bt_alloc(sizeof *problem);
+    if (!problem)
+        return NULL;
+    *problem = (bt_problem){.engine = engine, .def = def, .name = def->name, .user = user, .inner_loop_start = true};
+    problem->step_count = bt_var_new(BT_RUN, BT_BUFFERS, def->name, "step", (bt_array){.dtype = BT_F64});
+    if (problem->step_count)
+        return problem;
+    bt_problem_free(problem);
+    return NULL;
+}
+
+static void free_storage(bt_problem *problem)
+{
+    for (int i = 0; i < BT_MAX_ITEMS; i++)
+        bt_block_free(&problem->slots[i]);
+    bt_optimizer_free(problem->optimizer);
+    bt_module_free(problem->module);
+    bt_stream_free(problem->train);
+    bt_stream_free(problem->valid);
+    bt_dataset_free(problem->train_data);
+    bt_dataset_free(problem->valid_data);
+}
+
+void bt_problem_free(bt_problem *problem)
+{
+    if (!problem)
+        return;
+    bt_problem_uncompile(problem);
+    for (int i = 0; i < BT_PURE_KINDS; i++)
+        bt_graph_free(problem->pure[i]);
+    for (int i = 0; i < problem->scalar_count; i++) {
+        bt_free(problem->scalars[i].name);
+        bt_var_free(problem->scalars[i].var);
+    }
+    free_storage(problem);
+    for (int i = 0; problem->snapshot && problem->snapshot[i]; i++)
+        bt_free(problem->snapshot[i]);
+    bt_free(problem->snapshot);
+    bt_free(problem->scalars);
+    bt_free(problem->group);
+    bt_free(problem->trainable);
+    bt_free(problem->meta_trainable);
+    bt_free(problem->children);
+    bt_free(problem->parents);
+    bt_free(problem->ready);
+    bt_var_free(problem->step_count);
+    bt_free(problem);
+}
+
+bt_problem *bt_problem_find(bt_engine *engine, const char *name)
+{
+    for (int i = 0; name && i < engine->problem_count; i++)
+        if (strcmp(engine->problems[i]->name, name) == 0)
+            return engine->problems[i];
+    return NULL;
+}
+
+const char *bt_problem_list(bt_engine *engine, bt_text *text)
+{
+    for (int i = 0; i < engine->problem_count; i++)
+        bt_text_add(text, i ? ", %s" : "%s", engine->problems[i]->name);
+    return bt_text_get(text);
+}
+
+/* Which group a parameter belongs to: the last whose patterns match. Frozen groups make it untrainable. */
+static bt_status sort_parameters(bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    size_t count = (size_t)problem->module->param_count;
+    problem->group = bt_alloc_array(count, sizeof *problem->group);
+    problem->trainable = bt_alloc_array(count, sizeof *problem->trainable);
+    problem->meta_trainable = bt_alloc_array(count, sizeof *problem->meta_trainable);
+    bool *used = bt_alloc_array((size_t)s->group_count + 1, sizeof *used);
+    bt_status status = problem->group && problem->trainable && problem->meta_trainable && used ? BT_OK : BT_ERROR_MEMORY;
+    for (size_t i = 0; status == BT_OK && i < count; i++) {
+        const bt_slate *param = problem->module->params[i];
+        const char *path = param->path;
+        size_t prefix = strlen(problem->name);
+        if (strncmp(path, problem->name, prefix) == 0 && path[prefix] == '.')
+            path += prefix + 1;
+        problem->trainable[i] = bt_pattern_match(s->trainable ? s->trainable : "*", path);
+        problem->meta_trainable[i] = bt_pattern_match(s->meta_trainable ? s->meta_trainable : "*", path);
+        for (int g = 0; g < s->group_count; g++)
+            if (bt_pattern_match(s->groups[g].params, path)) {
+                used[g] = true;
+                problem->group[i] = g + 1;
+                problem->trainable[i] = problem->trainable[i] && !s->groups[g].frozen;
+            }
+    }
+    for (int g = 0; status == BT_OK && g < s->group_count; g++)
+        if (!used[g])
+            status = bt_fail(BT_ERROR_CONFIG, "[%s.%s] params = %s: no parameter of %s has such a name", problem->name,
+                             s->groups[g].name, s->groups[g].params, problem->name);
+    bt_free(used);
+    return status;
+}
+
+/* The order in their block: by group, trained before frozen, the differentiated before the others. */
+static bool before(const bt_problem *p, int64_t a, int64_t b)
+{
+    if (p->trainable[a] != p->trainable[b])
+        return p->trainable[a];
+    if (p->group[a] != p->group[b])
+        return p->group[a] < p->group[b];
+    if (p->meta_trainable[a] != p->meta_trainable[b])
+        return p->meta_trainable[a];
+    return a < b;
+}
+
+static int64_t *block_order(const bt_problem *problem)
+{
+    int64_t count = problem->module->param_count;
+    int64_t *order = bt_alloc_array((size_t)count, sizeof *order);
+    for (int64_t i = 0; order && i < count; i++) {
+        int64_t j = i;
+        for (; j > 0 && before(problem, i, order[j - 1]); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+    return order;
+}
+
+static bt_status make_slots(bt_problem *problem, const int64_t *order)
+{
+    int64_t count = problem->module->param_count;
+    bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
+    const char **names = bt_alloc_array((size_t)count, sizeof *names);
+    bt_status status = shapes && names ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < count; i++) {
+        shapes[i] = problem->module->params[i]->shape;
+        shapes[i].dtype = problem->dtype;
+        names[i] = problem->module->params[i]->path;
+    }
+    for (int k = 0; status == BT_OK && k < bt_optimizer_slot_count(problem->optimizer); k++)
+        status = bt_block_new(&problem->slots[k], BT_RUN, BT_OPTIMIZER, problem->name,
+                              bt_optimizer_slot_name(problem->optimizer, k), problem->dtype, shapes, names, order, count);
+    bt_free(shapes);
+    bt_free(names);
+    return status;
+}
+
+static bt_status make_optimizer(bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    bt_optimizer *optimizer = problem->optimizer = bt_optimizer_of(s->optimizer);
+    if (!optimizer)
+        return bt_error_status();
+    for (int i = 0; i < bt_hyper_count(s->optimizer->hypers); i++)
+        BT_TRY(bt_optimizer_group_set(optimizer, 0, s->optimizer->hypers[i].name, s->hypers[i]));
+    for (int g = 0; g < s->group_count; g++) {
+        int group = bt_optimizer_group_add(optimizer, s->groups[g].name);
+        if (group < 0)
+            return bt_error_status();
+        for (int i = 0; i < bt_hyper_count(s->optimizer->hypers); i++)
+            if ((s->groups[g].own >> i) & 1u)
+                BT_TRY(bt_optimizer_group_set(optimizer, group, s->optimizer->hypers[i].name, s->groups[g].hypers[i]));
+    }
+    optimizer->scheduler = s->scheduler;
+    optimizer->clip = (bt_clip){.norm = s->gradient_clipping, .value = s->gradient_clipping_value};
+    return bt_optimizer_start(optimizer, problem->name);
+}
+
+static bt_status configure(bt_problem *problem)
+{
+    if (!problem->def->configure_module)
+        return bt_fail(BT_ERROR_ARGUMENT, "the definition has no configure_module");
+    problem->module = problem->def->configure_module(problem);
+    if (bt_error_status() != BT_OK)
+        return bt_error_status();
+    if (!problem->module)
+        return bt_fail(BT_ERROR_ARGUMENT, "configure_module returned nothing");
+    BT_TRY(bt_module_list(problem->module));
+    BT_TRY(sort_parameters(problem));
+    int64_t *order = block_order(problem);
+    if (!order)
+        return BT_ERROR_MEMORY;
+    bt_status status = bt_module_adopt(problem->module, problem->name, problem->dtype,
+                                       (uint64_t)problem->engine->settings->seed, order);
+    if (status == BT_OK)
+        status = make_optimizer(problem);
+    if (status == BT_OK && problem->settings->active)
+        status = make_slots(problem, order);
+    bt_free(order);
+    return status;
+}
+
+bt_status bt_problem_configure(bt_problem *problem)
+{
+    if (problem->module)
+        return BT_OK;
+    if (bt_error_status() != BT_OK)
+        return bt_error_status();
+    if (!problem->settings)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s is asked for its module before it is configured", problem->name);
+    if (problem->configuring)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: its module asks for itself while it is made", problem->name);
+    problem->configuring = true;
+    bt_status status = configure(problem);
+    problem->configuring = false;
+    if (status != BT_OK) {
+        bt_fail(status, "out of memory");
+        bt_error_context("%s, configure_module", problem->name);
+    }
+    return status;
+}
+
+static bt_status open_set(bt_problem *problem, bt_dataset *(*open)(bt_problem *), bt_dataset **data, const char *callback)
+{
+    if (!open || *data)
+        return BT_OK;
+    *data = open(problem);
+    if (!*data || bt_error_status() != BT_OK) {
+        bt_status status = bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_DATA;
+        bt_fail(status, "no data set was returned");
+        bt_error_context("%s, %s", problem->name, callback);
+        return status;
+    }
+    return BT_OK;
+}
+
+bt_status bt_problem_open_data(bt_problem *problem)
+{
+    const bt_problem_def *def = problem->def;
+    const bt_problem_settings *s = problem->settings;
+    if (!def->configure_train_data && !def->get_batch)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has no data: the definition needs configure_train_data or get_batch",
+                       problem->name);
+    if (!problem->train) {
+        BT_TRY(open_set(problem, def->configure_train_data, &problem->train_data, "configure_train_data"));
+        problem->train = bt_stream_open(problem, BT_TRAIN, s->gradient_accumulation);
+        if (!problem->train)
+            return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    }
+    if (def->validation_step && !problem->valid) {
+        BT_TRY(open_set(problem, def->configure_valid_data, &problem->valid_data, "configure_valid_data"));
+        if (problem->valid_data || def->get_batch) {
+            problem->valid = bt_stream_open(problem, BT_VALID, 1);
+            if (!problem->valid)
+                return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        }
+    }
+    return BT_OK;
+}

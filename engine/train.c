@@ -1,0 +1,230 @@
+/* engine/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves behind. */
+#include "engine/engine_inside.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { METRICS = 256 };
+
+typedef struct run {
+    bt_engine *engine;
+    bt_progress *progress;
+    bt_jsonl *jsonl;
+    char *folder;
+    bt_timing timing;
+    double start;
+    double best;      /* of early stopping; NaN: none yet */
+    int64_t patience; /* validations without improvement */
+    const char *stopped;
+    size_t baseline;  /* aligned bytes that were live before the engine */
+} run;
+
+static bt_status report(run *r, bool valid)
+{
+    bt_metric_value values[METRICS];
+    int count = bt_metrics_take(r->engine, valid, values, METRICS);
+    if (!count)
+        return BT_OK;
+    bt_progress_metrics(r->progress, r->engine->step, values, count, valid);
+    return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->step, bt_seconds() - r->start, values, count) : BT_OK;
+}
+
+/* ---- early stopping ---- */
+
+/* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
+static double watched(const bt_engine *engine, const char *name)
+{
+    for (int i = 0; i < engine->metric_count; i++) {
+        const bt_metric_row *row = engine->metrics[i];
+        const char *dot = strrchr(name, '.');
+        if (!row->valid || isnan(row->last))
+            continue;
+        if (strcmp(row->full, name) == 0 || strcmp(row->name, name) == 0)
+            return row->last;
+        if (dot && strcmp(row->name, dot + 1) == 0 && strlen(row->problem->name) == (size_t)(dot - name) &&
+            strncmp(row->problem->name, name, (size_t)(dot - name)) == 0)
+            return row->last;
+    }
+    return NAN;
+}
+
+static bt_status early_stopping(run *r)
+{
+    const bt_engine_settings *s = r->engine->settings;
+    if (!s->early_stopping)
+        return BT_OK;
+    double value = watched(r->engine, s->early_stopping_metric);
+    if (isnan(value))
+        return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value",
+                       s->early_stopping_metric);
+    bool better = isnan(r->best) || (s->early_stopping_mode == BT_STOP_MIN ? value < r->best : value > r->best);
+    r->best = better ? value : r->best;
+    r->patience = better ? 0 : r->patience + 1;
+    if (r->patience >= s->early_stopping_tolerance)
+        r->stopped = "early_stopping";
+    return BT_OK;
+}
+
+static bt_status validate(run *r)
+{
+    bool any;
+    BT_TRY(bt_validate(r->engine, &any));
+    if (!any)
+        return BT_OK;
+    BT_TRY(report(r, true));
+    return early_stopping(r);
+}
+
+/* ---- the loop ---- */
+
+static bt_status step_leaves(bt_engine *engine)
+{
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active && !engine->problems[i]->child_count)
+            BT_TRY(bt_leaf_step(engine->problems[i]));
+    return BT_OK;
+}
+
+static bool multiple(int64_t step, int64_t of)
+{
+    return of > 0 && step % of == 0;
+}
+
+static bt_status loop(run *r)
+{
+    bt_engine *engine = r->engine;
+    const bt_engine_settings *s = engine->settings;
+    while (engine->step < s->train_iters && !r->stopped) {
+        double start = bt_seconds();
+        BT_TRY(step_leaves(engine));
+        engine->step++;
+        bt_timing_add(&r->timing, bt_seconds() - start);
+        bt_progress_step(r->progress, engine->step);
+        bool last = engine->step == s->train_iters;
+        if (multiple(engine->step, s->log_step) || last)
+            BT_TRY(report(r, false));
+        if (s->valid_step > 0 && (multiple(engine->step, s->valid_step) || last))
+            BT_TRY(validate(r));
+        if (engine->front.stop && *engine->front.stop)
+            return bt_fail(BT_ERROR_INTERRUPTED, "interrupted after step %lld", (long long)engine->step);
+    }
+    if (!r->stopped)
+        r->stopped = "train_iters";
+    return BT_OK;
+}
+
+/* ---- what is left behind ---- */
+
+static size_t resident_peak(void)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+static bt_status summarize(run *r)
+{
+    bt_engine *engine = r->engine;
+    bt_metric_value values[METRICS];
+    size_t by_category[BT_CATEGORIES], persistent = bt_engine_persistent(engine, by_category, NULL);
+    int count = 0;
+    for (int i = 0; i < engine->metric_count && count < METRICS; i++)
+        if (!isnan(engine->metrics[i]->last))
+            values[count++] = (bt_metric_value){engine->metrics[i]->full, engine->metrics[i]->last,
+                                                engine->metrics[i]->interval};
+    char backend[256];
+    snprintf(backend, sizeof backend, "%s, %d thread%s", engine->instance->backend->isa(), engine->instance->threads,
+             engine->instance->threads > 1 ? "s" : "");
+    bt_summary summary = {.steps = engine->step,
+                          .ms_per_step = bt_timing_median_ms(&r->timing),
+                          .seconds = bt_seconds() - r->start,
+                          .metrics = values,
+                          .metric_count = count,
+                          .planned = {bt_engine_arena_used(engine), persistent},
+                          .seed = engine->settings->seed,
+                          .device = "cpu",
+                          .backend = backend,
+                          .stopped = r->stopped,
+                          .config = engine->config};
+    size_t arena = engine->instance->planned ? engine->instance->arena_size : 0;
+    summary.measured = (bt_memory_sizes){bt_instance_touched(engine->instance), bt_live_bytes() - r->baseline - arena};
+    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
+    summary.outside = peak > ours ? peak - ours : 0;
+    return bt_summary_write(r->folder, &summary);
+}
+
+static void say_warnings(run *r)
+{
+    bt_engine *engine = r->engine;
+    char *line = engine->warnings.data;
+    for (char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
+        bt_progress_say(r->progress, "warning: %.*s", (int)(end - line), line);
+    bt_text_free(&engine->warnings);
+}
+
+/* Updates that were left out because a gradient was not finite. */
+static void say_skipped(run *r)
+{
+    for (int i = 0; i < r->engine->problem_count; i++) {
+        const bt_problem *problem = r->engine->problems[i];
+        int64_t skipped = 0;
+        if (problem->optimizer && problem->optimizer->skipped)
+            memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
+        if (skipped)
+            bt_progress_say(r->progress, "warning: %s: %lld of %lld updates were left out: the gradient was not finite",
+                            problem->name, (long long)skipped, (long long)problem->steps);
+    }
+}
+
+static bt_status open_files(run *r)
+{
+    const bt_engine_settings *s = r->engine->settings;
+    if (!r->engine->front.files && !s->output)
+        return BT_OK;
+    BT_TRY(bt_output_make(s->output, bt_config_stem(r->engine->config), &r->folder));
+    r->jsonl = bt_jsonl_open(r->folder);
+    return r->jsonl ? BT_OK : bt_error_status();
+}
+
+static bt_status train(run *r)
+{
+    bt_engine *engine = r->engine;
+    BT_TRY(open_files(r));
+    r->progress = bt_progress_new(engine->front.progress, engine->settings->train_iters);
+    if (!r->progress)
+        return BT_ERROR_MEMORY;
+    bt_timing_start(&r->timing, engine->settings->train_iters - engine->step);
+    say_warnings(r);
+    bt_instance_fill(engine->instance);
+    bt_status status = loop(r);
+    if (status == BT_ERROR_INTERRUPTED)
+        r->stopped = "interrupted";
+    say_skipped(r);
+    if (r->folder && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
+        bt_status written = summarize(r);
+        if (written == BT_OK)
+            bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json", r->folder);
+        else
+            status = written;
+    }
+    return status;
+}
+
+bt_status bt_engine_run(bt_engine *engine)
+{
+    BT_TRY(bt_engine_enter(engine));
+    run r = {.engine = engine, .start = bt_seconds(), .best = NAN, .baseline = engine->baseline};
+    bt_status status = train(&r);
+    bt_status closed = bt_jsonl_close(r.jsonl);
+    bt_progress_free(r.progress);
+    bt_free(r.folder);
+    status = status == BT_OK ? closed : status;
+    return status == BT_ERROR_INTERRUPTED ? status : bt_engine_keep_error(engine, status);
+}

@@ -1,0 +1,219 @@
+/* engine/wire.c: who depends on whom. */
+#include "engine/problem.h"
+
+#include <string.h>
+
+static bool edge(const bt_engine *engine, bt_direction direction, const bt_problem *from, const bt_problem *to)
+{
+    int count;
+    const bt_dependency *all = bt_config_dependencies(engine->config, &count);
+    for (int i = 0; i < count; i++)
+        if (all[i].direction == direction && strcmp(all[i].from, from->name) == 0 && strcmp(all[i].to, to->name) == 0)
+            return true;
+    return false;
+}
+
+bool bt_u2l(const bt_problem *upper, const bt_problem *lower)
+{
+    return edge(upper->engine, BT_U2L, upper, lower);
+}
+
+/* Marks all problems that can be reached from `from`; `seen` is by place. */
+static void reach(const bt_engine *engine, bt_direction direction, const bt_problem *from, bool *seen)
+{
+    for (int i = 0; i < engine->problem_count; i++) {
+        const bt_problem *to = engine->problems[i];
+        if (!seen[i] && edge(engine, direction, from, to)) {
+            seen[i] = true;
+            reach(engine, direction, to, seen);
+        }
+    }
+}
+
+/* One after another: a problem comes when nobody below it, by u2l, is still waiting. */
+static int order(const bt_problem *upper, const bool *in, bt_problem **lowers)
+{
+    const bt_engine *engine = upper->engine;
+    bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
+    int count = 0;
+    for (bool found = done != NULL; found;) {
+        found = false;
+        for (int i = 0; i < engine->problem_count && !found; i++) {
+            bool free = in[i] && !done[i];
+            for (int j = 0; free && j < engine->problem_count; j++)
+                free = !(in[j] && !done[j] && j != i && bt_u2l(engine->problems[i], engine->problems[j]));
+            if (free) {
+                done[i] = found = true;
+                lowers[count++] = engine->problems[i];
+            }
+        }
+    }
+    bt_free(done);
+    return count;
+}
+
+int bt_lowers(const bt_problem *upper, bt_problem **lowers)
+{
+    const bt_engine *engine = upper->engine;
+    size_t count = (size_t)engine->problem_count;
+    bool *below = bt_alloc_array(count, sizeof *below), *above = bt_alloc_array(count, sizeof *above);
+    int found = 0;
+    if (below && above) {
+        reach(engine, BT_U2L, upper, below);
+        for (int i = 0; i < engine->problem_count; i++) {
+            memset(above, 0, count * sizeof *above);
+            reach(engine, BT_L2U, engine->problems[i], above);
+            below[i] = below[i] && engine->problems[i] != upper && engine->problems[i]->settings->active &&
+                       above[upper->place];
+        }
+        found = order(upper, below, lowers);
+    }
+    bt_free(below);
+    bt_free(above);
+    return found;
+}
+
+static bt_status add_family(bt_problem *child, bt_problem *parent)
+{
+    bt_problem **parents = bt_alloc_array((size_t)child->parent_count + 1, sizeof(bt_problem *));
+    bt_problem **children = bt_alloc_array((size_t)parent->child_count + 1, sizeof(bt_problem *));
+    bool *ready = bt_alloc_array((size_t)parent->child_count + 1, sizeof *ready);
+    if (!parents || !children || !ready) {
+        bt_free(parents);
+        bt_free(children);
+        bt_free(ready);
+        return BT_ERROR_MEMORY;
+    }
+    if (child->parent_count)
+        memcpy(parents, child->parents, (size_t)child->parent_count * sizeof *parents);
+    if (parent->child_count)
+        memcpy(children, parent->children, (size_t)parent->child_count * sizeof *children);
+    bt_free(child->parents);
+    bt_free(parent->children);
+    bt_free(parent->ready);
+    child->parents = parents;
+    parent->children = children;
+    parent->ready = ready;
+    child->parents[child->parent_count++] = parent;
+    parent->children[parent->child_count++] = child;
+    return BT_OK;
+}
+
+/* A cycle among the edges of one direction: its names, in order. */
+static bool cycle(const bt_engine *engine, bt_direction direction, const bt_problem *at, const bt_problem *start,
+                  int depth, bt_text *names)
+{
+    for (int i = 0; i < engine->problem_count && depth <= engine->problem_count; i++) {
+        const bt_problem *to = engine->problems[i];
+        if (!edge(engine, direction, at, to))
+            continue;
+        if (to == start || cycle(engine, direction, to, start, depth + 1, names)) {
+            bt_text_add(names, "%s > ", to->name);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bt_status check_cycles(const bt_engine *engine, bt_direction direction, const char *key)
+{
+    for (int i = 0; i < engine->problem_count; i++) {
+        bt_text names = {0};
+        const bt_problem *start = engine->problems[i];
+        bool found = cycle(engine, direction, start, start, 0, &names);
+        if (found)
+            bt_fail(BT_ERROR_CONFIG, "[dependencies] %s: %s depends on itself, through the cycle %s%s", key, start->name,
+                    bt_text_get(&names), start->name);
+        bt_text_free(&names);
+        if (found)
+            return BT_ERROR_CONFIG;
+    }
+    return BT_OK;
+}
+
+/* Every active level must take part: be trained, or be what a trained one depends on. */
+static bt_status check_reach(bt_problem *problem)
+{
+    const bt_engine *engine = problem->engine;
+    bool uses = false, used = false;
+    for (int i = 0; i < engine->problem_count; i++) {
+        uses |= bt_u2l(problem, engine->problems[i]) && engine->problems[i]->settings->active;
+        used |= edge(engine, BT_L2U, problem, engine->problems[i]);
+    }
+    if (uses && !problem->child_count)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s is upper to a problem (u2l), but no solution reaches its loss: it would never step. Add "
+                       "`l2u = LOWER > %s` under [dependencies]",
+                       problem->name, problem->name);
+    if (problem->child_count) {
+        bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count, sizeof(bt_problem *));
+        int count = lowers ? bt_lowers(problem, lowers) : 0;
+        bt_free(lowers);
+        if (!count)
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s uses the solution of %s (l2u), but nothing of it reaches that problem (u2l): its "
+                           "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
+                           problem->name, problem->children[0]->name, problem->name, problem->children[0]->name);
+    }
+    (void)used;
+    return BT_OK;
+}
+
+static bt_status check_precision(const bt_problem *a, const bt_problem *b)
+{
+    if (a->dtype == b->dtype)
+        return BT_OK;
+    return bt_fail(BT_ERROR_UNSUPPORTED, "%s (%s) and %s (%s) depend on each other and need the same precision", a->name,
+                   bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
+}
+
+bt_status bt_engine_wire(bt_engine *engine)
+{
+    BT_TRY(check_cycles(engine, BT_U2L, "u2l"));
+    BT_TRY(check_cycles(engine, BT_L2U, "l2u"));
+    for (int i = 0; i < engine->problem_count; i++)
+        for (int j = 0; j < engine->problem_count; j++) {
+            bt_problem *a = engine->problems[i], *b = engine->problems[j];
+            if (!a->settings->active || !b->settings->active || i == j)
+                continue;
+            if (edge(engine, BT_L2U, a, b))
+                BT_TRY(add_family(a, b));
+            if (edge(engine, BT_L2U, a, b) || bt_u2l(a, b))
+                BT_TRY(check_precision(a, b));
+        }
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active)
+            BT_TRY(check_reach(engine->problems[i]));
+    return BT_OK;
+}
+
+void bt_print_equation(bt_engine *engine, bt_text *text)
+{
+    static const char *const products[] = {"jvp", "vjp", "finite"}, *const detaches[] = {"frozen", "field", "follow"};
+    bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count + 1, sizeof(bt_problem *));
+    for (int i = 0; lowers && i < engine->problem_count; i++) {
+        bt_problem *upper = engine->problems[i];
+        if (!upper->settings->active)
+            continue;
+        int count = bt_lowers(upper, lowers);
+        bt_text_add(text, "%s: d/d(%s) = dC_%s/d(%s)", upper->name, upper->name, upper->name, upper->name);
+        for (int q = 0; q < count; q++)
+            if (bt_u2l(upper, lowers[q]))
+                bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", lowers[q]->name, upper->name, lowers[q]->name,
+                            lowers[q]->name);
+        bt_text_add(text, "\n");
+        for (int q = 0; q < count; q++) {
+            const bt_problem_settings *s = lowers[q]->settings;
+            bt_text_add(text, "  x_%s = %s(a_%s), product %s, detach %s; a_%s = dC_%s/d(%s)", lowers[q]->name,
+                        s->method->name, lowers[q]->name,
+                        products[s->detach == BT_DETACH_FIELD ? BT_PRODUCT_VJP : s->product], detaches[s->detach],
+                        lowers[q]->name, upper->name, lowers[q]->name);
+            for (int r = 0; r < q; r++)
+                if (bt_u2l(lowers[q], lowers[r]))
+                    bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", lowers[r]->name, lowers[q]->name, lowers[r]->name,
+                                lowers[r]->name);
+            bt_text_add(text, "\n");
+        }
+    }
+    bt_free(lowers);
+}

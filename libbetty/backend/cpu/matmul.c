@@ -1,0 +1,144 @@
+/* backend/cpu/matmul.c: dot and linear by the blocked product. */
+#include "backend/cpu/matmul.h"
+
+typedef struct plan {
+    bt_gemm gemm;
+    int threads; /* cut along: */
+    enum { BATCH, ROWS, COLUMNS } cut;
+    int64_t part; /* batches, rows or columns of each thread but the last */
+    bt_gemm_range whole;
+} plan;
+
+static bool floats(const bt_call *call)
+{
+    return bt_dtype_floats(call->out[0].dtype) && bt_cpu_same_dtypes(call, 0, call->inputs - 1);
+}
+
+static bool linear_accepts(const bt_call *call)
+{
+    return floats(call) && (call->inputs < 3 || call->in[2].strides[0] == 1 || call->in[2].dims[0] == 1);
+}
+
+/* A size of 1 needs no stride: one that helps is put in its place. */
+static bt_gemm gemm_of(const bt_call *call)
+{
+    const bt_view *a = &call->in[0], *b = &call->in[1];
+    bool linear = call->op == &bt_op_linear;
+    int row = a->rank == 3, column = row + 1, b_row = linear ? 1 : row, b_column = linear ? 0 : column;
+    bt_gemm gemm = {.batch = row ? a->dims[0] : 1,
+                    .m = a->dims[row],
+                    .k = a->dims[column],
+                    .n = b->dims[b_column],
+                    .a_batch = row ? a->strides[0] : 0,
+                    .a_row = a->strides[row],
+                    .a_column = a->strides[column],
+                    .b_batch = row ? b->strides[0] : 0,
+                    .b_row = b->strides[b_row],
+                    .b_column = b->strides[b_column],
+                    .relu = linear && ((const bt_linear_attr *)call->attr)->activation};
+    if (gemm.k == 1)
+        gemm.a_column = gemm.b_row = 1;
+    if (gemm.n == 1)
+        gemm.b_column = 1;
+    if (gemm.m == 1)
+        gemm.a_row = 1;
+    if (call->out[0].dtype == BT_F32)
+        BT_ISA(bt_gemm_plan_f32)(&gemm);
+    else
+        BT_ISA(bt_gemm_plan_f64)(&gemm);
+    gemm.scratch = bt_align_up(gemm.scratch);
+    return gemm;
+}
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* How the work is cut between threads: along the axis where the largest part is smallest, if it is worth a thread. */
+static plan plan_of(const bt_call *call)
+{
+    plan p = {.gemm = gemm_of(call), .threads = 1, .cut = ROWS};
+    const bt_gemm *g = &p.gemm;
+    p.whole = (bt_gemm_range){0, g->m, 0, g->n};
+    p.part = g->m;
+    double products = (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
+    if (call->threads < 2 || products < 1.5e6)
+        return p;
+    int64_t threads = call->threads, sizes[] = {g->batch, g->m, g->n}, units[] = {1, g->rows, g->columns};
+    double best = 0.8; /* less is not worth it */
+    for (int cut = BATCH; cut <= COLUMNS; cut++) {
+        int64_t part = divide_up(divide_up(sizes[cut], units[cut]), threads) * units[cut];
+        double share = (double)part / (double)sizes[cut] + (cut == ROWS && g->pack_b ? 0.03 : 0);
+        if (share < best) {
+            best = share;
+            p.cut = cut == BATCH ? BATCH : cut == ROWS ? ROWS : COLUMNS;
+            p.part = part;
+            p.threads = (int)divide_up(sizes[cut], part);
+        }
+    }
+    return p;
+}
+
+static size_t scratch(const bt_call *call)
+{
+    plan p = plan_of(call);
+    return p.gemm.scratch * (size_t)p.threads;
+}
+
+static bt_status prepare(bt_call *call)
+{
+    plan *p = bt_alloc(sizeof *p);
+    if (!p)
+        return BT_ERROR_MEMORY;
+    *p = plan_of(call);
+    call->state = p;
+    return BT_OK;
+}
+
+static void release(bt_call *call)
+{
+    bt_free(call->state);
+    call->state = NULL;
+}
+
+static void run_part(const bt_call *call, const plan *p, int thread)
+{
+    const bt_gemm *g = &p->gemm;
+    int64_t size = (int64_t)bt_dtype_size(call->out[0].dtype), from = thread * p->part, to = from + p->part;
+    int64_t batch = 0, batch_end = g->batch;
+    bt_gemm_range range = p->whole;
+    if (p->threads > 1 && p->cut == BATCH) {
+        batch = from;
+        batch_end = to < batch_end ? to : batch_end;
+    } else if (p->threads > 1 && p->cut == ROWS) {
+        range.row = from;
+        range.row_end = to < g->m ? to : g->m;
+    } else if (p->threads > 1) {
+        range.column = from;
+        range.column_end = to < g->n ? to : g->n;
+    }
+    const char *bias = call->inputs > 2 ? call->in[2].data : NULL;
+    char *own = call->scratch ? (char *)call->scratch + (size_t)thread * g->scratch : NULL;
+    for (; batch < batch_end; batch++)
+        g->run(g, call->in[0].data + batch * g->a_batch * size, call->in[1].data + batch * g->b_batch * size, bias,
+               call->out[0].data + batch * g->m * g->n * size, own, range);
+}
+
+static bt_status launch(const bt_call *call)
+{
+    const plan *p = call->state;
+    if (p->threads == 1) {
+        run_part(call, p, 0);
+        return BT_OK;
+    }
+#if defined _OPENMP
+#pragma omp parallel for num_threads(p->threads) schedule(static, 1)
+#endif
+    for (int thread = 0; thread < p->threads; thread++)
+        run_part(call, p, thread);
+    return BT_OK;
+}
+
+const bt_kernel_impl BT_ISA(bt_cpu_matmul)[] = {
+    {&bt_op_dot, "dot.blocked", floats, scratch, prepare, launch, release},
+    {&bt_op_linear, "linear.blocked", linear_accepts, scratch, prepare, launch, release},
+    {.op = NULL},
+};

@@ -1,0 +1,34 @@
+/* backend/cpu/matmul.h: one small blocked product of matrices, c = a b, with any strides of a and b. */
+#ifndef BT_CPU_MATMUL_H
+#define BT_CPU_MATMUL_H
+
+#include "backend/cpu/cpu.h"
+
+typedef struct bt_gemm bt_gemm;
+
+typedef struct bt_gemm_range { /* a part of c: what one thread does */
+    int64_t row, row_end, column, column_end;
+} bt_gemm_range;
+
+typedef void bt_gemm_fn(const bt_gemm *gemm, const void *a, const void *b, const void *bias, void *c, void *scratch,
+                        bt_gemm_range range);
+
+/* Strides count elements. c is [batch, m, n], row-major. The bias [n], which may be NULL, has stride 1. */
+struct bt_gemm {
+    int64_t batch, m, n, k;
+    int64_t a_batch, a_row, a_column, b_batch, b_row, b_column;
+    bool relu;
+
+    /* planned */
+    bt_gemm_fn *run;       /* one matrix of the batch */
+    bool pack_a; /* a goes through scratch, so that its rows are contiguous */
+    bool pack_b; /* b goes through scratch, panel by panel */
+    int64_t deep, tall;    /* how much of k, and of m, is done at a time */
+    int64_t rows, columns; /* what c is cut into between threads: multiples of these */
+    size_t scratch;        /* bytes of each thread */
+};
+
+void BT_ISA(bt_gemm_plan_f32)(bt_gemm *gemm);
+void BT_ISA(bt_gemm_plan_f64)(bt_gemm *gemm);
+
+#endif

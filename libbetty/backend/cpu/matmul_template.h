@@ -1,0 +1,210 @@
+/* backend/cpu/matmul_template.h: the blocked product for one element type T, included by matmul_f32.c and matmul_f64.c.
+ *
+ * c is computed in tiles of rows x columns that stay in registers while k runs. Columns are taken in panels, one or two
+ * vectors wide; of b, a piece of `deep` rows of one panel stays in the first cache while all rows of a (or `tall` of them)
+ * pass by. If b's rows are not contiguous, or too far apart, the piece is first packed. a is read where it is. So each
+ * element of c is one chain of fused products per piece of k, whichever the tile, the panel or the thread. */
+
+typedef struct tile {
+    const T *a, *b, *bias;
+    T *c;
+    int64_t a_row, a_column, b_row, c_row, k;
+    int64_t begin, end; /* of the panel's columns, those that are stored */
+    bool add, relu;     /* add to what c holds */
+} tile;
+
+typedef void tile_fn(const tile *t, int64_t row);
+
+static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, int rows, int width, T *c)
+{
+    for (int i = 0; i < rows; i++, sums += width, c += t->c_row)
+        for (int64_t j = t->begin; j < t->end; j++) {
+            T sum = t->add ? c[j] + sums[j] : sums[j];
+            if (t->bias)
+                sum += t->bias[j];
+            c[j] = t->relu && sum <= 0 ? 0 : sum;
+        }
+}
+
+#if BT_VECTOR == 64
+#define ROWS1 14
+#define ROWS2 14
+#else
+#define ROWS1 12
+#define ROWS2 6
+#endif
+#define COUNT6(X)  X(1) X(2) X(3) X(4) X(5) X(6)
+#define COUNT12(X) COUNT6(X) X(7) X(8) X(9) X(10) X(11) X(12)
+#define COUNT14(X) COUNT12(X) X(13) X(14)
+
+enum { FULL = BT_VECTOR / (int)sizeof(T) }; /* lanes of the widest vector */
+
+#if BT_VECTOR == 64 /* half a vector for narrow edges: there, as expensive as half the work */
+enum { HALF = FULL / 2 };
+#define V             HALF_V
+#define VI            HALF_VI
+#define VF(f)         HALF_F(f)
+#define LANES         HALF
+#define TILE(x)       half_##x
+#define TILE_ROWS1(X) COUNT14(X)
+#include "backend/cpu/matmul_tile.h"
+#define V             FULL_V
+#define VI            FULL_VI
+#define VF(f)         FULL_F(f)
+#define LANES         FULL
+#define TILE(x)       full_##x
+#define TILE_ROWS1(X) COUNT14(X)
+#define TILE_ROWS2(X) COUNT14(X)
+#include "backend/cpu/matmul_tile.h"
+#else
+#define V             FULL_V
+#define VI            FULL_VI
+#define VF(f)         FULL_F(f)
+#define LANES         FULL
+#define TILE(x)       full_##x
+#define TILE_ROWS1(X) COUNT12(X)
+#define TILE_ROWS2(X) COUNT6(X)
+#include "backend/cpu/matmul_tile.h"
+#endif
+
+/* ---- panels of columns ---- */
+
+typedef struct panel {
+    tile_fn *const *tiles; /* by rows - 1 */
+    int rows;              /* of the largest tile */
+    int64_t column, width; /* where it starts, and its width in whole vectors */
+    int64_t begin, end;    /* its columns that count */
+} panel;
+
+static int64_t panel_width(int64_t columns)
+{
+#if BT_VECTOR == 64
+    if (columns <= HALF)
+        return HALF;
+#endif
+    return columns <= FULL ? FULL : 2 * FULL;
+}
+
+/* The panel that begins with column j of those before `end`. Where b is read in place, the last one starts early enough to
+ * stay within b. */
+static panel panel_at(int64_t j, int64_t end, bool packed)
+{
+    int64_t width = panel_width(end - j), count = end - j < width ? end - j : width;
+    panel result = {.tiles = full_two, .rows = ROWS2, .column = j, .width = width, .end = count};
+    if (width < 2 * FULL) {
+        result.rows = ROWS1;
+        result.tiles = full_one;
+    }
+#if BT_VECTOR == 64
+    if (width == HALF)
+        result.tiles = half_one;
+#endif
+    if (!packed && count < width) {
+        result.column -= width - count;
+        result.begin = width - count;
+        result.end = width;
+    }
+    return result;
+}
+
+/* `deep` rows of b, `count` columns, into rows of `width`, filled up with zeros. */
+static void pack(T *to, const T *b, int64_t b_row, int64_t b_column, int64_t deep, int64_t count, int64_t width)
+{
+    if (count < width)
+        memset(to, 0, (size_t)(deep * width) * sizeof(T));
+    if (b_column == 1 && count == width && width % FULL == 0) {
+        for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
+            for (int64_t j = 0; j < width; j += FULL)
+                FULL_F(store)(to + j, FULL_F(load)(b + j));
+    } else if (b_row == 1) {
+        TURN_ALL(b, b_column, to, width, count, deep);
+    } else {
+        for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
+            for (int64_t j = 0; j < count; j++)
+                to[j] = b[j * b_column];
+    }
+}
+
+static void run_rows(const panel *p, const tile *t, int64_t rows)
+{
+    int64_t row = 0;
+    tile_fn *largest = p->tiles[p->rows - 1];
+    for (; row + p->rows <= rows; row += p->rows)
+        largest(t, row);
+    if (row < rows)
+        p->tiles[rows - row - 1](t, row);
+}
+
+/* The part of the product that one piece of a, [rows, deep] from (row, from), takes part in. */
+static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *bias, int64_t rows, T *scratch,
+                      bt_gemm_range range)
+{
+    for (int64_t j = range.column; j < range.column_end;) {
+        panel p = panel_at(j, range.column_end, g->pack_b);
+        tile t = *block;
+        t.b = b + p.column * g->b_column;
+        t.bias = bias ? bias + p.column : NULL;
+        t.c += p.column;
+        t.begin = p.begin;
+        t.end = p.end;
+        if (g->pack_b) {
+            pack(scratch, t.b, g->b_row, g->b_column, t.k, p.end, p.width);
+            t.b = scratch;
+            t.b_row = p.width;
+        }
+        run_rows(&p, &t, rows);
+        j += p.end - p.begin;
+    }
+}
+
+static void run_tiles(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
+                      bt_gemm_range range)
+{
+    T *packed = (T *)scratch + (g->pack_b ? g->deep * 2 * FULL : 0);
+    for (int64_t from = 0; from == 0 || from < g->k; from += g->deep)
+        for (int64_t row = range.row; row < range.row_end; row += g->tall) {
+            int64_t deep = g->k - from < g->deep ? g->k - from : g->deep;
+            int64_t rows = range.row_end - row < g->tall ? range.row_end - row : g->tall;
+            bool last = from + deep == g->k;
+            tile t = {.a = (const T *)a + row * g->a_row + from * g->a_column,
+                      .c = (T *)c + row * g->n,
+                      .a_row = g->a_row,
+                      .a_column = g->a_column,
+                      .b_row = g->b_row,
+                      .c_row = g->n,
+                      .k = deep,
+                      .add = from > 0,
+                      .relu = g->relu && last};
+            if (g->pack_a) {
+                pack(packed, t.a, g->a_row, g->a_column, rows, deep, deep);
+                t.a = packed;
+                t.a_row = deep;
+                t.a_column = 1;
+            }
+            run_block(g, &t, (const T *)b + from * g->b_row, last ? bias : NULL, rows, scratch, range);
+        }
+}
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* `size` in equal pieces of at most about `most`, each but the last a multiple of `unit`. */
+static int64_t piece(int64_t size, int64_t most, int64_t unit)
+{
+    int64_t pieces = divide_up(size, most);
+    return pieces ? divide_up(divide_up(size, pieces), unit) * unit : unit;
+}
+
+enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 256 << 10 }; /* of b in the first cache; of a in the second */
+
+static void plan_tiles(bt_gemm *g)
+{
+    int64_t edge = g->n % (2 * FULL);
+    g->run = run_tiles;
+    g->pack_a = g->a_column != 1 && g->n >= 3 * FULL;
+    g->pack_b = g->b_column != 1 || (edge && panel_width(edge) > g->n);
+    g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 1);
+    g->tall = piece(g->m, BLOCK_BYTES / (int64_t)sizeof(T) / g->deep, ROWS1);
+    g->rows = ROWS1;
+    g->columns = 2 * FULL;
+    g->scratch = (size_t)((g->pack_b ? g->deep * 2 * FULL : 0) + (g->pack_a ? g->deep * g->tall : 0)) * sizeof(T);
+}

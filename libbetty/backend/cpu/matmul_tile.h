@@ -1,0 +1,79 @@
+/* backend/cpu/matmul_tile.h: the inner kernels of matmul_template.h, included once for each width of vector.
+ * V: the vector, of LANES elements; VF(f): its function f; TILE(x): x with the width in its name. */
+
+/* What the last block does to a sum before it is stored. */
+BT_INLINE V TILE(finish)(const tile *t, V sum, const T *c, int64_t column)
+{
+    if (t->add)
+        sum += VF(load)(c);
+    if (t->bias)
+        sum += VF(load)(t->bias + column);
+    if (t->relu)
+        sum = (V)((VI)sum & ((VI)(sum > 0) | (VI)(sum != sum)));
+    return sum;
+}
+
+/* rows x (vectors * LANES) elements of c: a may have any strides, the rows of b are contiguous. */
+BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
+{
+    V sum[ROWS1][2];
+    const T *a = t->a + row * t->a_row, *b = t->b;
+    int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row, c_row = t->c_row;
+    BT_UNROLL(16)
+    for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = (V){0};
+    for (int64_t p = t->k; p > 0; p--, a += a_column, b += b_row) {
+        V b0 = VF(load)(b), b1 = vectors > 1 ? VF(load)(b + LANES) : b0;
+        BT_UNROLL(16)
+        for (int i = 0; i < rows; i++) {
+            V x = VF(fill)(a[i * a_row]);
+            sum[i][0] = VF(fma)(x, b0, sum[i][0]);
+            if (vectors > 1)
+                sum[i][1] = VF(fma)(x, b1, sum[i][1]);
+        }
+    }
+    T *c = t->c + row * c_row;
+    if (t->end - t->begin < vectors * LANES) {
+        T sums[ROWS1 * 2 * LANES];
+        BT_UNROLL(16)
+        for (int i = 0; i < rows; i++) {
+            VF(store)(sums + i * vectors * LANES, sum[i][0]);
+            if (vectors > 1)
+                VF(store)(sums + i * vectors * LANES + LANES, sum[i][1]);
+        }
+        store_edge(t, sums, rows, vectors * LANES, c);
+        return;
+    }
+    BT_UNROLL(16)
+    for (int i = 0; i < rows; i++) {
+        VF(store)(c + i * c_row, TILE(finish)(t, sum[i][0], c + i * c_row, 0));
+        if (vectors > 1)
+            VF(store)(c + i * c_row + LANES, TILE(finish)(t, sum[i][1], c + i * c_row + LANES, LANES));
+    }
+}
+
+#define TILE_ONE(rows)                                                                                                 \
+    static void TILE(one_##rows)(const tile *t, int64_t row) { TILE(body)(rows, 1, t, row); }
+#define TILE_TWO(rows)                                                                                                 \
+    static void TILE(two_##rows)(const tile *t, int64_t row) { TILE(body)(rows, 2, t, row); }
+#define TILE_ONE_ENTRY(rows) TILE(one_##rows),
+#define TILE_TWO_ENTRY(rows) TILE(two_##rows),
+
+TILE_ROWS1(TILE_ONE)
+static tile_fn *const TILE(one)[] = {TILE_ROWS1(TILE_ONE_ENTRY)};
+#if defined TILE_ROWS2
+TILE_ROWS2(TILE_TWO)
+static tile_fn *const TILE(two)[] = {TILE_ROWS2(TILE_TWO_ENTRY)};
+#endif
+
+#undef TILE_ONE
+#undef TILE_TWO
+#undef TILE_ONE_ENTRY
+#undef TILE_TWO_ENTRY
+#undef TILE_ROWS1
+#undef TILE_ROWS2
+#undef TILE
+#undef VF
+#undef V
+#undef VI
+#undef LANES

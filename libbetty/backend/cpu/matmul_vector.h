@@ -1,0 +1,200 @@
+/* backend/cpu/matmul_vector.h: the products of matmul_template.h where one side is 1: matrix times vector, and column times row.
+ * The matrix is m [rows, k]; strides count elements. */
+
+typedef struct vector_args {
+    const T *m, *x;
+    T *y;
+    int64_t m_row, m_column, k;
+} vector_args;
+
+static T total(FULL_V sum)
+{
+    T part[FULL];
+    FULL_F(store)(part, sum);
+    for (int step = FULL / 2; step > 0; step /= 2)
+        for (int i = 0; i < step; i++)
+            part[i] += part[i + step];
+    return part[0];
+}
+
+/* Rows of m that are contiguous: each a sum in two vectors. */
+BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
+{
+    const T *m = v->m + row * v->m_row, *x = v->x;
+    FULL_V sum[4][2];
+    int64_t p = 0, k = v->k, m_row = v->m_row;
+    BT_UNROLL(4)
+    for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = (FULL_V){0};
+    for (; p + 2 * FULL <= k; p += 2 * FULL) {
+        FULL_V x0 = FULL_F(load)(x + p), x1 = FULL_F(load)(x + p + FULL);
+        BT_UNROLL(4)
+        for (int i = 0; i < rows; i++) {
+            sum[i][0] = FULL_F(fma)(FULL_F(load)(m + i * m_row + p), x0, sum[i][0]);
+            sum[i][1] = FULL_F(fma)(FULL_F(load)(m + i * m_row + p + FULL), x1, sum[i][1]);
+        }
+    }
+    BT_UNROLL(4)
+    for (int i = 0; i < rows; i++) {
+        T rest = 0;
+        for (int64_t q = p; q < k; q++)
+            rest = FMA(m[i * m_row + q], x[q], rest);
+        v->y[row + i] = total(sum[i][0] + sum[i][1]) + rest;
+    }
+}
+
+enum { CHAIN = 512 }; /* products that are summed before the sum is added to the others */
+
+/* Columns of m that are contiguous: `vectors` vectors of y at a time. */
+BT_INLINE void along_columns(int vectors, const vector_args *v, int64_t row)
+{
+    for (int64_t from = 0; from == 0 || from < v->k; from += CHAIN) {
+        int64_t end = v->k - from < CHAIN ? v->k : from + CHAIN;
+        FULL_V sum[8];
+        BT_UNROLL(8)
+        for (int i = 0; i < vectors; i++)
+            sum[i] = (FULL_V){0};
+        for (int64_t p = from; p < end; p++) {
+            const T *m = v->m + row + p * v->m_column;
+            FULL_V x = FULL_F(fill)(v->x[p]);
+            BT_UNROLL(8)
+            for (int i = 0; i < vectors; i++)
+                sum[i] = FULL_F(fma)(x, FULL_F(load)(m + i * FULL), sum[i]);
+        }
+        T *y = v->y + row;
+        BT_UNROLL(8)
+        for (int i = 0; i < vectors; i++, y += FULL)
+            FULL_F(store)(y, from ? FULL_F(load)(y) + sum[i] : sum[i]);
+    }
+}
+
+static void one_element(const vector_args *v, int64_t row)
+{
+    const T *m = v->m + row * v->m_row;
+    T y = 0;
+    for (int64_t from = 0; from < v->k; from += CHAIN) {
+        int64_t end = v->k - from < CHAIN ? v->k : from + CHAIN;
+        T sum = 0;
+        for (int64_t p = from; p < end; p++)
+            sum = FMA(m[p * v->m_column], v->x[p], sum);
+        y = from ? y + sum : sum;
+    }
+    v->y[row] = y;
+}
+
+static void times_vector(const vector_args *v, int64_t row, int64_t end)
+{
+    if (v->m_column == 1) {
+        for (; row + 4 <= end; row += 4)
+            along_rows(4, v, row);
+        for (; row < end; row++)
+            along_rows(1, v, row);
+        return;
+    }
+    if (v->m_row == 1) {
+        for (; row + 8 * FULL <= end; row += 8 * FULL)
+            along_columns(8, v, row);
+        for (; row + 4 * FULL <= end; row += 4 * FULL)
+            along_columns(4, v, row);
+        for (; row + FULL <= end; row += FULL)
+            along_columns(1, v, row);
+    }
+    for (; row < end; row++)
+        one_element(v, row);
+}
+
+static void finish(T *c, int64_t count, const T *bias, int64_t bias_step, bool relu)
+{
+    if (bias && bias_step) {
+        BT_SIMD
+        for (int64_t i = 0; i < count; i++)
+            c[i] += bias[i];
+    } else if (bias) {
+        T shift = bias[0];
+        BT_SIMD
+        for (int64_t i = 0; i < count; i++)
+            c[i] += shift;
+    }
+    if (relu) {
+        BT_SIMD
+        for (int64_t i = 0; i < count; i++)
+            c[i] = c[i] <= 0 ? 0 : c[i];
+    }
+}
+
+/* The vector with stride 1: where it stands, or copied. */
+static const T *straight(const T *x, int64_t stride, int64_t count, T *scratch)
+{
+    if (stride == 1)
+        return x;
+    for (int64_t i = 0; i < count; i++)
+        scratch[i] = x[i * stride];
+    return scratch;
+}
+
+static void run_column(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
+                       bt_gemm_range range) /* n = 1 */
+{
+    vector_args v = {.m = a,
+                     .x = straight(b, g->b_row, g->k, scratch),
+                     .y = c,
+                     .m_row = g->a_row,
+                     .m_column = g->a_column,
+                     .k = g->k};
+    times_vector(&v, range.row, range.row_end);
+    finish((T *)c + range.row, range.row_end - range.row, bias, 0, g->relu);
+}
+
+static void run_row(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
+                    bt_gemm_range range) /* m = 1 */
+{
+    vector_args v = {.m = b,
+                     .x = straight(a, g->a_column, g->k, scratch),
+                     .y = c,
+                     .m_row = g->b_column,
+                     .m_column = g->b_row,
+                     .k = g->k};
+    times_vector(&v, range.column, range.column_end);
+    finish((T *)c + range.column, range.column_end - range.column, bias ? (const T *)bias + range.column : NULL, 1,
+           g->relu);
+}
+
+static void run_outer(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
+                      bt_gemm_range range) /* k = 1 */
+{
+    const T *right = straight(b, g->b_column, g->n, scratch), *shift = bias, *left = a;
+    int64_t n = g->n;
+    for (int64_t i = range.row; i < range.row_end; i++) {
+        T x = left[i * g->a_row], *to = (T *)c + i * n;
+        if (shift) {
+            BT_SIMD
+            for (int64_t j = range.column; j < range.column_end; j++)
+                to[j] = FMA(x, right[j], shift[j]);
+        } else {
+            BT_SIMD
+            for (int64_t j = range.column; j < range.column_end; j++)
+                to[j] = x * right[j];
+        }
+        if (g->relu)
+            finish(to + range.column, range.column_end - range.column, NULL, 0, true);
+    }
+}
+
+void GEMM_PLAN(bt_gemm *g)
+{
+    g->deep = g->k;
+    g->tall = g->m;
+    g->rows = g->columns = 8 * FULL;
+    if (g->n == 1 && (g->m > 1 || g->a_column == 1)) {
+        g->run = run_column;
+        g->scratch = g->b_row == 1 ? 0 : (size_t)g->k * sizeof(T);
+    } else if (g->m == 1) {
+        g->run = run_row;
+        g->scratch = g->a_column == 1 ? 0 : (size_t)g->k * sizeof(T);
+    } else if (g->k == 1) {
+        g->run = run_outer;
+        g->scratch = g->b_column == 1 ? 0 : (size_t)g->n * sizeof(T);
+    } else {
+        plan_tiles(g);
+    }
+}

@@ -1,0 +1,72 @@
+/* backend/cpu/vector.h: vectors as wide as the instruction set's registers, by the vector extensions of gcc and clang. */
+#ifndef BT_CPU_VECTOR_H
+#define BT_CPU_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined __AVX512F__ && defined __AVX512VL__
+#define BT_VECTOR 64
+#elif defined __AVX__
+#define BT_VECTOR 32
+#else
+#define BT_VECTOR 16
+#endif
+
+#if defined __FMA__
+#include <immintrin.h>
+#endif
+
+#define BT_INLINE    static inline __attribute__((always_inline))
+#define BT_PRAGMA(x) _Pragma(#x)
+#if defined __clang__
+#define BT_UNROLL(n) BT_PRAGMA(unroll n)
+#else
+#define BT_UNROLL(n) BT_PRAGMA(GCC unroll n)
+#endif
+/* The iterations of the loop are independent: the output may be the very array of an input, but not overlap it otherwise. */
+#if defined __clang__
+#define BT_SIMD BT_PRAGMA(clang loop vectorize(assume_safety))
+#else
+#define BT_SIMD BT_PRAGMA(GCC ivdep)
+#endif
+
+/* Each width: its type, and a type of the same values at any address. */
+#define BT_VECTOR_TYPE(name, element, bytes)                                                                           \
+    typedef element name __attribute__((vector_size(bytes)));                                                          \
+    typedef element name##_any __attribute__((vector_size(bytes), aligned(sizeof(element)), may_alias));               \
+    BT_INLINE name name##_load(const element *from) { return *(const name##_any *)from; }                              \
+    BT_INLINE void name##_store(element *to, name value) { *(name##_any *)to = value; }                                \
+    BT_INLINE name name##_fill(element value) { return value - (name){0}; }
+
+BT_VECTOR_TYPE(bt_f32x4, float, 16)
+BT_VECTOR_TYPE(bt_f64x2, double, 16)
+#if BT_VECTOR >= 32
+BT_VECTOR_TYPE(bt_f32x8, float, 32)
+BT_VECTOR_TYPE(bt_f64x4, double, 32)
+#endif
+#if BT_VECTOR >= 64
+BT_VECTOR_TYPE(bt_f32x16, float, 64)
+BT_VECTOR_TYPE(bt_f64x8, double, 64)
+#endif
+
+/* a * b + c, in one rounding where the machine can. */
+#if defined __FMA__
+BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return _mm_fmadd_ps(a, b, c); }
+BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return _mm_fmadd_pd(a, b, c); }
+BT_INLINE bt_f32x8 bt_f32x8_fma(bt_f32x8 a, bt_f32x8 b, bt_f32x8 c) { return _mm256_fmadd_ps(a, b, c); }
+BT_INLINE bt_f64x4 bt_f64x4_fma(bt_f64x4 a, bt_f64x4 b, bt_f64x4 c) { return _mm256_fmadd_pd(a, b, c); }
+BT_INLINE float bt_f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+BT_INLINE double bt_f64_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#if BT_VECTOR >= 64
+BT_INLINE bt_f32x16 bt_f32x16_fma(bt_f32x16 a, bt_f32x16 b, bt_f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
+BT_INLINE bt_f64x8 bt_f64x8_fma(bt_f64x8 a, bt_f64x8 b, bt_f64x8 c) { return _mm512_fmadd_pd(a, b, c); }
+#endif
+#else
+BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return a * b + c; }
+BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return a * b + c; }
+BT_INLINE float bt_f32_fma(float a, float b, float c) { return a * b + c; }
+BT_INLINE double bt_f64_fma(double a, double b, double c) { return a * b + c; }
+#endif
+
+#endif

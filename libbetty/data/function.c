@@ -1,0 +1,140 @@
+/* data/function.c: traced functions of a batch, without a problem: compiled at the first run and when shapes change. */
+#include "data/data.h"
+#include "runtime/evaluate.h"
+#include <betty/function.h>
+#include <string.h>
+
+typedef struct compiled { /* for one set of shapes */
+    bt_batch *batch; /* template; NULL: a run without a batch */
+    bt_phase *phase;
+    struct compiled *next;
+} compiled;
+
+struct bt_function {
+    bt_function_fn *fn;
+    void *user;
+    bt_mode mode;
+    bt_instance *instance;
+    bt_var *record; /* I64 []: counts the runs, for random ops */
+    int64_t runs;
+    compiled *programs;
+};
+
+bt_function *bt_function_new(bt_function_fn *fn, void *user, bt_mode mode)
+{
+    if (!fn) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_function_new: a function is needed");
+        return NULL;
+    }
+    bt_function *function = bt_alloc(sizeof *function);
+    if (!function)
+        return NULL;
+    *function = (bt_function){.fn = fn, .user = user, .mode = mode};
+    function->instance = bt_instance_new(bt_backend_cpu(), 0);
+    function->record = bt_var_new(BT_RUN, BT_BATCH, "", "run", (bt_array){.dtype = BT_I64});
+    if (function->instance && function->record)
+        return function;
+    bt_function_free(function);
+    return NULL;
+}
+
+static void compiled_free(compiled *program)
+{
+    bt_phase_free(program->phase);
+    bt_batch_free(program->batch);
+    bt_free(program);
+}
+
+void bt_function_free(bt_function *function)
+{
+    if (!function)
+        return;
+    for (compiled *program = function->programs, *next; program; program = next) {
+        next = program->next;
+        compiled_free(program);
+    }
+    bt_instance_free(function->instance);
+    bt_var_free(function->record);
+    bt_free(function);
+}
+
+/* The dtype in which the function computes: that of its batch's floating fields; f32 if there is none. */
+static bt_dtype dtype_of(const bt_batch *batch)
+{
+    for (int i = 0; batch && i < batch->field_count; i++)
+        if (bt_dtype_floats(batch->fields[i].array.dtype))
+            return batch->fields[i].array.dtype;
+    return BT_F32;
+}
+
+static bt_graph *trace_function(bt_function *function, const bt_batch *batch)
+{
+    bt_trace trace;
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return NULL;
+    bt_trace_begin(&trace, graph, function->mode, dtype_of(batch));
+    trace.record = function->record;
+    bt_tensor *value = function->fn(function->user, batch);
+    if (bt_poisoned(value))
+        bt_trace_poison(BT_ERROR_ARGUMENT, "the function returned nothing");
+    else
+        bt_graph_output(graph, value);
+    bt_trace_end(&trace);
+    if (graph->status == BT_OK && bt_error_status() == BT_OK)
+        return graph;
+    bt_fail(graph->status, "%s", graph->message);
+    bt_graph_free(graph);
+    return NULL;
+}
+
+static compiled *compile(bt_function *function, const bt_batch *batch)
+{
+    compiled *program = bt_alloc(sizeof *program);
+    if (!program)
+        return NULL;
+    program->batch = batch ? bt_batch_template(batch) : NULL;
+    program->phase = bt_phase_new(function->instance, "", "function");
+    bt_graph *graph = program->phase && (!batch || program->batch) ? trace_function(function, program->batch) : NULL;
+    bool made = graph && bt_phase_add(program->phase, graph, 0, "function") >= 0 &&
+                bt_phase_plan(program->phase) == BT_OK;
+    bt_graph_free(graph);
+    if (made) {
+        program->next = function->programs;
+        function->programs = program;
+        return program;
+    }
+    compiled_free(program);
+    return NULL;
+}
+
+static compiled *find(const bt_function *function, const bt_batch *batch)
+{
+    for (compiled *program = function->programs; program; program = program->next)
+        if (batch ? program->batch && bt_batch_fits(program->batch, batch) : !program->batch)
+            return program;
+    return NULL;
+}
+
+bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array result)
+{
+    if (!function)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_function_run: the function is NULL");
+    if (bt_error_status() != BT_OK)
+        return bt_error_status();
+    compiled *program = find(function, batch);
+    if (!program)
+        program = compile(function, batch);
+    if (!program)
+        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    if (batch)
+        bt_batch_bind(program->batch, batch);
+    memcpy(function->record->data, &function->runs, sizeof function->runs);
+    function->runs++;
+    bt_phase_begin(program->phase);
+    bt_status status = bt_phase_run(program->phase, 0);
+    if (status == BT_OK && result.data)
+        status = bt_array_convert(result, bt_phase_result(program->phase, 0, 0));
+    bt_phase_end(program->phase);
+    return status;
+}
