@@ -1,4 +1,4 @@
-/* data/csv.c: tables of numbers as CSV, of RFC 4180: quoted fields may hold delimiters, line ends and doubled quotes. */
+/* data/csv.c: tables of numbers as CSV (RFC 4180): quoted fields may hold delimiters, line ends and doubled quotes. */
 #include "data/read.h"
 
 #include <stdio.h>

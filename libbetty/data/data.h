@@ -25,20 +25,23 @@ bool bt_batch_fits(const bt_batch *a, const bt_batch *b); /* same fields, dtypes
 void bt_batch_bind(bt_batch *to, const bt_batch *from);   /* to's variables look at from's values */
 
 typedef struct bt_loader_options {
-    int64_t batch_size; /* 0: all examples */
+    int64_t batch_size; /* 0, or as many as there are: all, in the order of the set, gathered once and for all */
     uint64_t seed;
     bool shuffle;   /* a new order each epoch, a pure function of (seed, epoch) */
     bool drop_last; /* drop a short last batch */
     bt_dtype dtype; /* of floating fields: BT_F32 or BT_F64 */
     int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
-    bool prefetch;  /* gather on a thread */
+    bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
 } bt_loader_options;
-bt_loader_options bt_loader_defaults(void);
+bt_loader_options
+bt_loader_defaults(void); /* all, seed 0, shuffled, the short last one kept, f32, keep 1, prefetched */
 
-/* Takes the set over, also on failure. */
+/* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail. Of a joined set, the first
+ * has the epochs of the loader; the others give as many examples to each batch, short or not, and go on through epochs
+ * of their own, each of which has every example once. */
 bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options);
 
-/* The shapes that batches can have, as templates owned by the loader: the full one first. At most 2; returns how many. */
+/* The shapes that batches can have, as templates owned by the loader: the full one first. Returns how many, 1 or 2. */
 int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes);
 
 /* The next batch; goes on to the next epoch by itself. Valid until `keep` more have been drawn. */

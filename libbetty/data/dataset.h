@@ -7,7 +7,7 @@
 
 enum { BT_MAX_EXAMPLES = INT32_MAX }; /* places are 32-bit: so is the field `index` */
 
-/* ---- store.c: the values of one field, counted by reference: views share them, and so do sets read from one file ---- */
+/* ---- store.c: the values of one field, counted by reference: views share them, and sets read from one file ---- */
 
 typedef struct bt_store {
     bt_array array; /* the first axis counts rows; data is of bt_alloc */

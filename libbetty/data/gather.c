@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, AHEAD = 2 };
 
 #define BT_CONVERT(name, from_type, to_type, value)                                                                    \
     static void name(to_type *restrict to, const from_type *restrict from, int64_t count)                              \
@@ -40,14 +40,27 @@ static void convert(const bt_store *store, const void *from, bt_dtype dtype, voi
         f64_to_f32(to, from, count);
 }
 
+static const char *row_of(const bt_column *column, int32_t place)
+{
+    size_t row = (size_t)(column->rows ? column->rows->at[place] : place);
+    return (const char *)column->store->array.data + row * column->store->row_bytes;
+}
+
+/* Rows lie far apart: asking for one while others are converted hides most of the way to memory. */
+static void ask_for(const char *row, size_t bytes)
+{
+    for (size_t at = 0; at < bytes && at < 4096; at += BT_ALIGN)
+        __builtin_prefetch(row + at);
+}
+
 void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out)
 {
     const bt_store *store = column->store;
-    const char *values = store->array.data;
     size_t step = (size_t)store->row_items * bt_dtype_size(dtype);
     char *to = out;
     for (int64_t i = 0; i < count; i++, to += step) {
-        size_t row = (size_t)(column->rows ? column->rows->at[places[i]] : places[i]);
-        convert(store, values + row * store->row_bytes, dtype, to);
+        if (i + AHEAD < count)
+            ask_for(row_of(column, places[i + AHEAD]), store->row_bytes);
+        convert(store, row_of(column, places[i]), dtype, to);
     }
 }

@@ -44,7 +44,7 @@ bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims);
 
 /* ---- readers; each gives NULL after a failure ---- */
 
-/* Image [n, height, width, channels] and label [n]; labels from 0 to classes-1, where that is known (else classes is 0). */
+/* Image [n, height, width, channels] and label [n]; labels are 0 to classes-1, if that is known; else classes is 0. */
 bt_dataset *bt_read_idx(const char *images, const char *labels, int classes);
 
 /* Target: a column's name or number, from 1; NULL: the last. */

@@ -154,6 +154,7 @@ void add_case_(Suite *suite, const char *name, const TTest *test)
 {
     TCase *tcase = tcase_create(name);
     tcase_add_checked_fixture(tcase, files_setup, files_teardown);
+    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test);
     suite_add_tcase(suite, tcase);
 }

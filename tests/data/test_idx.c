@@ -253,7 +253,7 @@ START_TEST(fuzz)
     unsigned char images[128], labels[128], changed[128];
     write_good(IMAGES, LABELS);
     size_t image_size = read_file(IMAGES, images, sizeof images), label_size = read_file(LABELS, labels, sizeof labels);
-    for (uint64_t round = 0; round < 3000; round++) {
+    for (uint64_t round = 0; round < 1500; round++) {
         bool of_labels = round % 2;
         const unsigned char *from = of_labels ? labels : images;
         size_t size = of_labels ? label_size : image_size;

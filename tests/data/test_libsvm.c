@@ -135,7 +135,7 @@ START_TEST(fuzz)
     static const char alphabet[] = "0123456789:::   \n\n+-.e#x,\t\r";
     static const char good[] = "+1 1:0.5 3:1 7:2\n-1 2:1\n+1 1:1 # c\n-1 7:0.25\n";
     char text[256];
-    for (uint64_t round = 0; round < 4000; round++) {
+    for (uint64_t round = 0; round < 1500; round++) {
         size_t size = sizeof good - 1;
         memcpy(text, good, sizeof good);
         for (uint64_t k = 0; k < 1 + round % 6; k++) {

@@ -11,8 +11,9 @@ extern "C" {
 
 /* A function with a bt_dataset and a seed takes the set over and returns a new one, a pure function of the seed. */
 
-/* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm);
- * split "train" or "test". Images have image [h, w, channels] in 0..1 and label; tables have x [features] and y. */
+/* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm; plain or .gz; a file or a
+ * folder); split "train" or "test". Images have image [h, w, channels] in 0..1 and label; tables have x [features] and
+ * y, in CSV the last column, or the one named in "FILE.csv:COLUMN". Names are looked for in $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
