@@ -11,7 +11,8 @@ done
 forbid() { # WHY GREP-ARGUMENTS...
     local why=$1 found
     shift
-    found=$(LC_ALL=C.UTF-8 grep -rsnE --include='*.[ch]' "$@") || return 0
+    found=$(LC_ALL=C.UTF-8 grep -rsnE --include='*.[ch]' "$@") || true
+    [ -n "$found" ] || return 0
     printf '%s\n  %s:\n' "$found" "$why"
     bad=1
 }
