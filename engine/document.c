@@ -118,9 +118,23 @@ bt_status bt_config_print(const bt_config *config, FILE *file)
 /* ---- the table itself ---- */
 
 typedef struct row_writer {
+    const bt_config *config;
     FILE *file;
     bt_document form;
 } row_writer;
+
+/* What a key takes; for names those that are known. */
+static void add_expected(const row_writer *w, const bt_key *key, bt_text *text)
+{
+    bool methods = key->kind == BT_KEY_METHOD, names = methods || key->kind == BT_KEY_OPTIMIZER;
+    int64_t count = methods ? w->config->method_count : w->config->optimizer_count;
+    for (int64_t i = 0; names && i < count; i++)
+        bt_text_add(text, "%s | ", methods ? w->config->methods[i]->name : w->config->optimizers[i]->name);
+    if (names)
+        bt_text_add(text, "one that the problem's file exports");
+    else
+        bt_key_expected(key, text);
+}
 
 /* Text between backquotes, as it stands in a cell of a table: | would end the cell. */
 static void write_cell(FILE *file, const char *text)
@@ -132,7 +146,7 @@ static void write_cell(FILE *file, const char *text)
 static void write_row(const row_writer *w, const bt_key *key, const char *value)
 {
     bt_text expected = {0};
-    bt_key_expected(key, &expected);
+    add_expected(w, key, &expected);
     if (w->form == BT_DOCUMENT_MARKDOWN) {
         fprintf(w->file, "| `%s` | ", key->name);
         write_cell(w->file, bt_text_get(&expected));
@@ -140,7 +154,7 @@ static void write_row(const row_writer *w, const bt_key *key, const char *value)
         write_cell(w->file, key->help);
         fprintf(w->file, " |\n");
     } else {
-        bool choice = key->kind == BT_KEY_CHOICE || key->kind == BT_KEY_BOOL;
+        bool choice = strchr(bt_text_get(&expected), '|') != NULL;
         fprintf(w->file, "  %-24s %-12s %s%s%s%s\n", key->name, value ? value : "-", key->help, choice ? " (" : "",
                 choice ? bt_text_get(&expected) : "", choice ? ")" : "");
     }
@@ -233,7 +247,7 @@ bt_status bt_config_document(const bt_config *config, bt_document form, FILE *fi
 {
     if (!config || !file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_document: an argument is NULL");
-    const row_writer w = {file, form};
+    const row_writer w = {config, file, form};
     write_intro(&w);
     write_heading(&w, "[engine]", "the run", "One section; every key has a default.");
     write_rows(&w, BT_SECTION_ENGINE);

@@ -27,7 +27,21 @@ static void listen(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* Says what went wrong; returns the exit code. A fault of the input is one that is found before the run begins. */
+/* Is it the input's fault (what was found before the run, or what was asked for), and not that of the run? */
+static bool is_input(bt_status status, bool running)
+{
+    switch (status) {
+    case BT_ERROR_MEMORY:
+    case BT_ERROR_DEVICE:
+    case BT_ERROR_INTERNAL:
+    case BT_ERROR_NUMERIC:
+        return false;
+    default:
+        return !running;
+    }
+}
+
+/* Says what went wrong; returns the exit code. */
 static int complain(bt_status status, bool running)
 {
     if (status == BT_ERROR_INTERRUPTED || stop) {
@@ -35,8 +49,7 @@ static int complain(bt_status status, bool running)
         return INTERRUPTED;
     }
     fprintf(stderr, "betty-run: %s\n", *bt_error() ? bt_error() : "failed without saying why");
-    bool machine = status == BT_ERROR_MEMORY || status == BT_ERROR_DEVICE || status == BT_ERROR_INTERNAL;
-    return running || machine ? FAILED : BAD_INPUT;
+    return is_input(status, running) ? BAD_INPUT : FAILED;
 }
 
 static bt_status load(bt_engine *engine, const bt_cli *cli)
@@ -75,7 +88,7 @@ static int run(const bt_cli *cli)
     if (status != BT_OK)
         code = complain(status, false);
     else if ((status = stop ? BT_ERROR_INTERRUPTED : reports ? report(engine, cli) : bt_engine_run(engine)) != BT_OK)
-        code = complain(status, true);
+        code = complain(status, !reports);
     bt_engine_free(engine);
     return code;
 }

@@ -233,19 +233,28 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
 #define NO_END_INT  1e15
 #define NO_END_REAL 1e300
 
-static void add_range(const bt_key *key, double no_end, bt_text *text)
+static void add_end(double value, bool whole, bt_text *text)
 {
+    if (whole)
+        bt_text_add(text, "%.0f", value);
+    else
+        print_double(value, text);
+}
+
+static void add_range(const bt_key *key, bool whole, bt_text *text)
+{
+    double no_end = whole ? NO_END_INT : NO_END_REAL;
     bool from = key->low > -no_end, to = key->high < no_end;
     if (from && to) {
         bt_text_add(text, ", from ");
-        print_double(key->low, text);
+        add_end(key->low, whole, text);
         bt_text_add(text, " to ");
-        print_double(key->high, text);
+        add_end(key->high, whole, text);
     } else if (from && key->low == DBL_MIN) {
         bt_text_add(text, " above 0");
     } else if (from || to) {
         bt_text_add(text, from ? ", at least " : ", at most ");
-        print_double(from ? key->low : key->high, text);
+        add_end(from ? key->low : key->high, whole, text);
     }
 }
 
@@ -254,20 +263,20 @@ void bt_key_expected(const bt_key *key, bt_text *text)
     switch (key->kind) {
     case BT_KEY_INT:
         bt_text_add(text, "a whole number");
-        add_range(key, NO_END_INT, text);
+        add_range(key, true, text);
         break;
     case BT_KEY_SIZE:
         bt_text_add(text, "a whole number");
-        add_range(key, NO_END_INT, text);
+        add_range(key, true, text);
         bt_text_add(text, ", or %s", key->words);
         break;
     case BT_KEY_DOUBLE:
         bt_text_add(text, "a number");
-        add_range(key, NO_END_REAL, text);
+        add_range(key, false, text);
         break;
     case BT_KEY_INTS:
         bt_text_add(text, "whole numbers");
-        add_range(key, NO_END_INT, text);
+        add_range(key, true, text);
         bt_text_add(text, ", by commas, not more than %d", BT_MAX_ITEMS);
         break;
     case BT_KEY_BOOL:

@@ -1,0 +1,139 @@
+/* The command line of betty-run. */
+#include "engine/cli.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bt_cli cli;
+
+static bt_status parse(const char *const *words)
+{
+    char *argv[32] = {(char[]){"betty-run"}};
+    static char copies[32][128];
+    int argc = 1;
+    for (; words[argc - 1]; argc++) {
+        strcpy(copies[argc], words[argc - 1]);
+        argv[argc] = copies[argc];
+    }
+    bt_cli_free(&cli);
+    bt_error_clear();
+    return bt_cli_parse(&cli, argc, argv);
+}
+#define PARSE(...) parse((const char *const[]){__VA_ARGS__, NULL})
+
+static void teardown(void)
+{
+    bt_cli_free(&cli);
+    bt_error_clear();
+}
+
+START_TEST(options_before_and_after_the_file)
+{
+    ck_assert_int_eq(PARSE("--plan", "a.ini", "--json"), BT_OK);
+    ck_assert_str_eq(cli.file, "a.ini");
+    ck_assert(cli.plan && cli.json && !cli.info && !cli.quiet && !cli.check);
+    ck_assert_int_eq(PARSE("a.ini"), BT_OK);
+    ck_assert(!cli.plan);
+    ck_assert_int_eq(PARSE("--quiet", "--", "--plan"), BT_OK);
+    ck_assert_str_eq(cli.file, "--plan");
+    ck_assert(cli.quiet && !cli.plan);
+    ck_assert_int_eq(PARSE("-h"), BT_OK);
+    ck_assert(cli.help);
+    ck_assert_ptr_null(cli.file);
+    ck_assert_int_eq(PARSE("--help-keys"), BT_OK);
+    ck_assert_str_eq(cli.keys, "text");
+    ck_assert_int_eq(PARSE("--help-keys=markdown"), BT_OK);
+    ck_assert_str_eq(cli.keys, "markdown");
+}
+END_TEST
+
+START_TEST(options_are_settings)
+{
+    static const char *const expected[][3] = {
+        {"classifier.lr", "0.05", "--set classifier.lr"},
+        {"engine.output", "out=1", "--output"},
+        {"engine.threads", "2", "--threads"},
+        {"a.b.params", "x=y", "--set a.b.params"},
+        {"engine.seed", "", "--seed"},
+        {"classifier.lr", "", "--set classifier.lr"},
+    };
+    ck_assert_int_eq(PARSE("a.ini", "--set", "classifier.lr=0.05", "--output=out=1", "--threads", "2",
+                           "--set=a.b.params=x=y", "--seed=", "--set", "classifier.lr="),
+                     BT_OK);
+    ck_assert_int_eq(cli.setting_count, BT_COUNT_OF(expected));
+    for (int i = 0; i < BT_COUNT_OF(expected); i++) {
+        ck_assert_str_eq(cli.settings[i].key, expected[i][0]);
+        ck_assert_str_eq(cli.settings[i].value, expected[i][1]);
+        ck_assert_str_eq(cli.settings[i].origin, expected[i][2]);
+    }
+    ck_assert_int_eq(PARSE("a.ini", "--check-hypergradient", "--level", "reweight", "--samples=12"), BT_OK);
+    ck_assert(cli.check);
+    ck_assert_str_eq(cli.level, "reweight");
+    ck_assert_int_eq(cli.samples, 12);
+}
+END_TEST
+
+START_TEST(mistakes)
+{
+    static const struct {
+        const char *words[4], *message;
+    } cases[] = {
+        {{"a.ini", "--plam"}, "there is no option `--plam`; did you mean `--plan`?"},
+        {{"a.ini", "--zzzzzzzzzzz=1"}, "there is no option `--zzzzzzzzzzz`; betty-run --help lists them"},
+        {{"a.ini", "-x"}, "there is no option `-x`; betty-run --help lists them"},
+        {{"a.ini", "b.ini"}, "one INI file at a time: found `a.ini` and `b.ini`"},
+        {{"a.ini", "--set"}, "--set needs a value: --set SECTION.KEY=VALUE"},
+        {{"a.ini", "--set", "classifier.lr"}, "--set classifier.lr: expected SECTION.KEY=VALUE"},
+        {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
+        {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
+        {{"a.ini", "--json"}, "--json goes with --plan, --info or --check-hypergradient"},
+        {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient"},
+        {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
+        {{"a.ini", "--check-hypergradient", "--samples=0"}, "--samples = 0: expected a whole number, from 1 to 1000000000"},
+        {{"a.ini", "--help-keys=html"}, "--help-keys = html: expected text | markdown"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(cases); i++) {
+        ck_assert_int_eq(parse(cases[i].words), BT_ERROR_CONFIG);
+        ck_assert_str_eq(bt_error(), cases[i].message);
+    }
+    ck_assert_int_ne(bt_cli_parse(NULL, 0, NULL), BT_OK);
+    bt_cli_free(NULL);
+}
+END_TEST
+
+START_TEST(help_names_all)
+{
+    char *data = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&data, &size);
+    ck_assert_int_eq(bt_cli_usage(file), BT_OK);
+    ck_assert_int_eq(bt_cli_keys(BT_DOCUMENT_TEXT, file), BT_OK);
+    fclose(file);
+    static const char *const words[] = {
+        "--plan",       "--set SECTION.KEY=VALUE", "--print-config", "--threads N",  "train_iters",
+        "unroll_steps", "cg_iterations",           "neumann_alpha",  "weight_decay", "nesterov"};
+    for (int i = 0; i < BT_COUNT_OF(words); i++)
+        ck_assert_msg(strstr(data, words[i]) != NULL, "missing: %s", words[i]);
+    free(data);
+    ck_assert_int_ne(bt_cli_usage(NULL), BT_OK);
+    ck_assert_int_ne(bt_cli_keys(BT_DOCUMENT_TEXT, NULL), BT_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli");
+    TCase *tests = tcase_create("cli");
+    tcase_add_checked_fixture(tests, NULL, teardown);
+    tcase_add_test(tests, options_before_and_after_the_file);
+    tcase_add_test(tests, options_are_settings);
+    tcase_add_test(tests, mistakes);
+    tcase_add_test(tests, help_names_all);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
