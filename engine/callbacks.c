@@ -56,10 +56,7 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in)
     return out ? out : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: forward returned nothing", p->name);
 }
 
-void *bt_user(bt_problem *self)
-{
-    return self ? self->user : NULL;
-}
+void *bt_user(bt_problem *self) { return self ? self->user : NULL; }
 
 uint64_t bt_seed(bt_problem *self)
 {

@@ -128,8 +128,7 @@ static bt_status keep_pure(bt_problem *problem, int kind, const bt_micro *micro)
 {
     if (problem->pure[kind])
         return BT_OK;
-    problem->pure[kind] =
-        trace_loss(problem, micro, kind == BT_PURE_VALID ? BT_TRACE_VALID : BT_TRACE_STEP, false);
+    problem->pure[kind] = trace_loss(problem, micro, kind == BT_PURE_VALID ? BT_TRACE_VALID : BT_TRACE_STEP, false);
     return problem->pure[kind] ? BT_OK : bt_error_status();
 }
 
@@ -154,7 +153,8 @@ static bt_status build_gradients(bt_problem *problem)
     for (int s = 0; s < problem->train->shape_count; s++) {
         BT_TRY(bt_micro_new(&step->micros[s], problem->train, s));
         bt_graph *graph = trace_loss(problem, &step->micros[s], BT_TRACE_STEP, true);
-        step->gradient[s] = graph ? bt_phase_add(step->phase, graph, loop, s ? "gradient, short batch" : "gradient") : -1;
+        step->gradient[s] =
+            graph ? bt_phase_add(step->phase, graph, loop, s ? "gradient, short batch" : "gradient") : -1;
         bt_graph_free(graph);
         if (step->gradient[s] < 0)
             return bt_error_status();
@@ -217,8 +217,8 @@ static bt_status open_solves(bt_problem *problem)
     bt_status status = step->solves ? BT_OK : BT_ERROR_MEMORY;
     for (int q = 0; status == BT_OK && q < count; q++) {
         step->solves[q].problem = lowers[q];
-        step->solves[q].adjoint = bt_vector_new(step->phase, lowers[q], "adjoint",
-                                                problem->settings->gradient_accumulation > 1);
+        step->solves[q].adjoint =
+            bt_vector_new(step->phase, lowers[q], "adjoint", problem->settings->gradient_accumulation > 1);
         step->solve_count = q + 1;
         status = step->solves[q].adjoint.flat ? BT_OK : BT_ERROR_MEMORY;
     }

@@ -79,7 +79,8 @@ static bt_status sort_parameters(bt_problem *problem)
     problem->trainable = bt_alloc_array(count, sizeof *problem->trainable);
     problem->meta_trainable = bt_alloc_array(count, sizeof *problem->meta_trainable);
     bool *used = bt_alloc_array((size_t)s->group_count + 1, sizeof *used);
-    bt_status status = problem->group && problem->trainable && problem->meta_trainable && used ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status =
+        problem->group && problem->trainable && problem->meta_trainable && used ? BT_OK : BT_ERROR_MEMORY;
     for (size_t i = 0; status == BT_OK && i < count; i++) {
         const bt_slate *param = problem->module->params[i];
         const char *path = param->path;
@@ -140,8 +141,9 @@ static bt_status make_slots(bt_problem *problem, const int64_t *order)
         names[i] = problem->module->params[i]->path;
     }
     for (int k = 0; status == BT_OK && k < bt_optimizer_slot_count(problem->optimizer); k++)
-        status = bt_block_new(&problem->slots[k], BT_RUN, BT_OPTIMIZER, problem->name,
-                              bt_optimizer_slot_name(problem->optimizer, k), problem->dtype, shapes, names, order, count);
+        status =
+            bt_block_new(&problem->slots[k], BT_RUN, BT_OPTIMIZER, problem->name,
+                         bt_optimizer_slot_name(problem->optimizer, k), problem->dtype, shapes, names, order, count);
     bt_free(shapes);
     bt_free(names);
     return status;
@@ -212,7 +214,8 @@ bt_status bt_problem_configure(bt_problem *problem)
     return status;
 }
 
-static bt_status open_set(bt_problem *problem, bt_dataset *(*open)(bt_problem *), bt_dataset **data, const char *callback)
+static bt_status open_set(bt_problem *problem, bt_dataset *(*open)(bt_problem *), bt_dataset **data,
+                          const char *callback)
 {
     if (!open || *data)
         return BT_OK;

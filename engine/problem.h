@@ -265,6 +265,9 @@ void bt_problem_uncompile(bt_problem *problem);
 /* ---- run.c ---- */
 
 bt_status bt_step_gradient(bt_problem *problem);       /* draws and leaves the hypergradient in step.gradients */
+bt_status bt_step_direct(bt_problem *problem);         /* draws; the direct gradient and the adjoints alone */
+bt_status bt_step_again(bt_problem *problem);          /* the gradient, on the batches of the last step */
+bt_status bt_step_alone(bt_problem *problem);          /* one update; no parent is called, nothing is counted */
 bt_status bt_leaf_step(bt_problem *leaf);              /* one step, and those of the parents that become ready */
 bt_status bt_update_scalars(bt_engine *engine);        /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);

@@ -95,7 +95,8 @@ static json_t *phase_json(const bt_phase *phase)
 static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
 {
     size_t by_category[BT_CATEGORIES], sum = bt_engine_persistent(engine, by_category, problem);
-    json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum), *list = json_array();
+    json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum),
+           *list = json_array();
     json_object_set_new(object, "kept", categories(by_category));
     for (int64_t i = 0; i < engine->instance->phase_count; i++)
         if (strcmp(engine->instance->phases[i]->owner, problem->name) == 0)
@@ -175,7 +176,8 @@ static void print_plan(json_t *plan, FILE *file)
     char text[32];
     fprintf(file, "memory plan for %s, %lld thread(s)\n", json_string_value(json_object_get(plan, "backend")),
             (long long)json_integer_value(json_object_get(plan, "threads")));
-    json_array_foreach(json_object_get(plan, "levels"), i, level) {
+    json_array_foreach(json_object_get(plan, "levels"), i, level)
+    {
         fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", json_string_value(json_object_get(level, "level")),
                 "kept for the whole run", bytes_of(level, "persistent"),
                 bt_bytes_text(text, bytes_of(level, "persistent")));
@@ -220,11 +222,10 @@ static void print_info(json_t *info, FILE *file)
             json_string_value(json_object_get(info, "device")), json_string_value(json_object_get(info, "backend")),
             (long long)json_integer_value(json_object_get(info, "threads")),
             json_real_value(json_object_get(info, "setup_seconds")));
-    json_array_foreach(json_object_get(info, "programs"), i, program)
-        fprintf(file, "\n%s, %s, %s\n%s", json_string_value(json_object_get(program, "level")),
-                json_string_value(json_object_get(program, "phase")),
-                json_string_value(json_object_get(program, "part")),
-                json_string_value(json_object_get(program, "kernels")));
+    json_array_foreach(json_object_get(info, "programs"), i, program) fprintf(
+        file, "\n%s, %s, %s\n%s", json_string_value(json_object_get(program, "level")),
+        json_string_value(json_object_get(program, "phase")), json_string_value(json_object_get(program, "part")),
+        json_string_value(json_object_get(program, "kernels")));
 }
 
 /* ---- all reports ---- */

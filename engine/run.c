@@ -26,10 +26,7 @@ bt_status bt_update_scalars(bt_engine *engine)
     return bt_error_status();
 }
 
-static void set_number(bt_var *var, double value)
-{
-    memcpy(var->data, &value, sizeof value);
-}
+static void set_number(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
 
 /* The next micro-batches, at fixed state of every level. */
 static bt_status run_gradients(bt_problem *problem)
@@ -65,6 +62,33 @@ bt_status bt_step_gradient(bt_problem *problem)
     BT_TRY(run_gradients(problem));
     for (int q = 0; q < step->solve_count; q++)
         BT_TRY(bt_solve_run(step, &step->solves[q]));
+    return BT_OK;
+}
+
+bt_status bt_step_direct(bt_problem *problem)
+{
+    set_number(problem->step_count, (double)problem->steps);
+    bt_phase_begin(problem->step.phase);
+    return run_gradients(problem);
+}
+
+bt_status bt_step_again(bt_problem *problem)
+{
+    bt_step_phase *step = &problem->step;
+    bt_phase_begin(step->phase);
+    for (int64_t m = 0; m < problem->train->kept_count; m++) {
+        int shape = bt_stream_shape(problem->train, problem->train->kept[m]);
+        bt_micro_bind(&step->micros[shape], problem->train->kept[m]);
+        BT_TRY(bt_phase_run(step->phase, step->gradient[shape]));
+    }
+    return step->average >= 0 ? bt_phase_run(step->phase, step->average) : BT_OK;
+}
+
+bt_status bt_step_alone(bt_problem *problem)
+{
+    BT_TRY(bt_step_gradient(problem));
+    BT_TRY(bt_phase_run(problem->step.phase, problem->step.update));
+    bt_phase_end(problem->step.phase);
     return BT_OK;
 }
 
@@ -130,14 +154,7 @@ static bt_status roll_back(bt_problem *problem)
     int count = run_variables(problem, vars);
     for (int i = 0; i < count; i++)
         memcpy(vars[i]->data, problem->snapshot[i], vars[i]->bytes);
-    bt_phase_begin(step->phase);
-    for (int64_t m = 0; m < problem->train->kept_count; m++) { /* the batches of the last step again */
-        int shape = bt_stream_shape(problem->train, problem->train->kept[m]);
-        bt_micro_bind(&step->micros[shape], problem->train->kept[m]);
-        BT_TRY(bt_phase_run(step->phase, step->gradient[shape]));
-    }
-    if (step->average >= 0)
-        BT_TRY(bt_phase_run(step->phase, step->average));
+    BT_TRY(bt_step_again(problem));
     BT_TRY(bt_phase_run(step->phase, step->update));
     bt_phase_end(step->phase);
     return BT_OK;
@@ -197,10 +214,7 @@ static bt_status call_parents(bt_problem *problem)
     return BT_OK;
 }
 
-bt_status bt_leaf_step(bt_problem *leaf)
-{
-    return step(leaf);
-}
+bt_status bt_leaf_step(bt_problem *leaf) { return step(leaf); }
 
 /* ---- validation ---- */
 

@@ -29,8 +29,9 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user)
 {
     if (parts->abi != BT_ABI)
-        return bt_fail(BT_ERROR_ARGUMENT, "the exported record is of interface %d, this library has %d: compile it again",
-                       parts->abi, BT_ABI);
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "the exported record is of interface %d, this library has %d: compile it again", parts->abi,
+                       BT_ABI);
     for (int i = 0; i < BT_MAX_ITEMS && parts->methods[i]; i++)
         BT_TRY(bt_config_add_method(engine->config, parts->methods[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->optimizers[i]; i++)
@@ -97,12 +98,14 @@ static bt_status check_product(const bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
     if (s->detach == BT_DETACH_FOLLOW && s->product == BT_PRODUCT_VJP)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "[%s] detach = follow is the derivative of the upper gradient along x, which product = vjp cannot "
-                       "give: take jvp or finite",
-                       problem->name);
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "[%s] detach = follow is the derivative of the upper gradient along x, which product = vjp cannot "
+            "give: take jvp or finite",
+            problem->name);
     if (s->detach == BT_DETACH_FIELD && s->product == BT_PRODUCT_FINITE)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product: take product = vjp", problem->name);
+        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product: take product = vjp",
+                       problem->name);
     return BT_OK;
 }
 
@@ -160,10 +163,7 @@ bt_status bt_engine_enter(bt_engine *engine)
     return bt_engine_keep_error(engine, status);
 }
 
-bt_status bt_engine_setup(bt_engine *engine)
-{
-    return bt_engine_enter(engine);
-}
+bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine); }
 
 void bt_engine_warn(bt_engine *engine, const char *format, ...)
 {

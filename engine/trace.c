@@ -77,8 +77,7 @@ void bt_problem_split(bt_problem *problem, bt_tensor *vector, bt_tensor **parts)
         for (int k = 0; k < shape.rank; k++)
             sizes[k] = shape.dims[k];
         sizes[shape.rank] = BT_END;
-        bt_tensor *part =
-            problem->module->param_count == 1 ? vector : bt_slice(vector, 0, at, at + count);
+        bt_tensor *part = problem->module->param_count == 1 ? vector : bt_slice(vector, 0, at, at + count);
         parts[i] = (bt_reshape)(part, sizes);
         at += count;
     }

@@ -17,7 +17,7 @@ typedef struct run {
     double best;      /* of early stopping; NaN: none yet */
     int64_t patience; /* validations without improvement */
     const char *stopped;
-    size_t baseline;  /* aligned bytes that were live before the engine */
+    size_t baseline; /* aligned bytes that were live before the engine */
 } run;
 
 static bt_status report(run *r, bool valid)
@@ -86,10 +86,7 @@ static bt_status step_leaves(bt_engine *engine)
     return BT_OK;
 }
 
-static bool multiple(int64_t step, int64_t of)
-{
-    return of > 0 && step % of == 0;
-}
+static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
 
 static bt_status loop(run *r)
 {
@@ -137,8 +134,8 @@ static bt_status summarize(run *r)
     int count = 0;
     for (int i = 0; i < engine->metric_count && count < METRICS; i++)
         if (!isnan(engine->metrics[i]->last))
-            values[count++] = (bt_metric_value){engine->metrics[i]->full, engine->metrics[i]->last,
-                                                engine->metrics[i]->interval};
+            values[count++] =
+                (bt_metric_value){engine->metrics[i]->full, engine->metrics[i]->last, engine->metrics[i]->interval};
     char backend[256];
     snprintf(backend, sizeof backend, "%s, %d thread%s", engine->instance->backend->isa(), engine->instance->threads,
              engine->instance->threads > 1 ? "s" : "");

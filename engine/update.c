@@ -39,9 +39,8 @@ static bt_status group_stretch(bt_problem *problem, int group)
     }
     if (to == 0)
         return BT_OK;
-    bt_array shape = {.dtype = problem->dtype,
-                      .rank = 1,
-                      .dims = {(int64_t)((to - from) / bt_dtype_size(problem->dtype))}};
+    bt_array shape = {
+        .dtype = problem->dtype, .rank = 1, .dims = {(int64_t)((to - from) / bt_dtype_size(problem->dtype))}};
     return stretch_new(problem, &problem->step.stretches[problem->step.stretch_count++], group, problem->name, from,
                        shape);
 }

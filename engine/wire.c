@@ -13,10 +13,7 @@ static bool edge(const bt_engine *engine, bt_direction direction, const bt_probl
     return false;
 }
 
-bool bt_u2l(const bt_problem *upper, const bt_problem *lower)
-{
-    return edge(upper->engine, BT_U2L, upper, lower);
-}
+bool bt_u2l(const bt_problem *upper, const bt_problem *lower) { return edge(upper->engine, BT_U2L, upper, lower); }
 
 /* Marks all problems that can be reached from `from`; `seen` is by place. */
 static void reach(const bt_engine *engine, bt_direction direction, const bt_problem *from, bool *seen)
@@ -122,8 +119,8 @@ static bt_status check_cycles(const bt_engine *engine, bt_direction direction, c
         const bt_problem *start = engine->problems[i];
         bool found = cycle(engine, direction, start, start, 0, &names);
         if (found)
-            bt_fail(BT_ERROR_CONFIG, "[dependencies] %s: %s depends on itself, through the cycle %s%s", key, start->name,
-                    bt_text_get(&names), start->name);
+            bt_fail(BT_ERROR_CONFIG, "[dependencies] %s: %s depends on itself, through the cycle %s%s", key,
+                    start->name, bt_text_get(&names), start->name);
         bt_text_free(&names);
         if (found)
             return BT_ERROR_CONFIG;
@@ -163,8 +160,8 @@ static bt_status check_precision(const bt_problem *a, const bt_problem *b)
 {
     if (a->dtype == b->dtype)
         return BT_OK;
-    return bt_fail(BT_ERROR_UNSUPPORTED, "%s (%s) and %s (%s) depend on each other and need the same precision", a->name,
-                   bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
+    return bt_fail(BT_ERROR_UNSUPPORTED, "%s (%s) and %s (%s) depend on each other and need the same precision",
+                   a->name, bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
 }
 
 bt_status bt_engine_wire(bt_engine *engine)
@@ -210,8 +207,8 @@ void bt_print_equation(bt_engine *engine, bt_text *text)
                         lowers[q]->name, upper->name, lowers[q]->name);
             for (int r = 0; r < q; r++)
                 if (bt_u2l(lowers[q], lowers[r]))
-                    bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", lowers[r]->name, lowers[q]->name, lowers[r]->name,
-                                lowers[r]->name);
+                    bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", lowers[r]->name, lowers[q]->name,
+                                lowers[r]->name, lowers[r]->name);
             bt_text_add(text, "\n");
         }
     }

@@ -1,7 +1,9 @@
-/* tutorial.c: a classifier for few examples, whose penalty is learned. docs/writing-a-problem.md explains every line. */
+/* tutorial.c: a classifier for few examples, whose penalty is learned. docs/writing-a-problem.md explains every line.
+ */
 #include <betty/betty.h>
 
-/* Data: 569 rows of 30 measurements; y is 1 for benign. One tenth to train, three to choose the penalty, the rest to test. */
+/* Data: 569 rows of 30 measurements; y is 1 for benign. One tenth to train, three to choose the penalty, the rest to
+ * test. */
 
 static bt_dataset *rows(bt_problem *self, double from, double to)
 {

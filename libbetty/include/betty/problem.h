@@ -67,7 +67,6 @@ int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_probl
 /* Host only: in a traced callback they poison the trace. */
 int64_t bt_host_step(bt_problem *self);
 int64_t bt_host_epoch(bt_problem *self);
-bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size); /* memory to keep in checkpoints */
 
 /* Host: evaluation. bt_eval runs a traced function in mode BT_VALID and changes nothing; batch may be NULL. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
