@@ -74,10 +74,8 @@ bt_tensor *bt_argmax(bt_tensor *x, int axis);               /* BT_I32; the first
 /* Shape. */
 bt_tensor *(bt_reshape)(bt_tensor *x, const int64_t *sizes);
 bt_tensor *(bt_permute)(bt_tensor *x, const int64_t *axes);
-#define bt_reshape(...) BT_LIST_(bt_reshape, __VA_ARGS__, BT_END) /* bt_reshape(x, sizes...); one may be -1: the rest  \
-                                                                   */
-#define bt_permute(...) BT_LIST_(bt_permute, __VA_ARGS__, BT_END) /* bt_permute(x, axes...): result axis k is axes[k]  \
-                                                                   */
+#define bt_reshape(...) BT_LIST_(bt_reshape, __VA_ARGS__, BT_END) /* (x, sizes...); one may be -1: the rest */
+#define bt_permute(...) BT_LIST_(bt_permute, __VA_ARGS__, BT_END) /* (x, axes...): result axis k is axes[k] */
 bt_tensor *bt_squeeze(bt_tensor *x, int axis);                    /* drops an axis of size 1 */
 bt_tensor *bt_unsqueeze(bt_tensor *x, int axis);                  /* puts an axis of size 1 at `axis` of the result */
 
