@@ -39,8 +39,8 @@ static double *draw(const bt_sample_input *in, bt_array shape, uint64_t stream)
         double x = in->low + (in->high - in->low) * bt_host_uniform(7, stream, (uint64_t)i);
         if (in->value_count)
             x = in->values[i % in->value_count];
-        else if (!bt_dtype_floats(shape.dtype))
-            x = floor(x);
+        if (!bt_dtype_floats(shape.dtype))
+            x = shape.dtype == BT_BOOL ? floor(x) != 0 : floor(x);
         values[i] = shape.dtype == BT_F32 ? (double)(float)x : x;
     }
     return values;

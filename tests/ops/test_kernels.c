@@ -1,0 +1,206 @@
+/* Every kernel of every instruction set that this machine runs, against the interpreter (composites: against their
+ * body): both dtypes, dense and strided inputs, one thread and two; and each declared overwriting, aliased against
+ * copied. */
+#include "cases.h"
+
+#include "backend/cpu/cpu.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const isas[] = {"", "generic", "v3", "v4"};
+
+/* A kernel's call with memory of its own. */
+typedef struct run {
+    bt_call call;
+    bt_view in[CASE_INPUTS], out[BT_MAX_OUTPUTS];
+    char *memory[CASE_INPUTS], *result[BT_MAX_OUTPUTS];
+} run;
+
+static void *aligned(size_t size)
+{
+    void *memory = bt_alloc_aligned(size + BT_ALIGN);
+    ck_assert_ptr_nonnull(memory);
+    return memory;
+}
+
+static bt_view view_of(bt_array shape, bool dense)
+{
+    bt_view view = {.dtype = shape.dtype, .rank = shape.rank};
+    int64_t stride = dense ? 1 : 2;
+    memcpy(view.dims, shape.dims, sizeof view.dims);
+    for (int k = 0; k < shape.rank; k++) { /* not dense: the first axis innermost, with gaps */
+        int axis = dense ? shape.rank - 1 - k : k;
+        view.strides[axis] = stride;
+        stride *= shape.dims[axis];
+    }
+    return view;
+}
+
+static int64_t place(const bt_view *view, int64_t element)
+{
+    int64_t at = 0;
+    for (int k = view->rank - 1; k >= 0; k--) {
+        at += element % view->dims[k] * view->strides[k];
+        element /= view->dims[k];
+    }
+    return at;
+}
+
+static void run_begin(run *r, const setup *s, const op_case *c, bool dense, int threads)
+{
+    *r = (run){.call = {.op = c->op,
+                        .attr = c->attr,
+                        .inputs = s->node->inputs,
+                        .outputs = s->node->outputs,
+                        .threads = threads,
+                        .tag = {"", "", 0}}};
+    r->call.in = r->in;
+    r->call.out = r->out;
+    for (int i = 0; i < s->node->inputs; i++) {
+        int64_t count = bt_array_count(c->shape[i]);
+        r->in[i] = view_of(c->shape[i], dense);
+        r->memory[i] = aligned(2 * (size_t)count * bt_dtype_size(c->shape[i].dtype));
+        for (int64_t e = 0; e < count; e++)
+            bt_put(c->shape[i].dtype, r->memory[i], place(&r->in[i], e), c->values[i][e]);
+    }
+    for (int o = 0; o < s->node->outputs; o++) {
+        r->out[o] = view_of(bt_tensor_array(s->out[o]), true);
+        r->result[o] = aligned(bt_tensor_bytes(s->out[o]));
+        memset(r->result[o], 0x5a, bt_tensor_bytes(s->out[o]));
+    }
+}
+
+static void run_end(run *r)
+{
+    for (int i = 0; i < r->call.inputs; i++)
+        bt_free_aligned(r->memory[i]);
+    for (int o = 0; o < r->call.outputs; o++)
+        bt_free_aligned(r->result[o]);
+}
+
+/* False: the kernel does not take it. over[o] >= 0: output o is written over that input. */
+static bool launch(run *r, const bt_kernel_impl *kernel, const int *over)
+{
+    if (kernel->accepts && !kernel->accepts(&r->call))
+        return false;
+    void *scratch = kernel->scratch ? aligned(kernel->scratch(&r->call)) : NULL;
+    if (kernel->prepare)
+        ck_assert_msg(kernel->prepare(&r->call) == BT_OK, "%s: %s", kernel->name, bt_error());
+    for (int i = 0; i < r->call.inputs; i++)
+        r->in[i].data = r->memory[i];
+    for (int o = 0; o < r->call.outputs; o++)
+        r->out[o].data = over && over[o] >= 0 ? r->memory[over[o]] : r->result[o];
+    r->call.scratch = scratch;
+    ck_assert_msg(kernel->launch(&r->call) == BT_OK, "%s: %s", kernel->name, bt_error());
+    if (kernel->release)
+        kernel->release(&r->call);
+    bt_free_aligned(scratch);
+    return true;
+}
+
+static double tolerance(const bt_op *op, bt_dtype dtype)
+{
+    if (!bt_dtype_floats(dtype))
+        return 0;
+    if (dtype == BT_F64)
+        return 1e-13;
+    return op == &bt_op_normal ? 1e-3 : 2e-6; /* normal: from 24 bits of each word */
+}
+
+static void assert_result(const run *r, const interpreter *in, const setup *s, const op_case *c, const char *kernel,
+                          const char *how)
+{
+    for (int o = 0; o < s->node->outputs; o++) {
+        const double *expected = interpreter_value(in, s->out[o]);
+        double largest = 1;
+        for (int64_t e = 0; e < bt_tensor_count(s->out[o]); e++)
+            largest = fmax(largest, isfinite(expected[e]) ? fabs(expected[e]) : 0);
+        for (int64_t e = 0; e < bt_tensor_count(s->out[o]); e++) {
+            double found = bt_get(s->out[o]->dtype, r->out[o].data, e);
+            bool same = isnan(expected[e]) ? isnan(found) != 0 : found == expected[e];
+            ck_assert_msg(same || fabs(found - expected[e]) <= tolerance(c->op, s->out[o]->dtype) * largest,
+                          "%s, %s%s: output %d, [%lld]: found %.17g, expected %.17g", c->name, kernel, how, o,
+                          (long long)e, found, expected[e]);
+        }
+    }
+}
+
+static void assert_aliased(const setup *s, const op_case *c, const interpreter *in, const bt_kernel_impl *kernel)
+{
+    const bt_op_info *info = c->op->info;
+    int together[BT_MAX_OUTPUTS];
+    for (int o = 0; o < s->node->outputs; o++)
+        together[o] = info->overwrites[o] ? __builtin_ctz(info->overwrites[o]) : -1;
+    for (int o = 0; o <= s->node->outputs; o++)
+        for (int i = 0; i < s->node->inputs; i++) {
+            int over[BT_MAX_OUTPUTS] = {-1, -1, -1, -1, -1, -1, -1, -1};
+            run r;
+            if (o == s->node->outputs ? i > 0 : !(info->overwrites[o] >> i & 1))
+                continue;
+            over[o < s->node->outputs ? o : 0] = i;
+            run_begin(&r, s, c, true, 1);
+            if (launch(&r, kernel, o < s->node->outputs ? over : together))
+                assert_result(&r, in, s, c, kernel->name, ", in place");
+            run_end(&r);
+        }
+}
+
+static void check_case(const op_case *c, const bt_kernel_impl *const *kernels)
+{
+    setup s;
+    setup_begin(&s, c, c->op);
+    ck_assert_msg(s.node != NULL, "%s: %s", c->name, s.graph->message);
+    interpreter *in = interpreter_new(s.graph);
+    setup_values(&s, c, in);
+    interpreter_run(in);
+    bool any = c->op->body || c->op->info->view; /* these can do without */
+    for (; *kernels; kernels++) {
+        if ((*kernels)->op != c->op)
+            continue;
+        for (int way = 0; way < 4; way++) {
+            run r;
+            run_begin(&r, &s, c, way & 1, 1 + way / 2);
+            if (launch(&r, *kernels, NULL)) {
+                assert_result(&r, in, &s, c, (*kernels)->name, way & 1 ? "" : ", strided");
+                any = true;
+            }
+            run_end(&r);
+        }
+        assert_aliased(&s, c, in, *kernels);
+    }
+    ck_assert_msg(any, "%s: no kernel takes it", c->name);
+    interpreter_free(in);
+    setup_end(&s);
+}
+
+/* Loop index: op * instruction sets + set. */
+START_TEST(test_kernels)
+{
+    const bt_op *op = bt_op_table[_i / BT_COUNT_OF(isas)];
+    const bt_kernel_impl *const *kernels = bt_cpu_kernels(isas[_i % BT_COUNT_OF(isas)]);
+    if (!kernels || bt_op_flags(op) & (BT_OP_LEAF | BT_OP_EFFECT))
+        return;
+    for (int d = 0; d < 2; d++) {
+        case_list list = cases_of(op, d ? BT_F32 : BT_F64);
+        for (int i = 0; i < list.count; i++)
+            check_case(&list.cases[i], kernels);
+        cases_free(&list);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ops: kernels");
+    TCase *kernels = tcase_create("kernels");
+    tcase_set_timeout(kernels, 120);
+    tcase_add_loop_test(kernels, test_kernels, 0, op_count() * BT_COUNT_OF(isas));
+    suite_add_tcase(suite, kernels);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
