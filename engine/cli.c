@@ -71,9 +71,10 @@ static bt_status unknown_option(const char *word, size_t length)
 static bt_status add_setting(bt_cli *cli, const char *key, const char *value, const char *origin)
 {
     bt_cli_setting *grown = bt_grow(cli->settings, &cli->setting_room, cli->setting_count + 1, sizeof *cli->settings);
+    if (grown)
+        cli->settings = grown;
     if (!grown || !key || !origin)
         return BT_ERROR_MEMORY;
-    cli->settings = grown;
     cli->settings[cli->setting_count++] = (bt_cli_setting){key, value, origin};
     return BT_OK;
 }

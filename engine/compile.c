@@ -210,8 +210,8 @@ static bt_status build(const command *c, const char *source, const char *object)
     return s;
 }
 
-/* FOLDER/STEM-HASH.so; the hash is of the flags and of what the preprocessor writes, which -dD makes name the compiler's
- * version and target. */
+/* FOLDER/STEM-HASH.so; the hash is of the flags and of what the preprocessor writes, which -dD makes name the
+ * compiler's version and target. */
 static bt_status object_name(const command *c, const char *source, char **object)
 {
     uint64_t hash;

@@ -34,8 +34,8 @@ const char *bt_config_folder(const bt_config *config);
 const char *bt_config_stem(const bt_config *config);
 
 /* What `type` and `optimizer` can name; sgd, adam and adamw are there from the start. Hyperparameters become keys, a
- * method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name given to two
- * is an error. */
+ * method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name given to
+ * two is an error. */
 bt_status bt_config_add_method(bt_config *config, const bt_method_def *method);
 bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *optimizer);
 bt_status bt_config_add_problem(bt_config *config, const char *name);
@@ -72,7 +72,7 @@ const char *bt_config_origin(const bt_config *config, const char *section, const
 
 /* Each resolved setting in turn, defaults included; unset ones (output, levels) are left out. */
 typedef void bt_config_visit_fn(void *user, const char *section, const char *key, bt_key_kind kind, const char *value);
-void bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);
+bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);
 
 /* The resolved configuration as an INI file that reads back to the same. */
 bt_status bt_config_print(const bt_config *config, FILE *file);

@@ -11,17 +11,20 @@ typedef struct visitor {
     bt_config_visit_fn *visit;
     void *user;
     const char *section;
+    bool failed; /* out of memory */
 } visitor;
 
-static void visit_field(const visitor *v, const bt_key *key, const void *field)
+static void visit_field(visitor *v, const bt_key *key, const void *field)
 {
     bt_text text = {0};
-    if (bt_key_print(key, field, &text) && !text.failed)
+    bool set = bt_key_print(key, field, &text);
+    v->failed = v->failed || text.failed;
+    if (set && !text.failed)
         v->visit(v->user, v->section, key->name, key->kind, bt_text_get(&text));
     bt_text_free(&text);
 }
 
-static void visit_hyper(const visitor *v, const bt_key *key, double value)
+static void visit_hyper(visitor *v, const bt_key *key, double value)
 {
     int64_t whole = key->kind == BT_KEY_INT ? (int64_t)value : 0;
     bool truth = value != 0;
@@ -32,7 +35,7 @@ static void visit_hyper(const visitor *v, const bt_key *key, double value)
 }
 
 /* The keys of the table; those of a method or an optimiser follow the key that names it. */
-static void visit_rows(const visitor *v, bt_section_kind kind, const void *settings)
+static void visit_rows(visitor *v, bt_section_kind kind, const void *settings)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {
         if (key->section != kind)
@@ -55,6 +58,7 @@ static void visit_group(visitor *v, const bt_problem_settings *problem, const bt
 {
     bt_text section = {0};
     bt_text_add(&section, "%s.%s", problem->name, group->name);
+    v->failed = v->failed || section.failed;
     v->section = bt_text_get(&section);
     visit_rows(v, BT_SECTION_GROUP, group);
     for (int h = 0; h < bt_hyper_count(problem->optimizer->hypers); h++)
@@ -65,11 +69,11 @@ static void visit_group(visitor *v, const bt_problem_settings *problem, const bt
     bt_text_free(&section);
 }
 
-void bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user)
+bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user)
 {
     if (!config || !config->resolved || !visit)
-        return;
-    visitor v = {visit, user, "engine"};
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_config_visit: the configuration is not resolved");
+    visitor v = {visit, user, "engine", false};
     visit_rows(&v, BT_SECTION_ENGINE, &config->engine);
     v.section = "dependencies";
     visit_rows(&v, BT_SECTION_DEPENDENCIES, &config->dependencies);
@@ -85,11 +89,13 @@ void bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *u
         for (int g = 0; g < problem->group_count; g++)
             visit_group(&v, problem, &problem->groups[g]);
     }
+    return v.failed ? BT_ERROR_MEMORY : BT_OK;
 }
 
 typedef struct printer {
     FILE *file;
     char section[256]; /* the last one */
+    bool failed;
 } printer;
 
 static void print_setting(void *user, const char *section, const char *key, bt_key_kind kind, const char *value)
@@ -102,6 +108,7 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
     }
     bt_text text = {0};
     bt_ini_print_value(value, &text);
+    p->failed = p->failed || text.failed;
     fprintf(p->file, "%s = %s\n", key, bt_text_get(&text));
     bt_text_free(&text);
 }
@@ -111,7 +118,9 @@ bt_status bt_config_print(const bt_config *config, FILE *file)
     if (!config || !config->resolved || !file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_print: the configuration is not resolved, or there is no file");
     printer p = {.file = file};
-    bt_config_visit(config, print_setting, &p);
+    BT_TRY(bt_config_visit(config, print_setting, &p));
+    if (p.failed)
+        return BT_ERROR_MEMORY;
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the configuration cannot be written");
 }
 

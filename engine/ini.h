@@ -8,8 +8,8 @@
 /* Called for each section's header (key and value NULL) and each key = value, in order. */
 typedef bt_status bt_ini_fn(void *user, const char *section, const char *key, const char *value, int64_t line);
 
-/* Comments begin with ; or # at the start of a line or after a blank. A value in double quotes keeps both characters and
- * outer blanks; in it \" and \\ stand for " and \. Stops at the first mistake: "FILE:LINE: what". */
+/* Comments begin with ; or # at the start of a line or after a blank. A value in double quotes keeps both characters
+ * and outer blanks; in it \" and \\ stand for " and \. Stops at the first mistake: "FILE:LINE: what". */
 bt_status bt_ini_read(const char *file, bt_ini_fn *fn, void *user);
 
 /* `value` as bt_ini_read reads it back, with quotes where they are needed. */

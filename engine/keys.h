@@ -130,9 +130,9 @@ const bt_key *bt_key_find(bt_section_kind section, const char *name); /* NULL if
 
 /* ---- values.c: between text and fields ---- */
 
-/* Strict: the whole text, finite, within the range. `where` begins the message: "reweight.ini:14: [classifier] lr" gives
- * "reweight.ini:14: [classifier] lr = fast: expected a number, at least 0". Text is not copied. METHOD and OPTIMIZER are
- * looked up by the configuration and not here. */
+/* Strict: the whole text, finite, within the range. `where` begins the message: "reweight.ini:14: [classifier] lr"
+ * gives "reweight.ini:14: [classifier] lr = fast: expected a number, at least 0". Text is not copied. METHOD and
+ * OPTIMIZER are looked up by the configuration and not here. */
 bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, void *field);
 /* The inverse: `field` as text that bt_key_parse reads back to the same. False: there is nothing to print. */
 bool bt_key_print(const bt_key *key, const void *field, bt_text *text);

@@ -11,7 +11,8 @@ typedef struct bt_metric_value {
     double interval; /* half of the 95 % interval; NaN: a single value */
 } bt_metric_value;
 
-/* ---- progress.c: how far the run is: on a terminal one line, rewritten a few times a second; in a pipe plain lines ---- */
+/* ---- progress.c: how far the run is: on a terminal one line, rewritten a few times a second; in a pipe plain lines
+ * ---- */
 
 typedef struct bt_progress bt_progress;
 

@@ -62,8 +62,8 @@ static void add_setting(void *user, const char *section, const char *key, bt_key
 static json_t *configuration(builder *b, const bt_config *config)
 {
     builder sections = {json_object(), false};
-    bt_config_visit(config, add_setting, &sections);
-    b->failed = b->failed || sections.failed;
+    if (bt_config_visit(config, add_setting, &sections) != BT_OK || sections.failed)
+        b->failed = true;
     return sections.root;
 }
 

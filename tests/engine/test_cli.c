@@ -90,7 +90,8 @@ START_TEST(mistakes)
         {{"a.ini", "--json"}, "--json goes with --plan, --info or --check-hypergradient"},
         {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
-        {{"a.ini", "--check-hypergradient", "--samples=0"}, "--samples = 0: expected a whole number, from 1 to 1000000000"},
+        {{"a.ini", "--check-hypergradient", "--samples=0"},
+         "--samples = 0: expected a whole number, from 1 to 1000000000"},
         {{"a.ini", "--help-keys=html"}, "--help-keys = html: expected text | markdown"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
