@@ -205,8 +205,9 @@ static bt_status wrong_cell(const csv *c, int64_t column, bt_numeral kind)
 static bt_status add_row(csv *c)
 {
     if (c->now.fields != c->columns)
-        return bt_fail(BT_ERROR_DATA, "%s, line %lld: %lld fields; expected %lld, as in the lines before", c->path,
-                       (long long)c->now.line, (long long)c->now.fields, (long long)c->columns);
+        return bt_fail(BT_ERROR_DATA, "%s, line %lld: %lld fields; expected %lld, as in the %s", c->path,
+                       (long long)c->now.line, (long long)c->now.fields, (long long)c->columns,
+                       c->has_header ? "header line" : "lines before");
     if (c->rows == BT_MAX_EXAMPLES)
         return bt_fail(BT_ERROR_DATA, "%s, line %lld: more than %lld rows", c->path, (long long)c->now.line,
                        (long long)BT_MAX_EXAMPLES);

@@ -217,8 +217,25 @@ static bt_status search_column(const char *name, const char *split, bt_found *fo
     return status;
 }
 
+static void nothing_at(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        bt_fail(
+            BT_ERROR_FILE,
+            "data set \"%s\": the folder has none; expected IDX files such as train-images-idx3-ubyte.gz, or a table "
+            "called as the folder or \"train\" (.csv, .libsvm, .gz)",
+            path);
+    else
+        bt_fail(BT_ERROR_FILE, "data set \"%s\" is not there: no such file or folder", path);
+}
+
 static void not_found(const char *name)
 {
+    if (name[0] == '/') {
+        nothing_at(name);
+        return;
+    }
     enum { ROOM = 64 };
     const char *names[ROOM + 1], *own = getenv("BETTY_DATA");
     int index = known_index(name), count = 0;

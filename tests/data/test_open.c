@@ -70,7 +70,7 @@ START_TEST(folders)
     ck_assert_int_eq(count_of(path_of("b"), "train"), 3);
     ck_assert_int_eq(count_of(path_of("b"), "test"), 4);
     ck_assert_ptr_null(bt_dataset_open(path_of("c"), "train")); /* an empty folder */
-    expect_failure(BT_ERROR_FILE, "is not there");
+    expect_failure(BT_ERROR_FILE, "the folder has none", "train-images-idx3-ubyte.gz");
 }
 END_TEST
 
