@@ -2,6 +2,7 @@
 #include "cases.h"
 
 #include "ops/ops.h"
+#include "runtime/variable.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,11 +106,16 @@ void cases_free(case_list *list)
     free(list->cases);
 }
 
-static bt_tensor *placeholder(bt_graph *graph, bt_array shape)
+/* A leaf that reads a variable of its own. */
+static bt_tensor *leaf(setup *s, bt_array shape, const double *values)
 {
-    bt_tensor like = {.dtype = shape.dtype, .rank = shape.rank, .batch_axis = -1};
-    memcpy(like.dims, shape.dims, sizeof like.dims);
-    return bt_graph_placeholder(graph, &like);
+    bt_var *var = bt_var_new(BT_RUN, BT_BUFFERS, "", "leaf", shape);
+    if (!var || s->var_count == BT_COUNT_OF(s->vars))
+        abort();
+    s->vars[s->var_count++] = var;
+    for (int64_t i = 0; i < bt_array_count(shape); i++)
+        bt_put(shape.dtype, bt_var_data(var), i, values[i]);
+    return bt_graph_read(s->graph, var);
 }
 
 void setup_begin(setup *s, const op_case *c, const bt_op *op)
@@ -121,7 +127,7 @@ void setup_begin(setup *s, const op_case *c, const bt_op *op)
     if (!bt_dtype_floats(s->trace.dtype))
         s->trace.dtype = BT_F64;
     for (int i = 0; i < c->sample.inputs; i++)
-        s->in[i] = placeholder(s->graph, c->shape[i]);
+        s->in[i] = leaf(s, c->shape[i], c->values[i]);
     bt_tensor *first = bt_record(op, c->attr, c->sample.attr_size, s->in, c->sample.inputs);
     if (bt_poisoned(first))
         return;
@@ -134,6 +140,8 @@ void setup_end(setup *s)
 {
     bt_trace_end(&s->trace);
     bt_graph_free(s->graph);
+    for (int i = 0; i < s->var_count; i++)
+        bt_var_free(s->vars[i]);
 }
 
 void setup_values(const setup *s, const op_case *c, interpreter *in)
@@ -144,13 +152,6 @@ void setup_values(const setup *s, const op_case *c, interpreter *in)
 
 extra extra_like(setup *s, const bt_tensor *x, uint64_t stream)
 {
-    return (extra){placeholder(s->graph, bt_tensor_array(x)), random_values(bt_tensor_count(x), stream)};
-}
-
-double dot_values(const double *a, const double *b, int64_t count)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += a[i] * b[i];
-    return sum;
+    double *values = random_values(bt_tensor_count(x), stream);
+    return (extra){leaf(s, bt_tensor_array(x), values), values};
 }

@@ -30,25 +30,26 @@ void cases_free(case_list *list);
 /* Random numbers in -1..1, to be freed; `stream` names them. */
 double *random_values(int64_t count, uint64_t stream);
 
-/* A graph with the op of a case on placeholders. `op` may be another record than the case's (a twin without rules). */
+/* A graph with the op of a case on variables that hold its values. `op` may be another record than the case's (a twin
+ * without rules). */
 typedef struct setup {
     bt_graph *graph;
     bt_trace trace;
     bt_tensor *in[CASE_INPUTS];
     bt_node *node;
     bt_tensor *out[BT_MAX_OUTPUTS];
+    bt_var *vars[4 * CASE_INPUTS];
+    int var_count;
 } setup;
 void setup_begin(setup *s, const op_case *c, const bt_op *op); /* the trace stays open */
 void setup_end(setup *s);
 void setup_values(const setup *s, const op_case *c, interpreter *in);
 
-/* A leaf like x, and random values for it in every interpreter of the graph. */
+/* A leaf like x, and its values, which are random. */
 typedef struct extra {
     bt_tensor *leaf;
     double *values;
 } extra;
 extra extra_like(setup *s, const bt_tensor *x, uint64_t stream);
-
-double dot_values(const double *a, const double *b, int64_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* tests/ops/interpret.h: an independent reference: graphs computed in double precision by plain loops, whatever their dtypes.
- * Composites are computed by their bodies. Shares no code with the planner or with any kernel. */
+/* tests/ops/interpret.h: an independent reference: graphs computed in double precision by plain loops, whatever their
+ * dtypes. Composites are computed by their bodies. Shares no code with the planner or with any kernel. */
 #ifndef TESTS_OPS_INTERPRET_H
 #define TESTS_OPS_INTERPRET_H
 
@@ -10,7 +10,8 @@ typedef struct interpreter interpreter;
 interpreter *interpreter_new(const bt_graph *graph);
 void interpreter_free(interpreter *in);
 
-/* The values of a leaf, as doubles, copied: else a variable's are taken from its memory, and a constant's are its own. */
+/* The values of a leaf, as doubles, copied: else a variable's are taken from its memory, and a constant's are its own.
+ */
 void interpreter_set(interpreter *in, const bt_tensor *leaf, const double *values);
 
 /* Computes every node. Aborts on what is not understood: an op without a rule here, a leaf without values. */

@@ -4,6 +4,7 @@
 #include "cases.h"
 
 #include "ops/ops.h"
+#include "runtime/evaluate.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -156,7 +157,8 @@ static void assert_equal(const walk *all, const interpreter *in, const char *wha
     }
 }
 
-/* `slope` against the difference quotient of f along v, extrapolated (Richardson): error of fourth order in the step. */
+/* `slope` against the difference quotient of f along v, extrapolated (Richardson): error of fourth order in the step.
+ */
 static void assert_slope(const walk *all, const interpreter *in, interpreter *const *moved, double step,
                          const char *what, bt_tensor *const *f, bt_tensor *const *slope, bt_tensor *const *like,
                          int count)
@@ -209,7 +211,68 @@ static int check_part(const op_case *c, unsigned x_mask, unsigned y_mask)
     return inputs;
 }
 
-/* All inputs together, then each alone, then all but one: a rule is given NULL for what does not move. Each output alone. */
+static bool has_f32(const bt_graph *graph)
+{
+    bool found = false;
+    for (int64_t n = 0; n < graph->node_count; n++)
+        for (int o = 0; o < graph->nodes[n]->outputs; o++)
+            found |= graph->nodes[n]->out[o].dtype == BT_F32;
+    return found;
+}
+
+/* The same graph compiled: inlined, simplified, placed in one arena, run by kernels. */
+static void check_compiled(const op_case *c)
+{
+    walk all;
+    walk_begin(&all, c, c->op, ~0U, ~0U);
+    differentiate(&all, c->sample.kink ? 1 : 3);
+    bt_tensor **lists[] = {all.y, all.g, all.t, all.gv, all.h, all.k};
+    int counts[] = {all.ys, all.xs, all.ys, all.xs, all.xs, all.xs}, outputs = 0;
+    bt_array results[6 * CASE_INPUTS];
+    for (int l = 0; l < BT_COUNT_OF(lists); l++)
+        for (int i = 0; i < counts[l]; i++)
+            if (lists[l][i]) {
+                bt_array array = bt_tensor_array(lists[l][i]);
+                array.dtype = BT_F64;
+                array.data = calloc((size_t)bt_array_count(array) + 1, sizeof(double));
+                ck_assert_ptr_nonnull(array.data);
+                results[outputs++] = array;
+                bt_graph_output(all.s.graph, lists[l][i]);
+            }
+    double tolerance = c->op == &bt_op_normal ? 1e-3 : has_f32(all.s.graph) ? 3e-5 : 1e-11;
+    interpreter *in = at(&all, 0);
+    ck_assert_msg(bt_evaluate(all.s.graph, results) == BT_OK, "%s: %s", c->name, bt_error());
+    for (int o = 0; o < outputs; o++) {
+        const double *expected = interpreter_value(in, all.s.graph->outputs[o]), *found = results[o].data;
+        double scale = 1;
+        for (int64_t e = 0; e < bt_array_count(results[o]); e++)
+            scale = fmax(scale, fabs(expected[e]));
+        for (int64_t e = 0; e < bt_array_count(results[o]); e++)
+            ck_assert_msg(fabs(found[e] - expected[e]) <= tolerance * scale,
+                          "%s: result %d (%s), [%lld]: found %.17g, expected %.17g", c->name, o,
+                          all.s.graph->outputs[o]->node->op->name, (long long)e, found[e], expected[e]);
+        free(results[o].data);
+    }
+    interpreter_free(in);
+    walk_end(&all);
+}
+
+/* Loop index: 2 * op + dtype. */
+START_TEST(test_compiled)
+{
+    const bt_op *op = bt_op_table[_i / 2];
+    bt_dtype dtype = _i % 2 ? BT_F32 : BT_F64;
+    if (bt_op_flags(op) & (BT_OP_DETACH | BT_OP_EFFECT))
+        return;
+    case_list list = cases_of(op, dtype);
+    for (int i = 0; i < list.count; i++)
+        check_compiled(&list.cases[i]);
+    cases_free(&list);
+}
+END_TEST
+
+/* All inputs together, then each alone, then all but one: a rule is given NULL for what does not move. Each output
+ * alone. */
 static void check_case(const op_case *c)
 {
     int inputs = check_part(c, ~0U, ~0U), outputs = bt_op_outputs(c->op);
@@ -280,6 +343,7 @@ int main(void)
     TCase *derivatives = tcase_create("derivatives");
     tcase_set_timeout(derivatives, 120);
     tcase_add_loop_test(derivatives, test_derivatives, 0, op_count());
+    tcase_add_loop_test(derivatives, test_compiled, 0, 2 * op_count());
     tcase_add_loop_test(derivatives, test_rules_equal_bodies, 0, op_count());
     suite_add_tcase(suite, derivatives);
     SRunner *runner = srunner_create(suite);
