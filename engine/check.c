@@ -1,9 +1,9 @@
 /* engine/check.c: betty-run --check-hypergradient: the hypergradient against what it stands for.
  *
- * The upper parameters are moved a little along a direction, the inner loop is run again (same start, batches and random
- * numbers), and the change of the upper loss is compared with what the method says. A method that approximates (darts: the
- * identity for H^-1) need not agree in length; it should agree in direction. Where the method leaves x = v, the product itself
- * is also compared with differences of the lower gradient, and there it must agree. */
+ * The upper parameters are moved a little along a direction, the inner loop is run again (same start, batches and
+ * random numbers), and the change of the upper loss is compared with what the method says. A method that approximates
+ * (darts: the identity for H^-1) need not agree in length; it should agree in direction. Where the method leaves x = v,
+ * the product itself is also compared with differences of the lower gradient, and there it must agree. */
 #include "engine/engine_inside.h"
 
 #include <jansson.h>

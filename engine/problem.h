@@ -26,18 +26,18 @@ typedef struct bt_micro {
 typedef struct bt_stream { /* the batches of one problem in one mode */
     bt_problem *problem;
     bt_mode mode;
-    bt_loader *loader;           /* NULL: get_batch */
+    bt_loader *loader; /* NULL: get_batch */
     bt_batch *shapes[BT_MAX_SHAPES];
     int shape_count;
-    int64_t drawn;               /* of get_batch */
-    const bt_batch **kept;       /* ring of the newest: kept[i] is micro-batch i of the step in progress */
-    bt_batch **made;             /* of get_batch: owned, one for each kept */
+    int64_t drawn;         /* of get_batch */
+    const bt_batch **kept; /* ring of the newest: kept[i] is micro-batch i of the step in progress */
+    bt_batch **made;       /* of get_batch: owned, one for each kept */
     int64_t keep, kept_count;
 } bt_stream;
 
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
-bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */
+bt_status bt_stream_draw(bt_stream *stream, int64_t count);          /* the next `count` micro-batches, into kept[] */
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
 bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape);
 void bt_micro_free(bt_micro *micro);
@@ -47,13 +47,13 @@ void bt_micro_bind(bt_micro *micro, const bt_batch *batch);
 
 typedef struct bt_metric_row {
     bt_problem *problem;
-    char *name;                     /* "loss" */
-    char *full;                     /* "classifier.valid.loss" */
+    char *name; /* "loss" */
+    char *full; /* "classifier.valid.loss" */
     bool valid;
-    bt_var *sum, *weight;           /* F64 []: of traced values, by count */
-    double host_sum, host_square;   /* of numbers given on the host */
+    bt_var *sum, *weight;         /* F64 []: of traced values, by count */
+    double host_sum, host_square; /* of numbers given on the host */
     int64_t host_count;
-    double last, interval;          /* as last reported; NaN: never */
+    double last, interval; /* as last reported; NaN: never */
 } bt_metric_row;
 
 bt_metric_row *bt_metric_find(bt_engine *engine, bt_problem *problem, const char *name, bool valid);
@@ -74,7 +74,7 @@ typedef struct bt_tracing { /* bt_trace.context of every trace that the engine b
     bt_engine *engine;
     bt_problem *problem;
     bt_trace_kind kind;
-    int64_t count;    /* examples of the batch: the weight of metrics */
+    int64_t count; /* examples of the batch: the weight of metrics */
 } bt_tracing;
 
 /* ---- phases of a problem: phases.c ---- */
@@ -86,17 +86,18 @@ typedef struct bt_vector { /* like bt_params: dense, in order of declaration */
 
 typedef struct bt_solve { /* x of one lower problem, within an upper problem's phase */
     bt_problem *problem;
-    bt_vector adjoint, x;           /* v and H^-1 v; x is adjoint where the method leaves v as it is */
+    bt_vector adjoint, x; /* v and H^-1 v; x is adjoint where the method leaves v as it is */
     bt_vector slots[BT_MAX_ITEMS];
-    int start;                      /* entries; -1: none */
-    int variants;                   /* how many micro-batches are short: 0 .. variants - 1 */
+    int start;    /* entries; -1: none */
+    int variants; /* how many micro-batches are short: 0 .. variants - 1 */
     int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
     int64_t iterations;
-    bt_micro *micros;               /* what the product reads: full ones first */
+    bt_micro *micros; /* what the product reads: full ones first */
     int64_t micro_count;
 } bt_solve;
 
-typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of one group, or one parameter */
+typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of one group, or one parameter
+                             */
     int group;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
 } bt_stretch;
@@ -104,16 +105,16 @@ typedef struct bt_stretch { /* a part of the block that is updated in one go: pa
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
     bt_micro micros[BT_MAX_SHAPES];
-    int gradient[BT_MAX_SHAPES];    /* entries by shape; -1: none */
-    int average;                    /* entry; -1: one micro-batch, nothing to divide */
+    int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
+    int average;                 /* entry; -1: one micro-batch, nothing to divide */
     int update;
-    int collect;                    /* entry; -1: the meta-batch is one call */
-    bt_block gradients;             /* laid out like the parameters */
-    bt_block sums;                  /* of a meta-batch; flat NULL: one call */
-    bt_var *total;                  /* F64 []: examples of all micro-batches */
-    bt_stretch *stretches;          /* their variables belong to the phase */
+    int collect;           /* entry; -1: the meta-batch is one call */
+    bt_block gradients;    /* laid out like the parameters */
+    bt_block sums;         /* of a meta-batch; flat NULL: one call */
+    bt_var *total;         /* F64 []: examples of all micro-batches */
+    bt_stretch *stretches; /* their variables belong to the phase */
     int64_t stretch_count;
-    bt_solve *solves;               /* in the order in which they run */
+    bt_solve *solves; /* in the order in which they run */
     int solve_count;
 } bt_step_phase;
 
@@ -147,13 +148,13 @@ struct bt_problem {
     const char *name;
     const bt_problem_settings *settings;
     void *user;
-    int place;          /* in engine->problems */
-    bool missing;       /* stands for a problem that there is not */
+    int place;    /* in engine->problems */
+    bool missing; /* stands for a problem that there is not */
     bt_dtype dtype;
 
     bt_module *module;
-    bool configuring;   /* its module or data are being made: for cycles */
-    int *group;         /* by parameter: of the optimiser */
+    bool configuring; /* its module or data are being made: for cycles */
+    int *group;       /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
@@ -161,8 +162,8 @@ struct bt_problem {
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
 
-    bt_problem **children, **parents;   /* whose solutions its loss uses; who use its */
-    bool *ready;                        /* by child */
+    bt_problem **children, **parents; /* whose solutions its loss uses; who use its */
+    bool *ready;                      /* by child */
     int child_count, parent_count;
     bool upper_of_nothing;
 
@@ -171,12 +172,12 @@ struct bt_problem {
     bt_eval_cache *evals;
     bt_scalar *scalars;
     int scalar_count, scalar_capacity;
-    bt_graph *pure[BT_PURE_KINDS];      /* as first traced */
+    bt_graph *pure[BT_PURE_KINDS]; /* as first traced */
 
-    int64_t steps;        /* updates, applied or skipped */
-    int64_t calls;        /* of an upper problem, in the meta-batch in progress */
+    int64_t steps; /* updates, applied or skipped */
+    int64_t calls; /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start;
-    char **snapshot;      /* roll_back: the run variables at the start of the inner loop */
+    char **snapshot; /* roll_back: the run variables at the start of the inner loop */
     double seconds;
 };
 
@@ -184,29 +185,29 @@ struct bt_engine {
     bt_config *config;
     const bt_engine_settings *settings;
     bt_front front;
-    bt_status status;                   /* of the first failed call, returned by the next that works */
+    bt_status status; /* of the first failed call, returned by the next that works */
     char *message;
     bt_plugin **plugins;
     int plugin_count, plugin_capacity;
-    bt_problem **problems;              /* owned */
+    bt_problem **problems; /* owned */
     int problem_count, problem_capacity;
     bt_instance *instance;
     bt_metric_row **metrics;
     int metric_count, metric_capacity;
-    bool loaded, ready;                 /* problems are known; everything is planned */
-    int64_t step;                       /* leaf steps */
-    bt_text warnings;                   /* lines to say when a run starts */
+    bool loaded, ready; /* problems are known; everything is planned */
+    int64_t step;       /* leaf steps */
+    bt_text warnings;   /* lines to say when a run starts */
     double setup_seconds;
-    size_t baseline;                    /* aligned bytes that were live before it */
+    size_t baseline; /* aligned bytes that were live before it */
 };
 
 /* ---- problem.c ---- */
 
 bt_problem *bt_problem_new(bt_engine *engine, const bt_problem_def *def, void *user);
 void bt_problem_free(bt_problem *problem);
-bt_status bt_problem_configure(bt_problem *problem);   /* module, storage, optimiser */
+bt_status bt_problem_configure(bt_problem *problem); /* module, storage, optimiser */
 bt_problem *bt_problem_find(bt_engine *engine, const char *name);
-bt_status bt_problem_open_data(bt_problem *problem);   /* streams */
+bt_status bt_problem_open_data(bt_problem *problem);           /* streams */
 const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */
 
 /* ---- trace.c: traces of a problem's callbacks ---- */
@@ -223,7 +224,7 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
 
 /* ---- wire.c ---- */
 
-bt_status bt_engine_wire(bt_engine *engine);           /* parents, children; cycles; levels that reach nothing */
+bt_status bt_engine_wire(bt_engine *engine); /* parents, children; cycles; levels that reach nothing */
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
@@ -237,16 +238,16 @@ typedef struct bt_product_request {
     bt_problem *lower;
     const bt_micro *micros; /* of the lower problem; their mean by count is its loss */
     int64_t micro_count;
-    bt_tensor *x;           /* a vector like the lower problem's parameters */
-    bool wants_self;        /* g_w^T x */
-    bt_problem **others;    /* whose g_lambda^T x are wanted */
+    bt_tensor *x;        /* a vector like the lower problem's parameters */
+    bool wants_self;     /* g_w^T x */
+    bt_problem **others; /* whose g_lambda^T x are wanted */
     int other_count;
-    bt_tensor *self;        /* result: a vector */
-    bt_tensor ***other;     /* results: [other][parameter]; NULL where zero */
+    bt_tensor *self;    /* result: a vector */
+    bt_tensor ***other; /* results: [other][parameter]; NULL where zero */
 } bt_product_request;
 void bt_product_trace(bt_product_request *request); /* product.c: appends to the trace in progress */
 
-bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve);  /* solve.c */
+bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve); /* solve.c */
 bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve);
 void bt_solve_free(bt_solve *solve);
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear); /* flat NULL: failed */
@@ -259,24 +260,24 @@ bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ ki
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
 bt_status bt_validation_build(bt_problem *problem);
 void bt_validation_free(bt_problem *problem);
-bt_status bt_problem_compile(bt_problem *problem);     /* all its phases */
+bt_status bt_problem_compile(bt_problem *problem); /* all its phases */
 void bt_problem_uncompile(bt_problem *problem);
 
 /* ---- run.c ---- */
 
-bt_status bt_step_gradient(bt_problem *problem);       /* draws and leaves the hypergradient in step.gradients */
-bt_status bt_step_direct(bt_problem *problem);         /* draws; the direct gradient and the adjoints alone */
-bt_status bt_step_again(bt_problem *problem);          /* the gradient, on the batches of the last step */
-bt_status bt_step_alone(bt_problem *problem);          /* one update; no parent is called, nothing is counted */
-bt_status bt_leaf_step(bt_problem *leaf);              /* one step, and those of the parents that become ready */
-bt_status bt_update_scalars(bt_engine *engine);        /* host scalars; static ints, which may rebuild everything */
+bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in step.gradients */
+bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints alone */
+bt_status bt_step_again(bt_problem *problem);    /* the gradient, on the batches of the last step */
+bt_status bt_step_alone(bt_problem *problem);    /* one update; no parent is called, nothing is counted */
+bt_status bt_leaf_step(bt_problem *leaf);        /* one step, and those of the parents that become ready */
+bt_status bt_update_scalars(bt_engine *engine);  /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
 
 /* ---- purity.c, report.c, check.c, engine.c ---- */
 
 bt_status bt_check_purity(bt_problem *problem);
 size_t bt_engine_persistent(const bt_engine *engine, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
-bt_status bt_engine_enter(bt_engine *engine);          /* loaded and planned, or the first error */
+bt_status bt_engine_enter(bt_engine *engine); /* loaded and planned, or the first error */
 void bt_engine_warn(bt_engine *engine, const char *format, ...) BT_FORMAT(2, 3);
 bt_status bt_engine_keep_error(bt_engine *engine, bt_status status);
 

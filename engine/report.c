@@ -1,4 +1,5 @@
-/* engine/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the equation. */
+/* engine/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the equation.
+ */
 #include "engine/engine_inside.h"
 
 #include "ops/ops.h"

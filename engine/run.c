@@ -113,7 +113,8 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     return bt_check_purity(problem);
 }
 
-/* ---- roll_back: the lower problem returns to where its inner loop began, and takes one step with the new upper level ---- */
+/* ---- roll_back: the lower problem returns to where its inner loop began, and takes one step with the new upper level
+ * ---- */
 
 enum { SNAPSHOT_ROOM = BT_MAX_ITEMS * 3 + 8 };
 

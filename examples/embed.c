@@ -45,10 +45,7 @@ static bt_tensor *fit(bt_problem *model, const bt_batch *batch)
     return bt_mean(bt_square(bt_sub(predict(model, batch), bt_field(batch, "y"))));
 }
 
-static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch)
-{
-    return fit(bt_peer(self, "model"), batch);
-}
+static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch) { return fit(bt_peer(self, "model"), batch); }
 
 static bt_tensor *penalties(bt_problem *self, const bt_batch *batch)
 {

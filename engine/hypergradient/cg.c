@@ -1,12 +1,9 @@
 /* engine/hypergradient/cg.c: K steps of conjugate gradients on (H + damping I) x = v from x = 0: Hestenes and Stiefel
- * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). A scaling of H by cg_alpha, which is
- * undone in x, leaves the iterates as they are: the key is accepted and changes nothing. */
+ * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). A scaling of H by cg_alpha,
+ * which is undone in x, leaves the iterates as they are: the key is accepted and changes nothing. */
 #include "engine/hypergradient/methods.h"
 
-static bt_tensor *dot(bt_tensor *a, bt_tensor *b)
-{
-    return bt_sum(bt_mul(a, b));
-}
+static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
 
 /* a / b, and 0 where b is not positive: at the solution, and along a direction of no or negative curvature. */
 static bt_tensor *ratio(bt_tensor *a, bt_tensor *b)

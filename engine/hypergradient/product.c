@@ -1,7 +1,6 @@
-/* engine/hypergradient/product.c: D(x) = (g_w^T x, g_lambda^T x), g the gradient field of the lower loss C: all that a method
- * needs. Three ways that agree where each is right (docs/hypergradients.md):
- *   jvp     d/de grad C(w + e x, lambda)                         Pearlmutter (1994), forward over reverse
- *   vjp     grad <g, x>                                          reverse over reverse
+/* engine/hypergradient/product.c: D(x) = (g_w^T x, g_lambda^T x), g the gradient field of the lower loss C: all that a
+ * method needs. Three ways that agree where each is right (docs/hypergradients.md): jvp     d/de grad C(w + e x,
+ * lambda)                         Pearlmutter (1994), forward over reverse vjp     grad <g, x> reverse over reverse
  *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch */
 #include "engine/problem.h"
 
@@ -9,10 +8,10 @@
 #include "transform/grad.h"
 #include <string.h>
 
-typedef struct terms { /* tensors of one evaluation of the lower loss */
-    bt_tensor **w;        /* its parameters */
-    bt_tensor **tangent;  /* x, in parts like them */
-    bt_tensor **y;        /* what is differentiated with respect to: w first if it is wanted, then the others' */
+typedef struct terms {   /* tensors of one evaluation of the lower loss */
+    bt_tensor **w;       /* its parameters */
+    bt_tensor **tangent; /* x, in parts like them */
+    bt_tensor **y;       /* what is differentiated with respect to: w first if it is wanted, then the others' */
     int ws, ys;
     bt_product_request *request;
     bt_graph *graph;
@@ -51,10 +50,7 @@ static bt_tensor *lower_loss(const bt_product_request *request, const bt_micro *
     return loss;
 }
 
-static bool wants(const terms *t, int parameter)
-{
-    return t->request->lower->meta_trainable[parameter];
-}
+static bool wants(const terms *t, int parameter) { return t->request->lower->meta_trainable[parameter]; }
 
 static void fill_targets(terms *t)
 {
@@ -86,8 +82,8 @@ static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
     bt_vjp(t->graph, gradient, t->tangent, t->ws, t->y, t->ys, result, t->settings->detach == BT_DETACH_FIELD);
 }
 
-/* Whether the declared derivative may be another than the true one, so that the second derivative need not be symmetric:
- * an op of the user's with a rule of its own. */
+/* Whether the declared derivative may be another than the true one, so that the second derivative need not be
+ * symmetric: an op of the user's with a rule of its own. */
 static bool may_be_asymmetric(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++)

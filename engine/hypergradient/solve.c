@@ -1,9 +1,9 @@
-/* engine/hypergradient/solve.c: one lower problem within an upper problem's phase: from its adjoint v to x = H^-1 v by its
- * method, and from x to what the levels above it get of it.
+/* engine/hypergradient/solve.c: one lower problem within an upper problem's phase: from its adjoint v to x = H^-1 v by
+ * its method, and from x to what the levels above it get of it.
  *
  *   start            x from v
- *   once, each       a step of the method; what does not depend on x and the slots is computed once (transform/linearize.h)
- *   product          a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
+ *   once, each       a step of the method; what does not depend on x and the slots is computed once
+ * (transform/linearize.h) product          a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
  *
  * What depends on the lower problem's batches exists once for each number of short ones among them. */
 #include "engine/hypergradient/methods.h"
@@ -148,9 +148,9 @@ static bt_status build_start(builder *b)
 static bt_var *keep(void *user, const bt_tensor *value)
 {
     builder *b = user;
-    bt_var *var = bt_var_new(BT_PHASE, BT_ACTIVATIONS, value->node->tag.owner,
-                             *value->node->tag.path ? value->node->tag.path : value->node->op->name,
-                             bt_tensor_array(value));
+    bt_var *var =
+        bt_var_new(BT_PHASE, BT_ACTIVATIONS, value->node->tag.owner,
+                   *value->node->tag.path ? value->node->tag.path : value->node->op->name, bt_tensor_array(value));
     bt_phase_own(b->step->phase, var);
     return var;
 }
@@ -163,8 +163,8 @@ static bt_status split(builder *b, int variant)
     int count = 1;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = solve->slots[k].flat;
-    bt_graph *once, *each, *lowered =
-        bt_program_lowered(b->graph, b->step->phase->instance->backend, b->step->phase->instance->threads);
+    bt_graph *once, *each,
+        *lowered = bt_program_lowered(b->graph, b->step->phase->instance->backend, b->step->phase->instance->threads);
     if (!lowered)
         return bt_error_status();
     bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);
@@ -297,8 +297,7 @@ bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve
     solve->start = -1;
     BT_TRY(open_micros(solve));
     for (int k = 0; k < bt_slot_name_count(solve->problem->settings->method->slots); k++) {
-        solve->slots[k] =
-            bt_vector_new(step->phase, solve->problem, solve->problem->settings->method->slots[k], true);
+        solve->slots[k] = bt_vector_new(step->phase, solve->problem, solve->problem->settings->method->slots[k], true);
         if (!solve->slots[k].flat)
             return BT_ERROR_MEMORY;
     }

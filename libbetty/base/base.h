@@ -18,22 +18,23 @@
 
 /* ---- memory.c: every allocation of the library goes through these; NULL after bt_fail(BT_ERROR_MEMORY) ---- */
 
-void *bt_alloc(size_t size);                            /* zeroed; size 0 gives a valid pointer */
-void *bt_alloc_array(size_t count, size_t size);        /* zeroed; checked for overflow */
-void *bt_grow(void *items, int64_t *capacity, int64_t count, size_t size); /* room for `count` items; NULL: items kept */
-char *bt_strdup(const char *text);                      /* NULL gives NULL */
+void *bt_alloc(size_t size);                     /* zeroed; size 0 gives a valid pointer */
+void *bt_alloc_array(size_t count, size_t size); /* zeroed; checked for overflow */
+void *bt_grow(void *items, int64_t *capacity, int64_t count,
+              size_t size);        /* room for `count` items; NULL: items kept */
+char *bt_strdup(const char *text); /* NULL gives NULL */
 void bt_free(void *memory);
-void *bt_alloc_aligned(size_t size);                    /* BT_ALIGN, zeroed; counted by bt_live_bytes */
+void *bt_alloc_aligned(size_t size); /* BT_ALIGN, zeroed; counted by bt_live_bytes */
 void bt_free_aligned(void *memory);
-size_t bt_live_bytes(void);                             /* of bt_alloc_aligned, as asked for */
-bool bt_mul_size(size_t a, size_t b, size_t *result);   /* false on overflow */
+size_t bt_live_bytes(void);                           /* of bt_alloc_aligned, as asked for */
+bool bt_mul_size(size_t a, size_t b, size_t *result); /* false on overflow */
 bool bt_add_size(size_t a, size_t b, size_t *result);
-size_t bt_align_up(size_t size);                        /* to BT_ALIGN; SIZE_MAX on overflow */
+size_t bt_align_up(size_t size); /* to BT_ALIGN; SIZE_MAX on overflow */
 
 /* A region: many small pieces, freed together. */
 typedef struct bt_region bt_region;
 bt_region *bt_region_new(void);
-void *bt_region_alloc(bt_region *region, size_t size);  /* zeroed, aligned to 16; NULL: out of memory */
+void *bt_region_alloc(bt_region *region, size_t size); /* zeroed, aligned to 16; NULL: out of memory */
 void *bt_region_copy(bt_region *region, const void *from, size_t size);
 char *bt_region_format(bt_region *region, const char *format, ...) BT_FORMAT(2, 3);
 void bt_region_free(bt_region *region);
@@ -66,7 +67,8 @@ bt_status bt_error_status(void);                                /* status of the
 
 /* ---- hash.c ---- */
 
-uint64_t bt_hash(uint64_t seed, const void *data, size_t size); /* 64 bits, for tables and fingerprints; not for security */
+uint64_t bt_hash(uint64_t seed, const void *data,
+                 size_t size); /* 64 bits, for tables and fingerprints; not for security */
 uint64_t bt_hash_text(uint64_t seed, const char *text);
 
 /* ---- dtype.c ---- */
@@ -74,7 +76,7 @@ uint64_t bt_hash_text(uint64_t seed, const char *text);
 size_t bt_dtype_size(bt_dtype dtype);
 const char *bt_dtype_name(bt_dtype dtype); /* "f32" */
 bool bt_dtype_floats(bt_dtype dtype);
-size_t bt_array_bytes(bt_array array);     /* SIZE_MAX on overflow */
+size_t bt_array_bytes(bt_array array);                                  /* SIZE_MAX on overflow */
 const char *bt_shape_text(char *buffer, int rank, const int64_t *dims); /* "[100, 784]"; a buffer of 256 */
 /* Element i as a number, whatever the dtype; and back, rounded as C does. */
 double bt_get(bt_dtype dtype, const void *data, int64_t i);

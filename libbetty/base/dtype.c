@@ -9,29 +9,17 @@ static const struct {
     size_t size;
     bool floats;
 } dtypes[] = {
-    [BT_F32] = {"f32", 4, true},   [BT_F64] = {"f64", 8, true}, [BT_I32] = {"i32", 4, false},
+    [BT_F32] = {"f32", 4, true},  [BT_F64] = {"f64", 8, true}, [BT_I32] = {"i32", 4, false},
     [BT_I64] = {"i64", 8, false}, [BT_U8] = {"u8", 1, false},  [BT_BOOL] = {"bool", 1, false},
 };
 
-static bool known(bt_dtype dtype)
-{
-    return (int)dtype >= 0 && (int)dtype < BT_COUNT_OF(dtypes);
-}
+static bool known(bt_dtype dtype) { return (int)dtype >= 0 && (int)dtype < BT_COUNT_OF(dtypes); }
 
-size_t bt_dtype_size(bt_dtype dtype)
-{
-    return known(dtype) ? dtypes[dtype].size : 0;
-}
+size_t bt_dtype_size(bt_dtype dtype) { return known(dtype) ? dtypes[dtype].size : 0; }
 
-const char *bt_dtype_name(bt_dtype dtype)
-{
-    return known(dtype) ? dtypes[dtype].name : "unknown dtype";
-}
+const char *bt_dtype_name(bt_dtype dtype) { return known(dtype) ? dtypes[dtype].name : "unknown dtype"; }
 
-bool bt_dtype_floats(bt_dtype dtype)
-{
-    return known(dtype) && dtypes[dtype].floats;
-}
+bool bt_dtype_floats(bt_dtype dtype) { return known(dtype) && dtypes[dtype].floats; }
 
 bt_array bt_array_of(bt_dtype dtype, const void *data, const int64_t *dims)
 {

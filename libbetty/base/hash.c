@@ -26,7 +26,4 @@ uint64_t bt_hash(uint64_t seed, const void *data, size_t size)
     return mix((hash ^ rest) * UINT64_C(0xD6E8FEB86659FD93) + size);
 }
 
-uint64_t bt_hash_text(uint64_t seed, const char *text)
-{
-    return text ? bt_hash(seed, text, strlen(text)) : mix(seed);
-}
+uint64_t bt_hash_text(uint64_t seed, const char *text) { return text ? bt_hash(seed, text, strlen(text)) : mix(seed); }

@@ -8,15 +8,9 @@
 
 static atomic_size_t live_bytes;
 
-bool bt_mul_size(size_t a, size_t b, size_t *result)
-{
-    return !__builtin_mul_overflow(a, b, result);
-}
+bool bt_mul_size(size_t a, size_t b, size_t *result) { return !__builtin_mul_overflow(a, b, result); }
 
-bool bt_add_size(size_t a, size_t b, size_t *result)
-{
-    return !__builtin_add_overflow(a, b, result);
-}
+bool bt_add_size(size_t a, size_t b, size_t *result) { return !__builtin_add_overflow(a, b, result); }
 
 size_t bt_align_up(size_t size)
 {
@@ -69,10 +63,7 @@ char *bt_strdup(const char *text)
     return copy;
 }
 
-void bt_free(void *memory)
-{
-    free(memory);
-}
+void bt_free(void *memory) { free(memory); }
 
 /* The size stands in front of the memory, so that the count of live bytes needs no table. */
 void *bt_alloc_aligned(size_t size)
@@ -100,7 +91,4 @@ void bt_free_aligned(void *memory)
     free(start);
 }
 
-size_t bt_live_bytes(void)
-{
-    return atomic_load(&live_bytes);
-}
+size_t bt_live_bytes(void) { return atomic_load(&live_bytes); }

@@ -16,10 +16,7 @@ struct bt_region {
     struct block *blocks;
 };
 
-bt_region *bt_region_new(void)
-{
-    return bt_alloc(sizeof(bt_region));
-}
+bt_region *bt_region_new(void) { return bt_alloc(sizeof(bt_region)); }
 
 void *bt_region_alloc(bt_region *region, size_t size)
 {

@@ -9,15 +9,9 @@ enum { MESSAGE = 4096 };
 static _Thread_local char message[MESSAGE];
 static _Thread_local bt_status first;
 
-const char *bt_error(void)
-{
-    return message;
-}
+const char *bt_error(void) { return message; }
 
-bt_status bt_error_status(void)
-{
-    return first;
-}
+bt_status bt_error_status(void) { return first; }
 
 void bt_error_clear(void)
 {

@@ -37,10 +37,7 @@ void bt_text_free(bt_text *text)
     *text = (bt_text){0};
 }
 
-const char *bt_text_get(const bt_text *text)
-{
-    return text->data ? text->data : "";
-}
+const char *bt_text_get(const bt_text *text) { return text->data ? text->data : ""; }
 
 char *bt_format(const char *format, va_list args)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct compiled { /* for one set of shapes */
-    bt_batch *batch; /* template; NULL: a run without a batch */
+    bt_batch *batch;      /* template; NULL: a run without a batch */
     bt_phase *phase;
     struct compiled *next;
 } compiled;
@@ -96,8 +96,8 @@ static compiled *compile(bt_function *function, const bt_batch *batch)
     program->batch = batch ? bt_batch_template(batch) : NULL;
     program->phase = bt_phase_new(function->instance, "", "function");
     bt_graph *graph = program->phase && (!batch || program->batch) ? trace_function(function, program->batch) : NULL;
-    bool made = graph && bt_phase_add(program->phase, graph, 0, "function") >= 0 &&
-                bt_phase_plan(program->phase) == BT_OK;
+    bool made =
+        graph && bt_phase_add(program->phase, graph, 0, "function") >= 0 && bt_phase_plan(program->phase) == BT_OK;
     bt_graph_free(graph);
     if (made) {
         program->next = function->programs;

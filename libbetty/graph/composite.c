@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-bool bt_op_is_composite(const bt_op *op)
-{
-    return op->body || (op->info && op->info->derived_body);
-}
+bool bt_op_is_composite(const bt_op *op) { return op->body || (op->info && op->info->derived_body); }
 
 static void trace_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)
 {

@@ -5,15 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-unsigned bt_op_flags(const bt_op *op)
-{
-    return op->info ? op->info->flags : 0;
-}
+unsigned bt_op_flags(const bt_op *op) { return op->info ? op->info->flags : 0; }
 
-int bt_op_outputs(const bt_op *op)
-{
-    return op->outputs > 0 ? op->outputs : 1;
-}
+int bt_op_outputs(const bt_op *op) { return op->outputs > 0 ? op->outputs : 1; }
 
 bt_graph *bt_graph_new(void)
 {
@@ -42,10 +36,7 @@ void bt_graph_free(bt_graph *graph)
     bt_free(graph);
 }
 
-bool bt_poisoned(const bt_tensor *x)
-{
-    return !x || !x->node;
-}
+bool bt_poisoned(const bt_tensor *x) { return !x || !x->node; }
 
 bt_tensor *bt_graph_fail(bt_graph *graph, bt_status status, const char *format, ...)
 {
@@ -70,15 +61,9 @@ bt_array bt_tensor_array(const bt_tensor *x)
     return array;
 }
 
-int64_t bt_tensor_count(const bt_tensor *x)
-{
-    return bt_array_count(bt_tensor_array(x));
-}
+int64_t bt_tensor_count(const bt_tensor *x) { return bt_array_count(bt_tensor_array(x)); }
 
-size_t bt_tensor_bytes(const bt_tensor *x)
-{
-    return bt_array_bytes(bt_tensor_array(x));
-}
+size_t bt_tensor_bytes(const bt_tensor *x) { return bt_array_bytes(bt_tensor_array(x)); }
 
 const char *bt_graph_intern(bt_graph *graph, const char *text)
 {
@@ -120,16 +105,17 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
         bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
         return NULL;
     }
-    *node = (bt_node){.graph = graph,
-                      .op = op,
-                      .attr = copy,
-                      .attr_size = attr_size,
-                      .inputs = inputs,
-                      .outputs = outputs,
-                      .in = in,
-                      .out = out,
-                      .index = graph->node_count,
-                      .tag = {bt_graph_intern(graph, tag.owner), bt_graph_intern(graph, tag.path), tag.site, tag.order}};
+    *node =
+        (bt_node){.graph = graph,
+                  .op = op,
+                  .attr = copy,
+                  .attr_size = attr_size,
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .in = in,
+                  .out = out,
+                  .index = graph->node_count,
+                  .tag = {bt_graph_intern(graph, tag.owner), bt_graph_intern(graph, tag.path), tag.site, tag.order}};
     for (int i = 0; i < outputs; i++)
         out[i] = (bt_tensor){.node = node, .output = i, .batch_axis = -1};
     return node;
@@ -144,7 +130,8 @@ static void node_commit(bt_node *node)
         node->out[i].id = graph->tensor_count++;
 }
 
-/* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place stays. */
+/* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place
+ * stays. */
 static int default_batch_axis(const bt_node *node)
 {
     for (int i = 0; i < node->inputs; i++) {
@@ -296,7 +283,8 @@ bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
 bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like)
 {
     bt_read_attr attr = {NULL};
-    bt_tensor *x = leaf(graph, &bt_op_read, &attr, sizeof attr, bt_tensor_array(like), (bt_tag){.owner = "", .path = ""});
+    bt_tensor *x =
+        leaf(graph, &bt_op_read, &attr, sizeof attr, bt_tensor_array(like), (bt_tag){.owner = "", .path = ""});
     if (x->node)
         x->batch_axis = like->batch_axis;
     return x;

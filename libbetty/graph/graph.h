@@ -62,15 +62,16 @@ struct bt_graph {
 
 /* ---- what the library knows about its own ops: the record behind bt_op.info ---- */
 
-enum { /* flags; passes test these, never an op's identity */
+/* Flags; passes test these, never an op's identity. */
+enum {
     BT_OP_LEAF = 1,        /* no inputs, and not computed by a kernel: variable reads, constants */
     BT_OP_ELEMENTWISE = 2, /* out[i] depends on in[i] only; all shapes equal */
     BT_OP_LINEAR = 4,      /* in its differentiable inputs taken together */
     BT_OP_RANDOM = 8,      /* depends on the tag's site */
     BT_OP_EFFECT = 16,     /* print, check: kept although nobody reads it, never merged */
     BT_OP_DETACH = 32,     /* the identity, whose derivative is zero, or one where detach is spent (transform/grad.h) */
-    BT_OP_IDENTITY = 128, /* the output is the input: dropped once derivatives are taken */
-    BT_OP_CHEAP = 64      /* worth computing twice rather than keeping: views, broadcasts, constants */
+    BT_OP_IDENTITY = 128,  /* the output is the input: dropped once derivatives are taken */
+    BT_OP_CHEAP = 64       /* worth computing twice rather than keeping: views, broadcasts, constants */
 };
 
 enum { BT_MAX_OUTPUTS = 8 };
@@ -86,15 +87,17 @@ typedef struct bt_sampler bt_sampler; /* collects an op's test cases: ops/sample
 
 typedef struct bt_op_info {
     unsigned flags;
-    unsigned differentiable;                /* bit i: input i has a derivative */
-    unsigned overwrites[BT_MAX_OUTPUTS];    /* [o] bit i: output o may be written over input i, elementwise and in order */
-    double (*flops)(const void *attr, const bt_array *in, const bt_array *out);          /* NULL: one per output element */
-    int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count); /* of output 0; NULL: see graph.c */
-    bool (*view)(const void *attr, const bt_view *in, bt_view *out, int64_t *offset);    /* out as a look at in[0], whose first element is *offset elements on; false: must be computed */
+    unsigned differentiable;             /* bit i: input i has a derivative */
+    unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, elementwise and in order */
+    double (*flops)(const void *attr, const bt_array *in, const bt_array *out); /* NULL: one per output element */
+    /* Of output 0; NULL: see graph.c. */
+    int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count);
+    /* Output 0 as a look at in[0], whose first element is *offset elements on; false: it must be computed. */
+    bool (*view)(const void *attr, const bt_view *in, bt_view *out, int64_t *offset);
     double (*fold)(const double *in); /* elementwise, on numbers: constants are folded with it; NULL: they are not */
     /* What the op with these inputs equals, by algebra (x * 1 = x): a tensor of the graph in progress; NULL: itself. */
     bt_tensor *(*simplify)(const void *attr, bt_tensor *const *in, int inputs);
-    void (*describe)(const void *attr, bt_text *text);                                   /* attributes, for dumps */
+    void (*describe)(const void *attr, bt_text *text); /* attributes, for dumps */
     void (*samples)(bt_sampler *sampler);
     const struct bt_derived *derived; /* vjp or jvp of another op: transform/derive.c */
     void (*derived_body)(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out); /* its body */
@@ -154,9 +157,12 @@ typedef struct bt_trace {
     struct bt_overlay { /* what bt_trace_read gives instead of a variable's leaf */
         bt_var *var;
         bt_tensor *value;
-    } *overlay;
+    } * overlay;
     int64_t overlay_count, overlay_capacity;
-    struct bt_site { const char *owner, *path; uint32_t next; } *sites;
+    struct bt_site {
+        const char *owner, *path;
+        uint32_t next;
+    } * sites;
     int64_t site_count, site_capacity;
     struct {
         enum bt_detached_mode mode;
@@ -168,16 +174,17 @@ typedef struct bt_trace {
 
 void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dtype); /* *trace is overwritten */
 void bt_trace_end(bt_trace *trace);
-bt_trace *bt_trace_now(void); /* NULL outside of a trace */
+bt_trace *bt_trace_now(void);                                                          /* NULL outside of a trace */
 bt_tensor *bt_trace_poison(bt_status status, const char *format, ...) BT_FORMAT(2, 3); /* with the module path */
-bt_tensor *bt_trace_read(bt_var *var);                  /* the overlay's tensor, else the leaf */
-void bt_trace_overlay(bt_var *var, bt_tensor *value);   /* replaces an earlier one */
-const char *bt_trace_push(const char *name);            /* enters a module; returns what bt_trace_pop takes */
+bt_tensor *bt_trace_read(bt_var *var);                /* the overlay's tensor, else the leaf */
+void bt_trace_overlay(bt_var *var, bt_tensor *value); /* replaces an earlier one */
+const char *bt_trace_push(const char *name);          /* enters a module; returns what bt_trace_pop takes */
 void bt_trace_pop(const char *before);
 
 void bt_trace_detached(bt_trace *trace, enum bt_detached_mode mode); /* from here on */
-bt_tensor *bt_trace_detach(bt_tensor *detached); /* what stands for it, by the mode */
-uint32_t bt_trace_site(void); /* for the next random op: a number for (owner, path, how-manyth), the same in every trace */
+bt_tensor *bt_trace_detach(bt_tensor *detached);                     /* what stands for it, by the mode */
+/* For the next random op: a number for (owner, path, how-manyth), the same in every trace. */
+uint32_t bt_trace_site(void);
 
 /* Records one op in the trace in progress; returns its node's first output (the others: x->node->out), or poison. */
 bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in, int inputs);
@@ -195,14 +202,15 @@ bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it ha
 /* Shapes of the outputs, found by tracing the body. */
 bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out);
 
-/* Records the body of `op` in the trace in progress: out[0 .. outputs-1], poison where the body left none. */
 bool bt_op_is_composite(const bt_op *op);
-void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out); /* in: ends with NULL */
+/* Records the body of `op` in the trace in progress: out[0 .. outputs-1], poison where it left none. in ends with NULL.
+ */
+void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out);
 
 /* ---- dump.c, verify.c ---- */
 
 void bt_graph_dump(const bt_graph *graph, bt_text *text);
-void bt_node_describe(const bt_node *node, bt_text *text); /* one line */
+void bt_node_describe(const bt_node *node, bt_text *text);           /* one line */
 bt_status bt_graph_verify(const bt_graph *graph, const char *after); /* after which pass: for the message */
 
 #endif

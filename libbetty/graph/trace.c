@@ -8,10 +8,7 @@
 static _Thread_local bt_trace *now;
 static bt_tensor no_trace = {.id = -1, .batch_axis = -1};
 
-bt_trace *bt_trace_now(void)
-{
-    return now;
-}
+bt_trace *bt_trace_now(void) { return now; }
 
 void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dtype)
 {
@@ -126,7 +123,8 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
         for (int i = 0; i < inputs; i++)
             if (!in[i])
                 return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: operand %d is NULL", op->name, i + 1);
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: tensors can only be computed inside a traced callback", op->name);
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: tensors can only be computed inside a traced callback",
+                               op->name);
     }
     bt_graph *graph = now->graph;
     for (int i = 0; i < inputs; i++)
@@ -166,7 +164,8 @@ bt_tensor *bt_trace_detach(bt_tensor *detached)
     if (now->detached.mode == BT_DETACHED_REPLAY) {
         if (now->detached.next < now->detached.count)
             return now->detached.items[now->detached.next++];
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "a callback detaches another number of values each time it is traced");
+        return bt_trace_poison(BT_ERROR_ARGUMENT,
+                               "a callback detaches another number of values each time it is traced");
     }
     bt_tensor **items =
         bt_grow(now->detached.items, &now->detached.capacity, now->detached.count + 1, sizeof(bt_tensor *));

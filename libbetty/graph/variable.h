@@ -18,7 +18,7 @@ typedef enum bt_category {
 #define BT_CATEGORY_ITEM(name, text) name,
     BT_CATEGORY_LIST(BT_CATEGORY_ITEM)
 #undef BT_CATEGORY_ITEM
-    BT_CATEGORIES
+        BT_CATEGORIES
 } bt_category;
 
 typedef enum bt_lifetime {
@@ -38,10 +38,10 @@ struct bt_var {
     int64_t dims[BT_MAX_RANK];
     size_t bytes;
     bt_var *base;
-    size_t offset;  /* bytes, within base */
-    char *data;     /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
-    size_t tail;    /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
-    bool clear;     /* of a phase: zeroed before the first program of the phase that touches it */
+    size_t offset; /* bytes, within base */
+    char *data;    /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
+    size_t tail;   /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
+    bool clear;    /* of a phase: zeroed before the first program of the phase that touches it */
 };
 
 #endif

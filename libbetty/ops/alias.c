@@ -40,7 +40,4 @@ const bt_op bt_op_alias = {
                                 .samples = samples},
 };
 
-bt_tensor *bt_alias(bt_tensor *x)
-{
-    return BT_RECORD0(&bt_op_alias, x);
-}
+bt_tensor *bt_alias(bt_tensor *x) { return BT_RECORD0(&bt_op_alias, x); }

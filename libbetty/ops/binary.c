@@ -79,7 +79,7 @@ BINARY(sub, BT_NUMBERS, BT_OP_LINEAR, 3, sub_simplify)
 
 RULES(mul, bt_mul(g, b), bt_mul(a, g))
 SAMPLES(mul, -2, 2)
-FOLD(mul, (a) * b)
+FOLD(mul, (a)*b)
 SIMPLIFY(mul, is(b, 1) ? a : is(a, 1) ? b : is(b, -1) ? bt_neg(a) : is(a, -1) ? bt_neg(b) : NULL)
 BINARY(mul, BT_NUMBERS, 0, 3, mul_simplify)
 
@@ -89,7 +89,8 @@ FOLD(div, a / b)
 SIMPLIFY(div, is(b, 1) ? a : NULL)
 BINARY(div, BT_FLOATS, 0, 3, div_simplify)
 
-/* b a^(b-1), which is 0 where b is 0 even at a = 0: the power is taken of 1 there, so no order of derivative meets 0^-1. */
+/* b a^(b-1), which is 0 where b is 0 even at a = 0: the power is taken of 1 there, so no order of derivative meets
+ * 0^-1. */
 static bt_tensor *pow_in_base(bt_tensor *a, bt_tensor *b)
 {
     bt_tensor *constant = bt_equal(b, 0);

@@ -38,7 +38,8 @@ bool bt_view_same(const void *attr, const bt_view *in, bt_view *out, int64_t *of
 
 /* ---- derivative rules ---- */
 
-/* A rule for an op whose Jacobian is diagonal, in one tensor: the same for vjp and jvp. x, y: input and output; g: given. */
+/* A rule for an op whose Jacobian is diagonal, in one tensor: the same for vjp and jvp. x, y: input and output; g:
+ * given. */
 #define BT_DIAGONAL_RULE(op, expression)                                                                               \
     static void op##_rule(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,      \
                           bt_tensor **wanted)                                                                          \

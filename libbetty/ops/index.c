@@ -68,7 +68,8 @@ const bt_op bt_op_gather = {
             .flags = BT_OP_LINEAR, .differentiable = 1, .batch_axis = gather_batch_axis, .samples = gather_samples},
 };
 
-/* ---- scatter_add(index [k], values [k, ...]): [rows, ...], where row r is the sum of the values whose index is r ---- */
+/* ---- scatter_add(index [k], values [k, ...]): [rows, ...], where row r is the sum of the values whose index is r ----
+ */
 
 static bt_status scatter_add_infer(const void *attr, const bt_array *in, bt_array *out)
 {

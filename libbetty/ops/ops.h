@@ -35,22 +35,25 @@ BT_OP_LIST(BT_OP_DECLARE)
 
 extern const bt_op *const bt_op_table[]; /* all of them, in this order; ends with NULL (ops/table.c) */
 
-/* Dtypes that kernels meet. add, sub, mul, minimum, maximum, neg, abs, sign, square, less, greater, equal, sum, max, argmax:
- * f32, f64, i32, i64. where, cast, and all that only moves values (shape, parts, gather, copy, print): every dtype. The rest:
- * f32, f64. less, greater, equal, isfinite give BT_BOOL (one byte, 0 or 1); a cast to BT_BOOL is x != 0; where's condition is
- * BT_BOOL. Labels and indices: i32 or i64; one outside its range is an error of the run (BT_ERROR_DATA). Sizes may be 0.
+/* Dtypes that kernels meet. add, sub, mul, minimum, maximum, neg, abs, sign, square, less, greater, equal, sum, max,
+ * argmax: f32, f64, i32, i64. where, cast, and all that only moves values (shape, parts, gather, copy, print): every
+ * dtype. The rest: f32, f64. less, greater, equal, isfinite give BT_BOOL (one byte, 0 or 1); a cast to BT_BOOL is x !=
+ * 0; where's condition is BT_BOOL. Labels and indices: i32 or i64; one outside its range is an error of the run
+ * (BT_ERROR_DATA). Sizes may be 0.
  *
  * gate(g, y): g where y > 0, else 0: what relu does to a derivative. Linear in g; its derivative in y is zero.
- * softmax_grad(y, g), attribute bt_axis_attr: y * (g - sum(y * g along the axis)): the derivative of softmax, from its output.
- * cross_entropy_grad(logits [n, c], label [n], g [n]): (softmax(logits) - onehot(label)) * g, [n, c]. */
+ * softmax_grad(y, g), attribute bt_axis_attr: y * (g - sum(y * g along the axis)): the derivative of softmax, from its
+ * output. cross_entropy_grad(logits [n, c], label [n], g [n]): (softmax(logits) - onehot(label)) * g, [n, c]. */
 
 /* ---- attributes: plain data, no padding bytes left undefined (start from {0}) ---- */
 
-typedef struct bt_cast_attr { int64_t dtype; } bt_cast_attr;        /* cast: the result's */
+typedef struct bt_cast_attr {
+    int64_t dtype;
+} bt_cast_attr; /* cast: the result's */
 
 typedef struct bt_reduce_attr { /* sum, max; argmax: one axis, keep = 0 */
-    uint32_t axes; /* bit a: axis a is reduced */
-    uint32_t keep; /* 1: it stays, with size 1 */
+    uint32_t axes;              /* bit a: axis a is reduced */
+    uint32_t keep;              /* 1: it stays, with size 1 */
 } bt_reduce_attr;
 
 typedef struct bt_shape_attr { /* reshape: the result's; broadcast: the result's; dims past rank are 0 */
@@ -64,7 +67,9 @@ typedef struct bt_range_attr { /* slice: from <= i < to; pad: puts `from` zeros 
     int64_t axis, from, to;
 } bt_range_attr;
 
-typedef struct bt_rows_attr { int64_t rows; } bt_rows_attr; /* scatter_add(index [k], values [k, ...]): [rows, ...] */
+typedef struct bt_rows_attr {
+    int64_t rows;
+} bt_rows_attr; /* scatter_add(index [k], values [k, ...]): [rows, ...] */
 
 /* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes. */
 
@@ -72,50 +77,62 @@ typedef struct bt_random_attr { /* uniform, normal (no tensor input but the reco
     bt_dtype dtype;
     int32_t rank;
     int64_t dims[BT_MAX_RANK];
-    uint64_t key;  /* of seed and problem */
-    uint32_t site; /* of the tag */
-    uint32_t zero; /* 0 */
+    uint64_t key;       /* of seed and problem */
+    uint32_t site;      /* of the tag */
+    uint32_t zero;      /* 0 */
     double probability; /* dropout: of being dropped */
 } bt_random_attr;
 /* inputs: uniform(record I64 []), normal(record), dropout(x, record). Element e takes Philox with
  * counter (e / 4 low 32 bits, site, record low, record high) and key (key low, key high), word e % 4 for f32;
  * f64: counter e / 2, words 2 (e % 2) high and 2 (e % 2) + 1 low. See bt_random_word in ops/random.h. */
 
-typedef struct bt_linear_attr { int64_t activation; } bt_linear_attr; /* linear(x [n, in], w [out, in], b [out]): 0 none, 1 relu */
-typedef struct bt_axis_attr { int64_t axis; } bt_axis_attr;           /* softmax, log_softmax: >= 0 */
-typedef struct bt_eps_attr { double eps; } bt_eps_attr;               /* layer_norm(x [..., f], scale [f], shift [f]) */
+typedef struct bt_linear_attr {
+    int64_t activation;
+} bt_linear_attr; /* linear(x [n, in], w [out, in], b [out]): 0 none, 1 relu */
+typedef struct bt_axis_attr {
+    int64_t axis;
+} bt_axis_attr; /* softmax, log_softmax: >= 0 */
+typedef struct bt_eps_attr {
+    double eps;
+} bt_eps_attr; /* layer_norm(x [..., f], scale [f], shift [f]) */
 
 /* sgd_plain_update(p, g, ok, lr, weight_decay): p'. SGD without momentum; where ok is false, p stays. No attributes.
- * sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD with momentum; `first` says that
- * m holds nothing yet; where ok is false, p and m stay. */
-typedef struct bt_sgd_attr { int64_t nesterov; } bt_sgd_attr;
-/* adam_update(p, g, m, v, ok, lr, beta1, beta2, eps, weight_decay, t): p', m', v'. t: the count of this update, from 1, a
- * scalar of p's dtype. decoupled = 1: AdamW. */
-typedef struct bt_adam_attr { int64_t decoupled; } bt_adam_attr;
+ * sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD with momentum; `first`
+ * says that m holds nothing yet; where ok is false, p and m stay. */
+typedef struct bt_sgd_attr {
+    int64_t nesterov;
+} bt_sgd_attr;
+/* adam_update(p, g, m, v, ok, lr, beta1, beta2, eps, weight_decay, t): p', m', v'. t: the count of this update, from 1,
+ * a scalar of p's dtype. decoupled = 1: AdamW. */
+typedef struct bt_adam_attr {
+    int64_t decoupled;
+} bt_adam_attr;
 /* p, g, m, v have one shape; the rest are scalars of p's dtype, ok and first BT_BOOL. */
 
-typedef struct bt_text_attr { char text[128]; } bt_text_attr; /* print: the label; check: the message */
+typedef struct bt_text_attr {
+    char text[128];
+} bt_text_attr; /* print: the label; check: the message */
 
 /* ---- what other parts of the library record besides the public functions of tensor.h ---- */
 
-bt_tensor *bt_step_positive(bt_tensor *x);                        /* 1 where x > 0, else 0, in x's dtype */
+bt_tensor *bt_step_positive(bt_tensor *x); /* 1 where x > 0, else 0, in x's dtype */
 bt_tensor *bt_erf(bt_tensor *x);
 bt_tensor *bt_floor(bt_tensor *x);
-bt_tensor *bt_isfinite(bt_tensor *x);                             /* BT_BOOL */
+bt_tensor *bt_isfinite(bt_tensor *x); /* BT_BOOL */
 bt_tensor *bt_broadcast(bt_tensor *x, int rank, const int64_t *dims, const int *axes);
-bt_tensor *bt_broadcast_like(bt_tensor *x, bt_tensor *like);      /* by NumPy's rule */
-bt_tensor *bt_sum_like(bt_tensor *x, bt_tensor *like);            /* the adjoint of bt_broadcast_like */
-bt_tensor *bt_transpose(bt_tensor *x);                            /* swaps the last two axes */
+bt_tensor *bt_broadcast_like(bt_tensor *x, bt_tensor *like); /* by NumPy's rule */
+bt_tensor *bt_sum_like(bt_tensor *x, bt_tensor *like);       /* the adjoint of bt_broadcast_like */
+bt_tensor *bt_transpose(bt_tensor *x);                       /* swaps the last two axes */
 bt_tensor *bt_pad_axis(bt_tensor *x, int axis, int64_t before, int64_t size);
 bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b);
 bt_tensor *bt_scatter_add(bt_tensor *index, bt_tensor *values, int64_t rows);
-bt_tensor *bt_stop(bt_tensor *x);                                 /* a constant at every order, whatever detach means */
+bt_tensor *bt_stop(bt_tensor *x); /* a constant at every order, whatever detach means */
 bt_tensor *bt_copy(bt_tensor *x);
-bt_tensor *bt_alias(bt_tensor *x);                                /* x under another name, differentiable */
-bt_tensor *bt_dropout(bt_tensor *x, double probability);          /* scaled by 1/(1-p); in BT_VALID x itself */
+bt_tensor *bt_alias(bt_tensor *x);                       /* x under another name, differentiable */
+bt_tensor *bt_dropout(bt_tensor *x, double probability); /* scaled by 1/(1-p); in BT_VALID x itself */
 bt_tensor *bt_linear(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, bool relu); /* bias may be NULL */
 bt_tensor *bt_layer_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps);
-bt_tensor *bt_norm_square(bt_tensor *x);                          /* sum of squares of all elements; f64 accumulation in kernels */
+bt_tensor *bt_norm_square(bt_tensor *x); /* sum of squares of all elements; f64 accumulation in kernels */
 bt_tensor *bt_full_like(bt_tensor *x, double value);
 bt_tensor *bt_ones_like(bt_tensor *x);
 bt_tensor *bt_concat_list(int axis, bt_tensor *const *parts, int count); /* any count */

@@ -21,7 +21,7 @@ typedef struct bt_sample {
     size_t attr_size;
     int inputs;
     bt_sample_input in[16];
-    bool kink;        /* not differentiable there: compare composite with body, and vjp with jvp, but not with differences */
+    bool kink; /* not differentiable there: compare composite with body, and vjp with jvp, but not with differences */
 } bt_sample;
 
 struct bt_sampler {

@@ -72,7 +72,8 @@ static void reshape_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const
     wanted[0] = given[0] ? BT_RECORD(&bt_op_reshape, (const bt_shape_attr *)attr, given[0]) : NULL;
 }
 
-/* The axis whose elements before it are as many, and whose size is the same, or (merged or split) a multiple or a part. */
+/* The axis whose elements before it are as many, and whose size is the same, or (merged or split) a multiple or a part.
+ */
 static int reshape_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
     const bt_shape_attr *shape = attr;

@@ -1,5 +1,5 @@
-/* ops/update.c: the updates of SGD, Adam and AdamW, as PyTorch computes them. Traced bodies, so that a derivative can pass
- * through a whole update; fused kernels run them. Where `ok` is false, nothing moves. */
+/* ops/update.c: the updates of SGD, Adam and AdamW, as PyTorch computes them. Traced bodies, so that a derivative can
+ * pass through a whole update; fused kernels run them. Where `ok` is false, nothing moves. */
 #include "ops/define.h"
 
 /* in[0 .. tensors-1] have one shape, the scalars follow: bit i of `truths` says that input i is BT_BOOL. */

@@ -24,10 +24,7 @@ static int by_start(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-static bool together(const bt_interval *a, const bt_interval *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
+static bool together(const bt_interval *a, const bt_interval *b) { return a->first <= b->last && b->first <= a->last; }
 
 /* The lowest place where `bytes` fit between the spans. */
 static size_t first_gap(span *spans, int64_t count, size_t bytes)

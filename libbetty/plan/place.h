@@ -10,7 +10,8 @@ typedef struct bt_interval {
     size_t offset;       /* the result */
 } bt_interval;
 
-/* Places the largest first, each into the lowest gap between those that live at the same time. *arena: what they need. */
+/* Places the largest first, each into the lowest gap between those that live at the same time. *arena: what they need.
+ */
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena);
 
 /* The most bytes that live at one step, and the first such step: no placement can need less. */

@@ -11,26 +11,26 @@ typedef struct bt_call {
     int inputs, outputs;
     bt_view *in, *out; /* data is NULL while planning */
     void *scratch;
-    int threads;       /* how many it may use; at least 1 */
-    void *state;       /* made by prepare */
+    int threads; /* how many it may use; at least 1 */
+    void *state; /* made by prepare */
     bt_tag tag;
-    uint64_t seed;     /* of random ops: the key */
+    uint64_t seed; /* of random ops: the key */
 } bt_call;
 
 typedef struct bt_kernel_impl {
     const bt_op *op;
-    const char *name;                           /* "dot.blocked.f32" */
-    bool (*accepts)(const bt_call *call);       /* these dtypes, shapes and strides; NULL: everything */
-    size_t (*scratch)(const bt_call *call);     /* bytes it needs while it runs; NULL: none */
-    bt_status (*prepare)(bt_call *call);        /* may allocate call->state; NULL: nothing to do */
-    bt_status (*launch)(const bt_call *call);   /* allocates nothing */
-    void (*release)(bt_call *call);             /* frees what prepare made */
+    const char *name;                         /* "dot.blocked.f32" */
+    bool (*accepts)(const bt_call *call);     /* these dtypes, shapes and strides; NULL: everything */
+    size_t (*scratch)(const bt_call *call);   /* bytes it needs while it runs; NULL: none */
+    bt_status (*prepare)(bt_call *call);      /* may allocate call->state; NULL: nothing to do */
+    bt_status (*launch)(const bt_call *call); /* allocates nothing */
+    void (*release)(bt_call *call);           /* frees what prepare made */
 } bt_kernel_impl;
 
 typedef struct bt_backend {
     const char *name;
-    const char *(*isa)(void);                          /* "x86-64-v4, oneDNN 2.6.3" */
-    const bt_kernel_impl *const *(*kernels)(void);     /* all, ends with NULL; for one op the best first */
+    const char *(*isa)(void);                      /* "x86-64-v4, oneDNN 2.6.3" */
+    const bt_kernel_impl *const *(*kernels)(void); /* all, ends with NULL; for one op the best first */
 } bt_backend;
 
 const bt_backend *bt_backend_cpu(void);

@@ -1,7 +1,7 @@
 /* runtime/commit.c: where assigned values live, and what may be written in place.
  *
- * A program reads every variable as it was at entry. A value that is assigned is computed straight into its variable where
- * nobody reads the old value later; otherwise it is computed aside and copied at the end. */
+ * A program reads every variable as it was at entry. A value that is assigned is computed straight into its variable
+ * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
 #include "runtime/program.h"
 
 #include "ops/ops.h"
@@ -78,10 +78,8 @@ static bt_status set_aside(bt_program *program, const bt_assign *assign, bt_look
     if (from->home != BT_HOME_VAR || !assigned(program, from->var))
         return BT_OK;
     bt_array shape = bt_tensor_array(assign->value);
-    bt_buffer like = {.home = BT_HOME_ARENA,
-                      .bytes = bt_array_bytes(shape),
-                      .category = BT_ACTIVATIONS,
-                      .node = assign->value->node};
+    bt_buffer like = {
+        .home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = assign->value->node};
     bt_operand to = {.buffer = bt_program_buffer(program, &like)};
     if (to.buffer < 0)
         return BT_ERROR_MEMORY;
@@ -132,10 +130,8 @@ bt_status bt_program_commit(bt_program *program, const bt_look *looks)
         bt_look look = looks[graph->outputs[i]->id];
         size_t bytes = bt_tensor_bytes(graph->outputs[i]);
         if (!shows_whole(program, &look, bytes)) {
-            bt_buffer like = {.home = BT_HOME_ARENA,
-                              .bytes = bytes,
-                              .category = BT_ACTIVATIONS,
-                              .node = graph->outputs[i]->node};
+            bt_buffer like = {
+                .home = BT_HOME_ARENA, .bytes = bytes, .category = BT_ACTIVATIONS, .node = graph->outputs[i]->node};
             bt_operand to = {.buffer = bt_program_buffer(program, &like)};
             if (to.buffer < 0)
                 return BT_ERROR_MEMORY;

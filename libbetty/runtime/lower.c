@@ -1,5 +1,5 @@
-/* runtime/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no kernel
- * takes a look as it is, the buffer is copied into a dense one. */
+/* runtime/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no
+ * kernel takes a look as it is, the buffer is copied into a dense one. */
 #include "runtime/program.h"
 
 #include "ops/ops.h"
@@ -32,7 +32,8 @@ bool bt_view_dense(const bt_view *view)
 
 int64_t bt_program_buffer(bt_program *program, const bt_buffer *like)
 {
-    bt_buffer *buffers = bt_grow(program->buffers, &program->buffer_capacity, program->buffer_count + 1, sizeof *buffers);
+    bt_buffer *buffers =
+        bt_grow(program->buffers, &program->buffer_capacity, program->buffer_count + 1, sizeof *buffers);
     if (!buffers)
         return -1;
     program->buffers = buffers;
@@ -71,10 +72,9 @@ static bt_status step_commit(bt_program *program, bt_call_step *step, const bt_k
     program->step_count++; /* from here on bt_program_free releases it */
     size_t scratch = kernel->scratch ? kernel->scratch(&step->call) : 0;
     if (scratch) {
-        int64_t buffer = bt_program_buffer(program, &(bt_buffer){.home = BT_HOME_ARENA,
-                                                                 .bytes = scratch,
-                                                                 .category = BT_WORKSPACE,
-                                                                 .node = step->node});
+        int64_t buffer = bt_program_buffer(
+            program,
+            &(bt_buffer){.home = BT_HOME_ARENA, .bytes = scratch, .category = BT_WORKSPACE, .node = step->node});
         if (buffer < 0)
             return BT_ERROR_MEMORY;
         program->steps[program->step_count - 1].scratch = buffer;
@@ -119,7 +119,8 @@ static bt_status densify(bt_program *program, const bt_node *node, bt_look *look
 
 static bt_status lower_leaf(bt_program *program, const bt_node *node, bt_look *look)
 {
-    bt_buffer like = {.home = BT_HOME_CONSTANT, .bytes = bt_tensor_bytes(node->out), .constant = node->attr, .node = node};
+    bt_buffer like = {
+        .home = BT_HOME_CONSTANT, .bytes = bt_tensor_bytes(node->out), .constant = node->attr, .node = node};
     if (node->op == &bt_op_read) {
         bt_var *var = ((const bt_read_attr *)node->attr)->var;
         if (!var)

@@ -15,16 +15,16 @@ typedef enum bt_home {
 typedef struct bt_buffer {
     bt_home home;
     size_t bytes;
-    bt_category category;   /* activations or workspace */
-    const bt_node *node;    /* who computes it; of scratch: who needs it */
-    int64_t first, last;    /* steps that touch it; of a root: those of everything merged into it */
-    int64_t root;           /* the buffer whose place it has; itself, unless merged */
-    bt_var *var;            /* BT_HOME_VAR: the root variable, and the first byte there */
+    bt_category category; /* activations or workspace */
+    const bt_node *node;  /* who computes it; of scratch: who needs it */
+    int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
+    int64_t root;         /* the buffer whose place it has; itself, unless merged */
+    bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there */
     size_t start;
     const void *constant;
-    bool result;            /* an output of the graph: kept to the end */
-    bool saved;             /* made in a forward pass and read by its derivative */
-    int64_t place;          /* among the values of the phase; -1: none */
+    bool result;   /* an output of the graph: kept to the end */
+    bool saved;    /* made in a forward pass and read by its derivative */
+    int64_t place; /* among the values of the phase; -1: none */
 } bt_buffer;
 
 typedef struct bt_operand { /* where a view begins */
@@ -58,7 +58,7 @@ typedef struct bt_program {
     bt_operand *results; /* of the graph's outputs */
     bt_patch *patches;
     int64_t patch_count, patch_capacity;
-    bt_var **tails;      /* windows that are written and have bytes behind them to clear */
+    bt_var **tails; /* windows that are written and have bytes behind them to clear */
     int64_t tail_count;
 } bt_program;
 
@@ -82,14 +82,14 @@ typedef struct bt_look { /* a tensor as a look at a buffer */
     bt_view view;
 } bt_look;
 
-bt_status bt_program_lower(bt_program *program, bt_look *looks);              /* looks: by tensor id */
-bt_status bt_program_commit(bt_program *program, const bt_look *looks);       /* assigned values and results */
-bt_status bt_program_merge(bt_program *program);                              /* lifetimes, writing in place */
-int64_t bt_program_buffer(bt_program *program, const bt_buffer *like);        /* -1: out of memory */
+bt_status bt_program_lower(bt_program *program, bt_look *looks);        /* looks: by tensor id */
+bt_status bt_program_commit(bt_program *program, const bt_look *looks); /* assigned values and results */
+bt_status bt_program_merge(bt_program *program);                        /* lifetimes, writing in place */
+int64_t bt_program_buffer(bt_program *program, const bt_buffer *like);  /* -1: out of memory */
 bt_status bt_program_copy(bt_program *program, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
-bool bt_view_dense(const bt_view *view);                                      /* row-major without gaps */
-bt_view bt_view_of(bt_array shape);                                           /* dense, no data */
-bool bt_program_keeps(const bt_node *node, void *program);                    /* a kernel takes this composite as it is */
+bool bt_view_dense(const bt_view *view);                   /* row-major without gaps */
+bt_view bt_view_of(bt_array shape);                        /* dense, no data */
+bool bt_program_keeps(const bt_node *node, void *program); /* a kernel takes this composite as it is */
 
 /* Adapts a kernel of a user's bt_op; NULL if the op has none for this call (its inputs must be dense). */
 const bt_kernel_impl *bt_user_kernel(const bt_call *call);

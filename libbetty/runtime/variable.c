@@ -85,15 +85,9 @@ void bt_var_free(bt_var *var)
     bt_free(var);
 }
 
-bt_var *bt_var_root(bt_var *var)
-{
-    return var->base ? var->base : var;
-}
+bt_var *bt_var_root(bt_var *var) { return var->base ? var->base : var; }
 
-size_t bt_var_start(const bt_var *var)
-{
-    return var->base ? var->offset : 0;
-}
+size_t bt_var_start(const bt_var *var) { return var->base ? var->offset : 0; }
 
 char *bt_var_data(const bt_var *var)
 {
@@ -134,8 +128,8 @@ bt_status bt_block_new(bt_block *block, bt_lifetime lifetime, bt_category catego
     bt_status status = offsets && block->windows ? layout(shapes, order, count, offsets, &total) : BT_ERROR_MEMORY;
     if (status == BT_OK) {
         int64_t elements = (int64_t)(total / bt_dtype_size(dtype));
-        block->flat = bt_var_new(lifetime, category, owner, name,
-                                 (bt_array){.dtype = dtype, .rank = 1, .dims = {elements}});
+        block->flat =
+            bt_var_new(lifetime, category, owner, name, (bt_array){.dtype = dtype, .rank = 1, .dims = {elements}});
         status = block->flat ? BT_OK : BT_ERROR_MEMORY;
     }
     for (int64_t j = 0; status == BT_OK && j < count; j++) {

@@ -9,7 +9,8 @@
 
 typedef enum { VJP, JVP } kind;
 
-/* A derivative op. It is identified by its base, and by what is given and wanted: bit i stands for output or input i. */
+/* A derivative op. It is identified by its base, and by what is given and wanted: bit i stands for output or input i.
+ */
 typedef struct bt_derived {
     bt_op op;
     bt_op_info info;
@@ -59,10 +60,7 @@ static void differentiate(const bt_derived *d, const void *attr, bt_tensor *cons
         bt_jvp(trace->graph, x, given, d->inputs, y, d->outputs, result, d->through);
 }
 
-static int wanted_count(const bt_derived *d)
-{
-    return d->kind == VJP ? d->inputs : d->outputs;
-}
+static int wanted_count(const bt_derived *d) { return d->kind == VJP ? d->inputs : d->outputs; }
 
 static void body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
@@ -99,10 +97,7 @@ static uint64_t find_wanted(const bt_derived *d, const bt_node *node, bt_tensor 
     return wanted;
 }
 
-static int bits(uint64_t mask)
-{
-    return __builtin_popcountll(mask);
-}
+static int bits(uint64_t mask) { return __builtin_popcountll(mask); }
 
 static const bt_derived *find_or_make(const bt_derived *like)
 {
@@ -129,7 +124,8 @@ static const bt_derived *find_or_make(const bt_derived *like)
 
 static void derive(const bt_node *node, kind k, bt_tensor *const *given, bt_tensor **wanted, bool through)
 {
-    bt_derived like = {.base = node->op, .kind = k, .through = through, .inputs = node->inputs, .outputs = node->outputs};
+    bt_derived like = {
+        .base = node->op, .kind = k, .through = through, .inputs = node->inputs, .outputs = node->outputs};
     int givens = k == VJP ? node->outputs : node->inputs;
     bt_tensor *in[64 * 2 + 1] = {NULL};
     if (node->inputs > 63 || node->outputs > 63) {

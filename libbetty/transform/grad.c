@@ -7,11 +7,11 @@
 /* Everything that one walk needs, by tensor id. */
 typedef struct walk {
     bt_graph *graph;
-    int64_t nodes;        /* those there were at the start; the walk appends more */
+    int64_t nodes; /* those there were at the start; the walk appends more */
     bool through;
-    bool *moves;          /* depends on an x */
-    bool *matters;        /* a y depends on it */
-    bt_tensor **value;    /* cotangents or tangents */
+    bool *moves;       /* depends on an x */
+    bool *matters;     /* a y depends on it */
+    bt_tensor **value; /* cotangents or tangents */
 } walk;
 
 static bool differentiable(const walk *w, const bt_node *node, int input)
@@ -22,7 +22,8 @@ static bool differentiable(const walk *w, const bt_node *node, int input)
     if (flags & BT_OP_LEAF || !bt_dtype_floats(node->in[input]->dtype))
         return false;
     const bt_op_info *info = node->op->info;
-    return !info || info->derived_body || (input < 32 ? (info->differentiable >> input) & 1u : info->differentiable == ~0u);
+    return !info || info->derived_body ||
+           (input < 32 ? (info->differentiable >> input) & 1u : info->differentiable == ~0u);
 }
 
 static bool walk_start(walk *w, bt_graph *graph, bool through)

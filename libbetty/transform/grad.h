@@ -1,4 +1,5 @@
-/* transform/grad.h: differentiation: appends nodes to a graph by the rules of its ops. Call inside a trace of that graph. */
+/* transform/grad.h: differentiation: appends nodes to a graph by the rules of its ops. Call inside a trace of that
+ * graph. */
 #ifndef BT_GRAD_H
 #define BT_GRAD_H
 

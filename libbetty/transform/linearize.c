@@ -7,9 +7,9 @@
 
 typedef struct split {
     const bt_graph *graph;
-    bool *moves;     /* by node: depends on a moving variable */
-    bool *crosses;   /* by node: its value is kept */
-    bool *again;     /* by node: computed again in the second part */
+    bool *moves;   /* by node: depends on a moving variable */
+    bool *crosses; /* by node: its value is kept */
+    bool *again;   /* by node: computed again in the second part */
 } split;
 
 static bool reads_moving(const bt_node *node, bt_var *const *moving, int count)
@@ -21,10 +21,7 @@ static bool reads_moving(const bt_node *node, bt_var *const *moving, int count)
     return false;
 }
 
-static bool cheap(const bt_node *node)
-{
-    return (bt_op_flags(node->op) & (BT_OP_LEAF | BT_OP_CHEAP)) != 0;
-}
+static bool cheap(const bt_node *node) { return (bt_op_flags(node->op) & (BT_OP_LEAF | BT_OP_CHEAP)) != 0; }
 
 /* The value of a standing node is wanted by the second part: kept, or computed again from what it is made of. */
 static void want(split *s, const bt_node *node)

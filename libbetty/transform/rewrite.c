@@ -73,8 +73,7 @@ void bt_rewrite_copy(bt_rewrite *rewrite, const bt_node *node)
         return;
     }
     bt_rewrite_inputs(rewrite, node, in);
-    bt_node *copy =
-        bt_graph_append(rewrite->to, node->op, node->attr, node->attr_size, in, node->inputs, node->tag);
+    bt_node *copy = bt_graph_append(rewrite->to, node->op, node->attr, node->attr_size, in, node->inputs, node->tag);
     for (int i = 0; copy && i < node->outputs; i++) {
         copy->out[i].batch_axis = node->out[i].batch_axis;
         rewrite->map[node->out[i].id] = &copy->out[i];

@@ -68,7 +68,8 @@ static bt_tensor *fold(bt_rewrite *rewrite, const bt_node *node, bt_tensor *cons
 
 static bool same_shape(const bt_tensor *a, const bt_tensor *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 /* What stands for the node instead of a copy of it; NULL: nothing. */

@@ -48,7 +48,8 @@ START_TEST(r1_quadratic)
         {"lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 1\n", 0.27},
         {"lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 3\n", 0.4428},
         {"lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 5\n", 0.553392},
-        {"lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 5\nlower.product = vjp\n", 0.553392},
+        {"lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 5\nlower.product = vjp\n",
+         0.553392},
         {"lower.type = neumann\nlower.neumann_alpha = 0.5\nlower.neumann_iterations = 0\n", 0.75},
         {"lower.type = neumann\nlower.neumann_alpha = 0.5\nlower.neumann_iterations = 7\n", 0.75},
         {"lower.type = cg\nlower.cg_iterations = 1\n", 0.75},
@@ -81,15 +82,16 @@ START_TEST(r3_neumann_series)
     static const struct {
         double h, alpha, expected;
         int iterations;
-    } cases[] = {{1, 0.2, 0.2, 0},    {1, 0.2, 0.36, 1},    {1, 0.2, 0.5904, 3},    {4, 0.2, 0.2, 0},
-                 {4, 0.2, 0.24, 1},   {4, 0.2, 0.2496, 3},  {4, 0.6, -0.24, 1},     {4, 0.6, -0.7104, 3},
-                 {4, 0.6, -6.9813663744, 9}};
+    } cases[] = {{1, 0.2, 0.2, 0},   {1, 0.2, 0.36, 1},    {1, 0.2, 0.5904, 3},
+                 {4, 0.2, 0.2, 0},   {4, 0.2, 0.24, 1},    {4, 0.2, 0.2496, 3},
+                 {4, 0.6, -0.24, 1}, {4, 0.6, -0.7104, 3}, {4, 0.6, -6.9813663744, 9}};
     numbers n = {.w = {2}, .lambda = {1}, .ws = 1, .lambdas = 1, .lower = r3_lower, .upper = r3_upper};
     char settings[200];
     double found;
     r3_h = cases[_i].h;
-    snprintf(settings, sizeof settings, "lower.type = neumann\nlower.neumann_alpha = %g\nlower.neumann_iterations = %d\n",
-             cases[_i].alpha, cases[_i].iterations);
+    snprintf(settings, sizeof settings,
+             "lower.type = neumann\nlower.neumann_alpha = %g\nlower.neumann_iterations = %d\n", cases[_i].alpha,
+             cases[_i].iterations);
     hypergradient(n, settings, &found);
     NEAR(found, cases[_i].expected);
 }
@@ -133,7 +135,8 @@ START_TEST(r4_conjugate_gradients)
 }
 END_TEST
 
-/* R5: C = lambda w^3 / 3 at w = 2, F = w (v = 1): exactly -w^2 v; by differences -(w^2 v + e^2 v^3 / 3), e = darts_alpha. */
+/* R5: C = lambda w^3 / 3 at w = 2, F = w (v = 1): exactly -w^2 v; by differences -(w^2 v + e^2 v^3 / 3), e =
+ * darts_alpha. */
 
 static bt_tensor *r5_lower(bt_problem *self, const bt_batch *batch)
 {
@@ -182,10 +185,26 @@ static bt_tensor *r6_upper(bt_problem *self, const bt_batch *batch)
 START_TEST(r6_ridge)
 {
     static const double a_point[] = {1, 1}, b_point[] = {1, -1};
-    numbers a = {.w = {0.5, 0.8}, .lambda = {0.5}, .ws = 2, .lambdas = 1, .x = {1, 0, 0, 2}, .y = {1, 2}, .rows = 2,
-                 .columns = 2, .lower = r6_lower, .upper = r6_upper};
-    numbers b = {.w = {12.0 / 17, 15.0 / 17}, .lambda = {1.0 / 3}, .ws = 2, .lambdas = 1, .x = {1, 0, 1, 1, 0, 2},
-                 .y = {1, 2, 2}, .rows = 3, .columns = 2, .lower = r6_lower, .upper = r6_upper};
+    numbers a = {.w = {0.5, 0.8},
+                 .lambda = {0.5},
+                 .ws = 2,
+                 .lambdas = 1,
+                 .x = {1, 0, 0, 2},
+                 .y = {1, 2},
+                 .rows = 2,
+                 .columns = 2,
+                 .lower = r6_lower,
+                 .upper = r6_upper};
+    numbers b = {.w = {12.0 / 17, 15.0 / 17},
+                 .lambda = {1.0 / 3},
+                 .ws = 2,
+                 .lambdas = 1,
+                 .x = {1, 0, 1, 1, 0, 2},
+                 .y = {1, 2, 2},
+                 .rows = 3,
+                 .columns = 2,
+                 .lower = r6_lower,
+                 .upper = r6_upper};
     double found;
     r6_point = a_point, r6_target = 1;
     hypergradient(a, "lower.type = cg\nlower.cg_iterations = 2\n", &found);
@@ -196,7 +215,8 @@ START_TEST(r6_ridge)
 }
 END_TEST
 
-/* R7: g = z^T A z / 2 + x^T C z + a^T z, f = z^T F z / 2 + x^T x / 2 + x^T K z + f^T z + h^T x: the direct gradient counts. */
+/* R7: g = z^T A z / 2 + x^T C z + a^T z, f = z^T F z / 2 + x^T x / 2 + x^T K z + f^T z + h^T x: the direct gradient
+ * counts. */
 
 static bt_tensor *r7_lower(bt_problem *self, const bt_batch *batch)
 {
@@ -256,8 +276,8 @@ START_TEST(r10_logistic)
 }
 END_TEST
 
-/* R19: C = mean (w - lambda x_i)^2 / 2 over x = 1, 2 | 3, 4; F = (w - t)^2 / 2 with w - t = 1; identity: 2.5 over all four, 3.5 on
- * the last micro-batch alone. */
+/* R19: C = mean (w - lambda x_i)^2 / 2 over x = 1, 2 | 3, 4; F = (w - t)^2 / 2 with w - t = 1; identity: 2.5 over all
+ * four, 3.5 on the last micro-batch alone. */
 
 static bt_tensor *r19_lower(bt_problem *self, const bt_batch *batch)
 {
@@ -267,8 +287,15 @@ static bt_tensor *r19_lower(bt_problem *self, const bt_batch *batch)
 
 START_TEST(r19_accumulation)
 {
-    numbers n = {.w = {2}, .lambda = {1}, .ws = 1, .lambdas = 1, .x = {1, 2, 3, 4}, .rows = 4, .columns = 1,
-                 .lower = r19_lower, .upper = r1_upper};
+    numbers n = {.w = {2},
+                 .lambda = {1},
+                 .ws = 1,
+                 .lambdas = 1,
+                 .x = {1, 2, 3, 4},
+                 .rows = 4,
+                 .columns = 1,
+                 .lower = r19_lower,
+                 .upper = r1_upper};
     double found;
     hypergradient(n, "lower.type = darts\n", &found);
     NEAR(found, 2.5);
@@ -279,8 +306,9 @@ START_TEST(r19_accumulation)
     micro = "lower.type = darts\nlower.batch_size = 2\nlower.shuffle = false\nlower.gradient_accumulation = 2\n";
     hypergradient(n, micro, &found); /* product_batches = last */
     NEAR(found, 3.5);
-    micro = "lower.type = darts\nlower.batch_size = 3\nlower.shuffle = false\n" /* 1 2 3 | 4: a short last micro-batch */
-            "lower.gradient_accumulation = 2\nlower.product_batches = all\n";
+    micro =
+        "lower.type = darts\nlower.batch_size = 3\nlower.shuffle = false\n" /* 1 2 3 | 4: a short last micro-batch */
+        "lower.gradient_accumulation = 2\nlower.product_batches = all\n";
     hypergradient(n, micro, &found);
     NEAR(found, 2.5);
 }
@@ -317,7 +345,8 @@ END_TEST
 
 START_TEST(r23_detach_finite)
 {
-    /* With e = 0.01: frozen is w^2 / 2 times a difference of squares: exact; follow: the difference of w^4 / 4 over 2e. */
+    /* With e = 0.01: frozen is w^2 / 2 times a difference of squares: exact; follow: the difference of w^4 / 4 over 2e.
+     */
     numbers n = {.w = {1.3}, .lambda = {0.7}, .ws = 1, .lambdas = 1, .lower = r23_lower, .upper = r3_upper};
     double found;
     hypergradient(n, "lower.product = finite\n", &found);
@@ -393,8 +422,8 @@ START_TEST(r1_after_training)
     char settings[256];
     numbers n = r1;
     n.w[0] = 0;
-    snprintf(settings, sizeof settings,
-             "engine.train_iters = 1000\nlower.type = cg\nlower.unroll_steps = 1000000\n%s", inner[_i]);
+    snprintf(settings, sizeof settings, "engine.train_iters = 1000\nlower.type = cg\nlower.unroll_steps = 1000000\n%s",
+             inner[_i]);
     bt_engine *engine = closed_form_engine(&n, settings);
     ck_assert_msg(bt_engine_run(engine) == BT_OK, "%s", bt_error());
     double found;

@@ -1,4 +1,5 @@
-/* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best first. */
+/* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best
+ * first. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/reference.h"
 

@@ -1,5 +1,5 @@
-/* backend/cpu/matmul_vector.h: the products of matmul_template.h where one side is 1: matrix times vector, and column times row.
- * The matrix is m [rows, k]; strides count elements. */
+/* backend/cpu/matmul_vector.h: the products of matmul_template.h where one side is 1: matrix times vector, and column
+ * times row. The matrix is m [rows, k]; strides count elements. */
 
 typedef struct vector_args {
     const T *m, *x;

@@ -1,5 +1,5 @@
-/* backend/cpu/reference.h: plain loops that take every dtype, shape and stride: last in each op's list, and what the tests
- * compare the other kernels with. Floating numbers are computed in double precision. */
+/* backend/cpu/reference.h: plain loops that take every dtype, shape and stride: last in each op's list, and what the
+ * tests compare the other kernels with. Floating numbers are computed in double precision. */
 #ifndef BT_CPU_REFERENCE_H
 #define BT_CPU_REFERENCE_H
 
