@@ -26,15 +26,19 @@ static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, 
     return bt_philox_f64(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);
 }
 
-/* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): two words per element,
- * laid out as for f64, the first for the radius, the second for the angle. The radius ends at 6.66. Also the law of the
- * f32 kernels, which compute it in f32 with the upper 24 bits of each word. */
+/* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): of two words, the first
+ * gives the radius, which ends at 6.66, the second the angle. Kernels in f32 compute the same law in f32, with the upper 24
+ * bits of each word. */
+static inline double bt_philox_normal(uint32_t radius, uint32_t angle)
+{
+    return sqrt(-2 * log(((double)radius + 1) * 0x1p-32)) * cos(6.28318530717958647692 * ((double)angle * 0x1p-32));
+}
+
+/* The words lie as for f64. */
 static inline double bt_random_normal(uint64_t key, uint32_t site, int64_t record, uint64_t element)
 {
     bt_philox block = bt_random_word(key, site, record, element / 2);
-    double radius = ((double)block.word[element % 2 * 2] + 1) * 0x1p-32,
-           turn = (double)block.word[element % 2 * 2 + 1] * 0x1p-32;
-    return sqrt(-2 * log(radius)) * cos(6.28318530717958647692 * turn);
+    return bt_philox_normal(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);
 }
 
 #endif

@@ -25,6 +25,9 @@ static const double truth[] = {1}, untruth[] = {0};
 #define ZERO             BT_LISTED(untruth, BT_F64, 2, 3, 7)
 #define NONE             BT_DRAWN(-1, 1, BT_F64, 1, 0)
 
+/* A gradient that is not finite belongs to an update that is left out: no derivative may meet it there. */
+static bt_tensor *sound(bt_tensor *ok, bt_tensor *g) { return bt_where(ok, g, 0); }
+
 /* ---- sgd_plain_update(p, g, ok, lr, weight_decay) ---- */
 
 static bt_status sgd_plain_infer(const void *attr, const bt_array *in, bt_array *out)
@@ -36,7 +39,7 @@ static bt_status sgd_plain_infer(const void *attr, const bt_array *in, bt_array 
 
 static void sgd_plain_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
-    bt_tensor *p = in[0], *g = in[1], *ok = in[2], *lr = in[3], *weight_decay = in[4];
+    bt_tensor *p = in[0], *ok = in[2], *lr = in[3], *weight_decay = in[4], *g = sound(ok, in[1]);
     (void)attr;
     out[0] = bt_where(ok, bt_sub(p, bt_mul(lr, bt_add(g, bt_mul(weight_decay, p)))), p);
 }
@@ -78,8 +81,8 @@ static bt_status sgd_infer(const void *attr, const bt_array *in, bt_array *out)
 static void sgd_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     bt_tensor *p = in[0], *m = in[2], *ok = in[3], *lr = in[4], *momentum = in[5], *first = in[8];
-    bt_tensor *g = bt_add(in[1], bt_mul(in[7], p));
-    bt_tensor *moved = bt_where(first, g, bt_add(bt_mul(momentum, m), bt_mul(bt_sub(1, in[6]), g)));
+    bt_tensor *g = bt_add(sound(ok, in[1]), bt_mul(in[7], p)), *old = bt_where(first, 0, m);
+    bt_tensor *moved = bt_where(first, g, bt_add(bt_mul(momentum, old), bt_mul(bt_sub(1, in[6]), g)));
     bt_tensor *step = ((const bt_sgd_attr *)attr)->nesterov ? bt_add(g, bt_mul(momentum, moved)) : moved;
     out[0] = bt_where(ok, bt_sub(p, bt_mul(lr, step)), p);
     out[1] = bt_where(ok, moved, m);
@@ -148,7 +151,7 @@ static bt_tensor *root(bt_tensor *v)
 /* Kingma and Ba 2015; decoupled: Loshchilov and Hutter 2019. */
 static void adam_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
-    bt_tensor *p = in[0], *g = in[1], *m = in[2], *v = in[3], *ok = in[4], *lr = in[5];
+    bt_tensor *p = in[0], *m = in[2], *v = in[3], *ok = in[4], *lr = in[5], *g = sound(ok, in[1]);
     bt_tensor *beta1 = in[6], *beta2 = in[7], *eps = in[8], *weight_decay = in[9], *t = in[10], *decayed = p;
     if (((const bt_adam_attr *)attr)->decoupled)
         decayed = bt_mul(p, bt_sub(1, bt_mul(lr, weight_decay)));

@@ -79,7 +79,7 @@ bt_tensor *(bt_permute)(bt_tensor *x, const int64_t *axes);
 bt_tensor *bt_squeeze(bt_tensor *x, int axis);                    /* drops an axis of size 1 */
 bt_tensor *bt_unsqueeze(bt_tensor *x, int axis);                  /* puts an axis of size 1 at `axis` of the result */
 
-/* Parts. */
+/* Parts. A negative index counts from the end. */
 bt_tensor *bt_slice(bt_tensor *x, int axis, int64_t from, int64_t to); /* from <= i < to; BT_REST */
 bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index);                  /* result[k, ...] = x[index[k], ...] */
 bt_tensor *(bt_at)(bt_tensor *x, const int64_t *index);

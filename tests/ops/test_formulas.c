@@ -1,0 +1,245 @@
+/* Derivatives with known right answers: conventions at ties and kinks, and the closed forms of the optimisers' updates.
+ */
+#include "interpret.h"
+
+#include "graph/variable.h"
+#include "ops/ops.h"
+#include "transform/grad.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bt_graph *graph;
+static bt_trace trace;
+
+static void begin(void)
+{
+    graph = bt_graph_new();
+    ck_assert_ptr_nonnull(graph);
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+}
+
+static void end(void)
+{
+    bt_trace_end(&trace);
+    bt_graph_free(graph);
+    ck_assert_str_eq(bt_error(), "");
+}
+
+#define VECTOR(...) bt_constant(BT_ARRAY(((double[]){__VA_ARGS__}), sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
+
+static bt_tensor *number(double value) { return bt_number(value, BT_F64); }
+
+static bt_tensor *truth(bool value) { return bt_number(value, BT_BOOL); }
+
+static void expect(int line, bt_tensor *x, const double *expected, int count)
+{
+    ck_assert_msg(!bt_poisoned(x), "line %d: %s", line, graph->message);
+    ck_assert_int_eq(bt_tensor_count(x), count);
+    interpreter *in = interpreter_new(graph);
+    interpreter_run(in);
+    for (int i = 0; i < count; i++) {
+        double found = interpreter_value(in, x)[i];
+        ck_assert_msg(fabs(found - expected[i]) <= 1e-12 * fmax(1e-8, fabs(expected[i])),
+                      "line %d: [%d] is %.15g, expected %.15g", line, i, found, expected[i]);
+    }
+    interpreter_free(in);
+}
+
+#define EXPECT(x, ...)                                                                                                 \
+    expect(__LINE__, (x), (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
+#define GRAD(y, x) bt_grad(bt_sum(y), (x))
+
+START_TEST(test_kinks)
+{
+    bt_tensor *x = VECTOR(-2, 0, 3);
+    EXPECT(GRAD(bt_abs(x), x), -1, 0, 1);
+    EXPECT(GRAD(bt_relu(x), x), 0, 0, 1);
+    EXPECT(GRAD(bt_sign(x), x), 0, 0, 0);
+    EXPECT(GRAD(bt_softplus(x), x), 0.11920292202211755, 0.5, 0.9525741268224334);
+    EXPECT(GRAD(GRAD(bt_softplus(x), x), x), 0.10499358540350662, 0.25, 0.04517665973091213);
+    EXPECT(GRAD(bt_maximum(x, 0), x), 0, 0.5, 1);
+    EXPECT(GRAD(bt_minimum(x, 0), x), 1, 0.5, 0);
+    EXPECT(GRAD(bt_clamp(x, -1, 3), x), 0, 1, 0.5);
+    EXPECT(GRAD(bt_max(VECTOR(1, 2)), x), 0, 0, 0); /* does not depend on x */
+    x = VECTOR(1, 4, 4, 2, 4);
+    EXPECT(bt_grad(bt_max(x), x), 0, 1. / 3, 1. / 3, 0, 1. / 3);
+    x = VECTOR(0, 0, 0, 0, 2);
+    bt_tensor *exponent = VECTOR(0, 1, 2, 3, 0);
+    EXPECT(GRAD(bt_pow(x, exponent), x), 0, 1, 0, 0, 0);
+    EXPECT(GRAD(GRAD(bt_pow(x, exponent), x), x), 0, 0, 2, 0, 0);
+    EXPECT(GRAD(GRAD(GRAD(bt_pow(x, exponent), x), x), x), 0, 0, 0, 6, 0);
+    EXPECT(GRAD(bt_pow(x, exponent), exponent), 0, 0, 0, 0, log(2));
+}
+END_TEST
+
+START_TEST(test_detach_and_friends)
+{
+    bt_tensor *x = VECTOR(2, 3);
+    EXPECT(GRAD(bt_mul(x, bt_detach(x)), x), 2, 3);
+    EXPECT(GRAD(bt_mul(x, bt_stop(x)), x), 2, 3);
+    EXPECT(GRAD(bt_square(bt_print(x, "x")), x), 4, 6);
+    EXPECT(GRAD(bt_square(bt_copy(x)), x), 4, 6);
+    EXPECT(GRAD(bt_detach(x), x), 0, 0);
+    bt_tensor *y = bt_sum(bt_mul(bt_stop(x), bt_mul(bt_detach(x), x))), *one = number(1), *result;
+    bt_vjp(graph, &y, &one, 1, &x, 1, &result, true); /* through detach, not through stop */
+    EXPECT(result, 8, 18);
+    /* A derivative that is never taken does not spoil one that is. */
+    bt_tensor *positive = bt_greater(x, 2), *safe = bt_where(positive, bt_sub(x, 2), 1);
+    EXPECT(GRAD(bt_where(positive, bt_sqrt(safe), 0), x), 0, 0.5);
+}
+END_TEST
+
+START_TEST(test_gradients_by_hand)
+{
+    bt_tensor *logits = bt_reshape(VECTOR(0, 1, 2, 3, 0, 0), 2, 3);
+    bt_tensor *label = bt_constant(BT_ARRAY(((int32_t[]){2, 1}), 2));
+    EXPECT(GRAD(bt_cross_entropy(logits, label), logits), 0.09003057317038046, 0.24472847105479764, -0.3347590442251782,
+           0.9094429985127419, -0.9547214992563709, 0.0452785007436291);
+    bt_tensor *logit = VECTOR(0.5, -2), *target = VECTOR(1, 0);
+    EXPECT(GRAD(bt_binary_cross_entropy(logit, target), logit), -0.3775406687981454, 0.11920292202211755);
+    bt_tensor *x = VECTOR(1);
+    EXPECT(GRAD(bt_gelu(x), x), 1.083315470587684); /* Phi(1) + phi(1) */
+    /* relu(x w^T + b): two units, the second off. */
+    bt_tensor *in = bt_reshape(VECTOR(1, 2), 1, 2), *weight = bt_reshape(VECTOR(1, 1, 1, -1), 2, 2),
+              *bias = VECTOR(0, 0);
+    bt_tensor *out = bt_linear(in, weight, bias, true);
+    EXPECT(GRAD(out, in), 1, 1);
+    EXPECT(GRAD(out, weight), 1, 2, 0, 0);
+    EXPECT(GRAD(out, bias), 1, 0);
+    /* logistic loss: first derivative s - y, second s (1 - s) */
+    bt_tensor *w = number(1), *loss = bt_softplus(bt_neg(w));
+    EXPECT(bt_grad(loss, w), -0.2689414213699951);
+    EXPECT(bt_grad(bt_grad(loss, w), w), 0.19661193324148185);
+}
+END_TEST
+
+/* Inputs in the op's order. */
+static bt_tensor *adam(bt_tensor *p, bt_tensor *g, double m, double v, double beta2, double eps, double t,
+                       bool decoupled, double decay)
+{
+    bt_adam_attr attr = {decoupled};
+    return BT_RECORD(&bt_op_adam_update, &attr, p, g, number(m), number(v), truth(true), number(1e-3), number(0.9),
+                     number(beta2), number(eps), number(decay), number(t));
+}
+
+/* The first step is lr g / (|g| + eps), its derivative lr eps / (|g| + eps)^2: finite at g = 0. */
+START_TEST(test_adam_first_step)
+{
+    const double g[] = {0, 1e-8, 1e-4}, step[] = {0, 5e-4, 9.9990000999900e-4},
+                 slope[] = {1e5, 2.5e4, 9.99800029996e-4};
+    for (int i = 0; i < 3; i++) {
+        bt_tensor *p = number(0), *gradient = number(g[i]), *next = adam(p, gradient, 0, 0, 0.999, 1e-8, 1, false, 0);
+        bt_tensor *found = bt_grad(next, gradient);
+        interpreter *in = interpreter_new(graph);
+        interpreter_run(in);
+        ck_assert_double_eq_tol(-interpreter_value(in, next)[0], step[i], 1e-12);
+        ck_assert_double_eq_tol(-interpreter_value(in, found)[0] / slope[i], 1, 1e-9);
+        interpreter_free(in);
+    }
+}
+END_TEST
+
+START_TEST(test_adam_later_step)
+{
+    bt_tensor *p = number(1), *g = number(0.2), *next = adam(p, g, 0.1, 0.01, 0.999, 1e-8, 10, false, 0);
+    bt_tensor *move = bt_sub(p, next);
+    interpreter *in = interpreter_new(graph);
+    interpreter_run(in);
+    ck_assert_double_eq_tol(interpreter_value(in, move)[0], 1.68255784994389e-4, 1e-16);
+    interpreter_free(in);
+    bt_tensor *slope = bt_grad(bt_neg(next), g);
+    in = interpreter_new(graph);
+    interpreter_run(in);
+    ck_assert_double_eq_tol(interpreter_value(in, slope)[0], 1.49604754025536e-4, 1e-16);
+    interpreter_free(in);
+}
+END_TEST
+
+/* With decay: coupled, it is added to the gradient; decoupled, the parameter shrinks by lr decay and the step is
+ * Adam's. */
+START_TEST(test_adam_decay)
+{
+    bt_tensor *p = number(2), *g = number(0.3);
+    bt_tensor *coupled = adam(p, g, 0, 0, 0.999, 1e-8, 1, false, 0.1),
+              *plain = adam(p, number(0.5), 0, 0, 0.999, 1e-8, 1, false, 0);
+    bt_tensor *decoupled = adam(p, g, 0, 0, 0.999, 1e-8, 1, true, 0.1),
+              *bare = adam(p, g, 0, 0, 0.999, 1e-8, 1, false, 0);
+    EXPECT(bt_sub(coupled, plain), 0);
+    EXPECT(bt_sub(bare, decoupled), 2 * 1e-3 * 0.1);
+}
+END_TEST
+
+/* Momentum on a = 1: after two steps w = 0.72, dw/dw0 = 0.72, dw/dlr = -2.7, dw/dmomentum = -0.1. */
+START_TEST(test_sgd_with_momentum)
+{
+    bt_sgd_attr attr = {0};
+    bt_tensor *w0 = number(1), *lr = number(0.1), *momentum = number(0.9), *zero = number(0);
+    bt_tensor *first =
+        BT_RECORD(&bt_op_sgd_update, &attr, w0, w0, number(NAN), truth(true), lr, momentum, zero, zero, truth(true));
+    bt_tensor *w1 = first, *m1 = &first->node->out[1];
+    bt_tensor *w2 =
+        BT_RECORD(&bt_op_sgd_update, &attr, w1, w1, m1, truth(true), lr, momentum, zero, zero, truth(false));
+    EXPECT(w2, 0.72);
+    EXPECT(bt_grad(w2, w0), 0.72);
+    EXPECT(bt_grad(w2, lr), -2.7);
+    EXPECT(bt_grad(w2, momentum), -0.1);
+    bt_tensor *kept =
+        BT_RECORD(&bt_op_sgd_update, &attr, w1, number(NAN), m1, truth(false), lr, momentum, zero, zero, truth(false));
+    EXPECT(bt_sub(kept, w1), 0);
+    EXPECT(bt_sub(&kept->node->out[1], m1), 0);
+    EXPECT(bt_grad(kept, lr), -1); /* w1 = w0 - lr w0 */
+    /* Without momentum, with decay: w - lr (w + 0.5 w). */
+    EXPECT(BT_RECORD0(&bt_op_sgd_plain_update, w0, w0, truth(true), lr, number(0.5)), 0.85);
+    /* Nesterov, dampening 0.5, decay 0.5: g = 1.5, m = 0.9 * 2 + 0.5 * 1.5 = 2.55, w = 1 - 0.1 (1.5 + 0.9 * 2.55) */
+    bt_sgd_attr nesterov = {1};
+    bt_tensor *half = number(0.5);
+    EXPECT(
+        BT_RECORD(&bt_op_sgd_update, &nesterov, w0, w0, number(2), truth(true), lr, momentum, half, half, truth(false)),
+        0.6205);
+}
+END_TEST
+
+/* The mask is the same in every pass: the derivative is 1 / (1 - p) exactly where the value was kept. */
+START_TEST(test_dropout_derivative)
+{
+    int64_t count = 3;
+    bt_var record = {.name = "record", .owner = "", .dtype = BT_I64, .data = (char *)&count};
+    double ones[64];
+    for (int i = 0; i < 64; i++)
+        ones[i] = 1;
+    trace.record = &record;
+    bt_tensor *x = bt_constant(BT_ARRAY(ones, 64)), *y = bt_dropout(x, 0.5), *slope = GRAD(y, x);
+    interpreter *in = interpreter_new(graph);
+    interpreter_run(in);
+    int kept = 0;
+    for (int i = 0; i < 64; i++) {
+        ck_assert(interpreter_value(in, slope)[i] == interpreter_value(in, y)[i]);
+        kept += interpreter_value(in, y)[i] == 2;
+    }
+    ck_assert(kept > 16 && kept < 48);
+    interpreter_free(in);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ops: formulas");
+    TCase *formulas = tcase_create("formulas");
+    tcase_add_checked_fixture(formulas, begin, end);
+    tcase_add_test(formulas, test_kinks);
+    tcase_add_test(formulas, test_detach_and_friends);
+    tcase_add_test(formulas, test_gradients_by_hand);
+    tcase_add_test(formulas, test_adam_first_step);
+    tcase_add_test(formulas, test_adam_later_step);
+    tcase_add_test(formulas, test_adam_decay);
+    tcase_add_test(formulas, test_sgd_with_momentum);
+    tcase_add_test(formulas, test_dropout_derivative);
+    suite_add_tcase(suite, formulas);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
