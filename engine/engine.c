@@ -32,6 +32,9 @@ void bt_engine_free(bt_engine *engine)
     bt_metrics_free(engine);
     bt_instance_free(engine->instance);
     bt_config_free(engine->config);
+    for (int i = 0; i < engine->dataset_count; i++)
+        bt_dataset_unregister(engine->datasets[i]);
+    bt_free(engine->datasets);
     for (int i = 0; i < engine->plugin_count; i++)
         bt_plugin_close(engine->plugins[i]);
     bt_free(engine->plugins);

@@ -6,6 +6,13 @@
 
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user); /* setup.c */
 
+/* state.c: what a question may change while it is answered. `all`: with parameters and optimiser state, for questions that
+ * make updates. NULL: out of memory. */
+typedef struct bt_state bt_state;
+bt_state *bt_state_save(bt_engine *engine, bool all);
+bt_status bt_state_restore(const bt_state *state);
+void bt_state_free(bt_state *state);
+
 /* memory.c: every run variable of the engine, of one problem (NULL: of all). */
 typedef void bt_visit_var_fn(void *user, const bt_var *var);
 void bt_engine_visit(const bt_engine *engine, const bt_problem *problem, bt_visit_var_fn *visit, void *user);

@@ -186,6 +186,8 @@ static bt_status configure(bt_problem *problem)
         return BT_ERROR_MEMORY;
     bt_status status = bt_module_adopt(problem->module, problem->name, problem->dtype,
                                        (uint64_t)problem->engine->settings->seed, order);
+    if (status == BT_OK && !problem->module->name && !(problem->module->name = bt_strdup(problem->name)))
+        status = BT_ERROR_MEMORY; /* module paths begin with the problem's name */
     if (status == BT_OK)
         status = make_optimizer(problem);
     if (status == BT_OK && problem->settings->active)

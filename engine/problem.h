@@ -38,6 +38,9 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
 bt_status bt_stream_draw(bt_stream *stream, int64_t count);          /* the next `count` micro-batches, into kept[] */
+int64_t bt_stream_position(const bt_stream *stream);                  /* how many have been drawn */
+bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept); /* with the newest `kept` at hand again */
+int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
 bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape);
 void bt_micro_free(bt_micro *micro);
@@ -158,7 +161,7 @@ struct bt_problem {
     bool *trainable, *meta_trainable;
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
-    bt_var *step_count; /* F64 []: updates asked for, for bt_step */
+    bt_var *step_count; /* F64 []: updates asked for, for bt_step; see bt_steps_show */
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
 
@@ -175,8 +178,10 @@ struct bt_problem {
     bt_graph *pure[BT_PURE_KINDS]; /* as first traced */
 
     int64_t steps; /* updates, applied or skipped */
+    int64_t seen;  /* of these, as its last step saw them */
     int64_t calls; /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start;
+    bool return_due; /* roll_back: an upper problem has stepped */
     char **snapshot; /* roll_back: the run variables at the start of the inner loop */
     double seconds;
 };
@@ -195,6 +200,8 @@ struct bt_engine {
     bt_metric_row **metrics;
     int metric_count, metric_capacity;
     bool loaded, ready; /* problems are known; everything is planned */
+    bool running, validating;
+    bool busy; /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step;       /* leaf steps */
     bt_text warnings;   /* lines to say when a run starts */
     double setup_seconds;
@@ -268,8 +275,11 @@ void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in step.gradients */
 bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints alone */
 bt_status bt_step_again(bt_problem *problem);    /* the gradient, on the batches of the last step */
-bt_status bt_step_alone(bt_problem *problem);    /* one update; no parent is called, nothing is counted */
+bt_status bt_step_alone(bt_problem *problem);    /* one update, counted; no parent is called */
 bt_status bt_leaf_step(bt_problem *leaf);        /* one step, and those of the parents that become ready */
+/* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
+ * before, what that step saw. */
+void bt_steps_show(bt_engine *engine, bool now);
 bt_status bt_update_scalars(bt_engine *engine);  /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
 

@@ -26,6 +26,20 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
     return BT_OK;
 }
 
+static bt_status add_dataset(bt_engine *engine, const bt_dataset_def *def)
+{
+    int64_t capacity = engine->dataset_capacity;
+    const bt_dataset_def **datasets =
+        bt_grow(engine->datasets, &capacity, engine->dataset_count + 1, sizeof *datasets);
+    if (!datasets)
+        return BT_ERROR_MEMORY;
+    engine->datasets = datasets;
+    engine->dataset_capacity = (int)capacity;
+    BT_TRY(bt_dataset_register(def));
+    engine->datasets[engine->dataset_count++] = def;
+    return BT_OK;
+}
+
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user)
 {
     if (parts->abi != BT_ABI)
@@ -37,7 +51,7 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user)
     for (int i = 0; i < BT_MAX_ITEMS && parts->optimizers[i]; i++)
         BT_TRY(bt_config_add_optimizer(engine->config, parts->optimizers[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->datasets[i]; i++)
-        BT_TRY(bt_dataset_register(parts->datasets[i]));
+        BT_TRY(add_dataset(engine, parts->datasets[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->problems[i]; i++)
         BT_TRY(add_problem(engine, parts->problems[i], user));
     return BT_OK;

@@ -81,6 +81,8 @@ static bt_graph *trace_function(bt_function *function, const bt_batch *batch)
     else
         bt_graph_output(graph, value);
     bt_trace_end(&trace);
+    if (function->mode == BT_VALID)
+        graph->assign_count = 0; /* nothing changes */
     if (graph->status == BT_OK && bt_error_status() == BT_OK)
         return graph;
     bt_fail(graph->status, "%s", graph->message);

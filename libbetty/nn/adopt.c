@@ -6,7 +6,7 @@
 char *bt_module_path(const bt_module *module)
 {
     if (!module || !module->parent)
-        return bt_strdup("");
+        return bt_strdup(module && module->name ? module->name : "");
     char *before = bt_module_path(module->parent);
     bt_text text = {0};
     bt_text_add(&text, before && *before ? "%s.%s" : "%s%s", before ? before : "", module->name);

@@ -19,7 +19,7 @@ typedef struct bt_slate {
 
 struct bt_module {
     bt_forward_fn *forward;
-    char *name; /* as its parent calls it; NULL: nobody's child */
+    char *name; /* as its parent calls it; of a root: as its owner is called, or NULL */
     bt_module *parent;
     bt_module **children; /* in order of adding; owned */
     int64_t child_count, child_capacity;
@@ -54,7 +54,7 @@ bt_module *bt_module_root(bt_module *module);
 bt_slate *bt_module_find(bt_module *module, const char *path);
 bt_module *bt_module_find_child(bt_module *module, const char *path);
 
-/* "classifier.0" from the root, to be freed; "" for the root; NULL if out of memory. */
+/* "classifier.0" from the root, to be freed; the root is "" unless it has a name; NULL if out of memory. */
 char *bt_module_path(const bt_module *module);
 
 /* Remembers a mistake, which bt_module_list will report; the first one stays. */

@@ -201,6 +201,12 @@ static void bind(bt_phase *phase)
         bt_program_bind(phase->entries[e].program, arena_place, phase);
 }
 
+void bt_instance_bind(bt_instance *instance)
+{
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        bind(instance->phases[i]);
+}
+
 static bt_status grow_arena(bt_instance *instance, size_t size)
 {
     if (size <= instance->arena_size && instance->arena)
@@ -211,8 +217,7 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     bt_free_aligned(instance->arena);
     instance->arena = arena;
     instance->arena_size = size;
-    for (int64_t i = 0; i < instance->phase_count; i++)
-        bind(instance->phases[i]);
+    bt_instance_bind(instance);
     return BT_OK;
 }
 

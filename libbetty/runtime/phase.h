@@ -40,7 +40,8 @@ typedef struct bt_phase {
 typedef struct bt_instance { /* where phases run: one arena, as large as the largest phase */
     const bt_backend *backend;
     int threads;
-    bool planned;                /* false: BETTY_PLAN=off, every value is an allocation of its own */
+    bool planned;                /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
+    size_t red_zone;             /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
     size_t arena_size;           /* bytes */
     bt_phase **phases;
@@ -61,6 +62,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry);
 void bt_phase_end(bt_phase *phase);
 
 /* The part of the arena that has been touched since the fill: witness of the plan. */
+void bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */
 void bt_instance_fill(bt_instance *instance);
 size_t bt_instance_touched(const bt_instance *instance);
 

@@ -4,24 +4,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void release(bt_phase *phase, int64_t i)
+enum { PATTERN = 0x7f };
+
+static size_t rounded(const bt_phase *phase, int64_t i)
+{
+    return phase->intervals[i].bytes ? phase->intervals[i].bytes : BT_ALIGN;
+}
+
+/* Whether nobody wrote behind the value, up to the end of its red zone. */
+static bool intact(const bt_phase *phase, int64_t i)
+{
+    const bt_phase_value *value = &phase->values[i];
+    for (size_t k = value->used; k < rounded(phase, i) + phase->instance->red_zone; k++)
+        if (value->memory[k] != PATTERN)
+            return false;
+    return true;
+}
+
+static bt_status release(bt_phase *phase, int64_t i)
 {
     bt_phase_value *value = &phase->values[i];
+    bt_status status = BT_OK;
+    if (phase->instance->red_zone && !value->var && !intact(phase, i))
+        status = bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote behind the %zu bytes of %s", phase->owner,
+                         phase->name, value->used, value->buffer->node->op->name);
     free(value->memory);
     value->memory = NULL;
     if (value->var)
         value->var->data = NULL;
+    return status;
 }
 
 /* A pattern shows who reads what was never written. */
 static bt_status obtain(bt_phase *phase, int64_t i)
 {
     bt_phase_value *value = &phase->values[i];
-    size_t bytes = phase->intervals[i].bytes ? phase->intervals[i].bytes : BT_ALIGN;
+    size_t bytes = rounded(phase, i) + phase->instance->red_zone;
     value->memory = aligned_alloc(BT_ALIGN, bytes);
     if (!value->memory)
         return bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes were not to be had", bytes);
-    memset(value->memory, 0x7f, bytes);
+    memset(value->memory, PATTERN, bytes);
     if (value->var) {
         value->var->data = value->memory;
         bt_phase_clear(phase, i);
@@ -40,7 +62,7 @@ static bt_status advance(bt_phase *phase, int64_t time)
 {
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].memory && (phase->intervals[i].last < time || phase->intervals[i].first > time))
-            release(phase, i);
+            BT_TRY(release(phase, i));
     for (int64_t i = 0; i < phase->value_count; i++)
         if (!phase->values[i].memory && phase->intervals[i].first <= time && phase->intervals[i].last >= time)
             BT_TRY(obtain(phase, i));
