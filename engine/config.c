@@ -66,7 +66,7 @@ bt_config_line *bt_config_find(const bt_config *config, const char *section, con
 
 const char *bt_config_where(bt_config *config, const bt_config_line *line)
 {
-    if (!line->from_file)
+    if (!line->from_file && line->origin[0] == '-') /* an option's own name says which setting it is */
         return line->origin;
     return bt_region_format(config->region, "%s: [%s] %s", line->origin, line->section, line->key);
 }

@@ -31,7 +31,9 @@ const bt_key bt_keys[] = {
     {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500",
      .help = "leaf steps from one validation to the next; 0: none"},
     {"roll_back", ENGINE(roll_back), BOOL, .value = "false",
-     .help = "put the lower levels back to where their inner loop began, once the upper level has stepped"},
+     .help =
+         "after each step of an upper level, the lower one returns to where its inner loop began and takes one step "
+         "with what the upper level has become"},
     {"early_stopping", ENGINE(early_stopping), BOOL, .value = "false",
      .help = "stop when the metric has not improved for a while"},
     {"early_stopping_mode", ENGINE(early_stopping_mode), CHOICE("min | max"), .value = "min",

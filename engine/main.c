@@ -27,10 +27,12 @@ static void listen(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* Is it the input's fault (what was found before the run, or what was asked for), and not that of the run? */
+/* Is it the input's fault (what was found before the run, or a setting), and not that of the run? */
 static bool is_input(bt_status status, bool running)
 {
     switch (status) {
+    case BT_ERROR_CONFIG:
+        return true;
     case BT_ERROR_MEMORY:
     case BT_ERROR_DEVICE:
     case BT_ERROR_INTERNAL:

@@ -33,14 +33,15 @@ bt_progress *bt_progress_new(FILE *file, int64_t total)
     return progress;
 }
 
-/* Forgets what is older than MEMORY, by and by. */
+/* An average over the whole run at first, over about MEMORY later on. */
 static void measure(bt_progress *progress, double now)
 {
     double passed = now - progress->rated;
     if (passed < 0.05 || progress->step <= progress->rated_step)
         return;
-    double recent = (double)(progress->step - progress->rated_step) / passed, weight = 1 - exp(-passed / MEMORY);
-    progress->rate = progress->rate > 0 ? progress->rate + weight * (recent - progress->rate) : recent;
+    double recent = (double)(progress->step - progress->rated_step) / passed;
+    double weight = fmax(1 - exp(-passed / MEMORY), passed / (now - progress->start));
+    progress->rate += weight * (recent - progress->rate);
     progress->rated = now;
     progress->rated_step = progress->step;
 }

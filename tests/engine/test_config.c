@@ -439,6 +439,8 @@ START_TEST(set_is_checked_alike)
     expect_set("classifer.lr", "1", "--set classifer.lr",
                "--set classifer.lr: [classifer]: there is no problem `classifer`; did you mean `classifier`?");
     expect_set("engine.threads", "many", "--threads", "--threads = many: expected a whole number, from 0 to 1024");
+    expect_set("classifier.lr", "x", "bt_engine_set",
+               "bt_engine_set: [classifier] lr = x: expected a number, from 0 to 1e+06");
     expect_set("classifier.lr", "1\n[x]", "--set classifier.lr", "--set classifier.lr: a value is one line");
 }
 END_TEST
