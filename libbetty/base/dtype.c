@@ -21,10 +21,9 @@ const char *bt_dtype_name(bt_dtype dtype) { return known(dtype) ? dtypes[dtype].
 
 bool bt_dtype_floats(bt_dtype dtype) { return known(dtype) && dtypes[dtype].floats; }
 
-bt_array bt_array_of(bt_dtype dtype, const void *data, const int64_t *dims)
+bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims)
 {
-    bt_array array = {.dtype = dtype};
-    memcpy(&array.data, &data, sizeof data); /* an array that is only read may be const */
+    bt_array array = {.dtype = dtype, .data = data};
     for (; dims && dims[array.rank] != BT_END && array.rank < BT_MAX_RANK; array.rank++)
         array.dims[array.rank] = dims[array.rank];
     return array;

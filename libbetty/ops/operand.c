@@ -44,7 +44,7 @@ bool bt_operand_is_number(const bt_tensor *x, double value)
 static bt_tensor *number_in(const bt_tensor *x, bt_dtype dtype)
 {
     if (x->dtype == dtype) /* no detour over double: all of an integer's bits stay */
-        return bt_graph_constant(bt_trace_now()->graph, bt_array_of(dtype, x->node->attr, NULL));
+        return bt_graph_constant(bt_trace_now()->graph, bt_array_of(dtype, BT_DATA_(x->node->attr), NULL));
     return bt_number(bt_get(x->dtype, x->node->attr, 0), dtype);
 }
 
