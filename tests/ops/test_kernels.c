@@ -55,7 +55,7 @@ static void run_begin(run *r, const setup *s, const op_case *c, bool dense, int 
                         .inputs = s->node->inputs,
                         .outputs = s->node->outputs,
                         .threads = threads,
-                        .tag = {"", "", 0}}};
+                        .tag = {.owner = "", .path = ""}}};
     r->call.in = r->in;
     r->call.out = r->out;
     for (int i = 0; i < s->node->inputs; i++) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOR_EACH_CASE(c, list) for (const op_case *c = (list).cases; c < (list).cases + (list).count; c++)
+#define FOR_EACH_CASE(c, list) for (const op_case *c = (list).cases; c && c < (list).cases + (list).count; c++)
 
 static bool is_leaf(const bt_op *op) { return bt_op_flags(op) & BT_OP_LEAF; }
 
