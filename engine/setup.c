@@ -29,8 +29,7 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
 static bt_status add_dataset(bt_engine *engine, const bt_dataset_def *def)
 {
     int64_t capacity = engine->dataset_capacity;
-    const bt_dataset_def **datasets =
-        bt_grow(engine->datasets, &capacity, engine->dataset_count + 1, sizeof *datasets);
+    const bt_dataset_def **datasets = bt_grow(engine->datasets, &capacity, engine->dataset_count + 1, sizeof *datasets);
     if (!datasets)
         return BT_ERROR_MEMORY;
     engine->datasets = datasets;
@@ -66,7 +65,13 @@ static bt_status open_plugin(bt_engine *engine, const char *name)
         return BT_ERROR_MEMORY;
     engine->plugins = plugins;
     engine->plugin_capacity = (int)capacity;
-    BT_TRY(bt_plugin_open(name, bt_config_folder(engine->config), bt_builtins, &plugins[engine->plugin_count], &parts));
+    bt_status s =
+        bt_plugin_open(name, bt_config_folder(engine->config), bt_builtins, &plugins[engine->plugin_count], &parts);
+    if (s != BT_OK) {
+        const char *origin = bt_config_origin(engine->config, "engine", "problems");
+        bt_error_context("%s: problems", origin ? origin : "[engine]");
+        return s;
+    }
     engine->plugin_count++;
     return bt_engine_add(engine, parts, NULL);
 }

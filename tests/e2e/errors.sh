@@ -128,12 +128,12 @@ expect 2 'u2l has a cycle: penalty > model > penalty' changed.ini
 changed 's/^u2l.*//'
 expect 2 'penalty does not reach model through u2l' changed.ini
 changed 's/^problems.*/problems = reweihgt/'
-expect 2 'there is no built-in problem file `reweihgt`; did you mean `reweight`?' changed.ini
+expect 2 'changed.ini:2: problems: there is no built-in problem file `reweihgt`; did you mean `reweight`?' changed.ini
 
 # the code
 changed 's/problem\.c/variant.c/'
 { cat problem.c; echo 'static int oops = ;'; } >variant.c
-expect 2 'variant.c does not compile' changed.ini
+expect 2 'changed.ini:2: problems: variant.c does not compile' changed.ini
 expect 2 "variant.c:$(wc -l <variant.c):" changed.ini
 variant VECTOR
 expect 2 'scalar' changed.ini

@@ -1,0 +1,76 @@
+#!/bin/bash
+# betty-run as a user meets it: reports, settings, the folder it leaves, an interrupt.
+[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export XDG_CACHE_HOME=$folder/cache
+
+fail() {
+    echo "$*"
+    [ -s err ] && cat err
+    exit 1
+}
+has() { # FILE TEXT...
+    local file=$1 text
+    shift
+    for text in "$@"; do
+        grep -qF -- "$text" "$file" || { cat "$file"; fail "$file lacks: $text"; }
+    done
+}
+
+cp "$BT_SOURCE_DIR"/problems/logistic_hpo.c .
+sed 's/^problems.*/problems = logistic_hpo.c/' "$BT_SOURCE_DIR"/examples/logistic_hpo.ini >hpo.ini
+
+# what needs no file
+"$BETTY_RUN" --version >out 2>err || fail "--version failed"
+grep -qE '^betty-run [0-9]+\.[0-9]+\.[0-9]+$' out || fail "--version says $(cat out)"
+"$BETTY_RUN" --help >out 2>err || fail "--help failed"
+has out '--print-config' 'train_iters' 'cg_iterations' 'weight_decay' 'Exit code'
+if "$BETTY_RUN" --help 2>err >/dev/full; then fail "a full disk goes unnoticed"; fi
+
+# reports do not train, and leave nothing
+"$BETTY_RUN" hpo.ini --print-config --set engine.train_iters=7 >full.ini 2>err || fail "--print-config failed"
+has full.ini 'train_iters = 7' '[dependencies]' 'cg_iterations = ' 'valid_step = ' 'momentum = '
+"$BETTY_RUN" full.ini --print-config >again.ini 2>err || fail "the printed configuration does not read back"
+diff full.ini again.ini || fail "the printed configuration reads back to another one"
+"$BETTY_RUN" hpo.ini --plan >plan 2>err || fail "--plan failed"
+has plan 'parameters'
+"$BETTY_RUN" hpo.ini --info >out 2>err || fail "--info failed"
+"$BETTY_RUN" hpo.ini --plan --json >plan.json 2>err || fail "--plan --json failed"
+[ "$(head -c 1 plan.json)" = '{' ] || fail "--json is not JSON"
+[ ! -e runs ] || fail "a report left a folder"
+
+# a run: plain lines in a pipe, one folder
+"$BETTY_RUN" --threads 1 hpo.ini --set engine.train_iters=300 --set engine.valid_step=100 >out 2>err || fail "the run failed"
+has out 'step 300/300' 'steps/s' 'runs/hpo-1'
+if grep -q "$(printf '\r')" out; then fail "a pipe got terminal codes"; fi
+[ ! -s err ] || fail "a run that went well complained"
+has runs/hpo-1/summary.json '"steps": 300' '"ms_per_step": ' '"metrics": {' '"planned_bytes": {' '"measured_bytes": {' \
+    '"arena": ' '"persistent": ' '"outside_bytes": ' '"seed": 1' '"version": "' '"config": {' '"train_iters": 300' \
+    '"threads": 1'
+has runs/hpo-1/metrics.jsonl '{"step":100,' '{"step":300,'
+ls runs/hpo-1 | diff - <(printf 'metrics.jsonl\nsummary.json\n') || fail "the folder holds something else"
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --quiet >out 2>err || fail "the second run failed"
+[ ! -s out ] || fail "--quiet is not"
+[ -f runs/hpo-2/summary.json ] || fail "the second run has no folder of its own"
+
+# the same seed, the same numbers; another seed, others
+metric() { grep -F '"step":300' "$1" | sed 's/"time":[^,]*,//'; }
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --seed 2 --quiet --output other 2>err || fail "the third run failed"
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --quiet --output same 2>err || fail "the fourth run failed"
+[ "$(metric same/metrics.jsonl)" = "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "one seed gave two results"
+[ "$(metric other/metrics.jsonl)" != "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "two seeds gave one result"
+
+# an interrupt
+"$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --output stopped >out 2>err &
+run=$!
+for _ in $(seq 100); do
+    [ -s stopped/metrics.jsonl ] && break
+    sleep 0.1
+done
+kill -TERM $run
+wait $run
+code=$?
+[ $code -eq 130 ] || fail "interrupted: exit code $code"
+has err 'interrupted'
