@@ -32,6 +32,8 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims)
 int64_t bt_array_count(bt_array array)
 {
     int64_t count = 1;
+    if (array.rank < 0 || array.rank > BT_MAX_RANK)
+        return -1;
     for (int i = 0; i < array.rank; i++)
         if (array.dims[i] < 0 || __builtin_mul_overflow(count, array.dims[i], &count))
             return -1;

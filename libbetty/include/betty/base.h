@@ -91,7 +91,7 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims);
              int32_t *: BT_I32, const int32_t *: BT_I32, int64_t *: BT_I64, const int64_t *: BT_I64,                   \
              uint8_t *: BT_U8, const uint8_t *: BT_U8)
 /* clang-format on */
-int64_t bt_array_count(bt_array array); /* how many elements */
+int64_t bt_array_count(bt_array array); /* how many elements; -1 where they cannot be counted */
 
 /* A random number, uniform in [0, 1): element `element` of stream `stream`. The same on every machine (Philox). */
 double bt_host_uniform(uint64_t seed, uint64_t stream, uint64_t element);

@@ -1,0 +1,132 @@
+/* Errors: the first one of a thread stays; context is put before it. */
+#include "base/base.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void setup(void) { bt_error_clear(); }
+
+START_TEST(there_is_none_at_first)
+{
+    ck_assert_str_eq(bt_error(), "");
+    ck_assert_int_eq(bt_error_status(), BT_OK);
+    bt_error_context("nothing to be put before");
+    ck_assert_str_eq(bt_error(), "");
+}
+END_TEST
+
+START_TEST(the_first_stays)
+{
+    ck_assert_int_eq(bt_fail(BT_ERROR_DATA, "row %d: no label", 7), BT_ERROR_DATA);
+    ck_assert_int_eq(bt_fail(BT_ERROR_FILE, "another"), BT_ERROR_FILE); /* each returns its own */
+    ck_assert_str_eq(bt_error(), "row 7: no label");
+    ck_assert_int_eq(bt_error_status(), BT_ERROR_DATA);
+    ck_assert_int_eq(bt_fail(BT_OK, "no failure"), BT_OK);
+    ck_assert_str_eq(bt_error(), "row 7: no label");
+    bt_error_clear();
+    ck_assert_str_eq(bt_error(), "");
+    ck_assert_int_eq(bt_error_status(), BT_OK);
+    ck_assert_int_eq(bt_fail(BT_ERROR_FILE, "another"), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "another");
+}
+END_TEST
+
+START_TEST(ok_is_no_failure)
+{
+    ck_assert_int_eq(bt_fail(BT_OK, "nothing happened"), BT_OK);
+    ck_assert_str_eq(bt_error(), "");
+    ck_assert_int_eq(bt_error_status(), BT_OK);
+}
+END_TEST
+
+/* A status without a message says what the list says of it: all of them, and one that is not in it. */
+START_TEST(each_status_has_a_text)
+{
+#define CASE(name, code, text)                                                                                         \
+    bt_error_clear();                                                                                                  \
+    ck_assert_int_eq((int)name, code);                                                                                 \
+    ck_assert_int_eq(bt_fail(name, NULL), name);                                                                       \
+    ck_assert_str_eq(bt_error(), name == BT_OK ? "" : text);                                                           \
+    bt_error_clear();                                                                                                  \
+    bt_fail(name, "%s", "");                                                                                           \
+    ck_assert_str_eq(bt_error(), name == BT_OK ? "" : text);
+    BT_STATUS_LIST(CASE)
+#undef CASE
+    bt_error_clear();
+    bt_fail((bt_status)99, NULL);
+    ck_assert_str_eq(bt_error(), "unknown status");
+}
+END_TEST
+
+START_TEST(context_stands_before)
+{
+    bt_fail(BT_ERROR_SHAPE, "shapes [2] and [3]");
+    bt_error_context("%s.%d", "layer", 1);
+    bt_error_context("net");
+    ck_assert_str_eq(bt_error(), "net: layer.1: shapes [2] and [3]");
+    ck_assert_int_eq(bt_error_status(), BT_ERROR_SHAPE);
+}
+END_TEST
+
+/* Messages end somewhere: neither they nor their context ever run over. */
+START_TEST(long_messages_are_cut)
+{
+    static char text[20000];
+    memset(text, 'x', sizeof text - 1);
+    bt_fail(BT_ERROR_DATA, "begin %s", text);
+    size_t length = strlen(bt_error());
+    ck_assert_uint_gt(length, 1000);
+    ck_assert_uint_lt(length, 10000);
+    ck_assert_int_eq(strncmp(bt_error(), "begin xxx", 9), 0);
+    bt_error_context("where");
+    ck_assert_int_eq(strncmp(bt_error(), "where: begin xxx", 16), 0);
+    ck_assert_uint_eq(strlen(bt_error()), length);
+    for (int i = 0; i < 1000; i++)
+        bt_error_context("again and again %d", i);
+    ck_assert_uint_le(strlen(bt_error()), length);
+    bt_error_context("%s", text); /* too long itself: the message stays as it is */
+    ck_assert_int_eq(strncmp(bt_error(), "again and again 999: again", 26), 0);
+}
+END_TEST
+
+static void *fail_elsewhere(void *user)
+{
+    const char **found = user;
+    found[0] = *bt_error() ? "the other thread sees the failure" : NULL;
+    bt_fail(BT_ERROR_FILE, "there");
+    return NULL;
+}
+
+START_TEST(each_thread_has_its_own)
+{
+    pthread_t thread;
+    const char *fault = NULL;
+    bt_fail(BT_ERROR_DATA, "here");
+    ck_assert_int_eq(pthread_create(&thread, NULL, fail_elsewhere, &fault), 0);
+    pthread_join(thread, NULL);
+    ck_assert_ptr_null(fault);
+    ck_assert_str_eq(bt_error(), "here");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("status");
+    TCase *tests = tcase_create("status");
+    tcase_add_checked_fixture(tests, setup, NULL);
+    tcase_add_test(tests, there_is_none_at_first);
+    tcase_add_test(tests, the_first_stays);
+    tcase_add_test(tests, ok_is_no_failure);
+    tcase_add_test(tests, each_status_has_a_text);
+    tcase_add_test(tests, context_stands_before);
+    tcase_add_test(tests, long_messages_are_cut);
+    tcase_add_test(tests, each_thread_has_its_own);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
