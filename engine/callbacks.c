@@ -75,9 +75,10 @@ int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
         }
         self->train_data = open(self);
     }
-    int64_t size = 0;
-    if (self->train_data)
-        size = bt_dataset_field_dim(self->train_data, field, axis);
+    const bt_dataset *data = self->train_data ? self->train_data
+                             : self->train    ? bt_loader_data(self->train->loader)
+                                              : NULL;
+    int64_t size = data ? bt_dataset_field_dim(data, field, axis) : 0;
     if (size < 1) {
         bt_fail(BT_ERROR_DATA, "%s: the training data have no field `%s` with an axis %d", self->name, field, axis);
         return 1;
@@ -161,6 +162,8 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
     bt_scalar *scalar = find_scalar(self, name);
     if (!scalar || scalar->integer || (scalar->number && scalar->number != fn))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_host_scalar `%s` is defined twice", self->name, name);
+    if (!scalar->number)
+        bt_put(BT_F64, scalar->var->data, 0, fn(self));
     scalar->number = fn;
     bt_tensor *value = bt_trace_read(scalar->var);
     return trace && !bt_poisoned(value) ? bt_as(value, trace->dtype) : value;

@@ -16,50 +16,10 @@ enum { DEFAULT_SAMPLES = 10 };
 typedef struct check {
     bt_engine *engine;
     bt_problem *upper;
-    char **saved; /* every run variable, in the order of bt_engine_visit */
-    int64_t saved_count, saved_capacity, cursor;
-    bool failed;
-    int64_t *positions; /* of the training streams */
-    int64_t count;      /* upper parameters */
+    bt_state *state; /* before it all */
+    int64_t count;   /* upper parameters */
     double *base, *hypergradient, *direct, *direction;
 } check;
-
-/* ---- the state before ---- */
-
-static void save(void *user, const bt_var *var)
-{
-    check *c = user;
-    char **saved = bt_grow(c->saved, &c->saved_capacity, c->saved_count + 1, sizeof *saved);
-    char *copy = saved ? bt_alloc(var->bytes) : NULL;
-    if (saved)
-        c->saved = saved;
-    if (!copy) {
-        c->failed = true;
-        return;
-    }
-    memcpy(copy, var->data, var->bytes);
-    c->saved[c->saved_count++] = copy;
-}
-
-static void restore(void *user, const bt_var *var)
-{
-    check *c = user;
-    memcpy(var->data, c->saved[c->cursor++], var->bytes);
-}
-
-static bt_status rewind_all(check *c)
-{
-    c->cursor = 0;
-    bt_engine_visit(c->engine, NULL, restore, c);
-    for (int i = 0; i < c->engine->problem_count; i++) {
-        bt_stream *stream = c->engine->problems[i]->train;
-        if (stream && stream->loader)
-            BT_TRY(bt_loader_seek(stream->loader, c->positions[i]));
-        else if (stream)
-            stream->drawn = c->positions[i];
-    }
-    return BT_OK;
-}
 
 /* ---- vectors of upper parameters ---- */
 
@@ -115,7 +75,7 @@ static bt_status inner_loop(check *c)
 static bt_status value(check *c, double step, double *loss)
 {
     double sum, weight;
-    BT_TRY(rewind_all(c));
+    BT_TRY(bt_state_restore(c->state));
     move(c, step);
     BT_TRY(inner_loop(c));
     bt_metric_row *row = bt_metric_find(c->engine, c->upper, "loss", false);
@@ -133,12 +93,12 @@ static bt_status value(check *c, double step, double *loss)
 
 static bt_status method_value(check *c)
 {
-    BT_TRY(rewind_all(c));
+    BT_TRY(bt_state_restore(c->state));
     BT_TRY(inner_loop(c));
     BT_TRY(bt_step_direct(c->upper));
     read_windows(c->upper, &c->upper->step.gradients, c->direct);
     bt_phase_end(c->upper->step.phase);
-    BT_TRY(rewind_all(c));
+    BT_TRY(bt_state_restore(c->state));
     BT_TRY(inner_loop(c));
     BT_TRY(bt_step_gradient(c->upper));
     read_windows(c->upper, &c->upper->step.gradients, c->hypergradient);
@@ -175,7 +135,7 @@ static bt_status product_difference(check *c, double step, double *difference)
     int64_t count = bt_array_count(adjoint);
     double *plus = bt_alloc_array((size_t)count, sizeof *plus), *minus = bt_alloc_array((size_t)count, sizeof *minus);
     double *v = NULL;
-    bt_status status = plus && minus ? rewind_all(c) : BT_ERROR_MEMORY;
+    bt_status status = plus && minus ? bt_state_restore(c->state) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = inner_loop(c);
     if (status == BT_OK)
@@ -285,13 +245,7 @@ static bt_status judge(const check *c, const sums *all, json_t *result)
 
 static bt_status open_check(check *c)
 {
-    int problems = c->engine->problem_count;
-    c->positions = bt_alloc_array((size_t)problems, sizeof *c->positions);
-    for (int i = 0; c->positions && i < problems; i++) {
-        bt_stream *stream = c->engine->problems[i]->train;
-        c->positions[i] = !stream ? 0 : stream->loader ? bt_loader_position(stream->loader) : stream->drawn;
-    }
-    bt_engine_visit(c->engine, NULL, save, c);
+    c->state = bt_state_save(c->engine, true);
     for (int64_t i = 0; i < c->upper->module->param_count; i++)
         c->count += bt_array_count(c->upper->module->params[i]->shape);
     size_t size = sizeof(double), count = (size_t)c->count;
@@ -299,7 +253,7 @@ static bt_status open_check(check *c)
     c->hypergradient = bt_alloc_array(count, size);
     c->direct = bt_alloc_array(count, size);
     c->direction = bt_alloc_array(count, size);
-    if (c->failed || !c->positions || !c->base || !c->hypergradient || !c->direct || !c->direction)
+    if (!c->state || !c->base || !c->hypergradient || !c->direct || !c->direction)
         return BT_ERROR_MEMORY;
     read_windows(c->upper, NULL, c->base);
     return BT_OK;
@@ -307,10 +261,7 @@ static bt_status open_check(check *c)
 
 static void close_check(check *c)
 {
-    for (int64_t i = 0; i < c->saved_count; i++)
-        bt_free(c->saved[i]);
-    bt_free(c->saved);
-    bt_free(c->positions);
+    bt_state_free(c->state);
     bt_free(c->base);
     bt_free(c->hypergradient);
     bt_free(c->direct);
@@ -329,7 +280,7 @@ static bt_status run_check(check *c, int64_t samples, json_t *result)
     double step = (c->upper->dtype == BT_F64 ? 1e-5 : 5e-3) * (1 + length);
     for (int64_t s = 0; s < (coordinates ? c->count : samples); s++)
         BT_TRY(sample(c, s, coordinates, step, &all, rows));
-    BT_TRY(rewind_all(c));
+    BT_TRY(bt_state_restore(c->state));
     return judge(c, &all, result);
 }
 

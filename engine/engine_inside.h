@@ -6,8 +6,8 @@
 
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user); /* setup.c */
 
-/* state.c: what a question may change while it is answered. `all`: with parameters and optimiser state, for questions that
- * make updates. NULL: out of memory. */
+/* state.c: what a question may change while it is answered. `all`: with parameters and optimiser state, for questions
+ * that make updates. NULL: out of memory. */
 typedef struct bt_state bt_state;
 bt_state *bt_state_save(bt_engine *engine, bool all);
 bt_status bt_state_restore(const bt_state *state);

@@ -1,8 +1,7 @@
 /* engine/evaluate.c: questions to a problem between steps: bt_eval, bt_hypergradient, validation batches. */
-#include "engine/problem.h"
+#include "engine/engine_inside.h"
 
 #include "runtime/evaluate.h"
-#include <string.h>
 
 static bt_eval_cache *cache_find(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)
 {
@@ -67,27 +66,51 @@ static bt_status ask(bt_problem *self, const char *function)
     return bt_engine_enter(self->engine);
 }
 
+/* For what draws batches, which must wait for the end of a step or a validation. */
+static bt_status ask_between(bt_problem *self, const char *function)
+{
+    BT_TRY(ask(self, function));
+    if (!self->engine->busy)
+        return BT_OK;
+    return bt_engine_keep_error(
+        self->engine,
+        bt_fail(BT_ERROR_ARGUMENT,
+                "%s: %s cannot be asked within a step or a validation: ask in epoch_callback, on_inner_loop_start or "
+                "validation_end",
+                function, self->name));
+}
+
+static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array result)
+{
+    bt_micro micro = {cache->batch, cache->record};
+    if (batch)
+        bt_micro_bind(&micro, batch);
+    bt_phase_begin(cache->phase);
+    bt_status status = bt_phase_run(cache->phase, 0);
+    if (status == BT_OK)
+        status = bt_array_convert(result, bt_phase_result(cache->phase, 0, 0));
+    bt_phase_end(cache->phase);
+    return status;
+}
+
+static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
+{
+    if (!fn || !result.data)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
+    BT_TRY(bt_update_scalars(self->engine)); /* before the look-up: it may make programs anew */
+    bt_eval_cache *cache = cache_find(self, fn, batch);
+    if (!cache && !(cache = cache_make(self, fn, batch)))
+        return bt_error_status();
+    bt_steps_show(self->engine, true);
+    bt_status status = run_cache(cache, batch, result);
+    bt_steps_show(self->engine, false);
+    return status;
+}
+
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
     BT_TRY(ask(self, "bt_eval"));
-    if (!fn)
-        return bt_engine_keep_error(self->engine, bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a function is needed"));
-    bt_eval_cache *cache = cache_find(self, fn, batch);
-    if (!cache)
-        cache = cache_make(self, fn, batch);
-    bt_status status = cache ? bt_update_scalars(self->engine) : bt_error_status();
-    if (status == BT_OK) {
-        bt_micro micro = {cache->batch, cache->record};
-        if (batch)
-            bt_micro_bind(&micro, batch);
-        bt_phase_begin(cache->phase);
-        status = bt_phase_run(cache->phase, 0);
-    }
-    if (status == BT_OK)
-        status = bt_array_convert(result, bt_phase_result(cache->phase, 0, 0));
-    if (cache)
-        bt_phase_end(cache->phase);
-    return bt_engine_keep_error(self->engine, status);
+    return bt_engine_keep_error(self->engine, evaluate(self, fn, batch, result));
 }
 
 /* The windows of a block, in order of declaration, into one array. */
@@ -118,43 +141,60 @@ static bt_status lower_batches(bt_problem *self)
     return BT_OK;
 }
 
-bt_status bt_hypergradient(bt_problem *self, bt_array result)
+/* A question: everything that answering it moves is put back. */
+static bt_status hypergradient(bt_problem *self, bt_array result)
 {
-    BT_TRY(ask(self, "bt_hypergradient"));
-    bt_status status = self->settings->active ? bt_update_scalars(self->engine)
-                                              : bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
-    if (status == BT_OK)
-        status = lower_batches(self);
+    if (!self->settings->active)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
+    BT_TRY(bt_update_scalars(self->engine));
+    bt_state *state = bt_state_save(self->engine, false);
+    if (!state)
+        return BT_ERROR_MEMORY;
+    self->engine->busy = true;
+    bt_status status = lower_batches(self);
     if (status == BT_OK)
         status = bt_step_gradient(self);
     if (status == BT_OK)
         status = gather(self, &self->step.gradients, result);
-    if (self->step.phase)
-        bt_phase_end(self->step.phase);
-    return bt_engine_keep_error(self->engine, status);
+    bt_phase_end(self->step.phase);
+    bt_status restored = bt_state_restore(state);
+    self->engine->busy = false;
+    bt_state_free(state);
+    return status == BT_OK ? restored : status;
+}
+
+bt_status bt_hypergradient(bt_problem *self, bt_array result)
+{
+    BT_TRY(ask_between(self, "bt_hypergradient"));
+    return bt_engine_keep_error(self->engine, hypergradient(self, result));
+}
+
+static bt_status open_valid(bt_problem *self)
+{
+    if (self->valid)
+        return BT_OK;
+    if (!self->valid_data && self->def->configure_valid_data)
+        self->valid_data = self->def->configure_valid_data(self);
+    BT_TRY(bt_error_status());
+    if (!self->valid_data && !self->def->get_batch)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has no validation data: it needs configure_valid_data or get_batch",
+                       self->name);
+    self->valid = bt_stream_open(self, BT_VALID, 1);
+    return self->valid ? BT_OK : bt_error_status();
 }
 
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
 {
-    if (ask(self, "bt_valid_batch") != BT_OK || index < 0)
+    if (ask_between(self, "bt_valid_batch") != BT_OK)
         return NULL;
-    if (!self->valid && (self->def->configure_valid_data || self->def->get_batch)) {
-        if (self->def->configure_valid_data)
-            self->valid_data = self->def->configure_valid_data(self);
-        self->valid = bt_stream_open(self, BT_VALID, 1);
-    }
-    if (!self->valid)
+    bt_status status = open_valid(self);
+    if (status == BT_OK && index < 0)
+        status = bt_fail(BT_ERROR_ARGUMENT, "bt_valid_batch: found batch %lld; expected 0 or more", (long long)index);
+    if (status == BT_OK && index >= bt_stream_validation(self->valid))
         return NULL;
-    int64_t count = self->settings->valid_batches;
-    if (self->valid->loader) {
-        int64_t all = bt_loader_per_epoch(self->valid->loader);
-        count = count > 0 && count < all ? count : all;
-        if (index >= count || bt_loader_seek(self->valid->loader, index) != BT_OK)
-            return NULL;
-    } else {
-        if (index >= (count > 0 ? count : 1))
-            return NULL;
-        self->valid->drawn = index;
-    }
-    return bt_stream_draw(self->valid, 1) == BT_OK ? self->valid->kept[0] : NULL;
+    if (status == BT_OK)
+        status = bt_stream_rewind(self->valid, index, 0);
+    if (status == BT_OK)
+        status = bt_stream_draw(self->valid, 1);
+    return bt_engine_keep_error(self->engine, status) == BT_OK ? self->valid->kept[0] : NULL;
 }

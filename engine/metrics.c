@@ -97,9 +97,15 @@ void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)
 
 void bt_metric_number_(bt_problem *self, const char *name, double value)
 {
-    if (!self || !name || self->missing || !self->engine)
+    if (bt_trace_now()) {
+        bt_metric_tensor_(self, name, bt_number(value, BT_F64));
         return;
-    bt_metric_row *row = bt_metric_find(self->engine, self, name, true);
+    }
+    if (!self || !name || self->missing) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_metric: a problem and a name are needed");
+        return;
+    }
+    bt_metric_row *row = bt_metric_find(self->engine, self, name, self->engine->validating);
     if (!row)
         return;
     row->host_sum += value;
@@ -133,11 +139,13 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     return true;
 }
 
-int bt_metrics_take(bt_engine *engine, bool valid, bt_metric_value *values, int room)
+int bt_metrics_take(bt_engine *engine, const bt_problem *problem, bool valid, bt_metric_value *values, int room)
 {
     int count = 0;
-    for (int i = 0; i < engine->metric_count && count < room; i++)
-        if (engine->metrics[i]->valid == valid && take(engine->metrics[i], &values[count]))
+    for (int i = 0; i < engine->metric_count && count < room; i++) {
+        bt_metric_row *row = engine->metrics[i];
+        if (row->problem == problem && row->valid == valid && take(row, &values[count]))
             count++;
+    }
     return count;
 }

@@ -29,7 +29,7 @@ static bt_status make_gradients(bt_problem *problem)
     if (status == BT_OK)
         status = bt_block_new(&step->gradients, BT_PHASE, BT_GRADIENTS, problem->name, "gradients", problem->dtype,
                               shapes, names, order, count);
-    if (status == BT_OK && problem->settings->meta_batch > 1)
+    if (status == BT_OK && problem->settings->meta_batch > 1 && !step->sums.flat)
         status = bt_block_new(&step->sums, BT_RUN, BT_GRADIENTS, problem->name, "gradient sums", problem->dtype, shapes,
                               names, order, count);
     if (status == BT_OK)
@@ -49,13 +49,24 @@ static void keep_gradient(bt_graph *graph, bt_var *window, bt_tensor *gradient, 
         bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), bt_mul(count, gradient)));
 }
 
-static void unused(bt_problem *problem, const bt_slate *param)
+/* A batch whose gradient is not finite leaves no trace in the buffers either. */
+static void guard_buffers(bt_problem *problem, bt_graph *graph, bt_tensor *const *gradient, const bool *skip, int count)
 {
-    if (!problem->settings->allow_unused)
-        bt_trace_poison(BT_ERROR_CONFIG,
-                        "the loss does not use the parameter %s, and allow_unused = false: use it, freeze it "
-                        "(trainable), or allow it",
-                        param->path);
+    bt_tensor *sum = NULL, *ok = NULL;
+    for (int64_t i = 0; i < graph->assign_count; i++) {
+        bt_assign *assign = &graph->assigns[i];
+        if (!bt_owns_buffer(problem, assign->var))
+            continue;
+        for (int k = 0; !ok && k < count; k++)
+            if (!skip[k] && gradient[k]) {
+                bt_tensor *square = bt_as(bt_norm_square(gradient[k]), BT_F64);
+                sum = sum ? bt_add(sum, square) : square;
+            }
+        if (!ok && sum)
+            ok = bt_isfinite(sum);
+        if (ok)
+            assign->value = bt_where(ok, assign->value, bt_graph_read(graph, assign->var));
+    }
 }
 
 /* Everything that the loss is differentiated with respect to: the own parameters, then those of the levels to solve. */
@@ -79,6 +90,23 @@ static int gather(bt_problem *problem, bt_tensor **wrt, bt_var **windows, bool *
     return count;
 }
 
+/* The loss has a derivative with respect to entry k of what `gather` collects. */
+static void mark(bt_problem *problem, int64_t k)
+{
+    bt_step_phase *step = &problem->step;
+    if (k < problem->module->param_count) {
+        step->used[k] = true;
+        return;
+    }
+    k -= problem->module->param_count;
+    for (int q = 0; q < step->solve_count; q++) {
+        int64_t count = step->solves[q].problem->module->param_count;
+        if (k >= 0 && k < count)
+            step->solves[q].reached = true;
+        k -= count;
+    }
+}
+
 static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count)
 {
     bt_step_phase *step = &problem->step;
@@ -95,10 +123,11 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss,
     int wrts = gather(problem, wrt, windows, skip);
     bt_tensor *one = bt_number(1, loss->dtype);
     bt_vjp(graph, &loss, &one, 1, wrt, wrts, gradient, false);
+    guard_buffers(problem, graph, gradient, skip, wrts);
     bool sum = problem->settings->gradient_accumulation > 1;
     for (int k = 0; k < wrts && graph->status == BT_OK; k++) {
-        if (k < problem->module->param_count && !skip[k] && !gradient[k] && !step->solve_count)
-            unused(problem, problem->module->params[k]);
+        if (gradient[k])
+            mark(problem, k);
         keep_gradient(graph, windows[k], skip[k] ? NULL : gradient[k], count, sum);
     }
 }
@@ -206,6 +235,38 @@ static bt_status build_solves(bt_problem *problem)
     return BT_OK;
 }
 
+/* Levels that are linked, but not by their losses: said once. */
+static void warn_unreached(bt_problem *problem)
+{
+    const bt_step_phase *step = &problem->step;
+    if (problem->engine->ready || !step->solve_count)
+        return;
+    for (int q = 0; q < step->solve_count; q++)
+        if (!step->solves[q].reached)
+            bt_engine_warn(problem->engine,
+                           "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
+                           problem->name, step->solves[q].problem->name);
+    if (!step->reached)
+        bt_engine_warn(problem->engine,
+                       "%s: no lower problem's gradient uses its parameters: its hypergradient is the direct gradient "
+                       "of its own loss alone",
+                       problem->name);
+}
+
+/* Parameters that neither the loss nor a lower problem's loss uses. */
+static bt_status check_used(bt_problem *problem)
+{
+    warn_unreached(problem);
+    const bt_module *module = problem->module;
+    for (int64_t i = 0; i < module->param_count && !problem->settings->allow_unused; i++)
+        if (problem->trainable[i] && !problem->step.used[i])
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s: the loss does not use the parameter %s, and allow_unused = false: use it, freeze it "
+                           "(trainable), or allow it",
+                           problem->name, module->params[i]->path);
+    return BT_OK;
+}
+
 static bt_status open_solves(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
@@ -255,12 +316,16 @@ bt_status bt_step_build(bt_problem *problem)
     step->total = bt_var_new(BT_RUN, BT_BUFFERS, problem->name, "examples", (bt_array){.dtype = BT_F64});
     if (!step->phase || !step->total)
         return BT_ERROR_MEMORY;
+    step->used = bt_alloc_array((size_t)problem->module->param_count, sizeof *step->used);
+    if (!step->used)
+        return BT_ERROR_MEMORY;
     BT_TRY(make_gradients(problem));
     BT_TRY(open_solves(problem));
     BT_TRY(build_gradients(problem));
     if (problem->settings->gradient_accumulation > 1 && (step->average = add_program(problem, "average", average)) < 0)
         return bt_error_status();
     BT_TRY(build_solves(problem));
+    BT_TRY(check_used(problem));
     if (step->sums.flat && (step->collect = add_program(problem, "collect", collect)) < 0)
         return bt_error_status();
     BT_TRY(build_update(problem));
@@ -277,10 +342,10 @@ void bt_step_free(bt_problem *problem)
         bt_solve_free(&step->solves[q]);
     bt_free(step->solves);
     bt_free(step->stretches);
+    bt_free(step->used);
     bt_block_free(&step->gradients);
-    bt_block_free(&step->sums);
     bt_var_free(step->total);
-    *step = (bt_step_phase){0};
+    *step = (bt_step_phase){.sums = step->sums}; /* a meta-batch goes on through a retrace */
 }
 
 /* ---- validation ---- */
@@ -288,7 +353,7 @@ void bt_step_free(bt_problem *problem)
 bt_status bt_validation_build(bt_problem *problem)
 {
     bt_valid_phase *validation = &problem->validation;
-    if (!problem->valid)
+    if (!problem->valid || !problem->def->validation_step)
         return BT_OK;
     validation->phase = bt_phase_new(problem->engine->instance, problem->name, "validation");
     if (!validation->phase)
@@ -336,4 +401,8 @@ void bt_problem_uncompile(bt_problem *problem)
         bt_free(cache);
     }
     problem->evals = NULL;
+    for (int kind = 0; kind < BT_PURE_KINDS; kind++) {
+        bt_graph_free(problem->pure[kind]);
+        problem->pure[kind] = NULL;
+    }
 }

@@ -34,8 +34,7 @@ void bt_problem_free(bt_problem *problem)
     if (!problem)
         return;
     bt_problem_uncompile(problem);
-    for (int i = 0; i < BT_PURE_KINDS; i++)
-        bt_graph_free(problem->pure[i]);
+    bt_block_free(&problem->step.sums);
     for (int i = 0; i < problem->scalar_count; i++) {
         bt_free(problem->scalars[i].name);
         bt_var_free(problem->scalars[i].var);

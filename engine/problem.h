@@ -37,9 +37,10 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
 
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
-bt_status bt_stream_draw(bt_stream *stream, int64_t count);          /* the next `count` micro-batches, into kept[] */
-int64_t bt_stream_position(const bt_stream *stream);                  /* how many have been drawn */
-bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept); /* with the newest `kept` at hand again */
+bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */
+int64_t bt_stream_position(const bt_stream *stream);        /* how many have been drawn */
+bt_status bt_stream_rewind(bt_stream *stream, int64_t position,
+                           int64_t kept);              /* with the newest `kept` at hand again */
 int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
 bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape);
@@ -60,8 +61,8 @@ typedef struct bt_metric_row {
 } bt_metric_row;
 
 bt_metric_row *bt_metric_find(bt_engine *engine, bt_problem *problem, const char *name, bool valid);
-/* Values since the last call, of training or of validation, into `values`; returns how many. */
-int bt_metrics_take(bt_engine *engine, bool valid, bt_metric_value *values, int room);
+/* A problem's values since the last call, of training or of validation, into `values`; returns how many. */
+int bt_metrics_take(bt_engine *engine, const bt_problem *problem, bool valid, bt_metric_value *values, int room);
 void bt_metrics_free(bt_engine *engine);
 
 /* ---- what is being traced ---- */
@@ -92,6 +93,7 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     bt_vector adjoint, x; /* v and H^-1 v; x is adjoint where the method leaves v as it is */
     bt_vector slots[BT_MAX_ITEMS];
     int start;    /* entries; -1: none */
+    bool reached; /* its adjoint is not zero by construction */
     int variants; /* how many micro-batches are short: 0 .. variants - 1 */
     int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
     int64_t iterations;
@@ -113,10 +115,12 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     int update;
     int collect;           /* entry; -1: the meta-batch is one call */
     bt_block gradients;    /* laid out like the parameters */
-    bt_block sums;         /* of a meta-batch; flat NULL: one call */
+    bt_block sums;         /* of a meta-batch; flat NULL: one call; stays when the phase is built anew */
     bt_var *total;         /* F64 []: examples of all micro-batches */
     bt_stretch *stretches; /* their variables belong to the phase */
     int64_t stretch_count;
+    bool *used;       /* by parameter: a gradient or a product reaches it */
+    bool reached;     /* a product reaches one */
     bt_solve *solves; /* in the order in which they run */
     int solve_count;
 } bt_step_phase;
@@ -177,9 +181,10 @@ struct bt_problem {
     int scalar_count, scalar_capacity;
     bt_graph *pure[BT_PURE_KINDS]; /* as first traced */
 
-    int64_t steps; /* updates, applied or skipped */
-    int64_t seen;  /* of these, as its last step saw them */
-    int64_t calls; /* of an upper problem, in the meta-batch in progress */
+    int64_t steps;  /* updates, applied or skipped */
+    int64_t logged; /* of these, when its training metrics were last reported */
+    int64_t seen;   /* of these, as its last step saw them */
+    int64_t calls;  /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start;
     bool return_due; /* roll_back: an upper problem has stepped */
     char **snapshot; /* roll_back: the run variables at the start of the inner loop */
@@ -194,6 +199,8 @@ struct bt_engine {
     char *message;
     bt_plugin **plugins;
     int plugin_count, plugin_capacity;
+    const bt_dataset_def **datasets; /* registered for it */
+    int dataset_count, dataset_capacity;
     bt_problem **problems; /* owned */
     int problem_count, problem_capacity;
     bt_instance *instance;
@@ -201,9 +208,9 @@ struct bt_engine {
     int metric_count, metric_capacity;
     bool loaded, ready; /* problems are known; everything is planned */
     bool running, validating;
-    bool busy; /* within a step or a validation: no program may be made anew, no stream be moved */
-    int64_t step;       /* leaf steps */
-    bt_text warnings;   /* lines to say when a run starts */
+    bool busy;        /* within a step or a validation: no program may be made anew, no stream be moved */
+    int64_t step;     /* leaf steps */
+    bt_text warnings; /* lines to say when a run starts */
     double setup_seconds;
     size_t baseline; /* aligned bytes that were live before it */
 };
@@ -227,6 +234,7 @@ void bt_problem_params(bt_problem *problem, bt_tensor **params); /* what the tra
 /* The parameters as one vector, in order of declaration; and a vector's parts, shaped like the parameters. */
 bt_tensor *bt_problem_join(bt_problem *problem, bt_tensor *const *parts);
 void bt_problem_split(bt_problem *problem, bt_tensor *vector, bt_tensor **parts);
+bool bt_owns_buffer(const bt_problem *problem, bt_var *var);
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
 
 /* ---- wire.c ---- */
@@ -280,7 +288,7 @@ bt_status bt_leaf_step(bt_problem *leaf);        /* one step, and those of the p
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);
-bt_status bt_update_scalars(bt_engine *engine);  /* host scalars; static ints, which may rebuild everything */
+bt_status bt_update_scalars(bt_engine *engine); /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
 
 /* ---- purity.c, report.c, check.c, engine.c ---- */

@@ -4,36 +4,58 @@
 #include <math.h>
 #include <string.h>
 
-bt_status bt_update_scalars(bt_engine *engine)
+static void set_number(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
+
+/* Whether a static int has changed; host scalars get their values. */
+static bool scalars_changed(bt_problem *problem)
 {
-    for (int p = 0; p < engine->problem_count; p++) {
-        bt_problem *problem = engine->problems[p];
-        for (int i = 0; i < problem->scalar_count; i++) {
-            bt_scalar *scalar = &problem->scalars[i];
-            if (scalar->number) {
-                double value = scalar->number(problem);
-                memcpy(scalar->var->data, &value, sizeof value);
-            } else if (scalar->integer && scalar->integer(problem) != scalar->value) {
-                scalar->value = scalar->integer(problem);
-                for (int q = 0; q < engine->problem_count; q++)
-                    bt_problem_uncompile(engine->problems[q]);
-                for (int q = 0; q < engine->problem_count; q++)
-                    if (engine->problems[q]->settings->active)
-                        BT_TRY(bt_problem_compile(engine->problems[q]));
-            }
+    bool changed = false;
+    for (int i = 0; i < problem->scalar_count; i++) {
+        bt_scalar *scalar = &problem->scalars[i];
+        if (scalar->number) {
+            set_number(scalar->var, scalar->number(problem));
+        } else if (scalar->integer) {
+            int64_t value = scalar->integer(problem);
+            changed |= value != scalar->value;
+            scalar->value = value;
         }
     }
-    return bt_error_status();
+    return changed;
 }
 
-static void set_number(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
+bt_status bt_update_scalars(bt_engine *engine)
+{
+    bool changed = false;
+    if (engine->busy) /* asked for from a host callback within a step, whose numbers stay as they are */
+        return BT_OK;
+    engine->busy = true;
+    for (int p = 0; p < engine->problem_count; p++)
+        changed |= scalars_changed(engine->problems[p]);
+    engine->busy = false;
+    BT_TRY(bt_error_status());
+    for (int q = 0; changed && q < engine->problem_count; q++)
+        bt_problem_uncompile(engine->problems[q]);
+    for (int q = 0; changed && q < engine->problem_count; q++)
+        if (engine->problems[q]->settings->active)
+            BT_TRY(bt_problem_compile(engine->problems[q]));
+    return BT_OK;
+}
+
+void bt_steps_show(bt_engine *engine, bool now)
+{
+    for (int p = 0; p < engine->problem_count; p++) {
+        const bt_problem *problem = engine->problems[p];
+        set_number(problem->step_count, (double)(now ? problem->steps : problem->seen));
+    }
+}
+
+/* ---- one step ---- */
 
 /* The next micro-batches, at fixed state of every level. */
 static bt_status run_gradients(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
     int64_t micros = problem->settings->gradient_accumulation, total = 0;
-    int64_t epoch = problem->train->loader ? bt_loader_epoch(problem->train->loader) : 0;
     BT_TRY(bt_stream_draw(problem->train, micros));
     for (int64_t m = 0; m < micros; m++) {
         const bt_batch *batch = problem->train->kept[m];
@@ -45,31 +67,26 @@ static bt_status run_gradients(bt_problem *problem)
         BT_TRY(bt_phase_run(step->phase, step->gradient[shape]));
     }
     set_number(step->total, (double)total);
-    if (step->average >= 0)
-        BT_TRY(bt_phase_run(step->phase, step->average));
-    if (problem->def->epoch_callback && problem->train->loader && bt_loader_epoch(problem->train->loader) > epoch) {
-        problem->def->epoch_callback(problem);
-        return bt_error_status();
-    }
-    return BT_OK;
+    return step->average >= 0 ? bt_phase_run(step->phase, step->average) : BT_OK;
+}
+
+bt_status bt_step_direct(bt_problem *problem)
+{
+    problem->seen = problem->steps;
+    bt_steps_show(problem->engine, true);
+    bt_phase_begin(problem->step.phase);
+    bt_status status = run_gradients(problem);
+    bt_steps_show(problem->engine, false);
+    return status;
 }
 
 bt_status bt_step_gradient(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    set_number(problem->step_count, (double)problem->steps);
-    bt_phase_begin(step->phase);
-    BT_TRY(run_gradients(problem));
+    BT_TRY(bt_step_direct(problem));
     for (int q = 0; q < step->solve_count; q++)
         BT_TRY(bt_solve_run(step, &step->solves[q]));
     return BT_OK;
-}
-
-bt_status bt_step_direct(bt_problem *problem)
-{
-    set_number(problem->step_count, (double)problem->steps);
-    bt_phase_begin(problem->step.phase);
-    return run_gradients(problem);
 }
 
 bt_status bt_step_again(bt_problem *problem)
@@ -89,15 +106,14 @@ bt_status bt_step_alone(bt_problem *problem)
     BT_TRY(bt_step_gradient(problem));
     BT_TRY(bt_phase_run(problem->step.phase, problem->step.update));
     bt_phase_end(problem->step.phase);
+    problem->steps++;
     return BT_OK;
 }
 
 /* One call: the gradient, and the update once the meta-batch is full. */
-static bt_status step_once(bt_problem *problem, bool *updated)
+static bt_status call(bt_problem *problem, bool *updated)
 {
     bt_step_phase *step = &problem->step;
-    *updated = false;
-    BT_TRY(bt_update_scalars(problem->engine));
     BT_TRY(bt_step_gradient(problem));
     if (step->collect >= 0)
         BT_TRY(bt_phase_run(step->phase, step->collect));
@@ -110,13 +126,34 @@ static bt_status step_once(bt_problem *problem, bool *updated)
         *updated = true;
     }
     bt_phase_end(step->phase);
+    return BT_OK;
+}
+
+static int64_t epoch_of(const bt_problem *problem)
+{
+    return problem->train->loader ? bt_loader_epoch(problem->train->loader) : 0;
+}
+
+static bt_status step_once(bt_problem *problem, bool *updated)
+{
+    int64_t epoch = epoch_of(problem);
+    *updated = false;
+    BT_TRY(bt_update_scalars(problem->engine));
+    problem->engine->busy = true;
+    bt_status status = call(problem, updated);
+    problem->engine->busy = false;
+    BT_TRY(status);
+    for (; problem->def->epoch_callback && epoch < epoch_of(problem); epoch++) {
+        problem->def->epoch_callback(problem);
+        BT_TRY(bt_error_status());
+    }
     return bt_check_purity(problem);
 }
 
-/* ---- roll_back: the lower problem returns to where its inner loop began, and takes one step with the new upper level
- * ---- */
+/* ---- roll_back: once an upper problem has stepped, the lower one returns to where its inner loop began, and takes one
+ * step, on the last batch, with the new upper parameters ---- */
 
-enum { SNAPSHOT_ROOM = BT_MAX_ITEMS * 3 + 8 };
+enum { SNAPSHOT_ROOM = BT_MAX_ITEMS + 3 };
 
 static int run_variables(bt_problem *problem, bt_var **vars)
 {
@@ -127,7 +164,6 @@ static int run_variables(bt_problem *problem, bt_var **vars)
     for (int k = 0; k < BT_MAX_ITEMS && problem->slots[k].flat; k++)
         vars[count++] = problem->slots[k].flat;
     vars[count++] = problem->optimizer->applied;
-    vars[count++] = problem->optimizer->skipped;
     return count;
 }
 
@@ -161,6 +197,19 @@ static bt_status roll_back(bt_problem *problem)
     return BT_OK;
 }
 
+static bt_status roll_back_all(bt_engine *engine)
+{
+    for (int p = 0; p < engine->problem_count; p++) {
+        bt_problem *problem = engine->problems[p];
+        if (problem->return_due && problem->snapshot)
+            BT_TRY(roll_back(problem));
+        problem->return_due = false;
+    }
+    return BT_OK;
+}
+
+/* ---- the hierarchy ---- */
+
 static bt_status call_parents(bt_problem *problem);
 
 static bool all_ready(const bt_problem *problem)
@@ -178,9 +227,9 @@ static bt_status inner_loop_start(bt_problem *problem)
     problem->inner_loop_start = false;
     if (problem->def->on_inner_loop_start)
         problem->def->on_inner_loop_start(problem);
-    if (problem->engine->settings->roll_back && problem->parent_count && !problem->child_count)
-        BT_TRY(take_snapshot(problem));
-    return bt_error_status();
+    BT_TRY(bt_error_status());
+    bool returns = problem->engine->settings->roll_back && problem->parent_count && !problem->child_count;
+    return returns ? take_snapshot(problem) : BT_OK;
 }
 
 static bt_status step(bt_problem *problem)
@@ -190,16 +239,21 @@ static bt_status step(bt_problem *problem)
     double start = bt_seconds();
     BT_TRY(step_once(problem, &updated));
     problem->seconds += bt_seconds() - start;
-    return updated ? call_parents(problem) : BT_OK;
+    if (!updated)
+        return BT_OK;
+    for (int c = 0; c < problem->child_count; c++)
+        problem->children[c]->return_due = true;
+    return call_parents(problem);
 }
 
 /* After every unroll_steps steps: the parents learn that this solution is ready, and step when all of theirs are. */
 static bt_status call_parents(bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
-    if (!problem->parent_count || problem->steps % s->unroll_steps != 0 || problem->steps <= s->warmup_steps)
+    if (!problem->parent_count || problem->steps % s->unroll_steps != 0)
         return BT_OK;
-    for (int p = 0; p < problem->parent_count; p++) {
+    problem->inner_loop_start = true;
+    for (int p = 0; p < problem->parent_count && problem->steps > s->warmup_steps; p++) {
         bt_problem *parent = problem->parents[p];
         for (int c = 0; c < parent->child_count; c++)
             if (parent->children[c] == problem)
@@ -209,25 +263,24 @@ static bt_status call_parents(bt_problem *problem)
         memset(parent->ready, 0, (size_t)parent->child_count * sizeof *parent->ready);
         BT_TRY(step(parent));
     }
-    problem->inner_loop_start = true;
-    if (problem->engine->settings->roll_back && !problem->child_count && problem->snapshot)
-        return roll_back(problem);
     return BT_OK;
 }
 
-bt_status bt_leaf_step(bt_problem *leaf) { return step(leaf); }
+bt_status bt_leaf_step(bt_problem *leaf)
+{
+    BT_TRY(step(leaf));
+    return roll_back_all(leaf->engine);
+}
 
 /* ---- validation ---- */
 
+/* The same batches each time, so that validations can be compared. */
 static bt_status validate(bt_problem *problem)
 {
     bt_valid_phase *validation = &problem->validation;
     bt_stream *stream = problem->valid;
-    int64_t batches = problem->settings->valid_batches, all = stream->loader ? bt_loader_per_epoch(stream->loader) : 1;
-    if (batches <= 0)
-        batches = all;
-    if (stream->loader && batches == all)
-        BT_TRY(bt_loader_seek(stream->loader, 0));
+    int64_t batches = bt_stream_validation(stream);
+    BT_TRY(bt_stream_rewind(stream, 0, 0));
     bt_phase_begin(validation->phase);
     for (int64_t i = 0; i < batches; i++) {
         BT_TRY(bt_stream_draw(stream, 1));
@@ -241,23 +294,34 @@ static bt_status validate(bt_problem *problem)
     return BT_OK;
 }
 
+static bt_status validate_problem(bt_problem *problem, bool *any)
+{
+    bt_engine *engine = problem->engine;
+    if (problem->valid && problem->validation.phase) {
+        BT_TRY(bt_update_scalars(engine));
+        engine->busy = true;
+        bt_steps_show(engine, true);
+        bt_status status = validate(problem);
+        bt_steps_show(engine, false);
+        engine->busy = false;
+        BT_TRY(status);
+        *any = true;
+    }
+    if (!problem->def->validation_end)
+        return BT_OK;
+    problem->def->validation_end(problem);
+    *any = true;
+    return bt_error_status();
+}
+
 bt_status bt_validate(bt_engine *engine, bool *any)
 {
+    bt_status status = BT_OK;
     *any = false;
-    for (int p = 0; p < engine->problem_count; p++) {
-        bt_problem *problem = engine->problems[p];
-        if (!problem->settings->active)
-            continue;
-        if (problem->valid) {
-            BT_TRY(bt_update_scalars(engine));
-            BT_TRY(validate(problem));
-            *any = true;
-        }
-        if (problem->def->validation_end) {
-            problem->def->validation_end(problem);
-            BT_TRY(bt_error_status());
-            *any = true;
-        }
-    }
-    return BT_OK;
+    engine->validating = true;
+    for (int p = 0; p < engine->problem_count && status == BT_OK; p++)
+        if (engine->problems[p]->settings->active)
+            status = validate_problem(engine->problems[p], any);
+    engine->validating = false;
+    return status;
 }

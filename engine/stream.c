@@ -108,6 +108,28 @@ bt_status bt_stream_draw(bt_stream *stream, int64_t count)
     return BT_OK;
 }
 
+int64_t bt_stream_position(const bt_stream *stream)
+{
+    return stream->loader ? bt_loader_position(stream->loader) : stream->drawn;
+}
+
+bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept)
+{
+    if (stream->loader)
+        BT_TRY(bt_loader_seek(stream->loader, position - kept));
+    stream->drawn = position - kept;
+    return bt_stream_draw(stream, kept);
+}
+
+int64_t bt_stream_validation(const bt_stream *stream)
+{
+    int64_t batches = stream->problem->settings->valid_batches;
+    if (!stream->loader)
+        return batches > 0 ? batches : 1;
+    int64_t all = bt_loader_per_epoch(stream->loader);
+    return batches > 0 && batches < all ? batches : all;
+}
+
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch)
 {
     for (int i = 0; i < stream->shape_count; i++)

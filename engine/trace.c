@@ -91,7 +91,7 @@ static bool is_metric(const bt_engine *engine, const bt_var *var)
     return false;
 }
 
-static bool is_own_buffer(const bt_problem *problem, bt_var *var)
+bool bt_owns_buffer(const bt_problem *problem, bt_var *var)
 {
     return problem->module && problem->module->buffer_block.flat &&
            bt_var_root(var) == problem->module->buffer_block.flat;
@@ -103,7 +103,7 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
     int64_t kept = 0;
     for (int64_t i = 0; i < graph->assign_count; i++) {
         bool metric = is_metric(problem->engine, graph->assigns[i].var);
-        bool own = is_own_buffer(problem, graph->assigns[i].var);
+        bool own = bt_owns_buffer(problem, graph->assigns[i].var);
         if ((kind == BT_TRACE_STEP && (metric || own)) || (kind == BT_TRACE_VALID && metric))
             graph->assigns[kept++] = graph->assigns[i];
     }

@@ -20,50 +20,99 @@ typedef struct run {
     size_t baseline; /* aligned bytes that were live before the engine */
 } run;
 
-static bt_status report(run *r, bool valid)
+static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
+
+/* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
+static bool due(bt_problem *problem, bool last)
 {
+    const bt_engine *engine = problem->engine;
+    int64_t every = problem->settings->log_step;
+    bool now = every < 0 ? multiple(engine->step, engine->settings->log_step)
+                         : every > 0 && problem->steps / every > problem->logged / every;
+    if (now)
+        problem->logged = problem->steps;
+    return now || last;
+}
+
+static bt_status report(run *r, bool valid, bool last)
+{
+    bt_engine *engine = r->engine;
     bt_metric_value values[METRICS];
-    int count = bt_metrics_take(r->engine, valid, values, METRICS);
+    int count = 0;
+    for (int p = 0; p < engine->problem_count; p++)
+        if (engine->problems[p]->settings->active && (valid || due(engine->problems[p], last)))
+            count += bt_metrics_take(engine, engine->problems[p], valid, values + count, METRICS - count);
     if (!count)
         return BT_OK;
-    bt_progress_metrics(r->progress, r->engine->step, values, count, valid);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->step, bt_seconds() - r->start, values, count) : BT_OK;
+    bt_progress_metrics(r->progress, engine->step, values, count, valid);
+    return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;
 }
 
 /* ---- early stopping ---- */
 
 /* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
-static double watched(const bt_engine *engine, const char *name)
+static const bt_metric_row *watched(const bt_engine *engine, const char *name)
 {
     for (int i = 0; i < engine->metric_count; i++) {
         const bt_metric_row *row = engine->metrics[i];
-        const char *dot = strrchr(name, '.');
-        if (!row->valid || isnan(row->last))
+        size_t length = strlen(row->problem->name);
+        if (!row->valid)
             continue;
         if (strcmp(row->full, name) == 0 || strcmp(row->name, name) == 0)
-            return row->last;
-        if (dot && strcmp(row->name, dot + 1) == 0 && strlen(row->problem->name) == (size_t)(dot - name) &&
-            strncmp(row->problem->name, name, (size_t)(dot - name)) == 0)
-            return row->last;
+            return row;
+        if (strncmp(name, row->problem->name, length) == 0 && name[length] == '.' &&
+            strcmp(row->name, name + length + 1) == 0)
+            return row;
     }
-    return NAN;
+    return NULL;
 }
 
+static bt_status no_such_metric(const bt_engine *engine)
+{
+    bt_text list = {0};
+    for (int i = 0; i < engine->metric_count; i++)
+        if (engine->metrics[i]->valid)
+            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->metrics[i]->problem->name,
+                        engine->metrics[i]->name);
+    bt_status status =
+        bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value%s",
+                engine->settings->early_stopping_metric, bt_text_get(&list));
+    bt_text_free(&list);
+    return status;
+}
+
+/* A value that is not a number is no improvement. */
 static bt_status early_stopping(run *r)
 {
     const bt_engine_settings *s = r->engine->settings;
     if (!s->early_stopping)
         return BT_OK;
-    double value = watched(r->engine, s->early_stopping_metric);
-    if (isnan(value))
-        return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value",
-                       s->early_stopping_metric);
-    bool better = isnan(r->best) || (s->early_stopping_mode == BT_STOP_MIN ? value < r->best : value > r->best);
+    const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
+    if (!row)
+        return no_such_metric(r->engine);
+    double value = row->last;
+    bool better = s->early_stopping_mode == BT_STOP_MIN ? value < r->best : value > r->best;
+    if (isnan(r->best))
+        better = !isnan(value);
     r->best = better ? value : r->best;
     r->patience = better ? 0 : r->patience + 1;
     if (r->patience >= s->early_stopping_tolerance)
         r->stopped = "early_stopping";
     return BT_OK;
+}
+
+/* Whether the run is to stop early can only be told from a validation. */
+static bt_status check_early_stopping(const bt_engine *engine)
+{
+    bool validates = false;
+    for (int p = 0; p < engine->problem_count; p++) {
+        const bt_problem *problem = engine->problems[p];
+        validates |= problem->settings->active && (problem->validation.phase || problem->def->validation_end);
+    }
+    if (!engine->settings->early_stopping || (validates && engine->settings->valid_step > 0))
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
+                   validates ? "set valid_step" : "a problem with validation_step and validation data");
 }
 
 static bt_status validate(run *r)
@@ -72,7 +121,7 @@ static bt_status validate(run *r)
     BT_TRY(bt_validate(r->engine, &any));
     if (!any)
         return BT_OK;
-    BT_TRY(report(r, true));
+    BT_TRY(report(r, true, true));
     return early_stopping(r);
 }
 
@@ -86,8 +135,6 @@ static bt_status step_leaves(bt_engine *engine)
     return BT_OK;
 }
 
-static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
-
 static bt_status loop(run *r)
 {
     bt_engine *engine = r->engine;
@@ -99,8 +146,7 @@ static bt_status loop(run *r)
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->step);
         bool last = engine->step == s->train_iters;
-        if (multiple(engine->step, s->log_step) || last)
-            BT_TRY(report(r, false));
+        BT_TRY(report(r, false, last));
         if (s->valid_step > 0 && (multiple(engine->step, s->valid_step) || last))
             BT_TRY(validate(r));
         if (engine->front.stop && *engine->front.stop)
@@ -193,6 +239,7 @@ static bt_status open_files(run *r)
 static bt_status train(run *r)
 {
     bt_engine *engine = r->engine;
+    BT_TRY(check_early_stopping(engine));
     BT_TRY(open_files(r));
     r->progress = bt_progress_new(engine->front.progress, engine->settings->train_iters);
     if (!r->progress)
@@ -217,8 +264,13 @@ static bt_status train(run *r)
 bt_status bt_engine_run(bt_engine *engine)
 {
     BT_TRY(bt_engine_enter(engine));
+    if (engine->running)
+        return bt_engine_keep_error(engine,
+                                    bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already"));
     run r = {.engine = engine, .start = bt_seconds(), .best = NAN, .baseline = engine->baseline};
+    engine->running = true;
     bt_status status = train(&r);
+    engine->running = false;
     bt_status closed = bt_jsonl_close(r.jsonl);
     bt_progress_free(r.progress);
     bt_free(r.folder);

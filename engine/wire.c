@@ -137,7 +137,12 @@ static bt_status check_reach(bt_problem *problem)
         uses |= bt_u2l(problem, engine->problems[i]) && engine->problems[i]->settings->active;
         used |= edge(engine, BT_L2U, problem, engine->problems[i]);
     }
-    if (uses && !problem->child_count)
+    if (problem->settings->meta_batch > 1 && !problem->child_count)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "[%s] meta_batch counts inner loops, but no solution reaches %s (l2u): for several batches to "
+                       "one step take gradient_accumulation",
+                       problem->name, problem->name);
+    if (uses && !used && !problem->child_count)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s is upper to a problem (u2l), but no solution reaches its loss: it would never step. Add "
                        "`l2u = LOWER > %s` under [dependencies]",
@@ -152,7 +157,6 @@ static bt_status check_reach(bt_problem *problem)
                            "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
                            problem->name, problem->children[0]->name, problem->name, problem->children[0]->name);
     }
-    (void)used;
     return BT_OK;
 }
 

@@ -226,6 +226,18 @@ static bt_var *target_var(const builder *b, const bt_problem *other, const bt_ve
     return other == b->upper ? b->step->gradients.windows[parameter] : vector->windows[parameter];
 }
 
+/* The product reaches this parameter of the upper problem, or of one between. */
+static void mark(builder *b, const bt_problem *other, int64_t parameter)
+{
+    if (other == b->upper) {
+        b->step->used[parameter] = true;
+        b->step->reached = true;
+    }
+    for (int q = 0; q < b->step->solve_count; q++)
+        if (b->step->solves[q].problem == other)
+            b->step->solves[q].reached = true;
+}
+
 static bt_status build_product(builder *b, int variant)
 {
     size_t problems = (size_t)b->upper->engine->problem_count;
@@ -247,6 +259,7 @@ static bt_status build_product(builder *b, int variant)
                 if (request.other[k][i]) {
                     bt_var *var = target_var(b, others[k], &vectors[k], i);
                     bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
+                    mark(b, others[k], i);
                 }
         b->solve->product[variant] = finish(b, 0, "product");
         status = b->solve->product[variant] < 0 ? bt_error_status() : BT_OK;

@@ -47,6 +47,7 @@ int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes);
 /* The next batch; goes on to the next epoch by itself. Valid until `keep` more have been drawn. */
 bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
 
+const bt_dataset *bt_loader_data(const bt_loader *loader);     /* the set; NULL if the loader is NULL */
 int64_t bt_loader_position(const bt_loader *loader);           /* how many have been drawn */
 bt_status bt_loader_seek(bt_loader *loader, int64_t position); /* so that draw goes on from there */
 int64_t bt_loader_epoch(const bt_loader *loader);              /* whole epochs drawn */

@@ -252,6 +252,8 @@ int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes)
     return loader ? loader->shape_count : 0;
 }
 
+const bt_dataset *bt_loader_data(const bt_loader *loader) { return loader ? loader->data : NULL; }
+
 int64_t bt_loader_position(const bt_loader *loader) { return loader ? loader->position : 0; }
 
 int64_t bt_loader_epoch(const bt_loader *loader) { return loader ? loader->position / loader->per_epoch : 0; }

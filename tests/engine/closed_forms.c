@@ -1,7 +1,8 @@
 /* tests/engine/closed_forms.c */
 #include "closed_forms.h"
 
-#include <string.h>
+#include "levels.h"
+#include <stdio.h>
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -44,29 +45,11 @@ const bt_export closed_forms = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
 bt_engine *closed_form_engine(numbers *n, const char *settings)
 {
-    bt_engine *engine = bt_engine_new();
-    bt_engine_use(engine, &closed_forms, n);
-    bt_engine_set(engine, "dependencies.u2l", "upper > lower");
-    bt_engine_set(engine, "dependencies.l2u", "lower > upper");
-    bt_engine_set(engine, "engine.precision", "fp64");
-    bt_engine_set(engine, "engine.valid_step", "0");
-    bt_engine_set(engine, "lower.batch_size", "all");
-    bt_engine_set(engine, "upper.batch_size", "all");
-    while (*settings) {
-        char line[256] = {0};
-        size_t length = strcspn(settings, "\n");
-        memcpy(line, settings, length < sizeof line ? length : sizeof line - 1);
-        settings += length + (settings[length] == '\n');
-        char *equals = strstr(line, " = ");
-        if (!equals)
-            continue;
-        *equals = 0;
-        bt_engine_set(engine, line, "%s", equals + 3);
-    }
-    if (!*bt_error())
-        return engine;
-    bt_engine_free(engine);
-    return NULL;
+    static const char links[] = "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+                                "lower.batch_size = all\nupper.batch_size = all\n";
+    char lines[1024];
+    snprintf(lines, sizeof lines, "%s%s", links, settings);
+    return levels_engine(&closed_forms, n, lines);
 }
 
 bt_status closed_form_hypergradient(numbers *n, const char *settings, double *result)

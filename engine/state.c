@@ -1,0 +1,95 @@
+/* engine/state.c: what a question may change while it is answered, kept beforehand and put back afterwards: run
+ * variables, the position of every training stream, counters. */
+#include "engine/engine_inside.h"
+
+#include <string.h>
+
+typedef struct bt_saved_var {
+    const bt_var *var;
+    char *copy;
+} bt_saved_var;
+
+typedef struct bt_saved_problem {
+    int64_t position, kept; /* of the training stream: how many were drawn, how many of these are at hand */
+    int64_t steps, seen;
+} bt_saved_problem;
+
+struct bt_state {
+    bt_engine *engine;
+    bool all;
+    bt_saved_var *vars;
+    int64_t count, capacity;
+    bt_saved_problem *problems;
+    bool failed;
+};
+
+/* By the effects rule only updates write these; questions make none. */
+static bool of_updates(const bt_var *var)
+{
+    return var->category == BT_PARAMETERS || var->category == BT_OPTIMIZER || var->category == BT_GRADIENTS;
+}
+
+static void save(void *user, const bt_var *var)
+{
+    bt_state *state = user;
+    if (!state->all && of_updates(var))
+        return;
+    bt_saved_var *vars = bt_grow(state->vars, &state->capacity, state->count + 1, sizeof *vars);
+    char *copy = vars ? bt_alloc(var->bytes) : NULL;
+    if (vars)
+        state->vars = vars;
+    if (!copy) {
+        state->failed = true;
+        return;
+    }
+    memcpy(copy, var->data, var->bytes);
+    state->vars[state->count++] = (bt_saved_var){var, copy};
+}
+
+bt_state *bt_state_save(bt_engine *engine, bool all)
+{
+    bt_state *state = bt_alloc(sizeof *state);
+    if (!state)
+        return NULL;
+    *state = (bt_state){.engine = engine, .all = all};
+    state->problems = bt_alloc_array((size_t)engine->problem_count, sizeof *state->problems);
+    for (int i = 0; state->problems && i < engine->problem_count; i++) {
+        const bt_problem *problem = engine->problems[i];
+        state->problems[i] = (bt_saved_problem){.steps = problem->steps, .seen = problem->seen};
+        if (problem->train) {
+            state->problems[i].position = bt_stream_position(problem->train);
+            state->problems[i].kept = problem->train->kept_count;
+        }
+    }
+    bt_engine_visit(engine, NULL, save, state);
+    if (state->problems && !state->failed)
+        return state;
+    bt_state_free(state);
+    return NULL;
+}
+
+bt_status bt_state_restore(const bt_state *state)
+{
+    for (int64_t i = 0; i < state->count; i++)
+        memcpy(state->vars[i].var->data, state->vars[i].copy, state->vars[i].var->bytes);
+    for (int i = 0; i < state->engine->problem_count; i++) {
+        bt_problem *problem = state->engine->problems[i];
+        const bt_saved_problem *saved = &state->problems[i];
+        problem->steps = saved->steps;
+        problem->seen = saved->seen;
+        if (problem->train && bt_stream_position(problem->train) != saved->position)
+            BT_TRY(bt_stream_rewind(problem->train, saved->position, saved->kept));
+    }
+    return BT_OK;
+}
+
+void bt_state_free(bt_state *state)
+{
+    if (!state)
+        return;
+    for (int64_t i = 0; i < state->count; i++)
+        bt_free(state->vars[i].copy);
+    bt_free(state->vars);
+    bt_free(state->problems);
+    bt_free(state);
+}

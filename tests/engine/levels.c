@@ -1,0 +1,106 @@
+/* tests/engine/levels.c */
+#include "levels.h"
+
+#include "engine/engine_inside.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void set_lines(bt_engine *engine, const char *lines)
+{
+    while (*lines) {
+        char line[256] = {0};
+        size_t length = strcspn(lines, "\n");
+        memcpy(line, lines, length < sizeof line ? length : sizeof line - 1);
+        lines += length + (lines[length] == '\n');
+        char *equals = strstr(line, " = ");
+        if (!equals)
+            continue;
+        *equals = 0;
+        bt_engine_set(engine, line, "%s", equals + 3);
+    }
+}
+
+bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings)
+{
+    bt_engine *engine = bt_engine_new();
+    bt_engine_use(engine, parts, user);
+    bt_engine_set(engine, "engine.precision", "fp64");
+    bt_engine_set(engine, "engine.valid_step", "0");
+    set_lines(engine, settings);
+    if (!*bt_error())
+        return engine;
+    bt_engine_free(engine);
+    return NULL;
+}
+
+void levels_run(bt_engine *engine)
+{
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_run(engine));
+}
+
+void levels_step(bt_engine *engine, int64_t count)
+{
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_enter(engine));
+    for (int64_t i = 0; i < count; i++)
+        for (int p = 0; p < engine->problem_count; p++)
+            if (engine->problems[p]->settings->active && !engine->problems[p]->child_count)
+                EXPECT_OK(bt_leaf_step(engine->problems[p]));
+}
+
+static bt_tensor *params(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_params(self);
+}
+
+void levels_params(bt_engine *engine, const char *problem, double *values, int64_t count)
+{
+    EXPECT_OK(bt_eval(bt_engine_problem(engine, problem), params, NULL, BT_ARRAY(values, count)));
+}
+
+static void hash(void *user, const bt_var *var)
+{
+    uint64_t *sum = user;
+    if (strcmp(var->name, "record") != 0) /* which batch a program was last bound to */
+        *sum = bt_hash(*sum, var->data, var->bytes);
+}
+
+uint64_t levels_hash(bt_engine *engine, const char *problem)
+{
+    uint64_t sum = 0;
+    bt_engine_visit(engine, problem ? bt_engine_problem(engine, problem) : NULL, hash, &sum);
+    return sum;
+}
+
+int64_t levels_steps(bt_engine *engine, const char *problem) { return bt_engine_problem(engine, problem)->steps; }
+
+int64_t levels_skipped(bt_engine *engine, const char *problem)
+{
+    int64_t skipped;
+    memcpy(&skipped, bt_engine_problem(engine, problem)->optimizer->skipped->data, sizeof skipped);
+    return skipped;
+}
+
+void levels_expect_error(bt_engine *engine, ...)
+{
+    bt_status status = engine ? bt_engine_run(engine) : BT_ERROR_CONFIG;
+    ck_assert_msg(status != BT_OK, "an error is expected");
+    va_list words;
+    va_start(words, engine);
+    for (const char *word; (word = va_arg(words, const char *)) != NULL;)
+        ck_assert_msg(strstr(bt_error(), word) != NULL, "`%s` is not in the message: %s", word, bt_error());
+    va_end(words);
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+
+int levels_main(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,37 @@
+/* tests/engine/levels.h: engines from C for tests, and looks inside. */
+#ifndef LEVELS_H
+#define LEVELS_H
+
+#include <betty/betty.h>
+#include <check.h>
+
+/* An engine with these parts in double precision, without validation, set up by lines ("lower.type = cg\n..."). NULL
+ * after a failure. */
+bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings);
+
+#define EXPECT_OK(call) ck_assert_msg((call) == BT_OK, "%s: %s", #call, bt_error())
+
+/* One run of all its steps; the test fails with the message. */
+void levels_run(bt_engine *engine);
+
+/* `count` leaf steps, and what they set off; no validation, no report. */
+void levels_step(bt_engine *engine, int64_t count);
+
+/* A problem's parameters, as bt_params has them. */
+void levels_params(bt_engine *engine, const char *problem, double *values, int64_t count);
+
+/* Over every bit of a problem's run variables (parameters, optimiser state, buffers, counters, sums of metrics); NULL:
+ * of all problems. */
+uint64_t levels_hash(bt_engine *engine, const char *problem);
+
+/* Steps asked for, and updates left out because of a gradient that was not finite. */
+int64_t levels_steps(bt_engine *engine, const char *problem);
+int64_t levels_skipped(bt_engine *engine, const char *problem);
+
+/* Whether a run with these settings fails, with all of the words (NULL ends) in its message; the engine is freed. */
+void levels_expect_error(bt_engine *engine, ...);
+
+/* Runs a suite of the one case; what main returns. */
+int levels_main(Suite *suite);
+
+#endif

@@ -1,0 +1,173 @@
+/* tests/engine/test_accumulation.c: a step over K micro-batches is the step over the one large batch. */
+#include "ridge.h"
+
+#include "engine/engine_inside.h"
+#include <stdio.h>
+#include <string.h>
+
+static const double lr = 0.3, momentum = 0.9, upper_lr = 0.2;
+
+#define LOWER "lower.optimizer = sgd\nlower.lr = 0.3\nlower.momentum = 0.9\nupper.lr = 0.2\n"
+
+typedef struct plain_run { /* SGD on both levels, every lower step followed by an upper one */
+    const ridge *data;
+    double w[2], lambda[2], velocity[2];
+    int lower_drawn, upper_drawn;
+} plain_run;
+
+static plain_run begin(const ridge *data)
+{
+    plain_run run = {.data = data};
+    memcpy(run.w, data->w, sizeof run.w);
+    memcpy(run.lambda, data->lambda, sizeof run.lambda);
+    return run;
+}
+
+static void lower_step(plain_run *run, rows *batches, int micros, int batch, double rate)
+{
+    double g[2];
+    for (int m = 0; m < micros; m++)
+        batches[m] = rows_next(RIDGE_ROWS, batch, &run->lower_drawn);
+    plain_lower(run->data, batches, micros, run->w, run->lambda, g);
+    for (int k = 0; k < 2; k++) {
+        run->velocity[k] = momentum * run->velocity[k] + g[k];
+        run->w[k] -= rate * run->velocity[k];
+    }
+}
+
+static void upper_step(plain_run *run, const rows *lowers, int n, int micros, int batch, plain_method method)
+{
+    rows batches[8];
+    double h[2];
+    for (int m = 0; m < micros; m++)
+        batches[m] = rows_next(RIDGE_UPPER_ROWS, batch, &run->upper_drawn);
+    plain_hypergradient(run->data, lowers, n, batches, micros, run->w, run->lambda, method, h);
+    for (int k = 0; k < 2; k++)
+        run->lambda[k] -= upper_lr * h[k];
+}
+
+static void expect(bt_engine *engine, const plain_run *run)
+{
+    double w[2], lambda[2];
+    levels_params(engine, "lower", w, 2);
+    levels_params(engine, "upper", lambda, 2);
+    for (int k = 0; k < 2; k++) {
+        ck_assert_double_eq_tol(w[k], run->w[k], 1e-12);
+        ck_assert_double_eq_tol(lambda[k], run->lambda[k], 1e-12);
+    }
+}
+
+/* 4, 4, 2 rows make one epoch, so three of them are the large batch; two of them are in turn 8, 6, 6 rows. */
+START_TEST(lower_alone)
+{
+    static const int cases[][2] = {{3, 4}, {2, 4}, {1, 10}, {5, 2}, {4, 3}, {7, 10}};
+    ridge data = ridge_data();
+    plain_run run = begin(&data);
+    char settings[400];
+    rows batches[8];
+    int micros = cases[_i][0], batch = cases[_i][1];
+    snprintf(settings, sizeof settings,
+             LOWER "engine.levels = lower\nengine.train_iters = 9\nlower.gradient_accumulation = %d\n"
+                   "lower.batch_size = %d\n",
+             micros, batch);
+    bt_engine *engine = ridge_engine(&data, settings);
+    levels_run(engine);
+    for (int i = 0; i < 9; i++)
+        lower_step(&run, batches, micros, batch, lr);
+    double w[2];
+    levels_params(engine, "lower", w, 2);
+    ck_assert_double_eq_tol(w[0], run.w[0], 1e-12);
+    ck_assert_double_eq_tol(w[1], run.w[1], 1e-12);
+    ck_assert_int_eq(levels_steps(engine, "lower"), 9);
+    bt_engine_free(engine);
+}
+END_TEST
+
+static const struct {
+    const char *settings;
+    plain_method method;
+} methods[] = {
+    {"lower.type = darts\n", {PLAIN_DARTS, 0, 0}},
+    {"lower.type = cg\nlower.cg_iterations = 1\n", {PLAIN_CG, 1, 0}},
+    {"lower.type = cg\nlower.cg_iterations = 2\nlower.product = vjp\n", {PLAIN_CG, 2, 0}},
+    {"lower.type = neumann\nlower.neumann_iterations = 3\nlower.neumann_alpha = 0.5\n", {PLAIN_NEUMANN, 3, 0.5}},
+    {"lower.type = neumann\nlower.neumann_iterations = 1\nlower.neumann_alpha = 0.5\n", {PLAIN_NEUMANN, 1, 0.5}},
+};
+
+static void two_levels(int which, int micros, int batch, int upper_micros, int upper_batch, bool all)
+{
+    ridge data = ridge_data();
+    plain_run run = begin(&data);
+    char settings[600];
+    rows batches[8];
+    snprintf(settings, sizeof settings,
+             LOWER "%sengine.train_iters = 7\nlower.gradient_accumulation = %d\nlower.batch_size = %d\n"
+                   "upper.gradient_accumulation = %d\nupper.batch_size = %d\nlower.product_batches = %s\n",
+             methods[which].settings, micros, batch, upper_micros, upper_batch, all ? "all" : "last");
+    bt_engine *engine = ridge_engine(&data, settings);
+    levels_run(engine);
+    for (int i = 0; i < 7; i++) {
+        lower_step(&run, batches, micros, batch, lr);
+        int used = all ? micros : 1;
+        upper_step(&run, batches + micros - used, used, upper_micros, upper_batch, methods[which].method);
+    }
+    expect(engine, &run);
+    bt_engine_free(engine);
+}
+
+START_TEST(product_of_all) { two_levels(_i, 3, 4, 2, 3, true); }
+END_TEST
+
+/* 4, 4 | 2, 4 | 4, 2 rows: two, one or no short batch among them, in another order than in the program. */
+START_TEST(product_of_all_in_any_order) { two_levels(_i, 2, 4, 3, 2, true); }
+END_TEST
+
+START_TEST(product_of_many_short) { two_levels(_i, 4, 7, 2, 4, true); /* 7, 3, 7, 3 */ }
+END_TEST
+
+START_TEST(product_of_the_last) { two_levels(_i, 3, 4, 2, 3, false); }
+END_TEST
+
+START_TEST(one_batch) { two_levels(_i, 1, 4, 1, 3, false); }
+END_TEST
+
+/* Two micro-batches to an update, three updates; the rate falls to a tenth after two updates. */
+START_TEST(scheduler_moves_per_update)
+{
+    ridge data = ridge_data();
+    plain_run run = begin(&data);
+    rows batches[2];
+    bt_engine *engine =
+        ridge_engine(&data, LOWER "engine.levels = lower\nengine.train_iters = 3\nlower.batch_size = 4\n"
+                                  "lower.gradient_accumulation = 2\nlower.scheduler = step\n"
+                                  "lower.scheduler_step_size = 2\nlower.scheduler_gamma = 0.1\n");
+    levels_run(engine);
+    for (int i = 0; i < 3; i++)
+        lower_step(&run, batches, 2, 4, i < 2 ? lr : lr * 0.1);
+    double w[2];
+    levels_params(engine, "lower", w, 2);
+    ck_assert_double_eq_tol(w[0], run.w[0], 1e-12);
+    ck_assert_double_eq_tol(w[1], run.w[1], 1e-12);
+    int64_t applied;
+    memcpy(&applied, bt_engine_problem(engine, "lower")->optimizer->applied->data, sizeof applied);
+    ck_assert_int_eq(applied, 3);
+    ck_assert_int_eq(bt_host_step(bt_engine_problem(engine, "lower")), 3);
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("accumulation");
+    TCase *tests = tcase_create("steps");
+    int count = (int)(sizeof methods / sizeof *methods);
+    tcase_add_loop_test(tests, lower_alone, 0, 6);
+    tcase_add_loop_test(tests, product_of_all, 0, count);
+    tcase_add_loop_test(tests, product_of_all_in_any_order, 0, count);
+    tcase_add_loop_test(tests, product_of_many_short, 0, count);
+    tcase_add_loop_test(tests, product_of_the_last, 0, count);
+    tcase_add_loop_test(tests, one_batch, 0, count);
+    tcase_add_test(tests, scheduler_moves_per_update);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
