@@ -1,5 +1,6 @@
-/* ops/random.h: random numbers of the ops uniform, normal and dropout: the same for every backend and every pass. Element e of
- * a stream is a pure function of (key, site, record, e); bt_random_attr in ops/ops.h says how they lie in Philox's counter. */
+/* ops/random.h: random numbers of the ops uniform, normal and dropout: the same for every backend and every pass.
+ * Element e of a stream is a pure function of (key, site, record, e); bt_random_attr in ops/ops.h says how they lie in
+ * Philox's counter. */
 #ifndef BT_RANDOM_H
 #define BT_RANDOM_H
 
@@ -26,9 +27,9 @@ static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, 
     return bt_philox_f64(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);
 }
 
-/* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): of two words, the first
- * gives the radius, which ends at 6.66, the second the angle. Kernels in f32 compute the same law in f32, with the upper 24
- * bits of each word. */
+/* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): of two words, the
+ * first gives the radius, which ends at 6.66, the second the angle. Kernels in f32 compute the same law in f32, with
+ * the upper 24 bits of each word. */
 static inline double bt_philox_normal(uint32_t radius, uint32_t angle)
 {
     return sqrt(-2 * log(((double)radius + 1) * 0x1p-32)) * cos(6.28318530717958647692 * ((double)angle * 0x1p-32));

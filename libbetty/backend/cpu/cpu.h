@@ -11,15 +11,18 @@
 #define BT_ISA(name)               BT_ISA_JOIN(name, BT_ISA_SUFFIX)
 
 /* One list per file, bt_cpu_NAME_ISA, ending with a record without an op. */
-#define BT_CPU_FAMILIES(X, isa)   X(matmul, isa)
+#define BT_CPU_FAMILIES(X, isa)                                                                                        \
+    X(matmul, isa)                                                                                                     \
+    X(unary, isa)                                                                                                      \
+    X(binary, isa) X(select, isa) X(reduce, isa) X(move, isa) X(index, isa) X(random, isa) X(loss, isa) X(update, isa)
 #define BT_CPU_DECLARE(name, isa) extern const bt_kernel_impl bt_cpu_##name##_##isa[];
 BT_CPU_FAMILIES(BT_CPU_DECLARE, generic)
 BT_CPU_FAMILIES(BT_CPU_DECLARE, v3)
 BT_CPU_FAMILIES(BT_CPU_DECLARE, v4)
 #undef BT_CPU_DECLARE
 
-/* All kernels with those of one instruction set ("generic", "v3", "v4"; "": the plain loops alone); NULL where this machine
- * cannot run it, or the library was built without it. */
+/* All kernels with those of one instruction set ("generic", "v3", "v4"; "": the plain loops alone); NULL where this
+ * machine cannot run it, or the library was built without it. */
 const bt_kernel_impl *const *bt_cpu_kernels(const char *isa);
 
 #endif

@@ -4,21 +4,14 @@
 #include "backend/cpu/transpose.h"
 
 typedef float T;
+#define FULL_V    bt_f32w
+#define FULL_VI   bt_i32w
+#define FULL_F(f) BT_F32W(f)
 #if BT_VECTOR == 64
-#define FULL_V    bt_f32x16
-#define FULL_F(f) bt_f32x16_##f
+typedef int32_t half_mask __attribute__((vector_size(32)));
 #define HALF_V    bt_f32x8
+#define HALF_VI   half_mask
 #define HALF_F(f) bt_f32x8_##f
-typedef int32_t FULL_VI __attribute__((vector_size(64)));
-typedef int32_t HALF_VI __attribute__((vector_size(32)));
-#elif BT_VECTOR == 32
-#define FULL_V    bt_f32x8
-#define FULL_F(f) bt_f32x8_##f
-typedef int32_t FULL_VI __attribute__((vector_size(32)));
-#else
-#define FULL_V    bt_f32x4
-#define FULL_F(f) bt_f32x4_##f
-typedef int32_t FULL_VI __attribute__((vector_size(16)));
 #endif
 #define FMA       bt_f32_fma
 #define TURN_ALL  bt_turn_all4

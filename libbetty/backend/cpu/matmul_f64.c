@@ -4,21 +4,14 @@
 #include "backend/cpu/transpose.h"
 
 typedef double T;
+#define FULL_V    bt_f64w
+#define FULL_VI   bt_i64w
+#define FULL_F(f) BT_F64W(f)
 #if BT_VECTOR == 64
-#define FULL_V    bt_f64x8
-#define FULL_F(f) bt_f64x8_##f
+typedef int64_t half_mask __attribute__((vector_size(32)));
 #define HALF_V    bt_f64x4
+#define HALF_VI   half_mask
 #define HALF_F(f) bt_f64x4_##f
-typedef int64_t FULL_VI __attribute__((vector_size(64)));
-typedef int64_t HALF_VI __attribute__((vector_size(32)));
-#elif BT_VECTOR == 32
-#define FULL_V    bt_f64x4
-#define FULL_F(f) bt_f64x4_##f
-typedef int64_t FULL_VI __attribute__((vector_size(32)));
-#else
-#define FULL_V    bt_f64x2
-#define FULL_F(f) bt_f64x2_##f
-typedef int64_t FULL_VI __attribute__((vector_size(16)));
 #endif
 #define FMA       bt_f64_fma
 #define TURN_ALL  bt_turn_all8

@@ -1,16 +1,16 @@
 /* backend/cpu/matmul_template.h: the blocked product for one element type T, included by matmul_f32.c and matmul_f64.c.
  *
  * c is computed in tiles of rows x columns that stay in registers while k runs. Columns are taken in panels, one or two
- * vectors wide; of b, a piece of `deep` rows of one panel stays in the first cache while all rows of a (or `tall` of them)
- * pass by. If b's rows are not contiguous, or too far apart, the piece is first packed. a is read where it is. So each
- * element of c is one chain of fused products per piece of k, whichever the tile, the panel or the thread. */
+ * vectors wide; of b, a piece of `deep` rows of one panel stays in the first cache while all rows of a (or `tall` of
+ * them) pass by. If b's rows are not contiguous, or too far apart, the piece is first packed. a is read where it is. So
+ * each element of c is one chain of fused products per piece of k, whichever the tile, the panel or the thread. */
 
 typedef struct tile {
     const T *a, *b, *bias;
     T *c;
     int64_t a_row, a_column, b_row, c_row, k;
-    int64_t begin, end; /* of the panel's columns, those that are stored */
-    bool add, relu;     /* add to what c holds */
+    int64_t begin, end;    /* of the panel's columns, those that are stored */
+    bool plain, add, relu; /* add to what c holds */
 } tile;
 
 typedef void tile_fn(const tile *t, int64_t row);
@@ -85,8 +85,8 @@ static int64_t panel_width(int64_t columns)
     return columns <= FULL ? FULL : 2 * FULL;
 }
 
-/* The panel that begins with column j of those before `end`. Where b is read in place, the last one starts early enough to
- * stay within b. */
+/* The panel that begins with column j of those before `end`. Where b is read in place, the last one starts early enough
+ * to stay within b. */
 static panel panel_at(int64_t j, int64_t end, bool packed)
 {
     int64_t width = panel_width(end - j), count = end - j < width ? end - j : width;
@@ -145,6 +145,7 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
         t.b = b + p.column * g->b_column;
         t.bias = bias ? bias + p.column : NULL;
         t.c += p.column;
+        t.plain = !t.add && !t.relu && !t.bias && p.end - p.begin == p.width;
         t.begin = p.begin;
         t.end = p.end;
         if (g->pack_b) {
@@ -194,16 +195,25 @@ static int64_t piece(int64_t size, int64_t most, int64_t unit)
     return pieces ? divide_up(divide_up(size, pieces), unit) * unit : unit;
 }
 
-enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 256 << 10 }; /* of b in the first cache; of a in the second */
+enum {
+    PANEL_BYTES = 24 << 10,  /* of b, in the first cache */
+    BLOCK_BYTES = 256 << 10, /* of a, in the second */
+    PACKED_BYTES = 96 << 10, /* likewise, in scratch */
+    PAGE_BYTES = 1024        /* rows at multiples of it share few places of the cache */
+};
+
+static bool crowded(int64_t row) { return row * (int64_t)sizeof(T) % PAGE_BYTES == 0; }
 
 static void plan_tiles(bt_gemm *g)
 {
     int64_t edge = g->n % (2 * FULL);
     g->run = run_tiles;
-    g->pack_a = g->a_column != 1 && g->n >= 3 * FULL;
-    g->pack_b = g->b_column != 1 || (edge && panel_width(edge) > g->n);
     g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 1);
-    g->tall = piece(g->m, BLOCK_BYTES / (int64_t)sizeof(T) / g->deep, ROWS1);
+    bool often_a = g->n >= 128, often_b = g->m >= 48, long_way = g->deep >= 192 && g->n >= 256;
+    g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row) || (long_way && g->m >= 256));
+    g->pack_b = g->b_column != 1 || (edge && panel_width(edge) > g->n) ||
+                (often_b && (crowded(g->b_row) || (long_way && g->m >= 256)));
+    g->tall = piece(g->m, (g->pack_a ? PACKED_BYTES : BLOCK_BYTES) / (int64_t)sizeof(T) / g->deep, ROWS1);
     g->rows = ROWS1;
     g->columns = 2 * FULL;
     g->scratch = (size_t)((g->pack_b ? g->deep * 2 * FULL : 0) + (g->pack_a ? g->deep * g->tall : 0)) * sizeof(T);

@@ -44,6 +44,15 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
         store_edge(t, sums, rows, vectors * LANES, c);
         return;
     }
+    if (t->plain) {
+        BT_UNROLL(16)
+        for (int i = 0; i < rows; i++) {
+            VF(store)(c + i * c_row, sum[i][0]);
+            if (vectors > 1)
+                VF(store)(c + i * c_row + LANES, sum[i][1]);
+        }
+        return;
+    }
     BT_UNROLL(16)
     for (int i = 0; i < rows; i++) {
         VF(store)(c + i * c_row, TILE(finish)(t, sum[i][0], c + i * c_row, 0));

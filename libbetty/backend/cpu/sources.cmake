@@ -16,9 +16,19 @@ set(BT_CPU_SOURCES
     reference_update.c
     view.c)
 set(BT_CPU_KERNEL_SOURCES
+    binary.c
+    index.c
+    loop.c
+    loss.c
     matmul.c
     matmul_f32.c
-    matmul_f64.c)
+    matmul_f64.c
+    move.c
+    random.c
+    reduce.c
+    select.c
+    unary.c
+    update.c)
 list(TRANSFORM BT_CPU_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 list(TRANSFORM BT_CPU_KERNEL_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 

@@ -1,4 +1,5 @@
-/* backend/cpu/vector.h: vectors as wide as the instruction set's registers, by the vector extensions of gcc and clang. */
+/* backend/cpu/vector.h: vectors as wide as the instruction set's registers, by the vector extensions of gcc and clang.
+ */
 #ifndef BT_CPU_VECTOR_H
 #define BT_CPU_VECTOR_H
 
@@ -24,9 +25,11 @@
 #else
 #define BT_UNROLL(n) BT_PRAGMA(GCC unroll n)
 #endif
-/* The iterations of the loop are independent: the output may be the very array of an input, but not overlap it otherwise. */
+/* The iterations of the loop are independent: the output may be the very array of an input, but not overlap it
+ * otherwise. */
 #if defined __clang__
 #define BT_SIMD BT_PRAGMA(clang loop vectorize(assume_safety))
+#pragma clang diagnostic ignored "-Wpass-failed" /* of loops that call the C library */
 #else
 #define BT_SIMD BT_PRAGMA(GCC ivdep)
 #endif
@@ -68,5 +71,25 @@ BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return a *
 BT_INLINE float bt_f32_fma(float a, float b, float c) { return a * b + c; }
 BT_INLINE double bt_f64_fma(double a, double b, double c) { return a * b + c; }
 #endif
+
+/* The widest: bt_f32w and BT_F32W(load), BT_F32W(store), ...; masks of comparisons are bt_i32w and bt_i64w. */
+#if BT_VECTOR == 64
+typedef bt_f32x16 bt_f32w;
+typedef bt_f64x8 bt_f64w;
+#define BT_F32W(f) bt_f32x16_##f
+#define BT_F64W(f) bt_f64x8_##f
+#elif BT_VECTOR == 32
+typedef bt_f32x8 bt_f32w;
+typedef bt_f64x4 bt_f64w;
+#define BT_F32W(f) bt_f32x8_##f
+#define BT_F64W(f) bt_f64x4_##f
+#else
+typedef bt_f32x4 bt_f32w;
+typedef bt_f64x2 bt_f64w;
+#define BT_F32W(f) bt_f32x4_##f
+#define BT_F64W(f) bt_f64x2_##f
+#endif
+typedef int32_t bt_i32w __attribute__((vector_size(BT_VECTOR)));
+typedef int64_t bt_i64w __attribute__((vector_size(BT_VECTOR)));
 
 #endif

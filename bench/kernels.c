@@ -1,0 +1,153 @@
+/* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line].
+ * Products of matrices in GF/s, every kernel that accepts them beside each other; small elementwise calls in ns. */
+#include "backend/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double seconds = 0.1;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bt_view matrix(bt_dtype dtype, int64_t rows, int64_t columns, bool turned)
+{
+    bt_view view = {.dtype = dtype, .rank = 2, .dims = {rows, columns}, .strides = {columns, 1}};
+    if (turned) {
+        view.strides[0] = 1;
+        view.strides[1] = rows;
+    }
+    size_t count = (size_t)(rows * columns);
+    view.data = bt_alloc_aligned(count * bt_dtype_size(dtype));
+    for (size_t i = 0; view.data && i < count; i++)
+        bt_put(dtype, view.data, (int64_t)i, (double)(i * 37 % 101) / 101 - 0.5);
+    return view;
+}
+
+/* Seconds of one launch: the least of several rounds. */
+static double measure(const bt_kernel_impl *kernel, bt_call *call)
+{
+    size_t scratch = kernel->scratch ? kernel->scratch(call) : 0;
+    call->scratch = scratch ? bt_alloc_aligned(scratch) : NULL;
+    double best = -1;
+    if ((scratch && !call->scratch) || (kernel->prepare && kernel->prepare(call) != BT_OK))
+        goto done;
+    int64_t repeats = 1;
+    for (double begin = now(); now() - begin < seconds;) {
+        double start = now();
+        for (int64_t i = 0; i < repeats; i++)
+            if (kernel->launch(call) != BT_OK)
+                goto done;
+        double each = (now() - start) / (double)repeats;
+        if (best < 0 || each < best)
+            best = each;
+        if (each * (double)repeats < 5e-4)
+            repeats *= 2;
+    }
+done:
+    if (kernel->release)
+        kernel->release(call);
+    bt_free_aligned(call->scratch);
+    call->scratch = NULL;
+    return best;
+}
+
+static void line(const bt_kernel_impl *const *kernels, bt_call *call, const char *title, double flops)
+{
+    printf("%-44s", title);
+    for (; *kernels; kernels++) {
+        const bt_kernel_impl *kernel = *kernels;
+        if (kernel->op != call->op || strstr(kernel->name, ".reference") || (kernel->accepts && !kernel->accepts(call)))
+            continue;
+        double time = measure(kernel, call);
+        if (time < 0)
+            printf("  %s failed", kernel->name);
+        else if (flops > 0)
+            printf("  %s %.1f GF/s (%.2f us)", kernel->name, flops / time * 1e-9, time * 1e6);
+        else
+            printf("  %s %.1f ns", kernel->name, time * 1e9);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void dot(const bt_kernel_impl *const *kernels, bt_dtype dtype, int64_t m, int64_t k, int64_t n,
+                const char *turns, int threads)
+{
+    bt_view in[] = {matrix(dtype, m, k, turns[0] == 't'), matrix(dtype, k, n, turns[1] == 't')};
+    bt_view out = matrix(dtype, m, n, false);
+    bt_call call = {.op = &bt_op_dot, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = threads};
+    char title[128];
+    snprintf(title, sizeof title, "dot %s [%lld, %lld]%s x [%lld, %lld]%s, %d thread%s", bt_dtype_name(dtype),
+             (long long)m, (long long)k, turns[0] == 't' ? "'" : "", (long long)k, (long long)n,
+             turns[1] == 't' ? "'" : "", threads, threads > 1 ? "s" : "");
+    if (in[0].data && in[1].data && out.data)
+        line(kernels, &call, title, 2.0 * (double)m * (double)n * (double)k);
+    bt_free_aligned(in[0].data);
+    bt_free_aligned(in[1].data);
+    bt_free_aligned(out.data);
+}
+
+static void elementwise(const bt_kernel_impl *const *kernels, const bt_op *op, int inputs, int64_t rows,
+                        int64_t columns, const char *title, bool row, bool turned)
+{
+    bt_view in[] = {matrix(BT_F32, rows, columns, turned), matrix(BT_F32, rows, columns, false)};
+    bt_view out = matrix(op == &bt_op_less ? BT_BOOL : BT_F32, rows, columns, false);
+    if (row)
+        in[1].strides[0] = 0;
+    bt_call call = {.op = op, .inputs = inputs, .outputs = 1, .in = in, .out = &out, .threads = 1};
+    char text[128];
+    snprintf(text, sizeof text, "%s [%lld, %lld]", title, (long long)rows, (long long)columns);
+    if (in[0].data && in[1].data && out.data)
+        line(kernels, &call, text, 0);
+    bt_free_aligned(in[0].data);
+    bt_free_aligned(in[1].data);
+    bt_free_aligned(out.data);
+}
+
+int main(int count, char **words)
+{
+    const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels();
+    if (count > 1 && *words[1])
+        kernels = bt_cpu_kernels(words[1]);
+    if (count > 2)
+        seconds = atof(words[2]);
+    if (!kernels) {
+        fprintf(stderr, "this machine cannot run %s\n", words[1]);
+        return 1;
+    }
+    printf("%s\n", count > 1 && *words[1] ? words[1] : bt_backend_cpu()->isa());
+    static const struct {
+        int64_t m, k, n;
+        const char *turns; /* t: stored the other way round */
+    } shapes[] = {
+        {100, 784, 100, "nn"}, {100, 784, 100, "nt"}, {100, 784, 32, "nt"},     {784, 100, 100, "tn"},
+        {784, 100, 500, "tn"}, {784, 100, 500, "nn"}, {100, 784, 500, "nt"},    {100, 500, 784, "nn"},
+        {100, 100, 10, "nt"},  {100, 10, 100, "nn"},  {100, 100, 10, "tn"},     {10, 100, 100, "tn"},
+        {100, 1, 100, "nn"},   {100, 100, 1, "nn"},   {1, 100, 100, "nn"},      {100, 100, 1, "tn"},
+        {1, 100, 100, "nt"},   {16, 16, 16, "nn"},    {4, 4, 4, "nn"},          {64, 64, 64, "nt"},
+        {512, 512, 512, "nn"}, {512, 512, 512, "tt"}, {1000, 1000, 1000, "nn"}, {1024, 1024, 1024, "nt"},
+        {5000, 784, 10, "nn"}, {784, 5000, 10, "tn"}, {10, 5000, 784, "tn"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(shapes); i++)
+        dot(kernels, BT_F32, shapes[i].m, shapes[i].k, shapes[i].n, shapes[i].turns, 1);
+    dot(kernels, BT_F64, 100, 784, 100, "nt", 1);
+    dot(kernels, BT_F64, 512, 512, 512, "nn", 1);
+    dot(kernels, BT_F32, 100, 784, 100, "nt", 2);
+    dot(kernels, BT_F32, 512, 512, 512, "nn", 2);
+    elementwise(kernels, &bt_op_add, 2, 1, 8, "add", false, false);
+    elementwise(kernels, &bt_op_add, 2, 100, 100, "add", false, false);
+    elementwise(kernels, &bt_op_add, 2, 100, 10, "add a row", true, false);
+    elementwise(kernels, &bt_op_add, 2, 784, 100, "add turned", false, true);
+    elementwise(kernels, &bt_op_less, 2, 100, 100, "less", false, false);
+    elementwise(kernels, &bt_op_exp, 1, 100, 100, "exp", false, false);
+    elementwise(kernels, &bt_op_tanh, 1, 100, 100, "tanh", false, false);
+    elementwise(kernels, &bt_op_sigmoid, 1, 100, 100, "sigmoid", false, false);
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* backend/cpu/loop.h: runs a function of rows over operands with any strides. While planning, axes that lie one after
+ * the other are joined, so that most calls are one long row. An operand that is not contiguous along a row is copied
+ * into a small buffer, piece by piece. */
+#ifndef BT_CPU_LOOP_H
+#define BT_CPU_LOOP_H
+
+#include "backend/cpu/cpu.h"
+
+enum { BT_LOOP_INPUTS = 3 };
+
+/* out[i] = f(in[0][i], in[1][i], ...), 0 <= i < n; an input of the variant's scalars is one number. May be called with
+ * out equal to an input. */
+typedef void bt_row_fn(int64_t n, void *out, const void *const *in);
+
+typedef struct bt_loop {
+    int inputs, rank, threads;
+    int64_t rows, n, outer[BT_MAX_RANK]; /* outer: the axes of rows */
+    int64_t step[BT_LOOP_INPUTS][BT_MAX_RANK], along[BT_LOOP_INPUTS], size[BT_LOOP_INPUTS], out_size; /* bytes */
+    bool staged[BT_LOOP_INPUTS], any_staged, turned; /* turned: one has its contiguous axis just outside of the row */
+    bt_row_fn *row;
+} bt_loop;
+
+/* Inputs of equal shape; the output may have another one with the same elements in row-major order. Which of the inputs
+ * may be scalars: variants[mask] is the function where the inputs of the mask are; NULL: there is none, and they are
+ * filled into buffers; variants[0] must be there. cost: an element's time, in simple operations. */
+void BT_ISA(bt_loop_plan)(bt_loop *loop, const bt_view *in, int inputs, bt_dtype out, bt_row_fn *const *variants,
+                          int threads, int cost);
+void BT_ISA(bt_loop_run)(const bt_loop *loop, char *out, const char *const *in);
+
+/* The same for a call whose operands are the loop's. */
+bt_status BT_ISA(bt_loop_prepare)(bt_call *call, bt_row_fn *const *variants, int cost);
+bt_status BT_ISA(bt_loop_launch)(const bt_call *call);
+void BT_ISA(bt_loop_release)(bt_call *call);
+
+#endif

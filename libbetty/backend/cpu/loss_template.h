@@ -1,0 +1,157 @@
+/* backend/cpu/loss_template.h: softmax and what belongs to it, and layer_norm, over rows that are contiguous, for one
+ * element type T, included by loss.c. R(x): x with the type in its name; EXP, LOG: the functions of one number. Short
+ * rows are done several at a time, so that the exponentials fill whole vectors. */
+
+enum { R(BLOCK) = 512 }; /* exponentials at a time */
+
+static void R(exp_all)(T *y, const T *x, int64_t n)
+{
+    BT_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] = EXP(x[i]);
+}
+
+/* y = x - max(x) */
+static void R(lower)(T *y, const T *x, int64_t n)
+{
+    T most = (T)R(max_row)(x, n, 1);
+    BT_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] - most;
+}
+
+/* The sum of exp(x) of a long row. */
+static double R(exp_sum)(const T *x, int64_t n)
+{
+    T piece[R(BLOCK)];
+    double sum = 0;
+    for (int64_t at = 0; at < n; at += R(BLOCK)) {
+        int64_t count = n - at < R(BLOCK) ? n - at : R(BLOCK);
+        R(exp_all)(piece, x + at, count);
+        sum += R(sum_row)(piece, count, 1);
+    }
+    return sum;
+}
+
+static void R(scale)(T *y, int64_t n, T factor)
+{
+    BT_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] *= factor;
+}
+
+static void R(softmax_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
+    for (int64_t row = begin; row < end; row += at_once) {
+        int64_t count = end - row < at_once ? end - row : at_once;
+        T *y = (T *)r->out + row * n;
+        for (int64_t i = 0; i < count; i++)
+            R(lower)(y + i * n, row_of(r, row + i), n);
+        R(exp_all)(y, y, count * n);
+        for (int64_t i = 0; i < count; i++)
+            R(scale)(y + i * n, n, (T)(1 / R(sum_row)(y + i * n, n, 1)));
+    }
+}
+
+static void R(log_softmax_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
+    T power[R(BLOCK)];
+    for (int64_t row = begin; row < end; row += at_once) {
+        int64_t count = end - row < at_once ? end - row : at_once;
+        T *y = (T *)r->out + row * n;
+        for (int64_t i = 0; i < count; i++)
+            R(lower)(y + i * n, row_of(r, row + i), n);
+        if (n <= R(BLOCK))
+            R(exp_all)(power, y, count * n);
+        for (int64_t i = 0; i < count; i++) {
+            double sum = n <= R(BLOCK) ? R(sum_row)(power + i * n, n, 1) : R(exp_sum)(y + i * n, n);
+            T shift = (T)log(sum);
+            BT_SIMD
+            for (int64_t j = i * n; j < i * n + n; j++)
+                y[j] -= shift;
+        }
+    }
+}
+
+static double R(dot)(const T *a, const T *b, int64_t n)
+{
+    double sum[4] = {0}, rest = 0;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int j = 0; j < 4; j++)
+            sum[j] += (double)a[i + j] * (double)b[i + j];
+    for (; i < n; i++)
+        rest += (double)a[i] * (double)b[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]) + rest;
+}
+
+static void R(softmax_grad_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n;
+    for (int64_t row = begin; row < end; row++) {
+        const T *y = row_of(r, row), *g = second_of(r, row);
+        T *x = (T *)r->out + row * n, sum = (T)R(dot)(y, g, n);
+        BT_SIMD
+        for (int64_t i = 0; i < n; i++)
+            x[i] = y[i] * (g[i] - sum);
+    }
+}
+
+/* The labels have been checked. */
+static void R(cross_entropy_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
+    T lowered[R(BLOCK)], power[R(BLOCK)];
+    for (int64_t row = begin; row < end; row += at_once) {
+        int64_t count = end - row < at_once ? end - row : at_once;
+        T *loss = (T *)r->out + row;
+        if (n > R(BLOCK)) {
+            const T *x = row_of(r, row);
+            T most = (T)R(max_row)(x, n, 1);
+            double sum = 0;
+            for (int64_t at = 0; at < n; at += R(BLOCK)) {
+                int64_t some = n - at < R(BLOCK) ? n - at : R(BLOCK);
+                for (int64_t j = 0; j < some; j++)
+                    lowered[j] = x[at + j] - most;
+                sum += R(exp_sum)(lowered, some);
+            }
+            *loss = (T)(log(sum) - (double)(x[label_of(r, row)] - most));
+            continue;
+        }
+        for (int64_t i = 0; i < count; i++)
+            R(lower)(lowered + i * n, row_of(r, row + i), n);
+        R(exp_all)(power, lowered, count * n);
+        for (int64_t i = 0; i < count; i++)
+            loss[i] = (T)(log(R(sum_row)(power + i * n, n, 1)) - (double)lowered[i * n + label_of(r, row + i)]);
+    }
+}
+
+static void R(cross_entropy_grad_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n;
+    R(softmax_rows)(r, begin, end);
+    for (int64_t row = begin; row < end; row++) {
+        T *y = (T *)r->out + row * n, g = *(const T *)second_of(r, row);
+        y[label_of(r, row)] -= 1;
+        R(scale)(y, n, g);
+    }
+}
+
+static void R(layer_norm_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n;
+    const T *scale = r->scale, *shift = r->shift;
+    for (int64_t row = begin; row < end; row++) {
+        const T *x = row_of(r, row);
+        T *y = (T *)r->out + row * n, mean = (T)(R(sum_row)(x, n, 1) / (double)n);
+        BT_SIMD
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] - mean;
+        T factor = (T)(1 / sqrt(R(square_row)(y, n, 1) / (double)n + r->eps));
+        BT_SIMD
+        for (int64_t i = 0; i < n; i++)
+            y[i] = y[i] * factor * scale[i] + shift[i];
+    }
+}

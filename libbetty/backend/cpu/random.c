@@ -1,0 +1,170 @@
+/* backend/cpu/random.c: uniform, normal and dropout: blocks of Philox side by side. */
+#include "ops/random.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/math_f32.h"
+
+enum { BLOCKS = 32, WORDS = 4 * BLOCKS }; /* made at a time */
+
+typedef struct stream {
+    uint64_t key;
+    uint32_t site;
+    int64_t record;
+} stream;
+
+static stream stream_of(const bt_call *call, int record)
+{
+    const bt_random_attr *attr = call->attr;
+    return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[record], 0)};
+}
+
+/* bt_random_word for BLOCKS blocks. */
+static void fill(uint32_t *words, const stream *s, uint64_t block)
+{
+    uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
+    uint32_t key0 = (uint32_t)s->key, key1 = (uint32_t)(s->key >> 32);
+    for (int i = 0; i < BLOCKS; i++) {
+        c0[i] = (uint32_t)block + (uint32_t)i;
+        c1[i] = s->site;
+        c2[i] = (uint32_t)(uint64_t)s->record;
+        c3[i] = (uint32_t)((uint64_t)s->record >> 32);
+    }
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < BLOCKS; i++) {
+            uint64_t product0 = UINT64_C(0xD2511F53) * c0[i], product1 = UINT64_C(0xCD9E8D57) * c2[i];
+            c0[i] = (uint32_t)(product1 >> 32) ^ c1[i] ^ key0;
+            c2[i] = (uint32_t)(product0 >> 32) ^ c3[i] ^ key1;
+            c1[i] = (uint32_t)product1;
+            c3[i] = (uint32_t)product0;
+        }
+        key0 += UINT32_C(0x9E3779B9);
+        key1 += UINT32_C(0xBB67AE85);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        words[4 * i] = c0[i];
+        words[4 * i + 1] = c1[i];
+        words[4 * i + 2] = c2[i];
+        words[4 * i + 3] = c3[i];
+    }
+}
+
+/* What becomes of the words of elements first .. first + n - 1, n at most WORDS (f64: WORDS / 2). */
+typedef void use_fn(const bt_call *call, const uint32_t *words, int64_t first, int64_t n);
+
+static double unit_f64(const uint32_t *words, int64_t i) { return bt_philox_f64(words[2 * i], words[2 * i + 1]); }
+
+static void uniform_f32(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    float *y = (float *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)(int32_t)(words[i] >> 8) * 0x1p-24F;
+}
+
+static void uniform_f64(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    double *y = (double *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = unit_f64(words, i);
+}
+
+/* cos(2 pi turn), 0 <= turn < 1. */
+BT_INLINE float cos_turn(float turn)
+{
+    float quarters = 4.0F * turn, n = (quarters + 0x1.8p23F) - 0x1.8p23F, r = (quarters - n) * 0x1.921fb6p0F;
+    int32_t i = (int32_t)n;
+    float y = i & 1 ? -bt_sin_near((double)r) : bt_cos_near((double)r);
+    return i & 2 ? -y : y;
+}
+
+static void normal_f32(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    float *y = (float *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++) {
+        float radius = (float)(int32_t)((words[2 * i] >> 8) + 1) * 0x1p-24F;
+        float turn = (float)(int32_t)(words[2 * i + 1] >> 8) * 0x1p-24F;
+        y[i] = __builtin_sqrtf(-2.0F * bt_log_f32(radius)) * cos_turn(turn);
+    }
+}
+
+static void normal_f64(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    double *y = (double *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = bt_philox_normal(words[2 * i], words[2 * i + 1]);
+}
+
+static void dropout_f32(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    double probability = ((const bt_random_attr *)call->attr)->probability;
+    const float *x = (const float *)(const void *)call->in[0].data + first;
+    float *y = (float *)(void *)call->out[0].data + first, scale = (float)(1 / (1 - probability));
+    int32_t least = (int32_t)ceil(probability * 0x1p24); /* u >= probability, in integers */
+    BT_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (int32_t)(words[i] >> 8) >= least ? x[i] * scale : 0.0F;
+}
+
+static void dropout_f64(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    double probability = ((const bt_random_attr *)call->attr)->probability, scale = 1 / (1 - probability);
+    const double *x = (const double *)(const void *)call->in[0].data + first;
+    double *y = (double *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = unit_f64(words, i) >= probability ? x[i] * scale : 0.0;
+}
+
+static void part(const bt_call *call, const stream *s, use_fn *use, int per_word, int64_t begin, int64_t end)
+{
+    uint32_t words[WORDS];
+    int64_t at_once = WORDS / per_word;
+    for (int64_t first = begin; first < end; first += at_once) {
+        fill(words, s, (uint64_t)(first * per_word / 4));
+        use(call, words, first, end - first < at_once ? end - first : at_once);
+    }
+}
+
+/* per_word: words that an element takes. */
+static bt_status run(const bt_call *call, int record, use_fn *use, int per_word)
+{
+    stream s = stream_of(call, record);
+    int64_t count = bt_cpu_count(&call->out[0]), units = (count + WORDS - 1) / WORDS;
+    int threads = call->threads > 1 && count >= 1 << 14 ? call->threads : 1;
+    if (threads == 1) {
+        part(call, &s, use, per_word, 0, count);
+        return BT_OK;
+    }
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++) {
+        int64_t end = units * (t + 1) / threads * WORDS;
+        part(call, &s, use, per_word, units * t / threads * WORDS, end < count ? end : count);
+    }
+    return BT_OK;
+}
+
+static bt_status uniform(const bt_call *call)
+{
+    return call->out[0].dtype == BT_F32 ? run(call, 0, uniform_f32, 1) : run(call, 0, uniform_f64, 2);
+}
+
+static bt_status normal(const bt_call *call)
+{
+    return run(call, 0, call->out[0].dtype == BT_F32 ? normal_f32 : normal_f64, 2);
+}
+
+static bool dropout_accepts(const bt_call *call)
+{
+    return bt_cpu_contiguous(&call->in[0]) && call->in[0].dtype == call->out[0].dtype;
+}
+
+static bt_status dropout(const bt_call *call)
+{
+    return call->out[0].dtype == BT_F32 ? run(call, 1, dropout_f32, 1) : run(call, 1, dropout_f64, 2);
+}
+
+const bt_kernel_impl BT_ISA(bt_cpu_random)[] = {
+    {&bt_op_uniform, "uniform.vector", NULL, NULL, NULL, uniform, NULL},
+    {&bt_op_normal, "normal.vector", NULL, NULL, NULL, normal, NULL},
+    {&bt_op_dropout, "dropout.vector", dropout_accepts, NULL, NULL, dropout, NULL},
+    {.op = NULL},
+};

@@ -1,0 +1,237 @@
+/* backend/cpu/reduce.c: sum, max, argmax and norm_square in f32 and f64. The sum of one output is always made of the
+ * same pieces in the same order, however many threads there are. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/row.h"
+
+/* What is reduced, as rows: the innermost axis, of n elements, and the others, of `rows`. */
+typedef struct reduction {
+    bt_view kept, outer; /* the output's elements; the rows of one of them */
+    int64_t outputs, rows, n, stride, size;
+    bool by_columns;       /* kept's innermost axis is contiguous: its elements are done side by side */
+    int64_t width, groups; /* by columns: that axis, and how many there are */
+    int threads;
+    double (*row)(const void *row, int64_t n, int64_t stride); /* a row's sum, or maximum */
+} reduction;
+
+typedef struct columns { /* rows that are reduced side by side */
+    const char *data;
+    const reduction *r;
+    int64_t rows;
+} columns;
+
+enum { COLUMNS = 128, CHAIN = 64 }; /* done side by side; f32 additions one after the other */
+
+/* Rows of `columns`: all of the outer axes and the innermost. */
+static const char *row_at(const columns *c, int64_t row)
+{
+    const reduction *r = c->r;
+    int64_t outer = r->rows == 1 ? 0 : bt_cpu_offset(&r->outer, row / r->n);
+    return c->data + (outer + (r->rows == 1 ? row : row % r->n) * r->stride) * r->size;
+}
+
+/* Up to COLUMNS columns of `rows` rows; `at` gives where each row begins. */
+#define BY_COLUMNS(type, T)                                                                                            \
+    static void sum_columns_##type(const columns *c, int64_t first, int64_t n, void *out)                              \
+    {                                                                                                                  \
+        double total[COLUMNS] = {0};                                                                                   \
+        T sum[COLUMNS];                                                                                                \
+        for (int64_t row = 0; row < c->rows;) {                                                                        \
+            int64_t end = c->rows - row < CHAIN ? c->rows : row + CHAIN;                                               \
+            for (int64_t j = 0; j < n; j++)                                                                            \
+                sum[j] = 0;                                                                                            \
+            for (; row < end; row++) {                                                                                 \
+                const T *x = (const T *)(const void *)row_at(c, row) + first;                                          \
+                for (int64_t j = 0; j < n; j++)                                                                        \
+                    sum[j] += x[j];                                                                                    \
+            }                                                                                                          \
+            for (int64_t j = 0; j < n; j++)                                                                            \
+                total[j] += sum[j];                                                                                    \
+        }                                                                                                              \
+        for (int64_t j = 0; j < n; j++)                                                                                \
+            ((T *)out)[j] = (T)total[j];                                                                               \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void max_columns_##type(const columns *c, int64_t first, int64_t n, void *out)                              \
+    {                                                                                                                  \
+        T most[COLUMNS];                                                                                               \
+        for (int64_t j = 0; j < n; j++)                                                                                \
+            most[j] = -(T)__builtin_inf();                                                                             \
+        for (int64_t row = 0; row < c->rows; row++) {                                                                  \
+            const T *x = (const T *)(const void *)row_at(c, row) + first;                                              \
+            for (int64_t j = 0; j < n; j++)                                                                            \
+                most[j] = larger_##type(most[j], x[j]);                                                                \
+        }                                                                                                              \
+        memcpy(out, most, (size_t)n * sizeof(T));                                                                      \
+    }
+BY_COLUMNS(f32, float)
+BY_COLUMNS(f64, double)
+
+/* ---- planning ---- */
+
+static bool accepts(const bt_call *call) { return bt_dtype_floats(call->in[0].dtype); }
+
+/* Drops axes of size 1 and joins neighbours where they allow. */
+static void join(bt_view *x)
+{
+    int rank = 0;
+    for (int d = 0; d < x->rank; d++) {
+        if (x->dims[d] == 1)
+            continue;
+        if (rank && x->strides[rank - 1] == x->strides[d] * x->dims[d]) {
+            x->dims[rank - 1] *= x->dims[d];
+            x->strides[rank - 1] = x->strides[d];
+        } else {
+            x->dims[rank] = x->dims[d];
+            x->strides[rank++] = x->strides[d];
+        }
+    }
+    x->rank = rank;
+}
+
+static bt_status plan(bt_call *call, uint32_t axes)
+{
+    reduction *r = call->state = bt_alloc(sizeof *r);
+    if (!r)
+        return BT_ERROR_MEMORY;
+    bt_cpu_split(&call->in[0], axes, &r->kept, &r->outer);
+    join(&r->kept);
+    join(&r->outer);
+    r->outputs = bt_cpu_count(&r->kept);
+    r->size = (int64_t)bt_dtype_size(call->in[0].dtype);
+    r->n = r->stride = 1;
+    int last = r->outer.rank - 1, inner = r->kept.rank - 1;
+    if (last >= 0) {
+        r->n = r->outer.dims[last];
+        r->stride = r->outer.strides[last];
+        r->outer.rank--;
+    }
+    r->rows = bt_cpu_count(&r->outer);
+    r->by_columns = inner >= 0 && r->kept.strides[inner] == 1 && r->kept.dims[inner] >= 4 && r->stride != 1;
+    if (r->by_columns) {
+        r->width = r->kept.dims[inner];
+        r->groups = r->outputs ? r->outputs / r->width : 0;
+        r->kept.rank--;
+    }
+    double work = (double)r->outputs * (double)r->rows * (double)r->n;
+    r->threads = call->threads > 1 && r->outputs > 1 && work >= 1 << 17 ? call->threads : 1;
+    return BT_OK;
+}
+
+static void release(bt_call *call)
+{
+    bt_free(call->state);
+    call->state = NULL;
+}
+
+static bt_status prepare(bt_call *call) { return plan(call, ((const bt_reduce_attr *)call->attr)->axes); }
+
+static bt_status prepare_all(bt_call *call) { return plan(call, ~0U); }
+
+/* ---- running ---- */
+
+/* One output by rows. */
+static double one(const reduction *r, const char *data, double (*row)(const void *, int64_t, int64_t), bool add)
+{
+    double result = row(data, r->rows ? r->n : 0, r->stride);
+    for (int64_t i = 1; i < r->rows; i++) {
+        double next = row(data + bt_cpu_offset(&r->outer, i) * r->size, r->n, r->stride);
+        result = add ? result + next : larger_f64(result, next);
+    }
+    return result;
+}
+
+static void by_rows(const reduction *r, const bt_call *call, int64_t begin, int64_t end,
+                    double (*row)(const void *, int64_t, int64_t), bool add)
+{
+    for (int64_t e = begin; e < end; e++) {
+        const char *data = call->in[0].data + bt_cpu_offset(&r->kept, e) * r->size;
+        double result = one(r, data, row, add);
+        if (r->size == 4)
+            ((float *)(void *)call->out[0].data)[e] = (float)result;
+        else
+            ((double *)(void *)call->out[0].data)[e] = result;
+    }
+}
+
+/* Blocks of COLUMNS columns, counted over all groups. */
+static void by_columns(const reduction *r, const bt_call *call, int64_t begin, int64_t end,
+                       void (*function)(const columns *, int64_t, int64_t, void *))
+{
+    int64_t blocks = (r->width + COLUMNS - 1) / COLUMNS;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t group = block / blocks, first = block % blocks * COLUMNS;
+        int64_t n = r->width - first < COLUMNS ? r->width - first : COLUMNS;
+        columns c = {call->in[0].data + bt_cpu_offset(&r->kept, group) * r->size, r, r->rows * r->n};
+        function(&c, first, n, call->out[0].data + (group * r->width + first) * r->size);
+    }
+}
+
+static void run(const bt_call *call, double (*row)(const void *, int64_t, int64_t),
+                void (*function)(const columns *, int64_t, int64_t, void *), bool add)
+{
+    const reduction *r = call->state;
+    int64_t units = r->by_columns ? r->groups * ((r->width + COLUMNS - 1) / COLUMNS) : r->outputs;
+    int threads = units < r->threads ? 1 : r->threads;
+    if (threads == 1) {
+        if (r->by_columns)
+            by_columns(r, call, 0, units, function);
+        else
+            by_rows(r, call, 0, units, row, add);
+        return;
+    }
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++) {
+        if (r->by_columns)
+            by_columns(r, call, units * t / threads, units * (t + 1) / threads, function);
+        else
+            by_rows(r, call, units * t / threads, units * (t + 1) / threads, row, add);
+    }
+}
+
+static bt_status sum(const bt_call *call)
+{
+    bool f32 = call->in[0].dtype == BT_F32;
+    run(call, f32 ? sum_row_f32 : sum_row_f64, f32 ? sum_columns_f32 : sum_columns_f64, true);
+    return BT_OK;
+}
+
+static bt_status max(const bt_call *call)
+{
+    bool f32 = call->in[0].dtype == BT_F32;
+    run(call, f32 ? max_row_f32 : max_row_f64, f32 ? max_columns_f32 : max_columns_f64, false);
+    return BT_OK;
+}
+
+static bt_status norm_square(const bt_call *call)
+{
+    bool f32 = call->in[0].dtype == BT_F32;
+    by_rows(call->state, call, 0, 1, f32 ? square_row_f32 : square_row_f64, true);
+    return BT_OK;
+}
+
+static bool argmax_accepts(const bt_call *call) { return accepts(call) && call->out[0].dtype == BT_I32; }
+
+static bt_status argmax(const bt_call *call)
+{
+    uint32_t axes = ((const bt_reduce_attr *)call->attr)->axes;
+    bt_view kept, along;
+    bt_cpu_split(&call->in[0], axes, &kept, &along);
+    int64_t outputs = bt_cpu_count(&kept), n = bt_cpu_count(&along), stride = along.rank ? along.strides[0] : 1;
+    int64_t size = (int64_t)bt_dtype_size(along.dtype);
+    int32_t *out = (void *)call->out[0].data;
+    for (int64_t e = 0; e < outputs; e++) {
+        const char *row = kept.data + bt_cpu_offset(&kept, e) * size;
+        out[e] = (int32_t)(along.dtype == BT_F32 ? argmax_row_f32(row, n, stride) : argmax_row_f64(row, n, stride));
+    }
+    return BT_OK;
+}
+
+const bt_kernel_impl BT_ISA(bt_cpu_reduce)[] = {
+    {&bt_op_sum, "sum.vector", accepts, NULL, prepare, sum, release},
+    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release},
+    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_all, norm_square, release},
+    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL},
+    {.op = NULL},
+};

@@ -1,0 +1,95 @@
+/* backend/cpu/row_template.h: sums and maxima of rows for one element type T. V: its vector, of LANES elements, VF(f):
+ * that vector's function f, VI: the mask of its comparisons; R(x): x with the type in its name. Sums of f32 are of f32
+ * in short pieces, and of f64 beyond. */
+
+enum {
+    R(PIECE) = 1024 * (int)sizeof(double) / (int)sizeof(T)
+}; /* elements, in 4 vectors: few additions one after the other */
+
+static inline double R(sum_piece)(const T *x, int64_t n)
+{
+    V s0 = {0}, s1 = s0, s2 = s0, s3 = s0;
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        s0 += VF(load)(x + i);
+        s1 += VF(load)(x + i + LANES);
+        s2 += VF(load)(x + i + 2 * LANES);
+        s3 += VF(load)(x + i + 3 * LANES);
+    }
+    T part[LANES];
+    double sum = 0;
+    if (i) {
+        VF(store)(part, (s0 + s1) + (s2 + s3));
+        for (int j = 0; j < LANES; j++)
+            sum += part[j];
+    }
+    for (; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+static inline double R(sum_row)(const void *row, int64_t n, int64_t stride)
+{
+    const T *x = row;
+    double sum = 0;
+    if (stride == 1) {
+        for (int64_t i = 0; i < n; i += R(PIECE))
+            sum += R(sum_piece)(x + i, n - i < R(PIECE) ? n - i : R(PIECE));
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            sum += x[i * stride];
+    }
+    return sum;
+}
+
+/* Squares are exact in double when T is float. */
+static inline double R(square_row)(const void *row, int64_t n, int64_t stride)
+{
+    const T *x = row;
+    double sum[8] = {0}, total = 0;
+    int64_t i = 0;
+    if (stride == 1)
+        for (; i + 8 <= n; i += 8)
+            for (int j = 0; j < 8; j++)
+                sum[j] += (double)x[i + j] * (double)x[i + j];
+    for (; i < n; i++)
+        total += (double)x[i * stride] * (double)x[i * stride];
+    for (int j = 0; j < 8; j++)
+        total += sum[j];
+    return total;
+}
+
+/* NaN is larger than all else. */
+BT_INLINE T R(larger)(T a, T b) { return b > a || b != b ? b : a; }
+
+static inline double R(max_row)(const void *row, int64_t n, int64_t stride)
+{
+    const T *x = row;
+    T most = -(T)__builtin_inf(), lane[LANES];
+    int64_t i = 0;
+    if (stride == 1 && n >= LANES) {
+        V m = VF(load)(x);
+        for (i = LANES; i + LANES <= n; i += LANES) {
+            V v = VF(load)(x + i);
+            VI take = (VI)(v > m) | (VI)(v != v);
+            m = (V)(((VI)v & take) | ((VI)m & ~take));
+        }
+        VF(store)(lane, m);
+        for (int j = 0; j < LANES; j++)
+            most = R(larger)(most, lane[j]);
+    }
+    for (; i < n; i++)
+        most = R(larger)(most, x[i * stride]);
+    return most != most ? most : (double)most;
+}
+
+/* The first of the largest. */
+static inline int64_t R(argmax_row)(const void *row, int64_t n, int64_t stride)
+{
+    const T *x = row;
+    T most = (T)R(max_row)(row, n, stride);
+    for (int64_t i = 0; i < n; i++)
+        if (x[i * stride] == most || x[i * stride] != x[i * stride])
+            return i;
+    return 0;
+}

@@ -1,0 +1,99 @@
+/* backend/cpu/select.c: where and cast. */
+#include "backend/cpu/loop.h"
+#include "backend/cpu/vector.h"
+
+/* ---- where: values are only moved, so their size is all that counts ---- */
+
+#define WHERE(name, T, at_a, at_b)                                                                                     \
+    static void name(int64_t n, void *out, const void *const *in)                                                      \
+    {                                                                                                                  \
+        const uint8_t *c = in[0];                                                                                      \
+        const T *a = in[1], *b = in[2];                                                                                \
+        const T a0 = *a, b0 = *b;                                                                                      \
+        T *y = out;                                                                                                    \
+        BT_SIMD                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T yes = at_a, no = at_b;                                                                                   \
+            y[i] = c[i] ? yes : no;                                                                                    \
+        }                                                                                                              \
+        (void)a0, (void)b0;                                                                                            \
+    }
+#define WHERES(size, T)                                                                                                \
+    typedef T value##size __attribute__((may_alias));                                                                  \
+    WHERE(where##size##_0, value##size, a[i], b[i])                                                                    \
+    WHERE(where##size##_2, value##size, a0, b[i])                                                                      \
+    WHERE(where##size##_4, value##size, a[i], b0)                                                                      \
+    WHERE(where##size##_6, value##size, a0, b0)
+WHERES(1, uint8_t)
+WHERES(4, uint32_t)
+WHERES(8, uint64_t)
+
+#define W(size)                                                                                                        \
+    {                                                                                                                  \
+        where##size##_0, NULL, where##size##_2, NULL, where##size##_4, NULL, where##size##_6, NULL                     \
+    }
+static bt_row_fn *const wheres[][8] = {[1] = W(1), [4] = W(4), [8] = W(8)};
+
+static bool where_accepts(const bt_call *call)
+{
+    return bt_dtype_size(call->in[0].dtype) == 1 && bt_cpu_same_dtypes(call, 1, 2);
+}
+
+static bt_status where_prepare(bt_call *call)
+{
+    return BT_ISA(bt_loop_prepare)(call, wheres[bt_dtype_size(call->out[0].dtype)], 1);
+}
+
+/* ---- cast ---- */
+
+/* What an integer cannot hold becomes its nearest bound, and NaN 0: as bt_put says. */
+BT_INLINE double bounded(double x, double low, double high) { return x != x ? 0 : x < low ? low : x > high ? high : x; }
+
+#define SAME(T, x)     (T)(x)
+#define TRUTH(T, x)    (x) != 0
+#define INTO_I32(T, x) (int32_t) bounded((double)(x), INT32_MIN, INT32_MAX)
+#define INTO_I64(T, x) (int64_t) bounded((double)(x), -0x1p63, 0x1.fffffffffffffp62)
+#define INTO_U8(T, x)  (uint8_t) bounded((double)(x), 0, 255)
+#define CAST(from, T, to, U, convert)                                                                                  \
+    static void from##_to_##to(int64_t n, void *out, const void *const *in)                                            \
+    {                                                                                                                  \
+        const T *x = in[0];                                                                                            \
+        U *y = out;                                                                                                    \
+        BT_SIMD                                                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            y[i] = convert(U, x[i]);                                                                                   \
+    }
+#define CASTS(from, T, into_i32, into_i64, into_u8)                                                                    \
+    CAST(from, T, f32, float, SAME)                                                                                    \
+    CAST(from, T, f64, double, SAME)                                                                                   \
+    CAST(from, T, i32, int32_t, into_i32)                                                                              \
+    CAST(from, T, i64, int64_t, into_i64)                                                                              \
+    CAST(from, T, u8, uint8_t, into_u8)                                                                                \
+    CAST(from, T, truth, uint8_t, TRUTH)
+#define LIST(from)                                                                                                     \
+    {                                                                                                                  \
+        from##_to_f32, from##_to_f64, from##_to_i32, from##_to_i64, from##_to_u8, from##_to_truth                      \
+    }
+
+CASTS(f32, float, INTO_I32, INTO_I64, INTO_U8)
+CASTS(f64, double, INTO_I32, INTO_I64, INTO_U8)
+CASTS(i32, int32_t, SAME, SAME, SAME)
+CASTS(i64, int64_t, SAME, SAME, SAME)
+CASTS(u8, uint8_t, SAME, SAME, SAME)
+
+static bt_row_fn *const casts[][BT_BOOL + 1] = {
+    [BT_F32] = LIST(f32), [BT_F64] = LIST(f64), [BT_I32] = LIST(i32),
+    [BT_I64] = LIST(i64), [BT_U8] = LIST(u8),   [BT_BOOL] = LIST(u8),
+};
+
+static bt_status cast_prepare(bt_call *call)
+{
+    bt_row_fn *const variants[] = {casts[call->in[0].dtype][call->out[0].dtype], NULL};
+    return BT_ISA(bt_loop_prepare)(call, variants, 1);
+}
+
+const bt_kernel_impl BT_ISA(bt_cpu_select)[] = {
+    {&bt_op_where, "where.vector", where_accepts, NULL, where_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)},
+    {&bt_op_cast, "cast.vector", NULL, NULL, cast_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)},
+    {.op = NULL},
+};

@@ -1,0 +1,143 @@
+/* backend/cpu/unary.c: elementwise ops of one operand. In f32 with functions of our own; in f64, which serves checks,
+ * with those of the C library. */
+#include "backend/cpu/loop.h"
+#include "backend/cpu/math_f32.h"
+
+#include <math.h>
+
+#define ROW(name, T, U, expression)                                                                                    \
+    static void name(int64_t n, void *out, const void *const *in)                                                      \
+    {                                                                                                                  \
+        const T *a = in[0];                                                                                            \
+        U *y = out;                                                                                                    \
+        BT_SIMD                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T x = a[i];                                                                                                \
+            y[i] = expression;                                                                                         \
+        }                                                                                                              \
+    }
+
+ROW(neg_f32, float, float, -x)
+ROW(neg_f64, double, double, -x)
+ROW(abs_f32, float, float, bt_abs_f32(x))
+ROW(abs_f64, double, double, __builtin_fabs(x))
+ROW(sign_f32, float, float, x > 0 ? 1.0F : x < 0 ? -1.0F : x)
+ROW(sign_f64, double, double, x > 0 ? 1.0 : x < 0 ? -1.0 : x)
+ROW(square_f32, float, float, x *x)
+ROW(square_f64, double, double, x *x)
+ROW(sqrt_f32, float, float, __builtin_sqrtf(x))
+ROW(sqrt_f64, double, double, __builtin_sqrt(x))
+ROW(exp_f32, float, float, bt_exp_f32(x))
+ROW(exp_f64, double, double, exp(x))
+ROW(log_f32, float, float, bt_log_f32(x))
+ROW(log_f64, double, double, log(x))
+ROW(log1p_f32, float, float, bt_log1p_f32(x))
+ROW(log1p_f64, double, double, log1p(x))
+ROW(near_sin_f32, float, float, bt_sin_f32(x, 0))
+ROW(far_sin_f32, float, float, sinf(x))
+ROW(sin_f64, double, double, sin(x))
+ROW(near_cos_f32, float, float, bt_sin_f32(x, 1))
+ROW(far_cos_f32, float, float, cosf(x))
+ROW(cos_f64, double, double, cos(x))
+ROW(tanh_f32, float, float, bt_tanh_f32(x))
+ROW(tanh_f64, double, double, tanh(x))
+ROW(erf_f32, float, float, bt_erf_f32(x))
+ROW(erf_f64, double, double, erf(x))
+ROW(sigmoid_f32, float, float, bt_sigmoid_f32(x))
+ROW(relu_f32, float, float, x <= 0 ? 0.0F : x)
+ROW(relu_f64, double, double, x <= 0 ? 0.0 : x)
+ROW(step_f32, float, float, x > 0 ? 1.0F : 0.0F)
+ROW(step_f64, double, double, x > 0 ? 1.0 : 0.0)
+ROW(floor_f32, float, float, __builtin_floorf(x))
+ROW(floor_f64, double, double, __builtin_floor(x))
+ROW(isfinite_f32, float, uint8_t, bt_abs_f32(x) < __builtin_inff())
+ROW(isfinite_f64, double, uint8_t, __builtin_fabs(x) < __builtin_inf())
+ROW(softplus_f32, float, float, bt_softplus_f32(x))
+ROW(gelu_f32, float, float, bt_gelu_f32(x))
+
+/* Far from 0, where few go, the C library knows the remainder. */
+static bool all_near(int64_t n, const float *x)
+{
+    bool near = true;
+    for (int64_t i = 0; i < n; i++)
+        near &= bt_abs_f32(x[i]) <= BT_SIN_LIMIT;
+    return near;
+}
+
+static void in_pieces(int64_t n, void *out, const void *const *in, bt_row_fn *near, bt_row_fn *far)
+{
+    const float *x = in[0];
+    for (int64_t at = 0; at < n; at += 256) {
+        int64_t count = n - at < 256 ? n - at : 256;
+        (all_near(count, x + at) ? near : far)(count, (float *)out + at, (const void *const[]){x + at});
+    }
+}
+
+static void sin_f32(int64_t n, void *out, const void *const *in) { in_pieces(n, out, in, near_sin_f32, far_sin_f32); }
+
+static void cos_f32(int64_t n, void *out, const void *const *in) { in_pieces(n, out, in, near_cos_f32, far_cos_f32); }
+
+static double sigmoid(double x)
+{
+    double z = exp(-fabs(x));
+    return x < 0 ? z / (1 + z) : 1 / (1 + z);
+}
+
+static double softplus(double x)
+{
+    double tail = log1p(exp(-fabs(x)));
+    return x > 0 ? x + tail : tail;
+}
+
+ROW(sigmoid_f64, double, double, sigmoid(x))
+ROW(softplus_f64, double, double, softplus(x))
+ROW(gelu_f64, double, double, 0.5 * x * erfc(-x * 0.70710678118654752440))
+
+static const struct unary {
+    const bt_op *op;
+    bt_row_fn *f32, *f64;
+    int cost_f32, cost_f64;
+} unaries[] = {
+    {&bt_op_neg, neg_f32, neg_f64, 1, 1},
+    {&bt_op_abs, abs_f32, abs_f64, 1, 1},
+    {&bt_op_sign, sign_f32, sign_f64, 1, 1},
+    {&bt_op_square, square_f32, square_f64, 1, 1},
+    {&bt_op_sqrt, sqrt_f32, sqrt_f64, 2, 4},
+    {&bt_op_exp, exp_f32, exp_f64, 3, 20},
+    {&bt_op_log, log_f32, log_f64, 4, 20},
+    {&bt_op_log1p, log1p_f32, log1p_f64, 6, 30},
+    {&bt_op_sin, sin_f32, sin_f64, 8, 30},
+    {&bt_op_cos, cos_f32, cos_f64, 8, 30},
+    {&bt_op_tanh, tanh_f32, tanh_f64, 6, 40},
+    {&bt_op_erf, erf_f32, erf_f64, 8, 40},
+    {&bt_op_sigmoid, sigmoid_f32, sigmoid_f64, 5, 30},
+    {&bt_op_relu, relu_f32, relu_f64, 1, 1},
+    {&bt_op_step, step_f32, step_f64, 1, 1},
+    {&bt_op_floor, floor_f32, floor_f64, 1, 1},
+    {&bt_op_isfinite, isfinite_f32, isfinite_f64, 1, 1},
+    {&bt_op_softplus, softplus_f32, softplus_f64, 10, 60},
+    {&bt_op_gelu, gelu_f32, gelu_f64, 10, 60},
+};
+
+static bool accepts(const bt_call *call) { return bt_dtype_floats(call->in[0].dtype); }
+
+static bt_status prepare(bt_call *call)
+{
+    const struct unary *unary = unaries;
+    while (unary->op != call->op)
+        unary++;
+    bool f32 = call->in[0].dtype == BT_F32;
+    bt_row_fn *const variants[] = {f32 ? unary->f32 : unary->f64, NULL};
+    return BT_ISA(bt_loop_prepare)(call, variants, f32 ? unary->cost_f32 : unary->cost_f64);
+}
+
+#define UNARY(name)                                                                                                    \
+    {                                                                                                                  \
+        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)        \
+    }
+
+const bt_kernel_impl BT_ISA(bt_cpu_unary)[] = {
+    UNARY(neg),   UNARY(abs),   UNARY(sign),     UNARY(square),   UNARY(sqrt), UNARY(exp),     UNARY(log),
+    UNARY(log1p), UNARY(sin),   UNARY(cos),      UNARY(tanh),     UNARY(erf),  UNARY(sigmoid), UNARY(relu),
+    UNARY(step),  UNARY(floor), UNARY(isfinite), UNARY(softplus), UNARY(gelu), {.op = NULL},
+};

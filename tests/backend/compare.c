@@ -1,0 +1,264 @@
+#include "tests/backend/compare.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const isas[] = {"generic", "v3", "v4", NULL};
+
+enum { GUARD = 128, PATTERN = 0xA5 };
+
+typedef struct buffer { /* with a guard on either side */
+    char *memory, *data;
+    size_t bytes;
+} buffer;
+
+static buffer buffer_new(size_t bytes)
+{
+    buffer b = {.bytes = bytes};
+    b.memory = bt_alloc_aligned(bytes + 2 * GUARD);
+    if (!b.memory)
+        ck_abort_msg("%s", bt_error());
+    memset(b.memory, PATTERN, bytes + 2 * GUARD);
+    b.data = b.memory + GUARD;
+    return b;
+}
+
+static bool guards_hold(const buffer *b)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if ((unsigned char)b->memory[i] != PATTERN || (unsigned char)b->data[b->bytes + i] != PATTERN)
+            return false;
+    return true;
+}
+
+static void buffer_free(buffer *b)
+{
+    bt_free_aligned(b->memory);
+    *b = (buffer){0};
+}
+
+static uint64_t next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static double draw(const operand *o, int64_t i, uint64_t *state)
+{
+    if (o->values)
+        return o->values[i % o->value_count];
+    double unit = (double)(next(state) >> 11) * 0x1p-53, x = o->low + unit * (o->high - o->low);
+    return bt_dtype_floats(o->dtype) ? x : floor(x);
+}
+
+static bt_view view_of(const operand *o)
+{
+    bt_view view = {.dtype = o->dtype, .rank = o->rank};
+    int64_t stride = o->layout == SLICED ? 2 : 1;
+    for (int i = 0; i < o->rank; i++) {
+        int d = o->layout == TURNED ? i : o->rank - 1 - i;
+        view.dims[d] = o->dims[d];
+        view.strides[d] = stride;
+        if (o->layout == ONE || (o->layout == SPREAD && d == 0))
+            view.strides[d] = 0;
+        stride *= o->dims[d];
+        if (o->layout == SLICED || (o->layout == LOOSE && d == o->rank - 1))
+            stride += 3;
+    }
+    return view;
+}
+
+/* One more than the largest offset. */
+static int64_t extent(const bt_view *view)
+{
+    int64_t last = 0;
+    for (int d = 0; d < view->rank; d++) {
+        if (!view->dims[d])
+            return 0;
+        last += (view->dims[d] - 1) * view->strides[d];
+    }
+    return last + 1;
+}
+
+typedef struct arguments {
+    bt_view in[16], out[3];
+    buffer in_buffer[16], out_buffer[3];
+    bt_call call;
+} arguments;
+
+static void make_inputs(const trial *t, arguments *a)
+{
+    uint64_t state = t->seed * 2654435761U + 88172645463325252U;
+    for (int i = 0; i < t->inputs; i++) {
+        a->in[i] = view_of(&t->in[i]);
+        int64_t count = extent(&a->in[i]);
+        a->in_buffer[i] = buffer_new((size_t)count * bt_dtype_size(t->in[i].dtype));
+        for (int64_t e = 0; e < count; e++)
+            bt_put(t->in[i].dtype, a->in_buffer[i].data, e, draw(&t->in[i], e, &state));
+    }
+}
+
+static void make(const trial *t, arguments *a, int threads)
+{
+    *a = (arguments){.call = {.op = t->op, .attr = t->attr, .inputs = t->inputs, .outputs = t->outputs}};
+    make_inputs(t, a);
+    for (int o = 0; o < t->outputs; o++) {
+        a->out[o] = view_of(&t->out[o]);
+        a->out_buffer[o] = buffer_new((size_t)extent(&a->out[o]) * bt_dtype_size(t->out[o].dtype));
+    }
+    a->call.in = a->in;
+    a->call.out = a->out;
+    a->call.threads = threads;
+}
+
+static void destroy(const trial *t, arguments *a)
+{
+    for (int i = 0; i < t->inputs; i++)
+        buffer_free(&a->in_buffer[i]);
+    for (int o = 0; o < t->outputs; o++)
+        buffer_free(&a->out_buffer[o]);
+}
+
+/* Plans without data, as the runtime does, then binds them and runs. */
+static bt_status run(const trial *t, const bt_kernel_impl *kernel, arguments *a, bool aliased)
+{
+    bt_call *call = &a->call;
+    buffer scratch = buffer_new(kernel->scratch ? kernel->scratch(call) : 0);
+    bt_status status = kernel->prepare ? kernel->prepare(call) : BT_OK;
+    for (int i = 0; i < t->inputs; i++)
+        a->in[i].data = a->in_buffer[i].data;
+    for (int o = 0; o < t->outputs; o++)
+        a->out[o].data = aliased && t->alias[o] ? a->in[t->alias[o] - 1].data : a->out_buffer[o].data;
+    call->scratch = scratch.data;
+    if (status == BT_OK)
+        status = kernel->launch(call);
+    if (kernel->release)
+        kernel->release(call);
+    if (!guards_hold(&scratch))
+        ck_abort_msg("%s: wrote outside of its scratch", kernel->name);
+    buffer_free(&scratch);
+    return status;
+}
+
+static bool near(const trial *t, double expected, double found)
+{
+    if (isnan(expected) || isnan(found))
+        return isnan(expected) && isnan(found);
+    if (isinf(expected) || isinf(found))
+        return expected <= found && expected >= found;
+    return fabs(expected - found) <= t->absolute + t->relative * fabs(expected);
+}
+
+static void compare_outputs(const trial *t, const char *what, arguments *expected, arguments *found)
+{
+    for (int o = 0; o < t->outputs; o++) {
+        int64_t count = extent(&expected->out[o]);
+        if (!guards_hold(&found->out_buffer[o]))
+            ck_abort_msg("%s: wrote outside of output %d", what, o);
+        for (int64_t e = 0; e < count; e++) {
+            double x = bt_get(t->out[o].dtype, expected->out[o].data, e);
+            double y = bt_get(t->out[o].dtype, found->out[o].data, e);
+            char shape[256];
+            if (!near(t, x, y))
+                ck_abort_msg("%s: element %lld of output %d %s %s is %.17g, not %.17g", what, (long long)e, o,
+                             bt_dtype_name(t->out[o].dtype), bt_shape_text(shape, t->out[o].rank, t->out[o].dims), y,
+                             x);
+        }
+    }
+    for (int i = 0; i < t->inputs; i++)
+        if (!guards_hold(&found->in_buffer[i]))
+            ck_abort_msg("%s: wrote outside of input %d", what, i);
+}
+
+static void compare_inputs(const trial *t, const char *what, const arguments *expected, const arguments *found)
+{
+    for (int i = 0; i < t->inputs; i++)
+        if (memcmp(expected->in_buffer[i].data, found->in_buffer[i].data, found->in_buffer[i].bytes))
+            ck_abort_msg("%s: changed input %d", what, i);
+}
+
+static void compare_kernel(const trial *t, const char *isa, const bt_kernel_impl *kernel, arguments *expected)
+{
+    for (int way = 0; way < 4; way++) {
+        int threads = way & 1 ? 2 : 1;
+        bool aliased = way & 2;
+        arguments found;
+        char what[128];
+        if (aliased && !t->alias[0] && !t->alias[1] && !t->alias[2])
+            break;
+        make(t, &found, threads);
+        snprintf(what, sizeof what, "%s.%s, %d threads%s", kernel->name, isa, threads, aliased ? ", in place" : "");
+        if (run(t, kernel, &found, aliased) != BT_OK)
+            ck_abort_msg("%s: %s", what, bt_error());
+        compare_outputs(t, what, expected, &found);
+        if (!aliased)
+            compare_inputs(t, what, expected, &found);
+        destroy(t, &found);
+    }
+}
+
+const bt_kernel_impl *kernel_named(const bt_kernel_impl *const *kernels, const bt_op *op, const char *part)
+{
+    for (; *kernels; kernels++)
+        if ((*kernels)->op == op && strstr((*kernels)->name, part))
+            return *kernels;
+    return NULL;
+}
+
+/* Fast kernels that were run, and in *without for how many instruction sets there was none. */
+static int compare_all(const trial *t, int *without)
+{
+    arguments expected;
+    int count = 0;
+    make(t, &expected, 1);
+    const bt_kernel_impl *plain = kernel_named(bt_cpu_kernels(""), t->op, ".reference");
+    ck_assert_ptr_nonnull(plain);
+    ck_assert_msg(run(t, plain, &expected, false) == BT_OK, "%s: %s", plain->name, bt_error());
+    ck_assert(guards_hold(&expected.out_buffer[0]));
+    *without = 0;
+    for (const char *const *isa = isas; *isa; isa++) {
+        const bt_kernel_impl *const *kernel = bt_cpu_kernels(*isa);
+        int before = count;
+        if (!kernel)
+            continue;
+        for (; *kernel; kernel++) {
+            arguments planning;
+            if ((*kernel)->op != t->op || strstr((*kernel)->name, ".reference"))
+                continue;
+            make(t, &planning, 1);
+            bool accepted = !(*kernel)->accepts || (*kernel)->accepts(&planning.call);
+            destroy(t, &planning);
+            if (accepted) {
+                compare_kernel(t, *isa, *kernel, &expected);
+                count++;
+            }
+        }
+        *without += count == before;
+    }
+    if (t->alias[0] || t->alias[1] || t->alias[2]) { /* the plain loops too */
+        arguments found;
+        make(t, &found, 1);
+        ck_assert(run(t, plain, &found, true) == BT_OK);
+        compare_outputs(t, plain->name, &expected, &found);
+        destroy(t, &found);
+    }
+    destroy(t, &expected);
+    return count;
+}
+
+int compare(const trial *t)
+{
+    int without;
+    return compare_all(t, &without);
+}
+
+void compare_fast(const trial *t)
+{
+    int without;
+    compare_all(t, &without);
+    ck_assert_msg(!without, "%s: no fast kernel accepts a case that one should", t->op->name);
+}

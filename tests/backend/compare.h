@@ -1,0 +1,51 @@
+/* tests/backend/compare.h: runs every kernel of an op, of every instruction set that this machine has, on one and on
+ * two threads, and compares with the plain loops. Outputs and scratch stand between guards; inputs must stay as they
+ * are. */
+#ifndef BT_TEST_COMPARE_H
+#define BT_TEST_COMPARE_H
+
+#include "backend/cpu/cpu.h"
+#include "base/base.h"
+#include "ops/ops.h"
+
+enum layout {
+    PLAIN,  /* row-major */
+    TURNED, /* the axes are stored in the opposite order */
+    SLICED, /* within a larger array: gaps between elements and rows */
+    LOOSE,  /* gaps between rows only */
+    SPREAD, /* stride 0 along the first axis */
+    ONE     /* stride 0 along all axes */
+};
+
+typedef struct operand {
+    bt_dtype dtype;
+    int rank;
+    int64_t dims[BT_MAX_RANK];
+    enum layout layout;
+    double low, high;     /* values are uniform in low..high; of integers low..high - 1 */
+    const double *values; /* or these, repeated */
+    int value_count;
+} operand;
+
+typedef struct trial {
+    const bt_op *op;
+    const void *attr;
+    int inputs, outputs;
+    operand in[16], out[3];
+    double relative, absolute; /* errors that are accepted; both 0: equal */
+    int alias[3];              /* output o may lie over input alias[o] - 1; 0: over none */
+    uint64_t seed;             /* of the values */
+} trial;
+
+/* How many runs of fast kernels were compared; fails the test where one differs. */
+int compare(const trial *trial);
+
+/* The same, and there must have been at least one fast kernel for each instruction set. */
+void compare_fast(const trial *trial);
+
+extern const char *const isas[]; /* "generic", "v3", "v4"; ends with NULL */
+
+/* Runs one kernel on the operands; the outputs' data must be freed with bt_free_aligned. */
+const bt_kernel_impl *kernel_named(const bt_kernel_impl *const *kernels, const bt_op *op, const char *part);
+
+#endif
