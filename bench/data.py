@@ -1,0 +1,76 @@
+"""The data of the workloads, as plain arrays in a folder that every side of the bench reads."""
+import gzip
+import os
+
+import numpy as np
+
+PIXELS, CLASSES, FEATURES, BATCH = 28 * 28, 10, 20, 100
+
+
+def find_fashion_mnist():
+    for root in (os.environ.get("BETTY_DATA", ""), "/usr/share/datasets"):
+        folder = os.path.join(root, "fashion-mnist")
+        if root and os.path.isdir(folder):
+            return folder
+    raise SystemExit("bench: Fashion-MNIST is missing: apt install dataset-fashion-mnist")
+
+
+def read_idx(path):
+    """The images or labels of an IDX file: magic number with the rank in its last byte, sizes, bytes."""
+    with gzip.open(path) as file:
+        raw = file.read()
+    rank = raw[3]
+    shape = np.frombuffer(raw, ">i4", rank, 4)
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def write(folder, **arrays):
+    """Without a header; the ending tells the type."""
+    for name, array in arrays.items():
+        ending = {"float32": "f32", "int64": "i64", "int32": "i32"}[array.dtype.name]
+        array.tofile(os.path.join(folder, f"{name}.{ending}"))
+
+
+def read(folder, name, shape=(-1,)):
+    for ending, dtype in (("f32", np.float32), ("i64", np.int64), ("i32", np.int32)):
+        path = os.path.join(folder, f"{name}.{ending}")
+        if os.path.exists(path):
+            return np.fromfile(path, dtype).reshape(shape)
+    raise FileNotFoundError(f"{folder}/{name}")
+
+
+def make_mwn(folder):
+    """100 clean images of each class are the upper data; of the other 59,000, 40 % get another label."""
+    source = find_fashion_mnist()
+    images = read_idx(os.path.join(source, "train-images-idx3-ubyte.gz")).reshape(-1, PIXELS)
+    labels = read_idx(os.path.join(source, "train-labels-idx1-ubyte.gz")).astype(np.int64)
+    meta = np.concatenate([np.flatnonzero(labels == c)[:100] for c in range(CLASSES)])
+    train = np.setdiff1d(np.arange(len(labels)), meta)
+
+    random = np.random.default_rng(1)
+    noisy = labels[train]
+    wrong = random.random(len(train)) < 0.4
+    noisy[wrong] = (noisy[wrong] + random.integers(1, CLASSES, wrong.sum())) % CLASSES
+    as_floats = lambda x: x.astype(np.float32) / np.float32(255)
+    write(folder, train_x=as_floats(images[train]), train_y=noisy, meta_x=as_floats(images[meta]), meta_y=labels[meta])
+
+
+def make_logistic(folder):
+    """500 rows to learn from and 500 to choose the penalties on, from a noisy linear rule."""
+    random = np.random.default_rng(1)
+    x = random.standard_normal((1000, FEATURES))
+    y = x @ random.standard_normal(FEATURES) + random.standard_normal(1000) > 0
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    write(folder, train_x=x[:500], train_y=y[:500], meta_x=x[500:], meta_y=y[500:])
+
+
+def mlp_params(flat, widths):
+    """Weight [out, in] and bias of each layer from a vector that holds them one after the other."""
+    params, at = [], 0
+    for inputs, outputs in zip(widths, widths[1:]):
+        params.append(flat[at : at + inputs * outputs].reshape(outputs, inputs).copy())
+        at += inputs * outputs
+        params.append(flat[at : at + outputs].copy())
+        at += outputs
+    assert at == len(flat)
+    return params

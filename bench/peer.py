@@ -1,0 +1,45 @@
+"""What the Python programs of the bench share: their arguments, and the questions they answer (README.md lists them)."""
+import argparse
+import itertools
+import json
+import sys
+import time
+
+import data
+
+answers, sys.stdout = sys.stdout, sys.stderr  # what the libraries print goes elsewhere
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--method", default="darts", choices=("darts", "cg"))
+    parser.add_argument("--unroll", type=int, default=1, help="lower steps to one upper step")
+    parser.add_argument("--hidden", type=int, default=100)
+    parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
+    parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
+    return parser.parse_args()
+
+
+def orders(folder):
+    """Endless batches, as rows of the lower and of the upper data: those that libbetty's loader draws."""
+    lower, upper = (data.read(folder, f"{name}_order", (-1, data.BATCH)) for name in ("train", "meta"))
+    return itertools.cycle(lower), itertools.cycle(upper)
+
+
+def serve(version, steps, state):
+    """steps(n) takes n lower steps, and is done when it returns; state() is the upper loss and the upper parameters."""
+    answer = lambda **fields: print(json.dumps(fields), file=answers, flush=True)
+    answer(ready=version)
+    for line in sys.stdin:
+        question, *number = line.split()
+        if question == "steps":
+            start = time.perf_counter()
+            steps(int(number[0]))
+            answer(ms=1e3 * (time.perf_counter() - start))
+        elif question == "state":
+            loss, params = state()
+            answer(upper_loss=float(loss), upper=[float(p) for p in params])
+        else:
+            raise SystemExit(f"not understood: {line}")

@@ -1,0 +1,72 @@
+"""What is measured: the workloads, and the programs that run each of them."""
+import os
+import sys
+from dataclasses import dataclass, field
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXACT, FINITE = "exact", "finite"  # the second-order product: programs with the same one must agree closely
+
+
+@dataclass
+class Side:
+    name: str
+    product: str
+    command: list
+
+
+@dataclass
+class Workload:
+    name: str
+    title: str
+    kind: str  # mwn, logistic: which data
+    sides: list = field(default_factory=list)
+    block: int = 1  # lower steps in the largest call of any side: measurements are multiples of it
+    check: int = 50  # steps after which all sides must stand at the same place
+
+
+def python(program, folder, threads, *options):
+    return [sys.executable, os.path.join(HERE, program), folder, f"--threads={threads}", *options]
+
+
+def libbetty(build, kind, folder, threads, **settings):
+    pairs = [f"{key.replace('__', '.')}={value}" for key, value in settings.items()]
+    return [os.path.join(build, "bench-libbetty"), kind, folder, f"engine.threads={threads}", *pairs]
+
+
+def meta_weight_net(build, folder, threads, hidden):
+    settings = dict(lower__hidden=hidden, lower__batch_size=100, lower__lr=0.1, lower__momentum=0.9,
+                    upper__optimizer="adam", upper__lr=1e-4, upper__batch_size=100)  # fmt: skip
+    ours = libbetty(build, "mwn", folder, threads, **settings)
+    options = [f"--hidden={hidden}", "--lr=1e-4"]
+    sides = [
+        Side("libbetty", EXACT, ours),
+        Side("libbetty-finite", FINITE, ours + ["lower.product=finite", "lower.detach=follow"]),
+        Side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)),
+        Side("jax", EXACT, python("jax_mwn.py", folder, threads, *options)),
+        Side("jax-scan", EXACT, python("jax_mwn.py", folder, threads, *options, "--scan=10")),
+    ]
+    return Workload(f"mwn-{hidden}", f"Meta-Weight-Net, MLP 784-{hidden}-10", "mwn", sides, block=10)
+
+
+def logistic(build, folder, threads, method, unroll):
+    settings = dict(lower__type=method, lower__unroll_steps=unroll, lower__batch_size="all", lower__lr=0.1,
+                    upper__batch_size="all", upper__lr=1, upper__momentum=0.9)  # fmt: skip
+    if method == "cg":
+        settings["lower__cg_iterations"] = 5
+    options = [f"--method={method}", f"--unroll={unroll}"]
+    scan = 100 // unroll
+    sides = [
+        Side("libbetty", EXACT, libbetty(build, "logistic", folder, threads, **settings)),
+        Side("betty", EXACT, python("betty_logistic.py", folder, threads, *options)),
+        Side("jax", EXACT, python("jax_logistic.py", folder, threads, *options)),
+        Side("jax-scan", EXACT, python("jax_logistic.py", folder, threads, *options, f"--scan={scan}")),
+    ]
+    title = f"logistic regression, {method}, one upper step to {unroll}"
+    return Workload(f"logistic-{method}-{unroll}", title, "logistic", sides, block=100, check=100 if unroll == 1 else 500)
+
+
+def all_workloads(build, folders, threads):
+    """folders: where the data of each kind is."""
+    return [meta_weight_net(build, folders["mwn"], threads, hidden) for hidden in (32, 100, 500)] + [
+        logistic(build, folders["logistic"], threads, method, unroll) for unroll in (100, 1) for method in ("darts", "cg")
+    ]
