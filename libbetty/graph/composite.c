@@ -23,10 +23,21 @@ void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, 
             out[i] = bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the body leaves output %d unset", op->name, i);
 }
 
+static int depth(void)
+{
+    int depth = 0;
+    for (const bt_trace *trace = bt_trace_now(); trace; trace = trace->outer)
+        depth++;
+    return depth;
+}
+
 bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out)
 {
     if (!bt_op_is_composite(op))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: an op needs `infer` or a `body`", op->name);
+    if (depth() > BT_MAX_DEPTH)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: bodies within bodies, %d levels deep; does it contain itself?", op->name,
+                       BT_MAX_DEPTH);
     bt_graph *graph = bt_graph_new();
     if (!graph)
         return BT_ERROR_MEMORY;
@@ -56,9 +67,8 @@ bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_apply: an op without a record or a name");
     if (op->attr_size && !attr)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: attributes of %zu bytes are missing", op->name, op->attr_size);
-    int inputs = op->inputs >= 0 ? op->inputs : 0;
-    if (op->inputs < 0)
-        while (in && in[inputs])
-            inputs++;
+    int inputs = 0; /* as many as there are: whether that is right, bt_graph_append says */
+    while (in && in[inputs])
+        inputs++;
     return bt_record(op, attr, op->attr_size, in, inputs);
 }

@@ -36,7 +36,12 @@ void bt_node_describe(const bt_node *node, bt_text *text)
     bt_text_add(text, " %s", node->op->name);
     for (int i = 0; i < node->inputs; i++) {
         const bt_tensor *x = node->in[i];
-        bt_text_add(text, i ? ", %%%lld" : " %%%lld", (long long)x->node->index);
+        bt_text_add(text, i ? ", " : " ");
+        if (bt_poisoned(x)) { /* only in a broken graph, which the verifier describes */
+            bt_text_add(text, "nothing");
+            continue;
+        }
+        bt_text_add(text, "%%%lld", (long long)x->node->index);
         if (x->node->outputs > 1)
             bt_text_add(text, ".%d", x->output);
     }

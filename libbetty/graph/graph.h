@@ -11,7 +11,7 @@ typedef struct bt_graph bt_graph;
 typedef struct bt_node bt_node;
 typedef struct bt_var bt_var; /* storage that outlives a program: runtime/variable.h */
 
-/* Where a node comes from. Texts are interned in the graph, so equal texts are equal pointers. */
+/* Where a node comes from. The texts are the graph's own; nodes near to each other share them. */
 typedef struct bt_tag {
     const char *owner; /* the problem whose module or callback recorded it; "" if none */
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
@@ -132,8 +132,8 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
 void bt_graph_output(bt_graph *graph, bt_tensor *value);
 
-const char *bt_graph_intern(bt_graph *graph, const char *text);
-bt_array bt_tensor_array(const bt_tensor *x); /* dtype and shape, no data */
+const char *bt_graph_intern(bt_graph *graph, const char *text); /* the graph's own copy; shared with the latest nodes */
+bt_array bt_tensor_array(const bt_tensor *x);                   /* dtype and shape, no data */
 int64_t bt_tensor_count(const bt_tensor *x);
 size_t bt_tensor_bytes(const bt_tensor *x);
 
@@ -198,6 +198,8 @@ bt_tensor *bt_number(double value, bt_dtype dtype); /* a constant scalar in the 
 bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it has the dtype already */
 
 /* ---- composite.c ---- */
+
+enum { BT_MAX_DEPTH = 64 }; /* of bodies within bodies */
 
 /* Shapes of the outputs, found by tracing the body. */
 bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out);

@@ -101,8 +101,10 @@ static uint32_t next_site(void)
         if (strcmp(now->sites[i].owner, now->tag.owner) == 0 && strcmp(now->sites[i].path, now->tag.path) == 0)
             return now->sites[i].next++;
     struct bt_site *sites = bt_grow(now->sites, &now->site_capacity, now->site_count + 1, sizeof *sites);
-    if (!sites)
+    if (!sites) { /* rather no numbers than the wrong ones */
+        bt_graph_fail(now->graph, BT_ERROR_MEMORY, "out of memory while recording");
         return 0;
+    }
     now->sites = sites;
     now->sites[now->site_count++] = (struct bt_site){now->tag.owner, now->tag.path, 1};
     return 0;
@@ -130,10 +132,11 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
     for (int i = 0; i < inputs; i++)
         if (in[i] && !in[i]->node && graph->status != BT_OK)
             return graph->poison; /* explained already */
+    bool first = graph->status == BT_OK;
     bt_node *node = bt_graph_append(graph, op, attr, attr_size, in, inputs, now->tag);
     if (node)
         return node->out;
-    if (*now->tag.path && graph->message && strncmp(graph->message, now->tag.path, strlen(now->tag.path)) != 0) {
+    if (first && *now->tag.path) {
         const char *text = bt_region_format(graph->region, "%s: %s", now->tag.path, graph->message);
         graph->message = text ? text : graph->message;
     }

@@ -48,9 +48,11 @@ bt_graph *bt_inline(const bt_graph *graph, bool (*keep)(const bt_node *node, voi
 {
     bool changed = false;
     bt_graph *now = inline_once(graph, keep, user, &changed);
-    while (now && changed) {
+    for (int level = 0; now && changed; level++) {
         changed = false;
-        bt_graph *next = inline_once(now, keep, user, &changed);
+        bt_graph *next = level < BT_MAX_DEPTH ? inline_once(now, keep, user, &changed) : NULL;
+        if (level == BT_MAX_DEPTH)
+            bt_fail(BT_ERROR_ARGUMENT, "bodies within bodies, %d levels deep; does one contain itself?", BT_MAX_DEPTH);
         bt_graph_free(now);
         now = next;
     }
