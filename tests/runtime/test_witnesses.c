@@ -1,0 +1,269 @@
+/* tests/runtime/test_witnesses.c: the plan is true. Four witnesses, none of which shares code with the planner, for the
+ * shipped problems with every method, f32 and f64, one thread and two:
+ *   1. every value its own allocation: the peak of live bytes under a counting malloc is the plan's lower bound
+ *   2. the arena between guard pages, filled with a pattern: the last byte touched is the last byte planned
+ *   3. a run makes no allocation
+ *   4. a child process's peak of resident memory grows from one problem size to another as the plan says */
+#include "counting.h"
+#include "engine/engine_inside.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FASHION "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
+
+typedef struct subject {
+    const char *problems, *upper, *lower, *settings;
+    bool fashion; /* needs Fashion-MNIST */
+} subject;
+
+static const subject subjects[] = {
+    {"reweight", "reweight", "classifier", "classifier.hidden = 32\nreweight.hidden = 100\nclassifier.noise = 0.4\n",
+     true},
+    {"reweight", "reweight", "classifier", "classifier.hidden = 500\nreweight.hidden = 100\nclassifier.noise = 0.4\n",
+     true},
+    {"logistic_hpo", "penalty", "model", "model.unroll_steps = 1\nmodel.batch_size = 6000\npenalty.batch_size = 6000\n",
+     false},
+    {"hyper_cleaning", "weights", "classifier", "classifier.unroll_steps = 1\nclassifier.hidden = 64\n", true},
+};
+static const char *const methods[] = {"darts", "neumann", "cg"};
+enum { SUBJECTS = 4, METHODS = 3, CASES = SUBJECTS * METHODS * 4 };
+
+static void set_lines(bt_engine *engine, const char *settings)
+{
+    while (*settings) {
+        char line[128] = {0};
+        size_t length = strcspn(settings, "\n");
+        memcpy(line, settings, length);
+        settings += length + 1;
+        char *equals = strstr(line, " = ");
+        *equals = 0;
+        bt_engine_set(engine, line, "%s", equals + 3);
+    }
+}
+
+static bt_engine *engine_of(const subject *s, const char *method, const char *precision, int threads)
+{
+    bt_engine *engine = bt_engine_new();
+    char key[64];
+    bt_engine_set(engine, "engine.problems", "%s", s->problems);
+    bt_engine_set(engine, "engine.precision", "%s", precision);
+    bt_engine_set(engine, "engine.threads", "%d", threads);
+    bt_engine_set(engine, "dependencies.u2l", "%s > %s", s->upper, s->lower);
+    bt_engine_set(engine, "dependencies.l2u", "%s > %s", s->lower, s->upper);
+    snprintf(key, sizeof key, "%s.valid_batches", s->lower);
+    bt_engine_set(engine, key, "3");
+    snprintf(key, sizeof key, "%s.type", s->lower);
+    bt_engine_set(engine, key, "%s", method);
+    if (strcmp(method, "darts") != 0) {
+        snprintf(key, sizeof key, "%s.%s_iterations", s->lower, method);
+        bt_engine_set(engine, key, "3");
+    }
+    if (strcmp(method, "neumann") == 0) {
+        snprintf(key, sizeof key, "%s.neumann_alpha", s->lower);
+        bt_engine_set(engine, key, "0.01");
+    }
+    set_lines(engine, s->settings);
+    return engine;
+}
+
+static bt_engine *case_engine(int number, const char *plan)
+{
+    const subject *s = &subjects[number % SUBJECTS];
+    const char *method = methods[number / SUBJECTS % METHODS];
+    const char *precision = number / SUBJECTS / METHODS % 2 ? "fp64" : "fp32";
+    int threads = number / SUBJECTS / METHODS / 2 + 1;
+    if (s->fashion && access(FASHION, R_OK) != 0)
+        return NULL;
+    setenv("BETTY_PLAN", plan, 1);
+    bt_engine *engine = engine_of(s, method, precision, threads);
+    bt_status status = bt_engine_setup(engine);
+    unsetenv("BETTY_PLAN");
+    ck_assert_msg(status == BT_OK, "%s, %s, %s: %s", s->problems, method, precision, bt_error());
+    return engine;
+}
+
+static bt_problem *leaf(bt_engine *engine)
+{
+    for (int i = 0; i < engine->problem_count; i++)
+        if (!engine->problems[i]->child_count)
+            return engine->problems[i];
+    return NULL;
+}
+
+static void steps(bt_engine *engine, int count)
+{
+    bool any;
+    for (int i = 0; i < count; i++)
+        ck_assert_msg(bt_leaf_step(leaf(engine)) == BT_OK, "%s", bt_error());
+    ck_assert_msg(bt_validate(engine, &any) == BT_OK, "%s", bt_error());
+}
+
+static size_t largest_bound(const bt_engine *engine)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < engine->instance->phase_count; i++)
+        if (engine->instance->phases[i]->bound > most)
+            most = engine->instance->phases[i]->bound;
+    return most;
+}
+
+/* 1, and 3's other half: without the plan every kernel stays within its values. */
+START_TEST(peak_of_own_allocations_is_the_bound)
+{
+    bt_engine *engine = case_engine(_i, "off");
+    if (!engine || !counting_works()) {
+        bt_engine_free(engine);
+        return;
+    }
+    steps(engine, 1); /* what libraries allocate once */
+    counting_start();
+    steps(engine, 2);
+    counting_stop();
+    ck_assert_uint_eq(counting_peak(), largest_bound(engine));
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(red_zones_stay_intact)
+{
+    bt_engine *engine = case_engine(_i, "guard");
+    if (engine)
+        steps(engine, 1);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* 2. The arena stands between guard pages and is filled with a pattern. */
+static void check_touched(bt_engine *engine)
+{
+    bt_instance *instance = engine->instance;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = instance->arena_size, room = (size + page - 1) / page * page;
+    char *pages = mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    ck_assert_int_eq(mprotect(pages + page, room, PROT_READ | PROT_WRITE), 0);
+    char *own = instance->arena;
+    instance->arena = pages + page + (room - size); /* its end is the guard page's start */
+    bt_instance_bind(instance);
+    bt_instance_fill(instance);
+    steps(engine, 3); /* the short last batch of an epoch is among them */
+    size_t touched = bt_instance_touched(instance);
+    instance->arena = own;
+    bt_instance_bind(instance);
+    munmap(pages, room + 2 * page);
+    ck_assert_uint_eq(touched, bt_engine_arena_used(engine));
+    ck_assert_uint_le(largest_bound(engine), size);
+}
+
+/* 3. The phases alone: the loader's thread and the engine's own bookkeeping stand still. */
+static void check_allocations(bt_engine *engine)
+{
+    bt_problem *lower = leaf(engine), *upper = lower->parents[0];
+    usleep(20000); /* the loaders have gathered ahead and sleep */
+    counting_start();
+    bt_status status = bt_step_again(lower);
+    if (status == BT_OK)
+        status = bt_phase_run(lower->step.phase, lower->step.update);
+    if (status == BT_OK)
+        status = bt_step_again(upper);
+    for (int q = 0; q < upper->step.solve_count && status == BT_OK; q++)
+        status = bt_solve_run(&upper->step, &upper->step.solves[q]);
+    if (status == BT_OK)
+        status = bt_phase_run(upper->step.phase, upper->step.update);
+    counting_stop();
+    ck_assert_int_eq(status, BT_OK);
+    ck_assert_uint_eq(counting_calls(), 0);
+}
+
+START_TEST(the_arena_is_all_that_is_used)
+{
+    bt_engine *engine = case_engine(_i, "on");
+    if (!engine)
+        return;
+    check_touched(engine);
+    if (counting_works())
+        check_allocations(engine);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* 4. */
+static size_t resident_peak(void)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+typedef struct measured {
+    size_t planned, peak;
+} measured;
+
+static measured in_child(const char *hidden)
+{
+    int ends[2];
+    measured result = {0};
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        char settings[128];
+        size_t by_category[BT_CATEGORIES];
+        snprintf(settings, sizeof settings, "classifier.hidden = %s\n", hidden);
+        subject s = {"reweight", "reweight", "classifier", settings, true};
+        bt_engine *engine = engine_of(&s, "cg", "fp32", 1);
+        if (bt_engine_setup(engine) == BT_OK) {
+            for (int i = 0; i < 3; i++)
+                bt_leaf_step(leaf(engine));
+            result.planned = bt_engine_arena(engine) + bt_engine_persistent(engine, by_category, NULL);
+            result.peak = resident_peak();
+        }
+        ssize_t written = write(ends[1], &result, sizeof result);
+        _exit(written == sizeof result ? 0 : 1);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &result, sizeof result), sizeof result);
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+    return result;
+}
+
+START_TEST(resident_memory_grows_as_planned)
+{
+    if (access(FASHION, R_OK) != 0 || !counting_works())
+        return;
+    measured small = in_child("32"), large = in_child("4000");
+    ck_assert_uint_gt(large.planned, small.planned + (32u << 20));
+    double planned = (double)(large.planned - small.planned), grown = (double)large.peak - (double)small.peak;
+    ck_assert_msg(grown > planned - 2 * 1048576.0 && grown < planned + 2 * 1048576.0,
+                  "planned %.0f more bytes, the process grew by %.0f", planned, grown);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("witnesses");
+    TCase *tests = tcase_create("plan");
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, peak_of_own_allocations_is_the_bound, 0, CASES);
+    tcase_add_loop_test(tests, the_arena_is_all_that_is_used, 0, CASES);
+    tcase_add_loop_test(tests, red_zones_stay_intact, 0, SUBJECTS * METHODS);
+    tcase_add_test(tests, resident_memory_grows_as_planned);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
