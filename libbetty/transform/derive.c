@@ -79,14 +79,18 @@ static uint64_t find_wanted(const bt_derived *d, const bt_node *node, bt_tensor 
     bt_graph *graph = bt_graph_new();
     bt_tensor *result[64] = {NULL};
     uint64_t wanted = 0;
-    if (!graph)
+    if (!graph) {
+        bt_graph_fail(outer->graph, BT_ERROR_MEMORY, "out of memory while differentiating");
         return 0;
+    }
     bt_trace_begin(&trace, graph, outer->mode, outer->dtype);
     bt_tensor **aside = bt_region_alloc(graph->region, (size_t)(inputs + 1) * sizeof *aside);
     for (int i = 0; aside && i < inputs; i++)
         aside[i] = bt_graph_placeholder(graph, in[i]);
     if (aside)
         differentiate(d, node->attr, aside, result);
+    else
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while differentiating");
     for (int i = 0; i < wanted_count(d); i++)
         if (result[i])
             wanted |= UINT64_C(1) << i;
@@ -145,6 +149,8 @@ static void derive(const bt_node *node, kind k, bt_tensor *const *given, bt_tens
     if (!like.wanted || node->graph->status != BT_OK)
         return;
     const bt_derived *d = find_or_make(&like);
+    if (!d)
+        bt_graph_fail(node->graph, BT_ERROR_MEMORY, "out of memory while differentiating");
     bt_tensor *first = d ? bt_record(&d->op, node->attr, node->attr_size, in, inputs) : NULL;
     if (bt_poisoned(first))
         return;

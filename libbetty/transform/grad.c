@@ -182,6 +182,33 @@ void bt_vjp(bt_graph *graph, bt_tensor *const *y, bt_tensor *const *cotangent, i
     walk_end(&w);
 }
 
+/* Forward by reverse: a vjp is linear in its cotangents, and the adjoint of that map is the jvp. Where it is taken does
+ * not matter, so the cotangents are zero. */
+static void push_by_vjp(const walk *w, const bt_node *node, const lists *l)
+{
+    int inputs = node->inputs, outputs = node->outputs, ys = 0, xs = 0;
+    bt_tensor **u = bt_region_alloc(node->graph->region, (size_t)(3 * outputs + 3 * inputs + 1) * sizeof *u);
+    if (!u) {
+        bt_graph_fail(node->graph, BT_ERROR_MEMORY, "out of memory while differentiating");
+        return;
+    }
+    bt_tensor **x = u + outputs, **result = x + outputs, **pulled = result + outputs, **y = pulled + inputs,
+              **given = y + inputs;
+    for (int o = 0; o < outputs; o++)
+        if (bt_dtype_floats(node->out[o].dtype))
+            x[xs++] = u[o] = bt_alias(bt_zeros_like(&node->out[o]));
+    node->op->vjp(node->attr, l->in, l->out, u, pulled);
+    for (int i = 0; i < inputs; i++)
+        if (l->given[i] && pulled[i]) {
+            y[ys] = checked(node, pulled[i], node->in[i], "vjp");
+            given[ys++] = l->given[i];
+        }
+    bt_vjp(node->graph, y, given, ys, x, xs, result, w->through);
+    for (int o = 0, next = 0; o < outputs; o++)
+        if (u[o])
+            l->wanted[o] = result[next++];
+}
+
 static void push(walk *w, bt_node *node)
 {
     lists l;
@@ -195,6 +222,8 @@ static void push(walk *w, bt_node *node)
         node->op->jvp(node->attr, l.in, l.out, l.given, l.wanted);
     else if (bt_op_is_composite(node->op))
         bt_derive_jvp(node, l.given, l.wanted, w->through);
+    else if (node->op->vjp)
+        push_by_vjp(w, node, &l);
     else
         no_rule(node);
     for (int i = 0; i < node->outputs; i++)
