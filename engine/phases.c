@@ -253,9 +253,28 @@ static void warn_unreached(bt_problem *problem)
                        problem->name);
 }
 
+/* A level that nothing could teach: its own loss uses none of its parameters, and no hypergradient comes to them. */
+static bt_status check_taught(const bt_problem *problem)
+{
+    const bt_step_phase *step = &problem->step;
+    bool any = false;
+    for (int64_t i = 0; i < problem->module->param_count; i++) {
+        any = any || problem->trainable[i];
+        if (step->reached || (problem->trainable[i] && step->used[i]))
+            return BT_OK;
+    }
+    if (!any)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "%s: its gradient is zero: its loss does not use its parameters, and no lower problem that its loss "
+                   "depends on (l2u) uses them either; use %s in that problem's training_step, with bt_peer",
+                   problem->name, problem->name);
+}
+
 /* Parameters that neither the loss nor a lower problem's loss uses. */
 static bt_status check_used(bt_problem *problem)
 {
+    BT_TRY(check_taught(problem));
     warn_unreached(problem);
     const bt_module *module = problem->module;
     for (int64_t i = 0; i < module->param_count && !problem->settings->allow_unused; i++)

@@ -50,20 +50,21 @@ has runs/hpo-1/summary.json '"steps": 300' '"ms_per_step": ' '"metrics": {' '"pl
     '"arena": ' '"persistent": ' '"outside_bytes": ' '"seed": 1' '"version": "' '"config": {' '"train_iters": 300' \
     '"threads": 1'
 has runs/hpo-1/metrics.jsonl '{"step":100,' '{"step":300,'
+# shellcheck disable=SC2012
 ls runs/hpo-1 | diff - <(printf 'metrics.jsonl\nsummary.json\n') || fail "the folder holds something else"
-"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --quiet >out 2>err || fail "the second run failed"
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --threads 1 --quiet >out 2>err || fail "the second run failed"
 [ ! -s out ] || fail "--quiet is not"
 [ -f runs/hpo-2/summary.json ] || fail "the second run has no folder of its own"
 
 # the same seed, the same numbers; another seed, others
 metric() { grep -F '"step":300' "$1" | sed 's/"time":[^,]*,//'; }
-"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --seed 2 --quiet --output other 2>err || fail "the third run failed"
-"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --quiet --output same 2>err || fail "the fourth run failed"
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --threads 1 --seed 2 --quiet --output other 2>err || fail "the third run failed"
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --threads 1 --quiet --output same 2>err || fail "the fourth run failed"
 [ "$(metric same/metrics.jsonl)" = "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "one seed gave two results"
 [ "$(metric other/metrics.jsonl)" != "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "two seeds gave one result"
 
 # an interrupt
-"$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --output stopped >out 2>err &
+"$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --threads 1 --output stopped >out 2>err &
 run=$!
 for _ in $(seq 100); do
     [ -s stopped/metrics.jsonl ] && break
