@@ -63,8 +63,7 @@ void levels_params(bt_engine *engine, const char *problem, double *values, int64
 static void hash(void *user, const bt_var *var)
 {
     uint64_t *sum = user;
-    if (strcmp(var->name, "record") != 0) /* which batch a program was last bound to */
-        *sum = bt_hash(*sum, var->data, var->bytes);
+    *sum = bt_hash(*sum, var->data, var->bytes);
 }
 
 uint64_t levels_hash(bt_engine *engine, const char *problem)

@@ -1,0 +1,258 @@
+/* tests/engine/test_queries.c: hypergradients change nothing of the lower problem; questions change nothing at all. */
+#include "levels.h"
+
+#include "engine/engine_inside.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS = 10, PARAMS = 2 };
+
+static int asked; /* of get_batch */
+
+static bt_dataset *rows(bt_problem *self)
+{
+    double x[ROWS * 2], y[ROWS];
+    (void)self;
+    for (int i = 0; i < ROWS * 2; i++)
+        x[i] = 2 * bt_host_uniform(3, 0, (uint64_t)i) - 1;
+    for (int i = 0; i < ROWS; i++)
+        y[i] = bt_host_uniform(3, 1, (uint64_t)i);
+    bt_dataset *data = bt_dataset_new(ROWS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, 2));
+    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
+    return data;
+}
+
+static bt_status make_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    float x[8], y[4];
+    (void)self, (void)mode;
+    asked++;
+    for (int i = 0; i < 8; i++)
+        x[i] = (float)bt_host_uniform(4, (uint64_t)index, (uint64_t)i);
+    for (int i = 0; i < 4; i++)
+        y[i] = (float)bt_host_uniform(5, (uint64_t)index, (uint64_t)i);
+    bt_batch_set(batch, "x", BT_ARRAY(x, 4, 2));
+    return bt_batch_set(batch, "y", BT_ARRAY(y, 4));
+}
+
+/* A net with dropout, and a buffer that every training step moves. */
+static bt_module *net(bt_problem *self)
+{
+    (void)self;
+    bt_module *net = bt_nn_sequential(bt_nn_linear(2, 5), bt_nn_fn(bt_tanh), bt_nn_dropout(0.4), bt_nn_linear(5, 1));
+    bt_module_add_buffer(net, "mean", bt_init_constant(0.25), 2);
+    return net;
+}
+
+static bt_module *weights(bt_problem *self)
+{
+    (void)self;
+    bt_module *module = bt_nn_parameter(bt_init_normal(0, 0.5), PARAMS);
+    bt_module_add_buffer(module, "seen", bt_init_constant(0), 1);
+    return module;
+}
+
+static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)
+{
+    bt_tensor *x = bt_sub(bt_field(batch, "x"), bt_param(lower, "mean"));
+    return bt_square(bt_sub(bt_squeeze(bt_forward(lower, x), 1), bt_field(batch, "y")));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *mean = bt_param(self, "mean"), *lambda = bt_forward(bt_peer(self, "upper"));
+    bt_tensor *loss = losses(self, batch);
+    bt_tensor *weight = bt_sigmoid(bt_add(bt_at(lambda, 0), bt_mul(bt_at(lambda, 1), bt_detach(loss))));
+    bt_param_set(self, "mean", bt_add(bt_mul(0.9, mean), bt_mul(0.1, bt_mean(bt_field(batch, "x"), 0))));
+    bt_metric(self, "weight", weight);
+    return bt_mean(bt_mul(weight, loss));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_param_set(self, "seen", bt_add(bt_param(self, "seen"), 1));
+    return bt_add(bt_mean(losses(bt_peer(self, "lower"), batch)), bt_mul(0.01, bt_sum(bt_square(bt_params(self)))));
+}
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = rows, .configure_module = weights, .training_step = upper_step};
+static const bt_problem_def lower = {
+    .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
+static const bt_export from_sets = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+static const bt_problem_def upper_made = {
+    .name = "upper", .get_batch = make_batch, .configure_module = weights, .training_step = upper_step};
+static const bt_problem_def lower_made = {
+    .name = "lower", .get_batch = make_batch, .configure_module = net, .training_step = lower_step};
+static const bt_export from_callbacks = {.abi = BT_ABI, .problems = {&upper_made, &lower_made}};
+
+#define SETTINGS                                                                                                       \
+    "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = 4\nupper.batch_size = 3\n" \
+    "lower.optimizer = adam\nlower.lr = 0.01\nupper.optimizer = adam\nupper.lr = 0.05\nengine.log_step = 0\n"          \
+    "lower.neumann_alpha = 0.3\n"
+
+static const char *const variants[] = {
+    "lower.type = darts\n",
+    "lower.type = darts\nlower.product = vjp\n",
+    "lower.type = darts\nlower.product = finite\n",
+    "lower.type = darts\nlower.product = finite\nlower.detach = follow\n",
+    "lower.type = darts\nlower.detach = field\n",
+    "lower.type = darts\nlower.detach = follow\n",
+    "lower.type = neumann\nlower.neumann_iterations = 1\n",
+    "lower.type = neumann\nlower.neumann_iterations = 3\nlower.product = vjp\n",
+    "lower.type = neumann\nlower.neumann_iterations = 3\nlower.product = finite\n",
+    "lower.type = neumann\nlower.neumann_iterations = 2\nlower.detach = field\n",
+    "lower.type = neumann\nlower.neumann_iterations = 2\nlower.detach = follow\n",
+    "lower.type = cg\nlower.cg_iterations = 1\n",
+    "lower.type = cg\nlower.cg_iterations = 3\nlower.product = vjp\n",
+    "lower.type = cg\nlower.cg_iterations = 3\nlower.product = finite\n",
+    "lower.type = cg\nlower.cg_iterations = 2\nlower.detach = field\n",
+    "lower.type = cg\nlower.cg_iterations = 2\nlower.detach = follow\nlower.product = finite\n",
+    "lower.type = cg\nlower.gradient_accumulation = 3\nlower.product_batches = all\n",
+    "lower.type = darts\nlower.gradient_accumulation = 2\nupper.gradient_accumulation = 3\n",
+    "upper.meta_batch = 2\n",
+    "engine.precision = fp32\n",
+    "engine.precision = fp32\nlower.product = finite\n",
+    "engine.precision = fp32\nlower.product = finite\nlower.type = cg\nlower.cg_iterations = 2\n",
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static bt_engine *engine_of(const bt_export *parts, const char *variant)
+{
+    char settings[1000];
+    snprintf(settings, sizeof settings, "%s%s", SETTINGS, variant);
+    return levels_engine(parts, NULL, settings);
+}
+
+START_TEST(lower_state_is_left_alone)
+{
+    bt_engine *engine = engine_of(&from_sets, variants[_i]);
+    levels_step(engine, 4);
+    uint64_t before = levels_hash(engine, "lower"), other = levels_hash(engine, "upper");
+    EXPECT_OK(bt_step_alone(bt_engine_problem(engine, "upper")));
+    ck_assert_uint_eq(levels_hash(engine, "lower"), before);
+    ck_assert_uint_ne(levels_hash(engine, "upper"), other);
+    levels_step(engine, 1);
+    ck_assert_uint_ne(levels_hash(engine, "lower"), before);
+    bt_engine_free(engine);
+}
+END_TEST
+
+static bt_tensor *loss_of(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_params(self));
+}
+
+/* The same run, with and without questions between its steps. */
+static uint64_t run(const bt_export *parts, const char *variant, bool ask)
+{
+    bt_engine *engine = engine_of(parts, variant);
+    double first[PARAMS], second[PARAMS], value;
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    for (int i = 0; i < 6; i++) {
+        bt_problem *problem = bt_engine_problem(engine, "upper");
+        ck_assert_msg(problem != NULL, "%s", bt_error());
+        EXPECT_OK(bt_eval(problem, loss_of, NULL, BT_ARRAY(&value))); /* its record is a run variable */
+        if (ask) {
+            uint64_t before = levels_hash(engine, NULL);
+            EXPECT_OK(bt_hypergradient(problem, BT_ARRAY(first, PARAMS)));
+            ck_assert_uint_eq(levels_hash(engine, NULL), before);
+            EXPECT_OK(bt_hypergradient(problem, BT_ARRAY(second, PARAMS)));
+            ck_assert_mem_eq(first, second, sizeof first);
+            EXPECT_OK(bt_eval(problem, loss_of, NULL, BT_ARRAY(&value)));
+            EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "lower"),
+                                       (bt_array){.dtype = BT_F64, .rank = 1, .dims = {21}, .data = (double[21]){0}}));
+            ck_assert_uint_eq(levels_hash(engine, NULL), before);
+        }
+        levels_step(engine, 1);
+    }
+    uint64_t hash = levels_hash(engine, NULL);
+    bt_engine_free(engine);
+    return hash;
+}
+
+START_TEST(questions_change_nothing)
+{
+    uint64_t without = run(&from_sets, variants[_i], false);
+    ck_assert_uint_eq(run(&from_sets, variants[_i], true), without);
+}
+END_TEST
+
+START_TEST(questions_about_made_batches)
+{
+    static const char *const accumulated = "lower.gradient_accumulation = 2\nupper.gradient_accumulation = 2\n"
+                                           "lower.product_batches = all\nlower.type = cg\n";
+    ck_assert_uint_eq(run(&from_callbacks, "", true), run(&from_callbacks, "", false));
+    ck_assert_uint_eq(run(&from_callbacks, accumulated, true), run(&from_callbacks, accumulated, false));
+    ck_assert_int_gt(asked, 0);
+}
+END_TEST
+
+/* What is asked for is what the next step uses: with plain SGD, the upper parameters move by lr times it. */
+START_TEST(what_the_next_step_uses)
+{
+    double asked_for[PARAMS], before[PARAMS], after[PARAMS];
+    bt_engine *engine = engine_of(&from_sets, "upper.optimizer = sgd\nlower.unroll_steps = 3\n");
+    levels_step(engine, 3);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(asked_for, PARAMS)));
+    levels_params(engine, "upper", before, PARAMS);
+    EXPECT_OK(bt_step_alone(bt_engine_problem(engine, "upper")));
+    levels_params(engine, "upper", after, PARAMS);
+    for (int k = 0; k < PARAMS; k++)
+        ck_assert_double_eq_tol(after[k], before[k] - 0.05 * asked_for[k], 1e-15);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* Before the first step the lower problem's first batch is used, and is still the first one afterwards. */
+START_TEST(before_the_first_step)
+{
+    double asked_for[PARAMS], again[PARAMS];
+    bt_engine *engine = engine_of(&from_sets, "");
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(asked_for, PARAMS)));
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(again, PARAMS)));
+    ck_assert_mem_eq(asked_for, again, sizeof again);
+    ck_assert_int_eq(bt_stream_position(bt_engine_problem(engine, "lower")->train), 0);
+    ck_assert_int_eq(bt_stream_position(bt_engine_problem(engine, "upper")->train), 0);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* A check moves everything and puts it back: the run after it is the run without it. */
+START_TEST(after_a_check)
+{
+    FILE *nowhere = fopen("/dev/null", "w");
+    uint64_t hashes[2];
+    for (int with = 0; with < 2; with++) {
+        bt_engine *engine =
+            engine_of(&from_sets, "lower.product = vjp\nlower.detach = field\nlower.unroll_steps = 2\n");
+        levels_step(engine, 3);
+        if (with) /* whether it agrees is another question */
+            bt_engine_check_hypergradient(engine, NULL, 2, false, nowhere);
+        bt_error_clear();
+        engine->status = BT_OK;
+        levels_step(engine, 3);
+        hashes[with] = levels_hash(engine, NULL);
+        bt_engine_free(engine);
+    }
+    fclose(nowhere);
+    ck_assert_uint_eq(hashes[0], hashes[1]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("queries");
+    TCase *tests = tcase_create("nothing changes");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, lower_state_is_left_alone, 0, VARIANTS);
+    tcase_add_loop_test(tests, questions_change_nothing, 0, VARIANTS);
+    tcase_add_test(tests, questions_about_made_batches);
+    tcase_add_test(tests, what_the_next_step_uses);
+    tcase_add_test(tests, before_the_first_step);
+    tcase_add_test(tests, after_a_check);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
