@@ -9,15 +9,8 @@ find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
-find_path(INIPARSER_INCLUDE_DIR iniparser.h PATH_SUFFIXES iniparser)
-find_library(INIPARSER_LIBRARY iniparser)
-if(NOT INIPARSER_INCLUDE_DIR OR NOT INIPARSER_LIBRARY)
-    message(FATAL_ERROR "iniparser is missing; on Debian: apt install libiniparser-dev")
-endif()
-target_include_directories(betty_dependencies SYSTEM INTERFACE ${INIPARSER_INCLUDE_DIR})
-target_link_libraries(betty_dependencies INTERFACE
-    ${INIPARSER_LIBRARY} PkgConfig::JANSSON ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
-string(APPEND betty_private_libs "-liniparser -ljansson -lz -lpthread -ldl -lm")
+target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
+string(APPEND betty_private_libs "-ljansson -lz -lpthread -ldl -lm")
 
 find_path(DNNL_INCLUDE_DIR dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
