@@ -29,7 +29,7 @@ static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, 
 
 /* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): of two words, the
  * first gives the radius, which ends at 6.66, the second the angle. Kernels in f32 compute the same law in f32, with
- * the upper 24 bits of each word. */
+ * the upper 24 bits of the second. */
 static inline double bt_philox_normal(uint32_t radius, uint32_t angle)
 {
     return sqrt(-2 * log(((double)radius + 1) * 0x1p-32)) * cos(6.28318530717958647692 * ((double)angle * 0x1p-32));

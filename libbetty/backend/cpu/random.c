@@ -79,7 +79,8 @@ static void normal_f32(const bt_call *call, const uint32_t *words, int64_t first
 {
     float *y = (float *)(void *)call->out[0].data + first;
     for (int64_t i = 0; i < n; i++) {
-        float radius = (float)(int32_t)((words[2 * i] >> 8) + 1) * 0x1p-24F;
+        float high = (float)(int32_t)(words[2 * i] >> 16), low = (float)(int32_t)((words[2 * i] & 0xffff) + 1);
+        float radius = bt_f32_fma(high, 0x1p16F, low) * 0x1p-32F; /* all bits: they are the tail of the law */
         float turn = (float)(int32_t)(words[2 * i + 1] >> 8) * 0x1p-24F;
         y[i] = __builtin_sqrtf(-2.0F * bt_log_f32(radius)) * cos_turn(turn);
     }

@@ -1,0 +1,105 @@
+/* The lists: every op that needs a kernel has one that takes anything, last; the best that accepts is chosen. */
+#include "tests/backend/compare.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const bt_op *const without[] = {&bt_op_read, &bt_op_constant, &bt_op_binary_cross_entropy};
+
+static bool needs_kernel(const bt_op *op)
+{
+    for (int i = 0; i < BT_COUNT_OF(without); i++)
+        if (op == without[i])
+            return false;
+    return true;
+}
+
+#define OP(name) &bt_op_##name,
+static const bt_op *const ops[] = {BT_OP_LIST(OP)};
+
+START_TEST(complete)
+{
+    for (const char *const *isa = isas; *isa; isa++) {
+        const bt_kernel_impl *const *kernels = bt_cpu_kernels(*isa);
+        for (int i = 0; i < BT_COUNT_OF(ops) && kernels; i++) {
+            const bt_kernel_impl *last = NULL;
+            for (const bt_kernel_impl *const *kernel = kernels; *kernel; kernel++)
+                if ((*kernel)->op == ops[i])
+                    last = *kernel;
+            if (!needs_kernel(ops[i]))
+                continue;
+            ck_assert_msg(last != NULL, "op %d has no kernel", i);
+            ck_assert_msg(!last->accepts && strstr(last->name, ".reference"), "%s is last", last->name);
+        }
+    }
+}
+END_TEST
+
+START_TEST(knows)
+{
+    const bt_backend *cpu = bt_backend_cpu();
+    bt_op own = {.name = "own"};
+    ck_assert(bt_backend_knows(cpu, &bt_op_dot));
+    ck_assert(!bt_backend_knows(cpu, &bt_op_binary_cross_entropy));
+    ck_assert(!bt_backend_knows(cpu, &own) && !bt_backend_knows(NULL, &own) && !bt_backend_knows(cpu, NULL));
+    ck_assert_ptr_null(bt_backend_choose(cpu, NULL));
+    ck_assert_ptr_null(bt_backend_choose(NULL, NULL));
+}
+END_TEST
+
+START_TEST(chooses)
+{
+    bt_view floats = {.dtype = BT_F32, .rank = 1, .dims = {4}, .strides = {1}}, integers = floats, out = floats;
+    bt_call call = {.op = &bt_op_neg, .inputs = 1, .outputs = 1, .in = &floats, .out = &out, .threads = 1};
+    integers.dtype = BT_I64;
+    const bt_kernel_impl *fast = bt_backend_choose(bt_backend_cpu(), &call);
+    ck_assert_str_eq(fast->name, "neg.vector");
+    call.in = &integers;
+    ck_assert_str_eq(bt_backend_choose(bt_backend_cpu(), &call)->name, "neg.reference");
+}
+END_TEST
+
+/* BETTY_ISA, read once: set before the first use. */
+START_TEST(environment)
+{
+    static const char *const texts[] = {"generic", "x86-64-v3", "x86-64-v4"};
+    setenv("BETTY_ISA", isas[_i], 1);
+    if (!bt_cpu_kernels(isas[_i]))
+        return; /* this machine cannot */
+    ck_assert(bt_backend_cpu()->kernels() == bt_cpu_kernels(isas[_i]));
+    ck_assert(strstr(bt_backend_cpu()->isa(), texts[_i]) == bt_backend_cpu()->isa());
+}
+END_TEST
+
+START_TEST(unknown_environment)
+{
+    setenv("BETTY_ISA", "v99", 1);
+    const bt_kernel_impl *const *best = bt_backend_cpu()->kernels();
+    ck_assert_ptr_null(bt_cpu_kernels("v99"));
+    for (int i = 2; i >= 0; i--)
+        if (bt_cpu_kernels(isas[i])) {
+            ck_assert(best == bt_cpu_kernels(isas[i]));
+            break;
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("backend");
+    TCase *tcase = tcase_create("lists");
+    SRunner *runner = srunner_create(suite);
+    tcase_add_test(tcase, complete);
+    tcase_add_test(tcase, knows);
+    tcase_add_test(tcase, chooses);
+    if (srunner_fork_status(runner) == CK_FORK) { /* each in a process of its own */
+        tcase_add_loop_test(tcase, environment, 0, 3);
+        tcase_add_test(tcase, unknown_environment);
+    }
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,198 @@
+/* Products of matrices against the plain loops, and those against a product that is known. */
+#include "tests/backend/compare.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+static operand matrix(bt_dtype dtype, int64_t batch, int64_t rows, int64_t columns, enum layout layout)
+{
+    operand o = {.dtype = dtype, .rank = 2, .dims = {rows, columns}, .layout = layout, .low = -1, .high = 1};
+    if (batch)
+        o = (operand){
+            .dtype = dtype, .rank = 3, .dims = {batch, rows, columns}, .layout = layout, .low = -1, .high = 1};
+    return o;
+}
+
+/* Rounding of sums of k products of numbers up to 1: of k additions to a sum that has wandered off by about sqrt(k). */
+static double error_of(bt_dtype dtype, int64_t k) { return (dtype == BT_F32 ? 0x1p-23 : 0x1p-52) * (2 + (double)k); }
+
+static void dot(bt_dtype dtype, int64_t batch, int64_t m, int64_t n, int64_t k, enum layout a, enum layout b)
+{
+    trial t = {.op = &bt_op_dot,
+               .inputs = 2,
+               .outputs = 1,
+               .absolute = error_of(dtype, k),
+               .relative = error_of(dtype, k) / 4,
+               .seed = (uint64_t)(m + n + k)};
+    t.in[0] = matrix(dtype, batch, m, k, a);
+    t.in[1] = matrix(dtype, batch, k, n, b);
+    t.out[0] = matrix(dtype, batch, m, n, PLAIN);
+    compare_fast(&t);
+}
+
+static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE};
+
+START_TEST(small)
+{
+    static const int64_t sizes[] = {0, 1, 2, 3, 5, 8, 13, 17};
+    bt_dtype dtype = _i ? BT_F64 : BT_F32;
+    for (int i = 0; i < 8 * 8 * 8; i++)
+        for (int l = 0; l < 9; l++)
+            dot(dtype, 0, sizes[i % 8], sizes[i / 8 % 8], sizes[i / 64], layouts[l % 3], layouts[l / 3]);
+}
+END_TEST
+
+START_TEST(odd_layouts)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1}, {1, 40, 33}, {40, 1, 33}, {40, 33, 1}, {20, 37, 50}, {3, 300, 9}};
+    bt_dtype dtype = _i ? BT_F64 : BT_F32;
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int l = 0; l < 36; l++)
+            for (int64_t batch = 0; batch < 4; batch += 3)
+                dot(dtype, batch, sizes[s][0], sizes[s][1], sizes[s][2], layouts[l % 6], layouts[l / 6]);
+}
+END_TEST
+
+/* Every width of the last panel, every height of the last tile, several pieces of k, packed and not. */
+START_TEST(edges)
+{
+    bt_dtype dtype = _i ? BT_F64 : BT_F32;
+    for (int64_t n = 1; n < 70; n++)
+        dot(dtype, 0, 1 + n % 31, n, 7, n & 1 ? PLAIN : TURNED, n & 2 ? PLAIN : TURNED);
+    for (int64_t m = 1; m < 32; m++)
+        dot(dtype, 0, m, 50, 9, m & 1 ? PLAIN : TURNED, m & 2 ? PLAIN : TURNED);
+}
+END_TEST
+
+START_TEST(large)
+{
+    static const int64_t sizes[][3] = {{70, 90, 1000},  {300, 270, 400}, {129, 256, 512}, {1000, 10, 200},
+                                       {10, 1000, 200}, {1, 2000, 1500}, {2000, 1, 1500}};
+    bt_dtype dtype = _i & 1 ? BT_F64 : BT_F32;
+    const int64_t *size = sizes[_i / 2];
+    for (int l = 0; l < 4; l++)
+        dot(dtype, 0, size[0], size[1], size[2], layouts[l % 2], layouts[l / 2]);
+    dot(dtype, 0, size[0], size[1], size[2], LOOSE, LOOSE);
+}
+END_TEST
+
+START_TEST(batches)
+{
+    static const enum layout some[] = {PLAIN, TURNED, SPREAD};
+    for (int wide = 0; wide < 2; wide++)
+        for (int l = 0; l < 9; l++) {
+            bt_dtype dtype = wide ? BT_F64 : BT_F32;
+            dot(dtype, 5, 12, 20, 8, some[l % 3], some[l / 3]);
+            dot(dtype, 0 + 1, 12, 20, 8, some[l % 3], some[l / 3]);
+            dot(dtype, 9, 64, 60, 70, some[l % 3], some[l / 3]); /* worth two threads */
+        }
+}
+END_TEST
+
+START_TEST(linear)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},      {1, 10, 100}, {100, 1, 20},   {100, 20, 1},
+                                       {7, 5, 3},      {33, 40, 17}, {100, 10, 100}, {100, 100, 784},
+                                       {90, 200, 500}, {0, 3, 4},    {4, 3, 0}};
+    bt_dtype dtype = _i & 1 ? BT_F64 : BT_F32;
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int way = 0; way < 16; way++) {
+            bt_linear_attr attr = {.activation = way & 1};
+            int64_t n = sizes[s][0], out = sizes[s][1], in = sizes[s][2];
+            trial t = {
+                .op = &bt_op_linear, .attr = &attr, .inputs = way & 2 ? 3 : 2, .outputs = 1, .seed = (uint64_t)way};
+            t.in[0] = matrix(dtype, 0, n, in, way & 4 ? TURNED : PLAIN);
+            t.in[1] = matrix(dtype, 0, out, in, way & 8 ? TURNED : PLAIN);
+            t.in[2] = (operand){.dtype = dtype, .rank = 1, .dims = {out}, .low = -1, .high = 1};
+            t.out[0] = matrix(dtype, 0, n, out, PLAIN);
+            t.absolute = error_of(dtype, in);
+            compare_fast(&t);
+        }
+}
+END_TEST
+
+/* NaN and infinity reach exactly the elements that they belong to; relu lets NaN pass. */
+START_TEST(not_finite)
+{
+    for (int turned = 0; turned < 4; turned++)
+        for (int relu = 0; relu < 2; relu++) {
+            static double values[40 * 30];
+            bt_linear_attr attr = {.activation = relu};
+            for (int i = 0; i < 40 * 30; i++)
+                values[i] = i % 7 - 3;
+            values[5] = NAN;
+            values[100] = INFINITY;
+            trial t = {.op = &bt_op_linear, .attr = &attr, .inputs = 3, .outputs = 1, .absolute = 1e-3};
+            t.in[0] = matrix(BT_F32, 0, 40, 30, turned & 1 ? TURNED : PLAIN);
+            t.in[0].values = values;
+            t.in[0].value_count = 40 * 30;
+            t.in[1] = matrix(BT_F32, 0, 21, 30, turned & 2 ? TURNED : PLAIN);
+            t.in[2] = (operand){.dtype = BT_F32, .rank = 1, .dims = {21}, .low = -1, .high = 1};
+            t.out[0] = matrix(BT_F32, 0, 40, 21, PLAIN);
+            compare_fast(&t);
+        }
+}
+END_TEST
+
+/* The plain loops themselves: (i + 1) x (j + 1) sums that can be added by hand. */
+START_TEST(known)
+{
+    double a[] = {1, 2, 3, 4, 5, 6}, b[] = {7, 8, 9, 10, 11, 12}, c[4];
+    const double expected[] = {58, 64, 139, 154};
+    bt_view in[] = {{(char *)a, BT_F64, 2, {2, 3}, {3, 1}}, {(char *)b, BT_F64, 2, {3, 2}, {2, 1}}};
+    bt_view out = {(char *)c, BT_F64, 2, {2, 2}, {2, 1}};
+    bt_call call = {.op = &bt_op_dot, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = 1};
+    ck_assert(kernel_named(bt_cpu_kernels(""), &bt_op_dot, ".reference")->launch(&call) == BT_OK);
+    for (int i = 0; i < 4; i++)
+        ck_assert_double_eq(c[i], expected[i]);
+}
+END_TEST
+
+/* Every element is the same chain of products, however many threads there are. */
+START_TEST(threads_do_not_matter)
+{
+    static float a[200 * 300], b[300 * 250], c[2][200 * 250];
+    for (int i = 0; i < 200 * 300; i++)
+        a[i] = (float)(i * 7919 % 1009) / 1009 - 0.5F;
+    for (int i = 0; i < 300 * 250; i++)
+        b[i] = (float)(i * 10007 % 2003) / 2003 - 0.5F;
+    for (const char *const *isa = isas; *isa; isa++)
+        for (int threads = 1; threads < 6 && bt_cpu_kernels(*isa); threads++) {
+            bt_view in[] = {{(char *)a, BT_F32, 2, {200, 300}, {300, 1}}, {(char *)b, BT_F32, 2, {300, 250}, {1, 300}}};
+            bt_view out = {(char *)c[threads > 1], BT_F32, 2, {200, 250}, {250, 1}};
+            bt_call call = {.op = &bt_op_dot, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = threads};
+            const bt_kernel_impl *kernel = kernel_named(bt_cpu_kernels(*isa), &bt_op_dot, "blocked");
+            call.scratch = bt_alloc_aligned(kernel->scratch(&call));
+            ck_assert(kernel->prepare(&call) == BT_OK && kernel->launch(&call) == BT_OK);
+            kernel->release(&call);
+            bt_free_aligned(call.scratch);
+            for (int i = 0; threads > 1 && i < 200 * 250; i++)
+                if (c[0][i] < c[1][i] || c[0][i] > c[1][i])
+                    ck_abort_msg("element %d with %d threads is %.9g, not %.9g", i, threads, (double)c[1][i],
+                                 (double)c[0][i]);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("matmul");
+    TCase *tcase = tcase_create("kernels");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, known);
+    tcase_add_loop_test(tcase, small, 0, 2);
+    tcase_add_loop_test(tcase, odd_layouts, 0, 2);
+    tcase_add_loop_test(tcase, edges, 0, 2);
+    tcase_add_loop_test(tcase, large, 0, 14);
+    tcase_add_test(tcase, batches);
+    tcase_add_loop_test(tcase, linear, 0, 2);
+    tcase_add_test(tcase, not_finite);
+    tcase_add_test(tcase, threads_do_not_matter);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

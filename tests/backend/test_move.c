@@ -1,0 +1,261 @@
+/* Ops that move values, and gather and scatter_add, against the plain loops; those against results that are known. */
+#include "tests/backend/compare.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL};
+static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE};
+
+static operand operand_of(bt_dtype dtype, int rank, const int64_t *dims, enum layout layout)
+{
+    operand o = {.dtype = dtype, .rank = rank, .layout = layout, .low = 0, .high = dtype == BT_BOOL ? 2 : 100};
+    for (int d = 0; d < rank; d++)
+        o.dims[d] = dims[d];
+    return o;
+}
+
+static const int64_t shapes[][5] = {{0},          {1, 1},    {1, 130},       {1, 0},          {2, 3, 5},
+                                    {2, 100, 70}, {2, 0, 4}, {3, 17, 3, 20}, {4, 2, 3, 4, 5}, {2, 16, 64}};
+
+START_TEST(copies)
+{
+    static const bt_op *const ops[] = {&bt_op_copy, &bt_op_detach, &bt_op_stop, &bt_op_alias, &bt_op_reshape};
+    for (int o = 0; o < BT_COUNT_OF(ops); o++)
+        for (int s = 0; s < BT_COUNT_OF(shapes); s++)
+            for (int l = 0; l < 36; l++) {
+                trial t = {.op = ops[o], .inputs = 1, .outputs = 1, .seed = (uint64_t)l};
+                t.in[0] = t.out[0] = operand_of(dtypes[l / 6], (int)shapes[s][0], shapes[s] + 1, layouts[l % 6]);
+                t.out[0].layout = PLAIN;
+                if (ops[o] == &bt_op_reshape) { /* to one axis */
+                    int64_t count = 1;
+                    for (int d = 0; d < t.in[0].rank; d++)
+                        count *= t.in[0].dims[d];
+                    t.out[0].rank = 1;
+                    t.out[0].dims[0] = count;
+                }
+                t.alias[0] = layouts[l % 6] == PLAIN;
+                compare_fast(&t);
+            }
+}
+END_TEST
+
+START_TEST(permutes)
+{
+    static const int64_t orders[][5] = {{2, 1, 0},       {3, 2, 0, 1}, {3, 1, 0, 2}, {4, 3, 1, 2, 0},
+                                        {4, 0, 2, 1, 3}, {1, 0},       {0}};
+    for (int s = 0; s < BT_COUNT_OF(shapes); s++)
+        for (int o = 0; o < BT_COUNT_OF(orders); o++)
+            for (int l = 0; l < 36 && orders[o][0] == shapes[s][0]; l++) {
+                bt_shape_attr attr = {.rank = shapes[s][0]};
+                trial t = {.op = &bt_op_permute, .attr = &attr, .inputs = 1, .outputs = 1, .seed = (uint64_t)l};
+                t.in[0] = t.out[0] = operand_of(dtypes[l / 6], (int)shapes[s][0], shapes[s] + 1, layouts[l % 6]);
+                t.out[0].layout = PLAIN;
+                for (int d = 0; d < attr.rank; d++) {
+                    attr.axes[d] = orders[o][1 + d];
+                    t.out[0].dims[d] = t.in[0].dims[attr.axes[d]];
+                }
+                compare_fast(&t);
+            }
+}
+END_TEST
+
+START_TEST(broadcasts)
+{
+    static const struct {
+        int rank;
+        int64_t dims[4], axes[4];
+        int out;
+        int64_t to[4];
+    } cases[] = {
+        {0, {0}, {0}, 2, {3, 4}},       {1, {5}, {1}, 2, {3, 5}},          {1, {5}, {0}, 2, {5, 300}},
+        {2, {1, 6}, {0, 1}, 2, {7, 6}}, {2, {7, 1}, {0, 1}, 2, {7, 600}},  {2, {2, 3}, {0, 2}, 4, {2, 5, 3, 4}},
+        {1, {1}, {0}, 1, {0}},          {2, {3, 4}, {1, 2}, 3, {6, 3, 4}},
+    };
+    for (int c = 0; c < BT_COUNT_OF(cases); c++)
+        for (int l = 0; l < 36; l++) {
+            bt_shape_attr attr = {.rank = cases[c].out};
+            trial t = {.op = &bt_op_broadcast, .attr = &attr, .inputs = 1, .outputs = 1, .seed = (uint64_t)l};
+            t.in[0] = operand_of(dtypes[l / 6], cases[c].rank, cases[c].dims, layouts[l % 6]);
+            t.out[0] = operand_of(dtypes[l / 6], cases[c].out, cases[c].to, PLAIN);
+            memcpy(attr.dims, cases[c].to, sizeof cases[c].to);
+            memcpy(attr.axes, cases[c].axes, sizeof cases[c].axes);
+            compare_fast(&t);
+        }
+}
+END_TEST
+
+START_TEST(parts)
+{
+    for (int s = 0; s < BT_COUNT_OF(shapes); s++)
+        for (int axis = 0; axis < shapes[s][0]; axis++)
+            for (int l = 0; l < 36; l++) {
+                int64_t size = shapes[s][1 + axis], from = size / 3, to = size - size / 4;
+                bt_range_attr slice = {axis, from, to}, pad = {axis, 2, size + 5}, concat = {axis, 3, 3 * size};
+                trial t = {.op = &bt_op_slice, .attr = &slice, .inputs = 1, .outputs = 1, .seed = (uint64_t)l};
+                t.in[0] = t.out[0] = operand_of(dtypes[l / 6], (int)shapes[s][0], shapes[s] + 1, layouts[l % 6]);
+                t.out[0].layout = PLAIN;
+                t.out[0].dims[axis] = to - from;
+                compare_fast(&t);
+                t.op = &bt_op_pad;
+                t.attr = &pad;
+                t.out[0].dims[axis] = size + 5;
+                compare_fast(&t);
+                t.op = &bt_op_concat;
+                t.attr = &concat;
+                t.inputs = 3;
+                t.in[1] = t.in[2] = t.in[0];
+                t.in[1].layout = PLAIN;
+                t.in[2].dims[axis] = 1;
+                t.out[0].dims[axis] = 2 * size + 1;
+                compare_fast(&t);
+            }
+}
+END_TEST
+
+START_TEST(indices)
+{
+    static const double rows[] = {3, 0, 0, 4, 1, 3};
+    for (int l = 0; l < 24; l++)
+        for (int wide = 0; wide < 2; wide++)
+            for (int inner = 0; inner < 3; inner++) {
+                const int64_t dims[] = {5, inner ? 7 : 0, 3}, many[] = {1, 6, 0};
+                operand index = {
+                    .dtype = wide ? BT_I64 : BT_I32, .rank = 1, .dims = {6}, .values = rows, .value_count = 6};
+                trial t = {.op = &bt_op_gather, .inputs = 2, .outputs = 1, .seed = (uint64_t)l};
+                t.in[0] = operand_of(dtypes[l / 4], 1 + inner, dims, layouts[l % 4]);
+                t.in[1] = index;
+                t.out[0] = operand_of(dtypes[l / 4], 1 + inner, dims, PLAIN);
+                t.out[0].dims[0] = 6;
+                compare(&t);
+                if (l % 4 == PLAIN)
+                    compare_fast(&t);
+                if (l / 4 > 3) /* scatter_add is of numbers */
+                    continue;
+                bt_rows_attr attr = {.rows = 5};
+                t.op = &bt_op_scatter_add;
+                t.attr = &attr;
+                t.in[1] = operand_of(dtypes[l / 4], 1 + inner, dims, layouts[l % 4]);
+                t.in[1].dims[0] = many[1];
+                t.in[0] = index;
+                t.out[0].dims[0] = 5;
+                compare(&t);
+            }
+}
+END_TEST
+
+static bt_status launch(const bt_kernel_impl *kernel, bt_call *call)
+{
+    bt_status status = kernel->prepare ? kernel->prepare(call) : BT_OK;
+    status = status == BT_OK ? kernel->launch(call) : status;
+    if (kernel->release)
+        kernel->release(call);
+    return status;
+}
+
+/* An index out of range is an error that says which, and nothing is read or written there. */
+START_TEST(wild_indices)
+{
+    static const int64_t wild[] = {5, -1, INT64_MAX, INT64_MIN};
+    float x[10] = {0}, y[4];
+    for (int w = 0; w < BT_COUNT_OF(wild); w++)
+        for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels(); *kernel; kernel++) {
+            int64_t index[] = {0, wild[w]};
+            bt_view at = {(char *)index, BT_I64, 1, {2}, {1}}, table = {(char *)x, BT_F32, 2, {5, 2}, {2, 1}};
+            bt_view rows = {(char *)y, BT_F32, 2, {2, 2}, {2, 1}}, gathered[] = {table, at}, added[] = {at, rows};
+            bt_rows_attr attr = {.rows = 5};
+            bt_call call = {.op = (*kernel)->op, .attr = &attr, .inputs = 2, .outputs = 1, .threads = 1};
+            if (call.op != &bt_op_gather && call.op != &bt_op_scatter_add)
+                continue;
+            call.in = call.op == &bt_op_gather ? gathered : added;
+            call.out = call.op == &bt_op_gather ? &rows : &table;
+            bt_error_clear();
+            ck_assert_int_eq(launch(*kernel, &call), BT_ERROR_DATA);
+            ck_assert_ptr_nonnull(strstr(bt_error(), "expected 0 to 4"));
+        }
+    bt_error_clear();
+}
+END_TEST
+
+START_TEST(known)
+{
+    float x[] = {1, 2, 3, 4, 5, 6}, y[12];
+    const float transposed[] = {1, 4, 2, 5, 3, 6}, padded[] = {0, 1, 2, 3, 0, 0, 4, 5, 6, 0}, spread[] = {1, 1, 4, 4};
+    bt_view in = {(char *)x, BT_F32, 2, {2, 3}, {3, 1}}, out = {(char *)y, BT_F32, 2, {3, 2}, {2, 1}};
+    bt_shape_attr permute = {.rank = 2, .axes = {1, 0}}, broadcast = {.rank = 2, .dims = {2, 2}, .axes = {0, 1}};
+    bt_range_attr pad = {1, 1, 5};
+    bt_call call = {
+        .op = &bt_op_permute, .attr = &permute, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
+    ck_assert(launch(kernel_named(bt_cpu_kernels(""), call.op, ""), &call) == BT_OK &&
+              !memcmp(y, transposed, sizeof transposed));
+    call.op = &bt_op_pad;
+    call.attr = &pad;
+    out = (bt_view){(char *)y, BT_F32, 2, {2, 5}, {5, 1}};
+    ck_assert(launch(kernel_named(bt_cpu_kernels(""), call.op, ""), &call) == BT_OK &&
+              !memcmp(y, padded, sizeof padded));
+    call.op = &bt_op_broadcast;
+    call.attr = &broadcast;
+    in.dims[1] = 1;
+    out = (bt_view){(char *)y, BT_F32, 2, {2, 2}, {2, 1}};
+    ck_assert(launch(kernel_named(bt_cpu_kernels(""), call.op, ""), &call) == BT_OK &&
+              !memcmp(y, spread, sizeof spread));
+}
+END_TEST
+
+/* print writes the values and passes them on; check fails with its message. */
+START_TEST(looks_inside)
+{
+    float x[] = {1.5F, -2, 3, 4, NAN, 6}, y[6];
+    uint8_t truth[] = {1, 1, 0, 1}, all = 7;
+    char path[] = "/tmp/bt_print_XXXXXX", text[256] = {0};
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    bt_text_attr label = {"weights"};
+    bt_view in = {(char *)x, BT_F32, 2, {2, 3}, {1, 2}}, out = {(char *)y, BT_F32, 2, {2, 3}, {3, 1}};
+    bt_call call = {
+        .op = &bt_op_print, .attr = &label, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
+    ck_assert(file >= 0 && before >= 0);
+    dup2(file, STDERR_FILENO);
+    bt_status status = launch(bt_backend_choose(bt_backend_cpu(), &call), &call);
+    dup2(before, STDERR_FILENO);
+    ck_assert(status == BT_OK && pread(file, text, sizeof text - 1, 0) > 0);
+    ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, 3, nan],\n [-2, 4, 6]]\n");
+    ck_assert(y[1] > 2.9F && y[1] < 3.1F);
+    close(file);
+    close(before);
+    unlink(path);
+
+    call.op = &bt_op_check;
+    in = (bt_view){(char *)truth, BT_BOOL, 1, {4}, {1}};
+    out = (bt_view){(char *)&all, BT_BOOL, 0, {0}, {0}};
+    ck_assert_int_eq(launch(bt_backend_choose(bt_backend_cpu(), &call), &call), BT_ERROR_NUMERIC);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "weights (element 2 of [4]"));
+    bt_error_clear();
+    truth[2] = 1;
+    ck_assert(launch(bt_backend_choose(bt_backend_cpu(), &call), &call) == BT_OK && all == 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("move");
+    TCase *tcase = tcase_create("kernels");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, known);
+    tcase_add_test(tcase, copies);
+    tcase_add_test(tcase, permutes);
+    tcase_add_test(tcase, broadcasts);
+    tcase_add_test(tcase, parts);
+    tcase_add_test(tcase, indices);
+    tcase_add_test(tcase, wild_indices);
+    tcase_add_test(tcase, looks_inside);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

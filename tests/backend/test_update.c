@@ -1,0 +1,169 @@
+/* The optimisers' updates against the plain loops, in place too, and those against numbers worked out by hand. */
+#include "tests/backend/compare.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t sizes[] = {0, 1, 7, 8, 33, 1000, 40000};
+
+static operand array(bt_dtype dtype, int64_t n, double low, double high)
+{
+    return (operand){.dtype = dtype, .rank = 1, .dims = {n}, .low = low, .high = high};
+}
+
+static operand scalar(bt_dtype dtype, const double *value)
+{
+    return (operand){.dtype = dtype, .values = value, .value_count = 1};
+}
+
+static const double truth[] = {1, 0, 0.1, 0.9, 0.25, 0.01, 0.001, 0.999, 1e-8, 3, 1};
+enum { YES, NO, LR, MOMENTUM, DAMPENING, DECAY, SMALL_LR, BETA2, EPS, COUNT, FIRST_COUNT };
+
+/* ok is true or false; m, where it is first, holds NaN, which must not matter. */
+START_TEST(sgd)
+{
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int way = 0; way < 64; way++) {
+            bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
+            bt_sgd_attr attr = {.nesterov = way >> 1 & 1};
+            static const double nan[] = {NAN};
+            bool ok = way & 4, first = way & 8, decays = way & 16;
+            trial t = {.op = &bt_op_sgd_update, .attr = &attr, .inputs = 9, .outputs = 2, .seed = (uint64_t)way};
+            for (int i = 0; i < 3; i++)
+                t.in[i] = array(dtype, sizes[s], -1, 1);
+            if (first && ok)
+                t.in[2].values = nan, t.in[2].value_count = 1;
+            t.in[3] = scalar(BT_BOOL, &truth[ok ? YES : NO]);
+            t.in[4] = scalar(dtype, &truth[LR]);
+            t.in[5] = scalar(dtype, &truth[MOMENTUM]);
+            t.in[6] = scalar(dtype, &truth[way & 32 ? DAMPENING : NO]);
+            t.in[7] = scalar(dtype, &truth[decays ? DECAY : NO]);
+            t.in[8] = scalar(BT_BOOL, &truth[first ? YES : NO]);
+            t.out[0] = t.out[1] = array(dtype, sizes[s], 0, 0);
+            t.alias[0] = 1;
+            t.alias[1] = 3;
+            t.absolute = dtype == BT_F32 ? 3e-7 : 5e-16;
+            compare_fast(&t);
+            if (way >= 32)
+                continue;
+            t = (trial){.op = &bt_op_sgd_plain_update, .inputs = 5, .outputs = 1, .seed = (uint64_t)way};
+            t.in[0] = t.in[1] = t.out[0] = array(dtype, sizes[s], -1, 1);
+            t.in[2] = scalar(BT_BOOL, &truth[ok ? YES : NO]);
+            t.in[3] = scalar(dtype, &truth[LR]);
+            t.in[4] = scalar(dtype, &truth[decays ? DECAY : NO]);
+            t.alias[0] = 1;
+            t.absolute = dtype == BT_F32 ? 1.5e-7 : 3e-16;
+            compare_fast(&t);
+        }
+}
+END_TEST
+
+START_TEST(adam)
+{
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int way = 0; way < 32; way++) {
+            bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
+            bt_adam_attr attr = {.decoupled = way >> 1 & 1};
+            trial t = {.op = &bt_op_adam_update, .attr = &attr, .inputs = 11, .outputs = 3, .seed = (uint64_t)way};
+            for (int i = 0; i < 4; i++)
+                t.in[i] = array(dtype, sizes[s], i == 3 ? 0 : -1, 1);
+            t.in[4] = scalar(BT_BOOL, &truth[way & 4 ? YES : NO]);
+            t.in[5] = scalar(dtype, &truth[SMALL_LR]);
+            t.in[6] = scalar(dtype, &truth[MOMENTUM]);
+            t.in[7] = scalar(dtype, &truth[BETA2]);
+            t.in[8] = scalar(dtype, &truth[EPS]);
+            t.in[9] = scalar(dtype, &truth[way & 8 ? DECAY : NO]);
+            t.in[10] = scalar(dtype, &truth[way & 16 ? COUNT : FIRST_COUNT]);
+            for (int o = 0; o < 3; o++)
+                t.out[o] = array(dtype, sizes[s], 0, 0);
+            t.alias[0] = 1;
+            t.alias[1] = 3;
+            t.alias[2] = 4;
+            t.absolute = dtype == BT_F32 ? 3e-7 : 5e-16;
+            compare_fast(&t);
+        }
+}
+END_TEST
+
+/* Other layouts are taken by some kernel too. */
+START_TEST(layouts)
+{
+    static const enum layout some[] = {TURNED, SLICED, SPREAD, ONE};
+    for (int l = 0; l < BT_COUNT_OF(some); l++) {
+        trial t = {.op = &bt_op_sgd_plain_update, .inputs = 5, .outputs = 1, .absolute = 1e-6};
+        t.in[0] = (operand){.dtype = BT_F32, .rank = 2, .dims = {5, 7}, .low = -1, .high = 1};
+        t.out[0] = t.in[1] = t.in[0];
+        t.in[1].layout = some[l];
+        t.in[2] = scalar(BT_BOOL, &truth[YES]);
+        t.in[3] = scalar(BT_F32, &truth[LR]);
+        t.in[4] = scalar(BT_F32, &truth[DECAY]);
+        compare(&t);
+    }
+}
+END_TEST
+
+static bt_view number(double *x) { return (bt_view){.data = (char *)x, .dtype = BT_F64}; }
+
+static void run_plain(const bt_op *op, const void *attr, bt_view *in, int inputs, bt_view *out, int outputs)
+{
+    bt_call call = {.op = op, .attr = attr, .inputs = inputs, .outputs = outputs, .in = in, .out = out, .threads = 1};
+    ck_assert(kernel_named(bt_cpu_kernels(""), op, ".reference")->launch(&call) == BT_OK);
+}
+
+START_TEST(by_hand)
+{
+    /* p = 2, g = 1, m = 4, lr 0.5, momentum 0.5, dampening 0.25, decay 0.5: g is 2, m' = 2 + 1.5, p' = 2 - 1.75;
+     * Nesterov: 2 - 0.5 (2 + 1.75); at first m' = 2, p' = 1 */
+    double p = 2, g = 1, m = 4, v = 3, lr = 0.5, half = 0.5, quarter = 0.25, t = 1, eps = 1, new[3];
+    uint8_t yes = 1, no = 0;
+    bt_view flag = {.data = (char *)&yes, .dtype = BT_BOOL}, first = {.data = (char *)&no, .dtype = BT_BOOL};
+    bt_view out[] = {number(&new[0]), number(&new[1]), number(&new[2])};
+    bt_view in[] = {number(&p),    number(&g),       number(&m),    flag, number(&lr),
+                    number(&half), number(&quarter), number(&half), first};
+    bt_sgd_attr classic = {0}, nesterov = {1};
+    run_plain(&bt_op_sgd_update, &classic, in, 9, out, 2);
+    ck_assert(fabs(new[0] - 0.25) < 1e-15 && fabs(new[1] - 3.5) < 1e-15);
+    run_plain(&bt_op_sgd_update, &nesterov, in, 9, out, 2);
+    ck_assert(fabs(new[0] - 0.125) < 1e-15 && fabs(new[1] - 3.5) < 1e-15);
+    no = 1;
+    run_plain(&bt_op_sgd_update, &classic, in, 9, out, 2);
+    ck_assert(fabs(new[0] - 1) < 1e-15 && fabs(new[1] - 2) < 1e-15);
+    yes = 0;
+    run_plain(&bt_op_sgd_update, &classic, in, 9, out, 2);
+    ck_assert(fabs(new[0] - 2) < 1e-15 && fabs(new[1] - 4) < 1e-15);
+    yes = 1;
+    /* Adam, t = 1, both betas 0.5, no decay: m' = 2.5, corrected 5; v' = 2, corrected 4, root 2; p' = 2 - 0.5 * 5 / 3
+     */
+    double none = 0;
+    bt_view adam[] = {number(&p),    number(&g),    number(&m),   number(&v),    flag,      number(&lr),
+                      number(&half), number(&half), number(&eps), number(&none), number(&t)};
+    bt_adam_attr coupled = {0}, decoupled = {1};
+    run_plain(&bt_op_adam_update, &coupled, adam, 11, out, 3);
+    ck_assert(fabs(new[0] - (2 - 2.5 / 3)) < 1e-15 && fabs(new[1] - 2.5) < 1e-15 && fabs(new[2] - 2) < 1e-15);
+    none = 0.5; /* decoupled: p is first 2 - 0.5 * 0.5 * 2 = 1.5 */
+    run_plain(&bt_op_adam_update, &decoupled, adam, 11, out, 3);
+    ck_assert(fabs(new[0] - (1.5 - 2.5 / 3)) < 1e-15 && fabs(new[1] - 2.5) < 1e-15);
+    /* coupled: g is 2, m' = 3, corrected 6; v' = 3.5, corrected 7 */
+    run_plain(&bt_op_adam_update, &coupled, adam, 11, out, 3);
+    ck_assert(fabs(new[0] - (2 - 3 / (sqrt(7) + 1))) < 1e-15 && fabs(new[2] - 3.5) < 1e-15);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("update");
+    TCase *tcase = tcase_create("kernels");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, by_hand);
+    tcase_add_test(tcase, sgd);
+    tcase_add_test(tcase, adam);
+    tcase_add_test(tcase, layouts);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
