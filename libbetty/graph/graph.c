@@ -105,17 +105,18 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
         bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
         return NULL;
     }
-    *node =
-        (bt_node){.graph = graph,
-                  .op = op,
-                  .attr = copy,
-                  .attr_size = attr_size,
-                  .inputs = inputs,
-                  .outputs = outputs,
-                  .in = in,
-                  .out = out,
-                  .index = graph->node_count,
-                  .tag = {bt_graph_intern(graph, tag.owner), bt_graph_intern(graph, tag.path), tag.site, tag.order}};
+    tag.owner = bt_graph_intern(graph, tag.owner);
+    tag.path = bt_graph_intern(graph, tag.path);
+    *node = (bt_node){.graph = graph,
+                      .op = op,
+                      .attr = copy,
+                      .attr_size = attr_size,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .in = in,
+                      .out = out,
+                      .index = graph->node_count,
+                      .tag = tag};
     for (int i = 0; i < outputs; i++)
         out[i] = (bt_tensor){.node = node, .output = i, .batch_axis = -1};
     return node;
@@ -229,7 +230,7 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
         return bt_graph_fail(graph, BT_ERROR_ARGUMENT, "constant: an array without values");
     bt_trace *trace = bt_trace_now();
     return leaf(graph, &bt_op_constant, values.data, bytes, values,
-                trace && trace->graph == graph ? trace->tag : (bt_tag){.owner = "", .path = ""});
+                trace && trace->graph == graph ? bt_trace_tag(trace) : (bt_tag){.owner = "", .path = ""});
 }
 
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)

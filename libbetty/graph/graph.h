@@ -17,6 +17,8 @@ typedef struct bt_tag {
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
+    bt_mode mode;      /* of the trace, like dtype: a body is recorded again by these */
+    bt_dtype dtype;
 } bt_tag;
 
 struct bt_tensor {
@@ -174,7 +176,9 @@ typedef struct bt_trace {
 
 void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dtype); /* *trace is overwritten */
 void bt_trace_end(bt_trace *trace);
-bt_trace *bt_trace_now(void);                                                          /* NULL outside of a trace */
+bt_tag bt_trace_tag(const bt_trace *trace);           /* what the next node gets: with the trace's mode and dtype */
+void bt_trace_as(bt_trace *trace, const bt_tag *tag); /* from here on as if it were the trace that gave this tag */
+bt_trace *bt_trace_now(void);                         /* NULL outside of a trace */
 bt_tensor *bt_trace_poison(bt_status status, const char *format, ...) BT_FORMAT(2, 3); /* with the module path */
 bt_tensor *bt_trace_read(bt_var *var);                /* the overlay's tensor, else the leaf */
 void bt_trace_overlay(bt_var *var, bt_tensor *value); /* replaces an earlier one */

@@ -16,6 +16,21 @@ void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dty
     now = trace;
 }
 
+bt_tag bt_trace_tag(const bt_trace *trace)
+{
+    bt_tag tag = trace->tag;
+    tag.mode = trace->mode;
+    tag.dtype = trace->dtype;
+    return tag;
+}
+
+void bt_trace_as(bt_trace *trace, const bt_tag *tag)
+{
+    trace->tag = *tag;
+    trace->mode = tag->mode;
+    trace->dtype = tag->dtype;
+}
+
 void bt_trace_end(bt_trace *trace)
 {
     now = trace->outer;
@@ -133,7 +148,7 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
         if (in[i] && !in[i]->node && graph->status != BT_OK)
             return graph->poison; /* explained already */
     bool first = graph->status == BT_OK;
-    bt_node *node = bt_graph_append(graph, op, attr, attr_size, in, inputs, now->tag);
+    bt_node *node = bt_graph_append(graph, op, attr, attr_size, in, inputs, bt_trace_tag(now));
     if (node)
         return node->out;
     if (first && *now->tag.path) {

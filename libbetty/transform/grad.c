@@ -157,7 +157,7 @@ void bt_vjp(bt_graph *graph, bt_tensor *const *y, bt_tensor *const *cotangent, i
         if (bt_poisoned(x[i]))
             return;
     if (walk_start(&w, graph, through)) {
-        bt_tag tag = trace->tag;
+        bt_tag tag = bt_trace_tag(trace);
         mark(&w, x, xs, y, ys);
         for (int j = 0; j < ys; j++)
             if (!bt_poisoned(y[j]) && cotangent[j] && w.moves[y[j]->id])
@@ -170,12 +170,12 @@ void bt_vjp(bt_graph *graph, bt_tensor *const *y, bt_tensor *const *cotangent, i
             for (int i = 0; given && i < node->inputs; i++)
                 wanted |= w.moves[node->in[i]->id] && differentiable(&w, node, i);
             if (wanted) {
-                trace->tag = node->tag;
+                bt_trace_as(trace, &node->tag);
                 trace->tag.order++;
                 pull(&w, node);
             }
         }
-        trace->tag = tag;
+        bt_trace_as(trace, &tag);
         for (int i = 0; i < xs; i++)
             result[i] = w.value[x[i]->id];
     }
@@ -243,7 +243,7 @@ void bt_jvp(bt_graph *graph, bt_tensor *const *x, bt_tensor *const *tangent, int
         if (bt_poisoned(x[i]))
             return;
     if (walk_start(&w, graph, through)) {
-        bt_tag tag = trace->tag;
+        bt_tag tag = bt_trace_tag(trace);
         mark(&w, x, xs, y, ys);
         for (int i = 0; i < xs; i++)
             if (tangent[i])
@@ -255,12 +255,12 @@ void bt_jvp(bt_graph *graph, bt_tensor *const *x, bt_tensor *const *tangent, int
                 for (int i = 0; i < node->inputs; i++)
                     given |= w.value[node->in[i]->id] != NULL && differentiable(&w, node, i);
             if (given) {
-                trace->tag = node->tag;
+                bt_trace_as(trace, &node->tag);
                 trace->tag.order++;
                 push(&w, node);
             }
         }
-        trace->tag = tag;
+        bt_trace_as(trace, &tag);
         for (int j = 0; j < ys; j++)
             result[j] = bt_poisoned(y[j]) ? NULL : w.value[y[j]->id];
     }

@@ -2,6 +2,20 @@
 #include "transform/inline.h"
 
 #include "transform/rewrite.h"
+#include <string.h>
+
+/* Where the op has an infer of its own, its body may say something else. */
+static bt_tensor *checked(const bt_node *node, int output, bt_tensor *found)
+{
+    const bt_tensor *due = &node->out[output];
+    char a[256], b[256];
+    if (bt_poisoned(found) || (found->dtype == due->dtype && found->rank == due->rank &&
+                               memcmp(found->dims, due->dims, (size_t)due->rank * sizeof *due->dims) == 0))
+        return found;
+    return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the body gives %s%s as output %d, infer %s%s", node->op->name,
+                           bt_dtype_name(found->dtype), bt_shape_text(a, found->rank, found->dims), output,
+                           bt_dtype_name(due->dtype), bt_shape_text(b, due->rank, due->dims));
+}
 
 static void inline_node(bt_rewrite *rewrite, const bt_node *node)
 {
@@ -13,10 +27,10 @@ static void inline_node(bt_rewrite *rewrite, const bt_node *node)
         return;
     }
     bt_rewrite_inputs(rewrite, node, in);
-    rewrite->trace.tag = node->tag;
+    bt_trace_as(&rewrite->trace, &node->tag);
     bt_composite_body(node->op, node->attr, in, out);
     for (int i = 0; i < node->outputs; i++)
-        rewrite->map[node->out[i].id] = out[i];
+        rewrite->map[node->out[i].id] = checked(node, i, out[i]);
 }
 
 /* One level of inlining; *changed tells whether there was anything to do. */

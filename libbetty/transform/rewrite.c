@@ -12,8 +12,7 @@ bool bt_rewrite_begin(bt_rewrite *rewrite, const bt_graph *from)
         bt_free(rewrite->map);
         return false;
     }
-    bt_trace *outer = bt_trace_now();
-    bt_trace_begin(&rewrite->trace, rewrite->to, outer ? outer->mode : BT_TRAIN, outer ? outer->dtype : BT_F32);
+    bt_trace_begin(&rewrite->trace, rewrite->to, BT_TRAIN, BT_F32); /* until a node's tag says otherwise */
     return true;
 }
 
@@ -52,8 +51,9 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     copy->op = node->op;
     copy->attr = bt_region_copy(rewrite->to->region, node->attr, node->attr_size);
     copy->attr_size = node->attr_size;
-    copy->tag = (bt_tag){bt_graph_intern(rewrite->to, node->tag.owner), bt_graph_intern(rewrite->to, node->tag.path),
-                         node->tag.site, node->tag.order};
+    copy->tag = node->tag;
+    copy->tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
+    copy->tag.path = bt_graph_intern(rewrite->to, node->tag.path);
     if (!copy->attr)
         return bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");
     return leaf;

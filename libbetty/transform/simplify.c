@@ -109,7 +109,7 @@ static void walk(bt_rewrite *rewrite, table *t, const bool *live, bool final)
         const bt_node *node = graph->nodes[n];
         if (!live[n])
             continue;
-        rewrite->trace.tag = node->tag;
+        bt_trace_as(&rewrite->trace, &node->tag);
         int64_t before = rewrite->to->node_count;
         bt_tensor *known = replacement(rewrite, node, final);
         if (known) {

@@ -127,3 +127,23 @@ int count_op(const bt_graph *graph, const bt_op *op)
         count += graph->nodes[n]->op == op;
     return count;
 }
+
+interpreter *interpret(const bt_graph *graph)
+{
+    interpreter *in = interpreter_new(graph);
+    for (int64_t n = 0; n < graph->node_count; n++) {
+        const bt_node *node = graph->nodes[n];
+        const bt_var *var = node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
+        if (!var)
+            continue;
+        int64_t count = bt_tensor_count(node->out);
+        double *values = calloc((size_t)count + 1, sizeof *values);
+        ck_assert_ptr_nonnull(values);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = var_get(var, i);
+        interpreter_set(in, node->out, values);
+        free(values);
+    }
+    interpreter_run(in);
+    return in;
+}

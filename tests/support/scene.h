@@ -4,6 +4,7 @@
 #define TESTS_SCENE_H
 
 #include "graph/variable.h"
+#include "ops/interpret.h"
 #include "ops/ops.h"
 
 enum { SCENE_VARS = 64 };
@@ -54,6 +55,9 @@ void expect_var(const char *file, int line, const bt_var *var, const double *exp
 void expect_run(const char *file, int line, const bt_graph *graph, const double *expected, int64_t count,
                 double tolerance);
 int64_t output_elements(const bt_graph *graph);
+
+/* The graph computed by plain loops, from what its variables hold now; to be freed. */
+interpreter *interpret(const bt_graph *graph);
 
 /* How many nodes of the graph are of this op. */
 int count_op(const bt_graph *graph, const bt_op *op);
