@@ -1,7 +1,7 @@
 """Meta-Weight-Net in JAX: one jitted call for a lower and an upper step, or for --scan of them.
 
-The hypergradient is the exact product with the identity in the place of the inverse Hessian: the derivative of the lower
-loss along the upper gradient, differentiated by the weight net. The loss that the weight net reads is held constant.
+The hypergradient is the exact product with the identity in the place of the inverse Hessian: the derivative of the
+lower loss along the upper gradient, differentiated by the weight net. The loss that the weight net reads is constant.
 """
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the Python programs of the bench share: their arguments, and the questions they answer (README.md lists them)."""
+"""What the Python programs of the bench share: arguments, and the questions they answer (README.md lists them)."""
 import argparse
 import itertools
 import json

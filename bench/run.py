@@ -1,4 +1,4 @@
-"""Measures libbetty beside Betty and JAX: every side in a process of its own, in turn, again and again, on the same cores.
+"""Measures libbetty beside Betty and JAX, each in a process of its own, in turn, again and again, on the same cores.
 
 Each figure is a line of JSON on standard output; a table in Markdown with the ratios comes last. Exit 1 if the sides do
 not compute the same thing.
@@ -79,7 +79,10 @@ class Process:
             return next(int(line.split()[1]) * 1024 / 1e6 for line in status if line.startswith("VmRSS"))
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()  # the end of its input ends it
+        except BrokenPipeError:
+            pass
         self.process.wait()
         self.process.stdout.close()
         self.stderr.close()
@@ -205,42 +208,59 @@ def table(results):
         lines.append(row(workload.title, threads, times, "libbetty", names))
         if "libbetty-finite" in times:
             only_betty = {name: times[name] for name in ("libbetty-finite", "betty")}
-            lines.append(row("the same, Betty's finite difference in both", threads, only_betty, "libbetty-finite", names))
+            title = "the same, Betty's finite difference in both"
+            lines.append(row(title, threads, only_betty, "libbetty-finite", names))
     return "\n".join(lines)
 
 
 def machine():
-    model = platform.processor() or platform.machine()
     with open("/proc/cpuinfo") as info:
-        model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), model)
-    return dict(machine=model, cores=os.cpu_count(), kernel=platform.release(), load=round(os.getloadavg()[0], 1))
+        facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in info)}
+    vectors = next((name for name in ("avx512f", "avx2") if name in facts.get("flags", "").split()), "neither")
+    return dict(machine=facts.get("model name", platform.machine()), vectors=vectors, cores=os.cpu_count(),
+                load=round(os.getloadavg()[0], 1))  # fmt: skip
 
 
-def chosen(workloads, names):
-    for name in names:
-        if not any(w.name.startswith(name) for w in workloads):
-            raise SystemExit(f"bench: no workload `{name}`; there are {', '.join(w.name for w in workloads)}")
-    return [w for w in workloads if not names or any(w.name.startswith(name) for name in names)]
+def heading(figures):
+    """The machine and the versions, for above the table."""
+    m = figures[0]
+    versions = sorted({figure["version"] for figure in figures if "version" in figure})
+    return f"{m['machine']} ({m['vectors']}), {m['cores']} cores; {'; '.join(versions)}."
+
+
+def chosen(workloads, wanted):
+    """The names of those wanted, each by its name or by how names begin; all if nothing is."""
+    names = [w.name for w in workloads]
+    found = {want: [name for name in names if name == want] or [name for name in names if name.startswith(want)]
+             for want in wanted}  # fmt: skip
+    for want, matches in found.items():
+        if not matches:
+            raise SystemExit(f"bench: no workload `{want}`; there are {', '.join(names)}")
+    return [name for name in names if not wanted or any(name in matches for matches in found.values())]
 
 
 def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="libbetty-bench-") as folder:
         folders = {kind: os.path.join(folder, kind) for kind in ("mwn", "logistic")}
-        names = [w.name for w in chosen(all_workloads(args.build, folders, 1), args.workload)]
+        names = chosen(all_workloads(args.build, folders, 1), args.workload)
         if args.list:
             print("\n".join(names))
             return 0
+        if not os.path.exists(os.path.join(args.build, "bench-libbetty")):
+            raise SystemExit(f"bench: {args.build}/bench-libbetty is missing: ./dev build makes it")
         os.makedirs(RESULTS, exist_ok=True)
+        figures = []
         with open(os.path.join(RESULTS, "speed.jsonl"), "w") as file:
 
             def report(**figure):
+                figures.append(figure)
                 line = json.dumps(figure)
                 print(line, flush=True)
                 print(line, file=file)
 
             results = measure_all(args, folders, names, report)
-        text = table(results)
+        text = f"{heading(figures)}\n\n{table(results)}"
         with open(os.path.join(RESULTS, "speed.md"), "w") as file:
             file.write(text + "\n")
         print(text)

@@ -62,11 +62,12 @@ def logistic(build, folder, threads, method, unroll):
         Side("jax-scan", EXACT, python("jax_logistic.py", folder, threads, *options, f"--scan={scan}")),
     ]
     title = f"logistic regression, {method}, one upper step to {unroll}"
-    return Workload(f"logistic-{method}-{unroll}", title, "logistic", sides, block=100, check=100 if unroll == 1 else 500)
+    check = 100 if unroll == 1 else 500
+    return Workload(f"logistic-{method}-{unroll}", title, "logistic", sides, block=100, check=check)
 
 
 def all_workloads(build, folders, threads):
     """folders: where the data of each kind is."""
-    return [meta_weight_net(build, folders["mwn"], threads, hidden) for hidden in (32, 100, 500)] + [
-        logistic(build, folders["logistic"], threads, method, unroll) for unroll in (100, 1) for method in ("darts", "cg")
-    ]
+    mwn = [meta_weight_net(build, folders["mwn"], threads, hidden) for hidden in (32, 100, 500)]
+    both = [(method, unroll) for unroll in (100, 1) for method in ("darts", "cg")]
+    return mwn + [logistic(build, folders["logistic"], threads, method, unroll) for method, unroll in both]
