@@ -73,6 +73,6 @@ for page in "$BT_SOURCE_DIR"/*.md "$BT_SOURCE_DIR"/docs/*.md; do
             echo "${page#"$BT_SOURCE_DIR"/}: no such file: $link"
             bad=1
         fi
-    XX
+    done < <(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^https:')
 done
 exit $bad
