@@ -5,17 +5,30 @@
 #include "transform/rewrite.h"
 #include <string.h>
 
-typedef struct table { /* nodes of the new graph by what they compute: open addressing */
-    bt_node **slots;
-    uint64_t size; /* a power of two */
-} table;
+typedef struct pass {
+    bt_rewrite rewrite;
+    bool final;
+    bt_node **slots;        /* nodes of the new graph by what they compute: open addressing */
+    uint64_t size, entered; /* a power of two; how many there are */
+    bt_tensor **stands;     /* by tensor id of the new graph: what stands for it; NULL: itself */
+    int64_t stand_count, stand_capacity;
+    int64_t settled; /* nodes of the new graph that have been looked at */
+} pass;
 
-static uint64_t node_hash(const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in, int inputs)
+/* ---- what computes the same ---- */
+
+static uint64_t node_hash(const bt_node *node)
 {
-    uint64_t hash = bt_hash((uint64_t)(uintptr_t)op, attr, attr_size);
-    for (int i = 0; i < inputs; i++)
-        hash = bt_hash(hash, &in[i]->id, sizeof in[i]->id);
+    uint64_t hash = bt_hash((uint64_t)(uintptr_t)node->op, node->attr, node->attr_size);
+    for (int i = 0; i < node->inputs; i++)
+        hash = bt_hash(hash, &node->in[i]->id, sizeof node->in[i]->id);
     return hash;
+}
+
+static bool same_shape(const bt_tensor *a, const bt_tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 static bool node_equal(const bt_node *a, const bt_node *b)
@@ -26,99 +39,166 @@ static bool node_equal(const bt_node *a, const bt_node *b)
     for (int i = 0; i < a->inputs; i++)
         if (a->in[i] != b->in[i])
             return false;
-    return a->out->dtype == b->out->dtype && a->out->rank == b->out->rank &&
-           memcmp(a->out->dims, b->out->dims, sizeof a->out->dims) == 0;
+    return same_shape(a->out, b->out);
 }
 
-/* The node that computes the same, or NULL after the node itself has been entered. */
-static bt_node *find_or_enter(table *t, bt_node *node)
+/* The slot of the node that computes the same, or an empty one. */
+static bt_node **find(const pass *p, const bt_node *node)
 {
-    uint64_t i = node_hash(node->op, node->attr, node->attr_size, node->in, node->inputs) & (t->size - 1);
-    for (; t->slots[i]; i = (i + 1) & (t->size - 1))
-        if (node_equal(t->slots[i], node))
-            return t->slots[i];
-    t->slots[i] = node;
-    return NULL;
+    uint64_t i = node_hash(node) & (p->size - 1);
+    while (p->slots[i] && !node_equal(p->slots[i], node))
+        i = (i + 1) & (p->size - 1);
+    return &p->slots[i];
+}
+
+/* At most half of the slots are taken. */
+static bool grow_table(pass *p)
+{
+    bt_node **old = p->slots;
+    uint64_t size = p->size;
+    if (p->entered < size / 2)
+        return true;
+    p->size = size ? 2 * size : 1024;
+    p->slots = bt_alloc_array(p->size, sizeof(bt_node *));
+    for (uint64_t i = 0; p->slots && i < size; i++)
+        if (old[i])
+            *find(p, old[i]) = old[i];
+    bt_free(old);
+    return p->slots != NULL;
 }
 
 static bool merges(const bt_node *node)
 {
     if (node->op == &bt_op_read && !((const bt_read_attr *)node->attr)->var)
-        return false; /* placeholders are all different */
+        return false; /* inputs that are not bound are all different */
     return !(bt_op_flags(node->op) & BT_OP_EFFECT);
 }
 
+/* ---- what is known ---- */
+
 /* An elementwise op of known numbers is a known number. */
-static bt_tensor *fold(bt_rewrite *rewrite, const bt_node *node, bt_tensor *const *in)
+static bt_tensor *fold(const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
     double numbers[4];
-    if (!info || !info->fold || node->inputs < 1 || node->inputs > 4 || !bt_dtype_floats(node->out->dtype))
+    if (!info || !info->fold || node->inputs > 4 || !bt_dtype_floats(node->out->dtype))
         return NULL;
     for (int i = 0; i < node->inputs; i++)
-        if (!bt_dtype_floats(in[i]->dtype) || !bt_uniform(in[i], &numbers[i]))
+        if (!bt_dtype_floats(node->in[i]->dtype) || !bt_uniform(node->in[i], &numbers[i]))
             return NULL;
     double value = info->fold(numbers);
     if (node->out->dtype == BT_F32)
         value = (double)(float)value;
     bt_tensor *scalar = bt_number(value, node->out->dtype);
-    (void)rewrite;
     return node->out->rank ? bt_broadcast(scalar, node->out->rank, node->out->dims, NULL) : scalar;
 }
 
-static bool same_shape(const bt_tensor *a, const bt_tensor *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
-}
-
-/* What stands for the node instead of a copy of it; NULL: nothing. */
-static bt_tensor *replacement(bt_rewrite *rewrite, const bt_node *node, bool final)
+/* What equals the node's output and is simpler, perhaps made of new nodes; NULL: nothing. */
+static bt_tensor *simpler(const pass *p, const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
-    bt_tensor **in = bt_region_alloc(rewrite->to->region, (size_t)(node->inputs + 1) * sizeof *in);
-    if (!in || node->outputs != 1 || node->inputs < 1)
+    if (node->outputs != 1 || node->inputs < 1)
         return NULL;
-    bt_rewrite_inputs(rewrite, node, in);
-    if (final && bt_op_flags(node->op) & BT_OP_IDENTITY)
-        return in[0];
-    bt_tensor *known = fold(rewrite, node, in);
+    if (p->final && bt_op_flags(node->op) & BT_OP_IDENTITY)
+        return node->in[0];
+    bt_tensor *known = fold(node);
     if (!known && info && info->simplify)
-        known = info->simplify(node->attr, in, node->inputs);
-    return known && same_shape(known, node->out) ? known : NULL;
+        known = info->simplify(node->attr, node->in, node->inputs);
+    return known && known != node->out && same_shape(known, node->out) ? known : NULL;
 }
 
-/* Merges what has been appended since node `from` with what was there before. Returns what stands for x. */
-static bt_tensor *merged(table *t, bt_graph *to, int64_t from, bt_tensor *x)
+/* ---- the walk ---- */
+
+static bt_tensor *stand_in(const pass *p, bt_tensor *x)
 {
-    (void)from;
-    if (!x || !x->node || !merges(x->node) || x->node->graph != to)
-        return x;
-    bt_node *twin = find_or_enter(t, x->node);
-    if (!twin || twin == x->node)
-        return x;
-    if (twin->out[x->output].batch_axis < 0)
-        twin->out[x->output].batch_axis = x->batch_axis;
-    return &twin->out[x->output];
+    while (x && x->node && x->id < p->stand_count && p->stands[x->id])
+        x = p->stands[x->id];
+    return x;
 }
 
-static void walk(bt_rewrite *rewrite, table *t, const bool *live, bool final)
+static bool grow_stands(pass *p)
 {
+    int64_t count = p->rewrite.to->tensor_count;
+    bt_tensor **stands = bt_grow(p->stands, &p->stand_capacity, count, sizeof(bt_tensor *));
+    if (!stands)
+        return false;
+    p->stands = stands;
+    while (p->stand_count < count)
+        stands[p->stand_count++] = NULL;
+    return true;
+}
+
+static void merge(pass *p, bt_node *node)
+{
+    bt_node **slot = find(p, node);
+    if (!*slot) {
+        *slot = node;
+        p->entered++;
+        return;
+    }
+    for (int o = 0; o < node->outputs; o++) {
+        bt_tensor *twin = &(*slot)->out[o];
+        p->stands[node->out[o].id] = twin;
+        if (twin->batch_axis < 0)
+            twin->batch_axis = node->out[o].batch_axis;
+    }
+}
+
+/* False if what stands for an input was appended after the node. */
+static bool update_inputs(const pass *p, bt_node *node)
+{
+    bool in_order = true;
+    for (int i = 0; i < node->inputs; i++) {
+        node->in[i] = stand_in(p, node->in[i]);
+        in_order &= node->in[i]->node->index < node->index;
+    }
+    return in_order;
+}
+
+/* The same node again, behind its inputs. */
+static void put_off(pass *p, const bt_node *node)
+{
+    bt_node *again =
+        bt_graph_append(p->rewrite.to, node->op, node->attr, node->attr_size, node->in, node->inputs, node->tag);
+    for (int o = 0; again && o < node->outputs; o++) {
+        again->out[o].batch_axis = node->out[o].batch_axis;
+        p->stands[node->out[o].id] = &again->out[o];
+    }
+}
+
+/* Looks at the nodes that have been appended, those included that looking appends: at each once. */
+static void settle(pass *p)
+{
+    bt_graph *to = p->rewrite.to;
+    for (; p->settled < to->node_count && to->status == BT_OK; p->settled++) {
+        bt_node *node = to->nodes[p->settled];
+        if (!grow_stands(p) || !grow_table(p)) {
+            bt_graph_fail(to, BT_ERROR_MEMORY, "out of memory");
+            return;
+        }
+        bt_tensor *known = NULL;
+        if (!update_inputs(p, node))
+            put_off(p, node);
+        else if ((known = simpler(p, node)) != NULL)
+            p->stands[node->out->id] = known;
+        else if (merges(node))
+            merge(p, node);
+    }
+}
+
+static void walk(pass *p, const bool *live)
+{
+    bt_rewrite *rewrite = &p->rewrite;
     const bt_graph *graph = rewrite->from;
     for (int64_t n = 0; n < graph->node_count && rewrite->to->status == BT_OK; n++) {
         const bt_node *node = graph->nodes[n];
         if (!live[n])
             continue;
         bt_trace_as(&rewrite->trace, &node->tag);
-        int64_t before = rewrite->to->node_count;
-        bt_tensor *known = replacement(rewrite, node, final);
-        if (known) {
-            rewrite->map[node->out->id] = merged(t, rewrite->to, before, known);
-            continue;
-        }
         bt_rewrite_copy(rewrite, node);
-        for (int i = 0; i < node->outputs; i++)
-            rewrite->map[node->out[i].id] = merged(t, rewrite->to, before, rewrite->map[node->out[i].id]);
+        settle(p);
+        for (int o = 0; o < node->outputs; o++)
+            rewrite->map[node->out[o].id] = stand_in(p, rewrite->map[node->out[o].id]);
     }
 }
 
@@ -140,22 +220,18 @@ static bt_graph *drop_dead(const bt_graph *graph)
 
 bt_graph *bt_simplify(const bt_graph *graph, bool final)
 {
-    bt_rewrite rewrite;
+    pass p = {.final = final};
     bool *live = bt_live_nodes(graph);
-    table t = {.size = 64};
-    while (t.size < 4 * (uint64_t)graph->node_count + 64)
-        t.size *= 2;
-    t.slots = bt_alloc_array(t.size, sizeof(bt_node *));
-    if (!live || !t.slots || !bt_rewrite_begin(&rewrite, graph)) {
+    if (!live || !bt_rewrite_begin(&p.rewrite, graph)) {
         bt_free(live);
-        bt_free(t.slots);
         return NULL;
     }
-    walk(&rewrite, &t, live, final);
+    walk(&p, live);
     bt_free(live);
-    bt_free(t.slots);
-    bt_graph *merged_graph = bt_rewrite_end(&rewrite);
-    bt_graph *result = merged_graph ? drop_dead(merged_graph) : NULL;
-    bt_graph_free(merged_graph);
+    bt_free(p.slots);
+    bt_free(p.stands);
+    bt_graph *merged = bt_rewrite_end(&p.rewrite);
+    bt_graph *result = merged ? drop_dead(merged) : NULL;
+    bt_graph_free(merged);
     return result;
 }
