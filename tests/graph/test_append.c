@@ -36,7 +36,7 @@ static void expect_mistake(bt_node *node, bt_status status, const char *message)
 START_TEST(a_node_gets_its_place)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2, 3), *in[] = {x, x};
-    bt_tag tag = {"lower", "net.layer1", 77, 2};
+    bt_tag tag = {.owner = "lower", .path = "net.layer1", .site = 77, .order = 2};
     bt_node *node = bt_graph_append(s.graph, &bt_op_add, NULL, 0, in, 2, tag);
     ck_assert_ptr_nonnull(node);
     ck_assert(node->graph == s.graph && node->op == &bt_op_add && node->inputs == 2 && node->outputs == 1);
