@@ -3,12 +3,6 @@
 
 #include "ops/ops.h"
 
-static bt_var *own(bt_phase *phase, bt_var *var)
-{
-    bt_phase_own(phase, var);
-    return var;
-}
-
 /* Windows of the same place in every block. */
 static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group, const char *name, size_t from,
                              bt_array shape)
@@ -16,11 +10,11 @@ static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group
     bt_step_phase *step = &problem->step;
     bt_block *gradients = step->sums.flat ? &step->sums : &step->gradients;
     *stretch = (bt_stretch){.group = group};
-    stretch->param = own(step->phase, bt_var_window(problem->module->param_block.flat, from, name, shape));
-    stretch->grad = own(step->phase, bt_var_window(gradients->flat, from, name, shape));
+    stretch->param = bt_phase_own(step->phase, bt_var_window(problem->module->param_block.flat, from, name, shape));
+    stretch->grad = bt_phase_own(step->phase, bt_var_window(gradients->flat, from, name, shape));
     bool made = stretch->param && stretch->grad;
     for (int k = 0; made && k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        stretch->slots[k] = own(step->phase, bt_var_window(problem->slots[k].flat, from, name, shape));
+        stretch->slots[k] = bt_phase_own(step->phase, bt_var_window(problem->slots[k].flat, from, name, shape));
         made = stretch->slots[k] != NULL;
     }
     return made ? BT_OK : BT_ERROR_MEMORY;

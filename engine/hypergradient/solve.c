@@ -21,19 +21,17 @@ bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, 
         elements += bt_array_count(problem->module->params[i]->shape);
     bt_var *flat = bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name,
                               (bt_array){.dtype = problem->dtype, .rank = 1, .dims = {elements}});
-    if (!flat)
+    if (!bt_phase_own(phase, flat))
         return vector;
     flat->clear = clear;
-    bt_phase_own(phase, flat);
     vector.windows = bt_alloc_array((size_t)count, sizeof(bt_var *));
     size_t at = 0;
     for (int64_t i = 0; vector.windows && i < count; i++) {
         bt_array shape = problem->module->params[i]->shape;
         shape.dtype = problem->dtype;
-        vector.windows[i] = bt_var_window(flat, at, problem->module->params[i]->path, shape);
+        vector.windows[i] = bt_phase_own(phase, bt_var_window(flat, at, problem->module->params[i]->path, shape));
         if (!vector.windows[i])
             return vector;
-        bt_phase_own(phase, vector.windows[i]);
         at += vector.windows[i]->bytes;
     }
     if (vector.windows) {
@@ -151,8 +149,7 @@ static bt_var *keep(void *user, const bt_tensor *value)
     bt_var *var =
         bt_var_new(BT_PHASE, BT_ACTIVATIONS, value->node->tag.owner,
                    *value->node->tag.path ? value->node->tag.path : value->node->op->name, bt_tensor_array(value));
-    bt_phase_own(b->step->phase, var);
-    return var;
+    return bt_phase_own(b->step->phase, var);
 }
 
 /* The step of the method in two programs. */

@@ -50,17 +50,17 @@ void bt_phase_free(bt_phase *phase)
     bt_free(phase);
 }
 
-void bt_phase_own(bt_phase *phase, bt_var *var)
+bt_var *bt_phase_own(bt_phase *phase, bt_var *var)
 {
     if (!var)
-        return;
+        return NULL;
     bt_var **vars = bt_grow(phase->vars, &phase->var_capacity, phase->var_count + 1, sizeof(bt_var *));
     if (!vars) {
         bt_var_free(var);
-        return;
+        return NULL;
     }
     phase->vars = vars;
-    phase->vars[phase->var_count++] = var;
+    return phase->vars[phase->var_count++] = var;
 }
 
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)

@@ -53,7 +53,7 @@ void bt_instance_free(bt_instance *instance);                         /* its pha
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);
 void bt_phase_free(bt_phase *phase);
-void bt_phase_own(bt_phase *phase, bt_var *var);                       /* NULL is ignored */
+bt_var *bt_phase_own(bt_phase *phase, bt_var *var);                    /* frees it with the phase; NULL for NULL, or out of memory */
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part); /* compiles; entry, or -1 after an error */
 bt_status bt_phase_plan(bt_phase *phase);                              /* places; grows the instance's arena if need be */
 
