@@ -7,49 +7,79 @@
 
 typedef struct split {
     const bt_graph *graph;
+    bt_var *const *moving;
+    int moving_count;
     bool *moves;   /* by node: depends on a moving variable */
     bool *crosses; /* by node: its value is kept */
     bool *again;   /* by node: computed again in the second part */
 } split;
 
-static bool reads_moving(const bt_node *node, bt_var *const *moving, int count)
+/* Whether the two variables have a byte in common. */
+static bool overlap(const bt_var *a, const bt_var *b)
 {
-    if (node->op == &bt_op_read)
-        for (int i = 0; i < count; i++)
-            if (((const bt_read_attr *)node->attr)->var == moving[i])
-                return true;
+    size_t from_a = a->base ? a->offset : 0, from_b = b->base ? b->offset : 0;
+    return (a->base ? a->base : a) == (b->base ? b->base : b) && from_a < from_b + b->bytes &&
+           from_b < from_a + a->bytes;
+}
+
+static bool var_moves(const split *s, const bt_var *var)
+{
+    for (int i = 0; i < s->moving_count; i++)
+        if (overlap(var, s->moving[i]))
+            return true;
     return false;
 }
 
-static bool cheap(const bt_node *node) { return (bt_op_flags(node->op) & (BT_OP_LEAF | BT_OP_CHEAP)) != 0; }
-
-/* The value of a standing node is wanted by the second part: kept, or computed again from what it is made of. */
-static void want(split *s, const bt_node *node)
+static const bt_var *read_of(const bt_node *node)
 {
-    if (s->moves[node->index] || s->crosses[node->index] || s->again[node->index])
-        return;
-    if (!cheap(node)) {
-        s->crosses[node->index] = true;
-        return;
-    }
-    s->again[node->index] = true;
-    for (int i = 0; i < node->inputs; i++)
-        want(s, node->in[i]->node);
+    return node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
 }
 
-static void mark(split *s, bt_var *const *moving, int count)
+/* A value that stands is assigned by the first part, but for one that a moving variable takes: there the second part
+ * reads the old value first. */
+static bool assigned_once(const split *s, const bt_assign *assign)
+{
+    return !s->moves[assign->value->node->index] && !var_moves(s, assign->var);
+}
+
+/* The first part changes what the node reads. */
+static bool overwritten(const split *s, const bt_node *node)
+{
+    const bt_var *var = read_of(node);
+    for (int64_t i = 0; var && i < s->graph->assign_count; i++)
+        if (assigned_once(s, &s->graph->assigns[i]) && overlap(var, s->graph->assigns[i].var))
+            return true;
+    return false;
+}
+
+static void mark_moving(split *s)
 {
     for (int64_t n = 0; n < s->graph->node_count; n++) {
         const bt_node *node = s->graph->nodes[n];
-        bool moves = reads_moving(node, moving, count) || bt_op_flags(node->op) & BT_OP_EFFECT;
+        const bt_var *var = read_of(node);
+        bool moves = (var && var_moves(s, var)) || bt_op_flags(node->op) & BT_OP_EFFECT;
         for (int i = 0; i < node->inputs; i++)
             moves |= s->moves[node->in[i]->node->index];
         s->moves[n] = moves;
     }
-    for (int64_t n = 0; n < s->graph->node_count; n++)
-        if (s->moves[n])
-            for (int i = 0; i < s->graph->nodes[n]->inputs; i++)
-                want(s, s->graph->nodes[n]->in[i]->node);
+}
+
+/* What the second part wants of what stands, it keeps or computes again: cheap values are made of what they are made
+ * of. `wanted` is by node. */
+static void mark_wanted(split *s, bool *wanted)
+{
+    for (int64_t i = 0; i < s->graph->assign_count; i++) {
+        const bt_assign *assign = &s->graph->assigns[i];
+        wanted[assign->value->node->index] |= !s->moves[assign->value->node->index] && !assigned_once(s, assign);
+    }
+    for (int64_t n = s->graph->node_count - 1; n >= 0; n--) {
+        const bt_node *node = s->graph->nodes[n];
+        bool cheap = (bt_op_flags(node->op) & (BT_OP_LEAF | BT_OP_CHEAP)) && !overwritten(s, node);
+        s->again[n] = wanted[n] && !s->moves[n] && cheap;
+        s->crosses[n] = wanted[n] && !s->moves[n] && !cheap;
+        for (int i = 0; i < node->inputs && (s->moves[n] || s->again[n]); i++)
+            wanted[node->in[i]->node->index] = true;
+    }
 }
 
 /* First part: all that stands; values that cross are assigned to new variables, which `kept` lists by tensor id. */
@@ -76,6 +106,23 @@ static bt_graph *first_part(const split *s, bt_keep_fn *keep, void *user, bt_var
     return bt_rewrite_end(&rewrite);
 }
 
+/* Of the assigns that were carried over, those that belong to the part. */
+static void choose_assigns(const split *s, bt_graph *part, bool first)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < part->assign_count; i++) {
+        bool once = false, ours = false; /* ours: of the whole graph, not to keep a value */
+        for (int64_t k = 0; k < s->graph->assign_count; k++)
+            if (s->graph->assigns[k].var == part->assigns[i].var) {
+                once = assigned_once(s, &s->graph->assigns[k]);
+                ours = true;
+            }
+        if (!ours || once == first)
+            part->assigns[count++] = part->assigns[i];
+    }
+    part->assign_count = count;
+}
+
 static bt_graph *second_part(const split *s, bt_var *const *kept)
 {
     bt_rewrite rewrite;
@@ -89,10 +136,6 @@ static bt_graph *second_part(const split *s, bt_var *const *kept)
         else if (s->moves[n] || s->again[n])
             bt_rewrite_copy(&rewrite, node);
     }
-    /* What stands is assigned in the first part. */
-    for (int64_t i = 0; i < s->graph->assign_count; i++)
-        if (!s->moves[s->graph->assigns[i].value->node->index])
-            rewrite.map[s->graph->assigns[i].value->id] = NULL;
     return bt_rewrite_end(&rewrite);
 }
 
@@ -100,18 +143,27 @@ bt_status bt_linearize(const bt_graph *graph, bt_var *const *moving, int count, 
                        bt_graph **once, bt_graph **each)
 {
     size_t nodes = (size_t)graph->node_count + 1;
-    split s = {graph, bt_alloc_array(nodes, sizeof(bool)), bt_alloc_array(nodes, sizeof(bool)),
-               bt_alloc_array(nodes, sizeof(bool))};
+    split s = {.graph = graph, .moving = moving, .moving_count = count};
+    s.moves = bt_alloc_array(nodes, sizeof(bool));
+    s.crosses = bt_alloc_array(nodes, sizeof(bool));
+    s.again = bt_alloc_array(nodes, sizeof(bool));
+    bool *wanted = bt_alloc_array(nodes, sizeof *wanted);
     bt_var **kept = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof(bt_var *));
     *once = *each = NULL;
-    if (s.moves && s.crosses && s.again && kept) {
-        mark(&s, moving, count);
+    if (s.moves && s.crosses && s.again && wanted && kept) {
+        mark_moving(&s);
+        mark_wanted(&s, wanted);
         *once = first_part(&s, keep, user, kept);
         *each = *once ? second_part(&s, kept) : NULL;
+    }
+    if (*each) {
+        choose_assigns(&s, *once, true);
+        choose_assigns(&s, *each, false);
     }
     bt_free(s.moves);
     bt_free(s.crosses);
     bt_free(s.again);
+    bt_free(wanted);
     bt_free(kept);
     if (*each)
         return BT_OK;
