@@ -325,16 +325,16 @@ static void draw_identity(draw *d)
         keep(d, bt_detach(x), b);
         break;
     case 1:
-        keep(d, bt_stop(x), b);
-        break;
-    case 2:
         keep(d, bt_alias(x), b);
         break;
-    case 3:
+    case 2:
         keep(d, bt_copy(x), b);
         break;
-    default:
+    case 3:
         keep(d, bt_dropout(x, 0.4), 2 * b);
+        break;
+    default:
+        keep(d, bt_stop(x), b);
     }
 }
 
