@@ -6,12 +6,13 @@
 
 static bt_problem nobody = {.name = "(missing)", .missing = true};
 
+/* In a trace a mistake poisons, so that the first one is kept: that a peer is missing is explained already. */
 static bool usable(const bt_problem *self, const char *function)
 {
     if (self && !self->missing)
         return true;
-    bt_fail(BT_ERROR_ARGUMENT, self ? "%s is called for a problem that there is not" : "%s is called with NULL",
-            function);
+    bt_trace_poison(BT_ERROR_ARGUMENT, self ? "%s is called for a problem that there is not" : "%s is called with NULL",
+                    function);
     return false;
 }
 

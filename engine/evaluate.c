@@ -86,7 +86,7 @@ static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array
     if (batch)
         bt_micro_bind(&micro, batch);
     bt_phase_begin(cache->phase);
-    bt_status status = bt_phase_run(cache->phase, 0);
+    bt_status status = bt_part_run(cache->phase, 0);
     if (status == BT_OK)
         status = bt_array_convert(result, bt_phase_result(cache->phase, 0, 0));
     bt_phase_end(cache->phase);

@@ -51,6 +51,14 @@ void bt_steps_show(bt_engine *engine, bool now)
 
 /* ---- one step ---- */
 
+bt_status bt_part_run(bt_phase *phase, int entry)
+{
+    bt_status status = bt_phase_run(phase, entry);
+    if (status != BT_OK)
+        bt_error_context("%s, %s, %s", phase->owner, phase->name, phase->entries[entry].part);
+    return status;
+}
+
 /* The next micro-batches, at fixed state of every level. */
 static bt_status run_gradients(bt_problem *problem)
 {
@@ -64,10 +72,10 @@ static bt_status run_gradients(bt_problem *problem)
             return bt_error_status();
         bt_micro_bind(&step->micros[shape], batch);
         total += batch->count;
-        BT_TRY(bt_phase_run(step->phase, step->gradient[shape]));
+        BT_TRY(bt_part_run(step->phase, step->gradient[shape]));
     }
     set_number(step->total, (double)total);
-    return step->average >= 0 ? bt_phase_run(step->phase, step->average) : BT_OK;
+    return step->average >= 0 ? bt_part_run(step->phase, step->average) : BT_OK;
 }
 
 bt_status bt_step_direct(bt_problem *problem)
@@ -96,15 +104,15 @@ bt_status bt_step_again(bt_problem *problem)
     for (int64_t m = 0; m < problem->train->kept_count; m++) {
         int shape = bt_stream_shape(problem->train, problem->train->kept[m]);
         bt_micro_bind(&step->micros[shape], problem->train->kept[m]);
-        BT_TRY(bt_phase_run(step->phase, step->gradient[shape]));
+        BT_TRY(bt_part_run(step->phase, step->gradient[shape]));
     }
-    return step->average >= 0 ? bt_phase_run(step->phase, step->average) : BT_OK;
+    return step->average >= 0 ? bt_part_run(step->phase, step->average) : BT_OK;
 }
 
 bt_status bt_step_alone(bt_problem *problem)
 {
     BT_TRY(bt_step_gradient(problem));
-    BT_TRY(bt_phase_run(problem->step.phase, problem->step.update));
+    BT_TRY(bt_part_run(problem->step.phase, problem->step.update));
     bt_phase_end(problem->step.phase);
     problem->steps++;
     return BT_OK;
@@ -116,9 +124,9 @@ static bt_status call(bt_problem *problem, bool *updated)
     bt_step_phase *step = &problem->step;
     BT_TRY(bt_step_gradient(problem));
     if (step->collect >= 0)
-        BT_TRY(bt_phase_run(step->phase, step->collect));
+        BT_TRY(bt_part_run(step->phase, step->collect));
     if (++problem->calls >= problem->settings->meta_batch) {
-        BT_TRY(bt_phase_run(step->phase, step->update));
+        BT_TRY(bt_part_run(step->phase, step->update));
         if (step->sums.flat)
             memset(step->sums.flat->data, 0, step->sums.flat->bytes);
         problem->calls = 0;
@@ -192,7 +200,7 @@ static bt_status roll_back(bt_problem *problem)
     for (int i = 0; i < count; i++)
         memcpy(vars[i]->data, problem->snapshot[i], vars[i]->bytes);
     BT_TRY(bt_step_again(problem));
-    BT_TRY(bt_phase_run(step->phase, step->update));
+    BT_TRY(bt_part_run(step->phase, step->update));
     bt_phase_end(step->phase);
     return BT_OK;
 }
@@ -288,7 +296,7 @@ static bt_status validate(bt_problem *problem)
         if (shape < 0)
             return bt_error_status();
         bt_micro_bind(&validation->micros[shape], stream->kept[0]);
-        BT_TRY(bt_phase_run(validation->phase, validation->entries[shape]));
+        BT_TRY(bt_part_run(validation->phase, validation->entries[shape]));
     }
     bt_phase_end(validation->phase);
     return BT_OK;

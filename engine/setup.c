@@ -123,7 +123,7 @@ static bt_status check_product(const bt_problem *problem)
             "give: take jvp or finite",
             problem->name);
     if (s->detach == BT_DETACH_FIELD && s->product == BT_PRODUCT_FINITE)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product: take product = vjp",
+        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product, not product = finite: take vjp",
                        problem->name);
     return BT_OK;
 }

@@ -345,14 +345,14 @@ bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve)
     if (variant >= solve->variants)
         return bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", solve->problem->name);
     if (solve->start >= 0)
-        BT_TRY(bt_phase_run(step->phase, solve->start));
+        BT_TRY(bt_part_run(step->phase, solve->start));
     if (solve->each[variant] >= 0) {
         if (solve->once[variant] >= 0)
-            BT_TRY(bt_phase_run(step->phase, solve->once[variant]));
+            BT_TRY(bt_part_run(step->phase, solve->once[variant]));
         for (int64_t k = 0; k < solve->iterations; k++)
-            BT_TRY(bt_phase_run(step->phase, solve->each[variant]));
+            BT_TRY(bt_part_run(step->phase, solve->each[variant]));
     }
-    return bt_phase_run(step->phase, solve->product[variant]);
+    return bt_part_run(step->phase, solve->product[variant]);
 }
 
 void bt_solve_free(bt_solve *solve)
