@@ -92,7 +92,8 @@ bt_status bt_place_verify(const bt_interval *intervals, int64_t count, size_t ar
             return bt_fail(BT_ERROR_INTERNAL, "plan: value %lld ends beyond the arena", (long long)i);
         for (int64_t j = 0; j < i; j++) {
             const bt_interval *b = &intervals[j];
-            if (together(a, b) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+            if (a->bytes && b->bytes && together(a, b) && a->offset < b->offset + b->bytes &&
+                b->offset < a->offset + a->bytes)
                 return bt_fail(BT_ERROR_INTERNAL, "plan: values %lld and %lld overlap", (long long)j, (long long)i);
         }
     }
