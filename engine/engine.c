@@ -81,6 +81,10 @@ bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *val
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...)
 {
     va_list args;
+    BT_TRY(may_change(engine, "bt_engine_set"));
+    if (!key || !value)
+        return bt_engine_keep_error(engine,
+                                    bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: the %s is NULL", key ? "value" : "key"));
     va_start(args, value);
     char *text = bt_format(value, args);
     va_end(args);
