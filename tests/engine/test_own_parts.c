@@ -1,0 +1,414 @@
+/* tests/engine/test_own_parts.c: a user's own optimiser, method and op, in two levels. */
+#include "ridge.h"
+
+#include "engine/problem.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- an optimiser with a slot: m = beta m + g, p = p - lr m ---- */
+
+static bt_tensor *heavy_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+{
+    bt_tensor *m = bt_add(bt_mul(bt_hyper(rule, "beta"), bt_slot(rule, "m")), grad);
+    bt_slot_set(rule, "m", m);
+    return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), m));
+}
+
+static const bt_optimizer_def heavy = {.name = "heavy",
+                                       .hypers = {{"lr", 0.01, 0, 10, "rate"}, {"beta", 0.5, 0, 1, "of the old m"}},
+                                       .slots = {"m"},
+                                       .update = heavy_update};
+
+/* ---- a method with a slot: d = gamma d + omega (v - H x), x = x + d, from x = omega v ---- */
+
+static bt_tensor *ball_start(bt_rule *rule, bt_tensor *v)
+{
+    bt_tensor *x = bt_mul(bt_hyper(rule, "omega"), v);
+    bt_slot_set(rule, "d", x);
+    return x;
+}
+
+static bt_tensor *ball_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    bt_tensor *residual = bt_sub(v, bt_hvp(rule, x));
+    bt_tensor *d =
+        bt_add(bt_mul(bt_hyper(rule, "gamma"), bt_slot(rule, "d")), bt_mul(bt_hyper(rule, "omega"), residual));
+    bt_slot_set(rule, "d", d);
+    return bt_add(x, d);
+}
+
+static const bt_method_def ball = {.name = "ball",
+                                   .hypers = {{"iterations", 1, 0, 100, "steps"},
+                                              {"omega", 0.5, 0, 10, "of the residual"},
+                                              {"gamma", 0.1, 0, 1, "of the last step"}},
+                                   .slots = {"d"},
+                                   .start = ball_start,
+                                   .step = ball_step};
+
+static bt_tensor *once_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    (void)v;
+    return bt_hvp(rule, x);
+}
+
+static const bt_method_def once = {.name = "once", .step = once_step}; /* x = H v: no start, no hyperparameters */
+
+static bt_tensor *short_start(bt_rule *rule, bt_tensor *v)
+{
+    (void)rule;
+    return bt_slice(v, 0, 0, 1);
+}
+
+static bt_tensor *lost_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    (void)rule, (void)v, (void)x;
+    return NULL;
+}
+
+static bt_tensor *slotless_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    (void)v;
+    return bt_add(x, bt_slot(rule, "velocity"));
+}
+
+static bt_tensor *curious_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+{
+    return bt_sub(param, bt_hvp(rule, grad));
+}
+
+static const bt_method_def too_short = {.name = "short", .start = short_start};
+static const bt_method_def lost = {.name = "lost", .step = lost_step};
+static const bt_method_def slotless = {.name = "slotless", .slots = {"d"}, .step = slotless_step};
+static const bt_optimizer_def curious = {.name = "curious", .update = curious_update};
+static const bt_export own_rules = {
+    .abi = BT_ABI, .optimizers = {&heavy, &curious}, .methods = {&ball, &once, &too_short, &lost, &slotless}};
+
+static bt_engine *engine_of(ridge *data, const char *settings)
+{
+    char lines[1200];
+    bt_engine *engine = bt_engine_new();
+    bt_engine_use(engine, &own_rules, NULL);
+    bt_engine_use(engine, &ridge_parts, data);
+    snprintf(lines, sizeof lines,
+             "engine.precision=fp64\nengine.valid_step=0\nengine.log_step=0\ndependencies.u2l=upper > lower\n"
+             "dependencies.l2u=lower > upper\nlower.shuffle=false\nupper.shuffle=false\nlower.batch_size=4\n"
+             "upper.batch_size=3\nlower.optimizer=heavy\nupper.optimizer=heavy\nlower.lr=0.3\nlower.beta=0.9\n"
+             "upper.lr=0.2\n%s",
+             settings);
+    for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n")) {
+        char *equals = strchr(line, '=');
+        *equals = 0;
+        bt_engine_set(engine, line, "%s", equals + 1);
+    }
+    return engine;
+}
+
+/* H x of the ridge problem's lower loss, from its gradient, which is linear in w but for a constant. */
+static void hessian(const ridge *data, const rows *batch, const double *lambda, const double *x, double *result)
+{
+    static const double zero[2];
+    double base[2];
+    plain_lower(data, batch, 1, zero, lambda, base);
+    plain_lower(data, batch, 1, x, lambda, result);
+    for (int k = 0; k < 2; k++)
+        result[k] -= base[k];
+}
+
+static void solve(const ridge *data, const rows *batch, const double *lambda, int iterations, const double *v,
+                  double *x)
+{
+    double d[2], h[2];
+    if (iterations < 0) { /* the method `once` */
+        hessian(data, batch, lambda, v, x);
+        return;
+    }
+    for (int k = 0; k < 2; k++)
+        x[k] = d[k] = 0.4 * v[k];
+    for (int i = 0; i < iterations; i++) {
+        hessian(data, batch, lambda, x, h);
+        for (int k = 0; k < 2; k++)
+            d[k] = 0.25 * d[k] + 0.4 * (v[k] - h[k]);
+        for (int k = 0; k < 2; k++)
+            x[k] += d[k];
+    }
+}
+
+/* -(d/dlambda) <lower gradient, x>, by hand: s (1 - s) <g_data, x> and e <w, x>. */
+static void cross(const ridge *data, const rows *batch, const double *w, const double *lambda, const double *x,
+                  double *h)
+{
+    double s = 1 / (1 + exp(-lambda[0])), e = exp(lambda[1]), g[2];
+    plain_lower(data, batch, 1, w, lambda, g);
+    for (int k = 0; k < 2; k++) {
+        h[0] -= s * (1 - s) * (g[k] - e * w[k]) / s * x[k];
+        h[1] -= e * w[k] * x[k];
+    }
+}
+
+START_TEST(optimizer_and_method)
+{
+    static const struct {
+        const char *settings;
+        int iterations;
+    } cases[] = {
+        {"lower.type=ball\nlower.ball_iterations=0\nlower.ball_omega=0.4\nlower.ball_gamma=0.25\n", 0},
+        {"lower.type=ball\nlower.ball_omega=0.4\nlower.ball_gamma=0.25\n", 1},
+        {"lower.type=ball\nlower.ball_iterations=4\nlower.ball_omega=0.4\nlower.ball_gamma=0.25\n", 4},
+        {"lower.type=ball\nlower.ball_iterations=4\nlower.ball_omega=0.4\nlower.ball_gamma=0.25\nlower.product=vjp\n",
+         4},
+        {"lower.type=once\n", -1},
+    };
+    ridge data = ridge_data();
+    double w[2], lambda[2], m[2] = {0}, upper_m[2] = {0}, found[2];
+    int lower_drawn = 0, upper_drawn = 0;
+    char settings[400];
+    memcpy(w, data.w, sizeof w);
+    memcpy(lambda, data.lambda, sizeof lambda);
+    snprintf(settings, sizeof settings, "engine.train_iters=7\n%s", cases[_i].settings);
+    bt_engine *engine = engine_of(&data, settings);
+    levels_run(engine);
+    for (int i = 0; i < 7; i++) {
+        double g[2], v[2], h[2], x[2];
+        rows lower = rows_next(RIDGE_ROWS, 4, &lower_drawn), upper = rows_next(RIDGE_UPPER_ROWS, 3, &upper_drawn);
+        plain_lower(&data, &lower, 1, w, lambda, g);
+        for (int k = 0; k < 2; k++) {
+            m[k] = 0.9 * m[k] + g[k];
+            w[k] -= 0.3 * m[k];
+        }
+        plain_upper(&data, &upper, 1, w, lambda, v, h);
+        solve(&data, &lower, lambda, cases[_i].iterations, v, x);
+        cross(&data, &lower, w, lambda, x, h);
+        for (int k = 0; k < 2; k++) {
+            upper_m[k] = 0.5 * upper_m[k] + h[k];
+            lambda[k] -= 0.2 * upper_m[k];
+        }
+    }
+    levels_params(engine, "lower", found, 2);
+    ck_assert_double_eq_tol(found[0], w[0], 1e-11);
+    ck_assert_double_eq_tol(found[1], w[1], 1e-11);
+    levels_params(engine, "upper", found, 2);
+    ck_assert_double_eq_tol(found[0], lambda[0], 1e-11);
+    ck_assert_double_eq_tol(found[1], lambda[1], 1e-11);
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(rules_that_are_wrong)
+{
+    ridge data = ridge_data();
+    levels_expect_error(engine_of(&data, "lower.type=short\n"), "method short", "start", "[1]", "[2]", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=lost\n"), "method lost", "step", "nothing", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=slotless\n"), "slotless", "velocity", "d", NULL);
+    levels_expect_error(engine_of(&data, "lower.optimizer=curious\n"), "lower", "bt_hvp", "curious", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=bal\n"), "bal", "darts", "ball", NULL);
+    levels_expect_error(engine_of(&data, "lower.ball_omega=11\n"), "ball_omega", "11", "0 to 10", NULL);
+    levels_expect_error(engine_of(&data, "lower.beta=2\n"), "beta", "0 to 1", NULL);
+}
+END_TEST
+
+/* ---- ops: a x^2 + x, with a body and a kernel for f64; x^3 by a kernel alone, with a derivative of its own ---- */
+
+static int launches;
+
+typedef struct bend_attr {
+    double a;
+} bend_attr;
+
+static void bend_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    const bend_attr *bend = attr;
+    out[0] = bt_add(bt_mul(bend->a, bt_square(in[0])), in[0]);
+}
+
+static bt_status bend_launch(const bt_launch *run)
+{
+    const bend_attr *bend = run->attr;
+    const double *x = run->in[0].data;
+    double *y = run->out[0].data;
+    launches++;
+    for (int64_t i = 0; i < bt_array_count(run->in[0]); i++)
+        y[i] = bend->a * x[i] * x[i] + x[i];
+    return BT_OK;
+}
+
+static const bt_op bend = {.name = "bend",
+                           .inputs = 1,
+                           .attr_size = sizeof(bend_attr),
+                           .body = bend_body,
+                           .kernels = {{BT_CPU, BT_F64, NULL, bend_launch}}};
+
+static bt_status cube_launch(const bt_launch *run)
+{
+    const double *x = run->in[0].data;
+    double *y = run->out[0].data;
+    for (int64_t i = 0; i < bt_array_count(run->in[0]); i++)
+        y[i] = x[i] * x[i] * x[i];
+    return BT_OK;
+}
+
+static void cube_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                     bt_tensor **wanted)
+{
+    (void)attr, (void)out;
+    wanted[0] = bt_mul(given[0], bt_mul(3, bt_square(in[0])));
+}
+
+static const bt_op cube = {.name = "cube",
+                           .inputs = 1,
+                           .infer = bt_infer_same,
+                           .vjp = cube_vjp,
+                           .kernels = {{BT_CPU, BT_F64, NULL, cube_launch}}};
+
+static const double w0[2] = {1.5, -0.5}, lambda0[2] = {0.7, 1.1};
+
+static bt_dataset *one_row(bt_problem *self)
+{
+    double x = 1;
+    (void)self;
+    bt_dataset *data = bt_dataset_new(1);
+    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
+    return data;
+}
+
+static bt_module *lower_module(bt_problem *self)
+{
+    return (void)self, bt_nn_parameter(bt_init_array(BT_ARRAY(w0, 2)), 2);
+}
+
+static bt_module *upper_module(bt_problem *self)
+{
+    return (void)self, bt_nn_parameter(bt_init_array(BT_ARRAY(lambda0, 2)), 2);
+}
+
+static bt_tensor *bent_step(bt_problem *self, const bt_batch *batch) /* C = sum of lambda (a w^2 + w)^2 / 2 */
+{
+    (void)batch;
+    bt_tensor *y = bt_apply(&bend, &(bend_attr){0.25}, bt_forward(self));
+    return bt_sum(bt_mul(bt_forward(bt_peer(self, "upper")), bt_mul(0.5, bt_square(y))));
+}
+
+static bt_tensor *cubed_step(bt_problem *self, const bt_batch *batch) /* C = sum of lambda w^3 */
+{
+    (void)batch;
+    return bt_sum(bt_mul(bt_forward(bt_peer(self, "upper")), bt_apply(&cube, NULL, bt_forward(self))));
+}
+
+static bt_tensor *sum_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_forward(bt_peer(self, "lower")));
+}
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = one_row, .configure_module = upper_module, .training_step = sum_step};
+static const bt_problem_def bent = {
+    .name = "lower", .configure_train_data = one_row, .configure_module = lower_module, .training_step = bent_step};
+static const bt_problem_def cubed = {
+    .name = "lower", .configure_train_data = one_row, .configure_module = lower_module, .training_step = cubed_step};
+
+/* With x = (1 - 0.1 H) 0.1 v + 0.1 v by one term of the series, v = 1: D_lambda = C''' of (lambda, w), H = C'' of w. */
+START_TEST(own_ops)
+{
+    static const char *const products[] = {"jvp", "vjp", "finite"};
+    bool is_cube = _i >= 3, single = _i == 6;
+    bt_export parts = {.abi = BT_ABI, .problems = {&upper, is_cube && !single ? &cubed : &bent}};
+    char settings[500];
+    double found[2];
+    launches = 0;
+    snprintf(settings, sizeof settings,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.type = neumann\n"
+             "lower.neumann_alpha = 0.1\nlower.product = %s\nlower.darts_alpha = 1e-5\nengine.precision = %s\n",
+             products[_i % 3], single ? "fp32" : "fp64");
+    bt_engine *engine = levels_engine(&parts, NULL, settings);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(found, 2)));
+    for (int k = 0; k < 2; k++) {
+        double w = w0[k], y = 0.25 * w * w + w, dy = 0.5 * w + 1;
+        double mixed = y * dy, h = lambda0[k] * (dy * dy + 0.5 * y);
+        if (is_cube && !single) {
+            mixed = 3 * w * w;
+            h = lambda0[k] * 6 * w;
+        }
+        ck_assert_double_eq_tol(found[k], -mixed * (0.1 + 0.1 * (1 - 0.1 * h)),
+                                single        ? 1e-6
+                                : _i % 3 == 2 ? 1e-8
+                                              : 1e-12);
+    }
+    ck_assert_int_eq(launches > 0, !is_cube); /* the kernel is for f64 */
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- meta_trainable: hypergradients pass through some of the parameters only ---- */
+
+static bt_module *two_parts(bt_problem *self)
+{
+    (void)self;
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "a", bt_init_constant(2));
+    bt_module_add_param(module, "b", bt_init_constant(3));
+    return module;
+}
+
+static bt_module *one_number(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0.5)); }
+
+static bt_tensor *parts_step(bt_problem *self, const bt_batch *batch) /* C = lambda a b + a^2 + b^2 */
+{
+    (void)batch;
+    bt_tensor *a = bt_param(self, "a"), *b = bt_param(self, "b");
+    bt_tensor *product = bt_mul(bt_forward(bt_peer(self, "upper")), bt_mul(a, b));
+    return bt_add(product, bt_add(bt_square(a), bt_square(b)));
+}
+
+static bt_tensor *squares_step(bt_problem *self, const bt_batch *batch) /* F = (a^2 + b^2) / 2, so v = (2, 3) */
+{
+    bt_problem *lower = bt_peer(self, "lower");
+    (void)batch;
+    return bt_mul(0.5, bt_add(bt_square(bt_param(lower, "a")), bt_square(bt_param(lower, "b"))));
+}
+
+static const bt_problem_def squares = {
+    .name = "upper", .configure_train_data = one_row, .configure_module = one_number, .training_step = squares_step};
+static const bt_problem_def in_parts = {
+    .name = "lower", .configure_train_data = one_row, .configure_module = two_parts, .training_step = parts_step};
+
+/* H = [[2, 1/2], [1/2, 2]], D_lambda(x) = b x_a + a x_b. */
+START_TEST(meta_trainable)
+{
+    static const struct {
+        const char *settings;
+        double expected;
+    } cases[] = {
+        {"", -(3 * 2 + 2 * 3)},
+        {"lower.meta_trainable = a\n", -(3 * 2)},
+        {"lower.meta_trainable = b\n", -(2 * 3)},
+        {"lower.meta_trainable = a\nlower.product = vjp\n", -(3 * 2)},
+        {"lower.meta_trainable = a\nlower.product = finite\n", -(3 * 2)},
+        {"lower.meta_trainable = a\nlower.type = cg\nlower.cg_iterations = 3\n", -(3 * 1)},
+        {"lower.meta_trainable = b\nlower.type = cg\nlower.cg_iterations = 3\nlower.product = vjp\n", -(2 * 1.5)},
+        {"lower.type = cg\nlower.cg_iterations = 2\n", -(3 * (2 * 2 - 1.5) + 2 * (2 * 3 - 1)) / 3.75},
+        {"lower.meta_trainable = a\nlower.trainable = b\n", -(3 * 2)},
+    };
+    bt_export parts = {.abi = BT_ABI, .problems = {&squares, &in_parts}};
+    char settings[400];
+    double found;
+    snprintf(settings, sizeof settings, "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n%s",
+             cases[_i].settings);
+    bt_engine *engine = levels_engine(&parts, NULL, settings);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&found)));
+    ck_assert_double_eq_tol(found, cases[_i].expected, 1e-9);
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("own parts");
+    TCase *tests = tcase_create("two levels");
+    tcase_add_loop_test(tests, optimizer_and_method, 0, 5);
+    tcase_add_test(tests, rules_that_are_wrong);
+    tcase_add_loop_test(tests, own_ops, 0, 7);
+    tcase_add_loop_test(tests, meta_trainable, 0, 9);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
