@@ -1,6 +1,7 @@
 /* tests/engine/test_hierarchy.c: which level steps when, on what, and what meta_batch and roll_back do. */
 #include "ridge.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ static const double lr = 0.3, momentum = 0.9, upper_lr = 0.2;
 
 typedef struct lower_state {
     double w[2], velocity[2];
+    int updates; /* what the scheduler counts */
 } lower_state;
 
 typedef struct plain_run {
@@ -17,12 +19,13 @@ typedef struct plain_run {
     lower_state now, start; /* of the inner loop */
     double lambda[2], sum[2];
     int lower_drawn, upper_drawn, steps, calls, upper_steps;
+    double decay; /* of the rate, per update */
     rows batch;
 } plain_run;
 
 static plain_run begin(const ridge *data)
 {
-    plain_run run = {.data = data};
+    plain_run run = {.data = data, .decay = 1};
     memcpy(run.now.w, data->w, sizeof run.now.w);
     memcpy(run.lambda, data->lambda, sizeof run.lambda);
     run.start = run.now;
@@ -35,8 +38,9 @@ static void descend(plain_run *run)
     plain_lower(run->data, &run->batch, 1, run->now.w, run->lambda, g);
     for (int k = 0; k < 2; k++) {
         run->now.velocity[k] = momentum * run->now.velocity[k] + g[k];
-        run->now.w[k] -= lr * run->now.velocity[k];
+        run->now.w[k] -= lr * pow(run->decay, run->now.updates) * run->now.velocity[k];
     }
+    run->now.updates++;
 }
 
 /* One leaf step with all that it sets off. */
@@ -72,21 +76,26 @@ START_TEST(steps_by_the_settings)
 {
     static const struct {
         int unroll, warmup, meta_batch, iterations, upper_steps;
-        bool roll_back;
+        bool roll_back, schedule;
     } cases[] = {
-        {1, 0, 1, 7, 7, false}, {2, 0, 1, 7, 3, false}, {3, 0, 1, 9, 3, false}, {1, 3, 1, 7, 4, false},
-        {2, 3, 1, 9, 3, false}, {2, 4, 1, 9, 2, false}, {5, 0, 1, 4, 0, false}, {1, 9, 1, 9, 0, false},
-        {1, 0, 3, 7, 2, false}, {2, 1, 2, 9, 2, false}, {1, 0, 1, 6, 6, true},  {3, 0, 1, 10, 3, true},
-        {2, 3, 1, 9, 3, true},  {2, 0, 2, 9, 2, true},
+        {1, 0, 1, 7, 7, false, false}, {2, 0, 1, 7, 3, false, false}, {3, 0, 1, 9, 3, false, false},
+        {1, 3, 1, 7, 4, false, false}, {2, 3, 1, 9, 3, false, false}, {2, 4, 1, 9, 2, false, false},
+        {5, 0, 1, 4, 0, false, false}, {1, 9, 1, 9, 0, false, false}, {1, 0, 3, 7, 2, false, false},
+        {2, 1, 2, 9, 2, false, false}, {1, 0, 1, 6, 6, true, false},  {3, 0, 1, 10, 3, true, false},
+        {2, 3, 1, 9, 3, true, false},  {2, 0, 2, 9, 2, true, false},  {2, 0, 1, 9, 4, true, true},
+        {2, 0, 1, 9, 4, false, true},
     };
     ridge data = ridge_data();
     plain_run run = begin(&data);
     char settings[500];
     snprintf(settings, sizeof settings,
              SGD "lower.unroll_steps = %d\nlower.warmup_steps = %d\nupper.meta_batch = %d\nengine.train_iters = %d\n"
-                 "engine.roll_back = %s\n",
+                 "engine.roll_back = %s\n%s",
              cases[_i].unroll, cases[_i].warmup, cases[_i].meta_batch, cases[_i].iterations,
-             cases[_i].roll_back ? "true" : "false");
+             cases[_i].roll_back ? "true" : "false",
+             cases[_i].schedule ? "lower.scheduler = step\nlower.scheduler_step_size = 1\nlower.scheduler_gamma = 0.5\n"
+                                : "");
+    run.decay = cases[_i].schedule ? 0.5 : 1;
     bt_engine *engine = ridge_engine(&data, settings);
     levels_run(engine);
     for (int i = 0; i < cases[_i].iterations; i++)
@@ -287,7 +296,7 @@ int main(void)
 {
     Suite *suite = suite_create("hierarchy");
     TCase *tests = tcase_create("steps");
-    tcase_add_loop_test(tests, steps_by_the_settings, 0, 14);
+    tcase_add_loop_test(tests, steps_by_the_settings, 0, 16);
     tcase_add_loop_test(tests, two_children, 0, 6);
     tcase_add_loop_test(tests, inner_loops_begin, 0, 5);
     tcase_add_test(tests, mean_of_a_meta_batch);
