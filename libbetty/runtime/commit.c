@@ -150,6 +150,15 @@ bt_status bt_program_commit(bt_program *program, const bt_look *looks)
     return note_tails(program);
 }
 
+/* The variable's bytes are touched once more at the end, when what lies behind a window is cleared. */
+static bool cleared_behind(const bt_program *program, const bt_buffer *buffer)
+{
+    for (int64_t i = 0; buffer->home == BT_HOME_VAR && i < program->tail_count; i++)
+        if (bt_var_root(program->tails[i]) == buffer->var)
+            return true;
+    return false;
+}
+
 /* First and last steps of every buffer, and which values a derivative reads. */
 static void lifetimes(bt_program *program)
 {
@@ -171,7 +180,7 @@ static void lifetimes(bt_program *program)
             program->buffers[step->scratch].first = program->buffers[step->scratch].last = s;
     }
     for (int64_t b = 0; b < program->buffer_count; b++)
-        if (program->buffers[b].result)
+        if (program->buffers[b].result || cleared_behind(program, &program->buffers[b]))
             program->buffers[b].last = program->step_count - 1;
 }
 

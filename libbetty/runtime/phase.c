@@ -65,8 +65,7 @@ bt_var *bt_phase_own(bt_phase *phase, bt_var *var)
 
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
 {
-    bt_phase_entry *entries =
-        bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
+    bt_phase_entry *entries = bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
     if (!entries)
         return -1;
     phase->entries = entries;
@@ -223,6 +222,7 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 
 bt_status bt_phase_plan(bt_phase *phase)
 {
+    bt_watch_drop(phase);
     phase->value_count = 0;
     for (int e = 0; e < phase->entry_count; e++)
         BT_TRY(add_transients(phase, e));

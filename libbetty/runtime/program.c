@@ -21,6 +21,27 @@ bt_graph *bt_program_lowered(const bt_graph *graph, const bt_backend *backend, i
     return simple;
 }
 
+static bool outside(const bt_program *program, bt_operand at)
+{
+    const bt_buffer *root = &program->buffers[program->buffers[at.buffer].root];
+    return root->home == BT_HOME_VAR && root->var->lifetime == BT_EXTERNAL;
+}
+
+/* Room for all pointers that change from run to run, so that binding cannot fail. */
+static bt_status reserve_patches(bt_program *program)
+{
+    size_t count = 0;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        const bt_call_step *step = &program->steps[s];
+        for (int i = 0; i < step->call.inputs; i++)
+            count += outside(program, step->in[i]);
+        for (int o = 0; o < step->call.outputs; o++)
+            count += outside(program, step->out[o]);
+    }
+    program->patches = bt_region_alloc(program->region, count * sizeof *program->patches);
+    return program->patches ? BT_OK : BT_ERROR_MEMORY;
+}
+
 static bt_status compile(bt_program *program)
 {
     bt_look *looks = bt_alloc_array((size_t)program->graph->tensor_count + 1, sizeof *looks);
@@ -31,6 +52,8 @@ static bt_status compile(bt_program *program)
         status = bt_program_commit(program, looks);
     if (status == BT_OK)
         status = bt_program_merge(program);
+    if (status == BT_OK)
+        status = reserve_patches(program);
     bt_free(looks);
     return status;
 }
@@ -64,7 +87,6 @@ void bt_program_free(bt_program *program)
     bt_region_free(program->region);
     bt_free(program->steps);
     bt_free(program->buffers);
-    bt_free(program->patches);
     bt_free(program);
 }
 
@@ -74,15 +96,6 @@ typedef struct binder {
     void *user;
 } binder;
 
-static void patch(bt_program *program, char **pointer, bt_var *var, size_t offset)
-{
-    bt_patch *patches = bt_grow(program->patches, &program->patch_capacity, program->patch_count + 1, sizeof *patches);
-    if (!patches)
-        return;
-    program->patches = patches;
-    program->patches[program->patch_count++] = (bt_patch){pointer, var, offset};
-}
-
 static void set_pointer(const binder *b, char **pointer, bt_operand at)
 {
     const bt_buffer *buffer = &b->program->buffers[at.buffer];
@@ -91,8 +104,8 @@ static void set_pointer(const binder *b, char **pointer, bt_operand at)
     if (root->home == BT_HOME_CONSTANT) {
         memcpy(pointer, &root->constant, sizeof *pointer);
         *pointer += at.offset;
-    } else if (root->home == BT_HOME_VAR && root->var->lifetime == BT_EXTERNAL) {
-        patch(b->program, pointer, root->var, root->start + at.offset);
+    } else if (outside(b->program, at)) {
+        b->program->patches[b->program->patch_count++] = (bt_patch){pointer, root->var, root->start + at.offset};
     } else {
         char *base = root->home == BT_HOME_VAR ? root->var->data : b->place(b->user, root);
         *pointer = base ? base + root->start + at.offset : NULL;
@@ -117,7 +130,7 @@ void bt_program_bind(bt_program *program, char *(*place)(void *user, const bt_bu
 
 static bt_status failed(const bt_call_step *step, bt_status status)
 {
-    bt_fail(status, "%s failed", step->kernel->name);
+    bt_fail(status, "%s failed", step->call.op->name);
     if (*step->node->tag.path)
         bt_error_context("%s", step->node->tag.path);
     return status;

@@ -56,8 +56,8 @@ typedef struct bt_program {
     bt_buffer *buffers;
     int64_t buffer_count, buffer_capacity;
     bt_operand *results; /* of the graph's outputs */
-    bt_patch *patches;
-    int64_t patch_count, patch_capacity;
+    bt_patch *patches;   /* room for all */
+    int64_t patch_count;
     bt_var **tails; /* windows that are written and have bytes behind them to clear */
     int64_t tail_count;
 } bt_program;
