@@ -1,4 +1,5 @@
-/* runtime/phase.h: a phase: a short list of programs that are planned together, and the instance whose arena they share. */
+/* runtime/phase.h: a phase: a short list of programs that are planned together, and the instance whose arena they
+ * share. */
 #ifndef BT_PHASE_H
 #define BT_PHASE_H
 
@@ -7,57 +8,59 @@
 
 typedef struct bt_phase_entry {
     bt_program *program;
-    const char *part;  /* "gradient", "product": for the report; owned by the phase */
-    int loop;          /* entries with the same number repeat together; 0: run at most once a phase */
-    int64_t base;      /* its first step on the time axis of the phase */
+    const char *part; /* "gradient", "product": for the report; owned by the phase */
+    int loop;         /* entries with the same number repeat together; 0: run at most once a phase */
+    int64_t base;     /* its first step on the time axis of the phase */
 } bt_phase_entry;
 
 typedef struct bt_phase_value { /* a row of the plan */
     bt_category category;
-    const bt_buffer *buffer;     /* a transient or scratch; NULL: a phase variable */
+    const bt_buffer *buffer; /* a transient or scratch; NULL: a phase variable */
     bt_var *var;
-    int entry;                   /* the first that touches it */
-    size_t used;                 /* bytes, before rounding */
-    char *memory;                /* where each value has its own allocation (BETTY_PLAN=off); else NULL */
+    int entry;    /* the first that touches it */
+    size_t used;  /* bytes, before rounding */
+    char *memory; /* where each value has its own allocation (BETTY_PLAN=off); else NULL */
 } bt_phase_value;
 
 typedef struct bt_phase {
-    char *name, *owner;          /* "hypergradient", "reweight" */
+    char *name, *owner; /* "hypergradient", "reweight" */
     bt_phase_entry *entries;
     int64_t entry_count, entry_capacity;
-    bt_var **vars;               /* phase variables that belong to it, freed with it */
+    bt_var **vars; /* phase variables that belong to it, freed with it */
     int64_t var_count, var_capacity;
-    bt_interval *intervals;      /* of values, in the same order */
+    bt_interval *intervals; /* of values, in the same order */
     bt_phase_value *values;
     int64_t value_count, value_capacity;
-    size_t arena, bound;         /* bytes: placed, and the least possible for this order */
-    size_t used;                 /* the last byte that is really touched */
-    int64_t peak;                /* the step that sets the bound */
-    bool *cleared;               /* by value: done in this run of the phase */
+    size_t arena, bound; /* bytes: placed, and the least possible for this order */
+    size_t used;         /* the last byte that is really touched */
+    int64_t peak;        /* the step that sets the bound */
+    bool *cleared;       /* by value: done in this run of the phase */
     struct bt_instance *instance;
 } bt_phase;
 
 typedef struct bt_instance { /* where phases run: one arena, as large as the largest phase */
     const bt_backend *backend;
     int threads;
-    bool planned;                /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
-    size_t red_zone;             /* bytes behind each such allocation: BETTY_PLAN=guard */
+    bool planned;    /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
+    size_t red_zone; /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
-    size_t arena_size;           /* bytes */
+    size_t arena_size; /* bytes */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
 } bt_instance;
 
-bt_instance *bt_instance_new(const bt_backend *backend, int threads); /* threads 0: all cores that the process may use */
-void bt_instance_free(bt_instance *instance);                         /* its phases must be freed before */
+bt_instance *bt_instance_new(const bt_backend *backend,
+                             int threads);    /* threads 0: all cores that the process may use */
+void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);
 void bt_phase_free(bt_phase *phase);
-bt_var *bt_phase_own(bt_phase *phase, bt_var *var);                    /* frees it with the phase; NULL for NULL, or out of memory */
-int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part); /* compiles; entry, or -1 after an error */
-bt_status bt_phase_plan(bt_phase *phase);                              /* places; grows the instance's arena if need be */
+bt_var *bt_phase_own(bt_phase *phase, bt_var *var); /* frees it with the phase; NULL for NULL, or out of memory */
+int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
+                 const char *part);       /* compiles; entry, or -1 after an error */
+bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 
-void bt_phase_begin(bt_phase *phase);                                  /* a new run: variables to clear are cleared again */
+void bt_phase_begin(bt_phase *phase); /* a new run: variables to clear are cleared again */
 bt_status bt_phase_run(bt_phase *phase, int entry);
 void bt_phase_end(bt_phase *phase);
 

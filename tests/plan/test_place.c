@@ -35,13 +35,15 @@ static bool share_a_byte(const bt_interval *a, const bt_interval *b)
 static void expect_sound(const bt_interval *intervals, int64_t count, size_t arena)
 {
     size_t end = 0;
+    bool aligned = true, apart = true;
     for (int64_t i = 0; i < count; i++) {
-        ck_assert_uint_eq(intervals[i].offset % BT_ALIGN, 0);
+        aligned &= intervals[i].offset % BT_ALIGN == 0;
         if (intervals[i].offset + intervals[i].bytes > end)
             end = intervals[i].offset + intervals[i].bytes;
         for (int64_t j = 0; j < i; j++)
-            ck_assert(!intervals[i].bytes || !intervals[j].bytes || !share_a_byte(&intervals[i], &intervals[j]));
+            apart &= !intervals[i].bytes || !intervals[j].bytes || !share_a_byte(&intervals[i], &intervals[j]);
     }
+    ck_assert(aligned && apart);
     ck_assert_uint_eq(end, arena);
 }
 
@@ -110,7 +112,7 @@ static size_t best(bt_interval *intervals, int *order, int count, int placed, si
 START_TEST(between_the_bound_and_a_factor_of_the_best)
 {
     draw d = {.seed = 1};
-    int optimal = 0, cases = 400;
+    int optimal = 0, cases = 150;
     for (int round = 0; round < cases; round++) {
         bt_interval intervals[FEW], copy[FEW];
         int order[FEW], count = 1 + (int)below(&d, FEW);
