@@ -172,7 +172,6 @@ struct bt_problem {
     bt_problem **children, **parents; /* whose solutions its loss uses; who use its */
     bool *ready;                      /* by child */
     int child_count, parent_count;
-    bool upper_of_nothing;
 
     bt_step_phase step;
     bt_valid_phase validation;
