@@ -18,7 +18,7 @@ static bt_var *var_new(const char *owner, const char *name, bt_array shape)
 {
     size_t bytes = bt_array_bytes(shape);
     if (bytes == SIZE_MAX) {
-        bt_fail(BT_ERROR_SHAPE, "%s: impossible size", name);
+        bt_fail(BT_ERROR_SHAPE, "%s: impossible size", name ? name : "");
         return NULL;
     }
     bt_var *var = bt_alloc(sizeof *var);
