@@ -426,7 +426,7 @@ static bt_var *add_var(draw *d, bt_var *var)
  * then the index and the record. */
 static void draw_variables(draw *d)
 {
-    char name[16];
+    char name[32];
     bt_array shapes[6];
     size_t offset[3], total = 0;
     for (int i = 0; i < 6; i++) {
