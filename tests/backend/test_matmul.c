@@ -60,6 +60,8 @@ START_TEST(edges)
     bt_dtype dtype = _i ? BT_F64 : BT_F32;
     for (int64_t n = 1; n < 70; n++)
         dot(dtype, 0, 1 + n % 31, n, 7, n & 1 ? PLAIN : TURNED, n & 2 ? PLAIN : TURNED);
+    for (int64_t n = 1; n < 41; n++) /* long enough for vectors along k */
+        dot(dtype, 0, 1 + n % 9, n, 64 + n, n & 1 ? PLAIN : LOOSE, n & 2 ? PLAIN : TURNED);
     for (int64_t m = 1; m < 32; m++)
         dot(dtype, 0, m, 50, 9, m & 1 ? PLAIN : TURNED, m & 2 ? PLAIN : TURNED);
 }

@@ -15,6 +15,7 @@ typedef int32_t half_mask __attribute__((vector_size(32)));
 #endif
 #define FMA       bt_f32_fma
 #define TURN_ALL  bt_turn_all4
+#define SUM4      bt_f32_sum4
 #define GEMM_PLAN BT_ISA(bt_gemm_plan_f32)
 #include "backend/cpu/matmul_template.h"
 #include "backend/cpu/matmul_vector.h"

@@ -15,6 +15,7 @@ typedef int64_t half_mask __attribute__((vector_size(32)));
 #endif
 #define FMA       bt_f64_fma
 #define TURN_ALL  bt_turn_all8
+#define SUM4      bt_f64_sum4
 #define GEMM_PLAN BT_ISA(bt_gemm_plan_f64)
 #include "backend/cpu/matmul_template.h"
 #include "backend/cpu/matmul_vector.h"

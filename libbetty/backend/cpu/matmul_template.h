@@ -67,6 +67,8 @@ enum { HALF = FULL / 2 };
 #include "backend/cpu/matmul_tile.h"
 #endif
 
+#include "backend/cpu/matmul_narrow.h"
+
 /* ---- panels of columns ---- */
 
 typedef struct panel {
@@ -76,20 +78,24 @@ typedef struct panel {
     int64_t begin, end;    /* its columns that count */
 } panel;
 
-static int64_t panel_width(int64_t columns)
+/* How many columns the next panel takes of so many; narrow: whether vectors may run along k. */
+static int64_t panel_width(int64_t columns, bool narrow)
 {
+    int64_t spare = narrow ? NARROW : 0;
+    if (columns <= spare)
+        return columns;
 #if BT_VECTOR == 64
-    if (columns <= HALF)
+    if (columns <= HALF + spare)
         return HALF;
 #endif
-    return columns <= FULL ? FULL : 2 * FULL;
+    return columns <= FULL + spare ? FULL : 2 * FULL;
 }
 
 /* The panel that begins with column j of those before `end`. Where b is read in place, the last one starts early enough
  * to stay within b. */
-static panel panel_at(int64_t j, int64_t end, bool packed)
+static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
 {
-    int64_t width = panel_width(end - j), count = end - j < width ? end - j : width;
+    int64_t width = panel_width(end - j, g->narrow), count = end - j < width ? end - j : width;
     panel result = {.tiles = full_two, .rows = ROWS2, .column = j, .width = width, .end = count};
     if (width < 2 * FULL) {
         result.rows = ROWS1;
@@ -99,7 +105,9 @@ static panel panel_at(int64_t j, int64_t end, bool packed)
     if (width == HALF)
         result.tiles = half_one;
 #endif
-    if (!packed && count < width) {
+    if (g->narrow && width <= NARROW)
+        result.tiles = NULL;
+    if (!g->pack_b && count < width) {
         result.column -= width - count;
         result.begin = width - count;
         result.end = width;
@@ -116,6 +124,9 @@ static void pack(T *to, const T *b, int64_t b_row, int64_t b_column, int64_t dee
         for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
             for (int64_t j = 0; j < width; j += FULL)
                 FULL_F(store)(to + j, FULL_F(load)(b + j));
+    } else if (b_column == 1) {
+        for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
+            memcpy(to, b, (size_t)count * sizeof(T));
     } else if (b_row == 1) {
         TURN_ALL(b, b_column, to, width, count, deep);
     } else {
@@ -140,7 +151,7 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
                       bt_gemm_range range)
 {
     for (int64_t j = range.column; j < range.column_end;) {
-        panel p = panel_at(j, range.column_end, g->pack_b);
+        panel p = panel_at(g, j, range.column_end);
         tile t = *block;
         t.b = b + p.column * g->b_column;
         t.bias = bias ? bias + p.column : NULL;
@@ -148,6 +159,16 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
         t.plain = !t.add && !t.relu && !t.bias && p.end - p.begin == p.width;
         t.begin = p.begin;
         t.end = p.end;
+        if (!p.tiles) {
+            t.b_row = g->b_column;
+            if (g->b_row != 1) {
+                pack(scratch, t.b, g->b_column, g->b_row, p.end, t.k, t.k);
+                t.b = scratch;
+                t.b_row = t.k;
+            }
+            run_narrow(&t, rows);
+            break;
+        }
         if (g->pack_b) {
             pack(scratch, t.b, g->b_row, g->b_column, t.k, p.end, p.width);
             t.b = scratch;
@@ -161,7 +182,7 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
 static void run_tiles(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
                       bt_gemm_range range)
 {
-    T *packed = (T *)scratch + (g->pack_b ? g->deep * 2 * FULL : 0);
+    T *packed = (T *)scratch + g->panel;
     for (int64_t from = 0; from == 0 || from < g->k; from += g->deep)
         for (int64_t row = range.row; row < range.row_end; row += g->tall) {
             int64_t deep = g->k - from < g->deep ? g->k - from : g->deep;
@@ -196,7 +217,7 @@ static int64_t piece(int64_t size, int64_t most, int64_t unit)
 }
 
 enum {
-    PANEL_BYTES = 24 << 10,  /* of b, in the first cache */
+    PANEL_BYTES = 26 << 10,  /* of b, in the first cache */
     BLOCK_BYTES = 256 << 10, /* of a, in the second */
     PACKED_BYTES = 96 << 10, /* likewise, in scratch */
     PAGE_BYTES = 1024        /* rows at multiples of it share few places of the cache */
@@ -204,17 +225,28 @@ enum {
 
 static bool crowded(int64_t row) { return row * (int64_t)sizeof(T) % PAGE_BYTES == 0; }
 
+/* Whether the last panel of b, read in place, would have to start before b does. */
+static bool overhangs(const bt_gemm *g)
+{
+    for (int64_t j = 0, width; j < g->n && g->n < 2 * FULL; j += width) {
+        width = panel_width(g->n - j, g->narrow);
+        if (width > g->n)
+            return true;
+    }
+    return false;
+}
+
 static void plan_tiles(bt_gemm *g)
 {
-    int64_t edge = g->n % (2 * FULL);
     g->run = run_tiles;
-    g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 1);
-    bool often_a = g->n >= 128, often_b = g->m >= 48, long_way = g->deep >= 192 && g->n >= 256;
-    g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row) || (long_way && g->m >= 256));
-    g->pack_b = g->b_column != 1 || (edge && panel_width(edge) > g->n) ||
-                (often_b && (crowded(g->b_row) || (long_way && g->m >= 256)));
+    g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 8);
+    bool often_a = g->n >= 128, often_b = g->m >= 48, long_way = g->deep >= 192 && g->n >= 256 && g->m >= 256;
+    g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row) || long_way);
+    g->narrow = (g->a_column == 1 || g->pack_a) && g->k >= NARROW_DEPTH;
+    g->pack_b = g->b_column != 1 || overhangs(g) || (often_b && (crowded(g->b_row) || long_way));
     g->tall = piece(g->m, (g->pack_a ? PACKED_BYTES : BLOCK_BYTES) / (int64_t)sizeof(T) / g->deep, ROWS1);
     g->rows = ROWS1;
     g->columns = 2 * FULL;
-    g->scratch = (size_t)((g->pack_b ? g->deep * 2 * FULL : 0) + (g->pack_a ? g->deep * g->tall : 0)) * sizeof(T);
+    g->panel = g->pack_b ? g->deep * 2 * FULL : g->narrow && g->b_row != 1 ? g->deep * NARROW : 0;
+    g->scratch = (size_t)(g->panel + (g->pack_a ? g->deep * g->tall : 0)) * sizeof(T);
 }

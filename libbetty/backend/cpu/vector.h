@@ -89,6 +89,50 @@ typedef bt_f64x2 bt_f64w;
 #define BT_F32W(f) bt_f32x4_##f
 #define BT_F64W(f) bt_f64x2_##f
 #endif
+/* The sums of four vectors each. */
+BT_INLINE void bt_f32_sum4(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d, float *sums)
+{
+#if BT_VECTOR == 64
+#define BT_HALVES(x)                                                                                                   \
+    (__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +                                                           \
+     __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15))
+    bt_f32x8 a8 = BT_HALVES(a), b8 = BT_HALVES(b), c8 = BT_HALVES(c), d8 = BT_HALVES(d);
+#undef BT_HALVES
+#elif BT_VECTOR == 32
+    bt_f32x8 a8 = a, b8 = b, c8 = c, d8 = d;
+#endif
+#if BT_VECTOR >= 32
+#define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7))
+    bt_f32x4 a4 = BT_HALVES(a8), b4 = BT_HALVES(b8), c4 = BT_HALVES(c8), d4 = BT_HALVES(d8);
+#undef BT_HALVES
+#else
+    bt_f32x4 a4 = a, b4 = b, c4 = c, d4 = d;
+#endif
+    bt_f32x4 ab = __builtin_shufflevector(a4, b4, 0, 4, 1, 5) + __builtin_shufflevector(a4, b4, 2, 6, 3, 7);
+    bt_f32x4 cd = __builtin_shufflevector(c4, d4, 0, 4, 1, 5) + __builtin_shufflevector(c4, d4, 2, 6, 3, 7);
+    bt_f32x4_store(sums, __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+}
+
+BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *sums)
+{
+#if BT_VECTOR == 64
+#define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7))
+    bt_f64x4 a4 = BT_HALVES(a), b4 = BT_HALVES(b), c4 = BT_HALVES(c), d4 = BT_HALVES(d);
+#undef BT_HALVES
+#elif BT_VECTOR == 32
+    bt_f64x4 a4 = a, b4 = b, c4 = c, d4 = d;
+#endif
+#if BT_VECTOR >= 32
+#define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1) + __builtin_shufflevector(x, x, 2, 3))
+    bt_f64x2 a2 = BT_HALVES(a4), b2 = BT_HALVES(b4), c2 = BT_HALVES(c4), d2 = BT_HALVES(d4);
+#undef BT_HALVES
+#else
+    bt_f64x2 a2 = a, b2 = b, c2 = c, d2 = d;
+#endif
+    bt_f64x2_store(sums, __builtin_shufflevector(a2, b2, 0, 2) + __builtin_shufflevector(a2, b2, 1, 3));
+    bt_f64x2_store(sums + 2, __builtin_shufflevector(c2, d2, 0, 2) + __builtin_shufflevector(c2, d2, 1, 3));
+}
+
 typedef int32_t bt_i32w __attribute__((vector_size(BT_VECTOR)));
 typedef int64_t bt_i64w __attribute__((vector_size(BT_VECTOR)));
 

@@ -1,0 +1,70 @@
+/* backend/cpu/matmul_narrow.h: the last few columns of matmul_template.h's product, fewer than would fill a vector:
+ * vectors run along k instead, where a's rows and b's columns are contiguous. */
+
+enum { NARROW = FULL / 2 < 4 ? FULL / 2 : 4, NARROW_ROWS = BT_VECTOR == 64 ? 4 : 3, NARROW_DEPTH = 4 * FULL };
+
+/* NARROW_ROWS or fewer rows, NARROW columns: t->b holds columns, t->b_row apart. Of the last k % FULL products, vectors
+ * that end with k are taken, without the lanes that had their turn. */
+BT_INLINE void narrow_tile(int rows, const tile *t, int64_t row, FULL_VI last)
+{
+    const T *a = t->a + row * t->a_row, *b[NARROW];
+    int64_t a_row = t->a_row, k = t->k, p = 0;
+    FULL_V sum[NARROW_ROWS][4], x[NARROW_ROWS];
+    T sums[NARROW_ROWS * 4];
+    BT_UNROLL(4)
+    for (int j = 0; j < NARROW; j++) /* where there are fewer, the last one again: the sums are not used */
+        b[j] = t->b + (j < t->end ? j : t->end - 1) * t->b_row;
+    BT_UNROLL(4)
+    for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = (FULL_V){0};
+    for (; p + FULL <= k; p += FULL) {
+        BT_UNROLL(4)
+        for (int i = 0; i < rows; i++)
+            x[i] = FULL_F(load)(a + i * a_row + p);
+        BT_UNROLL(4)
+        for (int j = 0; j < NARROW; j++) {
+            FULL_V y = FULL_F(load)(b[j] + p);
+            BT_UNROLL(4)
+            for (int i = 0; i < rows; i++)
+                sum[i][j] = FULL_F(fma)(x[i], y, sum[i][j]);
+        }
+    }
+    if (p < k) {
+        BT_UNROLL(4)
+        for (int i = 0; i < rows; i++)
+            x[i] = (FULL_V)((FULL_VI)FULL_F(load)(a + i * a_row + k - FULL) & last);
+        BT_UNROLL(4)
+        for (int j = 0; j < NARROW; j++) {
+            FULL_V y = (FULL_V)((FULL_VI)FULL_F(load)(b[j] + k - FULL) & last);
+            BT_UNROLL(4)
+            for (int i = 0; i < rows; i++)
+                sum[i][j] = FULL_F(fma)(x[i], y, sum[i][j]);
+        }
+    }
+    BT_UNROLL(4)
+    for (int i = 0; i < rows; i++)
+        SUM4(sum[i][0], sum[i][1], sum[i][2], sum[i][3], sums + 4 * i);
+    store_edge(t, sums, rows, 4, t->c + row * t->c_row);
+}
+
+static __attribute__((noinline)) void narrow_few(const tile *t, int64_t row, FULL_VI last)
+{
+    narrow_tile(1, t, row, last);
+}
+
+static __attribute__((noinline)) void narrow_all(const tile *t, int64_t row, FULL_VI last)
+{
+    narrow_tile(NARROW_ROWS, t, row, last);
+}
+
+static void run_narrow(const tile *t, int64_t rows)
+{
+    FULL_VI last;
+    for (int i = 0; i < FULL; i++)
+        last[i] = i >= FULL - t->k % FULL ? -1 : 0;
+    int64_t row = 0;
+    for (; row + NARROW_ROWS <= rows; row += NARROW_ROWS)
+        narrow_all(t, row, last);
+    for (; row < rows; row++)
+        narrow_few(t, row, last);
+}
