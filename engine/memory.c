@@ -34,6 +34,9 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&step->micros[s], visit, user);
     for (int q = 0; q < step->solve_count; q++)
+        if (step->solves[q].trouble)
+            visit(user, step->solves[q].trouble);
+    for (int q = 0; q < step->solve_count; q++)
         for (int64_t m = 0; step->solves[q].micros && m < step->solves[q].variants * step->solves[q].micro_count; m++)
             visit_micro(&step->solves[q].micros[m], visit, user);
 }

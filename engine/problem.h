@@ -97,6 +97,9 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     int variants; /* how many micro-batches are short: 0 .. variants - 1 */
     int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
     int64_t iterations;
+    bt_var *trouble; /* I64 []: steps in which the method said that it fails; NULL: it cannot say so */
+    const char *trouble_means;
+    bool told;        /* a warning of it was given */
     bt_micro *micros; /* what the product reads: full ones first */
     int64_t micro_count;
 } bt_solve;

@@ -34,6 +34,25 @@ static bool due(bt_problem *problem, bool last)
     return now || last;
 }
 
+/* Methods that fail, said once each. */
+static void say_trouble(run *r)
+{
+    for (int p = 0; p < r->engine->problem_count; p++) {
+        const bt_problem *upper = r->engine->problems[p];
+        for (int q = 0; q < upper->step.solve_count; q++) {
+            bt_solve *solve = &upper->step.solves[q];
+            int64_t count = 0;
+            if (solve->trouble)
+                memcpy(&count, solve->trouble->data, sizeof count);
+            if (count && !solve->told)
+                bt_progress_say(r->progress, "warning: %s, type = %s: up to step %lld, %lld times: %s",
+                                solve->problem->name, solve->problem->settings->method->name,
+                                (long long)r->engine->step, (long long)count, solve->trouble_means);
+            solve->told = solve->told || count;
+        }
+    }
+}
+
 static bt_status report(run *r, bool valid, bool last)
 {
     bt_engine *engine = r->engine;
@@ -44,6 +63,7 @@ static bt_status report(run *r, bool valid, bool last)
             count += bt_metrics_take(engine, engine->problems[p], valid, values + count, METRICS - count);
     if (!count)
         return BT_OK;
+    say_trouble(r);
     bt_progress_metrics(r->progress, engine->step, values, count, valid);
     return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;
 }

@@ -2,6 +2,7 @@
  * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). A scaling of H by cg_alpha,
  * which is undone in x, leaves the iterates as they are: the key is accepted and changes nothing. */
 #include "engine/hypergradient/methods.h"
+#include "optim/rule.h"
 
 static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
 
@@ -24,8 +25,11 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
     (void)v;
     bt_tensor *r = bt_slot(rule, "residual"), *p = bt_slot(rule, "direction");
     bt_tensor *hp = bt_add(bt_hvp(rule, p), bt_mul(bt_hyper(rule, "damping"), p));
-    bt_tensor *rr = dot(r, r), *length = ratio(rr, dot(p, hp));
+    bt_tensor *rr = dot(r, r), *curvature = dot(p, hp), *length = ratio(rr, curvature);
     bt_tensor *next = bt_sub(r, bt_mul(length, hp));
+    rule->trouble = bt_less(curvature, 0);
+    rule->trouble_means = "a direction of negative curvature was met, where the iteration stops: H is not positive "
+                          "definite there (more steps of the lower problem, or cg_damping, may help)";
     bt_slot_set(rule, "residual", next);
     bt_slot_set(rule, "direction", bt_add(next, bt_mul(ratio(dot(next, next), rr), p)));
     return bt_add(x, bt_mul(length, p));

@@ -105,6 +105,22 @@ static void assign_slots(builder *b)
             bt_graph_assign(b->graph, b->solve->slots[k].flat, b->rule.slots[k].next);
 }
 
+/* Counts the steps in which the method says that it fails. */
+static bt_status count_trouble(builder *b)
+{
+    bt_solve *solve = b->solve;
+    if (!b->rule.trouble)
+        return BT_OK;
+    if (!solve->trouble)
+        solve->trouble = bt_var_new(BT_RUN, BT_BUFFERS, b->upper->name, "solver trouble", (bt_array){.dtype = BT_I64});
+    if (!solve->trouble)
+        return BT_ERROR_MEMORY;
+    solve->trouble_means = b->rule.trouble_means;
+    bt_tensor *count = bt_graph_read(b->graph, solve->trouble);
+    bt_graph_assign(b->graph, solve->trouble, (bt_add)(count, bt_as(b->rule.trouble, BT_I64)));
+    return BT_OK;
+}
+
 /* Whether the x that a rule returned is a vector like v. */
 static bt_tensor *checked(builder *b, bt_tensor *x, const char *callback)
 {
@@ -156,8 +172,10 @@ static bt_var *keep(void *user, const bt_tensor *value)
 static bt_status split(builder *b, int variant)
 {
     bt_solve *solve = b->solve;
-    bt_var *moving[BT_MAX_ITEMS + 1] = {solve->x.flat};
+    bt_var *moving[BT_MAX_ITEMS + 2] = {solve->x.flat};
     int count = 1;
+    if (solve->trouble)
+        moving[count++] = solve->trouble;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = solve->slots[k].flat;
     bt_graph *once, *each,
@@ -191,12 +209,13 @@ static bt_status build_step(builder *b, int variant)
     bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
     bt_graph_assign(b->graph, solve->x.flat, x);
     assign_slots(b);
-    if (solve->iterations == 1) {
+    bt_status counted = count_trouble(b);
+    if (counted == BT_OK && solve->iterations == 1) {
         solve->each[variant] = finish(b, 0, "solve");
         return solve->each[variant] < 0 ? bt_error_status() : BT_OK;
     }
     bt_trace_end(&b->trace);
-    bt_status status = bt_graph_take_error(b->graph, b->lower, method->name);
+    bt_status status = counted == BT_OK ? bt_graph_take_error(b->graph, b->lower, method->name) : counted;
     if (status == BT_OK)
         status = split(b, variant);
     bt_graph_free(b->graph);
@@ -360,6 +379,7 @@ void bt_solve_free(bt_solve *solve)
     for (int64_t m = 0; solve->micros && m < solve->variants * solve->micro_count; m++)
         bt_micro_free(&solve->micros[m]);
     bt_free(solve->micros);
+    bt_var_free(solve->trouble);
     if (solve->x.windows != solve->adjoint.windows)
         bt_free(solve->x.windows);
     bt_free(solve->adjoint.windows);

@@ -27,6 +27,8 @@ struct bt_rule {
     /* A method: H x. NULL elsewhere. */
     bt_tensor *(*hvp)(void *context, bt_tensor *x);
     void *context;
+    bt_tensor *trouble;        /* BT_BOOL [], set by a method's step: it shows that the method fails here */
+    const char *trouble_means; /* "the series diverges" */
 };
 
 void bt_rule_begin(bt_rule *rule, const char *what, bt_dtype dtype); /* *rule is overwritten */

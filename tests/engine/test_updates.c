@@ -168,6 +168,15 @@ START_TEST(parameters_are_limited)
 }
 END_TEST
 
+/* An update that is left out changes nothing, whatever the callback would do. */
+START_TEST(nothing_is_limited_without_an_update)
+{
+    bt_engine *engine = engine_of(&limited, "");
+    gradient[4] = NAN;
+    expect(engine, start); /* 2, 0.25 and -3 stay beyond its limits */
+}
+END_TEST
+
 START_TEST(callbacks_that_return_the_wrong)
 {
     levels_expect_error(engine_of(&short_grad, ""), "model", "grad_callback", "[3]", "[5]", NULL);
@@ -237,6 +246,7 @@ int main(void)
     tcase_add_loop_test(tests, groups, 0, 10);
     tcase_add_test(tests, decay_by_group);
     tcase_add_test(tests, parameters_are_limited);
+    tcase_add_test(tests, nothing_is_limited_without_an_update);
     tcase_add_test(tests, callbacks_that_return_the_wrong);
     tcase_add_loop_test(tests, clipping, 0, 9);
     tcase_add_test(tests, unused_parameters);

@@ -1,0 +1,141 @@
+/* tests/engine/test_trouble.c: methods that fail say so; what was left out is counted and said. */
+#include "levels.h"
+
+#include "engine/front.h"
+#include "engine/problem.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double curvature, second; /* H = diag(curvature, second) */
+static double row;
+
+static bt_dataset *one_row(bt_problem *self)
+{
+    (void)self;
+    bt_dataset *data = bt_dataset_new(1);
+    bt_dataset_add(data, "x", BT_ARRAY(&row, 1));
+    return data;
+}
+
+static bt_module *pair(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(1), 2); }
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    const double h[2] = {curvature, second};
+    bt_tensor *w = bt_forward(self), *squares = bt_mul(bt_constant(BT_ARRAY(h, 2)), bt_square(w));
+    bt_tensor *linear = bt_mul(bt_mean(bt_field(batch, "x")), bt_mul(bt_forward(bt_peer(self, "upper")), w));
+    return bt_sum(bt_sub(bt_mul(0.5, squares), linear));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_forward(bt_peer(self, "lower")));
+}
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = one_row, .configure_module = pair, .training_step = upper_step};
+static const bt_problem_def lower = {
+    .name = "lower", .configure_train_data = one_row, .configure_module = pair, .training_step = lower_step};
+static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+/* What a run of three steps says, into `said`, to be freed. */
+static bt_engine *run(const char *settings, char **said)
+{
+    char lines[500];
+    size_t size;
+    FILE *progress = open_memstream(said, &size);
+    snprintf(
+        lines, sizeof lines,
+        "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.train_iters = 3\nlower.lr = 0\n"
+        "upper.lr = 0\n%s",
+        settings);
+    bt_engine *engine = levels_engine(&parts, NULL, lines);
+    EXPECT_OK(bt_engine_attach(engine, &(bt_front){.progress = progress}));
+    levels_run(engine);
+    fclose(progress);
+    return engine;
+}
+
+static int64_t trouble(bt_engine *engine)
+{
+    int64_t count;
+    memcpy(&count, bt_engine_problem(engine, "upper")->step.solves[0].trouble->data, sizeof count);
+    return count;
+}
+
+START_TEST(methods_that_fail)
+{
+    static const struct {
+        double curvature, second;
+        const char *settings, *warning;
+        int steps; /* of the method, over the three of the run */
+    } cases[] = {
+        {4, 1, "lower.type = neumann\nlower.neumann_alpha = 0.6\nlower.neumann_iterations = 4\n", "diverges", 3 * 4},
+        {4, 4, "lower.type = neumann\nlower.neumann_alpha = 0.6\nlower.neumann_iterations = 4\n", "diverges", 3 * 4},
+        {4, 4, "lower.type = neumann\nlower.neumann_alpha = 0.6\n", "neumann_alpha must be below", 3},
+        {4, 1, "lower.type = neumann\nlower.neumann_alpha = 0.4\nlower.neumann_iterations = 9\n", NULL, 0},
+        {-1, 10, "lower.type = neumann\nlower.neumann_alpha = 0.1\n", NULL, 0}, /* not yet to be seen */
+        {-1, -2, "lower.type = neumann\nlower.neumann_alpha = 0.1\n", "diverges", 3},
+        {-1, -2, "lower.type = cg\nlower.cg_iterations = 2\n", "negative curvature", 3 * 2},
+        {-1, -2, "lower.type = cg\nlower.cg_iterations = 1\n", "negative curvature", 3},
+        {2, 3, "lower.type = cg\nlower.cg_iterations = 5\n", NULL, 0},
+        {-1, -2, "lower.type = cg\nlower.cg_damping = 3\nlower.cg_iterations = 5\n", NULL, 0},
+    };
+    char *said;
+    row = 1;
+    curvature = cases[_i].curvature;
+    second = cases[_i].second;
+    bt_engine *engine = run(cases[_i].settings, &said);
+    ck_assert_int_eq(trouble(engine), cases[_i].steps);
+    const char *warning = strstr(said, "warning: lower, type = ");
+    ck_assert_int_eq(warning != NULL, cases[_i].warning != NULL);
+    if (warning) {
+        ck_assert_msg(strstr(warning, cases[_i].warning) != NULL, "%s", said);
+        ck_assert_ptr_null(strstr(warning + 1, "warning: lower, type = ")); /* once */
+    }
+    free(said);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* A question is not counted. */
+START_TEST(questions_do_not_count)
+{
+    double found[2];
+    char *said;
+    row = 1, curvature = -1, second = -2;
+    bt_engine *engine = run("lower.type = cg\n", &said);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(found, 2)));
+    ck_assert_double_eq(found[0], 0); /* it stops at x = 0 */
+    ck_assert_double_eq(found[1], 0);
+    ck_assert_int_eq(trouble(engine), 3);
+    free(said);
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(updates_left_out_are_said)
+{
+    char *said;
+    row = NAN, curvature = second = 1;
+    bt_engine *engine = run("", &said);
+    ck_assert_msg(strstr(said, "lower: 3 of 3 updates were left out") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "upper: 3 of 3 updates were left out") != NULL, "%s", said);
+    free(said);
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("trouble");
+    TCase *tests = tcase_create("said");
+    tcase_add_loop_test(tests, methods_that_fail, 0, 10);
+    tcase_add_test(tests, questions_do_not_count);
+    tcase_add_test(tests, updates_left_out_are_said);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
