@@ -75,6 +75,11 @@ int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
             return 1;
         }
         self->train_data = open(self);
+        if (!self->train_data) {
+            bt_fail(BT_ERROR_DATA, "no data set was returned");
+            bt_error_context("%s, configure_train_data", self->name);
+            return 1;
+        }
     }
     const bt_dataset *data = self->train_data ? self->train_data
                              : self->train    ? bt_loader_data(self->train->loader)

@@ -24,7 +24,8 @@ static const char *const flags[] = {"-std=c11",
                                     "-fPIC",
                                     "-Werror=implicit-function-declaration",
                                     "-Werror=incompatible-pointer-types",
-                                    "-Werror=int-conversion"};
+                                    "-Werror=int-conversion",
+                                    "-Werror=return-type"};
 
 static char *join(const char *first, const char *second)
 {

@@ -108,8 +108,19 @@ static int help(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, true);
 }
 
+/* OpenMP's threads wait for their next piece of work by spinning. Where another process has taken the core of one of
+ * them, the others would spin in vain for milliseconds at every step; so they spin for some microseconds only, unless
+ * the user says otherwise. libgomp reads the variable before main begins: the command starts itself again with it. */
+static void spin_briefly(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", "2000", 1) != 0)
+        return;
+    execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    spin_briefly(argv);
     listen();
     bt_cli cli = {0};
     int code;

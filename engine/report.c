@@ -125,6 +125,7 @@ static json_t *plan_json(const bt_engine *engine)
     json_object_set_new(object, "planned_bytes",
                         json_pack("{s:I, s:I}", "arena", (json_int_t)bt_engine_arena_used(engine), "persistent",
                                   (json_int_t)persistent));
+    json_object_set_new(object, "arena", json_integer((json_int_t)bt_engine_arena(engine)));
     if (peak)
         json_object_set_new(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
     for (int i = 0; i < engine->problem_count; i++)
@@ -187,11 +188,11 @@ static void print_plan(json_t *plan, FILE *file)
     }
     fprintf(file, "\nkept for the whole run       %14zu  %10s\n", bytes_of(planned, "persistent"),
             bt_bytes_text(text, bytes_of(planned, "persistent")));
-    fprintf(file, "arena, shared by all phases  %14zu  %10s", bytes_of(planned, "arena"),
-            bt_bytes_text(text, bytes_of(planned, "arena")));
+    fprintf(file, "arena, shared by all phases  %14zu  %10s", bytes_of(plan, "arena"),
+            bt_bytes_text(text, bytes_of(plan, "arena")));
     if (peak)
-        fprintf(file, "  (set by %s, %s)", json_string_value(json_object_get(peak, "level")),
-                json_string_value(json_object_get(peak, "phase")));
+        fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
+                json_string_value(json_object_get(peak, "level")), json_string_value(json_object_get(peak, "phase")));
     fprintf(file, "\n");
 }
 

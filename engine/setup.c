@@ -128,6 +128,32 @@ static bt_status check_product(const bt_problem *problem)
     return BT_OK;
 }
 
+/* Whether all children of the problem come before the place in the list that has been reached. */
+static bool children_compiled(const bt_problem *problem, const bool *done)
+{
+    for (int c = 0; c < problem->child_count; c++)
+        if (!done[problem->children[c]->place])
+            return false;
+    return true;
+}
+
+/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
+static bt_status compile_upward(bt_engine *engine)
+{
+    bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
+    bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
+    for (bool found = true; found && status == BT_OK;) {
+        found = false;
+        for (int i = 0; i < engine->problem_count && status == BT_OK; i++)
+            if (engine->problems[i]->settings->active && !done[i] && children_compiled(engine->problems[i], done)) {
+                status = bt_problem_compile(engine->problems[i]);
+                done[i] = found = true;
+            }
+    }
+    bt_free(done);
+    return status;
+}
+
 static bt_status compile_all(bt_engine *engine)
 {
     for (int i = 0; i < engine->problem_count; i++)
@@ -138,10 +164,7 @@ static bt_status compile_all(bt_engine *engine)
     for (int i = 0; i < engine->problem_count; i++)
         if (engine->problems[i]->settings->active)
             BT_TRY(bt_problem_open_data(engine->problems[i]));
-    for (int i = 0; i < engine->problem_count; i++)
-        if (engine->problems[i]->settings->active)
-            BT_TRY(bt_problem_compile(engine->problems[i]));
-    return BT_OK;
+    return compile_upward(engine);
 }
 
 static bt_status setup(bt_engine *engine)

@@ -17,6 +17,7 @@ typedef struct run {
     double best;      /* of early stopping; NaN: none yet */
     int64_t patience; /* validations without improvement */
     const char *stopped;
+    bool told;       /* that an update was left out */
     size_t baseline; /* aligned bytes that were live before the engine */
 } run;
 
@@ -53,6 +54,26 @@ static void say_trouble(run *r)
     }
 }
 
+/* Updates left out so far because a gradient was not finite. */
+static int64_t skipped_updates(const bt_problem *problem)
+{
+    int64_t skipped = 0;
+    if (problem->optimizer && problem->optimizer->skipped)
+        memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
+    return skipped;
+}
+
+/* The first time, where a run reports; the count is told at the end. */
+static void say_first_skipped(run *r)
+{
+    for (int i = 0; i < r->engine->problem_count && !r->told; i++)
+        if (skipped_updates(r->engine->problems[i])) {
+            bt_progress_say(r->progress, "warning: %s: a gradient was not finite, so the update was left out",
+                            r->engine->problems[i]->name);
+            r->told = true;
+        }
+}
+
 static bt_status report(run *r, bool valid, bool last)
 {
     bt_engine *engine = r->engine;
@@ -64,7 +85,8 @@ static bt_status report(run *r, bool valid, bool last)
     if (!count)
         return BT_OK;
     say_trouble(r);
-    bt_progress_metrics(r->progress, engine->step, values, count, valid);
+    say_first_skipped(r);
+    bt_progress_metrics(r->progress, engine->step, values, count, last);
     return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;
 }
 
@@ -124,13 +146,17 @@ static bt_status early_stopping(run *r)
 /* Whether the run is to stop early can only be told from a validation. */
 static bt_status check_early_stopping(const bt_engine *engine)
 {
-    bool validates = false;
+    bool validates = false, open = false; /* what validation_end will log cannot be known */
     for (int p = 0; p < engine->problem_count; p++) {
         const bt_problem *problem = engine->problems[p];
-        validates |= problem->settings->active && (problem->validation.phase || problem->def->validation_end);
+        open |= problem->settings->active && problem->def->validation_end;
+        validates |= problem->settings->active && problem->validation.phase;
     }
-    if (!engine->settings->early_stopping || (validates && engine->settings->valid_step > 0))
+    validates |= open;
+    if (!engine->settings->early_stopping)
         return BT_OK;
+    if (validates && engine->settings->valid_step > 0)
+        return open || watched(engine, engine->settings->early_stopping_metric) ? BT_OK : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
                    validates ? "set valid_step" : "a problem with validation_step and validation data");
 }
@@ -232,18 +258,22 @@ static void say_warnings(run *r)
     bt_text_free(&engine->warnings);
 }
 
-/* Updates that were left out because a gradient was not finite. */
-static void say_skipped(run *r)
+/* A run most of whose updates were left out has diverged: that is a failure. */
+static bt_status say_skipped(run *r)
 {
     for (int i = 0; i < r->engine->problem_count; i++) {
         const bt_problem *problem = r->engine->problems[i];
-        int64_t skipped = 0;
-        if (problem->optimizer && problem->optimizer->skipped)
-            memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
+        int64_t skipped = skipped_updates(problem);
         if (skipped)
             bt_progress_say(r->progress, "warning: %s: %lld of %lld updates were left out: the gradient was not finite",
                             problem->name, (long long)skipped, (long long)problem->steps);
+        if (skipped > problem->steps / 2)
+            return bt_fail(BT_ERROR_NUMERIC,
+                           "%s has diverged: in %lld of %lld steps the gradient was not finite; a smaller lr, "
+                           "gradient_clipping or precision = fp64 may help",
+                           problem->name, (long long)skipped, (long long)problem->steps);
     }
+    return BT_OK;
 }
 
 static bt_status open_files(run *r)
@@ -270,7 +300,7 @@ static bt_status train(run *r)
     bt_status status = loop(r);
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
-    say_skipped(r);
+    bt_status diverged = say_skipped(r);
     if (r->folder && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
         bt_status written = summarize(r);
         if (written == BT_OK)
@@ -278,7 +308,7 @@ static bt_status train(run *r)
         else
             status = written;
     }
-    return status;
+    return status == BT_OK ? diverged : status;
 }
 
 bt_status bt_engine_run(bt_engine *engine)
