@@ -4,7 +4,9 @@
 #include "engine/front.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DONE = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
 
