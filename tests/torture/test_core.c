@@ -1,0 +1,333 @@
+/* Every allocation fails in turn, alone and with all that come after it: an error with a message, or the right values
+ * all the same; no crash, no leak, and whatever is tried next works. */
+#include "failing.h"
+
+#include "graph/variable.h"
+#include "ops/ops.h"
+#include "runtime/evaluate.h"
+#include "runtime/variable.h"
+#include "transform/grad.h"
+#include "transform/linearize.h"
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 64 };
+
+typedef struct result {
+    double values[ROOM];
+    int count;
+} result;
+
+static void put(result *r, double value)
+{
+    if (r->count < ROOM)
+        r->values[r->count++] = value;
+}
+
+typedef bt_status scenario(result *r);
+
+/* ---- making what the scenarios are made of; every step may fail ---- */
+
+static bt_var *vars[32];
+static int var_count;
+
+static bt_var *variable(bt_lifetime lifetime, const char *name, bt_dtype dtype, const int64_t *dims)
+{
+    bt_var *var = bt_var_new(lifetime, BT_BUFFERS, "owner", name, bt_array_of(dtype, NULL, dims));
+    if (!var)
+        return NULL;
+    for (int64_t i = 0; var->data && i < bt_array_count(bt_var_array(var)); i++)
+        bt_put(dtype, var->data, i, 0.1 * (double)(i + 1) + 0.05 * var_count);
+    return vars[var_count++] = var;
+}
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__, BT_END})
+
+static void free_variables(void)
+{
+    while (var_count)
+        bt_var_free(vars[--var_count]);
+}
+
+static void put_variables(result *r)
+{
+    for (int v = 0; v < var_count; v++)
+        for (int64_t i = 0; vars[v]->data && i < bt_array_count(bt_var_array(vars[v])); i++)
+            put(r, bt_get(vars[v]->dtype, vars[v]->data, i));
+}
+
+static void assign(bt_graph *graph, bt_var *var, bt_tensor *value)
+{
+    if (var)
+        bt_graph_assign(graph, var, value);
+}
+
+static bt_status run(const bt_graph *graph, result *r)
+{
+    double room[8][16];
+    bt_array results[8];
+    for (int64_t o = 0; o < graph->output_count && o < 8; o++) {
+        results[o] = bt_tensor_array(graph->outputs[o]);
+        results[o].dtype = BT_F64;
+        results[o].data = room[o];
+    }
+    bt_status status = bt_evaluate(graph, results);
+    for (int64_t o = 0; status == BT_OK && o < graph->output_count; o++)
+        for (int64_t i = 0; i < bt_array_count(results[o]); i++)
+            put(r, room[o][i]);
+    if (status == BT_OK)
+        put_variables(r);
+    return status;
+}
+
+/* ---- scenarios ---- */
+
+/* A layer with dropout, its loss, gradients, an update by Adam: recorded, compiled, run. */
+static bt_status training(result *r)
+{
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return BT_ERROR_MEMORY;
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    trace.record = variable(BT_RUN, "record", BT_I64, (const int64_t[]){BT_END});
+    bt_var *w = variable(BT_RUN, "w", BT_F64, DIMS(3, 2)), *b = variable(BT_RUN, "b", BT_F64, DIMS(3)),
+           *m = variable(BT_RUN, "m", BT_F64, DIMS(3, 2)), *v = variable(BT_RUN, "v", BT_F64, DIMS(3, 2)),
+           *label = variable(BT_RUN, "label", BT_I32, DIMS(2)), *data = variable(BT_RUN, "data", BT_F64, DIMS(2, 2));
+    const char *before = bt_trace_push("net");
+    bt_tensor *weight = bt_trace_read(w), *x = bt_trace_read(data);
+    bt_tensor *h = bt_dropout(bt_linear(x, weight, bt_trace_read(b), true), 0.3);
+    bt_trace_pop(before);
+    bt_tensor *loss = bt_mean(bt_cross_entropy(bt_mul(h, 2), bt_trace_read(label))), *g = bt_grad(loss, weight);
+    bt_adam_attr attr = {1};
+    bt_tensor *one = bt_number(1, BT_F64), *zero = bt_number(0, BT_F64), *half = bt_number(0.5, BT_F64);
+    bt_tensor *p = BT_RECORD(&bt_op_adam_update, &attr, weight, g, bt_trace_read(m), bt_trace_read(v),
+                             bt_isfinite(bt_norm_square(g)), half, half, half, half, zero, one);
+    if (!bt_poisoned(p)) {
+        assign(graph, w, p);
+        assign(graph, m, &p->node->out[1]);
+        assign(graph, v, &p->node->out[2]);
+    }
+    assign(graph, b, bt_trace_read(b));
+    bt_graph_output(graph, loss);
+    bt_graph_output(graph, bt_permute(g, 1, 0));
+    bt_trace_end(&trace);
+    bt_status status = run(graph, r);
+    bt_graph_free(graph);
+    free_variables();
+    return status;
+}
+
+static void body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    out[0] = bt_mul(bt_square(in[0]), bt_sigmoid(in[1]));
+    out[1] = bt_sum(bt_mul(in[0], in[1]));
+}
+
+/* Ops of a user, each application by a record that was never seen before: their derivatives are made anew. */
+static bt_op records[4000];
+static int next_record;
+
+static bt_status derivatives(result *r)
+{
+    bt_op *op = &records[next_record++ % 4000];
+    *op = (bt_op){.name = "mixed", .inputs = 2, .outputs = 2, .body = body};
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return BT_ERROR_MEMORY;
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    bt_tensor *x = bt_trace_read(variable(BT_RUN, "x", BT_F64, DIMS(2)));
+    bt_tensor *y = bt_apply(op, NULL, x, bt_exp(x)), *g = bt_grad(bt_sum(y), x), *h = bt_number(0, BT_F64);
+    if (!bt_poisoned(g))
+        bt_jvp(graph, &x, &x, 1, &g, 1, &h, false);
+    bt_graph_output(graph, g);
+    bt_graph_output(graph, h);
+    bt_trace_end(&trace);
+    bt_status status = run(graph, r);
+    bt_graph_free(graph);
+    free_variables();
+    return status;
+}
+
+typedef struct parts {
+    bt_instance *instance;
+    bt_phase *phase, *large;
+    bt_graph *graph, *once, *each;
+} parts;
+
+static bt_var *keep(void *user, const bt_tensor *value)
+{
+    parts *p = user;
+    return bt_phase_own(p->phase, bt_var_new(BT_PHASE, BT_ACTIVATIONS, "", "kept", bt_tensor_array(value)));
+}
+
+static bt_status build(parts *p, bt_var *w, bt_var *x, bt_var *outside)
+{
+    bt_trace trace;
+    bt_trace_begin(&trace, p->graph, BT_TRAIN, BT_F64);
+    bt_tensor *base = bt_exp(bt_mul(bt_trace_read(w), bt_trace_read(outside)));
+    bt_tensor *next = bt_mul(bt_sin(bt_trace_read(x)), bt_permute(bt_reshape(base, 3, 1), 1, 0));
+    assign(p->graph, x, bt_reshape(next, 3));
+    bt_trace_end(&trace);
+    bt_graph *lowered = bt_program_lowered(p->graph, p->instance->backend, 1);
+    bt_status status = lowered ? bt_linearize(lowered, &x, 1, keep, p, &p->once, &p->each) : bt_error_status();
+    bt_graph_free(lowered);
+    BT_TRY(status);
+    if (bt_phase_add(p->phase, p->once, 0, "once") < 0 || bt_phase_add(p->phase, p->each, 1, "each") < 0)
+        return bt_error_status();
+    return bt_phase_plan(p->phase);
+}
+
+/* Another phase, which makes the arena move. */
+static bt_status build_large(parts *p, bt_var *x)
+{
+    bt_graph *graph = bt_graph_new();
+    p->large = graph ? bt_phase_new(p->instance, "owner", "large") : NULL;
+    if (!p->large) {
+        bt_graph_free(graph);
+        return BT_ERROR_MEMORY;
+    }
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    bt_tensor *wide = bt_exp(bt_broadcast(bt_sum(bt_trace_read(x)), 1, DIMS(1000), NULL));
+    assign(graph, x, bt_add(bt_trace_read(x), bt_sum(bt_tanh(wide))));
+    bt_trace_end(&trace);
+    bt_status status = bt_phase_add(p->large, graph, 0, "part") < 0 ? bt_error_status() : bt_phase_plan(p->large);
+    bt_graph_free(graph);
+    return status;
+}
+
+/* A linearized loop over memory from outside, and a second phase. */
+static bt_status phases(result *r)
+{
+    static double batch[] = {0.5, 0.25, 2};
+    parts p = {.instance = bt_instance_new(bt_backend_cpu(), 1), .graph = bt_graph_new()};
+    bt_status status = BT_ERROR_MEMORY;
+    bt_var *w = variable(BT_RUN, "w", BT_F64, DIMS(3)), *x = variable(BT_RUN, "x", BT_F64, DIMS(3)),
+           *outside = variable(BT_EXTERNAL, "batch", BT_F64, DIMS(3));
+    if (p.instance && p.graph && w && x && outside) {
+        outside->data = (char *)batch;
+        p.phase = bt_phase_new(p.instance, "owner", "small");
+        status = p.phase ? build(&p, w, x, outside) : BT_ERROR_MEMORY;
+    }
+    if (status == BT_OK)
+        status = build_large(&p, x);
+    if (status == BT_OK)
+        bt_phase_begin(p.phase);
+    for (int i = 0; i < 4 && status == BT_OK; i++)
+        status = bt_phase_run(p.phase, i > 0);
+    if (p.phase)
+        bt_phase_end(p.phase);
+    if (status == BT_OK) {
+        bt_phase_begin(p.large);
+        status = bt_phase_run(p.large, 0);
+        bt_phase_end(p.large);
+    }
+    if (outside)
+        outside->data = NULL;
+    if (status == BT_OK)
+        put_variables(r);
+    bt_phase_free(p.large);
+    bt_phase_free(p.phase);
+    bt_instance_free(p.instance);
+    bt_graph_free(p.graph);
+    bt_graph_free(p.once);
+    bt_graph_free(p.each);
+    free_variables();
+    return status;
+}
+
+static bt_status blocks(result *r)
+{
+    const bt_array shapes[] = {{.dtype = BT_F64, .rank = 1, .dims = {3}}, {.dtype = BT_F64, .rank = 1, .dims = {2}}};
+    const char *const names[] = {"a", "b"};
+    bt_block block;
+    bt_status status = bt_block_new(&block, BT_RUN, BT_PARAMETERS, "owner", "block", BT_F64, shapes, names, NULL, 2);
+    if (status == BT_OK)
+        put(r, (double)block.flat->bytes);
+    bt_block_free(&block);
+    bt_text text = {0};
+    for (int i = 0; i < 200; i++)
+        bt_text_add(&text, "line %d\n", i);
+    if (text.failed)
+        status = BT_ERROR_MEMORY;
+    put(r, (double)text.size);
+    bt_text_free(&text);
+    return status;
+}
+
+/* ---- the torture ---- */
+
+static void compare(const result *found, const result *expected, long n)
+{
+    ck_assert_int_eq(found->count, expected->count);
+    for (int i = 0; i < found->count; i++)
+        ck_assert_msg(found->values[i] == expected->values[i], "allocation %ld: value %d is %.17g, not %.17g", n, i,
+                      found->values[i], expected->values[i]);
+}
+
+/* `forever`: what a scenario may keep for the rest of the process. */
+static void torture(scenario *fn, const char *name, long forever, bool all)
+{
+    result expected = {.count = 0};
+    bt_error_clear();
+    ck_assert_msg(fn(&expected) == BT_OK, "%s: %s", name, bt_error()); /* and what is made once is made */
+    size_t bytes = bt_live_bytes();
+    long survived = 0, n = 0;
+    for (bool reached = true; reached; n++) {
+        result found = {.count = 0};
+        bt_error_clear();
+        failing_start(n, all);
+        bt_status status = fn(&found);
+        reached = failing_stop();
+        ck_assert_int_eq(var_count, 0);
+        ck_assert_msg(failing_live() <= forever, "%s: allocation %ld: %ld blocks are lost", name, n, failing_live());
+        ck_assert_uint_eq(bt_live_bytes(), bytes);
+        ck_assert_ptr_null(bt_trace_now());
+        if (status == BT_OK) {
+            compare(&found, &expected, n);
+            survived += reached;
+        } else {
+            ck_assert_msg(reached, "%s: %s", name, bt_error());
+            ck_assert_msg(status == BT_ERROR_MEMORY, "%s: allocation %ld: status %d, %s", name, n, status, bt_error());
+            ck_assert_msg(strstr(bt_error(), "memory"), "%s: allocation %ld: \"%s\"", name, n, bt_error());
+        }
+    }
+    ck_assert_msg(n > 20, "%s: only %ld allocations", name, n);
+    ck_assert_msg(survived <= n / 10, "%s: %ld of %ld failures went unnoticed", name, survived, n);
+    bt_error_clear();
+}
+
+static const struct {
+    scenario *fn;
+    const char *name, *plan;
+    long forever;
+} scenarios[] = {{training, "training", "on", 0},         {training, "training, unplanned", "off", 0},
+                 {derivatives, "derivatives", "on", 8},   {phases, "phases", "on", 0},
+                 {phases, "phases, guarded", "guard", 0}, {blocks, "blocks", "on", 0}};
+
+START_TEST(every_allocation_in_turn)
+{
+    setenv("BETTY_PLAN", scenarios[_i].plan, 1);
+    torture(scenarios[_i].fn, scenarios[_i].name, scenarios[_i].forever, false);
+    torture(scenarios[_i].fn, scenarios[_i].name, scenarios[_i].forever, true);
+    unsetenv("BETTY_PLAN");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("core");
+    TCase *tests = tcase_create("core");
+    tcase_add_loop_test(tests, every_allocation_in_turn, 0, BT_COUNT_OF(scenarios));
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
