@@ -186,6 +186,25 @@ static void turned_rows(const bt_loop *loop, char *out, const char *const *in, i
     }
 }
 
+/* All rows, where they need no buffers and lie along one axis. */
+static void plain_rows(const bt_loop *loop, char *out, const char *const *in)
+{
+    const void *now[BT_LOOP_INPUTS];
+    int64_t n = loop->n, step0 = loop->step[0][0], step1 = loop->step[1][0], step2 = loop->step[2][0];
+    const char *at0 = in[0], *at1 = loop->inputs > 1 ? in[1] : in[0], *at2 = loop->inputs > 2 ? in[2] : in[0];
+    bt_row_fn *function = loop->row;
+    for (int64_t row = 0; row < loop->rows; row++) {
+        now[0] = at0;
+        now[1] = at1;
+        now[2] = at2;
+        function(n, out, now);
+        at0 += step0;
+        at1 += step1;
+        at2 += step2;
+        out += n * loop->out_size;
+    }
+}
+
 /* Rows begin .. end - 1. */
 static void some_rows(const bt_loop *loop, char *out, const char *const *in, int64_t begin, int64_t end)
 {
@@ -252,6 +271,8 @@ void BT_ISA(bt_loop_run)(const bt_loop *loop, char *out, const char *const *in)
 #endif
     } else if (loop->rows == 1) {
         one_row(loop, out, in, loop->n);
+    } else if (loop->rank == 1 && !loop->any_staged) {
+        plain_rows(loop, out, in);
     } else {
         some_rows(loop, out, in, 0, loop->rows);
     }

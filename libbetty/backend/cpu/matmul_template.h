@@ -240,10 +240,10 @@ static void plan_tiles(bt_gemm *g)
 {
     g->run = run_tiles;
     g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 8);
-    bool often_a = g->n >= 128, often_b = g->m >= 48, long_way = g->deep >= 192 && g->n >= 256 && g->m >= 256;
-    g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row) || long_way);
+    bool often_a = g->n >= 128 && g->m > 2 * ROWS1, often_b = g->m >= 48;
+    g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row));
     g->narrow = (g->a_column == 1 || g->pack_a) && g->k >= NARROW_DEPTH;
-    g->pack_b = g->b_column != 1 || overhangs(g) || (often_b && (crowded(g->b_row) || long_way));
+    g->pack_b = g->b_column != 1 || overhangs(g) || (often_b && crowded(g->b_row));
     g->tall = piece(g->m, (g->pack_a ? PACKED_BYTES : BLOCK_BYTES) / (int64_t)sizeof(T) / g->deep, ROWS1);
     g->rows = ROWS1;
     g->columns = 2 * FULL;
