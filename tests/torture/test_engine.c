@@ -1,0 +1,141 @@
+/* A whole run of two levels, of which every allocation fails in turn: an error with a message, no crash, no leak. */
+#include "failing.h"
+
+#include "base/base.h"
+#include <betty/betty.h>
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bt_dataset *points(bt_problem *self)
+{
+    (void)self;
+    double x[12 * 2];
+    int64_t label[12];
+    for (int i = 0; i < 24; i++)
+        x[i] = (double)(i * 7 % 11) / 11;
+    for (int i = 0; i < 12; i++)
+        label[i] = i % 3;
+    bt_dataset *data = bt_dataset_new(12);
+    bt_dataset_add(data, "x", BT_ARRAY(x, 12, 2));
+    bt_dataset_add(data, "label", BT_ARRAY(label, 12));
+    return bt_dataset_label_noise(data, 0.25, bt_seed(self));
+}
+
+static bt_module *net(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_sequential(bt_nn_mlp(bt_relu, 2, 4, 3), bt_nn_dropout(0.1));
+}
+
+static bt_module *penalty(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(-2));
+}
+
+static bt_tensor *loss(bt_problem *problem, const bt_batch *batch)
+{
+    return bt_mean(bt_cross_entropy(bt_forward(problem, bt_field(batch, "x")), bt_field(batch, "label")));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *strength = bt_exp(bt_param(bt_peer(self, "upper"), "value"));
+    bt_tensor *size = bt_sum(bt_square(bt_params(self)));
+    bt_metric(self, "size", size);
+    return bt_add(loss(self, batch), bt_mul(strength, size));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return loss(bt_peer(self, "lower"), batch); }
+
+static bt_tensor *accuracy(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *logits = bt_forward(self, bt_field(batch, "x"));
+    bt_metric(self, "accuracy", bt_accuracy(logits, bt_field(batch, "label")));
+    return bt_mean(bt_cross_entropy(logits, bt_field(batch, "label")));
+}
+
+static const bt_problem_def lower = {.name = "lower",
+                                     .configure_train_data = points,
+                                     .configure_valid_data = points,
+                                     .configure_module = net,
+                                     .training_step = lower_step,
+                                     .validation_step = accuracy};
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = points, .configure_module = penalty, .training_step = upper_step};
+static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+static const char *const settings[][2] = {{"engine.train_iters", "4"},
+                                          {"engine.valid_step", "2"},
+                                          {"engine.threads", "1"},
+                                          {"dependencies.u2l", "upper > lower"},
+                                          {"dependencies.l2u", "lower > upper"},
+                                          {"lower.type", "cg"},
+                                          {"lower.cg_iterations", "2"},
+                                          {"lower.batch_size", "5"},
+                                          {"lower.unroll_steps", "2"},
+                                          {"lower.optimizer", "sgd"},
+                                          {"lower.momentum", "0.9"},
+                                          {"upper.optimizer", "adam"},
+                                          {"upper.batch_size", "12"}};
+
+static bt_status run(double *metric)
+{
+    bt_engine *engine = bt_engine_new();
+    bt_status status = engine ? bt_engine_use(engine, &parts, NULL) : BT_ERROR_MEMORY;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && status == BT_OK; i++)
+        status = bt_engine_set(engine, settings[i][0], "%s", settings[i][1]);
+    if (status == BT_OK)
+        status = bt_engine_run(engine);
+    if (status == BT_OK)
+        *metric = bt_engine_metric(engine, "lower.valid.loss");
+    bt_engine_free(engine);
+    return status;
+}
+
+/* `step`: how many allocations are passed over between one that fails and the next. */
+static void torture(long first, long step)
+{
+    double expected = 0, found;
+    bt_error_clear();
+    ck_assert_msg(run(&expected) == BT_OK, "%s", bt_error());
+    ck_assert(expected == expected && expected > 0);
+    size_t bytes = bt_live_bytes();
+    long n = first, unnoticed = 0, failures = 0;
+    for (bool reached = true; reached; n += step) {
+        bt_error_clear();
+        failing_start(n, false);
+        bt_status status = run(&found);
+        reached = failing_stop();
+        ck_assert_uint_eq(bt_live_bytes(), bytes);
+        failures += reached;
+        if (status == BT_OK) {
+            unnoticed += reached;
+            ck_assert_msg(found == expected, "allocation %ld: loss %.17g, not %.17g", n, found, expected);
+        } else {
+            ck_assert_msg(reached, "%s", bt_error());
+            ck_assert_msg(*bt_error(), "allocation %ld: status %d and no message", n, status);
+        }
+    }
+    ck_assert_int_gt(failures, 20);
+    ck_assert_msg(unnoticed <= failures / 5, "%ld of %ld failures went unnoticed", unnoticed, failures);
+}
+
+START_TEST(every_so_many_allocations) { torture(_i, 23); }
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine");
+    TCase *tests = tcase_create("engine");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, every_so_many_allocations, 0, 2);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
