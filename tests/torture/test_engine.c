@@ -26,7 +26,12 @@ static bt_dataset *points(bt_problem *self)
 static bt_module *net(bt_problem *self)
 {
     (void)self;
-    return bt_nn_sequential(bt_nn_mlp(bt_relu, 2, 4, 3), bt_nn_dropout(0.1));
+    bt_module *layers = bt_nn_mlp(bt_relu, 2, 4, 3), *dropout = bt_nn_dropout(0.1);
+    if (layers && dropout)
+        return bt_nn_sequential(layers, dropout);
+    bt_module_free(layers); /* a list that ends early would not take both over */
+    bt_module_free(dropout);
+    return NULL;
 }
 
 static bt_module *penalty(bt_problem *self)
