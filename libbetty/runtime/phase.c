@@ -210,14 +210,11 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 {
     if (size <= instance->arena_size && instance->arena)
         return BT_OK;
-    char *arena = bt_alloc_aligned(size);
-    if (!arena)
-        return BT_ERROR_MEMORY;
-    bt_free_aligned(instance->arena);
-    instance->arena = arena;
-    instance->arena_size = size;
+    bt_free_aligned(instance->arena); /* first: the two need not be there at the same time */
+    instance->arena = bt_alloc_aligned(size);
+    instance->arena_size = instance->arena ? size : 0;
     bt_instance_bind(instance);
-    return BT_OK;
+    return instance->arena ? BT_OK : BT_ERROR_MEMORY;
 }
 
 bt_status bt_phase_plan(bt_phase *phase)
@@ -269,6 +266,8 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
 {
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
+    if (phase->arena > phase->instance->arena_size)
+        return bt_fail(BT_ERROR_MEMORY, "%s: there is no memory for the arena of %zu bytes", phase->name, phase->arena);
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && phase->values[i].var->clear && phase->values[i].entry <= entry)
             bt_phase_clear(phase, i);
