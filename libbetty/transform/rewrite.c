@@ -51,9 +51,11 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     copy->op = node->op;
     copy->attr = bt_region_copy(rewrite->to->region, node->attr, node->attr_size);
     copy->attr_size = node->attr_size;
-    copy->tag = node->tag;
-    copy->tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
-    copy->tag.path = bt_graph_intern(rewrite->to, node->tag.path);
+    /* Interned before the node has them: interning looks at the latest nodes, and would find the old graph's texts. */
+    bt_tag tag = node->tag;
+    tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
+    tag.path = bt_graph_intern(rewrite->to, node->tag.path);
+    copy->tag = tag;
     if (!copy->attr)
         return bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");
     return leaf;
