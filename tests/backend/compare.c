@@ -63,7 +63,7 @@ static bt_view view_of(const operand *o)
         int d = o->layout == TURNED ? i : o->rank - 1 - i;
         view.dims[d] = o->dims[d];
         view.strides[d] = stride;
-        if (o->layout == ONE || (o->layout == SPREAD && d == 0))
+        if (o->layout == ONE || (o->layout == SPREAD && d == 0) || (o->layout == INNER && d == o->rank - 2))
             view.strides[d] = 0;
         stride *= o->dims[d];
         if (o->layout == SLICED || (o->layout == LOOSE && d == o->rank - 1))

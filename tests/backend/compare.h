@@ -14,7 +14,8 @@ enum layout {
     SLICED, /* within a larger array: gaps between elements and rows */
     LOOSE,  /* gaps between rows only */
     SPREAD, /* stride 0 along the first axis */
-    ONE     /* stride 0 along all axes */
+    ONE,    /* stride 0 along all axes */
+    INNER   /* stride 0 along the axis before the last */
 };
 
 typedef struct operand {

@@ -66,7 +66,7 @@ static trial unary_trial(const struct unary *u, bt_dtype dtype, const int64_t *s
 
 START_TEST(unary_shapes)
 {
-    static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE};
+    static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE, INNER};
     const struct unary *u = &unaries[_i];
     for (int s = 0; s < BT_COUNT_OF(shapes); s++)
         for (int l = 0; l < BT_COUNT_OF(layouts); l++)

@@ -27,7 +27,7 @@ static trial reduction(const bt_op *op, bt_dtype dtype, const int64_t *shape, co
 
 static void all_axes(const bt_op *op, bt_dtype dtype, double relative, double absolute)
 {
-    static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE};
+    static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE, INNER};
     for (int s = 0; s < BT_COUNT_OF(shapes); s++)
         for (uint32_t axes = 0; axes < 1U << shapes[s][0]; axes++)
             for (int l = 0; l < BT_COUNT_OF(layouts); l++) {

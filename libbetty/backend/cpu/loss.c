@@ -7,48 +7,79 @@
 
 #include <math.h>
 
+typedef struct places { /* where the rows of an operand begin */
+    bt_view outer;
+    int64_t step; /* bytes from one to the next, where they lie along one axis; else -1 */
+} places;
+
 typedef struct rows {
     int64_t n, count;
-    bt_view outer, second_outer; /* where the rows of the first operand begin, and of the second */
-    const bt_view *label;
+    places first, second; /* of the first operand, and of the second */
+    bt_view label;
     void *out;
     const void *scale, *shift;
     double eps;
 } rows;
 
-static const void *row_of(const rows *r, int64_t row) { return bt_cpu_at(&r->outer, row); }
+static inline const void *place_of(const places *p, int64_t row)
+{
+    return p->step >= 0 ? p->outer.data + row * p->step : bt_cpu_at(&p->outer, row);
+}
 
-static const void *second_of(const rows *r, int64_t row) { return bt_cpu_at(&r->second_outer, row); }
+static inline const void *row_of(const rows *r, int64_t row) { return place_of(&r->first, row); }
 
-static int64_t label_of(const rows *r, int64_t row) { return bt_cpu_get_int(r->label, row); }
+static inline const void *second_of(const rows *r, int64_t row) { return place_of(&r->second, row); }
+
+static inline int64_t label_of(const rows *r, int64_t row)
+{
+    const void *data = r->label.data;
+    int64_t at = row * r->label.strides[0];
+    return r->label.dtype == BT_I64 ? ((const int64_t *)data)[at] : ((const int32_t *)data)[at];
+}
 
 #define T    float
 #define R(x) x##_f32
 #define EXP  bt_exp_f32
+#define LOG  bt_log_f32
 #include "backend/cpu/loss_template.h"
 #undef T
 #undef R
 #undef EXP
+#undef LOG
 #define T    double
 #define R(x) x##_f64
 #define EXP  exp
+#define LOG  log
 #include "backend/cpu/loss_template.h"
 #undef T
 #undef R
 #undef EXP
+#undef LOG
 
-/* The rows of x along its last axis; a view of the places where they begin. */
-static bt_view outside(const bt_view *x)
+static places places_of(bt_view outer)
+{
+    places result = {.outer = outer, .step = -1};
+    int64_t size = (int64_t)bt_dtype_size(outer.dtype), step = 0, reach = 0;
+    bool one_axis = true, any = false;
+    for (int d = outer.rank - 1; d >= 0; d--) {
+        if (outer.dims[d] == 1)
+            continue;
+        one_axis &= !any || outer.strides[d] == reach;
+        step = any ? step : outer.strides[d];
+        reach = outer.strides[d] * outer.dims[d];
+        any = true;
+    }
+    if (one_axis && step >= 0)
+        result.step = step * size;
+    return result;
+}
+
+/* The rows of x along its last axis. */
+static places rows_in(const bt_view *x)
 {
     bt_view kept, along;
     bt_cpu_split(x, 1U << (x->rank - 1), &kept, &along);
-    if (bt_cpu_contiguous(x) && kept.rank > 1) { /* one axis is found faster than several */
-        int64_t count = bt_cpu_count(&kept);
-        kept.rank = 1;
-        kept.dims[0] = count;
-        kept.strides[0] = x->dims[x->rank - 1];
-    }
-    return kept;
+    return places_of(kept);
 }
 
 static bool rows_contiguous(const bt_view *x)
@@ -59,8 +90,8 @@ static bool rows_contiguous(const bt_view *x)
 static rows rows_of(const bt_call *call)
 {
     const bt_view *x = &call->in[0];
-    rows r = {.n = x->dims[x->rank - 1], .outer = outside(x), .out = call->out[0].data};
-    r.count = bt_cpu_count(&r.outer);
+    rows r = {.n = x->dims[x->rank - 1], .first = rows_in(x), .out = call->out[0].data};
+    r.count = bt_cpu_count(&r.first.outer);
     return r;
 }
 
@@ -110,23 +141,25 @@ static bool softmax_grad_accepts(const bt_call *call)
 static bt_status softmax_grad(const bt_call *call)
 {
     rows r = rows_of(call);
-    r.second_outer = outside(&call->in[1]);
+    r.second = rows_in(&call->in[1]);
     run(call, &r, softmax_grad_rows_f32, softmax_grad_rows_f64, 3);
     return BT_OK;
 }
 
 static bool cross_entropy_accepts(const bt_call *call)
 {
-    return rows_contiguous(&call->in[0]) && call->in[0].rank == 2 &&
+    return rows_contiguous(&call->in[0]) && call->in[0].rank == 2 && call->in[1].rank == 1 &&
+           (call->in[1].dtype == BT_I32 || call->in[1].dtype == BT_I64) &&
            (call->inputs < 3 || call->in[2].dtype == call->in[0].dtype);
 }
 
 static bt_status labels(const bt_call *call, rows *r)
 {
-    r->label = &call->in[1];
+    r->label = call->in[1];
     for (int64_t i = 0; i < r->count; i++) {
-        int64_t label;
-        BT_TRY(bt_cpu_index(call, r->label, i, r->n, &label));
+        int64_t label = label_of(r, i);
+        if (label < 0 || label >= r->n)
+            return bt_cpu_index(call, &r->label, i, r->n, &label);
     }
     return BT_OK;
 }
@@ -143,7 +176,7 @@ static bt_status cross_entropy_grad(const bt_call *call)
 {
     rows r = rows_of(call);
     BT_TRY(labels(call, &r));
-    r.second_outer = call->in[2];
+    r.second = places_of(call->in[2]);
     run(call, &r, cross_entropy_grad_rows_f32, cross_entropy_grad_rows_f64, 6);
     return BT_OK;
 }

@@ -11,6 +11,13 @@ static void R(exp_all)(T *y, const T *x, int64_t n)
         y[i] = EXP(x[i]);
 }
 
+static void R(log_all)(T *y, int64_t n)
+{
+    BT_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] = LOG(y[i]);
+}
+
 /* y = x - max(x) */
 static void R(lower)(T *y, const T *x, int64_t n)
 {
@@ -67,7 +74,7 @@ static void R(log_softmax_rows)(const rows *r, int64_t begin, int64_t end)
             R(exp_all)(power, y, count * n);
         for (int64_t i = 0; i < count; i++) {
             double sum = n <= R(BLOCK) ? R(sum_row)(power + i * n, n, 1) : R(exp_sum)(y + i * n, n);
-            T shift = (T)log(sum);
+            T shift = LOG((T)sum);
             BT_SIMD
             for (int64_t j = i * n; j < i * n + n; j++)
                 y[j] -= shift;
@@ -103,7 +110,7 @@ static void R(softmax_grad_rows)(const rows *r, int64_t begin, int64_t end)
 static void R(cross_entropy_rows)(const rows *r, int64_t begin, int64_t end)
 {
     int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
-    T lowered[R(BLOCK)], power[R(BLOCK)];
+    T lowered[R(BLOCK)], power[R(BLOCK)], sums[R(BLOCK)];
     for (int64_t row = begin; row < end; row += at_once) {
         int64_t count = end - row < at_once ? end - row : at_once;
         T *loss = (T *)r->out + row;
@@ -124,7 +131,10 @@ static void R(cross_entropy_rows)(const rows *r, int64_t begin, int64_t end)
             R(lower)(lowered + i * n, row_of(r, row + i), n);
         R(exp_all)(power, lowered, count * n);
         for (int64_t i = 0; i < count; i++)
-            loss[i] = (T)(log(R(sum_row)(power + i * n, n, 1)) - (double)lowered[i * n + label_of(r, row + i)]);
+            sums[i] = (T)R(sum_row)(power + i * n, n, 1);
+        R(log_all)(sums, count);
+        for (int64_t i = 0; i < count; i++)
+            loss[i] = sums[i] - lowered[i * n + label_of(r, row + i)];
     }
 }
 

@@ -43,47 +43,68 @@ BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
     }
 }
 
-enum { CHAIN = 512 }; /* products that are summed before the sum is added to the others */
+enum { CHAIN = 64 }; /* products that are summed before the sum is added to the others */
 
-/* Columns of m that are contiguous: `vectors` vectors of y at a time. */
-BT_INLINE void along_columns(int vectors, const vector_args *v, int64_t row)
+/* Columns of m that are contiguous: products from .. end - 1 for `vectors` vectors of y, but not its first `skip`
+ * elements, which have theirs. */
+BT_INLINE void along_columns(int vectors, const vector_args *v, int64_t row, int64_t from, int64_t end, int64_t skip)
 {
-    for (int64_t from = 0; from == 0 || from < v->k; from += CHAIN) {
-        int64_t end = v->k - from < CHAIN ? v->k : from + CHAIN;
-        FULL_V sum[8];
+    FULL_V sum[8];
+    BT_UNROLL(8)
+    for (int i = 0; i < vectors; i++)
+        sum[i] = (FULL_V){0};
+    for (int64_t p = from; p < end; p++) {
+        const T *m = v->m + row + p * v->m_column;
+        FULL_V x = FULL_F(fill)(v->x[p]);
         BT_UNROLL(8)
         for (int i = 0; i < vectors; i++)
-            sum[i] = (FULL_V){0};
-        for (int64_t p = from; p < end; p++) {
-            const T *m = v->m + row + p * v->m_column;
-            FULL_V x = FULL_F(fill)(v->x[p]);
-            BT_UNROLL(8)
-            for (int i = 0; i < vectors; i++)
-                sum[i] = FULL_F(fma)(x, FULL_F(load)(m + i * FULL), sum[i]);
-        }
-        T *y = v->y + row;
-        BT_UNROLL(8)
-        for (int i = 0; i < vectors; i++, y += FULL)
-            FULL_F(store)(y, from ? FULL_F(load)(y) + sum[i] : sum[i]);
+            sum[i] = FULL_F(fma)(x, FULL_F(load)(m + i * FULL), sum[i]);
     }
+    T *y = v->y + row;
+    for (int64_t i = skip; skip && i < FULL; i++)
+        y[i] = from ? y[i] + sum[0][i] : sum[0][i];
+    BT_UNROLL(8)
+    for (int i = 0; i < vectors && !skip; i++, y += FULL)
+        FULL_F(store)(y, from ? FULL_F(load)(y) + sum[i] : sum[i]);
 }
 
-static void one_element(const vector_args *v, int64_t row)
+static void one_element(const vector_args *v, int64_t row, int64_t from, int64_t end)
 {
     const T *m = v->m + row * v->m_row;
-    T y = 0;
-    for (int64_t from = 0; from < v->k; from += CHAIN) {
-        int64_t end = v->k - from < CHAIN ? v->k : from + CHAIN;
-        T sum = 0;
-        for (int64_t p = from; p < end; p++)
-            sum = FMA(m[p * v->m_column], v->x[p], sum);
-        y = from ? y + sum : sum;
-    }
-    v->y[row] = y;
+    T sum = 0;
+    for (int64_t p = from; p < end; p++)
+        sum = FMA(m[p * v->m_column], v->x[p], sum);
+    v->y[row] = from ? v->y[row] + sum : sum;
 }
 
-static void times_vector(const vector_args *v, int64_t row, int64_t end)
+/* So many products at a time that the rows of m stay in the first cache while the pieces of y pass by. */
+static void columns_by_pieces(const vector_args *v, int64_t begin, int64_t end)
 {
+    for (int64_t from = 0, to; from == 0 || from < v->k; from = to) {
+        int64_t row = begin;
+        to = v->k - from < CHAIN ? v->k : from + CHAIN;
+        if (v->m_row == 1) {
+            for (; row + 8 * FULL <= end; row += 8 * FULL)
+                along_columns(8, v, row, from, to, 0);
+            for (; row + 4 * FULL <= end; row += 4 * FULL)
+                along_columns(4, v, row, from, to, 0);
+            for (; row + FULL <= end; row += FULL)
+                along_columns(1, v, row, from, to, 0);
+            if (row < end && end - begin >= FULL) {
+                along_columns(1, v, end - FULL, from, to, row - (end - FULL));
+                row = end;
+            }
+        }
+        for (; row < end; row++)
+            one_element(v, row, from, to);
+        if (to == from)
+            break; /* there is nothing to sum */
+    }
+}
+
+static void times_vector(const vector_args *v, int64_t begin, int64_t end)
+{
+    int64_t row = begin;
     if (v->m_column == 1) {
         for (; row + 4 <= end; row += 4)
             along_rows(4, v, row);
@@ -91,16 +112,7 @@ static void times_vector(const vector_args *v, int64_t row, int64_t end)
             along_rows(1, v, row);
         return;
     }
-    if (v->m_row == 1) {
-        for (; row + 8 * FULL <= end; row += 8 * FULL)
-            along_columns(8, v, row);
-        for (; row + 4 * FULL <= end; row += 4 * FULL)
-            along_columns(4, v, row);
-        for (; row + FULL <= end; row += FULL)
-            along_columns(1, v, row);
-    }
-    for (; row < end; row++)
-        one_element(v, row);
+    columns_by_pieces(v, begin, end);
 }
 
 static void finish(T *c, int64_t count, const T *bias, int64_t bias_step, bool relu)
