@@ -153,9 +153,8 @@ static bt_status touch_var(bt_phase *phase, int e, const bt_buffer *buffer)
     loop_span(phase, e, &first, &last);
     int64_t at = find_var(phase, var);
     if (at < 0) {
-        first = var->clear ? entry->base : first;
-        if (var->clear)
-            loop_span(phase, e, &first, &last);
+        if (var->clear && entry->base < first)
+            first = entry->base;
         bt_phase_value *value =
             value_add(phase, (bt_interval){.bytes = bt_align_up(var->bytes), .first = first, .last = last});
         if (!value)

@@ -205,6 +205,19 @@ START_TEST(not_over_a_value_that_lives)
 }
 END_TEST
 
+/* A result that stands over another value is a result all the same: the last step must not take its place. */
+START_TEST(not_over_a_result)
+{
+    bt_tensor *x = VECTOR(&s, "x", 0.5, 0.25), *y = bt_neg(bt_exp(x));
+    bt_graph_output(s.graph, y);
+    bt_graph_output(s.graph, bt_tanh(y));
+    plan();
+    expect_places(2, 16);
+    EXPECT_VALUES(bt_phase_result(phase, 0, 0).data, 1e-15, -exp(0.5), -exp(0.25));
+    EXPECT_VALUES(bt_phase_result(phase, 0, 1).data, 1e-15, -tanh(exp(0.5)), -tanh(exp(0.25)));
+}
+END_TEST
+
 /* y + turned y, y - a part of y repeated, y over a slice of itself: all need a second place. */
 START_TEST(not_over_a_value_seen_in_another_way)
 {
@@ -313,6 +326,7 @@ int main(void)
     tcase_add_test(tests, all_of_an_update);
     tcase_add_test(tests, a_chain_takes_one_place);
     tcase_add_test(tests, not_over_a_value_that_lives);
+    tcase_add_test(tests, not_over_a_result);
     tcase_add_test(tests, not_over_a_value_seen_in_another_way);
     tcase_add_test(tests, not_over_one_of_another_size);
     tcase_add_test(tests, two_outputs_take_two_places);

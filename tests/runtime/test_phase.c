@@ -178,6 +178,63 @@ START_TEST(cleared_once_a_run)
 }
 END_TEST
 
+/* c += 1, y += c at the start of a program that repeats, and much afterwards that needs room: c is not done with. */
+START_TEST(a_variable_of_a_loop_outlives_its_last_use)
+{
+    begin(_i / 2);
+    bt_var *x = run_var("x", 8, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8)), *y = run_var("y", 8, NULL),
+           *z = run_var("z", 8, NULL);
+    bool clear = _i % 2; /* else a program before the loop sets it */
+    bt_var *c = phase_var("c", 8, clear);
+    bt_graph *graph = open_graph();
+    if (!clear)
+        bt_graph_assign(graph, c, bt_zeros_like(bt_trace_read(x)));
+    int start = close_graph(0);
+    graph = open_graph();
+    bt_tensor *next = bt_add(bt_trace_read(c), 1), *much = bt_trace_read(x);
+    bt_graph_assign(graph, c, next);
+    bt_graph_assign(graph, y, bt_add(bt_trace_read(y), next));
+    for (int i = 0; i < 3; i++)
+        much = bt_mul(bt_exp(much), bt_sum(bt_sin(much)));
+    bt_graph_assign(graph, z, bt_tanh(much));
+    int entry = close_graph(1);
+    plan();
+    bt_phase_begin(phase);
+    EXPECT_OK(bt_phase_run(phase, start));
+    for (int i = 0; i < 4; i++)
+        EXPECT_OK(bt_phase_run(phase, entry));
+    bt_phase_end(phase);
+    EXPECT_VAR(y, 0, 10, 10, 10, 10, 10, 10, 10, 10); /* 1 + 2 + 3 + 4 */
+    end();
+}
+END_TEST
+
+/* A variable that is cleared when its program begins and used when it ends: nobody else is there in between. */
+START_TEST(cleared_and_used_late)
+{
+    begin(_i);
+    bt_var *x = run_var("x", 8, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8)), *y = run_var("y", 8, NULL),
+           *sum = phase_var("sum", 8, true);
+    bt_graph *graph = open_graph();
+    bt_tensor *much = bt_trace_read(x);
+    for (int i = 0; i < 3; i++)
+        much = bt_add(bt_exp(bt_mul(much, 0.1)), bt_cos(much));
+    bt_tensor *total = bt_mul(bt_sum(much), 0);
+    bt_graph_assign(graph, sum, bt_add(bt_trace_read(sum), bt_add(total, 1)));
+    int entry = close_graph(0);
+    graph = open_graph();
+    bt_graph_assign(graph, y, bt_trace_read(sum));
+    int finish = close_graph(0);
+    plan();
+    bt_phase_begin(phase);
+    EXPECT_OK(bt_phase_run(phase, entry));
+    EXPECT_OK(bt_phase_run(phase, finish));
+    bt_phase_end(phase);
+    EXPECT_VAR(y, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    end();
+}
+END_TEST
+
 /* Windows of a block in the arena: gaps are zero for whoever reads the whole; another value may take the room behind.
  */
 START_TEST(blocks_in_the_arena)
@@ -449,6 +506,8 @@ int main(void)
     tcase_add_loop_test(tests, a_variable_lives_from_program_to_program, 0, ways);
     tcase_add_loop_test(tests, variables_live_through_loops, 0, ways);
     tcase_add_loop_test(tests, cleared_once_a_run, 0, ways);
+    tcase_add_loop_test(tests, a_variable_of_a_loop_outlives_its_last_use, 0, 2 * ways);
+    tcase_add_loop_test(tests, cleared_and_used_late, 0, ways);
     tcase_add_loop_test(tests, blocks_in_the_arena, 0, ways);
     tcase_add_loop_test(tests, the_gap_of_a_window_that_is_not_read, 0, ways);
     tcase_add_loop_test(tests, results_stay_to_the_end_of_their_program, 0, ways);
