@@ -45,7 +45,7 @@ START_TEST(sums)
     if (_i)
         all_axes(&bt_op_sum, BT_F64, 1e-13, 1e-12);
     else
-        all_axes(&bt_op_sum, BT_F32, 1e-6, 1e-5);
+        all_axes(&bt_op_sum, BT_F32, 2e-6, 1e-5);
 }
 END_TEST
 

@@ -19,7 +19,7 @@ typedef struct columns { /* rows that are reduced side by side */
     int64_t rows;
 } columns;
 
-enum { COLUMNS = 128, CHAIN = 64 }; /* done side by side; f32 additions one after the other */
+enum { COLUMNS = 128, CHAIN = 16 }; /* done side by side; f32 additions one after the other */
 
 /* Rows of `columns`: all of the outer axes and the innermost. */
 static const char *row_at(const columns *c, int64_t row)
