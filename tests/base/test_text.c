@@ -103,6 +103,8 @@ END_TEST
 
 START_TEST(of_two_the_nearer)
 {
+    static const char *const short_words[] = {"the", "ten", NULL};
+    ck_assert_pstr_eq(bt_nearest("teh", short_words), "the"); /* a swap is one edit, like the other's replacement */
     static const char *const words[] = {"beta1", "beta2", "bet", NULL};
     ck_assert_pstr_eq(bt_nearest("beta2", words), "beta2");
     ck_assert_pstr_eq(bt_nearest("beta", words), "beta1"); /* the first of equals */

@@ -158,6 +158,32 @@ START_TEST(with_integers_and_detached_values)
 }
 END_TEST
 
+/* What there is to derive may depend on the attributes, and on how many inputs there are. */
+typedef struct which_attr {
+    int64_t which;
+} which_attr;
+
+static void which_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    out[0] = bt_square(in[((const which_attr *)attr)->which]);
+}
+
+static const bt_op which = {.name = "which", .inputs = -1, .attr_size = sizeof(which_attr), .body = which_body};
+
+START_TEST(by_attributes_and_numbers_of_inputs)
+{
+    bt_tensor *a = SCALAR(&s, "a", 2), *b = SCALAR(&s, "b", 3), *one = bt_number(1, BT_F64);
+    which_attr first = {0}, second = {1};
+    bt_tensor *of_a = bt_apply(&which, &first, a, b), *of_b = bt_apply(&which, &second, a, b),
+              *of_three = bt_apply(&which, &first, a, b, b), *of_one = bt_apply(&which, &first, b);
+    ck_assert_ptr_null(vjp(of_a, one, b));
+    ck_assert_ptr_null(vjp(of_b, one, a));
+    OUTPUTS(vjp(of_a, one, a), vjp(of_b, one, b), vjp(of_three, one, a), vjp(of_one, one, b), jvp(a, one, of_a),
+            jvp(b, one, of_b), jvp(a, one, of_three));
+    EXPECT_RUN(s.graph, 0, 4, 6, 4, 6, 4, 6, 4);
+}
+END_TEST
+
 static void pass_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     (void)attr;
@@ -243,6 +269,7 @@ int main(void)
     tcase_add_test(tests, one_input_computed_from_another);
     tcase_add_test(tests, one_behind_the_other);
     tcase_add_test(tests, with_integers_and_detached_values);
+    tcase_add_test(tests, by_attributes_and_numbers_of_inputs);
     tcase_add_test(tests, a_body_that_does_nothing);
     tcase_add_test(tests, many_inputs);
     tcase_add_test(tests, a_body_without_a_derivative);

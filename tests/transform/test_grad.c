@@ -175,6 +175,18 @@ START_TEST(integers_on_the_way)
 }
 END_TEST
 
+/* Asked for an integer itself, there is none. */
+START_TEST(integers_have_no_derivative)
+{
+    bt_tensor *i = bt_trace_read(scene_var(&s, "i", BT_I32, NUMBERS(1, 2), (const int64_t[]){2, BT_END}));
+    bt_tensor *y = bt_mul(bt_as(i, BT_F64), 3), *u = VECTOR(&s, "u", 1, 10);
+    ck_assert_ptr_null(vjp(y, u, i, false));
+    ck_assert_ptr_null(jvp(i, i, y, false));
+    OUTPUTS(bt_grad(bt_sum(y), i));
+    EXPECT_RUN(s.graph, 0, 0, 0);
+}
+END_TEST
+
 /* Rows that are gathered twice get both contributions; windows that overlap likewise. Against a plain loop. */
 START_TEST(contributions_accumulate)
 {
@@ -388,6 +400,7 @@ int main(void)
     tcase_add_test(tests, detached_values);
     tcase_add_test(tests, detach_at_the_second_order);
     tcase_add_test(tests, integers_on_the_way);
+    tcase_add_test(tests, integers_have_no_derivative);
     tcase_add_test(tests, contributions_accumulate);
     tcase_add_test(tests, equal_values_are_different_parameters);
     tcase_add_test(tests, derivatives_carry_the_tag_of_their_node);

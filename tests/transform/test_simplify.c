@@ -137,6 +137,16 @@ START_TEST(constants_are_folded)
 }
 END_TEST
 
+/* What folding makes is folded in turn: a sum of one number repeated is a product, and that a number. */
+START_TEST(sums_of_constants)
+{
+    bt_tensor *x = MATRIX(&s, "x", 2, 3, 1, 2, 3, 4, 5, 6), *three = bt_full_like(x, 3);
+    OUTPUTS(bt_add(x, bt_sum(three, 0, BT_KEEP)), bt_mul(x, bt_sum(three)), bt_sum(three, 1));
+    ck_assert(count_op(simple, &bt_op_sum) == 0 && count_op(simple, &bt_op_mul) == 1);
+    EXPECT_RUN(simple, 0, 7, 8, 9, 10, 11, 12, 18, 36, 54, 72, 90, 108, 9, 9);
+}
+END_TEST
+
 START_TEST(algebra)
 {
     bt_tensor *x = VECTOR(&s, "x", 2, 3), *y = bt_exp(x);
@@ -318,6 +328,7 @@ int main(void)
     tcase_add_test(tests, inputs_that_are_not_bound_differ);
     tcase_add_test(tests, the_batch_axis_survives);
     tcase_add_test(tests, constants_are_folded);
+    tcase_add_test(tests, sums_of_constants);
     tcase_add_test(tests, algebra);
     tcase_add_test(tests, zero_times_anything_stays);
     tcase_add_test(tests, folded_numbers_are_merged);
