@@ -168,8 +168,13 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
     bt_scalar *scalar = find_scalar(self, name);
     if (!scalar || scalar->integer || (scalar->number && scalar->number != fn))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_host_scalar `%s` is defined twice", self->name, name);
-    if (!scalar->number)
-        bt_put(BT_F64, scalar->var->data, 0, fn(self));
+    if (!scalar->number) { /* its first value; the others come before each run */
+        bt_trace *suspended = bt_trace_suspend();
+        double first = fn(self);
+        bt_trace_resume(suspended);
+        scalar = find_scalar(self, name); /* the function may have evaluated something that brought others */
+        bt_put(BT_F64, scalar->var->data, 0, first);
+    }
     scalar->number = fn;
     bt_tensor *value = bt_trace_read(scalar->var);
     return trace && !bt_poisoned(value) ? bt_as(value, trace->dtype) : value;
@@ -185,8 +190,12 @@ int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_probl
         return 0;
     }
     if (!scalar->integer) {
+        bt_trace *suspended = bt_trace_suspend();
+        int64_t first = fn(self);
+        bt_trace_resume(suspended);
+        scalar = find_scalar(self, name);
+        scalar->value = first;
         scalar->integer = fn;
-        scalar->value = fn(self);
     }
     return scalar->value;
 }

@@ -34,9 +34,6 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&step->micros[s], visit, user);
     for (int q = 0; q < step->solve_count; q++)
-        if (step->solves[q].trouble)
-            visit(user, step->solves[q].trouble);
-    for (int q = 0; q < step->solve_count; q++)
         for (int64_t m = 0; step->solves[q].micros && m < step->solves[q].variants * step->solves[q].micro_count; m++)
             visit_micro(&step->solves[q].micros[m], visit, user);
 }
@@ -49,6 +46,9 @@ static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, voi
         visit(user, problem->module->buffer_block.flat);
     visit_optimizer(problem, visit, user);
     visit_step(&problem->step, visit, user);
+    for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
+        if (problem->troubles[i].count)
+            visit(user, problem->troubles[i].count);
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&problem->validation.micros[s], visit, user);
     for (const bt_eval_cache *cache = problem->evals; cache; cache = cache->next)

@@ -35,6 +35,9 @@ void bt_problem_free(bt_problem *problem)
         return;
     bt_problem_uncompile(problem);
     bt_block_free(&problem->step.sums);
+    for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
+        bt_var_free(problem->troubles[i].count);
+    bt_free(problem->troubles);
     for (int i = 0; i < problem->scalar_count; i++) {
         bt_free(problem->scalars[i].name);
         bt_var_free(problem->scalars[i].var);

@@ -97,9 +97,6 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     int variants; /* how many micro-batches are short: 0 .. variants - 1 */
     int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
     int64_t iterations;
-    bt_var *trouble; /* I64 []: steps in which the method said that it fails; NULL: it cannot say so */
-    const char *trouble_means;
-    bool told;        /* a warning of it was given */
     bt_micro *micros; /* what the product reads: full ones first */
     int64_t micro_count;
 } bt_solve;
@@ -152,6 +149,12 @@ typedef struct bt_scalar { /* bt_host_scalar, bt_static_int */
 
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_KINDS };
 
+typedef struct bt_trouble { /* of the method of one lower problem */
+    bt_var *count;          /* I64 []: steps in which it said that it fails; NULL: it cannot say so */
+    const char *means;
+    bool told; /* a warning of it was given */
+} bt_trouble;
+
 struct bt_problem {
     bt_engine *engine;
     const bt_problem_def *def;
@@ -177,6 +180,7 @@ struct bt_problem {
     int child_count, parent_count;
 
     bt_step_phase step;
+    bt_trouble *troubles; /* by place of the lower problem; NULL: none */
     bt_valid_phase validation;
     bt_eval_cache *evals;
     bt_scalar *scalars;
@@ -208,8 +212,8 @@ struct bt_engine {
     bt_instance *instance;
     bt_metric_row **metrics;
     int metric_count, metric_capacity;
-    bool loaded, ready; /* problems are known; everything is planned */
-    bool running, validating;
+    bool loaded, ready;                 /* problems are known; everything is planned */
+    bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
     bool busy;        /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step;     /* leaf steps */
     bt_text warnings; /* lines to say when a run starts */

@@ -23,6 +23,16 @@ static bool scalars_changed(bt_problem *problem)
     return changed;
 }
 
+static bt_status compile_again(bt_engine *engine)
+{
+    for (int p = 0; p < engine->problem_count; p++)
+        bt_problem_uncompile(engine->problems[p]);
+    for (int p = 0; p < engine->problem_count; p++)
+        if (engine->problems[p]->settings->active)
+            BT_TRY(bt_problem_compile(engine->problems[p]));
+    return BT_OK;
+}
+
 bt_status bt_update_scalars(bt_engine *engine)
 {
     bool changed = false;
@@ -31,14 +41,11 @@ bt_status bt_update_scalars(bt_engine *engine)
     engine->busy = true;
     for (int p = 0; p < engine->problem_count; p++)
         changed |= scalars_changed(engine->problems[p]);
+    bt_status status = bt_error_status();
+    if (changed && status == BT_OK)
+        status = compile_again(engine);
     engine->busy = false;
-    BT_TRY(bt_error_status());
-    for (int q = 0; changed && q < engine->problem_count; q++)
-        bt_problem_uncompile(engine->problems[q]);
-    for (int q = 0; changed && q < engine->problem_count; q++)
-        if (engine->problems[q]->settings->active)
-            BT_TRY(bt_problem_compile(engine->problems[q]));
-    return BT_OK;
+    return status;
 }
 
 void bt_steps_show(bt_engine *engine, bool now)

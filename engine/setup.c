@@ -202,7 +202,11 @@ bt_status bt_engine_enter(bt_engine *engine)
         return bt_fail(engine->status, "%s", engine->message ? engine->message : "an earlier call failed");
     if (engine->ready)
         return BT_OK;
+    if (engine->entering)
+        return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
+    engine->entering = true;
     bt_status status = bt_error_status() != BT_OK ? bt_error_status() : setup(engine);
+    engine->entering = false;
     return bt_engine_keep_error(engine, status);
 }
 

@@ -38,20 +38,20 @@ static bool due(bt_problem *problem, bool last)
 /* Methods that fail, said once each. */
 static void say_trouble(run *r)
 {
-    for (int p = 0; p < r->engine->problem_count; p++) {
-        const bt_problem *upper = r->engine->problems[p];
-        for (int q = 0; q < upper->step.solve_count; q++) {
-            bt_solve *solve = &upper->step.solves[q];
+    const bt_engine *engine = r->engine;
+    for (int p = 0; p < engine->problem_count; p++)
+        for (int i = 0; engine->problems[p]->troubles && i < engine->problem_count; i++) {
+            bt_trouble *trouble = &engine->problems[p]->troubles[i];
+            const bt_problem *lower = engine->problems[i];
             int64_t count = 0;
-            if (solve->trouble)
-                memcpy(&count, solve->trouble->data, sizeof count);
-            if (count && !solve->told)
-                bt_progress_say(r->progress, "warning: %s, type = %s: up to step %lld, %lld times: %s",
-                                solve->problem->name, solve->problem->settings->method->name,
-                                (long long)r->engine->step, (long long)count, solve->trouble_means);
-            solve->told = solve->told || count;
+            if (trouble->count)
+                memcpy(&count, trouble->count->data, sizeof count);
+            if (count && !trouble->told)
+                bt_progress_say(r->progress, "warning: %s, type = %s: up to step %lld, %lld times: %s", lower->name,
+                                lower->settings->method->name, (long long)engine->step, (long long)count,
+                                trouble->means);
+            trouble->told = trouble->told || count;
         }
-    }
 }
 
 /* Updates left out so far because a gradient was not finite. */

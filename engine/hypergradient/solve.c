@@ -105,19 +105,29 @@ static void assign_slots(builder *b)
             bt_graph_assign(b->graph, b->solve->slots[k].flat, b->rule.slots[k].next);
 }
 
+/* What counts the method's failures, for this upper problem; NULL after an error. */
+static bt_trouble *trouble_of(builder *b)
+{
+    size_t count = (size_t)b->upper->engine->problem_count;
+    if (!b->upper->troubles)
+        b->upper->troubles = bt_alloc_array(count, sizeof *b->upper->troubles);
+    bt_trouble *trouble = b->upper->troubles ? &b->upper->troubles[b->lower->place] : NULL;
+    if (trouble && !trouble->count)
+        trouble->count = bt_var_new(BT_RUN, BT_BUFFERS, b->upper->name, "solver trouble", (bt_array){.dtype = BT_I64});
+    return trouble && trouble->count ? trouble : NULL;
+}
+
 /* Counts the steps in which the method says that it fails. */
 static bt_status count_trouble(builder *b)
 {
-    bt_solve *solve = b->solve;
     if (!b->rule.trouble)
         return BT_OK;
-    if (!solve->trouble)
-        solve->trouble = bt_var_new(BT_RUN, BT_BUFFERS, b->upper->name, "solver trouble", (bt_array){.dtype = BT_I64});
-    if (!solve->trouble)
+    bt_trouble *trouble = trouble_of(b);
+    if (!trouble)
         return BT_ERROR_MEMORY;
-    solve->trouble_means = b->rule.trouble_means;
-    bt_tensor *count = bt_graph_read(b->graph, solve->trouble);
-    bt_graph_assign(b->graph, solve->trouble, (bt_add)(count, bt_as(b->rule.trouble, BT_I64)));
+    trouble->means = b->rule.trouble_means;
+    bt_tensor *count = bt_graph_read(b->graph, trouble->count);
+    bt_graph_assign(b->graph, trouble->count, (bt_add)(count, bt_as(b->rule.trouble, BT_I64)));
     return BT_OK;
 }
 
@@ -174,8 +184,8 @@ static bt_status split(builder *b, int variant)
     bt_solve *solve = b->solve;
     bt_var *moving[BT_MAX_ITEMS + 2] = {solve->x.flat};
     int count = 1;
-    if (solve->trouble)
-        moving[count++] = solve->trouble;
+    if (b->rule.trouble)
+        moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = solve->slots[k].flat;
     bt_graph *once, *each,
@@ -379,7 +389,6 @@ void bt_solve_free(bt_solve *solve)
     for (int64_t m = 0; solve->micros && m < solve->variants * solve->micro_count; m++)
         bt_micro_free(&solve->micros[m]);
     bt_free(solve->micros);
-    bt_var_free(solve->trouble);
     if (solve->x.windows != solve->adjoint.windows)
         bt_free(solve->x.windows);
     bt_free(solve->adjoint.windows);

@@ -179,6 +179,8 @@ void bt_trace_end(bt_trace *trace);
 bt_tag bt_trace_tag(const bt_trace *trace);           /* what the next node gets: with the trace's mode and dtype */
 void bt_trace_as(bt_trace *trace, const bt_tag *tag); /* from here on as if it were the trace that gave this tag */
 bt_trace *bt_trace_now(void);                         /* NULL outside of a trace */
+bt_trace *bt_trace_suspend(void);      /* while host code is called in the middle of one: there is no trace */
+void bt_trace_resume(bt_trace *trace); /* what suspend returned */
 bt_tensor *bt_trace_poison(bt_status status, const char *format, ...) BT_FORMAT(2, 3); /* with the module path */
 bt_tensor *bt_trace_read(bt_var *var);                /* the overlay's tensor, else the leaf */
 void bt_trace_overlay(bt_var *var, bt_tensor *value); /* replaces an earlier one */

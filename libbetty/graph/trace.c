@@ -10,6 +10,15 @@ static bt_tensor no_trace = {.id = -1, .batch_axis = -1};
 
 bt_trace *bt_trace_now(void) { return now; }
 
+bt_trace *bt_trace_suspend(void)
+{
+    bt_trace *trace = now;
+    now = NULL;
+    return trace;
+}
+
+void bt_trace_resume(bt_trace *trace) { now = trace; }
+
 void bt_trace_begin(bt_trace *trace, bt_graph *graph, bt_mode mode, bt_dtype dtype)
 {
     *trace = (bt_trace){.graph = graph, .mode = mode, .dtype = dtype, .tag = {.owner = "", .path = ""}, .outer = now};

@@ -219,6 +219,59 @@ START_TEST(in_an_evaluation)
 }
 END_TEST
 
+/* What is called for such a number is host code, also in the middle of a trace: it may use numbers on the host, and ask
+ * for values, but not before there is anything to be asked. */
+static double step_and_epoch(bt_problem *self) { return (double)(10 * bt_host_step(self) + bt_host_epoch(self)); }
+static int64_t step_on_host(bt_problem *self) { return bt_host_step(self) / 2; }
+
+static double asks(bt_problem *self)
+{
+    double found = 0;
+    bt_eval(self, steps_of, NULL, BT_ARRAY(&found));
+    return found;
+}
+
+static bt_tensor *hosted_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    int64_t half = bt_static_int(self, "half", step_on_host);
+    return bt_mul(bt_add(bt_host_scalar(self, "both", step_and_epoch), half), bt_forward(self));
+}
+
+static bt_tensor *asking_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(bt_host_scalar(self, "asked", asks), bt_forward(self));
+}
+
+static bt_tensor *asking_value(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(bt_host_scalar(self, "asked", asks), 1);
+}
+
+static const bt_problem_def hosted = {
+    .name = "model", .configure_train_data = four_rows, .configure_module = scalar, .training_step = hosted_step};
+static const bt_problem_def asking = {
+    .name = "model", .configure_train_data = four_rows, .configure_module = scalar, .training_step = asking_step};
+
+START_TEST(host_code_in_a_trace)
+{
+    bt_export host_parts = {.abi = BT_ABI, .problems = {&hosted}}, ask_parts = {.abi = BT_ABI, .problems = {&asking}};
+    double w = 0.5, found;
+    bt_engine *engine = levels_engine(&host_parts, NULL, "model.lr = 1\nmodel.batch_size = 2\n");
+    levels_step(engine, 7);
+    for (int step = 0; step < 7; step++)
+        w -= 10 * step + step / 2 + step / 2; /* two batches to an epoch */
+    levels_params(engine, "model", &found, 1);
+    ck_assert_double_eq_tol(found, w, 1e-12);
+    EXPECT_OK(bt_eval(bt_engine_problem(engine, "model"), asking_value, NULL, BT_ARRAY(&found)));
+    ck_assert_double_eq(found, 7);
+    bt_engine_free(engine);
+    levels_expect_error(levels_engine(&ask_parts, NULL, ""), "being set up", NULL);
+}
+END_TEST
+
 /* ---- purity ---- */
 
 enum { NOWHERE, STEP, VALIDATION, SCHEDULE, GRAD, PARAM, NODES, HOST_STEP, HOST_EPOCH };
@@ -343,6 +396,7 @@ int main(void)
     tcase_add_test(tests, host_scalar);
     tcase_add_test(tests, static_int);
     tcase_add_test(tests, in_an_evaluation);
+    tcase_add_test(tests, host_code_in_a_trace);
     tcase_add_loop_test(tests, frozen_numbers_are_found, 0, 6);
     tcase_add_test(tests, both_values_are_named);
     tcase_add_test(tests, host_numbers_poison);

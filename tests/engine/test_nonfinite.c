@@ -91,11 +91,11 @@ START_TEST(bad_batch)
     memcpy(run.lambda, data.lambda, sizeof run.lambda);
     char settings[600];
     snprintf(settings, sizeof settings,
-             "lower.lr = 0.3\nlower.momentum = 0.9\nupper.lr = 0.2\nupper.batch_size = 3\nengine.train_iters = 12\n"
+             "lower.lr = 0.3\nlower.momentum = 0.9\nupper.lr = 0.2\nupper.batch_size = 3\n"
              "lower.gradient_accumulation = %d\nlower.batch_size = %d\nupper.meta_batch = %d\n%s",
              f->micros, f->batch, f->meta_batch, f->settings);
     bt_engine *engine = ridge_engine(&data, settings);
-    levels_run(engine);
+    levels_step(engine, 12);
     for (int i = 0; i < 12; i++)
         leaf_step(&run, f->micros, f->batch, f->meta_batch, f->method);
     ck_assert_int_eq(run.skipped, f->skipped);

@@ -59,7 +59,8 @@ static const bt_batch *batch;
     X(bt_permute, (bt_permute)(t, NULL)) X(bt_squeeze, bt_squeeze(t, 0)) X(bt_unsqueeze, bt_unsqueeze(t, 0))           \
     X(bt_slice, bt_slice(t, 0, 0, 1)) X(bt_gather, bt_gather(t, t)) X(bt_at, bt_at(t, 0)) X(bt_at, (bt_at)(t, NULL))   \
     X(bt_concat, (bt_concat)(0, NULL)) X(bt_concat, bt_concat(0, t, t)) X(bt_matmul, bt_matmul(t, t))                  \
-    X(bt_softmax, bt_softmax(t, 0)) X(bt_log_softmax, bt_log_softmax(t, 0)) X(bt_cross_entropy, bt_cross_entropy(t, t)) \
+    X(bt_softmax, bt_softmax(t, 0)) X(bt_log_softmax, bt_log_softmax(t, 0))                                            \
+    X(bt_cross_entropy, bt_cross_entropy(t, t))                                                                        \
     X(bt_binary_cross_entropy, bt_binary_cross_entropy(t, t)) X(bt_accuracy, bt_accuracy(t, t)) ONE(X, bt_detach)      \
     X(bt_grad, bt_grad(t, t)) X(bt_print, bt_print(t, s)) X(bt_check, bt_check(t, s))                                  \
     X(bt_peer, bt_peer(p, s)) X(bt_seed, bt_seed(p)) X(bt_data_dim, bt_data_dim(p, s, 0))                              \
@@ -75,12 +76,15 @@ static const bt_batch *batch;
     X(bt_engine_run, bt_engine_run(e)) X(bt_engine_print, bt_engine_print(e, BT_PLAN, NULL))                           \
     X(bt_engine_problem, bt_engine_problem(e, s))                                                                      \
     X(bt_function_new, bt_function_new(NULL, NULL, BT_TRAIN)) X(bt_function_run, bt_function_run(f, b, none))          \
-    X(bt_module_add, bt_module_add(m, m, s, 0)) X(bt_module_add_param, (bt_module_add_param)(m, s, bt_init_constant(0), NULL)) \
+    X(bt_module_add, bt_module_add(m, m, s, 0))                                                                        \
+    X(bt_module_add_param, (bt_module_add_param)(m, s, bt_init_constant(0), NULL))                                     \
     X(bt_module_add_buffer, (bt_module_add_buffer)(m, s, bt_init_constant(0), NULL)) X(bt_child, bt_child(m, s, 0))    \
-    X(bt_child, bt_child(m, "x")) X(bt_param, bt_param(m, s, 0)) X(bt_param, bt_param(p, "x")) X(bt_params, bt_params(m)) \
+    X(bt_child, bt_child(m, "x")) X(bt_param, bt_param(m, s, 0)) X(bt_param, bt_param(p, "x"))                         \
+    X(bt_params, bt_params(m))                                                                                         \
     X(bt_param_set, bt_param_set(m, s, t)) X(bt_forward, bt_forward(m, t)) X(bt_forward, bt_forward(p, t))             \
     X(bt_forward_module_, bt_forward_module_(m, NULL)) X(bt_forward_problem_, bt_forward_problem_(p, NULL))            \
-    X(bt_module_init, bt_module_init(m, BT_CPU, BT_F32, 1)) X(bt_hyper, bt_hyper(r, s)) X(bt_hyper_set, bt_hyper_set(r, s, t)) \
+    X(bt_module_init, bt_module_init(m, BT_CPU, BT_F32, 1)) X(bt_hyper, bt_hyper(r, s))                                \
+    X(bt_hyper_set, bt_hyper_set(r, s, t))                                                                             \
     X(bt_slot, bt_slot(r, s)) X(bt_slot_set, bt_slot_set(r, s, t)) X(bt_hvp, bt_hvp(r, t))                             \
     X(bt_optimizer_new, bt_optimizer_new(s)) X(bt_optimizer_set, bt_optimizer_set(o, s, 0))                            \
     X(bt_optimizer_minimize, bt_optimizer_minimize(o, t, m)) X(bt_dataset_open, bt_dataset_open(s, s))                 \
