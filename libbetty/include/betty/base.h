@@ -82,9 +82,10 @@ typedef struct bt_array {
 
 bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims);
 #define BT_ARRAY(...)                  BT_ARRAY_(__VA_ARGS__, BT_END)
-#define BT_ARRAY_(pointer, ...)        bt_array_of(BT_DTYPE_(pointer), BT_DATA_(pointer), (const int64_t[]){__VA_ARGS__})
+#define BT_ARRAY_(pointer, ...)        bt_array_of(BT_DTYPE_(pointer), BT_DATA_(pointer), BT_SIZES_(__VA_ARGS__))
 /* Also of what is only read: bt_array serves both. */
 #define BT_DATA_(pointer)              ((void *)(uintptr_t)(pointer))
+#define BT_SIZES_(...)                 ((const int64_t[]){__VA_ARGS__})
 #define BT_LIST_(function, first, ...) (function)((first), (const int64_t[]){__VA_ARGS__})
 /* clang-format off */
 #define BT_DTYPE_(pointer)                                                                                             \
