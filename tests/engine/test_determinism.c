@@ -95,8 +95,8 @@ static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 static const char *const variants[] = {
     "lower.type = darts\n",
     "lower.type = cg\nlower.cg_iterations = 3\nupper.meta_batch = 2\n",
-    "lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 2\nlower.gradient_accumulation = 2\n"
-    "lower.product_batches = all\nupper.gradient_accumulation = 2\n",
+    ("lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 2\nlower.gradient_accumulation = 2\n"
+     "lower.product_batches = all\nupper.gradient_accumulation = 2\n"),
     "lower.product = finite\nlower.unroll_steps = 2\nengine.roll_back = true\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
