@@ -15,14 +15,20 @@ export PKG_CONFIG_PATH
 libdir=$(pkg-config --variable=libdir libbetty)
 [ "$(cd "$libdir" && pwd)" = "$(dirname "$(dirname "$pc")")" ] || { echo "libbetty.pc says $libdir"; exit 1; }
 
+build() { # SOURCE PROGRAM LIBRARIES
+    "$CC" -std=c11 -Wall -Wextra -Wconversion -pedantic -Werror "${cflags[@]}" "$1" -o "$work/$2" "${@:3}"
+}
 source=$BT_SOURCE_DIR/tests/e2e/installed.c
 read -ra cflags <<<"$(pkg-config --cflags libbetty)"
 read -ra libs <<<"$(pkg-config --libs libbetty)"
-"$CC" -std=c11 -Wall -Wextra -pedantic -Werror "${cflags[@]}" "$source" -o "$work/shared" "${libs[@]}"
+build "$source" shared "${libs[@]}"
 LD_LIBRARY_PATH=$libdir "$work/shared"
+build "$BT_SOURCE_DIR/examples/plain.c" plain "${libs[@]}"
+build "$BT_SOURCE_DIR/examples/embed.c" embed "${libs[@]}"
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | tail -n 6)
 
 read -ra libs <<<"$(pkg-config --static --libs libbetty | sed 's/-lbetty/-l:libbetty.a/')"
-"$CC" -std=c11 "${cflags[@]}" "$source" -o "$work/static" "${libs[@]}"
+build "$source" static "${libs[@]}"
 "$work/static"
 
 
