@@ -1,7 +1,11 @@
 /* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line].
- * Products of matrices in GF/s, every kernel that accepts them beside each other; small elementwise calls in ns. */
+ * Products of matrices in GF/s, where oneDNN is installed beside its own; other calls in ns. Each figure is that of the
+ * fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all threads that it finds. */
 #include "backend/cpu/cpu.h"
 
+#if defined BT_HAVE_DNNL
+#include <dnnl.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,48 +34,131 @@ static bt_view matrix(bt_dtype dtype, int64_t rows, int64_t columns, bool turned
     return view;
 }
 
-/* Seconds of one launch: the least of several rounds. */
-static double measure(const bt_kernel_impl *kernel, bt_call *call)
+/* ---- oneDNN: one product, with any strides ---- */
+
+typedef struct peer {
+    bool works;
+#if defined BT_HAVE_DNNL
+    dnnl_primitive_t primitive;
+    dnnl_stream_t stream;
+    dnnl_exec_arg_t args[3];
+#endif
+} peer;
+
+#if defined BT_HAVE_DNNL
+static dnnl_engine_t engine;
+
+/* Versions 2 and 3 differ in how descriptors are made. */
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t descriptor;
+#define POINTER(descriptor)        descriptor
+#define DESCRIBE(d, dims, strides) dnnl_memory_desc_create_with_strides(d, 2, dims, dnnl_f32, strides)
+
+static bool describe_product(dnnl_primitive_desc_t *product, const descriptor *d)
+{
+    return dnnl_matmul_primitive_desc_create(product, engine, d[0], d[1], NULL, d[2], NULL) == dnnl_success;
+}
+#else
+typedef dnnl_memory_desc_t descriptor;
+#define POINTER(descriptor)        &(descriptor)
+#define DESCRIBE(d, dims, strides) dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_f32, strides)
+
+static bool describe_product(dnnl_primitive_desc_t *product, const descriptor *d)
+{
+    dnnl_matmul_desc_t matmul;
+    return dnnl_matmul_desc_init(&matmul, &d[0], &d[1], NULL, &d[2]) == dnnl_success &&
+           dnnl_primitive_desc_create(product, &matmul, NULL, engine, NULL) == dnnl_success;
+}
+#endif
+
+/* What it makes is kept until the program ends. */
+static peer peer_of(const bt_call *call)
+{
+    static const int kinds[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    const bt_view *views[] = {&call->in[0], &call->in[1], &call->out[0]};
+    peer p = {0};
+    descriptor d[3];
+    dnnl_primitive_desc_t product;
+    if (call->op != &bt_op_dot || call->threads > 1 || call->out[0].dtype != BT_F32 ||
+        (!engine && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) ||
+        dnnl_stream_create(&p.stream, engine, dnnl_stream_default_flags) != dnnl_success)
+        return p;
+    for (int i = 0; i < 3; i++) {
+        dnnl_dims_t dims = {views[i]->dims[0], views[i]->dims[1]};
+        dnnl_dims_t strides = {views[i]->strides[0], views[i]->strides[1]};
+        p.args[i].arg = kinds[i];
+        if (DESCRIBE(&d[i], dims, strides) != dnnl_success ||
+            dnnl_memory_create(&p.args[i].memory, POINTER(d[i]), engine, views[i]->data) != dnnl_success)
+            return p;
+    }
+    p.works = describe_product(&product, d) && dnnl_primitive_create(&p.primitive, product) == dnnl_success;
+    return p;
+}
+
+static void peer_run(const peer *p)
+{
+    dnnl_primitive_execute(p->primitive, p->stream, 3, p->args);
+    dnnl_stream_wait(p->stream);
+}
+#else
+static peer peer_of(const bt_call *call)
+{
+    (void)call;
+    return (peer){0};
+}
+
+static void peer_run(const peer *p) { (void)p; }
+#endif
+
+/* ---- measuring ---- */
+
+/* Seconds of one launch, and of the peer's: the least of many rounds; -1: does not work. */
+static void measure(const bt_kernel_impl *kernel, bt_call *call, double best[2])
 {
     size_t scratch = kernel->scratch ? kernel->scratch(call) : 0;
+    peer p = peer_of(call);
+    int64_t repeats = 1;
+    best[0] = best[1] = -1;
     call->scratch = scratch ? bt_alloc_aligned(scratch) : NULL;
-    double best = -1;
     if ((scratch && !call->scratch) || (kernel->prepare && kernel->prepare(call) != BT_OK))
         goto done;
-    int64_t repeats = 1;
-    for (double begin = now(); now() - begin < seconds;) {
-        double start = now();
-        for (int64_t i = 0; i < repeats; i++)
-            if (kernel->launch(call) != BT_OK)
-                goto done;
-        double each = (now() - start) / (double)repeats;
-        if (best < 0 || each < best)
-            best = each;
-        if (each * (double)repeats < 5e-4)
-            repeats *= 2;
-    }
+    for (double begin = now(); now() - begin < seconds;)
+        for (int who = 0; who < 1 + p.works; who++) {
+            double start = now();
+            for (int64_t i = 0; i < repeats; i++) {
+                if (who)
+                    peer_run(&p);
+                else if (kernel->launch(call) != BT_OK)
+                    goto done;
+            }
+            double each = (now() - start) / (double)repeats;
+            if (best[who] < 0 || each < best[who])
+                best[who] = each;
+            if (each * (double)repeats < 2e-4)
+                repeats *= 2;
+        }
 done:
     if (kernel->release)
         kernel->release(call);
     bt_free_aligned(call->scratch);
     call->scratch = NULL;
-    return best;
 }
 
 static void line(const bt_kernel_impl *const *kernels, bt_call *call, const char *title, double flops)
 {
-    printf("%-44s", title);
+    printf("%-48s", title);
     for (; *kernels; kernels++) {
         const bt_kernel_impl *kernel = *kernels;
+        double best[2];
         if (kernel->op != call->op || strstr(kernel->name, ".reference") || (kernel->accepts && !kernel->accepts(call)))
             continue;
-        double time = measure(kernel, call);
-        if (time < 0)
-            printf("  %s failed", kernel->name);
-        else if (flops > 0)
-            printf("  %s %.1f GF/s (%.2f us)", kernel->name, flops / time * 1e-9, time * 1e6);
+        measure(kernel, call, best);
+        if (flops > 0)
+            printf("  %s %.1f GF/s (%.2f us)", kernel->name, flops / best[0] * 1e-9, best[0] * 1e6);
         else
-            printf("  %s %.1f ns", kernel->name, time * 1e9);
+            printf("  %s %.1f ns", kernel->name, best[0] * 1e9);
+        if (best[1] > 0)
+            printf("  oneDNN %.1f GF/s (%.2f us)", flops / best[1] * 1e-9, best[1] * 1e6);
     }
     printf("\n");
     fflush(stdout);

@@ -46,6 +46,8 @@ START_TEST(sgd)
             t.alias[1] = 3;
             t.absolute = dtype == BT_F32 ? 3e-7 : 5e-16;
             compare_fast(&t);
+            t.alias[0] = 2; /* p' over the gradient */
+            compare_fast(&t);
             if (way >= 32)
                 continue;
             t = (trial){.op = &bt_op_sgd_plain_update, .inputs = 5, .outputs = 1, .seed = (uint64_t)way};
@@ -55,6 +57,8 @@ START_TEST(sgd)
             t.in[4] = scalar(dtype, &truth[decays ? DECAY : NO]);
             t.alias[0] = 1;
             t.absolute = dtype == BT_F32 ? 1.5e-7 : 3e-16;
+            compare_fast(&t);
+            t.alias[0] = 2;
             compare_fast(&t);
         }
 }
@@ -82,6 +86,8 @@ START_TEST(adam)
             t.alias[1] = 3;
             t.alias[2] = 4;
             t.absolute = dtype == BT_F32 ? 3e-7 : 5e-16;
+            compare_fast(&t);
+            t.alias[0] = 2;
             compare_fast(&t);
         }
 }

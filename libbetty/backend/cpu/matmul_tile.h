@@ -18,7 +18,7 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
 {
     V sum[ROWS1][2];
     const T *a = t->a + row * t->a_row, *b = t->b;
-    int64_t ahead = 8 * t->b_row; /* rows of b may be pages apart, which the machine does not foresee */
+    int64_t ahead = 16 * t->b_row; /* rows of b may be pages apart, which the machine does not foresee */
     int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row, c_row = t->c_row;
     BT_UNROLL(16)
     for (int i = 0; i < rows; i++)
