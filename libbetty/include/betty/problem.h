@@ -36,7 +36,7 @@ typedef struct bt_problem_def {
     /* host, while training */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch); /* instead of data sets */
     void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps */
-    void (*epoch_callback)(bt_problem *self);      /* after each pass over the training data */
+    void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
     void (*validation_end)(bt_problem *self);      /* after the validation pass: one's own evaluation */
 } bt_problem_def;
 
@@ -68,7 +68,8 @@ int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_probl
 int64_t bt_host_step(bt_problem *self);
 int64_t bt_host_epoch(bt_problem *self);
 
-/* Host: evaluation. bt_eval runs a traced function in mode BT_VALID and changes nothing; batch may be NULL. */
+/* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
+ * others draw batches, and so cannot be asked in get_batch. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
 bt_status bt_hypergradient(bt_problem *self, bt_array result);   /* what its next step would use; like bt_params */
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after the last of the validation data */
