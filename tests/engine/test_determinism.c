@@ -10,7 +10,7 @@
 enum { ROWS = 190, FEATURES = 300, BATCH = 64, STEPS = 12 };
 
 static int64_t tick;
-static bool ticking;
+static bool ticking, asking;
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -79,6 +79,18 @@ static bt_tensor *valid_step(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(logits, bt_field(batch, "label")));
 }
 
+/* Questions move the loaders, whose threads fill batches ahead, and put them back. */
+static void valid_end(bt_problem *self)
+{
+    double values[22];
+    const bt_batch *batch;
+    if (!asking)
+        return;
+    EXPECT_OK(bt_hypergradient(bt_peer(self, "upper"), BT_ARRAY(values, 22)));
+    for (int64_t i = 0; (batch = bt_valid_batch(self, i)) != NULL; i++)
+        ck_assert_int_gt(bt_batch_count(batch), 0);
+}
+
 static const bt_problem_def upper = {.name = "upper",
                                      .configure_train_data = rows,
                                      .configure_module = weight_net,
@@ -89,7 +101,8 @@ static const bt_problem_def lower = {.name = "lower",
                                      .configure_valid_data = rows,
                                      .configure_module = net,
                                      .training_step = lower_step,
-                                     .validation_step = valid_step};
+                                     .validation_step = valid_step,
+                                     .validation_end = valid_end};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
 static const char *const variants[] = {
@@ -180,6 +193,16 @@ START_TEST(with_retraces)
 }
 END_TEST
 
+START_TEST(with_questions)
+{
+    outcome without = run(_i, "engine.valid_step = 1\n", false);
+    asking = true;
+    outcome with = run(_i, "engine.valid_step = 1\n", false);
+    asking = false;
+    expect_same(without, with);
+}
+END_TEST
+
 START_TEST(with_other_validation)
 {
     outcome often = run(_i, "engine.valid_step = 1\nlower.valid_batch_size = 7\n", false);
@@ -197,6 +220,7 @@ int main(void)
     tcase_add_loop_test(tests, another_seed_other_bits, 0, VARIANTS);
     tcase_add_loop_test(tests, without_a_plan, 0, VARIANTS);
     tcase_add_loop_test(tests, with_retraces, 0, VARIANTS);
+    tcase_add_loop_test(tests, with_questions, 0, VARIANTS);
     tcase_add_loop_test(tests, with_other_validation, 0, VARIANTS);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
