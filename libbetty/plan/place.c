@@ -3,10 +3,7 @@
 #include "plan/place.h"
 
 #include <stdlib.h>
-
-typedef struct span {
-    size_t from, to;
-} span;
+#include <string.h>
 
 static int by_size(const void *a, const void *b)
 {
@@ -18,52 +15,60 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int by_start(const void *a, const void *b)
-{
-    const span *x = a, *y = b;
-    return x->from < y->from ? -1 : x->from > y->from;
-}
-
 static bool together(const bt_interval *a, const bt_interval *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* The lowest place where `bytes` fit between the spans. */
-static size_t first_gap(span *spans, int64_t count, size_t bytes)
+/* The lowest place where the interval fits between those placed before, which stand in order of their offsets. */
+static size_t first_gap(bt_interval *const *placed, int64_t count, const bt_interval *interval)
 {
     size_t at = 0;
-    if (count > 1)
-        qsort(spans, (size_t)count, sizeof *spans, by_start);
     for (int64_t i = 0; i < count; i++) {
-        if (spans[i].from >= at && spans[i].from - at >= bytes)
+        const bt_interval *other = placed[i];
+        if (!together(other, interval))
+            continue;
+        if (other->offset >= at && other->offset - at >= interval->bytes)
             break;
-        at = spans[i].to > at ? spans[i].to : at;
+        if (other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
     }
     return at;
+}
+
+static void insert(bt_interval **placed, int64_t count, bt_interval *interval)
+{
+    int64_t low = 0, high = count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (placed[middle]->offset < interval->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(placed + low + 1, placed + low, (size_t)(count - low) * sizeof *placed);
+    placed[low] = interval;
 }
 
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
 {
     bt_interval **order = bt_alloc_array((size_t)count, sizeof(bt_interval *));
-    span *spans = bt_alloc_array((size_t)count, sizeof *spans);
-    bt_status status = order && spans ? BT_OK : BT_ERROR_MEMORY;
+    bt_interval **placed = bt_alloc_array((size_t)count, sizeof(bt_interval *));
+    bt_status status = order && placed ? BT_OK : BT_ERROR_MEMORY;
     *arena = 0;
     for (int64_t i = 0; status == BT_OK && i < count; i++)
         order[i] = &intervals[i];
     if (status == BT_OK && count > 1)
         qsort(order, (size_t)count, sizeof(bt_interval *), by_size);
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
-        int64_t near = 0;
-        for (int64_t j = 0; j < i; j++)
-            if (together(order[i], order[j]))
-                spans[near++] = (span){order[j]->offset, order[j]->offset + order[j]->bytes};
         size_t end;
-        order[i]->offset = first_gap(spans, near, order[i]->bytes);
-        if (!bt_add_size(order[i]->offset, order[i]->bytes, &end))
+        order[i]->offset = first_gap(placed, i, order[i]);
+        if (!bt_add_size(order[i]->offset, order[i]->bytes, &end)) {
             status = bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
-        else
-            *arena = end > *arena ? end : *arena;
+            break;
+        }
+        *arena = end > *arena ? end : *arena;
+        insert(placed, i, order[i]);
     }
     bt_free(order);
-    bt_free(spans);
+    bt_free(placed);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void setup(void) { bt_error_clear(); }
 
@@ -200,6 +201,28 @@ START_TEST(the_plan_is_the_same_every_time)
 }
 END_TEST
 
+/* Activations of a deep network: value i lives from step i to the step that undoes it. All live in the middle. */
+START_TEST(many_values)
+{
+    enum { DEEP = 10000 };
+    bt_interval *nested = calloc(DEEP, sizeof *nested);
+    size_t arena, sum = 0;
+    int64_t peak;
+    for (int64_t i = 0; i < DEEP; i++) {
+        nested[i] = (bt_interval){.bytes = BT_ALIGN * (size_t)(1 + i % 7), .first = i, .last = 2 * DEEP - i};
+        sum += nested[i].bytes;
+    }
+    clock_t start = clock();
+    ck_assert_int_eq(bt_place(nested, DEEP, &arena), BT_OK);
+    ck_assert_int_eq(bt_place_verify(nested, DEEP, arena), BT_OK);
+    ck_assert_uint_eq(bt_place_bound(nested, DEEP, &peak), sum);
+    ck_assert(arena == sum && peak == DEEP - 1);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    ck_assert_msg(seconds < 10, "took %.1f s", seconds);
+    free(nested);
+}
+END_TEST
+
 /* ---- the verifier ---- */
 
 START_TEST(an_overlap_by_one_byte)
@@ -288,6 +311,7 @@ int main(void)
     tcase_add_test(tests, what_is_obvious);
     tcase_add_test(tests, random_instances);
     tcase_add_test(tests, the_plan_is_the_same_every_time);
+    tcase_add_test(tests, many_values);
     tcase_add_test(tests, an_overlap_by_one_byte);
     tcase_add_test(tests, a_lifetime_one_step_short);
     tcase_add_test(tests, beyond_the_arena);
