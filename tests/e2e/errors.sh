@@ -143,7 +143,7 @@ variant UNREACHED
 expect 2 'penalty' changed.ini
 variant 'WIDTH 5'
 expect 2 'model: mlp expects 5 features, found [20, 3]' changed.ini --set model.batch_size=all --set penalty.batch_size=all
-sed 's/return set;/return bt_dataset_open("missing.csv", "train");/' problem.c >variant.c
+sed 's/bt_dataset_new(20)/bt_dataset_open("missing.csv", "train")/' problem.c >variant.c
 expect 2 'missing.csv' changed.ini
 
 exit $bad
