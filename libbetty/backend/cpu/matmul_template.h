@@ -217,10 +217,11 @@ static int64_t piece(int64_t size, int64_t most, int64_t unit)
 }
 
 enum {
-    PANEL_BYTES = 26 << 10,  /* of b, in the first cache */
-    BLOCK_BYTES = 256 << 10, /* of a, in the second */
-    PACKED_BYTES = 96 << 10, /* likewise, in scratch */
-    PAGE_BYTES = 1024        /* rows at multiples of it share few places of the cache */
+    PANEL_BYTES = 26 << 10,    /* of b, in the first cache */
+    BLOCK_BYTES = 256 << 10,   /* of a, in the second */
+    REPACK_BYTES = 1024 << 10, /* of a, where b would be packed once more for each block */
+    PACKED_BYTES = 96 << 10,   /* of a, in scratch */
+    PAGE_BYTES = 1024          /* rows at multiples of it share few places of the cache */
 };
 
 static bool crowded(int64_t row) { return row * (int64_t)sizeof(T) % PAGE_BYTES == 0; }
@@ -244,7 +245,8 @@ static void plan_tiles(bt_gemm *g)
     g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row));
     g->narrow = (g->a_column == 1 || g->pack_a) && g->k >= NARROW_DEPTH;
     g->pack_b = g->b_column != 1 || overhangs(g) || (often_b && crowded(g->b_row));
-    g->tall = piece(g->m, (g->pack_a ? PACKED_BYTES : BLOCK_BYTES) / (int64_t)sizeof(T) / g->deep, ROWS1);
+    int64_t block = g->pack_a ? PACKED_BYTES : g->pack_b ? REPACK_BYTES : BLOCK_BYTES;
+    g->tall = piece(g->m, block / (int64_t)sizeof(T) / g->deep, ROWS1);
     g->rows = ROWS1;
     g->columns = 2 * FULL;
     g->panel = g->pack_b ? g->deep * 2 * FULL : g->narrow && g->b_row != 1 ? g->deep * NARROW : 0;
