@@ -1,4 +1,4 @@
-# What the library is built on; all but oneDNN and OpenMP are required.
+# What the library is built on; all but OpenMP is required.
 
 add_library(betty_dependencies INTERFACE)
 set(betty_private_libs "") # for static linking by pkg-config
@@ -11,17 +11,6 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
 string(APPEND betty_private_libs "-ljansson -lz -lpthread -ldl -lm")
-
-find_path(DNNL_INCLUDE_DIR dnnl.h)
-find_library(DNNL_LIBRARY dnnl)
-if(BT_ONEDNN AND DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
-    target_compile_definitions(betty_dependencies INTERFACE BT_HAVE_DNNL=1)
-    target_include_directories(betty_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-    target_link_libraries(betty_dependencies INTERFACE ${DNNL_LIBRARY})
-    string(APPEND betty_private_libs " -ldnnl")
-else()
-    message(STATUS "oneDNN is missing or switched off: the library's own kernels do its work (on Debian: apt install libdnnl-dev)")
-endif()
 
 set(OpenMP_FOUND FALSE)
 if(BT_OPENMP)

@@ -70,7 +70,7 @@ typedef struct bt_summary {
     bt_memory_sizes planned, measured;
     size_t outside; /* bytes that libraries hold */
     int64_t seed;
-    const char *device, *backend; /* "cpu", "avx512, oneDNN 2.6.3, 2 threads"; NULL: left out */
+    const char *device, *backend; /* "cpu", "x86-64-v4, 2 threads"; NULL: left out */
     const char *stopped;          /* "train_iters", "early_stopping", "interrupted" */
     const bt_config *config;      /* resolved; NULL: left out */
 } bt_summary;

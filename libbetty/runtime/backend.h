@@ -29,7 +29,7 @@ typedef struct bt_kernel_impl {
 
 typedef struct bt_backend {
     const char *name;
-    const char *(*isa)(void);                      /* "x86-64-v4, oneDNN 2.6.3" */
+    const char *(*isa)(void);                      /* "x86-64-v4" */
     const bt_kernel_impl *const *(*kernels)(void); /* all, ends with NULL; for one op the best first */
 } bt_backend;
 

@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined BT_HAVE_DNNL
-#include <dnnl.h>
-#endif
-
 typedef const bt_kernel_impl *const family;
 
 static family plain[] = {bt_cpu_reference_elementwise, bt_cpu_reference_reduce, bt_cpu_reference_move,
@@ -57,7 +53,6 @@ static const struct set { /* the best last */
 
 static const bt_kernel_impl *lists[SETS][KERNELS + 1];
 static int chosen;
-static char description[64];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int append(const bt_kernel_impl **list, int count, family *families)
@@ -79,20 +74,12 @@ static void build(void)
             strcmp(wanted, sets[chosen].name) != 0)
             chosen = i;
     }
-    bt_text text = {0};
-    bt_text_add(&text, "%s", sets[chosen].text);
-#if defined BT_HAVE_DNNL
-    const dnnl_version_t *version = dnnl_version();
-    bt_text_add(&text, ", oneDNN %d.%d.%d", version->major, version->minor, version->patch);
-#endif
-    strncpy(description, bt_text_get(&text), sizeof description - 1);
-    bt_text_free(&text);
 }
 
 static const char *isa(void)
 {
     pthread_once(&once, build);
-    return description;
+    return sets[chosen].text;
 }
 
 static const bt_kernel_impl *const *kernels(void)
