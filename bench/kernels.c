@@ -198,6 +198,32 @@ static void elementwise(const bt_kernel_impl *const *kernels, const bt_op *op, i
     bt_free_aligned(out.data);
 }
 
+static void losses(const bt_kernel_impl *const *kernels, const bt_op *op, int64_t rows, int64_t columns,
+                   const char *title)
+{
+    bt_view in[] = {matrix(BT_F32, rows, columns, false), matrix(BT_I64, rows, 1, false),
+                    matrix(BT_F32, rows, 1, false)};
+    bt_view out = matrix(BT_F32, rows, op == &bt_op_cross_entropy ? 1 : columns, false);
+    const bt_axis_attr axis = {.axis = 1};
+    bool labels = op != &bt_op_softmax;
+    bt_call call = {.op = op,
+                    .attr = labels ? NULL : &axis,
+                    .inputs = labels ? 3 : 1,
+                    .outputs = 1,
+                    .in = in,
+                    .out = &out,
+                    .threads = 1};
+    char text[128];
+    snprintf(text, sizeof text, "%s [%lld, %lld]", title, (long long)rows, (long long)columns);
+    in[1].rank = in[2].rank = 1;
+    out.rank = op == &bt_op_cross_entropy ? 1 : 2;
+    if (in[0].data && in[1].data && in[2].data && out.data)
+        line(kernels, &call, text, 0);
+    for (int i = 0; i < BT_COUNT_OF(in); i++)
+        bt_free_aligned(in[i].data);
+    bt_free_aligned(out.data);
+}
+
 int main(int count, char **words)
 {
     const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels();
@@ -236,5 +262,9 @@ int main(int count, char **words)
     elementwise(kernels, &bt_op_exp, 1, 100, 100, "exp", false, false);
     elementwise(kernels, &bt_op_tanh, 1, 100, 100, "tanh", false, false);
     elementwise(kernels, &bt_op_sigmoid, 1, 100, 100, "sigmoid", false, false);
+    losses(kernels, &bt_op_softmax, 100, 10, "softmax");
+    losses(kernels, &bt_op_softmax, 100, 100, "softmax");
+    losses(kernels, &bt_op_cross_entropy, 100, 10, "cross_entropy");
+    losses(kernels, &bt_op_cross_entropy_grad, 100, 10, "cross_entropy_grad");
     return 0;
 }

@@ -32,6 +32,8 @@ static const option options[] = {
      .help = "compare hypergradients with differences of the retrained loss, and do not train"},
     {"--level", TEXT, FIELD(level), .value = "NAME", .help = "check the hypergradient of this upper problem only"},
     {"--samples", COUNT, FIELD(samples), .value = "N", .help = "how many coordinates of it to check"},
+    {"--profile", FLAG, FIELD(profile),
+     .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
     {"--json", FLAG, FIELD(json), .help = "print the plan, the info or the check as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
      .help = "a setting, as in the file, which it overrides; may be repeated"},

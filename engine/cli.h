@@ -11,7 +11,7 @@ typedef struct bt_cli_setting {
 typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
     const char *file;  /* NULL: none was given */
-    bool help, version, plan, info, print_config, check, json, quiet;
+    bool help, version, plan, info, print_config, check, profile, json, quiet;
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
     const char *level;        /* NULL: all */
     int64_t samples;          /* 0: as many as the engine thinks */

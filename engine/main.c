@@ -61,6 +61,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
     const bt_front front = {
         .progress = cli->quiet || cli->plan || cli->info || cli->print_config || cli->check ? NULL : stdout,
         .files = true,
+        .profile = cli->profile ? stdout : NULL,
         .stop = &stop,
     };
     BT_TRY(bt_engine_attach(engine, &front));

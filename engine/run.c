@@ -1,6 +1,7 @@
 /* engine/run.c: steps, in the order that the hierarchy asks for. */
 #include "engine/problem.h"
 
+#include "runtime/profile.h"
 #include <math.h>
 #include <string.h>
 
@@ -71,7 +72,10 @@ static bt_status run_gradients(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
     int64_t micros = problem->settings->gradient_accumulation, total = 0;
+    bt_profile *profile = problem->engine->instance->profile;
+    double begin = profile ? bt_seconds() : 0;
     BT_TRY(bt_stream_draw(problem->train, micros));
+    BT_TRY(bt_profile_add(profile, problem->name, "batches", begin));
     for (int64_t m = 0; m < micros; m++) {
         const bt_batch *batch = problem->train->kept[m];
         int shape = bt_stream_shape(problem->train, batch);

@@ -1,5 +1,6 @@
 /* engine/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves behind. */
 #include "engine/engine_inside.h"
+#include "engine/profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@ typedef struct run {
     bt_engine *engine;
     bt_progress *progress;
     bt_jsonl *jsonl;
+    bt_profile *profile; /* NULL: not profiled */
     char *folder;
     bt_timing timing;
     double start;
@@ -249,6 +251,26 @@ static bt_status summarize(run *r)
     return bt_summary_write(r->folder, &summary);
 }
 
+/* The loop, with its kernel calls timed if that is asked for. */
+static bt_status profiled_loop(run *r)
+{
+    bt_engine *engine = r->engine;
+    double start = bt_seconds();
+    int64_t from = engine->step;
+    if (engine->front.profile && !(r->profile = bt_profile_new()))
+        return BT_ERROR_MEMORY;
+    engine->instance->profile = r->profile;
+    bt_status status = loop(r);
+    engine->instance->profile = NULL;
+    bt_profile_total total = {.steps = engine->step - from, .seconds = bt_seconds() - start};
+    if (!r->profile || !total.steps || (status != BT_OK && status != BT_ERROR_INTERRUPTED))
+        return status;
+    bt_status printed = bt_profile_print(r->profile, &total, engine->front.profile);
+    if (printed == BT_OK && r->folder)
+        printed = bt_profile_write(r->profile, &total, r->folder);
+    return printed == BT_OK ? status : printed;
+}
+
 static void say_warnings(run *r)
 {
     bt_engine *engine = r->engine;
@@ -297,7 +319,7 @@ static bt_status train(run *r)
     bt_timing_start(&r->timing, engine->settings->train_iters - engine->step);
     say_warnings(r);
     bt_instance_fill(engine->instance);
-    bt_status status = loop(r);
+    bt_status status = profiled_loop(r);
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
     bt_status diverged = say_skipped(r);
@@ -323,6 +345,7 @@ bt_status bt_engine_run(bt_engine *engine)
     engine->running = false;
     bt_status closed = bt_jsonl_close(r.jsonl);
     bt_progress_free(r.progress);
+    bt_profile_free(r.profile);
     bt_free(r.folder);
     status = status == BT_OK ? closed : status;
     return status == BT_ERROR_INTERRUPTED ? status : bt_engine_keep_error(engine, status);

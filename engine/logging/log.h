@@ -34,7 +34,6 @@ typedef struct bt_timing {
 void bt_timing_start(bt_timing *timing, int64_t total_steps); /* leaves out the first 10 % of the steps, at most 50 */
 void bt_timing_add(bt_timing *timing, double seconds);
 double bt_timing_median_ms(const bt_timing *timing); /* NaN if there is no sample */
-double bt_seconds(void);                             /* monotonic clock */
 
 /* ---- output.c: the folder ---- */
 

@@ -39,6 +39,11 @@ void *bt_region_copy(bt_region *region, const void *from, size_t size);
 char *bt_region_format(bt_region *region, const char *format, ...) BT_FORMAT(2, 3);
 void bt_region_free(bt_region *region);
 
+/* ---- machine.c ---- */
+
+double bt_seconds(void); /* of a clock that only goes forward */
+int bt_cores(void);      /* that this process may use; at least 1 */
+
 /* ---- text.c ---- */
 
 typedef struct bt_text { /* a growing string; starts as {0}; data is NULL while empty */

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 /* Below this a batch is filled sooner than a thread is woken. */
 #define BT_WORTH_A_THREAD ((size_t)1 << 16)
@@ -47,13 +46,6 @@ struct bt_loader {
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- which examples ---- */
 
@@ -171,9 +163,9 @@ static bt_batch *draw_constant(bt_loader *loader)
 {
     slot *s = &loader->slots[loader->position % loader->slot_count];
     if (!loader->ready) {
-        double begin = seconds();
+        double begin = bt_seconds();
         fill(loader, &loader->slots[0], 0);
-        loader->waited += seconds() - begin;
+        loader->waited += bt_seconds() - begin;
         loader->ready = true;
     }
     s->heads[0]->number = loader->position++;
@@ -184,10 +176,10 @@ static bt_batch *draw_threaded(bt_loader *loader)
 {
     pthread_mutex_lock(&loader->lock);
     if (loader->filled <= loader->position) {
-        double begin = seconds();
+        double begin = bt_seconds();
         while (loader->filled <= loader->position)
             pthread_cond_wait(&loader->changed, &loader->lock);
-        loader->waited += seconds() - begin;
+        loader->waited += bt_seconds() - begin;
     }
     int64_t draw = loader->position++;
     pthread_mutex_unlock(&loader->lock);
@@ -197,11 +189,11 @@ static bt_batch *draw_threaded(bt_loader *loader)
 
 static bt_batch *draw_now(bt_loader *loader)
 {
-    double begin = seconds();
+    double begin = bt_seconds();
     int64_t draw = loader->position++;
     slot *s = &loader->slots[draw % loader->slot_count];
     fill(loader, s, draw);
-    loader->waited += seconds() - begin;
+    loader->waited += bt_seconds() - begin;
     return head_of(loader, s, draw);
 }
 

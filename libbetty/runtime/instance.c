@@ -1,18 +1,10 @@
 /* runtime/instance.c: where phases run. */
 #include "runtime/phase.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FILL = 0x7f }; /* as f32 or f64 a number that no training produces */
-
-static int cores(void)
-{
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return count < 1 ? 1 : count;
-}
 
 bt_instance *bt_instance_new(const bt_backend *backend, int threads)
 {
@@ -21,7 +13,7 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
         return NULL;
     const char *plan = getenv("BETTY_PLAN");
     instance->backend = backend;
-    instance->threads = threads > 0 ? threads : cores();
+    instance->threads = threads > 0 ? threads : bt_cores();
     instance->red_zone = plan && strcmp(plan, "guard") == 0 ? BT_ALIGN : 0;
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     return instance;

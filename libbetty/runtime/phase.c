@@ -1,6 +1,7 @@
 /* runtime/phase.c: planning a list of programs together, and running them. */
 #include "runtime/phase.h"
 
+#include "runtime/profile.h"
 #include "runtime/watch.h"
 #include <string.h>
 
@@ -35,6 +36,7 @@ void bt_phase_free(bt_phase *phase)
     instance->phase_count = kept;
     bt_watch_drop(phase);
     for (int64_t i = 0; i < phase->entry_count; i++) {
+        bt_profile_forget(instance->profile, phase->entries[i].program);
         bt_program_free(phase->entries[i].program);
         bt_free((char *)(uintptr_t)phase->entries[i].part);
     }
@@ -270,7 +272,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && phase->values[i].var->clear && phase->values[i].entry <= entry)
             bt_phase_clear(phase, i);
-    return bt_program_run(phase->entries[entry].program);
+    return phase->instance->profile ? bt_profile_run(phase, entry) : bt_program_run(phase->entries[entry].program);
 }
 
 void bt_phase_end(bt_phase *phase)

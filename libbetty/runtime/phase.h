@@ -47,6 +47,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     size_t arena_size; /* bytes */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
+    struct bt_profile *profile; /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
 } bt_instance;
 
 bt_instance *bt_instance_new(const bt_backend *backend,

@@ -136,7 +136,7 @@ static bt_status failed(const bt_call_step *step, bt_status status)
     return status;
 }
 
-bt_status bt_program_run(bt_program *program)
+bt_status bt_program_begin(bt_program *program)
 {
     for (int64_t i = 0; i < program->patch_count; i++) {
         const bt_patch *p = &program->patches[i];
@@ -144,16 +144,30 @@ bt_status bt_program_run(bt_program *program)
             return bt_fail(BT_ERROR_INTERNAL, "%s is not bound to data", p->var->name);
         *p->pointer = p->var->data + p->offset;
     }
-    for (int64_t s = 0; s < program->step_count; s++) {
-        const bt_call_step *step = &program->steps[s];
-        bt_status status = step->kernel->launch(&step->call);
-        if (status != BT_OK)
-            return failed(step, status);
-    }
+    return BT_OK;
+}
+
+bt_status bt_program_step(const bt_program *program, int64_t s)
+{
+    const bt_call_step *step = &program->steps[s];
+    bt_status status = step->kernel->launch(&step->call);
+    return status == BT_OK ? BT_OK : failed(step, status);
+}
+
+void bt_program_end(const bt_program *program)
+{
     for (int64_t i = 0; i < program->tail_count; i++) {
         const bt_var *var = program->tails[i];
         memset(bt_var_data(var) + var->bytes, 0, var->tail);
     }
+}
+
+bt_status bt_program_run(bt_program *program)
+{
+    BT_TRY(bt_program_begin(program));
+    for (int64_t s = 0; s < program->step_count; s++)
+        BT_TRY(bt_program_step(program, s));
+    bt_program_end(program);
     return BT_OK;
 }
 

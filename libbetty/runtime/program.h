@@ -73,6 +73,12 @@ bt_graph *bt_program_lowered(const bt_graph *graph, const bt_backend *backend, i
 /* Sets every pointer; `place` gives the address of each arena buffer's root. */
 void bt_program_bind(bt_program *program, char *(*place)(void *user, const bt_buffer *root), void *user);
 bt_status bt_program_run(bt_program *program);
+
+/* A run in parts, for who looks at every step. */
+bt_status bt_program_begin(bt_program *program); /* pointers into variables that are bound from outside */
+bt_status bt_program_step(const bt_program *program, int64_t step);
+void bt_program_end(const bt_program *program); /* clears what lies behind windows that were written */
+
 void bt_program_describe(const bt_program *program, bt_text *text); /* one step a line */
 
 /* ---- steps of compiling: lower.c, commit.c ---- */

@@ -72,23 +72,15 @@ static bt_status advance(bt_phase *phase, int64_t time)
 bt_status bt_watch_run(bt_phase *phase, int entry)
 {
     bt_program *program = phase->entries[entry].program;
-    int64_t steps = program->step_count, tails = program->tail_count;
-    bt_call_step *all = program->steps;
-    bt_status status = BT_OK;
-    for (int64_t s = 0; s < steps && status == BT_OK; s++) {
-        status = advance(phase, phase->entries[entry].base + s);
-        if (status != BT_OK)
-            break;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        BT_TRY(advance(phase, phase->entries[entry].base + s));
         bt_program_bind(program, own_place, phase);
-        program->steps = all + s; /* this step alone */
-        program->step_count = 1;
-        program->tail_count = s == steps - 1 ? tails : 0;
-        status = bt_program_run(program);
-        program->steps = all;
-        program->step_count = steps;
-        program->tail_count = tails;
+        BT_TRY(bt_program_begin(program));
+        BT_TRY(bt_program_step(program, s));
     }
-    return status;
+    if (program->step_count) /* without a step, nothing lives */
+        bt_program_end(program);
+    return BT_OK;
 }
 
 void bt_watch_drop(bt_phase *phase)

@@ -4,6 +4,7 @@
 #include "backend/cpu/math_f32.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/row.h"
+#include "backend/cpu/transpose.h"
 
 #include <math.h>
 
@@ -37,24 +38,28 @@ static inline int64_t label_of(const rows *r, int64_t row)
     return r->label.dtype == BT_I64 ? ((const int64_t *)data)[at] : ((const int32_t *)data)[at];
 }
 
-#define T    float
-#define R(x) x##_f32
-#define EXP  bt_exp_f32
-#define LOG  bt_log_f32
+#define T        float
+#define R(x)     x##_f32
+#define EXP      bt_exp_f32
+#define LOG      bt_log_f32
+#define TURN_ALL bt_turn_all4
 #include "backend/cpu/loss_template.h"
 #undef T
 #undef R
 #undef EXP
 #undef LOG
-#define T    double
-#define R(x) x##_f64
-#define EXP  exp
-#define LOG  log
+#undef TURN_ALL
+#define T        double
+#define R(x)     x##_f64
+#define EXP      exp
+#define LOG      log
+#define TURN_ALL bt_turn_all8
 #include "backend/cpu/loss_template.h"
 #undef T
 #undef R
 #undef EXP
 #undef LOG
+#undef TURN_ALL
 
 static places places_of(bt_view outer)
 {

@@ -1,6 +1,7 @@
 /* backend/cpu/loss_template.h: softmax and what belongs to it, and layer_norm, over rows that are contiguous, for one
- * element type T, included by loss.c. R(x): x with the type in its name; EXP, LOG: the functions of one number. Short
- * rows are done several at a time, so that the exponentials fill whole vectors. */
+ * element type T, included by loss.c. R(x): x with the type in its name; EXP, LOG: the functions of one number;
+ * TURN_ALL: backend/cpu/transpose.h. Short rows are done several at a time, so that the exponentials fill whole
+ * vectors; very short ones lie turned, each in a lane of its own. */
 
 enum { R(BLOCK) = 512 }; /* exponentials at a time */
 
@@ -17,6 +18,121 @@ static void R(log_all)(T *y, int64_t n)
     for (int64_t i = 0; i < n; i++)
         y[i] = LOG(y[i]);
 }
+
+/* ---- very short rows ---- */
+
+enum { R(SHORT) = 32, R(LANES) = 32 };
+
+typedef struct R(group) { /* LANES rows side by side: x[j * LANES + lane] */
+    T x[R(SHORT) * R(LANES)], power[R(SHORT) * R(LANES)], sum[R(LANES)];
+} R(group);
+
+static bool R(are_short)(const rows *r) { return r->n <= R(SHORT) && r->first.step >= 0; }
+
+/* The rows less their largest elements, the exponentials of that, and their sums; of how many rows. */
+static int64_t R(take_group)(const rows *r, int64_t row, int64_t end, R(group) * g)
+{
+    int64_t n = r->n, count = end - row < R(LANES) ? end - row : R(LANES);
+    T most[R(LANES)];
+    if (count < R(LANES))
+        memset(g->x, 0, (size_t)(n * R(LANES)) * sizeof(T));
+    TURN_ALL(row_of(r, row), r->first.step / (int64_t)sizeof(T), g->x, R(LANES), count, n);
+    memcpy(most, g->x, sizeof most);
+    for (int64_t j = 1; j < n; j++) {
+        BT_SIMD
+        for (int64_t lane = 0; lane < R(LANES); lane++) {
+            T x = g->x[j * R(LANES) + lane];
+            most[lane] = x > most[lane] ? x : most[lane];
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        BT_SIMD
+        for (int64_t lane = 0; lane < R(LANES); lane++)
+            g->x[j * R(LANES) + lane] -= most[lane];
+    }
+    R(exp_all)(g->power, g->x, n * R(LANES));
+    memset(g->sum, 0, sizeof g->sum);
+    for (int64_t j = 0; j < n; j++) {
+        BT_SIMD
+        for (int64_t lane = 0; lane < R(LANES); lane++)
+            g->sum[lane] += g->power[j * R(LANES) + lane];
+    }
+    return count;
+}
+
+static void R(scale_lanes)(T *y, int64_t n, const T *factor)
+{
+    for (int64_t j = 0; j < n; j++) {
+        BT_SIMD
+        for (int64_t lane = 0; lane < R(LANES); lane++)
+            y[j * R(LANES) + lane] *= factor[lane];
+    }
+}
+
+/* power becomes the softmax of the rows. */
+static int64_t R(softmax_group)(const rows *r, int64_t row, int64_t end, R(group) * g)
+{
+    int64_t count = R(take_group)(r, row, end, g);
+    BT_SIMD
+    for (int64_t lane = 0; lane < R(LANES); lane++)
+        g->sum[lane] = 1 / g->sum[lane];
+    R(scale_lanes)(g->power, r->n, g->sum);
+    return count;
+}
+
+static void R(softmax_short)(const rows *r, int64_t begin, int64_t end)
+{
+    R(group) g;
+    for (int64_t row = begin, count; row < end; row += count) {
+        count = R(softmax_group)(r, row, end, &g);
+        TURN_ALL(g.power, R(LANES), (T *)r->out + row * r->n, r->n, r->n, count);
+    }
+}
+
+static void R(log_softmax_short)(const rows *r, int64_t begin, int64_t end)
+{
+    R(group) g;
+    int64_t n = r->n;
+    for (int64_t row = begin, count; row < end; row += count) {
+        count = R(take_group)(r, row, end, &g);
+        R(log_all)(g.sum, R(LANES));
+        for (int64_t j = 0; j < n; j++) {
+            BT_SIMD
+            for (int64_t lane = 0; lane < R(LANES); lane++)
+                g.x[j * R(LANES) + lane] -= g.sum[lane];
+        }
+        TURN_ALL(g.x, R(LANES), (T *)r->out + row * n, n, n, count);
+    }
+}
+
+/* The labels have been checked. */
+static void R(cross_entropy_short)(const rows *r, int64_t begin, int64_t end)
+{
+    R(group) g;
+    for (int64_t row = begin, count; row < end; row += count) {
+        count = R(take_group)(r, row, end, &g);
+        R(log_all)(g.sum, R(LANES));
+        for (int64_t lane = 0; lane < count; lane++)
+            ((T *)r->out)[row + lane] = g.sum[lane] - g.x[label_of(r, row + lane) * R(LANES) + lane];
+    }
+}
+
+static void R(cross_entropy_grad_short)(const rows *r, int64_t begin, int64_t end)
+{
+    R(group) g;
+    T given[R(LANES)] = {0};
+    for (int64_t row = begin, count; row < end; row += count) {
+        count = R(softmax_group)(r, row, end, &g);
+        for (int64_t lane = 0; lane < count; lane++) {
+            g.power[label_of(r, row + lane) * R(LANES) + lane] -= 1;
+            given[lane] = *(const T *)second_of(r, row + lane);
+        }
+        R(scale_lanes)(g.power, r->n, given);
+        TURN_ALL(g.power, R(LANES), (T *)r->out + row * r->n, r->n, r->n, count);
+    }
+}
+
+/* ---- rows of any length ---- */
 
 /* y = x - max(x) */
 static void R(lower)(T *y, const T *x, int64_t n)
@@ -49,6 +165,10 @@ static void R(scale)(T *y, int64_t n, T factor)
 
 static void R(softmax_rows)(const rows *r, int64_t begin, int64_t end)
 {
+    if (R(are_short)(r)) {
+        R(softmax_short)(r, begin, end);
+        return;
+    }
     int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
     for (int64_t row = begin; row < end; row += at_once) {
         int64_t count = end - row < at_once ? end - row : at_once;
@@ -63,6 +183,10 @@ static void R(softmax_rows)(const rows *r, int64_t begin, int64_t end)
 
 static void R(log_softmax_rows)(const rows *r, int64_t begin, int64_t end)
 {
+    if (R(are_short)(r)) {
+        R(log_softmax_short)(r, begin, end);
+        return;
+    }
     int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
     T power[R(BLOCK)];
     for (int64_t row = begin; row < end; row += at_once) {
@@ -109,6 +233,10 @@ static void R(softmax_grad_rows)(const rows *r, int64_t begin, int64_t end)
 /* The labels have been checked. */
 static void R(cross_entropy_rows)(const rows *r, int64_t begin, int64_t end)
 {
+    if (R(are_short)(r)) {
+        R(cross_entropy_short)(r, begin, end);
+        return;
+    }
     int64_t n = r->n, at_once = n < R(BLOCK) ? R(BLOCK) / n : 1;
     T lowered[R(BLOCK)], power[R(BLOCK)], sums[R(BLOCK)];
     for (int64_t row = begin; row < end; row += at_once) {
@@ -140,6 +268,10 @@ static void R(cross_entropy_rows)(const rows *r, int64_t begin, int64_t end)
 
 static void R(cross_entropy_grad_rows)(const rows *r, int64_t begin, int64_t end)
 {
+    if (R(are_short)(r)) {
+        R(cross_entropy_grad_short)(r, begin, end);
+        return;
+    }
     int64_t n = r->n;
     R(softmax_rows)(r, begin, end);
     for (int64_t row = begin; row < end; row++) {
