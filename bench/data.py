@@ -64,6 +64,13 @@ def make_logistic(folder):
     write(folder, train_x=x[:500], train_y=y[:500], meta_x=x[500:], meta_y=y[500:])
 
 
+def make_mlp(folder, hidden, batch):
+    """Eight batches of noise for an MLP hidden-hidden-hidden-10."""
+    random = np.random.default_rng(1)
+    x = random.standard_normal((8 * batch, hidden)).astype(np.float32)
+    write(folder, train_x=x, train_y=random.integers(0, CLASSES, 8 * batch))
+
+
 def mlp_params(flat, widths):
     """Weight [out, in] and bias of each layer from a vector that holds them one after the other."""
     params, at = [], 0

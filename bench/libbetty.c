@@ -14,19 +14,29 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIXELS = 28 * 28, CLASSES = 10, FEATURES = 20, MAX_PARAMS = 1 << 20 };
+enum { PIXELS = 28 * 28, CLASSES = 10, FEATURES = 20, MAX_PARAMS = 1 << 20, MLP_BATCHES = 8 };
 
 typedef struct session {
     const char *folder;
     bt_engine *engine;
-    bt_step_fn *upper_loss;
-    const char *input;     /* the field that the rows of train_x and meta_x become */
-    int64_t features;      /* of a row */
-    const char *label;     /* likewise for _y */
+    const struct workload *workload;
+    int64_t hidden;        /* lower.hidden */
     int64_t asked, unroll; /* steps in the measurement that is running, 0: none; steps to a call of ours */
     int64_t done;
     double start;
 } session;
+
+typedef struct workload {
+    const char *name;
+    const bt_export *problems;
+    const char *top, *set; /* the problem whose loss and parameters are the state, and its data */
+    bt_step_fn *loss;      /* of the state */
+    const char *input;     /* the field that the rows of train_x and meta_x become */
+    int64_t features;      /* of a row; 0: as many as hidden */
+    const char *label;     /* likewise for _y */
+    bool classes;          /* labels are whole numbers */
+    int64_t unroll;        /* steps to a call of ours, unless lower.unroll_steps says otherwise */
+} workload;
 
 static double seconds(void)
 {
@@ -71,15 +81,16 @@ static bt_dataset *read_set(const session *s, const char *set)
 {
     char name[64];
     size_t x_bytes, y_bytes = 0;
-    bool classes = s->features == PIXELS;
+    const workload *w = s->workload;
+    int64_t features = w->features ? w->features : s->hidden;
     snprintf(name, sizeof name, "%s_x.f32", set);
     float *x = read_file(s->folder, name, &x_bytes);
-    snprintf(name, sizeof name, "%s_y.%s", set, classes ? "i64" : "f32");
+    snprintf(name, sizeof name, "%s_y.%s", set, w->classes ? "i64" : "f32");
     void *y = read_file(s->folder, name, &y_bytes);
-    int64_t rows = (int64_t)(x_bytes / sizeof *x) / s->features;
+    int64_t rows = (int64_t)(x_bytes / sizeof *x) / features;
     bt_dataset *data = x && y ? bt_dataset_new(rows) : NULL;
-    bt_dataset_add(data, s->input, BT_ARRAY(x, rows, s->features));
-    bt_dataset_add(data, s->label, classes ? BT_ARRAY((int64_t *)y, rows) : BT_ARRAY((float *)y, rows));
+    bt_dataset_add(data, w->input, BT_ARRAY(x, rows, features));
+    bt_dataset_add(data, w->label, w->classes ? BT_ARRAY((int64_t *)y, rows) : BT_ARRAY((float *)y, rows));
     free(x);
     free(y);
     return data;
@@ -162,6 +173,19 @@ static bt_tensor *logistic_step(bt_problem *self, const bt_batch *batch)
     return bt_add(log_loss(self, batch), bt_mul(0.5, decay));
 }
 
+/* ---- an MLP of one level ---- */
+
+static bt_module *mlp_module(bt_problem *self)
+{
+    int hidden = (int)bt_option_int(self, "hidden", 16, 1, 10000);
+    return bt_nn_mlp(bt_relu, hidden, hidden, hidden, CLASSES);
+}
+
+static bt_tensor *mlp_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_cross_entropy(bt_forward(self, bt_field(batch, "x")), bt_field(batch, "label")));
+}
+
 /* ---- questions and answers ---- */
 
 static bt_tensor *all_params(bt_problem *self, const bt_batch *batch)
@@ -227,7 +251,8 @@ static bt_status export_order(session *s, const char *set, const char *name, int
 static bt_status export_start(session *s, int64_t batches)
 {
     BT_TRY(export_params(s, "lower"));
-    BT_TRY(export_params(s, "upper"));
+    if (strcmp(s->workload->top, "upper") == 0)
+        BT_TRY(export_params(s, "upper"));
     if (batches) {
         BT_TRY(export_order(s, "train", "lower", batches));
         BT_TRY(export_order(s, "meta", "upper", batches));
@@ -236,22 +261,22 @@ static bt_status export_start(session *s, int64_t batches)
     return BT_OK;
 }
 
-/* The upper loss over its whole data set, and the upper parameters. */
+/* The (upper) loss over its whole data set, and the (upper) parameters. */
 static bt_status print_state(session *s)
 {
     static float params[MAX_PARAMS];
     int64_t count;
     float loss;
-    bt_dataset *data = read_set(s, "meta");
-    bt_loader *loader = bt_loader_new(data, BT_REST, 0);
+    const workload *w = s->workload;
+    bt_loader *loader = bt_loader_new(read_set(s, w->set), BT_REST, 0);
     const bt_batch *batch = NULL;
     bt_status status = bt_loader_next(loader, &batch);
     if (status == BT_OK)
-        status = bt_eval(bt_engine_problem(s->engine, "upper"), s->upper_loss, batch, BT_ARRAY(&loss));
+        status = bt_eval(bt_engine_problem(s->engine, w->top), w->loss, batch, BT_ARRAY(&loss));
     bt_loader_free(loader);
     BT_TRY(status);
-    BT_TRY(params_of(s, "upper", params, &count));
-    printf("{\"upper_loss\": %.9g, \"upper\": [", (double)loss);
+    BT_TRY(params_of(s, w->top, params, &count));
+    printf("{\"loss\": %.9g, \"params\": [", (double)loss);
     for (int64_t i = 0; i < count; i++)
         printf("%s%.9g", i ? ", " : "", (double)params[i]);
     printf("]}\n");
@@ -274,7 +299,8 @@ static bt_status answer(session *s, const char *line)
     return bt_fail(BT_ERROR_ARGUMENT, "not understood: %s", line);
 }
 
-/* Before each inner loop: on with the steps that were asked for, or wait for the next question. */
+/* Before each inner loop, and after each epoch of a problem of one level: on with the steps that were asked for, or
+ * wait for the next question. */
 static void between_steps(bt_problem *self)
 {
     session *s = bt_user(self);
@@ -295,7 +321,7 @@ static void between_steps(bt_problem *self)
     }
 }
 
-/* ---- the two workloads ---- */
+/* ---- the workloads ---- */
 
 static const bt_problem_def weigher = {
     .name = "upper",
@@ -329,8 +355,24 @@ static const bt_problem_def logistic = {
     .on_inner_loop_start = between_steps,
 };
 
+static const bt_problem_def perceptron = {
+    .name = "lower",
+    .configure_train_data = lower_data,
+    .configure_module = mlp_module,
+    .training_step = mlp_step,
+    .on_inner_loop_start = between_steps, /* once: it has no parents */
+    .epoch_callback = between_steps,
+};
+
 static const bt_export meta_weight_net = {.abi = BT_ABI, .problems = {&weigher, &classifier}};
 static const bt_export logistic_penalties = {.abi = BT_ABI, .problems = {&penalty, &logistic}};
+static const bt_export one_level = {.abi = BT_ABI, .problems = {&perceptron}};
+
+static const workload workloads[] = {
+    {"mwn", &meta_weight_net, "upper", "meta", weigher_step, "image", PIXELS, "label", true, 1},
+    {"logistic", &logistic_penalties, "upper", "meta", penalty_step, "x", FEATURES, "y", false, 1},
+    {"mlp", &one_level, "lower", "train", mlp_step, "x", 0, "label", true, MLP_BATCHES},
+};
 
 static bt_status setting(session *s, char *text)
 {
@@ -340,21 +382,24 @@ static bt_status setting(session *s, char *text)
     *equals = 0;
     if (strcmp(text, "lower.unroll_steps") == 0)
         s->unroll = atoll(equals + 1);
+    if (strcmp(text, "lower.hidden") == 0)
+        s->hidden = atoll(equals + 1);
     return bt_engine_set(s->engine, text, "%s", equals + 1);
 }
 
-static bt_status serve(session *s, const char *workload, int count, char **settings)
+static bt_status serve(session *s, const char *name, int count, char **settings)
 {
-    bool images = strcmp(workload, "mwn") == 0;
-    if (!images && strcmp(workload, "logistic") != 0)
-        return bt_fail(BT_ERROR_ARGUMENT, "no workload `%s`; there are mwn, logistic", workload);
-    s->upper_loss = images ? weigher_step : penalty_step;
-    s->features = images ? PIXELS : FEATURES;
-    s->input = images ? "image" : "x";
-    s->label = images ? "label" : "y";
-    bt_engine_use(s->engine, images ? &meta_weight_net : &logistic_penalties, s);
-    bt_engine_set(s->engine, "dependencies.u2l", "upper > lower");
-    bt_engine_set(s->engine, "dependencies.l2u", "lower > upper");
+    for (int i = 0; i < BT_COUNT_OF(workloads); i++)
+        if (strcmp(name, workloads[i].name) == 0)
+            s->workload = &workloads[i];
+    if (!s->workload)
+        return bt_fail(BT_ERROR_ARGUMENT, "no workload `%s`; there are mwn, logistic, mlp", name);
+    s->unroll = s->workload->unroll;
+    bt_engine_use(s->engine, s->workload->problems, s);
+    if (strcmp(s->workload->top, "upper") == 0) {
+        bt_engine_set(s->engine, "dependencies.u2l", "upper > lower");
+        bt_engine_set(s->engine, "dependencies.l2u", "lower > upper");
+    }
     bt_engine_set(s->engine, "engine.train_iters", "%d", 1000000000);
     bt_engine_set(s->engine, "engine.valid_step", "0");
     bt_engine_set(s->engine, "engine.log_step", "0");
@@ -373,7 +418,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-libbetty WORKLOAD FOLDER [SECTION.KEY=VALUE ...]\n");
         return 2;
     }
-    session s = {.folder = argv[2], .engine = bt_engine_new(), .unroll = 1};
+    session s = {.folder = argv[2], .engine = bt_engine_new()};
     bt_status status = s.engine ? serve(&s, argv[1], argc - 3, argv + 3) : BT_ERROR_MEMORY;
     if (status != BT_OK)
         fprintf(stderr, "bench-libbetty: %s\n", bt_error());

@@ -17,6 +17,7 @@ def arguments():
     parser.add_argument("--method", default="darts", choices=("darts", "cg"))
     parser.add_argument("--unroll", type=int, default=1, help="lower steps to one upper step")
     parser.add_argument("--hidden", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     return parser.parse_args()
@@ -29,7 +30,8 @@ def orders(folder):
 
 
 def serve(version, steps, state):
-    """steps(n) takes n lower steps, and is done when it returns; state() is the upper loss and the upper parameters."""
+    """steps(n) takes n (lower) steps, and is done when it returns; state() is the (upper) loss over all its data, and
+    the (upper) parameters."""
     answer = lambda **fields: print(json.dumps(fields), file=answers, flush=True)
     answer(ready=version)
     for line in sys.stdin:
@@ -40,6 +42,6 @@ def serve(version, steps, state):
             answer(ms=1e3 * (time.perf_counter() - start))
         elif question == "state":
             loss, params = state()
-            answer(upper_loss=float(loss), upper=[float(p) for p in params])
+            answer(loss=float(loss), params=[float(p) for p in params])
         else:
             raise SystemExit(f"not understood: {line}")

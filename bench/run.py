@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 
-import data
 from workloads import HERE, all_workloads
 
 RESULTS = os.path.join(HERE, "results")
@@ -45,6 +44,8 @@ class Process:
         self.side, self.stderr = side, tempfile.TemporaryFile("w+")
         cores = sorted(os.sched_getaffinity(0))[:threads]
         variables = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        if side.name.startswith("libbetty"):
+            variables["GOMP_SPINCOUNT"] = "2000"  # as betty-run sets it
         self.process = subprocess.Popen(
             side.command,
             stdin=subprocess.PIPE,
@@ -91,17 +92,17 @@ class Process:
 # ---- do all sides compute the same thing? ----
 
 
-LOSS_TOLERANCE = 1e-4  # of the upper loss, relative
-PATH_TOLERANCE = 5e-3  # of the way that the upper parameters have come
+LOSS_TOLERANCE = 1e-4  # relative; of the upper loss, where there are two levels
+PATH_TOLERANCE = 5e-3  # of the way that the parameters have come
 
 
 def distance(a, b, start):
-    """Between two sides' upper parameters, as a share of how far they have come from where they began."""
+    """Between two sides' (upper) parameters, as a share of how far they have come from where they began."""
     return math.dist(a, b) / max(math.dist(b, start), 1e-30)
 
 
 def check(workload, processes, threads, report):
-    """Sides with the same second-order product begin at the same upper loss and parameters, and after the same steps
+    """Sides with the same second-order product begin at the same loss and parameters, and after the same steps
     stand at the same ones again. Each is compared with the first of its product, which is libbetty."""
     states = [[p.ask("state")] for p in processes]
     for p, state in zip(processes, states):
@@ -113,13 +114,13 @@ def check(workload, processes, threads, report):
             first[p.side.product] = (p, begun, now)
             continue
         other, other_begun, other_now = first[p.side.product]
-        start_error = abs(begun["upper_loss"] / other_begun["upper_loss"] - 1)
-        loss_error = abs(now["upper_loss"] / other_now["upper_loss"] - 1)
-        path_error = distance(now["upper"], other_now["upper"], other_begun["upper"])
+        start_error = abs(begun["loss"] / other_begun["loss"] - 1)
+        loss_error = abs(now["loss"] / other_now["loss"] - 1)
+        path_error = distance(now["params"], other_now["params"], other_begun["params"])
         same = max(start_error, loss_error) < LOSS_TOLERANCE and path_error < PATH_TOLERANCE
         good = good and same
         report(workload=workload.name, threads=threads, check=f"{p.side.name} = {other.side.name}", same=same,
-               steps=workload.check, upper_loss=now["upper_loss"], start_differs=start_error,
+               steps=workload.check, loss=now["loss"], start_differs=start_error,
                loss_differs=loss_error, path_differs=path_error)  # fmt: skip
     return good
 
@@ -160,7 +161,7 @@ def run(workload, args, threads, report):
         for side in workload.sides:
             processes.append(Process(side, threads))
             if len(processes) == 1:  # the others begin where it begins, and use its order of the batches
-                processes[0].ask(f"export {20000 if workload.kind == 'mwn' else 0}")
+                processes[0].ask(f"export {workload.batches}")
         if not check(workload, processes, threads, report):
             return None
         return measure(workload, processes, args, threads, report)
@@ -198,12 +199,13 @@ def row(title, threads, times, ours, names):
 
 
 def table(results):
-    names = ("betty", "jax", "jax-scan")
-    lines = ["| a step of | threads | libbetty | Betty | JAX, a call a step | JAX, scanned | Betty / libbetty "
-             "| JAX / libbetty | scanned / libbetty |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    names = ("betty", "torch", "jax", "jax-scan")
+    lines = ["| a step of | threads | libbetty | Betty | PyTorch | JAX, a call a step | JAX, scanned | Betty / libbetty "
+             "| PyTorch / libbetty | JAX / libbetty | scanned / libbetty |",
+             "|" + "---|" * 11]  # fmt: skip
     for workload, threads, times in results:
         if times is None:
-            lines.append(f"| {workload.title} | {threads} |" + " differs |" * 7)
+            lines.append(f"| {workload.title} | {threads} |" + " differs |" * 9)
             continue
         lines.append(row(workload.title, threads, times, "libbetty", names))
         if "libbetty-finite" in times:
@@ -242,8 +244,7 @@ def chosen(workloads, wanted):
 def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="libbetty-bench-") as folder:
-        folders = {kind: os.path.join(folder, kind) for kind in ("mwn", "logistic")}
-        names = chosen(all_workloads(args.build, folders, 1), args.workload)
+        names = chosen(all_workloads(args.build, folder, 1), args.workload)
         if args.list:
             print("\n".join(names))
             return 0
@@ -259,7 +260,7 @@ def main():
                 print(line, flush=True)
                 print(line, file=file)
 
-            results = measure_all(args, folders, names, report)
+            results = measure_all(args, folder, names, report)
         text = f"{heading(figures)}\n\n{table(results)}"
         with open(os.path.join(RESULTS, "speed.md"), "w") as file:
             file.write(text + "\n")
@@ -267,18 +268,18 @@ def main():
     return 0 if all(times for _, _, times in results) else 1
 
 
-def measure_all(args, folders, names, report):
+def measure_all(args, folder, names, report):
     report(**machine())
-    for kind, make in (("mwn", data.make_mwn), ("logistic", data.make_logistic)):
-        os.makedirs(folders[kind])
-        if any(name.startswith(kind) for name in names):
-            make(folders[kind])
+    for workload in all_workloads(args.build, folder, 1):
+        if workload.name in names and not os.path.exists(workload.folder):
+            os.makedirs(workload.folder)
+            workload.make(workload.folder)
     results = []
     for threads in args.threads:
         if threads > len(os.sched_getaffinity(0)):
             print(f"bench: {threads} threads are left out: there are fewer processors", file=sys.stderr)
             continue
-        for workload in all_workloads(args.build, folders, threads):
+        for workload in all_workloads(args.build, folder, threads):
             if workload.name in names:
                 results.append((workload, threads, run(workload, args, threads, report)))
     return results

@@ -3,6 +3,8 @@ import os
 import sys
 from dataclasses import dataclass, field
 
+import data
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXACT, FINITE = "exact", "finite"  # the second-order product: programs with the same one must agree closely
 
@@ -18,7 +20,9 @@ class Side:
 class Workload:
     name: str
     title: str
-    kind: str  # mwn, logistic: which data
+    folder: str  # where its data is
+    make: object  # makes the data: make(folder)
+    batches: int = 0  # how many batches of libbetty's order the others need
     sides: list = field(default_factory=list)
     block: int = 1  # lower steps in the largest call of any side: measurements are multiples of it
     check: int = 50  # steps after which all sides must stand at the same place
@@ -45,7 +49,8 @@ def meta_weight_net(build, folder, threads, hidden):
         Side("jax", EXACT, python("jax_mwn.py", folder, threads, *options)),
         Side("jax-scan", EXACT, python("jax_mwn.py", folder, threads, *options, "--scan=10")),
     ]
-    return Workload(f"mwn-{hidden}", f"Meta-Weight-Net, MLP 784-{hidden}-10", "mwn", sides, block=10)
+    title = f"Meta-Weight-Net, MLP 784-{hidden}-10"
+    return Workload(f"mwn-{hidden}", title, folder, data.make_mwn, batches=20000, sides=sides, block=10)
 
 
 def logistic(build, folder, threads, method, unroll):
@@ -63,11 +68,29 @@ def logistic(build, folder, threads, method, unroll):
     ]
     title = f"logistic regression, {method}, one upper step to {unroll}"
     check = 100 if unroll == 1 else 500
-    return Workload(f"logistic-{method}-{unroll}", title, "logistic", sides, block=100, check=check)
+    return Workload(f"logistic-{method}-{unroll}", title, folder, data.make_logistic, sides=sides, block=100,
+                    check=check)  # fmt: skip
 
 
-def all_workloads(build, folders, threads):
-    """folders: where the data of each kind is."""
-    mwn = [meta_weight_net(build, folders["mwn"], threads, hidden) for hidden in (32, 100, 500)]
+def mlp(build, folder, threads, hidden, batch):
+    settings = dict(lower__hidden=hidden, lower__batch_size=batch, lower__lr=0.1, lower__shuffle="false")
+    options = [f"--hidden={hidden}", f"--batch={batch}"]
+    sides = [
+        Side("libbetty", EXACT, libbetty(build, "mlp", folder, threads, **settings)),
+        Side("torch", EXACT, python("torch_mlp.py", folder, threads, *options)),
+        Side("jax", EXACT, python("jax_mlp.py", folder, threads, *options)),
+        Side("jax-scan", EXACT, python("jax_mlp.py", folder, threads, *options, "--scan=40")),
+    ]
+    make = lambda folder: data.make_mlp(folder, hidden, batch)
+    title = f"SGD, MLP {hidden}-{hidden}-{hidden}-10, batches of {batch}"
+    return Workload(f"mlp-{hidden}", title, folder, make, sides=sides, block=40, check=80)
+
+
+def all_workloads(build, folder, threads):
+    """folder: where the data of all of them is, or is to be."""
+    mwn = [meta_weight_net(build, os.path.join(folder, "mwn"), threads, hidden) for hidden in (32, 100, 500)]
     both = [(method, unroll) for unroll in (100, 1) for method in ("darts", "cg")]
-    return mwn + [logistic(build, folders["logistic"], threads, method, unroll) for method, unroll in both]
+    regressions = [logistic(build, os.path.join(folder, "logistic"), threads, *each) for each in both]
+    sizes = [(16, 8), (64, 32), (256, 64), (512, 128)]
+    mlps = [mlp(build, os.path.join(folder, f"mlp-{each[0]}"), threads, *each) for each in sizes]
+    return mwn + regressions + mlps
