@@ -33,6 +33,7 @@ static bt_status open_loader(bt_stream *stream)
     options.drop_last = stream->mode == BT_TRAIN && s->drop_last;
     options.dtype = problem->dtype;
     options.keep = stream->keep;
+    options.threads = problem->engine->instance->threads;
     options.prefetch = bt_cores() > problem->engine->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);
     *data = NULL;

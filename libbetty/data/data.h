@@ -32,9 +32,10 @@ typedef struct bt_loader_options {
     bt_dtype dtype; /* of floating fields: BT_F32 or BT_F64 */
     int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
     bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
+    int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
 } bt_loader_options;
 bt_loader_options
-bt_loader_defaults(void); /* all, seed 0, shuffled, the short last one kept, f32, keep 1, prefetched */
+bt_loader_defaults(void); /* all, seed 0, shuffled, the short last one kept, f32, keep 1, prefetched, 1 thread */
 
 /* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail. Of a joined set, the first
  * has the epochs of the loader; the others give as many examples to each batch, short or not, and go on through epochs

@@ -57,7 +57,11 @@ bt_status bt_dataset_select(bt_dataset *data, const int32_t *places, int64_t cou
 
 /* ---- gather.c: rows of a field, one after the other, as a batch has them ---- */
 
-void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out);
+/* Bytes of a batch below which it is filled sooner than a thread is woken. */
+#define BT_WORTH_A_THREAD ((size_t)1 << 16)
+
+void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,
+                    int threads);
 
 /* ---- batch.c: a field of a shape and its variable, without values ---- */
 

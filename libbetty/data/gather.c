@@ -58,14 +58,29 @@ static void ask_for(const char *row, size_t bytes)
         __builtin_prefetch(row + at);
 }
 
-void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out)
+static void gather(const bt_column *column, const int32_t *places, int64_t from, int64_t count, bt_dtype dtype,
+                   char *to)
 {
     const bt_store *store = column->store;
     size_t step = (size_t)store->row_items * bt_dtype_size(dtype);
-    char *to = out;
-    for (int64_t i = 0; i < count; i++, to += step) {
+    to += (size_t)from * step;
+    for (int64_t i = from; i < count; i++, to += step) {
         if (i + AHEAD < count)
             ask_for(row_of(column, places[i + AHEAD]), store->row_bytes);
         convert(store, row_of(column, places[i]), dtype, to);
     }
+}
+
+void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,
+                    int threads)
+{
+    if (threads == 1 || (size_t)count * column->store->row_bytes < BT_WORTH_A_THREAD) {
+        gather(column, places, 0, count, dtype, out);
+        return;
+    }
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++)
+        gather(column, places, count * t / threads, count * (t + 1) / threads, dtype, out);
 }

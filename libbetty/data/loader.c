@@ -9,9 +9,6 @@
 #include <signal.h>
 #include <string.h>
 
-/* Below this a batch is filled sooner than a thread is woken. */
-#define BT_WORTH_A_THREAD ((size_t)1 << 16)
-
 typedef struct feed { /* the examples of one set, epoch after epoch, as one endless row */
     const bt_dataset *set;
     int64_t batch;    /* examples per draw */
@@ -92,7 +89,7 @@ static bool is_short(const bt_loader *loader, int64_t draw)
 
 static bt_batch *head_of(const bt_loader *loader, slot *s, int64_t draw) { return s->heads[is_short(loader, draw)]; }
 
-static void fill(bt_loader *loader, slot *s, int64_t draw)
+static void fill(bt_loader *loader, slot *s, int64_t draw, int threads)
 {
     bt_batch *batch = head_of(loader, s, draw);
     int at = 0;
@@ -104,7 +101,7 @@ static void fill(bt_loader *loader, slot *s, int64_t draw)
         find_places(f, begin_of(loader, f, draw), count, places);
         for (int64_t i = 0; i < f->set->column_count; i++, at++) {
             const bt_array *to = &batch->fields[at].array;
-            bt_gather_rows(&f->set->columns[i], places, count, to->dtype, to->data);
+            bt_gather_rows(&f->set->columns[i], places, count, to->dtype, to->data, threads);
         }
         at++;
     }
@@ -124,7 +121,7 @@ static void *fill_ahead(void *argument)
         }
         int64_t draw = loader->filled;
         pthread_mutex_unlock(&loader->lock);
-        fill(loader, &loader->slots[draw % loader->slot_count], draw);
+        fill(loader, &loader->slots[draw % loader->slot_count], draw, 1);
         pthread_mutex_lock(&loader->lock);
         loader->filled++;
         pthread_cond_signal(&loader->changed);
@@ -164,7 +161,7 @@ static bt_batch *draw_constant(bt_loader *loader)
     slot *s = &loader->slots[loader->position % loader->slot_count];
     if (!loader->ready) {
         double begin = bt_seconds();
-        fill(loader, &loader->slots[0], 0);
+        fill(loader, &loader->slots[0], 0, loader->options.threads);
         loader->waited += bt_seconds() - begin;
         loader->ready = true;
     }
@@ -192,7 +189,7 @@ static bt_batch *draw_now(bt_loader *loader)
     double begin = bt_seconds();
     int64_t draw = loader->position++;
     slot *s = &loader->slots[draw % loader->slot_count];
-    fill(loader, s, draw);
+    fill(loader, s, draw, loader->options.threads);
     loader->waited += bt_seconds() - begin;
     return head_of(loader, s, draw);
 }
@@ -260,7 +257,7 @@ size_t bt_loader_bytes(const bt_loader *loader) { return loader ? loader->bytes 
 
 bt_loader_options bt_loader_defaults(void)
 {
-    return (bt_loader_options){.shuffle = true, .dtype = BT_F32, .keep = 1, .prefetch = true};
+    return (bt_loader_options){.shuffle = true, .dtype = BT_F32, .keep = 1, .prefetch = true, .threads = 1};
 }
 
 static bt_status check(const bt_dataset *data, const bt_loader_options *o)
@@ -279,6 +276,8 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
     if (o->keep < 1 || o->keep > (1 << 20))
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked to keep %lld batches; expected 1 to %d",
                        (long long)o->keep, 1 << 20);
+    if (o->threads < 1)
+        return bt_fail(BT_ERROR_ARGUMENT, "a loader is given %d threads; expected at least 1", o->threads);
     if (!bt_dtype_floats(o->dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked for floating fields as %s; expected f32 or f64",
                        bt_dtype_name(o->dtype));

@@ -251,6 +251,24 @@ START_TEST(prefetching_changes_nothing)
 }
 END_TEST
 
+START_TEST(threads_change_nothing)
+{
+    for (int threads = 2; threads < 5; threads++) {
+        bt_loader_options options = bt_loader_defaults();
+        options.batch_size = 16;
+        options.prefetch = false;
+        bt_loader *a = bt_loader_open(wide(70, 4096), &options);
+        options.threads = threads;
+        bt_loader *b = bt_loader_open(wide(70, 4096), &options);
+        ck_assert(a && b);
+        for (int i = 0; i < 12; i++)
+            same_batch(draw(a), draw(b));
+        bt_loader_free(a);
+        bt_loader_free(b);
+    }
+}
+END_TEST
+
 START_TEST(drawn_batches_stay)
 {
     for (int prefetch = 0; prefetch < 2; prefetch++)
@@ -494,6 +512,7 @@ int main(void)
     ADD_CASE(suite, without_shuffling);
     ADD_CASE(suite, seeking);
     ADD_CASE(suite, prefetching_changes_nothing);
+    ADD_CASE(suite, threads_change_nothing);
     ADD_CASE(suite, drawn_batches_stay);
     ADD_CASE(suite, all_examples_are_gathered_once);
     ADD_CASE(suite, precisions);
