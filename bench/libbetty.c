@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/version.h"
 #include "data/data.h"
+#include "engine/engine_inside.h"
 
 #include <betty/betty.h>
 #include <errno.h>
@@ -283,6 +284,14 @@ static bt_status print_state(session *s)
     return BT_OK;
 }
 
+/* What the plan says that the run holds: everything but the data set. */
+static bt_status print_memory(session *s)
+{
+    size_t by_category[BT_CATEGORIES], kept = bt_engine_persistent(s->engine, by_category, NULL);
+    printf("{\"tensor_bytes\": %zu}\n", kept + bt_engine_arena_used(s->engine));
+    return BT_OK;
+}
+
 static bt_status answer(session *s, const char *line)
 {
     long long number;
@@ -296,6 +305,8 @@ static bt_status answer(session *s, const char *line)
         return export_start(s, number);
     if (strcmp(line, "state\n") == 0)
         return print_state(s);
+    if (strcmp(line, "memory\n") == 0)
+        return print_memory(s);
     return bt_fail(BT_ERROR_ARGUMENT, "not understood: %s", line);
 }
 

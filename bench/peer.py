@@ -29,9 +29,9 @@ def orders(folder):
     return itertools.cycle(lower), itertools.cycle(upper)
 
 
-def serve(version, steps, state):
+def serve(version, steps, state, tensor_bytes=lambda: None):
     """steps(n) takes n (lower) steps, and is done when it returns; state() is the (upper) loss over all its data, and
-    the (upper) parameters."""
+    the (upper) parameters; tensor_bytes() is the peak of what it holds besides the data set, None: unknown."""
     answer = lambda **fields: print(json.dumps(fields), file=answers, flush=True)
     answer(ready=version)
     for line in sys.stdin:
@@ -43,5 +43,7 @@ def serve(version, steps, state):
         elif question == "state":
             loss, params = state()
             answer(loss=float(loss), params=[float(p) for p in params])
+        elif question == "memory":
+            answer(tensor_bytes=tensor_bytes())
         else:
             raise SystemExit(f"not understood: {line}")

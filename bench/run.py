@@ -150,7 +150,8 @@ def measure(workload, processes, args, threads, report):
         each = times[p.side.name]
         report(workload=workload.name, threads=threads, side=p.side.name, ms_per_step=statistics.median(each),
                low=min(each), high=max(each), rounds=len(each), steps_per_round=n,
-               resident_mb=round(p.resident_mb()), version=p.version)  # fmt: skip
+               resident_mb=round(p.resident_mb()), tensor_bytes=p.ask("memory")["tensor_bytes"],
+               version=p.version)  # fmt: skip
     return times
 
 
@@ -215,6 +216,16 @@ def table(results):
     return "\n".join(lines)
 
 
+def memory_table(figures):
+    """Of the sides that know it: the peak of what they hold besides the data set, and of the whole process."""
+    lines = ["| memory of | side | tensors | resident process |", "|---|---|---|---|"]
+    for figure in figures:
+        if figure.get("tensor_bytes") and figure["threads"] == 1 and figure["workload"].startswith("mwn"):
+            lines.append(f"| {figure['workload']} | {figure['side']} | {figure['tensor_bytes'] / 1e6:.2f} MB "
+                         f"| {figure['resident_mb']} MB |")  # fmt: skip
+    return "\n".join(lines)
+
+
 def machine():
     with open("/proc/cpuinfo") as info:
         facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in info)}
@@ -261,7 +272,7 @@ def main():
                 print(line, file=file)
 
             results = measure_all(args, folder, names, report)
-        text = f"{heading(figures)}\n\n{table(results)}"
+        text = f"{heading(figures)}\n\n{table(results)}\n\n{memory_table(figures)}"
         with open(os.path.join(RESULTS, "speed.md"), "w") as file:
             file.write(text + "\n")
         print(text)
