@@ -130,12 +130,39 @@ static bt_tensor *no_broadcast(const char *op, bt_tensor *const *x, int a, int b
                            bt_shape_text(second, x[b]->rank, x[b]->dims));
 }
 
+/* The axis of the common shape, of this rank, that counts x's examples; -1: none. */
+static int examples_axis(const bt_tensor *x, int rank)
+{
+    return x->batch_axis >= 0 && x->dims[x->batch_axis] != 1 ? rank - x->rank + x->batch_axis : -1;
+}
+
+/* Two operands whose examples would come to lie along different axes, because one of them has fewer axes: [n, 1] with
+ * [n] would give [n, n], every example with every other. Who means that says so with bt_unsqueeze. */
+static bt_tensor *check_examples(const char *op, bt_tensor *const *x, int a, int b, int rank)
+{
+    char first[256], second[256];
+    int one = examples_axis(x[a], rank), other = examples_axis(x[b], rank);
+    if (x[a]->rank == x[b]->rank || one < 0 || other < 0 || one == other)
+        return NULL;
+    return bt_trace_poison(BT_ERROR_SHAPE,
+                           "%s: shapes %s and %s would pair every example of the batch with every other; bt_squeeze or "
+                           "bt_reshape one of them, or, if that is meant, bt_unsqueeze the one with fewer axes",
+                           op, bt_shape_text(first, x[a]->rank, x[a]->dims),
+                           bt_shape_text(second, x[b]->rank, x[b]->dims));
+}
+
 bt_tensor *bt_operands_broadcast(const char *op, bt_tensor **x, int count)
 {
     int rank = 0, holder[BT_MAX_RANK] = {0};
     int64_t dims[BT_MAX_RANK];
     for (int i = 0; i < count; i++)
         rank = x[i]->rank > rank ? x[i]->rank : rank;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++) {
+            bt_tensor *poison = check_examples(op, x, k, i, rank);
+            if (poison)
+                return poison;
+        }
     for (int k = 0; k < rank; k++)
         dims[k] = 1;
     for (int i = 0; i < count; i++)

@@ -363,6 +363,21 @@ START_TEST(test_batch_axis)
 }
 END_TEST
 
+START_TEST(test_examples_are_not_paired)
+{
+    bt_tensor *column = SHAPE(4, 1), *flat = SHAPE(4), *single = SHAPE(1, 1), *alone = SHAPE(1);
+    column->batch_axis = flat->batch_axis = single->batch_axis = alone->batch_axis = 0;
+    ck_assert(!bt_poisoned(bt_sub(column, bt_unsqueeze(flat, 0)))); /* meant */
+    ck_assert(!bt_poisoned(bt_sub(column, bt_unsqueeze(flat, 1))));
+    ck_assert(!bt_poisoned(bt_sub(bt_squeeze(column, 1), flat)));
+    ck_assert(!bt_poisoned(bt_sub(column, SHAPE(4)))); /* a constant row, not examples */
+    ck_assert(!bt_poisoned(bt_sub(single, alone)));
+    MISTAKE(bt_sub(column, flat), "sub: shapes [4, 1] and [4] would pair every example of the batch with every other; "
+                                  "bt_squeeze or bt_reshape one of them, or, if that is meant, bt_unsqueeze the one "
+                                  "with fewer axes");
+}
+END_TEST
+
 START_TEST(test_nothing_crashes)
 {
     bt_tensor *x = F32(1, 2), *null = NULL, *poison = graph->poison;
@@ -555,6 +570,7 @@ int main(void)
     tcase_add_test(builders, test_classification);
     tcase_add_test(builders, test_random);
     tcase_add_test(builders, test_batch_axis);
+    tcase_add_test(builders, test_examples_are_not_paired);
     tcase_add_test(builders, test_nothing_crashes);
     tcase_add_test(builders, test_outside_of_a_trace);
     tcase_add_test(builders, test_first_mistake_stays);
