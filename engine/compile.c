@@ -2,11 +2,14 @@
 #include "engine/compile.h"
 
 #include "engine/spawn.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef BT_SOURCE_INCLUDE_DIR
@@ -129,6 +132,28 @@ static char *cache_folder(void)
     return folder;
 }
 
+enum { KEPT_DAYS = 60 };
+
+/* Objects that nobody has used for long are removed when a new one is made; a failure is none of the run's business. */
+static void forget_old(const char *object)
+{
+    char *folder = bt_strdup(object);
+    if (!folder)
+        return;
+    *strrchr(folder, '/') = 0;
+    DIR *list = opendir(folder);
+    for (struct dirent *entry; list && (entry = readdir(list)) != NULL;) {
+        struct stat info;
+        const char *end = strstr(entry->d_name, ".so");
+        if (end && fstatat(dirfd(list), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+            time(NULL) - info.st_mtime > (time_t)KEPT_DAYS * 24 * 3600)
+            unlinkat(dirfd(list), entry->d_name, 0);
+    }
+    if (list)
+        closedir(list);
+    bt_free(folder);
+}
+
 /* ---- the compiler ---- */
 
 typedef struct command {
@@ -246,8 +271,12 @@ bt_status bt_compile(const char *source, char **object)
     bt_status s = command_begin(&c);
     if (s == BT_OK)
         s = object_name(&c, source, object);
-    if (s == BT_OK && access(*object, R_OK) != 0)
+    if (s == BT_OK && access(*object, R_OK) == 0) {
+        utimensat(AT_FDCWD, *object, NULL, 0); /* used today */
+    } else if (s == BT_OK) {
         s = build(&c, source, *object);
+        forget_old(*object);
+    }
     command_free(&c);
     if (s != BT_OK) {
         bt_free(*object);

@@ -4,10 +4,12 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[64], cache[96], log_file[96], wrapper[96], *old_cache, *old_compiler;
@@ -138,6 +140,49 @@ START_TEST(a_changed_header_is_noticed)
     setenv("CC", "cc", 1);
     ck_assert_int_eq(try("two.c", name), BT_OK); /* another compiler: another object */
     ck_assert_int_eq(builds(), 2);
+}
+END_TEST
+
+/* The only object in the cache is last used so many days ago. */
+static void age_cache(int days, char *path, size_t size)
+{
+    char private[128];
+    snprintf(private, sizeof private, "%s/betty", cache);
+    DIR *entries = opendir(private);
+    const struct dirent *entry;
+    ck_assert_ptr_nonnull(entries);
+    while ((entry = readdir(entries)) != NULL && entry->d_name[0] == '.')
+        ;
+    ck_assert_ptr_nonnull(entry);
+    snprintf(path, size, "%s/%s", private, entry->d_name);
+    struct timespec times[2] = {{.tv_sec = time(NULL) - (time_t)days * 24 * 3600}};
+    times[1] = times[0];
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+    closedir(entries);
+}
+
+START_TEST(old_objects_are_forgotten)
+{
+    char name[64], path[512];
+    write_source("old.c", PROBLEM("old"));
+    ck_assert_int_eq(try("old.c", name), BT_OK);
+    age_cache(59, path, sizeof path);
+    write_source("new.c", PROBLEM("new"));
+    ck_assert_int_eq(try("new.c", name), BT_OK);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    ck_assert_int_eq(unlink(path), 0); /* so that the newer one is the only one */
+    age_cache(61, path, sizeof path);
+    ck_assert_int_eq(try("new.c", name), BT_OK); /* used: it stays */
+    write_source("old.c", PROBLEM("old"));
+    ck_assert_int_eq(try("old.c", name), BT_OK);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    ck_assert_int_eq(builds(), 3);
+    write_source("new.c", PROBLEM("newest"));
+    struct timespec times[2] = {{.tv_sec = time(NULL) - (time_t)61 * 24 * 3600}};
+    times[1] = times[0];
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+    ck_assert_int_eq(try("new.c", name), BT_OK);
+    ck_assert_int_ne(access(path, F_OK), 0);
 }
 END_TEST
 
@@ -279,6 +324,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_file_is_compiled_once);
     tcase_add_test(tests, a_changed_header_is_noticed);
+    tcase_add_test(tests, old_objects_are_forgotten);
     tcase_add_test(tests, a_path_may_be_absolute);
     tcase_add_test(tests, mistakes_in_a_file);
     tcase_add_test(tests, surroundings);
