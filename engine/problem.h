@@ -217,7 +217,7 @@ struct bt_engine {
     bool busy;        /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step;     /* leaf steps */
     bt_text warnings; /* lines to say when a run starts */
-    double setup_seconds;
+    double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t baseline; /* aligned bytes that were live before it */
 };
 

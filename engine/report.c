@@ -211,19 +211,22 @@ static json_t *info_json(const bt_engine *engine)
             bt_text_free(&text);
         }
     }
-    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "device", engine->instance->backend->name, "backend",
-                     engine->instance->backend->isa(), "threads", engine->instance->threads, "setup_seconds",
-                     engine->setup_seconds, "programs", phases);
+    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "device", engine->instance->backend->name, "backend",
+                     engine->instance->backend->isa(), "threads", engine->instance->threads, "load_seconds",
+                     engine->load_seconds, "compile_seconds", engine->compile_seconds, "programs", phases);
 }
 
 static void print_info(json_t *info, FILE *file)
 {
     size_t i;
     json_t *program;
-    fprintf(file, "device %s (%s), %lld thread(s); traced, differentiated, compiled and planned in %.3f s\n",
+    fprintf(file,
+            "device %s (%s), %lld thread(s); problems and data loaded in %.3f s; traced, differentiated, compiled and "
+            "planned in %.3f s\n",
             json_string_value(json_object_get(info, "device")), json_string_value(json_object_get(info, "backend")),
             (long long)json_integer_value(json_object_get(info, "threads")),
-            json_real_value(json_object_get(info, "setup_seconds")));
+            json_real_value(json_object_get(info, "load_seconds")),
+            json_real_value(json_object_get(info, "compile_seconds")));
     json_array_foreach(json_object_get(info, "programs"), i, program) fprintf(
         file, "\n%s, %s, %s\n%s", json_string_value(json_object_get(program, "level")),
         json_string_value(json_object_get(program, "phase")), json_string_value(json_object_get(program, "part")),

@@ -164,7 +164,10 @@ static bt_status compile_all(bt_engine *engine)
     for (int i = 0; i < engine->problem_count; i++)
         if (engine->problems[i]->settings->active)
             BT_TRY(bt_problem_open_data(engine->problems[i]));
-    return compile_upward(engine);
+    double start = bt_seconds();
+    BT_TRY(compile_upward(engine));
+    engine->compile_seconds = bt_seconds() - start;
+    return BT_OK;
 }
 
 static bt_status setup(bt_engine *engine)
@@ -180,7 +183,7 @@ static bt_status setup(bt_engine *engine)
     BT_TRY(compile_all(engine));
     BT_TRY(bt_config_finish(engine->config));
     engine->ready = true;
-    engine->setup_seconds = bt_seconds() - start;
+    engine->load_seconds = bt_seconds() - start - engine->compile_seconds;
     return BT_OK;
 }
 
