@@ -2,6 +2,7 @@
  * Products of matrices in GF/s, where oneDNN is installed beside its own; other calls in ns. Each figure is that of the
  * fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all threads that it finds. */
 #include "backend/cpu/cpu.h"
+#include "runtime/phase.h"
 
 #if defined BT_HAVE_DNNL
 #include <dnnl.h>
@@ -224,6 +225,41 @@ static void losses(const bt_kernel_impl *const *kernels, const bt_op *op, int64_
     bt_free_aligned(out.data);
 }
 
+/* What a node costs that computes next to nothing: a program of many additions of a scalar. */
+static void dispatch(void)
+{
+    enum { NODES = 1000 };
+    bt_trace trace;
+    bt_instance *instance = bt_instance_new(bt_backend_cpu(), 1);
+    bt_phase *phase = instance ? bt_phase_new(instance, "bench", "dispatch") : NULL;
+    bt_var *var =
+        phase ? bt_phase_own(phase, bt_var_new(BT_PHASE, BT_BUFFERS, "bench", "x", (bt_array){.dtype = BT_F32})) : NULL;
+    bt_graph *graph = var ? bt_graph_new() : NULL;
+    if (graph) {
+        bt_trace_begin(&trace, graph, BT_TRAIN, BT_F32);
+        bt_tensor *x = bt_graph_read(graph, var), *y = x;
+        for (int i = 0; i < NODES; i++)
+            y = (bt_add)(bt_neg(y), x); /* nothing that simplify could merge */
+        bt_graph_assign(graph, var, y);
+        bt_trace_end(&trace);
+    }
+    bool good = graph && bt_phase_add(phase, graph, 0, "dispatch") == 0 && bt_phase_plan(phase) == BT_OK;
+    double best = -1;
+    for (double begin = now(); good && now() - begin < seconds;) {
+        bt_phase_begin(phase);
+        double start = now();
+        good = bt_phase_run(phase, 0) == BT_OK;
+        double each = (now() - start) / (double)phase->entries[0].program->step_count;
+        best = best < 0 || each < best ? each : best;
+        bt_phase_end(phase);
+    }
+    if (good)
+        printf("%-48s  %.1f ns\n", "a node of a program, on a scalar", best * 1e9);
+    bt_graph_free(graph);
+    bt_phase_free(phase);
+    bt_instance_free(instance);
+}
+
 int main(int count, char **words)
 {
     const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels();
@@ -266,5 +302,6 @@ int main(int count, char **words)
     losses(kernels, &bt_op_softmax, 100, 100, "softmax");
     losses(kernels, &bt_op_cross_entropy, 100, 10, "cross_entropy");
     losses(kernels, &bt_op_cross_entropy_grad, 100, 10, "cross_entropy_grad");
+    dispatch();
     return 0;
 }
