@@ -63,6 +63,14 @@ metric() { grep -F '"step":300' "$1" | sed 's/"time":[^,]*,//'; }
 [ "$(metric same/metrics.jsonl)" = "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "one seed gave two results"
 [ "$(metric other/metrics.jsonl)" != "$(metric runs/hpo-2/metrics.jsonl)" ] || fail "two seeds gave one result"
 
+# a profile changes no number
+"$BETTY_RUN" hpo.ini --set engine.train_iters=300 --set engine.valid_step=100 --threads 1 --profile --output profiled \
+    >out 2>err || fail "--profile failed"
+has out 'profile of 300 steps' 'parts' 'kernels, by level' 'single calls' 'GF/s'
+has profiled/profile.json '"steps": 300' '"kernel": "' '"flops": ' '"share": '
+has profiled/trace.json '"traceEvents": [' '"ph": "X"' '"dur": '
+[ "$(metric profiled/metrics.jsonl)" = "$(metric runs/hpo-1/metrics.jsonl)" ] || fail "a profile changed the numbers"
+
 # an interrupt
 "$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --threads 1 --output stopped >out 2>err &
 run=$!
