@@ -208,7 +208,9 @@ bt_status bt_engine_enter(bt_engine *engine)
     if (engine->entering)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
     engine->entering = true;
+    const char *beside = bt_data_beside(bt_config_folder(engine->config));
     bt_status status = bt_error_status() != BT_OK ? bt_error_status() : setup(engine);
+    bt_data_beside(beside);
     engine->entering = false;
     return bt_engine_keep_error(engine, status);
 }

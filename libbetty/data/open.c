@@ -174,6 +174,15 @@ static bt_dataset *read_found(const bt_found *found, const char *target, int cla
 
 /* ---- where to look ---- */
 
+static _Thread_local const char *beside;
+
+const char *bt_data_beside(const char *folder)
+{
+    const char *before = beside;
+    beside = folder;
+    return before;
+}
+
 static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
 
 /* A name with a dot or slash is a path first and looked for in the folders then; a plain word the other way round. */
@@ -181,8 +190,15 @@ static bt_status search(const char *name, const char *split, bt_found *found)
 {
     const char *own = getenv("BETTY_DATA");
     const char *const folders[] = {
-        is_path(name) ? "." : NULL, own && *own ? own : NULL,   "data", BT_SOURCE_DATA_DIR, BT_INSTALL_DATA_DIR,
-        "/usr/share/datasets",      is_path(name) ? NULL : ".",
+        is_path(name) ? "." : NULL,
+        is_path(name) ? beside : NULL,
+        own && *own ? own : NULL,
+        "data",
+        BT_SOURCE_DATA_DIR,
+        BT_INSTALL_DATA_DIR,
+        "/usr/share/datasets",
+        is_path(name) ? NULL : ".",
+        is_path(name) ? NULL : beside,
     };
     *found = (bt_found){.kind = BT_FOUND_NOTHING};
     if (name[0] == '/')
@@ -252,9 +268,10 @@ static void not_found(const char *name)
     for (int i = 0; index < 0 && i < count; i++)
         bt_text_add(&text, "%s%s", i ? ", " : near ? " Known are " : "; known are ", names[i]);
     bt_fail(BT_ERROR_FILE,
-            "data set \"%s\" is not there: looked at that path and in %s, ./data, " BT_INSTALL_DATA_DIR
+            "data set \"%s\" is not there: looked at that path and in %s%s%s, ./data, " BT_INSTALL_DATA_DIR
             " and /usr/share/datasets%s",
-            name, own && *own ? own : "$BETTY_DATA (not set)", bt_text_get(&text));
+            name, beside ? beside : "", beside ? " (where the INI file is), " : "",
+            own && *own ? own : "$BETTY_DATA (not set)", bt_text_get(&text));
     bt_text_free(&text);
 }
 

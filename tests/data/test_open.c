@@ -49,6 +49,12 @@ START_TEST(places)
     ck_assert_int_eq(count_of("t.csv", "train"), 4); /* and a path is a path */
     ck_assert_int_eq(count_of("t.csv:a", "train"), 4);
     unsetenv("BETTY_DATA");
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", path_of("own"));
+    ck_assert_ptr_null(bt_data_beside(folder)); /* the INI file's folder, likewise */
+    ck_assert_int_eq(count_of("sub/u.csv", "train"), 3);
+    ck_assert_int_eq(count_of("t.csv", "train"), 4); /* after the working folder */
+    ck_assert_str_eq(bt_data_beside(NULL), folder);
     write_rows("work/v.csv", 5);
     ck_assert_int_eq(count_of("v", "train"), 5);
     ck_assert_int_eq(chdir("/"), 0);

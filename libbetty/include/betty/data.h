@@ -13,7 +13,8 @@ extern "C" {
 
 /* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm; plain or .gz; a file or a
  * folder); split "train" or "test". Images have image [h, w, channels] in 0..1 and label; tables have x [features] and
- * y, in CSV the last column, or the one named in "FILE.csv:COLUMN". Names are looked for in $BETTY_DATA and ./data. */
+ * y, in CSV the last column, or the one named in "FILE.csv:COLUMN". Looked for from the working folder, in the INI
+ * file's, $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
