@@ -91,17 +91,42 @@ static bt_status value(check *c, double step, double *loss)
     return status;
 }
 
+/* From here on the direct gradient and v can be had by themselves. */
+static bt_status take_apart(check *c)
+{
+    bool joins = false;
+    BT_TRY(bt_state_restore(c->state));
+    for (int i = 0; i < c->engine->problem_count; i++)
+        joins |= c->engine->problems[i]->step.joins;
+    if (!joins)
+        return BT_OK;
+    bt_state_free(c->state);
+    c->engine->apart = true;
+    bt_status status = bt_engine_recompile(c->engine);
+    c->state = status == BT_OK ? bt_state_save(c->engine, true) : NULL;
+    return status == BT_OK && !c->state ? BT_ERROR_MEMORY : status;
+}
+
+static bt_status put_together(bt_engine *engine)
+{
+    if (!engine->apart)
+        return BT_OK;
+    engine->apart = false;
+    return bt_engine_recompile(engine);
+}
+
+/* The hypergradient is that of the programs that train. */
 static bt_status method_value(check *c)
 {
     BT_TRY(bt_state_restore(c->state));
     BT_TRY(inner_loop(c));
-    BT_TRY(bt_step_direct(c->upper));
-    read_windows(c->upper, &c->upper->step.gradients, c->direct);
-    bt_phase_end(c->upper->step.phase);
-    BT_TRY(bt_state_restore(c->state));
-    BT_TRY(inner_loop(c));
     BT_TRY(bt_step_gradient(c->upper));
     read_windows(c->upper, &c->upper->step.gradients, c->hypergradient);
+    bt_phase_end(c->upper->step.phase);
+    BT_TRY(take_apart(c));
+    BT_TRY(inner_loop(c));
+    BT_TRY(bt_step_direct(c->upper));
+    read_windows(c->upper, &c->upper->step.gradients, c->direct);
     bt_phase_end(c->upper->step.phase);
     return BT_OK;
 }
@@ -301,6 +326,10 @@ static bt_status check_level(bt_engine *engine, bt_problem *upper, int64_t sampl
         } else {
             print_table(&c, result, file);
         }
+    }
+    if (bt_error_status() == BT_OK) {
+        bt_status again = put_together(engine);
+        status = again == BT_OK ? status : again;
     }
     if (status == BT_ERROR_NUMERIC)
         bt_fail(status, "%s: the hypergradient disagrees with differences", upper->name);

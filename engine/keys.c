@@ -48,6 +48,9 @@ const bt_key bt_keys[] = {
     {"threads", ENGINE(threads), INT(0, 1024), .value = "0", .help = "threads of the kernels; 0: one per processor"},
     {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .later = "bf16 | fp16",
      .help = "of problems that do not set their own"},
+    {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
+     .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
+             "that pays; false: as written"},
     {"log_step", ENGINE(log_step), INT(0, MANY), .value = "100",
      .help = "leaf steps from one line of training metrics to the next; 0: none"},
     {"output", ENGINE(output), TEXT,

@@ -175,17 +175,13 @@ bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
                       valid ? BT_TRACE_VALID : BT_TRACE_STEP, false);
 }
 
-static bt_status build_gradients(bt_problem *problem)
+static bt_status trace_gradients(bt_problem *problem, bt_graph **gradients)
 {
     bt_step_phase *step = &problem->step;
-    int loop = problem->settings->gradient_accumulation > 1 ? 1 : 0;
     for (int s = 0; s < problem->train->shape_count; s++) {
         BT_TRY(bt_micro_new(&step->micros[s], problem->train, s));
-        bt_graph *graph = trace_loss(problem, &step->micros[s], BT_TRACE_STEP, true);
-        step->gradient[s] =
-            graph ? bt_phase_add(step->phase, graph, loop, s ? "gradient, short batch" : "gradient") : -1;
-        bt_graph_free(graph);
-        if (step->gradient[s] < 0)
+        gradients[s] = trace_loss(problem, &step->micros[s], BT_TRACE_STEP, true);
+        if (!gradients[s])
             return bt_error_status();
     }
     return keep_pure(problem, BT_PURE_STEP, &step->micros[0]);
@@ -227,11 +223,33 @@ static void collect(bt_problem *problem, bt_graph *graph)
     bt_graph_assign(graph, step->sums.flat, (bt_add)(sums, now));
 }
 
-static bt_status build_solves(bt_problem *problem)
+static bt_status add_gradients(bt_problem *problem, bt_graph *const *gradients)
 {
     bt_step_phase *step = &problem->step;
+    bool many = problem->settings->gradient_accumulation > 1;
+    for (int s = 0; s < problem->train->shape_count; s++) {
+        step->gradient[s] =
+            bt_phase_add(step->phase, gradients[s], many ? 1 : 0, s ? "gradient, short batch" : "gradient");
+        if (step->gradient[s] < 0)
+            return bt_error_status();
+    }
+    if (many && (step->average = add_program(problem, "average", average)) < 0)
+        return bt_error_status();
+    return BT_OK;
+}
+
+/* Entries in the order in which they run. */
+static bt_status build_hypergradient(bt_problem *problem, bt_graph **gradients)
+{
+    bt_step_phase *step = &problem->step;
+    BT_TRY(trace_gradients(problem, gradients));
     for (int q = 0; q < step->solve_count; q++)
-        BT_TRY(bt_solve_build(step, problem, &step->solves[q]));
+        BT_TRY(bt_solve_open(problem, &step->solves[q]));
+    BT_TRY(bt_joined_build(problem, gradients));
+    if (!step->joins)
+        BT_TRY(add_gradients(problem, gradients));
+    for (int q = step->joins; q < step->solve_count; q++)
+        BT_TRY(bt_solve_build(problem, &step->solves[q]));
     return BT_OK;
 }
 
@@ -340,10 +358,11 @@ bt_status bt_step_build(bt_problem *problem)
         return BT_ERROR_MEMORY;
     BT_TRY(make_gradients(problem));
     BT_TRY(open_solves(problem));
-    BT_TRY(build_gradients(problem));
-    if (problem->settings->gradient_accumulation > 1 && (step->average = add_program(problem, "average", average)) < 0)
-        return bt_error_status();
-    BT_TRY(build_solves(problem));
+    bt_graph *gradients[BT_MAX_SHAPES] = {NULL};
+    bt_status status = build_hypergradient(problem, gradients);
+    for (int s = 0; s < BT_MAX_SHAPES; s++)
+        bt_graph_free(gradients[s]);
+    BT_TRY(status);
     BT_TRY(check_used(problem));
     if (step->sums.flat && (step->collect = add_program(problem, "collect", collect)) < 0)
         return bt_error_status();

@@ -92,7 +92,8 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     bt_problem *problem;
     bt_vector adjoint, x; /* v and H^-1 v; x is adjoint where the method leaves v as it is */
     bt_vector slots[BT_MAX_ITEMS];
-    int start;    /* entries; -1: none */
+    bt_graph *starting; /* x from v, until it is an entry; NULL: none */
+    int start;          /* entries; -1: none */
     bool reached; /* its adjoint is not zero by construction */
     int variants; /* how many micro-batches are short: 0 .. variants - 1 */
     int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
@@ -111,6 +112,8 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
     bt_micro micros[BT_MAX_SHAPES];
     int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
+    bool joins;                  /* the gradient and the first product are one program, and none of their own */
+    int joined[BT_MAX_SHAPES][BT_MAX_ITEMS]; /* then its entries, by shape and variant */
     int average;                 /* entry; -1: one micro-batch, nothing to divide */
     int update;
     int collect;           /* entry; -1: the meta-batch is one call */
@@ -214,6 +217,7 @@ struct bt_engine {
     int metric_count, metric_capacity;
     bool loaded, ready;                 /* problems are known; everything is planned */
     bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
+    bool apart;       /* a check asks for gradients and products by themselves: none are joined */
     bool busy;        /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step;     /* leaf steps */
     bt_text warnings; /* lines to say when a run starts */
@@ -268,8 +272,13 @@ typedef struct bt_product_request {
 } bt_product_request;
 void bt_product_trace(bt_product_request *request); /* product.c: appends to the trace in progress */
 
-bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve); /* solve.c */
+bt_status bt_solve_open(bt_problem *upper, bt_solve *solve); /* solve.c: what it reads, and whether x is v */
+bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant); /* traced; NULL after an error */
+bt_status bt_solve_build(bt_problem *upper, bt_solve *solve);                /* the entries */
+int bt_solve_bind(bt_solve *solve); /* the lower problem's last micro-batches; returns the variant, -1 after an error */
 bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve);
+/* joined.c: gradients by shape, and the first product, as one, if that pays. */
+bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 void bt_solve_free(bt_solve *solve);
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear); /* flat NULL: failed */
 
@@ -295,7 +304,8 @@ bt_status bt_leaf_step(bt_problem *leaf);          /* one step, and those of the
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);
-bt_status bt_update_scalars(bt_engine *engine); /* host scalars; static ints, which may rebuild everything */
+bt_status bt_engine_recompile(bt_engine *engine);  /* the programs of every level anew */
+bt_status bt_update_scalars(bt_engine *engine);    /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
 
 /* ---- purity.c, report.c, check.c, engine.c ---- */

@@ -24,7 +24,7 @@ static bool scalars_changed(bt_problem *problem)
     return changed;
 }
 
-static bt_status compile_again(bt_engine *engine)
+bt_status bt_engine_recompile(bt_engine *engine)
 {
     for (int p = 0; p < engine->problem_count; p++)
         bt_problem_uncompile(engine->problems[p]);
@@ -44,7 +44,7 @@ bt_status bt_update_scalars(bt_engine *engine)
         changed |= scalars_changed(engine->problems[p]);
     bt_status status = bt_error_status();
     if (changed && status == BT_OK)
-        status = compile_again(engine);
+        status = bt_engine_recompile(engine);
     engine->busy = false;
     return status;
 }
@@ -89,6 +89,20 @@ static bt_status run_gradients(bt_problem *problem)
     return step->average >= 0 ? bt_part_run(step->phase, step->average) : BT_OK;
 }
 
+/* Gradient and product in one; nothing between them may have read what bt_steps_show changes there. */
+static bt_status run_joined(bt_problem *problem)
+{
+    bt_step_phase *step = &problem->step;
+    BT_TRY(bt_stream_draw(problem->train, 1));
+    const bt_batch *batch = problem->train->kept[0];
+    int shape = bt_stream_shape(problem->train, batch), variant = bt_solve_bind(&step->solves[0]);
+    if (shape < 0 || variant < 0)
+        return bt_error_status();
+    bt_micro_bind(&step->micros[shape], batch);
+    set_number(step->total, (double)batch->count);
+    return bt_part_run(step->phase, step->joined[shape][variant]);
+}
+
 bt_status bt_step_direct(bt_problem *problem)
 {
     problem->seen = problem->steps;
@@ -102,8 +116,15 @@ bt_status bt_step_direct(bt_problem *problem)
 bt_status bt_step_gradient(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    BT_TRY(bt_step_direct(problem));
-    for (int q = 0; q < step->solve_count; q++)
+    if (step->joins) {
+        problem->seen = problem->steps;
+        bt_steps_show(problem->engine, false);
+        bt_phase_begin(step->phase);
+        BT_TRY(run_joined(problem));
+    } else {
+        BT_TRY(bt_step_direct(problem));
+    }
+    for (int q = step->joins; q < step->solve_count; q++)
         BT_TRY(bt_solve_run(step, &step->solves[q]));
     return BT_OK;
 }

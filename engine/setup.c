@@ -178,6 +178,7 @@ static bt_status setup(bt_engine *engine)
     engine->instance = bt_instance_new(bt_backend_cpu(), (int)engine->settings->threads);
     if (!engine->instance)
         return BT_ERROR_MEMORY;
+    engine->instance->reassociate = engine->settings->reassociate;
     BT_TRY(bt_output_check(engine->settings->output));
     BT_TRY(bt_engine_wire(engine));
     BT_TRY(compile_all(engine));

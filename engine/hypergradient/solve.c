@@ -1,9 +1,10 @@
 /* engine/hypergradient/solve.c: one lower problem within an upper problem's phase: from its adjoint v to x = H^-1 v by
  * its method, and from x to what the levels above it get of it.
  *
- *   start            x from v
- *   once, each       a step of the method; what does not depend on x and the slots is computed once
- * (transform/linearize.h) product          a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
+ *   start       x from v
+ *   once, each  a step of the method; what does not depend on x and the slots is computed once
+ *               (transform/linearize.h)
+ *   product     a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
  *
  * What depends on the lower problem's batches exists once for each number of short ones among them. */
 #include "engine/hypergradient/methods.h"
@@ -60,15 +61,23 @@ static bool begin(builder *b)
     return b->graph != NULL;
 }
 
-/* Ends the trace; the graph becomes an entry. */
-static int finish(builder *b, int loop, const char *part)
+/* Ends the trace, and hands out its graph; NULL after an error. */
+static bt_graph *end(builder *b, const char *part)
 {
-    bt_trace_end(&b->trace);
-    int entry = -1;
-    if (bt_graph_take_error(b->graph, b->lower, part) == BT_OK)
-        entry = bt_phase_add(b->step->phase, b->graph, loop, part);
-    bt_graph_free(b->graph);
+    bt_graph *graph = b->graph;
     b->graph = NULL;
+    bt_trace_end(&b->trace);
+    if (bt_graph_take_error(graph, b->lower, part) == BT_OK)
+        return graph;
+    bt_graph_free(graph);
+    return NULL;
+}
+
+/* The graph, which is freed, becomes an entry; -1 after an error, also where there is no graph. */
+static int add(builder *b, bt_graph *graph, int loop, const char *part)
+{
+    int entry = graph ? bt_phase_add(b->step->phase, graph, loop, part) : -1;
+    bt_graph_free(graph);
     return entry;
 }
 
@@ -145,7 +154,7 @@ static bt_tensor *checked(builder *b, bt_tensor *x, const char *callback)
     return x;
 }
 
-static bt_status build_start(builder *b)
+static bt_status trace_start(builder *b)
 {
     const bt_method_def *method = b->lower->settings->method;
     bt_solve *solve = b->solve;
@@ -154,19 +163,28 @@ static bt_status build_start(builder *b)
     open_rule(b);
     bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat);
     bt_tensor *x = checked(b, method->start ? method->start(&b->rule, v) : v, "start");
-    if (x == v && !solve->iterations) { /* nothing is done to v: it is x */
-        bt_trace_end(&b->trace);
-        bt_status status = bt_graph_take_error(b->graph, b->lower, method->name);
-        bt_graph_free(b->graph);
-        solve->x = solve->adjoint;
-        return status;
-    }
-    solve->x = bt_vector_new(b->step->phase, b->lower, "x", false);
-    if (solve->x.flat)
+    bool same = x == v && !solve->iterations; /* nothing is done to v: it is x */
+    solve->x = same ? solve->adjoint : bt_vector_new(b->step->phase, b->lower, "x", false);
+    if (!same && solve->x.flat) {
         bt_graph_assign(b->graph, solve->x.flat, x);
-    assign_slots(b);
-    solve->start = finish(b, 0, "solve start");
-    return solve->start < 0 || !solve->x.flat ? bt_error_status() : BT_OK;
+        assign_slots(b);
+    }
+    solve->starting = end(b, "solve start");
+    bt_status status = solve->starting ? BT_OK : bt_error_status();
+    if (same) {
+        bt_graph_free(solve->starting);
+        solve->starting = NULL;
+    }
+    return status;
+}
+
+static bt_status build_start(builder *b)
+{
+    if (!b->solve->starting)
+        return BT_OK;
+    b->solve->start = add(b, b->solve->starting, 0, "solve start");
+    b->solve->starting = NULL;
+    return b->solve->start < 0 ? bt_error_status() : BT_OK;
 }
 
 static bt_var *keep(void *user, const bt_tensor *value)
@@ -179,7 +197,7 @@ static bt_var *keep(void *user, const bt_tensor *value)
 }
 
 /* The step of the method in two programs. */
-static bt_status split(builder *b, int variant)
+static bt_status split(builder *b, const bt_graph *graph, int variant)
 {
     bt_solve *solve = b->solve;
     bt_var *moving[BT_MAX_ITEMS + 2] = {solve->x.flat};
@@ -188,8 +206,8 @@ static bt_status split(builder *b, int variant)
         moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = solve->slots[k].flat;
-    bt_graph *once, *each,
-        *lowered = bt_program_lowered(b->graph, b->step->phase->instance->backend, b->step->phase->instance->threads);
+    const bt_instance *instance = b->step->phase->instance;
+    bt_graph *once, *each, *lowered = bt_program_lowered(graph, instance->backend, instance->threads);
     if (!lowered)
         return bt_error_status();
     bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);
@@ -219,17 +237,18 @@ static bt_status build_step(builder *b, int variant)
     bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
     bt_graph_assign(b->graph, solve->x.flat, x);
     assign_slots(b);
-    bt_status counted = count_trouble(b);
-    if (counted == BT_OK && solve->iterations == 1) {
-        solve->each[variant] = finish(b, 0, "solve");
+    bt_status status = count_trouble(b);
+    bt_graph *graph = end(b, method->name);
+    if (!graph || status != BT_OK) {
+        bt_graph_free(graph);
+        return graph ? status : bt_error_status();
+    }
+    if (solve->iterations == 1) {
+        solve->each[variant] = add(b, graph, 0, "solve");
         return solve->each[variant] < 0 ? bt_error_status() : BT_OK;
     }
-    bt_trace_end(&b->trace);
-    bt_status status = counted == BT_OK ? bt_graph_take_error(b->graph, b->lower, method->name) : counted;
-    if (status == BT_OK)
-        status = split(b, variant);
-    bt_graph_free(b->graph);
-    b->graph = NULL;
+    status = split(b, graph, variant);
+    bt_graph_free(graph);
     return status;
 }
 
@@ -264,14 +283,14 @@ static void mark(builder *b, const bt_problem *other, int64_t parameter)
             b->step->solves[q].reached = true;
 }
 
-static bt_status build_product(builder *b, int variant)
+/* Of the micro-batches that solve->micros are. */
+static bt_graph *trace_product(builder *b)
 {
     size_t problems = (size_t)b->upper->engine->problem_count;
     bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
     bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
-    bt_status status = others && vectors && begin(b) ? BT_OK : BT_ERROR_MEMORY;
-    b->solve->product[variant] = -1;
-    if (status == BT_OK) {
+    bt_graph *graph = NULL;
+    if (others && vectors && begin(b)) {
         bt_product_request request = {.lower = b->lower,
                                       .micros = b->solve->micros,
                                       .micro_count = b->solve->micro_count,
@@ -287,12 +306,11 @@ static bt_status build_product(builder *b, int variant)
                     bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
                     mark(b, others[k], i);
                 }
-        b->solve->product[variant] = finish(b, 0, "product");
-        status = b->solve->product[variant] < 0 ? bt_error_status() : BT_OK;
+        graph = end(b, "product");
     }
     bt_free(others);
     bt_free(vectors);
-    return status;
+    return graph;
 }
 
 /* How many of the lower problem's micro-batches can be short at once. */
@@ -328,38 +346,70 @@ static int64_t iterations(const bt_problem *lower)
     return !method->step ? 0 : i < 0 ? 1 : (int64_t)lower->settings->method_hypers[i];
 }
 
-bt_status bt_solve_build(bt_step_phase *step, bt_problem *upper, bt_solve *solve)
+static builder builder_of(bt_problem *upper, bt_solve *solve)
 {
-    builder b = {.step = step, .solve = solve, .upper = upper, .lower = solve->problem};
-    b.loop = 100 + (int)(solve - step->solves);
+    bt_step_phase *step = &upper->step;
+    return (builder){.step = step,
+                     .solve = solve,
+                     .upper = upper,
+                     .lower = solve->problem,
+                     .loop = 100 + (int)(solve - step->solves)};
+}
+
+bt_status bt_solve_open(bt_problem *upper, bt_solve *solve)
+{
+    builder b = builder_of(upper, solve);
+    const bt_method_def *method = solve->problem->settings->method;
     solve->iterations = iterations(solve->problem);
     solve->start = -1;
     BT_TRY(open_micros(solve));
-    for (int k = 0; k < bt_slot_name_count(solve->problem->settings->method->slots); k++) {
-        solve->slots[k] = bt_vector_new(step->phase, solve->problem, solve->problem->settings->method->slots[k], true);
+    for (int k = 0; k < bt_slot_name_count(method->slots); k++) {
+        solve->slots[k] = bt_vector_new(b.step->phase, solve->problem, method->slots[k], true);
         if (!solve->slots[k].flat)
             return BT_ERROR_MEMORY;
     }
+    return trace_start(&b);
+}
+
+bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant)
+{
+    builder b = builder_of(upper, solve);
+    bt_micro *first = solve->micros;
+    solve->micros = first + variant * solve->micro_count;
+    bt_graph *graph = trace_product(&b);
+    solve->micros = first;
+    return graph;
+}
+
+bt_status bt_solve_build(bt_problem *upper, bt_solve *solve)
+{
+    builder b = builder_of(upper, solve);
     BT_TRY(build_start(&b));
     bt_micro *first = solve->micros;
     bt_status status = BT_OK;
     for (int v = 0; v < solve->variants && status == BT_OK; v++) {
         solve->micros = first + v * solve->micro_count; /* what this variant's traces read */
         status = build_step(&b, v);
-        if (status == BT_OK)
-            status = build_product(&b, v);
+        solve->micros = first;
+        if (status == BT_OK) {
+            solve->product[v] = add(&b, bt_solve_product(upper, solve, v), 0, "product");
+            status = solve->product[v] < 0 ? bt_error_status() : BT_OK;
+        }
     }
-    solve->micros = first;
     return status;
 }
 
-/* Binds the lower problem's last micro-batches, full ones first; returns the variant. */
-static int bind(bt_solve *solve)
+/* Binds the lower problem's last micro-batches, full ones first; returns the variant, -1 after an error. */
+int bt_solve_bind(bt_solve *solve)
 {
     const bt_stream *stream = solve->problem->train;
     int64_t count = solve->micro_count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
     for (int64_t m = 0; m < count; m++)
         shorts += bt_stream_shape(stream, stream->kept[first + m]) == 1;
+    if (shorts >= solve->variants) {
+        bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", solve->problem->name);
+        return -1;
+    }
     for (int64_t m = 0; m < count; m++) {
         const bt_batch *batch = stream->kept[first + m];
         int64_t place = bt_stream_shape(stream, batch) == 1 ? count - shorts + late++ : full++;
@@ -370,9 +420,9 @@ static int bind(bt_solve *solve)
 
 bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve)
 {
-    int variant = bind(solve);
-    if (variant >= solve->variants)
-        return bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", solve->problem->name);
+    int variant = bt_solve_bind(solve);
+    if (variant < 0)
+        return bt_error_status();
     if (solve->start >= 0)
         BT_TRY(bt_part_run(step->phase, solve->start));
     if (solve->each[variant] >= 0) {
@@ -389,6 +439,7 @@ void bt_solve_free(bt_solve *solve)
     for (int64_t m = 0; solve->micros && m < solve->variants * solve->micro_count; m++)
         bt_micro_free(&solve->micros[m]);
     bt_free(solve->micros);
+    bt_graph_free(solve->starting);
     if (solve->x.windows != solve->adjoint.windows)
         bt_free(solve->x.windows);
     bt_free(solve->adjoint.windows);

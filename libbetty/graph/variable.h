@@ -1,4 +1,4 @@
-/* graph/variable.h: what a variable is; runtime/variable.h makes them. */
+/* graph/variable.h: what a variable is, and where it lies; runtime/variable.h makes them. */
 #ifndef BT_GRAPH_VARIABLE_H
 #define BT_GRAPH_VARIABLE_H
 
@@ -43,5 +43,9 @@ struct bt_var {
     size_t tail;   /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
     bool clear;    /* of a phase: zeroed before the first program of the phase that touches it */
 };
+
+bt_var *bt_var_root(bt_var *var);       /* the base, or itself */
+size_t bt_var_start(const bt_var *var); /* its first byte within the root */
+bool bt_var_overlap(const bt_var *a, const bt_var *b); /* whether they have a byte in common */
 
 #endif

@@ -14,6 +14,7 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     const char *plan = getenv("BETTY_PLAN");
     instance->backend = backend;
     instance->threads = threads > 0 ? threads : bt_cores();
+    instance->reassociate = true;
     instance->red_zone = plan && strcmp(plan, "guard") == 0 ? BT_ALIGN : 0;
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     return instance;

@@ -72,7 +72,9 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         return -1;
     phase->entries = entries;
     char *name = bt_strdup(part);
-    bt_program *program = name ? bt_program_new(graph, phase->instance->backend, phase->instance->threads) : NULL;
+    const bt_instance *instance = phase->instance;
+    bt_program *program =
+        name ? bt_program_new(graph, instance->backend, instance->threads, instance->reassociate) : NULL;
     if (!program) {
         bt_free(name);
         return -1;

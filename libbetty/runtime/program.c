@@ -3,6 +3,7 @@
 
 #include "ops/ops.h"
 #include "transform/inline.h"
+#include "transform/reassociate.h"
 #include "transform/simplify.h"
 #include <string.h>
 
@@ -58,7 +59,23 @@ static bt_status compile(bt_program *program)
     return status;
 }
 
-bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads)
+/* As bt_program_lowered, and with `reassociate` its chains of products in the cheapest order. */
+static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)
+{
+    bt_graph *lowered = bt_program_lowered(graph, backend, threads), *shorter = NULL;
+    double saved;
+    if (!lowered || !reassociate)
+        return lowered;
+    if (bt_reassociate(lowered, &shorter, &saved) == BT_OK && !shorter)
+        return lowered;
+    bt_graph_free(lowered);
+    if (shorter && bt_graph_verify(shorter, "reassociate") == BT_OK)
+        return shorter;
+    bt_graph_free(shorter);
+    return NULL;
+}
+
+bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)
 {
     bt_program *program = bt_alloc(sizeof *program);
     if (!program)
@@ -66,7 +83,7 @@ bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int
     program->backend = backend;
     program->threads = threads < 1 ? 1 : threads;
     program->region = bt_region_new();
-    program->graph = program->region ? bt_program_lowered(graph, backend, program->threads) : NULL;
+    program->graph = program->region ? lower(graph, backend, program->threads, reassociate) : NULL;
     if (!program->graph || compile(program) != BT_OK) {
         if (bt_error_status() == BT_OK)
             bt_fail(BT_ERROR_MEMORY, "out of memory while compiling");

@@ -62,12 +62,13 @@ typedef struct bt_program {
     int64_t tail_count;
 } bt_program;
 
-/* Inlines what no kernel takes, simplifies, chooses kernels, gives assigned values their homes. The graph stays the
- * caller's. NULL after an error, which is in bt_error. */
-bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads);
+/* Inlines what no kernel takes, simplifies, with `reassociate` orders chains of matrix products by cost, chooses
+ * kernels, gives assigned values their homes. The graph stays the caller's. NULL after an error, which is in bt_error.
+ */
+bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate);
 void bt_program_free(bt_program *program);
 
-/* The graph as bt_program_new lowers it: inlined and simplified. NULL after an error. */
+/* The graph inlined and simplified, as bt_program_new begins. NULL after an error. */
 bt_graph *bt_program_lowered(const bt_graph *graph, const bt_backend *backend, int threads);
 
 /* Sets every pointer; `place` gives the address of each arena buffer's root. */

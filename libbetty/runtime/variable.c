@@ -85,10 +85,6 @@ void bt_var_free(bt_var *var)
     bt_free(var);
 }
 
-bt_var *bt_var_root(bt_var *var) { return var->base ? var->base : var; }
-
-size_t bt_var_start(const bt_var *var) { return var->base ? var->offset : 0; }
-
 char *bt_var_data(const bt_var *var)
 {
     if (!var->base)

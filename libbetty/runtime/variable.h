@@ -9,8 +9,6 @@ const char *bt_category_name(bt_category category);
 bt_var *bt_var_new(bt_lifetime lifetime, bt_category category, const char *owner, const char *name, bt_array shape);
 bt_var *bt_var_window(bt_var *base, size_t offset, const char *name, bt_array shape);
 void bt_var_free(bt_var *var);            /* windows before their base */
-bt_var *bt_var_root(bt_var *var);         /* the base, or itself */
-size_t bt_var_start(const bt_var *var);   /* its first byte within the root */
 char *bt_var_data(const bt_var *var);     /* NULL if not bound */
 bt_array bt_var_array(const bt_var *var); /* with data */
 

@@ -14,18 +14,10 @@ typedef struct split {
     bool *again;   /* by node: computed again in the second part */
 } split;
 
-/* Whether the two variables have a byte in common. */
-static bool overlap(const bt_var *a, const bt_var *b)
-{
-    size_t from_a = a->base ? a->offset : 0, from_b = b->base ? b->offset : 0;
-    return (a->base ? a->base : a) == (b->base ? b->base : b) && from_a < from_b + b->bytes &&
-           from_b < from_a + a->bytes;
-}
-
 static bool var_moves(const split *s, const bt_var *var)
 {
     for (int i = 0; i < s->moving_count; i++)
-        if (overlap(var, s->moving[i]))
+        if (bt_var_overlap(var, s->moving[i]))
             return true;
     return false;
 }
@@ -47,7 +39,7 @@ static bool overwritten(const split *s, const bt_node *node)
 {
     const bt_var *var = read_of(node);
     for (int64_t i = 0; var && i < s->graph->assign_count; i++)
-        if (assigned_once(s, &s->graph->assigns[i]) && overlap(var, s->graph->assigns[i].var))
+        if (assigned_once(s, &s->graph->assigns[i]) && bt_var_overlap(var, s->graph->assigns[i].var))
             return true;
     return false;
 }

@@ -1,0 +1,13 @@
+/* graph/variable.c: where variables lie. */
+#include "graph/variable.h"
+
+bt_var *bt_var_root(bt_var *var) { return var->base ? var->base : var; }
+
+size_t bt_var_start(const bt_var *var) { return var->base ? var->offset : 0; }
+
+bool bt_var_overlap(const bt_var *a, const bt_var *b)
+{
+    const bt_var *root_a = a->base ? a->base : a, *root_b = b->base ? b->base : b;
+    size_t from_a = bt_var_start(a), from_b = bt_var_start(b);
+    return root_a == root_b && from_a < from_b + b->bytes && from_b < from_a + a->bytes;
+}

@@ -1,0 +1,286 @@
+/* transform/reassociate.c: chains of matrix products, multiplied in the cheapest order: the recurrence over all ways to
+ * set the parentheses (Godbole, "On efficient computation of matrix chain products", 1973). */
+#include "transform/reassociate.h"
+
+#include "ops/ops.h"
+#include "transform/rewrite.h"
+#include "transform/simplify.h"
+
+enum { MOST = 16 }; /* factors of a chain; a longer one is cut */
+
+/* Per call and per byte: what a core of about 100 GFlop/s in f32 could have done instead in the third of a microsecond
+ * that a call takes, and while a byte comes from or goes to its outer caches. */
+#define CALL_COST 3e4
+#define BYTE_COST 4.0
+
+/* A chain that would gain less than this share stays: the estimate is no better. */
+#define LEAST_GAIN 0.1
+
+typedef struct factor { /* a matrix, or its transpose */
+    const bt_tensor *x;
+    bool turned;
+} factor;
+
+typedef struct chain {
+    factor factors[MOST];
+    int64_t dims[MOST + 1]; /* factor i is [dims[i], dims[i + 1]] */
+    int count;
+    struct whole { /* the product of factors `from` to `to`, which is there whatever becomes of the chain */
+        factor product;
+        int from, to;
+    } wholes[MOST];
+    int whole_count;
+    double now; /* cost of what the chain alone needs */
+    double best[MOST][MOST];
+    int cut[MOST][MOST]; /* of the best way for i .. j: i .. cut times cut + 1 .. j; KEPT + k: wholes[k] */
+} chain;
+
+enum { KEPT = 2 * MOST };
+
+typedef struct pass {
+    bt_rewrite rewrite;
+    int64_t *uses;   /* by tensor id: by nodes that are needed, assigns and results */
+    bt_node **users; /* by tensor id: the last of these */
+    double saved;
+} pass;
+
+double bt_product_cost(bt_dtype dtype, int64_t g, int64_t m, int64_t k, int64_t n)
+{
+    double size = (double)bt_dtype_size(dtype), products = (double)g, rows = (double)m, inner = (double)k;
+    double columns = (double)n, values = rows * inner + inner * columns + rows * columns;
+    double flops = 2 * rows * inner * columns * size / (double)bt_dtype_size(BT_F32);
+    return CALL_COST + products * (flops + BYTE_COST * size * values);
+}
+
+/* ---- what is a product ---- */
+
+static bool is_product(const bt_node *node) { return node->op == &bt_op_dot || node->op == &bt_op_linear; }
+
+/* A transpose: the last two axes are swapped, the others stay. */
+static bool swaps(const bt_node *node)
+{
+    int rank = node->out->rank;
+    if (node->op != &bt_op_permute || rank < 2)
+        return false;
+    const bt_shape_attr *shape = node->attr;
+    for (int k = 0; k < rank - 2; k++)
+        if (shape->axes[k] != k)
+            return false;
+    return shape->axes[rank - 2] == rank - 1 && shape->axes[rank - 1] == rank - 2;
+}
+
+static int64_t group(const bt_tensor *x) { return x->rank == 3 ? x->dims[0] : 1; }
+
+static double cost_of(const bt_node *node)
+{
+    const bt_tensor *y = node->out, *a = node->in[0];
+    return bt_product_cost(y->dtype, group(y), y->dims[y->rank - 2], a->dims[a->rank - 1], y->dims[y->rank - 1]);
+}
+
+/* Nobody reads it but a product, as a factor: it belongs to that one's chain. */
+static bool within_chain(const pass *p, const bt_node *node)
+{
+    if (node->op != &bt_op_dot)
+        return false;
+    for (const bt_tensor *x = node->out;;) {
+        const bt_node *user = p->users[x->id];
+        if (p->uses[x->id] != 1 || !user)
+            return false;
+        if (!swaps(user))
+            return is_product(user);
+        x = user->out;
+    }
+}
+
+/* ---- the chain of a product ---- */
+
+/* Appends the factors of x, `room` at most, at least one. shared: something besides this chain reads what x is in. */
+static void add_factors(const pass *p, chain *c, const bt_tensor *x, bool turned, bool shared, int room)
+{
+    for (;; turned = !turned) {
+        shared |= p->uses[x->id] != 1;
+        if (!swaps(x->node))
+            break;
+        x = x->node->in[0];
+    }
+    if (x->node->op != &bt_op_dot || room < 2) {
+        int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
+        c->dims[c->count] = turned ? columns : rows;
+        c->dims[c->count + 1] = turned ? rows : columns;
+        c->factors[c->count++] = (factor){x, turned};
+        return;
+    }
+    int from = c->count;
+    add_factors(p, c, x->node->in[turned], turned, shared, room - 1);
+    add_factors(p, c, x->node->in[!turned], turned, shared, room - (c->count - from));
+    if (!shared)
+        c->now += cost_of(x->node);
+    else if (p->uses[x->id] > 0) /* 0: the product that it was part of has been rewritten */
+        c->wholes[c->whole_count++] = (struct whole){{x, turned}, from, c->count - 1};
+}
+
+static void find_chain(const pass *p, chain *c, const bt_node *node)
+{
+    c->count = c->whole_count = 0;
+    c->now = cost_of(node);
+    add_factors(p, c, node->in[0], false, false, MOST - 1);
+    add_factors(p, c, node->in[1], node->op == &bt_op_linear, false, MOST - c->count);
+}
+
+static void best_way(chain *c, const bt_tensor *product, int i, int j)
+{
+    c->best[i][j] = 0;
+    for (int k = 0; k < c->whole_count; k++)
+        if (c->wholes[k].from == i && c->wholes[k].to == j) {
+            c->cut[i][j] = KEPT + k;
+            return;
+        }
+    for (int s = i; s < j; s++) {
+        double last = bt_product_cost(product->dtype, group(product), c->dims[i], c->dims[s + 1], c->dims[j + 1]);
+        double all = c->best[i][s] + c->best[s + 1][j] + last;
+        if (s == i || all < c->best[i][j]) {
+            c->best[i][j] = all;
+            c->cut[i][j] = s;
+        }
+    }
+}
+
+static void solve(chain *c, const bt_tensor *product)
+{
+    for (int length = 1; length <= c->count; length++)
+        for (int i = 0; i + length <= c->count; i++)
+            best_way(c, product, i, i + length - 1);
+}
+
+/* ---- the new products ---- */
+
+/* One more reader of the old graph's x. */
+static bt_tensor *take(pass *p, factor f, bool turned)
+{
+    bt_tensor *x = p->rewrite.map[f.x->id];
+    p->uses[f.x->id]++;
+    return f.turned != turned ? bt_transpose(x) : x;
+}
+
+static bt_tensor *multiply(pass *p, const chain *c, int i, int j)
+{
+    int cut = c->cut[i][j];
+    if (i == j)
+        return take(p, c->factors[i], false);
+    if (cut >= KEPT)
+        return take(p, c->wholes[cut - KEPT].product, false);
+    return bt_dot(multiply(p, c, i, cut), multiply(p, c, cut + 1, j));
+}
+
+/* The transpose of factors i .. j, a view where they are several. */
+static bt_tensor *multiply_turned(pass *p, const chain *c, int i, int j)
+{
+    return i == j ? take(p, c->factors[i], true) : bt_transpose(multiply(p, c, i, j));
+}
+
+/* The node no longer reads its inputs, and products that nobody reads then read nothing either. */
+static void release(pass *p, const bt_node *node)
+{
+    for (int i = 0; i < node->inputs; i++) {
+        const bt_node *source = node->in[i]->node;
+        if (--p->uses[node->in[i]->id] == 0 && (is_product(source) || swaps(source)))
+            release(p, source);
+    }
+}
+
+static void rewrite_product(pass *p, const chain *c, const bt_node *node)
+{
+    int cut = c->cut[0][c->count - 1], last = c->count - 1;
+    bt_trace_as(&p->rewrite.trace, &node->tag);
+    bt_tensor *y;
+    if (node->op == &bt_op_linear) {
+        bt_tensor *a = multiply(p, c, 0, cut), *b = multiply_turned(p, c, cut + 1, last);
+        p->uses[node->in[2]->id]++;
+        y = BT_RECORD(&bt_op_linear, (const bt_linear_attr *)node->attr, a, b, p->rewrite.map[node->in[2]->id]);
+    } else {
+        y = multiply(p, c, 0, last);
+    }
+    if (!bt_poisoned(y))
+        y->batch_axis = node->out->batch_axis;
+    p->rewrite.map[node->out->id] = y;
+    release(p, node);
+}
+
+/* ---- the walk ---- */
+
+static void look(pass *p, chain *c, const bt_node *node)
+{
+    if (is_product(node) && !within_chain(p, node)) {
+        find_chain(p, c, node);
+        if (c->count > 2) {
+            solve(c, node->out);
+            double best = c->best[0][c->count - 1];
+            if (best < (1 - LEAST_GAIN) * c->now) {
+                p->saved += c->now - best;
+                rewrite_product(p, c, node);
+                return;
+            }
+        }
+    }
+    bt_rewrite_copy(&p->rewrite, node);
+}
+
+static void count_uses(pass *p, const bt_graph *graph, const bool *live)
+{
+    for (int64_t n = 0; n < graph->node_count; n++)
+        for (int i = 0; live[n] && i < graph->nodes[n]->inputs; i++) {
+            p->uses[graph->nodes[n]->in[i]->id]++;
+            p->users[graph->nodes[n]->in[i]->id] = graph->nodes[n];
+        }
+    for (int64_t i = 0; i < graph->assign_count; i++) {
+        p->uses[graph->assigns[i].value->id]++;
+        p->users[graph->assigns[i].value->id] = NULL;
+    }
+    for (int64_t i = 0; i < graph->output_count; i++) {
+        p->uses[graph->outputs[i]->id]++;
+        p->users[graph->outputs[i]->id] = NULL;
+    }
+}
+
+/* Whether there can be a chain of three: else the graph need not be copied to see that there is nothing to do. */
+static bool has_chain(const bt_graph *graph)
+{
+    int products = 0;
+    for (int64_t n = 0; n < graph->node_count && products < 2; n++)
+        products += is_product(graph->nodes[n]);
+    return products == 2;
+}
+
+bt_status bt_reassociate(const bt_graph *graph, bt_graph **shorter, double *saved)
+{
+    size_t tensors = (size_t)graph->tensor_count + 1;
+    pass p = {.saved = 0};
+    *shorter = NULL;
+    *saved = 0;
+    if (!has_chain(graph))
+        return BT_OK;
+    bool *live = bt_live_nodes(graph);
+    chain *c = bt_alloc(sizeof *c);
+    p.uses = bt_alloc_array(tensors, sizeof *p.uses);
+    p.users = bt_alloc_array(tensors, sizeof(bt_node *));
+    bt_graph *turned = NULL;
+    if (live && c && p.uses && p.users && bt_rewrite_begin(&p.rewrite, graph)) {
+        count_uses(&p, graph, live);
+        for (int64_t n = 0; n < graph->node_count && p.rewrite.to->status == BT_OK; n++)
+            if (live[n])
+                look(&p, c, graph->nodes[n]);
+        turned = bt_rewrite_end(&p.rewrite);
+    }
+    bool whole = turned != NULL;
+    if (whole && p.saved > 0) {
+        *shorter = bt_simplify(turned, false); /* what is left over is dropped */
+        *saved = *shorter ? p.saved : 0;
+        whole = *shorter != NULL;
+    }
+    bt_graph_free(turned);
+    bt_free(live);
+    bt_free(c);
+    bt_free(p.uses);
+    bt_free(p.users);
+    return whole ? BT_OK : bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+}
