@@ -145,7 +145,7 @@ static double *copy_vector(bt_var *flat)
 
 static bt_status lower_gradient(bt_problem *lower, double *gradient)
 {
-    bt_status status = bt_step_again(lower);
+    bt_status status = bt_step_again(lower, false);
     if (status == BT_OK)
         read_windows(lower, &lower->step.gradients, gradient);
     bt_phase_end(lower->step.phase);

@@ -297,8 +297,8 @@ void bt_problem_uncompile(bt_problem *problem);
 
 bt_status bt_part_run(bt_phase *phase, int entry); /* bt_phase_run; an error says where */
 bt_status bt_step_gradient(bt_problem *problem);   /* draws and leaves the hypergradient in step.gradients */
-bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient and the adjoints alone */
-bt_status bt_step_again(bt_problem *problem);      /* the gradient, on the batches of the last step */
+bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient and the adjoints; not where it joins */
+bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_alone(bt_problem *problem);      /* one update, counted; no parent is called */
 bt_status bt_leaf_step(bt_problem *leaf);          /* one step, and those of the parents that become ready */
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made

@@ -67,16 +67,23 @@ bt_status bt_part_run(bt_phase *phase, int entry)
     return status;
 }
 
-/* The next micro-batches, at fixed state of every level. */
+/* The next micro-batches; programs see the steps so far. */
+static bt_status draw(bt_problem *problem)
+{
+    bt_profile *profile = problem->engine->instance->profile;
+    double begin = profile ? bt_seconds() : 0;
+    problem->seen = problem->steps;
+    bt_steps_show(problem->engine, true);
+    BT_TRY(bt_stream_draw(problem->train, problem->settings->gradient_accumulation));
+    return bt_profile_add(profile, problem->name, "batches", begin);
+}
+
+/* The gradient on the micro-batches at hand, at fixed state of every level. */
 static bt_status run_gradients(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    int64_t micros = problem->settings->gradient_accumulation, total = 0;
-    bt_profile *profile = problem->engine->instance->profile;
-    double begin = profile ? bt_seconds() : 0;
-    BT_TRY(bt_stream_draw(problem->train, micros));
-    BT_TRY(bt_profile_add(profile, problem->name, "batches", begin));
-    for (int64_t m = 0; m < micros; m++) {
+    int64_t total = 0;
+    for (int64_t m = 0; m < problem->train->kept_count; m++) {
         const bt_batch *batch = problem->train->kept[m];
         int shape = bt_stream_shape(problem->train, batch);
         if (shape < 0)
@@ -89,11 +96,10 @@ static bt_status run_gradients(bt_problem *problem)
     return step->average >= 0 ? bt_part_run(step->phase, step->average) : BT_OK;
 }
 
-/* Gradient and product in one; nothing between them may have read what bt_steps_show changes there. */
+/* The gradient and the first product in one: nothing between them may have read what bt_steps_show changes there. */
 static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    BT_TRY(bt_stream_draw(problem->train, 1));
     const bt_batch *batch = problem->train->kept[0];
     int shape = bt_stream_shape(problem->train, batch), variant = bt_solve_bind(&step->solves[0]);
     if (shape < 0 || variant < 0)
@@ -103,42 +109,40 @@ static bt_status run_joined(bt_problem *problem)
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
+static bt_status run_solves(bt_problem *problem)
+{
+    bt_step_phase *step = &problem->step;
+    for (int q = step->joins; q < step->solve_count; q++)
+        BT_TRY(bt_solve_run(step, &step->solves[q]));
+    return BT_OK;
+}
+
 bt_status bt_step_direct(bt_problem *problem)
 {
-    problem->seen = problem->steps;
-    bt_steps_show(problem->engine, true);
     bt_phase_begin(problem->step.phase);
-    bt_status status = run_gradients(problem);
+    bt_status status = draw(problem);
+    if (status == BT_OK)
+        status = run_gradients(problem);
     bt_steps_show(problem->engine, false);
     return status;
 }
 
 bt_status bt_step_gradient(bt_problem *problem)
 {
-    bt_step_phase *step = &problem->step;
-    if (step->joins) {
-        problem->seen = problem->steps;
-        bt_steps_show(problem->engine, false);
-        bt_phase_begin(step->phase);
-        BT_TRY(run_joined(problem));
-    } else {
+    if (!problem->step.joins) {
         BT_TRY(bt_step_direct(problem));
+        return run_solves(problem);
     }
-    for (int q = step->joins; q < step->solve_count; q++)
-        BT_TRY(bt_solve_run(step, &step->solves[q]));
-    return BT_OK;
+    bt_status status = draw(problem);
+    bt_steps_show(problem->engine, false);
+    return status == BT_OK ? bt_step_again(problem, true) : status;
 }
 
-bt_status bt_step_again(bt_problem *problem)
+bt_status bt_step_again(bt_problem *problem, bool whole)
 {
-    bt_step_phase *step = &problem->step;
-    bt_phase_begin(step->phase);
-    for (int64_t m = 0; m < problem->train->kept_count; m++) {
-        int shape = bt_stream_shape(problem->train, problem->train->kept[m]);
-        bt_micro_bind(&step->micros[shape], problem->train->kept[m]);
-        BT_TRY(bt_part_run(step->phase, step->gradient[shape]));
-    }
-    return step->average >= 0 ? bt_part_run(step->phase, step->average) : BT_OK;
+    bt_phase_begin(problem->step.phase);
+    BT_TRY(whole && problem->step.joins ? run_joined(problem) : run_gradients(problem));
+    return whole ? run_solves(problem) : BT_OK;
 }
 
 bt_status bt_step_alone(bt_problem *problem)
@@ -231,7 +235,7 @@ static bt_status roll_back(bt_problem *problem)
     int count = run_variables(problem, vars);
     for (int i = 0; i < count; i++)
         memcpy(vars[i]->data, problem->snapshot[i], vars[i]->bytes);
-    BT_TRY(bt_step_again(problem));
+    BT_TRY(bt_step_again(problem, false));
     BT_TRY(bt_part_run(step->phase, step->update));
     bt_phase_end(step->phase);
     return BT_OK;

@@ -166,13 +166,11 @@ static void check_allocations(bt_engine *engine)
     bt_problem *lower = leaf(engine), *upper = lower->parents[0];
     usleep(20000); /* the loaders have gathered ahead and sleep */
     counting_start();
-    bt_status status = bt_step_again(lower);
+    bt_status status = bt_step_again(lower, false);
     if (status == BT_OK)
         status = bt_phase_run(lower->step.phase, lower->step.update);
     if (status == BT_OK)
-        status = bt_step_again(upper);
-    for (int q = 0; q < upper->step.solve_count && status == BT_OK; q++)
-        status = bt_solve_run(&upper->step, &upper->step.solves[q]);
+        status = bt_step_again(upper, true);
     if (status == BT_OK)
         status = bt_phase_run(upper->step.phase, upper->step.update);
     counting_stop();
