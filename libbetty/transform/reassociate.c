@@ -41,7 +41,7 @@ typedef struct pass {
     bt_rewrite rewrite;
     int64_t *uses;   /* by tensor id: by nodes that are needed, assigns and results */
     bt_node **users; /* by tensor id: the last of these */
-    double saved;
+    bool changed;
 } pass;
 
 double bt_product_cost(bt_dtype dtype, int64_t g, int64_t m, int64_t k, int64_t n)
@@ -214,9 +214,8 @@ static void look(pass *p, chain *c, const bt_node *node)
         find_chain(p, c, node);
         if (c->count > 2) {
             solve(c, node->out);
-            double best = c->best[0][c->count - 1];
-            if (best < (1 - LEAST_GAIN) * c->now) {
-                p->saved += c->now - best;
+            if (c->best[0][c->count - 1] < (1 - LEAST_GAIN) * c->now) {
+                p->changed = true;
                 rewrite_product(p, c, node);
                 return;
             }
@@ -251,36 +250,60 @@ static bool has_chain(const bt_graph *graph)
     return products == 2;
 }
 
-bt_status bt_reassociate(const bt_graph *graph, bt_graph **shorter, double *saved)
+static double total_cost(const bt_graph *graph)
+{
+    double sum = 0;
+    for (int64_t n = 0; n < graph->node_count; n++)
+        if (is_product(graph->nodes[n]))
+            sum += cost_of(graph->nodes[n]);
+    return sum;
+}
+
+/* The graph with its chains in the best order, and what they were made of before left in it; NULL after an error. */
+static bt_graph *rewrite(const bt_graph *graph, bool *changed)
 {
     size_t tensors = (size_t)graph->tensor_count + 1;
-    pass p = {.saved = 0};
-    *shorter = NULL;
-    *saved = 0;
-    if (!has_chain(graph))
-        return BT_OK;
+    pass p = {.changed = false};
     bool *live = bt_live_nodes(graph);
     chain *c = bt_alloc(sizeof *c);
+    bt_graph *result = NULL;
     p.uses = bt_alloc_array(tensors, sizeof *p.uses);
     p.users = bt_alloc_array(tensors, sizeof(bt_node *));
-    bt_graph *turned = NULL;
     if (live && c && p.uses && p.users && bt_rewrite_begin(&p.rewrite, graph)) {
         count_uses(&p, graph, live);
         for (int64_t n = 0; n < graph->node_count && p.rewrite.to->status == BT_OK; n++)
             if (live[n])
                 look(&p, c, graph->nodes[n]);
-        turned = bt_rewrite_end(&p.rewrite);
+        result = bt_rewrite_end(&p.rewrite);
     }
-    bool whole = turned != NULL;
-    if (whole && p.saved > 0) {
-        *shorter = bt_simplify(turned, false); /* what is left over is dropped */
-        *saved = *shorter ? p.saved : 0;
-        whole = *shorter != NULL;
-    }
-    bt_graph_free(turned);
+    *changed = p.changed;
     bt_free(live);
     bt_free(c);
     bt_free(p.uses);
     bt_free(p.users);
-    return whole ? BT_OK : bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    return result;
+}
+
+bt_status bt_reassociate(const bt_graph *graph, bt_graph **shorter, double *saved)
+{
+    bool changed;
+    *shorter = NULL;
+    *saved = 0;
+    if (!has_chain(graph))
+        return BT_OK;
+    bt_graph *found = rewrite(graph, &changed);
+    if (found && changed)
+        *shorter = bt_simplify(found, false);
+    bool failed = !found || (changed && !*shorter);
+    bt_graph_free(found);
+    if (failed)
+        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    if (*shorter)
+        *saved = total_cost(graph) - total_cost(*shorter);
+    if (*saved <= 0) {
+        bt_graph_free(*shorter);
+        *shorter = NULL;
+        *saved = 0;
+    }
+    return BT_OK;
 }
