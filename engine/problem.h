@@ -94,8 +94,8 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     bt_vector slots[BT_MAX_ITEMS];
     bt_graph *starting; /* x from v, until it is an entry; NULL: none */
     int start;          /* entries; -1: none */
-    bool reached; /* its adjoint is not zero by construction */
-    int variants; /* how many micro-batches are short: 0 .. variants - 1 */
+    bool reached;       /* its adjoint is not zero by construction */
+    int variants;       /* how many micro-batches are short: 0 .. variants - 1 */
     int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
     int64_t iterations;
     bt_micro *micros; /* what the product reads: full ones first */
@@ -114,7 +114,7 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
     bool joins;                  /* the gradient and the first product are one program, and none of their own */
     int joined[BT_MAX_SHAPES][BT_MAX_ITEMS]; /* then its entries, by shape and variant */
-    int average;                 /* entry; -1: one micro-batch, nothing to divide */
+    int average;                             /* entry; -1: one micro-batch, nothing to divide */
     int update;
     int collect;           /* entry; -1: the meta-batch is one call */
     bt_block gradients;    /* laid out like the parameters */
@@ -217,7 +217,7 @@ struct bt_engine {
     int metric_count, metric_capacity;
     bool loaded, ready;                 /* problems are known; everything is planned */
     bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
-    bool apart;       /* a check asks for gradients and products by themselves: none are joined */
+    bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
     bool busy;        /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step;     /* leaf steps */
     bt_text warnings; /* lines to say when a run starts */
@@ -299,13 +299,13 @@ bt_status bt_part_run(bt_phase *phase, int entry); /* bt_phase_run; an error say
 bt_status bt_step_gradient(bt_problem *problem);   /* draws and leaves the hypergradient in step.gradients */
 bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient and the adjoints; not where it joins */
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
-bt_status bt_step_alone(bt_problem *problem);      /* one update, counted; no parent is called */
-bt_status bt_leaf_step(bt_problem *leaf);          /* one step, and those of the parents that become ready */
+bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
+bt_status bt_leaf_step(bt_problem *leaf);                 /* one step, and those of the parents that become ready */
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);
-bt_status bt_engine_recompile(bt_engine *engine);  /* the programs of every level anew */
-bt_status bt_update_scalars(bt_engine *engine);    /* host scalars; static ints, which may rebuild everything */
+bt_status bt_engine_recompile(bt_engine *engine); /* the programs of every level anew */
+bt_status bt_update_scalars(bt_engine *engine);   /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
 
 /* ---- purity.c, report.c, check.c, engine.c ---- */

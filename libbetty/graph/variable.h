@@ -44,8 +44,8 @@ struct bt_var {
     bool clear;    /* of a phase: zeroed before the first program of the phase that touches it */
 };
 
-bt_var *bt_var_root(bt_var *var);       /* the base, or itself */
-size_t bt_var_start(const bt_var *var); /* its first byte within the root */
+bt_var *bt_var_root(bt_var *var);                      /* the base, or itself */
+size_t bt_var_start(const bt_var *var);                /* its first byte within the root */
 bool bt_var_overlap(const bt_var *a, const bt_var *b); /* whether they have a byte in common */
 
 #endif

@@ -42,8 +42,8 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     const bt_backend *backend;
     int threads;
     bool reassociate; /* chains of matrix products are ordered by cost; true unless it is changed */
-    bool planned;    /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
-    size_t red_zone; /* bytes behind each such allocation: BETTY_PLAN=guard */
+    bool planned;     /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
+    size_t red_zone;  /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
     size_t arena_size; /* bytes */
     bt_phase **phases;

@@ -245,7 +245,7 @@ static const struct {
     {"lower.type = cg\nlower.cg_iterations = 3\n", false},
     {"lower.type = neumann\nlower.neumann_alpha = 0.5\nlower.neumann_iterations = 0\n", false},
     {"lower.unroll_steps = 2\nupper.meta_batch = 2\n", true},
-    {"upper.gradient_accumulation = 2\n", false}, /* a sum over micro-batches */
+    {"upper.gradient_accumulation = 2\n", false},            /* a sum over micro-batches */
     {"lower.batch_size = 7\nupper.batch_size = 11\n", true}, /* 30 rows: short batches of 2 and 8 */
     {"lower.gradient_accumulation = 3\nlower.batch_size = 7\nlower.product_batches = all\nupper.batch_size = 11\n",
      true},

@@ -7,7 +7,9 @@
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
 #include "transform/grad.h"
+#include "transform/join.h"
 #include "transform/linearize.h"
+#include "transform/reassociate.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -241,6 +243,40 @@ static bt_status phases(result *r)
     return status;
 }
 
+/* v = a b, then y = v c: joined, and multiplied in the other order, without v. */
+static bt_status chains(result *r)
+{
+    bt_graph *graphs[] = {bt_graph_new(), bt_graph_new()}, *joined = NULL, *lowered = NULL, *shorter = NULL;
+    bt_var *y = variable(BT_RUN, "y", BT_F64, DIMS(60, 1)), *v = variable(BT_RUN, "v", BT_F64, DIMS(60, 80)),
+           *a = variable(BT_RUN, "a", BT_F64, DIMS(60, 70)), *b = variable(BT_RUN, "b", BT_F64, DIMS(80, 70)),
+           *c = variable(BT_RUN, "c", BT_F64, DIMS(80, 1));
+    bt_status status = BT_ERROR_MEMORY;
+    for (int k = 0; k < 2 && graphs[k] && c; k++) {
+        bt_trace trace;
+        bt_trace_begin(&trace, graphs[k], BT_TRAIN, BT_F64);
+        if (k)
+            assign(graphs[k], y, bt_dot(bt_trace_read(v), bt_trace_read(c)));
+        else
+            assign(graphs[k], v, bt_dot(bt_trace_read(a), bt_transpose(bt_trace_read(b))));
+        bt_trace_end(&trace);
+        status = graphs[k]->status;
+    }
+    double saved;
+    if (status == BT_OK && graphs[0]->status == BT_OK && graphs[1] && c)
+        status = bt_join(graphs[0], graphs[1], v, &joined);
+    if (joined && (lowered = bt_program_lowered(joined, bt_backend_cpu(), 1)) != NULL)
+        status = bt_reassociate(lowered, &shorter, &saved);
+    if (shorter)
+        status = run(shorter, r);
+    bt_graph_free(shorter);
+    bt_graph_free(lowered);
+    bt_graph_free(joined);
+    for (int k = 0; k < 2; k++)
+        bt_graph_free(graphs[k]);
+    free_variables();
+    return shorter ? status : BT_ERROR_MEMORY;
+}
+
 static bt_status blocks(result *r)
 {
     const bt_array shapes[] = {{.dtype = BT_F64, .rank = 1, .dims = {3}}, {.dtype = BT_F64, .rank = 1, .dims = {2}}};
@@ -306,9 +342,10 @@ static const struct {
     scenario *fn;
     const char *name, *plan;
     long forever;
-} scenarios[] = {{training, "training", "on", 0},         {training, "training, unplanned", "off", 0},
-                 {derivatives, "derivatives", "on", 8},   {phases, "phases", "on", 0},
-                 {phases, "phases, guarded", "guard", 0}, {blocks, "blocks", "on", 0}};
+} scenarios[] = {
+    {training, "training", "on", 0}, {training, "training, unplanned", "off", 0}, {derivatives, "derivatives", "on", 8},
+    {phases, "phases", "on", 0},     {phases, "phases, guarded", "guard", 0},     {blocks, "blocks", "on", 0},
+    {chains, "chains", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {

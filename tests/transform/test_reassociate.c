@@ -105,8 +105,14 @@ static bt_tensor *matrix(const char *name, bt_dtype dtype, int64_t groups, int64
     return bt_trace_read(var);
 }
 
-static bt_tensor *f32(const char *name, int64_t rows, int64_t columns) { return matrix(name, BT_F32, 0, rows, columns); }
-static bt_tensor *f64(const char *name, int64_t rows, int64_t columns) { return matrix(name, BT_F64, 0, rows, columns); }
+static bt_tensor *f32(const char *name, int64_t rows, int64_t columns)
+{
+    return matrix(name, BT_F32, 0, rows, columns);
+}
+static bt_tensor *f64(const char *name, int64_t rows, int64_t columns)
+{
+    return matrix(name, BT_F64, 0, rows, columns);
+}
 
 /* ---- known chains ---- */
 
@@ -190,7 +196,8 @@ END_TEST
 
 START_TEST(many_matrices)
 {
-    bt_tensor *a = matrix("a", BT_F64, 3, 80, 4), *b = matrix("b", BT_F64, 3, 4, 90), *c = matrix("c", BT_F64, 3, 6, 90);
+    bt_tensor *a = matrix("a", BT_F64, 3, 80, 4), *b = matrix("b", BT_F64, 3, 4, 90),
+              *c = matrix("c", BT_F64, 3, 6, 90);
     OUTPUTS(bt_dot(bt_dot(a, b), bt_transpose(c)));
     ck_assert_ptr_nonnull(shorter);
     ck_assert_double_eq(multiplications(shorter), 3 * (4.0 * 90 * 6 + 80.0 * 4 * 6));
