@@ -222,7 +222,7 @@ struct bt_engine {
     int64_t step;     /* leaf steps */
     bt_text warnings; /* lines to say when a run starts */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
-    size_t baseline; /* aligned bytes that were live before it */
+    size_t baseline;                      /* aligned bytes that were live before it */
 };
 
 /* ---- problem.c ---- */

@@ -56,8 +56,8 @@ int64_t bt_loader_per_epoch(const bt_loader *loader);          /* batches */
 double bt_loader_wait_seconds(const bt_loader *loader);        /* time that draw has waited or gathered */
 size_t bt_loader_bytes(const bt_loader *loader);               /* of its batch buffers: category batch */
 
-/* The folder in which bt_dataset_open, on this thread, also looks for files: that of the INI file. Borrowed; NULL: none.
- * Returns what it was. */
+/* The folder in which bt_dataset_open, on this thread, also looks for files: that of the INI file. Borrowed; NULL:
+ * none. Returns what it was. */
 const char *bt_data_beside(const char *folder);
 
 /* A set of one's own, looked for first by bt_dataset_open; the record must live until it is taken out again. Of several

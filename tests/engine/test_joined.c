@@ -17,7 +17,7 @@ typedef struct made {
     double bad;                              /* one number of the upper data, if it is not 0 */
 } made;
 
-static const made usual = {.features = 300, .hidden = 120, .rows = 30};
+static const made usual = {.features = 200, .hidden = 90, .rows = 30};
 enum { CLASSES = 10, UPPER = 25 };
 
 static bt_dataset *points(bt_problem *self, int64_t rows, uint64_t stream, double bad)

@@ -182,7 +182,7 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
 static void run_tiles(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
                       bt_gemm_range range)
 {
-    T *packed = (T *)scratch + g->panel;
+    T *packed = g->pack_a ? (T *)scratch + g->panel : NULL; /* without either there is no scratch */
     for (int64_t from = 0; from == 0 || from < g->k; from += g->deep)
         for (int64_t row = range.row; row < range.row_end; row += g->tall) {
             int64_t deep = g->k - from < g->deep ? g->k - from : g->deep;
