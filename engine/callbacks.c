@@ -51,7 +51,9 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in)
     if (!p->def->forward)
         return bt_forward_module_(net, in);
     bt_tag tag = trace ? trace->tag : (bt_tag){0};
+    bt_guest before = bt_problem_enter(p, "forward");
     bt_tensor *out = p->def->forward(p, in);
+    bt_guest_leave(before);
     if (trace)
         trace->tag = tag;
     return out ? out : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: forward returned nothing", p->name);
@@ -74,7 +76,9 @@ int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
             bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim needs configure_train_data", self->name);
             return 1;
         }
+        bt_guest before = bt_problem_enter(self, "configure_train_data");
         self->train_data = open(self);
+        bt_guest_leave(before);
         if (!self->train_data) {
             bt_fail(BT_ERROR_DATA, "no data set was returned");
             bt_error_context("%s, configure_train_data", self->name);

@@ -69,7 +69,7 @@ bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user)
     BT_TRY(may_change(engine, "bt_engine_use"));
     if (!parts)
         return bt_engine_keep_error(engine, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: a record is needed"));
-    return bt_engine_keep_error(engine, bt_engine_add(engine, parts, user));
+    return bt_engine_keep_error(engine, bt_engine_add(engine, parts, user, NULL));
 }
 
 bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *value, const char *origin)

@@ -4,7 +4,8 @@
 
 #include "engine/problem.h"
 
-bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user); /* setup.c */
+/* setup.c; source: the file that the parts come from, for messages, or NULL; it lives as long as the engine. */
+bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, const char *source);
 
 /* state.c: what a question may change while it is answered. `all`: with parameters and optimiser state, for questions
  * that make updates. NULL: out of memory. */

@@ -25,7 +25,9 @@ static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_bat
     }
     bt_micro micro = {cache->batch, cache->record};
     bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
+    bt_guest before = bt_problem_enter(self, "the function of bt_eval");
     bt_tensor *value = cache->fn(self, cache->batch);
+    bt_guest_leave(before);
     bt_keep_effects(graph, self, BT_TRACE_EVAL);
     if (bt_poisoned(value))
         bt_trace_poison(BT_ERROR_ARGUMENT, "the function returned nothing");
@@ -173,8 +175,11 @@ static bt_status open_valid(bt_problem *self)
 {
     if (self->valid)
         return BT_OK;
-    if (!self->valid_data && self->def->configure_valid_data)
+    if (!self->valid_data && self->def->configure_valid_data) {
+        bt_guest before = bt_problem_enter(self, "configure_valid_data");
         self->valid_data = self->def->configure_valid_data(self);
+        bt_guest_leave(before);
+    }
     BT_TRY(bt_error_status());
     if (!self->valid_data && !self->def->get_batch)
         return bt_fail(BT_ERROR_ARGUMENT, "%s has no validation data: it needs configure_valid_data or get_batch",

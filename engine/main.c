@@ -1,6 +1,7 @@
 /* engine/main.c: betty-run: trains what an INI file says. */
 #include "base/version.h"
 #include "engine/cli.h"
+#include "engine/crash.h"
 #include "engine/front.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@
 
 enum { DONE = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
 
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, crash_code = BAD_INPUT; /* what a problem's code breaks before the run */
 
 /* The first signal asks the run to stop after its step; a second one ends the process at once. */
 static void on_signal(int number)
@@ -90,6 +91,7 @@ static int run(const bt_cli *cli)
     bt_status status = engine ? load(engine, cli) : BT_ERROR_MEMORY;
     bool reports = cli->print_config || cli->info || cli->plan || cli->check;
     int code = DONE;
+    crash_code = reports ? BAD_INPUT : FAILED;
     if (status != BT_OK)
         code = complain(status, false);
     else if ((status = stop ? BT_ERROR_INTERRUPTED : reports ? report(engine, cli) : bt_engine_run(engine)) != BT_OK)
@@ -125,6 +127,7 @@ int main(int argc, char **argv)
 {
     spin_briefly(argv);
     listen();
+    bt_crash_listen(&crash_code);
     bt_cli cli = {0};
     int code;
     bt_status status = bt_cli_parse(&cli, argc, argv);

@@ -7,7 +7,10 @@
 
 struct bt_plugin {
     void *handle; /* NULL: built in */
+    char *source; /* likewise */
 };
+
+const char *bt_plugin_source(const bt_plugin *plugin) { return plugin ? plugin->source : NULL; }
 
 void bt_plugin_close(bt_plugin *plugin)
 {
@@ -15,6 +18,7 @@ void bt_plugin_close(bt_plugin *plugin)
         return;
     if (plugin->handle)
         dlclose(plugin->handle);
+    bt_free(plugin->source);
     bt_free(plugin);
 }
 
@@ -35,8 +39,13 @@ static bt_status open_file(const char *source, bt_plugin *plugin, const bt_expor
 {
     char *object;
     BT_TRY(bt_compile(source, &object));
-    plugin->handle = dlopen(object, RTLD_NOW | RTLD_LOCAL);
+    plugin->source = bt_strdup(source);
+    bt_guest before = bt_guest_enter((bt_guest){.file = plugin->source, .function = "loading"});
+    plugin->handle = plugin->source ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
+    bt_guest_leave(before);
     bt_free(object);
+    if (!plugin->source)
+        return BT_ERROR_MEMORY;
     if (!plugin->handle) {
         const char *why = dlerror();
         return bt_fail(BT_ERROR_CONFIG, "%s cannot be loaded: %s", source, why ? why : "unknown reason");

@@ -22,6 +22,7 @@ typedef struct bt_plugin bt_plugin;
  * ~/.cache. Other names are looked up in `builtins`, which may be NULL. *parts stays valid until bt_plugin_close. */
 bt_status bt_plugin_open(const char *name, const char *folder, const bt_builtin *builtins, bt_plugin **plugin,
                          const bt_export **parts);
-void bt_plugin_close(bt_plugin *plugin); /* NULL ok */
+const char *bt_plugin_source(const bt_plugin *plugin); /* the .c file's path; NULL: built in */
+void bt_plugin_close(bt_plugin *plugin);               /* NULL ok */
 
 #endif

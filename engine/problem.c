@@ -17,6 +17,11 @@ bt_problem *bt_problem_new(bt_engine *engine, const bt_problem_def *def, void *u
     return NULL;
 }
 
+bt_guest bt_problem_enter(const bt_problem *problem, const char *callback)
+{
+    return bt_guest_enter((bt_guest){problem->source, problem->name, callback});
+}
+
 static void free_storage(bt_problem *problem)
 {
     for (int i = 0; i < BT_MAX_ITEMS; i++)
@@ -176,7 +181,9 @@ static bt_status configure(bt_problem *problem)
 {
     if (!problem->def->configure_module)
         return bt_fail(BT_ERROR_ARGUMENT, "the definition has no configure_module");
+    bt_guest before = bt_problem_enter(problem, "configure_module");
     problem->module = problem->def->configure_module(problem);
+    bt_guest_leave(before);
     if (bt_error_status() != BT_OK)
         return bt_error_status();
     if (!problem->module)
@@ -223,7 +230,9 @@ static bt_status open_set(bt_problem *problem, bt_dataset *(*open)(bt_problem *)
 {
     if (!open || *data)
         return BT_OK;
+    bt_guest before = bt_problem_enter(problem, callback);
     *data = open(problem);
+    bt_guest_leave(before);
     if (!*data || bt_error_status() != BT_OK) {
         bt_status status = bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_DATA;
         bt_fail(status, "no data set was returned");

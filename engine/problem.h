@@ -161,7 +161,7 @@ typedef struct bt_trouble { /* of the method of one lower problem */
 struct bt_problem {
     bt_engine *engine;
     const bt_problem_def *def;
-    const char *name;
+    const char *name, *source; /* source: the .c file that defines it; NULL: not a file */
     const bt_problem_settings *settings;
     void *user;
     int place;    /* in engine->problems */
@@ -229,7 +229,8 @@ struct bt_engine {
 
 bt_problem *bt_problem_new(bt_engine *engine, const bt_problem_def *def, void *user);
 void bt_problem_free(bt_problem *problem);
-bt_status bt_problem_configure(bt_problem *problem); /* module, storage, optimiser */
+bt_status bt_problem_configure(bt_problem *problem);                        /* module, storage, optimiser */
+bt_guest bt_problem_enter(const bt_problem *problem, const char *callback); /* one of its callbacks is called next */
 bt_problem *bt_problem_find(bt_engine *engine, const char *name);
 bt_status bt_problem_open_data(bt_problem *problem);           /* streams */
 const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */

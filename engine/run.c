@@ -13,6 +13,7 @@ static bool scalars_changed(bt_problem *problem)
     bool changed = false;
     for (int i = 0; i < problem->scalar_count; i++) {
         bt_scalar *scalar = &problem->scalars[i];
+        bt_guest before = bt_problem_enter(problem, scalar->name);
         if (scalar->number) {
             set_number(scalar->var, scalar->number(problem));
         } else if (scalar->integer) {
@@ -20,6 +21,7 @@ static bool scalars_changed(bt_problem *problem)
             changed |= value != scalar->value;
             scalar->value = value;
         }
+        bt_guest_leave(before);
     }
     return changed;
 }
@@ -188,7 +190,9 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     problem->engine->busy = false;
     BT_TRY(status);
     for (; problem->def->epoch_callback && epoch < epoch_of(problem); epoch++) {
+        bt_guest before = bt_problem_enter(problem, "epoch_callback");
         problem->def->epoch_callback(problem);
+        bt_guest_leave(before);
         BT_TRY(bt_error_status());
     }
     return bt_check_purity(problem);
@@ -269,8 +273,11 @@ static bt_status inner_loop_start(bt_problem *problem)
     if (!problem->inner_loop_start)
         return BT_OK;
     problem->inner_loop_start = false;
-    if (problem->def->on_inner_loop_start)
+    if (problem->def->on_inner_loop_start) {
+        bt_guest before = bt_problem_enter(problem, "on_inner_loop_start");
         problem->def->on_inner_loop_start(problem);
+        bt_guest_leave(before);
+    }
     BT_TRY(bt_error_status());
     bool returns = problem->engine->settings->roll_back && problem->parent_count && !problem->child_count;
     return returns ? take_snapshot(problem) : BT_OK;
@@ -353,7 +360,9 @@ static bt_status validate_problem(bt_problem *problem, bool *any)
     }
     if (!problem->def->validation_end)
         return BT_OK;
+    bt_guest before = bt_problem_enter(problem, "validation_end");
     problem->def->validation_end(problem);
+    bt_guest_leave(before);
     *any = true;
     return bt_error_status();
 }

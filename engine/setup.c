@@ -4,7 +4,7 @@
 #include "engine/hypergradient/methods.h"
 #include <string.h>
 
-static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void *user)
+static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void *user, const char *source)
 {
     if (!def->name || !def->configure_module || !def->training_step)
         return bt_fail(BT_ERROR_ARGUMENT, "problem %s: its record needs name, configure_module and training_step",
@@ -21,6 +21,7 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
     }
     if (!problem)
         return BT_ERROR_MEMORY;
+    problem->source = source;
     problem->place = engine->problem_count;
     engine->problems[engine->problem_count++] = problem;
     return BT_OK;
@@ -39,7 +40,7 @@ static bt_status add_dataset(bt_engine *engine, const bt_dataset_def *def)
     return BT_OK;
 }
 
-bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user)
+bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, const char *source)
 {
     if (parts->abi != BT_ABI)
         return bt_fail(BT_ERROR_ARGUMENT,
@@ -52,7 +53,7 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user)
     for (int i = 0; i < BT_MAX_ITEMS && parts->datasets[i]; i++)
         BT_TRY(add_dataset(engine, parts->datasets[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->problems[i]; i++)
-        BT_TRY(add_problem(engine, parts->problems[i], user));
+        BT_TRY(add_problem(engine, parts->problems[i], user, source));
     return BT_OK;
 }
 
@@ -73,7 +74,7 @@ static bt_status open_plugin(bt_engine *engine, const char *name)
         return s;
     }
     engine->plugin_count++;
-    return bt_engine_add(engine, parts, NULL);
+    return bt_engine_add(engine, parts, NULL, bt_plugin_source(plugins[engine->plugin_count - 1]));
 }
 
 static bt_status load_problems(bt_engine *engine)

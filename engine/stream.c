@@ -8,7 +8,9 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     bt_batch *batch = bt_batch_new();
     if (!batch)
         return NULL;
+    bt_guest before = bt_problem_enter(problem, "get_batch");
     bt_status status = problem->def->get_batch(problem, mode, index, batch);
+    bt_guest_leave(before);
     if (status == BT_OK && bt_error_status() != BT_OK)
         status = bt_error_status();
     if (status != BT_OK) {

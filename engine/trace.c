@@ -21,10 +21,11 @@ void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem,
 
 bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode)
 {
-    bt_trace *trace = bt_trace_now();
     bt_step_fn *step = mode == BT_TRAIN ? problem->def->training_step : problem->def->validation_step;
     const char *callback = mode == BT_TRAIN ? "training_step" : "validation_step";
+    bt_guest before = bt_problem_enter(problem, callback);
     bt_tensor *loss = step(problem, batch);
+    bt_guest_leave(before);
     if (bt_poisoned(loss))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned no loss", callback);
     if (bt_tensor_count(loss) != 1 || !bt_dtype_floats(loss->dtype)) {
@@ -35,7 +36,6 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
     }
     if (loss->rank)
         loss = (bt_reshape)(loss, (const int64_t[]){BT_END});
-    (void)trace;
     return bt_as(loss, problem->dtype);
 }
 

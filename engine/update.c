@@ -72,7 +72,9 @@ static bt_status make_stretches(bt_problem *problem)
 static void schedule(void *context, bt_rule *rule)
 {
     bt_problem *problem = context;
+    bt_guest before = bt_problem_enter(problem, "schedule");
     problem->def->schedule(problem, rule);
+    bt_guest_leave(before);
 }
 
 static bt_tensor **list(bt_graph *graph, int64_t count)
@@ -87,7 +89,9 @@ static bt_tensor **list(bt_graph *graph, int64_t count)
 static void through_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts)
 {
     bt_tensor *before = bt_problem_join(problem, parts);
+    bt_guest outer = bt_problem_enter(problem, name);
     bt_tensor *after = callback(problem, before);
+    bt_guest_leave(outer);
     if (bt_poisoned(after) || bt_poisoned(before)) {
         bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", name);
         return;

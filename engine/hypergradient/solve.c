@@ -162,7 +162,10 @@ static bt_status trace_start(builder *b)
         return BT_ERROR_MEMORY;
     open_rule(b);
     bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat);
-    bt_tensor *x = checked(b, method->start ? method->start(&b->rule, v) : v, "start");
+    bt_guest before = bt_guest_enter((bt_guest){b->lower->source, method->name, "start"});
+    bt_tensor *x = method->start ? method->start(&b->rule, v) : v;
+    bt_guest_leave(before);
+    x = checked(b, x, "start");
     bool same = x == v && !solve->iterations; /* nothing is done to v: it is x */
     solve->x = same ? solve->adjoint : bt_vector_new(b->step->phase, b->lower, "x", false);
     if (!same && solve->x.flat) {
@@ -233,7 +236,10 @@ static bt_status build_step(builder *b, int variant)
         return BT_ERROR_MEMORY;
     open_rule(b);
     bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat), *x = bt_graph_read(b->graph, solve->x.flat);
-    x = checked(b, method->step(&b->rule, v, x), "step");
+    bt_guest before = bt_guest_enter((bt_guest){b->lower->source, method->name, "step"});
+    x = method->step(&b->rule, v, x);
+    bt_guest_leave(before);
+    x = checked(b, x, "step");
     bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
     bt_graph_assign(b->graph, solve->x.flat, x);
     assign_slots(b);

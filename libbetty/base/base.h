@@ -70,6 +70,17 @@ char *bt_format(const char *format, va_list args);
 void bt_error_context(const char *format, ...) BT_FORMAT(1, 2); /* puts "TEXT: " before the message, if there is one */
 bt_status bt_error_status(void);                                /* status of the first failure; BT_OK if none */
 
+/* ---- guest.c: which code of the user's runs on this thread, so that who catches a crash can name it ---- */
+
+typedef struct bt_guest { /* texts that live as long as the call; NULL: not known, or the library runs */
+    const char *file;     /* "problem.c" */
+    const char *owner;    /* the problem, the optimiser */
+    const char *function; /* "training_step" */
+} bt_guest;
+bt_guest bt_guest_enter(bt_guest guest); /* gives what ran before, for bt_guest_leave */
+void bt_guest_leave(bt_guest before);
+bt_guest bt_guest_now(void); /* may be called in a signal handler */
+
 /* ---- hash.c ---- */
 
 uint64_t bt_hash(uint64_t seed, const void *data,

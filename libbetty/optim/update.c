@@ -163,7 +163,9 @@ static bt_tensor *next_param(const update_trace *trace, const bt_segment *segmen
     char found[256], expected[256];
     if (trace->scale)
         grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
+    bt_guest before = bt_guest_enter((bt_guest){.owner = trace->what, .function = "update"});
     bt_tensor *next = trace->optimizer->kind.def->update(rule, param, grad);
+    bt_guest_leave(before);
     if (!next)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: `update` returned NULL", trace->what);
     if (bt_poisoned(next))

@@ -38,7 +38,10 @@ static bt_status launch(const bt_call *call)
     for (int o = 0; o < call->outputs; o++)
         out[o] = array_of(&call->out[o]);
     bt_launch run = {.attr = call->attr, .in = in, .out = out, .scratch = call->scratch, .threads = call->threads};
-    return kernel->launch(&run);
+    bt_guest before = bt_guest_enter((bt_guest){.owner = call->op->name, .function = "launch"});
+    bt_status status = kernel->launch(&run);
+    bt_guest_leave(before);
+    return status;
 }
 
 static const bt_kernel_impl adapter = {.name = "user", .scratch = scratch, .launch = launch};
