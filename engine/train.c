@@ -303,9 +303,13 @@ static bt_status open_files(run *r)
     const bt_engine_settings *s = r->engine->settings;
     if (!r->engine->front.files && !s->output)
         return BT_OK;
-    BT_TRY(bt_output_make(s->output, bt_config_stem(r->engine->config), &r->folder));
-    r->jsonl = bt_jsonl_open(r->folder);
-    return r->jsonl ? BT_OK : bt_error_status();
+    bt_status status = bt_output_make(s->output, bt_config_stem(r->engine->config), &r->folder);
+    if (status == BT_OK && !(r->jsonl = bt_jsonl_open(r->folder)))
+        status = bt_error_status();
+    const char *origin = s->output ? bt_config_origin(r->engine->config, "engine", "output") : NULL;
+    if (status == BT_ERROR_FILE && origin)
+        bt_error_context("%s", origin);
+    return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status; /* where a run leaves its files is a setting */
 }
 
 static bt_status train(run *r)

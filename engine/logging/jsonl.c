@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio_ext.h>
 #include <string.h>
+#include <unistd.h>
 
 struct bt_jsonl {
     FILE *file;
     char *path;
+    off_t whole; /* bytes of whole lines */
 };
 
 bt_jsonl *bt_jsonl_open(const char *folder)
@@ -51,6 +54,22 @@ bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count)
     return good;
 }
 
+/* One flush a line: what a killed run leaves is whole. Where a disk is full, the part of a line that went on it is taken
+ * back. */
+static bt_status write_line(bt_jsonl *sink, const json_t *line)
+{
+    if (json_dumpf(line, sink->file, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 && fputc('\n', sink->file) != EOF &&
+        fflush(sink->file) == 0) {
+        sink->whole = ftello(sink->file);
+        return BT_OK;
+    }
+    bt_status s = bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
+    __fpurge(sink->file);
+    if (ftruncate(fileno(sink->file), sink->whole) != 0)
+        bt_error_context("%s ends within a line", sink->path);
+    return s;
+}
+
 bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_metric_value *metrics, int count)
 {
     if (!sink || (count > 0 && !metrics))
@@ -60,10 +79,8 @@ bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_met
                 json_object_set_new(line, "time", json_real(round(time * 1e6) / 1e6)) == 0 &&
                 bt_json_metrics(line, metrics, count);
     bt_status s = good ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for a line", sink->path);
-    /* One flush a line: what a killed run leaves is whole. */
-    if (good && (json_dumpf(line, sink->file, JSON_COMPACT | JSON_REAL_PRECISION(15)) != 0 ||
-                 fputc('\n', sink->file) == EOF || fflush(sink->file) != 0))
-        s = bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
+    if (good)
+        s = write_line(sink, line);
     json_decref(line);
     return s;
 }

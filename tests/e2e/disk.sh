@@ -1,0 +1,86 @@
+#!/bin/bash
+# A disk that is full, and folders that cannot be written: a message, the right exit code, nothing half-written.
+[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export XDG_CACHE_HOME=$folder/cache
+bad=0
+
+cat >run.ini <<'INI'
+[engine]
+problems = logistic_hpo
+train_iters = 200
+valid_step = 0
+log_step = 1
+[dependencies]
+u2l = penalty > model
+l2u = model > penalty
+[penalty]
+lr = 0.01
+[model]
+lr = 0.1
+INI
+complain() {
+    printf '%s\n' "$*"
+    cat err
+    bad=1
+}
+# A limit on the size of every file stands for the full disk; what is said goes through a pipe, for which there is none.
+limited() { # KIB ARGUMENTS...
+    local kib=$1
+    shift
+    { bash -c 'ulimit -f "$0" && exec "$BETTY_RUN" "$@"' "$kib" "$@" 2>&1; echo "exit code $?"; } | cat >err
+}
+says() { # CODE TEXT
+    grep -qF "exit code $1" err || complain "expected exit code $1"
+    grep -qF -- "$2" err || complain "expected: $2"
+}
+
+"$BETTY_RUN" run.ini --quiet --output good 2>err || { complain "the run without a fault failed"; exit 1; }
+[ "$(wc -c <good/metrics.jsonl)" -gt 4096 ] || complain "the run writes too little for this test"
+
+# metrics.jsonl ends with its last whole line
+limited 4 run.ini --quiet --output small
+says 1 'small/metrics.jsonl cannot be written: File too large'
+[ -s small/metrics.jsonl ] || complain "nothing was kept"
+lines=$(wc -l <small/metrics.jsonl)
+without_time() { sed 's/"time":[^,]*,//' "$1"; }
+diff <(without_time small/metrics.jsonl) <(without_time good/metrics.jsonl | head -n "$lines") >diff ||
+    complain "what was kept is not what was written: $(cat diff)"
+[ "$(ls small)" = metrics.jsonl ] || complain "left behind: $(ls small)"
+
+# summary.json is whole or not there
+limited 1 run.ini --quiet --set engine.log_step=0 --set engine.train_iters=2 --output summary
+says 1 'summary/summary.json cannot be written: File too large'
+[ "$(ls summary)" = metrics.jsonl ] || complain "left behind: $(ls summary)"
+
+# the cache of compiled problems
+cp "$BT_SOURCE_DIR"/problems/logistic_hpo.c own.c
+limited 1 run.ini --quiet --set engine.problems=own.c --output own
+says 2 'own.c does not compile'
+[ -z "$(ls cache/betty)" ] || complain "left in the cache: $(ls cache/betty)"
+[ ! -e own ] || complain "left a folder"
+
+# what is printed
+if "$BETTY_RUN" run.ini --plan 2>err >/dev/full; then complain "a full disk goes unnoticed"; fi
+grep -qF 'cannot be written' err || complain "expected: cannot be written"
+
+# folders that cannot be written
+touch file
+for output in file file/below /proc/nowhere; do
+    "$BETTY_RUN" run.ini --quiet --output "$output" 2>err
+    code=$?
+    [ $code -eq 2 ] || complain "$output: exit code $code, expected 2"
+    grep -qF -- "--output: the output folder $output cannot be made: " err || complain "expected: $output cannot be made"
+done
+mkdir sealed
+chmod 500 sealed
+if [ "$(id -u)" -ne 0 ]; then
+    "$BETTY_RUN" run.ini --quiet --output sealed 2>err
+    [ $? -eq 2 ] || complain "a sealed folder: expected exit code 2"
+    grep -qF 'sealed/metrics.jsonl cannot be written: Permission denied' err || complain "expected: cannot be written"
+fi
+chmod 700 sealed
+[ ! -e runs ] || complain "left a folder"
+exit $bad
