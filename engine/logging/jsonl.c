@@ -54,8 +54,8 @@ bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count)
     return good;
 }
 
-/* One flush a line: what a killed run leaves is whole. Where a disk is full, the part of a line that went on it is taken
- * back. */
+/* One flush a line: what a killed run leaves is whole. Where a disk is full, the part of a line that went on it is
+ * taken back. */
 static bt_status write_line(bt_jsonl *sink, const json_t *line)
 {
     if (json_dumpf(line, sink->file, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 && fputc('\n', sink->file) != EOF &&

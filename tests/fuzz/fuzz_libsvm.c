@@ -1,0 +1,21 @@
+/* Tables as libsvm writes them. */
+#include "fuzz.h"
+
+#include "data/read.h"
+
+enum { MOST_CELLS = 1 << 20 }; /* a table of a few bytes may be gigabytes when dense: that is allowed, but takes long */
+
+void fuzz_one(const uint8_t *data, size_t size)
+{
+    const char *path = fuzz_file(0, data, size);
+    int64_t features = 0, lines = 1;
+    for (size_t i = 0; i < size; i++)
+        lines += data[i] == '\n';
+    bool good = bt_libsvm_width(path, &features) == BT_OK;
+    if (good && features > MOST_CELLS / lines)
+        return;
+    fuzz_refused(!good);
+    bt_dataset *set = bt_read_libsvm(path, 0);
+    fuzz_check((set != NULL) == good, "the width of a table can be read and the table cannot, or the other way round");
+    fuzz_dataset(set, (const char *const[]){"x", "y"}, 2);
+}
