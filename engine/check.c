@@ -6,7 +6,7 @@
  * the product itself is also compared with differences of the lower gradient, and there it must agree. */
 #include "engine/engine_inside.h"
 
-#include <jansson.h>
+#include "engine/logging/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +19,7 @@ typedef struct check {
     bt_state *state; /* before it all */
     int64_t count;   /* upper parameters */
     double *base, *hypergradient, *direct, *direction;
+    json_t *rows, *result; /* NULL: not made, or no memory for it */
 } check;
 
 /* ---- vectors of upper parameters ---- */
@@ -197,7 +198,7 @@ typedef struct sums { /* of method m and difference d over the samples */
     double mm, md, dd, pp, pd, ee;
 } sums;
 
-static bt_status sample(check *c, int64_t s, bool coordinates, double step, sums *all, json_t *rows)
+static bt_status sample(check *c, int64_t s, bool coordinates, double step, sums *all)
 {
     double plus = 0, minus = 0, product = NAN;
     draw_direction(c, s, coordinates);
@@ -213,17 +214,17 @@ static bt_status sample(check *c, int64_t s, bool coordinates, double step, sums
         BT_TRY(product_difference(c, step, &product));
         all->pp += declared * declared;
         all->ee += (declared - product) * (declared - product);
-        json_object_set_new(row, "product", json_real(declared));
-        json_object_set_new(row, "product_difference", json_real(product));
+        row = bt_json_with(row, "product", json_real(declared));
+        row = bt_json_with(row, "product_difference", json_real(product));
     }
-    json_array_append_new(rows, row);
+    c->rows = bt_json_append(c->rows, row);
     return BT_OK;
 }
 
-static void print_table(const check *c, json_t *result, FILE *file)
+static void print_table(const check *c, FILE *file)
 {
     size_t i;
-    json_t *row, *cosine = json_object_get(result, "cosine");
+    json_t *row, *result = c->result, *cosine = json_object_get(result, "cosine");
     fprintf(file, "%s: hypergradient against differences of its loss after the inner loop\n", c->upper->name);
     fprintf(file, "%8s %16s %16s", "sample", "method", "difference");
     fprintf(file, product_checkable(c) ? " %16s %16s\n" : "\n", "product", "its difference");
@@ -244,7 +245,7 @@ static void print_table(const check *c, json_t *result, FILE *file)
     fprintf(file, "%s\n", json_string_value(json_object_get(result, "verdict")));
 }
 
-static bt_status judge(const check *c, const sums *all, json_t *result)
+static bt_status judge(check *c, const sums *all)
 {
     bool f64 = c->upper->dtype == BT_F64;
     double cosine = all->mm > 0 && all->dd > 0 ? all->md / sqrt(all->mm * all->dd) : all->mm == all->dd ? 1 : 0;
@@ -263,11 +264,13 @@ static bt_status judge(const check *c, const sums *all, json_t *result)
         verdict =
             "DISAGREES in direction: the approximation is too coarse here (the lower problem is far from solved; more "
             "unroll_steps or iterations), or the loss is not smooth, or the precision too small (fp64)";
-    json_object_set_new(result, "cosine", json_real(cosine));
-    json_object_set_new(result, "ratio", json_real(isfinite(ratio) ? ratio : 0));
+    c->result = bt_json_with(c->result, "cosine", json_real(cosine));
+    c->result = bt_json_with(c->result, "ratio", json_real(isfinite(ratio) ? ratio : 0));
     if (product_checkable(c))
-        json_object_set_new(result, "product_error", json_real(error));
-    json_object_set_new(result, "verdict", json_string(verdict));
+        c->result = bt_json_with(c->result, "product_error", json_real(error));
+    c->result = bt_json_with(c->result, "verdict", json_string(verdict));
+    if (!c->result)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory for the check");
     return product_wrong || cosine < 0.9 ? BT_ERROR_NUMERIC : BT_OK;
 }
 
@@ -294,46 +297,43 @@ static void close_check(check *c)
     bt_free(c->hypergradient);
     bt_free(c->direct);
     bt_free(c->direction);
+    json_decref(c->rows);
+    json_decref(c->result);
 }
 
-static bt_status run_check(check *c, int64_t samples, json_t *result)
+static bt_status run_check(check *c, int64_t samples)
 {
     sums all = {0};
-    json_t *rows = json_array();
-    json_object_set_new(result, "level", json_string(c->upper->name));
-    json_object_set_new(result, "samples", rows);
+    c->rows = json_array();
     BT_TRY(method_value(c));
     bool coordinates = c->count <= samples;
     double length = sqrt(dot(c->base, c->base, c->count) / (double)c->count);
     double step = (c->upper->dtype == BT_F64 ? 1e-5 : 5e-3) * (1 + length);
     for (int64_t s = 0; s < (coordinates ? c->count : samples); s++)
-        BT_TRY(sample(c, s, coordinates, step, &all, rows));
+        BT_TRY(sample(c, s, coordinates, step, &all));
     BT_TRY(bt_state_restore(c->state));
-    return judge(c, &all, result);
+    c->result = bt_json_with(json_object(), "level", json_string(c->upper->name));
+    c->result = bt_json_with(c->result, "samples", c->rows);
+    c->rows = NULL;
+    return judge(c, &all);
 }
 
 static bt_status check_level(bt_engine *engine, bt_problem *upper, int64_t samples, bool json, FILE *file)
 {
     check c = {.engine = engine, .upper = upper};
-    json_t *result = json_object();
-    bt_status status = result ? open_check(&c) : BT_ERROR_MEMORY;
+    bt_status status = open_check(&c);
     if (status == BT_OK)
-        status = run_check(&c, samples, result);
-    if (status == BT_OK || (status == BT_ERROR_NUMERIC && json_object_get(result, "verdict"))) {
-        if (json) {
-            json_dumpf(result, file, JSON_INDENT(2));
-            fprintf(file, "\n");
-        } else {
-            print_table(&c, result, file);
-        }
-    }
+        status = run_check(&c, samples);
+    if (c.result && json)
+        status = bt_json_print(c.result, file) == BT_OK ? status : BT_ERROR_MEMORY;
+    else if (c.result)
+        print_table(&c, file);
     if (bt_error_status() == BT_OK) {
         bt_status again = put_together(engine);
         status = again == BT_OK ? status : again;
     }
     if (status == BT_ERROR_NUMERIC)
         bt_fail(status, "%s: the hypergradient disagrees with differences", upper->name);
-    json_decref(result);
     close_check(&c);
     return status;
 }

@@ -276,5 +276,6 @@ bt_status bt_config_document(const bt_config *config, bt_document form, FILE *fi
     write_rows(&w, BT_SECTION_GROUP);
     write_methods(&w, config);
     write_optimizers(&w, config);
+    BT_TRY(bt_error_status()); /* a text that had no memory */
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the keys cannot be written");
 }

@@ -2,8 +2,8 @@
  */
 #include "engine/engine_inside.h"
 
+#include "engine/logging/json.h"
 #include "ops/ops.h"
-#include <jansson.h>
 #include <string.h>
 
 enum { LARGEST = 8 };
@@ -15,7 +15,7 @@ static json_t *categories(const size_t by_category[BT_CATEGORIES])
     json_t *object = json_object();
     for (int c = 0; c < BT_CATEGORIES; c++)
         if (by_category[c])
-            json_object_set_new(object, bt_category_name((bt_category)c), json_integer((json_int_t)by_category[c]));
+            object = bt_json_with(object, bt_category_name((bt_category)c), json_integer((json_int_t)by_category[c]));
     return object;
 }
 
@@ -51,7 +51,7 @@ static json_t *largest(const bt_phase *phase)
             break;
         taken[best] = true;
         bt_text name = {0};
-        json_array_append_new(list, json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)phase->values[best].used, "value",
+        list = bt_json_append(list, json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)phase->values[best].used, "value",
                                               value_name(&phase->values[best], &name), "category",
                                               bt_category_name(phase->values[best].category)));
         bt_text_free(&name);
@@ -64,7 +64,7 @@ static json_t *parts(const bt_phase *phase)
 {
     json_t *list = json_array();
     for (int e = 0; e < phase->entry_count; e++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "part", phase->entries[e].part, "kernels",
+        list = bt_json_append(list, json_pack("{s:s, s:I, s:I}", "part", phase->entries[e].part, "kernels",
                                               (json_int_t)phase->entries[e].program->step_count, "saved",
                                               (json_int_t)bt_phase_saved(phase, e)));
     return list;
@@ -87,9 +87,9 @@ static json_t *phase_json(const bt_phase *phase)
             at_peak[phase->values[i].category] += phase->intervals[i].bytes;
     json_t *object = json_pack("{s:s, s:I, s:I, s:s}", "phase", phase->name, "arena", (json_int_t)phase->arena, "bound",
                                (json_int_t)phase->bound, "peak_in", peak_part(phase));
-    json_object_set_new(object, "at_peak", categories(at_peak));
-    json_object_set_new(object, "parts", parts(phase));
-    json_object_set_new(object, "largest", largest(phase));
+    object = bt_json_with(object, "at_peak", categories(at_peak));
+    object = bt_json_with(object, "parts", parts(phase));
+    object = bt_json_with(object, "largest", largest(phase));
     return object;
 }
 
@@ -98,11 +98,11 @@ static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
     size_t by_category[BT_CATEGORIES], sum = bt_engine_persistent(engine, by_category, problem);
     json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum),
            *list = json_array();
-    json_object_set_new(object, "kept", categories(by_category));
+    object = bt_json_with(object, "kept", categories(by_category));
     for (int64_t i = 0; i < engine->instance->phase_count; i++)
         if (strcmp(engine->instance->phases[i]->owner, problem->name) == 0)
-            json_array_append_new(list, phase_json(engine->instance->phases[i]));
-    json_object_set_new(object, "phases", list);
+            list = bt_json_append(list, phase_json(engine->instance->phases[i]));
+    object = bt_json_with(object, "phases", list);
     return object;
 }
 
@@ -120,18 +120,18 @@ static json_t *plan_json(const bt_engine *engine)
     size_t by_category[BT_CATEGORIES], persistent = bt_engine_persistent(engine, by_category, NULL);
     json_t *object = json_object(), *levels = json_array();
     const bt_phase *peak = peak_phase(engine);
-    json_object_set_new(object, "backend", json_string(engine->instance->backend->isa()));
-    json_object_set_new(object, "threads", json_integer(engine->instance->threads));
-    json_object_set_new(object, "planned_bytes",
-                        json_pack("{s:I, s:I}", "arena", (json_int_t)bt_engine_arena_used(engine), "persistent",
-                                  (json_int_t)persistent));
-    json_object_set_new(object, "arena", json_integer((json_int_t)bt_engine_arena(engine)));
+    object = bt_json_with(object, "backend", json_string(engine->instance->backend->isa()));
+    object = bt_json_with(object, "threads", json_integer(engine->instance->threads));
+    object = bt_json_with(object, "planned_bytes",
+                          json_pack("{s:I, s:I}", "arena", (json_int_t)bt_engine_arena_used(engine), "persistent",
+                                    (json_int_t)persistent));
+    object = bt_json_with(object, "arena", json_integer((json_int_t)bt_engine_arena(engine)));
     if (peak)
-        json_object_set_new(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
+        object = bt_json_with(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
     for (int i = 0; i < engine->problem_count; i++)
         if (engine->problems[i]->settings->active)
-            json_array_append_new(levels, level_json(engine, engine->problems[i]));
-    json_object_set_new(object, "levels", levels);
+            levels = bt_json_append(levels, level_json(engine, engine->problems[i]));
+    object = bt_json_with(object, "levels", levels);
     return object;
 }
 
@@ -206,14 +206,16 @@ static json_t *info_json(const bt_engine *engine)
         for (int e = 0; e < phase->entry_count; e++) {
             bt_text text = {0};
             bt_program_describe(phase->entries[e].program, &text);
-            json_array_append_new(phases, json_pack("{s:s, s:s, s:s, s:s}", "level", phase->owner, "phase", phase->name,
-                                                    "part", phase->entries[e].part, "kernels", bt_text_get(&text)));
+            phases =
+                bt_json_append(phases, json_pack("{s:s, s:s, s:s, s:s}", "level", phase->owner, "phase", phase->name,
+                                                 "part", phase->entries[e].part, "kernels", bt_text_get(&text)));
             bt_text_free(&text);
         }
     }
-    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "device", engine->instance->backend->name, "backend",
-                     engine->instance->backend->isa(), "threads", engine->instance->threads, "load_seconds",
-                     engine->load_seconds, "compile_seconds", engine->compile_seconds, "programs", phases);
+    json_t *object = json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->instance->backend->name, "backend",
+                               engine->instance->backend->isa(), "threads", engine->instance->threads, "load_seconds",
+                               engine->load_seconds, "compile_seconds", engine->compile_seconds);
+    return bt_json_with(object, "programs", phases);
 }
 
 static void print_info(json_t *info, FILE *file)
@@ -235,11 +237,20 @@ static void print_info(json_t *info, FILE *file)
 
 /* ---- all reports ---- */
 
-static bt_status print_json(json_t *object, FILE *file)
+/* The plan or the kernels, as JSON or as text. */
+static bt_status print_object(json_t *object, bt_report what, bool json, FILE *file)
 {
-    int written = object ? json_dumpf(object, file, JSON_INDENT(2)) : -1;
-    fprintf(file, "\n");
-    return written == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the report could not be written");
+    if (!object)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory for the report");
+    bt_status status = BT_OK;
+    if (json)
+        status = bt_json_print(object, file);
+    else if (what == BT_PLAN)
+        print_plan(object, file);
+    else
+        print_info(object, file);
+    json_decref(object);
+    return status;
 }
 
 bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *file)
@@ -256,15 +267,12 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
         fputs(bt_text_get(&text), file);
         bt_text_free(&text);
     } else {
-        json_t *object = what == BT_PLAN ? plan_json(engine) : info_json(engine);
-        if (json)
-            status = print_json(object, file);
-        else if (what == BT_PLAN)
-            print_plan(object, file);
-        else
-            print_info(object, file);
-        json_decref(object);
+        status = print_object(what == BT_PLAN ? plan_json(engine) : info_json(engine), what, json, file);
     }
+    if (status == BT_OK) /* a text that had no memory */
+        status = bt_error_status();
+    if (status == BT_OK && (fflush(file) != 0 || ferror(file)))
+        status = bt_fail(BT_ERROR_FILE, "the report cannot be written");
     return bt_engine_keep_error(engine, status);
 }
 

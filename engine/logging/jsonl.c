@@ -32,8 +32,6 @@ bt_jsonl *bt_jsonl_open(const char *folder)
     return sink;
 }
 
-json_t *bt_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static bool add_metric(json_t *object, const bt_metric_value *metric)
 {
     bool good = json_object_set_new(object, metric->name, bt_json_number(metric->value)) == 0;
@@ -58,8 +56,13 @@ bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count)
  * taken back. */
 static bt_status write_line(bt_jsonl *sink, const json_t *line)
 {
-    if (json_dumpf(line, sink->file, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 && fputc('\n', sink->file) != EOF &&
-        fflush(sink->file) == 0) {
+    size_t size;
+    char *text = bt_json_text(line, JSON_COMPACT | JSON_REAL_PRECISION(15), &size);
+    if (!text)
+        return BT_ERROR_MEMORY;
+    bool good = fwrite(text, 1, size, sink->file) == size && fflush(sink->file) == 0;
+    bt_free(text);
+    if (good) {
         sink->whole = ftello(sink->file);
         return BT_OK;
     }

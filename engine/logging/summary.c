@@ -97,13 +97,14 @@ bt_status bt_summary_write(const char *folder, const bt_summary *summary)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_summary_write: an argument is NULL");
     builder b = {json_object(), false};
     fill(&b, summary);
-    char *text = b.failed ? NULL : json_dumps(b.root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    size_t size;
+    char *text = bt_json_text(b.failed ? NULL : b.root, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &size);
     json_decref(b.root);
-    if (!text)
-        return bt_fail(BT_ERROR_MEMORY, "summary.json: out of memory, or a text that is not UTF-8");
-    size_t length = strlen(text);
-    text[length] = '\n'; /* in the place of the closing 0: the file ends with a line's end */
-    bt_status s = bt_output_write(folder, "summary.json", text, length + 1);
-    free(text);
+    if (!text) {
+        bt_error_context("summary.json");
+        return BT_ERROR_MEMORY;
+    }
+    bt_status s = bt_output_write(folder, "summary.json", text, size);
+    bt_free(text);
     return s;
 }

@@ -1,4 +1,4 @@
-/* tests/torture/failing.c: calloc and its kin are replaced. Under a sanitizer, what it has put in their place is
+/* tests/torture/failing.c: malloc and its kin are replaced. Under a sanitizer, what it has put in their place is
  * called. */
 #include "failing.h"
 
@@ -21,6 +21,7 @@
 #define REAL_ALIGNED __libc_memalign
 #endif
 
+void *REAL(malloc)(size_t size);
 void *REAL(calloc)(size_t count, size_t size);
 void *REAL(realloc)(void *memory, size_t size);
 void *REAL_ALIGNED(size_t alignment, size_t size);
@@ -69,13 +70,13 @@ void *realloc(void *memory, size_t size)
     return memory ? REAL(realloc)(memory, size) : counted(REAL(realloc)(memory, size));
 }
 
+void *malloc(size_t size) { return fails() ? NULL : counted(REAL(malloc)(size)); }
+
 #ifdef SANITIZED
+long failing_step(long sanitized) { return sanitized; }
 long failing_live(void) { return 0; }
 #else
-void *REAL(malloc)(size_t size);
 void REAL(free)(void *memory);
-
-void *malloc(size_t size) { return counted(REAL(malloc)(size)); }
 
 void free(void *memory)
 {
@@ -83,5 +84,10 @@ void free(void *memory)
     REAL(free)(memory);
 }
 
+long failing_step(long sanitized)
+{
+    (void)sanitized;
+    return 1;
+}
 long failing_live(void) { return live; }
 #endif

@@ -9,6 +9,9 @@
 void failing_start(long countdown, bool all);
 bool failing_stop(void); /* whether it came to that */
 
+/* From one allocation that fails to the next to fail: 1; under a sanitizer, where a run is slow, `sanitized`. */
+long failing_step(long sanitized);
+
 /* Blocks allocated and not freed since the start; 0 under a sanitizer, which looks for leaks itself. */
 long failing_live(void);
 

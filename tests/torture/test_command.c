@@ -1,0 +1,202 @@
+/* What the command does, from its words to the files that it leaves: every allocation fails in turn, those of the C
+ * library and of the libraries it uses included. An error with a message, no leak, no file half-written. */
+#include "failing.h"
+
+#include "base/base.h"
+#include "engine/cli.h"
+#include "engine/compile.h"
+#include "engine/front.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static char folder[64];
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(name, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void write_packed(const char *name, const char *text)
+{
+    gzFile file = gzopen(name, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_gt(gzputs(file, text), 0);
+    ck_assert_int_eq(gzclose(file), Z_OK);
+}
+
+#define INI                                                                                                            \
+    "[engine]\nproblems = logistic_hpo\ntrain_iters = 3\nvalid_step = 2\nthreads = 1\n"                                \
+    "[dependencies]\nu2l = penalty > model\nl2u = model > penalty\n"                                                   \
+    "[penalty]\nlr = 0.05\ndata = t.csv\n[model]\ntype = cg\nlr = 0.1\ndata = t.svm\n"
+
+static void setup(void)
+{
+    strcpy(folder, "/tmp/betty-torture-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    setenv("XDG_CACHE_HOME", folder, 1);
+    write_file("run.ini", INI);
+    write_packed("t.csv", "a,b,y\n1,2,1\n3,4,0\n0.5,6,1\n7,\"8\",0\n");
+    write_file("t.svm", "1 1:0.5\n0 2:1\n1 1:1 2:2\n0 2:3\n");
+    write_file("own.c", "#include <betty/betty.h>\nBT_EXPORT(.problems = {NULL});\n");
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(chdir("/"), 0);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* ---- scenarios ---- */
+
+static FILE *sink;
+
+static bt_status train(const bt_cli *cli)
+{
+    bt_engine *engine = bt_engine_new();
+    const bt_front front = {.progress = sink, .files = true};
+    bt_status status = engine ? bt_engine_attach(engine, &front) : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_engine_load(engine, cli->file);
+    for (int64_t i = 0; status == BT_OK && i < cli->setting_count; i++)
+        status = bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin);
+    if (status == BT_OK)
+        status = bt_engine_setup(engine);
+    for (int report = BT_CONFIG; status == BT_OK && report <= BT_INFO; report++)
+        status = bt_engine_report(engine, (bt_report)report, report != BT_CONFIG, sink);
+    if (status == BT_OK)
+        status = bt_engine_run(engine);
+    bt_engine_free(engine);
+    return status;
+}
+
+static bt_status command(void)
+{
+    char *const words[] = {"betty-run", "run.ini", "--set",    "model.lr=0.2", "--threads", "1",
+                           "--seed",    "3",       "--output", "out",          NULL};
+    bt_cli cli;
+    bt_status status = bt_cli_parse(&cli, BT_COUNT_OF(words) - 1, words);
+    if (status == BT_OK)
+        status = train(&cli);
+    bt_cli_free(&cli);
+    return status;
+}
+
+static bt_status keys(void) { return bt_cli_keys(BT_DOCUMENT_MARKDOWN, sink); }
+
+static bt_status plugin(void)
+{
+    char *object;
+    bt_status status = bt_compile("own.c", &object);
+    bt_free(object);
+    return status;
+}
+
+/* ---- what a failure leaves ---- */
+
+static void check_lines(const char *path)
+{
+    char line[4096];
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        json_t *object = json_loads(line, 0, NULL);
+        ck_assert_msg(object != NULL, "%s: %s", path, line);
+        json_decref(object);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* Whole files under their own names only; the folder is removed. */
+static void check_output(void)
+{
+    DIR *entries = opendir("out");
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        char path[512];
+        snprintf(path, sizeof path, "out/%s", entry->d_name);
+        if (entry->d_name[0] == '.')
+            continue;
+        bool lines = strcmp(entry->d_name, "metrics.jsonl") == 0;
+        ck_assert_msg(lines || strcmp(entry->d_name, "summary.json") == 0, "left behind: %s", path);
+        if (lines) {
+            check_lines(path);
+        } else {
+            json_error_t why;
+            json_t *whole = json_load_file(path, 0, &why);
+            ck_assert_msg(whole != NULL, "%s is not whole: line %d, %s", path, why.line, why.text);
+            json_decref(whole);
+        }
+        unlink(path);
+    }
+    if (entries)
+        closedir(entries);
+    rmdir("out");
+}
+
+static const struct {
+    bt_status (*fn)(void);
+    const char *name;
+} scenarios[] = {{command, "command"}, {keys, "keys"}, {plugin, "plugin"}};
+
+START_TEST(every_allocation_in_turn)
+{
+    bt_error_clear();
+    ck_assert_msg(scenarios[_i].fn() == BT_OK, "%s: %s", scenarios[_i].name, bt_error());
+    check_output();
+    size_t bytes = bt_live_bytes();
+    long unnoticed = 0, failures = 0, n = 0;
+    for (bool reached = true; reached; n += failing_step(41)) {
+        bt_error_clear();
+        rewind(sink);
+        failing_start(n, false);
+        bt_status status = scenarios[_i].fn();
+        reached = failing_stop();
+        failures += reached;
+        ck_assert_msg(failing_live() <= 0, "%s: allocation %ld: %ld blocks are lost", scenarios[_i].name, n,
+                      failing_live());
+        ck_assert_uint_eq(bt_live_bytes(), bytes);
+        check_output();
+        if (status == BT_OK) {
+            unnoticed += reached;
+            continue;
+        }
+        ck_assert_msg(reached, "%s", bt_error());
+        ck_assert_msg(*bt_error(), "%s: allocation %ld: status %d and no message", scenarios[_i].name, n, status);
+    }
+    ck_assert_msg(failures > 5, "%s: only %ld allocations", scenarios[_i].name, failures);
+    ck_assert_msg(unnoticed <= failures / 5 + 2, "%s: %ld of %ld failures went unnoticed", scenarios[_i].name,
+                  unnoticed, failures);
+    bt_error_clear();
+}
+END_TEST
+
+int main(void)
+{
+    sink = fopen("/dev/null", "w");
+    Suite *suite = suite_create("command");
+    TCase *tests = tcase_create("command");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, every_allocation_in_turn, 0, BT_COUNT_OF(scenarios));
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (sink)
+        fclose(sink);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
