@@ -81,7 +81,7 @@ const bt_key bt_keys[] = {
     {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .later = "false",
      .advice = "it means `through the unrolled graph`, which is type = itd", .help = "accepted for Betty's sake"},
     {"allow_unused", PROBLEM(allow_unused), BOOL, .value = "true",
-     .help = "parameters that the loss does not use get a zero gradient; false: an error"},
+     .help = "parameters that the loss does not use stay as they are; false: an error"},
 
     /* ---- a problem: when it steps ---- */
     {"unroll_steps", PROBLEM(unroll_steps), INT(1, MANY), .value = "1",

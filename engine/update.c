@@ -20,6 +20,13 @@ static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group
     return made ? BT_OK : BT_ERROR_MEMORY;
 }
 
+/* A parameter that no gradient reaches is left as it is, as in PyTorch: it neither decays nor follows its momentum.
+ * What a grad_callback gives it counts. */
+static bool is_updated(const bt_problem *problem, int64_t i)
+{
+    return problem->trainable[i] && (problem->step.used[i] || problem->def->grad_callback);
+}
+
 /* All trained parameters of a group lie together in the block: one stretch, gaps included. */
 static bt_status group_stretch(bt_problem *problem, int group)
 {
@@ -41,6 +48,9 @@ static bt_status group_stretch(bt_problem *problem, int group)
 
 static bool one_by_one(const bt_problem *problem)
 {
+    for (int64_t i = 0; i < problem->module->param_count; i++)
+        if (problem->trainable[i] && !is_updated(problem, i))
+            return true;
     return !problem->optimizer->kind.flat || problem->def->grad_callback || problem->def->param_callback;
 }
 
@@ -62,7 +72,7 @@ static bt_status make_stretches(bt_problem *problem)
         const bt_slate *param = problem->module->params[i];
         bt_array shape = param->shape;
         shape.dtype = problem->dtype;
-        if (problem->trainable[i])
+        if (is_updated(problem, i))
             BT_TRY(stretch_new(problem, &step->stretches[step->stretch_count++], problem->group[i], param->path,
                                param->var->offset, shape));
     }
@@ -139,14 +149,14 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
     if (!parts)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
-        parts[i] = problem->trainable[i] ? update->segments[s++].next_param
-                                         : bt_graph_read(graph, problem->module->params[i]->var);
+        parts[i] = is_updated(problem, i) ? update->segments[s++].next_param
+                                          : bt_graph_read(graph, problem->module->params[i]->var);
     through_callback(problem, problem->def->param_callback, "param_callback", parts);
     if (graph->status != BT_OK)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
         if (problem->trainable[i]) {
-            bt_var *var = step->stretches[s++].param;
+            bt_var *var = is_updated(problem, i) ? step->stretches[s++].param : problem->module->params[i]->var;
             bt_graph_assign(graph, var, bt_where(update->ok, parts[i], bt_graph_read(graph, var)));
         }
 }

@@ -146,7 +146,7 @@ static bt_tensor *next_stream(const char *op, bt_tensor *x, bt_random_attr *attr
 
 bt_tensor *bt_normal_like(bt_tensor *x)
 {
-    bt_random_attr attr;
+    bt_random_attr attr = {.dtype = BT_F32};
     bt_tensor *record = NULL, *poison = bt_operands_promote("normal_like", &x, 1, BT_PROMOTE_FLOAT);
     if (!poison)
         poison = next_stream("normal_like", x, &attr, &record);
@@ -161,7 +161,7 @@ bt_tensor *bt_normal_like(bt_tensor *x)
 bt_tensor *bt_dropout(bt_tensor *x, double probability)
 {
     bt_tensor *record = NULL, *poison = bt_operands_promote("dropout", &x, 1, BT_PROMOTE_FLOAT);
-    bt_random_attr attr;
+    bt_random_attr attr = {.dtype = BT_F32};
     if (poison)
         return poison;
     if (!(probability >= 0 && probability <= 1))

@@ -77,9 +77,10 @@ static bool start(bt_optimizer *optimizer, bt_module *module)
     return status == BT_OK;
 }
 
-/* Fills the segments with parameters, gradients and slots. */
-static bool gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, bt_segment *segments,
-                   bt_tensor **params, bt_tensor **grads)
+/* Fills the segments with parameters, gradients and slots, and returns how many there are. A parameter that the loss
+ * does not reach has none, as in PyTorch, and so neither decays nor follows its momentum. */
+static int gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, bt_segment *segments, bt_tensor **params,
+                  bt_tensor **grads)
 {
     int count = (int)module->param_count, slots = bt_optimizer_slot_count(optimizer), reached = 0;
     for (int i = 0; i < count; i++)
@@ -87,27 +88,33 @@ static bool gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, 
     bt_tensor *one = bt_ones_like(loss);
     bt_vjp(bt_trace_now()->graph, &loss, &one, 1, params, count, grads, false);
     for (int i = 0; i < count; i++) {
-        segments[i].param = params[i];
-        segments[i].grad = grads[i] ? grads[i] : bt_zeros_like(params[i]);
-        reached += grads[i] != NULL;
+        if (!grads[i])
+            continue;
+        bt_segment *segment = &segments[reached++];
+        segment->param = params[i];
+        segment->grad = grads[i];
         for (int s = 0; s < slots; s++)
-            segments[i].slots[s] = bt_trace_read(optimizer->blocks[s].windows[i]);
+            segment->slots[s] = bt_trace_read(optimizer->blocks[s].windows[i]);
     }
     if (!reached)
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_optimizer_minimize: the loss depends on none of the module's parameters");
-    return reached > 0;
+    return reached;
 }
 
-static void record(bt_optimizer *optimizer, bt_module *module, bt_segment *segments)
+static void record(bt_optimizer *optimizer, bt_module *module, bt_segment *segments, int count, bt_tensor **grads)
 {
     bt_graph *graph = bt_trace_now()->graph;
-    bt_update update = {.segments = segments, .count = module->param_count};
+    bt_update update = {.segments = segments, .count = count};
+    const bt_segment *segment = segments;
     bt_optimizer_update(optimizer, &update);
-    for (int64_t i = 0; i < update.count; i++) {
-        bt_graph_assign(graph, module->params[i]->var, segments[i].next_param);
+    for (int64_t i = 0; i < module->param_count; i++) {
+        if (!grads[i])
+            continue;
+        bt_graph_assign(graph, module->params[i]->var, segment->next_param);
         for (int s = 0; s < bt_optimizer_slot_count(optimizer); s++)
-            bt_graph_assign(graph, optimizer->blocks[s].windows[i], segments[i].next_slots[s]);
+            bt_graph_assign(graph, optimizer->blocks[s].windows[i], segment->next_slots[s]);
+        segment++;
     }
     bt_optimizer_advance(optimizer, &update);
 }
@@ -120,10 +127,13 @@ void bt_optimizer_minimize(bt_optimizer *optimizer, bt_tensor *loss, bt_module *
     bt_segment *segments = bt_alloc_array(count, sizeof *segments);
     bt_tensor **params = bt_alloc_array(count, sizeof(bt_tensor *)),
               **grads = bt_alloc_array(count, sizeof(bt_tensor *));
+    int reached = 0;
     if (!segments || !params || !grads)
         bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
-    else if (gather(optimizer, loss, module, segments, params, grads))
-        record(optimizer, module, segments);
+    else
+        reached = gather(optimizer, loss, module, segments, params, grads);
+    if (reached)
+        record(optimizer, module, segments, reached, grads);
     bt_free(segments);
     bt_free(params);
     bt_free(grads);

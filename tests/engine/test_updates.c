@@ -69,13 +69,20 @@ static bt_tensor *nothing(bt_problem *self, bt_tensor *vector)
     return NULL;
 }
 
+static bt_tensor *same(bt_problem *self, bt_tensor *vector)
+{
+    (void)self;
+    return bt_mul(vector, 1);
+}
+
 #define MODEL(...)                                                                                                     \
     {                                                                                                                  \
         .name = "model", .configure_train_data = one_row, .configure_module = three, .training_step = linear_step,     \
         __VA_ARGS__                                                                                                    \
     }
 static const bt_problem_def plain = MODEL(.epoch_callback = NULL), weighed = MODEL(.grad_callback = weigh),
-                            limited = MODEL(.param_callback = limit),
+                            limited = MODEL(.param_callback = limit), kept = MODEL(.param_callback = same),
+                            passed = MODEL(.grad_callback = same),
                             both = MODEL(.grad_callback = weigh, .param_callback = limit),
                             short_grad = MODEL(.grad_callback = too_short), no_grad = MODEL(.grad_callback = nothing),
                             no_param = MODEL(.param_callback = nothing);
@@ -237,8 +244,16 @@ START_TEST(unused_parameters)
     expect(engine_of(&plain, "model.allow_unused = false\nmodel.trainable = a, c.d\n"), expected);
     levels_expect_error(engine_of(&plain, "model.allow_unused = false\n"), "model", "parameter b", "allow_unused",
                         NULL);
+    expect(engine_of(&kept, "model.weight_decay = 0\n"), expected);
+    for (int i = 0; i < COUNT; i++)
+        expected[i] = start[i] - (i == 2 ? 0 : 0.1 * (i + 1 + 0.5 * start[i]));
+    expect(engine_of(&plain, "model.weight_decay = 0.5\n"), expected);
+    expect(engine_of(&kept, "model.weight_decay = 0.5\n"), expected);
+    expected[2] = start[2] - 0.1 * 0.5 * start[2]; /* a gradient of zero is one */
+    expect(engine_of(&passed, "model.weight_decay = 0.5\n"), expected);
     unused_b = false;
-    expected[2] = start[2] - 0.3;
+    for (int i = 0; i < COUNT; i++)
+        expected[i] = start[i] - 0.1 * (i + 1);
     expect(engine_of(&plain, "model.allow_unused = false\n"), expected);
 }
 END_TEST

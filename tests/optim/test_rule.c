@@ -257,6 +257,46 @@ START_TEST(test_bytes_of_state)
 }
 END_TEST
 
+/* ---- parameters that the loss does not use are left alone: they neither decay nor move on ---- */
+
+static bool weight_alone;
+
+static bt_tensor *one_of_two(void *user, const bt_batch *batch)
+{
+    plain_training *training = user;
+    (void)batch;
+    bt_tensor *loss = bt_sum(weight_alone ? bt_param(training->module, "weight") : bt_params(training->module));
+    bt_optimizer_minimize(training->optimizer, loss, training->module);
+    return loss;
+}
+
+START_TEST(test_unused_parameters)
+{
+    plain_training training = {.module = bt_nn_linear(2, 1), .optimizer = bt_optimizer_new("sgd")};
+    double before[3], after[3], loss;
+    bt_optimizer_set(training.optimizer, "lr", 0.1);
+    bt_optimizer_set(training.optimizer, "momentum", 0.9);
+    bt_optimizer_set(training.optimizer, "weight_decay", 0.5);
+    ck_assert_int_eq(bt_module_init(training.module, BT_CPU, BT_F64, 1), BT_OK);
+    const bt_block *block = &training.module->param_block;
+    for (int step = 0; step < 3; step++) {
+        weight_alone = step > 0; /* the first step gives both a momentum */
+        training.function = bt_function_new(one_of_two, &training, BT_TRAIN);
+        for (int i = 0; i < 3; i++)
+            before[i] = bt_get(BT_F64, bt_var_data(block->windows[i / 2]), i % 2);
+        ck_assert_msg(bt_function_run(training.function, NULL, BT_ARRAY(&loss)) == BT_OK, "%s", bt_error());
+        for (int i = 0; i < 3; i++) {
+            after[i] = bt_get(BT_F64, bt_var_data(block->windows[i / 2]), i % 2);
+            ck_assert_msg((after[i] == before[i]) == (i == 2 && step > 0), "step %d: parameter %d went from %g to %g",
+                          step, i, before[i], after[i]);
+        }
+        bt_function_free(training.function);
+        training.function = NULL;
+    }
+    plain_training_free(&training);
+}
+END_TEST
+
 /* ---- minimize: what it refuses ---- */
 
 static bt_tensor *twice(void *user, const bt_batch *batch)
@@ -507,6 +547,7 @@ int main(void)
     tcase_add_test(test, test_settings_are_checked);
     tcase_add_test(test, test_settings_may_change_between_runs);
     tcase_add_test(test, test_bytes_of_state);
+    tcase_add_test(test, test_unused_parameters);
     tcase_add_loop_test(test, test_minimize_refuses, 0, 5);
     tcase_add_test(test, test_groups_have_their_own_settings);
     tcase_add_test(test, test_schedule_sets_hyperparameters);
