@@ -271,6 +271,18 @@ static void warn_unreached(bt_problem *problem)
                        problem->name);
 }
 
+/* A level that is taught, and does not move: said once. */
+static void warn_still(bt_problem *problem)
+{
+    const bt_optimizer *optimizer = problem->optimizer;
+    int lr = bt_hyper_index(optimizer->kind.def->hypers, "lr");
+    bool still = lr >= 0 && !problem->def->schedule && !problem->engine->ready;
+    for (int g = 0; still && g < optimizer->group_count; g++)
+        still = optimizer->groups[g].values[lr] == 0;
+    if (still)
+        bt_engine_warn(problem->engine, "%s: lr = 0: its parameters stay as they are", problem->name);
+}
+
 /* A level that nothing could teach: its own loss uses none of its parameters, and no hypergradient comes to them. */
 static bt_status check_taught(const bt_problem *problem)
 {
@@ -294,6 +306,7 @@ static bt_status check_used(bt_problem *problem)
 {
     BT_TRY(check_taught(problem));
     warn_unreached(problem);
+    warn_still(problem);
     const bt_module *module = problem->module;
     for (int64_t i = 0; i < module->param_count && !problem->settings->allow_unused; i++)
         if (problem->trainable[i] && !problem->step.used[i])

@@ -39,6 +39,7 @@ has plan 'parameters'
 "$BETTY_RUN" hpo.ini --info >out 2>err || fail "--info failed"
 "$BETTY_RUN" hpo.ini --plan --json >plan.json 2>err || fail "--plan --json failed"
 [ "$(head -c 1 plan.json)" = '{' ] || fail "--json is not JSON"
+"$BETTY_RUN" hpo.ini --plan --json | diff - plan.json || fail "the plan is another one in another process"
 [ ! -e runs ] || fail "a report left a folder"
 
 # a run: plain lines in a pipe, one folder
