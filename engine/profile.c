@@ -147,9 +147,10 @@ static json_t *row_json(const bt_profile_row *row, const bt_profile_total *total
 
 static bt_status write_json(const char *folder, const char *name, json_t *object)
 {
-    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    bt_status status = text ? bt_output_write(folder, name, text, strlen(text)) : BT_ERROR_MEMORY;
-    free(text);
+    size_t size;
+    char *text = bt_json_text(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9), &size);
+    bt_status status = text ? bt_output_write(folder, name, text, size) : BT_ERROR_MEMORY;
+    bt_free(text);
     json_decref(object);
     return status;
 }
@@ -159,16 +160,11 @@ static bt_status write_profile(const bt_profile *profile, const bt_profile_total
     int64_t count;
     group *list = add_up(profile, same_row, &count);
     json_t *calls = list ? json_array() : NULL;
-    for (int64_t i = 0; calls && i < count; i++)
-        if (json_array_append_new(calls, row_json(list[i].first, total)) != 0) {
-            json_decref(calls);
-            calls = NULL;
-        }
+    for (int64_t i = 0; list && i < count; i++)
+        calls = bt_json_append(calls, row_json(list[i].first, total));
     bt_free(list);
-    json_t *object = calls ? json_pack("{s:I, s:f, s:o}", "steps", (json_int_t)total->steps, "seconds", total->seconds,
-                                       "calls", calls)
-                           : NULL;
-    return write_json(folder, "profile.json", object);
+    json_t *object = json_pack("{s:I, s:f}", "steps", (json_int_t)total->steps, "seconds", total->seconds);
+    return write_json(folder, "profile.json", bt_json_with(object, "calls", calls));
 }
 
 /* Each level is a thread of the trace. */
@@ -187,13 +183,10 @@ static bt_status write_trace(const bt_profile *profile, const char *folder)
     const bt_profile_row *row = bt_profile_rows(profile, &rows);
     const bt_profile_event *event = bt_profile_events(profile, &events);
     json_t *list = json_array();
-    for (int64_t i = 0; list && i < events; i++)
-        if (json_array_append_new(list, event_json(&row[event[i].row], &event[i])) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    return write_json(folder, "trace.json",
-                      list ? json_pack("{s:o, s:s}", "traceEvents", list, "displayTimeUnit", "ns") : NULL);
+    for (int64_t i = 0; i < events; i++)
+        list = bt_json_append(list, event_json(&row[event[i].row], &event[i]));
+    json_t *object = json_pack("{s:s}", "displayTimeUnit", "ns");
+    return write_json(folder, "trace.json", bt_json_with(object, "traceEvents", list));
 }
 
 bt_status bt_profile_write(const bt_profile *profile, const bt_profile_total *total, const char *folder)
