@@ -250,7 +250,7 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
 
 /* ---- wire.c ---- */
 
-bt_status bt_engine_wire(bt_engine *engine); /* parents, children; cycles; levels that reach nothing */
+bt_status bt_engine_wire(bt_engine *engine); /* parents, children; levels that reach nothing */
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */

@@ -280,10 +280,3 @@ bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file)
 {
     return bt_engine_report(engine, what, false, file);
 }
-
-bt_status bt_engine_document(bt_engine *engine, bool markdown, FILE *file)
-{
-    if (!engine || !file)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_document: an engine and a file are needed");
-    return bt_config_document(engine->config, markdown ? BT_DOCUMENT_MARKDOWN : BT_DOCUMENT_TEXT, file);
-}

@@ -14,13 +14,13 @@ static bool scalars_changed(bt_problem *problem)
     for (int i = 0; i < problem->scalar_count; i++) {
         bt_scalar *scalar = &problem->scalars[i];
         bt_guest before = bt_problem_enter(problem, scalar->name);
-        if (scalar->number) {
-            set_number(scalar->var, scalar->number(problem));
-        } else if (scalar->integer) {
-            int64_t value = scalar->integer(problem);
-            changed |= value != scalar->value;
-            scalar->value = value;
-        }
+        double number = scalar->number ? scalar->number(problem) : 0;
+        int64_t integer = scalar->integer ? scalar->integer(problem) : 0;
+        scalar = &problem->scalars[i]; /* the function may have evaluated something that brought others */
+        if (scalar->number)
+            set_number(scalar->var, number);
+        changed |= scalar->integer && integer != scalar->value;
+        scalar->value = integer;
         bt_guest_leave(before);
     }
     return changed;

@@ -286,13 +286,9 @@ void bt_key_expected(const bt_key *key, bt_text *text)
         bt_text_add(text, "%s", key->words);
         break;
     case BT_KEY_TEXT:
-        bt_text_add(text, "text");
-        break;
     case BT_KEY_METHOD:
-        bt_text_add(text, "the name of a method");
-        break;
     case BT_KEY_OPTIMIZER:
-        bt_text_add(text, "the name of an optimiser");
+        bt_text_add(text, "text");
         break;
     }
 }

@@ -96,38 +96,6 @@ static bt_status add_family(bt_problem *child, bt_problem *parent)
     return BT_OK;
 }
 
-/* A cycle among the edges of one direction: its names, in order. */
-static bool cycle(const bt_engine *engine, bt_direction direction, const bt_problem *at, const bt_problem *start,
-                  int depth, bt_text *names)
-{
-    for (int i = 0; i < engine->problem_count && depth <= engine->problem_count; i++) {
-        const bt_problem *to = engine->problems[i];
-        if (!edge(engine, direction, at, to))
-            continue;
-        if (to == start || cycle(engine, direction, to, start, depth + 1, names)) {
-            bt_text_add(names, "%s > ", to->name);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bt_status check_cycles(const bt_engine *engine, bt_direction direction, const char *key)
-{
-    for (int i = 0; i < engine->problem_count; i++) {
-        bt_text names = {0};
-        const bt_problem *start = engine->problems[i];
-        bool found = cycle(engine, direction, start, start, 0, &names);
-        if (found)
-            bt_fail(BT_ERROR_CONFIG, "[dependencies] %s: %s depends on itself, through the cycle %s%s", key,
-                    start->name, bt_text_get(&names), start->name);
-        bt_text_free(&names);
-        if (found)
-            return BT_ERROR_CONFIG;
-    }
-    return BT_OK;
-}
-
 /* Every active level must take part: be trained, or be what a trained one depends on. */
 static bt_status check_reach(bt_problem *problem)
 {
@@ -170,8 +138,6 @@ static bt_status check_precision(const bt_problem *a, const bt_problem *b)
 
 bt_status bt_engine_wire(bt_engine *engine)
 {
-    BT_TRY(check_cycles(engine, BT_U2L, "u2l"));
-    BT_TRY(check_cycles(engine, BT_L2U, "l2u"));
     for (int i = 0; i < engine->problem_count; i++)
         for (int j = 0; j < engine->problem_count; j++) {
             bt_problem *a = engine->problems[i], *b = engine->problems[j];

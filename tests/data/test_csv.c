@@ -189,32 +189,6 @@ START_TEST(many_rows)
 }
 END_TEST
 
-START_TEST(fuzz)
-{
-    static const char alphabet[] = "0123456789,,,\n\n\"\"\r;.-+eE \tabxNA\xEF\xBB\xBF";
-    static const char good[] = "a,\"b \"\"c\"\"\",d\n1,2,3\n4,5.5,-6e1\n\"7\",8,9\n";
-    char text[256];
-    for (uint64_t round = 0; round < 1500; round++) {
-        size_t size = sizeof good - 1;
-        memcpy(text, good, sizeof good);
-        for (uint64_t k = 0; k < 1 + round % 6; k++) {
-            size_t at = (size_t)(bt_host_uniform(3, 3 * k, round) * (double)size);
-            char letter = alphabet[(size_t)(bt_host_uniform(3, 3 * k + 1, round) * (sizeof alphabet - 1))];
-            if (bt_host_uniform(3, 3 * k + 2, round) < 0.3) { /* insert */
-                memmove(text + at + 1, text + at, size - at);
-                size++;
-            }
-            text[at] = letter;
-        }
-        write_bytes("t.csv", text, size);
-        bt_dataset *data = bt_dataset_open(path_of("t.csv"), "train");
-        ck_assert(data != NULL || bt_error()[0]);
-        bt_dataset_free(data);
-        bt_error_clear();
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("data.csv");
@@ -225,6 +199,5 @@ int main(void)
     ADD_CASE(suite, precision);
     ADD_CASE(suite, locale_does_not_matter);
     ADD_CASE(suite, many_rows);
-    ADD_CASE(suite, fuzz);
     return run_suite(suite);
 }

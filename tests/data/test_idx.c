@@ -247,33 +247,6 @@ START_TEST(lone_files)
 }
 END_TEST
 
-/* Random changes to good files: a set or a message, never a crash (under a sanitizer this says more). */
-START_TEST(fuzz)
-{
-    unsigned char images[128], labels[128], changed[128];
-    write_good(IMAGES, LABELS);
-    size_t image_size = read_file(IMAGES, images, sizeof images), label_size = read_file(LABELS, labels, sizeof labels);
-    for (uint64_t round = 0; round < 1500; round++) {
-        bool of_labels = round % 2;
-        const unsigned char *from = of_labels ? labels : images;
-        size_t size = of_labels ? label_size : image_size;
-        memcpy(changed, from, size);
-        for (uint64_t k = 0; k < 1 + round % 4; k++) {
-            size_t at = (size_t)(bt_host_uniform(1, 2 * k, round) * (double)(k % 2 ? size : 20));
-            changed[at < size ? at : 0] = (unsigned char)(bt_host_uniform(1, 2 * k + 1, round) * 256);
-        }
-        if (round % 5 == 0)
-            size = (size_t)(bt_host_uniform(1, 99, round) * (double)size);
-        write_raw(of_labels ? LABELS : IMAGES, changed, size);
-        bt_dataset *data = open_here();
-        ck_assert(data != NULL || bt_error()[0]);
-        bt_dataset_free(data);
-        bt_error_clear();
-        if (of_labels)
-            write_good(IMAGES, LABELS);
-    }
-}
-END_TEST
 
 int main(void)
 {
@@ -288,6 +261,5 @@ int main(void)
     ADD_CASE(suite, damaged_gzip);
     ADD_CASE(suite, labels_of_known_sets);
     ADD_CASE(suite, lone_files);
-    ADD_CASE(suite, fuzz);
     return run_suite(suite);
 }

@@ -130,32 +130,6 @@ START_TEST(too_large_as_a_dense_table)
 }
 END_TEST
 
-START_TEST(fuzz)
-{
-    static const char alphabet[] = "0123456789:::   \n\n+-.e#x,\t\r";
-    static const char good[] = "+1 1:0.5 3:1 7:2\n-1 2:1\n+1 1:1 # c\n-1 7:0.25\n";
-    char text[256];
-    for (uint64_t round = 0; round < 1500; round++) {
-        size_t size = sizeof good - 1;
-        memcpy(text, good, sizeof good);
-        for (uint64_t k = 0; k < 1 + round % 6; k++) {
-            size_t at = (size_t)(bt_host_uniform(4, 3 * k, round) * (double)size);
-            char letter = alphabet[(size_t)(bt_host_uniform(4, 3 * k + 1, round) * (sizeof alphabet - 1))];
-            if (bt_host_uniform(4, 3 * k + 2, round) < 0.3) {
-                memmove(text + at + 1, text + at, size - at);
-                size++;
-            }
-            text[at] = letter;
-        }
-        write_bytes("t.libsvm", text, size);
-        bt_dataset *data = bt_dataset_open(path_of("t.libsvm"), "train");
-        ck_assert(data != NULL || bt_error()[0]);
-        bt_dataset_free(data);
-        bt_error_clear();
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("data.libsvm");
@@ -164,6 +138,5 @@ int main(void)
     ADD_CASE(suite, splits_are_equally_wide);
     ADD_CASE(suite, faults);
     ADD_CASE(suite, too_large_as_a_dense_table);
-    ADD_CASE(suite, fuzz);
     return run_suite(suite);
 }

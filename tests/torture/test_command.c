@@ -6,6 +6,7 @@
 #include "engine/cli.h"
 #include "engine/compile.h"
 #include "engine/front.h"
+#include <betty/data.h>
 
 #include <check.h>
 #include <dirent.h>
@@ -39,8 +40,18 @@ static void write_packed(const char *name, const char *text)
     "[dependencies]\nu2l = penalty > model\nl2u = model > penalty\n"                                                   \
     "[penalty]\nlr = 0.05\ndata = t.csv\n[model]\ntype = cg\nlr = 0.1\ndata = t.svm\n"
 
+static void write_idx(const char *name, const void *bytes, size_t size)
+{
+    gzFile file = gzopen(name, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(gzwrite(file, bytes, (unsigned)size), (int)size);
+    ck_assert_int_eq(gzclose(file), Z_OK);
+}
+
 static void setup(void)
 {
+    static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4};
+    static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 0};
     strcpy(folder, "/tmp/betty-torture-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert_int_eq(chdir(folder), 0);
@@ -48,6 +59,8 @@ static void setup(void)
     write_file("run.ini", INI);
     write_packed("t.csv", "a,b,y\n1,2,1\n3,4,0\n0.5,6,1\n7,\"8\",0\n");
     write_file("t.svm", "1 1:0.5\n0 2:1\n1 1:1 2:2\n0 2:3\n");
+    write_idx("t-images-idx3-ubyte.gz", images, sizeof images);
+    write_idx("t-labels-idx1-ubyte.gz", labels, sizeof labels);
     write_file("own.c", "#include <betty/betty.h>\nBT_EXPORT(.problems = {NULL});\n");
 }
 
@@ -100,6 +113,14 @@ static bt_status profile(void)
     profiled = true;
     bt_status status = command();
     profiled = false;
+    return status;
+}
+
+static bt_status images(void)
+{
+    bt_dataset *data = bt_dataset_open("./t", "train");
+    bt_status status = data ? BT_OK : bt_error_status();
+    bt_dataset_free(data);
     return status;
 }
 
@@ -160,7 +181,8 @@ static const struct {
     bt_status (*fn)(void);
     const char *name;
     long step; /* a profile is many thousands of small pieces, all made alike */
-} scenarios[] = {{command, "command", 1}, {profile, "profile", 97}, {keys, "keys", 1}, {plugin, "plugin", 1}};
+} scenarios[] = {
+    {command, "command", 1}, {profile, "profile", 97}, {images, "images", 1}, {keys, "keys", 1}, {plugin, "plugin", 1}};
 
 START_TEST(every_allocation_in_turn)
 {

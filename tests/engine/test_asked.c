@@ -1,0 +1,227 @@
+/* tests/engine/test_asked.c: what a program asks of an engine from outside: reports, data sets of its own, validation
+ * batches; and what is said to a program that asks wrongly. */
+#include "levels.h"
+
+#include "engine/engine_inside.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bt_dataset *counted_rows(const char *split)
+{
+    double x[6];
+    int count = strcmp(split, "test") == 0 ? 3 : 6;
+    for (int i = 0; i < count; i++)
+        x[i] = i + 1;
+    bt_dataset *data = bt_dataset_new(count);
+    bt_dataset_add(data, "x", BT_ARRAY(x, count));
+    return data;
+}
+
+static const bt_dataset_def rows = {.name = "asked-rows", .open = counted_rows};
+
+static bt_dataset *train_rows(bt_problem *self) { return (void)self, bt_dataset_open("asked-rows", "train"); }
+static bt_dataset *test_rows(bt_problem *self) { return (void)self, bt_dataset_open("asked-rows", "test"); }
+
+static bt_module *number(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(2));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *away = bt_sub(bt_param(self, "value"), bt_field(batch, "x"));
+    return bt_mul(bt_exp(bt_param(bt_peer(self, "upper"), "value")), bt_mean(bt_square(away)));
+}
+
+/* One element, though not a scalar: it counts as one. */
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *away = bt_sub(bt_param(bt_peer(self, "lower"), "value"), bt_field(batch, "x"));
+    return bt_reshape(bt_mean(bt_square(away)), 1);
+}
+
+static const bt_problem_def lower = {.name = "lower",
+                                     .configure_train_data = train_rows,
+                                     .configure_valid_data = test_rows,
+                                     .configure_module = number,
+                                     .training_step = lower_step};
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = train_rows, .configure_module = number, .training_step = upper_step};
+static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}, .datasets = {&rows}};
+
+#define LINKS "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+
+static char *printed(bt_engine *engine, bt_report what)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(file);
+    EXPECT_OK(bt_engine_print(engine, what, file));
+    fclose(file);
+    return text;
+}
+
+START_TEST(equation)
+{
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS "lower.type = cg\nlower.detach = field\n");
+    char *text = printed(engine, BT_EQUATION);
+    ck_assert_str_eq(text, "upper: d/d(upper) = dC_upper/d(upper) - (d2C_lower/d(upper)d(lower))^T x_lower\n"
+                           "  x_lower = cg(a_lower), product vjp, detach field; a_lower = dC_upper/d(lower)\n"
+                           "lower: d/d(lower) = dC_lower/d(lower)\n");
+    free(text);
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(reports)
+{
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS "lower.lr = 0.125\n");
+    static const char *const expected[] = {
+        [BT_PLAN] = "memory plan for ", [BT_INFO] = "device cpu", [BT_CONFIG] = "lr = 0.125\n", [BT_EQUATION] = "d/d("};
+    for (int what = BT_PLAN; what <= BT_EQUATION; what++) {
+        char *text = printed(engine, (bt_report)what);
+        ck_assert_msg(strstr(text, expected[what]) != NULL, "`%s` is not in: %s", expected[what], text);
+        free(text);
+    }
+    FILE *full = fopen("/dev/full", "w");
+    ck_assert_ptr_nonnull(full);
+    ck_assert_int_eq(bt_engine_print(engine, BT_INFO, full), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "the report cannot be written");
+    fclose(full);
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
+/* A set that comes with the problems is there for their engine, and not after it. */
+START_TEST(own_data_set)
+{
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS);
+    levels_step(engine, 2);
+    bt_dataset *data = bt_dataset_open("asked-rows", "train");
+    ck_assert_ptr_nonnull(data);
+    ck_assert_int_eq(bt_dataset_count(data), 6);
+    bt_dataset_free(data);
+    bt_engine_free(engine);
+    ck_assert_ptr_null(bt_dataset_open("asked-rows", "train"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "asked-rows"));
+    bt_error_clear();
+}
+END_TEST
+
+/* Validation data without a validation_step: for a program that evaluates by itself. */
+START_TEST(validation_batches)
+{
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS "lower.valid_batch_size = 2\n");
+    bt_problem *problem = bt_engine_problem(engine, "lower");
+    int64_t count = 0;
+    for (const bt_batch *batch; (batch = bt_valid_batch(problem, count)) != NULL; count++)
+        ck_assert_int_eq(bt_batch_count(batch), count == 0 ? 2 : 1);
+    ck_assert_int_eq(count, 2);
+    ck_assert_str_eq(bt_error(), "");
+    ck_assert_ptr_null(bt_valid_batch(problem, -1));
+    ck_assert_str_eq(bt_error(), "bt_valid_batch: found batch -1; expected 0 or more");
+    bt_engine_free(engine);
+    bt_error_clear();
+
+    engine = levels_engine(&parts, NULL, LINKS);
+    ck_assert_ptr_null(bt_valid_batch(bt_engine_problem(engine, "upper"), 0));
+    ck_assert_str_eq(bt_error(), "upper has no validation data: it needs configure_valid_data or get_batch");
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
+/* ---- asked wrongly ---- */
+
+static void expect_said(bt_engine *engine, const char *text)
+{
+    ck_assert_msg(strstr(bt_error(), text) != NULL, "found: %s\nexpected: %s", bt_error(), text);
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+
+START_TEST(wrong_questions)
+{
+    double room[3];
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS);
+    ck_assert_ptr_null(bt_engine_problem(engine, "lowre"));
+    expect_said(engine, "there is no problem `lowre`; there are upper, lower");
+
+    engine = levels_engine(&parts, NULL, LINKS);
+    EXPECT_OK(bt_engine_setup(engine));
+    ck_assert_int_eq(bt_engine_set(engine, "lower.lr", "1"), BT_ERROR_ARGUMENT);
+    expect_said(engine, "bt_engine_set: the engine is set up already");
+
+    engine = levels_engine(&parts, NULL, LINKS);
+    ck_assert_int_eq(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 3)), BT_ERROR_SHAPE);
+    expect_said(engine, "bt_hypergradient: upper has 1 parameters, the result has room for 3");
+
+    engine = levels_engine(&parts, NULL, LINKS "engine.levels = lower\n");
+    ck_assert_int_ne(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 1)), BT_OK);
+    expect_said(engine, "upper takes no part in this run");
+}
+END_TEST
+
+static double one(bt_problem *self) { return (void)self, 1; }
+static double two(bt_problem *self) { return (void)self, 2; }
+static int64_t whole_one(bt_problem *self) { return (void)self, 1; }
+static int64_t whole_two(bt_problem *self) { return (void)self, 2; }
+
+static bt_tensor *two_scalars(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(lower_step(self, batch), bt_add(bt_host_scalar(self, "s", one), bt_host_scalar(self, "s", two)));
+}
+
+static bt_tensor *two_integers(bt_problem *self, const bt_batch *batch)
+{
+    bt_static_int(self, "n", whole_one);
+    bt_static_int(self, "n", whole_two);
+    return lower_step(self, batch);
+}
+
+static bt_tensor *wrong_default(bt_problem *self, const bt_batch *batch)
+{
+    bt_option_double(self, "strength", 5, 0, 1);
+    return lower_step(self, batch);
+}
+
+static bt_tensor *wrong_key(bt_problem *self, const bt_batch *batch)
+{
+    bt_option_bool(self, "a key", true);
+    return lower_step(self, batch);
+}
+
+START_TEST(wrong_callbacks)
+{
+    static const struct {
+        bt_step_fn *step;
+        const char *said;
+    } cases[] = {{two_scalars, "bt_host_scalar `s` is defined twice"},
+                 {two_integers, "bt_static_int `n` is defined twice"},
+                 {wrong_default, "the code asks for [lower] strength with the default 5 and the range 0 to 1"},
+                 {wrong_key, "the code asks for [lower] `a key`: a key is a name of letters, digits, _ and -"}};
+    bt_problem_def def = lower;
+    def.training_step = cases[_i].step;
+    const bt_export wrong = {.abi = BT_ABI, .problems = {&upper, &def}, .datasets = {&rows}};
+    levels_expect_error(levels_engine(&wrong, NULL, LINKS), cases[_i].said, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("asked");
+    TCase *tests = tcase_create("asked");
+    tcase_add_test(tests, equation);
+    tcase_add_test(tests, reports);
+    tcase_add_test(tests, own_data_set);
+    tcase_add_test(tests, validation_batches);
+    tcase_add_test(tests, wrong_questions);
+    tcase_add_loop_test(tests, wrong_callbacks, 0, 4);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
