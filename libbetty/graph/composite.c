@@ -3,14 +3,22 @@
 
 #include <string.h>
 
+bt_guest bt_op_enter(const bt_op *op, const char *function)
+{
+    bt_guest now = bt_guest_now();
+    return bt_guest_enter(op->info ? now : (bt_guest){now.file, op->name, function});
+}
+
 bool bt_op_is_composite(const bt_op *op) { return op->body || (op->info && op->info->derived_body); }
 
 static void trace_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
+    bt_guest before = bt_op_enter(op, "body");
     if (op->info && op->info->derived_body)
         op->info->derived_body(op, attr, in, out);
     else
         op->body(attr, in, out);
+    bt_guest_leave(before);
 }
 
 void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)

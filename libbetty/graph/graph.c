@@ -164,8 +164,10 @@ static bt_status infer(bt_node *node)
     }
     ins[node->inputs] = (bt_array){0};
     memset(outs, 0, (size_t)node->outputs * sizeof *outs);
+    bt_guest before = bt_op_enter(node->op, "infer");
     bt_status status = node->op->infer ? node->op->infer(node->attr, ins, outs)
                                        : bt_composite_infer(node->op, node->attr, node->in, node->inputs, outs);
+    bt_guest_leave(before);
     BT_TRY(status);
     for (int i = 0; i < node->outputs; i++) {
         if (bt_array_bytes(outs[i]) > SIZE_MAX / 4)

@@ -105,8 +105,10 @@ typedef struct bt_op_info {
     void (*derived_body)(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out); /* its body */
 } bt_op_info;
 
-unsigned bt_op_flags(const bt_op *op); /* 0 without an info */
-int bt_op_outputs(const bt_op *op);    /* at least 1 */
+bt_guest bt_op_enter(const bt_op *op,
+                     const char *function); /* one of its functions is called next: a user's is named */
+unsigned bt_op_flags(const bt_op *op);      /* 0 without an info */
+int bt_op_outputs(const bt_op *op);         /* at least 1 */
 
 /* The leaves, which the graph makes itself; their records stand in ops/leaf.c. A constant's attribute is its values. */
 extern const bt_op bt_op_read, bt_op_constant;

@@ -26,7 +26,10 @@ static size_t scratch(const bt_call *call)
     bt_array in[BT_MAX_ITEMS + 1] = {{0}};
     for (int i = 0; i < call->inputs; i++)
         in[i] = array_of(&call->in[i]);
-    return kernel->scratch ? kernel->scratch(call->attr, in, call->threads) : 0;
+    bt_guest before = bt_guest_enter((bt_guest){.owner = call->op->name, .function = "scratch"});
+    size_t size = kernel->scratch ? kernel->scratch(call->attr, in, call->threads) : 0;
+    bt_guest_leave(before);
+    return size;
 }
 
 static bt_status launch(const bt_call *call)

@@ -102,6 +102,13 @@ static bool lists_of(const bt_node *node, int given, int wanted, lists *l)
     return true;
 }
 
+static void call(const bt_node *node, bt_derivative_fn *rule, const char *name, lists *l)
+{
+    bt_guest before = bt_op_enter(node->op, name);
+    rule(node->attr, l->in, l->out, l->given, l->wanted);
+    bt_guest_leave(before);
+}
+
 /* A rule that left something of another shape is a fault of its record. */
 static bt_tensor *checked(const bt_node *node, bt_tensor *found, const bt_tensor *like, const char *rule)
 {
@@ -135,7 +142,7 @@ static void pull(walk *w, bt_node *node)
     if (bt_op_flags(node->op) & BT_OP_DETACH)
         l.wanted[0] = l.given[0];
     else if (node->op->vjp)
-        node->op->vjp(node->attr, l.in, l.out, l.given, l.wanted);
+        call(node, node->op->vjp, "vjp", &l);
     else if (bt_op_is_composite(node->op))
         bt_derive_vjp(node, l.given, l.wanted, w->through);
     else
@@ -197,7 +204,9 @@ static void push_by_vjp(const walk *w, const bt_node *node, const lists *l)
     for (int o = 0; o < outputs; o++)
         if (bt_dtype_floats(node->out[o].dtype))
             x[xs++] = u[o] = bt_alias(bt_zeros_like(&node->out[o]));
+    bt_guest before = bt_op_enter(node->op, "vjp");
     node->op->vjp(node->attr, l->in, l->out, u, pulled);
+    bt_guest_leave(before);
     for (int i = 0; i < inputs; i++)
         if (l->given[i] && pulled[i]) {
             y[ys] = checked(node, pulled[i], node->in[i], "vjp");
@@ -219,7 +228,7 @@ static void push(walk *w, bt_node *node)
     if (bt_op_flags(node->op) & BT_OP_DETACH)
         l.wanted[0] = l.given[0];
     else if (node->op->jvp)
-        node->op->jvp(node->attr, l.in, l.out, l.given, l.wanted);
+        call(node, node->op->jvp, "jvp", &l);
     else if (bt_op_is_composite(node->op))
         bt_derive_jvp(node, l.given, l.wanted, w->through);
     else if (node->op->vjp)

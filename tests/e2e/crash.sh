@@ -41,10 +41,25 @@ static bt_module *module(bt_problem *self)
     FAULT(module)
     return bt_nn_parameter(bt_init_constant(0));
 }
+static void same(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    FAULT(body)
+    out[0] = bt_mul(in[0], 1);
+}
+static void same_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                     bt_tensor **wanted)
+{
+    (void)attr, (void)in, (void)out;
+    FAULT(vjp)
+    wanted[0] = given[0];
+}
+static const bt_op same_op = {.name = "same", .inputs = 1, .body = same, .vjp = same_vjp};
 static bt_tensor *step(bt_problem *self, const bt_batch *batch)
 {
     FAULT(step)
-    return bt_mean(bt_square(bt_sub(bt_field(batch, "x"), bt_param(self, "value"))));
+    bt_tensor *value = bt_apply(&same_op, NULL, bt_param(self, "value"));
+    return bt_mean(bt_square(bt_sub(bt_field(batch, "x"), value)));
 }
 static void schedule(bt_problem *self, bt_rule *rule)
 {
@@ -73,7 +88,7 @@ expect() { # PLACE FUNCTION CODE TEXT...
 #define FAULT(place) FAULT_(place)
 #define FAULT_(place) AT_##place
 C
-    for found in data module step schedule epoch load; do
+    for found in data module step body vjp schedule epoch load; do
         [ "$found" = "$place" ] || echo "#define AT_$found"
     done >>fault.h
     CC="$compiler -include $folder/fault.h" "$BETTY_RUN" run.ini --threads 1 --quiet >out 2>err
@@ -92,6 +107,8 @@ expect module segv 2 'betty-run: problem.c: only, configure_module crashed: SIGS
 expect data stop 2 'betty-run: problem.c: only, configure_train_data crashed: SIGABRT, abort was called'
 expect step fpe 2 'betty-run: problem.c: only, training_step crashed: SIGFPE, a division by zero'
 expect step leave 2 'betty-run: problem.c: only, training_step ended the process'
+expect body segv 2 'betty-run: problem.c: same, body crashed: SIGSEGV, a bad memory access'
+expect vjp stop 2 'betty-run: same, vjp crashed: SIGABRT'
 expect schedule deep 2 'betty-run: problem.c: only, schedule crashed: SIGSEGV'
 [ -n "${BT_SANITIZE:-}" ] || expect step deep 2 'a stack overflow'
 expect epoch segv 1 'betty-run: problem.c: only, epoch_callback crashed: SIGSEGV'
