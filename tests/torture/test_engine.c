@@ -108,7 +108,7 @@ START_TEST(every_allocation_in_turn)
     ck_assert(expected == expected && expected > 0);
     size_t bytes = bt_live_bytes();
     long n = 0, unnoticed = 0, failures = 0;
-    for (bool reached = true; reached; n += failing_step(23)) {
+    for (bool reached = true; reached; n += failing_step(7)) {
         bt_error_clear();
         failing_start(n, false);
         bt_status status = run(&found);
