@@ -6,6 +6,7 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 export XDG_CACHE_HOME=$folder/cache
 ulimit -c 0
+ulimit -s 8192 # a recursion without end has one
 bad=0
 
 # Each place where a fault can be put is FAULT(place); the fault itself comes with -D.
@@ -105,7 +106,8 @@ expect nowhere none 0
 expect load segv 2 'betty-run: problem.c: loading crashed: SIGSEGV, a bad memory access'
 expect module segv 2 'betty-run: problem.c: only, configure_module crashed: SIGSEGV, a bad memory access'
 expect data stop 2 'betty-run: problem.c: only, configure_train_data crashed: SIGABRT, abort was called'
-expect step fpe 2 'betty-run: problem.c: only, training_step crashed: SIGFPE, a division by zero'
+[ "$(uname -m)" != x86_64 ] || # elsewhere a division by zero may give 0
+    expect step fpe 2 'betty-run: problem.c: only, training_step crashed: SIGFPE, a division by zero'
 expect step leave 2 'betty-run: problem.c: only, training_step ended the process'
 expect body segv 2 'betty-run: problem.c: same, body crashed: SIGSEGV, a bad memory access'
 expect vjp stop 2 'betty-run: same, vjp crashed: SIGABRT'
