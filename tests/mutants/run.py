@@ -221,4 +221,5 @@ def main():
     return 0 if killed == len(mutants) else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
