@@ -148,7 +148,7 @@ def judge(mutant):
     try:
         said = build([mutant])
         if said:
-            return "does not build", said
+            return "does not build", "\n" + said
         others = []
         for program, case in mutant.killers:
             failed = failed_cases(program)
@@ -215,8 +215,8 @@ def main():
         verdict, detail = judge(mutant)
         killed += verdict == "killed"
         print(f"{verdict}: {mutant.name}{': ' if detail else ''}{detail}", flush=True)
-        if verdict == "survived":
-            print(f"    {mutant.what} ({mutant.file})", flush=True)
+        if verdict != "killed":
+            print(f"    {mutant.file}: {mutant.what}", flush=True)
     print(f"{killed} of {len(mutants)} killed")
     return 0 if killed == len(mutants) else 1
 
