@@ -106,6 +106,18 @@ START_TEST(known_answers)
 }
 END_TEST
 
+/* theta's loss uses v alone, and w is reached through v: nothing is to be warned of. */
+START_TEST(nothing_is_unreached)
+{
+    for (int link = 0; link < 2; link++) {
+        bt_engine *engine = engine_of(&chain, links[link], "");
+        levels_step(engine, 1);
+        ck_assert_str_eq(bt_text_get(&engine->warnings), "");
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
 /* v steps 12 times, w after every second of these, theta after every third of those. */
 START_TEST(who_steps_when)
 {
@@ -197,6 +209,7 @@ int main(void)
     Suite *suite = suite_create("three levels");
     TCase *tests = tcase_create("R16");
     tcase_add_loop_test(tests, known_answers, 0, CASES);
+    tcase_add_test(tests, nothing_is_unreached);
     tcase_add_test(tests, who_steps_when);
     tcase_add_test(tests, two_leaves);
     tcase_add_loop_test(tests, to_the_solution, 0, 2);
