@@ -9,6 +9,7 @@
 
 #include "engine/problem.h"
 #include <stdio.h>
+#include <string.h>
 
 static bt_dataset *one_row(bt_problem *self)
 {
@@ -106,13 +107,13 @@ START_TEST(known_answers)
 }
 END_TEST
 
-/* theta's loss uses v alone, and w is reached through v: nothing is to be warned of. */
+/* theta's loss uses v alone, and w is reached through v: nothing is to be said of theta. */
 START_TEST(nothing_is_unreached)
 {
     for (int link = 0; link < 2; link++) {
         bt_engine *engine = engine_of(&chain, links[link], "");
         levels_step(engine, 1);
-        ck_assert_str_eq(bt_text_get(&engine->warnings), "");
+        ck_assert_ptr_null(strstr(bt_text_get(&engine->warnings), "theta: "));
         bt_engine_free(engine);
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutants: faults put into a copy of the sources, one at a time. Each must make the test fail that is about it.
 
-./dev mutants [--list] [--sample N] [NAME ...]        (the faults: tests/mutants/list.txt)
+Called by ./dev mutants; list.txt beside it has the faults, and says how they are written.
 """
 import argparse
 import dataclasses
@@ -24,7 +24,7 @@ TIMEOUT = 120  # seconds for a test program
 
 @dataclasses.dataclass
 class Mutant:
-    """One entry: NAME: what is wrong / in: FILE / killed by: FOLDER.SUBJECT CASE, ... / - old lines / + new lines."""
+    """One entry of list.txt."""
     name: str
     what: str
     file: str = ""
@@ -107,8 +107,9 @@ def copy_sources():
 def configure():
     command = ["cmake", "-S", SOURCE, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",
                "-DBT_WERROR=OFF"]
-    if not (BUILD / "CMakeCache.txt").is_file() and shutil.which("ninja"):
-        command += ["-G", "Ninja"]
+    if f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in read_or_nothing(BUILD / "CMakeCache.txt"):
+        shutil.rmtree(BUILD, ignore_errors=True)  # new, or of a checkout that has moved
+        command += ["-G", "Ninja"] if shutil.which("ninja") else []
     if shutil.which("ccache"):
         command.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
