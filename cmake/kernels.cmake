@@ -5,7 +5,7 @@ include(libbetty/backend/cpu/sources.cmake)
 target_sources(betty_objects PRIVATE ${BT_CPU_SOURCES})
 set_source_files_properties(${BT_CPU_SOURCES} PROPERTIES COMPILE_DEFINITIONS "${BT_CPU_DEFINITIONS}")
 
-if(BT_SANITIZE)
+if(BT_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Debug)
     list(REMOVE_ITEM BT_CPU_KERNEL_OPTIONS -O3)
 endif()
 set(betty_all_objects $<TARGET_OBJECTS:betty_objects>)

@@ -59,7 +59,8 @@ static int dot_batch_axis(const void *attr, const bt_array *in, const int *axes,
 
 static void dot_samples(bt_sampler *sampler)
 {
-    static const int64_t sizes[][3] = {{3, 4, 5}, {1, 7, 1}, {1, 1, 1}, {17, 33, 9}, {5, 1, 6}, {0, 3, 2}, {2, 0, 3}};
+    static const int64_t sizes[][3] = {{3, 4, 5},   {4, 4, 4}, {1, 7, 1}, {1, 1, 1},
+                                       {17, 33, 9}, {5, 1, 6}, {0, 3, 2}, {2, 0, 3}};
     for (int i = 0; i < BT_COUNT_OF(sizes); i++) {
         int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
         BT_SAMPLE(sampler, .name = "matrices", .inputs = 2,

@@ -87,7 +87,7 @@ static void linear_describe(const void *attr, bt_text *text) { bt_text_add(text,
 
 static void linear_samples(bt_sampler *sampler)
 {
-    static const int64_t sizes[][3] = {{3, 4, 5}, {1, 6, 1}, {1, 1, 1}, {19, 33, 17}, {0, 3, 2}};
+    static const int64_t sizes[][3] = {{3, 4, 5}, {4, 4, 4}, {1, 6, 1}, {1, 1, 1}, {19, 33, 17}, {0, 3, 2}};
     static const double x[] = {1, 0, 0, 1}, w[] = {1, 2, -1, 0, 0, 0}, b[] = {-1, 1, 0};
     for (int i = 0; i < BT_COUNT_OF(sizes); i++)
         for (int64_t relu = 0; relu < 2; relu++)

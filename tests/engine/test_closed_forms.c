@@ -135,8 +135,10 @@ START_TEST(r4_conjugate_gradients)
 }
 END_TEST
 
-/* R5: C = lambda w^3 / 3 at w = 2, F = w (v = 1): exactly -w^2 v; by differences -(w^2 v + e^2 v^3 / 3), e =
- * darts_alpha. */
+/* R5: C = lambda w^3 / 3 at w = 2, F = v w: exactly -w^2 v; by differences -(w^2 v + e^2 v^3 / 3), e = darts_alpha /
+ * |v|. */
+
+static double r5_v;
 
 static bt_tensor *r5_lower(bt_problem *self, const bt_batch *batch)
 {
@@ -145,20 +147,28 @@ static bt_tensor *r5_lower(bt_problem *self, const bt_batch *batch)
     return bt_div(dot(lambda(self), cube), 3);
 }
 
+static bt_tensor *r5_upper(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(r5_v, bt_sum(w(self)));
+}
+
 START_TEST(r5_finite_difference)
 {
     static const struct {
         const char *settings;
-        double expected;
+        double v, expected;
     } cases[] = {
-        {"lower.type = darts\n", -4},
-        {"lower.type = darts\nlower.product = vjp\n", -4},
-        {"lower.type = darts\nlower.product = finite\n", -4.0 - 1e-4 / 3},
-        {"lower.type = darts\nlower.product = finite\nlower.darts_alpha = 0.1\n", -4.0 - 1e-2 / 3},
-        {"lower.type = darts\nlower.product = finite\nlower.darts_alpha = 1\n", -4.0 - 1.0 / 3},
+        {"lower.type = darts\n", 1, -4},
+        {"lower.type = darts\nlower.product = vjp\n", 1, -4},
+        {"lower.type = darts\nlower.product = finite\n", 1, -4.0 - 1e-4 / 3},
+        {"lower.type = darts\nlower.product = finite\nlower.darts_alpha = 0.1\n", 1, -4.0 - 1e-2 / 3},
+        {"lower.type = darts\nlower.product = finite\nlower.darts_alpha = 1\n", 1, -4.0 - 1.0 / 3},
+        {"lower.type = darts\nlower.product = finite\nlower.darts_alpha = 1\n", -3, 3 * (4.0 + 1.0 / 3)},
     };
-    numbers n = {.w = {2}, .lambda = {1}, .ws = 1, .lambdas = 1, .lower = r5_lower, .upper = r3_upper};
+    numbers n = {.w = {2}, .lambda = {1}, .ws = 1, .lambdas = 1, .lower = r5_lower, .upper = r5_upper};
     double found;
+    r5_v = cases[_i].v;
     hypergradient(n, cases[_i].settings, &found);
     NEAR(found, cases[_i].expected);
 }
@@ -441,7 +451,7 @@ int main(void)
     tcase_add_loop_test(tests, r1_quadratic, 0, 14);
     tcase_add_loop_test(tests, r3_neumann_series, 0, 9);
     tcase_add_loop_test(tests, r4_conjugate_gradients, 0, 6);
-    tcase_add_loop_test(tests, r5_finite_difference, 0, 5);
+    tcase_add_loop_test(tests, r5_finite_difference, 0, 6);
     tcase_add_test(tests, r6_ridge);
     tcase_add_test(tests, r7_direct_gradient);
     tcase_add_test(tests, r10_logistic);

@@ -329,6 +329,34 @@ START_TEST(wrong_types_and_ranges)
 }
 END_TEST
 
+/* The ends of a range belong to it, but for one that is `above` its end. */
+START_TEST(ends_of_ranges)
+{
+    bt_config *config =
+        read_all("[reweight]\noptimizer = lion\nlr = 1\nsharpness = 9\ntype = cg\ncg_iterations = 1000\n"
+                 "cg_alpha = 1e-6\nlog_step = -1\nwarmup_steps = 0\nbatch_size = 1\n"
+                 "gradient_accumulation = 1000000\n[classifier]\noptimizer = lion\nlr = 0\n"
+                 "sharpness = 1\ntype = cg\ncg_iterations = 0\ncg_alpha = 1e6\nunroll_steps = 1\n");
+    expect_good();
+    const bt_problem_settings *high = bt_config_problem(config, "reweight");
+    ck_assert_double_eq(high->hypers[0], 1);
+    ck_assert_double_eq(high->method_hypers[0], 1000);
+    ck_assert_int_eq(high->gradient_accumulation, 1000000);
+    ck_assert_double_eq(bt_config_problem(config, "classifier")->hypers[0], 0);
+    bt_config_free(config);
+    static const char *const beyond[] = {"gradient_accumulation = 1000001", "gradient_accumulation = 0",
+                                         "log_step = -2", "warmup_steps = -1"};
+    for (int i = 0; i < BT_COUNT_OF(beyond); i++) {
+        char text[128];
+        snprintf(text, sizeof text, "[reweight]\n%s\n", beyond[i]);
+        config = read_all(text);
+        ck_assert_msg(strstr(bt_error(), beyond[i]) != NULL, "found: %s; expected %s", bt_error(), beyond[i]);
+        bt_error_clear();
+        bt_config_free(config);
+    }
+}
+END_TEST
+
 START_TEST(malformed_files)
 {
     expect_text("[engine\n", "reweight.ini:1: expected [section], the ] is missing");
@@ -747,6 +775,7 @@ int main(void)
     tcase_add_test(tests, misspelt_keys);
     tcase_add_test(tests, unknown_sections);
     tcase_add_test(tests, wrong_types_and_ranges);
+    tcase_add_test(tests, ends_of_ranges);
     tcase_add_test(tests, malformed_files);
     tcase_add_test(tests, how_values_are_written);
     tcase_add_test(tests, set_wins_over_the_file);

@@ -360,17 +360,42 @@ static bt_tensor *parts_step(bt_problem *self, const bt_batch *batch) /* C = lam
     return bt_add(product, bt_add(bt_square(a), bt_square(b)));
 }
 
+/* The same with a of two elements: C = lambda b (a_1 + a_2) + a_1^2 + 2 a_2^2 + b^2. */
+static bt_module *vector_and_number(bt_problem *self)
+{
+    (void)self;
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "a", bt_init_constant(2), 2);
+    bt_module_add_param(module, "b", bt_init_constant(3));
+    return module;
+}
+
+static bt_tensor *vector_step(bt_problem *self, const bt_batch *batch)
+{
+    static const double curvature[] = {1, 2};
+    (void)batch;
+    bt_tensor *a = bt_param(self, "a"), *b = bt_param(self, "b");
+    bt_tensor *product = bt_mul(bt_forward(bt_peer(self, "upper")), bt_mul(bt_sum(a), b));
+    bt_tensor *squares = bt_sum(bt_mul(bt_constant(BT_ARRAY(curvature, 2)), bt_square(a)));
+    return bt_add(product, bt_add(squares, bt_square(b)));
+}
+
 static bt_tensor *squares_step(bt_problem *self, const bt_batch *batch) /* F = (a^2 + b^2) / 2, so v = (2, 3) */
 {
     bt_problem *lower = bt_peer(self, "lower");
     (void)batch;
-    return bt_mul(0.5, bt_add(bt_square(bt_param(lower, "a")), bt_square(bt_param(lower, "b"))));
+    return bt_mul(0.5, bt_add(bt_sum(bt_square(bt_param(lower, "a"))), bt_square(bt_param(lower, "b"))));
 }
 
 static const bt_problem_def squares = {
     .name = "upper", .configure_train_data = one_row, .configure_module = one_number, .training_step = squares_step};
 static const bt_problem_def in_parts = {
     .name = "lower", .configure_train_data = one_row, .configure_module = two_parts, .training_step = parts_step};
+
+static const bt_problem_def with_vector = {.name = "lower",
+                                           .configure_train_data = one_row,
+                                           .configure_module = vector_and_number,
+                                           .training_step = vector_step};
 
 /* H = [[2, 1/2], [1/2, 2]], D_lambda(x) = b x_a + a x_b. */
 START_TEST(meta_trainable)
@@ -401,6 +426,24 @@ START_TEST(meta_trainable)
 }
 END_TEST
 
+/* H of a alone is diag(2, 4), so x = (1, 1/2), and D_lambda(x) = b (x_1 + x_2): nothing of b enters the solution. */
+START_TEST(meta_trainable_in_a_solution)
+{
+    static const char *const products[] = {"jvp", "vjp", "finite"};
+    bt_export parts = {.abi = BT_ABI, .problems = {&squares, &with_vector}};
+    char settings[400];
+    double found;
+    snprintf(settings, sizeof settings,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.meta_trainable = a\n"
+             "lower.type = cg\nlower.cg_iterations = 2\nlower.product = %s\n",
+             products[_i]);
+    bt_engine *engine = levels_engine(&parts, NULL, settings);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&found)));
+    ck_assert_double_eq_tol(found, -4.5, 1e-9);
+    bt_engine_free(engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("own parts");
@@ -409,6 +452,7 @@ int main(void)
     tcase_add_test(tests, rules_that_are_wrong);
     tcase_add_loop_test(tests, own_ops, 0, 7);
     tcase_add_loop_test(tests, meta_trainable, 0, 9);
+    tcase_add_loop_test(tests, meta_trainable_in_a_solution, 0, 3);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

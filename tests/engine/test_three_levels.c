@@ -9,6 +9,7 @@
 
 #include "engine/problem.h"
 #include <stdio.h>
+#include <string.h>
 
 static bt_dataset *one_row(bt_problem *self)
 {
@@ -106,6 +107,18 @@ START_TEST(known_answers)
 }
 END_TEST
 
+/* theta's loss uses v alone, and w is reached through v: nothing is to be said of theta. */
+START_TEST(nothing_is_unreached)
+{
+    for (int link = 0; link < 2; link++) {
+        bt_engine *engine = engine_of(&chain, links[link], "");
+        levels_step(engine, 1);
+        ck_assert_ptr_null(strstr(bt_text_get(&engine->warnings), "theta: "));
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
 /* v steps 12 times, w after every second of these, theta after every third of those. */
 START_TEST(who_steps_when)
 {
@@ -197,6 +210,7 @@ int main(void)
     Suite *suite = suite_create("three levels");
     TCase *tests = tcase_create("R16");
     tcase_add_loop_test(tests, known_answers, 0, CASES);
+    tcase_add_test(tests, nothing_is_unreached);
     tcase_add_test(tests, who_steps_when);
     tcase_add_test(tests, two_leaves);
     tcase_add_loop_test(tests, to_the_solution, 0, 2);

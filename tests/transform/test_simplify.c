@@ -66,6 +66,18 @@ START_TEST(nodes_that_differ_somewhere_are_not)
 }
 END_TEST
 
+/* As many as do not all find a place of their own in a table. */
+START_TEST(many_nodes_that_differ_in_attributes)
+{
+    enum { COUNT = 400 };
+    bt_tensor *x = bt_trace_read(scene_var(&s, "x", BT_F64, NULL, (const int64_t[]){COUNT, BT_END}));
+    for (int i = 0; i < COUNT; i++)
+        bt_graph_output(s.graph, bt_slice(x, 0, i, i + 1));
+    simplify(true);
+    ck_assert_int_eq(count_op(simple, &bt_op_slice), COUNT);
+}
+END_TEST
+
 static bt_tensor *uniform(bt_tensor *record, uint64_t key, uint32_t site)
 {
     bt_random_attr attr = {.dtype = BT_F64, .rank = 1, .dims = {4}, .key = key, .site = site};
@@ -323,6 +335,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, equal_nodes_are_merged);
     tcase_add_test(tests, nodes_that_differ_somewhere_are_not);
+    tcase_add_test(tests, many_nodes_that_differ_in_attributes);
     tcase_add_test(tests, random_ops);
     tcase_add_test(tests, effects_stay);
     tcase_add_test(tests, inputs_that_are_not_bound_differ);

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Mutants: faults put into a copy of the sources, one at a time. Each must make the test fail that is about it.
+
+Called by ./dev mutants; list.txt beside it has the faults, and says how they are written.
+"""
+import argparse
+import dataclasses
+import fcntl
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIST = ROOT / "tests/mutants/list.txt"
+SOURCE = ROOT / "build/mutants/src"  # the copy that the faults are put into
+BUILD = ROOT / "build/mutants/out"
+TIMEOUT = 120  # seconds for a test program
+
+
+@dataclasses.dataclass
+class Mutant:
+    """One entry of list.txt."""
+    name: str
+    what: str
+    file: str = ""
+    killers: list = dataclasses.field(default_factory=list)  # (program, case)
+    old: list = dataclasses.field(default_factory=list)
+    new: list = dataclasses.field(default_factory=list)
+
+    def mutated(self, text):
+        """The file's text with the fault; None if the old text is not there exactly once."""
+        old = "\n".join(self.old)
+        return text.replace(old, "\n".join(self.new)) if text.count(old) == 1 else None
+
+
+def fail(message):
+    sys.exit(f"mutants: {message}")
+
+
+def read_mutants(path):
+    mutants = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        key, _, value = line.partition(": ")
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("in: "):
+            mutants[-1].file = value
+        elif line.startswith("killed by: "):
+            mutants[-1].killers = [tuple(killer.split()) for killer in value.split(", ")]
+        elif line[:2] in ("- ", "-") and mutants and not mutants[-1].new:
+            mutants[-1].old.append(line[2:])
+        elif line[:2] in ("+ ", "+"):
+            mutants[-1].new.append(line[2:])
+        elif re.fullmatch(r"[a-z0-9-]+", key) and value:
+            mutants.append(Mutant(key, value))
+        else:
+            fail(f"{path.name}:{number}: found \"{line}\"; see the entries around it")
+    return mutants
+
+
+def check(mutants):
+    """Every fault can be put in and every test is there: a change of the sources must not make one vanish silently."""
+    names = [mutant.name for mutant in mutants]
+    wrong = [f"{name}: two mutants have this name" for name in sorted(set(names)) if names.count(name) > 1]
+    for mutant in mutants:
+        file = ROOT / mutant.file
+        text = file.read_text() if file.is_file() else ""
+        mutated = mutant.mutated(text) if mutant.old else None
+        if mutated is None:
+            wrong.append(f"{mutant.name}: its old text must be in {mutant.file or 'a file'} exactly once")
+        elif mutated == text:
+            wrong.append(f"{mutant.name}: it changes nothing")
+        for killer in mutant.killers or [("no", "test")]:
+            test = ROOT / "tests" / "/test_".join(killer[0].rsplit(".", 1))
+            if len(killer) != 2 or not re.search(rf"START_TEST\({killer[1]}\)", read_or_nothing(test.with_suffix(".c"))):
+                wrong.append(f"{mutant.name}: there is no test {' '.join(killer)}")
+    if wrong:
+        fail("\n  ".join(["tests/mutants/list.txt no longer fits the sources:"] + wrong))
+
+
+def read_or_nothing(path):
+    return path.read_text() if path.is_file() else ""
+
+
+def copy_sources():
+    """Files that have not changed keep their time, so that the next build is short."""
+    kept = set()
+    for folder, folders, files in os.walk(ROOT):
+        here = pathlib.Path(folder).relative_to(ROOT)
+        folders[:] = [f for f in folders if not (here == pathlib.Path() and (f in ("build", "runs") or f[0] == "."))]
+        for file in files:
+            source, copy = ROOT / here / file, SOURCE / here / file
+            kept.add(copy)
+            if not copy.is_file() or source.read_bytes() != copy.read_bytes():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+    for copy in SOURCE.rglob("*"):
+        if copy.is_file() and copy not in kept:
+            copy.unlink()
+
+
+def configure():
+    command = ["cmake", "-S", SOURCE, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",
+               "-DBT_WERROR=OFF"]
+    if f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in read_or_nothing(BUILD / "CMakeCache.txt"):
+        shutil.rmtree(BUILD, ignore_errors=True)  # new, or of a checkout that has moved
+        command += ["-G", "Ninja"] if shutil.which("ninja") else []
+    if shutil.which("ccache"):
+        command.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if run.returncode:
+        fail("cmake failed:\n" + run.stdout)
+
+
+def build(mutants):
+    """None, or what the compiler said."""
+    programs = sorted({program for mutant in mutants for program, _ in mutant.killers})
+    jobs = str(os.cpu_count() or 2)
+    run = subprocess.run(["cmake", "--build", BUILD, "-j", jobs, "--target", *programs], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+    return run.stdout if run.returncode else None
+
+
+def failed_cases(program):
+    """The cases of a test program that fail; the whole program's, "*", if it does not come to its end."""
+    environment = {**os.environ, "CK_VERBOSITY": "normal", "CK_DEFAULT_TIMEOUT": "30", "OMP_WAIT_POLICY": "passive",
+                   "BT_SOURCE_DIR": str(SOURCE), "BT_BUILD_DIR": str(BUILD),
+                   "BETTY_RUN": str(BUILD / "betty-run")}
+    try:
+        run = subprocess.run([BUILD / "tests/bin" / program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env=environment, timeout=TIMEOUT, errors="replace", text=True)
+    except subprocess.TimeoutExpired:
+        return {"*"}
+    # FILE:LINE:F or E:test case:function:iteration: message
+    failed = set(re.findall(r"^[^:\n]+:\d+:[FE]:[^:\n]*:(\w+):\d+: ", run.stdout, re.MULTILINE))
+    return failed or ({"*"} if run.returncode else set())
+
+
+def judge(mutant):
+    """What became of one mutant."""
+    file = SOURCE / mutant.file
+    text = file.read_text()
+    file.write_text(mutant.mutated(text))
+    try:
+        said = build([mutant])
+        if said:
+            return "does not build", "\n" + said
+        others = []
+        for program, case in mutant.killers:
+            failed = failed_cases(program)
+            if case in failed:
+                return "killed", f"{program} {case}"
+            others += [f"{program} {other}" for other in sorted(failed)]
+        return "survived", "but these failed: " + ", ".join(others) if others else ""
+    finally:
+        file.write_text(text)
+
+
+def check_without_faults(mutants):
+    said = build(mutants)
+    if said:
+        fail("the sources do not build:\n" + said)
+    for program in sorted({program for mutant in mutants for program, _ in mutant.killers}):
+        if failed_cases(program):
+            fail(f"{program} fails without any fault; see ./dev test")
+
+
+def sample(mutants, count):
+    """Neighbours in the list, as the commit says (the day, where there is none)."""
+    git = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    seed = git.stdout if git.returncode == 0 else str(int(time.time() / 86400)).encode()
+    first = int(hashlib.sha256(seed).hexdigest(), 16)
+    return [mutants[(first + i) % len(mutants)] for i in range(min(count, len(mutants)))]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./dev mutants", description="Puts faults into a copy of the sources, one at "
+                                     "a time, and sees whether the tests find them.")
+    parser.add_argument("--list", action="store_true", help="say which there are, and run none")
+    parser.add_argument("--sample", type=int, metavar="N", help="run N of them, which ones the commit says")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="run these only")
+    return parser.parse_args()
+
+
+def choose(options, mutants):
+    unknown = set(options.names) - {mutant.name for mutant in mutants}
+    if unknown:
+        fail(f"no such mutant: {', '.join(sorted(unknown))}; ./dev mutants --list names them")
+    if options.sample is not None:
+        return sample(mutants, options.sample)
+    return [mutant for mutant in mutants if not options.names or mutant.name in options.names]
+
+
+def main():
+    options = arguments()
+    mutants = read_mutants(LIST)
+    check(mutants)
+    mutants = choose(options, mutants)
+    if options.list:
+        for mutant in mutants:
+            print(f"{mutant.name}: {mutant.what} ({mutant.file})")
+        return 0
+    SOURCE.mkdir(parents=True, exist_ok=True)
+    lock = open(SOURCE.parent / "lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # the copy is for one at a time
+    copy_sources()
+    configure()
+    check_without_faults(mutants)
+    killed = 0
+    for mutant in mutants:
+        verdict, detail = judge(mutant)
+        killed += verdict == "killed"
+        print(f"{verdict}: {mutant.name}{': ' if detail else ''}{detail}", flush=True)
+        if verdict != "killed":
+            print(f"    {mutant.file}: {mutant.what}", flush=True)
+    print(f"{killed} of {len(mutants)} killed")
+    return 0 if killed == len(mutants) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
