@@ -40,6 +40,10 @@ has plan 'parameters'
 "$BETTY_RUN" hpo.ini --plan --json >plan.json 2>err || fail "--plan --json failed"
 [ "$(head -c 1 plan.json)" = '{' ] || fail "--json is not JSON"
 "$BETTY_RUN" hpo.ini --plan --json | diff - plan.json || fail "the plan is another one in another process"
+"$BETTY_RUN" hpo.ini --check-hypergradient --samples 2 --set model.unroll_steps=5 >out 2>err || fail "the check failed"
+has out 'hypergradient against differences' 'cosine' 'agrees'
+"$BETTY_RUN" hpo.ini --check-hypergradient --samples 2 --json --set model.unroll_steps=5 >out 2>err || fail "the check as JSON failed"
+has out '"level": "penalty"' '"samples": [' '"verdict": "agrees'
 [ ! -e runs ] || fail "a report left a folder"
 
 # a run: plain lines in a pipe, one folder

@@ -68,6 +68,11 @@ grep -qF 'cannot be written' err || complain "expected: cannot be written"
 
 # folders that cannot be written
 touch file
+mv file runs # where folders without a name of their own go
+"$BETTY_RUN" run.ini --quiet 2>err
+[ $? -eq 2 ] || complain "runs is a file: expected exit code 2"
+grep -qF 'the output folder runs cannot be made: Not a directory' err || complain "expected: runs cannot be made"
+mv runs file
 for output in file file/below /proc/nowhere; do
     "$BETTY_RUN" run.ini --quiet --output "$output" 2>err
     code=$?
