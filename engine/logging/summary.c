@@ -2,7 +2,6 @@
 #include "engine/logging/json.h"
 
 #include "base/version.h"
-#include "io/json.h"
 #include <stdlib.h>
 #include <string.h>
 
