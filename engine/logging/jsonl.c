@@ -43,6 +43,7 @@ bt_jsonl *bt_jsonl_open(const char *folder, int64_t length)
         bt_jsonl_close(sink);
         return NULL;
     }
+    sink->whole = length < 0 ? 0 : (off_t)length;
     return sink;
 }
 
@@ -106,8 +107,10 @@ bt_status bt_jsonl_sync(bt_jsonl *sink, int64_t *length)
 {
     if (!sink || !length)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_jsonl_sync: an argument is NULL");
-    *length = fflush(sink->file) == 0 && fsync(fileno(sink->file)) == 0 ? (int64_t)ftello(sink->file) : -1;
-    return *length >= 0 ? BT_OK : bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
+    *length = sink->whole;
+    if (fsync(fileno(sink->file)) == 0)
+        return BT_OK;
+    return bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
 }
 
 bt_status bt_jsonl_close(bt_jsonl *sink)
