@@ -159,7 +159,7 @@ const bt_engine_settings *bt_config_engine(bt_config *config)
         bt_config_check_used(config, BT_SECTION_ENGINE, "engine") != BT_OK)
         return NULL;
     char folder[PATH_MAX];
-    if (!settings.folder && config->stem && realpath(config->folder, folder) &&
+    if (!settings.folder && realpath(config->folder, folder) &&
         !(settings.folder = bt_region_copy(config->region, folder, strlen(folder) + 1)))
         return NULL;
     config->engine = settings;

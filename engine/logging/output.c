@@ -85,8 +85,9 @@ static bt_status lock_folder(const char *folder, int *lock)
 bt_status bt_output_check(const char *wanted)
 {
     int lock;
-    if (!wanted || access(wanted, F_OK) != 0)
-        return BT_OK;
+    struct stat info;
+    if (!wanted || stat(wanted, &info) != 0 || !S_ISDIR(info.st_mode))
+        return BT_OK; /* whether it can be made will turn out */
     BT_TRY(lock_folder(wanted, &lock));
     if (lock >= 0)
         close(lock);
