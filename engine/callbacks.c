@@ -59,6 +59,29 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in)
     return out ? out : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: forward returned nothing", p->name);
 }
 
+bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size)
+{
+    if (!self || self->missing || !name || !*name || !memory || !size || size > INT64_MAX)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_state: a problem, a name and memory are needed");
+    if (self->engine->ready)
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s: bt_state `%s` comes too late: call it while the problem is set up, as in configure_module",
+                       self->name, name);
+    for (int64_t i = 0; i < self->memory_count; i++) {
+        const bt_memory *known = &self->memory[i];
+        if (strcmp(known->name, name) == 0)
+            return known->data == memory && known->size == size
+                       ? BT_OK
+                       : bt_fail(BT_ERROR_ARGUMENT, "%s: bt_state `%s` is given twice", self->name, name);
+    }
+    bt_memory *grown = bt_grow(self->memory, &self->memory_capacity, self->memory_count + 1, sizeof *grown);
+    if (!grown)
+        return BT_ERROR_MEMORY;
+    self->memory = grown;
+    grown[self->memory_count] = (bt_memory){bt_strdup(name), memory, size};
+    return grown[self->memory_count].name ? (self->memory_count++, BT_OK) : BT_ERROR_MEMORY;
+}
+
 void *bt_user(bt_problem *self) { return self ? self->user : NULL; }
 
 uint64_t bt_seed(bt_problem *self)
@@ -145,7 +168,7 @@ static bt_scalar *find_scalar(bt_problem *self, const char *name)
     self->scalar_capacity = (int)capacity;
     bt_scalar *scalar = &scalars[self->scalar_count];
     *scalar = (bt_scalar){.name = bt_strdup(name)};
-    scalar->var = bt_var_new(BT_RUN, BT_BUFFERS, self->name, name, (bt_array){.dtype = BT_F64});
+    scalar->var = bt_var_new(BT_RUN, BT_BATCH, self->name, name, (bt_array){.dtype = BT_F64});
     if (!scalar->name || !scalar->var) {
         bt_free(scalar->name);
         bt_var_free(scalar->var);

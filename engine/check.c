@@ -16,8 +16,8 @@ enum { DEFAULT_SAMPLES = 10 };
 typedef struct check {
     bt_engine *engine;
     bt_problem *upper;
-    bt_state *state; /* before it all */
-    int64_t count;   /* upper parameters */
+    bt_kept *state; /* before it all */
+    int64_t count;  /* upper parameters */
     double *base, *hypergradient, *direct, *direction;
     json_t *rows, *result; /* NULL: not made, or no memory for it */
 } check;
@@ -76,7 +76,7 @@ static bt_status inner_loop(check *c)
 static bt_status value(check *c, double step, double *loss)
 {
     double sum, weight;
-    BT_TRY(bt_state_restore(c->state));
+    BT_TRY(bt_kept_restore(c->state));
     move(c, step);
     BT_TRY(inner_loop(c));
     bt_metric_row *row = bt_metric_find(c->engine, c->upper, "loss", false);
@@ -96,15 +96,15 @@ static bt_status value(check *c, double step, double *loss)
 static bt_status take_apart(check *c)
 {
     bool joins = false;
-    BT_TRY(bt_state_restore(c->state));
+    BT_TRY(bt_kept_restore(c->state));
     for (int i = 0; i < c->engine->problem_count; i++)
         joins |= c->engine->problems[i]->step.joins;
     if (!joins)
         return BT_OK;
-    bt_state_free(c->state);
+    bt_kept_free(c->state);
     c->engine->apart = true;
     bt_status status = bt_engine_recompile(c->engine);
-    c->state = status == BT_OK ? bt_state_save(c->engine, true) : NULL;
+    c->state = status == BT_OK ? bt_kept_save(c->engine, true) : NULL;
     return status == BT_OK && !c->state ? BT_ERROR_MEMORY : status;
 }
 
@@ -119,7 +119,7 @@ static bt_status put_together(bt_engine *engine)
 /* The hypergradient is that of the programs that train. */
 static bt_status method_value(check *c)
 {
-    BT_TRY(bt_state_restore(c->state));
+    BT_TRY(bt_kept_restore(c->state));
     BT_TRY(inner_loop(c));
     BT_TRY(bt_step_gradient(c->upper));
     read_windows(c->upper, &c->upper->step.gradients, c->hypergradient);
@@ -161,7 +161,7 @@ static bt_status product_difference(check *c, double step, double *difference)
     int64_t count = bt_array_count(adjoint);
     double *plus = bt_alloc_array((size_t)count, sizeof *plus), *minus = bt_alloc_array((size_t)count, sizeof *minus);
     double *v = NULL;
-    bt_status status = plus && minus ? bt_state_restore(c->state) : BT_ERROR_MEMORY;
+    bt_status status = plus && minus ? bt_kept_restore(c->state) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = inner_loop(c);
     if (status == BT_OK)
@@ -276,7 +276,7 @@ static bt_status judge(check *c, const sums *all)
 
 static bt_status open_check(check *c)
 {
-    c->state = bt_state_save(c->engine, true);
+    c->state = bt_kept_save(c->engine, true);
     for (int64_t i = 0; i < c->upper->module->param_count; i++)
         c->count += bt_array_count(c->upper->module->params[i]->shape);
     size_t size = sizeof(double), count = (size_t)c->count;
@@ -292,7 +292,7 @@ static bt_status open_check(check *c)
 
 static void close_check(check *c)
 {
-    bt_state_free(c->state);
+    bt_kept_free(c->state);
     bt_free(c->base);
     bt_free(c->hypergradient);
     bt_free(c->direct);
@@ -311,7 +311,7 @@ static bt_status run_check(check *c, int64_t samples)
     double step = (c->upper->dtype == BT_F64 ? 1e-5 : 5e-3) * (1 + length);
     for (int64_t s = 0; s < (coordinates ? c->count : samples); s++)
         BT_TRY(sample(c, s, coordinates, step, &all));
-    BT_TRY(bt_state_restore(c->state));
+    BT_TRY(bt_kept_restore(c->state));
     c->result = bt_json_with(json_object(), "level", json_string(c->upper->name));
     c->result = bt_json_with(c->result, "samples", c->rows);
     c->rows = NULL;

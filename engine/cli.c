@@ -39,6 +39,8 @@ static const option options[] = {
      .help = "a setting, as in the file, which it overrides; may be repeated"},
     {"--output", SETTING, .key = "engine.output", .value = "DIR",
      .help = "the folder that the run leaves (runs/NAME-N)"},
+    {"--resume", TEXT, FIELD(resume), .value = "DIR",
+     .help = "go on with the run in this folder, from its newest checkpoint; FILE may be left out"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels (0: one per processor)"},
@@ -153,7 +155,22 @@ static bt_status check_together(const bt_cli *cli)
         return bt_fail(BT_ERROR_CONFIG, "%s goes with --check-hypergradient", cli->level ? "--level" : "--samples");
     if (cli->json && !cli->plan && !cli->info && !cli->check)
         return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info or --check-hypergradient");
+    if (cli->resume && (cli->plan || cli->info || cli->print_config || cli->check))
+        return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config or "
+                                        "--check-hypergradient");
+    for (int64_t i = 0; cli->resume && i < cli->setting_count; i++)
+        if (strcmp(cli->settings[i].origin, "--output") == 0)
+            return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
     return BT_OK;
+}
+
+/* A run that goes on has its configuration in its folder. */
+static bt_status find_file(bt_cli *cli)
+{
+    if (cli->file || !cli->resume)
+        return BT_OK;
+    cli->file = bt_region_format(cli->region, "%s/config.ini", cli->resume);
+    return cli->file ? BT_OK : BT_ERROR_MEMORY;
 }
 
 bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
@@ -173,7 +190,8 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
         else
             BT_TRY(take_option(cli, strcmp(word, "-h") == 0 ? "--help" : word, &next));
     }
-    return check_together(cli);
+    BT_TRY(check_together(cli));
+    return find_file(cli);
 }
 
 /* ---- help ---- */
@@ -182,7 +200,8 @@ bt_status bt_cli_usage(FILE *file)
 {
     if (!file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_usage: the file is NULL");
-    fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n\n"
+    fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
+                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped\n\n"
                   "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
         char name[64];

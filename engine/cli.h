@@ -13,6 +13,7 @@ typedef struct bt_cli {
     const char *file;  /* NULL: none was given */
     bool help, version, plan, info, print_config, check, profile, json, quiet;
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
+    const char *resume;       /* the folder of the run to go on with; NULL: a new one */
     const char *level;        /* NULL: all */
     int64_t samples;          /* 0: as many as the engine thinks */
     bt_cli_setting *settings; /* in the order of the line */

@@ -178,7 +178,11 @@ bt_status bt_config_read(bt_config *config, const char *file)
     return config->stem && config->folder ? BT_OK : BT_ERROR_MEMORY;
 }
 
-const char *bt_config_folder(const bt_config *config) { return config && config->folder ? config->folder : "."; }
+const char *bt_config_folder(const bt_config *config)
+{
+    const bt_config_line *line = config ? bt_config_find(config, "engine", "folder") : NULL;
+    return line ? line->value : config && config->folder ? config->folder : ".";
+}
 
 const char *bt_config_stem(const bt_config *config) { return config && config->stem ? config->stem : "run"; }
 

@@ -29,7 +29,8 @@ bt_status bt_config_read(bt_config *config, const char *file);
  * error. */
 bt_status bt_config_set(bt_config *config, const char *key, const char *value, const char *origin);
 
-/* The folder of the INI file, "." if none was read: paths in it are relative to that. And its name without .ini. */
+/* What paths in the configuration are relative to: engine.folder, or the folder of the INI file, or ".". And the name
+ * of that file without .ini. */
 const char *bt_config_folder(const bt_config *config);
 const char *bt_config_stem(const bt_config *config);
 
@@ -74,7 +75,7 @@ const char *bt_config_origin(const bt_config *config, const char *section, const
 typedef void bt_config_visit_fn(void *user, const char *section, const char *key, bt_key_kind kind, const char *value);
 bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);
 
-/* The resolved configuration as an INI file that reads back to the same. */
+/* The resolved configuration as an INI file that reads back to the same, from whatever folder. */
 bt_status bt_config_print(const bt_config *config, FILE *file);
 
 /* Every key with type, range, default and help, those of the known methods and optimisers included. */

@@ -10,6 +10,8 @@ bt_engine *bt_engine_new(void)
     bt_engine *engine = bt_alloc(sizeof *engine);
     if (!engine)
         return NULL;
+    engine->standing.best = NAN;
+    engine->metrics_length = -1;
     engine->config = bt_config_new();
     engine->baseline = bt_live_bytes();
     bt_status status = engine->config ? BT_OK : BT_ERROR_MEMORY;
@@ -30,6 +32,7 @@ void bt_engine_free(bt_engine *engine)
     for (int i = 0; i < engine->problem_count; i++)
         bt_problem_free(engine->problems[i]);
     bt_metrics_free(engine);
+    bt_output_free(engine->output);
     bt_instance_free(engine->instance);
     bt_config_free(engine->config);
     for (int i = 0; i < engine->dataset_count; i++)

@@ -149,7 +149,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     if (!self->settings->active)
         return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
     BT_TRY(bt_update_scalars(self->engine));
-    bt_state *state = bt_state_save(self->engine, false);
+    bt_kept *state = bt_kept_save(self->engine, false);
     if (!state)
         return BT_ERROR_MEMORY;
     self->engine->busy = true;
@@ -159,9 +159,9 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     if (status == BT_OK)
         status = gather(self, &self->step.gradients, result);
     bt_phase_end(self->step.phase);
-    bt_status restored = bt_state_restore(state);
+    bt_status restored = bt_kept_restore(state);
     self->engine->busy = false;
-    bt_state_free(state);
+    bt_kept_free(state);
     return status == BT_OK ? restored : status;
 }
 

@@ -19,45 +19,55 @@
 #define REAL(from, to) .kind = BT_KEY_DOUBLE, .low = (from), .high = (to)
 #define SIZE(word)     .kind = BT_KEY_SIZE, .low = 1, .high = MANY, .words = (word)
 #define CHOICE(list)   .kind = BT_KEY_CHOICE, .words = (list)
+#define RESUMABLE      .resumable = true
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
-    {"problems", ENGINE(problems), TEXT,
+    {"problems", ENGINE(problems), TEXT, RESUMABLE,
      .help = "built-in problems by name, or .c files, which are compiled on the fly; several by commas. A path is "
-             "relative to the INI file"},
+             "relative to `folder`"},
+    {"folder", ENGINE(folder), TEXT, RESUMABLE,
+     .help = "where the paths in `problems` begin, and where data sets are looked for, too; not set: the INI file's "
+             "folder"},
     {"levels", ENGINE(levels), TEXT,
      .help = "the problems to train, by commas, for a baseline run with some of a file's; not set: all"},
-    {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", .help = "steps of the leaf problems"},
-    {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500",
+    {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", RESUMABLE,
+     .help = "steps of the leaf problems"},
+    {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500", RESUMABLE,
      .help = "leaf steps from one validation to the next; 0: none"},
     {"roll_back", ENGINE(roll_back), BOOL, .value = "false",
      .help =
          "after each step of an upper level, the lower one returns to where its inner loop began and takes one step "
          "with what the upper level has become"},
-    {"early_stopping", ENGINE(early_stopping), BOOL, .value = "false",
+    {"early_stopping", ENGINE(early_stopping), BOOL, .value = "false", RESUMABLE,
      .help = "stop when the metric has not improved for a while"},
     {"early_stopping_mode", ENGINE(early_stopping_mode), CHOICE("min | max"), .value = "min",
      .help = "whether the metric is to fall or to rise"},
-    {"early_stopping_tolerance", ENGINE(early_stopping_tolerance), INT(1, MANY), .value = "5",
+    {"early_stopping_tolerance", ENGINE(early_stopping_tolerance), INT(1, MANY), .value = "5", RESUMABLE,
      .help = "validations without an improvement before the run stops"},
     {"early_stopping_metric", ENGINE(early_stopping_metric), TEXT, .value = "loss",
      .help = "METRIC or PROBLEM.METRIC, from the validation"},
     {"seed", ENGINE(seed), INT(0, MANY), .value = "1", .help = "all randomness of a run comes from it"},
-    {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .later = "cuda | gpu",
+    {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .later = "cuda | gpu", RESUMABLE,
      .help = "where to compute"},
-    {"threads", ENGINE(threads), INT(0, 1024), .value = "0", .help = "threads of the kernels; 0: one per processor"},
+    {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
+     .help = "threads of the kernels; 0: one per processor"},
     {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .later = "bf16 | fp16",
      .help = "of problems that do not set their own"},
     {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
      .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
              "that pays; false: as written"},
-    {"log_step", ENGINE(log_step), INT(0, MANY), .value = "100",
+    {"log_step", ENGINE(log_step), INT(0, MANY), .value = "100", RESUMABLE,
      .help = "leaf steps from one line of training metrics to the next; 0: none"},
-    {"output", ENGINE(output), TEXT,
+    {"output", ENGINE(output), TEXT, RESUMABLE,
      .help = "the folder that the run leaves; not set: runs/NAME-N with the next free number"},
+    {"checkpoint_step", ENGINE(checkpoint_step), INT(0, MANY), .value = "0", RESUMABLE,
+     .help = "leaf steps from one checkpoint to the next; 0: only at the end, and when the run is interrupted"},
+    {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", RESUMABLE,
+     .help = "checkpoints that stay, the newest ones"},
     {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .later = "distributed | zero | fsdp",
      .help = "how the work is spread over devices"},
-    {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .later = "tensorboard | wandb",
+    {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .later = "tensorboard | wandb", RESUMABLE,
      .help = "a log beside metrics.jsonl, which is always written"},
 
     /* ---- dependencies ---- */
@@ -92,7 +102,7 @@ const bt_key bt_keys[] = {
      .help = "micro-batches to one step, all at the same state of every level"},
     {"meta_batch", PROBLEM(meta_batch), INT(1, 1e6), .value = "1",
      .help = "an upper problem: inner loops to one step, as in a batch of tasks"},
-    {"log_step", PROBLEM(log_step), INT(-1, MANY), .value = "-1",
+    {"log_step", PROBLEM(log_step), INT(-1, MANY), .value = "-1", RESUMABLE,
      .help = "steps of this problem from one line of its training metrics to the next; -1: as the engine's"},
 
     /* ---- a problem: data ---- */

@@ -23,6 +23,7 @@ typedef struct bt_int_list { /* "3000, 4500" */
 /* [engine] */
 typedef struct bt_engine_settings {
     const char *problems; /* built-in names and .c paths, by commas; NULL: none (problems come from bt_engine_use) */
+    const char *folder;   /* of relative paths; NULL: there is none, for it has been removed */
     const char *levels;   /* names of problems, by commas; NULL: all */
     int64_t train_iters, valid_step; /* valid_step 0: no validation */
     bool roll_back;
@@ -37,8 +38,9 @@ typedef struct bt_engine_settings {
     bool reassociate;   /* chains of matrix products in the cheapest order */
     int64_t log_step;   /* leaf steps from one line of training metrics to the next; 0: none */
     const char *output; /* folder; NULL: runs/STEM-N */
-    int strategy;       /* 0 default */
-    int logger;         /* 0 none: metrics.jsonl only */
+    int64_t checkpoint_step, checkpoint_keep;
+    int strategy; /* 0 default */
+    int logger;   /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
 
 /* [problem.group]: parameters whose optimiser settings differ from those of the problem. */
@@ -122,6 +124,7 @@ typedef struct bt_key {
     const char *words;  /* "min | max" */
     const char *later;  /* words known from Betty that are not there yet: "zero | fsdp" */
     const char *advice; /* what to do instead of a `later` word; or NULL */
+    bool resumable;     /* a resumed run may have another value than the run that it continues */
     const char *help;
 } bt_key;
 

@@ -49,7 +49,7 @@ static bool is_input(bt_status status, bool running)
 /* Says what went wrong; returns the exit code. */
 static int complain(bt_status status, bool running)
 {
-    if (status == BT_ERROR_INTERRUPTED || stop) {
+    if (status == BT_ERROR_INTERRUPTED || (stop && !running)) {
         fprintf(stderr, "betty-run: interrupted\n");
         return INTERRUPTED;
     }
@@ -69,7 +69,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
     BT_TRY(bt_engine_load(engine, cli->file));
     for (int64_t i = 0; i < cli->setting_count; i++)
         BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
-    return bt_engine_setup(engine);
+    return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
 }
 
 static bt_status report(bt_engine *engine, const bt_cli *cli)

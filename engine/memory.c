@@ -1,10 +1,16 @@
 /* engine/memory.c: what an engine holds: the plan's side of the account. */
 #include "engine/engine_inside.h"
 
+static void visit_block(const bt_block *block, bt_visit_var_fn *visit, void *user)
+{
+    if (block->flat)
+        visit(user, block->flat, block);
+}
+
 static void visit_micro(const bt_micro *micro, bt_visit_var_fn *visit, void *user)
 {
     if (micro->record)
-        visit(user, micro->record);
+        visit(user, micro->record, NULL);
 }
 
 static void visit_optimizer(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
@@ -13,24 +19,22 @@ static void visit_optimizer(const bt_problem *problem, bt_visit_var_fn *visit, v
     if (!optimizer)
         return;
     if (optimizer->applied)
-        visit(user, optimizer->applied);
+        visit(user, optimizer->applied, NULL);
     if (optimizer->skipped)
-        visit(user, optimizer->skipped);
+        visit(user, optimizer->skipped, NULL);
     for (int g = 0; g < optimizer->group_count; g++)
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             if (optimizer->groups[g].vars[i])
-                visit(user, optimizer->groups[g].vars[i]);
+                visit(user, optimizer->groups[g].vars[i], NULL);
     for (int k = 0; k < BT_MAX_ITEMS; k++)
-        if (problem->slots[k].flat)
-            visit(user, problem->slots[k].flat);
+        visit_block(&problem->slots[k], visit, user);
 }
 
 static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *user)
 {
     if (step->total)
-        visit(user, step->total);
-    if (step->sums.flat)
-        visit(user, step->sums.flat);
+        visit(user, step->total, NULL);
+    visit_block(&step->sums, visit, user);
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&step->micros[s], visit, user);
     for (int q = 0; q < step->solve_count; q++)
@@ -40,26 +44,28 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
 
 static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
 {
-    if (problem->module && problem->module->param_block.flat)
-        visit(user, problem->module->param_block.flat);
-    if (problem->module && problem->module->buffer_block.flat)
-        visit(user, problem->module->buffer_block.flat);
+    if (problem->module) {
+        visit_block(&problem->module->param_block, visit, user);
+        visit_block(&problem->module->buffer_block, visit, user);
+    }
     visit_optimizer(problem, visit, user);
     visit_step(&problem->step, visit, user);
     for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
         if (problem->troubles[i].count)
-            visit(user, problem->troubles[i].count);
+            visit(user, problem->troubles[i].count, NULL);
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&problem->validation.micros[s], visit, user);
     for (const bt_eval_cache *cache = problem->evals; cache; cache = cache->next)
-        visit(user, cache->record);
+        visit(user, cache->record, NULL);
     for (int i = 0; i < problem->scalar_count; i++)
-        visit(user, problem->scalars[i].var);
-    visit(user, problem->step_count);
+        visit(user, problem->scalars[i].var, NULL);
+    visit(user, problem->step_count, NULL);
+    for (int i = 0; i < problem->snapshot_count; i++)
+        visit(user, problem->snapshot[i], NULL);
     for (int i = 0; i < problem->engine->metric_count; i++)
         if (problem->engine->metrics[i]->problem == problem) {
-            visit(user, problem->engine->metrics[i]->sum);
-            visit(user, problem->engine->metrics[i]->weight);
+            visit(user, problem->engine->metrics[i]->sum, NULL);
+            visit(user, problem->engine->metrics[i]->weight, NULL);
         }
 }
 
@@ -80,8 +86,9 @@ size_t bt_problem_batch_bytes(const bt_problem *problem)
     return bytes;
 }
 
-static void add(void *user, const bt_var *var)
+static void add(void *user, const bt_var *var, const bt_block *block)
 {
+    (void)block;
     size_t *by_category = user;
     by_category[var->category] += var->bytes;
 }

@@ -26,6 +26,19 @@ void bt_metrics_free(bt_engine *engine)
     engine->metric_count = engine->metric_capacity = 0;
 }
 
+/* A variable of its own name among the problem's: "valid.loss.sum". */
+static bt_var *part_new(const bt_metric_row *row, const char *part)
+{
+    bt_text name = {0};
+    bt_text_add(&name, "%s%s.%s", row->valid ? "valid." : "", row->name ? row->name : "", part);
+    const bt_problem *problem = row->problem;
+    bt_var *var = NULL;
+    if (!name.failed)
+        var = bt_var_new(BT_RUN, BT_BUFFERS, problem->name, name.data, (bt_array){.dtype = BT_F64});
+    bt_text_free(&name);
+    return var;
+}
+
 static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
 {
     bt_metric_row *row = bt_alloc(sizeof *row);
@@ -36,8 +49,8 @@ static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
     *row = (bt_metric_row){.problem = problem, .valid = valid, .last = NAN, .interval = NAN};
     row->name = bt_strdup(name);
     row->full = bt_strdup(bt_text_get(&full));
-    row->sum = bt_var_new(BT_RUN, BT_BUFFERS, problem->name, "metric sum", (bt_array){.dtype = BT_F64});
-    row->weight = bt_var_new(BT_RUN, BT_BUFFERS, problem->name, "metric weight", (bt_array){.dtype = BT_F64});
+    row->sum = part_new(row, "sum");
+    row->weight = part_new(row, "weight");
     bt_text_free(&full);
     if (row->name && row->full && row->sum && row->weight)
         return row;

@@ -363,7 +363,7 @@ bt_status bt_step_build(bt_problem *problem)
         step->gradient[s] = -1;
     step->phase = bt_phase_new(problem->engine->instance, problem->name,
                                problem->child_count ? "hypergradient step" : "train step");
-    step->total = bt_var_new(BT_RUN, BT_BUFFERS, problem->name, "examples", (bt_array){.dtype = BT_F64});
+    step->total = bt_var_new(BT_RUN, BT_BATCH, problem->name, "examples", (bt_array){.dtype = BT_F64});
     if (!step->phase || !step->total)
         return BT_ERROR_MEMORY;
     step->used = bt_alloc_array((size_t)problem->module->param_count, sizeof *step->used);
@@ -434,6 +434,8 @@ bt_status bt_problem_compile(bt_problem *problem)
 {
     bt_status status = bt_step_build(problem);
     if (status == BT_OK)
+        status = bt_snapshot_open(problem);
+    if (status == BT_OK)
         status = bt_validation_build(problem);
     if (status != BT_OK)
         bt_fail(status, "%s: out of memory", problem->name);
@@ -455,5 +457,6 @@ void bt_problem_uncompile(bt_problem *problem)
     for (int kind = 0; kind < BT_PURE_KINDS; kind++) {
         bt_graph_free(problem->pure[kind]);
         problem->pure[kind] = NULL;
+        problem->pure_hash[kind] = 0;
     }
 }

@@ -10,7 +10,7 @@ bt_problem *bt_problem_new(bt_engine *engine, const bt_problem_def *def, void *u
     if (!problem)
         return NULL;
     *problem = (bt_problem){.engine = engine, .def = def, .name = def->name, .user = user, .inner_loop_start = true};
-    problem->step_count = bt_var_new(BT_RUN, BT_BUFFERS, def->name, "step", (bt_array){.dtype = BT_F64});
+    problem->step_count = bt_var_new(BT_RUN, BT_BATCH, def->name, "step", (bt_array){.dtype = BT_F64});
     if (problem->step_count)
         return problem;
     bt_problem_free(problem);
@@ -48,9 +48,11 @@ void bt_problem_free(bt_problem *problem)
         bt_var_free(problem->scalars[i].var);
     }
     free_storage(problem);
-    for (int i = 0; problem->snapshot && problem->snapshot[i]; i++)
-        bt_free(problem->snapshot[i]);
-    bt_free(problem->snapshot);
+    for (int64_t i = 0; i < problem->memory_count; i++)
+        bt_free(problem->memory[i].name);
+    bt_free(problem->memory);
+    for (int i = 0; i < problem->snapshot_count; i++)
+        bt_var_free(problem->snapshot[i]);
     bt_free(problem->scalars);
     bt_free(problem->group);
     bt_free(problem->trainable);

@@ -13,7 +13,10 @@
 #include <betty/engine.h>
 #include <betty/problem.h>
 
-enum { BT_MAX_SHAPES = 2 }; /* batches of a stream: the full one, and the short last one */
+enum {
+    BT_MAX_SHAPES = 2,             /* batches of a stream: the full one, and the short last one */
+    BT_SNAPSHOT = BT_MAX_ITEMS + 3 /* parameters, buffers, slots, the count of updates */
+};
 
 /* ---- batches: stream.c ---- */
 
@@ -150,6 +153,12 @@ typedef struct bt_scalar { /* bt_host_scalar, bt_static_int */
     int64_t value; /* of the integer, as traced */
 } bt_scalar;
 
+typedef struct bt_memory { /* bt_state */
+    char *name;
+    void *data; /* the user's */
+    size_t size;
+} bt_memory;
+
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_KINDS };
 
 typedef struct bt_trouble { /* of the method of one lower problem */
@@ -188,17 +197,28 @@ struct bt_problem {
     bt_eval_cache *evals;
     bt_scalar *scalars;
     int scalar_count, scalar_capacity;
-    bt_graph *pure[BT_PURE_KINDS]; /* as first traced */
+    bt_graph *pure[BT_PURE_KINDS];     /* as first traced */
+    uint64_t pure_hash[BT_PURE_KINDS]; /* 0: not computed since */
 
     int64_t steps;  /* updates, applied or skipped */
     int64_t logged; /* of these, when its training metrics were last reported */
     int64_t seen;   /* of these, as its last step saw them */
     int64_t calls;  /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start;
-    bool return_due; /* roll_back: an upper problem has stepped */
-    char **snapshot; /* roll_back: the run variables at the start of the inner loop */
+    bool return_due;               /* roll_back: an upper problem has stepped; never so between two leaf steps */
+    bt_var *snapshot[BT_SNAPSHOT]; /* roll_back: the run variables as they were when the inner loop began */
+    int snapshot_count;
+    bt_memory *memory; /* of the user, by bt_state */
+    int64_t memory_count, memory_capacity;
     double seconds;
 };
+
+typedef struct bt_standing { /* where a run stands, beyond what its problems know */
+    double seconds;          /* that it has taken */
+    double best;             /* of early stopping; NaN: none yet */
+    int64_t patience;        /* validations without improvement */
+    size_t touched;          /* bytes of the arena */
+} bt_standing;
 
 struct bt_engine {
     bt_config *config;
@@ -218,9 +238,13 @@ struct bt_engine {
     bool loaded, ready;                 /* problems are known; everything is planned */
     bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
-    bool busy;        /* within a step or a validation: no program may be made anew, no stream be moved */
-    int64_t step;     /* leaf steps */
-    bt_text warnings; /* lines to say when a run starts */
+    bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
+    int64_t step; /* leaf steps */
+    bt_standing standing;
+    bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
+    int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
+    bool resuming;                        /* the output folder holds this run already */
+    bt_text warnings;                     /* lines to say when a run starts */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t baseline;                      /* aligned bytes that were live before it */
 };
@@ -302,6 +326,7 @@ bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
 bt_status bt_leaf_step(bt_problem *leaf);                 /* one step, and those of the parents that become ready */
+bt_status bt_snapshot_open(bt_problem *problem); /* storage for what roll_back returns to, where that is asked for */
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);

@@ -198,6 +198,12 @@ static void print_plan(json_t *plan, FILE *file)
 
 /* ---- kernels ---- */
 
+void bt_engine_backend(const bt_engine *engine, char text[256])
+{
+    int threads = engine->instance->threads;
+    snprintf(text, 256, "%s, %d thread%s", engine->instance->backend->isa(), threads, threads > 1 ? "s" : "");
+}
+
 static json_t *info_json(const bt_engine *engine)
 {
     json_t *phases = json_array();

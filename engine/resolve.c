@@ -2,7 +2,9 @@
 #include "engine/config_inside.h"
 #include "engine/ini.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- hyperparameters as keys ---- */
@@ -155,6 +157,10 @@ const bt_engine_settings *bt_config_engine(bt_config *config)
     bt_engine_settings settings = {0};
     if (resolve_rows(config, BT_SECTION_ENGINE, "engine", &settings) != BT_OK ||
         bt_config_check_used(config, BT_SECTION_ENGINE, "engine") != BT_OK)
+        return NULL;
+    char folder[PATH_MAX];
+    if (!settings.folder && realpath(config->folder, folder) &&
+        !(settings.folder = bt_region_copy(config->region, folder, strlen(folder) + 1)))
         return NULL;
     config->engine = settings;
     config->engine_done = true;

@@ -201,8 +201,6 @@ static bt_status step_once(bt_problem *problem, bool *updated)
 /* ---- roll_back: once an upper problem has stepped, the lower one returns to where its inner loop began, and takes one
  * step, on the last batch, with the new upper parameters ---- */
 
-enum { SNAPSHOT_ROOM = BT_MAX_ITEMS + 3 };
-
 static int run_variables(bt_problem *problem, bt_var **vars)
 {
     int count = 0;
@@ -215,30 +213,45 @@ static int run_variables(bt_problem *problem, bt_var **vars)
     return count;
 }
 
-static bt_status take_snapshot(bt_problem *problem)
+static bool rolls_back(const bt_problem *problem)
 {
-    bt_var *vars[SNAPSHOT_ROOM];
-    int count = run_variables(problem, vars);
-    if (!problem->snapshot) {
-        problem->snapshot = bt_alloc_array(SNAPSHOT_ROOM + 1, sizeof(char *));
-        for (int i = 0; problem->snapshot && i < count; i++)
-            if (!(problem->snapshot[i] = bt_alloc(vars[i]->bytes)))
-                return BT_ERROR_MEMORY;
+    return problem->engine->settings->roll_back && problem->parent_count && !problem->child_count;
+}
+
+bt_status bt_snapshot_open(bt_problem *problem)
+{
+    bt_var *vars[BT_SNAPSHOT];
+    int count = rolls_back(problem) ? run_variables(problem, vars) : 0;
+    while (problem->snapshot_count < count) {
+        const bt_var *var = vars[problem->snapshot_count];
+        bt_text name = {0};
+        bt_text_add(&name, "%s at the start of the inner loop", var->name);
+        bt_var *copy = name.failed ? NULL : bt_var_new(BT_RUN, var->category, var->owner, name.data, bt_var_array(var));
+        bt_text_free(&name);
+        if (!copy)
+            return BT_ERROR_MEMORY;
+        problem->snapshot[problem->snapshot_count++] = copy;
     }
-    if (!problem->snapshot)
-        return BT_ERROR_MEMORY;
-    for (int i = 0; i < count; i++)
-        memcpy(problem->snapshot[i], vars[i]->data, vars[i]->bytes);
     return BT_OK;
+}
+
+static void copy_variables(bt_var *const *from, bt_var *const *to, int count)
+{
+    for (int i = 0; i < count; i++)
+        memcpy(to[i]->data, from[i]->data, to[i]->bytes);
+}
+
+static void take_snapshot(bt_problem *problem)
+{
+    bt_var *vars[BT_SNAPSHOT];
+    copy_variables(vars, problem->snapshot, run_variables(problem, vars));
 }
 
 static bt_status roll_back(bt_problem *problem)
 {
-    bt_var *vars[SNAPSHOT_ROOM];
+    bt_var *vars[BT_SNAPSHOT];
     bt_step_phase *step = &problem->step;
-    int count = run_variables(problem, vars);
-    for (int i = 0; i < count; i++)
-        memcpy(vars[i]->data, problem->snapshot[i], vars[i]->bytes);
+    copy_variables(problem->snapshot, vars, run_variables(problem, vars));
     BT_TRY(bt_step_again(problem, false));
     BT_TRY(bt_part_run(step->phase, step->update));
     bt_phase_end(step->phase);
@@ -249,7 +262,7 @@ static bt_status roll_back_all(bt_engine *engine)
 {
     for (int p = 0; p < engine->problem_count; p++) {
         bt_problem *problem = engine->problems[p];
-        if (problem->return_due && problem->snapshot)
+        if (problem->return_due && problem->snapshot_count)
             BT_TRY(roll_back(problem));
         problem->return_due = false;
     }
@@ -279,8 +292,9 @@ static bt_status inner_loop_start(bt_problem *problem)
         bt_guest_leave(before);
     }
     BT_TRY(bt_error_status());
-    bool returns = problem->engine->settings->roll_back && problem->parent_count && !problem->child_count;
-    return returns ? take_snapshot(problem) : BT_OK;
+    if (rolls_back(problem))
+        take_snapshot(problem);
+    return BT_OK;
 }
 
 static bt_status step(bt_problem *problem)

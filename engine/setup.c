@@ -180,7 +180,8 @@ static bt_status setup(bt_engine *engine)
     if (!engine->instance)
         return BT_ERROR_MEMORY;
     engine->instance->reassociate = engine->settings->reassociate;
-    BT_TRY(bt_output_check(engine->settings->output));
+    if (!engine->resuming)
+        BT_TRY(bt_output_check(engine->settings->output));
     BT_TRY(bt_engine_wire(engine));
     BT_TRY(compile_all(engine));
     BT_TRY(bt_config_finish(engine->config));

@@ -14,7 +14,7 @@ typedef struct bt_saved_problem {
     int64_t steps, seen;
 } bt_saved_problem;
 
-struct bt_state {
+struct bt_kept {
     bt_engine *engine;
     bool all;
     bt_saved_var *vars;
@@ -29,9 +29,10 @@ static bool of_updates(const bt_var *var)
     return var->category == BT_PARAMETERS || var->category == BT_OPTIMIZER || var->category == BT_GRADIENTS;
 }
 
-static void save(void *user, const bt_var *var)
+static void save(void *user, const bt_var *var, const bt_block *block)
 {
-    bt_state *state = user;
+    (void)block;
+    bt_kept *state = user;
     if (!state->all && of_updates(var))
         return;
     bt_saved_var *vars = bt_grow(state->vars, &state->capacity, state->count + 1, sizeof *vars);
@@ -46,12 +47,12 @@ static void save(void *user, const bt_var *var)
     state->vars[state->count++] = (bt_saved_var){var, copy};
 }
 
-bt_state *bt_state_save(bt_engine *engine, bool all)
+bt_kept *bt_kept_save(bt_engine *engine, bool all)
 {
-    bt_state *state = bt_alloc(sizeof *state);
+    bt_kept *state = bt_alloc(sizeof *state);
     if (!state)
         return NULL;
-    *state = (bt_state){.engine = engine, .all = all};
+    *state = (bt_kept){.engine = engine, .all = all};
     state->problems = bt_alloc_array((size_t)engine->problem_count, sizeof *state->problems);
     for (int i = 0; state->problems && i < engine->problem_count; i++) {
         const bt_problem *problem = engine->problems[i];
@@ -64,11 +65,11 @@ bt_state *bt_state_save(bt_engine *engine, bool all)
     bt_engine_visit(engine, NULL, save, state);
     if (state->problems && !state->failed)
         return state;
-    bt_state_free(state);
+    bt_kept_free(state);
     return NULL;
 }
 
-bt_status bt_state_restore(const bt_state *state)
+bt_status bt_kept_restore(const bt_kept *state)
 {
     for (int64_t i = 0; i < state->count; i++)
         memcpy(state->vars[i].var->data, state->vars[i].copy, state->vars[i].var->bytes);
@@ -83,7 +84,7 @@ bt_status bt_state_restore(const bt_state *state)
     return BT_OK;
 }
 
-void bt_state_free(bt_state *state)
+void bt_kept_free(bt_kept *state)
 {
     if (!state)
         return;

@@ -1,9 +1,10 @@
 /* engine/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves behind. */
-#include "engine/engine_inside.h"
+#include "engine/checkpoint.h"
 #include "engine/profile.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { METRICS = 256 };
@@ -13,11 +14,9 @@ typedef struct run {
     bt_progress *progress;
     bt_jsonl *jsonl;
     bt_profile *profile; /* NULL: not profiled */
-    char *folder;
     bt_timing timing;
-    double start;
-    double best;      /* of early stopping; NaN: none yet */
-    int64_t patience; /* validations without improvement */
+    double start;  /* when it would have begun, had it never stopped */
+    int64_t saved; /* the step of the last checkpoint in the output folder; -1: none */
     const char *stopped;
     bool told;       /* that an update was left out */
     size_t baseline; /* aligned bytes that were live before the engine */
@@ -134,14 +133,13 @@ static bt_status early_stopping(run *r)
     const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
     if (!row)
         return no_such_metric(r->engine);
-    double value = row->last;
-    bool better = s->early_stopping_mode == BT_STOP_MIN ? value < r->best : value > r->best;
-    if (isnan(r->best))
+    bt_standing *standing = &r->engine->standing;
+    double value = row->last, best = standing->best;
+    bool better = s->early_stopping_mode == BT_STOP_MIN ? value < best : value > best;
+    if (isnan(best))
         better = !isnan(value);
-    r->best = better ? value : r->best;
-    r->patience = better ? 0 : r->patience + 1;
-    if (r->patience >= s->early_stopping_tolerance)
-        r->stopped = "early_stopping";
+    standing->best = better ? value : best;
+    standing->patience = better ? 0 : standing->patience + 1;
     return BT_OK;
 }
 
@@ -173,6 +171,19 @@ static bt_status validate(run *r)
     return early_stopping(r);
 }
 
+/* ---- checkpoints ---- */
+
+static bt_status save(run *r)
+{
+    bt_engine *engine = r->engine;
+    int64_t length;
+    BT_TRY(bt_jsonl_sync(r->jsonl, &length));
+    engine->standing.seconds = bt_seconds() - r->start;
+    BT_TRY(bt_checkpoint_save(engine, engine->output->path, length));
+    r->saved = engine->step;
+    return BT_OK;
+}
+
 /* ---- the loop ---- */
 
 static bt_status step_leaves(bt_engine *engine)
@@ -183,11 +194,20 @@ static bt_status step_leaves(bt_engine *engine)
     return BT_OK;
 }
 
+/* Why there is no further step; NULL: there is one. */
+static const char *ended(const bt_engine *engine)
+{
+    const bt_engine_settings *s = engine->settings;
+    if (s->early_stopping && engine->standing.patience >= s->early_stopping_tolerance)
+        return "early_stopping";
+    return engine->step >= s->train_iters ? "train_iters" : NULL;
+}
+
 static bt_status loop(run *r)
 {
     bt_engine *engine = r->engine;
     const bt_engine_settings *s = engine->settings;
-    while (engine->step < s->train_iters && !r->stopped) {
+    while (!(r->stopped = ended(engine))) {
         double start = bt_seconds();
         BT_TRY(step_leaves(engine));
         engine->step++;
@@ -198,10 +218,10 @@ static bt_status loop(run *r)
         if (s->valid_step > 0 && (multiple(engine->step, s->valid_step) || last))
             BT_TRY(validate(r));
         if (engine->front.stop && *engine->front.stop)
-            return bt_fail(BT_ERROR_INTERRUPTED, "interrupted after step %lld", (long long)engine->step);
+            return BT_ERROR_INTERRUPTED;
+        if (engine->output && multiple(engine->step, s->checkpoint_step))
+            BT_TRY(save(r));
     }
-    if (!r->stopped)
-        r->stopped = "train_iters";
     return BT_OK;
 }
 
@@ -231,11 +251,10 @@ static bt_status summarize(run *r)
             values[count++] =
                 (bt_metric_value){engine->metrics[i]->full, engine->metrics[i]->last, engine->metrics[i]->interval};
     char backend[256];
-    snprintf(backend, sizeof backend, "%s, %d thread%s", engine->instance->backend->isa(), engine->instance->threads,
-             engine->instance->threads > 1 ? "s" : "");
+    bt_engine_backend(engine, backend);
     bt_summary summary = {.steps = engine->step,
                           .ms_per_step = bt_timing_median_ms(&r->timing),
-                          .seconds = bt_seconds() - r->start,
+                          .seconds = engine->standing.seconds,
                           .metrics = values,
                           .metric_count = count,
                           .planned = {bt_engine_arena_used(engine), persistent},
@@ -245,10 +264,10 @@ static bt_status summarize(run *r)
                           .stopped = r->stopped,
                           .config = engine->config};
     size_t arena = engine->instance->planned ? engine->instance->arena_size : 0;
-    summary.measured = (bt_memory_sizes){bt_instance_touched(engine->instance), bt_live_bytes() - r->baseline - arena};
+    summary.measured = (bt_memory_sizes){engine->standing.touched, bt_live_bytes() - r->baseline - arena};
     size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
-    return bt_summary_write(r->folder, &summary);
+    return bt_summary_write(engine->output->path, &summary);
 }
 
 /* The loop, with its kernel calls timed if that is asked for. */
@@ -266,8 +285,8 @@ static bt_status profiled_loop(run *r)
     if (!r->profile || !total.steps || (status != BT_OK && status != BT_ERROR_INTERRUPTED))
         return status;
     bt_status printed = bt_profile_print(r->profile, &total, engine->front.profile);
-    if (printed == BT_OK && r->folder)
-        printed = bt_profile_write(r->profile, &total, r->folder);
+    if (printed == BT_OK && engine->output)
+        printed = bt_profile_write(r->profile, &total, engine->output->path);
     return printed == BT_OK ? status : printed;
 }
 
@@ -298,42 +317,95 @@ static bt_status say_skipped(run *r)
     return BT_OK;
 }
 
+/* With it a run can go on, or be run again, when its own file has changed. */
+static bt_status write_config(const bt_engine *engine)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    bt_status status = file ? bt_config_print(engine->config, file) : BT_ERROR_MEMORY;
+    if (file && fclose(file) != 0)
+        status = BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_output_write(engine->output->path, "config.ini", text, size);
+    free(text);
+    return status;
+}
+
+static bt_status open_new(run *r)
+{
+    bt_engine *engine = r->engine;
+    BT_TRY(bt_output_make(engine->settings->output, bt_config_stem(engine->config), &engine->output));
+    engine->metrics_length = -1;
+    return write_config(engine);
+}
+
 static bt_status open_files(run *r)
 {
-    const bt_engine_settings *s = r->engine->settings;
-    if (!r->engine->front.files && !s->output)
+    bt_engine *engine = r->engine;
+    const char *wanted = engine->settings->output;
+    if (!engine->output && !engine->front.files && !wanted)
         return BT_OK;
-    bt_status status = bt_output_make(s->output, bt_config_stem(r->engine->config), &r->folder);
-    if (status == BT_OK && !(r->jsonl = bt_jsonl_open(r->folder)))
+    const char *origin = wanted && !engine->output ? bt_config_origin(engine->config, "engine", "output") : NULL;
+    bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* of the end to come */
+                                      : open_new(r);
+    if (status == BT_OK && !(r->jsonl = bt_jsonl_open(engine->output->path, engine->metrics_length)))
         status = bt_error_status();
-    const char *origin = s->output ? bt_config_origin(r->engine->config, "engine", "output") : NULL;
     if (status == BT_ERROR_FILE && origin)
         bt_error_context("%s", origin);
     return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status; /* where a run leaves its files is a setting */
 }
 
-static bt_status train(run *r)
+static bt_status open_run(run *r)
 {
     bt_engine *engine = r->engine;
+    bool resumed = engine->output != NULL;
     BT_TRY(check_early_stopping(engine));
     BT_TRY(open_files(r));
     r->progress = bt_progress_new(engine->front.progress, engine->settings->train_iters);
     if (!r->progress)
         return BT_ERROR_MEMORY;
+    bt_progress_start(r->progress, engine->step);
     bt_timing_start(&r->timing, engine->settings->train_iters - engine->step);
+    if (resumed) {
+        r->saved = engine->step;
+        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->step);
+    }
     say_warnings(r);
+    return BT_OK;
+}
+
+/* What a run leaves that has come to its end, or was told to stop. */
+static bt_status leave(run *r)
+{
+    bt_engine *engine = r->engine;
+    const char *folder = engine->output->path;
+    if (r->saved != engine->step)
+        BT_TRY(save(r));
+    BT_TRY(summarize(r));
+    bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json, checkpoints/step-%lld.safetensors", folder,
+                    (long long)engine->step);
+    return BT_OK;
+}
+
+static bt_status train(run *r)
+{
+    bt_engine *engine = r->engine;
+    BT_TRY(open_run(r));
     bt_instance_fill(engine->instance);
     bt_status status = profiled_loop(r);
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
-    bt_status diverged = say_skipped(r);
-    if (r->folder && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
-        bt_status written = summarize(r);
-        if (written == BT_OK)
-            bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json", r->folder);
-        else
-            status = written;
+    engine->standing.seconds = bt_seconds() - r->start;
+    size_t touched = bt_instance_touched(engine->instance);
+    engine->standing.touched = touched > engine->standing.touched ? touched : engine->standing.touched;
+    if (engine->output && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
+        bt_status left = leave(r);
+        status = left == BT_OK ? status : left;
     }
+    if (status == BT_ERROR_INTERRUPTED)
+        return bt_fail(status, "interrupted after step %lld", (long long)engine->step);
+    bt_status diverged = say_skipped(r);
     return status == BT_OK ? diverged : status;
 }
 
@@ -343,14 +415,16 @@ bt_status bt_engine_run(bt_engine *engine)
     if (engine->running)
         return bt_engine_keep_error(engine,
                                     bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already"));
-    run r = {.engine = engine, .start = bt_seconds(), .best = NAN, .baseline = engine->baseline};
+    run r = {.engine = engine, .start = bt_seconds() - engine->standing.seconds, .saved = -1};
+    r.baseline = engine->baseline;
     engine->running = true;
     bt_status status = train(&r);
     engine->running = false;
     bt_status closed = bt_jsonl_close(r.jsonl);
     bt_progress_free(r.progress);
     bt_profile_free(r.profile);
-    bt_free(r.folder);
+    bt_output_free(engine->output);
+    engine->output = NULL;
     status = status == BT_OK ? closed : status;
     return status == BT_ERROR_INTERRUPTED ? status : bt_engine_keep_error(engine, status);
 }

@@ -95,6 +95,8 @@ static bt_status learn(bt_engine *engine, struct table *table)
     bt_engine_print(engine, BT_PLAN, stdout);
     if ((s = bt_engine_run(engine)) != BT_OK)
         return s;
+    if ((s = bt_engine_save(engine, "ridge")) != BT_OK) /* ridge/checkpoints/step-2000.safetensors */
+        return s;
 
     bt_problem *upper = bt_engine_problem(engine, "penalty"), *lower = bt_engine_problem(engine, "model");
     bt_batch *batch = bt_batch_new();

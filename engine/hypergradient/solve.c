@@ -121,8 +121,13 @@ static bt_trouble *trouble_of(builder *b)
     if (!b->upper->troubles)
         b->upper->troubles = bt_alloc_array(count, sizeof *b->upper->troubles);
     bt_trouble *trouble = b->upper->troubles ? &b->upper->troubles[b->lower->place] : NULL;
-    if (trouble && !trouble->count)
-        trouble->count = bt_var_new(BT_RUN, BT_BUFFERS, b->upper->name, "solver trouble", (bt_array){.dtype = BT_I64});
+    if (trouble && !trouble->count) {
+        bt_text name = {0};
+        bt_text_add(&name, "solver trouble of %s", b->lower->name);
+        if (!name.failed)
+            trouble->count = bt_var_new(BT_RUN, BT_BUFFERS, b->upper->name, name.data, (bt_array){.dtype = BT_I64});
+        bt_text_free(&name);
+    }
     return trouble && trouble->count ? trouble : NULL;
 }
 

@@ -13,7 +13,20 @@ struct bt_jsonl {
     off_t whole; /* bytes of whole lines */
 };
 
-bt_jsonl *bt_jsonl_open(const char *folder)
+/* A file whose first `length` bytes are kept. */
+static FILE *reopen(const char *path, int64_t length)
+{
+    FILE *file = fopen(path, "r+be");
+    if (file && ftruncate(fileno(file), length) == 0 && fseeko(file, 0, SEEK_END) == 0)
+        return file;
+    int error = errno;
+    if (file)
+        fclose(file);
+    errno = error;
+    return NULL;
+}
+
+bt_jsonl *bt_jsonl_open(const char *folder, int64_t length)
 {
     bt_jsonl *sink = folder ? bt_alloc(sizeof *sink) : NULL;
     if (!sink) {
@@ -23,12 +36,14 @@ bt_jsonl *bt_jsonl_open(const char *folder)
     bt_text path = {0};
     bt_text_add(&path, "%s/metrics.jsonl", folder);
     sink->path = path.data;
-    sink->file = path.failed ? NULL : fopen(path.data, "wbe");
+    if (!path.failed)
+        sink->file = length < 0 ? fopen(path.data, "wbe") : reopen(path.data, length);
     if (!sink->file) {
         bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl cannot be written: %s", folder, strerror(errno));
         bt_jsonl_close(sink);
         return NULL;
     }
+    sink->whole = length < 0 ? 0 : (off_t)length;
     return sink;
 }
 
@@ -86,6 +101,16 @@ bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_met
         s = write_line(sink, line);
     json_decref(line);
     return s;
+}
+
+bt_status bt_jsonl_sync(bt_jsonl *sink, int64_t *length)
+{
+    if (!sink || !length)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_jsonl_sync: an argument is NULL");
+    *length = sink->whole;
+    if (fsync(fileno(sink->file)) == 0)
+        return BT_OK;
+    return bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", sink->path, strerror(errno));
 }
 
 bt_status bt_jsonl_close(bt_jsonl *sink)

@@ -16,9 +16,10 @@ typedef struct bt_metric_value {
 
 typedef struct bt_progress bt_progress;
 
-/* file NULL: says nothing. total: leaf steps to come. */
+/* file NULL: says nothing. total: leaf steps of the whole run. */
 bt_progress *bt_progress_new(FILE *file, int64_t total);
-void bt_progress_step(bt_progress *progress, int64_t step); /* after each leaf step; cheap */
+void bt_progress_start(bt_progress *progress, int64_t step); /* the run begins after this step, not after step 0 */
+void bt_progress_step(bt_progress *progress, int64_t step);  /* after each leaf step; cheap */
 /* lasting (a validation): a line of its own. Otherwise (training) the values go into the line on a terminal, and in a
  * pipe into at most one line a second. */
 void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count, bool lasting);
@@ -37,23 +38,37 @@ double bt_timing_median_ms(const bt_timing *timing); /* NaN if there is no sampl
 
 /* ---- output.c: the folder ---- */
 
+typedef struct bt_output {
+    char *path;
+    int lock; /* keeps other runs out; -1: this file system has no locks */
+} bt_output;
+
 /* Would bt_output_make take this folder? Makes nothing. NULL is fine. */
 bt_status bt_output_check(const char *wanted);
 
-/* Makes the run's folder. wanted NULL: runs/STEM-N with the next free N. A wanted folder may exist, but not hold a run.
- * *path is a fresh string, for bt_free. */
-bt_status bt_output_make(const char *wanted, const char *stem, char **path);
+/* Makes the run's folder and locks it. wanted NULL: runs/STEM-N with the next free N. A wanted folder may exist, but
+ * not hold a run, nor be in use by one: BT_ERROR_CONFIG. */
+bt_status bt_output_make(const char *wanted, const char *stem, bt_output **output);
+
+/* A folder that may hold a run, locked; make: made if it is missing. */
+bt_status bt_output_open(const char *folder, bool make, bt_output **output);
+void bt_output_free(bt_output *output);        /* and its lock; NULL ok */
+int64_t bt_output_metrics(const char *folder); /* bytes of its metrics.jsonl; -1: there is none */
 
 /* Writes `size` bytes to folder/name: to a temporary name, flushed to the disk, renamed. */
 bt_status bt_output_write(const char *folder, const char *name, const void *data, size_t size);
 
+bt_status bt_output_remove(const char *folder, const char *name); /* a file that may be missing */
+
 /* ---- jsonl.c: metrics.jsonl, one object a line: {"step": 100, "time": 1.25, "classifier.loss": 0.4} ---- */
 
 typedef struct bt_jsonl bt_jsonl;
-bt_jsonl *bt_jsonl_open(const char *folder); /* NULL on failure */
+/* length: bytes of the file to keep, after which the lines go on; -1: it begins anew. NULL on failure. */
+bt_jsonl *bt_jsonl_open(const char *folder, int64_t length);
 /* time: seconds since the start of the run. A value that is not finite becomes null; an interval is NAME.interval. */
 bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_metric_value *metrics, int count);
-bt_status bt_jsonl_close(bt_jsonl *sink); /* NULL ok */
+bt_status bt_jsonl_sync(bt_jsonl *sink, int64_t *length); /* all lines are on the disk, and so long */
+bt_status bt_jsonl_close(bt_jsonl *sink);                 /* NULL ok */
 
 /* ---- summary.c ---- */
 

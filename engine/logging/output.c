@@ -1,10 +1,11 @@
 /* engine/logging/output.c: the folder that a run leaves. */
 #include "engine/logging/log.h"
 
+#include "io/file.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,15 +55,44 @@ static bool holds(const char *folder, const char *name)
 }
 
 /* Another run's results are not written over. */
-static bt_status check_wanted(const char *folder)
+static bt_status check_unused(const char *folder)
 {
-    if (holds(folder, "metrics.jsonl") || holds(folder, "summary.json"))
-        return bt_fail(BT_ERROR_CONFIG, "the output folder %s holds a run already; remove it, or choose another",
-                       folder);
+    if (holds(folder, "metrics.jsonl") || holds(folder, "summary.json") || holds(folder, "checkpoints"))
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "the output folder %s holds a run already; go on with it (--resume), remove it, or choose another", folder);
     return BT_OK;
 }
 
-bt_status bt_output_check(const char *wanted) { return wanted ? check_wanted(wanted) : BT_OK; }
+/* A lock on the folder itself, which ends with the process, however that ends. *lock is -1 where a file system has no
+ * locks: there nobody is kept out. */
+static bt_status lock_folder(const char *folder, int *lock)
+{
+    *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0)
+        return bt_fail(BT_ERROR_FILE, "the output folder %s cannot be opened: %s", folder, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+        return BT_OK;
+    bool taken = errno == EWOULDBLOCK;
+    close(*lock);
+    *lock = -1;
+    if (!taken)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "the output folder %s is in use by another run; wait for its end, or choose another folder", folder);
+}
+
+bt_status bt_output_check(const char *wanted)
+{
+    int lock;
+    struct stat info;
+    if (!wanted || stat(wanted, &info) != 0 || !S_ISDIR(info.st_mode))
+        return BT_OK; /* whether it can be made will turn out */
+    BT_TRY(lock_folder(wanted, &lock));
+    if (lock >= 0)
+        close(lock);
+    return check_unused(wanted);
+}
 
 /* The first free number; mkdir decides, so that two runs at once get two folders. */
 static bt_status make_numbered(const char *stem, char **path)
@@ -90,77 +120,100 @@ static bt_status make_numbered(const char *stem, char **path)
     return bt_fail(BT_ERROR_FILE, "runs/ holds too many runs of %s; give --output", stem);
 }
 
-bt_status bt_output_make(const char *wanted, const char *stem, char **path)
+static bt_status make_wanted(const char *wanted, char **path)
 {
-    if (!path || (!wanted && !stem))
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_output_make: an argument is NULL");
-    *path = NULL;
-    if (!wanted)
-        return make_numbered(stem, path);
     if (!*wanted)
         return bt_fail(BT_ERROR_CONFIG, "the output folder has an empty name");
-    BT_TRY(check_wanted(wanted));
     BT_TRY(make_folders(wanted));
     *path = bt_strdup(wanted);
     return *path ? BT_OK : BT_ERROR_MEMORY;
 }
 
+static bt_status take(bt_output **output, char *path, bool unused)
+{
+    bt_output *made = bt_alloc(sizeof *made);
+    if (!made) {
+        bt_free(path);
+        return BT_ERROR_MEMORY;
+    }
+    *made = (bt_output){.path = path, .lock = -1};
+    bt_status status = lock_folder(path, &made->lock);
+    if (status == BT_OK && unused)
+        status = check_unused(path);
+    if (status == BT_OK)
+        *output = made;
+    else
+        bt_output_free(made);
+    return status;
+}
+
+bt_status bt_output_make(const char *wanted, const char *stem, bt_output **output)
+{
+    char *path = NULL;
+    if (output)
+        *output = NULL;
+    if (!output || (!wanted && !stem))
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_output_make: an argument is NULL");
+    BT_TRY(wanted ? make_wanted(wanted, &path) : make_numbered(stem, &path));
+    return take(output, path, true);
+}
+
+bt_status bt_output_open(const char *folder, bool make, bt_output **output)
+{
+    char *path = NULL;
+    if (output)
+        *output = NULL;
+    if (!output || !folder)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_output_open: an argument is NULL");
+    if (make)
+        BT_TRY(make_wanted(folder, &path));
+    else if (!(path = bt_strdup(folder)))
+        return BT_ERROR_MEMORY;
+    return take(output, path, false);
+}
+
+void bt_output_free(bt_output *output)
+{
+    if (!output)
+        return;
+    if (output->lock >= 0)
+        close(output->lock);
+    bt_free(output->path);
+    bt_free(output);
+}
+
+int64_t bt_output_metrics(const char *folder)
+{
+    struct stat info;
+    char *path = folder ? join(folder, "metrics.jsonl") : NULL;
+    bool found = path && stat(path, &info) == 0;
+    bt_free(path);
+    return found ? (int64_t)info.st_size : -1;
+}
+
 /* ---- files ---- */
-
-static int write_all(int file, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t done = write(file, data, size);
-        if (done < 0 && errno != EINTR)
-            return errno;
-        if (done > 0) {
-            data += done;
-            size -= (size_t)done;
-        }
-    }
-    return fsync(file) == 0 ? 0 : errno;
-}
-
-/* So that the name is on the disk too, not only the file. */
-static void sync_folder(const char *folder)
-{
-    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file >= 0) {
-        fsync(file);
-        close(file);
-    }
-}
 
 bt_status bt_output_write(const char *folder, const char *name, const void *data, size_t size)
 {
     if (!folder || !name || (!data && size))
         return bt_fail(BT_ERROR_ARGUMENT, "bt_output_write: an argument is NULL");
-    char *path = join(folder, name), *temporary = path ? bt_alloc(strlen(path) + 8) : NULL;
-    if (!temporary) {
-        bt_free(path);
-        return BT_ERROR_MEMORY;
-    }
-    strcat(strcpy(temporary, path), ".XXXXXX");
-    int error = 0, file = mkostemp(temporary, O_CLOEXEC);
-    if (file < 0) {
-        error = errno;
-    } else {
-        mode_t mask = umask(0); /* mkostemp gives the file to its owner only */
-        umask(mask);
-        if (fchmod(file, 0666 & ~mask) != 0)
-            error = errno;
-        int written = write_all(file, data, size);
-        error = error ? error : written;
-        if (close(file) != 0 && !error)
-            error = errno;
-        if (!error && rename(temporary, path) != 0)
-            error = errno;
-        if (error)
-            unlink(temporary);
-        sync_folder(folder);
-    }
-    bt_status s = error ? bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", path, strerror(error)) : BT_OK;
-    bt_free(temporary);
+    char *path = join(folder, name);
+    bt_writer *writer = path ? bt_writer_open(path) : NULL;
     bt_free(path);
-    return s;
+    if (!writer)
+        return BT_ERROR_MEMORY;
+    bt_writer_put(writer, data, size);
+    return bt_writer_close(writer, true, NULL);
+}
+
+bt_status bt_output_remove(const char *folder, const char *name)
+{
+    char *path = folder && name ? join(folder, name) : NULL;
+    if (!path)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_output_remove: an argument is NULL");
+    bt_status status = BT_OK;
+    if (unlink(path) != 0 && errno != ENOENT)
+        status = bt_fail(BT_ERROR_FILE, "%s cannot be removed: %s", path, strerror(errno));
+    bt_free(path);
+    return status;
 }

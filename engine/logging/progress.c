@@ -101,6 +101,12 @@ static void erase(bt_progress *progress)
     progress->drawn = false;
 }
 
+void bt_progress_start(bt_progress *progress, int64_t step)
+{
+    if (progress)
+        progress->step = progress->rated_step = step;
+}
+
 void bt_progress_step(bt_progress *progress, int64_t step)
 {
     if (!progress || !progress->file)

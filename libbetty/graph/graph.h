@@ -220,6 +220,7 @@ void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, 
 /* ---- dump.c, verify.c ---- */
 
 void bt_graph_dump(const bt_graph *graph, bt_text *text);
+bt_status bt_graph_hash(const bt_graph *graph, uint64_t *hash);      /* equal for equal graphs, in any process */
 void bt_node_describe(const bt_node *node, bt_text *text);           /* one line */
 bt_status bt_graph_verify(const bt_graph *graph, const char *after); /* after which pass: for the message */
 

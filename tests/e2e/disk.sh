@@ -48,12 +48,18 @@ lines=$(wc -l <small/metrics.jsonl)
 without_time() { sed 's/"time":[^,]*,//' "$1"; }
 diff <(without_time small/metrics.jsonl) <(without_time good/metrics.jsonl | head -n "$lines") >diff ||
     complain "what was kept is not what was written: $(cat diff)"
-[ "$(ls small)" = metrics.jsonl ] || complain "left behind: $(ls small)"
+[ "$(ls small)" = "config.ini"$'\n'"metrics.jsonl" ] || complain "left behind: $(ls small)"
 
-# summary.json is whole or not there
-limited 1 run.ini --quiet --set engine.log_step=0 --set engine.train_iters=2 --output summary
-says 1 'summary/summary.json cannot be written: File too large'
-[ "$(ls summary)" = metrics.jsonl ] || complain "left behind: $(ls summary)"
+# a checkpoint is whole or not there
+limited 2 run.ini --quiet --set engine.log_step=0 --set engine.train_iters=2 --output checked
+says 1 'checked/checkpoints/step-2.safetensors cannot be written: File too large'
+[ -z "$(ls checked/checkpoints)" ] || complain "left behind: $(ls checked/checkpoints)"
+[ ! -e checked/summary.json ] || complain "there is a summary of a run that failed"
+
+# and so is the configuration
+limited 1 run.ini --quiet --output config
+says 2 'config/config.ini cannot be written: File too large'
+[ -z "$(ls config)" ] || complain "left behind: $(ls config)"
 
 # the cache of compiled problems
 cp "$BT_SOURCE_DIR"/problems/logistic_hpo.c own.c
@@ -84,7 +90,7 @@ chmod 500 sealed
 if [ "$(id -u)" -ne 0 ]; then
     "$BETTY_RUN" run.ini --quiet --output sealed 2>err
     [ $? -eq 2 ] || complain "a sealed folder: expected exit code 2"
-    grep -qF 'sealed/metrics.jsonl cannot be written: Permission denied' err || complain "expected: cannot be written"
+    grep -qF 'sealed/config.ini cannot be written: Permission denied' err || complain "expected: cannot be written"
 fi
 chmod 700 sealed
 [ ! -e runs ] || complain "left a folder"

@@ -60,8 +60,9 @@ void levels_params(bt_engine *engine, const char *problem, double *values, int64
     EXPECT_OK(bt_eval(bt_engine_problem(engine, problem), params, NULL, BT_ARRAY(values, count)));
 }
 
-static void hash(void *user, const bt_var *var)
+static void hash(void *user, const bt_var *var, const bt_block *block)
 {
+    (void)block;
     uint64_t *sum = user;
     *sum = bt_hash(*sum, var->data, var->bytes);
 }

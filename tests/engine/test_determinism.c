@@ -119,12 +119,12 @@ typedef struct outcome {
     double loss, upper_loss, valid_loss, accuracy;
 } outcome;
 
-static void hash(void *user, const bt_var *var)
+static void hash(void *user, const bt_var *var, const bt_block *block)
 {
+    (void)block;
     uint64_t *sum = user;
-    bool made_anew = strcmp(var->name, "record") == 0 || strncmp(var->name, "metric", 6) == 0 ||
-                     strcmp(var->name, "examples") == 0 || strcmp(var->name, "tick") == 0;
-    if (!made_anew)
+    bool of_metric = strstr(var->name, ".sum") || strstr(var->name, ".weight");
+    if (!of_metric && var->category != BT_BATCH)
         *sum = bt_hash(*sum, var->data, var->bytes);
 }
 

@@ -207,42 +207,67 @@ static char *content(const char *path)
 
 START_TEST(numbered_folders)
 {
-    char *first, *second, *third;
+    bt_output *first, *second, *third;
     ck_assert_int_eq(bt_output_make(NULL, "reweight", &first), BT_OK);
     ck_assert_int_eq(bt_output_make(NULL, "reweight", &second), BT_OK);
     ck_assert_int_eq(bt_output_make(NULL, "other", &third), BT_OK);
-    ck_assert_str_eq(first, "runs/reweight-1");
-    ck_assert_str_eq(second, "runs/reweight-2");
-    ck_assert_str_eq(third, "runs/other-1");
-    ck_assert_int_eq(access(second, W_OK), 0);
-    bt_free(first);
-    bt_free(second);
-    bt_free(third);
+    ck_assert_str_eq(first->path, "runs/reweight-1");
+    ck_assert_str_eq(second->path, "runs/reweight-2");
+    ck_assert_str_eq(third->path, "runs/other-1");
+    ck_assert_int_eq(access(second->path, W_OK), 0);
+    bt_output_free(first);
+    bt_output_free(second);
+    bt_output_free(third);
+    bt_output_free(NULL);
 }
 END_TEST
 
 START_TEST(wanted_folders)
 {
-    char *path;
+    bt_output *output;
     ck_assert_int_eq(bt_output_check("a/b/c"), BT_OK);
     ck_assert_int_ne(access("a", F_OK), 0);
-    ck_assert_int_eq(bt_output_make("a/b/c", NULL, &path), BT_OK);
-    ck_assert_str_eq(path, "a/b/c");
-    bt_free(path);
-    ck_assert_int_eq(bt_output_make("a/b/c", NULL, &path), BT_OK); /* empty: still free to use */
-    bt_free(path);
+    ck_assert_int_eq(bt_output_make("a/b/c", NULL, &output), BT_OK);
+    ck_assert_str_eq(output->path, "a/b/c");
+    bt_output_free(output);
+    ck_assert_int_eq(bt_output_make("a/b/c", NULL, &output), BT_OK); /* empty: still free to use */
+    bt_output_free(output);
     ck_assert_int_eq(bt_output_write("a/b/c", "summary.json", "{}", 2), BT_OK);
-    ck_assert_int_eq(bt_output_make("a/b/c", NULL, &path), BT_ERROR_CONFIG);
-    ck_assert_str_eq(bt_error(), "the output folder a/b/c holds a run already; remove it, or choose another");
-    ck_assert_ptr_null(path);
+    ck_assert_int_eq(bt_output_make("a/b/c", NULL, &output), BT_ERROR_CONFIG);
+    ck_assert_str_eq(
+        bt_error(),
+        "the output folder a/b/c holds a run already; go on with it (--resume), remove it, or choose another");
+    ck_assert_ptr_null(output);
     bt_error_clear();
     ck_assert_int_eq(bt_output_check("a/b/c"), BT_ERROR_CONFIG);
     bt_error_clear();
-    ck_assert_int_eq(bt_output_make("a/b/c/summary.json/d", NULL, &path), BT_ERROR_FILE);
+    ck_assert_int_eq(bt_output_make("a/b/c/summary.json/d", NULL, &output), BT_ERROR_FILE);
     ck_assert_str_eq(bt_error(), "the output folder a/b/c/summary.json/d cannot be made: Not a directory");
     bt_error_clear();
-    ck_assert_int_eq(bt_output_make("", NULL, &path), BT_ERROR_CONFIG);
+    ck_assert_int_eq(bt_output_make("", NULL, &output), BT_ERROR_CONFIG);
     ck_assert_int_ne(bt_output_make(NULL, NULL, NULL), BT_OK);
+}
+END_TEST
+
+START_TEST(one_run_at_a_time)
+{
+    bt_output *first, *second;
+    ck_assert_int_eq(bt_output_make("a", NULL, &first), BT_OK);
+    ck_assert_int_eq(bt_output_check("a"), BT_ERROR_CONFIG);
+    ck_assert_str_eq(bt_error(),
+                     "the output folder a is in use by another run; wait for its end, or choose another folder");
+    bt_error_clear();
+    ck_assert_int_eq(bt_output_make("a", NULL, &second), BT_ERROR_CONFIG);
+    bt_error_clear();
+    ck_assert_int_eq(bt_output_open("a", false, &second), BT_ERROR_CONFIG);
+    ck_assert_ptr_null(second);
+    bt_error_clear();
+    bt_output_free(first);
+    ck_assert_int_eq(bt_output_write("a", "summary.json", "{}", 2), BT_OK);
+    ck_assert_int_eq(bt_output_open("a", false, &second), BT_OK); /* a run that goes on may find its own results */
+    bt_output_free(second);
+    ck_assert_int_eq(bt_output_open("missing", false, &second), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "the output folder missing cannot be opened: No such file or directory");
 }
 END_TEST
 
@@ -271,7 +296,7 @@ END_TEST
 
 START_TEST(one_object_a_line)
 {
-    bt_jsonl *sink = bt_jsonl_open(".");
+    bt_jsonl *sink = bt_jsonl_open(".", -1);
     ck_assert_ptr_nonnull(sink);
     const bt_metric_value first[] = {{"a.loss", 0.1, NAN}, {"a.valid.acc", 0.75, 0.0625}},
                           second[] = {{"a.loss", INFINITY, NAN}};
@@ -286,9 +311,27 @@ START_TEST(one_object_a_line)
     ck_assert_int_eq(lines_of(text), 3);
     ck_assert_ptr_nonnull(strstr(text, "\n{\"step\":200,\"time\":2.5,\"a.loss\":null}\n{\"step\":300,"));
     ck_assert_int_eq(bt_jsonl_close(NULL), BT_OK);
-    ck_assert_ptr_null(bt_jsonl_open("missing"));
+    ck_assert_ptr_null(bt_jsonl_open("missing", -1));
     ck_assert_ptr_nonnull(strstr(bt_error(), "missing/metrics.jsonl cannot be written: No such file or directory"));
     ck_assert_int_ne(bt_jsonl_write(NULL, 1, 1, NULL, 0), BT_OK);
+}
+END_TEST
+
+START_TEST(lines_go_on)
+{
+    int64_t length, end;
+    bt_jsonl *sink = bt_jsonl_open(".", -1);
+    ck_assert_int_eq(bt_jsonl_write(sink, 1, 0, NULL, 0), BT_OK);
+    ck_assert_int_eq(bt_jsonl_sync(sink, &length), BT_OK);
+    ck_assert_int_eq(bt_jsonl_write(sink, 2, 0, NULL, 0), BT_OK);
+    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
+    sink = bt_jsonl_open(".", length);
+    ck_assert_int_eq(bt_jsonl_write(sink, 3, 0, NULL, 0), BT_OK);
+    ck_assert_int_eq(bt_jsonl_sync(sink, &end), BT_OK);
+    ck_assert_int_eq(end, 2 * length);
+    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
+    ck_assert_str_eq(content("metrics.jsonl"), "{\"step\":1,\"time\":0.0}\n{\"step\":3,\"time\":0.0}\n");
+    ck_assert_int_ne(bt_jsonl_sync(NULL, NULL), BT_OK);
 }
 END_TEST
 
@@ -398,8 +441,10 @@ int main(void)
     tcase_add_test(tests, many_steps_in_bounded_room);
     tcase_add_test(tests, numbered_folders);
     tcase_add_test(tests, wanted_folders);
+    tcase_add_test(tests, one_run_at_a_time);
     tcase_add_test(tests, files_are_written_whole);
     tcase_add_test(tests, one_object_a_line);
+    tcase_add_test(tests, lines_go_on);
     tcase_add_test(tests, summary_has_its_fields);
     tcase_add_test(tests, summary_mistakes);
     suite_add_tcase(suite, tests);

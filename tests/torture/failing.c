@@ -27,13 +27,15 @@ void *REAL(realloc)(void *memory, size_t size);
 void *REAL_ALIGNED(size_t alignment, size_t size);
 
 static _Thread_local long left;
-static _Thread_local bool on, all_fail, failed;
+static _Thread_local bool on, paused, all_fail, failed;
 static long live; /* of all threads that are watched: one at a time */
 
 static bool fails(void)
 {
-    if (!on || failed)
-        return on && all_fail;
+    if (!on || paused)
+        return false;
+    if (failed)
+        return all_fail;
     failed = left-- == 0;
     return failed;
 }
@@ -52,6 +54,8 @@ void failing_start(long countdown, bool all)
     live = 0;
     on = true;
 }
+
+void failing_pause(bool pause) { paused = pause; }
 
 bool failing_stop(void)
 {

@@ -5,7 +5,9 @@
 #include "base/base.h"
 #include "engine/cli.h"
 #include "engine/compile.h"
+#include "engine/config.h"
 #include "engine/front.h"
+#include "io/safetensors.h"
 #include <betty/data.h>
 
 #include <check.h>
@@ -149,32 +151,70 @@ static void check_lines(const char *path)
         fclose(file);
 }
 
-/* Whole files under their own names only; the folder is removed. */
-static void check_output(void)
+static void check_json(const char *path)
 {
-    DIR *entries = opendir("out");
+    json_error_t why;
+    json_t *whole = json_load_file(path, 0, &why);
+    ck_assert_msg(whole != NULL, "%s is not whole: line %d, %s", path, why.line, why.text);
+    json_decref(whole);
+}
+
+static void check_tensors(const char *path)
+{
+    char *data;
+    size_t size;
+    bt_safetensors file;
+    bt_status status = bt_file_read(path, &data, &size);
+    ck_assert_msg(status == BT_OK && bt_safetensors_parse(path, data, size, &file) == BT_OK, "%s is not whole", path);
+    bt_safetensors_free(&file);
+    bt_free(data);
+}
+
+static void check_config(const char *path)
+{
+    bt_config *config = bt_config_new();
+    ck_assert_msg(config && bt_config_read(config, path) == BT_OK, "%s is not whole", path);
+    bt_config_free(config);
+}
+
+static const struct {
+    const char *end;
+    void (*check)(const char *path);
+} files[] = {{"metrics.jsonl", check_lines},
+             {"config.ini", check_config},
+             {".json", check_json},
+             {".safetensors", check_tensors}};
+
+/* Whole files under their own names only; the folder is removed. */
+static void check_folder(const char *folder)
+{
+    DIR *entries = opendir(folder);
     const struct dirent *entry;
     while (entries && (entry = readdir(entries)) != NULL) {
         char path[512];
-        snprintf(path, sizeof path, "out/%s", entry->d_name);
-        if (entry->d_name[0] == '.')
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "checkpoints") == 0)
             continue;
-        bool lines = strcmp(entry->d_name, "metrics.jsonl") == 0;
         size_t length = strlen(path);
-        ck_assert_msg(lines || strcmp(path + length - 5, ".json") == 0, "left behind: %s", path);
-        if (lines) {
-            check_lines(path);
-        } else {
-            json_error_t why;
-            json_t *whole = json_load_file(path, 0, &why);
-            ck_assert_msg(whole != NULL, "%s is not whole: line %d, %s", path, why.line, why.text);
-            json_decref(whole);
+        bool known = false;
+        for (int i = 0; i < BT_COUNT_OF(files) && !known; i++) {
+            size_t end = strlen(files[i].end);
+            known = length > end && strcmp(path + length - end, files[i].end) == 0;
+            if (known)
+                files[i].check(path);
         }
+        ck_assert_msg(known, "left behind: %s", path);
         unlink(path);
     }
     if (entries)
         closedir(entries);
-    rmdir("out");
+    rmdir(folder);
+}
+
+static void check_output(void)
+{
+    check_folder("out/checkpoints");
+    check_folder("out");
 }
 
 static const struct {

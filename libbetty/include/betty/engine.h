@@ -21,6 +21,17 @@ bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user); 
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...) BT_FORMAT(3, 4);
 
 bt_status bt_engine_run(bt_engine *engine); /* up to train_iters, with validation and logs */
+
+/* A checkpoint, between two runs: everything that training has changed, in FOLDER/checkpoints/step-N.safetensors and
+ * .json. A run that has an output folder writes them by itself (engine.checkpoint_step, and at its end). Parameters are
+ * found there by name, "model.0.weight". */
+bt_status bt_engine_save(bt_engine *engine, const char *folder);
+/* Puts the engine, which has got its problems and settings as before, where the newest checkpoint of the folder was
+ * written, so that bt_engine_run goes on as if it had never stopped, in that folder if the run had left its metrics
+ * there. A damaged checkpoint is passed over with a warning; one of another problem, of other settings or other data is
+ * refused with the differences (BT_ERROR_CONFIG). */
+bt_status bt_engine_resume(bt_engine *engine, const char *folder);
+
 bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file);
 double bt_engine_metric(bt_engine *engine, const char *name);       /* last value of PROBLEM.METRIC; NaN if none */
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name); /* for bt_eval and bt_adapt; NULL if missing */

@@ -68,6 +68,11 @@ int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_probl
 int64_t bt_host_step(bt_problem *self);
 int64_t bt_host_epoch(bt_problem *self);
 
+/* Memory of one's own that belongs to the state of a run: it is kept in checkpoints, and filled before a resumed run
+ * goes on. To be called while the problem is set up (configure_...); the memory must outlive the engine. What callbacks
+ * keep from one call to the next, and not here, is lost when a run is resumed. */
+bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size);
+
 /* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
  * others draw batches, and so cannot be asked in get_batch. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);

@@ -1,0 +1,34 @@
+/* io/json.c: building JSON where memory may run out. */
+#include "io/json.h"
+
+json_t *bt_json_with(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value) == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+json_t *bt_json_append(json_t *list, json_t *value)
+{
+    if (json_array_append_new(list, value) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* Into a buffer of the right size: jansson's own growing buffers can lose a key when memory runs out, and not say so.
+ */
+char *bt_json_text(const json_t *value, size_t flags, size_t *size)
+{
+    size_t length = json_dumpb(value, NULL, 0, flags);
+    char *text = length ? bt_alloc(length + 1) : NULL;
+    if (text && json_dumpb(value, text, length, flags) == length) {
+        text[length] = '\n';
+        *size = length + 1;
+        return text;
+    }
+    bt_free(text);
+    bt_fail(BT_ERROR_MEMORY, "JSON: out of memory, or a text that is not UTF-8");
+    return NULL;
+}

@@ -1,0 +1,36 @@
+/* io/safetensors.h: the safetensors format: named dense arrays in one file, which Python and others read, too.
+ *
+ *   8 bytes    length of the header, little-endian
+ *   header     JSON: {"NAME": {"dtype": "F32", "shape": [100, 784], "data_offsets": [from, to]}, ...}, padded by
+ * blanks;
+ *              "__metadata__", if it is there, is an object of texts
+ *   the rest   the arrays, row-major and little-endian, one after the other without a gap
+ *
+ * Published at https://github.com/huggingface/safetensors. Dtypes: F32, F64, I32, I64, U8, BOOL. */
+#ifndef BT_SAFETENSORS_H
+#define BT_SAFETENSORS_H
+
+#include "io/file.h"
+
+typedef struct bt_stored {
+    const char *name;
+    bt_array array;
+} bt_stored;
+
+/* Writes the file as bt_writer does. The arrays with the largest elements come first, so that each lies aligned. Two
+ * equal names, or a name that is not UTF-8: BT_ERROR_ARGUMENT. sum may be NULL. */
+bt_status bt_safetensors_write(const char *path, const bt_stored *items, int64_t count, bt_file_sum *sum);
+
+typedef struct bt_safetensors {
+    bt_stored *items; /* by name, ascending; each array's data lie in the bytes given, aligned or not */
+    int64_t count;
+    bt_region *region;
+} bt_safetensors;
+
+/* The content of a file; `path` is for messages. Strict: whatever the rules above do not allow, and what does not fit
+ * the file's size, is BT_ERROR_FILE. `data` stays the caller's and must outlive the result. Free it in any case. */
+bt_status bt_safetensors_parse(const char *path, const char *data, size_t size, bt_safetensors *file);
+const bt_stored *bt_safetensors_find(const bt_safetensors *file, const char *name); /* NULL if missing */
+void bt_safetensors_free(bt_safetensors *file);                                     /* NULL ok */
+
+#endif

@@ -1,0 +1,205 @@
+#!/bin/bash
+# Runs that are killed again and again, at any moment, and go on with --resume: what they come to is, to the last bit of
+# every tensor and every line of metrics, what a run comes to that was let alone.
+[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export XDG_CACHE_HOME=$folder/cache
+
+fail() {
+    echo "$*"
+    [ -s err ] && cat err
+    exit 1
+}
+
+cat >problem.c <<'C'
+#include <betty/betty.h>
+
+static int64_t loops;
+static bt_dataset *data(bt_problem *self)
+{
+    static double x[29 * 4], y[29];
+    for (int i = 0; i < 29 * 4; i++)
+        x[i] = bt_host_uniform(1, bt_seed(self), (uint64_t)i) - 0.5;
+    for (int i = 0; i < 29; i++)
+        y[i] = x[4 * i] - 0.5 * x[4 * i + 1];
+    bt_dataset *set = bt_dataset_new(29);
+    bt_dataset_add(set, "x", BT_ARRAY(x, 29, 4));
+    bt_dataset_add(set, "y", BT_ARRAY(y, 29));
+    return set;
+}
+static bt_module *penalty_module(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(-3), 4);
+}
+static bt_module *model_module(bt_problem *self)
+{
+    bt_state(self, "loops", &loops, sizeof loops);
+    return bt_nn_sequential(bt_nn_linear(4, 6), bt_nn_fn(bt_tanh), bt_nn_dropout(0.2), bt_nn_linear(6, 1));
+}
+static bt_tensor *error(bt_problem *model, const bt_batch *batch)
+{
+    return bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(model, bt_field(batch, "x")), 1), bt_field(batch, "y"))));
+}
+static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch) { return error(bt_peer(self, "model"), batch); }
+static double scale(bt_problem *self)
+{
+    (void)self;
+    return 1 + 1 / (1 + (double)loops);
+}
+static bt_tensor *model_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *strength = bt_mean(bt_exp(bt_forward(bt_peer(self, "penalty"))));
+    bt_tensor *loss = bt_mul(bt_host_scalar(self, "scale", scale), error(self, batch));
+    return bt_add(loss, bt_mul(strength, bt_sum(bt_square(bt_params(self)))));
+}
+static bt_tensor *model_valid(bt_problem *self, const bt_batch *batch) { return error(self, batch); }
+static void loop_start(bt_problem *self)
+{
+    (void)self;
+    loops++;
+}
+static const bt_problem_def penalty = {.name = "penalty", .configure_train_data = data,
+                                       .configure_module = penalty_module, .training_step = penalty_step};
+static const bt_problem_def model = {.name = "model", .configure_train_data = data, .configure_valid_data = data,
+                                     .configure_module = model_module, .training_step = model_step,
+                                     .validation_step = model_valid, .on_inner_loop_start = loop_start};
+BT_EXPORT(.problems = {&penalty, &model});
+C
+cat >run.ini <<'INI'
+[engine]
+problems = problem.c
+train_iters = 120
+checkpoint_step = 1
+log_step = 3
+valid_step = 16
+threads = 1
+[dependencies]
+u2l = penalty > model
+l2u = model > penalty
+[penalty]
+optimizer = adam
+lr = 0.05
+batch_size = 8
+[model]
+lr = 0.05
+momentum = 0.9
+batch_size = 6
+INI
+
+# What a run leaves, but for times.
+tensors() { sha256sum <"$1/checkpoints/step-120.safetensors"; } # FOLDER
+lines() { sed 's/"time":[^,]*,//' "$1/metrics.jsonl"; }
+summary() { grep -vE '"(seconds|ms_per_step|outside_bytes|output|checkpoint_step)":' "$1/summary.json"; }
+
+RANDOM=4711
+wanted=50 share=14 # kills: at least in all, and at most in one run
+[ -z "${BT_SANITIZE:-}" ] || wanted=8 share=3
+kills=0 writing=0
+
+# Starts, or goes on with, the run in FOLDER, and kills it some milliseconds after it has written a checkpoint, but not
+# for ever. Fails if it came to its end.
+one_life() { # FOLDER LIVES-BEFORE OPTIONS...
+    local run=$1 before process code
+    if [ "$2" -ge $share ]; then
+        "$BETTY_RUN" run.ini "${@:3}" --set engine.checkpoint_step=50 --quiet >out 2>err || fail "$run: a run that goes on failed"
+        return 1
+    fi
+    shift 2
+    before=$(echo "$run"/checkpoints/*.json)
+    "$BETTY_RUN" run.ini "$@" --quiet >out 2>err &
+    process=$!
+    while [ "$before" = "$(echo "$run"/checkpoints/*.json)" ] && kill -0 $process 2>/dev/null; do :; done
+    read -rt 0.00$((RANDOM % 10)) <>pipe
+    kill -KILL $process 2>/dev/null
+    { wait $process; } 2>/dev/null
+    code=$?
+    case $code in
+    0) return 1 ;;
+    137) kills=$((kills + 1)) ;;
+    *) fail "$run: exit code $code" ;;
+    esac
+    for file in "$run"/*.tmp "$run"/checkpoints/*.tmp; do
+        [ ! -e "$file" ] || writing=$((writing + 1))
+    done
+}
+
+try() { # NUMBER SETTINGS...
+    local run=killed-$1-$kills whole=whole-$1 lives=0
+    shift
+    if [ ! -d "$whole" ]; then
+        "$BETTY_RUN" run.ini "$@" --set engine.checkpoint_step=0 --output "$whole" --quiet >out 2>err ||
+            fail "the run without a kill failed"
+    fi
+    if one_life "$run" 0 "$@" --output "$run"; then
+        while one_life "$run" $((lives += 1)) "$@" --resume "$run"; do :; done
+    fi
+    [ "$(tensors "$whole")" = "$(tensors "$run")" ] || fail "$*: the tensors differ"
+    diff <(lines "$whole") <(lines "$run") || fail "$*: the metrics differ"
+    diff <(summary "$whole") <(summary "$run") || fail "$*: the summaries differ"
+    files=$(ls "$run" "$run/checkpoints")
+    [ "$(wc -w <<<"$files")" -eq 10 ] || fail "$run holds something else: $files"
+}
+
+mkfifo pipe
+while [ $kills -lt $wanted ]; do
+    try 1
+    try 2 --set model.unroll_steps=5 --set penalty.meta_batch=3 --set model.type=cg
+    try 3 --set model.gradient_accumulation=3 --set model.product_batches=all --set model.unroll_steps=2
+    try 4 --set engine.roll_back=true --set model.unroll_steps=4 --set model.type=neumann
+done
+echo "$kills kills, $writing of them while a file was being written"
+
+# An interrupt leaves a checkpoint, and the exit code says that it was one.
+"$BETTY_RUN" run.ini --set engine.train_iters=100000000 --set engine.checkpoint_step=0 --output stopped >out 2>err &
+process=$!
+while [ ! -s stopped/metrics.jsonl ] && kill -0 $process; do sleep 0.01; done
+kill -INT $process
+wait $process
+code=$?
+[ $code -eq 130 ] || fail "interrupted: exit code $code"
+ls stopped/checkpoints/step-*.json >/dev/null || fail "interrupted: no checkpoint is left"
+"$BETTY_RUN" --resume stopped --set engine.train_iters=100000000 >going-on 2>err &
+process=$!
+while [ ! -s going-on ] && kill -0 $process; do sleep 0.01; done
+
+# A folder is for one run at a time.
+timeout 60 "$BETTY_RUN" --resume stopped --quiet >/dev/null 2>err
+code=$?
+[ $code -eq 2 ] || fail "a folder in use: exit code $code"
+grep -q 'the output folder stopped is in use by another run' err || fail "a folder in use: the message is another one"
+timeout 60 "$BETTY_RUN" run.ini --output stopped --quiet >/dev/null 2>err && fail "a folder in use was taken"
+grep -q 'the output folder stopped is in use by another run' err || fail "a folder in use: the message is another one"
+kill -TERM $process
+wait $process
+grep -q 'stopped: going on after step' going-on || fail "a run that goes on does not say so: $(cat going-on)"
+
+# What cannot go on, or not like that.
+refuse() { # TEXT OPTIONS...
+    local text=$1
+    shift
+    "$BETTY_RUN" "$@" --quiet >out 2>err
+    code=$?
+    [ $code -eq 2 ] || fail "betty-run $*: exit code $code, expected 2"
+    grep -qF -- "$text" err || fail "betty-run $*: expected: $text"
+}
+refuse 'model.lr was 0.05, is 0.2' run.ini --resume whole-1 --set model.lr=0.2
+refuse 'engine.precision was fp32, is fp64' --resume whole-1 --set engine.precision=fp64
+refuse 'the checkpoint is of a run with other settings: ' "$BT_SOURCE_DIR/examples/logistic_hpo.ini" --resume whole-1
+refuse 'missing/config.ini' --resume missing
+refuse '--resume trains' --resume whole-1 --plan
+refuse 'without --output' --resume whole-1 --output other
+sed -i 's/bt_square(bt_sub/bt_abs(bt_sub/' problem.c
+refuse 'penalty: the checkpoint is of another problem: what training_step records is not what it was' --resume whole-1
+sed -i 's/bt_abs(bt_sub/bt_square(bt_sub/' problem.c
+
+# A damaged checkpoint is passed over, by name.
+cp -r killed-1-0 damaged
+printf X >>damaged/checkpoints/step-120.safetensors
+"$BETTY_RUN" run.ini --resume damaged >out 2>err || fail "a damaged checkpoint was not passed over"
+grep -q 'warning: damaged/checkpoints/step-120.safetensors is damaged: .*; going on from step [0-9]*$' out ||
+    fail "a damaged checkpoint was passed over without a word: $(cat out)"
+[ "$(tensors damaged)" = "$(tensors whole-1)" ] || fail "the tensors differ after a damaged checkpoint"
+exit 0

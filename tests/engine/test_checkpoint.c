@@ -1,0 +1,340 @@
+/* tests/engine/test_checkpoint.c: checkpoints that cannot be written, that are damaged, or that belong to another run.
+ */
+#include "resumable.h"
+
+#include "engine/engine_inside.h"
+#include "io/file.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void put(const char *path, const char *data, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(data, 1, size, file), size);
+    fclose(file);
+}
+
+static int entries(const char *folder)
+{
+    int count = 0;
+    DIR *list = opendir(folder);
+    while (list && readdir(list))
+        count++;
+    if (list)
+        closedir(list);
+    return count - 2;
+}
+
+/* A run in `folder` that has stopped after three steps, with a checkpoint of each of the last two. */
+static void make_run(const char *folder)
+{
+    for (int step = 0; step < 3; step++) {
+        resumable world = {0};
+        bt_engine *engine = resumable_engine(&world, "", "", folder);
+        if (step)
+            EXPECT_OK(bt_engine_resume(engine, folder));
+        resumable_step(engine, &world);
+        bt_engine_free(engine);
+    }
+    char path[64];
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    ck_assert_int_eq(entries(path), 4);
+}
+
+/* The step that a resumed run begins after; -1: it is refused, with all of the words (NULL ends) in the message. */
+static int64_t resumed_step(resumable world, const char *more, ...)
+{
+    bt_engine *engine = resumable_engine(&world, "", more, "run");
+    bt_status status = bt_engine_resume(engine, "run");
+    int64_t step = status == BT_OK ? engine->step : -1;
+    va_list words;
+    va_start(words, more);
+    const char *told = status == BT_OK ? bt_text_get(&engine->warnings) : bt_error();
+    for (const char *word; (word = va_arg(words, const char *)) != NULL;)
+        ck_assert_msg(strstr(told, word) != NULL, "`%s` is not in: %s", word, told);
+    va_end(words);
+    if (status != BT_OK)
+        ck_assert_int_eq(bt_engine_run(engine), status); /* it is of no use any more */
+    bt_engine_free(engine);
+    bt_error_clear();
+    return step;
+}
+
+#define NOTHING ((const char *)NULL)
+
+/* ---- damage ---- */
+
+static const char *const files[] = {"run/checkpoints/step-3.json", "run/checkpoints/step-3.safetensors"};
+
+START_TEST(any_byte_altered)
+{
+    char *data;
+    size_t size;
+    make_run("run");
+    ck_assert_int_eq(resumed_step((resumable){0}, "", NOTHING), 3);
+    EXPECT_OK(bt_file_read(files[_i], &data, &size));
+    for (size_t at = 0; at < size; at += 1 + size / 23) {
+        char before = data[at];
+        data[at] = (char)(before ^ 1);
+        put(files[_i], data, size);
+        int64_t step = resumed_step((resumable){0}, "", files[_i], "; going on from step 2", NOTHING);
+        ck_assert_msg(step == 2, "byte %zu of %s", at, files[_i]);
+        data[at] = before;
+    }
+    put(files[_i], data, size);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", NOTHING), 3);
+    bt_free(data);
+}
+END_TEST
+
+START_TEST(truncated)
+{
+    char *data;
+    size_t size;
+    make_run("run");
+    EXPECT_OK(bt_file_read(files[_i], &data, &size));
+    for (size_t length = 0; length < size; length += 1 + size / 11) {
+        put(files[_i], data, length);
+        ck_assert_int_eq(resumed_step((resumable){0}, "", files[_i], "going on from step 2", NOTHING), 2);
+    }
+    put(files[_i], data, size - 1);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", files[_i], "going on from step 2", NOTHING), 2);
+    bt_free(data);
+    ck_assert_int_eq(unlink(files[1]), 0);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", "step-3", "going on from step 2", NOTHING), 2);
+}
+END_TEST
+
+/* Nothing is left to fall back to; or the metrics that belong to it are gone. */
+START_TEST(nothing_to_go_on_from)
+{
+    make_run("run");
+    put("run/checkpoints/step-2.json", "{}", 2);
+    put("run/checkpoints/step-3.json", "{\"format\":", 10);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", "run holds no checkpoint that can be used: ",
+                                  "step-3.json is damaged: its content is not what was",
+                                  "step-2.json is damaged: its content", NOTHING),
+                     -1);
+    ck_assert_int_eq(rename("run/checkpoints", "run/other"), 0);
+    ck_assert_int_eq(
+        resumed_step((resumable){0}, "", "run/checkpoints holds no checkpoint", "start a new run", NOTHING), -1);
+    make_run("again");
+    ck_assert_int_eq(rename("again/checkpoints", "run/checkpoints"), 0);
+    put("run/metrics.jsonl", "", 0);
+    resumed_step((resumable){0}, "", "run/metrics.jsonl has 0 bytes, and had ", NOTHING);
+}
+END_TEST
+
+/* A checkpoint of a later step, passed over because it is damaged, goes when another one takes its place. */
+START_TEST(what_is_kept)
+{
+    resumable world = {0};
+    make_run("run");
+    put(files[1], "", 0);
+    put("run/checkpoints/step-9.safetensors.tmp", "", 0);
+    put("run/checkpoints/notes", "", 0);
+    bt_engine *engine = resumable_engine(&world, "", "engine.checkpoint_keep = 3\n", "run");
+    EXPECT_OK(bt_engine_resume(engine, "run"));
+    ck_assert_int_eq(engine->step, 2);
+    resumable_step(engine, &world);
+    bt_engine_free(engine);
+    struct stat info;
+    ck_assert(stat(files[1], &info) == 0 && info.st_size > 0);
+    ck_assert_int_eq(entries("run/checkpoints"), 5); /* steps 2 and 3, and what is not ours */
+    world = (resumable){0};
+    engine = resumable_engine(&world, "", "engine.checkpoint_step = 1\n", "run");
+    EXPECT_OK(bt_engine_resume(engine, "run"));
+    resumable_finish(engine, &world);
+    bt_engine_free(engine);
+    ck_assert_int_eq(entries("run/checkpoints"), 5);
+    ck_assert_int_eq(access("run/checkpoints/step-12.json", F_OK), 0);
+    ck_assert_int_eq(access("run/checkpoints/step-13.json", F_OK), 0);
+}
+END_TEST
+
+/* ---- another run ---- */
+
+START_TEST(another_run)
+{
+    make_run("run");
+    ck_assert_int_eq(resumed_step((resumable){0}, "lower.lr = 0.2\nlower.unroll_steps = 3\n",
+                                  "run/checkpoints/step-3: the checkpoint is of a run with other settings: ",
+                                  "lower.lr was 0.1, is 0.2", "lower.unroll_steps was 1, is 3", NOTHING),
+                     -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){0}, "engine.precision = fp32\n", "engine.precision was fp64, is fp32", NOTHING), -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){0},
+                     "lower.optimizer = adam\nlower.momentum = \nlower.unroll_steps = 2\nlower.warmup_steps = 1\n",
+                     "lower.optimizer was sgd, is adam", "lower.beta1 was not set, is 0.9",
+                     "lower.momentum was 0.9, is not set", "; and 1 more", NOTHING),
+        -1);
+    ck_assert_int_eq(resumed_step((resumable){.rows = 30}, "", "upper: ", "an epoch was 5 batches long, is 8", NOTHING),
+                     -1);
+    ck_assert_int_eq(resumed_step((resumable){.shift = 1e-9}, "", "other training data: batch 2 is not what", NOTHING),
+                     -1);
+    ck_assert_int_eq(resumed_step((resumable){.factor = 1.5}, "",
+                                  "lower: the checkpoint is of another problem: what training_step records", NOTHING),
+                     -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){.forgets = true}, "", "has 48 tensors, of which this run knows 46", NOTHING), -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){0}, "engine.train_iters = 50\nengine.log_step = 1\nlower.log_step = 2\n", NOTHING), 3);
+    ck_assert_int_eq(resumed_step((resumable){0}, "engine.threads = 2\n", "was written with ", "2 threads", NOTHING),
+                     3);
+}
+END_TEST
+
+static bt_module *one(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(1));
+}
+
+static bt_tensor *square(bt_problem *self, const bt_batch *batch)
+{
+    return bt_add(bt_square(bt_forward(self)), bt_mul(0.0, bt_sum(bt_field(batch, "x"))));
+}
+
+static bt_status no_data(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double x = (double)(index + mode);
+    (void)self;
+    return bt_batch_set(batch, "x", BT_ARRAY(&x, 1));
+}
+
+START_TEST(another_problem)
+{
+    static const bt_problem_def alone = {
+        .name = "alone", .configure_module = one, .get_batch = no_data, .training_step = square};
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&alone}};
+    make_run("run");
+    bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 2\n");
+    ck_assert_int_eq(bt_engine_resume(engine, "run"), BT_ERROR_CONFIG);
+    ck_assert_ptr_nonnull(
+        strstr(bt_error(), "step-3: the checkpoint is of the problems upper, lower, side; this run has alone"));
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- when it may be asked for ---- */
+
+START_TEST(not_at_any_time)
+{
+    resumable world = {.save_to = "within"};
+    bt_engine *engine = resumable_engine(&world, "", "", "run"), *second;
+    ck_assert_int_eq(bt_engine_run(engine), BT_ERROR_ARGUMENT);
+    ck_assert_int_eq(world.saved, BT_ERROR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "bt_engine_save: the engine is running"));
+    ck_assert_int_ne(access("within", F_OK), 0);
+    bt_engine_free(engine);
+    bt_error_clear();
+
+    make_run("twice");
+    world = (resumable){0};
+    resumable other = {0};
+    engine = resumable_engine(&world, "", "", NULL);
+    second = resumable_engine(&other, "", "", NULL);
+    EXPECT_OK(bt_engine_resume(engine, "twice"));
+    EXPECT_OK(bt_engine_save(engine, "twice")); /* its own folder */
+    ck_assert_int_eq(bt_engine_resume(second, "twice"), BT_ERROR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "the output folder twice is in use by another run"));
+    bt_engine_free(engine);
+    bt_engine_free(second);
+    bt_error_clear();
+
+    engine = resumable_engine(&world, "", "", NULL);
+    bt_problem *lower = bt_engine_problem(engine, "lower");
+    int64_t number;
+    ck_assert_int_eq(bt_state(lower, "late", &number, sizeof number), BT_ERROR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "lower: bt_state `late` comes too late"));
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- disks that fail ---- */
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Whatever there is room for: the run fails with the file's name, and the checkpoint before stays as it was. */
+START_TEST(a_full_disk)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    make_run("run");
+    char *before, *after;
+    size_t size, length;
+    EXPECT_OK(bt_file_read(files[1], &before, &size));
+    for (rlim_t room = 0; room < 5000; room += 1 + room) {
+        resumable world = {.stop = 1};
+        bt_engine *engine = resumable_engine(&world, "", "", "run");
+        EXPECT_OK(bt_engine_resume(engine, "run"));
+        limit_files(room);
+        bt_status status = bt_engine_run(engine);
+        limit_files(RLIM_INFINITY);
+        ck_assert_msg(status == BT_ERROR_FILE, "%d with room for %d bytes: %s", (int)status, (int)room, bt_error());
+        ck_assert_ptr_nonnull(strstr(bt_error(), "run/"));
+        ck_assert_ptr_nonnull(strstr(bt_error(), " cannot be written: File too large"));
+        bt_engine_free(engine);
+        bt_error_clear();
+        ck_assert_int_eq(access("run/checkpoints/step-4.json", F_OK), -1);
+        EXPECT_OK(bt_file_read(files[1], &after, &length));
+        ck_assert(length == size && memcmp(before, after, size) == 0);
+        bt_free(after);
+        ck_assert_int_eq(resumed_step((resumable){0}, "", NOTHING), 3);
+    }
+    bt_free(before);
+}
+END_TEST
+
+START_TEST(no_such_place)
+{
+    resumable world = {0};
+    put("file", "", 0);
+    bt_engine *engine = resumable_engine(&world, "", "", NULL);
+    ck_assert_int_eq(bt_engine_save(engine, "file/folder"), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "the output folder file/folder cannot be made: Not a directory");
+    bt_engine_free(engine);
+    bt_error_clear();
+    ck_assert_int_eq(mkdir("folder", 0777), 0);
+    put("folder/checkpoints", "", 0);
+    engine = resumable_engine(&world, "", "", NULL);
+    ck_assert_int_eq(bt_engine_save(engine, "folder"), BT_ERROR_FILE);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "folder/checkpoints/step-0.safetensors cannot be written: Not a dir"));
+    bt_engine_free(engine);
+    bt_error_clear();
+    engine = resumable_engine(&world, "", "", NULL);
+    ck_assert_int_eq(bt_engine_resume(engine, "missing"), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "the output folder missing cannot be opened: No such file or directory");
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoint");
+    TCase *tests = tcase_create("checkpoint");
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
+    tcase_add_loop_test(tests, any_byte_altered, 0, 2);
+    tcase_add_loop_test(tests, truncated, 0, 2);
+    tcase_add_test(tests, nothing_to_go_on_from);
+    tcase_add_test(tests, what_is_kept);
+    tcase_add_test(tests, another_run);
+    tcase_add_test(tests, another_problem);
+    tcase_add_test(tests, not_at_any_time);
+    tcase_add_test(tests, a_full_disk);
+    tcase_add_test(tests, no_such_place);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
