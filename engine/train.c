@@ -240,6 +240,15 @@ static size_t resident_peak(void)
     return kib * 1024;
 }
 
+static double data_seconds(const bt_engine *engine)
+{
+    double sum = 0;
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->train)
+            sum += bt_loader_wait_seconds(engine->problems[i]->train->loader);
+    return sum;
+}
+
 static bt_status summarize(run *r)
 {
     bt_engine *engine = r->engine;
@@ -255,6 +264,7 @@ static bt_status summarize(run *r)
     bt_summary summary = {.steps = engine->step,
                           .ms_per_step = bt_timing_median_ms(&r->timing),
                           .seconds = engine->standing.seconds,
+                          .data_seconds = data_seconds(engine),
                           .metrics = values,
                           .metric_count = count,
                           .planned = {bt_engine_arena_used(engine), persistent},

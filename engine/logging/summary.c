@@ -75,6 +75,7 @@ static void fill(builder *b, const bt_summary *summary)
         put(b, root, "stopped", json_string(summary->stopped));
     put(b, root, "steps", json_integer(summary->steps));
     put(b, root, "seconds", bt_json_number(summary->seconds));
+    put(b, root, "data_seconds", bt_json_number(summary->data_seconds));
     put(b, root, "ms_per_step", bt_json_number(summary->ms_per_step));
     if (!bt_json_metrics(metrics, summary->metrics, summary->metrics ? summary->metric_count : 0))
         b->failed = true;

@@ -51,7 +51,7 @@ has out '"level": "penalty"' '"samples": [' '"verdict": "agrees'
 has out 'step 300/300' 'steps/s' 'runs/hpo-1'
 if grep -q "$(printf '\r')" out; then fail "a pipe got terminal codes"; fi
 [ ! -s err ] || fail "a run that went well complained"
-has runs/hpo-1/summary.json '"steps": 300' '"ms_per_step": ' '"metrics": {' '"planned_bytes": {' '"measured_bytes": {' \
+has runs/hpo-1/summary.json '"steps": 300' '"ms_per_step": ' '"data_seconds": ' '"metrics": {' '"planned_bytes": {' '"measured_bytes": {' \
     '"arena": ' '"persistent": ' '"outside_bytes": ' '"seed": 1' '"version": "' '"config": {' '"train_iters": 300' \
     '"threads": 1'
 has runs/hpo-1/metrics.jsonl '{"step":100,' '{"step":300,'

@@ -92,7 +92,7 @@ INI
 # What a run leaves, but for times.
 tensors() { sha256sum <"$1/checkpoints/step-120.safetensors"; } # FOLDER
 lines() { sed 's/"time":[^,]*,//' "$1/metrics.jsonl"; }
-summary() { grep -vE '"(seconds|ms_per_step|outside_bytes|output|checkpoint_step)":' "$1/summary.json"; }
+summary() { grep -vE '"(seconds|data_seconds|ms_per_step|outside_bytes|output|checkpoint_step)":' "$1/summary.json"; }
 
 RANDOM=4711
 wanted=50 share=14 # kills: at least in all, and at most in one run

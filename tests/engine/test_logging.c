@@ -371,6 +371,7 @@ START_TEST(summary_has_its_fields)
     const bt_metric_value metrics[] = {{"model.loss", 0.25, NAN}, {"model.valid.acc", NAN, NAN}};
     const bt_summary summary = {.steps = 6000,
                                 .ms_per_step = 1.5,
+                                .data_seconds = 0.25,
                                 .seconds = 9.25,
                                 .metrics = metrics,
                                 .metric_count = 2,
@@ -389,6 +390,7 @@ START_TEST(summary_has_its_fields)
     ck_assert_ptr_nonnull(root);
     ck_assert_int_eq(json_integer_value(json_object_get(root, "steps")), 6000);
     ck_assert_double_eq(json_real_value(json_object_get(root, "ms_per_step")), 1.5);
+    ck_assert_double_eq(json_real_value(json_object_get(root, "data_seconds")), 0.25);
     ck_assert_double_eq(json_real_value(at(root, "metrics", "model.loss")), 0.25);
     ck_assert(json_is_null(at(root, "metrics", "model.valid.acc")));
     ck_assert_int_eq(json_integer_value(at(root, "planned_bytes", "arena")), 1024);
