@@ -79,7 +79,7 @@ typedef struct bt_memory_sizes {
 typedef struct bt_summary {
     int64_t steps;
     double ms_per_step, seconds;
-    double data_seconds; /* of these: steps gathered batches, or waited for them */
+    double data_seconds;            /* of these: steps gathered batches, or waited for them */
     const bt_metric_value *metrics; /* last values */
     int metric_count;
     bt_memory_sizes planned, measured;
