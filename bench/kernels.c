@@ -10,16 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static double seconds = 0.1;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bt_view matrix(bt_dtype dtype, int64_t rows, int64_t columns, bool turned)
 {
@@ -123,16 +115,16 @@ static void measure(const bt_kernel_impl *kernel, bt_call *call, double best[2])
     call->scratch = scratch ? bt_alloc_aligned(scratch) : NULL;
     if ((scratch && !call->scratch) || (kernel->prepare && kernel->prepare(call) != BT_OK))
         goto done;
-    for (double begin = now(); now() - begin < seconds;)
+    for (double begin = bt_seconds(); bt_seconds() - begin < seconds;)
         for (int who = 0; who < 1 + p.works; who++) {
-            double start = now();
+            double start = bt_seconds();
             for (int64_t i = 0; i < repeats; i++) {
                 if (who)
                     peer_run(&p);
                 else if (kernel->launch(call) != BT_OK)
                     goto done;
             }
-            double each = (now() - start) / (double)repeats;
+            double each = (bt_seconds() - start) / (double)repeats;
             if (best[who] < 0 || each < best[who])
                 best[who] = each;
             if (each * (double)repeats < 2e-4)
@@ -245,11 +237,11 @@ static void dispatch(void)
     }
     bool good = graph && bt_phase_add(phase, graph, 0, "dispatch") == 0 && bt_phase_plan(phase) == BT_OK;
     double best = -1;
-    for (double begin = now(); good && now() - begin < seconds;) {
+    for (double begin = bt_seconds(); good && bt_seconds() - begin < seconds;) {
         bt_phase_begin(phase);
-        double start = now();
+        double start = bt_seconds();
         good = bt_phase_run(phase, 0) == BT_OK;
-        double each = (now() - start) / (double)phase->entries[0].program->step_count;
+        double each = (bt_seconds() - start) / (double)phase->entries[0].program->step_count;
         best = best < 0 || each < best ? each : best;
         bt_phase_end(phase);
     }

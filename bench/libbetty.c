@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PIXELS = 28 * 28, CLASSES = 10, FEATURES = 20, MAX_PARAMS = 1 << 20, MLP_BATCHES = 8 };
 
@@ -38,13 +37,6 @@ typedef struct workload {
     bool classes;          /* labels are whole numbers */
     int64_t unroll;        /* steps to a call of ours, unless lower.unroll_steps says otherwise */
 } workload;
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- files of the folder: plain arrays without a header ---- */
 
@@ -298,7 +290,7 @@ static bt_status answer(session *s, const char *line)
     if (sscanf(line, "steps %lld", &number) == 1 && number > 0 && number % s->unroll == 0) {
         s->asked = number;
         s->done = 0;
-        s->start = seconds();
+        s->start = bt_seconds();
         return BT_OK;
     }
     if (sscanf(line, "export %lld", &number) == 1 && number >= 0)
@@ -319,7 +311,7 @@ static void between_steps(bt_problem *self)
     if (s->asked && (s->done += s->unroll) < s->asked)
         return;
     if (s->asked)
-        printf("{\"ms\": %.6f}\n", 1e3 * (seconds() - s->start));
+        printf("{\"ms\": %.6f}\n", 1e3 * (bt_seconds() - s->start));
     s->asked = 0;
     while (!s->asked) {
         fflush(stdout);
