@@ -1,16 +1,7 @@
 #!/bin/bash
 # betty-run as a user meets it: reports, settings, the folder it leaves, an interrupt.
-[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-export XDG_CACHE_HOME=$folder/cache
+. "$(dirname "$0")/common.sh" || exit 1
 
-fail() {
-    echo "$*"
-    [ -s err ] && cat err
-    exit 1
-}
 has() { # FILE TEXT...
     local file=$1 text
     shift

@@ -1,10 +1,6 @@
 #!/bin/bash
 # A problem's code that crashes is named, with the signal and the callback, and the exit code is that of wrong input.
-[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-export XDG_CACHE_HOME=$folder/cache
+. "$(dirname "$0")/common.sh" || exit 1
 ulimit -c 0
 ulimit -s 8192 # a recursion without end has one
 bad=0

@@ -1,10 +1,6 @@
 #!/bin/bash
 # A disk that is full, and folders that cannot be written: a message, the right exit code, nothing half-written.
-[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-export XDG_CACHE_HOME=$folder/cache
+. "$(dirname "$0")/common.sh" || exit 1
 bad=0
 
 cat >run.ini <<'INI'

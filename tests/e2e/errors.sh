@@ -1,11 +1,7 @@
 #!/bin/bash
 # What betty-run says about mistakes: exit code 2, a message that names what and where, and no folder left.
 # shellcheck disable=SC2016 # backquotes in single quotes are meant as they stand
-[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-export XDG_CACHE_HOME=$folder/cache
+. "$(dirname "$0")/common.sh" || exit 1
 bad=0
 
 cat >problem.c <<'C'

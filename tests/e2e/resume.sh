@@ -1,17 +1,7 @@
 #!/bin/bash
 # Runs that are killed again and again, at any moment, and go on with --resume: what they come to is, to the last bit of
 # every tensor and every line of metrics, what a run comes to that was let alone.
-[ -x "${BETTY_RUN:-}" ] || { echo "skipped: there is no betty-run"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-export XDG_CACHE_HOME=$folder/cache
-
-fail() {
-    echo "$*"
-    [ -s err ] && cat err
-    exit 1
-}
+. "$(dirname "$0")/common.sh" || exit 1
 
 cat >problem.c <<'C'
 #include <betty/betty.h>

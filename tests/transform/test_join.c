@@ -44,6 +44,13 @@ static void join(const bt_var *last)
         EXPECT_OK(bt_graph_verify(joined, "join"));
 }
 
+static void join_and_run(const bt_var *last)
+{
+    join(last);
+    ck_assert_ptr_nonnull(joined);
+    free(run_once(joined));
+}
+
 static bt_tensor *read(bt_var *var) { return bt_trace_read(var); }
 static void assign(scene *s, bt_var *var, bt_tensor *value) { bt_graph_assign(s->graph, var, value); }
 
@@ -52,9 +59,7 @@ START_TEST(what_was_assigned_is_read)
     assign(&first, block, bt_mul(read(block), 10));
     then();
     assign(&second, out, bt_add(read(block), 1));
-    join(NULL);
-    ck_assert_ptr_nonnull(joined);
-    free(run_once(joined));
+    join_and_run(NULL);
     EXPECT_VAR(out, 1e-15, 11, 21, 31, 41, 51, 61);
     EXPECT_VAR(block, 1e-15, 10, 20, 30, 40, 50, 60);
 }
@@ -66,9 +71,7 @@ START_TEST(windows_make_up_the_whole)
     assign(&first, left, bt_transpose(read(left)));
     then();
     assign(&second, out, bt_add(read(block), 1));
-    join(NULL);
-    ck_assert_ptr_nonnull(joined);
-    free(run_once(joined));
+    join_and_run(NULL);
     EXPECT_VAR(out, 1e-15, 2, 4, 3, 5, 51, 61);
     EXPECT_VAR(block, 1e-15, 1, 3, 2, 4, 50, 60);
 }
@@ -80,9 +83,7 @@ START_TEST(a_window_of_the_whole)
     then();
     bt_tensor *x = bt_concat(0, (bt_reshape)(bt_transpose(read(left)), (const int64_t[]){-1, BT_END}), read(right));
     assign(&second, out, x);
-    join(NULL);
-    ck_assert_ptr_nonnull(joined);
-    free(run_once(joined));
+    join_and_run(NULL);
     EXPECT_VAR(out, 1e-15, 10, 30, 20, 40, 50, 60);
 }
 END_TEST
@@ -116,9 +117,7 @@ START_TEST(both_assign)
     then();
     assign(&second, out, bt_add(read(out), read(block)));
     assign(&second, block, bt_zeros_like(read(block)));
-    join(NULL);
-    ck_assert_ptr_nonnull(joined);
-    free(run_once(joined));
+    join_and_run(NULL);
     EXPECT_VAR(out, 1e-15, 3, 6, 9, 12, 15, 18);
     EXPECT_VAR(block, 1e-15, 0, 0, 0, 0, 0, 0);
 }
