@@ -10,9 +10,7 @@ static bt_status save(bt_engine *engine, const char *folder, int64_t metrics_len
 {
     /* A static int that has changed makes the programs anew before the next step; they are what is signed. */
     BT_TRY(bt_update_scalars(engine));
-    size_t touched = bt_instance_touched(engine->instance);
-    if (touched > engine->standing.touched)
-        engine->standing.touched = touched;
+    bt_engine_note_touched(engine);
     BT_TRY(bt_tensors_of_memory(engine, list));
     BT_TRY(bt_tensors_of_variables(engine, list));
     json_t *record = bt_record_new(engine, metrics_length);

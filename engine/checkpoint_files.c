@@ -14,17 +14,6 @@
 
 #define FORMAT "betty checkpoint 1"
 
-static char *join(const char *format, ...) BT_FORMAT(1, 2);
-
-static char *join(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *text = bt_format(format, args);
-    va_end(args);
-    return text;
-}
-
 static void hex(char text[17], uint64_t value) { snprintf(text, 17, "%016" PRIx64, value); }
 
 /* The end of a record: the hash of all that stands before it. */
@@ -70,7 +59,7 @@ static bt_status write_record(const char *folder, int64_t step, const json_t *re
 static bt_status write_both(const char *folder, int64_t step, const bt_stored *items, int64_t count, json_t *record)
 {
     bt_file_sum sum;
-    char *path = join("%s/step-%lld.safetensors", folder, (long long)step);
+    char *path = bt_string("%s/step-%lld.safetensors", folder, (long long)step);
     bt_status status = path ? bt_safetensors_write(path, items, count, &sum) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = seal(record, step, sum);
@@ -82,7 +71,7 @@ static bt_status write_both(const char *folder, int64_t step, const bt_stored *i
 
 bt_status bt_checkpoint_write(const char *folder, int64_t step, const bt_stored *items, int64_t count, json_t *record)
 {
-    char *inside = join("%s/checkpoints", folder);
+    char *inside = bt_string("%s/checkpoints", folder);
     bt_status status = inside ? BT_OK : BT_ERROR_MEMORY;
     if (inside && mkdir(inside, 0777) == 0)
         bt_folder_sync(folder);
@@ -217,8 +206,8 @@ static bt_status check_metrics(const char *folder, const json_t *record)
 static bt_status open_checkpoint(const char *folder, int64_t step, bt_checkpoint *checkpoint)
 {
     *checkpoint = (bt_checkpoint){.step = step};
-    char *record = join("%s/checkpoints/step-%lld.json", folder, (long long)step);
-    char *tensors = join("%s/checkpoints/step-%lld.safetensors", folder, (long long)step);
+    char *record = bt_string("%s/checkpoints/step-%lld.json", folder, (long long)step);
+    char *tensors = bt_string("%s/checkpoints/step-%lld.safetensors", folder, (long long)step);
     bt_status status = record && tensors ? read_record(record, step, &checkpoint->record) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = read_tensors(tensors, checkpoint);
@@ -259,7 +248,7 @@ bt_status bt_checkpoint_newest(const char *folder, bt_checkpoint *checkpoint, bt
 {
     int64_t *steps, count;
     *checkpoint = (bt_checkpoint){0};
-    char *inside = join("%s/checkpoints", folder);
+    char *inside = bt_string("%s/checkpoints", folder);
     if (!inside)
         return BT_ERROR_MEMORY;
     bt_status status = list_steps(inside, &steps, &count);
@@ -299,7 +288,7 @@ static void remove_others(const char *inside, const int64_t *kept, int64_t count
 void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep)
 {
     int64_t *steps = NULL, count = 0, first = 0;
-    char *inside = join("%s/checkpoints", folder);
+    char *inside = bt_string("%s/checkpoints", folder);
     if (inside && list_steps(inside, &steps, &count) == BT_OK) {
         while (first < count && steps[first] > step) /* of a future that will be another one */
             first++;

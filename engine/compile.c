@@ -30,21 +30,11 @@ static const char *const flags[] = {"-std=c11",
                                     "-Werror=int-conversion",
                                     "-Werror=return-type"};
 
-static char *join(const char *first, const char *second)
-{
-    bt_text text = {0};
-    bt_text_add(&text, "%s%s", first, second);
-    if (!text.failed)
-        return text.data;
-    bt_text_free(&text);
-    return NULL;
-}
-
 /* ---- the headers ---- */
 
 static bool has_headers(const char *folder)
 {
-    char *header = join(folder, "/betty/betty.h");
+    char *header = bt_string("%s/betty/betty.h", folder);
     bool found = header && access(header, R_OK) == 0;
     bt_free(header);
     return found;
@@ -63,7 +53,7 @@ static char *installed_headers(void)
     if (length <= 0)
         return NULL;
     path[length] = 0;
-    return join(path, "/include");
+    return bt_string("%s/include", path);
 }
 
 static char *find_headers(void)
@@ -122,8 +112,8 @@ static char *cache_folder(void)
         bt_fail(BT_ERROR_FILE, "there is no place for compiled problems: set HOME or XDG_CACHE_HOME to a folder");
         return NULL;
     }
-    char *base = own ? bt_strdup(cache) : join(home, "/.cache");
-    char *folder = base ? join(base, "/betty") : NULL;
+    char *base = own ? bt_strdup(cache) : bt_string("%s/.cache", home);
+    char *folder = base ? bt_string("%s/betty", base) : NULL;
     if (folder && (make_folder(base) != BT_OK || make_folder(folder) != BT_OK || check_private(folder) != BT_OK)) {
         bt_free(folder);
         folder = NULL;
@@ -183,7 +173,7 @@ static bt_status command_begin(command *c)
     char *headers = find_headers();
     if (!headers)
         return bt_error_status();
-    c->include = join("-I", headers);
+    c->include = bt_string("-I%s", headers);
     bt_free(headers);
     c->compiler = bt_strdup(compiler && compiler[strspn(compiler, " ")] ? compiler : "cc");
     if (!c->include || !c->compiler)
@@ -215,7 +205,7 @@ static bt_status run(const command *c, const char *source, const char *const *wo
 /* Into a temporary name first, so that nobody ever loads half a file. */
 static bt_status build(const command *c, const char *source, const char *object)
 {
-    char *temporary = join(object, ".XXXXXX");
+    char *temporary = bt_string("%s.XXXXXX", object);
     if (!temporary)
         return BT_ERROR_MEMORY;
     uint64_t hash;
@@ -249,15 +239,9 @@ static bt_status object_name(const command *c, const char *source, char **object
     if (!folder)
         return bt_error_status();
     const char *slash = strrchr(source, '/'), *base = slash ? slash + 1 : source;
-    bt_text text = {0};
-    bt_text_add(&text, "%s/%.*s-%016llx.so", folder, (int)strcspn(base, "."), base, (unsigned long long)hash);
+    *object = bt_string("%s/%.*s-%016llx.so", folder, (int)strcspn(base, "."), base, (unsigned long long)hash);
     bt_free(folder);
-    if (text.failed) {
-        bt_text_free(&text);
-        return BT_ERROR_MEMORY;
-    }
-    *object = text.data;
-    return BT_OK;
+    return *object ? BT_OK : BT_ERROR_MEMORY;
 }
 
 bt_status bt_compile(const char *source, char **object)

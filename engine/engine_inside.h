@@ -24,5 +24,6 @@ void bt_engine_visit(const bt_engine *engine, const bt_problem *problem, bt_visi
 size_t bt_problem_batch_bytes(const bt_problem *problem); /* buffers of its loaders */
 size_t bt_engine_arena(const bt_engine *engine);          /* planned: of the largest phase */
 size_t bt_engine_arena_used(const bt_engine *engine);     /* up to the last byte that is written */
+void bt_engine_note_touched(bt_engine *engine);           /* how far it has been written, in engine->standing */
 
 #endif

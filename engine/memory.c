@@ -124,3 +124,10 @@ size_t bt_engine_arena_used(const bt_engine *engine)
             most = engine->instance->phases[i]->used;
     return most;
 }
+
+void bt_engine_note_touched(bt_engine *engine)
+{
+    size_t touched = bt_instance_touched(engine->instance);
+    if (touched > engine->standing.touched)
+        engine->standing.touched = touched;
+}

@@ -210,7 +210,6 @@ struct bt_problem {
     int snapshot_count;
     bt_memory *memory; /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
-    double seconds;
 };
 
 typedef struct bt_standing { /* where a run stands, beyond what its problems know */

@@ -147,10 +147,7 @@ static json_t *row_json(const bt_profile_row *row, const bt_profile_total *total
 
 static bt_status write_json(const char *folder, const char *name, json_t *object)
 {
-    size_t size;
-    char *text = bt_json_text(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9), &size);
-    bt_status status = text ? bt_output_write(folder, name, text, size) : BT_ERROR_MEMORY;
-    bt_free(text);
+    bt_status status = bt_json_write(folder, name, object, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     json_decref(object);
     return status;
 }

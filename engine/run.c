@@ -301,9 +301,7 @@ static bt_status step(bt_problem *problem)
 {
     bool updated;
     BT_TRY(inner_loop_start(problem));
-    double start = bt_seconds();
     BT_TRY(step_once(problem, &updated));
-    problem->seconds += bt_seconds() - start;
     if (!updated)
         return BT_OK;
     for (int c = 0; c < problem->child_count; c++)

@@ -407,8 +407,7 @@ static bt_status train(run *r)
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
     engine->standing.seconds = bt_seconds() - r->start;
-    size_t touched = bt_instance_touched(engine->instance);
-    engine->standing.touched = touched > engine->standing.touched ? touched : engine->standing.touched;
+    bt_engine_note_touched(engine);
     if (engine->output && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
         bt_status left = leave(r);
         status = left == BT_OK ? status : left;

@@ -5,6 +5,8 @@
 #include "engine/logging/log.h"
 #include "io/json.h"
 
+/* Its text as folder/name, by bt_output_write. */
+bt_status bt_json_write(const char *folder, const char *name, const json_t *value, size_t flags);
 bt_status bt_json_print(const json_t *value, FILE *file); /* indented; whether the file took it, its owner asks */
 
 json_t *bt_json_number(double value); /* null where it is not finite, for JSON has no such numbers */

@@ -9,16 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *join(const char *folder, const char *name)
-{
-    bt_text text = {0};
-    bt_text_add(&text, "%s/%s", folder, name);
-    if (!text.failed)
-        return text.data;
-    bt_text_free(&text);
-    return NULL;
-}
-
 /* ---- the folder ---- */
 
 /* `path` and all folders above it. */
@@ -48,7 +38,7 @@ static bt_status make_folders(const char *path)
 
 static bool holds(const char *folder, const char *name)
 {
-    char *path = join(folder, name);
+    char *path = bt_string("%s/%s", folder, name);
     bool found = path && access(path, F_OK) == 0;
     bt_free(path);
     return found;
@@ -99,23 +89,19 @@ static bt_status make_numbered(const char *stem, char **path)
 {
     BT_TRY(make_folders("runs"));
     for (int64_t n = 1; n < 1000000; n++) {
-        bt_text text = {0};
-        bt_text_add(&text, "runs/%s-%lld", stem, (long long)n);
-        if (text.failed) {
-            bt_text_free(&text);
+        char *name = bt_string("runs/%s-%lld", stem, (long long)n);
+        if (!name)
             return BT_ERROR_MEMORY;
-        }
-        if (mkdir(text.data, 0777) == 0) {
-            *path = text.data;
+        if (mkdir(name, 0777) == 0) {
+            *path = name;
             return BT_OK;
         }
         int error = errno;
-        if (error != EEXIST) {
-            bt_fail(BT_ERROR_FILE, "the output folder %s cannot be made: %s", text.data, strerror(error));
-            bt_text_free(&text);
+        if (error != EEXIST)
+            bt_fail(BT_ERROR_FILE, "the output folder %s cannot be made: %s", name, strerror(error));
+        bt_free(name);
+        if (error != EEXIST)
             return BT_ERROR_FILE;
-        }
-        bt_text_free(&text);
     }
     return bt_fail(BT_ERROR_FILE, "runs/ holds too many runs of %s; give --output", stem);
 }
@@ -185,7 +171,7 @@ void bt_output_free(bt_output *output)
 int64_t bt_output_metrics(const char *folder)
 {
     struct stat info;
-    char *path = folder ? join(folder, "metrics.jsonl") : NULL;
+    char *path = folder ? bt_string("%s/metrics.jsonl", folder) : NULL;
     bool found = path && stat(path, &info) == 0;
     bt_free(path);
     return found ? (int64_t)info.st_size : -1;
@@ -197,7 +183,7 @@ bt_status bt_output_write(const char *folder, const char *name, const void *data
 {
     if (!folder || !name || (!data && size))
         return bt_fail(BT_ERROR_ARGUMENT, "bt_output_write: an argument is NULL");
-    char *path = join(folder, name);
+    char *path = bt_string("%s/%s", folder, name);
     bt_writer *writer = path ? bt_writer_open(path) : NULL;
     bt_free(path);
     if (!writer)
@@ -208,7 +194,7 @@ bt_status bt_output_write(const char *folder, const char *name, const void *data
 
 bt_status bt_output_remove(const char *folder, const char *name)
 {
-    char *path = folder && name ? join(folder, name) : NULL;
+    char *path = folder && name ? bt_string("%s/%s", folder, name) : NULL;
     if (!path)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_output_remove: an argument is NULL");
     bt_status status = BT_OK;

@@ -98,14 +98,8 @@ bt_status bt_summary_write(const char *folder, const bt_summary *summary)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_summary_write: an argument is NULL");
     builder b = {json_object(), false};
     fill(&b, summary);
-    size_t size;
-    char *text = bt_json_text(b.failed ? NULL : b.root, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &size);
+    bt_status s =
+        bt_json_write(folder, "summary.json", b.failed ? NULL : b.root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(b.root);
-    if (!text) {
-        bt_error_context("summary.json");
-        return BT_ERROR_MEMORY;
-    }
-    bt_status s = bt_output_write(folder, "summary.json", text, size);
-    bt_free(text);
     return s;
 }

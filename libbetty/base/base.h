@@ -62,7 +62,8 @@ const char *bt_nearest(const char *word, const char *const *list);
 /* "48 B", "1.9 KiB", "20.0 MiB" into a buffer of at least 32. */
 const char *bt_bytes_text(char *buffer, size_t bytes);
 
-/* A path's printf arguments into a fresh string, to be freed. */
+/* A fresh string, to be freed; NULL: out of memory. */
+char *bt_string(const char *format, ...) BT_FORMAT(1, 2);
 char *bt_format(const char *format, va_list args);
 
 /* ---- status.c ---- */

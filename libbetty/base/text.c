@@ -50,6 +50,15 @@ char *bt_format(const char *format, va_list args)
     return text.data;
 }
 
+char *bt_string(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = bt_format(format, args);
+    va_end(args);
+    return text;
+}
+
 enum { WORD = 64 };
 
 /* Edits (insert, delete, replace, swap of neighbours) from a to b, letters' case ignored. */
