@@ -68,13 +68,13 @@ static int64_t batches_of(const bt_problem *problem)
 /* Of the batches at hand: whether a resumed run draws the same data in the same order. */
 static void batch_hash(const bt_problem *problem, char text[17])
 {
-    const bt_stream *train = problem->train;
+    bt_stream *train = problem->train;
     uint64_t hash = 0;
-    for (int64_t k = 0; train && k < train->kept_count; k++)
-        for (int f = 0; f < train->kept[k]->field_count; f++) {
-            const bt_array *array = &train->kept[k]->fields[f].array;
-            hash = bt_hash(hash, array->data, bt_array_bytes(*array));
-        }
+    for (int64_t k = 0; train && k < train->kept_count; k++) {
+        const bt_batch *batch = bt_stream_kept(train, k);
+        for (int f = 0; batch && f < batch->field_count; f++)
+            hash = bt_hash(hash, batch->fields[f].array.data, bt_array_bytes(batch->fields[f].array));
+    }
     snprintf(text, 17, "%016" PRIx64, hash);
 }
 
@@ -83,12 +83,13 @@ static json_t *problem_json(bt_problem *problem)
     const bt_stream *train = problem->train;
     char batches[17];
     batch_hash(problem, batches);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:s, s:o}", "name", problem->name, "steps",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:b, s:s, s:o}", "name", problem->name, "steps",
                      (json_int_t)problem->steps, "logged", (json_int_t)problem->logged, "seen",
                      (json_int_t)problem->seen, "calls", (json_int_t)problem->calls, "inner_loop_start",
                      problem->inner_loop_start, "ready", ready_json(problem), "batches_per_epoch",
                      (json_int_t)batches_of(problem), "drawn", (json_int_t)(train ? bt_stream_position(train) : 0),
-                     "kept", (json_int_t)(train ? train->kept_count : 0), "batches", batches, "graphs",
+                     "kept", (json_int_t)(train ? train->kept_count : 0), "task", (json_int_t)(train ? train->task : 0),
+                     "ahead", train && train->ahead, "batches", batches, "graphs",
                      graphs_json(problem));
 }
 
@@ -294,12 +295,22 @@ static bt_status restore_ready(bt_problem *problem, const json_t *ready)
     return BT_OK;
 }
 
-static bt_status restore_stream(bt_problem *problem, int64_t drawn, int64_t kept, const char *batches)
+static bt_status restore_stream(bt_problem *problem, json_t *record)
 {
+    json_int_t drawn, kept, task;
+    int ahead;
+    const char *batches;
     char now[17];
-    if (!problem->train)
+    bt_stream *train = problem->train;
+    if (json_unpack(record, "{s:I, s:I, s:I, s:b, s:s}", "drawn", &drawn, "kept", &kept, "task", &task, "ahead",
+                    &ahead, "batches", &batches) != 0 ||
+        kept < 0 || kept > drawn || kept > (train ? train->keep : 0))
+        return malformed();
+    if (!train)
         return BT_OK;
-    BT_TRY(bt_stream_rewind(problem->train, drawn, kept));
+    train->task = task;
+    BT_TRY(bt_stream_rewind(train, drawn, kept));
+    train->ahead = ahead;
     batch_hash(problem, now);
     if (strcmp(now, batches) == 0)
         return BT_OK;
@@ -310,24 +321,30 @@ static bt_status restore_stream(bt_problem *problem, int64_t drawn, int64_t kept
 
 static bt_status restore_problem(bt_problem *problem, json_t *record)
 {
-    json_int_t steps, logged, seen, calls, drawn, kept;
+    json_int_t steps, logged, seen, calls;
     int inner_loop_start;
-    const char *batches;
     json_t *ready;
-    if (json_unpack(record, "{s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:s}", "steps", &steps, "logged", &logged, "seen",
-                    &seen, "calls", &calls, "inner_loop_start", &inner_loop_start, "ready", &ready, "drawn", &drawn,
-                    "kept", &kept, "batches", &batches) != 0)
+    if (json_unpack(record, "{s:I, s:I, s:I, s:I, s:b, s:o}", "steps", &steps, "logged", &logged, "seen", &seen,
+                    "calls", &calls, "inner_loop_start", &inner_loop_start, "ready", &ready) != 0)
         return malformed();
-    if (steps < 0 || seen < 0 || calls < 0 || calls >= problem->settings->meta_batch || kept < 0 || kept > drawn ||
-        kept > (problem->train ? problem->train->keep : 0))
+    if (steps < 0 || seen < 0 || calls < 0 || calls >= problem->settings->meta_batch)
         return malformed();
     problem->steps = steps;
     problem->logged = logged;
     problem->seen = seen;
     problem->calls = calls;
     problem->inner_loop_start = inner_loop_start;
-    BT_TRY(restore_ready(problem, ready));
-    return restore_stream(problem, drawn, kept, batches);
+    return restore_ready(problem, ready);
+}
+
+/* Those that take the batches of others (batch_of) after all that have their own. */
+static bt_status restore_streams(bt_engine *engine, json_t *problems)
+{
+    for (int round = 0; round < 2; round++)
+        for (int p = 0; p < engine->problem_count; p++)
+            if ((engine->problems[p]->def->batch_of != NULL) == round)
+                BT_TRY(restore_stream(engine->problems[p], json_array_get(problems, (size_t)p)));
+    return BT_OK;
 }
 
 /* The rows in the order of the record, for that is the order in which they are reported. */
@@ -371,6 +388,7 @@ bt_status bt_record_restore(bt_engine *engine, json_t *record)
         .seconds = real_read(seconds), .best = real_read(best), .patience = patience, .touched = (size_t)touched};
     for (int p = 0; p < engine->problem_count; p++)
         BT_TRY(restore_problem(engine->problems[p], json_array_get(problems, (size_t)p)));
+    BT_TRY(restore_streams(engine, problems));
     for (size_t i = 0; i < json_array_size(metrics); i++)
         BT_TRY(restore_metric(engine, json_array_get(metrics, i), (int)i));
     return BT_OK;

@@ -69,7 +69,7 @@ static bt_status ask(bt_problem *self, const char *function)
 }
 
 /* For what draws batches, which must wait for the end of a step or a validation. */
-static bt_status ask_between(bt_problem *self, const char *function)
+bt_status bt_ask_between(bt_problem *self, const char *function)
 {
     BT_TRY(ask(self, function));
     if (!self->engine->busy)
@@ -167,7 +167,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
 
 bt_status bt_hypergradient(bt_problem *self, bt_array result)
 {
-    BT_TRY(ask_between(self, "bt_hypergradient"));
+    BT_TRY(bt_ask_between(self, "bt_hypergradient"));
     return bt_engine_keep_error(self->engine, hypergradient(self, result));
 }
 
@@ -190,7 +190,7 @@ static bt_status open_valid(bt_problem *self)
 
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
 {
-    if (ask_between(self, "bt_valid_batch") != BT_OK)
+    if (bt_ask_between(self, "bt_valid_batch") != BT_OK)
         return NULL;
     bt_status status = open_valid(self);
     if (status == BT_OK && index < 0)

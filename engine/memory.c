@@ -1,5 +1,6 @@
 /* engine/memory.c: what an engine holds: the plan's side of the account. */
 #include "engine/engine_inside.h"
+#include "engine/trajectory.h"
 
 static void visit_block(const bt_block *block, bt_visit_var_fn *visit, void *user)
 {
@@ -42,6 +43,17 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
             visit_micro(&step->solves[q].micros[m], visit, user);
 }
 
+typedef struct visit_plain { /* of variables that are no block */
+    bt_visit_var_fn *visit;
+    void *user;
+} visit_plain;
+
+static void visit_one(void *user, const bt_var *var)
+{
+    const visit_plain *v = user;
+    v->visit(v->user, var, NULL);
+}
+
 static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
 {
     if (problem->module) {
@@ -50,6 +62,8 @@ static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, voi
     }
     visit_optimizer(problem, visit, user);
     visit_step(&problem->step, visit, user);
+    visit_plain plain = {visit, user};
+    bt_trajectory_visit(problem->trajectory, visit_one, &plain);
     for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
         if (problem->troubles[i].count)
             visit(user, problem->troubles[i].count, NULL);

@@ -1,5 +1,5 @@
 /* engine/phases.c: a problem's phases: its step (gradient, hypergradient, update) and its validation. */
-#include "engine/problem.h"
+#include "engine/trajectory.h"
 
 #include "ops/ops.h"
 #include "transform/grad.h"
@@ -188,7 +188,7 @@ static bt_status trace_gradients(bt_problem *problem, bt_graph **gradients)
 }
 
 /* A small program over whole blocks: fn records the assigns. */
-static int add_program(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph))
+int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph))
 {
     bt_trace trace;
     bt_tracing tracing;
@@ -233,7 +233,7 @@ static bt_status add_gradients(bt_problem *problem, bt_graph *const *gradients)
         if (step->gradient[s] < 0)
             return bt_error_status();
     }
-    if (many && (step->average = add_program(problem, "average", average)) < 0)
+    if (many && (step->average = bt_step_add(problem, "average", average)) < 0)
         return bt_error_status();
     return BT_OK;
 }
@@ -358,7 +358,7 @@ static bt_status build_update(bt_problem *problem)
 bt_status bt_step_build(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    step->average = step->collect = step->update = -1;
+    step->average = step->collect = step->start = step->update = -1;
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         step->gradient[s] = -1;
     step->phase = bt_phase_new(problem->engine->instance, problem->name,
@@ -377,8 +377,9 @@ bt_status bt_step_build(bt_problem *problem)
         bt_graph_free(gradients[s]);
     BT_TRY(status);
     BT_TRY(check_used(problem));
-    if (step->sums.flat && (step->collect = add_program(problem, "collect", collect)) < 0)
+    if (step->sums.flat && (step->collect = bt_step_add(problem, "collect", collect)) < 0)
         return bt_error_status();
+    BT_TRY(bt_start_build(problem));
     BT_TRY(build_update(problem));
     return bt_phase_plan(step->phase);
 }
@@ -444,6 +445,8 @@ bt_status bt_problem_compile(bt_problem *problem)
 
 void bt_problem_uncompile(bt_problem *problem)
 {
+    bt_trajectory_free(problem->trajectory); /* steps of other programs: there is no going back through them */
+    problem->trajectory = NULL;
     bt_step_free(problem);
     bt_validation_free(problem);
     for (bt_eval_cache *cache = problem->evals, *next; cache; cache = next) {

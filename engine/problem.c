@@ -40,6 +40,7 @@ void bt_problem_free(bt_problem *problem)
         return;
     bt_problem_uncompile(problem);
     bt_block_free(&problem->step.sums);
+    bt_adapted_free(problem->adapted);
     for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
         bt_var_free(problem->troubles[i].count);
     bt_free(problem->troubles);
@@ -248,8 +249,9 @@ bt_status bt_problem_open_data(bt_problem *problem)
 {
     const bt_problem_def *def = problem->def;
     const bt_problem_settings *s = problem->settings;
-    if (!def->configure_train_data && !def->get_batch)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s has no data: the definition needs configure_train_data or get_batch",
+    if (!def->configure_train_data && !def->get_batch && !def->batch_of)
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s has no data: the definition needs configure_train_data, get_batch or batch_of",
                        problem->name);
     if (!problem->train) {
         BT_TRY(open_set(problem, def->configure_train_data, &problem->train_data, "configure_train_data"));

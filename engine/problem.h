@@ -36,11 +36,18 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
     const bt_batch **kept; /* ring of the newest: kept[i] is micro-batch i of the step in progress */
     bt_batch **made;       /* of get_batch: owned, one for each kept */
     int64_t keep, kept_count;
+    struct bt_stream *of;             /* batch_of: the stream whose batch is taken; NULL: own data */
+    bt_batch *alias[BT_MAX_SHAPES];   /* batch_of: that batch, with this stream's own numbers */
+    int64_t task;                     /* batch_of: the position there of the batch that this inner loop works on */
+    bool ahead;                       /* what is kept was drawn for an inner loop below, and no step has taken it yet */
 } bt_stream;
 
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
 bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */
+bt_status bt_stream_take(bt_stream *stream, int64_t count); /* likewise; or what was drawn ahead */
+bt_status bt_stream_next_task(bt_stream *stream);           /* batch_of: an inner loop begins; else nothing */
+const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i); /* kept[i], as it lies now */
 int64_t bt_stream_position(const bt_stream *stream);        /* how many have been drawn */
 bt_status bt_stream_rewind(bt_stream *stream, int64_t position,
                            int64_t kept);              /* with the newest `kept` at hand again */
@@ -103,6 +110,7 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     int64_t iterations;
     bt_micro *micros; /* what the product reads: full ones first */
     int64_t micro_count;
+    struct bt_unroll *unroll; /* type = itd; NULL: another */
 } bt_solve;
 
 typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of one group, or one parameter
@@ -118,6 +126,7 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bool joins;                  /* the gradient and the first product are one program, and none of their own */
     int joined[BT_MAX_SHAPES][BT_MAX_ITEMS]; /* then its entries, by shape and variant */
     int average;                             /* entry; -1: one micro-batch, nothing to divide */
+    int start; /* entry; -1: the loop begins where the last one ended */
     int update;
     int collect;           /* entry; -1: the meta-batch is one call */
     bt_block gradients;    /* laid out like the parameters */
@@ -192,6 +201,7 @@ struct bt_problem {
     int child_count, parent_count;
 
     bt_step_phase step;
+    struct bt_trajectory *trajectory; /* of its inner loop: trajectory.h; NULL: nobody goes back through it */
     bt_trouble *troubles; /* by place of the lower problem; NULL: none */
     bt_valid_phase validation;
     bt_eval_cache *evals;
@@ -204,6 +214,7 @@ struct bt_problem {
     int64_t logged; /* of these, when its training metrics were last reported */
     int64_t seen;   /* of these, as its last step saw them */
     int64_t calls;  /* of an upper problem, in the meta-batch in progress */
+    struct bt_adapted *adapted; /* what bt_restore brings back; NULL: bt_adapt has not been called */
     bool inner_loop_start;
     bool return_due;               /* roll_back: an upper problem has stepped; never so between two leaf steps */
     bt_var *snapshot[BT_SNAPSHOT]; /* roll_back: the run variables as they were when the inner loop began */
@@ -295,6 +306,8 @@ typedef struct bt_product_request {
     bt_tensor ***other; /* results: [other][parameter]; NULL where zero */
 } bt_product_request;
 void bt_product_trace(bt_product_request *request); /* product.c: appends to the trace in progress */
+/* The lower loss of one micro-batch in the trace in progress, with the random numbers of the lower step. */
+bt_tensor *bt_product_loss(bt_problem *lower, const bt_micro *micro);
 
 bt_status bt_solve_open(bt_problem *upper, bt_solve *solve); /* solve.c: what it reads, and whether x is v */
 bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant); /* traced; NULL after an error */
@@ -304,17 +317,44 @@ bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve);
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 void bt_solve_free(bt_solve *solve);
+/* The upper problem itself, and the lower problems not solved yet, whose parameters this one's loss may read; vectors:
+ * their adjoints, of the upper problem nothing. Room for all problems. Returns how many. */
+int bt_solve_targets(bt_problem *upper, const bt_solve *solve, bt_problem **others, bt_vector *vectors);
+void bt_solve_mark(bt_problem *upper, const bt_problem *other, int64_t parameter); /* something reaches that one */
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear); /* flat NULL: failed */
+
+/* ---- inner_loop.c: how an inner loop begins ---- */
+
+bt_tensor *bt_start_trace(bt_problem *problem);         /* what `start` gives, like bt_params; traced */
+bt_status bt_start_build(bt_problem *problem);          /* its entry in the step's phase, where there is a start */
+bt_status bt_start_run(bt_problem *problem);            /* the parameters of `start`, the optimiser as at first */
+bt_status bt_inner_loop_begin(bt_problem *problem);     /* before its first step; where none begins, nothing */
+bt_status bt_snapshot_open(bt_problem *problem);        /* storage for what roll_back returns to, where it is asked for */
+bt_status bt_roll_back_all(bt_engine *engine);          /* roll_back: where an upper problem has stepped */
+int bt_run_variables(bt_problem *problem, bt_var **vars); /* what its steps change; room for BT_SNAPSHOT */
 
 /* ---- phases.c, update.c ---- */
 
 bt_status bt_step_build(bt_problem *problem);
 void bt_step_free(bt_problem *problem);
+/* A small program in the step's phase: fn records the assigns. The entry; -1 after an error. */
+int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph));
 bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ kind; NULL after an error */
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
+
+/* One whole update as a function of what it starts from, by parameter, in the trace in progress: gradient callback,
+ * clipping, schedule, optimiser, parameter callback. Nothing is assigned. */
+typedef struct bt_transition {
+    bt_tensor **param, **grad, **slot[BT_MAX_ITEMS];     /* grad: to be filled in between; NULL: zero */
+    bt_tensor **next_param, **next_slot[BT_MAX_ITEMS];   /* results */
+    bt_tensor *next_applied;
+} bt_transition;
+bool bt_transition_begin(bt_problem *problem, bt_transition *t); /* parameters and slots as they are; false: failed */
+void bt_transition_trace(bt_problem *problem, bt_transition *t);
+
 bt_status bt_validation_build(bt_problem *problem);
 void bt_validation_free(bt_problem *problem);
-bt_status bt_problem_compile(bt_problem *problem); /* all its phases */
+bt_status bt_problem_compile(bt_problem *problem); /* all its phases; those below it must have theirs */
 void bt_problem_uncompile(bt_problem *problem);
 
 /* ---- run.c ---- */
@@ -325,13 +365,16 @@ bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
 bt_status bt_leaf_step(bt_problem *leaf);                 /* one step, and those of the parents that become ready */
-bt_status bt_snapshot_open(bt_problem *problem); /* storage for what roll_back returns to, where that is asked for */
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);
-bt_status bt_engine_recompile(bt_engine *engine); /* the programs of every level anew */
+bt_status bt_engine_compile(bt_engine *engine);   /* the phases of every level, lower ones first */
+bt_status bt_engine_recompile(bt_engine *engine); /* anew */
 bt_status bt_update_scalars(bt_engine *engine);   /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
+bt_status bt_ask_between(bt_problem *self, const char *function); /* evaluate.c: it can be asked now, or an error */
+bt_status bt_check_restored(const bt_engine *engine); /* adapt.c: every bt_adapt has had its bt_restore */
+void bt_adapted_free(struct bt_adapted *adapted);
 
 /* ---- purity.c, report.c, check.c, engine.c ---- */
 

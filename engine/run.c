@@ -1,6 +1,6 @@
 /* engine/run.c: steps, in the order that the hierarchy asks for. */
-#include "engine/problem.h"
-
+#include "engine/hypergradient/itd.h"
+#include "engine/trajectory.h"
 #include "runtime/profile.h"
 #include <math.h>
 #include <string.h>
@@ -30,10 +30,7 @@ bt_status bt_engine_recompile(bt_engine *engine)
 {
     for (int p = 0; p < engine->problem_count; p++)
         bt_problem_uncompile(engine->problems[p]);
-    for (int p = 0; p < engine->problem_count; p++)
-        if (engine->problems[p]->settings->active)
-            BT_TRY(bt_problem_compile(engine->problems[p]));
-    return BT_OK;
+    return bt_engine_compile(engine);
 }
 
 bt_status bt_update_scalars(bt_engine *engine)
@@ -76,7 +73,7 @@ static bt_status draw(bt_problem *problem)
     double begin = profile ? bt_seconds() : 0;
     problem->seen = problem->steps;
     bt_steps_show(problem->engine, true);
-    BT_TRY(bt_stream_draw(problem->train, problem->settings->gradient_accumulation));
+    BT_TRY(bt_stream_take(problem->train, problem->settings->gradient_accumulation));
     return bt_profile_add(profile, problem->name, "batches", begin);
 }
 
@@ -86,8 +83,8 @@ static bt_status run_gradients(bt_problem *problem)
     bt_step_phase *step = &problem->step;
     int64_t total = 0;
     for (int64_t m = 0; m < problem->train->kept_count; m++) {
-        const bt_batch *batch = problem->train->kept[m];
-        int shape = bt_stream_shape(problem->train, batch);
+        const bt_batch *batch = bt_stream_kept(problem->train, m);
+        int shape = batch ? bt_stream_shape(problem->train, batch) : -1;
         if (shape < 0)
             return bt_error_status();
         bt_micro_bind(&step->micros[shape], batch);
@@ -102,8 +99,8 @@ static bt_status run_gradients(bt_problem *problem)
 static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    const bt_batch *batch = problem->train->kept[0];
-    int shape = bt_stream_shape(problem->train, batch), variant = bt_solve_bind(&step->solves[0]);
+    const bt_batch *batch = bt_stream_kept(problem->train, 0);
+    int shape = batch ? bt_stream_shape(problem->train, batch) : -1, variant = bt_solve_bind(&step->solves[0]);
     if (shape < 0 || variant < 0)
         return bt_error_status();
     bt_micro_bind(&step->micros[shape], batch);
@@ -114,8 +111,12 @@ static bt_status run_joined(bt_problem *problem)
 static bt_status run_solves(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
-    for (int q = step->joins; q < step->solve_count; q++)
-        BT_TRY(bt_solve_run(step, &step->solves[q]));
+    for (int q = step->joins, count; q < step->solve_count; q += count) {
+        for (count = 0; q + count < step->solve_count && step->solves[q + count].unroll; count++)
+            ;
+        BT_TRY(count ? bt_unroll_run(step, &step->solves[q], count) : bt_solve_run(step, &step->solves[q]));
+        count = count ? count : 1;
+    }
     return BT_OK;
 }
 
@@ -147,9 +148,20 @@ bt_status bt_step_again(bt_problem *problem, bool whole)
     return whole ? run_solves(problem) : BT_OK;
 }
 
+/* The gradient of a step that will be made, and may be gone back through. */
+static bt_status gradient_to_step(bt_problem *problem)
+{
+    if (problem->trajectory)
+        bt_steps_show(problem->engine, true);
+    bt_trajectory_record(problem->trajectory);
+    BT_TRY(bt_step_gradient(problem));
+    bt_trajectory_record_gradient(problem->trajectory);
+    return BT_OK;
+}
+
 bt_status bt_step_alone(bt_problem *problem)
 {
-    BT_TRY(bt_step_gradient(problem));
+    BT_TRY(gradient_to_step(problem));
     BT_TRY(bt_part_run(problem->step.phase, problem->step.update));
     bt_phase_end(problem->step.phase);
     problem->steps++;
@@ -160,7 +172,7 @@ bt_status bt_step_alone(bt_problem *problem)
 static bt_status call(bt_problem *problem, bool *updated)
 {
     bt_step_phase *step = &problem->step;
-    BT_TRY(bt_step_gradient(problem));
+    BT_TRY(gradient_to_step(problem));
     if (step->collect >= 0)
         BT_TRY(bt_part_run(step->phase, step->collect));
     if (++problem->calls >= problem->settings->meta_batch) {
@@ -184,6 +196,7 @@ static bt_status step_once(bt_problem *problem, bool *updated)
 {
     int64_t epoch = epoch_of(problem);
     *updated = false;
+    BT_TRY(bt_check_restored(problem->engine));
     BT_TRY(bt_update_scalars(problem->engine));
     problem->engine->busy = true;
     bt_status status = call(problem, updated);
@@ -198,77 +211,6 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     return bt_check_purity(problem);
 }
 
-/* ---- roll_back: once an upper problem has stepped, the lower one returns to where its inner loop began, and takes one
- * step, on the last batch, with the new upper parameters ---- */
-
-static int run_variables(bt_problem *problem, bt_var **vars)
-{
-    int count = 0;
-    vars[count++] = problem->module->param_block.flat;
-    if (problem->module->buffer_block.flat)
-        vars[count++] = problem->module->buffer_block.flat;
-    for (int k = 0; k < BT_MAX_ITEMS && problem->slots[k].flat; k++)
-        vars[count++] = problem->slots[k].flat;
-    vars[count++] = problem->optimizer->applied;
-    return count;
-}
-
-static bool rolls_back(const bt_problem *problem)
-{
-    return problem->engine->settings->roll_back && problem->parent_count && !problem->child_count;
-}
-
-bt_status bt_snapshot_open(bt_problem *problem)
-{
-    bt_var *vars[BT_SNAPSHOT];
-    int count = rolls_back(problem) ? run_variables(problem, vars) : 0;
-    while (problem->snapshot_count < count) {
-        const bt_var *var = vars[problem->snapshot_count];
-        bt_text name = {0};
-        bt_text_add(&name, "%s at the start of the inner loop", var->name);
-        bt_var *copy = name.failed ? NULL : bt_var_new(BT_RUN, var->category, var->owner, name.data, bt_var_array(var));
-        bt_text_free(&name);
-        if (!copy)
-            return BT_ERROR_MEMORY;
-        problem->snapshot[problem->snapshot_count++] = copy;
-    }
-    return BT_OK;
-}
-
-static void copy_variables(bt_var *const *from, bt_var *const *to, int count)
-{
-    for (int i = 0; i < count; i++)
-        memcpy(to[i]->data, from[i]->data, to[i]->bytes);
-}
-
-static void take_snapshot(bt_problem *problem)
-{
-    bt_var *vars[BT_SNAPSHOT];
-    copy_variables(vars, problem->snapshot, run_variables(problem, vars));
-}
-
-static bt_status roll_back(bt_problem *problem)
-{
-    bt_var *vars[BT_SNAPSHOT];
-    bt_step_phase *step = &problem->step;
-    copy_variables(problem->snapshot, vars, run_variables(problem, vars));
-    BT_TRY(bt_step_again(problem, false));
-    BT_TRY(bt_part_run(step->phase, step->update));
-    bt_phase_end(step->phase);
-    return BT_OK;
-}
-
-static bt_status roll_back_all(bt_engine *engine)
-{
-    for (int p = 0; p < engine->problem_count; p++) {
-        bt_problem *problem = engine->problems[p];
-        if (problem->return_due && problem->snapshot_count)
-            BT_TRY(roll_back(problem));
-        problem->return_due = false;
-    }
-    return BT_OK;
-}
-
 /* ---- the hierarchy ---- */
 
 static bt_status call_parents(bt_problem *problem);
@@ -281,26 +223,10 @@ static bool all_ready(const bt_problem *problem)
     return true;
 }
 
-static bt_status inner_loop_start(bt_problem *problem)
-{
-    if (!problem->inner_loop_start)
-        return BT_OK;
-    problem->inner_loop_start = false;
-    if (problem->def->on_inner_loop_start) {
-        bt_guest before = bt_problem_enter(problem, "on_inner_loop_start");
-        problem->def->on_inner_loop_start(problem);
-        bt_guest_leave(before);
-    }
-    BT_TRY(bt_error_status());
-    if (rolls_back(problem))
-        take_snapshot(problem);
-    return BT_OK;
-}
-
 static bt_status step(bt_problem *problem)
 {
     bool updated;
-    BT_TRY(inner_loop_start(problem));
+    BT_TRY(bt_inner_loop_begin(problem));
     BT_TRY(step_once(problem, &updated));
     if (!updated)
         return BT_OK;
@@ -332,7 +258,7 @@ static bt_status call_parents(bt_problem *problem)
 bt_status bt_leaf_step(bt_problem *leaf)
 {
     BT_TRY(step(leaf));
-    return roll_back_all(leaf->engine);
+    return bt_roll_back_all(leaf->engine);
 }
 
 /* ---- validation ---- */

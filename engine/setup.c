@@ -139,7 +139,7 @@ static bool children_compiled(const bt_problem *problem, const bool *done)
 }
 
 /* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
-static bt_status compile_upward(bt_engine *engine)
+bt_status bt_engine_compile(bt_engine *engine)
 {
     bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
     bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
@@ -166,7 +166,7 @@ static bt_status compile_all(bt_engine *engine)
         if (engine->problems[i]->settings->active)
             BT_TRY(bt_problem_open_data(engine->problems[i]));
     double start = bt_seconds();
-    BT_TRY(compile_upward(engine));
+    BT_TRY(bt_engine_compile(engine));
     engine->compile_seconds = bt_seconds() - start;
     return BT_OK;
 }

@@ -11,7 +11,8 @@ typedef struct bt_saved_var {
 
 typedef struct bt_saved_problem {
     int64_t position, kept; /* of the training stream: how many were drawn, how many of these are at hand */
-    int64_t steps, seen;
+    int64_t steps, seen, task;
+    bool ahead;
 } bt_saved_problem;
 
 struct bt_kept {
@@ -26,7 +27,8 @@ struct bt_kept {
 /* By the effects rule only updates write these; questions make none. */
 static bool of_updates(const bt_var *var)
 {
-    return var->category == BT_PARAMETERS || var->category == BT_OPTIMIZER || var->category == BT_GRADIENTS;
+    return var->category == BT_PARAMETERS || var->category == BT_OPTIMIZER || var->category == BT_GRADIENTS ||
+           var->category == BT_TRAJECTORY;
 }
 
 static void save(void *user, const bt_var *var, const bt_block *block)
@@ -60,6 +62,8 @@ bt_kept *bt_kept_save(bt_engine *engine, bool all)
         if (problem->train) {
             state->problems[i].position = bt_stream_position(problem->train);
             state->problems[i].kept = problem->train->kept_count;
+            state->problems[i].task = problem->train->task;
+            state->problems[i].ahead = problem->train->ahead;
         }
     }
     bt_engine_visit(engine, NULL, save, state);
@@ -78,9 +82,15 @@ bt_status bt_kept_restore(const bt_kept *state)
         const bt_saved_problem *saved = &state->problems[i];
         problem->steps = saved->steps;
         problem->seen = saved->seen;
-        if (problem->train && bt_stream_position(problem->train) != saved->position)
+        if (!problem->train)
+            continue;
+        problem->train->task = saved->task;
+        if (bt_stream_position(problem->train) != saved->position)
             BT_TRY(bt_stream_rewind(problem->train, saved->position, saved->kept));
     }
+    for (int i = 0; i < state->engine->problem_count; i++) /* once all are back: one may have drawn for another */
+        if (state->engine->problems[i]->train)
+            state->engine->problems[i]->train->ahead = state->problems[i].ahead;
     return BT_OK;
 }
 

@@ -61,6 +61,92 @@ static bt_status open_callback(bt_stream *stream)
     return stream->shapes[0] && stream->made ? BT_OK : BT_ERROR_MEMORY;
 }
 
+/* ---- the batches of a problem above: batch_of ---- */
+
+static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
+{
+    const char *name = problem->def->batch_of;
+    *peer = bt_problem_find(problem->engine, name);
+    bool above = false;
+    for (int i = 0; *peer && i < problem->parent_count; i++)
+        above |= problem->parents[i] == *peer;
+    if (!above)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s works on the batches of %s (batch_of), which must be a problem that uses its solution: add "
+                       "`l2u = %s > %s` under [dependencies]",
+                       problem->name, name, problem->name, name);
+    if (problem->def->configure_train_data || problem->def->get_batch || (*peer)->def->batch_of)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\": %s", problem->name, name,
+                       (*peer)->def->batch_of ? "that problem has no data of its own"
+                                              : "it cannot have configure_train_data or get_batch beside it");
+    if (problem->settings->gradient_accumulation > 1 || (*peer)->settings->gradient_accumulation > 1)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s works on the batch of %s: neither can have gradient_accumulation; for several batches to a "
+                       "step of %s take its meta_batch",
+                       problem->name, name, name);
+    return BT_OK;
+}
+
+static bt_status open_peer(bt_stream *stream)
+{
+    bt_problem *peer;
+    BT_TRY(find_peer(stream->problem, &peer));
+    BT_TRY(bt_problem_open_data(peer));
+    stream->of = peer->train;
+    stream->shape_count = peer->train->shape_count;
+    for (int i = 0; i < stream->shape_count; i++) {
+        stream->shapes[i] = bt_batch_template(peer->train->shapes[i]);
+        stream->alias[i] = bt_batch_template(peer->train->shapes[i]);
+        if (!stream->shapes[i] || !stream->alias[i])
+            return BT_ERROR_MEMORY;
+    }
+    return BT_OK;
+}
+
+/* The peer's batch under this stream's number; NULL after an error. */
+static const bt_batch *alias(bt_stream *stream, int64_t number)
+{
+    if (!stream->of->kept_count) { /* nothing has been drawn there yet */
+        if (bt_stream_draw(stream->of, 1) != BT_OK)
+            return NULL;
+        stream->of->ahead = true;
+    }
+    const bt_batch *batch = stream->of->kept[0];
+    int shape = bt_stream_shape(stream, batch);
+    if (shape < 0)
+        return NULL;
+    bt_batch_bind(stream->alias[shape], batch);
+    stream->alias[shape]->number = number;
+    return stream->alias[shape];
+}
+
+bt_status bt_stream_next_task(bt_stream *stream)
+{
+    bt_stream *of = stream->of;
+    if (!of)
+        return BT_OK;
+    if (!of->ahead || stream->task == bt_stream_position(of)) {
+        BT_TRY(bt_stream_draw(of, 1));
+        of->ahead = true;
+    }
+    stream->task = bt_stream_position(of);
+    return BT_OK;
+}
+
+bt_status bt_stream_take(bt_stream *stream, int64_t count)
+{
+    bool ahead = stream->ahead;
+    stream->ahead = false;
+    return ahead ? BT_OK : bt_stream_draw(stream, count);
+}
+
+const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i)
+{
+    return stream->of ? alias(stream, stream->drawn - 1) : stream->kept[i];
+}
+
+/* ---- streams ---- */
+
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
 {
     bt_stream *stream = bt_alloc(sizeof *stream);
@@ -71,7 +157,7 @@ bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
     bt_status status = stream->kept ? BT_OK : BT_ERROR_MEMORY;
     bool data = mode == BT_TRAIN ? problem->train_data != NULL : problem->valid_data != NULL;
     if (status == BT_OK)
-        status = data ? open_loader(stream) : open_callback(stream);
+        status = data ? open_loader(stream) : problem->def->batch_of ? open_peer(stream) : open_callback(stream);
     if (status == BT_OK)
         return stream;
     bt_stream_free(stream);
@@ -82,8 +168,10 @@ void bt_stream_free(bt_stream *stream)
 {
     if (!stream)
         return;
-    for (int i = 0; i < BT_MAX_SHAPES; i++)
+    for (int i = 0; i < BT_MAX_SHAPES; i++) {
         bt_batch_free(stream->shapes[i]);
+        bt_batch_free(stream->alias[i]);
+    }
     for (int64_t i = 0; stream->made && i < stream->keep; i++)
         bt_batch_free(stream->made[i]);
     bt_loader_free(stream->loader);
@@ -98,6 +186,9 @@ bt_status bt_stream_draw(bt_stream *stream, int64_t count)
     for (int64_t i = 0; i < count && i < stream->keep; i++) {
         if (stream->loader) {
             BT_TRY(bt_loader_draw(stream->loader, &stream->kept[i]));
+        } else if (stream->of) {
+            if (!(stream->kept[i] = alias(stream, stream->drawn++)))
+                return bt_error_status();
         } else {
             bt_batch *batch = make_batch(stream->problem, stream->mode, stream->drawn++);
             if (!batch)

@@ -2,6 +2,7 @@
 #include "engine/problem.h"
 
 #include "ops/ops.h"
+#include <string.h>
 
 /* Windows of the same place in every block. */
 static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group, const char *name, size_t from,
@@ -160,6 +161,100 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
             bt_graph_assign(graph, var, bt_where(update->ok, parts[i], bt_graph_read(graph, var)));
         }
 }
+
+/* ---- the update as a function ---- */
+
+/* Every parameter that is updated as a segment of its own. */
+static int64_t own_segments(bt_problem *problem, const bt_transition *t, bt_segment *segments)
+{
+    int slots = bt_optimizer_slot_count(problem->optimizer);
+    int64_t count = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++) {
+        if (!is_updated(problem, i))
+            continue;
+        segments[count] = (bt_segment){.group = problem->group[i], .param = t->param[i], .grad = t->grad[i]};
+        for (int k = 0; k < slots; k++)
+            segments[count].slots[k] = t->slot[k][i];
+        count++;
+    }
+    return count;
+}
+
+static void read_results(bt_problem *problem, const bt_update *update, bt_transition *t)
+{
+    int slots = bt_optimizer_slot_count(problem->optimizer);
+    int64_t count = problem->module->param_count;
+    for (int64_t i = 0, s = 0; i < count; i++) {
+        const bt_segment *segment = is_updated(problem, i) ? &update->segments[s++] : NULL;
+        t->next_param[i] = segment ? segment->next_param : t->param[i];
+        for (int k = 0; k < slots; k++)
+            t->next_slot[k][i] = segment ? segment->next_slots[k] : t->slot[k][i];
+    }
+    t->next_applied = update->next_applied;
+    if (!problem->def->param_callback)
+        return;
+    bt_tensor **parts = list(bt_trace_now()->graph, count);
+    if (!parts)
+        return;
+    memcpy(parts, t->next_param, (size_t)count * sizeof *parts);
+    through_callback(problem, problem->def->param_callback, "param_callback", parts);
+    for (int64_t i = 0; i < count && bt_trace_now()->graph->status == BT_OK; i++)
+        if (problem->trainable[i])
+            t->next_param[i] = bt_where(update->ok, parts[i], t->param[i]);
+}
+
+static bool make_room(bt_problem *problem, bt_transition *t)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    int64_t count = problem->module->param_count;
+    t->param = list(graph, count);
+    t->grad = list(graph, count);
+    t->next_param = list(graph, count);
+    bool room = t->param && t->grad && t->next_param;
+    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
+        t->slot[k] = list(graph, count);
+        t->next_slot[k] = list(graph, count);
+        room = room && t->slot[k] && t->next_slot[k];
+    }
+    return room;
+}
+
+bool bt_transition_begin(bt_problem *problem, bt_transition *t)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    *t = (bt_transition){0};
+    if (!make_room(problem, t))
+        return false;
+    bt_problem_params(problem, t->param);
+    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
+        for (int64_t i = 0; i < problem->module->param_count; i++)
+            t->slot[k][i] = bt_graph_read(graph, problem->slots[k].windows[i]);
+    return true;
+}
+
+void bt_transition_trace(bt_problem *problem, bt_transition *t)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    int64_t count = problem->module->param_count;
+    bt_segment *segments = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *segments);
+    if (!segments) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        t->grad[i] = t->grad[i] && problem->trainable[i] ? t->grad[i] : bt_zeros_like(t->param[i]);
+    if (problem->def->grad_callback)
+        through_callback(problem, problem->def->grad_callback, "grad_callback", t->grad);
+    if (graph->status != BT_OK)
+        return;
+    bt_update update = {.segments = segments, .count = own_segments(problem, t, segments), .context = problem};
+    update.schedule = problem->def->schedule ? schedule : NULL;
+    bt_optimizer_update(problem->optimizer, &update);
+    if (graph->status == BT_OK)
+        read_results(problem, &update, t);
+}
+
+/* ---- the update of a step ---- */
 
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
 {

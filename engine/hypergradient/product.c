@@ -26,11 +26,9 @@ static bt_tensor **room(terms *t, int64_t count)
     return list;
 }
 
-/* The lower loss of one micro-batch, in the trace in progress. */
-static bt_tensor *lower_loss(const bt_product_request *request, const bt_micro *micro)
+bt_tensor *bt_product_loss(bt_problem *lower, const bt_micro *micro)
 {
     bt_trace *trace = bt_trace_now();
-    bt_problem *lower = request->lower;
     bt_tracing *outer = trace->context, tracing = *outer;
     bt_trace before = *trace;
     tracing.problem = lower;
@@ -96,7 +94,7 @@ static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
 {
     bt_problem_params(t->request->lower, t->w);
     fill_targets(t);
-    bt_tensor *loss = lower_loss(t->request, micro);
+    bt_tensor *loss = bt_product_loss(t->request->lower, micro);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     if (t->settings->product == BT_PRODUCT_VJP || t->settings->detach == BT_DETACH_FIELD ||
@@ -119,7 +117,7 @@ static void shifted(terms *t, const bt_micro *micro, bt_tensor *step, bt_tensor 
         bt_trace_overlay(lower->module->params[i]->var, t->w[i]);
     }
     fill_targets(t);
-    bt_tensor *loss = lower_loss(t->request, micro);
+    bt_tensor *loss = bt_product_loss(t->request->lower, micro);
     for (int i = 0; i < t->ws; i++)
         bt_trace_overlay(lower->module->params[i]->var, base[i]);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
@@ -142,7 +140,7 @@ static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
     if (t->settings->detach == BT_DETACH_FROZEN) { /* detached values stay those of the base point */
         bt_trace_detached(trace, BT_DETACHED_COLLECT);
         bt_problem_params(t->request->lower, t->w);
-        lower_loss(t->request, micro);
+        bt_product_loss(t->request->lower, micro);
     }
     enum bt_detached_mode replay = t->settings->detach == BT_DETACH_FROZEN ? BT_DETACHED_REPLAY : BT_DETACHED_NONE;
     bt_trace_detached(trace, replay);

@@ -7,8 +7,8 @@
  *   product     a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
  *
  * What depends on the lower problem's batches exists once for each number of short ones among them. */
+#include "engine/hypergradient/itd.h"
 #include "engine/hypergradient/methods.h"
-#include "engine/problem.h"
 #include "ops/ops.h"
 #include "transform/grad.h"
 #include "transform/linearize.h"
@@ -263,16 +263,16 @@ static bt_status build_step(builder *b, int variant)
     return status;
 }
 
-/* The upper problem itself, and the lower problems not solved yet, whose parameters this one's loss may read. */
-static int targets(const builder *b, bt_problem **others, bt_vector *vectors)
+int bt_solve_targets(bt_problem *upper, const bt_solve *solve, bt_problem **others, bt_vector *vectors)
 {
+    const bt_step_phase *step = &upper->step;
     int count = 0;
-    if (bt_u2l(b->upper, b->lower))
-        others[count++] = b->upper;
-    for (int q = 0; q < b->step->solve_count; q++)
-        if (&b->step->solves[q] > b->solve && bt_u2l(b->step->solves[q].problem, b->lower)) {
-            vectors[count] = b->step->solves[q].adjoint;
-            others[count++] = b->step->solves[q].problem;
+    if (bt_u2l(upper, solve->problem))
+        others[count++] = upper;
+    for (int q = 0; q < step->solve_count; q++)
+        if (&step->solves[q] > solve && bt_u2l(step->solves[q].problem, solve->problem)) {
+            vectors[count] = step->solves[q].adjoint;
+            others[count++] = step->solves[q].problem;
         }
     return count;
 }
@@ -282,16 +282,16 @@ static bt_var *target_var(const builder *b, const bt_problem *other, const bt_ve
     return other == b->upper ? b->step->gradients.windows[parameter] : vector->windows[parameter];
 }
 
-/* The product reaches this parameter of the upper problem, or of one between. */
-static void mark(builder *b, const bt_problem *other, int64_t parameter)
+void bt_solve_mark(bt_problem *upper, const bt_problem *other, int64_t parameter)
 {
-    if (other == b->upper) {
-        b->step->used[parameter] = true;
-        b->step->reached = true;
+    bt_step_phase *step = &upper->step;
+    if (other == upper) {
+        step->used[parameter] = true;
+        step->reached = true;
     }
-    for (int q = 0; q < b->step->solve_count; q++)
-        if (b->step->solves[q].problem == other)
-            b->step->solves[q].reached = true;
+    for (int q = 0; q < step->solve_count; q++)
+        if (step->solves[q].problem == other)
+            step->solves[q].reached = true;
 }
 
 /* Of the micro-batches that solve->micros are. */
@@ -307,7 +307,7 @@ static bt_graph *trace_product(builder *b)
                                       .micro_count = b->solve->micro_count,
                                       .x = bt_graph_read(b->graph, b->solve->x.flat),
                                       .others = others,
-                                      .other_count = targets(b, others, vectors)};
+                                      .other_count = bt_solve_targets(b->upper, b->solve, others, vectors)};
         bt_product_trace(&request);
         bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
         for (int k = 0; k < request.other_count && b->graph->status == BT_OK; k++)
@@ -315,7 +315,7 @@ static bt_graph *trace_product(builder *b)
                 if (request.other[k][i]) {
                     bt_var *var = target_var(b, others[k], &vectors[k], i);
                     bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
-                    mark(b, others[k], i);
+                    bt_solve_mark(b->upper, others[k], i);
                 }
         graph = end(b, "product");
     }
@@ -337,7 +337,7 @@ static int variant_count(const bt_problem *lower, int64_t micros)
 static bt_status open_micros(bt_solve *solve)
 {
     bt_problem *lower = solve->problem;
-    bool all = lower->settings->product_batches == BT_BATCHES_ALL;
+    bool all = lower->settings->product_batches == BT_BATCHES_ALL || bt_unrolls(lower);
     solve->micro_count = all ? lower->settings->gradient_accumulation : 1;
     solve->variants = variant_count(lower, solve->micro_count);
     solve->micros = bt_alloc_array((size_t)(solve->variants * solve->micro_count), sizeof *solve->micros);
@@ -374,6 +374,9 @@ bt_status bt_solve_open(bt_problem *upper, bt_solve *solve)
     solve->iterations = iterations(solve->problem);
     solve->start = -1;
     BT_TRY(open_micros(solve));
+    if (bt_unrolls(solve->problem))
+        return bt_unroll_open(upper, solve);
+    BT_TRY(bt_check_direct(upper, solve));
     for (int k = 0; k < bt_slot_name_count(method->slots); k++) {
         solve->slots[k] = bt_vector_new(b.step->phase, solve->problem, method->slots[k], true);
         if (!solve->slots[k].flat)
@@ -395,6 +398,8 @@ bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant)
 bt_status bt_solve_build(bt_problem *upper, bt_solve *solve)
 {
     builder b = builder_of(upper, solve);
+    if (solve->unroll)
+        return bt_unroll_build(upper, solve);
     BT_TRY(build_start(&b));
     bt_micro *first = solve->micros;
     bt_status status = BT_OK;
@@ -413,16 +418,20 @@ bt_status bt_solve_build(bt_problem *upper, bt_solve *solve)
 /* Binds the lower problem's last micro-batches, full ones first; returns the variant, -1 after an error. */
 int bt_solve_bind(bt_solve *solve)
 {
-    const bt_stream *stream = solve->problem->train;
+    bt_stream *stream = solve->problem->train;
     int64_t count = solve->micro_count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
-    for (int64_t m = 0; m < count; m++)
-        shorts += bt_stream_shape(stream, stream->kept[first + m]) == 1;
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = bt_stream_kept(stream, first + m);
+        if (!batch)
+            return -1;
+        shorts += bt_stream_shape(stream, batch) == 1;
+    }
     if (shorts >= solve->variants) {
         bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", solve->problem->name);
         return -1;
     }
     for (int64_t m = 0; m < count; m++) {
-        const bt_batch *batch = stream->kept[first + m];
+        const bt_batch *batch = bt_stream_kept(stream, first + m);
         int64_t place = bt_stream_shape(stream, batch) == 1 ? count - shorts + late++ : full++;
         bt_micro_bind(&solve->micros[shorts * count + place], batch);
     }
@@ -450,6 +459,7 @@ void bt_solve_free(bt_solve *solve)
     for (int64_t m = 0; solve->micros && m < solve->variants * solve->micro_count; m++)
         bt_micro_free(&solve->micros[m]);
     bt_free(solve->micros);
+    bt_unroll_free(solve->unroll);
     bt_graph_free(solve->starting);
     if (solve->x.windows != solve->adjoint.windows)
         bt_free(solve->x.windows);

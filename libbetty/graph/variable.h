@@ -11,6 +11,7 @@
     X(BT_OPTIMIZER, "optimizer state")                                                                                 \
     X(BT_BUFFERS, "buffers")                                                                                           \
     X(BT_VECTORS, "hypergradient vectors")                                                                             \
+    X(BT_TRAJECTORY, "trajectory")                                                                                     \
     X(BT_BATCH, "batch")                                                                                               \
     X(BT_ACTIVATIONS, "activations")                                                                                   \
     X(BT_WORKSPACE, "workspace")

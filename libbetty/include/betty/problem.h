@@ -16,9 +16,10 @@ typedef bt_tensor *bt_step_fn(bt_problem *self, const bt_batch *batch);
 typedef bt_tensor *bt_vector_fn(bt_problem *self, bt_tensor *vector); /* both like bt_params(self) */
 
 /* A problem is a constant record of callbacks. Needed are name, configure_module, training_step, and data from one of
- * configure_train_data, get_batch. */
+ * configure_train_data, get_batch, batch_of. */
 typedef struct bt_problem_def {
-    const char *name; /* its section in the INI file */
+    const char *name;     /* its section in the INI file */
+    const char *batch_of; /* a problem above: all steps of an inner loop work on the batch that this one drew for it */
 
     /* host, at the start; each is called when first needed */
     bt_dataset *(*configure_train_data)(bt_problem *self);
@@ -29,6 +30,8 @@ typedef struct bt_problem_def {
     bt_tensor *(*forward)(bt_problem *self, bt_tensor *const *in); /* of bt_forward(problem, ...); NULL: the module's */
     bt_step_fn *training_step;                                     /* the loss, a scalar */
     bt_step_fn *validation_step;                                   /* likewise, over the validation data */
+    bt_tensor *(*start)(bt_problem *self); /* the parameters that each inner loop starts from, like bt_params; the
+                                              optimiser's state starts anew with them */
     void (*schedule)(bt_problem *self, bt_rule *optimizer);        /* bt_hyper_set what moves or is learned */
     bt_vector_fn *grad_callback;                                   /* the gradient to use; clipping comes after */
     bt_vector_fn *param_callback;                                  /* the parameters to keep, after each update */
@@ -79,9 +82,14 @@ bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_ar
 bt_status bt_hypergradient(bt_problem *self, bt_array result);   /* what its next step would use; like bt_params */
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after the last of the validation data */
 
+/* Host: few-shot evaluation. bt_adapt does `start`, if there is one, and then `steps` training steps on one batch of
+ * the shape that the problem trains on; bt_restore brings back what was there before, and must come before the next
+ * step of any problem. Training metrics and the upper levels do not notice. */
+bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps);
+bt_status bt_restore(bt_problem *self);
 
 /* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. */
-#define BT_ABI 1 /* changes with every record in this header; a file built for another one is refused */
+#define BT_ABI 2 /* changes with every record in this header; a file built for another one is refused */
 typedef struct bt_export {
     int abi;
     const bt_problem_def *problems[BT_MAX_ITEMS];
