@@ -1,0 +1,416 @@
+/* tests/engine/test_itd.c: hypergradients through unrolled inner loops, with known right answers, in double precision.
+ * The upper problem takes one step of SGD with lr = 1, so that what its parameters lose is the hypergradient. */
+#include "levels.h"
+
+#include <betty/betty.h>
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 8 };
+#define NEAR(found, expected) ck_assert_double_eq_tol((found), (expected), 1e-10)
+
+typedef struct world {
+    double w[MOST], lambda[MOST];
+    int ws, lambdas;
+    bt_step_fn *lower, *upper;
+    bt_tensor *(*start)(bt_problem *self);
+    void (*schedule)(bt_problem *self, bt_rule *optimizer);
+    bt_vector_fn *grad_callback, *param_callback;
+} world;
+
+static bt_tensor *w(bt_problem *self) { return bt_forward(bt_peer(self, "lower")); }
+static bt_tensor *lambda(bt_problem *self) { return bt_forward(bt_peer(self, "upper")); }
+static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
+
+static bt_module *lower_module(bt_problem *self)
+{
+    const world *now = bt_user(self);
+    return bt_nn_parameter(bt_init_array(BT_ARRAY((double *)(uintptr_t)now->w, now->ws)), now->ws);
+}
+
+static bt_module *upper_module(bt_problem *self)
+{
+    const world *now = bt_user(self);
+    return bt_nn_parameter(bt_init_array(BT_ARRAY((double *)(uintptr_t)now->lambda, now->lambdas)), now->lambdas);
+}
+
+/* Numbers that differ from batch to batch: 1, 2, 3, ... */
+static bt_status count_up(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double value = (double)index + 1;
+    (void)self;
+    (void)mode;
+    return bt_batch_set(batch, "number", BT_ARRAY(&value, 1));
+}
+
+/* Runs one inner loop and the upper step after it; the upper loss, and in after[] the upper parameters. */
+static double run(const world *now, double *after, const char *settings)
+{
+    const bt_problem_def upper = {
+        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now->upper};
+    const bt_problem_def lower = {.name = "lower",
+                                  .configure_module = lower_module,
+                                  .get_batch = count_up,
+                                  .training_step = now->lower,
+                                  .start = now->start,
+                                  .schedule = now->schedule,
+                                  .grad_callback = now->grad_callback,
+                                  .param_callback = now->param_callback};
+    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    char lines[1000];
+    snprintf(lines, sizeof lines,
+             "engine.precision = fp64\ndependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+             "upper.lr = 1\nengine.valid_step = 0\n%s",
+             settings);
+    bt_engine *engine = levels_engine(&parts, (world *)(uintptr_t)now, lines);
+    ck_assert_msg(engine != NULL, "%s: %s", settings, bt_error());
+    levels_run(engine);
+    levels_params(engine, "upper", after, now->lambdas);
+    double loss = bt_engine_metric(engine, "upper.loss");
+    bt_engine_free(engine);
+    return loss;
+}
+
+static void hypergradient(const world *now, const char *settings, double *result)
+{
+    double after[MOST];
+    run(now, after, settings);
+    for (int i = 0; i < now->lambdas; i++)
+        result[i] = now->lambda[i] - after[i];
+}
+
+/* Against central differences of the whole computation run again. */
+static void check_differences(const world *now, const char *settings)
+{
+    double found[MOST], after[MOST];
+    hypergradient(now, settings, found);
+    for (int i = 0; i < now->lambdas; i++) {
+        const double step = 1e-5;
+        world plus = *now, minus = *now;
+        plus.lambda[i] += step;
+        minus.lambda[i] -= step;
+        double expected = (run(&plus, after, settings) - run(&minus, after, settings)) / (2 * step);
+        ck_assert_msg(fabs(found[i] - expected) < 1e-8 * (1 + fabs(expected)), "%s: lambda[%d]: found %.12g, due %.12g",
+                      settings, i, found[i], expected);
+        ck_assert_msg(fabs(expected) > 1e-6, "%s: lambda[%d] does not matter", settings, i);
+    }
+}
+
+/* ---- R2: C = a w^2 / 2 - b lambda w, F = (w - t)^2 / 2; a = 2, b = 3, t = 1, lambda = 1, w0 = 0, lr = 0.1 ---- */
+
+static bt_tensor *r2_lower(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sub(dot(w(self), w(self)), bt_mul(3, dot(lambda(self), w(self))));
+}
+
+static bt_tensor *r2_upper(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(0.5, bt_sum(bt_square(bt_sub(w(self), 1))));
+}
+
+static const world r2 = {.lambda = {1}, .ws = 1, .lambdas = 1, .lower = r2_lower, .upper = r2_upper};
+
+START_TEST(r2_unrolled)
+{
+    static const struct {
+        int steps, last;
+        double expected;
+    } cases[] = {{1, 0, -0.21},    {2, 0, -0.2484},    {5, 0, 0.0085519104},  {10, 0, 0.453818186653654},
+                 {5, 1, 0.002544}, {5, 2, 0.0045792}, {5, 3, 0.00620736}, {5, 7, 0.0085519104}};
+    static const char *const products[] = {"jvp", "vjp", "finite"};
+    for (int p = 0; p < 3; p++) {
+        char settings[300];
+        double found;
+        snprintf(settings, sizeof settings,
+                 "lower.type = itd\nlower.lr = 0.1\nlower.product = %s\nlower.unroll_steps = %d\n"
+                 "engine.train_iters = %d\nlower.itd_steps = %d\n",
+                 products[p], cases[_i].steps, cases[_i].steps, cases[_i].last);
+        hypergradient(&r2, settings, &found);
+        NEAR(found, cases[_i].expected);
+    }
+}
+END_TEST
+
+/* What lies between kept states is computed again: the same to the last bit. */
+START_TEST(spacing_changes_nothing)
+{
+    static const char *const optimizers[] = {"sgd", "sgd\nlower.momentum = 0.9", "adam"};
+    for (int o = 0; o < 3; o++)
+        for (int last = 0; last < 11; last += 5) {
+            double all = 0;
+            for (int spacing = 1; spacing < 13; spacing++) {
+                char settings[400];
+                double found;
+                snprintf(settings, sizeof settings,
+                         "lower.type = itd\nlower.lr = 0.1\nlower.optimizer = %s\nlower.unroll_steps = 10\n"
+                         "engine.train_iters = 10\nlower.itd_steps = %d\nlower.itd_spacing = %d\n",
+                         optimizers[o], last, spacing == 12 ? 0 : spacing);
+                hypergradient(&r2, settings, &found);
+                all = spacing == 1 ? found : all;
+                ck_assert_msg(found == all, "%s: found %.17g, due %.17g", settings, found, all);
+            }
+        }
+}
+END_TEST
+
+/* ---- R9: MAML; grad L = (18 u + 16 v, 16 u + 18 v), from (0.1, 0.2), lr = 1e-3, two steps ---- */
+
+static bt_tensor *r9_loss(bt_tensor *p)
+{
+    static const double h[] = {18, 16, 16, 18};
+    return bt_mul(0.5, dot(p, bt_matmul(bt_constant(BT_ARRAY(h, 2, 2)), p)));
+}
+
+static bt_tensor *r9_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return r9_loss(w(self));
+}
+
+static bt_tensor *start_from_upper(bt_problem *self) { return bt_params(bt_peer(self, "upper")); }
+
+static const world r9 = {.w = {7, 7},
+                         .lambda = {0.1, 0.2},
+                         .ws = 2,
+                         .lambdas = 2,
+                         .lower = r9_step,
+                         .upper = r9_step,
+                         .start = start_from_upper};
+
+START_TEST(r9_maml)
+{
+    static const char settings[] = "lower.type = itd\nlower.lr = 1e-3\nlower.unroll_steps = 2\nengine.train_iters = 2\n";
+    char first_order[200];
+    double found[2];
+    hypergradient(&r9, settings, found);
+    NEAR(found[0], 4.341776216912);
+    NEAR(found[1], 4.5401810105152);
+    snprintf(first_order, sizeof first_order, "%slower.itd_second_order = 0\n", settings);
+    hypergradient(&r9, first_order, found);
+    NEAR(found[0], 4.6594952);
+    NEAR(found[1], 4.858696);
+}
+END_TEST
+
+/* ---- R12: w_K = (1 - lr a)^K w0, F = w_K^2 / 2, a = 2; the learning rate and the start are the upper level's ---- */
+
+static bt_tensor *half_square(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(0.5, dot(w(self), w(self)));
+}
+
+static bt_tensor *r12_lower(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return dot(w(self), w(self));
+}
+
+static void learned_lr(bt_problem *self, bt_rule *optimizer) { bt_hyper_set(optimizer, "lr", lambda(self)); }
+
+START_TEST(r12_learning_rate)
+{
+    static const struct {
+        int steps;
+        double expected;
+    } cases[] = {{1, -1.6}, {3, -1.96608}};
+    const world now = {.w = {1},
+                       .lambda = {0.1},
+                       .ws = 1,
+                       .lambdas = 1,
+                       .lower = r12_lower,
+                       .upper = half_square,
+                       .schedule = learned_lr};
+    char settings[200];
+    double found;
+    snprintf(settings, sizeof settings, "lower.type = itd\nlower.unroll_steps = %d\nengine.train_iters = %d\n",
+             cases[_i].steps, cases[_i].steps);
+    hypergradient(&now, settings, &found);
+    NEAR(found, cases[_i].expected);
+}
+END_TEST
+
+START_TEST(r12_start)
+{
+    const world now = {.w = {5},
+                       .lambda = {1.5},
+                       .ws = 1,
+                       .lambdas = 1,
+                       .lower = r12_lower,
+                       .upper = half_square,
+                       .start = start_from_upper};
+    double found;
+    hypergradient(&now, "lower.type = itd\nlower.lr = 0.1\nlower.unroll_steps = 3\nengine.train_iters = 3\n", &found);
+    NEAR(found, pow(0.8, 6) * 1.5);
+    /* cut off before it reaches the start */
+    hypergradient(&now,
+                  "lower.type = itd\nlower.lr = 0.1\nlower.unroll_steps = 3\nengine.train_iters = 3\n"
+                  "lower.itd_steps = 2\nupper.allow_unused = true\n",
+                  &found);
+    ck_assert_double_eq(found, 0);
+}
+END_TEST
+
+/* ---- R15: momentum as in PyTorch; a = 1, w0 = 1, lr = 0.1, momentum = 0.9, two steps, F = w ---- */
+
+static bt_tensor *value(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(w(self));
+}
+
+static void learned_lr_and_momentum(bt_problem *self, bt_rule *optimizer)
+{
+    bt_hyper_set(optimizer, "lr", bt_at(lambda(self), 0));
+    bt_hyper_set(optimizer, "momentum", bt_at(lambda(self), 1));
+}
+
+START_TEST(r15_momentum)
+{
+    const world now = {.w = {1},
+                       .lambda = {0.1, 0.9},
+                       .ws = 1,
+                       .lambdas = 2,
+                       .lower = half_square,
+                       .upper = value,
+                       .schedule = learned_lr_and_momentum};
+    double found[2], after[2];
+    static const char settings[] =
+        "lower.type = itd\nlower.momentum = 0.5\nlower.unroll_steps = 2\nengine.train_iters = 2\n";
+    NEAR(run(&now, after, settings), 0.72);
+    hypergradient(&now, settings, found);
+    NEAR(found[0], -2.7);
+    NEAR(found[1], -0.1);
+}
+END_TEST
+
+/* ---- whole updates, against the computation run again: batches, optimisers, clipping, decay, callbacks ---- */
+
+static bt_tensor *curved(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *strength = bt_exp(bt_slice(lambda(self), 0, 0, 2)), *number = bt_sum(bt_field(batch, "number"));
+    bt_tensor *bent = bt_sum(bt_tanh(bt_mul(bt_add(w(self), bt_mul(0.1, number)), w(self))));
+    return bt_add(bent, bt_mul(0.5, bt_sum(bt_mul(strength, bt_square(w(self))))));
+}
+
+static bt_tensor *curved_upper(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *number = bt_sum(bt_field(batch, "number"));
+    return bt_add(bt_sum(bt_square(bt_sub(w(self), number))), bt_mul(0.1, dot(lambda(self), lambda(self))));
+}
+
+static void third_is_lr(bt_problem *self, bt_rule *optimizer)
+{
+    bt_hyper_set(optimizer, "lr", bt_exp(bt_at(lambda(self), 2)));
+    bt_hyper_set(optimizer, "weight_decay", bt_square(bt_at(lambda(self), 2)));
+}
+
+static bt_tensor *bend_gradient(bt_problem *self, bt_tensor *gradient)
+{
+    return bt_mul(bt_add(1, bt_square(bt_at(lambda(self), 2))), bt_tanh(gradient));
+}
+
+static bt_tensor *shrink(bt_problem *self, bt_tensor *params)
+{
+    return bt_mul(params, bt_sub(1, bt_mul(0.01, bt_square(bt_at(lambda(self), 2)))));
+}
+
+static bt_tensor *start_bent(bt_problem *self)
+{
+    return bt_sin(bt_slice(lambda(self), 0, 1, 3));
+}
+
+static const char *const optimizers[] = {
+    "lower.optimizer = sgd\n",
+    "lower.optimizer = sgd\nlower.momentum = 0.9\n",
+    "lower.optimizer = sgd\nlower.momentum = 0.9\nlower.nesterov = true\nlower.dampening = 0\n",
+    "lower.optimizer = adam\n",
+    "lower.optimizer = adamw\n",
+};
+
+static const char *const extras[] = {
+    "",
+    "lower.gradient_clipping = 0.5\n",
+    "lower.gradient_clipping_value = 0.3\nlower.scheduler = cosine\nlower.scheduler_t_max = 9\n",
+    "lower.gradient_accumulation = 3\n",
+    "lower.itd_spacing = 0\nlower.product = vjp\n",
+};
+
+START_TEST(whole_updates)
+{
+    int variant = _i % 4, optimizer = _i / 4;
+    world now = {.w = {0.3, -0.4},
+                 .lambda = {0.2, -0.5, -2.5},
+                 .ws = 2,
+                 .lambdas = 3,
+                 .lower = curved,
+                 .upper = curved_upper,
+                 .schedule = third_is_lr};
+    now.grad_callback = variant == 1 ? bend_gradient : NULL;
+    now.param_callback = variant == 2 ? shrink : NULL;
+    now.start = variant == 3 ? start_bent : NULL;
+    for (int e = 0; e < (int)(sizeof extras / sizeof *extras); e++) {
+        char settings[500];
+        snprintf(settings, sizeof settings, "lower.type = itd\nlower.unroll_steps = 6\nengine.train_iters = 6\n%s%s",
+                 optimizers[optimizer], extras[e]);
+        check_differences(&now, settings);
+    }
+}
+END_TEST
+
+/* ---- refused ---- */
+
+START_TEST(implicit_methods_refuse_what_they_cannot_see)
+{
+    const world now = {.w = {1},
+                       .lambda = {0.1},
+                       .ws = 1,
+                       .lambdas = 1,
+                       .lower = r12_lower,
+                       .upper = half_square,
+                       .schedule = learned_lr};
+    const bt_problem_def upper = {
+        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now.upper};
+    const bt_problem_def lower = {.name = "lower",
+                                  .configure_module = lower_module,
+                                  .get_batch = count_up,
+                                  .training_step = now.lower,
+                                  .schedule = now.schedule};
+    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    static const char *const types[] = {"darts", "neumann", "cg"};
+    for (int i = 0; i < 3; i++) {
+        bt_engine *engine = bt_engine_new();
+        bt_engine_use(engine, &parts, (world *)(uintptr_t)&now);
+        bt_engine_set(engine, "dependencies.u2l", "upper > lower");
+        bt_engine_set(engine, "dependencies.l2u", "lower > upper");
+        bt_engine_set(engine, "lower.type", "%s", types[i]);
+        ck_assert_int_eq(bt_engine_run(engine), BT_ERROR_CONFIG);
+        ck_assert_ptr_nonnull(strstr(bt_error(), "[lower]"));
+        ck_assert_ptr_nonnull(strstr(bt_error(), "itd"));
+        bt_error_clear();
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine.itd");
+    TCase *tc = tcase_create("itd");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, r2_unrolled, 0, 8);
+    tcase_add_test(tc, spacing_changes_nothing);
+    tcase_add_test(tc, r9_maml);
+    tcase_add_loop_test(tc, r12_learning_rate, 0, 2);
+    tcase_add_test(tc, r12_start);
+    tcase_add_test(tc, r15_momentum);
+    tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
+    tcase_add_test(tc, implicit_methods_refuse_what_they_cannot_see);
+    suite_add_tcase(suite, tc);
+    return levels_main(suite);
+}
