@@ -83,9 +83,9 @@ static json_t *problem_json(bt_problem *problem)
     const bt_stream *train = problem->train;
     char batches[17];
     batch_hash(problem, batches);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:b, s:s, s:o}", "name", problem->name, "steps",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:b, s:s, s:o}", "name", problem->name, "steps",
                      (json_int_t)problem->steps, "logged", (json_int_t)problem->logged, "seen",
-                     (json_int_t)problem->seen, "calls", (json_int_t)problem->calls, "inner_loop_start",
+                     (json_int_t)problem->seen, "since", (json_int_t)problem->since, "calls", (json_int_t)problem->calls, "inner_loop_start",
                      problem->inner_loop_start, "ready", ready_json(problem), "batches_per_epoch",
                      (json_int_t)batches_of(problem), "drawn", (json_int_t)(train ? bt_stream_position(train) : 0),
                      "kept", (json_int_t)(train ? train->kept_count : 0), "task", (json_int_t)(train ? train->task : 0),
@@ -321,17 +321,18 @@ static bt_status restore_stream(bt_problem *problem, json_t *record)
 
 static bt_status restore_problem(bt_problem *problem, json_t *record)
 {
-    json_int_t steps, logged, seen, calls;
+    json_int_t steps, logged, seen, since, calls;
     int inner_loop_start;
     json_t *ready;
-    if (json_unpack(record, "{s:I, s:I, s:I, s:I, s:b, s:o}", "steps", &steps, "logged", &logged, "seen", &seen,
-                    "calls", &calls, "inner_loop_start", &inner_loop_start, "ready", &ready) != 0)
+    if (json_unpack(record, "{s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "steps", &steps, "logged", &logged, "seen", &seen,
+                    "since", &since, "calls", &calls, "inner_loop_start", &inner_loop_start, "ready", &ready) != 0)
         return malformed();
     if (steps < 0 || seen < 0 || calls < 0 || calls >= problem->settings->meta_batch)
         return malformed();
     problem->steps = steps;
     problem->logged = logged;
     problem->seen = seen;
+    problem->since = since;
     problem->calls = calls;
     problem->inner_loop_start = inner_loop_start;
     return restore_ready(problem, ready);

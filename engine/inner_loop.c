@@ -1,6 +1,6 @@
 /* engine/inner_loop.c: how an inner loop begins: the task it works on, the parameters it starts from; and what
  * roll_back returns to. */
-#include "engine/trajectory.h"
+#include "engine/problem.h"
 
 #include "ops/ops.h"
 #include <string.h>
@@ -151,7 +151,6 @@ bt_status bt_inner_loop_begin(bt_problem *problem)
         BT_TRY(bt_update_scalars(problem->engine));
         BT_TRY(bt_start_run(problem));
     }
-    bt_trajectory_begin(problem->trajectory, false);
     if (rolls_back(problem))
         take_snapshot(problem);
     return BT_OK;

@@ -213,6 +213,7 @@ struct bt_problem {
     int64_t steps;  /* updates, applied or skipped */
     int64_t logged; /* of these, when its training metrics were last reported */
     int64_t seen;   /* of these, as its last step saw them */
+    int64_t since;  /* the tick (trajectory.h) after its last call: what it depends on has happened since */
     int64_t calls;  /* of an upper problem, in the meta-batch in progress */
     struct bt_adapted *adapted; /* what bt_restore brings back; NULL: bt_adapt has not been called */
     bool inner_loop_start;

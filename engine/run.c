@@ -114,7 +114,7 @@ static bt_status run_solves(bt_problem *problem)
     for (int q = step->joins, count; q < step->solve_count; q += count) {
         for (count = 0; q + count < step->solve_count && step->solves[q + count].unroll; count++)
             ;
-        BT_TRY(count ? bt_unroll_run(step, &step->solves[q], count) : bt_solve_run(step, &step->solves[q]));
+        BT_TRY(count ? bt_unroll_run(problem, &step->solves[q], count) : bt_solve_run(step, &step->solves[q]));
         count = count ? count : 1;
     }
     return BT_OK;
@@ -165,6 +165,7 @@ bt_status bt_step_alone(bt_problem *problem)
     BT_TRY(bt_part_run(problem->step.phase, problem->step.update));
     bt_phase_end(problem->step.phase);
     problem->steps++;
+    problem->since = bt_tick(problem->engine);
     return BT_OK;
 }
 
@@ -183,6 +184,7 @@ static bt_status call(bt_problem *problem, bool *updated)
         problem->steps++;
         *updated = true;
     }
+    problem->since = bt_tick(problem->engine);
     bt_phase_end(step->phase);
     return BT_OK;
 }

@@ -11,7 +11,7 @@ typedef struct bt_saved_var {
 
 typedef struct bt_saved_problem {
     int64_t position, kept; /* of the training stream: how many were drawn, how many of these are at hand */
-    int64_t steps, seen, task;
+    int64_t steps, seen, since, task;
     bool ahead;
 } bt_saved_problem;
 
@@ -58,7 +58,7 @@ bt_kept *bt_kept_save(bt_engine *engine, bool all)
     state->problems = bt_alloc_array((size_t)engine->problem_count, sizeof *state->problems);
     for (int i = 0; state->problems && i < engine->problem_count; i++) {
         const bt_problem *problem = engine->problems[i];
-        state->problems[i] = (bt_saved_problem){.steps = problem->steps, .seen = problem->seen};
+        state->problems[i] = (bt_saved_problem){.steps = problem->steps, .seen = problem->seen, .since = problem->since};
         if (problem->train) {
             state->problems[i].position = bt_stream_position(problem->train);
             state->problems[i].kept = problem->train->kept_count;
@@ -82,6 +82,7 @@ bt_status bt_kept_restore(const bt_kept *state)
         const bt_saved_problem *saved = &state->problems[i];
         problem->steps = saved->steps;
         problem->seen = saved->seen;
+        problem->since = saved->since;
         if (!problem->train)
             continue;
         problem->train->task = saved->task;

@@ -6,41 +6,58 @@
 #include "transform/rebind.h"
 #include <string.h>
 
-enum { STEPS, LOST, ENTRIES, TICK = 0, POSITION, ENTRY }; /* the index: two numbers, then two for each step in room */
+enum { FROM, ENTRIES, TICK = 0, POSITION, ENTRY }; /* the index: one number, then two for each step in room */
 
 static int64_t *index_of(const bt_trajectory *t) { return (int64_t *)(void *)t->index->data; }
 
 static int64_t *entry(const bt_trajectory *t, int64_t step) { return index_of(t) + ENTRIES + ENTRY * (step % t->room); }
 
-/* ---- which variables ---- */
+/* ---- how many steps lie between two of a problem above ---- */
 
-static bool above(const bt_problem *upper, const bt_problem *lower) /* it steps only when lower's loop has ended */
+/* Leaf steps from one call of the problem to the next, at most; exact: always. */
+static int64_t between_calls(const bt_problem *problem, bool *exact)
 {
-    for (int c = 0; c < upper->child_count; c++)
-        if (upper->children[c] == lower || above(upper->children[c], lower))
+    int64_t most = problem->child_count ? 0 : 1;
+    *exact = true;
+    for (int c = 0; c < problem->child_count; c++) {
+        const bt_problem_settings *s = problem->children[c]->settings;
+        bool sure;
+        int64_t loop = between_calls(problem->children[c], &sure) * s->meta_batch * s->unroll_steps;
+        *exact = *exact && sure && (c == 0 || loop == most);
+        most = loop > most ? loop : most;
+    }
+    return most;
+}
+
+static bool is_lower(const bt_problem *upper, const bt_problem *problem, bt_problem **room)
+{
+    int count = upper->settings->active && upper->child_count ? bt_lowers(upper, room) : 0;
+    for (int i = 0; i < count; i++)
+        if (room[i] == problem)
             return true;
     return false;
 }
 
-/* So many leaf steps make one step; 0: they are not always as many. */
-static int64_t period(const bt_problem *problem)
+/* The most steps of the problem to one call of a problem above it; 0: out of memory. aligned: whole inner loops. */
+static int64_t longest(const bt_problem *problem, bool *aligned)
 {
-    int64_t all = problem->child_count ? 0 : 1;
-    for (int c = 0; c < problem->child_count; c++) {
-        int64_t one = period(problem->children[c]) * problem->children[c]->settings->unroll_steps;
-        if (!one || (all && one != all))
-            return 0;
-        all = one;
-    }
-    return all * problem->settings->meta_batch;
+    const bt_engine *engine = problem->engine;
+    bt_problem **room = bt_alloc_array((size_t)engine->problem_count + 1, sizeof(bt_problem *));
+    bool exact;
+    int64_t each = between_calls(problem, &exact) * problem->settings->meta_batch, most = 1;
+    each = exact ? each : 1;
+    *aligned = true;
+    for (int i = 0; room && i < engine->problem_count; i++)
+        if (is_lower(engine->problems[i], problem, room)) {
+            int64_t steps = (between_calls(engine->problems[i], &exact) + each - 1) / each;
+            *aligned = *aligned && exact && steps % problem->settings->unroll_steps == 0;
+            most = steps > most ? steps : most;
+        }
+    bt_free(room);
+    return room ? most : 0;
 }
 
-/* Whether the other problem may have stepped between the beginning of an inner loop and its end. */
-static bool moves_within(const bt_problem *other, const bt_problem *problem)
-{
-    int64_t loop = period(problem) * problem->settings->unroll_steps, theirs = period(other);
-    return !(above(other, problem) && loop && theirs && theirs % loop == 0);
-}
+/* ---- which variables ---- */
 
 static bool owns(const bt_problem *problem, const bt_var *root)
 {
@@ -65,15 +82,15 @@ static bool is_scalar(const bt_problem *problem, const bt_var *root)
     return scalar;
 }
 
-/* Whether the variable may be another by the end of the loop. What is read besides is fixed, or set for each program:
- * hyperparameters, and the records of batches. */
-static bool must_keep(const bt_problem *problem, const bt_var *root)
+/* Whether the variable may be another when the upper problem goes back: that one itself has not moved. What is read
+ * besides is fixed, or set for each program: hyperparameters, and the records of batches. */
+static bool must_keep(const bt_problem *problem, const bt_problem *upper, const bt_var *root)
 {
     if (root == problem->step.gradients.flat || own_state(problem, root))
         return true;
     for (int q = 0; q < problem->engine->problem_count; q++) {
         const bt_problem *other = problem->engine->problems[q];
-        if (is_scalar(other, root) || (owns(other, root) && moves_within(other, problem)))
+        if (is_scalar(other, root) || (owns(other, root) && other != upper))
             return true;
     }
     return false;
@@ -81,7 +98,10 @@ static bool must_keep(const bt_problem *problem, const bt_var *root)
 
 /* ---- storage ---- */
 
-static int64_t rows_of(const bt_trajectory *t, bool own) { return own ? t->rows + t->spacing - 1 : t->room; }
+static int64_t rows_of(const bt_trajectory *t, bool own)
+{
+    return own && t->spacing > 1 ? t->loops * t->each + t->spacing - 1 : t->room;
+}
 
 static bt_status track_fill(bt_trajectory *t, bt_track *track)
 {
@@ -128,13 +148,13 @@ static bt_track *track_of(bt_trajectory *t, bt_var *root)
     return track;
 }
 
-/* Steps from one kept state to the next: `wanted`, or the root of the steps that are reached, where both are fewest. */
-static int64_t spacing_of(int64_t reach, int64_t wanted)
+/* Steps from one kept state to the next: `wanted`, or the root of the loop's steps, where both are fewest. */
+static int64_t spacing_of(int64_t loop, int64_t wanted)
 {
     if (wanted > 0)
-        return wanted < reach ? wanted : reach;
+        return wanted < loop ? wanted : loop;
     int64_t root = 1;
-    while (root * root < reach)
+    while (root * root < loop)
         root++;
     return root;
 }
@@ -143,20 +163,26 @@ bt_status bt_trajectory_open(bt_problem *problem)
 {
     if (problem->trajectory)
         return BT_OK;
-    const bt_problem_settings *s = problem->settings;
-    int64_t loop = s->unroll_steps, reach = bt_itd_setting(problem, "steps");
-    bt_trajectory *t = bt_alloc(sizeof *t);
+    bool aligned;
+    int64_t loop = problem->settings->unroll_steps, all = longest(problem, &aligned);
+    bt_trajectory *t = all ? bt_alloc(sizeof *t) : NULL;
     if (!t)
         return BT_ERROR_MEMORY;
-    *t = (bt_trajectory){.problem = problem, .reach = reach && reach < loop ? reach : loop};
-    t->spacing = spacing_of(t->reach, bt_itd_setting(problem, "spacing"));
-    t->room = t->reach < loop ? t->reach + t->spacing - 1 : loop;
-    t->room = t->room < loop ? t->room : loop;
-    t->rows = (t->room + t->spacing - 1) / t->spacing + (t->room < loop && t->spacing > 1);
+    *t = (bt_trajectory){.problem = problem, .reach = bt_itd_setting(problem, "steps"), .room = all};
+    t->spacing = spacing_of(loop, bt_itd_setting(problem, "spacing"));
+    if (t->reach && t->reach + t->spacing - 1 < t->room)
+        t->room = t->reach + t->spacing - 1;
+    if (!aligned && t->room == all)
+        t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
+    t->loops = (t->room + loop - 1) / loop + !aligned;
+    t->each = (loop + t->spacing - 1) / t->spacing;
     t->index = bt_var_new(BT_RUN, BT_TRAJECTORY, problem->name, "steps of the inner loop",
                           (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
     problem->trajectory = t;
-    return t->index ? BT_OK : BT_ERROR_MEMORY;
+    if (!t->index)
+        return BT_ERROR_MEMORY;
+    index_of(t)[FROM] = problem->steps;
+    return BT_OK;
 }
 
 void bt_trajectory_free(bt_trajectory *t)
@@ -182,12 +208,18 @@ void bt_trajectory_visit(const bt_trajectory *t, void (*visit)(void *user, const
 
 /* ---- recording ---- */
 
-/* Where the track's value before the step lies; a step between two that are kept has a row behind theirs. */
+static int64_t of_loop(const bt_trajectory *t, int64_t step) { return step % t->problem->settings->unroll_steps; }
+
+static bool is_kept(const bt_trajectory *t, int64_t step) { return of_loop(t, step) % t->spacing == 0; }
+
+/* Where the track's value before the step lies; of a step between two that are kept, behind theirs. */
 static char *row(const bt_trajectory *t, const bt_track *track, int64_t step)
 {
-    int64_t at = step % t->room, between = step % t->spacing;
-    if (track->own)
-        at = between ? t->rows + between - 1 : step / t->spacing % t->rows;
+    int64_t at = step % t->room, place = of_loop(t, step), loop = step / t->problem->settings->unroll_steps;
+    if (track->own && t->spacing > 1 && is_kept(t, step))
+        at = loop % t->loops * t->each + place / t->spacing;
+    else if (track->own && t->spacing > 1)
+        at = t->loops * t->each + place % t->spacing - 1;
     return track->store->data + (size_t)at * track->source->bytes;
 }
 
@@ -195,20 +227,12 @@ static void keep(const bt_trajectory *t, int64_t step, bool late)
 {
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
-        if (track->late == late && (!track->own || step % t->spacing == 0))
+        if (track->late == late && (!track->own || is_kept(t, step)))
             memcpy(row(t, track, step), track->source->data, track->source->bytes);
     }
 }
 
-void bt_trajectory_begin(bt_trajectory *t, bool lost)
-{
-    if (!t)
-        return;
-    index_of(t)[STEPS] = 0;
-    index_of(t)[LOST] = lost;
-}
-
-static int64_t now(const bt_engine *engine)
+int64_t bt_tick(const bt_engine *engine)
 {
     int64_t sum = 0;
     for (int i = 0; i < engine->problem_count; i++)
@@ -221,8 +245,8 @@ void bt_trajectory_record(bt_trajectory *t)
     if (!t)
         return;
     const bt_problem *problem = t->problem;
-    int64_t step = index_of(t)[STEPS]++, draws = problem->settings->gradient_accumulation;
-    entry(t, step)[TICK] = now(problem->engine);
+    int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
+    entry(t, step)[TICK] = bt_tick(problem->engine);
     entry(t, step)[POSITION] = bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws);
     keep(t, step, false);
 }
@@ -230,33 +254,38 @@ void bt_trajectory_record(bt_trajectory *t)
 void bt_trajectory_record_gradient(bt_trajectory *t)
 {
     if (t)
-        keep(t, index_of(t)[STEPS] - 1, true);
+        keep(t, t->problem->steps, true);
 }
 
 /* ---- looking back ---- */
 
-int64_t bt_trajectory_steps(const bt_trajectory *t) { return index_of(t)[STEPS]; }
-
-int64_t bt_trajectory_first(const bt_trajectory *t)
+int64_t bt_trajectory_first(const bt_trajectory *t, int64_t since)
 {
-    int64_t steps = bt_trajectory_steps(t);
-    return steps > t->reach ? steps - t->reach : 0;
+    int64_t last = t->problem->steps, first = index_of(t)[FROM];
+    first = last - t->room > first ? last - t->room : first;
+    while (first < last && !is_kept(t, first)) /* a step between two needs the state that is kept before it */
+        first++;
+    if (t->reach && last - t->reach > first)
+        first = last - t->reach;
+    while (first < last && bt_trajectory_tick(t, first) < since)
+        first++;
+    return first;
 }
-
-bool bt_trajectory_whole(const bt_trajectory *t) { return !index_of(t)[LOST] && bt_trajectory_first(t) == 0; }
 
 int64_t bt_trajectory_tick(const bt_trajectory *t, int64_t step) { return entry(t, step)[TICK]; }
 
 int64_t bt_trajectory_position(const bt_trajectory *t, int64_t step) { return entry(t, step)[POSITION]; }
 
-int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step) { return step - step % t->spacing; }
+bool bt_trajectory_begins(const bt_trajectory *t, int64_t step) { return of_loop(t, step) == 0; }
+
+int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step) { return step - of_loop(t, step) % t->spacing; }
 
 void bt_trajectory_look(const bt_trajectory *t, int64_t step)
 {
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
         track->at->data = row(t, track, step);
-        if (track->own && (step + 1) % t->spacing)
+        if (track->own && !is_kept(t, step + 1))
             track->next->data = row(t, track, step + 1);
     }
 }
@@ -264,7 +293,7 @@ void bt_trajectory_look(const bt_trajectory *t, int64_t step)
 void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
 {
     for (int64_t i = 0; i < t->track_count; i++)
-        if (t->tracks[i].own && (step + 1) % t->spacing)
+        if (t->tracks[i].own && !is_kept(t, step + 1))
             memcpy(row(t, &t->tracks[i], step + 1), row(t, &t->tracks[i], step), t->tracks[i].source->bytes);
 }
 
@@ -272,14 +301,15 @@ void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
 
 typedef struct binding {
     bt_trajectory *trajectory;
-    bt_phase *phase;
+    bt_problem *upper;
 } binding;
 
 static bt_var *stand_in(void *user, bt_var *var, bool assigned)
 {
     const binding *b = user;
     bt_var *root = bt_var_root(var);
-    bool state = assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, root);
+    bool state = assigned ? own_state(b->trajectory->problem, root)
+                          : must_keep(b->trajectory->problem, b->upper, root);
     if (!state)
         return var;
     const bt_track *track = track_of(b->trajectory, root);
@@ -288,11 +318,11 @@ static bt_var *stand_in(void *user, bt_var *var, bool assigned)
     bt_var *whole = assigned ? track->next : track->at;
     if (var == root)
         return whole;
-    return bt_phase_own(b->phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
+    return bt_phase_own(b->upper->step.phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
 }
 
-bt_graph *bt_trajectory_rebind(bt_trajectory *t, bt_phase *phase, const bt_graph *graph)
+bt_graph *bt_trajectory_rebind(bt_trajectory *t, bt_problem *upper, const bt_graph *graph)
 {
-    binding b = {t, phase};
+    binding b = {t, upper};
     return bt_rebind(graph, stand_in, &b);
 }

@@ -88,7 +88,7 @@ static bt_graph *tracer_end(tracer *t, const char *part)
     bt_graph *graph = NULL;
     bt_trace_end(&t->trace);
     if (bt_graph_take_error(t->graph, t->lower, part) == BT_OK)
-        graph = bt_trajectory_rebind(t->lower->trajectory, t->upper->step.phase, t->graph);
+        graph = bt_trajectory_rebind(t->lower->trajectory, t->upper, t->graph);
     bt_graph_free(t->graph);
     tracer_free(t);
     return graph;
@@ -320,6 +320,9 @@ static void trace_start(tracer *t)
     for (int k = 0; k < t->other_count && t->graph->status == BT_OK; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)
             add_other(t, k, i, *result++);
+    bt_graph_assign(t->graph, t->solve->adjoint.flat, bt_zeros_like(adjoint)); /* nothing depends on what was before */
+    for (int k = 0; k < slots(t); k++)
+        bt_graph_assign(t->graph, t->solve->unroll->slots[k].flat, bt_zeros_like(adjoint));
 }
 
 /* ---- entries ---- */
@@ -432,8 +435,7 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
     if (variant < 0)
         return bt_error_status();
     BT_TRY(bt_part_run(phase, unroll->reverse[variant]));
-    bool first = step == bt_trajectory_first(trajectory);
-    return first && bt_trajectory_whole(trajectory) && unroll->start >= 0 ? bt_part_run(phase, unroll->start) : BT_OK;
+    return unroll->start >= 0 && bt_trajectory_begins(trajectory, step) ? bt_part_run(phase, unroll->start) : BT_OK;
 }
 
 /* Whose step was the last in time; NULL: none is left. */
@@ -444,7 +446,7 @@ static bt_solve *latest(bt_solve *solves, int count)
     for (int q = 0; q < count; q++) {
         const bt_trajectory *trajectory = solves[q].problem->trajectory;
         int64_t step = solves[q].unroll->next;
-        if (step < bt_trajectory_first(trajectory))
+        if (step < solves[q].unroll->first)
             continue;
         if (bt_trajectory_tick(trajectory, step) > most) {
             most = bt_trajectory_tick(trajectory, step);
@@ -462,7 +464,7 @@ static bt_status run(bt_phase *phase, bt_solve *solves, int count)
     return BT_OK;
 }
 
-bt_status bt_unroll_run(bt_step_phase *step, bt_solve *solves, int count)
+bt_status bt_unroll_run(bt_problem *upper, bt_solve *solves, int count)
 {
     int64_t *positions = bt_alloc_array((size_t)count * 2, sizeof *positions);
     if (!positions)
@@ -471,10 +473,11 @@ bt_status bt_unroll_run(bt_step_phase *step, bt_solve *solves, int count)
         const bt_stream *stream = solves[q].problem->train;
         positions[2 * q] = bt_stream_position(stream);
         positions[2 * q + 1] = stream->kept_count;
-        solves[q].unroll->next = bt_trajectory_steps(solves[q].problem->trajectory) - 1;
+        solves[q].unroll->first = bt_trajectory_first(solves[q].problem->trajectory, upper->since);
+        solves[q].unroll->next = solves[q].problem->steps - 1;
         solves[q].unroll->replayed = -1;
     }
-    bt_status status = run(step->phase, solves, count);
+    bt_status status = run(upper->step.phase, solves, count);
     for (int q = 0; q < count; q++)
         if (bt_stream_position(solves[q].problem->train) != positions[2 * q]) {
             bt_status back = bt_stream_rewind(solves[q].problem->train, positions[2 * q], positions[2 * q + 1]);
