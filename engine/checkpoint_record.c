@@ -83,14 +83,14 @@ static json_t *problem_json(bt_problem *problem)
     const bt_stream *train = problem->train;
     char batches[17];
     batch_hash(problem, batches);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:b, s:s, s:o}", "name", problem->name, "steps",
-                     (json_int_t)problem->steps, "logged", (json_int_t)problem->logged, "seen",
-                     (json_int_t)problem->seen, "since", (json_int_t)problem->since, "calls", (json_int_t)problem->calls, "inner_loop_start",
-                     problem->inner_loop_start, "ready", ready_json(problem), "batches_per_epoch",
-                     (json_int_t)batches_of(problem), "drawn", (json_int_t)(train ? bt_stream_position(train) : 0),
-                     "kept", (json_int_t)(train ? train->kept_count : 0), "task", (json_int_t)(train ? train->task : 0),
-                     "ahead", train && train->ahead, "batches", batches, "graphs",
-                     graphs_json(problem));
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:b, s:s, s:o}", "name",
+                     problem->name, "steps", (json_int_t)problem->steps, "logged", (json_int_t)problem->logged, "seen",
+                     (json_int_t)problem->seen, "since", (json_int_t)problem->since, "calls",
+                     (json_int_t)problem->calls, "inner_loop_start", problem->inner_loop_start, "ready",
+                     ready_json(problem), "batches_per_epoch", (json_int_t)batches_of(problem), "drawn",
+                     (json_int_t)(train ? bt_stream_position(train) : 0), "kept",
+                     (json_int_t)(train ? train->kept_count : 0), "task", (json_int_t)(train ? train->task : 0),
+                     "ahead", train && train->ahead, "batches", batches, "graphs", graphs_json(problem));
 }
 
 static json_t *metric_json(const bt_metric_row *row)
@@ -302,8 +302,8 @@ static bt_status restore_stream(bt_problem *problem, json_t *record)
     const char *batches;
     char now[17];
     bt_stream *train = problem->train;
-    if (json_unpack(record, "{s:I, s:I, s:I, s:b, s:s}", "drawn", &drawn, "kept", &kept, "task", &task, "ahead",
-                    &ahead, "batches", &batches) != 0 ||
+    if (json_unpack(record, "{s:I, s:I, s:I, s:b, s:s}", "drawn", &drawn, "kept", &kept, "task", &task, "ahead", &ahead,
+                    "batches", &batches) != 0 ||
         kept < 0 || kept > drawn || kept > (train ? train->keep : 0))
         return malformed();
     if (!train)

@@ -36,19 +36,19 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
     const bt_batch **kept; /* ring of the newest: kept[i] is micro-batch i of the step in progress */
     bt_batch **made;       /* of get_batch: owned, one for each kept */
     int64_t keep, kept_count;
-    struct bt_stream *of;             /* batch_of: the stream whose batch is taken; NULL: own data */
-    bt_batch *alias[BT_MAX_SHAPES];   /* batch_of: that batch, with this stream's own numbers */
-    int64_t task;                     /* batch_of: the position there of the batch that this inner loop works on */
-    bool ahead;                       /* what is kept was drawn for an inner loop below, and no step has taken it yet */
+    struct bt_stream *of;           /* batch_of: the stream whose batch is taken; NULL: own data */
+    bt_batch *alias[BT_MAX_SHAPES]; /* batch_of: that batch, with this stream's own numbers */
+    int64_t task;                   /* batch_of: the position there of the batch that this inner loop works on */
+    bool ahead;                     /* what is kept was drawn for an inner loop below, and no step has taken it yet */
 } bt_stream;
 
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
-bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */
-bt_status bt_stream_take(bt_stream *stream, int64_t count); /* likewise; or what was drawn ahead */
-bt_status bt_stream_next_task(bt_stream *stream);           /* batch_of: an inner loop begins; else nothing */
+bt_status bt_stream_draw(bt_stream *stream, int64_t count);   /* the next `count` micro-batches, into kept[] */
+bt_status bt_stream_take(bt_stream *stream, int64_t count);   /* likewise; or what was drawn ahead */
+bt_status bt_stream_next_task(bt_stream *stream);             /* batch_of: an inner loop begins; else nothing */
 const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i); /* kept[i], as it lies now */
-int64_t bt_stream_position(const bt_stream *stream);        /* how many have been drawn */
+int64_t bt_stream_position(const bt_stream *stream);          /* how many have been drawn */
 bt_status bt_stream_rewind(bt_stream *stream, int64_t position,
                            int64_t kept);              /* with the newest `kept` at hand again */
 int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
@@ -126,7 +126,7 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bool joins;                  /* the gradient and the first product are one program, and none of their own */
     int joined[BT_MAX_SHAPES][BT_MAX_ITEMS]; /* then its entries, by shape and variant */
     int average;                             /* entry; -1: one micro-batch, nothing to divide */
-    int start; /* entry; -1: the loop begins where the last one ended */
+    int start;                               /* entry; -1: the loop begins where the last one ended */
     int update;
     int collect;           /* entry; -1: the meta-batch is one call */
     bt_block gradients;    /* laid out like the parameters */
@@ -202,7 +202,7 @@ struct bt_problem {
 
     bt_step_phase step;
     struct bt_trajectory *trajectory; /* of its inner loop: trajectory.h; NULL: nobody goes back through it */
-    bt_trouble *troubles; /* by place of the lower problem; NULL: none */
+    bt_trouble *troubles;             /* by place of the lower problem; NULL: none */
     bt_valid_phase validation;
     bt_eval_cache *evals;
     bt_scalar *scalars;
@@ -210,11 +210,11 @@ struct bt_problem {
     bt_graph *pure[BT_PURE_KINDS];     /* as first traced */
     uint64_t pure_hash[BT_PURE_KINDS]; /* 0: not computed since */
 
-    int64_t steps;  /* updates, applied or skipped */
-    int64_t logged; /* of these, when its training metrics were last reported */
-    int64_t seen;   /* of these, as its last step saw them */
-    int64_t since;  /* the tick (trajectory.h) after its last call: what it depends on has happened since */
-    int64_t calls;  /* of an upper problem, in the meta-batch in progress */
+    int64_t steps;              /* updates, applied or skipped */
+    int64_t logged;             /* of these, when its training metrics were last reported */
+    int64_t seen;               /* of these, as its last step saw them */
+    int64_t since;              /* the tick (trajectory.h) after its last call: what it depends on has happened since */
+    int64_t calls;              /* of an upper problem, in the meta-batch in progress */
     struct bt_adapted *adapted; /* what bt_restore brings back; NULL: bt_adapt has not been called */
     bool inner_loop_start;
     bool return_due;               /* roll_back: an upper problem has stepped; never so between two leaf steps */
@@ -326,12 +326,12 @@ bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, 
 
 /* ---- inner_loop.c: how an inner loop begins ---- */
 
-bt_tensor *bt_start_trace(bt_problem *problem);         /* what `start` gives, like bt_params; traced */
-bt_status bt_start_build(bt_problem *problem);          /* its entry in the step's phase, where there is a start */
-bt_status bt_start_run(bt_problem *problem);            /* the parameters of `start`, the optimiser as at first */
-bt_status bt_inner_loop_begin(bt_problem *problem);     /* before its first step; where none begins, nothing */
-bt_status bt_snapshot_open(bt_problem *problem);        /* storage for what roll_back returns to, where it is asked for */
-bt_status bt_roll_back_all(bt_engine *engine);          /* roll_back: where an upper problem has stepped */
+bt_tensor *bt_start_trace(bt_problem *problem);     /* what `start` gives, like bt_params; traced */
+bt_status bt_start_build(bt_problem *problem);      /* its entry in the step's phase, where there is a start */
+bt_status bt_start_run(bt_problem *problem);        /* the parameters of `start`, the optimiser as at first */
+bt_status bt_inner_loop_begin(bt_problem *problem); /* before its first step; where none begins, nothing */
+bt_status bt_snapshot_open(bt_problem *problem);    /* storage for what roll_back returns to, where it is asked for */
+bt_status bt_roll_back_all(bt_engine *engine);      /* roll_back: where an upper problem has stepped */
 int bt_run_variables(bt_problem *problem, bt_var **vars); /* what its steps change; room for BT_SNAPSHOT */
 
 /* ---- phases.c, update.c ---- */
@@ -346,8 +346,8 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
 /* One whole update as a function of what it starts from, by parameter, in the trace in progress: gradient callback,
  * clipping, schedule, optimiser, parameter callback. Nothing is assigned. */
 typedef struct bt_transition {
-    bt_tensor **param, **grad, **slot[BT_MAX_ITEMS];     /* grad: to be filled in between; NULL: zero */
-    bt_tensor **next_param, **next_slot[BT_MAX_ITEMS];   /* results */
+    bt_tensor **param, **grad, **slot[BT_MAX_ITEMS];   /* grad: to be filled in between; NULL: zero */
+    bt_tensor **next_param, **next_slot[BT_MAX_ITEMS]; /* results */
     bt_tensor *next_applied;
 } bt_transition;
 bool bt_transition_begin(bt_problem *problem, bt_transition *t); /* parameters and slots as they are; false: failed */
@@ -374,7 +374,7 @@ bt_status bt_engine_recompile(bt_engine *engine); /* anew */
 bt_status bt_update_scalars(bt_engine *engine);   /* host scalars; static ints, which may rebuild everything */
 bt_status bt_validate(bt_engine *engine, bool *any);
 bt_status bt_ask_between(bt_problem *self, const char *function); /* evaluate.c: it can be asked now, or an error */
-bt_status bt_check_restored(const bt_engine *engine); /* adapt.c: every bt_adapt has had its bt_restore */
+bt_status bt_check_restored(const bt_engine *engine);             /* adapt.c: every bt_adapt has had its bt_restore */
 void bt_adapted_free(struct bt_adapted *adapted);
 
 /* ---- purity.c, report.c, check.c, engine.c ---- */

@@ -58,7 +58,8 @@ bt_kept *bt_kept_save(bt_engine *engine, bool all)
     state->problems = bt_alloc_array((size_t)engine->problem_count, sizeof *state->problems);
     for (int i = 0; state->problems && i < engine->problem_count; i++) {
         const bt_problem *problem = engine->problems[i];
-        state->problems[i] = (bt_saved_problem){.steps = problem->steps, .seen = problem->seen, .since = problem->since};
+        state->problems[i] =
+            (bt_saved_problem){.steps = problem->steps, .seen = problem->seen, .since = problem->since};
         if (problem->train) {
             state->problems[i].position = bt_stream_position(problem->train);
             state->problems[i].kept = problem->train->kept_count;

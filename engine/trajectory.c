@@ -138,8 +138,8 @@ static bt_track *track_of(bt_trajectory *t, bt_var *root)
         return NULL;
     t->tracks = tracks;
     bt_track *track = &tracks[t->track_count];
-    *track = (bt_track){
-        .source = root, .own = own_state(t->problem, root), .late = root == t->problem->step.gradients.flat};
+    *track =
+        (bt_track){.source = root, .own = own_state(t->problem, root), .late = root == t->problem->step.gradients.flat};
     if (track_fill(t, track) != BT_OK) {
         track_free(track);
         return NULL;
@@ -308,8 +308,7 @@ static bt_var *stand_in(void *user, bt_var *var, bool assigned)
 {
     const binding *b = user;
     bt_var *root = bt_var_root(var);
-    bool state = assigned ? own_state(b->trajectory->problem, root)
-                          : must_keep(b->trajectory->problem, b->upper, root);
+    bool state = assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->upper, root);
     if (!state)
         return var;
     const bt_track *track = track_of(b->trajectory, root);

@@ -309,7 +309,7 @@ START_TEST(wrong_types_and_ranges)
         {"product = hvp", "product = hvp: expected jvp | vjp | finite"},
         {"darts_alpha = 0", "darts_alpha = 0: expected a number above 0"},
         {"type = dart", "type = dart: expected darts | cg"},
-        {"type = itd", "type = itd: not supported here yet; use darts | cg"},
+        {"type = reinforce", "type = reinforce: not supported here yet; use darts | cg"},
         {"optimizer = rmsprop", "optimizer = rmsprop: expected sgd | adam | adamw | lion"},
         {"precision = fp16", "precision = fp16: not supported here yet; use fp32 | fp64"},
         {"first_order = false",

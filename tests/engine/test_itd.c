@@ -120,8 +120,8 @@ START_TEST(r2_unrolled)
     static const struct {
         int steps, last;
         double expected;
-    } cases[] = {{1, 0, -0.21},    {2, 0, -0.2484},    {5, 0, 0.0085519104},  {10, 0, 0.453818186653654},
-                 {5, 1, 0.002544}, {5, 2, 0.0045792}, {5, 3, 0.00620736}, {5, 7, 0.0085519104}};
+    } cases[] = {{1, 0, -0.21},    {2, 0, -0.2484},   {5, 0, 0.0085519104}, {10, 0, 0.453818186653654},
+                 {5, 1, 0.002544}, {5, 2, 0.0045792}, {5, 3, 0.00620736},   {5, 7, 0.0085519104}};
     static const char *const products[] = {"jvp", "vjp", "finite"};
     for (int p = 0; p < 3; p++) {
         char settings[300];
@@ -184,7 +184,8 @@ static const world r9 = {.w = {7, 7},
 
 START_TEST(r9_maml)
 {
-    static const char settings[] = "lower.type = itd\nlower.lr = 1e-3\nlower.unroll_steps = 2\nengine.train_iters = 2\n";
+    static const char settings[] =
+        "lower.type = itd\nlower.lr = 1e-3\nlower.unroll_steps = 2\nengine.train_iters = 2\n";
     char first_order[200];
     double found[2];
     hypergradient(&r9, settings, found);
@@ -320,10 +321,7 @@ static bt_tensor *shrink(bt_problem *self, bt_tensor *params)
     return bt_mul(params, bt_sub(1, bt_mul(0.01, bt_square(bt_at(lambda(self), 2)))));
 }
 
-static bt_tensor *start_bent(bt_problem *self)
-{
-    return bt_sin(bt_slice(lambda(self), 0, 1, 3));
-}
+static bt_tensor *start_bent(bt_problem *self) { return bt_sin(bt_slice(lambda(self), 0, 1, 3)); }
 
 static const char *const optimizers[] = {
     "lower.optimizer = sgd\n",

@@ -70,10 +70,8 @@ static bt_tensor *loss_of_c(bt_problem *self, const bt_batch *batch)
 }
 
 #define LEVEL(variable, level_name, level_module, step)                                                                \
-    static const bt_problem_def variable = {.name = level_name,                                                        \
-                                            .configure_module = level_module,                                          \
-                                            .get_batch = count_up,                                                     \
-                                            .training_step = step}
+    static const bt_problem_def variable = {                                                                           \
+        .name = level_name, .configure_module = level_module, .get_batch = count_up, .training_step = step}
 LEVEL(top_b, "top", top_module, loss_of_b);
 LEVEL(top_ab, "top", top_module, loss_of_a_and_b);
 LEVEL(top_c, "top", top_module, loss_of_c);
@@ -81,11 +79,8 @@ LEVEL(level_a, "a", module, a_step);
 LEVEL(level_b, "b", module, b_step);
 LEVEL(level_b2, "b", module, b_of_two);
 LEVEL(level_c, "c", module, c_step);
-static const bt_problem_def level_b_started = {.name = "b",
-                                               .configure_module = module,
-                                               .get_batch = count_up,
-                                               .training_step = b_step,
-                                               .start = start_from_a};
+static const bt_problem_def level_b_started = {
+    .name = "b", .configure_module = module, .get_batch = count_up, .training_step = b_step, .start = start_from_a};
 
 static const struct {
     const bt_problem_def *problems[4];

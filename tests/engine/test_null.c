@@ -71,6 +71,7 @@ static const bt_batch *batch;
     X(bt_host_scalar, bt_host_scalar(p, s, NULL)) X(bt_static_int, bt_static_int(p, s, NULL))                          \
     X(bt_host_step, bt_host_step(p)) X(bt_host_epoch, bt_host_epoch(p)) X(bt_eval, bt_eval(p, NULL, b, none))          \
     X(bt_hypergradient, bt_hypergradient(p, none)) X(bt_valid_batch, bt_valid_batch(p, 0))                             \
+    X(bt_adapt, bt_adapt(p, b, 1)) X(bt_restore, bt_restore(p))                                                        \
     X(bt_engine_load, bt_engine_load(e, s)) X(bt_engine_use, bt_engine_use(e, NULL, NULL))                             \
     X(bt_engine_set, bt_engine_set(e, s, s, 0)) X(bt_engine_set, bt_engine_set(e, "engine.seed", "%d", 1))             \
     X(bt_engine_run, bt_engine_run(e)) X(bt_engine_print, bt_engine_print(e, BT_PLAN, NULL))                           \

@@ -32,9 +32,9 @@ typedef struct bt_problem_def {
     bt_step_fn *validation_step;                                   /* likewise, over the validation data */
     bt_tensor *(*start)(bt_problem *self); /* the parameters that each inner loop starts from, like bt_params; the
                                               optimiser's state starts anew with them */
-    void (*schedule)(bt_problem *self, bt_rule *optimizer);        /* bt_hyper_set what moves or is learned */
-    bt_vector_fn *grad_callback;                                   /* the gradient to use; clipping comes after */
-    bt_vector_fn *param_callback;                                  /* the parameters to keep, after each update */
+    void (*schedule)(bt_problem *self, bt_rule *optimizer); /* bt_hyper_set what moves or is learned */
+    bt_vector_fn *grad_callback;                            /* the gradient to use; clipping comes after */
+    bt_vector_fn *param_callback;                           /* the parameters to keep, after each update */
 
     /* host, while training */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch); /* instead of data sets */
