@@ -56,7 +56,7 @@ static bool replace(char *to, const char *path, const char *word, const char *by
 
 /* ---- images ---- */
 
-/* images -> labels, and idx3 or idx4 -> idx1; gzip or not. */
+/* images -> labels, idx3 or idx4 -> idx1, and ubyte -> short or int if need be; gzip or not. */
 static bool labels_of(char *labels, const char *images)
 {
     char name[BT_PATH], short_name[BT_PATH], plain[BT_PATH];
@@ -69,8 +69,8 @@ static bool labels_of(char *labels, const char *images)
     size_t length = strlen(short_name);
     if (length > 3 && strcmp(short_name + length - 3, ".gz") == 0)
         short_name[length - 3] = 0;
-    build(plain, "%s", short_name);
-    return with_gz(labels, plain);
+    return with_gz(labels, short_name) || (replace(plain, short_name, "ubyte", "short") && with_gz(labels, plain)) ||
+           (replace(plain, short_name, "ubyte", "int") && with_gz(labels, plain));
 }
 
 static bt_status found_images(bt_found *found, const char *path)

@@ -26,6 +26,7 @@ static const struct {
      10},
     {"a9a", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
     {"breast_cancer", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+    {"omniglot", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
     {"digits", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
 };
 

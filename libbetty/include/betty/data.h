@@ -22,6 +22,15 @@ bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uin
 bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed);  /* classes shrink down to 1/factor */
 bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets another label */
 
+/* Few-shot tasks without end: a batch is one task, of `ways` classes, which are numbered anew, 0 to ways-1.
+ * support.FIELD has `shots` examples of each, one class after the other, [ways*shots, ...]; query.FIELD has `queries`
+ * others, [ways*queries,
+ * ...], which bt_batch_count counts. Task number i is a function of (seed, i); batch sizes do not matter. */
+bt_dataset *bt_dataset_tasks(bt_dataset *data, int64_t ways, int64_t shots, int64_t queries, uint64_t seed);
+
+/* Square images also turned by 90, 180 and 270 degrees: four times as many, each turn with classes of its own. */
+bt_dataset *bt_dataset_rotations(bt_dataset *data);
+
 /* Two streams in one batch, each with its own epochs and order; the fields of `other` become PREFIX.FIELD. */
 bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *other);
 
