@@ -192,6 +192,26 @@ static bool find_table(char *path, const char *base)
     return false;
 }
 
+/* ---- texts with votes: BASE.train.tsv, BASE.valid.tsv, BASE.test.tsv ---- */
+
+static bt_status texts_at(bt_found *found, const char *base, const char *split)
+{
+    static const char *const splits[] = {"train", "valid", "test"};
+    char *const paths[] = {found->file, found->labels, found->other};
+    char plain[BT_PATH];
+    for (int i = 0; i < BT_COUNT_OF(splits); i++)
+        if (!build(plain, "%s.%s.tsv", base, splits[i]) || !with_gz(paths[i], plain))
+            paths[i][0] = 0;
+    if (!*found->file)
+        return BT_OK;
+    found->kind = BT_FOUND_TEXTS;
+    for (int i = 0; i < BT_COUNT_OF(splits); i++)
+        if (strcmp(splits[i], split) == 0 && !*paths[i])
+            return bt_fail(BT_ERROR_FILE, "%s: there is no split \"%s\" beside it; expected %s.%s.tsv or .gz",
+                           found->file, split, base_name(base), split);
+    return BT_OK;
+}
+
 static bt_status find_in_folder(bt_found *found, const char *folder, const char *split)
 {
     char inside[BT_PATH], path[BT_PATH];
@@ -207,7 +227,7 @@ static bt_status find_in_folder(bt_found *found, const char *folder, const char 
     if ((build(inside, "%s/%s", name, base_name(name)) && find_table(path, inside)) ||
         (build(inside, "%s/train", name) && find_table(path, inside)))
         return found_file(found, path, split);
-    return BT_OK;
+    return build(inside, "%s/%s", name, base_name(name)) ? texts_at(found, inside, split) : BT_OK;
 }
 
 bt_status bt_find_files(const char *base, const char *split, bt_found *found)
@@ -223,6 +243,9 @@ bt_status bt_find_files(const char *base, const char *split, bt_found *found)
     }
     if (find_table(path, base))
         return found_file(found, path, split);
+    BT_TRY(texts_at(found, base, split));
+    if (found->kind != BT_FOUND_NOTHING)
+        return BT_OK;
     if (build(prefix, "%s-images-idx3-ubyte", base) && with_gz(path, prefix))
         return found_file(found, path, split);
     if (build(prefix, "%s-", base))
