@@ -15,13 +15,14 @@ typedef struct bt_store {
     size_t row_bytes;
     bool scaled;           /* bytes that stand for x/255, and are delivered so */
     char *key;             /* what it was read from; NULL: memory */
+    int field;             /* which of what was read there */
     int64_t owners;        /* guarded, like the list, by one lock */
     struct bt_store *next; /* in the list of those with a key */
 } bt_store;
 
 bt_store *bt_store_new(bt_array array, bool scaled); /* takes array.data over, also on failure */
-bt_store *bt_store_find(const char *key);            /* one more owner; NULL (no failure) if none is alive */
-void bt_store_publish(bt_store *store, const char *key);
+bt_store *bt_store_find(const char *key, int field); /* one more owner; NULL (no failure) if none is alive */
+void bt_store_publish(bt_store *store, const char *key, int field);
 void bt_store_release(bt_store *store);                          /* NULL: nothing */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
 

@@ -139,31 +139,14 @@ static const char *const *fields_of(const bt_found *found, int *count)
 }
 
 /* Fills `stores` from what is alive, all or none. */
-static bool find_stores(const char *key, const char *const *names, bt_store **stores, int count)
+static bool find_stores(const char *key, bt_store **stores, int count)
 {
     bool all = true;
-    for (int i = 0; i < count; i++) {
-        bt_text text = {0};
-        bt_text_add(&text, "%s%s", key, names[i]);
-        stores[i] = text.failed ? NULL : bt_store_find(bt_text_get(&text));
-        all = all && stores[i];
-        bt_text_free(&text);
-    }
+    for (int i = 0; i < count; i++)
+        all = (stores[i] = bt_store_find(key, i)) != NULL && all;
     for (int i = 0; !all && i < count; i++)
         bt_store_release(stores[i]);
     return all;
-}
-
-static void publish(const bt_dataset *data, const char *key, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++) {
-        const bt_column *column = bt_dataset_column(data, names[i]);
-        bt_text text = {0};
-        bt_text_add(&text, "%s%s", key, names[i]);
-        if (column && !text.failed)
-            bt_store_publish(column->store, bt_text_get(&text));
-        bt_text_free(&text);
-    }
 }
 
 static bt_dataset *read_files(const bt_found *found, const char *split, const char *target, int classes)
@@ -187,12 +170,12 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     add_identity(&key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
     bt_text_add(&key, "%d/%s/%s/", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "");
     bt_dataset *data = NULL;
-    if (find_stores(bt_text_get(&key), names, stores, count)) {
+    if (find_stores(bt_text_get(&key), stores, count)) {
         data = bt_dataset_of(bt_dataset_new(stores[0]->array.dims[0]), names, stores, count);
     } else {
         data = read_files(found, split, target, classes);
-        if (data && !key.failed)
-            publish(data, bt_text_get(&key), names, count);
+        for (int i = 0; i < count && data && !key.failed; i++)
+            bt_store_publish(bt_dataset_column(data, names[i])->store, bt_text_get(&key), i);
     }
     bt_text_free(&key);
     return data;
