@@ -217,10 +217,9 @@ bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept)
 
 int64_t bt_stream_validation(const bt_stream *stream)
 {
-    int64_t batches = stream->problem->settings->valid_batches;
-    if (!stream->loader)
+    int64_t batches = stream->problem->settings->valid_batches, all = bt_loader_per_epoch(stream->loader);
+    if (!all) /* without end: made by a callback, or tasks */
         return batches > 0 ? batches : 1;
-    int64_t all = bt_loader_per_epoch(stream->loader);
     return batches > 0 && batches < all ? batches : all;
 }
 

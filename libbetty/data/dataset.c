@@ -33,6 +33,7 @@ void bt_dataset_free(bt_dataset *data)
             rows_release(data->columns[i].rows);
         }
         bt_free(data->columns);
+        bt_tasks_free(data->tasks);
         bt_free(data->prefix);
         bt_free(data);
         data = next;
@@ -112,9 +113,9 @@ static bt_status add(bt_dataset *data, const char *field, bt_array values)
             "bt_dataset_add: field \"%s\" is of shape %s; its first axis must count the %lld examples of the "
             "set",
             field, bt_shape_text(shape, values.rank, values.dims), (long long)data->count);
-    if (data->next)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" comes too late: add fields before joining",
-                       field);
+    if (data->next || data->tasks)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" comes too late: add fields before %s", field,
+                       data->next ? "joining" : "bt_dataset_tasks");
     size_t bytes = bt_array_bytes(values);
     bt_array copy = values;
     copy.data = bt_alloc(bytes);
@@ -179,6 +180,29 @@ bt_status bt_dataset_select(bt_dataset *data, const int32_t *places, int64_t cou
     return BT_OK;
 }
 
+bool bt_dataset_usable(const char *function, const bt_dataset *data)
+{
+    if (!data)
+        bt_fail(BT_ERROR_ARGUMENT, "%s: the data set is NULL", function);
+    else if (data->broken != BT_OK)
+        bt_fail(data->broken, "%s: the data set is incomplete: a field could not be added", function);
+    else if (data->next)
+        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is a joined one; do this to its sets, then join them",
+                function);
+    else if (data->tasks)
+        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is one of tasks; do this to the set that they are drawn from",
+                function);
+    return data && data->broken == BT_OK && !data->next && !data->tasks;
+}
+
+bt_dataset *bt_dataset_done(bt_dataset *data, bt_status status)
+{
+    if (status == BT_OK)
+        return data;
+    bt_dataset_free(data);
+    return NULL;
+}
+
 /* Puts "PREFIX." before the names of all streams of `other`. */
 static bool add_prefix(bt_dataset *other, const char *prefix)
 {
@@ -232,27 +256,45 @@ bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *ot
 
 int64_t bt_dataset_count(const bt_dataset *data) { return data ? data->count : 0; }
 
+/* What follows "PREFIX." in a name; NULL if it does not begin so. Without a prefix, the name. */
+static const char *without_prefix(const char *name, const char *prefix)
+{
+    size_t length = prefix ? strlen(prefix) : 0;
+    if (!prefix)
+        return name;
+    return strncmp(name, prefix, length) == 0 && name[length] == '.' ? name + length + 1 : NULL;
+}
+
+/* Of a field of one stream, whose batches, or sets, have `count` examples. */
+static int64_t dim_of(const bt_dataset *data, const char *name, int axis, int64_t count)
+{
+    const bt_column *column = bt_dataset_column(data, name);
+    if (axis == 0 && (column || strcmp(name, "index") == 0))
+        return count;
+    return column && axis > 0 && axis < column->store->array.rank ? column->store->array.dims[axis] : -1;
+}
+
 int64_t bt_dataset_field_dim(const bt_dataset *data, const char *field, int axis)
 {
-    for (; field && data; data = data->next) {
-        size_t length = data->prefix ? strlen(data->prefix) : 0;
-        const char *name = field;
-        if (data->prefix && (strncmp(field, data->prefix, length) != 0 || field[length] != '.'))
-            continue;
-        name += data->prefix ? length + 1 : 0;
-        const bt_column *column = bt_dataset_column(data, name);
-        if (axis == 0 && (column || strcmp(name, "index") == 0))
-            return data->count;
-        if (column && axis > 0 && axis < column->store->array.rank)
-            return column->store->array.dims[axis];
+    int64_t dim = -1;
+    for (; field && data && dim < 0; data = data->next) {
+        const char *name = without_prefix(field, data->prefix);
+        const bt_task_part *parts = data->tasks ? bt_tasks_parts(data->tasks) : NULL;
+        if (name && !parts)
+            dim = dim_of(data, name, axis, data->count);
+        for (int k = 0; name && parts && k < BT_TASK_PARTS; k++) {
+            const char *inner = without_prefix(name, parts[k].name);
+            dim = inner ? dim_of(data, inner, axis, parts[k].count) : dim;
+        }
     }
-    return -1;
+    return dim;
 }
 
 size_t bt_dataset_bytes(const bt_dataset *data)
 {
     size_t bytes = 0;
-    for (; data; data = data->next)
+    for (; data; data = data->next) {
+        bytes += bt_tasks_bytes(data->tasks);
         for (int64_t i = 0; i < data->column_count; i++) {
             const bt_column *column = &data->columns[i];
             bytes += bt_array_bytes(column->store->array);
@@ -262,5 +304,6 @@ size_t bt_dataset_bytes(const bt_dataset *data)
             if (!counted)
                 bytes += (size_t)data->count * sizeof column->rows->at[0];
         }
+    }
     return bytes;
 }

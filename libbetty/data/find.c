@@ -56,7 +56,7 @@ static bool replace(char *to, const char *path, const char *word, const char *by
 
 /* ---- images ---- */
 
-/* images -> labels, and idx3 or idx4 -> idx1; gzip or not. */
+/* images -> labels, idx3 or idx4 -> idx1, and ubyte -> short or int if need be; gzip or not. */
 static bool labels_of(char *labels, const char *images)
 {
     char name[BT_PATH], short_name[BT_PATH], plain[BT_PATH];
@@ -69,8 +69,8 @@ static bool labels_of(char *labels, const char *images)
     size_t length = strlen(short_name);
     if (length > 3 && strcmp(short_name + length - 3, ".gz") == 0)
         short_name[length - 3] = 0;
-    build(plain, "%s", short_name);
-    return with_gz(labels, plain);
+    return with_gz(labels, short_name) || (replace(plain, short_name, "ubyte", "short") && with_gz(labels, plain)) ||
+           (replace(plain, short_name, "ubyte", "int") && with_gz(labels, plain));
 }
 
 static bt_status found_images(bt_found *found, const char *path)
@@ -192,6 +192,26 @@ static bool find_table(char *path, const char *base)
     return false;
 }
 
+/* ---- texts with votes: BASE.train.tsv, BASE.valid.tsv, BASE.test.tsv ---- */
+
+static bt_status texts_at(bt_found *found, const char *base, const char *split)
+{
+    static const char *const splits[] = {"train", "valid", "test"};
+    char *const paths[] = {found->file, found->labels, found->other};
+    char plain[BT_PATH];
+    for (int i = 0; i < BT_COUNT_OF(splits); i++)
+        if (!build(plain, "%s.%s.tsv", base, splits[i]) || !with_gz(paths[i], plain))
+            paths[i][0] = 0;
+    if (!*found->file)
+        return BT_OK;
+    found->kind = BT_FOUND_TEXTS;
+    for (int i = 0; i < BT_COUNT_OF(splits); i++)
+        if (strcmp(splits[i], split) == 0 && !*paths[i])
+            return bt_fail(BT_ERROR_FILE, "%s: there is no split \"%s\" beside it; expected %s.%s.tsv or .gz",
+                           found->file, split, base_name(base), split);
+    return BT_OK;
+}
+
 static bt_status find_in_folder(bt_found *found, const char *folder, const char *split)
 {
     char inside[BT_PATH], path[BT_PATH];
@@ -207,7 +227,7 @@ static bt_status find_in_folder(bt_found *found, const char *folder, const char 
     if ((build(inside, "%s/%s", name, base_name(name)) && find_table(path, inside)) ||
         (build(inside, "%s/train", name) && find_table(path, inside)))
         return found_file(found, path, split);
-    return BT_OK;
+    return build(inside, "%s/%s", name, base_name(name)) ? texts_at(found, inside, split) : BT_OK;
 }
 
 bt_status bt_find_files(const char *base, const char *split, bt_found *found)
@@ -223,6 +243,9 @@ bt_status bt_find_files(const char *base, const char *split, bt_found *found)
     }
     if (find_table(path, base))
         return found_file(found, path, split);
+    BT_TRY(texts_at(found, base, split));
+    if (found->kind != BT_FOUND_NOTHING)
+        return BT_OK;
     if (build(prefix, "%s-images-idx3-ubyte", base) && with_gz(path, prefix))
         return found_file(found, path, split);
     if (build(prefix, "%s-", base))

@@ -7,10 +7,10 @@
 enum { BT_PATH = 4096 };
 
 typedef struct bt_found {
-    enum { BT_FOUND_NOTHING, BT_FOUND_IMAGES, BT_FOUND_TABLE } kind;
-    char file[BT_PATH];   /* the images, or the table */
-    char labels[BT_PATH]; /* of images */
-    char other[BT_PATH];  /* the table of the other split; "" if there is none */
+    enum { BT_FOUND_NOTHING, BT_FOUND_IMAGES, BT_FOUND_TABLE, BT_FOUND_TEXTS } kind;
+    char file[BT_PATH];   /* the images, or the table; the texts to train with */
+    char labels[BT_PATH]; /* of images; the texts to validate with; "" if there are none */
+    char other[BT_PATH];  /* the table of the other split; the texts to test with; "" if there is none */
 } bt_found;
 
 /* `base` is a file, with or without its extension, a folder, or what IDX files' names begin with. Nothing there is no

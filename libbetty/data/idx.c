@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { UNSIGNED_BYTE = 8, MAX_AXES = 4, STEP = 1 << 20 };
+enum { UNSIGNED_BYTE = 8, SHORT = 11, INT = 12, MAX_AXES = 4, STEP = 1 << 20 };
 
-/* Reads the header; `what` it should be: "images" of 3 or 4 axes, or "labels" of 1. */
-static bt_status read_header(bt_source *source, const char *what, int low, int high, int *rank, int64_t *dims)
+/* Bytes of a number; 0: a type that is not read. */
+static int width_of(int type) { return type == UNSIGNED_BYTE ? 1 : type == SHORT ? 2 : type == INT ? 4 : 0; }
+
+/* Reads the header; `what` it should be: "images" of 3 or 4 axes, of bytes, or "labels" of 1. */
+static bt_status read_header(bt_source *source, const char *what, int low, int high, int *rank, int64_t *dims,
+                             int *width)
 {
     const char *path = bt_source_path(source);
     unsigned char bytes[4] = {0};
@@ -16,11 +20,12 @@ static bt_status read_header(bt_source *source, const char *what, int low, int h
     BT_TRY(bt_source_read(source, bytes, 4, &got));
     if (got < 4)
         return bt_fail(BT_ERROR_DATA, "%s: the file ends at byte %lld; expected an IDX header", path, (long long)got);
-    if (bytes[0] || bytes[1] || bytes[2] != UNSIGNED_BYTE || bytes[3] < low || bytes[3] > high)
+    *width = width_of(bytes[2]);
+    if (bytes[0] || bytes[1] || !*width || (low > 1 && *width > 1) || bytes[3] < low || bytes[3] > high)
         return bt_fail(BT_ERROR_DATA,
                        "%s, byte 0: found the bytes %02x %02x %02x %02x; expected an IDX file of %s: 00 00 08 %02x%s",
                        path, bytes[0], bytes[1], bytes[2], bytes[3], what, (unsigned)low,
-                       high > low ? " or 00 00 08 04" : "");
+                       high > low ? " or 00 00 08 04" : ", or 0b or 0c for 08");
     *rank = bytes[3];
     for (int i = 0; i < *rank; i++) {
         BT_TRY(bt_source_read(source, bytes, 4, &got));
@@ -61,16 +66,18 @@ static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
     return status;
 }
 
-/* The whole file as bytes; array.data is of bt_grow. */
-static bt_status read_file(const char *path, const char *what, int low, int high, bt_array *array)
+/* The whole file as bytes, `width` to a number; array.data is of bt_grow. */
+static bt_status read_file(const char *path, const char *what, int low, int high, bt_array *array, int *width)
 {
     bt_source *source = bt_source_open(path);
     if (!source)
         return bt_error_status();
     *array = (bt_array){.dtype = BT_U8};
-    bt_status status = read_header(source, what, low, high, &array->rank, array->dims);
+    bt_status status = read_header(source, what, low, high, &array->rank, array->dims, width);
     char shape[256];
     size_t bytes = bt_array_bytes(*array), whole;
+    if (status == BT_OK && !bt_mul_size(bytes, (size_t)*width, &bytes))
+        bytes = SIZE_MAX;
     int64_t size = bt_source_size(source);
     if (status == BT_OK && (bytes > INT64_MAX / 2 || !bt_add_size(bytes, 4 + 4 * (size_t)array->rank, &whole)))
         status = bt_fail(BT_ERROR_DATA, "%s: its header promises %s bytes, more than any machine holds", path,
@@ -89,21 +96,31 @@ static bt_status read_file(const char *path, const char *what, int low, int high
     return status;
 }
 
-/* From [n] bytes to [n] integers, checked. Frees the bytes. */
-static bt_store *take_labels(const char *path, bt_array bytes, int64_t images, int classes)
+/* Label i: big-endian, and signed if it is longer than a byte. */
+static int64_t label_at(const uint8_t *bytes, int width, int64_t i)
+{
+    const uint8_t *at = bytes + i * width;
+    uint32_t value = 0;
+    for (int k = 0; k < width; k++)
+        value = (value << 8) | at[k];
+    return width == 4 ? (int32_t)value : width == 2 ? (int16_t)value : (int64_t)value;
+}
+
+/* From [n] labels of `width` bytes to [n] integers, checked. Frees the bytes. */
+static bt_store *take_labels(const char *path, bt_array bytes, int width, int64_t images, int classes)
 {
     bt_array labels = {.dtype = BT_I32, .rank = 1, .dims = {bytes.dims[0]}};
     bt_status status = BT_OK;
-    const uint8_t *from = bytes.data;
     if (bytes.dims[0] != images)
         status = bt_fail(BT_ERROR_DATA, "%s: %lld labels for %lld images", path, (long long)bytes.dims[0],
                          (long long)images);
     int32_t *to = status == BT_OK ? bt_alloc_array((size_t)images, sizeof *to) : NULL;
     for (int64_t i = 0; to && status == BT_OK && i < images; i++) {
-        to[i] = from[i];
-        if (classes && from[i] >= classes)
-            status = bt_fail(BT_ERROR_DATA, "%s, byte %lld: found label %d; expected 0 to %d", path, (long long)i + 8,
-                             from[i], classes - 1);
+        int64_t label = label_at(bytes.data, width, i), most = classes ? classes - 1 : INT32_MAX;
+        to[i] = (int32_t)label;
+        if (label < 0 || label > most)
+            status = bt_fail(BT_ERROR_DATA, "%s, byte %lld: found label %lld; expected 0 to %lld", path,
+                             (long long)(i * width + 8), (long long)label, (long long)most);
     }
     bt_free(bytes.data);
     if (status != BT_OK) {
@@ -117,10 +134,11 @@ static bt_store *take_labels(const char *path, bt_array bytes, int64_t images, i
 bt_dataset *bt_read_idx(const char *images, const char *labels, int classes)
 {
     bt_array pixels, bytes;
-    if (read_file(images, "images", 3, 4, &pixels) != BT_OK)
+    int width;
+    if (read_file(images, "images", 3, 4, &pixels, &width) != BT_OK)
         return NULL;
-    bool ok = read_file(labels, "labels", 1, 1, &bytes) == BT_OK;
-    bt_store *label = ok ? take_labels(labels, bytes, pixels.dims[0], classes) : NULL;
+    bool ok = read_file(labels, "labels", 1, 1, &bytes, &width) == BT_OK;
+    bt_store *label = ok ? take_labels(labels, bytes, width, pixels.dims[0], classes) : NULL;
     if (!label) {
         bt_free(pixels.data);
         return NULL;

@@ -1,9 +1,7 @@
 /* data/libsvm.c: tables as libsvm writes them: a line is a target, then INDEX:VALUE, indices from 1 and increasing. */
 #include "data/read.h"
 
-#include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_FEATURES = 1 << 24 };
 
@@ -117,21 +115,10 @@ static bt_status read_all(libsvm *s)
     return BT_OK;
 }
 
-/* A table that is nearly all zeros can be small as a file and huge in memory: it must fit into half of the machine. */
 static bt_status make_dense(const libsvm *s, double **x)
 {
-    size_t cells, bytes;
-    char need[32], have[32];
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    size_t half = pages > 0 && page > 0 ? (size_t)pages / 2 * (size_t)page : SIZE_MAX / 4;
-    bool fits = bt_mul_size((size_t)s->rows, (size_t)s->features, &cells) && bt_mul_size(cells, sizeof **x, &bytes);
-    if (!fits || bytes > half)
-        return bt_fail(BT_ERROR_DATA,
-                       "%s: %lld rows of %lld features need %s as a dense table; expected at most %s, half of this "
-                       "machine's memory",
-                       s->path, (long long)s->rows, (long long)s->features,
-                       bt_bytes_text(need, fits ? bytes : SIZE_MAX), bt_bytes_text(have, half));
-    *x = bt_alloc(bytes);
+    BT_TRY(bt_check_dense(s->path, s->rows, s->features, sizeof **x));
+    *x = bt_alloc_array((size_t)(s->rows * s->features), sizeof **x);
     if (!*x)
         return BT_ERROR_MEMORY;
     for (int64_t i = 0; i < s->count; i++)

@@ -9,9 +9,9 @@
 #include <signal.h>
 #include <string.h>
 
-typedef struct feed { /* the examples of one set, epoch after epoch, as one endless row */
+typedef struct feed { /* the examples of one set, epoch after epoch, as one endless row; or its tasks */
     const bt_dataset *set;
-    int64_t batch;    /* examples per draw */
+    int64_t batch;    /* examples per draw, if it is not one of tasks */
     uint32_t part;    /* tells the orders of joined sets apart */
     int64_t orders;   /* how many epochs' orders are kept; 0: the set's own order */
     int64_t epoch[2]; /* whose order it is; -1: nobody's */
@@ -28,8 +28,8 @@ struct bt_loader {
     bt_dataset *data;
     bt_loader_options options;
     feed *feeds;
-    int64_t feed_count, per_epoch, position;
-    bool constant, ready; /* every batch is the whole set: filled once, and it has been */
+    int64_t feed_count, per_epoch, position; /* per_epoch 0: tasks have no epochs */
+    bool constant, ready;                    /* every batch is the whole set: filled once, and it has been */
     slot *slots;
     int64_t slot_count;
     bt_batch *shapes[2];
@@ -74,10 +74,18 @@ static void find_places(feed *f, int64_t from, int64_t count, int32_t *places)
     }
 }
 
+/* How many parts a draw has of a set, each with all fields and `index`, and the examples of a part in a full draw. */
+static int part_count(const feed *f) { return f->set->tasks ? BT_TASK_PARTS : 1; }
+
+static int64_t examples_in(const feed *f, int part)
+{
+    return f->set->tasks ? bt_tasks_parts(f->set->tasks)[part].count : f->batch;
+}
+
 /* The first set's epochs begin with a batch, so its last one may be short; the others go on and on. */
 static int64_t begin_of(const bt_loader *loader, const feed *f, int64_t draw)
 {
-    if (f->part)
+    if (f->part || !loader->per_epoch)
         return draw * f->batch;
     return draw / loader->per_epoch * f->set->count + draw % loader->per_epoch * f->batch;
 }
@@ -89,21 +97,41 @@ static bool is_short(const bt_loader *loader, int64_t draw)
 
 static bt_batch *head_of(const bt_loader *loader, slot *s, int64_t draw) { return s->heads[is_short(loader, draw)]; }
 
+/* Which examples, into the fields `index`: the first part's is `index`, the next one's lies `stride` fields on. */
+static void choose(const bt_loader *loader, feed *f, int64_t draw, const bt_batch_field *index, int64_t stride)
+{
+    if (f->set->tasks)
+        bt_tasks_draw(f->set->tasks, draw,
+                      (int32_t *const[BT_TASK_PARTS]){index->array.data, index[stride].array.data});
+    else
+        find_places(f, begin_of(loader, f, draw), index->array.dims[0], index->array.data);
+}
+
+/* In a task the classes are 0, 1, ..., each with as many examples as another. */
+static void number_classes(const bt_array *label, int64_t each)
+{
+    int32_t *to = label->data;
+    for (int64_t i = 0; i < label->dims[0]; i++)
+        to[i] = (int32_t)(i / each);
+}
+
 static void fill(bt_loader *loader, slot *s, int64_t draw, int threads)
 {
     bt_batch *batch = head_of(loader, s, draw);
-    int at = 0;
+    const bt_batch_field *field = batch->fields;
     for (int64_t k = 0; k < loader->feed_count; k++) {
         feed *f = &loader->feeds[k];
-        const bt_batch_field *index = &batch->fields[at + f->set->column_count];
-        int64_t count = index->array.dims[0];
-        int32_t *places = index->array.data;
-        find_places(f, begin_of(loader, f, draw), count, places);
-        for (int64_t i = 0; i < f->set->column_count; i++, at++) {
-            const bt_array *to = &batch->fields[at].array;
-            bt_gather_rows(&f->set->columns[i], places, count, to->dtype, to->data, threads);
-        }
-        at++;
+        bt_tasks *tasks = f->set->tasks;
+        const int64_t columns = f->set->column_count;
+        choose(loader, f, draw, field + columns, columns + 1);
+        for (int part = 0; part < part_count(f); part++, field += columns + 1)
+            for (int64_t i = 0; i < columns; i++) {
+                const bt_array *to = &field[i].array, *places = &field[columns].array;
+                if (tasks && i == bt_tasks_label(tasks))
+                    number_classes(to, bt_tasks_parts(tasks)[part].each);
+                else
+                    bt_gather_rows(&f->set->columns[i], places->data, places->dims[0], to->dtype, to->data, threads);
+            }
     }
     batch->number = draw;
 }
@@ -209,7 +237,7 @@ bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch)
 {
     if (!loader || !batch)
         return bt_loader_draw(loader, batch);
-    if (loader->position > 0 && loader->position % loader->per_epoch == 0 && !loader->told_end) {
+    if (loader->per_epoch && loader->position > 0 && loader->position % loader->per_epoch == 0 && !loader->told_end) {
         loader->told_end = true;
         *batch = NULL;
         return BT_DONE;
@@ -245,7 +273,10 @@ const bt_dataset *bt_loader_data(const bt_loader *loader) { return loader ? load
 
 int64_t bt_loader_position(const bt_loader *loader) { return loader ? loader->position : 0; }
 
-int64_t bt_loader_epoch(const bt_loader *loader) { return loader ? loader->position / loader->per_epoch : 0; }
+int64_t bt_loader_epoch(const bt_loader *loader)
+{
+    return loader && loader->per_epoch ? loader->position / loader->per_epoch : 0;
+}
 
 int64_t bt_loader_per_epoch(const bt_loader *loader) { return loader ? loader->per_epoch : 0; }
 
@@ -281,7 +312,7 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
     if (!bt_dtype_floats(o->dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked for floating fields as %s; expected f32 or f64",
                        bt_dtype_name(o->dtype));
-    if (o->drop_last && o->batch_size > data->count)
+    if (o->drop_last && o->batch_size > data->count && !data->tasks)
         return bt_fail(BT_ERROR_DATA,
                        "no batch is left: %lld examples, batches of %lld, and the short last one is dropped",
                        (long long)data->count, (long long)o->batch_size);
@@ -301,45 +332,58 @@ static bt_status open_feeds(bt_loader *loader)
     for (int64_t k = 0; k < loader->feed_count; k++, part = part->next) {
         int64_t batch = o->batch_size && o->batch_size < part->count ? o->batch_size : part->count;
         loader->feeds[k] = (feed){.set = part, .batch = batch, .part = (uint32_t)k, .epoch = {-1, -1}, .seed = o->seed};
-        loader->constant = loader->constant && batch == part->count;
+        loader->constant = loader->constant && batch == part->count && !part->tasks;
     }
     for (int64_t k = 0; o->shuffle && !loader->constant && k < loader->feed_count; k++) {
         feed *f = &loader->feeds[k];
-        f->orders = k ? 2 : 1; /* a batch of a joined set may lie across the end of its epoch */
+        if (f->set->tasks)
+            continue;
+        f->orders = k || loader->data->tasks ? 2 : 1; /* a batch may lie across the end of a joined set's epoch */
         for (int64_t i = 0; i < f->orders; i++)
             if (!(f->order[i] = bt_alloc_array((size_t)f->set->count, sizeof *f->order[i])))
                 return BT_ERROR_MEMORY;
     }
     int64_t n = loader->data->count, batch = loader->feeds[0].batch;
-    bool has_short = n % batch != 0 && !o->drop_last;
+    bool epochs = !loader->data->tasks, has_short = epochs && n % batch != 0 && !o->drop_last;
     loader->shape_count = has_short ? 2 : 1;
-    loader->per_epoch = n / batch + has_short;
+    loader->per_epoch = epochs ? n / batch + has_short : 0;
     return BT_OK;
 }
 
-/* The fields of all sets, and `index` of each, of the full (0) or short (1) shape. */
+static bt_status declare(bt_batch *batch, const feed *f, int part, const char *field, bt_array shape)
+{
+    const char *prefix = f->set->prefix, *of = f->set->tasks ? bt_tasks_parts(f->set->tasks)[part].name : NULL;
+    bt_text text = {0};
+    bt_text_add(&text, "%s%s%s%s%s", prefix ? prefix : "", prefix ? "." : "", of ? of : "", of ? "." : "", field);
+    bt_status status = text.failed ? BT_ERROR_MEMORY : bt_batch_declare(batch, text.data, shape);
+    bt_text_free(&text);
+    return status;
+}
+
+static bt_status declare_part(bt_batch *batch, const bt_loader *loader, const feed *f, int part, int64_t count)
+{
+    for (int64_t i = 0; i < f->set->column_count; i++) {
+        bool label = f->set->tasks && i == bt_tasks_label(f->set->tasks);
+        bt_array shape = f->set->columns[i].store->array;
+        shape.dtype = label ? BT_I32 : bt_store_dtype(f->set->columns[i].store, loader->options.dtype);
+        shape.dims[0] = count;
+        BT_TRY(declare(batch, f, part, f->set->columns[i].name, shape));
+    }
+    return declare(batch, f, part, "index", (bt_array){.dtype = BT_I32, .rank = 1, .dims = {count}});
+}
+
+/* The fields of all sets, and `index` of each, of the full (0) or short (1) shape. Of a task, the query counts. */
 static bt_batch *make_shape(const bt_loader *loader, int which)
 {
     bt_batch *batch = bt_alloc(sizeof *batch);
     bt_status status = batch ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t k = 0; status == BT_OK && k < loader->feed_count; k++) {
         const feed *f = &loader->feeds[k];
-        int64_t count = k || !which ? f->batch : f->set->count % f->batch;
-        for (int64_t i = 0; status == BT_OK && i <= f->set->column_count; i++) {
-            bt_array shape = {.dtype = BT_I32, .rank = 1};
-            const char *name = "index", *prefix = f->set->prefix;
-            if (i < f->set->column_count) {
-                name = f->set->columns[i].name;
-                shape = f->set->columns[i].store->array;
-                shape.dtype = bt_store_dtype(f->set->columns[i].store, loader->options.dtype);
-            }
-            shape.dims[0] = count;
-            bt_text text = {0};
-            bt_text_add(&text, "%s%s%s", prefix ? prefix : "", prefix ? "." : "", name);
-            status = text.failed ? BT_ERROR_MEMORY : bt_batch_declare(batch, text.data, shape);
-            bt_text_free(&text);
+        for (int part = 0; status == BT_OK && part < part_count(f); part++) {
+            int64_t count = k || !which ? examples_in(f, part) : f->set->count % f->batch;
+            status = declare_part(batch, loader, f, part, count);
+            batch->count = k ? batch->count : count;
         }
-        batch->count = k ? batch->count : count;
     }
     if (status == BT_OK)
         return batch;

@@ -26,7 +26,13 @@ static const struct {
      10},
     {"a9a", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
     {"breast_cancer", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+    {"omniglot", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
     {"digits", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+    {"semeval", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+    {"trec",
+     "put its files, trec.train.tsv, trec.valid.tsv and trec.test.tsv, into the folder trec of $BETTY_DATA or of "
+     "./data",
+     0},
 };
 
 static int known_index(const char *name)
@@ -121,52 +127,55 @@ static void add_identity(bt_text *key, const char *path)
         bt_text_add(key, "-/");
 }
 
-static const char *const fields[2][2] = {{"image", "label"}, {"x", "y"}};
+enum { MOST_FIELDS = BT_TEXT_FIELDS };
+
+static const char *const image_fields[] = {"image", "label"}, *const table_fields[] = {"x", "y"};
+
+/* The names of the fields that a set of such files has. */
+static const char *const *fields_of(const bt_found *found, int *count)
+{
+    *count = found->kind == BT_FOUND_TEXTS ? BT_TEXT_FIELDS : 2;
+    return found->kind == BT_FOUND_TEXTS ? bt_text_fields : found->kind == BT_FOUND_TABLE ? table_fields : image_fields;
+}
 
 /* Fills `stores` from what is alive, all or none. */
-static bool find_stores(const char *key, const char *const *names, bt_store **stores)
+static bool find_stores(const char *key, bt_store **stores, int count)
 {
-    for (int i = 0; i < 2; i++) {
-        bt_text text = {0};
-        bt_text_add(&text, "%s%s", key, names[i]);
-        stores[i] = text.failed ? NULL : bt_store_find(bt_text_get(&text));
-        bt_text_free(&text);
-    }
-    if (stores[0] && stores[1])
-        return true;
-    bt_store_release(stores[0]);
-    bt_store_release(stores[1]);
-    return false;
+    bool all = true;
+    for (int i = 0; i < count; i++)
+        all = (stores[i] = bt_store_find(key, i)) != NULL && all;
+    for (int i = 0; !all && i < count; i++)
+        bt_store_release(stores[i]);
+    return all;
 }
 
-static void publish(const bt_dataset *data, const char *key, const char *const *names)
+static bt_dataset *read_files(const bt_found *found, const char *split, const char *target, int classes)
 {
-    for (int i = 0; i < 2; i++) {
-        const bt_column *column = bt_dataset_column(data, names[i]);
-        bt_text text = {0};
-        bt_text_add(&text, "%s%s", key, names[i]);
-        if (column && !text.failed)
-            bt_store_publish(column->store, bt_text_get(&text));
-        bt_text_free(&text);
-    }
+    if (found->kind == BT_FOUND_TEXTS)
+        return bt_read_texts((const char *const[]){found->file, found->labels, found->other},
+                             strcmp(split, "train") == 0   ? 0
+                             : strcmp(split, "valid") == 0 ? 1
+                                                           : 2);
+    return found->kind == BT_FOUND_TABLE ? read_table(found, target) : bt_read_idx(found->file, found->labels, classes);
 }
 
-static bt_dataset *read_found(const bt_found *found, const char *target, int classes)
+static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes)
 {
-    bool table = found->kind == BT_FOUND_TABLE;
-    const char *const *names = fields[table];
-    bt_store *stores[2];
+    int count;
+    const char *const *names = fields_of(found, &count);
+    bt_store *stores[MOST_FIELDS];
     bt_text key = {0};
     add_identity(&key, found->file);
-    add_identity(&key, table ? found->other : found->labels);
-    bt_text_add(&key, "%d/%s/", classes, target ? target : "");
+    add_identity(&key, found->kind == BT_FOUND_IMAGES ? "" : found->other);
+    add_identity(&key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
+    bt_text_add(&key, "%d/%s/%s/", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "");
     bt_dataset *data = NULL;
-    if (find_stores(bt_text_get(&key), names, stores)) {
-        data = bt_dataset_of(bt_dataset_new(stores[0]->array.dims[0]), names, stores, 2);
+    if (find_stores(bt_text_get(&key), stores, count)) {
+        data = bt_dataset_of(bt_dataset_new(stores[0]->array.dims[0]), names, stores, count);
     } else {
-        data = table ? read_table(found, target) : bt_read_idx(found->file, found->labels, classes);
-        if (data && !key.failed)
-            publish(data, bt_text_get(&key), names);
+        data = read_files(found, split, target, classes);
+        for (int i = 0; i < count && data && !key.failed; i++)
+            bt_store_publish(bt_dataset_column(data, names[i])->store, bt_text_get(&key), i);
     }
     bt_text_free(&key);
     return data;
@@ -227,8 +236,9 @@ static bt_status search_column(const char *name, const char *split, bt_found *fo
     bt_text_add(&file, "%.*s", (int)(colon - name), name);
     bt_status status = file.failed ? BT_ERROR_MEMORY : search(file.data, split, found);
     bt_text_free(&file);
-    if (status == BT_OK && found->kind == BT_FOUND_IMAGES)
-        status = bt_fail(BT_ERROR_DATA, "%s: images have no target column \"%s\"", found->file, colon + 1);
+    if (status == BT_OK && (found->kind == BT_FOUND_IMAGES || found->kind == BT_FOUND_TEXTS))
+        status = bt_fail(BT_ERROR_DATA, "%s: %s have no target column \"%s\"", found->file,
+                         found->kind == BT_FOUND_IMAGES ? "images" : "texts", colon + 1);
     *target = colon + 1;
     return status;
 }
@@ -275,6 +285,12 @@ static void not_found(const char *name)
     bt_text_free(&text);
 }
 
+static bt_status wrong_split(const char *name, const char *split)
+{
+    return bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train or test%s", name, split,
+                   strcmp(split, "valid") == 0 ? " (only texts with votes have valid)" : "");
+}
+
 bt_dataset *bt_dataset_open(const char *name, const char *split)
 {
     if (!name || !*name || !split || !*split) {
@@ -285,19 +301,20 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
     bt_dataset *data = bt_registry_open(name, split, &defined);
     if (defined)
         return data;
-    if (strcmp(split, "train") != 0 && strcmp(split, "test") != 0) {
-        bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train or test", name, split);
-        return NULL;
-    }
+    bool usual = strcmp(split, "train") == 0 || strcmp(split, "test") == 0, valid = strcmp(split, "valid") == 0;
     bt_found *found = bt_alloc(sizeof *found);
     const char *target = NULL;
-    bt_status status = found ? search(name, split, found) : BT_ERROR_MEMORY;
+    bt_status status = !found           ? BT_ERROR_MEMORY
+                       : usual || valid ? search(name, split, found)
+                                        : wrong_split(name, split);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         status = search_column(name, split, found, &target);
+    if (status == BT_OK && !usual && found->kind != BT_FOUND_TEXTS && found->kind != BT_FOUND_NOTHING)
+        status = wrong_split(name, split);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         not_found(name);
     else if (status == BT_OK)
-        data = read_found(found, target, known_index(name) >= 0 ? known[known_index(name)].classes : 0);
+        data = read_found(found, split, target, known_index(name) >= 0 ? known[known_index(name)].classes : 0);
     bt_free(found);
     return data;
 }

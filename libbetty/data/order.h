@@ -10,7 +10,8 @@ typedef enum bt_purpose { /* each has streams of its own; the numbers are part o
                           BT_FOR_PART,
                           BT_FOR_PER_CLASS,
                           BT_FOR_LONG_TAIL,
-                          BT_FOR_NOISE
+                          BT_FOR_NOISE,
+                          BT_FOR_TASKS
 } bt_purpose;
 
 typedef struct bt_random {
@@ -19,7 +20,8 @@ typedef struct bt_random {
     int used; /* of the words */
 } bt_random;
 
-/* Streams of one purpose are told apart by `part` (which of the joined sets; below 2^24) and `place` (epoch, class). */
+/* Streams of one purpose are told apart by `part` (which of the joined sets; below 2^24) and `place` (epoch, class,
+ * task). */
 bt_random bt_random_begin(uint64_t seed, bt_purpose purpose, uint32_t part, uint64_t place);
 uint32_t bt_random_below(bt_random *random, uint32_t bound); /* 0 .. bound-1, unbiased; bound >= 1 */
 void bt_shuffle(int32_t *items, int64_t count, bt_random *random);

@@ -42,6 +42,9 @@ const char *bt_numeral_text(char buffer[80], bt_numeral kind, const char *text, 
 /* Takes the values over (of bt_alloc or bt_grow), also on failure; kept as f32 where that is exact. */
 bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims);
 
+/* What is nearly all zeros can be small as a file and huge in memory: it must fit into half of the machine. */
+bt_status bt_check_dense(const char *path, int64_t rows, int64_t columns, size_t item);
+
 /* ---- readers; each gives NULL after a failure ---- */
 
 /* Image [n, height, width, channels] and label [n]; labels are 0 to classes-1, if that is known; else classes is 0. */
@@ -53,5 +56,12 @@ bt_dataset *bt_read_csv(const char *path, const char *target);
 /* At least `features` wide. */
 bt_dataset *bt_read_libsvm(const char *path, int64_t features);
 bt_status bt_libsvm_width(const char *path, int64_t *features);
+
+/* Texts with the votes of labelling functions: x [n, words] (see words.h), votes [n, functions] (-1: none), counts [n,
+ * classes] of the votes for each class, label [n]. Files to train, validate and test with; the first is needed, others
+ * may be "" if they are not wanted. All tell how many functions and classes there are. */
+enum { BT_TEXT_SPLITS = 3, BT_TEXT_FIELDS = 4 };
+extern const char *const bt_text_fields[BT_TEXT_FIELDS];
+bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted);
 
 #endif

@@ -3,130 +3,9 @@
 #include "data/order.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- classes: the different values of the field `label`, or of `y` in a table, in increasing order ---- */
-
-typedef struct classes {
-    const bt_column *column;
-    int64_t count;
-    int64_t *values;  /* [count] */
-    int32_t *of;      /* [examples]: which class */
-    int32_t *members; /* [examples]: places, by class, in the order of the set */
-    int64_t *starts;  /* [count + 1]: of the classes in members */
-} classes;
-
-static void classes_free(classes *c)
-{
-    bt_free(c->values);
-    bt_free(c->of);
-    bt_free(c->members);
-    bt_free(c->starts);
-}
-
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static bt_status read_label(const char *function, const bt_column *column, int64_t i, int64_t *label)
-{
-    const bt_array *array = &column->store->array;
-    double value = bt_get(array->dtype, array->data, column->rows ? column->rows->at[i] : i);
-    if (!(fabs(value) <= 0x1p53) || value != floor(value))
-        return bt_fail(BT_ERROR_DATA,
-                       "%s: field \"%s\" of example %lld is %g; expected an integer: the number of a class", function,
-                       column->name, (long long)i, value);
-    *label = (int64_t)value;
-    return BT_OK;
-}
-
-static bt_status find_column(const char *function, const bt_dataset *data, const bt_column **column)
-{
-    *column = bt_dataset_column(data, "label");
-    if (!*column)
-        *column = bt_dataset_column(data, "y");
-    if (!*column)
-        return bt_fail(BT_ERROR_DATA, "%s: the data set has neither a field \"label\" nor \"y\", so it has no classes",
-                       function);
-    if ((*column)->store->array.rank != 1 || (*column)->store->scaled)
-        return bt_fail(BT_ERROR_SHAPE, "%s: field \"%s\" has %lld numbers per example; expected one: the class",
-                       function, (*column)->name, (long long)(*column)->store->row_items);
-    return BT_OK;
-}
-
-/* Fills values, of, members and starts from the labels, of which a sorted copy is made. */
-static bt_status sort_classes(classes *c, const int64_t *labels, int64_t examples)
-{
-    memcpy(c->values, labels, (size_t)examples * sizeof *labels);
-    qsort(c->values, (size_t)examples, sizeof *c->values, compare);
-    for (int64_t i = 0; i < examples; i++)
-        if (i == 0 || c->values[i] != c->values[c->count - 1])
-            c->values[c->count++] = c->values[i];
-    c->starts = bt_alloc_array((size_t)c->count + 1, sizeof *c->starts);
-    int64_t *next = bt_alloc_array((size_t)c->count, sizeof *next);
-    if (!c->starts || !next) {
-        bt_free(next);
-        return BT_ERROR_MEMORY;
-    }
-    for (int64_t i = 0; i < examples; i++) {
-        int64_t *found = bsearch(&labels[i], c->values, (size_t)c->count, sizeof *c->values, compare);
-        c->of[i] = (int32_t)(found - c->values);
-        c->starts[c->of[i] + 1]++;
-    }
-    for (int64_t k = 0; k < c->count; k++) {
-        c->starts[k + 1] += c->starts[k];
-        next[k] = c->starts[k];
-    }
-    for (int64_t i = 0; i < examples; i++)
-        c->members[next[c->of[i]]++] = (int32_t)i;
-    bt_free(next);
-    return BT_OK;
-}
-
-static bt_status classes_find(const char *function, const bt_dataset *data, classes *c)
-{
-    *c = (classes){0};
-    BT_TRY(find_column(function, data, &c->column));
-    size_t n = (size_t)data->count;
-    c->values = bt_alloc_array(n, sizeof *c->values);
-    c->of = bt_alloc_array(n, sizeof *c->of);
-    c->members = bt_alloc_array(n, sizeof *c->members);
-    int64_t *labels = bt_alloc_array(n, sizeof *labels);
-    bt_status status = c->values && c->of && c->members && labels ? BT_OK : BT_ERROR_MEMORY;
-    for (int64_t i = 0; status == BT_OK && i < data->count; i++)
-        status = read_label(function, c->column, i, &labels[i]);
-    if (status == BT_OK)
-        status = sort_classes(c, labels, data->count);
-    bt_free(labels);
-    if (status != BT_OK)
-        classes_free(c);
-    return status;
-}
-
 /* ---- sets of a few ---- */
-
-static bool usable(const char *function, const bt_dataset *data)
-{
-    if (!data)
-        bt_fail(BT_ERROR_ARGUMENT, "%s: the data set is NULL", function);
-    else if (data->broken != BT_OK)
-        bt_fail(data->broken, "%s: the data set is incomplete: a field could not be added", function);
-    else if (data->next)
-        bt_fail(BT_ERROR_UNSUPPORTED, "%s: the data set is a joined one; do this to its sets, then join them",
-                function);
-    return data && data->broken == BT_OK && !data->next;
-}
-
-static bt_dataset *done(bt_dataset *data, bt_status status)
-{
-    if (status == BT_OK)
-        return data;
-    bt_dataset_free(data);
-    return NULL;
-}
 
 /* Keeps the marked examples, in the order that they have. */
 static bt_status keep_marked(const char *function, bt_dataset *data, const uint8_t *marks)
@@ -176,13 +55,13 @@ static bt_status part(bt_dataset *data, double from, double to, uint64_t seed)
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed)
 {
-    if (!usable("bt_dataset_part", data))
-        return done(data, BT_ERROR_ARGUMENT);
-    return done(data, part(data, from, to, seed));
+    if (!bt_dataset_usable("bt_dataset_part", data))
+        return bt_dataset_done(data, BT_ERROR_ARGUMENT);
+    return bt_dataset_done(data, part(data, from, to, seed));
 }
 
 /* Of each class, once shuffled, the examples from[class] to to[class]. */
-static bt_status keep_of_classes(const char *function, bt_dataset *data, const classes *c, const int64_t *from,
+static bt_status keep_of_classes(const char *function, bt_dataset *data, const bt_classes *c, const int64_t *from,
                                  const int64_t *to, uint64_t seed, bt_purpose purpose)
 {
     uint8_t *marks = bt_alloc((size_t)data->count);
@@ -201,9 +80,9 @@ static bt_status keep_of_classes(const char *function, bt_dataset *data, const c
 }
 
 /* An array of counts, one per class, for keep_of_classes. */
-static int64_t *counts(const classes *c) { return bt_alloc_array((size_t)c->count, sizeof(int64_t)); }
+static int64_t *counts(const bt_classes *c) { return bt_alloc_array((size_t)c->count, sizeof(int64_t)); }
 
-static bt_status per_class(bt_dataset *data, const classes *c, int64_t from, int64_t to, uint64_t seed)
+static bt_status per_class(bt_dataset *data, const bt_classes *c, int64_t from, int64_t to, uint64_t seed)
 {
     int64_t *begin = counts(c), *end = counts(c);
     bt_status status = begin && end ? BT_OK : BT_ERROR_MEMORY;
@@ -225,24 +104,25 @@ static bt_status per_class(bt_dataset *data, const classes *c, int64_t from, int
 
 bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed)
 {
-    if (!usable("bt_dataset_per_class", data))
-        return done(data, BT_ERROR_ARGUMENT);
+    if (!bt_dataset_usable("bt_dataset_per_class", data))
+        return bt_dataset_done(data, BT_ERROR_ARGUMENT);
     if (from < 0 || to <= from)
-        return done(data, bt_fail(BT_ERROR_ARGUMENT,
-                                  "bt_dataset_per_class: from %lld to %lld; expected 0 <= from < to, or BT_REST",
-                                  (long long)from, (long long)to));
-    classes c;
-    bt_status status = classes_find("bt_dataset_per_class", data, &c);
+        return bt_dataset_done(data,
+                               bt_fail(BT_ERROR_ARGUMENT,
+                                       "bt_dataset_per_class: from %lld to %lld; expected 0 <= from < to, or BT_REST",
+                                       (long long)from, (long long)to));
+    bt_classes c;
+    bt_status status = bt_classes_find("bt_dataset_per_class", data, &c);
     if (status == BT_OK) {
         status = per_class(data, &c, from, to, seed);
-        classes_free(&c);
+        bt_classes_free(&c);
     }
-    return done(data, status);
+    return bt_dataset_done(data, status);
 }
 
 /* Class k of C keeps n factor^(-k/(C-1)), n being the size of the largest: Cui et al., "Class-balanced loss based on
  * effective number of samples" (CVPR 2019), who cut off the fraction. A hair is added, so that 60 is not 59.999. */
-static bt_status long_tail(bt_dataset *data, const classes *c, double factor, uint64_t seed)
+static bt_status long_tail(bt_dataset *data, const bt_classes *c, double factor, uint64_t seed)
 {
     int64_t *begin = counts(c), *end = counts(c), largest = 0;
     bt_status status = begin && end ? BT_OK : BT_ERROR_MEMORY;
@@ -263,28 +143,28 @@ static bt_status long_tail(bt_dataset *data, const classes *c, double factor, ui
 
 bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed)
 {
-    if (!usable("bt_dataset_long_tail", data))
-        return done(data, BT_ERROR_ARGUMENT);
+    if (!bt_dataset_usable("bt_dataset_long_tail", data))
+        return bt_dataset_done(data, BT_ERROR_ARGUMENT);
     if (!(factor >= 1 && factor <= 1e12))
-        return done(data, bt_fail(BT_ERROR_ARGUMENT,
-                                  "bt_dataset_long_tail: factor %g; expected at least 1: how many times "
-                                  "larger the first class is than the last",
-                                  factor));
+        return bt_dataset_done(data, bt_fail(BT_ERROR_ARGUMENT,
+                                             "bt_dataset_long_tail: factor %g; expected at least 1: how many times "
+                                             "larger the first class is than the last",
+                                             factor));
     if (factor == 1)
         return data;
-    classes c;
-    bt_status status = classes_find("bt_dataset_long_tail", data, &c);
+    bt_classes c;
+    bt_status status = bt_classes_find("bt_dataset_long_tail", data, &c);
     if (status == BT_OK) {
         status = long_tail(data, &c, factor, seed);
-        classes_free(&c);
+        bt_classes_free(&c);
     }
-    return done(data, status);
+    return bt_dataset_done(data, status);
 }
 
 /* ---- labels ---- */
 
 /* The labels in the order of the set, with the first `wrong` examples of a random order given other classes. */
-static bt_store *noisy(const classes *c, const int32_t *order, int64_t examples, int64_t wrong, uint64_t seed)
+static bt_store *noisy(const bt_classes *c, const int32_t *order, int64_t examples, int64_t wrong, uint64_t seed)
 {
     bt_array values = c->column->store->array;
     values.dims[0] = examples;
@@ -305,7 +185,7 @@ static bt_store *noisy(const classes *c, const int32_t *order, int64_t examples,
     return bt_store_new(values, false);
 }
 
-static bt_status label_noise(bt_dataset *data, const classes *c, double share, uint64_t seed)
+static bt_status label_noise(bt_dataset *data, const bt_classes *c, double share, uint64_t seed)
 {
     int64_t wrong = llround(share * (double)data->count);
     if (wrong > 0 && c->count < 2)
@@ -322,17 +202,18 @@ static bt_status label_noise(bt_dataset *data, const classes *c, double share, u
 
 bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed)
 {
-    if (!usable("bt_dataset_label_noise", data))
-        return done(data, BT_ERROR_ARGUMENT);
+    if (!bt_dataset_usable("bt_dataset_label_noise", data))
+        return bt_dataset_done(data, BT_ERROR_ARGUMENT);
     if (!(share >= 0 && share <= 1))
-        return done(data, bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label_noise: share %g; expected 0 to 1", share));
+        return bt_dataset_done(data,
+                               bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label_noise: share %g; expected 0 to 1", share));
     if (share == 0)
         return data;
-    classes c;
-    bt_status status = classes_find("bt_dataset_label_noise", data, &c);
+    bt_classes c;
+    bt_status status = bt_classes_find("bt_dataset_label_noise", data, &c);
     if (status == BT_OK) {
         status = label_noise(data, &c, share, seed);
-        classes_free(&c);
+        bt_classes_free(&c);
     }
-    return done(data, status);
+    return bt_dataset_done(data, status);
 }

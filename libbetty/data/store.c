@@ -21,11 +21,11 @@ bt_store *bt_store_new(bt_array array, bool scaled)
     return store;
 }
 
-bt_store *bt_store_find(const char *key)
+bt_store *bt_store_find(const char *key, int field)
 {
     pthread_mutex_lock(&lock);
     bt_store *store = published;
-    while (store && strcmp(store->key, key) != 0)
+    while (store && (store->field != field || strcmp(store->key, key) != 0))
         store = store->next;
     if (store)
         store->owners++;
@@ -34,15 +34,14 @@ bt_store *bt_store_find(const char *key)
 }
 
 /* Without memory for the key, the store is only not shared. */
-void bt_store_publish(bt_store *store, const char *key)
+void bt_store_publish(bt_store *store, const char *key, int field)
 {
-    size_t size = strlen(key) + 1;
-    char *copy = bt_alloc(size);
+    char *copy = bt_strdup(key);
     if (!copy)
         return;
-    memcpy(copy, key, size);
     pthread_mutex_lock(&lock);
     store->key = copy;
+    store->field = field;
     store->next = published;
     published = store;
     pthread_mutex_unlock(&lock);

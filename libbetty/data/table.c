@@ -2,6 +2,23 @@
 #include "data/read.h"
 
 #include <math.h>
+#include <unistd.h>
+
+bt_status bt_check_dense(const char *path, int64_t rows, int64_t columns, size_t item)
+{
+    size_t cells, bytes;
+    char need[32], have[32];
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t half = pages > 0 && page > 0 ? (size_t)pages / 2 * (size_t)page : SIZE_MAX / 4;
+    bool fits = bt_mul_size((size_t)rows, (size_t)columns, &cells) && bt_mul_size(cells, item, &bytes);
+    if (fits && bytes <= half)
+        return BT_OK;
+    return bt_fail(BT_ERROR_DATA,
+                   "%s: %lld rows of %lld features need %s as a dense table; expected at most %s, half of this "
+                   "machine's memory",
+                   path, (long long)rows, (long long)columns, bt_bytes_text(need, fits ? bytes : SIZE_MAX),
+                   bt_bytes_text(have, half));
+}
 
 bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims)
 {

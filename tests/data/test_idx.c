@@ -222,6 +222,42 @@ START_TEST(damaged_gzip)
 }
 END_TEST
 
+/* More than 256 classes need labels of two or four bytes, big-endian, in files that say so by their names. */
+START_TEST(wide_labels)
+{
+    static const struct {
+        const char *name, *bytes;
+        size_t size;
+        int labels[2];
+    } good[] = {
+        {"train-labels-idx1-short", "\0\0\x0b\1\0\0\0\2\1\2\x7f\xff", 12, {258, 32767}},
+        {"train-labels-idx1-short.gz", "\0\0\x0b\1\0\0\0\2\0\0\3\xe8", 12, {0, 1000}},
+        {"train-labels-idx1-int", "\0\0\x0c\1\0\0\0\2\0\1\2\3\x7f\xff\xff\xff", 16, {66051, INT32_MAX}},
+        {LABELS, "\0\0\x0b\1\0\0\0\2\1\0\1\1", 12, {256, 257}},
+    };
+    write_idx(IMAGES, 3, (uint32_t[]){2, 2, 3}, 0, 256);
+    for (int i = 0; i < BT_COUNT_OF(good); i++) {
+        write_bytes(good[i].name, good[i].bytes, good[i].size);
+        const bt_batch *batch = whole(open_here());
+        ck_assert_int_eq(i32_of(batch, "label")[0], good[i].labels[0]);
+        ck_assert_int_eq(i32_of(batch, "label")[1], good[i].labels[1]);
+        remove(path_of(good[i].name));
+    }
+    write_bytes(LABELS, "\0\0\x0b\1\0\0\0\2\0\1\xff\xfd", 12);
+    expect_refused(LABELS, "byte 10: found label -3; expected 0 to");
+    write_bytes(LABELS, "\0\0\x0c\1\0\0\0\2\0\0\0\0\x80\0\0\0", 16);
+    expect_refused(LABELS, "byte 12: found label -2147483648");
+    write_bytes(LABELS, "\0\0\x0b\1\0\0\0\2\0\1", 10);
+    expect_refused(LABELS, "has 10 bytes; its header, [2], promises 12");
+    write_bytes(LABELS, "\0\0\x0d\1\0\0\0\2\0\0\0\0\0\0\0\0", 16);
+    expect_refused(LABELS,
+                   "found the bytes 00 00 0d 01; expected an IDX file of labels: 00 00 08 01, or 0b or 0c for 08");
+    write_bytes(LABELS, "\0\0\x08\1\0\0\0\2\0\1", 10);
+    write_bytes(IMAGES, "\0\0\x0b\3\0\0\0\2\0\0\0\1\0\0\0\1\0\0\0\0", 20); /* pixels are bytes */
+    expect_refused(IMAGES, "found the bytes 00 00 0b 03");
+}
+END_TEST
+
 START_TEST(labels_of_known_sets)
 {
     ck_assert_int_eq(setenv("BETTY_DATA", path_of(""), 1), 0);
@@ -259,6 +295,7 @@ int main(void)
     ADD_CASE(suite, wrong_headers);
     ADD_CASE(suite, wrong_packed_contents);
     ADD_CASE(suite, damaged_gzip);
+    ADD_CASE(suite, wide_labels);
     ADD_CASE(suite, labels_of_known_sets);
     ADD_CASE(suite, lone_files);
     return run_suite(suite);

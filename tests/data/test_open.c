@@ -236,6 +236,33 @@ START_TEST(small_tables_come_with_the_library)
 }
 END_TEST
 
+/* Counted in the files with Python. */
+START_TEST(omniglot_comes_with_the_library)
+{
+    if (!shipped())
+        return;
+    static const struct {
+        const char *split;
+        int first, classes, ink;
+    } splits[] = {{"train", 0, 964, 1178110}, {"test", 964, 659, 870778}};
+    for (int k = 0; k < 2; k++) {
+        const bt_batch *batch = whole(bt_dataset_open("omniglot", splits[k].split));
+        const bt_array image = field_of(batch, "image")->array;
+        ck_assert_int_eq(bt_batch_count(batch), 20 * splits[k].classes);
+        ck_assert(image.rank == 4 && image.dims[1] == 28 && image.dims[2] == 28 && image.dims[3] == 1);
+        int ink = 0, paper = 0;
+        for (int64_t i = 0; i < bt_array_count(image); i++) {
+            ink += ((const double *)image.data)[i] == 1;
+            paper += ((const double *)image.data)[i] == 0;
+        }
+        ck_assert_int_eq(ink, splits[k].ink);
+        ck_assert_int_eq(ink + paper, bt_array_count(image));
+        for (int i = 0; i < 20 * splits[k].classes; i++)
+            ck_assert_int_eq(i32_of(batch, "label")[i], splits[k].first + i / 20);
+    }
+}
+END_TEST
+
 START_TEST(fashion_mnist)
 {
     if (access("/usr/share/datasets/fashion-mnist", R_OK) != 0) {
@@ -281,6 +308,7 @@ int main(void)
     ADD_CASE(suite, one_file_is_read_once);
     ADD_CASE(suite, comes_with_the_library);
     ADD_CASE(suite, small_tables_come_with_the_library);
+    ADD_CASE(suite, omniglot_comes_with_the_library);
     ADD_CASE(suite, fashion_mnist);
     return run_suite(suite);
 }

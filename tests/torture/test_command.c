@@ -63,6 +63,7 @@ static void setup(void)
     write_file("t.svm", "1 1:0.5\n0 2:1\n1 1:1 2:2\n0 2:3\n");
     write_idx("t-images-idx3-ubyte.gz", images, sizeof images);
     write_idx("t-labels-idx1-ubyte.gz", labels, sizeof labels);
+    write_packed("w.train.tsv.gz", "0\t0\t0:0,2:1\ta few words\n1\t1\t1:1\tsome other words\n");
     write_file("own.c", "#include <betty/betty.h>\nBT_EXPORT(.problems = {NULL});\n");
 }
 
@@ -118,13 +119,16 @@ static bt_status profile(void)
     return status;
 }
 
-static bt_status images(void)
+static bt_status open_set(const char *name)
 {
-    bt_dataset *data = bt_dataset_open("./t", "train");
+    bt_dataset *data = bt_dataset_open(name, "train");
     bt_status status = data ? BT_OK : bt_error_status();
     bt_dataset_free(data);
     return status;
 }
+
+static bt_status images(void) { return open_set("./t"); }
+static bt_status texts(void) { return open_set("./w"); }
 
 static bt_status keys(void) { return bt_cli_keys(BT_DOCUMENT_MARKDOWN, sink); }
 
@@ -223,10 +227,8 @@ static const struct {
     long step;                               /* a profile is many thousands of small pieces, all made alike */
     long sanitized;                          /* times that, under a sanitizer */
 } scenarios[] = {{command, "command", 5, 4}, /* each writes to the disk, and waits for it */
-                 {profile, "profile", 97, 3},
-                 {images, "images", 1, 2},
-                 {keys, "keys", 1, 5},
-                 {plugin, "plugin", 1, 1}};
+                 {profile, "profile", 97, 3}, {images, "images", 1, 2}, {texts, "texts", 1, 2},
+                 {keys, "keys", 1, 5},        {plugin, "plugin", 1, 1}};
 
 START_TEST(every_allocation_in_turn)
 {

@@ -2,6 +2,7 @@
  * all the same; no crash, no leak, and whatever is tried next works. */
 #include "failing.h"
 
+#include "data/data.h"
 #include "graph/variable.h"
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
@@ -296,6 +297,28 @@ static bt_status blocks(result *r)
     return status;
 }
 
+/* Turned images, tasks of them, two of which are drawn. */
+static bt_status few_shot(result *r)
+{
+    float image[24] = {0, 1, 2, 3};
+    int32_t label[6] = {0, 1, 0, 1, 0, 1};
+    bt_dataset *data = bt_dataset_new(6);
+    bt_dataset_add(data, "image", BT_ARRAY(image, 6, 2, 2, 1));
+    bt_dataset_add(data, "label", BT_ARRAY(label, 6));
+    data = bt_dataset_rotations(bt_dataset_part(data, 0, 1, 3));
+    bt_loader_options options = bt_loader_defaults();
+    bt_loader *loader = bt_loader_open(bt_dataset_tasks(data, 3, 1, 2, 1), &options);
+    bt_status status = loader ? BT_OK : bt_error_status();
+    for (int i = 0; loader && i < 2; i++) {
+        const bt_batch *task;
+        status = bt_loader_draw(loader, &task);
+        for (int f = 0; f < task->field_count; f++)
+            put(r, bt_get(task->fields[f].array.dtype, task->fields[f].array.data, 2));
+    }
+    bt_loader_free(loader);
+    return status;
+}
+
 /* ---- the torture ---- */
 
 static void compare(const result *found, const result *expected, long n)
@@ -342,10 +365,14 @@ static const struct {
     scenario *fn;
     const char *name, *plan;
     long forever;
-} scenarios[] = {
-    {training, "training", "on", 0}, {training, "training, unplanned", "off", 0}, {derivatives, "derivatives", "on", 8},
-    {phases, "phases", "on", 0},     {phases, "phases, guarded", "guard", 0},     {blocks, "blocks", "on", 0},
-    {chains, "chains", "on", 0}};
+} scenarios[] = {{training, "training", "on", 0},
+                 {training, "training, unplanned", "off", 0},
+                 {derivatives, "derivatives", "on", 8},
+                 {phases, "phases", "on", 0},
+                 {phases, "phases, guarded", "guard", 0},
+                 {blocks, "blocks", "on", 0},
+                 {chains, "chains", "on", 0},
+                 {few_shot, "few shot", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {

@@ -11,16 +11,26 @@ extern "C" {
 
 /* A function with a bt_dataset and a seed takes the set over and returns a new one, a pure function of the seed. */
 
-/* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm; plain or .gz; a file or a
- * folder); split "train" or "test". Images have image [h, w, channels] in 0..1 and label; tables have x [features] and
- * y, in CSV the last column, or the one named in "FILE.csv:COLUMN". Looked for from the working folder, in the INI
- * file's, $BETTY_DATA and ./data. */
+/* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm, texts with votes; plain or
+ * .gz; a file or a folder); split "train", "test" or, of texts, "valid". Images have image [h, w, channels] in 0..1 and
+ * label; tables have x [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the
+ * votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts [classes]
+ * of these votes, and the true label. Looked for from the working folder, in the INI file's, $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
 bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed); /* counts, in each class */
 bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed);  /* classes shrink down to 1/factor */
 bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets another label */
+
+/* Few-shot tasks without end: a batch is one task, of `ways` classes, which are numbered anew, 0 to ways-1.
+ * support.FIELD has `shots` examples of each, one class after the other, [ways*shots, ...]; query.FIELD has `queries`
+ * others, [ways*queries,
+ * ...], which bt_batch_count counts. Task number i is a function of (seed, i); batch sizes do not matter. */
+bt_dataset *bt_dataset_tasks(bt_dataset *data, int64_t ways, int64_t shots, int64_t queries, uint64_t seed);
+
+/* Square images also turned by 90, 180 and 270 degrees: four times as many, each turn with classes of its own. */
+bt_dataset *bt_dataset_rotations(bt_dataset *data);
 
 /* Two streams in one batch, each with its own epochs and order; the fields of `other` become PREFIX.FIELD. */
 bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *other);
