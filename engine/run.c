@@ -103,7 +103,7 @@ static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
     const bt_batch *batch = problem->train->kept[0];
-    int shape = bt_stream_shape(problem->train, batch), variant = bt_solve_bind(&step->solves[0]);
+    int shape = bt_stream_shape(problem->train, batch), variant = bt_solve_bind(&step->solves[0], problem);
     if (shape < 0 || variant < 0)
         return bt_error_status();
     bt_micro_bind(&step->micros[shape], batch);
@@ -115,7 +115,7 @@ static bt_status run_solves(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
     for (int q = step->joins; q < step->solve_count; q++)
-        BT_TRY(bt_solve_run(step, &step->solves[q]));
+        BT_TRY(bt_solve_run(problem, &step->solves[q]));
     return BT_OK;
 }
 

@@ -6,7 +6,8 @@
 #include <betty/optim.h>
 #include <betty/tensor.h>
 
-extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg;
+extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg, bt_method_sama, bt_method_nystrom,
+    bt_method_penalty;
 
 const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
 

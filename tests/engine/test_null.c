@@ -88,6 +88,9 @@ static const bt_batch *batch;
     X(bt_module_init, bt_module_init(m, BT_CPU, BT_F32, 1)) X(bt_hyper, bt_hyper(r, s))                                \
     X(bt_hyper_set, bt_hyper_set(r, s, t))                                                                             \
     X(bt_slot, bt_slot(r, s)) X(bt_slot_set, bt_slot_set(r, s, t)) X(bt_hvp, bt_hvp(r, t))                             \
+    X(bt_lower_gradient, bt_lower_gradient(r, t)) X(bt_upper_gradient, bt_upper_gradient(r, t))                        \
+    X(bt_slope, bt_slope(r)) X(bt_iteration, bt_iteration(r)) X(bt_unit, bt_unit(r))                                   \
+    X(bt_last_solution, bt_last_solution(r))                                                                           \
     X(bt_optimizer_new, bt_optimizer_new(s)) X(bt_optimizer_set, bt_optimizer_set(o, s, 0))                            \
     X(bt_optimizer_minimize, bt_optimizer_minimize(o, t, m)) X(bt_dataset_open, bt_dataset_open(s, s))                 \
     X(bt_dataset_part, bt_dataset_part(d, 0, 1, 1)) X(bt_dataset_per_class, bt_dataset_per_class(d, 0, 1, 1))          \

@@ -81,7 +81,7 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after t
 
 
 /* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. */
-#define BT_ABI 1 /* changes with every record in this header; a file built for another one is refused */
+#define BT_ABI 2 /* changes with every record in this header; a file built for another one is refused */
 typedef struct bt_export {
     int abi;
     const bt_problem_def *problems[BT_MAX_ITEMS];
