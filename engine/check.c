@@ -189,7 +189,7 @@ static bool product_checkable(const check *c)
 {
     const bt_step_phase *step = &c->upper->step;
     return step->solve_count == 1 && step->solves[0].x.flat == step->solves[0].adjoint.flat &&
-           step->solves[0].micro_count == step->solves[0].problem->settings->gradient_accumulation;
+           step->solves[0].micros.count == step->solves[0].problem->settings->gradient_accumulation;
 }
 
 /* ---- the table ---- */

@@ -59,7 +59,8 @@ void bt_config_suggest_problem(const bt_config *config, const char *name, bt_tex
 /* The key of a hyperparameter; its default is hypers[hyper].value. A fixed one from 0 to 1 is a switch: true | false.
  */
 bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);
-/* name: a buffer of BT_METHOD_KEY for NAME_hyper. "iterations" takes whole numbers. */
+/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, "warm_start" true |
+ * false. */
 enum { BT_METHOD_KEY = 128 };
 bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name);
 

@@ -77,10 +77,11 @@ const bt_key bt_keys[] = {
      .help = "lower > upper, by commas: the upper problem's loss uses the lower one's solution"},
 
     /* ---- a problem: how its solution is differentiated ---- */
-    {"type", PROBLEM(method), .kind = BT_KEY_METHOD, .value = "darts", .later = "sama | reinforce",
+    {"type", PROBLEM(method), .kind = BT_KEY_METHOD, .value = "darts", .later = "reinforce",
      .help = "how hypergradients pass through this lower problem"},
     {"product", PROBLEM(product), CHOICE("jvp | vjp | finite"), .value = "jvp",
-     .help = "second-order products: forward over reverse, reverse over reverse, or a difference of two gradients"},
+     .help = "second-order products: forward over reverse, reverse over reverse, or a difference of two gradients "
+             "(what type = sama takes by itself)"},
     {"detach", PROBLEM(detach), CHOICE("frozen | field | follow"), .value = "frozen",
      .help = "what a second derivative makes of detached values: constants; part of the gradient field that training "
              "follows; or functions, as in Betty's difference"},

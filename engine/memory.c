@@ -14,6 +14,12 @@ static void visit_micro(const bt_micro *micro, bt_visit_var_fn *visit, void *use
         visit(user, micro->record, NULL);
 }
 
+static void visit_micros(const bt_micro_set *set, bt_visit_var_fn *visit, void *user)
+{
+    for (int64_t m = 0; set->items && m < set->variants * set->count; m++)
+        visit_micro(&set->items[m], visit, user);
+}
+
 static void visit_optimizer(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
 {
     const bt_optimizer *optimizer = problem->optimizer;
@@ -29,6 +35,7 @@ static void visit_optimizer(const bt_problem *problem, bt_visit_var_fn *visit, v
                 visit(user, optimizer->groups[g].vars[i], NULL);
     for (int k = 0; k < BT_MAX_ITEMS; k++)
         visit_block(&problem->slots[k], visit, user);
+    visit_block(&problem->slope, visit, user);
 }
 
 static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *user)
@@ -38,9 +45,10 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
     visit_block(&step->sums, visit, user);
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&step->micros[s], visit, user);
-    for (int q = 0; q < step->solve_count; q++)
-        for (int64_t m = 0; step->solves[q].micros && m < step->solves[q].variants * step->solves[q].micro_count; m++)
-            visit_micro(&step->solves[q].micros[m], visit, user);
+    for (int q = 0; q < step->solve_count; q++) {
+        visit_micros(&step->solves[q].micros, visit, user);
+        visit_micros(&step->solves[q].upper, visit, user);
+    }
 }
 
 typedef struct visit_plain { /* of variables that are no block */
@@ -67,6 +75,9 @@ static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, voi
     for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
         if (problem->troubles[i].count)
             visit(user, problem->troubles[i].count, NULL);
+    for (int i = 0; problem->solutions && i < problem->engine->problem_count; i++)
+        if (problem->solutions[i])
+            visit(user, problem->solutions[i], NULL);
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&problem->validation.micros[s], visit, user);
     for (const bt_eval_cache *cache = problem->evals; cache; cache = cache->next)

@@ -26,6 +26,7 @@ static void free_storage(bt_problem *problem)
 {
     for (int i = 0; i < BT_MAX_ITEMS; i++)
         bt_block_free(&problem->slots[i]);
+    bt_block_free(&problem->slope);
     bt_optimizer_free(problem->optimizer);
     bt_module_free(problem->module);
     bt_stream_free(problem->train);
@@ -44,6 +45,9 @@ void bt_problem_free(bt_problem *problem)
     for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
         bt_var_free(problem->troubles[i].count);
     bt_free(problem->troubles);
+    for (int i = 0; problem->solutions && i < problem->engine->problem_count; i++)
+        bt_var_free(problem->solutions[i]);
+    bt_free(problem->solutions);
     for (int i = 0; i < problem->scalar_count; i++) {
         bt_free(problem->scalars[i].name);
         bt_var_free(problem->scalars[i].var);
@@ -154,6 +158,9 @@ static bt_status make_slots(bt_problem *problem, const int64_t *order)
         status =
             bt_block_new(&problem->slots[k], BT_RUN, BT_OPTIMIZER, problem->name,
                          bt_optimizer_slot_name(problem->optimizer, k), problem->dtype, shapes, names, order, count);
+    if (status == BT_OK && problem->settings->method->slope && problem->parent_count)
+        status = bt_block_new(&problem->slope, BT_RUN, BT_OPTIMIZER, problem->name, "slope of the update",
+                              problem->dtype, shapes, names, order, count);
     bt_free(shapes);
     bt_free(names);
     return status;

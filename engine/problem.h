@@ -57,6 +57,18 @@ bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape);
 void bt_micro_free(bt_micro *micro);
 void bt_micro_bind(bt_micro *micro, const bt_batch *batch);
 
+/* What a program reads of a problem's newest micro-batches: full ones first; one such set for each number of short ones
+ * among them, 0 .. variants - 1. */
+typedef struct bt_micro_set {
+    bt_micro *items; /* [variants][count] */
+    int64_t count;
+    int variants;
+} bt_micro_set;
+
+bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *problem, int64_t count);
+void bt_micro_set_free(bt_micro_set *set);
+int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem); /* the variant; -1 after an error */
+
 /* ---- metrics: metrics.c ---- */
 
 typedef struct bt_metric_row {
@@ -102,14 +114,16 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     bt_problem *problem;
     bt_vector adjoint, x; /* v and H^-1 v; x is adjoint where the method leaves v as it is */
     bt_vector slots[BT_MAX_ITEMS];
-    bt_graph *starting; /* x from v, until it is an entry; NULL: none */
-    int start;          /* entries; -1: none */
-    bool reached;       /* its adjoint is not zero by construction */
-    int variants;       /* how many micro-batches are short: 0 .. variants - 1 */
-    int once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
+    bt_var *stacks[BT_MAX_ITEMS];
+    bt_var *iteration;    /* I64 []: which step of the method it is; NULL: nobody asks */
+    bt_graph *starting;   /* x from v, until it is an entry; NULL: none */
+    bool starts_on_batch; /* start reads micro-batches, and so exists once for each variant */
+    bool reached;         /* its adjoint is not zero by construction */
+    /* Entries, by variant: of its own micro-batches, times that of the upper problem's; -1: none. */
+    int start[BT_MAX_ITEMS], once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
     int64_t iterations;
-    bt_micro *micros; /* what the product reads: full ones first */
-    int64_t micro_count;
+    bt_micro_set micros;      /* what its loss is taken on */
+    bt_micro_set upper;       /* what the upper loss is taken on, where the method asks for it; else count 0 */
     struct bt_unroll *unroll; /* type = itd; NULL: another */
 } bt_solve;
 
@@ -117,6 +131,7 @@ typedef struct bt_stretch { /* a part of the block that is updated in one go: pa
                              */
     int group;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
+    bt_var *slope; /* NULL: not asked for */
 } bt_stretch;
 
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
@@ -192,6 +207,7 @@ struct bt_problem {
     bool *trainable, *meta_trainable;
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
+    bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
     bt_var *step_count; /* F64 []: updates asked for, for bt_step; see bt_steps_show */
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
@@ -201,8 +217,9 @@ struct bt_problem {
     int child_count, parent_count;
 
     bt_step_phase step;
-    struct bt_trajectory *trajectory; /* of its inner loop: trajectory.h; NULL: nobody goes back through it */
+    struct bt_trajectory *trajectory; /* of its steps: trajectory.h; NULL: nobody goes back through them */
     bt_trouble *troubles;             /* by place of the lower problem; NULL: none */
+    bt_var **solutions;               /* likewise: x of the last step, where the method starts from it */
     bt_valid_phase validation;
     bt_eval_cache *evals;
     bt_scalar *scalars;
@@ -295,26 +312,38 @@ void bt_print_equation(bt_engine *engine, bt_text *text);
 
 const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
 
+/* A problem's loss on some micro-batches: their mean by count. */
+typedef struct bt_loss {
+    bt_problem *problem;
+    const bt_micro *micros;
+    int64_t count;
+} bt_loss;
+
+/* product.c; both append to the trace in progress. */
 typedef struct bt_product_request {
-    bt_problem *lower;
-    const bt_micro *micros; /* of the lower problem; their mean by count is its loss */
-    int64_t micro_count;
+    bt_loss lower;
     bt_tensor *x;        /* a vector like the lower problem's parameters */
     bool wants_self;     /* g_w^T x */
     bt_problem **others; /* whose g_lambda^T x are wanted */
     int other_count;
+    double penalty;     /* of a value function; 0: the second-order product */
+    bt_loss upper;      /* with a penalty: the loss whose gradient moves along */
     bt_tensor *self;    /* result: a vector */
     bt_tensor ***other; /* results: [other][parameter]; NULL where zero */
 } bt_product_request;
-void bt_product_trace(bt_product_request *request); /* product.c: appends to the trace in progress */
-/* The lower loss of one micro-batch in the trace in progress, with the random numbers of the lower step. */
-bt_tensor *bt_product_loss(bt_problem *lower, const bt_micro *micro);
+void bt_product_trace(bt_product_request *request);
+/* The gradient of a loss (the lower one, or an upper one's) with respect to the lower parameters, where these are moved
+ * by `shift`, a vector (NULL: not at all). Of parameters that are not meta-trainable it is 0. */
+bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift);
+/* A loss on one micro-batch in the trace in progress, with the random numbers of that problem's step. */
+bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro);
 
 bt_status bt_solve_open(bt_problem *upper, bt_solve *solve); /* solve.c: what it reads, and whether x is v */
 bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant); /* traced; NULL after an error */
 bt_status bt_solve_build(bt_problem *upper, bt_solve *solve);                /* the entries */
-int bt_solve_bind(bt_solve *solve); /* the lower problem's last micro-batches; returns the variant, -1 after an error */
-bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve);
+int bt_solve_bind(const bt_solve *solve,
+                  const bt_problem *upper); /* the last micro-batches; the variant, -1 after an error */
+bt_status bt_solve_run(bt_problem *upper, bt_solve *solve);
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 void bt_solve_free(bt_solve *solve);

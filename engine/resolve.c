@@ -30,7 +30,9 @@ bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name)
 {
     const bt_hyper_def *def = &method->hypers[hyper];
     snprintf(name, BT_METHOD_KEY, "%s_%s", method->name, def->name);
-    return hyper_key(def, name, strcmp(def->name, "iterations") == 0 ? BT_KEY_INT : BT_KEY_DOUBLE);
+    bool whole = strcmp(def->name, method->steps ? method->steps : "iterations") == 0;
+    bool is_switch = strcmp(def->name, "warm_start") == 0;
+    return hyper_key(def, name, whole ? BT_KEY_INT : is_switch ? BT_KEY_BOOL : BT_KEY_DOUBLE);
 }
 
 /* Hyperparameters are doubles, whatever their key takes. `fallback` where the key is not set. */
@@ -287,9 +289,19 @@ static bt_status resolve_methods(bt_config *config, bt_problem_settings *problem
     return BT_OK;
 }
 
+/* A method may have another product as its default. */
+static bt_status resolve_product(bt_config *config, bt_problem_settings *problem)
+{
+    const char *own = problem->method->product;
+    if (!own || bt_config_find(config, problem->name, "product"))
+        return BT_OK;
+    return bt_key_parse(bt_key_find(BT_SECTION_PROBLEM, "product"), problem->method->name, own, &problem->product);
+}
+
 static bt_status resolve_problem(bt_config *config, bt_problem_settings *problem)
 {
     BT_TRY(resolve_rows(config, BT_SECTION_PROBLEM, problem->name, problem));
+    BT_TRY(resolve_product(config, problem));
     BT_TRY(resolve_methods(config, problem));
     for (int h = 0; h < bt_hyper_count(problem->optimizer->hypers); h++) {
         bt_key key = bt_config_optimizer_key(problem->optimizer, h);

@@ -100,7 +100,7 @@ static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = &problem->step;
     const bt_batch *batch = bt_stream_kept(problem->train, 0);
-    int shape = batch ? bt_stream_shape(problem->train, batch) : -1, variant = bt_solve_bind(&step->solves[0]);
+    int shape = batch ? bt_stream_shape(problem->train, batch) : -1, variant = bt_solve_bind(&step->solves[0], problem);
     if (shape < 0 || variant < 0)
         return bt_error_status();
     bt_micro_bind(&step->micros[shape], batch);
@@ -114,7 +114,7 @@ static bt_status run_solves(bt_problem *problem)
     for (int q = step->joins, count; q < step->solve_count; q += count) {
         for (count = 0; q + count < step->solve_count && step->solves[q + count].unroll; count++)
             ;
-        BT_TRY(count ? bt_unroll_run(problem, &step->solves[q], count) : bt_solve_run(step, &step->solves[q]));
+        BT_TRY(count ? bt_unroll_run(problem, &step->solves[q], count) : bt_solve_run(problem, &step->solves[q]));
         count = count ? count : 1;
     }
     return BT_OK;

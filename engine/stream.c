@@ -252,3 +252,56 @@ void bt_micro_bind(bt_micro *micro, const bt_batch *batch)
     bt_batch_bind(micro->batch, batch);
     memcpy(micro->record->data, &batch->number, sizeof batch->number);
 }
+
+/* How many of the problem's newest micro-batches can be short at once, and one. */
+static int variant_count(const bt_problem *problem, int64_t micros)
+{
+    if (problem->train->shape_count < 2)
+        return 1;
+    int64_t per_epoch = bt_loader_per_epoch(problem->train->loader);
+    int64_t most = per_epoch > 0 ? (micros + per_epoch - 1) / per_epoch : 1;
+    return (int)(most < BT_MAX_ITEMS - 1 ? most : BT_MAX_ITEMS - 1) + 1;
+}
+
+bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *problem, int64_t count)
+{
+    set->count = count;
+    set->variants = variant_count(problem, count);
+    set->items = bt_alloc_array((size_t)(set->variants * count), sizeof *set->items);
+    if (!set->items)
+        return BT_ERROR_MEMORY;
+    for (int v = 0; v < set->variants; v++)
+        for (int64_t m = 0; m < count; m++)
+            BT_TRY(bt_micro_new(&set->items[v * count + m], problem->train, m >= count - v ? 1 : 0));
+    return BT_OK;
+}
+
+void bt_micro_set_free(bt_micro_set *set)
+{
+    for (int64_t m = 0; set->items && m < set->variants * set->count; m++)
+        bt_micro_free(&set->items[m]);
+    bt_free(set->items);
+    *set = (bt_micro_set){0};
+}
+
+int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem)
+{
+    bt_stream *stream = problem->train;
+    int64_t count = set->count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = bt_stream_kept(stream, first + m);
+        if (!batch)
+            return -1;
+        shorts += bt_stream_shape(stream, batch) == 1;
+    }
+    if (shorts >= set->variants) {
+        bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", problem->name);
+        return -1;
+    }
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = bt_stream_kept(stream, first + m);
+        int64_t place = bt_stream_shape(stream, batch) == 1 ? count - shorts + late++ : full++;
+        bt_micro_bind(&set->items[shorts * count + place], batch);
+    }
+    return (int)shorts;
+}

@@ -18,6 +18,10 @@ static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group
         stretch->slots[k] = bt_phase_own(step->phase, bt_var_window(problem->slots[k].flat, from, name, shape));
         made = stretch->slots[k] != NULL;
     }
+    if (made && problem->slope.flat) {
+        stretch->slope = bt_phase_own(step->phase, bt_var_window(problem->slope.flat, from, name, shape));
+        made = stretch->slope != NULL;
+    }
     return made ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -162,6 +166,16 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         }
 }
 
+/* For the levels above: of an update that is left out there is none. */
+static void keep_slopes(const bt_step_phase *step, const bt_update *update)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    for (int64_t s = 0; update->slopes && s < step->stretch_count && graph->status == BT_OK; s++) {
+        bt_var *slope = step->stretches[s].slope;
+        bt_graph_assign(graph, slope, bt_where(update->ok, update->segments[s].slope, bt_graph_read(graph, slope)));
+    }
+}
+
 /* ---- the update as a function ---- */
 
 /* Every parameter that is updated as a segment of its own. */
@@ -274,6 +288,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
                 segments[s].slots[k] = bt_graph_read(graph, step->stretches[s].slots[k]);
         }
         bt_update update = {.segments = segments, .count = step->stretch_count, .context = problem};
+        update.slopes = problem->slope.flat != NULL;
         update.schedule = problem->def->schedule ? schedule : NULL;
         bt_optimizer_update(problem->optimizer, &update);
         for (int64_t s = 0; s < step->stretch_count && graph->status == BT_OK; s++) {
@@ -282,6 +297,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
             for (int k = 0; k < slots; k++)
                 bt_graph_assign(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
         }
+        keep_slopes(step, &update);
         if (problem->def->param_callback && graph->status == BT_OK)
             write_parameters(problem, &update);
         if (graph->status == BT_OK)

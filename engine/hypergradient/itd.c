@@ -122,9 +122,9 @@ static void fill_gradient(tracer *t)
         grad[i] = bt_graph_read(t->graph, lower->step.gradients.windows[i]);
     if (lower->child_count)
         return;
-    for (int64_t m = 0; m < t->solve->micro_count; m++)
+    for (int64_t m = 0; m < t->solve->micros.count; m++)
         total += t->micros[m].batch->count;
-    for (int64_t m = 0; m < t->solve->micro_count && t->graph->status == BT_OK; m++)
+    for (int64_t m = 0; m < t->solve->micros.count && t->graph->status == BT_OK; m++)
         add_gradient(t, &t->micros[m], (double)t->micros[m].batch->count / (double)total, grad);
 }
 
@@ -221,9 +221,7 @@ static bool trace_product(tracer *t, bt_tensor **x, bt_product_request *request)
     }
     if (!any || !bt_itd_setting(t->lower, "second_order"))
         return false;
-    *request = (bt_product_request){.lower = t->lower,
-                                    .micros = t->micros,
-                                    .micro_count = t->solve->micro_count,
+    *request = (bt_product_request){.lower = {t->lower, t->micros, t->solve->micros.count},
                                     .x = bt_problem_join(t->lower, x),
                                     .wants_self = true,
                                     .others = t->others,
@@ -333,7 +331,7 @@ static int build(bt_problem *upper, bt_solve *solve, int variant, const char *pa
 {
     tracer t;
     int entry = -1;
-    if (tracer_new(&t, upper, solve, solve->micros + variant * solve->micro_count) != BT_OK)
+    if (tracer_new(&t, upper, solve, solve->micros.items + variant * solve->micros.count) != BT_OK)
         return -1;
     fn(&t);
     bt_graph *graph = tracer_end(&t, part);
@@ -372,7 +370,7 @@ bt_status bt_unroll_build(bt_problem *upper, bt_solve *solve)
 {
     bt_unroll *unroll = solve->unroll;
     bool replays = solve->problem->trajectory->spacing > 1;
-    for (int v = 0; v < solve->variants; v++) {
+    for (int v = 0; v < solve->micros.variants; v++) {
         unroll->replay[v] = replays ? build(upper, solve, v, "step, again", trace_forward) : -1;
         unroll->reverse[v] = build(upper, solve, v, "step, backwards", trace_back);
         if (unroll->reverse[v] < 0 || (replays && unroll->replay[v] < 0))
@@ -404,7 +402,7 @@ static int look(bt_solve *solve, int64_t step)
         bt_stream_rewind(stream, position, solve->problem->settings->gradient_accumulation) != BT_OK)
         return -1;
     bt_trajectory_look(trajectory, step);
-    return bt_solve_bind(solve);
+    return bt_micro_set_bind(&solve->micros, solve->problem);
 }
 
 /* The state before `step` computed from the last that is kept, with all between, which will be asked for next. */

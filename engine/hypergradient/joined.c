@@ -26,7 +26,8 @@ static bool may_join(const bt_problem *upper)
 {
     const bt_step_phase *step = &upper->step;
     return step->phase->instance->reassociate && !upper->engine->apart && step->solve_count > 0 &&
-           upper->settings->gradient_accumulation == 1 && step->solves[0].x.flat == step->solves[0].adjoint.flat;
+           upper->settings->gradient_accumulation == 1 && step->solves[0].x.flat == step->solves[0].adjoint.flat &&
+           !step->solves[0].upper.count;
 }
 
 /* Adds to *saved what ordering the graph's products anew saves. */
@@ -64,7 +65,7 @@ static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_grap
     bt_solve *solve = &upper->step.solves[0];
     bt_status status = BT_OK;
     *all = true;
-    for (int v = 0; v < solve->variants && status == BT_OK && *all; v++) {
+    for (int v = 0; v < solve->micros.variants && status == BT_OK && *all; v++) {
         bt_graph *product = bt_solve_product(upper, solve, v);
         if (!product)
             return bt_error_status();

@@ -6,7 +6,8 @@
 #include <betty/optim.h>
 #include <betty/tensor.h>
 
-extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg, bt_method_itd;
+extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg, bt_method_sama, bt_method_nystrom,
+    bt_method_penalty, bt_method_itd;
 
 const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
 

@@ -1,19 +1,24 @@
 /* engine/hypergradient/product.c: D(x) = (g_w^T x, g_lambda^T x), g the gradient field of the lower loss C: all that a
- * method needs. Three ways that agree where each is right (docs/hypergradients.md): jvp     d/de grad C(w + e x,
- * lambda)                         Pearlmutter (1994), forward over reverse vjp     grad <g, x> reverse over reverse
- *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch */
+ * method needs. Ways that agree where each is right (docs/hypergradients.md):
+ *
+ *   jvp     d/de grad C(w + e x, lambda): Pearlmutter (1994), forward over reverse
+ *   vjp     grad <g, x>: reverse over reverse
+ *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch
+ *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p */
 #include "engine/problem.h"
 
 #include "ops/ops.h"
 #include "transform/grad.h"
 #include <string.h>
 
-typedef struct terms {   /* tensors of one evaluation of the lower loss */
-    bt_tensor **w;       /* its parameters */
-    bt_tensor **tangent; /* x, in parts like them */
-    bt_tensor **y;       /* what is differentiated with respect to: w first if it is wanted, then the others' */
-    int ws, ys;
+typedef struct terms {       /* tensors of one evaluation of the lower loss */
+    bt_tensor **w;           /* its parameters */
+    bt_tensor **tangent;     /* x, in parts like them */
+    bt_tensor **y;           /* what is differentiated with respect to: w first if it is wanted, then the others' */
+    bt_tensor **sum, **part; /* [y]: results, over the micro-batches and of one */
+    int ws, ys, most;        /* how many; ys is most where everything is wanted */
     bt_product_request *request;
+    bt_problem *lower;
     bt_graph *graph;
     const bt_problem_settings *settings;
 } terms;
@@ -26,21 +31,21 @@ static bt_tensor **room(terms *t, int64_t count)
     return list;
 }
 
-bt_tensor *bt_product_loss(bt_problem *lower, const bt_micro *micro)
+bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro)
 {
     bt_trace *trace = bt_trace_now();
     bt_tracing *outer = trace->context, tracing = *outer;
     bt_trace before = *trace;
-    tracing.problem = lower;
+    tracing.problem = problem;
     tracing.kind = BT_TRACE_PRODUCT;
     tracing.count = micro->batch->count;
     trace->context = &tracing;
-    trace->tag = (bt_tag){.owner = lower->name, .path = ""};
-    trace->seed = bt_hash_text((uint64_t)lower->engine->settings->seed, lower->name);
+    trace->tag = (bt_tag){.owner = problem->name, .path = ""};
+    trace->seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
     trace->record = micro->record;
-    for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the lower step */
+    for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the problem's step */
         trace->sites[i].next = 0;
-    bt_tensor *loss = bt_problem_loss(lower, micro->batch, BT_TRAIN);
+    bt_tensor *loss = bt_problem_loss(problem, micro->batch, BT_TRAIN);
     trace->context = before.context;
     trace->tag = before.tag;
     trace->seed = before.seed;
@@ -48,7 +53,7 @@ bt_tensor *bt_product_loss(bt_problem *lower, const bt_micro *micro)
     return loss;
 }
 
-static bool wants(const terms *t, int parameter) { return t->request->lower->meta_trainable[parameter]; }
+static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
 
 static void fill_targets(terms *t)
 {
@@ -92,9 +97,9 @@ static bool may_be_asymmetric(const bt_graph *graph)
 
 static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
 {
-    bt_problem_params(t->request->lower, t->w);
+    bt_problem_params(t->lower, t->w);
     fill_targets(t);
-    bt_tensor *loss = bt_product_loss(t->request->lower, micro);
+    bt_tensor *loss = bt_product_loss(t->lower, micro);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     if (t->settings->product == BT_PRODUCT_VJP || t->settings->detach == BT_DETACH_FIELD ||
@@ -104,58 +109,83 @@ static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
         by_jvp(t, loss, result);
 }
 
-/* grad C at w + step x. */
-static void shifted(terms *t, const bt_micro *micro, bt_tensor *step, bt_tensor **gradient)
+/* The gradient of a problem's loss, the lower parameters being w + step * tangent; step NULL: w. */
+static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *step, bt_tensor **gradient)
 {
-    bt_problem *lower = t->request->lower;
+    bt_slate **params = t->lower->module->params;
     bt_tensor **base = room(t, t->ws);
     if (!base)
         return;
-    bt_problem_params(lower, base);
+    bt_problem_params(t->lower, base);
     for (int i = 0; i < t->ws; i++) {
-        t->w[i] = t->tangent[i] ? (bt_add)(base[i], (bt_mul)(step, t->tangent[i])) : base[i];
-        bt_trace_overlay(lower->module->params[i]->var, t->w[i]);
+        t->w[i] = step && t->tangent[i] ? (bt_add)(base[i], (bt_mul)(step, t->tangent[i])) : base[i];
+        bt_trace_overlay(params[i]->var, t->w[i]);
     }
     fill_targets(t);
-    bt_tensor *loss = bt_product_loss(t->request->lower, micro);
+    bt_tensor *loss = bt_product_loss(of, micro);
     for (int i = 0; i < t->ws; i++)
-        bt_trace_overlay(lower->module->params[i]->var, base[i]);
+        bt_trace_overlay(params[i]->var, base[i]);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     bt_tensor *one = bt_number(1, loss->dtype);
     bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
 }
 
+/* Before the lower loss is taken at several points: whether its detached values stay those of the first. */
+static enum bt_detached_mode detached_of(terms *t, const bt_micro *micro)
+{
+    bt_trace *trace = bt_trace_now();
+    trace->detached.mode = BT_DETACHED_NONE;
+    if (t->settings->detach != BT_DETACH_FROZEN)
+        return BT_DETACHED_NONE;
+    bt_trace_detached(trace, BT_DETACHED_COLLECT);
+    bt_problem_params(t->lower, t->w);
+    bt_product_loss(t->lower, micro);
+    return BT_DETACHED_REPLAY;
+}
+
+static bt_tensor *difference(bt_tensor *scale, bt_tensor *plus, bt_tensor *minus)
+{
+    bt_tensor *sum = plus && minus ? (bt_sub)(plus, minus) : plus ? plus : minus ? bt_neg(minus) : NULL;
+    return sum ? (bt_mul)(scale, sum) : NULL;
+}
+
 static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
 {
     bt_trace *trace = bt_trace_now();
-    bt_tensor **plus = room(t, t->ys + t->ws), **minus = room(t, t->ys + t->ws);
+    bt_tensor **plus = room(t, t->most), **minus = room(t, t->most);
     bt_tensor *norm = bt_as(bt_norm_square(t->request->x), t->request->x->dtype);
     if (!plus || !minus || bt_poisoned(norm))
         return;
     norm = bt_sqrt(norm);
     bt_tensor *positive = bt_greater(norm, 0); /* x = 0 gives 0 */
     bt_tensor *step = bt_div(t->settings->darts_alpha, bt_where(positive, norm, 1));
-    trace->detached.mode = BT_DETACHED_NONE;
-    if (t->settings->detach == BT_DETACH_FROZEN) { /* detached values stay those of the base point */
-        bt_trace_detached(trace, BT_DETACHED_COLLECT);
-        bt_problem_params(t->request->lower, t->w);
-        bt_product_loss(t->request->lower, micro);
-    }
-    enum bt_detached_mode replay = t->settings->detach == BT_DETACH_FROZEN ? BT_DETACHED_REPLAY : BT_DETACHED_NONE;
-    bt_trace_detached(trace, replay);
-    shifted(t, micro, step, plus);
-    bt_trace_detached(trace, replay);
-    shifted(t, micro, bt_neg(step), minus);
+    enum bt_detached_mode detached = detached_of(t, micro);
+    bt_trace_detached(trace, detached);
+    shifted(t, t->lower, micro, step, plus);
+    bt_trace_detached(trace, detached);
+    shifted(t, t->lower, micro, bt_neg(step), minus);
     bt_trace_detached(trace, BT_DETACHED_NONE);
     bt_tensor *scale = bt_div(0.5, step);
-    for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++) {
-        bt_tensor *difference = plus[k] && minus[k] ? (bt_sub)(plus[k], minus[k])
-                                : plus[k]           ? plus[k]
-                                : minus[k]          ? bt_neg(minus[k])
-                                                    : NULL;
-        result[k] = difference ? (bt_mul)(scale, difference) : NULL;
-    }
+    for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
+        result[k] = difference(scale, plus[k], minus[k]);
+}
+
+/* -p (grad C(w - x / p) - grad C(w)), which is D(x) but for second order in x / p. */
+static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale, bt_tensor **result)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_tensor **moved = room(t, t->most), **still = room(t, t->most);
+    bt_dtype dtype = t->request->x->dtype;
+    if (!moved || !still)
+        return;
+    if (of == t->lower)
+        bt_trace_detached(trace, detached_of(t, micro));
+    shifted(t, of, micro, bt_number(-1 / t->request->penalty, dtype), moved);
+    bt_trace_detached(trace, BT_DETACHED_NONE);
+    shifted(t, of, micro, NULL, still);
+    for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
+        result[k] = difference(bt_number(scale, dtype), moved[k], still[k]);
 }
 
 /* Adds the micro-batch's share to the sums. */
@@ -166,15 +196,30 @@ static void accumulate(terms *t, bt_tensor **sum, bt_tensor **part, double share
             sum[k] = bt_accumulate(sum[k], share < 1 ? bt_mul(share, part[k]) : part[k]);
 }
 
+static double share_of(const bt_loss *loss, int64_t m)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < loss->count; i++)
+        total += loss->micros[i].batch->count;
+    return (double)loss->micros[m].batch->count / (double)total;
+}
+
+/* The sums as one vector, zero where nothing is differentiated. */
+static bt_tensor *joined(terms *t, bt_tensor **sum)
+{
+    bt_problem_params(t->lower, t->w);
+    for (int i = 0; i < t->ws; i++)
+        if (!wants(t, i) || !sum[i])
+            sum[i] = bt_zeros_like(t->w[i]);
+    return bt_problem_join(t->lower, sum);
+}
+
 static void deliver(terms *t, bt_tensor **sum)
 {
     bt_product_request *request = t->request;
     int at = 0;
     if (request->wants_self) {
-        for (int i = 0; i < t->ws; i++)
-            if (!wants(t, i) || !sum[i])
-                sum[i] = bt_zeros_like(t->w[i]);
-        request->self = bt_problem_join(request->lower, sum);
+        request->self = joined(t, sum);
         at = t->ws;
     }
     for (int k = 0; k < request->other_count; k++) {
@@ -183,35 +228,76 @@ static void deliver(terms *t, bt_tensor **sum)
     }
 }
 
+/* Room for everything that is differentiated with respect to, and the vector x in parts (NULL: none). */
+static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower, bt_tensor *x)
+{
+    *t = (terms){.request = request, .lower = lower, .graph = bt_trace_now()->graph, .settings = lower->settings};
+    t->ws = (int)lower->module->param_count;
+    t->most = t->ws;
+    for (int k = 0; k < request->other_count; k++)
+        t->most += (int)request->others[k]->module->param_count;
+    t->w = room(t, t->ws);
+    t->tangent = room(t, t->ws);
+    t->y = room(t, t->most);
+    t->sum = room(t, t->most);
+    t->part = room(t, t->most);
+    if (!t->w || !t->tangent || !t->y || !t->sum || !t->part || (x && bt_poisoned(x)))
+        return false;
+    if (x)
+        bt_problem_split(lower, x, t->tangent);
+    for (int i = 0; i < t->ws; i++)
+        if (!wants(t, i))
+            t->tangent[i] = NULL;
+    return true;
+}
+
+static void clear(terms *t) { memset(t->part, 0, (size_t)t->most * sizeof *t->part); }
+
+static void one_product(terms *t, const bt_micro *micro)
+{
+    if (t->request->penalty > 0)
+        secant(t, t->lower, micro, -t->request->penalty, t->part);
+    else if (t->settings->product == BT_PRODUCT_FINITE && t->settings->detach != BT_DETACH_FIELD)
+        finite(t, micro, t->part);
+    else
+        exact(t, micro, t->part);
+}
+
 void bt_product_trace(bt_product_request *request)
 {
     bt_graph *graph = bt_trace_now()->graph;
-    terms t = {.request = request, .graph = graph, .settings = request->lower->settings};
-    t.ws = (int)request->lower->module->param_count;
-    int64_t all = t.ws, total = 0;
-    for (int k = 0; k < request->other_count; k++)
-        all += request->others[k]->module->param_count;
-    t.w = room(&t, t.ws);
-    t.tangent = room(&t, t.ws);
-    t.y = room(&t, all);
-    bt_tensor **sum = room(&t, all), **part = room(&t, all);
+    terms t;
     request->other = bt_region_alloc(graph->region, (size_t)(request->other_count + 1) * sizeof *request->other);
-    if (!t.w || !t.tangent || !t.y || !sum || !part || !request->other || bt_poisoned(request->x))
+    if (!request->other || !open_terms(&t, request, request->lower.problem, request->x))
         return;
-    bt_problem_split(request->lower, request->x, t.tangent);
-    for (int i = 0; i < t.ws; i++)
-        if (!wants(&t, i))
-            t.tangent[i] = NULL;
-    for (int64_t m = 0; m < request->micro_count; m++)
-        total += request->micros[m].batch->count;
-    for (int64_t m = 0; m < request->micro_count && graph->status == BT_OK; m++) {
-        memset(part, 0, (size_t)(all + 1) * sizeof *part);
-        if (t.settings->product == BT_PRODUCT_FINITE && t.settings->detach != BT_DETACH_FIELD)
-            finite(&t, &request->micros[m], part);
-        else
-            exact(&t, &request->micros[m], part);
-        accumulate(&t, sum, part, (double)request->micros[m].batch->count / (double)total);
+    for (int64_t m = 0; m < request->lower.count && graph->status == BT_OK; m++) {
+        clear(&t);
+        one_product(&t, &request->lower.micros[m]);
+        accumulate(&t, t.sum, t.part, share_of(&request->lower, m));
     }
-    bt_problem_params(request->lower, t.w);
-    deliver(&t, sum);
+    for (int64_t m = 0; request->penalty > 0 && m < request->upper.count && graph->status == BT_OK; m++) {
+        clear(&t);
+        secant(&t, request->upper.problem, &request->upper.micros[m], -1, t.part);
+        accumulate(&t, t.sum, t.part, share_of(&request->upper, m));
+    }
+    deliver(&t, t.sum);
+}
+
+bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_product_request request = {.lower = {.problem = lower}, .x = shift, .wants_self = true};
+    terms t;
+    if (!open_terms(&t, &request, lower, shift))
+        return trace->graph->poison;
+    bt_tensor *whole = shift ? bt_number(1, shift->dtype) : NULL;
+    for (int64_t m = 0; m < loss->count && trace->graph->status == BT_OK; m++) {
+        clear(&t);
+        if (loss->problem == lower && shift)
+            bt_trace_detached(trace, detached_of(&t, &loss->micros[m]));
+        shifted(&t, loss->problem, &loss->micros[m], whole, t.part);
+        bt_trace_detached(trace, BT_DETACHED_NONE);
+        accumulate(&t, t.sum, t.part, share_of(loss, m));
+    }
+    return joined(&t, t.sum);
 }

@@ -7,6 +7,8 @@
  *   product     a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
  *
  * What depends on the lower problem's batches exists once for each number of short ones among them. */
+#include "engine/hypergradient/builder.h"
+
 #include "engine/hypergradient/itd.h"
 #include "engine/hypergradient/methods.h"
 #include "ops/ops.h"
@@ -42,18 +44,7 @@ bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, 
     return vector;
 }
 
-typedef struct builder {
-    bt_step_phase *step;
-    bt_solve *solve;
-    bt_problem *upper, *lower;
-    bt_trace trace;
-    bt_tracing tracing;
-    bt_graph *graph;
-    bt_rule rule;
-    int loop;
-} builder;
-
-static bool begin(builder *b)
+static bool begin(bt_builder *b)
 {
     b->graph = bt_graph_new();
     if (b->graph)
@@ -62,7 +53,7 @@ static bool begin(builder *b)
 }
 
 /* Ends the trace, and hands out its graph; NULL after an error. */
-static bt_graph *end(builder *b, const char *part)
+static bt_graph *end(bt_builder *b, const char *part)
 {
     bt_graph *graph = b->graph;
     b->graph = NULL;
@@ -74,26 +65,34 @@ static bt_graph *end(builder *b, const char *part)
 }
 
 /* The graph, which is freed, becomes an entry; -1 after an error, also where there is no graph. */
-static int add(builder *b, bt_graph *graph, int loop, const char *part)
+static int add(bt_builder *b, bt_graph *graph, int loop, const char *part)
 {
     int entry = graph ? bt_phase_add(b->step->phase, graph, loop, part) : -1;
     bt_graph_free(graph);
     return entry;
 }
 
-static bt_tensor *hvp(void *context, bt_tensor *x)
+/* Slots, and behind them stacks. */
+static int slot_count(const bt_builder *b)
 {
-    builder *b = context;
-    bt_product_request request = {.lower = b->lower,
-                                  .micros = b->solve->micros,
-                                  .micro_count = b->solve->micro_count,
-                                  .x = x,
-                                  .wants_self = true};
-    bt_product_trace(&request);
-    return request.self ? request.self : bt_trace_poison(BT_ERROR_INTERNAL, "the product with the Hessian is missing");
+    const bt_method_def *method = b->lower->settings->method;
+    return bt_slot_name_count(method->slots) + bt_slot_name_count(method->stacks);
 }
 
-static void open_rule(builder *b)
+static const char *slot_name(const bt_builder *b, int k)
+{
+    const bt_method_def *method = b->lower->settings->method;
+    int slots = bt_slot_name_count(method->slots);
+    return k < slots ? method->slots[k] : method->stacks[k - slots];
+}
+
+static bt_var *slot_var(const bt_builder *b, int k)
+{
+    int slots = bt_slot_name_count(b->lower->settings->method->slots);
+    return k < slots ? b->solve->slots[k].flat : b->solve->stacks[k - slots];
+}
+
+static void open_rule(bt_builder *b)
 {
     const bt_method_def *method = b->lower->settings->method;
     bt_rule_begin(&b->rule, method->name, b->lower->dtype);
@@ -101,21 +100,22 @@ static void open_rule(builder *b)
         double value = b->lower->settings->method_hypers[i];
         bt_rule_add_hyper(&b->rule, method->hypers[i].name, value, bt_number(value, b->lower->dtype));
     }
-    for (int k = 0; k < bt_slot_name_count(method->slots); k++)
-        bt_rule_add_slot(&b->rule, method->slots[k], bt_graph_read(b->graph, b->solve->slots[k].flat));
-    b->rule.hvp = hvp;
+    for (int k = 0; k < slot_count(b); k++)
+        bt_rule_add_slot(&b->rule, slot_name(b, k), bt_graph_read(b->graph, slot_var(b, k)));
+    b->rule.calls = &bt_method_calls;
     b->rule.context = b;
+    b->reads_batch = b->reads_iteration = false;
 }
 
-static void assign_slots(builder *b)
+static void assign_slots(bt_builder *b)
 {
     for (int k = 0; k < b->rule.slot_count; k++)
         if (b->rule.slots[k].next)
-            bt_graph_assign(b->graph, b->solve->slots[k].flat, b->rule.slots[k].next);
+            bt_graph_assign(b->graph, slot_var(b, k), b->rule.slots[k].next);
 }
 
 /* What counts the method's failures, for this upper problem; NULL after an error. */
-static bt_trouble *trouble_of(builder *b)
+static bt_trouble *trouble_of(bt_builder *b)
 {
     size_t count = (size_t)b->upper->engine->problem_count;
     if (!b->upper->troubles)
@@ -132,7 +132,7 @@ static bt_trouble *trouble_of(builder *b)
 }
 
 /* Counts the steps in which the method says that it fails. */
-static bt_status count_trouble(builder *b)
+static bt_status count_trouble(bt_builder *b)
 {
     if (!b->rule.trouble)
         return BT_OK;
@@ -146,7 +146,7 @@ static bt_status count_trouble(builder *b)
 }
 
 /* Whether the x that a rule returned is a vector like v. */
-static bt_tensor *checked(builder *b, bt_tensor *x, const char *callback)
+static bt_tensor *checked(bt_builder *b, bt_tensor *x, const char *callback)
 {
     bt_var *like = b->solve->adjoint.flat;
     if (bt_poisoned(x))
@@ -159,45 +159,62 @@ static bt_tensor *checked(builder *b, bt_tensor *x, const char *callback)
     return x;
 }
 
-static bt_status trace_start(builder *b)
+/* The first x, in a graph; NULL after an error, and *same is true where x is v, so that there is nothing to do. */
+static bt_graph *trace_start(bt_builder *b, bool *same)
 {
     const bt_method_def *method = b->lower->settings->method;
     bt_solve *solve = b->solve;
     if (!begin(b))
-        return BT_ERROR_MEMORY;
+        return NULL;
     open_rule(b);
     bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat);
     bt_guest before = bt_guest_enter((bt_guest){b->lower->source, method->name, "start"});
     bt_tensor *x = method->start ? method->start(&b->rule, v) : v;
     bt_guest_leave(before);
     x = checked(b, x, "start");
-    bool same = x == v && !solve->iterations; /* nothing is done to v: it is x */
-    solve->x = same ? solve->adjoint : bt_vector_new(b->step->phase, b->lower, "x", false);
-    if (!same && solve->x.flat) {
+    *same = x == v && !solve->iterations && !method->penalty;
+    if (!*same && !solve->x.flat)
+        solve->x = bt_vector_new(b->step->phase, b->lower, "x", false);
+    if (!*same && solve->x.flat) {
         bt_graph_assign(b->graph, solve->x.flat, x);
         assign_slots(b);
     }
-    solve->starting = end(b, "solve start");
-    bt_status status = solve->starting ? BT_OK : bt_error_status();
+    return end(b, "solve start");
+}
+
+static bt_status open_start(bt_builder *b)
+{
+    bool same;
+    bt_solve *solve = b->solve;
+    solve->starting = trace_start(b, &same);
+    solve->starts_on_batch = b->reads_batch;
+    if (!solve->starting)
+        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
     if (same) {
+        solve->x = solve->adjoint;
         bt_graph_free(solve->starting);
         solve->starting = NULL;
     }
-    return status;
+    return solve->x.flat ? BT_OK : BT_ERROR_MEMORY;
 }
 
-static bt_status build_start(builder *b)
+static bt_status build_start(bt_builder *b, int variant)
 {
-    if (!b->solve->starting)
+    bt_solve *solve = b->solve;
+    bool same;
+    solve->start[variant] = variant && !solve->starts_on_batch ? solve->start[0] : -1;
+    if (variant && solve->starts_on_batch)
+        solve->starting = trace_start(b, &same);
+    else if (variant || !solve->starting)
         return BT_OK;
-    b->solve->start = add(b, b->solve->starting, 0, "solve start");
-    b->solve->starting = NULL;
-    return b->solve->start < 0 ? bt_error_status() : BT_OK;
+    solve->start[variant] = add(b, solve->starting, 0, "solve start");
+    solve->starting = NULL;
+    return solve->start[variant] < 0 ? bt_error_status() : BT_OK;
 }
 
 static bt_var *keep(void *user, const bt_tensor *value)
 {
-    builder *b = user;
+    bt_builder *b = user;
     bt_var *var =
         bt_var_new(BT_PHASE, BT_ACTIVATIONS, value->node->tag.owner,
                    *value->node->tag.path ? value->node->tag.path : value->node->op->name, bt_tensor_array(value));
@@ -205,15 +222,17 @@ static bt_var *keep(void *user, const bt_tensor *value)
 }
 
 /* The step of the method in two programs. */
-static bt_status split(builder *b, const bt_graph *graph, int variant)
+static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
 {
     bt_solve *solve = b->solve;
-    bt_var *moving[BT_MAX_ITEMS + 2] = {solve->x.flat};
+    bt_var *moving[BT_MAX_ITEMS + 3] = {solve->x.flat};
     int count = 1;
+    if (b->reads_iteration)
+        moving[count++] = solve->iteration;
     if (b->rule.trouble)
         moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
-        moving[count++] = solve->slots[k].flat;
+        moving[count++] = slot_var(b, k);
     const bt_instance *instance = b->step->phase->instance;
     bt_graph *once, *each, *lowered = bt_program_lowered(graph, instance->backend, instance->threads);
     if (!lowered)
@@ -230,7 +249,7 @@ static bt_status split(builder *b, const bt_graph *graph, int variant)
     return failed ? bt_error_status() : BT_OK;
 }
 
-static bt_status build_step(builder *b, int variant)
+static bt_status build_step(bt_builder *b, int variant)
 {
     const bt_method_def *method = b->lower->settings->method;
     bt_solve *solve = b->solve;
@@ -248,6 +267,9 @@ static bt_status build_step(builder *b, int variant)
     bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
     bt_graph_assign(b->graph, solve->x.flat, x);
     assign_slots(b);
+    if (b->reads_iteration)
+        bt_graph_assign(b->graph, solve->iteration,
+                        (bt_add)(bt_graph_read(b->graph, solve->iteration), bt_number(1, BT_I64)));
     bt_status status = count_trouble(b);
     bt_graph *graph = end(b, method->name);
     if (!graph || status != BT_OK) {
@@ -277,7 +299,7 @@ int bt_solve_targets(bt_problem *upper, const bt_solve *solve, bt_problem **othe
     return count;
 }
 
-static bt_var *target_var(const builder *b, const bt_problem *other, const bt_vector *vector, int64_t parameter)
+static bt_var *target_var(const bt_builder *b, const bt_problem *other, const bt_vector *vector, int64_t parameter)
 {
     return other == b->upper ? b->step->gradients.windows[parameter] : vector->windows[parameter];
 }
@@ -294,22 +316,34 @@ void bt_solve_mark(bt_problem *upper, const bt_problem *other, int64_t parameter
             step->solves[q].reached = true;
 }
 
-/* Of the micro-batches that solve->micros are. */
-static bt_graph *trace_product(builder *b)
+/* For the next upper step, whose method starts from it. */
+static void keep_solution(bt_builder *b, bt_tensor *x)
+{
+    if (!bt_starts_warm(b->lower))
+        return;
+    bt_var *var = bt_solution_var(b->upper, b->lower);
+    if (var)
+        bt_graph_assign(b->graph, var, bt_where(bt_isfinite(bt_norm_square(x)), x, 0));
+    else
+        bt_graph_fail(b->graph, BT_ERROR_MEMORY, "out of memory");
+}
+
+static bt_graph *trace_product(bt_builder *b)
 {
     size_t problems = (size_t)b->upper->engine->problem_count;
     bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
     bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
     bt_graph *graph = NULL;
     if (others && vectors && begin(b)) {
-        bt_product_request request = {.lower = b->lower,
-                                      .micros = b->solve->micros,
-                                      .micro_count = b->solve->micro_count,
+        bt_product_request request = {.lower = bt_builder_lower(b),
+                                      .upper = bt_builder_upper(b),
+                                      .penalty = bt_penalty_of(b->lower),
                                       .x = bt_graph_read(b->graph, b->solve->x.flat),
                                       .others = others,
                                       .other_count = bt_solve_targets(b->upper, b->solve, others, vectors)};
         bt_product_trace(&request);
         bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
+        keep_solution(b, request.x);
         for (int k = 0; k < request.other_count && b->graph->status == BT_OK; k++)
             for (int64_t i = 0; i < others[k]->module->param_count; i++)
                 if (request.other[k][i]) {
@@ -324,141 +358,126 @@ static bt_graph *trace_product(builder *b)
     return graph;
 }
 
-/* How many of the lower problem's micro-batches can be short at once. */
-static int variant_count(const bt_problem *lower, int64_t micros)
+/* How often the method steps. With a row for each step there are no more steps than rows can differ. */
+static int64_t iterations(const bt_solve *solve)
 {
-    if (lower->train->shape_count < 2)
-        return 1;
-    int64_t per_epoch = bt_loader_per_epoch(lower->train->loader);
-    int64_t most = per_epoch > 0 ? (micros + per_epoch - 1) / per_epoch : 1;
-    return (int)(most < BT_MAX_ITEMS - 1 ? most : BT_MAX_ITEMS - 1) + 1;
-}
-
-static bt_status open_micros(bt_solve *solve)
-{
-    bt_problem *lower = solve->problem;
-    bool all = lower->settings->product_batches == BT_BATCHES_ALL || bt_unrolls(lower);
-    solve->micro_count = all ? lower->settings->gradient_accumulation : 1;
-    solve->variants = variant_count(lower, solve->micro_count);
-    solve->micros = bt_alloc_array((size_t)(solve->variants * solve->micro_count), sizeof *solve->micros);
-    if (!solve->micros)
-        return BT_ERROR_MEMORY;
-    for (int v = 0; v < solve->variants; v++)
-        for (int64_t m = 0; m < solve->micro_count; m++)
-            BT_TRY(bt_micro_new(&solve->micros[v * solve->micro_count + m], lower->train,
-                                m >= solve->micro_count - v ? 1 : 0));
-    return BT_OK;
-}
-
-static int64_t iterations(const bt_problem *lower)
-{
+    const bt_problem *lower = solve->problem;
     const bt_method_def *method = lower->settings->method;
-    int i = bt_hyper_index(method->hypers, "iterations");
-    return !method->step ? 0 : i < 0 ? 1 : (int64_t)lower->settings->method_hypers[i];
+    int i = bt_hyper_index(method->hypers, method->steps ? method->steps : "iterations");
+    int64_t steps = i < 0 ? 1 : (int64_t)lower->settings->method_hypers[i], most = solve->adjoint.flat->dims[0];
+    return !method->step ? 0 : method->stacks[0] && steps > most ? most : steps;
 }
 
-static builder builder_of(bt_problem *upper, bt_solve *solve)
+static bt_builder builder_of(bt_problem *upper, bt_solve *solve, int variant)
 {
     bt_step_phase *step = &upper->step;
-    return (builder){.step = step,
-                     .solve = solve,
-                     .upper = upper,
-                     .lower = solve->problem,
-                     .loop = 100 + (int)(solve - step->solves)};
+    int own = variant % solve->micros.variants, above = variant / solve->micros.variants;
+    return (bt_builder){.step = step,
+                        .solve = solve,
+                        .upper = upper,
+                        .lower = solve->problem,
+                        .micros = solve->micros.items + own * solve->micros.count,
+                        .upper_micros = solve->upper.items + above * solve->upper.count,
+                        .loop = 100 + (int)(solve - step->solves)};
+}
+
+static bt_status open_slots(bt_builder *b)
+{
+    const bt_method_def *method = b->lower->settings->method;
+    bt_solve *solve = b->solve;
+    for (int k = 0; k < bt_slot_name_count(method->slots); k++) {
+        solve->slots[k] = bt_vector_new(b->step->phase, b->lower, method->slots[k], true);
+        if (!solve->slots[k].flat)
+            return BT_ERROR_MEMORY;
+    }
+    for (int k = 0; k < bt_slot_name_count(method->stacks); k++) {
+        bt_array shape = {
+            .dtype = b->lower->dtype, .rank = 2, .dims = {solve->iterations, solve->adjoint.flat->dims[0]}};
+        solve->stacks[k] =
+            bt_phase_own(b->step->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, method->stacks[k], shape));
+        if (!solve->stacks[k])
+            return BT_ERROR_MEMORY;
+        solve->stacks[k]->clear = true;
+    }
+    return BT_OK;
 }
 
 bt_status bt_solve_open(bt_problem *upper, bt_solve *solve)
 {
-    builder b = builder_of(upper, solve);
-    const bt_method_def *method = solve->problem->settings->method;
-    solve->iterations = iterations(solve->problem);
-    solve->start = -1;
-    BT_TRY(open_micros(solve));
+    const bt_problem_settings *settings = solve->problem->settings;
+    bool all = settings->product_batches == BT_BATCHES_ALL || bt_unrolls(solve->problem);
+    solve->iterations = iterations(solve);
+    BT_TRY(bt_micro_set_open(&solve->micros, solve->problem, all ? settings->gradient_accumulation : 1));
     if (bt_unrolls(solve->problem))
         return bt_unroll_open(upper, solve);
     BT_TRY(bt_check_direct(upper, solve));
-    for (int k = 0; k < bt_slot_name_count(method->slots); k++) {
-        solve->slots[k] = bt_vector_new(b.step->phase, solve->problem, method->slots[k], true);
-        if (!solve->slots[k].flat)
-            return BT_ERROR_MEMORY;
-    }
-    return trace_start(&b);
+    if (settings->method->penalty)
+        BT_TRY(bt_micro_set_open(&solve->upper, upper, upper->settings->gradient_accumulation));
+    bt_builder b = builder_of(upper, solve, 0);
+    BT_TRY(open_slots(&b));
+    return open_start(&b);
 }
 
 bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant)
 {
-    builder b = builder_of(upper, solve);
-    bt_micro *first = solve->micros;
-    solve->micros = first + variant * solve->micro_count;
-    bt_graph *graph = trace_product(&b);
-    solve->micros = first;
-    return graph;
+    bt_builder b = builder_of(upper, solve, variant);
+    return trace_product(&b);
+}
+
+static int variant_count(const bt_solve *solve)
+{
+    return solve->micros.variants * (solve->upper.count ? solve->upper.variants : 1);
 }
 
 bt_status bt_solve_build(bt_problem *upper, bt_solve *solve)
 {
-    builder b = builder_of(upper, solve);
     if (solve->unroll)
         return bt_unroll_build(upper, solve);
-    BT_TRY(build_start(&b));
-    bt_micro *first = solve->micros;
-    bt_status status = BT_OK;
-    for (int v = 0; v < solve->variants && status == BT_OK; v++) {
-        solve->micros = first + v * solve->micro_count; /* what this variant's traces read */
-        status = build_step(&b, v);
-        solve->micros = first;
-        if (status == BT_OK) {
-            solve->product[v] = add(&b, bt_solve_product(upper, solve, v), 0, "product");
-            status = solve->product[v] < 0 ? bt_error_status() : BT_OK;
-        }
+    for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the upper problem's batches */
+        if (v == BT_MAX_ITEMS)
+            return bt_fail(BT_ERROR_UNSUPPORTED,
+                           "%s, type = %s: there would be %d programs, one for each way in which micro-batches of %s "
+                           "and %s can be short, and at most %d can be kept: take drop_last = true",
+                           solve->problem->name, solve->problem->settings->method->name, variant_count(solve),
+                           solve->problem->name, upper->name, BT_MAX_ITEMS);
+        bt_builder b = builder_of(upper, solve, v);
+        BT_TRY(build_start(&b, v));
+        BT_TRY(build_step(&b, v));
+        solve->product[v] = add(&b, trace_product(&b), 0, "product");
+        if (solve->product[v] < 0)
+            return bt_error_status();
     }
-    return status;
+    return BT_OK;
 }
 
-/* Binds the lower problem's last micro-batches, full ones first; returns the variant, -1 after an error. */
-int bt_solve_bind(bt_solve *solve)
+int bt_solve_bind(const bt_solve *solve, const bt_problem *upper)
 {
-    bt_stream *stream = solve->problem->train;
-    int64_t count = solve->micro_count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
-    for (int64_t m = 0; m < count; m++) {
-        const bt_batch *batch = bt_stream_kept(stream, first + m);
-        if (!batch)
-            return -1;
-        shorts += bt_stream_shape(stream, batch) == 1;
-    }
-    if (shorts >= solve->variants) {
-        bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", solve->problem->name);
-        return -1;
-    }
-    for (int64_t m = 0; m < count; m++) {
-        const bt_batch *batch = bt_stream_kept(stream, first + m);
-        int64_t place = bt_stream_shape(stream, batch) == 1 ? count - shorts + late++ : full++;
-        bt_micro_bind(&solve->micros[shorts * count + place], batch);
-    }
-    return (int)shorts;
+    int own = bt_micro_set_bind(&solve->micros, solve->problem);
+    int above = solve->upper.count ? bt_micro_set_bind(&solve->upper, upper) : 0;
+    return own < 0 || above < 0 ? -1 : above * solve->micros.variants + own;
 }
 
-bt_status bt_solve_run(bt_step_phase *step, bt_solve *solve)
+bt_status bt_solve_run(bt_problem *upper, bt_solve *solve)
 {
-    int variant = bt_solve_bind(solve);
+    bt_phase *phase = upper->step.phase;
+    int variant = bt_solve_bind(solve, upper);
     if (variant < 0)
         return bt_error_status();
-    if (solve->start >= 0)
-        BT_TRY(bt_part_run(step->phase, solve->start));
+    if (solve->start[variant] >= 0)
+        BT_TRY(bt_part_run(phase, solve->start[variant]));
     if (solve->each[variant] >= 0) {
         if (solve->once[variant] >= 0)
-            BT_TRY(bt_part_run(step->phase, solve->once[variant]));
+            BT_TRY(bt_part_run(phase, solve->once[variant]));
         for (int64_t k = 0; k < solve->iterations; k++)
-            BT_TRY(bt_part_run(step->phase, solve->each[variant]));
+            BT_TRY(bt_part_run(phase, solve->each[variant]));
     }
-    return bt_part_run(step->phase, solve->product[variant]);
+    return bt_part_run(phase, solve->product[variant]);
 }
 
 void bt_solve_free(bt_solve *solve)
 {
-    for (int64_t m = 0; solve->micros && m < solve->variants * solve->micro_count; m++)
-        bt_micro_free(&solve->micros[m]);
-    bt_free(solve->micros);
+    bt_micro_set_free(&solve->micros);
+    bt_micro_set_free(&solve->upper);
     bt_unroll_free(solve->unroll);
     bt_graph_free(solve->starting);
     if (solve->x.windows != solve->adjoint.windows)

@@ -11,7 +11,8 @@ typedef enum bt_purpose { /* each has streams of its own; the numbers are part o
                           BT_FOR_PER_CLASS,
                           BT_FOR_LONG_TAIL,
                           BT_FOR_NOISE,
-                          BT_FOR_TASKS
+                          BT_FOR_TASKS,
+                          BT_FOR_COLUMNS /* of a Hessian: engine/hypergradient */
 } bt_purpose;
 
 typedef struct bt_random {

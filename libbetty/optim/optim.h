@@ -111,6 +111,7 @@ typedef struct bt_segment {
     bt_tensor *slots[BT_MAX_ITEMS]; /* [0 .. slot_count-1], like param */
     bt_tensor *next_param;          /* results */
     bt_tensor *next_slots[BT_MAX_ITEMS];
+    bt_tensor *slope; /* where asked for: d (param - next_param) / d grad, elementwise; clipping by norm scales it */
 } bt_segment;
 
 typedef struct bt_update {
@@ -118,6 +119,7 @@ typedef struct bt_update {
     int64_t count;
     void (*schedule)(void *context, bt_rule *rule); /* the problem's; NULL: none */
     void *context;
+    bool slopes;     /* asked for; an update that is not elementwise poisons then */
     bt_tensor *norm; /* results: of the gradient before clipping, F64 [] */
     bt_tensor *ok;   /* BT_BOOL []: it is finite */
     bt_tensor *lr;   /* of group 0, F64 []; NULL if there is no hyperparameter of that name */
@@ -127,6 +129,10 @@ typedef struct bt_update {
 /* Records one update of all segments in the trace in progress and fills the results; assigns nothing. Mistakes
  * poison. */
 void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update);
+/* slope.c: - d next / d grad, elementwise, times `scale`, of what the nodes of the trace in progress from `first` on
+ * have made of grad. Where one of them mixes elements, and `elementwise` is not known beforehand, that poisons. */
+bt_tensor *bt_update_slope(const char *what, bt_tensor *grad, bt_tensor *next, bt_tensor *scale, int64_t first,
+                           bool elementwise);
 /* Assigns next_applied and next_skipped to the optimiser's variables; the segments are the caller's. */
 void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update);
 

@@ -125,12 +125,56 @@ void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value)
         item->next = bt_as(value, item->value->dtype);
 }
 
+/* ---- what only a method may ask ---- */
+
+static bool may_ask(const bt_rule *rule, const char *call, bt_tensor **poison)
+{
+    if (rule && rule->calls)
+        return true;
+    *poison = rule ? bt_trace_poison(BT_ERROR_ARGUMENT,
+                                     "%s: %s: only a hypergradient method has a lower problem to ask", call, rule->what)
+                   : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the rule is NULL", call);
+    return false;
+}
+
 bt_tensor *bt_hvp(bt_rule *rule, bt_tensor *x)
 {
-    if (!rule)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_hvp: the rule is NULL");
-    if (!rule->hvp)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_hvp: %s: only a hypergradient method has a Hessian to apply",
-                               rule->what);
-    return rule->hvp(rule->context, x);
+    bt_tensor *poison;
+    return may_ask(rule, "bt_hvp", &poison) ? rule->calls->hvp(rule->context, x) : poison;
+}
+
+bt_tensor *bt_lower_gradient(bt_rule *rule, bt_tensor *shift)
+{
+    bt_tensor *poison;
+    return may_ask(rule, "bt_lower_gradient", &poison) ? rule->calls->lower_gradient(rule->context, shift) : poison;
+}
+
+bt_tensor *bt_upper_gradient(bt_rule *rule, bt_tensor *shift)
+{
+    bt_tensor *poison;
+    return may_ask(rule, "bt_upper_gradient", &poison) ? rule->calls->upper_gradient(rule->context, shift) : poison;
+}
+
+bt_tensor *bt_slope(bt_rule *rule)
+{
+    bt_tensor *poison;
+    return may_ask(rule, "bt_slope", &poison) ? rule->calls->slope(rule->context) : poison;
+}
+
+bt_tensor *bt_iteration(bt_rule *rule)
+{
+    bt_tensor *poison;
+    return may_ask(rule, "bt_iteration", &poison) ? rule->calls->iteration(rule->context) : poison;
+}
+
+bt_tensor *bt_unit(bt_rule *rule)
+{
+    bt_tensor *poison;
+    return may_ask(rule, "bt_unit", &poison) ? rule->calls->unit(rule->context) : poison;
+}
+
+bt_tensor *bt_last_solution(bt_rule *rule)
+{
+    bt_tensor *poison;
+    return may_ask(rule, "bt_last_solution", &poison) ? rule->calls->last_solution(rule->context) : poison;
 }

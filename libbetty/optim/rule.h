@@ -12,6 +12,16 @@ typedef struct bt_rule_item {
     double fixed;     /* a hyperparameter's configured value, for choices made while tracing */
 } bt_rule_item;
 
+typedef struct bt_rule_calls { /* what a method may ask for; each poisons where it cannot be answered */
+    bt_tensor *(*hvp)(void *context, bt_tensor *x);
+    bt_tensor *(*lower_gradient)(void *context, bt_tensor *shift);
+    bt_tensor *(*upper_gradient)(void *context, bt_tensor *shift);
+    bt_tensor *(*slope)(void *context);
+    bt_tensor *(*iteration)(void *context);
+    bt_tensor *(*unit)(void *context);
+    bt_tensor *(*last_solution)(void *context); /* NULL: none is kept */
+} bt_rule_calls;
+
 struct bt_rule {
     const char *what; /* for messages: "optimizer adam", "method cg" */
     bt_dtype dtype;   /* of what bt_hyper gives */
@@ -24,8 +34,7 @@ struct bt_rule {
     bt_tensor *first; /* this is the first applied update */
     bt_tensor *count; /* how many updates there are with this one: from 1 */
 
-    /* A method: H x. NULL elsewhere. */
-    bt_tensor *(*hvp)(void *context, bt_tensor *x);
+    const bt_rule_calls *calls; /* of a method; NULL elsewhere */
     void *context;
     bt_tensor *trouble;        /* BT_BOOL [], set by a method's step: it shows that the method fails here */
     const char *trouble_means; /* "the series diverges" */

@@ -10,6 +10,7 @@ typedef struct update_trace { /* what all segments of one update share */
     bt_tensor *applied;                 /* I64 [] */
     bt_tensor *ok;                      /* BT_BOOL [] */
     bt_tensor *scale;                   /* of the gradient, F64 []; NULL: 1 */
+    bool slopes;                        /* are asked for */
     bt_tensor *scheduled[BT_MAX_ITEMS]; /* what `schedule` set; NULL: nothing */
 } update_trace;
 
@@ -54,8 +55,13 @@ static void prepare_gradient(update_trace *trace, bt_update *update)
     update->norm = bt_sqrt(square);
     update->ok = trace->ok = bt_isfinite(square);
     if (clip->value > 0) {
-        for (int64_t i = 0; i < update->count; i++)
-            update->segments[i].grad = clip_value(trace->optimizer, update->segments[i].grad);
+        for (int64_t i = 0; i < update->count; i++) {
+            bt_segment *segment = &update->segments[i];
+            bt_tensor *clipped = clip_value(trace->optimizer, segment->grad);
+            if (update->slopes && !bt_poisoned(clipped))
+                segment->slope = bt_as(bt_equal(clipped, segment->grad), clipped->dtype);
+            segment->grad = clipped;
+        }
         square = clip->norm > 0 ? total_square(update) : square;
     }
     trace->scale = clip->norm > 0 ? norm_scale(clip->norm, bt_sqrt(square)) : NULL;
@@ -157,12 +163,10 @@ static bt_status check_segment(const update_trace *trace, const bt_segment *segm
     return BT_OK;
 }
 
-static bt_tensor *next_param(const update_trace *trace, const bt_segment *segment, bt_rule *rule)
+static bt_tensor *next_param(const update_trace *trace, const bt_segment *segment, bt_tensor *grad, bt_rule *rule)
 {
-    bt_tensor *grad = segment->grad, *param = segment->param;
+    bt_tensor *param = segment->param;
     char found[256], expected[256];
-    if (trace->scale)
-        grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
     bt_guest before = bt_guest_enter((bt_guest){.owner = trace->what, .function = "update"});
     bt_tensor *next = trace->optimizer->kind.def->update(rule, param, grad);
     bt_guest_leave(before);
@@ -177,14 +181,32 @@ static bt_tensor *next_param(const update_trace *trace, const bt_segment *segmen
     return bt_as(next, param->dtype);
 }
 
+/* The slope of the update, behind what clipping has made of the gradient: a scale for the norm counts as a constant. */
+static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor *grad, bt_tensor *next, int64_t first)
+{
+    bt_tensor *scale = segment->slope ? segment->slope : bt_number(1, segment->param->dtype);
+    if (trace->scale)
+        scale = bt_mul(scale, bt_as(trace->scale, segment->param->dtype));
+    segment->slope = bt_update_slope(trace->what, grad, next, scale, first, trace->optimizer->kind.flat);
+}
+
 static void update_segment(const update_trace *trace, bt_segment *segment, const bt_rule *group)
 {
+    const bt_graph *graph = bt_trace_now()->graph;
     bool guarded = trace->optimizer->kind.guarded;
     int slots = bt_optimizer_slot_count(trace->optimizer);
     bt_rule rule = *group;
     for (int s = 0; s < slots; s++)
         bt_rule_add_slot(&rule, bt_optimizer_slot_name(trace->optimizer, s), segment->slots[s]);
-    bt_tensor *next = next_param(trace, segment, &rule);
+    bt_tensor *grad = segment->grad;
+    if (trace->scale)
+        grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
+    if (trace->slopes)
+        grad = bt_alias(grad); /* so that nothing but the update lies between it and the parameter */
+    int64_t first = graph->node_count;
+    bt_tensor *next = next_param(trace, segment, grad, &rule);
+    if (trace->slopes)
+        add_slope(trace, segment, grad, next, first);
     segment->next_param = guarded ? next : bt_where(trace->ok, next, segment->param);
     for (int s = 0; s < slots; s++) {
         bt_tensor *value = bt_rule_next(&rule.slots[s]);
@@ -226,7 +248,8 @@ void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
             poison_results(update, poison);
         return;
     }
-    update_trace trace = {.optimizer = optimizer, .applied = bt_trace_read(optimizer->applied)};
+    update_trace trace = {
+        .optimizer = optimizer, .applied = bt_trace_read(optimizer->applied), .slopes = update->slopes};
     snprintf(trace.what, sizeof trace.what, "optimizer %s", optimizer->kind.def->name);
     for (int64_t i = 0; i < update->count; i++)
         if (check_segment(&trace, &update->segments[i]) != BT_OK) {

@@ -89,11 +89,15 @@ static const bt_batch *batch;
     X(bt_module_init, bt_module_init(m, BT_CPU, BT_F32, 1)) X(bt_hyper, bt_hyper(r, s))                                \
     X(bt_hyper_set, bt_hyper_set(r, s, t))                                                                             \
     X(bt_slot, bt_slot(r, s)) X(bt_slot_set, bt_slot_set(r, s, t)) X(bt_hvp, bt_hvp(r, t))                             \
+    X(bt_lower_gradient, bt_lower_gradient(r, t)) X(bt_upper_gradient, bt_upper_gradient(r, t))                        \
+    X(bt_slope, bt_slope(r)) X(bt_iteration, bt_iteration(r)) X(bt_unit, bt_unit(r))                                   \
+    X(bt_last_solution, bt_last_solution(r))                                                                           \
     X(bt_optimizer_new, bt_optimizer_new(s)) X(bt_optimizer_set, bt_optimizer_set(o, s, 0))                            \
     X(bt_optimizer_minimize, bt_optimizer_minimize(o, t, m)) X(bt_dataset_open, bt_dataset_open(s, s))                 \
     X(bt_dataset_part, bt_dataset_part(d, 0, 1, 1)) X(bt_dataset_per_class, bt_dataset_per_class(d, 0, 1, 1))          \
     X(bt_dataset_long_tail, bt_dataset_long_tail(d, 1, 1)) X(bt_dataset_label_noise, bt_dataset_label_noise(d, 0, 1))  \
     X(bt_dataset_join, bt_dataset_join(d, s, d)) X(bt_dataset_new, bt_dataset_new(-1))                                 \
+    X(bt_dataset_tasks, bt_dataset_tasks(d, 2, 1, 1, 1)) X(bt_dataset_rotations, bt_dataset_rotations(d))              \
     X(bt_dataset_add, bt_dataset_add(d, s, none)) X(bt_field, bt_field(b, s, 0)) X(bt_batch_count, bt_batch_count(b))  \
     X(bt_batch_set, bt_batch_set(b, s, none)) X(bt_loader_new, bt_loader_new(d, 0, 1))                                 \
     X(bt_loader_next, bt_loader_next(l, &batch)) X(bt_loader_next, bt_loader_next(l, NULL))                            \

@@ -84,6 +84,12 @@ START_TEST(methods_that_fail)
         {-1, -2, "lower.type = cg\nlower.cg_iterations = 1\n", "negative curvature", 3},
         {2, 3, "lower.type = cg\nlower.cg_iterations = 5\n", NULL, 0},
         {-1, -2, "lower.type = cg\nlower.cg_damping = 3\nlower.cg_iterations = 5\n", NULL, 0},
+        {-1, -2, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 4\n", "negative", 3 * 2},
+        {-1, 2, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 4\n", "negative", 3},
+        {2, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0},
+        {0, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0}, /* a column of zeros is left out */
+        {4, 4, "lower.type = penalty\nlower.penalty_lr = 0.6\nlower.penalty_iterations = 4\n", "penalty_lr", 3 * 3},
+        {4, 4, "lower.type = penalty\nlower.penalty_lr = 0.4\nlower.penalty_iterations = 4\n", NULL, 0},
     };
     char *said;
     row = 1;
@@ -162,7 +168,7 @@ int main(void)
 {
     Suite *suite = suite_create("trouble");
     TCase *tests = tcase_create("said");
-    tcase_add_loop_test(tests, methods_that_fail, 0, 10);
+    tcase_add_loop_test(tests, methods_that_fail, 0, 16);
     tcase_add_test(tests, questions_do_not_count);
     tcase_add_loop_test(tests, updates_left_out, 0, 3);
     suite_add_tcase(suite, tests);

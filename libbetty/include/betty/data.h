@@ -14,8 +14,9 @@ extern "C" {
 /* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm, texts with votes; plain or
  * .gz; a file or a folder); split "train", "test" or, of texts, "valid". Images have image [h, w, channels] in 0..1 and
  * label; tables have x [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the
- * votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts [classes]
- * of these votes, and the true label. Looked for from the working folder, in the INI file's, $BETTY_DATA and ./data. */
+ * votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts
+ * [classes] of these votes, and the true label. Looked for from the working folder, in the INI file's, $BETTY_DATA and
+ * ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */

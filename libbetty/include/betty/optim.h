@@ -22,7 +22,20 @@ bt_tensor *bt_hyper(bt_rule *rule, const char *name);                 /* a hyper
 void bt_hyper_set(bt_rule *rule, const char *name, bt_tensor *value); /* in `schedule`: what it is at this step */
 bt_tensor *bt_slot(bt_rule *rule, const char *name);                  /* what the last call left */
 void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value);  /* what the next call finds */
-bt_tensor *bt_hvp(bt_rule *rule, bt_tensor *x); /* in a method: H x, H the Hessian of the lower loss */
+
+/* In a method: what it may ask of the lower problem. Vectors are like bt_params of that problem; w: its parameters. */
+bt_tensor *bt_hvp(bt_rule *rule, bt_tensor *x);                /* H x, H the Hessian of the lower loss */
+bt_tensor *bt_lower_gradient(bt_rule *rule, bt_tensor *shift); /* of the lower loss at w + shift; NULL: at w */
+/* v as it would be at w + shift, by the upper loss; what comes to v through other levels stays as it is at w. */
+bt_tensor *bt_upper_gradient(bt_rule *rule, bt_tensor *shift);
+/* Where the record says .slope: by how much each parameter's last update would have been larger for a gradient larger
+ * by 1, the optimiser being elementwise: lr for plain sgd. 0 before the first update. */
+bt_tensor *bt_slope(bt_rule *rule);
+bt_tensor *bt_iteration(bt_rule *rule); /* which step this is: BT_I64 [], 0 at first */
+/* A unit vector, another one in each step, chosen by the seed among the parameters that are differentiated. */
+bt_tensor *bt_unit(bt_rule *rule);
+/* The x of the last upper step, 0 at first; NULL where the hyperparameter "warm_start" is 0, or missing. */
+bt_tensor *bt_last_solution(bt_rule *rule);
 
 typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
     const char *name;
@@ -35,10 +48,20 @@ typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
  * `start`, then as many `step`s as the hyperparameter "iterations" says. The library applies the cross derivative. */
 typedef struct bt_method_def {
     const char *name;
-    bt_hyper_def hypers[BT_MAX_ITEMS];                             /* keys NAME_hyper */
+    bt_hyper_def hypers[BT_MAX_ITEMS];                             /* keys NAME_hyper; "warm_start" is true or false */
     const char *slots[BT_MAX_ITEMS];                               /* each like v */
     bt_tensor *(*start)(bt_rule *rule, bt_tensor *v);              /* the first x */
     bt_tensor *(*step)(bt_rule *rule, bt_tensor *v, bt_tensor *x); /* the next x; NULL: none */
+
+    /* What few methods need. */
+    const char *stacks[BT_MAX_ITEMS]; /* slots of [steps, n], a row like v for each step; steps are then at most n */
+    const char *steps;                /* the hyperparameter that counts the steps; NULL: "iterations" */
+    const char *product;              /* the default of the key `product`; NULL: jvp */
+    /* The hyperparameter that is the penalty p of a value function min over y of f + p (C - min C), of which -x / p is
+     * y - w. The cross derivative is then a difference of first-order gradients, p (grad C(y) - grad C(w)), and the
+     * gradient of f is taken at y. NULL: the product that the key `product` chooses. */
+    const char *penalty;
+    bool slope; /* bt_slope is asked for */
 } bt_method_def;
 
 /* Without a problem. By PyTorch's formulas and with its defaults:

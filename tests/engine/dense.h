@@ -1,0 +1,60 @@
+/* tests/engine/dense.h: hierarchies of small tanh nets in plain C: losses, gradients, whole matrices of second
+ * derivatives, hypergradients by dense algebra, optimisers. Nothing of the library is in it.
+ *
+ * Level Q has a net y_Q(x) = out . tanh(x W + b), N parameters in the order W, b, out. It reads levels R above it
+ * (`reads`), and its loss is
+ *
+ *   C_Q = mean over the rows of sqrt(1 + r^2) - 1 + RIDGE / 2 |theta_Q - centre_Q|^2,
+ *   r = y_Q + (1 + y_Q / 2) sum over R of share(Q, R) y_R - target_Q
+ *
+ * Derivatives of gradients are taken with an imaginary step (Squire and Trapp, 1998), so they are as exact as the
+ * gradients, which are written out: no difference is taken and none has to be small. */
+#ifndef DENSE_H
+#define DENSE_H
+
+#include <complex.h>
+#include <stdbool.h>
+
+enum { LEVELS = 4, INPUTS = 2, HIDDEN = 4, ROWS = 5, N = INPUTS * HIDDEN + 2 * HIDDEN };
+#define RIDGE 0.6 /* so that every H is positive definite */
+
+typedef double complex complex_number;
+
+typedef enum optimizer_kind { SGD, MOMENTUM, ADAM, OPTIMIZERS } optimizer_kind;
+#define LR         0.05
+#define MOMENTUM_  0.9
+#define DAMPENING_ 0.3
+
+typedef struct dense {
+    int levels;
+    bool reads[LEVELS][LEVELS]; /* [Q][R]: the loss of Q reads R: of a level above it, or, of an upper problem, below */
+    const char *method[LEVELS];
+    optimizer_kind optimizer;
+    double theta[LEVELS][N];
+    double m[LEVELS][N], v[LEVELS][N], slope[LEVELS][N]; /* slots; d (update) / d (gradient) of the last update */
+    int steps[LEVELS];                                   /* updates so far */
+} dense;
+
+double dense_row(int row, int input);
+double dense_target(int level, int row);
+double dense_share(int level, int other);
+double dense_centre(int level, int i);
+
+/* Of the methods; the engine is given the same. */
+#define NEUMANN_ALPHA 0.3
+#define CG_DAMPING    0.05
+#define NYSTROM_RHO   0.5
+#define PENALTY       3.0
+#define PENALTY_LR    0.4
+#define SAMA_ALPHA    1.5
+enum { ITERATIONS = 3 };
+
+/* Parameters away from any solution, and no updates; what stands above them is set by the caller. */
+void dense_open(dense *d);
+/* What an update of this level follows: d C_level / d theta_level, directly and through the solutions of the levels
+ * below (larger numbers), by the methods of these. False: there is no reference for one of the methods. */
+bool dense_hypergradient(const dense *d, int level, double *result);
+bool dense_step(dense *d, int level);  /* one update of the level with it */
+void dense_solve(dense *d, int level); /* the level's own loss to its minimum, the others as they are */
+
+#endif

@@ -1,0 +1,163 @@
+/* tests/engine/test_cost.c: what hypergradients cost, as the flops of the programs that run: in gradients of the lower
+ * loss, and in passes through the lower net, a pass being one forward evaluation of it.
+ *
+ * A net of three layers. What the upper problem trains is a weight for each example; or, where `moves_inputs` is true,
+ * a vector that is added to every example, so that derivatives go through all layers. */
+#include "levels.h"
+
+#include "engine/problem.h"
+#include "runtime/profile.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { BATCH = 32, FIRST = 60, SECOND = 50, THIRD = 40, LAST = 10 };
+
+static const double passes = 2.0 * BATCH * (FIRST * SECOND + SECOND * THIRD + THIRD * LAST); /* flops of one */
+
+static bt_dataset *rows(bt_problem *self)
+{
+    static float x[BATCH * FIRST];
+    int64_t label[BATCH];
+    (void)self;
+    for (int i = 0; i < BATCH * FIRST; i++)
+        x[i] = (float)bt_host_uniform(3, 1, (uint64_t)i) - 0.5F;
+    for (int i = 0; i < BATCH; i++)
+        label[i] = i % LAST;
+    bt_dataset *data = bt_dataset_new(BATCH);
+    bt_dataset_add(data, "x", BT_ARRAY(x, BATCH, FIRST));
+    bt_dataset_add(data, "label", BT_ARRAY(label, BATCH));
+    return data;
+}
+
+static bt_module *net(bt_problem *self) { return (void)self, bt_nn_mlp(bt_tanh, FIRST, SECOND, THIRD, LAST); }
+
+static bool moves_inputs;
+
+static bt_module *weights(bt_problem *self)
+{
+    return (void)self, bt_nn_parameter(bt_init_constant(0), moves_inputs ? FIRST : BATCH);
+}
+
+static bt_tensor *losses(bt_problem *lower, bt_tensor *x, const bt_batch *batch)
+{
+    return bt_cross_entropy(bt_forward(lower, x), bt_field(batch, "label"));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *x = bt_field(batch, "x"), *taught = bt_forward(bt_peer(self, "upper"));
+    if (moves_inputs)
+        return bt_mean(losses(self, bt_add(x, taught), batch));
+    return bt_mean(bt_mul(bt_sigmoid(taught), losses(self, x, batch)));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(losses(bt_peer(self, "lower"), bt_field(batch, "x"), batch));
+}
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = rows, .configure_module = weights, .training_step = upper_step};
+static const bt_problem_def lower = {
+    .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
+static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+/* The flops of one step of a level, in those of its programs whose names begin so. */
+static double flops(bt_engine *engine, const char *level, const char *part)
+{
+    bt_profile *profile = engine->instance->profile = bt_profile_new();
+    int64_t count;
+    double sum = 0;
+    EXPECT_OK(bt_step_alone(bt_engine_problem(engine, level)));
+    const bt_profile_row *row = bt_profile_rows(profile, &count);
+    for (int64_t i = 0; i < count; i++)
+        if (strncmp(row[i].part, part, strlen(part)) == 0)
+            sum += row[i].flops * (double)row[i].calls;
+    engine->instance->profile = NULL;
+    bt_profile_free(profile);
+    return sum;
+}
+
+static bt_engine *engine_of(const char *settings)
+{
+    char lines[600];
+    snprintf(lines, sizeof lines,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.log_step = 0\n"
+             "engine.threads = 1\nlower.batch_size = all\nupper.batch_size = all\nengine.reassociate = false\n%s",
+             settings);
+    bt_engine *engine = levels_engine(&parts, NULL, lines);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    levels_step(engine, 1);
+    return engine;
+}
+
+static void expect_at_most(const char *settings, const char *what, double found, double most)
+{
+    ck_assert_msg(found > 0 && found <= most, "%s: %s costs %.2f, at most %.2f", settings, what, found, most);
+}
+
+/* The last product of a hypergradient, in gradients of the lower loss. */
+START_TEST(one_product)
+{
+    static const struct {
+        const char *settings;
+        bool moves_inputs;
+        double gradients;
+    } cases[] = {
+        {"lower.product = finite\n", true, 2.1},  {"lower.product = jvp\n", true, 3},
+        {"lower.product = vjp\n", true, 3},       {"lower.type = sama\n", true, 2.1},
+        {"lower.product = finite\n", false, 2.1}, {"lower.product = jvp\n", false, 1.5}, /* only forward passes */
+    };
+    moves_inputs = cases[_i].moves_inputs;
+    bt_engine *engine = engine_of(cases[_i].settings);
+    double gradient = flops(engine, "lower", "gradient");
+    expect_at_most(cases[_i].settings, "a product", flops(engine, "upper", "product") / gradient, cases[_i].gradients);
+    expect_at_most("a gradient", "in passes", gradient / passes, 3.1);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* H x with what does not depend on x: at most three gradients; each one more at most six passes. */
+START_TEST(iterations)
+{
+    static const char *const settings[] = {"lower.type = cg\nlower.cg_iterations = %d\n",
+                                           "lower.type = neumann\nlower.neumann_iterations = %d\n",
+                                           "lower.type = nystrom\nlower.nystrom_rank = %d\n"};
+    static const int counts[] = {1, 2, 5, 10};
+    moves_inputs = false;
+    for (int i = 0; i < 4; i++) {
+        char lines[100];
+        snprintf(lines, sizeof lines, settings[_i], counts[i]);
+        bt_engine *engine = engine_of(lines);
+        double solve = flops(engine, "upper", "solve") / passes;
+        expect_at_most(lines, "a solve", solve, 3 + 6 * counts[i]);
+        if (counts[i] == 1)
+            expect_at_most(lines, "H x", solve / flops(engine, "lower", "gradient") * passes, 3);
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
+/* Gradients only: one of each loss in a step, and two of the lower one for the product. */
+START_TEST(penalty)
+{
+    static const char settings[] = "lower.type = penalty\nlower.penalty_iterations = 5\n";
+    moves_inputs = true;
+    bt_engine *engine = engine_of(settings);
+    double gradient = flops(engine, "lower", "gradient");
+    expect_at_most(settings, "a solve", flops(engine, "upper", "solve") / gradient, 2.1 * 5);
+    expect_at_most(settings, "the product", flops(engine, "upper", "product") / gradient, 2.1);
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cost");
+    TCase *tests = tcase_create("two levels");
+    tcase_add_loop_test(tests, one_product, 0, 6);
+    tcase_add_loop_test(tests, iterations, 0, 3);
+    tcase_add_test(tests, penalty);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
