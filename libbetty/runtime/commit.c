@@ -110,12 +110,22 @@ static bt_status place_assign(bt_program *program, const bt_assign *assign, cons
 static bt_status note_tails(bt_program *program)
 {
     const bt_graph *graph = program->graph;
-    program->tails = bt_region_alloc(program->region, (size_t)(graph->assign_count + 1) * sizeof(bt_var *));
+    program->tails = bt_region_alloc(program->region, (size_t)(graph->assign_count + 1) * sizeof *program->tails);
     if (!program->tails)
         return BT_ERROR_MEMORY;
-    for (int64_t i = 0; i < graph->assign_count; i++)
-        if (graph->assigns[i].var->tail)
-            program->tails[program->tail_count++] = graph->assigns[i].var;
+    for (int64_t i = 0; i < graph->assign_count; i++) {
+        bt_var *var = graph->assigns[i].var;
+        if (!var->tail)
+            continue;
+        bt_buffer like = {.home = BT_HOME_VAR,
+                          .bytes = var->bytes + var->tail,
+                          .var = bt_var_root(var),
+                          .start = bt_var_start(var)};
+        bt_tail tail = {.buffer = bt_program_buffer(program, &like), .bytes = var->tail};
+        if (tail.buffer < 0)
+            return BT_ERROR_MEMORY;
+        program->tails[program->tail_count++] = tail;
+    }
     return BT_OK;
 }
 
@@ -150,15 +160,6 @@ bt_status bt_program_commit(bt_program *program, const bt_look *looks)
     return note_tails(program);
 }
 
-/* The variable's bytes are touched once more at the end, when what lies behind a window is cleared. */
-static bool cleared_behind(const bt_program *program, const bt_buffer *buffer)
-{
-    for (int64_t i = 0; buffer->home == BT_HOME_VAR && i < program->tail_count; i++)
-        if (bt_var_root(program->tails[i]) == buffer->var)
-            return true;
-    return false;
-}
-
 /* First and last steps of every buffer, and which values a derivative reads. */
 static void lifetimes(bt_program *program)
 {
@@ -180,8 +181,12 @@ static void lifetimes(bt_program *program)
             program->buffers[step->scratch].first = program->buffers[step->scratch].last = s;
     }
     for (int64_t b = 0; b < program->buffer_count; b++)
-        if (program->buffers[b].result || cleared_behind(program, &program->buffers[b]))
+        if (program->buffers[b].result)
             program->buffers[b].last = program->step_count - 1;
+    for (int64_t i = 0; i < program->tail_count; i++) { /* touched when the last step is over */
+        bt_buffer *tail = &program->buffers[program->tails[i].buffer];
+        tail->first = tail->last = program->step_count - 1;
+    }
 }
 
 /* Whether output o can take the place of input i, which dies here. */

@@ -19,12 +19,12 @@ typedef struct bt_buffer {
     const bt_node *node;  /* who computes it; of scratch: who needs it */
     int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
     int64_t root;         /* the buffer whose place it has; itself, unless merged */
-    bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there */
+    bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
     size_t start;
     const void *constant;
     bool result;   /* an output of the graph: kept to the end */
     bool saved;    /* made in a forward pass and read by its derivative */
-    int64_t place; /* among the values of the phase; -1: none */
+    int64_t place; /* the value of the phase that it begins in; -1: none */
 } bt_buffer;
 
 typedef struct bt_operand { /* where a view begins */
@@ -46,6 +46,12 @@ typedef struct bt_patch { /* a pointer that changes from run to run: into a vari
     size_t offset;
 } bt_patch;
 
+typedef struct bt_tail { /* bytes behind a window that is written, to clear at the end */
+    int64_t buffer;      /* the window with its tail */
+    size_t bytes;
+    char *data;
+} bt_tail;
+
 typedef struct bt_program {
     bt_graph *graph; /* as lowered: the nodes that steps point at */
     const bt_backend *backend;
@@ -58,7 +64,7 @@ typedef struct bt_program {
     bt_operand *results; /* of the graph's outputs */
     bt_patch *patches;   /* room for all */
     int64_t patch_count;
-    bt_var **tails; /* windows that are written and have bytes behind them to clear */
+    bt_tail *tails;
     int64_t tail_count;
 } bt_program;
 
@@ -71,7 +77,7 @@ void bt_program_free(bt_program *program);
 /* The graph inlined and simplified, as bt_program_new begins. NULL after an error. */
 bt_graph *bt_program_lowered(const bt_graph *graph, const bt_backend *backend, int threads);
 
-/* Sets every pointer; `place` gives the address of each arena buffer's root. */
+/* Sets every pointer; `place` gives the address of each root that lies in the arena or in a variable of the phase. */
 void bt_program_bind(bt_program *program, char *(*place)(void *user, const bt_buffer *root), void *user);
 bt_status bt_program_run(bt_program *program);
 
