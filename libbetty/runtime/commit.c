@@ -13,8 +13,7 @@ static bool overlap(const bt_buffer *buffer, const bt_var *root, size_t start, s
            start < buffer->start + buffer->bytes;
 }
 
-/* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
-static bool may_overwrite(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes)
+bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes)
 {
     const bt_op_info *info = step->call.op->info;
     const bt_buffer *buffer = &program->buffers[step->in[i].buffer];
@@ -49,7 +48,7 @@ static bool safe(const bt_program *program, int64_t buffer, const bt_var *root, 
             const bt_buffer *read = &program->buffers[step->in[i].buffer];
             if (!overlap(read, root, start, bytes) || step->in[i].buffer == buffer)
                 continue;
-            if (s > made || read->start != start || !may_overwrite(program, step, output, i, bytes))
+            if (s > made || read->start != start || !bt_step_overwrites(program, step, output, i, bytes))
                 return false;
         }
     }
@@ -117,10 +116,8 @@ static bt_status note_tails(bt_program *program)
         bt_var *var = graph->assigns[i].var;
         if (!var->tail)
             continue;
-        bt_buffer like = {.home = BT_HOME_VAR,
-                          .bytes = var->bytes + var->tail,
-                          .var = bt_var_root(var),
-                          .start = bt_var_start(var)};
+        bt_buffer like = {
+            .home = BT_HOME_VAR, .bytes = var->bytes + var->tail, .var = bt_var_root(var), .start = bt_var_start(var)};
         bt_tail tail = {.buffer = bt_program_buffer(program, &like), .bytes = var->tail};
         if (tail.buffer < 0)
             return BT_ERROR_MEMORY;
@@ -197,10 +194,10 @@ static bool takes_over(const bt_program *program, int64_t s, int o, int i)
     int64_t root = program->buffers[step->in[i].buffer].root;
     const bt_buffer *in = &program->buffers[root];
     if (in->home != BT_HOME_ARENA || in->result || in->last != s || in->bytes != out->bytes ||
-        !may_overwrite(program, step, o, i, out->bytes))
+        !bt_step_overwrites(program, step, o, i, out->bytes))
         return false;
     for (int j = 0; j < step->call.inputs; j++) /* no other look at the same bytes */
-        if (program->buffers[step->in[j].buffer].root == root && !may_overwrite(program, step, o, j, out->bytes))
+        if (program->buffers[step->in[j].buffer].root == root && !bt_step_overwrites(program, step, o, j, out->bytes))
             return false;
     for (int p = 0; p < step->call.outputs; p++) /* not taken already */
         if (p != o && program->buffers[step->out[p].buffer].root == root)

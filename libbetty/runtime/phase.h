@@ -31,10 +31,10 @@ typedef struct bt_phase {
     bt_interval *intervals; /* of values, in the same order */
     bt_phase_value *values;
     int64_t value_count, value_capacity;
-    size_t arena, bound; /* bytes: placed, and the least possible for this order */
-    size_t used;         /* the last byte that is really touched */
-    int64_t peak;        /* the step that sets the bound */
-    bool *cleared;       /* by value: done in this run of the phase */
+    size_t arena, bound;    /* bytes: placed, and the least possible for this order */
+    size_t used;            /* the last byte that is really touched */
+    int64_t peak;           /* the step that sets the bound */
+    bool *cleared;          /* by value: done in this run of the phase */
     struct bt_watch *watch; /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     struct bt_instance *instance;
 } bt_phase;

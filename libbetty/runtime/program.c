@@ -50,6 +50,8 @@ static bt_status compile(bt_program *program)
         return BT_ERROR_MEMORY;
     bt_status status = bt_program_lower(program, looks);
     if (status == BT_OK)
+        status = bt_program_order(program, looks);
+    if (status == BT_OK)
         status = bt_program_commit(program, looks);
     if (status == BT_OK)
         status = bt_program_merge(program);

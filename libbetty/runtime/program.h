@@ -88,7 +88,7 @@ void bt_program_end(const bt_program *program); /* clears what lies behind windo
 
 void bt_program_describe(const bt_program *program, bt_text *text); /* one step a line */
 
-/* ---- steps of compiling: lower.c, commit.c ---- */
+/* ---- steps of compiling: lower.c, order.c, commit.c ---- */
 
 typedef struct bt_look { /* a tensor as a look at a buffer */
     bt_operand at;
@@ -96,10 +96,13 @@ typedef struct bt_look { /* a tensor as a look at a buffer */
 } bt_look;
 
 bt_status bt_program_lower(bt_program *program, bt_look *looks);        /* looks: by tensor id */
+bt_status bt_program_order(bt_program *program, const bt_look *looks);  /* the steps; order.c */
 bt_status bt_program_commit(bt_program *program, const bt_look *looks); /* assigned values and results */
 bt_status bt_program_merge(bt_program *program);                        /* lifetimes, writing in place */
 int64_t bt_program_buffer(bt_program *program, const bt_buffer *like);  /* -1: out of memory */
 bt_status bt_program_copy(bt_program *program, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
+/* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
+bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes);
 bool bt_view_dense(const bt_view *view);                   /* row-major without gaps */
 bt_view bt_view_of(bt_array shape);                        /* dense, no data */
 bool bt_program_keeps(const bt_node *node, void *program); /* a kernel takes this composite as it is */

@@ -139,7 +139,8 @@ END_TEST
 
 START_TEST(what_is_obvious)
 {
-    bt_interval apart[] = {{640, 0, 1, 0, false}, {128, 2, 3, 0, false}, {320, 4, 4, 0, false}};   /* one after the other */
+    bt_interval apart[] = {
+        {640, 0, 1, 0, false}, {128, 2, 3, 0, false}, {320, 4, 4, 0, false}}; /* one after the other */
     bt_interval together[] = {{64, 0, 9, 0, false}, {128, 3, 4, 0, false}, {640, 4, 9, 0, false}}; /* all at step 4 */
     bt_interval stairs[] = {{64, 0, 1, 0, false}, {128, 1, 2, 0, false}, {256, 2, 3, 0, false}};   /* neighbours meet */
     size_t arena;
