@@ -1,14 +1,13 @@
 """Meta-Weight-Net in PyTorch, by hand: no optimiser objects, no graph where none is needed, updates by fused kernels.
 
 The hypergradient is the exact product with the identity in the place of the inverse Hessian: the lower losses along
-the upper gradient, by forward differentiation, weighted. The loss that the weight net reads is constant.
+the upper gradient, weighted. The loss that the weight net reads is constant.
 """
 import data
 import peer
 
 args = peer.arguments()
 import torch
-import torch.autograd.forward_ad as forward
 import torch.nn.functional as F
 
 torch.set_num_threads(args.threads)
@@ -37,10 +36,11 @@ def lower_step(x, y):
 
 
 def losses_along(v, x, y):
-    """The losses, and their derivative along v."""
-    with torch.no_grad(), forward.dual_level():
-        dual = losses([forward.make_dual(p.detach(), d) for p, d in zip(net, v)], x, y)
-        return forward.unpack_dual(dual)
+    """The losses, and their derivative along v: that of J'u by u, times v (faster here than forward differentiation)."""
+    loss = losses(net, x, y)
+    u = torch.ones_like(loss, requires_grad=True)
+    backward = torch.autograd.grad(loss, net, u, create_graph=True)
+    return loss.detach(), torch.autograd.grad(backward, u, v)[0]
 
 
 def upper_step(x, y, upper_x, upper_y):
