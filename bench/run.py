@@ -1,4 +1,4 @@
-"""Measures libbetty beside Betty and JAX, each in a process of its own, in turn, again and again, on the same cores.
+"""Measures libbetty beside Betty, PyTorch and JAX, each in a process of its own, in turn, again and again, on the same cores.
 
 Each figure is a line of JSON on standard output; a table in Markdown with the ratios comes last. Exit 1 if the sides do
 not compute the same thing.

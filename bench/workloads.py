@@ -46,6 +46,7 @@ def meta_weight_net(build, folder, threads, hidden):
         Side("libbetty", EXACT, ours),
         Side("libbetty-finite", FINITE, ours + ["lower.product=finite", "lower.detach=follow"]),
         Side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)),
+        Side("torch", EXACT, python("torch_mwn.py", folder, threads, *options)),
         Side("jax", EXACT, python("jax_mwn.py", folder, threads, *options)),
         Side("jax-scan", EXACT, python("jax_mwn.py", folder, threads, *options, "--scan=10")),
     ]
@@ -63,6 +64,7 @@ def logistic(build, folder, threads, method, unroll):
     sides = [
         Side("libbetty", EXACT, libbetty(build, "logistic", folder, threads, **settings)),
         Side("betty", EXACT, python("betty_logistic.py", folder, threads, *options)),
+        Side("torch", EXACT, python("torch_logistic.py", folder, threads, *options)),
         Side("jax", EXACT, python("jax_logistic.py", folder, threads, *options)),
         Side("jax-scan", EXACT, python("jax_logistic.py", folder, threads, *options, f"--scan={scan}")),
     ]

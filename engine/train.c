@@ -87,7 +87,8 @@ static bt_status report(run *r, bool valid, bool last)
         return BT_OK;
     say_trouble(r);
     say_first_skipped(r);
-    bt_progress_metrics(r->progress, engine->step, values, count, last);
+    bool lasting = valid || engine->step == engine->settings->train_iters;
+    bt_progress_metrics(r->progress, engine->step, values, count, lasting);
     return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;
 }
 
@@ -167,7 +168,7 @@ static bt_status validate(run *r)
     BT_TRY(bt_validate(r->engine, &any));
     if (!any)
         return BT_OK;
-    BT_TRY(report(r, true, true));
+    BT_TRY(report(r, true, false));
     return early_stopping(r);
 }
 
@@ -213,9 +214,8 @@ static bt_status loop(run *r)
         engine->step++;
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->step);
-        bool last = engine->step == s->train_iters;
-        BT_TRY(report(r, false, last));
-        if (s->valid_step > 0 && (multiple(engine->step, s->valid_step) || last))
+        BT_TRY(report(r, false, false));
+        if (multiple(engine->step, s->valid_step))
             BT_TRY(validate(r));
         if (engine->front.stop && *engine->front.stop)
             return BT_ERROR_INTERRUPTED;
@@ -223,6 +223,18 @@ static bt_status loop(run *r)
             BT_TRY(save(r));
     }
     return BT_OK;
+}
+
+/* What is said because the last step was the last one. A longer run would not say it here: the checkpoint comes first,
+ * and a run that goes on from it later has not said it. */
+static bt_status last_words(run *r)
+{
+    const bt_engine *engine = r->engine;
+    const bt_engine_settings *s = engine->settings;
+    if (engine->step != s->train_iters)
+        return BT_OK;
+    BT_TRY(report(r, false, true));
+    return s->valid_step > 0 && !multiple(engine->step, s->valid_step) ? validate(r) : BT_OK;
 }
 
 /* ---- what is left behind ---- */
@@ -385,13 +397,18 @@ static bt_status open_run(run *r)
     return BT_OK;
 }
 
-/* What a run leaves that has come to its end, or was told to stop. */
+/* A run has come to its end, or was told to stop: what it leaves, and its last words. */
 static bt_status leave(run *r)
 {
     bt_engine *engine = r->engine;
-    const char *folder = engine->output->path;
-    if (r->saved != engine->step)
+    const char *folder = engine->output ? engine->output->path : NULL;
+    if (folder && r->saved != engine->step)
         BT_TRY(save(r));
+    if (strcmp(r->stopped, "train_iters") == 0)
+        BT_TRY(last_words(r));
+    engine->standing.seconds = bt_seconds() - r->start;
+    if (!folder)
+        return BT_OK;
     BT_TRY(summarize(r));
     bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json, checkpoints/step-%lld.safetensors", folder,
                     (long long)engine->step);
@@ -408,7 +425,7 @@ static bt_status train(run *r)
         r->stopped = "interrupted";
     engine->standing.seconds = bt_seconds() - r->start;
     bt_engine_note_touched(engine);
-    if (engine->output && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
+    if (status == BT_OK || status == BT_ERROR_INTERRUPTED) {
         bt_status left = leave(r);
         status = left == BT_OK ? status : left;
     }

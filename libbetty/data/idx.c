@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { UNSIGNED_BYTE = 8, SHORT = 11, INT = 12, MAX_AXES = 4, STEP = 1 << 20 };
+enum { UNSIGNED_BYTE = 8, SHORT = 11, INT = 12, MAX_AXES = 4 };
 
 /* Bytes of a number; 0: a type that is not read. */
 static int width_of(int type) { return type == UNSIGNED_BYTE ? 1 : type == SHORT ? 2 : type == INT ? 4 : 0; }
@@ -41,19 +41,12 @@ static bt_status read_header(bt_source *source, const char *what, int low, int h
     return BT_OK;
 }
 
-/* Memory grows with what really comes, whatever the header says. */
+/* Memory is had at once, on large pages where there are some; what no bytes come for is never touched. */
 static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
 {
-    int64_t have = 0, capacity = 0, got = 1;
-    uint8_t *read = NULL;
-    bt_status status = BT_OK;
-    while (status == BT_OK && have < size && got > 0) {
-        int64_t piece = size - have < STEP ? size - have : STEP;
-        uint8_t *grown = bt_grow(read, &capacity, have + piece, 1);
-        read = grown ? grown : read;
-        status = grown ? bt_source_read(source, read + have, piece, &got) : BT_ERROR_MEMORY;
-        have += got;
-    }
+    int64_t have = 0;
+    uint8_t *read = bt_alloc((size_t)size);
+    bt_status status = read ? bt_source_read(source, read, size, &have) : BT_ERROR_MEMORY;
     *bytes = read;
     if (status == BT_OK && have < size)
         status = bt_fail(BT_ERROR_DATA, "%s: the file ends after %lld bytes of content; its header promises %lld",
@@ -66,7 +59,7 @@ static bt_status read_bytes(bt_source *source, int64_t size, uint8_t **bytes)
     return status;
 }
 
-/* The whole file as bytes, `width` to a number; array.data is of bt_grow. */
+/* The whole file as bytes, `width` to a number. */
 static bt_status read_file(const char *path, const char *what, int low, int high, bt_array *array, int *width)
 {
     bt_source *source = bt_source_open(path);
@@ -78,13 +71,17 @@ static bt_status read_file(const char *path, const char *what, int low, int high
     size_t bytes = bt_array_bytes(*array), whole;
     if (status == BT_OK && !bt_mul_size(bytes, (size_t)*width, &bytes))
         bytes = SIZE_MAX;
-    int64_t size = bt_source_size(source);
+    int64_t size = bt_source_size(source), most = bt_source_most(source);
     if (status == BT_OK && (bytes > INT64_MAX / 2 || !bt_add_size(bytes, 4 + 4 * (size_t)array->rank, &whole)))
         status = bt_fail(BT_ERROR_DATA, "%s: its header promises %s bytes, more than any machine holds", path,
                          bt_shape_text(shape, array->rank, array->dims));
     else if (status == BT_OK && size >= 0 && (size_t)size != whole)
         status = bt_fail(BT_ERROR_DATA, "%s: the file has %lld bytes; its header, %s, promises %lld", path,
                          (long long)size, bt_shape_text(shape, array->rank, array->dims), (long long)whole);
+    else if (status == BT_OK && size < 0 && (uint64_t)most < whole)
+        status = bt_fail(BT_ERROR_DATA,
+                         "%s: its header, %s, promises %lld bytes; a gzip file of its size holds at most %lld", path,
+                         bt_shape_text(shape, array->rank, array->dims), (long long)whole, (long long)most);
     uint8_t *content = NULL;
     if (status == BT_OK)
         status = read_bytes(source, (int64_t)bytes, &content);

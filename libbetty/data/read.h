@@ -11,6 +11,7 @@ bt_source *bt_source_open(const char *path);
 void bt_source_close(bt_source *source);
 const char *bt_source_path(const bt_source *source);
 int64_t bt_source_size(const bt_source *source); /* of its content; -1 where it is gzip, and so not known */
+int64_t bt_source_most(const bt_source *source); /* its content is not longer than this */
 int bt_source_byte(bt_source *source);           /* -1: the end, or a failure: see bt_source_status */
 bt_status bt_source_status(const bt_source *source);
 bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got); /* less only at the end */

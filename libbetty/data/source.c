@@ -67,6 +67,15 @@ const char *bt_source_path(const bt_source *source) { return source->path; }
 
 int64_t bt_source_size(const bt_source *source) { return gzdirect(source->file) ? source->size : -1; }
 
+/* Of deflate: two bits stand for at most 258 bytes. */
+int64_t bt_source_most(const bt_source *source)
+{
+    enum { RATIO = 1032 };
+    if (gzdirect(source->file))
+        return source->size;
+    return source->size > INT64_MAX / RATIO ? INT64_MAX : source->size * RATIO;
+}
+
 bt_status bt_source_status(const bt_source *source) { return source->status; }
 
 /* One call of zlib, which tells of a stream that breaks off by an error number only. */

@@ -5,22 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct value { /* an interval, or several whose places follow from the first one's */
+    bt_interval *parts;
+    int64_t count;
+    size_t bytes; /* of all parts */
+} value;
+
 static int by_size(const void *a, const void *b)
 {
-    const bt_interval *x = *(const bt_interval *const *)a, *y = *(const bt_interval *const *)b;
+    const value *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    if (x->first != y->first)
-        return x->first < y->first ? -1 : 1;
-    return x < y ? -1 : x > y;
+    if (x->parts->first != y->parts->first)
+        return x->parts->first < y->parts->first ? -1 : 1;
+    return x->parts < y->parts ? -1 : x->parts > y->parts;
 }
 
 static bool together(const bt_interval *a, const bt_interval *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* The lowest place where the interval fits between those placed before, which stand in order of their offsets. */
-static size_t first_gap(bt_interval *const *placed, int64_t count, const bt_interval *interval)
+/* The lowest place from `at` on where the interval fits between those placed before, which stand in order of their
+ * offsets. */
+static size_t first_gap(bt_interval *const *placed, int64_t count, const bt_interval *interval, size_t at)
 {
-    size_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         const bt_interval *other = placed[i];
         if (!together(other, interval))
@@ -47,27 +53,67 @@ static void insert(bt_interval **placed, int64_t count, bt_interval *interval)
     placed[low] = interval;
 }
 
+/* The lowest place where all parts fit: each is moved up to its own next gap, until none has to move. */
+static size_t first_place(bt_interval *const *placed, int64_t count, const value *v)
+{
+    size_t at = 0, within = 0;
+    for (int64_t part = 0; part < v->count && at <= SIZE_MAX - v->bytes;) {
+        size_t gap = first_gap(placed, count, &v->parts[part], at + within);
+        bool again = part > 0 && gap > at + within;
+        at = gap - within;
+        within = again ? 0 : within + v->parts[part].bytes;
+        part = again ? 0 : part + 1;
+    }
+    return at;
+}
+
+/* The values that the intervals are, the largest first. */
+static bt_status list(bt_interval *intervals, int64_t count, value *values, int64_t *value_count)
+{
+    int64_t last = -1;
+    for (int64_t i = 0; i < count; i++) {
+        if (last < 0 || !intervals[i].joined)
+            values[++last] = (value){.parts = &intervals[i]};
+        values[last].count++;
+        if (!bt_add_size(values[last].bytes, intervals[i].bytes, &values[last].bytes))
+            return bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
+    }
+    *value_count = last + 1;
+    if (last > 0)
+        qsort(values, (size_t)*value_count, sizeof *values, by_size);
+    return BT_OK;
+}
+
+static bt_status place_all(const value *values, int64_t count, bt_interval **placed, size_t *arena)
+{
+    int64_t done = 0;
+    for (int64_t i = 0; i < count; i++) {
+        size_t at = first_place(placed, done, &values[i]), end;
+        if (!bt_add_size(at, values[i].bytes, &end))
+            return bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
+        *arena = end > *arena ? end : *arena;
+        for (int64_t part = 0; part < values[i].count; part++) {
+            bt_interval *interval = &values[i].parts[part];
+            interval->offset = at;
+            at += interval->bytes;
+            insert(placed, done++, interval);
+        }
+    }
+    return BT_OK;
+}
+
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
 {
-    bt_interval **order = bt_alloc_array((size_t)count, sizeof(bt_interval *));
+    value *values = bt_alloc_array((size_t)count, sizeof *values);
     bt_interval **placed = bt_alloc_array((size_t)count, sizeof(bt_interval *));
-    bt_status status = order && placed ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = values && placed ? BT_OK : BT_ERROR_MEMORY;
+    int64_t value_count = 0;
     *arena = 0;
-    for (int64_t i = 0; status == BT_OK && i < count; i++)
-        order[i] = &intervals[i];
-    if (status == BT_OK && count > 1)
-        qsort(order, (size_t)count, sizeof(bt_interval *), by_size);
-    for (int64_t i = 0; status == BT_OK && i < count; i++) {
-        size_t end;
-        order[i]->offset = first_gap(placed, i, order[i]);
-        if (!bt_add_size(order[i]->offset, order[i]->bytes, &end)) {
-            status = bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
-            break;
-        }
-        *arena = end > *arena ? end : *arena;
-        insert(placed, i, order[i]);
-    }
-    bt_free(order);
+    if (status == BT_OK)
+        status = list(intervals, count, values, &value_count);
+    if (status == BT_OK)
+        status = place_all(values, value_count, placed, arena);
+    bt_free(values);
     bt_free(placed);
     return status;
 }
@@ -95,6 +141,8 @@ bt_status bt_place_verify(const bt_interval *intervals, int64_t count, size_t ar
         const bt_interval *a = &intervals[i];
         if (a->offset > arena || arena - a->offset < a->bytes)
             return bt_fail(BT_ERROR_INTERNAL, "plan: value %lld ends beyond the arena", (long long)i);
+        if (i > 0 && a->joined && a->offset != a[-1].offset + a[-1].bytes)
+            return bt_fail(BT_ERROR_INTERNAL, "plan: value %lld lies apart from the one it belongs to", (long long)i);
         for (int64_t j = 0; j < i; j++) {
             const bt_interval *b = &intervals[j];
             if (a->bytes && b->bytes && together(a, b) && a->offset < b->offset + b->bytes &&

@@ -6,18 +6,19 @@
 
 typedef struct bt_interval {
     size_t bytes;        /* a multiple of BT_ALIGN */
-    int64_t first, last; /* steps, both included */
+    int64_t first, last; /* steps, both included; last < first: it lives at none */
     size_t offset;       /* the result */
+    bool joined;         /* begins where the one before it in the list ends: a part of the same value */
 } bt_interval;
 
-/* Places the largest first, each into the lowest gap between those that live at the same time. *arena: what they need.
- */
+/* Places the largest value first, each into the lowest gaps between those that live at the same time. *arena: what they
+ * need. */
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena);
 
 /* The most bytes that live at one step, and the first such step: no placement can need less. */
 size_t bt_place_bound(const bt_interval *intervals, int64_t count, int64_t *step);
 
-/* Fails where two intervals share a byte at the same time, or one ends beyond the arena. */
+/* Fails where two intervals share a byte at the same time, one ends beyond the arena, or parts of a value lie apart. */
 bt_status bt_place_verify(const bt_interval *intervals, int64_t count, size_t arena);
 
 #endif

@@ -13,8 +13,7 @@ static bool overlap(const bt_buffer *buffer, const bt_var *root, size_t start, s
            start < buffer->start + buffer->bytes;
 }
 
-/* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
-static bool may_overwrite(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes)
+bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes)
 {
     const bt_op_info *info = step->call.op->info;
     const bt_buffer *buffer = &program->buffers[step->in[i].buffer];
@@ -49,7 +48,7 @@ static bool safe(const bt_program *program, int64_t buffer, const bt_var *root, 
             const bt_buffer *read = &program->buffers[step->in[i].buffer];
             if (!overlap(read, root, start, bytes) || step->in[i].buffer == buffer)
                 continue;
-            if (s > made || read->start != start || !may_overwrite(program, step, output, i, bytes))
+            if (s > made || read->start != start || !bt_step_overwrites(program, step, output, i, bytes))
                 return false;
         }
     }
@@ -110,12 +109,20 @@ static bt_status place_assign(bt_program *program, const bt_assign *assign, cons
 static bt_status note_tails(bt_program *program)
 {
     const bt_graph *graph = program->graph;
-    program->tails = bt_region_alloc(program->region, (size_t)(graph->assign_count + 1) * sizeof(bt_var *));
+    program->tails = bt_region_alloc(program->region, (size_t)(graph->assign_count + 1) * sizeof *program->tails);
     if (!program->tails)
         return BT_ERROR_MEMORY;
-    for (int64_t i = 0; i < graph->assign_count; i++)
-        if (graph->assigns[i].var->tail)
-            program->tails[program->tail_count++] = graph->assigns[i].var;
+    for (int64_t i = 0; i < graph->assign_count; i++) {
+        bt_var *var = graph->assigns[i].var;
+        if (!var->tail)
+            continue;
+        bt_buffer like = {
+            .home = BT_HOME_VAR, .bytes = var->bytes + var->tail, .var = bt_var_root(var), .start = bt_var_start(var)};
+        bt_tail tail = {.buffer = bt_program_buffer(program, &like), .bytes = var->tail};
+        if (tail.buffer < 0)
+            return BT_ERROR_MEMORY;
+        program->tails[program->tail_count++] = tail;
+    }
     return BT_OK;
 }
 
@@ -150,15 +157,6 @@ bt_status bt_program_commit(bt_program *program, const bt_look *looks)
     return note_tails(program);
 }
 
-/* The variable's bytes are touched once more at the end, when what lies behind a window is cleared. */
-static bool cleared_behind(const bt_program *program, const bt_buffer *buffer)
-{
-    for (int64_t i = 0; buffer->home == BT_HOME_VAR && i < program->tail_count; i++)
-        if (bt_var_root(program->tails[i]) == buffer->var)
-            return true;
-    return false;
-}
-
 /* First and last steps of every buffer, and which values a derivative reads. */
 static void lifetimes(bt_program *program)
 {
@@ -180,8 +178,12 @@ static void lifetimes(bt_program *program)
             program->buffers[step->scratch].first = program->buffers[step->scratch].last = s;
     }
     for (int64_t b = 0; b < program->buffer_count; b++)
-        if (program->buffers[b].result || cleared_behind(program, &program->buffers[b]))
+        if (program->buffers[b].result)
             program->buffers[b].last = program->step_count - 1;
+    for (int64_t i = 0; i < program->tail_count; i++) { /* touched when the last step is over */
+        bt_buffer *tail = &program->buffers[program->tails[i].buffer];
+        tail->first = tail->last = program->step_count - 1;
+    }
 }
 
 /* Whether output o can take the place of input i, which dies here. */
@@ -192,10 +194,10 @@ static bool takes_over(const bt_program *program, int64_t s, int o, int i)
     int64_t root = program->buffers[step->in[i].buffer].root;
     const bt_buffer *in = &program->buffers[root];
     if (in->home != BT_HOME_ARENA || in->result || in->last != s || in->bytes != out->bytes ||
-        !may_overwrite(program, step, o, i, out->bytes))
+        !bt_step_overwrites(program, step, o, i, out->bytes))
         return false;
     for (int j = 0; j < step->call.inputs; j++) /* no other look at the same bytes */
-        if (program->buffers[step->in[j].buffer].root == root && !may_overwrite(program, step, o, j, out->bytes))
+        if (program->buffers[step->in[j].buffer].root == root && !bt_step_overwrites(program, step, o, j, out->bytes))
             return false;
     for (int p = 0; p < step->call.outputs; p++) /* not taken already */
         if (p != o && program->buffers[step->out[p].buffer].root == root)

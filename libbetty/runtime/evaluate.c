@@ -6,11 +6,8 @@ bt_array bt_phase_result(const bt_phase *phase, int entry, int64_t output)
     const bt_program *program = phase->entries[entry].program;
     bt_array array = bt_tensor_array(program->graph->outputs[output]);
     const bt_buffer *root = &program->buffers[program->buffers[program->results[output].buffer].root];
-    if (root->home == BT_HOME_VAR)
-        array.data = root->var->data + root->start;
-    else if (root->place >= 0)
-        array.data = phase->instance->planned ? phase->instance->arena + phase->intervals[root->place].offset
-                                              : phase->values[root->place].memory;
+    bool elsewhere = root->home == BT_HOME_VAR && root->var->lifetime != BT_PHASE;
+    array.data = elsewhere ? root->var->data + root->start : bt_phase_address((bt_phase *)(uintptr_t)phase, root);
     return array;
 }
 

@@ -34,7 +34,7 @@ void bt_phase_free(bt_phase *phase)
         if (instance->phases[i] != phase)
             instance->phases[kept++] = instance->phases[i];
     instance->phase_count = kept;
-    bt_watch_drop(phase);
+    bt_watch_free(phase);
     for (int64_t i = 0; i < phase->entry_count; i++) {
         bt_profile_forget(instance->profile, phase->entries[i].program);
         bt_program_free(phase->entries[i].program);
@@ -88,119 +88,25 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
 
 /* ---- planning ---- */
 
-static bt_phase_value *value_add(bt_phase *phase, bt_interval interval)
-{
-    int64_t capacity = phase->value_capacity;
-    bt_interval *intervals = bt_grow(phase->intervals, &capacity, phase->value_count + 1, sizeof *intervals);
-    if (intervals)
-        phase->intervals = intervals;
-    capacity = phase->value_capacity;
-    bt_phase_value *values = bt_grow(phase->values, &capacity, phase->value_count + 1, sizeof *values);
-    if (values)
-        phase->values = values;
-    if (!intervals || !values)
-        return NULL;
-    phase->value_capacity = capacity;
-    phase->intervals[phase->value_count] = interval;
-    phase->values[phase->value_count] = (bt_phase_value){0};
-    return &phase->values[phase->value_count++];
-}
-
-static bt_status add_transients(bt_phase *phase, int e)
-{
-    bt_phase_entry *entry = &phase->entries[e];
-    bt_program *program = entry->program;
-    for (int64_t b = 0; b < program->buffer_count; b++) {
-        bt_buffer *buffer = &program->buffers[b];
-        if (buffer->home != BT_HOME_ARENA || buffer->first < 0)
-            continue;
-        buffer->place = phase->value_count;
-        bt_phase_value *value = value_add(phase, (bt_interval){.bytes = bt_align_up(buffer->bytes),
-                                                               .first = entry->base + buffer->first,
-                                                               .last = entry->base + buffer->last});
-        if (!value)
-            return BT_ERROR_MEMORY;
-        value->category = buffer->category;
-        value->buffer = buffer;
-        value->entry = e;
-        value->used = buffer->bytes;
-    }
-    return BT_OK;
-}
-
-static int64_t find_var(const bt_phase *phase, const bt_var *var)
-{
-    for (int64_t i = 0; i < phase->value_count; i++)
-        if (phase->values[i].var == var)
-            return i;
-    return -1;
-}
-
-/* The entries that repeat together with entry e: *from and *to are the first and last steps of all of them. */
-static void loop_span(const bt_phase *phase, int e, int64_t *from, int64_t *to)
-{
-    int loop = phase->entries[e].loop;
-    for (int64_t i = 0; loop && i < phase->entry_count; i++)
-        if (phase->entries[i].loop == loop) {
-            int64_t base = phase->entries[i].base, end = base + phase->entries[i].program->step_count - 1;
-            *from = base < *from ? base : *from;
-            *to = end > *to ? end : *to;
-        }
-}
-
-/* A phase variable lives from the first program step that touches it to the last; through the whole of a loop. */
-static bt_status touch_var(bt_phase *phase, int e, const bt_buffer *buffer)
-{
-    const bt_phase_entry *entry = &phase->entries[e];
-    bt_var *var = buffer->var;
-    int64_t first = entry->base + buffer->first, last = entry->base + buffer->last;
-    loop_span(phase, e, &first, &last);
-    int64_t at = find_var(phase, var);
-    if (at < 0) {
-        if (var->clear && entry->base < first)
-            first = entry->base;
-        bt_phase_value *value =
-            value_add(phase, (bt_interval){.bytes = bt_align_up(var->bytes), .first = first, .last = last});
-        if (!value)
-            return BT_ERROR_MEMORY;
-        value->category = var->category;
-        value->var = var;
-        value->entry = e;
-        value->used = var->bytes;
-        return BT_OK;
-    }
-    bt_interval *interval = &phase->intervals[at];
-    interval->first = first < interval->first ? first : interval->first;
-    interval->last = last > interval->last ? last : interval->last;
-    return BT_OK;
-}
-
-static bt_status add_vars(bt_phase *phase, int e)
-{
-    const bt_program *program = phase->entries[e].program;
-    for (int64_t b = 0; b < program->buffer_count; b++) {
-        const bt_buffer *buffer = &program->buffers[b];
-        if (buffer->home == BT_HOME_VAR && buffer->first >= 0 && buffer->var->lifetime == BT_PHASE)
-            BT_TRY(touch_var(phase, e, buffer));
-    }
-    return BT_OK;
-}
-
-static char *arena_place(void *user, const bt_buffer *root)
+char *bt_phase_address(void *user, const bt_buffer *root)
 {
     const bt_phase *phase = user;
-    char *arena = phase->instance->arena;
-    return arena && root->place >= 0 ? arena + phase->intervals[root->place].offset : NULL;
+    if (root->place < 0)
+        return NULL;
+    char *arena = phase->instance->arena, *memory = arena ? arena + phase->intervals[root->place].offset : NULL;
+    if (!phase->instance->planned)
+        memory = bt_watch_address(phase, root->place);
+    return memory ? memory + (root->start - phase->values[root->place].start) : NULL;
 }
 
 static void bind(bt_phase *phase)
 {
     char *arena = phase->instance->arena;
     for (int64_t i = 0; i < phase->value_count; i++)
-        if (phase->values[i].var)
+        if (phase->values[i].var && !phase->intervals[i].joined)
             phase->values[i].var->data = arena ? arena + phase->intervals[i].offset : NULL;
     for (int64_t e = 0; e < phase->entry_count; e++)
-        bt_program_bind(phase->entries[e].program, arena_place, phase);
+        bt_program_bind(phase->entries[e].program, bt_phase_address, phase);
 }
 
 void bt_instance_bind(bt_instance *instance)
@@ -222,12 +128,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 
 bt_status bt_phase_plan(bt_phase *phase)
 {
-    bt_watch_drop(phase);
-    phase->value_count = 0;
-    for (int e = 0; e < phase->entry_count; e++)
-        BT_TRY(add_transients(phase, e));
-    for (int e = 0; e < phase->entry_count; e++)
-        BT_TRY(add_vars(phase, e));
+    bt_watch_free(phase);
+    BT_TRY(bt_phase_list(phase));
     size_t arena;
     BT_TRY(bt_place(phase->intervals, phase->value_count, &arena));
     BT_TRY(bt_place_verify(phase->intervals, phase->value_count, arena));
@@ -242,8 +144,7 @@ bt_status bt_phase_plan(bt_phase *phase)
     phase->cleared = bt_alloc_array((size_t)phase->value_count, sizeof *phase->cleared);
     if (!phase->cleared)
         return BT_ERROR_MEMORY;
-    if (phase->instance->planned)
-        BT_TRY(grow_arena(phase->instance, arena));
+    BT_TRY(phase->instance->planned ? grow_arena(phase->instance, arena) : bt_watch_plan(phase));
     bind(phase);
     return BT_OK;
 }

@@ -16,10 +16,10 @@ typedef struct bt_phase_entry {
 typedef struct bt_phase_value { /* a row of the plan */
     bt_category category;
     const bt_buffer *buffer; /* a transient or scratch; NULL: a phase variable */
-    bt_var *var;
-    int entry;    /* the first that touches it */
-    size_t used;  /* bytes, before rounding */
-    char *memory; /* where each value has its own allocation (BETTY_PLAN=off); else NULL */
+    bt_var *var;             /* the row is the part of it from byte `start` on */
+    size_t start;
+    int entry;   /* the first that touches it */
+    size_t used; /* bytes, before rounding */
 } bt_phase_value;
 
 typedef struct bt_phase {
@@ -31,10 +31,11 @@ typedef struct bt_phase {
     bt_interval *intervals; /* of values, in the same order */
     bt_phase_value *values;
     int64_t value_count, value_capacity;
-    size_t arena, bound; /* bytes: placed, and the least possible for this order */
-    size_t used;         /* the last byte that is really touched */
-    int64_t peak;        /* the step that sets the bound */
-    bool *cleared;       /* by value: done in this run of the phase */
+    size_t arena, bound;    /* bytes: placed, and the least possible for this order */
+    size_t used;            /* the last byte that is really touched */
+    int64_t peak;           /* the step that sets the bound */
+    bool *cleared;          /* by value: done in this run of the phase */
+    struct bt_watch *watch; /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     struct bt_instance *instance;
 } bt_phase;
 
@@ -70,6 +71,9 @@ void bt_phase_end(bt_phase *phase);
 void bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */
 void bt_instance_fill(bt_instance *instance);
 size_t bt_instance_touched(const bt_instance *instance);
+
+bt_status bt_phase_list(bt_phase *phase); /* lives.c: what lives when: values and intervals, for bt_phase_plan */
+char *bt_phase_address(void *phase, const bt_buffer *root); /* where it lies now; NULL: nowhere */
 
 /* Bytes of forward values that the entry's derivatives read: its saved activations. */
 size_t bt_phase_saved(const bt_phase *phase, int entry);

@@ -50,6 +50,8 @@ static bt_status compile(bt_program *program)
         return BT_ERROR_MEMORY;
     bt_status status = bt_program_lower(program, looks);
     if (status == BT_OK)
+        status = bt_program_order(program, looks);
+    if (status == BT_OK)
         status = bt_program_commit(program, looks);
     if (status == BT_OK)
         status = bt_program_merge(program);
@@ -123,9 +125,11 @@ static void set_pointer(const binder *b, char **pointer, bt_operand at)
         *pointer += at.offset;
     } else if (outside(b->program, at)) {
         b->program->patches[b->program->patch_count++] = (bt_patch){pointer, root->var, root->start + at.offset};
+    } else if (root->home == BT_HOME_VAR && root->var->lifetime == BT_RUN) {
+        *pointer = root->var->data + root->start + at.offset;
     } else {
-        char *base = root->home == BT_HOME_VAR ? root->var->data : b->place(b->user, root);
-        *pointer = base ? base + root->start + at.offset : NULL;
+        char *base = b->place(b->user, root);
+        *pointer = base ? base + at.offset : NULL;
     }
 }
 
@@ -142,6 +146,10 @@ void bt_program_bind(bt_program *program, char *(*place)(void *user, const bt_bu
         step->call.scratch = NULL;
         if (step->scratch >= 0)
             step->call.scratch = place(user, &program->buffers[step->scratch]);
+    }
+    for (int64_t i = 0; i < program->tail_count; i++) {
+        bt_tail *tail = &program->tails[i];
+        set_pointer(&b, &tail->data, (bt_operand){tail->buffer, program->buffers[tail->buffer].bytes - tail->bytes});
     }
 }
 
@@ -173,10 +181,8 @@ bt_status bt_program_step(const bt_program *program, int64_t s)
 
 void bt_program_end(const bt_program *program)
 {
-    for (int64_t i = 0; i < program->tail_count; i++) {
-        const bt_var *var = program->tails[i];
-        memset(bt_var_data(var) + var->bytes, 0, var->tail);
-    }
+    for (int64_t i = 0; i < program->tail_count; i++)
+        memset(program->tails[i].data, 0, program->tails[i].bytes);
 }
 
 bt_status bt_program_run(bt_program *program)

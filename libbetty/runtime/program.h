@@ -19,12 +19,12 @@ typedef struct bt_buffer {
     const bt_node *node;  /* who computes it; of scratch: who needs it */
     int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
     int64_t root;         /* the buffer whose place it has; itself, unless merged */
-    bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there */
+    bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
     size_t start;
     const void *constant;
     bool result;   /* an output of the graph: kept to the end */
     bool saved;    /* made in a forward pass and read by its derivative */
-    int64_t place; /* among the values of the phase; -1: none */
+    int64_t place; /* the value of the phase that it begins in; -1: none */
 } bt_buffer;
 
 typedef struct bt_operand { /* where a view begins */
@@ -46,6 +46,12 @@ typedef struct bt_patch { /* a pointer that changes from run to run: into a vari
     size_t offset;
 } bt_patch;
 
+typedef struct bt_tail { /* bytes behind a window that is written, to clear at the end */
+    int64_t buffer;      /* the window with its tail */
+    size_t bytes;
+    char *data;
+} bt_tail;
+
 typedef struct bt_program {
     bt_graph *graph; /* as lowered: the nodes that steps point at */
     const bt_backend *backend;
@@ -58,7 +64,7 @@ typedef struct bt_program {
     bt_operand *results; /* of the graph's outputs */
     bt_patch *patches;   /* room for all */
     int64_t patch_count;
-    bt_var **tails; /* windows that are written and have bytes behind them to clear */
+    bt_tail *tails;
     int64_t tail_count;
 } bt_program;
 
@@ -71,7 +77,7 @@ void bt_program_free(bt_program *program);
 /* The graph inlined and simplified, as bt_program_new begins. NULL after an error. */
 bt_graph *bt_program_lowered(const bt_graph *graph, const bt_backend *backend, int threads);
 
-/* Sets every pointer; `place` gives the address of each arena buffer's root. */
+/* Sets every pointer; `place` gives the address of each root that lies in the arena or in a variable of the phase. */
 void bt_program_bind(bt_program *program, char *(*place)(void *user, const bt_buffer *root), void *user);
 bt_status bt_program_run(bt_program *program);
 
@@ -82,7 +88,7 @@ void bt_program_end(const bt_program *program); /* clears what lies behind windo
 
 void bt_program_describe(const bt_program *program, bt_text *text); /* one step a line */
 
-/* ---- steps of compiling: lower.c, commit.c ---- */
+/* ---- steps of compiling: lower.c, order.c, commit.c ---- */
 
 typedef struct bt_look { /* a tensor as a look at a buffer */
     bt_operand at;
@@ -90,10 +96,13 @@ typedef struct bt_look { /* a tensor as a look at a buffer */
 } bt_look;
 
 bt_status bt_program_lower(bt_program *program, bt_look *looks);        /* looks: by tensor id */
+bt_status bt_program_order(bt_program *program, const bt_look *looks);  /* the steps; order.c */
 bt_status bt_program_commit(bt_program *program, const bt_look *looks); /* assigned values and results */
 bt_status bt_program_merge(bt_program *program);                        /* lifetimes, writing in place */
 int64_t bt_program_buffer(bt_program *program, const bt_buffer *like);  /* -1: out of memory */
 bt_status bt_program_copy(bt_program *program, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
+/* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
+bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes);
 bool bt_view_dense(const bt_view *view);                   /* row-major without gaps */
 bt_view bt_view_of(bt_array shape);                        /* dense, no data */
 bool bt_program_keeps(const bt_node *node, void *program); /* a kernel takes this composite as it is */

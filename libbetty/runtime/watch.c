@@ -6,6 +6,55 @@
 
 enum { PATTERN = 0x7f };
 
+typedef struct held { /* a value of the phase */
+    char *memory;     /* NULL: not alive */
+    bool tied;        /* lies in the allocation of the value before it */
+    bool wanted;      /* is to be alive now */
+    bool stays;       /* and was before */
+} held;
+
+struct bt_watch {
+    held *values;
+    char *stage; /* room for the largest value in parts, while its parts are allocated anew */
+};
+
+typedef struct moment { /* a step of a program */
+    bt_phase *phase;
+    const bt_program *program;
+    int64_t step, time; /* within the program, and of the phase */
+} moment;
+
+void bt_watch_free(bt_phase *phase)
+{
+    bt_watch_drop(phase);
+    if (phase->watch) {
+        bt_free(phase->watch->values);
+        bt_free(phase->watch->stage);
+    }
+    bt_free(phase->watch);
+    phase->watch = NULL;
+}
+
+bt_status bt_watch_plan(bt_phase *phase)
+{
+    size_t whole = 0, most = 0;
+    for (int64_t i = 0; i < phase->value_count; i++) {
+        whole = (phase->intervals[i].joined ? whole : 0) + phase->intervals[i].bytes;
+        most = phase->intervals[i].joined && whole > most ? whole : most;
+    }
+    bt_watch *watch = phase->watch = bt_alloc(sizeof *watch);
+    if (!watch)
+        return BT_ERROR_MEMORY;
+    watch->values = bt_alloc_array((size_t)phase->value_count, sizeof *watch->values);
+    watch->stage = bt_alloc(most);
+    return watch->values && watch->stage ? BT_OK : BT_ERROR_MEMORY;
+}
+
+char *bt_watch_address(const bt_phase *phase, int64_t value)
+{
+    return phase->watch ? phase->watch->values[value].memory : NULL;
+}
+
 static size_t rounded(const bt_phase *phase, int64_t i)
 {
     return phase->intervals[i].bytes ? phase->intervals[i].bytes : BT_ALIGN;
@@ -14,58 +63,108 @@ static size_t rounded(const bt_phase *phase, int64_t i)
 /* Whether nobody wrote behind the value, up to the end of its red zone. */
 static bool intact(const bt_phase *phase, int64_t i)
 {
-    const bt_phase_value *value = &phase->values[i];
-    for (size_t k = value->used; k < rounded(phase, i) + phase->instance->red_zone; k++)
-        if (value->memory[k] != PATTERN)
+    for (size_t k = phase->values[i].used; k < rounded(phase, i) + phase->instance->red_zone; k++)
+        if (phase->watch->values[i].memory[k] != PATTERN)
             return false;
     return true;
 }
 
 static bt_status release(bt_phase *phase, int64_t i)
 {
-    bt_phase_value *value = &phase->values[i];
+    const bt_phase_value *value = &phase->values[i];
+    held *h = &phase->watch->values[i];
     bt_status status = BT_OK;
-    if (phase->instance->red_zone && !value->var && !intact(phase, i))
+    if (h->memory && phase->instance->red_zone && !value->var && !intact(phase, i))
         status = bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote behind the %zu bytes of %s", phase->owner,
                          phase->name, value->used, value->buffer->node->op->name);
-    free(value->memory);
-    value->memory = NULL;
+    if (!h->tied)
+        free(h->memory);
+    h->memory = NULL;
+    h->tied = false;
     if (value->var)
         value->var->data = NULL;
     return status;
 }
 
-/* A pattern shows who reads what was never written. */
-static bt_status obtain(bt_phase *phase, int64_t i)
+/* Whether something that is read or written around this step lies in this part of a variable and in the one before. */
+static bool tie(const moment *m, int64_t i)
 {
-    bt_phase_value *value = &phase->values[i];
-    size_t bytes = rounded(phase, i) + phase->instance->red_zone;
-    value->memory = aligned_alloc(BT_ALIGN, bytes);
-    if (!value->memory)
+    const bt_phase_value *value = &m->phase->values[i];
+    const held *h = &m->phase->watch->values[i];
+    if (!m->phase->intervals[i].joined || !h->wanted || !h[-1].wanted)
+        return false;
+    for (int64_t b = 0; b < m->program->buffer_count; b++) {
+        const bt_buffer *buffer = &m->program->buffers[b];
+        if (buffer->home == BT_HOME_VAR && buffer->var == value->var && buffer->first <= m->step &&
+            m->step <= buffer->last && buffer->start < value->start && value->start < buffer->start + buffer->bytes)
+            return true;
+    }
+    return false;
+}
+
+/* One allocation for the value i and those tied to it, up to `to`. A pattern shows who reads what was never written. */
+static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
+{
+    size_t bytes = phase->instance->red_zone;
+    for (int64_t k = i; k < to; k++)
+        bytes += rounded(phase, k);
+    char *memory = aligned_alloc(BT_ALIGN, bytes);
+    if (!memory)
         return bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes were not to be had", bytes);
-    memset(value->memory, PATTERN, bytes);
-    if (value->var) {
-        value->var->data = value->memory;
+    memset(memory, PATTERN, bytes);
+    for (int64_t k = i; k < to; k++) {
+        held *h = &phase->watch->values[k];
+        h->memory = memory;
+        h->tied = k > i;
+        if (h->stays)
+            memcpy(memory, phase->watch->stage + phase->values[k].start, rounded(phase, k));
+        memory += rounded(phase, k);
+    }
+    if (phase->values[i].var && !phase->intervals[i].joined) {
+        phase->values[i].var->data = phase->watch->values[i].memory;
         bt_phase_clear(phase, i);
     }
     return BT_OK;
 }
 
-static char *own_place(void *user, const bt_buffer *root)
+/* The parts from .. to of a value, allocated anew as they are wanted, if they are not so already. */
+static bt_status rearrange(const moment *m, int64_t from, int64_t to)
 {
-    const bt_phase *phase = user;
-    return root->place >= 0 ? phase->values[root->place].memory : NULL;
+    held *h = m->phase->watch->values;
+    bool same = true;
+    for (int64_t i = from; i < to; i++) {
+        h[i].stays = h[i].wanted && h[i].memory;
+        same = same && h[i].wanted == (h[i].memory != NULL) && tie(m, i) == h[i].tied;
+    }
+    for (int64_t i = from; !same && i < to; i++)
+        if (h[i].stays)
+            memcpy(m->phase->watch->stage + m->phase->values[i].start, h[i].memory, rounded(m->phase, i));
+    for (int64_t i = from; !same && i < to; i++)
+        BT_TRY(release(m->phase, i));
+    for (int64_t i = from, end; !same && i < to; i = end) {
+        for (end = i + 1; end < to && tie(m, end);)
+            end++;
+        if (h[i].wanted)
+            BT_TRY(obtain(m->phase, i, end));
+    }
+    return BT_OK;
 }
 
-/* At this time of the phase: what is over is freed, what begins is allocated. */
-static bt_status advance(bt_phase *phase, int64_t time)
+/* At this time of the phase: what is over is freed, then what begins is allocated. */
+static bt_status advance(const moment *m)
 {
-    for (int64_t i = 0; i < phase->value_count; i++)
-        if (phase->values[i].memory && (phase->intervals[i].last < time || phase->intervals[i].first > time))
-            BT_TRY(release(phase, i));
-    for (int64_t i = 0; i < phase->value_count; i++)
-        if (!phase->values[i].memory && phase->intervals[i].first <= time && phase->intervals[i].last >= time)
-            BT_TRY(obtain(phase, i));
+    bt_phase *phase = m->phase;
+    for (int births = 0; births < 2; births++) {
+        for (int64_t i = 0; i < phase->value_count; i++)
+            phase->watch->values[i].wanted = phase->intervals[i].first <= m->time &&
+                                             m->time <= phase->intervals[i].last &&
+                                             (births || phase->watch->values[i].memory);
+        for (int64_t i = 0, end; i < phase->value_count; i = end) {
+            for (end = i + 1; end < phase->value_count && phase->intervals[end].joined;)
+                end++;
+            BT_TRY(rearrange(m, i, end));
+        }
+    }
     return BT_OK;
 }
 
@@ -73,8 +172,9 @@ bt_status bt_watch_run(bt_phase *phase, int entry)
 {
     bt_program *program = phase->entries[entry].program;
     for (int64_t s = 0; s < program->step_count; s++) {
-        BT_TRY(advance(phase, phase->entries[entry].base + s));
-        bt_program_bind(program, own_place, phase);
+        moment m = {phase, program, s, phase->entries[entry].base + s};
+        BT_TRY(advance(&m));
+        bt_program_bind(program, bt_phase_address, phase);
         BT_TRY(bt_program_begin(program));
         BT_TRY(bt_program_step(program, s));
     }
@@ -85,7 +185,6 @@ bt_status bt_watch_run(bt_phase *phase, int entry)
 
 void bt_watch_drop(bt_phase *phase)
 {
-    for (int64_t i = 0; i < phase->value_count; i++)
-        if (phase->values[i].memory)
-            release(phase, i);
+    for (int64_t i = 0; phase->watch && phase->watch->values && i < phase->value_count; i++)
+        release(phase, i);
 }

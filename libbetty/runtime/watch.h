@@ -1,14 +1,20 @@
 /* runtime/watch.h: running without the plan (BETTY_PLAN=off): every value is an allocation of its own, made at the
  * first step that touches it and freed after the last. The peak of live bytes under malloc is then the plan's lower
  * bound: a witness, and a way to tell a fault of the plan from one of a kernel. With BETTY_PLAN=guard each has a red
- * zone behind it, which is looked at when it is freed. */
+ * zone behind it, which is looked at when it is freed. Parts of a variable are in one allocation only where a step
+ * looks at them as one. */
 #ifndef BT_WATCH_H
 #define BT_WATCH_H
 
 #include "runtime/phase.h"
 
+typedef struct bt_watch bt_watch;
+
+bt_status bt_watch_plan(bt_phase *phase); /* what it needs besides, so that running allocates values only */
+void bt_watch_free(bt_phase *phase);
 bt_status bt_watch_run(bt_phase *phase, int entry);
-void bt_watch_drop(bt_phase *phase);                 /* frees what is still live */
-void bt_phase_clear(bt_phase *phase, int64_t value); /* phase.c */
+void bt_watch_drop(bt_phase *phase);                          /* frees what is still live */
+char *bt_watch_address(const bt_phase *phase, int64_t value); /* NULL: not live */
+void bt_phase_clear(bt_phase *phase, int64_t value);          /* phase.c */
 
 #endif

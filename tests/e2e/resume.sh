@@ -142,6 +142,20 @@ while [ $kills -lt $wanted ]; do
 done
 echo "$kills kills, $writing of them while a file was being written"
 
+# A finished run that is given more steps has not said its last words: lines that only its end had are gone. (Steps at
+# which there are lines of training, of validation, of both, and none.)
+for end in 1 39 40 47 48 96; do
+    run=longer-$end
+    "$BETTY_RUN" run.ini --set engine.train_iters=$end --output $run --quiet >out 2>err || fail "$run: the first run failed"
+    last=$(lines $run)
+    grep -q "\"step\": *$end,.*model.valid.loss" $run/metrics.jsonl || fail "$run: no validation at its end"
+    "$BETTY_RUN" --resume $run --quiet >out 2>err || fail "$run: it cannot be ended once more"
+    [ "$last" = "$(lines $run)" ] || fail "$run: ended once more, its metrics differ"
+    "$BETTY_RUN" --resume $run --set engine.train_iters=120 --quiet >out 2>err || fail "$run: it does not go on"
+    [ "$(tensors whole-1)" = "$(tensors $run)" ] || fail "$run: the tensors differ"
+    diff <(lines whole-1) <(lines $run) || fail "$run: the metrics differ"
+done
+
 # An interrupt leaves a checkpoint, and the exit code says that it was one.
 "$BETTY_RUN" run.ini --set engine.train_iters=100000000 --set engine.checkpoint_step=0 --output stopped >out 2>err &
 process=$!

@@ -139,9 +139,10 @@ END_TEST
 
 START_TEST(what_is_obvious)
 {
-    bt_interval apart[] = {{640, 0, 1, 0}, {128, 2, 3, 0}, {320, 4, 4, 0}};   /* one after the other */
-    bt_interval together[] = {{64, 0, 9, 0}, {128, 3, 4, 0}, {640, 4, 9, 0}}; /* all at step 4 */
-    bt_interval stairs[] = {{64, 0, 1, 0}, {128, 1, 2, 0}, {256, 2, 3, 0}};   /* neighbours meet */
+    bt_interval apart[] = {
+        {640, 0, 1, 0, false}, {128, 2, 3, 0, false}, {320, 4, 4, 0, false}}; /* one after the other */
+    bt_interval together[] = {{64, 0, 9, 0, false}, {128, 3, 4, 0, false}, {640, 4, 9, 0, false}}; /* all at step 4 */
+    bt_interval stairs[] = {{64, 0, 1, 0, false}, {128, 1, 2, 0, false}, {256, 2, 3, 0, false}};   /* neighbours meet */
     size_t arena;
     int64_t peak;
     ck_assert_int_eq(bt_place(apart, 3, &arena), BT_OK);
@@ -157,6 +158,63 @@ START_TEST(what_is_obvious)
     ck_assert_uint_eq(arena, 0);
     ck_assert_uint_eq(bt_place_bound(NULL, 0, &peak), 0);
     ck_assert_int_eq(bt_place_verify(NULL, 0, 0), BT_OK);
+}
+END_TEST
+
+/* Values in parts that follow each other in memory, some of which never live. */
+static void join(draw *d, bt_interval *intervals, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++) {
+        intervals[i].joined = below(d, 3) > 0;
+        if (below(d, 8) == 0)
+            intervals[i].last = intervals[i].first - 1;
+    }
+}
+
+START_TEST(values_in_parts)
+{
+    enum { MANY = 60 };
+    draw d = {.seed = 4};
+    double excess = 0;
+    for (int round = 0; round < 500; round++) {
+        bt_interval intervals[MANY], again[MANY];
+        int64_t count = below(&d, MANY), steps = 1 + below(&d, 60), peak, expected_peak;
+        size_t arena, second;
+        draw_intervals(&d, intervals, count, steps, round % 3 ? 40 : 3);
+        join(&d, intervals, count);
+        memcpy(again, intervals, sizeof again);
+        ck_assert_int_eq(bt_place(intervals, count, &arena), BT_OK);
+        ck_assert_int_eq(bt_place_verify(intervals, count, arena), BT_OK);
+        expect_sound(intervals, count, arena);
+        for (int64_t i = 1; i < count; i++)
+            if (intervals[i].joined)
+                ck_assert_uint_eq(intervals[i].offset, intervals[i - 1].offset + intervals[i - 1].bytes);
+        size_t bound = bt_place_bound(intervals, count, &peak);
+        ck_assert_uint_eq(bound, most_live(intervals, count, steps, &expected_peak));
+        ck_assert_uint_le(bound, arena);
+        excess += bound ? (double)arena / (double)bound - 1 : 0;
+        ck_assert_int_eq(bt_place(again, count, &second), BT_OK);
+        ck_assert_uint_eq(arena, second);
+    }
+    ck_assert_double_lt(excess / 500, 1);
+}
+END_TEST
+
+/* Gradients: the small window is written first and the large one last, when what it is made from is nearly all that
+ * lives; the other values lie where it will be. */
+START_TEST(a_window_that_is_not_yet_written)
+{
+    bt_interval gradients[] = {{.bytes = 1024, .first = 5, .last = 9},
+                               {.bytes = 128, .first = 2, .last = 9, .joined = true},
+                               {.bytes = 640, .first = 0, .last = 4},
+                               {.bytes = 256, .first = 3, .last = 5}};
+    size_t arena;
+    int64_t peak;
+    ck_assert_int_eq(bt_place(gradients, 4, &arena), BT_OK);
+    ck_assert_uint_eq(arena, 1024 + 128 + 256);
+    ck_assert_uint_eq(bt_place_bound(gradients, 4, &peak), 1024 + 128 + 256);
+    ck_assert_int_eq(peak, 5);
+    ck_assert(gradients[0].offset == 0 && gradients[1].offset == 1024 && gradients[2].offset == 0);
 }
 END_TEST
 
@@ -265,6 +323,17 @@ START_TEST(a_lifetime_one_step_short)
 }
 END_TEST
 
+START_TEST(parts_that_lie_apart)
+{
+    bt_interval pair[] = {{.bytes = 128, .first = 0, .last = 5, .offset = 64},
+                          {.bytes = 64, .first = 5, .last = 9, .offset = 192, .joined = true}};
+    ck_assert_int_eq(bt_place_verify(pair, 2, 256), BT_OK);
+    pair[1].offset = 0;
+    ck_assert_int_eq(bt_place_verify(pair, 2, 256), BT_ERROR_INTERNAL);
+    ck_assert_str_eq(bt_error(), "plan: value 1 lies apart from the one it belongs to");
+}
+END_TEST
+
 START_TEST(beyond_the_arena)
 {
     bt_interval one = {.bytes = 128, .first = 0, .last = 0, .offset = 64};
@@ -296,6 +365,12 @@ START_TEST(more_than_there_are_addresses)
     three[2].bytes = BT_ALIGN; /* just fits */
     ck_assert_int_eq(bt_place(three, 3, &arena), BT_OK);
     ck_assert_uint_eq(arena, 2 * huge + BT_ALIGN);
+    three[1].joined = three[2].joined = true; /* a value in parts */
+    ck_assert_int_eq(bt_place(three, 3, &arena), BT_OK);
+    ck_assert_uint_eq(arena, 2 * huge + BT_ALIGN);
+    three[2].bytes = 3 * BT_ALIGN;
+    ck_assert_int_eq(bt_place(three, 3, &arena), BT_ERROR_MEMORY);
+    bt_error_clear();
     bt_interval near_zero[] = {{.bytes = 0, .first = 0, .last = 3}, {.bytes = BT_ALIGN, .first = 0, .last = 0}};
     ck_assert_int_eq(bt_place(near_zero, 2, &arena), BT_OK);
     ck_assert_uint_eq(arena, BT_ALIGN);
@@ -309,11 +384,14 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, between_the_bound_and_a_factor_of_the_best);
     tcase_add_test(tests, what_is_obvious);
+    tcase_add_test(tests, values_in_parts);
+    tcase_add_test(tests, a_window_that_is_not_yet_written);
     tcase_add_test(tests, random_instances);
     tcase_add_test(tests, the_plan_is_the_same_every_time);
     tcase_add_test(tests, many_values);
     tcase_add_test(tests, an_overlap_by_one_byte);
     tcase_add_test(tests, a_lifetime_one_step_short);
+    tcase_add_test(tests, parts_that_lie_apart);
     tcase_add_test(tests, beyond_the_arena);
     tcase_add_test(tests, more_than_there_are_addresses);
     suite_add_tcase(suite, tests);

@@ -78,6 +78,44 @@ static bt_var *run_var(const char *name, int64_t size, const double *values)
     return scene_var(&s, name, BT_F64, values, (const int64_t[]){size, BT_END});
 }
 
+/* The first window is written before the wide value, the second from it: the wide value lies where the second will be.
+ * What is behind a window is zero to who reads the whole block. */
+START_TEST(windows_live_one_by_one)
+{
+    begin(_i);
+    bt_block block;
+    const bt_array shapes[] = {{.dtype = BT_F64, .rank = 1, .dims = {3}}, {.dtype = BT_F64, .rank = 2, .dims = {8, 8}}};
+    EXPECT_OK(bt_block_new(&block, BT_PHASE, BT_GRADIENTS, "lower", "gradients", BT_F64, shapes,
+                           (const char *const[]){"narrow", "wide"}, NULL, 2));
+    bt_var *x = run_var("x", 8, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8)), *y = run_var("y", 72, NULL);
+    bt_graph *graph = open_graph();
+    bt_tensor *column = bt_reshape(bt_trace_read(x), 8, 1), *row = bt_reshape(bt_trace_read(x), 1, 8);
+    bt_graph_assign(graph, block.windows[0], bt_neg(bt_slice(bt_trace_read(x), 0, 0, 3)));
+    bt_tensor *sums = bt_sum(bt_dot(column, row), 1); /* 36 x */
+    bt_graph_assign(graph, block.windows[1], bt_dot(bt_reshape(sums, 8, 1), row));
+    int first = close_graph(0);
+    graph = open_graph();
+    bt_graph_assign(graph, y, bt_mul(2, bt_trace_read(block.flat)));
+    int second = close_graph(0);
+    plan();
+    ck_assert_uint_eq(phase->bound, 64 + 512 + 64); /* both windows, and the sums */
+    ck_assert(!instance->planned || phase->arena == phase->bound);
+    for (int round = 0; round < 2; round++) {
+        double expected[72] = {-2, -4, -6};
+        for (int i = 0; i < 64; i++)
+            expected[8 + i] = 2 * 36.0 * (i / 8 + 1) * (i % 8 + 1);
+        var_set(y, NULL);
+        bt_phase_begin(phase);
+        EXPECT_OK(bt_phase_run(phase, first));
+        EXPECT_OK(bt_phase_run(phase, second));
+        bt_phase_end(phase);
+        expect_var(__FILE__, __LINE__, y, expected, 72, 1e-15);
+    }
+    end();
+    bt_block_free(&block);
+}
+END_TEST
+
 /* first: kept := exp(x). second: much else. third: y := kept + 1. */
 START_TEST(a_variable_lives_from_program_to_program)
 {
@@ -503,6 +541,7 @@ int main(void)
     Suite *suite = suite_create("phase");
     TCase *tests = tcase_create("phase");
     int ways = BT_COUNT_OF(modes);
+    tcase_add_loop_test(tests, windows_live_one_by_one, 0, BT_COUNT_OF(modes));
     tcase_add_loop_test(tests, a_variable_lives_from_program_to_program, 0, ways);
     tcase_add_loop_test(tests, variables_live_through_loops, 0, ways);
     tcase_add_loop_test(tests, cleared_once_a_run, 0, ways);

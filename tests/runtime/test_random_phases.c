@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRAMS = 4, KEPT = 5, VARS = 7, MOST = 64, ROUNDS = 2, ROOM = 1 << 14 };
+enum { PROGRAMS = 4, KEPT = 5, WINDOWS = 3, VARS = 7, MOST = 64, ROUNDS = 2, ROOM = 1 << 14 };
 
 static const char *const modes[] = {"on", "off", "guard"};
 
@@ -18,7 +18,8 @@ static double uniform(void) { return bt_host_uniform(seed, 9, next++); }
 static bool chance(double probability) { return uniform() < probability; }
 
 static scene scenes[PROGRAMS];
-static bt_var *kept[KEPT];        /* of the phase, f64 vectors; the last two are cleared at first */
+static bt_block block;
+static bt_var *kept[KEPT];        /* of the phase, f64 vectors: three windows of the block, two cleared at first */
 static double values[KEPT][MOST]; /* what they hold, by the plain loops */
 static int64_t sizes[KEPT];
 static double start[PROGRAMS][VARS][4 * MOST];
@@ -42,6 +43,8 @@ static void tie(scene *s, bool *written)
     for (int k = 0; k < KEPT; k++)
         if (written[k] && chance(0.6))
             sum = bt_add(sum, bt_sum(bt_sin(bt_trace_read(kept[k]))));
+    if (written[0] && written[1] && written[2] && chance(0.6))
+        sum = bt_add(sum, bt_sum(bt_sin(bt_trace_read(block.flat))));
     for (int k = 0; k < KEPT; k++) {
         if (!chance(0.6))
             continue;
@@ -62,11 +65,16 @@ static void make(int number)
     bool written[KEPT] = {false, false, false, true, true};
     seed = (uint64_t)number + 1;
     next = 0;
+    bt_array shapes[KEPT];
     for (int k = 0; k < KEPT; k++) {
         sizes[k] = 1 + (int64_t)(uniform() * 30);
-        bt_array shape = {.dtype = BT_F64, .rank = 1, .dims = {sizes[k]}};
-        kept[k] = bt_var_new(BT_PHASE, BT_VECTORS, "", "kept", shape);
-        kept[k]->clear = k >= 3;
+        shapes[k] = (bt_array){.dtype = BT_F64, .rank = 1, .dims = {sizes[k]}};
+    }
+    EXPECT_OK(bt_block_new(&block, BT_PHASE, BT_VECTORS, "", "block", BT_F64, shapes,
+                           (const char *const[]){"a", "b", "c"}, NULL, WINDOWS));
+    for (int k = 0; k < KEPT; k++) {
+        kept[k] = k < WINDOWS ? block.windows[k] : bt_var_new(BT_PHASE, BT_VECTORS, "", "kept", shapes[k]);
+        kept[k]->clear = k >= WINDOWS;
     }
     for (int p = 0; p < PROGRAMS; p++) {
         unsigned what = RANDOM_ASSIGNS | RANDOM_SMOOTH | (chance(0.5) ? RANDOM_COMPOSITES : 0);
@@ -90,8 +98,9 @@ static void drop(void)
 {
     for (int p = 0; p < PROGRAMS; p++)
         scene_free(&scenes[p]);
-    for (int k = 0; k < KEPT; k++)
+    for (int k = WINDOWS; k < KEPT; k++)
         bt_var_free(kept[k]);
+    bt_block_free(&block);
 }
 
 /* The order of a run: 0, then 1 and 2 three times, then 3. */
@@ -115,6 +124,8 @@ static void set_leaf(interpreter *in, const bt_node *node)
     for (int k = 0; k < KEPT; k++)
         if (var == kept[k])
             memcpy(room, values[k], sizeof values[k]);
+    for (int k = 0; var == block.flat && k < WINDOWS; k++) /* with zeros between them */
+        memcpy(room + kept[k]->offset / sizeof *room, values[k], (size_t)sizes[k] * sizeof *room);
     interpreter_set(in, node->out, room);
 }
 

@@ -249,6 +249,7 @@ static void plan_tiles(bt_gemm *g)
     g->tall = piece(g->m, block / (int64_t)sizeof(T) / g->deep, ROWS1);
     g->rows = ROWS1;
     g->columns = 2 * FULL;
-    g->panel = g->pack_b ? g->deep * 2 * FULL : g->narrow && g->b_row != 1 ? g->deep * NARROW : 0;
-    g->scratch = (size_t)(g->panel + (g->pack_a ? g->deep * g->tall : 0)) * sizeof(T);
+    int64_t deep = g->k && g->k < g->deep ? g->k : g->deep, tall = g->m && g->m < g->tall ? g->m : g->tall;
+    g->panel = g->pack_b ? deep * 2 * FULL : g->narrow && g->b_row != 1 ? deep * NARROW : 0;
+    g->scratch = (size_t)(g->panel + (g->pack_a ? deep * tall : 0)) * sizeof(T);
 }
