@@ -1,7 +1,9 @@
 /* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line].
- * Products of matrices in GF/s, where oneDNN is installed beside its own; other calls in ns. Each figure is that of the
- * fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all threads that it finds. */
+ * Products of matrices in GF/s, where oneDNN is installed beside its own; other calls in ns; drawing batches in us.
+ * Each figure is that of the fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all
+ * threads that it finds. */
 #include "backend/cpu/cpu.h"
+#include "data/dataset.h"
 #include "runtime/phase.h"
 
 #if defined BT_HAVE_DNNL
@@ -252,6 +254,70 @@ static void dispatch(void)
     bt_instance_free(instance);
 }
 
+/* ---- batches ---- */
+
+enum { IMAGES = 60000, PIXELS = 28 * 28, DRAWN = 200 };
+
+static uint64_t lines_read;
+
+/* Nothing but the way to memory: a byte of each cache line of the rows. */
+static void read_lines(const bt_column *column, const int32_t *places, float *out)
+{
+    const unsigned char *bytes = column->store->array.data;
+    (void)out;
+    for (int i = 0; i < DRAWN; i++)
+        for (size_t at = 0; at < PIXELS; at += BT_ALIGN)
+            lines_read += bytes[(size_t)places[i] * PIXELS + at];
+}
+
+static void gather(const bt_column *column, const int32_t *places, float *out)
+{
+    bt_gather_rows(column, places, DRAWN, BT_F32, out, 1);
+}
+
+/* Median microseconds for one drawing of rows. */
+static void draw(const char *title, void (*fn)(const bt_column *column, const int32_t *places, float *out),
+                 const bt_column *column, float *out, int32_t below)
+{
+    enum { MOST = 4096 };
+    static double times[MOST];
+    int32_t places[DRAWN];
+    int done = 0;
+    for (double begin = bt_seconds(); done < MOST && bt_seconds() - begin < seconds; done++) {
+        for (int i = 0; i < DRAWN; i++)
+            places[i] = (int32_t)(bt_host_uniform(1, (uint64_t)done, (uint64_t)i) * below);
+        double start = bt_seconds();
+        fn(column, places, out);
+        times[done] = bt_seconds() - start;
+    }
+    for (int i = 1; i < done; i++) /* few: sorted by insertion */
+        for (int k = i; k > 0 && times[k] < times[k - 1]; k--) {
+            double swap = times[k];
+            times[k] = times[k - 1];
+            times[k - 1] = swap;
+        }
+    if (done)
+        printf("%-48s  %.1f us\n", title, times[done / 2] * 1e6);
+}
+
+/* Two batches of 100 images kept as bytes, delivered as floats; and what that cannot be faster than. */
+static void batches(void)
+{
+    bt_array array = {.dtype = BT_U8, .rank = 2, .dims = {IMAGES, PIXELS}, .data = bt_alloc((size_t)IMAGES * PIXELS)};
+    if (array.data)
+        memset(array.data, 1, (size_t)IMAGES * PIXELS);
+    bt_store *store = bt_store_new(array, true);
+    float *out = bt_alloc_aligned((size_t)DRAWN * PIXELS * sizeof *out);
+    const bt_column column = {.store = store};
+    if (store && out) {
+        draw("200 of 60000 images of bytes, as floats", gather, &column, out, IMAGES);
+        draw("the same image 200 times: converting, writing", gather, &column, out, 1);
+        draw("a byte of each line of 200 of 60000: the way there", read_lines, &column, out, IMAGES);
+    }
+    bt_store_release(store);
+    bt_free_aligned(out);
+}
+
 int main(int count, char **words)
 {
     const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels();
@@ -295,5 +361,6 @@ int main(int count, char **words)
     losses(kernels, &bt_op_cross_entropy, 100, 10, "cross_entropy");
     losses(kernels, &bt_op_cross_entropy_grad, 100, 10, "cross_entropy_grad");
     dispatch();
-    return 0;
+    batches();
+    return lines_read == 1; /* so that they are read */
 }

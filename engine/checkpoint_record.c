@@ -78,17 +78,35 @@ static void batch_hash(const bt_problem *problem, char text[17])
     snprintf(text, 17, "%016" PRIx64, hash);
 }
 
+static void add_field(void *user, const char *prefix, const char *name, uint64_t hash)
+{
+    json_t **object = user;
+    char *field = bt_string("%s%s%s", prefix, *prefix ? "." : "", name), text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    *object = bt_json_with(*object, field, json_string(text));
+    bt_free(field);
+}
+
+/* {"image": "HASH", ...} of the training data; a problem that makes its batches itself has none. */
+static json_t *data_json(const bt_problem *problem)
+{
+    json_t *object = json_object();
+    if (problem->train)
+        bt_loader_hash(problem->train->loader, add_field, &object);
+    return object;
+}
+
 static json_t *problem_json(bt_problem *problem)
 {
     const bt_stream *train = problem->train;
     char batches[17];
     batch_hash(problem, batches);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:I, s:I, s:I, s:b, s:s, s:o}", "name",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:I, s:I, s:I, s:b, s:s, s:o}", "name",
                      problem->name, "steps", (json_int_t)problem->steps, "logged", (json_int_t)problem->logged, "seen",
                      (json_int_t)problem->seen, "since", (json_int_t)problem->since, "calls",
                      (json_int_t)problem->calls, "inner_loop_start", problem->inner_loop_start, "ready",
-                     ready_json(problem), "batches_per_epoch", (json_int_t)batches_of(problem), "drawn",
-                     (json_int_t)(train ? bt_stream_position(train) : 0), "kept",
+                     ready_json(problem), "batches_per_epoch", (json_int_t)batches_of(problem), "data",
+                     data_json(problem), "drawn", (json_int_t)(train ? bt_stream_position(train) : 0), "kept",
                      (json_int_t)(train ? train->kept_count : 0), "task", (json_int_t)(train ? train->task : 0),
                      "ahead", train && train->ahead, "batches", batches, "graphs", graphs_json(problem));
 }
@@ -240,16 +258,45 @@ static bt_status check_settings(const bt_engine *engine, json_t *was)
     return status;
 }
 
+/* The fields that are not in both, or not with the same values. */
+static void compare_fields(json_t *was, json_t *now, bt_text *text)
+{
+    const char *field;
+    json_t *hash;
+    json_object_foreach(now, field, hash)
+    {
+        json_t *before = json_object_get(was, field);
+        if (!json_equal(before, hash))
+            bt_text_add(text, "%s%s %s", text->size ? ", " : "", field, before ? "holds other values" : "is new");
+    }
+    json_object_foreach(was, field, hash)
+    {
+        if (!json_object_get(now, field))
+            bt_text_add(text, "%s%s is gone", text->size ? ", " : "", field);
+    }
+}
+
 static bt_status check_data(const bt_problem *problem, json_t *record)
 {
     json_int_t batches;
-    if (json_unpack(record, "{s:I}", "batches_per_epoch", &batches) != 0)
+    json_t *was;
+    if (json_unpack(record, "{s:I, s:o}", "batches_per_epoch", &batches, "data", &was) != 0 || !json_is_object(was))
         return malformed();
-    if (batches == batches_of(problem))
-        return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG,
-                   "%s: the checkpoint is of a run with other training data: an epoch was %lld batches long, is %lld",
-                   problem->name, (long long)batches, (long long)batches_of(problem));
+    if (batches != batches_of(problem))
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "%s: the checkpoint is of a run with other training data: an epoch was %lld batches long, is %lld",
+            problem->name, (long long)batches, (long long)batches_of(problem));
+    bt_text text = {0};
+    json_t *now = data_json(problem);
+    bt_status status = now ? BT_OK : bt_fail(BT_ERROR_MEMORY, "out of memory");
+    compare_fields(was, now, &text);
+    if (status == BT_OK && text.size)
+        status = bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint is of a run with other training data: the field %s",
+                         problem->name, bt_text_get(&text));
+    json_decref(now);
+    bt_text_free(&text);
+    return status;
 }
 
 bt_status bt_record_check(bt_engine *engine, json_t *record)

@@ -57,6 +57,12 @@ int64_t bt_loader_per_epoch(const bt_loader *loader);          /* batches; 0: ta
 double bt_loader_wait_seconds(const bt_loader *loader);        /* time that draw has waited or gathered */
 size_t bt_loader_bytes(const bt_loader *loader);               /* of its batch buffers: category batch */
 
+/* A hash of each field's values, in the order of the set; computed once: some 40 ms for 100 MB. prefix: of a joined
+ * set;
+ * "" for the first. */
+typedef void bt_field_hash_fn(void *user, const char *prefix, const char *name, uint64_t hash);
+void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user);
+
 /* The folder in which bt_dataset_open, on this thread, also looks for files: that of the INI file. Borrowed; NULL:
  * none. Returns what it was. */
 const char *bt_data_beside(const char *folder);

@@ -37,6 +37,8 @@ typedef struct bt_column {
     char *name;
     bt_store *store;
     bt_rows *rows; /* NULL: row i */
+    uint64_t hash; /* of its values, once they have been looked at: digest.c */
+    bool hashed;
 } bt_column;
 
 typedef struct bt_tasks bt_tasks;
@@ -60,6 +62,8 @@ const bt_column *bt_dataset_column(const bt_dataset *data, const char *name);   
 bt_status bt_dataset_select(bt_dataset *data, const int32_t *places, int64_t count);
 bool bt_dataset_usable(const char *function, const bt_dataset *data); /* one plain, whole set; else fails */
 bt_dataset *bt_dataset_done(bt_dataset *data, bt_status status);      /* the set, or NULL and the set freed */
+
+void bt_dataset_hash(bt_dataset *data, bt_field_hash_fn *visit, void *user); /* digest.c: NULL: nothing */
 
 /* ---- classes.c: the different values of the field `label`, or of `y` in a table, in increasing order ---- */
 

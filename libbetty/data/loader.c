@@ -284,6 +284,12 @@ double bt_loader_wait_seconds(const bt_loader *loader) { return loader ? loader-
 
 size_t bt_loader_bytes(const bt_loader *loader) { return loader ? loader->bytes : 0; }
 
+void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user)
+{
+    if (loader && visit)
+        bt_dataset_hash(loader->data, visit, user);
+}
+
 /* ---- opening ---- */
 
 bt_loader_options bt_loader_defaults(void)

@@ -18,7 +18,8 @@ static bt_dataset *rows(bt_problem *self)
     int32_t label[40];
     uint64_t stream = strcmp(self->name, "upper") == 0;
     for (int i = 0; i < count * FEATURES; i++)
-        x[i] = 2 * bt_host_uniform(21, stream, (uint64_t)i) - 1 + world->shift;
+        x[i] = 2 * bt_host_uniform(21, stream, (uint64_t)i) - 1;
+    x[count * FEATURES - 1] += world->shift;
     for (int i = 0; i < count; i++)
         label[i] = x[i * FEATURES] > x[i * FEATURES + 1];
     bt_dataset *data = bt_dataset_new(count);
@@ -77,7 +78,8 @@ static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
 /* A second lower level, with batches from a callback, so that the upper one has to wait for both. */
 static bt_status side_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
-    double target[2] = {bt_host_uniform(bt_seed(self), 5, (uint64_t)index), mode == BT_TRAIN};
+    const resumable *world = bt_user(self);
+    double target[2] = {bt_host_uniform(bt_seed(self), 5, (uint64_t)index) + world->made_shift, mode == BT_TRAIN};
     return bt_batch_set(batch, "target", BT_ARRAY(target, 2));
 }
 

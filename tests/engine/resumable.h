@@ -13,7 +13,8 @@ typedef struct resumable { /* bt_user; one for each engine */
     bool forgets;          /* bt_state is not called */
     double factor;         /* of the loss: a constant of the program; 0 stands for 1 */
     int rows;              /* of the training data; 0 stands for 19 */
-    double shift;          /* of the training data */
+    double shift;          /* of the last number of the training data */
+    double made_shift;     /* of the batches that a problem makes itself */
     const char *save_to;   /* by validation_end: bt_engine_save is called then */
     bt_status saved;       /* what it returned */
     volatile sig_atomic_t stop;

@@ -177,7 +177,14 @@ START_TEST(another_run)
         -1);
     ck_assert_int_eq(resumed_step((resumable){.rows = 30}, "", "upper: ", "an epoch was 5 batches long, is 8", NOTHING),
                      -1);
-    ck_assert_int_eq(resumed_step((resumable){.shift = 1e-9}, "", "other training data: batch 2 is not what", NOTHING),
+    ck_assert_int_eq(resumed_step((resumable){.rows = 20}, "",
+                                  "upper: ", "the field x holds other values, label holds other values", NOTHING),
+                     -1);
+    ck_assert_int_eq(
+        resumed_step((resumable){.shift = 1e-9}, "", "other training data: the field x holds other values", NOTHING),
+        -1);
+    ck_assert_int_eq(resumed_step((resumable){.made_shift = 1e-9}, "",
+                                  "side: ", "other training data: batch 2 is not what", NOTHING),
                      -1);
     ck_assert_int_eq(resumed_step((resumable){.factor = 1.5}, "",
                                   "lower: the checkpoint is of another problem: what training_step records", NOTHING),
