@@ -131,7 +131,6 @@ typedef struct bt_stretch { /* a part of the block that is updated in one go: pa
                              */
     int group;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
-    bt_var *slope; /* NULL: not asked for */
 } bt_stretch;
 
 typedef struct bt_step_phase { /* gradient, hypergradient, update */

@@ -18,10 +18,6 @@ static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group
         stretch->slots[k] = bt_phase_own(step->phase, bt_var_window(problem->slots[k].flat, from, name, shape));
         made = stretch->slots[k] != NULL;
     }
-    if (made && problem->slope.flat) {
-        stretch->slope = bt_phase_own(step->phase, bt_var_window(problem->slope.flat, from, name, shape));
-        made = stretch->slope != NULL;
-    }
     return made ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -166,16 +162,6 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         }
 }
 
-/* For the levels above: of an update that is left out there is none. */
-static void keep_slopes(const bt_step_phase *step, const bt_update *update)
-{
-    bt_graph *graph = bt_trace_now()->graph;
-    for (int64_t s = 0; update->slopes && s < step->stretch_count && graph->status == BT_OK; s++) {
-        bt_var *slope = step->stretches[s].slope;
-        bt_graph_assign(graph, slope, bt_where(update->ok, update->segments[s].slope, bt_graph_read(graph, slope)));
-    }
-}
-
 /* ---- the update as a function ---- */
 
 /* Every parameter that is updated as a segment of its own. */
@@ -270,6 +256,36 @@ void bt_transition_trace(bt_problem *problem, bt_transition *t)
 
 /* ---- the update of a step ---- */
 
+/* What a stretch has for one of its parameters; NULL: that one is not in it. */
+static bt_tensor *part_of(const bt_stretch *stretch, bt_tensor *whole, const bt_slate *param)
+{
+    size_t from = bt_var_start(stretch->param), at = bt_var_start(param->var);
+    if (at < from || at >= from + stretch->param->bytes || bt_poisoned(whole))
+        return NULL;
+    int64_t first = (int64_t)((at - from) / bt_dtype_size(whole->dtype)), count = bt_array_count(param->shape);
+    int64_t sizes[BT_MAX_RANK + 1];
+    for (int k = 0; k < param->shape.rank; k++)
+        sizes[k] = param->shape.dims[k];
+    sizes[param->shape.rank] = BT_END;
+    return (bt_reshape)(bt_slice(bt_reshape(whole, -1), 0, first, first + count), sizes);
+}
+
+/* For the levels above, by parameter, for between parameters there is nothing; of an update that is left out neither.
+ */
+static void keep_slopes(bt_problem *problem, const bt_update *update)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    for (int64_t s = 0; update->slopes && s < update->count; s++)
+        for (int64_t i = 0; i < problem->module->param_count && graph->status == BT_OK; i++) {
+            bt_var *slope = problem->slope.windows[i];
+            const bt_slate *param = problem->module->params[i];
+            bt_tensor *now =
+                is_updated(problem, i) ? part_of(&problem->step.stretches[s], update->segments[s].slope, param) : NULL;
+            if (now)
+                bt_graph_assign(graph, slope, bt_where(update->ok, now, bt_graph_read(graph, slope)));
+        }
+}
+
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
 {
     bt_step_phase *step = &problem->step;
@@ -297,7 +313,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
             for (int k = 0; k < slots; k++)
                 bt_graph_assign(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
         }
-        keep_slopes(step, &update);
+        keep_slopes(problem, &update);
         if (problem->def->param_callback && graph->status == BT_OK)
             write_parameters(problem, &update);
         if (graph->status == BT_OK)

@@ -67,7 +67,27 @@ static void gradient(const dense *d, int level, vector *theta, vector *result)
         result[level][i] += RIDGE * (theta[level][i] - dense_centre(level, i));
 }
 
-/* The same at real parameters, those of `moved` shifted. */
+double dense_loss(const dense *d, int level)
+{
+    complex_number theta[N], slope[N];
+    double sum = 0;
+    for (int row = 0; row < ROWS; row++) {
+        double y[LEVELS], others = 0;
+        for (int p = 0; p < d->levels; p++) {
+            for (int i = 0; i < N; i++)
+                theta[i] = d->theta[p][i];
+            y[p] = creal(net(theta, row, slope));
+            others += p != level && d->reads[level][p] ? dense_share(level, p) * y[p] : 0;
+        }
+        double residual = y[level] + (1 + y[level] / 2) * others - dense_target(level, row);
+        sum += (sqrt(1 + residual * residual) - 1) / ROWS;
+    }
+    for (int i = 0; i < N; i++)
+        sum += RIDGE / 2 * pow(d->theta[level][i] - dense_centre(level, i), 2);
+    return sum;
+}
+
+/* The gradient at real parameters, those of `moved` shifted. */
 static void real_gradient(const dense *d, int level, int moved, const double *shift, double result[][N])
 {
     vector theta[LEVELS], g[LEVELS];
@@ -265,7 +285,10 @@ bool dense_hypergradient(const dense *d, int level, double *result)
     double adjoint[LEVELS][N], second[LEVELS][N][N], x[N];
     real_gradient(d, level, level, zero, adjoint);
     for (int q = d->levels - 1; q > level; q--) {
+        bool first_order = strcmp(d->method[q], "penalty") == 0; /* which moves where v is 0, too */
         int which = -1;
+        if (dot(adjoint[q], adjoint[q]) == 0 && !first_order)
+            continue;
         for (int m = 0; m < (int)(sizeof methods / sizeof *methods); m++)
             which = strcmp(methods[m].name, d->method[q]) == 0 ? m : which;
         if (which < 0)

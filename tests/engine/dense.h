@@ -54,6 +54,7 @@ void dense_open(dense *d);
 /* What an update of this level follows: d C_level / d theta_level, directly and through the solutions of the levels
  * below (larger numbers), by the methods of these. False: there is no reference for one of the methods. */
 bool dense_hypergradient(const dense *d, int level, double *result);
+double dense_loss(const dense *d, int level);
 bool dense_step(dense *d, int level);  /* one update of the level with it */
 void dense_solve(dense *d, int level); /* the level's own loss to its minimum, the others as they are */
 

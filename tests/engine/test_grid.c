@@ -5,8 +5,9 @@
  * The walk goes over bt_method_builtin: a new method is in it. A method that dense.c does not know yet fails here.
  *
  * Tolerances, relative to the largest element of a hypergradient: dense.c is exact to rounding, so 1e-10 in double
- * precision and 1e-5 in single. product = finite moves the parameters by 0.01 (darts_alpha), so it is off by about the
- * square of that, times third derivatives, on each level: 1e-3. */
+ * precision and 1e-5 in single. Methods that go back through the inner loop have central differences of the loop run
+ * again, in double precision and plain C. product = finite moves the parameters by 0.01 (darts_alpha), so it is off by
+ * about the square of that, times third derivatives, on each level: 1e-3. */
 #include "dense.h"
 #include "levels.h"
 
@@ -206,14 +207,19 @@ static void compare(bt_engine *engine, const dense *d, const char *what, double 
     }
 }
 
+static void begin(bt_engine *engine, dense *d)
+{
+    dense_open(d);
+    for (int q = 0; q < d->levels; q++)
+        set_parameters(engine, q, d->theta[q]);
+}
+
 /* Both go the same way, two steps of each level from below, then as many with all lower problems solved. */
 static void walk(dense *d, const char *product, bool single)
 {
     bt_engine *engine = engine_of(d, product, single ? "engine.precision = fp32\n" : "");
     double tolerance = single ? 1e-5 : strcmp(product, "finite") == 0 ? 1e-3 : 1e-10;
-    dense_open(d);
-    for (int q = 0; q < d->levels; q++)
-        set_parameters(engine, q, d->theta[q]);
+    begin(engine, d);
     for (int step = 0; step < 2; step++)
         for (int q = d->levels - 1; q >= 0; q--) {
             ck_assert_msg(dense_step(d, q), "dense.c has no reference for the methods in this case: %s", d->method[q]);
@@ -236,8 +242,8 @@ static int method_count(void)
     return count;
 }
 
-/* Those that are functions of the levels as they stand; itd, the last, goes through their past: test_itd_levels.c. */
-static int implicit_count(void) { return method_count() - 1; }
+/* It goes back through the updates that were made, and has no x of its own. */
+static bool is_exact(int method) { return !bt_method_builtin(method)->start && !bt_method_builtin(method)->step; }
 
 static dense dense_of(optimizer_kind optimizer)
 {
@@ -248,24 +254,99 @@ static dense dense_of(optimizer_kind optimizer)
     return d;
 }
 
-/* The method of each level; past the last method a different one on every level. */
+/* The method of each level; past the last method a different one on every level, none of them exact. */
 static void choose(dense *d, int method)
 {
-    int count = implicit_count();
-    for (int q = 0; q < d->levels; q++)
-        d->method[q] = bt_method_builtin(method < method_count() ? method : (q + method) % count)->name;
+    int count = method_count();
+    for (int q = 0, next = method; q < d->levels; q++, next++) {
+        while (method >= count && is_exact(next % count))
+            next++;
+        d->method[q] = bt_method_builtin(method < count ? method : next % count)->name;
+    }
 }
 
 START_TEST(against_dense_algebra)
 {
     now = &shapes[_i];
-    for (int method = 0; method < implicit_count() + 2; method++)
-        for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++) {
+    for (int method = 0; method < method_count() + 2; method++)
+        for (int optimizer = 0; optimizer < OPTIMIZERS && !(method < method_count() && is_exact(method)); optimizer++) {
             dense d = dense_of((optimizer_kind)optimizer);
-            choose(&d, method < implicit_count() ? method : method + 1);
+            choose(&d, method);
             walk(&d, (method + optimizer) % 2 ? "vjp" : "jvp", false);
             if (optimizer == method % OPTIMIZERS)
                 walk(&d, "jvp", true);
+        }
+}
+END_TEST
+
+/* ---- exact methods: against central differences of the inner loop run again ---- */
+
+/* Levels that are trained by their own gradient alone; the others stay where they are. */
+static bool moves(int level)
+{
+    for (int q = level + 1; q < now->levels; q++)
+        if (reads(level, q))
+            return false;
+    return level > 0;
+}
+
+/* So many steps of each, from below; the engine (NULL: none) goes along. */
+static void train(dense *d, bt_engine *engine, int steps)
+{
+    for (int step = 0; step < steps; step++)
+        for (int q = d->levels - 1; q > 0; q--)
+            if (moves(q)) {
+                ck_assert(dense_step(d, q));
+                if (engine)
+                    EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[q])));
+            }
+}
+
+static double loss_again(const dense *before, int steps, int element, double shift)
+{
+    dense d = *before;
+    d.theta[0][element] += shift;
+    train(&d, NULL, steps);
+    return dense_loss(&d, 0);
+}
+
+enum { INNER = 3 };
+
+static void compare_exact(bt_engine *engine, dense *d)
+{
+    const double step = 1e-4; /* off by its square and by rounding over it: 1e-8 and 1e-11 or so */
+    double found[N], largest = 0;
+    dense before = *d;
+    train(d, engine, INNER);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, names[0]), BT_ARRAY(found, N)));
+    for (int i = 0; i < N; i++)
+        largest = fmax(largest, fabs(found[i]));
+    for (int i = 0; i < N; i++) {
+        double change = loss_again(&before, INNER, i, step) - loss_again(&before, INNER, i, -step);
+        ck_assert_msg(fabs(found[i] - change / (2 * step)) <= 1e-7 * largest,
+                      "%s of %d levels, %s: element %d is %.12g, by differences %.12g", now->name, now->levels,
+                      d->method[0], i, found[i], change / (2 * step));
+    }
+}
+
+START_TEST(against_the_loop_run_again)
+{
+    now = &shapes[_i];
+    for (int method = 0; method < method_count(); method++)
+        for (int optimizer = 0; optimizer < OPTIMIZERS && is_exact(method); optimizer++) {
+            dense d = dense_of((optimizer_kind)optimizer);
+            bt_text more = {0};
+            choose(&d, method);
+            for (int q = 1; q < d.levels; q++)
+                bt_text_add(&more, "%s.unroll_steps = %d\n", names[q], INNER);
+            bt_text_add(&more, "%s.lr = 0\n", names[0]); /* so that its step only ends an inner loop */
+            bt_engine *engine = engine_of(&d, "jvp", bt_text_get(&more));
+            bt_text_free(&more);
+            begin(engine, &d);
+            train(&d, engine, 1);
+            EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[0])));
+            compare_exact(engine, &d);
+            bt_engine_free(engine);
         }
 }
 END_TEST
@@ -288,12 +369,10 @@ static bt_engine *trained(dense *d, int method)
 {
     *d = dense_of(ADAM);
     choose(d, method);
-    dense_open(d);
     bt_engine *engine = engine_of(d, "jvp", "");
-    for (int q = d->levels - 1; q >= 0; q--) {
-        set_parameters(engine, q, d->theta[q]);
+    begin(engine, d);
+    for (int q = d->levels - 1; q >= 0; q--)
         EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[q])));
-    }
     return engine;
 }
 
@@ -348,6 +427,8 @@ static double flops_of_top(int chain, int method)
     now = &shapes[chain];
     dense d;
     bt_engine *engine = trained(&d, method);
+    for (int q = d.levels - 1; q > 0; q--) /* an inner loop of one step */
+        EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[q])));
     bt_profile *profile = engine->instance->profile = bt_profile_new();
     int64_t count;
     double sum = 0;
@@ -377,10 +458,11 @@ int main(void)
     TCase *tests = tcase_create("methods");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, against_dense_algebra, 0, SHAPES);
+    tcase_add_loop_test(tests, against_the_loop_run_again, 0, SHAPES);
     tcase_add_loop_test(tests, by_differences, 0, SHAPES);
     tcase_add_loop_test(tests, all_others_stay, 0, SHAPES);
     tcase_add_loop_test(tests, memory_stays, 0, method_count());
-    tcase_add_loop_test(tests, chains_cost_the_sum, 0, implicit_count());
+    tcase_add_loop_test(tests, chains_cost_the_sum, 0, method_count());
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

@@ -10,12 +10,15 @@
 
 static const char *const variants[] = {
     "lower.type = darts\n",
-    "lower.type = cg\nlower.cg_iterations = 2\nlower.unroll_steps = 3\nupper.meta_batch = 2\nside.unroll_steps = 2\n",
+    "lower.type = cg\nlower.cg_iterations = 2\nlower.cg_warm_start = true\nlower.unroll_steps = 3\nupper.meta_batch = "
+    "2\nside.unroll_steps = 2\n",
     ("lower.type = neumann\nlower.gradient_accumulation = 3\nlower.product_batches = all\n"
      "upper.gradient_accumulation = 2\nlower.warmup_steps = 4\n"),
     "lower.product = finite\nlower.unroll_steps = 4\nside.unroll_steps = 3\nengine.roll_back = true\nlower.scheduler = "
     "cosine\n",
     "engine.precision = fp32\nlower.nesterov = true\nlower.unroll_steps = 2\nlower.batch_size = all\n",
+    "lower.type = sama\nlower.unroll_steps = 3\nupper.meta_batch = 2\n",
+    "lower.type = penalty\nlower.penalty_iterations = 2\nupper.gradient_accumulation = 2\nlower.unroll_steps = 2\n",
     "lower.log_step = 2\nlower.drop_last = true\nupper.meta_batch = 3\nlower.biases.params = *.bias\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
