@@ -1,0 +1,43 @@
+#!/bin/bash
+# The examples, for some seconds each: what an upper level learns is better than what it begins with, by a figure that
+# it does not see itself. The runs are long enough for the difference to be several times that between seeds.
+. "$(dirname "$0")/common.sh" || exit 1
+examples=$BT_SOURCE_DIR/examples
+
+run() { # FOLDER INI SETTING...
+    local folder=$1 ini=$2 setting settings=()
+    shift 2
+    for setting in "$@"; do settings+=(--set "$setting"); done
+    "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --quiet --output "$folder" "${settings[@]}" >out 2>err ||
+        fail "$ini ($*) failed"
+}
+
+metric() { # FOLDER NAME: its last value
+    grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
+}
+
+expect() { # CONDITION: of awk
+    awk "BEGIN { exit !($1) }" || fail "expected $1"
+}
+
+# weak_labels: trusting functions by what they do for labelled texts, against the majority of the votes
+run votes weak_labels engine.train_iters=400 engine.valid_step=400
+run majority weak_labels engine.train_iters=400 engine.valid_step=400 engine.levels=classifier classifier.baseline=true
+expect "$(metric votes classifier.valid.acc) > $(metric majority classifier.valid.acc) + 0.03"
+expect "$(metric votes classifier.right) > 0.88" # of the votes 85 % are right
+
+# three_level: strengths move, each by itself, and what they regularise still learns
+run three three_level engine.train_iters=200 engine.valid_step=200 classifier.hidden=20 reweight.hidden=10
+expect "$(metric three strength.max) > -6.5 && $(metric three strength.mean) < $(metric three strength.max) - 0.2"
+expect "$(metric three classifier.valid.acc) > 0.6"
+run mixed three_level engine.train_iters=50 engine.valid_step=50 classifier.hidden=20 reweight.hidden=10 reweight.type=darts
+expect "$(metric mixed strength.max) != -7"
+
+# logistic_hpo: every method lowers the validation loss; cg, which inverts, sooner than darts, which does not
+iters="engine.train_iters=800 engine.valid_step=800 model.unroll_steps=10"
+# shellcheck disable=SC2086
+for type in darts cg; do run hpo-$type logistic_hpo $iters model.type=$type; done
+# shellcheck disable=SC2086
+run hpo-held logistic_hpo $iters penalty.lr=0
+expect "$(metric hpo-darts model.valid.loss) < $(metric hpo-held model.valid.loss) - 0.1"
+expect "$(metric hpo-cg model.valid.loss) < $(metric hpo-darts model.valid.loss) - 0.01"
