@@ -265,6 +265,8 @@ struct bt_engine {
     int metric_count, metric_capacity;
     bool loaded, ready;                 /* problems are known; everything is planned */
     bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
+    const bt_problem *until;            /* bt_run_until: this level does not step; NULL: all do */
+    bool arrived;                       /* then: it would step now */
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
     bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step; /* leaf steps */
@@ -343,7 +345,8 @@ bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant); /* 
 bt_status bt_solve_build(bt_problem *upper, bt_solve *solve);                /* the entries */
 int bt_solve_bind(const bt_solve *solve,
                   const bt_problem *upper); /* the last micro-batches; the variant, -1 after an error */
-bt_status bt_solve_run(bt_problem *upper, bt_solve *solve);
+bt_status bt_solve_iterate(bt_problem *upper, bt_solve *solve, int variant); /* x from the adjoint */
+bt_status bt_solve_run(bt_problem *upper, bt_solve *solve);                  /* and the product with it */
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 void bt_solve_free(bt_solve *solve);
@@ -395,6 +398,8 @@ bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
 bt_status bt_leaf_step(bt_problem *leaf);                 /* one step, and those of the parents that become ready */
+/* All steps of the levels below, in the order of a run, that come before a step of `upper`; warm-ups are left out. */
+bt_status bt_run_until(bt_problem *upper);
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);

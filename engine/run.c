@@ -225,9 +225,23 @@ static bool all_ready(const bt_problem *problem)
     return true;
 }
 
+/* Whether `problem` is among the levels whose steps come before one of `upper`. */
+static bool is_below(const bt_problem *upper, const bt_problem *problem)
+{
+    for (int c = 0; c < upper->child_count; c++)
+        if (upper->children[c] == problem || is_below(upper->children[c], problem))
+            return true;
+    return false;
+}
+
 static bt_status step(bt_problem *problem)
 {
     bool updated;
+    bt_engine *engine = problem->engine;
+    if (engine->until && !is_below(engine->until, problem)) {
+        engine->arrived = engine->arrived || problem == engine->until;
+        return BT_OK;
+    }
     BT_TRY(bt_inner_loop_begin(problem));
     BT_TRY(step_once(problem, &updated));
     if (!updated)
@@ -244,7 +258,8 @@ static bt_status call_parents(bt_problem *problem)
     if (!problem->parent_count || problem->steps % s->unroll_steps != 0)
         return BT_OK;
     problem->inner_loop_start = true;
-    for (int p = 0; p < problem->parent_count && problem->steps > s->warmup_steps; p++) {
+    bool warm = problem->steps > s->warmup_steps || problem->engine->until;
+    for (int p = 0; p < problem->parent_count && warm; p++) {
         bt_problem *parent = problem->parents[p];
         for (int c = 0; c < parent->child_count; c++)
             if (parent->children[c] == problem)
@@ -261,6 +276,30 @@ bt_status bt_leaf_step(bt_problem *leaf)
 {
     BT_TRY(step(leaf));
     return bt_roll_back_all(leaf->engine);
+}
+
+static bt_status run_until(bt_engine *engine)
+{
+    while (!engine->arrived)
+        for (int p = 0; p < engine->problem_count && !engine->arrived; p++) {
+            bt_problem *leaf = engine->problems[p];
+            if (!leaf->settings->active || leaf->child_count || !is_below(engine->until, leaf))
+                continue;
+            BT_TRY(step(leaf));
+            if (!engine->arrived) /* else what it sees comes first */
+                BT_TRY(bt_roll_back_all(engine));
+        }
+    return BT_OK;
+}
+
+bt_status bt_run_until(bt_problem *upper)
+{
+    bt_engine *engine = upper->engine;
+    engine->until = upper;
+    engine->arrived = !upper->child_count;
+    bt_status status = run_until(engine);
+    engine->until = NULL;
+    return status;
 }
 
 /* ---- validation ---- */
