@@ -266,6 +266,7 @@ struct bt_engine {
     bool loaded, ready;                 /* problems are known; everything is planned */
     bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
     const bt_problem *until;            /* bt_run_until: this level does not step; NULL: all do */
+    bool *inner;                        /* then: which ones do, by place */
     bool arrived;                       /* then: it would step now */
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
     bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
@@ -339,6 +340,7 @@ void bt_product_trace(bt_product_request *request);
 bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift);
 /* A loss on one micro-batch in the trace in progress, with the random numbers of that problem's step. */
 bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro);
+int bt_product_of(const bt_problem *lower, const bt_graph *graph); /* the bt_product taken; graph: of the lower loss */
 
 bt_status bt_solve_open(bt_problem *upper, bt_solve *solve); /* solve.c: what it reads, and whether x is v */
 bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant); /* traced; NULL after an error */

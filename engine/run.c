@@ -225,20 +225,11 @@ static bool all_ready(const bt_problem *problem)
     return true;
 }
 
-/* Whether `problem` is among the levels whose steps come before one of `upper`. */
-static bool is_below(const bt_problem *upper, const bt_problem *problem)
-{
-    for (int c = 0; c < upper->child_count; c++)
-        if (upper->children[c] == problem || is_below(upper->children[c], problem))
-            return true;
-    return false;
-}
-
 static bt_status step(bt_problem *problem)
 {
     bool updated;
     bt_engine *engine = problem->engine;
-    if (engine->until && !is_below(engine->until, problem)) {
+    if (engine->until && !engine->inner[problem->place]) {
         engine->arrived = engine->arrived || problem == engine->until;
         return BT_OK;
     }
@@ -283,7 +274,7 @@ static bt_status run_until(bt_engine *engine)
     while (!engine->arrived)
         for (int p = 0; p < engine->problem_count && !engine->arrived; p++) {
             bt_problem *leaf = engine->problems[p];
-            if (!leaf->settings->active || leaf->child_count || !is_below(engine->until, leaf))
+            if (!leaf->settings->active || leaf->child_count || !engine->inner[leaf->place])
                 continue;
             BT_TRY(step(leaf));
             if (!engine->arrived) /* else what it sees comes first */
@@ -292,13 +283,36 @@ static bt_status run_until(bt_engine *engine)
     return BT_OK;
 }
 
+/* Marks the levels whose steps come before one of `upper`: its children and all that it differentiates, with theirs. */
+static bt_status mark_inner(const bt_problem *upper, bool *inner)
+{
+    int count = upper->engine->problem_count;
+    bt_problem **lowers = bt_alloc_array((size_t)count, sizeof(bt_problem *));
+    bt_status status = lowers ? BT_OK : BT_ERROR_MEMORY;
+    int found = lowers ? bt_lowers(upper, lowers) : 0;
+    for (int c = 0; c < upper->child_count + found && status == BT_OK; c++) {
+        const bt_problem *lower = c < upper->child_count ? upper->children[c] : lowers[c - upper->child_count];
+        if (!inner[lower->place]) {
+            inner[lower->place] = true;
+            status = mark_inner(lower, inner);
+        }
+    }
+    bt_free(lowers);
+    return status;
+}
+
 bt_status bt_run_until(bt_problem *upper)
 {
     bt_engine *engine = upper->engine;
+    engine->inner = bt_alloc_array((size_t)engine->problem_count, sizeof *engine->inner);
+    bt_status status = engine->inner ? mark_inner(upper, engine->inner) : BT_ERROR_MEMORY;
     engine->until = upper;
     engine->arrived = !upper->child_count;
-    bt_status status = run_until(engine);
+    if (status == BT_OK)
+        status = run_until(engine);
     engine->until = NULL;
+    bt_free(engine->inner);
+    engine->inner = NULL;
     return status;
 }
 

@@ -312,13 +312,32 @@ static bt_status profiled_loop(run *r)
     return printed == BT_OK ? status : printed;
 }
 
+/* Each line of a text, after a word. */
+static void say_lines(run *r, const char *before, const char *line)
+{
+    for (const char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
+        bt_progress_say(r->progress, "%s%.*s", before, (int)(end - line), line);
+}
+
 static void say_warnings(run *r)
 {
-    bt_engine *engine = r->engine;
-    char *line = engine->warnings.data;
-    for (char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
-        bt_progress_say(r->progress, "warning: %.*s", (int)(end - line), line);
-    bt_text_free(&engine->warnings);
+    say_lines(r, "warning: ", r->engine->warnings.data);
+    bt_text_free(&r->engine->warnings);
+}
+
+/* What the levels follow, where there are several. */
+static bt_status say_equation(run *r)
+{
+    bt_text text = {0};
+    bool levels = false;
+    for (int i = 0; i < r->engine->problem_count; i++)
+        levels |= r->engine->problems[i]->parent_count > 0;
+    if (levels)
+        bt_print_equation(r->engine, &text);
+    say_lines(r, "", text.data);
+    bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
+    bt_text_free(&text);
+    return status;
 }
 
 /* A run most of whose updates were left out has diverged: that is a failure. */
@@ -393,6 +412,7 @@ static bt_status open_run(run *r)
         r->saved = engine->step;
         bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->step);
     }
+    BT_TRY(say_equation(r));
     say_warnings(r);
     return BT_OK;
 }
