@@ -6,6 +6,7 @@
  * equation (reference.c), or, if it is neither, the lower problem is not solved. */
 #include "engine/check/check.h"
 
+#include "engine/hypergradient/methods.h"
 #include <math.h>
 #include <string.h>
 
@@ -132,11 +133,11 @@ static bt_status method_value(bt_trial *c)
     bt_check_read(c->upper, &c->upper->step.gradients, c->hypergradient);
     c->scale = sqrt(bt_check_dot(c->hypergradient, c->hypergradient, c->count));
     bt_phase_end(c->upper->step.phase);
-    bool joins = false;
+    BT_TRY(bt_kept_restore(c->start));
     for (int i = 0; i < c->engine->problem_count; i++)
-        joins |= c->engine->problems[i]->step.joins;
-    c->engine->apart = joins;
-    return joins ? bt_engine_recompile(c->engine) : BT_OK;
+        c->apart |= c->engine->problems[i]->step.joins;
+    c->engine->apart = true;
+    return c->apart ? bt_engine_recompile(c->engine) : BT_OK;
 }
 
 static bt_status keep_end(bt_trial *c)
@@ -194,6 +195,13 @@ static bt_status sample_all(bt_trial *c, int64_t samples)
 
 /* ---- one level ---- */
 
+/* What of its own steps comes through levels below it, nobody differentiates again. */
+static bool is_exact(const bt_problem *lower)
+{
+    return bt_unrolls(lower) && !bt_itd_setting(lower, "steps") && bt_itd_setting(lower, "second_order") &&
+           !lower->child_count;
+}
+
 static bt_status open_lowers(bt_trial *c)
 {
     const bt_step_phase *step = &c->upper->step;
@@ -205,7 +213,7 @@ static bt_status open_lowers(bt_trial *c)
         bt_lower *lower = &c->lowers[c->lower_count];
         lower->problem = step->solves[c->lower_count].problem;
         lower->count = bt_check_count(lower->problem);
-        c->exact = c->exact && lower->problem->settings->method->exact;
+        c->exact = c->exact && is_exact(lower->problem);
         size_t count = (size_t)lower->count;
         lower->adjoint = bt_alloc_array(count, sizeof(double));
         lower->x = bt_alloc_array(count, sizeof(double));
@@ -266,13 +274,10 @@ static bt_status run_check(bt_trial *c, int64_t samples)
 }
 
 /* The programs that train, and the state before the check, also where it failed. */
-static bt_status put_back(bt_engine *engine, const bt_kept *before)
+static bt_status put_back(const bt_trial *c, bt_kept *before)
 {
-    bt_status status = BT_OK;
-    if (engine->apart) {
-        engine->apart = false;
-        status = bt_engine_recompile(engine);
-    }
+    c->engine->apart = false;
+    bt_status status = c->apart ? bt_engine_recompile(c->engine) : BT_OK;
     bt_status restored = bt_kept_restore(before);
     return status == BT_OK ? restored : status;
 }
@@ -287,7 +292,7 @@ static bt_status check_level(bt_engine *engine, bt_problem *upper, int64_t sampl
     else if (c.result)
         bt_check_print(&c, file);
     if (before && bt_error_status() == BT_OK) {
-        bt_status again = put_back(engine, before);
+        bt_status again = put_back(&c, before);
         status = again == BT_OK ? status : again;
     }
     if (status == BT_ERROR_NUMERIC)

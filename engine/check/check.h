@@ -10,6 +10,7 @@
 
 #include "engine/engine_inside.h"
 
+#include "engine/hypergradient/itd.h"
 #include "engine/logging/json.h"
 
 /* ---- slope.c ---- */
@@ -59,6 +60,7 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
     double *field;          /* room for the lower gradient */
     double cosine, ratio;   /* of x to the solution */
     double residual;        /* of the solution, relative */
+    bool unrolls;           /* its method has no x, but goes back through the steps */
     bool iterates;          /* its method multiplies by H */
     double gradient_length; /* of the lower loss, where the inner loop ends */
 } bt_lower;
@@ -75,7 +77,8 @@ struct bt_trial {
     int part_count, part_room;
     double scale;              /* the hypergradient's length */
     double mm, md, dd, rr, rd; /* sums over the samples: method, difference, reference */
-    bool exact;                /* every method says that it is */
+    bool exact;                /* every method differentiates all steps that were made, as they were made */
+    bool apart;                /* the programs were made anew, so that gradients are by themselves */
     bool repeats;              /* run again, the inner problem gives the same loss */
     bool have_reference;
     bt_cause cause; /* of the whole hypergradient, where it should agree and does not */

@@ -4,6 +4,7 @@
  * approximation: x is not the solution of its equation, or the lower problem is not solved. */
 #include "engine/check/check.h"
 
+#include "engine/hypergradient/methods.h"
 #include <math.h>
 #include <string.h>
 
@@ -118,24 +119,44 @@ static void say_unsolved(const bt_trial *c, bt_text *text)
                       "granted: more unroll_steps");
 }
 
+static void say_unrolled(const bt_problem *lower, bt_text *text)
+{
+    int64_t steps = bt_itd_setting(lower, "steps");
+    if (steps)
+        bt_text_add(text, "; %s, itd: it goes back through the last steps only, at most %lld", lower->name,
+                    (long long)steps);
+    if (!bt_itd_setting(lower, "second_order"))
+        bt_text_add(text, "; %s, itd: gradients count as constants (itd_second_order = 0)", lower->name);
+    if (lower->child_count)
+        bt_text_add(text, "; %s has lower levels of its own: what of its steps comes through them is left out",
+                    lower->name);
+}
+
+/* x is not what solves its equation. */
+static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
+{
+    const bt_lower *lower = &c->lowers[q];
+    const char *level = lower->problem->name, *method = lower->problem->settings->method->name;
+    if (!lower->solution)
+        bt_text_add(text, "; %s is too large, or its H too close to singular, for a solution to compare %s with", level,
+                    method);
+    else if (!lower->iterates)
+        bt_text_add(text, "; %s, %s: H^-1 is taken for something simpler: cosine %.4f, length %.4g of a solution's",
+                    level, method, lower->cosine, lower->ratio);
+    else
+        bt_text_add(text, "; %s, %s: %lld iterations are too few: cosine %.4f, length %.4g of a solution's", level,
+                    method, (long long)c->upper->step.solves[q].iterations, lower->cosine, lower->ratio);
+}
+
 /* What the method leaves out; and what is left where it leaves out nothing. */
 static void say_approximation(const bt_trial *c, bt_text *text)
 {
     for (int q = 0; q < c->lower_count; q++) {
         const bt_lower *lower = &c->lowers[q];
-        const char *method = lower->problem->settings->method->name;
-        if (lower->solution && close_to(c, lower->cosine, lower->ratio))
-            continue;
-        if (!lower->solution)
-            bt_text_add(text, "; %s is too large, or its H too close to singular, for a solution to compare %s with",
-                        lower->problem->name, method);
-        else if (!lower->iterates)
-            bt_text_add(text, "; %s, %s: H^-1 is taken for something simpler: cosine %.4f, length %.4g of a solution's",
-                        lower->problem->name, method, lower->cosine, lower->ratio);
-        else
-            bt_text_add(text, "; %s, %s: %lld iterations are too few: cosine %.4f, length %.4g of a solution's",
-                        lower->problem->name, method, (long long)c->upper->step.solves[q].iterations, lower->cosine,
-                        lower->ratio);
+        if (lower->unrolls)
+            say_unrolled(lower->problem, text);
+        else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))
+            say_unsolved_x(c, q, text);
     }
     if (c->have_reference && !close_to(c, cosine_of(c->rr, c->rd, c->dd), ratio_of(c->rr, c->dd)))
         say_unsolved(c, text);
@@ -148,7 +169,7 @@ static void say_approximation(const bt_trial *c, bt_text *text)
 /* All that is not close is an error then. */
 static void say_inexact(const bt_trial *c, bt_text *text)
 {
-    bt_text_add(text, "DISAGREES: %s differentiates the steps that were made, and should be exact",
+    bt_text_add(text, "DISAGREES: type = %s differentiates all steps that were made, and should be exact",
                 c->lowers[0].problem->settings->method->name);
     if (c->cause == BT_CAUSE_KINK)
         bt_text_add(text, "; but the retrained loss is not smooth here, as smaller steps show");

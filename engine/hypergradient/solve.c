@@ -410,7 +410,8 @@ bt_status bt_solve_open(bt_problem *upper, bt_solve *solve)
     BT_TRY(bt_micro_set_open(&solve->micros, solve->problem, all ? settings->gradient_accumulation : 1));
     if (bt_unrolls(solve->problem))
         return bt_unroll_open(upper, solve);
-    BT_TRY(bt_check_direct(upper, solve));
+    if (!upper->engine->apart) /* a check takes the product alone */
+        BT_TRY(bt_check_direct(upper, solve));
     if (settings->method->penalty)
         BT_TRY(bt_micro_set_open(&solve->upper, upper, upper->settings->gradient_accumulation));
     bt_builder b = builder_of(upper, solve, 0);

@@ -125,15 +125,9 @@ static const bt_problem_def counting_known = {.name = "lower",
                                               .training_step = counting_step,
                                               .on_inner_loop_start = count_loop};
 
-/* One step of SGD, differentiated as it was made; and, in what it says, any number of steps. */
-static bt_tensor *once_start(bt_rule *rule, bt_tensor *v) { return bt_mul(bt_hyper(rule, "rate"), v); }
-
-static const bt_method_def once = {
-    .name = "once", .hypers = {{"rate", 0.1, 0, 1, "of the step"}}, .start = once_start, .exact = true};
-
 static bt_export parts_of(const bt_problem_def *outer, const bt_problem_def *inner)
 {
-    return (bt_export){.abi = BT_ABI, .problems = {outer, inner}, .methods = {&once}};
+    return (bt_export){.abi = BT_ABI, .problems = {outer, inner}};
 }
 
 /* The check of a run that has made three steps, in which only the lower level moves. */
@@ -222,6 +216,7 @@ END_TEST
 /* A verdict of each kind, by a problem that is made to have it. */
 START_TEST(verdicts)
 {
+#define ITD    "lower.type = itd\nlower.lr = 0.1\nlower.momentum = 0.5\nlower.unroll_steps = 6\n"
 #define SOLVED "lower.lr = 0.019\nlower.unroll_steps = 1500\n"
     static const struct {
         const bt_problem_def *outer, *inner;
@@ -287,12 +282,24 @@ START_TEST(verdicts)
         {&large, &lower, SOLVED "lower.type = cg\nlower.cg_iterations = 2\n", {"agrees"}, 1, BT_OK},
         {&upper, &counting, "", {"DISAGREES: ", "bt_state"}, 1, BT_ERROR_NUMERIC},
         {&upper, &counting_known, "lower.lr = 0.5\n", {"approximation: "}, 1, BT_OK},
-        {&upper, &lower, "lower.lr = 0.1\nlower.type = once\n", {"agrees, in direction and in length"}, 1.5, BT_OK},
+        {&upper, &lower, ITD, {"agrees, in direction and in length"}, 1.5, BT_OK},
         {&upper,
          &lower,
-         "lower.lr = 0.1\nlower.type = once\nlower.unroll_steps = 2\n",
-         {"DISAGREES: once differentiates the steps"},
+         ITD "lower.itd_steps = 3\n",
+         {"approximation: ", "lower, itd: it goes back through the last steps only, at most 3"},
          1.5,
+         BT_OK},
+        {&upper,
+         &kinked,
+         ITD,
+         {"DISAGREES: the product of lower with upper", "is not smooth here"},
+         1,
+         BT_ERROR_NUMERIC},
+        {&upper,
+         &detached,
+         ITD,
+         {"DISAGREES: the product of lower with upper", "detaches values of upper.value"},
+         1,
          BT_ERROR_NUMERIC},
     };
     json_t *result;
@@ -307,7 +314,7 @@ START_TEST(verdicts)
 }
 END_TEST
 
-enum { VERDICTS = 15 };
+enum { VERDICTS = 17 };
 
 START_TEST(levels_by_name)
 {
