@@ -269,6 +269,9 @@ struct bt_engine {
     bool *inner;                        /* then: which ones do, by place */
     bool arrived;                       /* then: it would step now */
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
+    bool stepping;                      /* in bt_leaf_step */
+    bt_edges due;                       /* dependencies that hold after the step in progress */
+    bool rewire_due, rewired;           /* there are such; others hold since the log last said which */
     bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step; /* leaf steps */
     bt_standing standing;
@@ -305,11 +308,17 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
 
 /* ---- wire.c ---- */
 
-bt_status bt_engine_wire(bt_engine *engine); /* parents, children; levels that reach nothing */
+bt_status bt_engine_check_wires(const bt_engine *engine); /* levels that reach nothing, or are of two precisions */
+bt_status bt_engine_wire(bt_engine *engine);              /* that, and parents and children */
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 void bt_print_equation(bt_engine *engine, bt_text *text);
+
+/* ---- rewire.c: other dependencies, while a run goes on ---- */
+
+bt_status bt_rewire(bt_engine *engine, const char *u2l, const char *l2u, const char *origin); /* between two steps */
+bt_status bt_rewire_due(bt_engine *engine); /* likewise: what bt_set_dependency was told within one */
 
 /* ---- hypergradient/ ---- */
 

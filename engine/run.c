@@ -265,8 +265,12 @@ static bt_status call_parents(bt_problem *problem)
 
 bt_status bt_leaf_step(bt_problem *leaf)
 {
-    BT_TRY(step(leaf));
-    return bt_roll_back_all(leaf->engine);
+    leaf->engine->stepping = true;
+    bt_status status = step(leaf);
+    if (status == BT_OK)
+        status = bt_roll_back_all(leaf->engine);
+    leaf->engine->stepping = false;
+    return status == BT_OK ? bt_rewire_due(leaf->engine) : status;
 }
 
 static bt_status run_until(bt_engine *engine)

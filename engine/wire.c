@@ -112,36 +112,47 @@ static bt_status add_family(bt_problem *child, bt_problem *parent)
     return BT_OK;
 }
 
-/* Every active level must take part: be trained, or be what a trained one depends on. */
-static bt_status check_reach(bt_problem *problem)
+/* Whose solution it uses; NULL: nobody's. */
+static const bt_problem *first_child(const bt_problem *problem)
 {
     const bt_engine *engine = problem->engine;
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active && edge(engine, BT_L2U, engine->problems[i], problem))
+            return engine->problems[i];
+    return NULL;
+}
+
+/* Every active level must take part: be trained, or be what a trained one depends on. */
+static bt_status check_reach(const bt_problem *problem)
+{
+    const bt_engine *engine = problem->engine;
+    const bt_problem *child = first_child(problem);
     bool uses = false, used = false;
     for (int i = 0; i < engine->problem_count; i++) {
         uses |= bt_u2l(problem, engine->problems[i]) && engine->problems[i]->settings->active;
         used |= edge(engine, BT_L2U, problem, engine->problems[i]) || bt_u2l(engine->problems[i], problem);
     }
-    if (problem->settings->meta_batch > 1 && !problem->child_count)
+    if (problem->settings->meta_batch > 1 && !child)
         return bt_fail(BT_ERROR_CONFIG,
                        "[%s] meta_batch counts inner loops, but no solution reaches %s (l2u): for several batches to "
                        "one step take gradient_accumulation",
                        problem->name, problem->name);
-    if (uses && !used && !problem->child_count)
+    if (uses && !used && !child)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s is upper to a problem (u2l), but no solution reaches its loss: it would never step. Add "
                        "`l2u = LOWER > %s` under [dependencies]",
                        problem->name, problem->name);
-    if (problem->child_count) {
-        bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count, sizeof(bt_problem *));
-        int count = lowers ? bt_lowers(problem, lowers) : 0;
-        bt_free(lowers);
-        if (!count)
-            return bt_fail(BT_ERROR_CONFIG,
-                           "%s uses the solution of %s (l2u), but nothing of it reaches that problem (u2l): its "
-                           "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
-                           problem->name, problem->children[0]->name, problem->name, problem->children[0]->name);
-    }
-    return BT_OK;
+    if (!child)
+        return BT_OK;
+    bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count, sizeof(bt_problem *));
+    int count = lowers ? bt_lowers(problem, lowers) : 0;
+    bt_free(lowers);
+    if (count)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "%s uses the solution of %s (l2u), but nothing of it reaches that problem (u2l): its "
+                   "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
+                   problem->name, child->name, problem->name, child->name);
 }
 
 static bt_status check_precision(const bt_problem *a, const bt_problem *b)
@@ -152,21 +163,29 @@ static bt_status check_precision(const bt_problem *a, const bt_problem *b)
                    a->name, bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
 }
 
-bt_status bt_engine_wire(bt_engine *engine)
+bt_status bt_engine_check_wires(const bt_engine *engine)
 {
     for (int i = 0; i < engine->problem_count; i++)
         for (int j = 0; j < engine->problem_count; j++) {
-            bt_problem *a = engine->problems[i], *b = engine->problems[j];
-            if (!a->settings->active || !b->settings->active || i == j)
-                continue;
-            if (edge(engine, BT_L2U, a, b))
-                BT_TRY(add_family(a, b));
-            if (edge(engine, BT_L2U, a, b) || bt_u2l(a, b))
+            const bt_problem *a = engine->problems[i], *b = engine->problems[j];
+            if (a->settings->active && b->settings->active && i != j && (edge(engine, BT_L2U, a, b) || bt_u2l(a, b)))
                 BT_TRY(check_precision(a, b));
         }
     for (int i = 0; i < engine->problem_count; i++)
         if (engine->problems[i]->settings->active)
             BT_TRY(check_reach(engine->problems[i]));
+    return BT_OK;
+}
+
+bt_status bt_engine_wire(bt_engine *engine)
+{
+    BT_TRY(bt_engine_check_wires(engine));
+    for (int i = 0; i < engine->problem_count; i++)
+        for (int j = 0; j < engine->problem_count; j++) {
+            bt_problem *a = engine->problems[i], *b = engine->problems[j];
+            if (a->settings->active && b->settings->active && i != j && edge(engine, BT_L2U, a, b))
+                BT_TRY(add_family(a, b));
+        }
     return BT_OK;
 }
 

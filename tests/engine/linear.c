@@ -30,9 +30,27 @@ static bt_tensor *b_step(bt_problem *self, const bt_batch *batch) { return (void
 static bt_tensor *c_step(bt_problem *self, const bt_batch *batch) { return (void)batch, step(self, 3); }
 static bt_tensor *d_step(bt_problem *self, const bt_batch *batch) { return (void)batch, step(self, 4); }
 
+void (*linear_epoch)(bt_problem *self), (*linear_validated)(bt_problem *self);
+
+static void epoch(bt_problem *self)
+{
+    if (linear_epoch)
+        linear_epoch(self);
+}
+
+static void validated(bt_problem *self)
+{
+    if (linear_validated)
+        linear_validated(self);
+}
+
 #define LEVEL(called)                                                                                                  \
-    static const bt_problem_def called = {                                                                             \
-        .name = #called, .configure_train_data = rows, .configure_module = number, .training_step = called##_step}
+    static const bt_problem_def called = {.name = #called,                                                             \
+                                          .configure_train_data = rows,                                                \
+                                          .configure_module = number,                                                  \
+                                          .training_step = called##_step,                                              \
+                                          .epoch_callback = epoch,                                                     \
+                                          .validation_end = validated}
 LEVEL(t);
 LEVEL(a);
 LEVEL(b);

@@ -12,6 +12,9 @@ typedef double linear_reads[LINEAR_LEVELS][LINEAR_LEVELS];
 
 extern const bt_export linear_parts; /* bt_user is a linear_reads */
 
+/* Called after each pass over a level's three examples, and after each validation; NULL: not. */
+extern void (*linear_epoch)(bt_problem *self), (*linear_validated)(bt_problem *self);
+
 /* dF/dt with every p_i, i > 0, where its loss is least, as far as `upper` says that j stands above i; p as given. */
 double linear_derivative(double (*reads)[LINEAR_LEVELS], const bool (*upper)[LINEAR_LEVELS], const double *p);
 
