@@ -199,11 +199,11 @@ static void add_product(bt_text *text, const bt_problem *p, const bt_problem *q)
 
 static void add_solve(bt_text *text, const bt_problem *upper, bt_problem *const *lowers, int q)
 {
-    static const char *const products[] = {"jvp", "vjp", "finite"}, *const detaches[] = {"frozen", "field", "follow"};
+    static const char *const products[] = {"jvp", "vjp", "finite", "of the penalty"}, *const detaches[] = {"frozen", "field", "follow"};
     const bt_problem *lower = lowers[q];
     const bt_problem_settings *s = lower->settings;
     const bt_graph *loss = lower->pure[BT_PURE_STEP];
-    int product = loss ? bt_product_of(lower, loss) : s->product;
+    int product = s->method->penalty ? BT_COUNT_OF(products) - 1 : loss ? bt_product_of(lower, loss) : s->product;
     bt_text_add(text, "  x_%s = %s(a_%s), product %s, detach %s; a_%s = dC_%s/d(%s)", lower->name, s->method->name,
                 lower->name, products[product], detaches[s->detach], lower->name, upper->name, lower->name);
     for (int r = 0; r < q; r++)

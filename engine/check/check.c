@@ -156,9 +156,9 @@ static bt_status keep_end(bt_trial *c)
 
 static bt_status sample(bt_trial *c, int64_t s, bool coordinates)
 {
-    bt_slope slope;
+    bt_line_slope slope;
     bt_check_direction(c, c->upper, (uint64_t)s, coordinates, c->direction);
-    BT_TRY(bt_slope_measure(retrained, c, bt_check_step(c->upper, c->direction), &slope));
+    BT_TRY(bt_line_measure(retrained, c, bt_check_step(c->upper, c->direction), &slope));
     double m = bt_check_dot(c->hypergradient, c->direction, c->count), d = slope.value;
     json_t *row = bt_json_with(json_object(), "sample", json_integer((json_int_t)s));
     row = bt_json_with(row, "method", bt_json_number(m));
@@ -176,7 +176,7 @@ static bt_status sample(bt_trial *c, int64_t s, bool coordinates)
     /* What should agree, and does not: a kink on the way there, or noise? */
     double declared = c->have_reference && !c->exact ? bt_check_dot(c->reference, c->direction, c->count) : m;
     if (c->cause == BT_CAUSE_NONE && fabs(declared - d) > 1e-3 * fmax(fabs(declared), fabs(d))) {
-        BT_TRY(bt_slope_explain(retrained, c, &slope, declared, c->upper->dtype, &c->cause));
+        BT_TRY(bt_line_explain(retrained, c, &slope, declared, c->upper->dtype, &c->cause));
         if (c->cause == BT_CAUSE_RULE)
             c->cause = BT_CAUSE_NONE;
     }

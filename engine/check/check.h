@@ -20,17 +20,17 @@ typedef bt_status bt_line_fn(void *user, double step, double *value);
 
 typedef enum bt_cause { BT_CAUSE_NONE, BT_CAUSE_NOISE, BT_CAUSE_KINK, BT_CAUSE_RULE } bt_cause;
 
-typedef struct bt_slope {
+typedef struct bt_line_slope {
     double step;        /* h */
     double at[4];       /* at -h, -h/2, h/2, h */
     double whole, half; /* central differences over h and h/2 */
     double value;       /* extrapolated from both */
-} bt_slope;
+} bt_line_slope;
 
-bt_status bt_slope_measure(bt_line_fn *line, void *user, double step, bt_slope *slope);
+bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slope *slope);
 /* Why the slope is not `declared`: noise or a kink, else BT_CAUSE_RULE. BT_CAUSE_NONE: noise so small that it says
  * nothing. dtype: of what the values are computed in. */
-bt_status bt_slope_explain(bt_line_fn *line, void *user, const bt_slope *slope, double declared, bt_dtype dtype,
+bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
                            bt_cause *cause);
 
 /* ---- check.c ---- */

@@ -73,12 +73,12 @@ static bt_status check_part(bt_trial *c, bt_part *part, double *direction)
     int64_t count = bt_check_count(part->moved);
     motion m = {c, part, direction};
     double declared[DIRECTIONS], worst = 0, ee = 0, dd = 0, mm = 0;
-    bt_slope slopes[DIRECTIONS];
+    bt_line_slope slopes[DIRECTIONS];
     int at = 0;
     for (int s = 0; s < DIRECTIONS; s++) {
         bt_check_direction(c, part->moved, FIRST + (uint64_t)s, false, direction);
         BT_TRY(bt_kept_restore(c->end));
-        BT_TRY(bt_slope_measure(moved, &m, bt_check_step(part->moved, direction), &slopes[s]));
+        BT_TRY(bt_line_measure(moved, &m, bt_check_step(part->moved, direction), &slopes[s]));
         declared[s] = bt_check_dot(part->declared, direction, count);
         double error = fabs(declared[s] - slopes[s].value);
         ee += error * error;
@@ -94,7 +94,7 @@ static bt_status check_part(bt_trial *c, bt_part *part, double *direction)
     if (sqrt(ee) <= tolerance(c) * fmax(scale, 1e-3 * whole))
         return BT_OK;
     bt_check_direction(c, part->moved, FIRST + (uint64_t)at, false, direction);
-    return bt_slope_explain(moved, &m, &slopes[at], declared[at], c->upper->dtype, &part->cause);
+    return bt_line_explain(moved, &m, &slopes[at], declared[at], c->upper->dtype, &part->cause);
 }
 
 bt_status bt_check_parts(bt_trial *c)

@@ -144,7 +144,7 @@ static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
         bt_text_add(text, "; %s, %s: H^-1 is taken for something simpler: cosine %.4f, length %.4g of a solution's",
                     level, method, lower->cosine, lower->ratio);
     else
-        bt_text_add(text, "; %s, %s: %lld iterations are too few: cosine %.4f, length %.4g of a solution's", level,
+        bt_text_add(text, "; %s, %s: after %lld iterations x has cosine %.4f, length %.4g of a solution's", level,
                     method, (long long)c->upper->step.solves[q].iterations, lower->cosine, lower->ratio);
 }
 

@@ -10,7 +10,7 @@
 #include <float.h>
 #include <math.h>
 
-bt_status bt_slope_measure(bt_line_fn *line, void *user, double step, bt_slope *slope)
+bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slope *slope)
 {
     static const double at[] = {-1, -0.5, 0.5, 1};
     slope->step = step;
@@ -39,7 +39,7 @@ static bt_status noise(bt_line_fn *line, void *user, double step, double *deviat
 }
 
 /* Whether halving the step shows that the function is not smooth. */
-static bool kinked(const bt_slope *slope, double middle, double doubled, double error, double deviation)
+static bool kinked(const bt_line_slope *slope, double middle, double doubled, double error, double deviation)
 {
     double whole = fabs(slope->at[3] - 2 * middle + slope->at[0]);
     double half = fabs(slope->at[2] - 2 * middle + slope->at[1]);
@@ -49,7 +49,7 @@ static bool kinked(const bt_slope *slope, double middle, double doubled, double 
     return bent || jumps;
 }
 
-bt_status bt_slope_explain(bt_line_fn *line, void *user, const bt_slope *slope, double declared, bt_dtype dtype,
+bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
                            bt_cause *cause)
 {
     double h = slope->step, error = fabs(slope->value - declared), middle, plus, minus, deviation;
