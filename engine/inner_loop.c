@@ -86,6 +86,8 @@ bt_status bt_snapshot_open(bt_problem *problem)
 {
     bt_var *vars[BT_SNAPSHOT];
     int count = rolls_back(problem) ? bt_run_variables(problem, vars) : 0;
+    while (problem->snapshot_count > count) /* it does so no longer */
+        bt_var_free(problem->snapshot[--problem->snapshot_count]);
     while (problem->snapshot_count < count) {
         const bt_var *var = vars[problem->snapshot_count];
         bt_text name = {0};
@@ -94,6 +96,7 @@ bt_status bt_snapshot_open(bt_problem *problem)
         bt_text_free(&name);
         if (!copy)
             return BT_ERROR_MEMORY;
+        memcpy(copy->data, var->data, var->bytes); /* where there is no start of an inner loop before it is read */
         problem->snapshot[problem->snapshot_count++] = copy;
     }
     return BT_OK;

@@ -95,6 +95,15 @@ static bool may_be_asymmetric(const bt_graph *graph)
     return false;
 }
 
+int bt_product_of(const bt_problem *lower, const bt_graph *graph)
+{
+    const bt_problem_settings *s = lower->settings;
+    if (s->detach == BT_DETACH_FIELD)
+        return BT_PRODUCT_VJP;
+    bool rule = s->product == BT_PRODUCT_JVP && s->detach == BT_DETACH_FROZEN && may_be_asymmetric(graph);
+    return rule ? BT_PRODUCT_VJP : s->product;
+}
+
 static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
 {
     bt_problem_params(t->lower, t->w);
@@ -102,8 +111,7 @@ static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
     bt_tensor *loss = bt_product_loss(t->lower, micro);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
-    if (t->settings->product == BT_PRODUCT_VJP || t->settings->detach == BT_DETACH_FIELD ||
-        (t->settings->detach == BT_DETACH_FROZEN && may_be_asymmetric(t->graph)))
+    if (bt_product_of(t->lower, t->graph) == BT_PRODUCT_VJP)
         by_vjp(t, loss, result);
     else
         by_jvp(t, loss, result);
@@ -257,7 +265,7 @@ static void one_product(terms *t, const bt_micro *micro)
 {
     if (t->request->penalty > 0)
         secant(t, t->lower, micro, -t->request->penalty, t->part);
-    else if (t->settings->product == BT_PRODUCT_FINITE && t->settings->detach != BT_DETACH_FIELD)
+    else if (bt_product_of(t->lower, t->graph) == BT_PRODUCT_FINITE)
         finite(t, micro, t->part);
     else
         exact(t, micro, t->part);

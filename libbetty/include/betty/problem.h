@@ -76,6 +76,13 @@ int64_t bt_host_epoch(bt_problem *self);
  * keep from one call to the next, and not here, is lost when a run is resumed. */
 bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size);
 
+/* Host: other dependencies from the next step on, each as a line of [dependencies] ("upper > lower, ..."; NULL: that
+ * one stays): for a schedule of the hierarchy, called in epoch_callback or validation_end, or between two runs.
+ * Parameters, optimisers, data and counters stay as they are; a checkpoint has the dependencies too. What cannot be is
+ * refused with a message (BT_ERROR_CONFIG), which ends the run unless bt_error_clear is called, and the old ones stay
+ * in force. */
+bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u);
+
 /* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
  * others draw batches, and so cannot be asked in get_batch. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
