@@ -31,7 +31,7 @@ bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slo
 /* Why the slope is not `declared`: noise or a kink, else BT_CAUSE_RULE. BT_CAUSE_NONE: noise so small that it says
  * nothing. dtype: of what the values are computed in. */
 bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
-                           bt_cause *cause);
+                          bt_cause *cause);
 
 /* ---- check.c ---- */
 
