@@ -56,6 +56,7 @@ static bt_status restore(bt_engine *engine, const bt_checkpoint *checkpoint, bt_
                          bt_tensor_list *variables)
 {
     BT_TRY(bt_record_check(engine, checkpoint->record));
+    BT_TRY(bt_record_rewire(engine, checkpoint->record));
     BT_TRY(bt_record_restore(engine, checkpoint->record));
     BT_TRY(bt_tensors_of_memory(engine, memory));
     BT_TRY(bt_tensors_restore(memory, &checkpoint->tensors));

@@ -47,6 +47,7 @@ void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 json_t *bt_record_new(bt_engine *engine, int64_t metrics_length); /* NULL after an error */
 /* Whether the record is one of this engine's problems, settings and data: else BT_ERROR_CONFIG with the differences. */
 bt_status bt_record_check(bt_engine *engine, json_t *record);
+bt_status bt_record_rewire(bt_engine *engine, json_t *record);       /* dependencies that were changed meanwhile */
 bt_status bt_record_restore(bt_engine *engine, json_t *record);      /* counters, streams, metrics */
 bt_status bt_record_check_graphs(bt_engine *engine, json_t *record); /* likewise of the traced callbacks */
 

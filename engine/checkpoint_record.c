@@ -155,17 +155,44 @@ static json_t *config_json(const bt_engine *engine)
     return NULL;
 }
 
+/* As they are now: bt_set_dependency may have changed those of the configuration. */
+static json_t *dependencies_json(const bt_engine *engine)
+{
+    static const char *const names[] = {[BT_U2L] = "u2l", [BT_L2U] = "l2u"};
+    json_t *object = json_object();
+    for (int direction = BT_U2L; direction <= BT_L2U; direction++) {
+        bt_text text = {0};
+        bt_config_print_edges(engine->config, (bt_direction)direction, &text);
+        object = bt_json_with(object, names[direction], text.failed ? NULL : json_string(bt_text_get(&text)));
+        bt_text_free(&text);
+    }
+    return object;
+}
+
+bt_status bt_record_rewire(bt_engine *engine, json_t *record)
+{
+    json_t *was = json_object_get(record, "dependencies"), *now = dependencies_json(engine);
+    const char *u2l, *l2u;
+    bt_status status = now ? BT_OK : BT_ERROR_MEMORY;
+    if (status == BT_OK && json_unpack(was, "{s:s, s:s}", "u2l", &u2l, "l2u", &l2u) != 0)
+        status = malformed();
+    if (status == BT_OK && !json_equal(was, now))
+        status = bt_rewire(engine, u2l, l2u, "the checkpoint");
+    json_decref(now);
+    return status;
+}
+
 json_t *bt_record_new(bt_engine *engine, int64_t metrics_length)
 {
     const bt_standing *standing = &engine->standing;
     char backend[256];
     bt_engine_backend(engine, backend);
     json_t *length = metrics_length < 0 ? json_null() : json_integer(metrics_length);
-    json_t *record =
-        json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "metrics_length", length, "backend", backend,
-                  "seconds", real_of(standing->seconds).text, "best", real_of(standing->best).text, "patience",
-                  (json_int_t)standing->patience, "touched", (json_int_t)standing->touched, "config",
-                  config_json(engine), "problems", problems_json(engine), "metrics", metrics_json(engine));
+    json_t *record = json_pack(
+        "{s:o, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "metrics_length", length, "backend", backend, "seconds",
+        real_of(standing->seconds).text, "best", real_of(standing->best).text, "patience",
+        (json_int_t)standing->patience, "touched", (json_int_t)standing->touched, "config", config_json(engine),
+        "dependencies", dependencies_json(engine), "problems", problems_json(engine), "metrics", metrics_json(engine));
     if (!record)
         bt_fail(BT_ERROR_MEMORY, "a checkpoint's record: out of memory, or a name that is not UTF-8");
     return record;

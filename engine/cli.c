@@ -28,10 +28,12 @@ static const option options[] = {
     {"--plan", FLAG, FIELD(plan), .help = "print the memory plan, and do not train"},
     {"--info", FLAG, FIELD(info), .help = "print the levels, the device and the kernels, and do not train"},
     {"--print-config", FLAG, FIELD(print_config), .help = "print every setting as an INI file, and do not train"},
+    {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
     {"--check-hypergradient", FLAG, FIELD(check),
      .help = "compare hypergradients with differences of the retrained loss, and do not train"},
     {"--level", TEXT, FIELD(level), .value = "NAME", .help = "check the hypergradient of this upper problem only"},
-    {"--samples", COUNT, FIELD(samples), .value = "N", .help = "how many coordinates of it to check"},
+    {"--samples", COUNT, FIELD(samples), .value = "N",
+     .help = "along how many directions; or all parameters, if there are no more"},
     {"--profile", FLAG, FIELD(profile),
      .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
     {"--json", FLAG, FIELD(json), .help = "print the plan, the info or the check as JSON"},
@@ -149,15 +151,20 @@ static bt_status take_file(bt_cli *cli, const char *word)
     return BT_OK;
 }
 
+bool bt_cli_reports(const bt_cli *cli)
+{
+    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
     if ((cli->level || cli->samples) && !cli->check)
         return bt_fail(BT_ERROR_CONFIG, "%s goes with --check-hypergradient", cli->level ? "--level" : "--samples");
     if (cli->json && !cli->plan && !cli->info && !cli->check)
         return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info or --check-hypergradient");
-    if (cli->resume && (cli->plan || cli->info || cli->print_config || cli->check))
-        return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config or "
-                                        "--check-hypergradient");
+    if (cli->resume && bt_cli_reports(cli))
+        return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config, "
+                                        "--print-equation or --check-hypergradient");
     for (int64_t i = 0; cli->resume && i < cli->setting_count; i++)
         if (strcmp(cli->settings[i].origin, "--output") == 0)
             return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");

@@ -11,7 +11,7 @@ typedef struct bt_cli_setting {
 typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
     const char *file;  /* NULL: none was given */
-    bool help, version, plan, info, print_config, check, profile, json, quiet;
+    bool help, version, plan, info, print_config, equation, check, profile, json, quiet;
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
     const char *resume;       /* the folder of the run to go on with; NULL: a new one */
     const char *level;        /* NULL: all */
@@ -24,6 +24,7 @@ typedef struct bt_cli {
  * BT_ERROR_CONFIG; bt_cli_free in any case. */
 bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv);
 void bt_cli_free(bt_cli *cli);
+bool bt_cli_reports(const bt_cli *cli); /* it asks for something else than training */
 
 bt_status bt_cli_usage(FILE *file);
 bt_status bt_cli_keys(bt_document form, FILE *file); /* every INI key, those of the built-in methods included */

@@ -35,7 +35,7 @@ void bt_config_free(bt_config *config)
     bt_free(config->optimizers);
     bt_free(config->problems);
     bt_free(config->options);
-    bt_free(config->edges);
+    bt_free(config->edges.list);
     bt_region_free(config->region);
     bt_free(config);
 }

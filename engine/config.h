@@ -56,6 +56,17 @@ typedef struct bt_dependency {
 } bt_dependency;
 const bt_dependency *bt_config_dependencies(const bt_config *config, int *count);
 
+/* Other dependencies in the place of those: the lines are checked as in a file, without a change of the configuration;
+ * the list is the caller's, until it is swapped with that in force. Only from then on do they hold. */
+typedef struct bt_edges {
+    bt_dependency *list; /* for bt_free */
+    int64_t count, room;
+} bt_edges;
+bt_status bt_config_parse_edges(bt_config *config, const char *u2l, const char *l2u, const char *origin,
+                                bt_edges *edges);
+void bt_config_swap_edges(bt_config *config, bt_edges *edges);
+void bt_config_print_edges(const bt_config *config, bt_direction direction, bt_text *text); /* "a > b, b > c" */
+
 /* A problem's own keys. The same key may be asked for again, with the same default and range. On failure *result is the
  * default. */
 bt_status bt_config_option_bool(bt_config *config, const char *section, const char *key, bool value, bool *result);

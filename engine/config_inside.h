@@ -37,8 +37,7 @@ struct bt_config {
     int64_t problem_count, problem_room;
     bt_config_option *options;
     int64_t option_count, option_room;
-    bt_dependency *edges;
-    int64_t edge_count, edge_room;
+    bt_edges edges;
     bool engine_done, resolved;
     bt_engine_settings engine;
     bt_dependency_settings dependencies;

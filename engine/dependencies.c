@@ -31,18 +31,18 @@ static bt_status add_edge(const wiring *w, const bt_problem_settings *from, cons
     if (from == to)
         return bt_fail(BT_ERROR_CONFIG, "%s: %s: %s > %s: a problem cannot depend on itself", w->origin,
                        line_names[w->direction], from->name, to->name);
-    for (int64_t i = 0; i < config->edge_count; i++)
-        if (config->edges[i].direction == w->direction && config->edges[i].from == from->name &&
-            config->edges[i].to == to->name)
+    for (int64_t i = 0; i < config->edges.count; i++)
+        if (config->edges.list[i].direction == w->direction && config->edges.list[i].from == from->name &&
+            config->edges.list[i].to == to->name)
             return bt_fail(BT_ERROR_CONFIG, "%s: %s: %s > %s stands there twice", w->origin, line_names[w->direction],
                            from->name, to->name);
     if (!from->active || !to->active)
         return BT_OK;
-    bt_dependency *grown = bt_grow(config->edges, &config->edge_room, config->edge_count + 1, sizeof *config->edges);
+    bt_dependency *grown = bt_grow(config->edges.list, &config->edges.room, config->edges.count + 1, sizeof *grown);
     if (!grown)
         return BT_ERROR_MEMORY;
-    config->edges = grown;
-    config->edges[config->edge_count++] = (bt_dependency){w->direction, from->name, to->name, w->origin};
+    config->edges.list = grown;
+    config->edges.list[config->edges.count++] = (bt_dependency){w->direction, from->name, to->name, w->origin};
     return BT_OK;
 }
 
@@ -67,13 +67,13 @@ static bt_status add_item(const wiring *w, const char *item, size_t length, cons
     return to ? add_edge(w, *from, to) : BT_ERROR_CONFIG;
 }
 
-static bt_status add_line(bt_config *config, bt_direction direction, const char *line)
+static bt_status add_line(bt_config *config, bt_direction direction, const char *line, const char *origin)
 {
-    const char *origin = bt_config_origin(config, "dependencies", line_names[direction]);
     wiring w = {config, direction, origin ? origin : "dependencies"};
     const bt_problem_settings *from = NULL;
     const char *item;
     size_t length;
+    line = line && *line ? line : NULL;
     while ((item = bt_word_next(&line, ',', &length)) != NULL)
         BT_TRY(add_item(&w, item, length, &from));
     return BT_OK;
@@ -86,8 +86,8 @@ static bt_status add_line(bt_config *config, bt_direction direction, const char 
 static bool find_way(const bt_config *config, bt_direction direction, const char *from, const char *to, int64_t depth,
                      bt_text *way)
 {
-    for (int64_t i = 0; depth > 0 && i < config->edge_count; i++) {
-        const bt_dependency *edge = &config->edges[i];
+    for (int64_t i = 0; depth > 0 && i < config->edges.count; i++) {
+        const bt_dependency *edge = &config->edges.list[i];
         if (edge->direction != direction || edge->from != from)
             continue;
         int64_t size = way->size;
@@ -101,8 +101,8 @@ static bool find_way(const bt_config *config, bt_direction direction, const char
 
 static bt_status check_cycles(const bt_config *config)
 {
-    for (int64_t i = 0; i < config->edge_count; i++) {
-        const bt_dependency *edge = &config->edges[i];
+    for (int64_t i = 0; i < config->edges.count; i++) {
+        const bt_dependency *edge = &config->edges.list[i];
         bt_text way = {0};
         bt_status s = BT_OK;
         bt_text_add(&way, "%s", edge->from);
@@ -119,8 +119,8 @@ static bt_status check_cycles(const bt_config *config)
 /* A hypergradient follows an l2u edge only where the upper problem also reaches the lower one. */
 static bt_status check_ways(const bt_config *config)
 {
-    for (int64_t i = 0; i < config->edge_count; i++) {
-        const bt_dependency *edge = &config->edges[i];
+    for (int64_t i = 0; i < config->edges.count; i++) {
+        const bt_dependency *edge = &config->edges.list[i];
         if (edge->direction != BT_L2U)
             continue;
         bt_text way = {0};
@@ -136,17 +136,55 @@ static bt_status check_ways(const bt_config *config)
     return BT_OK;
 }
 
-bt_status bt_config_resolve_dependencies(bt_config *config)
+static bt_status add_all(bt_config *config, const char *const lines[2], const char *const origins[2])
 {
-    BT_TRY(add_line(config, BT_U2L, config->dependencies.u2l));
-    BT_TRY(add_line(config, BT_L2U, config->dependencies.l2u));
+    BT_TRY(add_line(config, BT_U2L, lines[BT_U2L], origins[BT_U2L]));
+    BT_TRY(add_line(config, BT_L2U, lines[BT_L2U], origins[BT_L2U]));
     BT_TRY(check_cycles(config));
     return check_ways(config);
+}
+
+bt_status bt_config_resolve_dependencies(bt_config *config)
+{
+    const char *const lines[] = {config->dependencies.u2l, config->dependencies.l2u};
+    const char *const origins[] = {bt_config_origin(config, "dependencies", line_names[BT_U2L]),
+                                   bt_config_origin(config, "dependencies", line_names[BT_L2U])};
+    return add_all(config, lines, origins);
 }
 
 const bt_dependency *bt_config_dependencies(const bt_config *config, int *count)
 {
     if (count)
-        *count = config && config->resolved ? (int)config->edge_count : 0;
-    return config && config->resolved ? config->edges : NULL;
+        *count = config && config->resolved ? (int)config->edges.count : 0;
+    return config && config->resolved ? config->edges.list : NULL;
+}
+
+/* ---- while a run goes on ---- */
+
+void bt_config_swap_edges(bt_config *config, bt_edges *edges)
+{
+    bt_edges before = config->edges;
+    config->edges = *edges;
+    *edges = before;
+}
+
+void bt_config_print_edges(const bt_config *config, bt_direction direction, bt_text *text)
+{
+    const char *comma = "";
+    for (int64_t i = 0; i < config->edges.count; i++)
+        if (config->edges.list[i].direction == direction) {
+            bt_text_add(text, "%s%s > %s", comma, config->edges.list[i].from, config->edges.list[i].to);
+            comma = ", ";
+        }
+}
+
+bt_status bt_config_parse_edges(bt_config *config, const char *u2l, const char *l2u, const char *origin,
+                                bt_edges *edges)
+{
+    const char *const lines[] = {u2l, l2u}, *const origins[] = {origin, origin};
+    *edges = (bt_edges){0};
+    bt_config_swap_edges(config, edges);
+    bt_status status = add_all(config, lines, origins);
+    bt_config_swap_edges(config, edges);
+    return status;
 }

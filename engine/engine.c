@@ -42,6 +42,7 @@ void bt_engine_free(bt_engine *engine)
         bt_plugin_close(engine->plugins[i]);
     bt_free(engine->plugins);
     bt_free(engine->problems);
+    bt_free(engine->due.list);
     bt_free(engine->message);
     bt_text_free(&engine->warnings);
     bt_free(engine);

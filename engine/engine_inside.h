@@ -11,7 +11,7 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, c
  * that make updates. NULL: out of memory. */
 typedef struct bt_kept bt_kept;
 bt_kept *bt_kept_save(bt_engine *engine, bool all);
-bt_status bt_kept_restore(const bt_kept *state);
+bt_status bt_kept_restore(bt_kept *state);
 void bt_kept_free(bt_kept *state);
 
 void bt_engine_backend(const bt_engine *engine, char text[256]); /* report.c: "x86-64-v4, 2 threads" */

@@ -60,7 +60,7 @@ static int complain(bt_status status, bool running)
 static bt_status load(bt_engine *engine, const bt_cli *cli)
 {
     const bt_front front = {
-        .progress = cli->quiet || cli->plan || cli->info || cli->print_config || cli->check ? NULL : stdout,
+        .progress = cli->quiet || bt_cli_reports(cli) ? NULL : stdout,
         .files = true,
         .profile = cli->profile ? stdout : NULL,
         .stop = &stop,
@@ -76,6 +76,8 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
 {
     if (cli->print_config)
         BT_TRY(bt_engine_report(engine, BT_CONFIG, false, stdout));
+    if (cli->equation)
+        BT_TRY(bt_engine_report(engine, BT_EQUATION, false, stdout));
     if (cli->info)
         BT_TRY(bt_engine_report(engine, BT_INFO, cli->json, stdout));
     if (cli->plan)
@@ -89,7 +91,7 @@ static int run(const bt_cli *cli)
 {
     bt_engine *engine = bt_engine_new();
     bt_status status = engine ? load(engine, cli) : BT_ERROR_MEMORY;
-    bool reports = cli->print_config || cli->info || cli->plan || cli->check;
+    bool reports = bt_cli_reports(cli);
     int code = DONE;
     crash_code = reports ? BAD_INPUT : FAILED;
     if (status != BT_OK)

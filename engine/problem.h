@@ -264,7 +264,13 @@ struct bt_engine {
     int metric_count, metric_capacity;
     bool loaded, ready;                 /* problems are known; everything is planned */
     bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
+    const bt_problem *until;            /* bt_run_until: this level does not step; NULL: all do */
+    bool *inner;                        /* then: which ones do, by place */
+    bool arrived;                       /* then: it would step now */
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
+    bool stepping;                      /* in bt_leaf_step */
+    bt_edges due;                       /* dependencies that hold after the step in progress */
+    bool rewire_due, rewired;           /* there are such; others hold since the log last said which */
     bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step; /* leaf steps */
     bt_standing standing;
@@ -291,6 +297,9 @@ const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */
 void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,
                       const bt_micro *micro);
 bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode); /* the traced step: a scalar */
+bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch);          /* a vector; where there is one */
+/* What the callback returned, if it is a vector like the parameters. */
+bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback);
 bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
 void bt_problem_params(bt_problem *problem, bt_tensor **params); /* what the trace reads as its parameters */
 /* The parameters as one vector, in order of declaration; and a vector's parts, shaped like the parameters. */
@@ -301,11 +310,17 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
 
 /* ---- wire.c ---- */
 
-bt_status bt_engine_wire(bt_engine *engine); /* parents, children; levels that reach nothing */
+bt_status bt_engine_check_wires(const bt_engine *engine); /* levels that reach nothing, or are of two precisions */
+bt_status bt_engine_wire(bt_engine *engine);              /* that, and parents and children */
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 void bt_print_equation(bt_engine *engine, bt_text *text);
+
+/* ---- rewire.c: other dependencies, while a run goes on ---- */
+
+bt_status bt_rewire(bt_engine *engine, const char *u2l, const char *l2u, const char *origin); /* between two steps */
+bt_status bt_rewire_due(bt_engine *engine); /* likewise: what bt_set_dependency was told within one */
 
 /* ---- hypergradient/ ---- */
 
@@ -325,6 +340,7 @@ typedef struct bt_product_request {
     bool wants_self;     /* g_w^T x */
     bt_problem **others; /* whose g_lambda^T x are wanted */
     int other_count;
+    bool of_steps;      /* of the gradient that steps follow, where the lower problem has another condition, too */
     double penalty;     /* of a value function; 0: the second-order product */
     bt_loss upper;      /* with a penalty: the loss whose gradient moves along */
     bt_tensor *self;    /* result: a vector */
@@ -336,13 +352,15 @@ void bt_product_trace(bt_product_request *request);
 bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift);
 /* A loss on one micro-batch in the trace in progress, with the random numbers of that problem's step. */
 bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro);
+int bt_product_of(const bt_problem *lower, const bt_graph *graph); /* the bt_product taken; graph: of the lower loss */
 
 bt_status bt_solve_open(bt_problem *upper, bt_solve *solve); /* solve.c: what it reads, and whether x is v */
 bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant); /* traced; NULL after an error */
 bt_status bt_solve_build(bt_problem *upper, bt_solve *solve);                /* the entries */
 int bt_solve_bind(const bt_solve *solve,
                   const bt_problem *upper); /* the last micro-batches; the variant, -1 after an error */
-bt_status bt_solve_run(bt_problem *upper, bt_solve *solve);
+bt_status bt_solve_iterate(bt_problem *upper, bt_solve *solve, int variant); /* x from the adjoint */
+bt_status bt_solve_run(bt_problem *upper, bt_solve *solve);                  /* and the product with it */
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 void bt_solve_free(bt_solve *solve);
@@ -369,6 +387,7 @@ void bt_step_free(bt_problem *problem);
 /* A small program in the step's phase: fn records the assigns. The entry; -1 after an error. */
 int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph));
 bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ kind; NULL after an error */
+bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
 
 /* One whole update as a function of what it starts from, by parameter, in the trace in progress: gradient callback,
@@ -394,6 +413,8 @@ bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
 bt_status bt_leaf_step(bt_problem *leaf);                 /* one step, and those of the parents that become ready */
+/* All steps of the levels below, in the order of a run, that come before a step of `upper`; warm-ups are left out. */
+bt_status bt_run_until(bt_problem *upper);
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 void bt_steps_show(bt_engine *engine, bool now);

@@ -228,6 +228,11 @@ static bool all_ready(const bt_problem *problem)
 static bt_status step(bt_problem *problem)
 {
     bool updated;
+    bt_engine *engine = problem->engine;
+    if (engine->until && !engine->inner[problem->place]) {
+        engine->arrived = engine->arrived || problem == engine->until;
+        return BT_OK;
+    }
     BT_TRY(bt_inner_loop_begin(problem));
     BT_TRY(step_once(problem, &updated));
     if (!updated)
@@ -244,7 +249,8 @@ static bt_status call_parents(bt_problem *problem)
     if (!problem->parent_count || problem->steps % s->unroll_steps != 0)
         return BT_OK;
     problem->inner_loop_start = true;
-    for (int p = 0; p < problem->parent_count && problem->steps > s->warmup_steps; p++) {
+    bool warm = problem->steps > s->warmup_steps || problem->engine->until;
+    for (int p = 0; p < problem->parent_count && warm; p++) {
         bt_problem *parent = problem->parents[p];
         for (int c = 0; c < parent->child_count; c++)
             if (parent->children[c] == problem)
@@ -259,8 +265,59 @@ static bt_status call_parents(bt_problem *problem)
 
 bt_status bt_leaf_step(bt_problem *leaf)
 {
-    BT_TRY(step(leaf));
-    return bt_roll_back_all(leaf->engine);
+    leaf->engine->stepping = true;
+    bt_status status = step(leaf);
+    if (status == BT_OK)
+        status = bt_roll_back_all(leaf->engine);
+    leaf->engine->stepping = false;
+    return status == BT_OK ? bt_rewire_due(leaf->engine) : status;
+}
+
+static bt_status run_until(bt_engine *engine)
+{
+    while (!engine->arrived)
+        for (int p = 0; p < engine->problem_count && !engine->arrived; p++) {
+            bt_problem *leaf = engine->problems[p];
+            if (!leaf->settings->active || leaf->child_count || !engine->inner[leaf->place])
+                continue;
+            BT_TRY(step(leaf));
+            if (!engine->arrived) /* else what it sees comes first */
+                BT_TRY(bt_roll_back_all(engine));
+        }
+    return BT_OK;
+}
+
+/* Marks the levels whose steps come before one of `upper`: its children and all that it differentiates, with theirs. */
+static bt_status mark_inner(const bt_problem *upper, bool *inner)
+{
+    int count = upper->engine->problem_count;
+    bt_problem **lowers = bt_alloc_array((size_t)count, sizeof(bt_problem *));
+    bt_status status = lowers ? BT_OK : BT_ERROR_MEMORY;
+    int found = lowers ? bt_lowers(upper, lowers) : 0;
+    for (int c = 0; c < upper->child_count + found && status == BT_OK; c++) {
+        const bt_problem *lower = c < upper->child_count ? upper->children[c] : lowers[c - upper->child_count];
+        if (!inner[lower->place]) {
+            inner[lower->place] = true;
+            status = mark_inner(lower, inner);
+        }
+    }
+    bt_free(lowers);
+    return status;
+}
+
+bt_status bt_run_until(bt_problem *upper)
+{
+    bt_engine *engine = upper->engine;
+    engine->inner = bt_alloc_array((size_t)engine->problem_count, sizeof *engine->inner);
+    bt_status status = engine->inner ? mark_inner(upper, engine->inner) : BT_ERROR_MEMORY;
+    engine->until = upper;
+    engine->arrived = !upper->child_count;
+    if (status == BT_OK)
+        status = run_until(engine);
+    engine->until = NULL;
+    bt_free(engine->inner);
+    engine->inner = NULL;
+    return status;
 }
 
 /* ---- validation ---- */

@@ -22,6 +22,29 @@ typedef struct run {
     size_t baseline; /* aligned bytes that were live before the engine */
 } run;
 
+/* Each line of a text, after a word. */
+static void say_lines(run *r, const char *before, const char *line)
+{
+    for (const char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
+        bt_progress_say(r->progress, "%s%.*s", before, (int)(end - line), line);
+}
+
+/* What the levels follow, where there are several. */
+static bt_status say_equation(run *r)
+{
+    bt_text text = {0};
+    bool levels = false;
+    for (int i = 0; i < r->engine->problem_count; i++)
+        levels |= r->engine->problems[i]->parent_count > 0;
+    if (levels)
+        bt_print_equation(r->engine, &text);
+    say_lines(r, "", text.data);
+    r->engine->rewired = false;
+    bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
+    bt_text_free(&text);
+    return status;
+}
+
 static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
 
 /* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
@@ -172,6 +195,16 @@ static bt_status validate(run *r)
     return early_stopping(r);
 }
 
+/* Dependencies that callbacks have changed hold from the next step on. */
+static bt_status rewire(run *r)
+{
+    BT_TRY(bt_rewire_due(r->engine));
+    if (!r->engine->rewired)
+        return BT_OK;
+    bt_progress_say(r->progress, "step %lld: other dependencies from here on", (long long)r->engine->step);
+    return say_equation(r);
+}
+
 /* ---- checkpoints ---- */
 
 static bt_status save(run *r)
@@ -217,6 +250,7 @@ static bt_status loop(run *r)
         BT_TRY(report(r, false, false));
         if (multiple(engine->step, s->valid_step))
             BT_TRY(validate(r));
+        BT_TRY(rewire(r));
         if (engine->front.stop && *engine->front.stop)
             return BT_ERROR_INTERRUPTED;
         if (engine->output && multiple(engine->step, s->checkpoint_step))
@@ -314,11 +348,8 @@ static bt_status profiled_loop(run *r)
 
 static void say_warnings(run *r)
 {
-    bt_engine *engine = r->engine;
-    char *line = engine->warnings.data;
-    for (char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
-        bt_progress_say(r->progress, "warning: %.*s", (int)(end - line), line);
-    bt_text_free(&engine->warnings);
+    say_lines(r, "warning: ", r->engine->warnings.data);
+    bt_text_free(&r->engine->warnings);
 }
 
 /* A run most of whose updates were left out has diverged: that is a failure. */
@@ -393,6 +424,7 @@ static bt_status open_run(run *r)
         r->saved = engine->step;
         bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->step);
     }
+    BT_TRY(say_equation(r));
     say_warnings(r);
     return BT_OK;
 }

@@ -49,24 +49,40 @@ static int order(const bt_problem *upper, const bool *in, bt_problem **lowers)
     return count;
 }
 
+/* Marks what can be reached against u2l from a marked problem, within `below`: its loss does not enter the upper one's,
+ * but its solution that of a problem whose does. */
+static void reach_back(const bt_engine *engine, const bool *below, bool *in)
+{
+    for (bool found = true; found;) {
+        found = false;
+        for (int i = 0; i < engine->problem_count; i++)
+            for (int j = 0; j < engine->problem_count && below[i] && !in[i]; j++)
+                if (in[j] && bt_u2l(engine->problems[i], engine->problems[j]))
+                    found = in[i] = true;
+    }
+}
+
 int bt_lowers(const bt_problem *upper, bt_problem **lowers)
 {
     const bt_engine *engine = upper->engine;
     size_t count = (size_t)engine->problem_count;
     bool *below = bt_alloc_array(count, sizeof *below), *above = bt_alloc_array(count, sizeof *above);
+    bool *in = bt_alloc_array(count, sizeof *in);
     int found = 0;
-    if (below && above) {
+    if (below && above && in) {
         reach(engine, BT_U2L, upper, below);
+        below[upper->place] = false;
         for (int i = 0; i < engine->problem_count; i++) {
             memset(above, 0, count * sizeof *above);
             reach(engine, BT_L2U, engine->problems[i], above);
-            below[i] = below[i] && engine->problems[i] != upper && engine->problems[i]->settings->active &&
-                       above[upper->place];
+            in[i] = below[i] && engine->problems[i]->settings->active && above[upper->place];
         }
-        found = order(upper, below, lowers);
+        reach_back(engine, below, in);
+        found = order(upper, in, lowers);
     }
     bt_free(below);
     bt_free(above);
+    bt_free(in);
     return found;
 }
 
@@ -96,36 +112,47 @@ static bt_status add_family(bt_problem *child, bt_problem *parent)
     return BT_OK;
 }
 
-/* Every active level must take part: be trained, or be what a trained one depends on. */
-static bt_status check_reach(bt_problem *problem)
+/* Whose solution it uses; NULL: nobody's. */
+static const bt_problem *first_child(const bt_problem *problem)
 {
     const bt_engine *engine = problem->engine;
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active && edge(engine, BT_L2U, engine->problems[i], problem))
+            return engine->problems[i];
+    return NULL;
+}
+
+/* Every active level must take part: be trained, or be what a trained one depends on. */
+static bt_status check_reach(const bt_problem *problem)
+{
+    const bt_engine *engine = problem->engine;
+    const bt_problem *child = first_child(problem);
     bool uses = false, used = false;
     for (int i = 0; i < engine->problem_count; i++) {
         uses |= bt_u2l(problem, engine->problems[i]) && engine->problems[i]->settings->active;
-        used |= edge(engine, BT_L2U, problem, engine->problems[i]);
+        used |= edge(engine, BT_L2U, problem, engine->problems[i]) || bt_u2l(engine->problems[i], problem);
     }
-    if (problem->settings->meta_batch > 1 && !problem->child_count)
+    if (problem->settings->meta_batch > 1 && !child)
         return bt_fail(BT_ERROR_CONFIG,
                        "[%s] meta_batch counts inner loops, but no solution reaches %s (l2u): for several batches to "
                        "one step take gradient_accumulation",
                        problem->name, problem->name);
-    if (uses && !used && !problem->child_count)
+    if (uses && !used && !child)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s is upper to a problem (u2l), but no solution reaches its loss: it would never step. Add "
                        "`l2u = LOWER > %s` under [dependencies]",
                        problem->name, problem->name);
-    if (problem->child_count) {
-        bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count, sizeof(bt_problem *));
-        int count = lowers ? bt_lowers(problem, lowers) : 0;
-        bt_free(lowers);
-        if (!count)
-            return bt_fail(BT_ERROR_CONFIG,
-                           "%s uses the solution of %s (l2u), but nothing of it reaches that problem (u2l): its "
-                           "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
-                           problem->name, problem->children[0]->name, problem->name, problem->children[0]->name);
-    }
-    return BT_OK;
+    if (!child)
+        return BT_OK;
+    bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count, sizeof(bt_problem *));
+    int count = lowers ? bt_lowers(problem, lowers) : 0;
+    bt_free(lowers);
+    if (count)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "%s uses the solution of %s (l2u), but nothing of it reaches that problem (u2l): its "
+                   "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
+                   problem->name, child->name, problem->name, child->name);
 }
 
 static bt_status check_precision(const bt_problem *a, const bt_problem *b)
@@ -136,16 +163,12 @@ static bt_status check_precision(const bt_problem *a, const bt_problem *b)
                    a->name, bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
 }
 
-bt_status bt_engine_wire(bt_engine *engine)
+bt_status bt_engine_check_wires(const bt_engine *engine)
 {
     for (int i = 0; i < engine->problem_count; i++)
         for (int j = 0; j < engine->problem_count; j++) {
-            bt_problem *a = engine->problems[i], *b = engine->problems[j];
-            if (!a->settings->active || !b->settings->active || i == j)
-                continue;
-            if (edge(engine, BT_L2U, a, b))
-                BT_TRY(add_family(a, b));
-            if (edge(engine, BT_L2U, a, b) || bt_u2l(a, b))
+            const bt_problem *a = engine->problems[i], *b = engine->problems[j];
+            if (a->settings->active && b->settings->active && i != j && (edge(engine, BT_L2U, a, b) || bt_u2l(a, b)))
                 BT_TRY(check_precision(a, b));
         }
     for (int i = 0; i < engine->problem_count; i++)
@@ -154,33 +177,57 @@ bt_status bt_engine_wire(bt_engine *engine)
     return BT_OK;
 }
 
+bt_status bt_engine_wire(bt_engine *engine)
+{
+    BT_TRY(bt_engine_check_wires(engine));
+    for (int i = 0; i < engine->problem_count; i++)
+        for (int j = 0; j < engine->problem_count; j++) {
+            bt_problem *a = engine->problems[i], *b = engine->problems[j];
+            if (a->settings->active && b->settings->active && i != j && edge(engine, BT_L2U, a, b))
+                BT_TRY(add_family(a, b));
+        }
+    return BT_OK;
+}
+
+/* ---- what is computed ---- */
+
+/* " - (d2C_q/d(p)d(q))^T x_q" */
+static void add_product(bt_text *text, const bt_problem *p, const bt_problem *q)
+{
+    bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", q->name, p->name, q->name, q->name);
+}
+
+static void add_solve(bt_text *text, const bt_problem *upper, bt_problem *const *lowers, int q)
+{
+    static const char *const products[] = {"jvp", "vjp", "finite", "of the penalty"}, *const detaches[] = {"frozen", "field", "follow"};
+    const bt_problem *lower = lowers[q];
+    const bt_problem_settings *s = lower->settings;
+    const bt_graph *loss = lower->pure[BT_PURE_STEP];
+    int product = s->method->penalty ? BT_COUNT_OF(products) - 1 : loss ? bt_product_of(lower, loss) : s->product;
+    bt_text_add(text, "  x_%s = %s(a_%s), product %s, detach %s; a_%s = dC_%s/d(%s)", lower->name, s->method->name,
+                lower->name, products[product], detaches[s->detach], lower->name, upper->name, lower->name);
+    for (int r = 0; r < q; r++)
+        if (bt_u2l(lower, lowers[r]))
+            add_product(text, lower, lowers[r]);
+    bt_text_add(text, "\n");
+}
+
 void bt_print_equation(bt_engine *engine, bt_text *text)
 {
-    static const char *const products[] = {"jvp", "vjp", "finite"}, *const detaches[] = {"frozen", "field", "follow"};
     bt_problem **lowers = bt_alloc_array((size_t)engine->problem_count + 1, sizeof(bt_problem *));
     for (int i = 0; lowers && i < engine->problem_count; i++) {
-        bt_problem *upper = engine->problems[i];
+        const bt_problem *upper = engine->problems[i];
         if (!upper->settings->active)
             continue;
         int count = bt_lowers(upper, lowers);
         bt_text_add(text, "%s: d/d(%s) = dC_%s/d(%s)", upper->name, upper->name, upper->name, upper->name);
         for (int q = 0; q < count; q++)
             if (bt_u2l(upper, lowers[q]))
-                bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", lowers[q]->name, upper->name, lowers[q]->name,
-                            lowers[q]->name);
+                add_product(text, upper, lowers[q]);
         bt_text_add(text, "\n");
-        for (int q = 0; q < count; q++) {
-            const bt_problem_settings *s = lowers[q]->settings;
-            bt_text_add(text, "  x_%s = %s(a_%s), product %s, detach %s; a_%s = dC_%s/d(%s)", lowers[q]->name,
-                        s->method->name, lowers[q]->name,
-                        products[s->detach == BT_DETACH_FIELD ? BT_PRODUCT_VJP : s->product], detaches[s->detach],
-                        lowers[q]->name, upper->name, lowers[q]->name);
-            for (int r = 0; r < q; r++)
-                if (bt_u2l(lowers[q], lowers[r]))
-                    bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", lowers[r]->name, lowers[q]->name,
-                                lowers[r]->name, lowers[r]->name);
-            bt_text_add(text, "\n");
-        }
+        for (int q = 0; q < count; q++)
+            add_solve(text, upper, lowers, q);
     }
+    text->failed = text->failed || !lowers;
     bt_free(lowers);
 }

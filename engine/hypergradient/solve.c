@@ -410,7 +410,8 @@ bt_status bt_solve_open(bt_problem *upper, bt_solve *solve)
     BT_TRY(bt_micro_set_open(&solve->micros, solve->problem, all ? settings->gradient_accumulation : 1));
     if (bt_unrolls(solve->problem))
         return bt_unroll_open(upper, solve);
-    BT_TRY(bt_check_direct(upper, solve));
+    if (!upper->engine->apart) /* a check takes the product alone */
+        BT_TRY(bt_check_direct(upper, solve));
     if (settings->method->penalty)
         BT_TRY(bt_micro_set_open(&solve->upper, upper, upper->settings->gradient_accumulation));
     bt_builder b = builder_of(upper, solve, 0);
@@ -457,12 +458,9 @@ int bt_solve_bind(const bt_solve *solve, const bt_problem *upper)
     return own < 0 || above < 0 ? -1 : above * solve->micros.variants + own;
 }
 
-bt_status bt_solve_run(bt_problem *upper, bt_solve *solve)
+bt_status bt_solve_iterate(bt_problem *upper, bt_solve *solve, int variant)
 {
     bt_phase *phase = upper->step.phase;
-    int variant = bt_solve_bind(solve, upper);
-    if (variant < 0)
-        return bt_error_status();
     if (solve->start[variant] >= 0)
         BT_TRY(bt_part_run(phase, solve->start[variant]));
     if (solve->each[variant] >= 0) {
@@ -471,7 +469,16 @@ bt_status bt_solve_run(bt_problem *upper, bt_solve *solve)
         for (int64_t k = 0; k < solve->iterations; k++)
             BT_TRY(bt_part_run(phase, solve->each[variant]));
     }
-    return bt_part_run(phase, solve->product[variant]);
+    return BT_OK;
+}
+
+bt_status bt_solve_run(bt_problem *upper, bt_solve *solve)
+{
+    int variant = bt_solve_bind(solve, upper);
+    if (variant < 0)
+        return bt_error_status();
+    BT_TRY(bt_solve_iterate(upper, solve, variant));
+    return bt_part_run(upper->step.phase, solve->product[variant]);
 }
 
 void bt_solve_free(bt_solve *solve)

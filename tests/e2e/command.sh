@@ -34,7 +34,7 @@ has plan 'parameters'
 "$BETTY_RUN" hpo.ini --check-hypergradient --samples 2 --set model.unroll_steps=5 >out 2>err || fail "the check failed"
 has out 'hypergradient against differences' 'cosine' 'agrees'
 "$BETTY_RUN" hpo.ini --check-hypergradient --samples 2 --json --set model.unroll_steps=5 >out 2>err || fail "the check as JSON failed"
-has out '"level": "penalty"' '"samples": [' '"verdict": "agrees'
+has out '"level": "penalty"' '"samples": [' '"verdict": "' '"lowers": [' '"parts": ['
 [ ! -e runs ] || fail "a report left a folder"
 
 # a run: plain lines in a pipe, one folder

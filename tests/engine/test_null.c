@@ -76,6 +76,7 @@ static const bt_batch *batch;
     X(bt_engine_set, bt_engine_set(e, s, s, 0)) X(bt_engine_set, bt_engine_set(e, "engine.seed", "%d", 1))             \
     X(bt_engine_run, bt_engine_run(e)) X(bt_engine_print, bt_engine_print(e, BT_PLAN, NULL))                           \
     X(bt_engine_save, bt_engine_save(e, s)) X(bt_engine_resume, bt_engine_resume(e, "x"))                              \
+    X(bt_set_dependency, bt_set_dependency(p, "a", NULL))                                                              \
     X(bt_state, bt_state(p, "x", NULL, 1))                                                                             \
     X(bt_engine_problem, bt_engine_problem(e, s))                                                                      \
     X(bt_function_new, bt_function_new(NULL, NULL, BT_TRAIN)) X(bt_function_run, bt_function_run(f, b, none))          \

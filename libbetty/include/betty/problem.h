@@ -29,6 +29,9 @@ typedef struct bt_problem_def {
     /* traced */
     bt_tensor *(*forward)(bt_problem *self, bt_tensor *const *in); /* of bt_forward(problem, ...); NULL: the module's */
     bt_step_fn *training_step;                                     /* the loss, a scalar */
+    /* What is 0 where the problem is solved, a vector like bt_params; NULL: the gradient of the loss. For hypergradients
+     * only: steps follow the loss. It need not be the gradient of anything. */
+    bt_step_fn *condition;
     bt_step_fn *validation_step;                                   /* likewise, over the validation data */
     bt_tensor *(*start)(bt_problem *self); /* the parameters that each inner loop starts from, like bt_params; the
                                               optimiser's state starts anew with them */
@@ -75,6 +78,13 @@ int64_t bt_host_epoch(bt_problem *self);
  * goes on. To be called while the problem is set up (configure_...); the memory must outlive the engine. What callbacks
  * keep from one call to the next, and not here, is lost when a run is resumed. */
 bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size);
+
+/* Host: other dependencies from the next step on, each as a line of [dependencies] ("upper > lower, ..."; NULL: that
+ * one stays): for a schedule of the hierarchy, called in epoch_callback or validation_end, or between two runs.
+ * Parameters, optimisers, data and counters stay as they are; a checkpoint has the dependencies too. What cannot be is
+ * refused with a message (BT_ERROR_CONFIG), which ends the run unless bt_error_clear is called, and the old ones stay
+ * in force. */
+bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u);
 
 /* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
  * others draw batches, and so cannot be asked in get_batch. */

@@ -1,0 +1,323 @@
+/* engine/check/check.c: betty-run --check-hypergradient: the hypergradient against what it stands for.
+ *
+ * The upper parameters are moved a little along a direction, all levels below are trained again (same start, batches
+ * and random numbers), and the change of the upper loss is compared with what the method says. Where the two differ,
+ * the other files of this folder tell why: something that must be exact is not (parts.c), x is not yet what solves its
+ * equation (reference.c), or, if it is neither, the lower problem is not solved. */
+#include "engine/check/check.h"
+
+#include "engine/hypergradient/methods.h"
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_SAMPLES = 10 };
+
+/* ---- vectors like a problem's parameters ---- */
+
+int64_t bt_check_count(const bt_problem *problem)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++)
+        count += bt_array_count(problem->module->params[i]->shape);
+    return count;
+}
+
+double bt_check_dot(const double *a, const double *b, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+void bt_check_read(const bt_problem *problem, const bt_block *block, double *to)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++) {
+        bt_array window = bt_var_array(block ? block->windows[i] : problem->module->params[i]->var);
+        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
+            to[at++] = !block || bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0;
+    }
+}
+
+void bt_check_move(const bt_problem *problem, const double *direction, double step)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++) {
+        bt_array window = bt_var_array(problem->module->params[i]->var);
+        for (int64_t k = 0, n = bt_array_count(window); k < n; k++, at++)
+            bt_put(window.dtype, window.data, k, bt_get(window.dtype, window.data, k) + step * direction[at]);
+    }
+}
+
+void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
+                        double *direction)
+{
+    const bool *taken = problem == c->upper ? problem->trainable : problem->meta_trainable;
+    uint64_t at = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++)
+        for (int64_t k = 0, n = bt_array_count(problem->module->params[i]->shape); k < n; k++, at++) {
+            double u = bt_host_uniform((uint64_t)c->engine->settings->seed, 77 + sample, at);
+            double value = coordinates ? (double)(at == sample) : u < 0.5 ? -1 : 1;
+            direction[at] = taken[i] ? value : 0;
+        }
+}
+
+/* The cube root of the precision, of the parameters' length: where rounding and curvature do the same harm. */
+double bt_check_step(const bt_problem *problem, const double *direction)
+{
+    double square = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++) {
+        bt_array window = bt_var_array(problem->module->params[i]->var);
+        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
+            square += pow(bt_get(window.dtype, window.data, k), 2);
+    }
+    double length = sqrt(bt_check_dot(direction, direction, bt_check_count(problem)));
+    return (problem->dtype == BT_F64 ? 6e-6 : 5e-3) * (1 + sqrt(square)) / (length > 0 ? length : 1);
+}
+
+/* ---- the inner problem, run again ---- */
+
+bt_status bt_check_loss(bt_trial *c, double *loss)
+{
+    double sum, weight;
+    bt_metric_row *row = bt_metric_find(c->engine, c->upper, "loss", false);
+    if (!row)
+        return BT_ERROR_MEMORY;
+    memset(row->sum->data, 0, sizeof sum);
+    memset(row->weight->data, 0, sizeof weight);
+    bt_status status = bt_step_direct(c->upper);
+    bt_phase_end(c->upper->step.phase);
+    memcpy(&sum, row->sum->data, sizeof sum);
+    memcpy(&weight, row->weight->data, sizeof weight);
+    *loss = sum / weight;
+    return status;
+}
+
+/* The upper loss after the inner loop, with the upper parameters moved. */
+static bt_status retrained(void *user, double step, double *loss)
+{
+    bt_trial *c = user;
+    BT_TRY(bt_kept_restore(c->start));
+    bt_check_move(c->upper, c->direction, step);
+    BT_TRY(bt_run_until(c->upper));
+    return bt_check_loss(c, loss);
+}
+
+/* An inner loop is about to begin, at every level below. */
+static bool at_start(const bt_problem *upper)
+{
+    for (int i = 0; i < upper->child_count; i++) {
+        const bt_problem *lower = upper->children[i];
+        if (upper->ready[i] || lower->calls || lower->steps % lower->settings->unroll_steps != 0 || !at_start(lower))
+            return false;
+    }
+    return true;
+}
+
+static bt_status go_to_start(bt_trial *c)
+{
+    while (!at_start(c->upper))
+        for (int i = 0; i < c->engine->problem_count; i++)
+            if (c->engine->problems[i]->settings->active && !c->engine->problems[i]->child_count)
+                BT_TRY(bt_leaf_step(c->engine->problems[i]));
+    return BT_OK;
+}
+
+/* The hypergradient is that of the programs that train; from then on gradients and products are programs of their own.
+ */
+static bt_status method_value(bt_trial *c)
+{
+    BT_TRY(bt_run_until(c->upper));
+    BT_TRY(bt_step_gradient(c->upper));
+    bt_check_read(c->upper, &c->upper->step.gradients, c->hypergradient);
+    c->scale = sqrt(bt_check_dot(c->hypergradient, c->hypergradient, c->count));
+    bt_phase_end(c->upper->step.phase);
+    BT_TRY(bt_kept_restore(c->start));
+    for (int i = 0; i < c->engine->problem_count; i++)
+        c->apart |= c->engine->problems[i]->step.joins;
+    c->engine->apart = true;
+    return c->apart ? bt_engine_recompile(c->engine) : BT_OK;
+}
+
+static bt_status keep_end(bt_trial *c)
+{
+    double once, again;
+    BT_TRY(retrained(c, 0, &once));
+    BT_TRY(retrained(c, 0, &again));
+    c->repeats = once == again;
+    BT_TRY(bt_kept_restore(c->start));
+    BT_TRY(bt_run_until(c->upper));
+    c->end = bt_kept_save(c->engine, true);
+    return c->end ? BT_OK : BT_ERROR_MEMORY;
+}
+
+/* ---- the samples ---- */
+
+static bt_status sample(bt_trial *c, int64_t s, bool coordinates)
+{
+    bt_line_slope slope;
+    bt_check_direction(c, c->upper, (uint64_t)s, coordinates, c->direction);
+    BT_TRY(bt_line_measure(retrained, c, bt_check_step(c->upper, c->direction), &slope));
+    double m = bt_check_dot(c->hypergradient, c->direction, c->count), d = slope.value;
+    json_t *row = bt_json_with(json_object(), "sample", json_integer((json_int_t)s));
+    row = bt_json_with(row, "method", bt_json_number(m));
+    row = bt_json_with(row, "difference", bt_json_number(d));
+    if (c->have_reference) {
+        double r = bt_check_dot(c->reference, c->direction, c->count);
+        row = bt_json_with(row, "reference", bt_json_number(r));
+        c->rr += r * r;
+        c->rd += r * d;
+    }
+    c->rows = bt_json_append(c->rows, row);
+    c->mm += m * m;
+    c->md += m * d;
+    c->dd += d * d;
+    /* What should agree, and does not: a kink on the way there, or noise? */
+    double declared = c->have_reference && !c->exact ? bt_check_dot(c->reference, c->direction, c->count) : m;
+    if (c->cause == BT_CAUSE_NONE && fabs(declared - d) > 1e-3 * fmax(fabs(declared), fabs(d))) {
+        BT_TRY(bt_line_explain(retrained, c, &slope, declared, c->upper->dtype, &c->cause));
+        if (c->cause == BT_CAUSE_RULE)
+            c->cause = BT_CAUSE_NONE;
+    }
+    return BT_OK;
+}
+
+static bt_status sample_all(bt_trial *c, int64_t samples)
+{
+    bool coordinates = c->count <= samples;
+    c->rows = json_array();
+    BT_TRY(bt_kept_restore(c->start));
+    for (int64_t s = 0; s < (coordinates ? c->count : samples); s++)
+        BT_TRY(sample(c, s, coordinates));
+    return BT_OK;
+}
+
+/* ---- one level ---- */
+
+/* What of its own steps comes through levels below it, nobody differentiates again. */
+static bool is_exact(const bt_problem *lower)
+{
+    return bt_unrolls(lower) && !bt_itd_setting(lower, "steps") && bt_itd_setting(lower, "second_order") &&
+           !lower->child_count;
+}
+
+static bt_status open_lowers(bt_trial *c)
+{
+    const bt_step_phase *step = &c->upper->step;
+    c->lowers = bt_alloc_array((size_t)step->solve_count + 1, sizeof *c->lowers);
+    if (!c->lowers)
+        return BT_ERROR_MEMORY;
+    c->exact = step->solve_count > 0;
+    for (; c->lower_count < step->solve_count; c->lower_count++) {
+        bt_lower *lower = &c->lowers[c->lower_count];
+        lower->problem = step->solves[c->lower_count].problem;
+        lower->count = bt_check_count(lower->problem);
+        c->exact = c->exact && is_exact(lower->problem);
+        size_t count = (size_t)lower->count;
+        lower->adjoint = bt_alloc_array(count, sizeof(double));
+        lower->x = bt_alloc_array(count, sizeof(double));
+        lower->field = bt_alloc_array(count, sizeof(double));
+        if (!lower->adjoint || !lower->x || !lower->field) {
+            c->lower_count++;
+            return BT_ERROR_MEMORY;
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status open_check(bt_trial *c)
+{
+    c->count = bt_check_count(c->upper);
+    size_t size = sizeof(double), count = (size_t)c->count;
+    c->hypergradient = bt_alloc_array(count, size);
+    c->reference = bt_alloc_array(count, size);
+    c->direction = bt_alloc_array(count, size);
+    if (!c->hypergradient || !c->reference || !c->direction)
+        return BT_ERROR_MEMORY;
+    BT_TRY(go_to_start(c));
+    c->start = bt_kept_save(c->engine, true);
+    return c->start ? open_lowers(c) : BT_ERROR_MEMORY;
+}
+
+static void close_check(bt_trial *c)
+{
+    for (int q = 0; q < c->lower_count; q++) {
+        bt_free(c->lowers[q].adjoint);
+        bt_free(c->lowers[q].x);
+        bt_free(c->lowers[q].field);
+        bt_free(c->lowers[q].solution);
+    }
+    for (int i = 0; i < c->part_count; i++)
+        bt_free(c->parts[i].declared);
+    bt_kept_free(c->start);
+    bt_kept_free(c->end);
+    bt_free(c->lowers);
+    bt_free(c->parts);
+    bt_free(c->hypergradient);
+    bt_free(c->reference);
+    bt_free(c->direction);
+    json_decref(c->rows);
+    json_decref(c->result);
+}
+
+static bt_status run_check(bt_trial *c, int64_t samples)
+{
+    BT_TRY(open_check(c));
+    BT_TRY(method_value(c));
+    BT_TRY(keep_end(c));
+    BT_TRY(bt_check_record(c));
+    BT_TRY(bt_check_reference(c));
+    BT_TRY(sample_all(c, samples));
+    BT_TRY(bt_check_parts(c));
+    return bt_check_judge(c);
+}
+
+/* The programs that train, and the state before the check, also where it failed. */
+static bt_status put_back(const bt_trial *c, bt_kept *before)
+{
+    c->engine->apart = false;
+    bt_status status = c->apart ? bt_engine_recompile(c->engine) : BT_OK;
+    bt_status restored = bt_kept_restore(before);
+    return status == BT_OK ? restored : status;
+}
+
+static bt_status check_level(bt_engine *engine, bt_problem *upper, int64_t samples, bool json, FILE *file)
+{
+    bt_trial c = {.engine = engine, .upper = upper};
+    bt_kept *before = bt_kept_save(engine, true);
+    bt_status status = before ? run_check(&c, samples) : BT_ERROR_MEMORY;
+    if (c.result && json)
+        status = bt_json_print(c.result, file) == BT_OK ? status : BT_ERROR_MEMORY;
+    else if (c.result)
+        bt_check_print(&c, file);
+    if (before && bt_error_status() == BT_OK) {
+        bt_status again = put_back(&c, before);
+        status = again == BT_OK ? status : again;
+    }
+    if (status == BT_ERROR_NUMERIC)
+        bt_fail(status, "%s: the hypergradient disagrees with differences", upper->name);
+    bt_kept_free(before);
+    close_check(&c);
+    return status;
+}
+
+bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file)
+{
+    bool found = false;
+    BT_TRY(bt_engine_enter(engine));
+    BT_TRY(bt_update_scalars(engine));
+    for (int i = 0; i < engine->problem_count; i++) {
+        bt_problem *problem = engine->problems[i];
+        if (!problem->settings->active || !problem->child_count || (level && strcmp(level, problem->name) != 0))
+            continue;
+        found = true;
+        BT_TRY(bt_engine_keep_error(engine,
+                                    check_level(engine, problem, samples > 0 ? samples : DEFAULT_SAMPLES, json, file)));
+    }
+    if (found)
+        return BT_OK;
+    return bt_engine_keep_error(
+        engine,
+        bt_fail(BT_ERROR_ARGUMENT, "--level %s: there is no such upper level in this run", level ? level : "(any)"));
+}

@@ -1,0 +1,116 @@
+/* engine/check/check.h: betty-run --check-hypergradient, between its files.
+ *
+ *   check.c      the state, the inner problem run again, the samples
+ *   slope.c      slopes from differences, and why one disagrees
+ *   parts.c      what must be exact: the upper gradient, the products, each against differences
+ *   reference.c  what may be approximate: x of each lower level against a solution of the same equation
+ *   report.c     the verdict, and how it is printed */
+#ifndef BT_CHECK_H
+#define BT_CHECK_H
+
+#include "engine/engine_inside.h"
+
+#include "engine/hypergradient/itd.h"
+#include "engine/logging/json.h"
+
+/* ---- slope.c ---- */
+
+/* A function of a step along a direction, and the size of the terms that it is summed from. */
+typedef bt_status bt_line_fn(void *user, double step, double *value);
+
+typedef enum bt_cause { BT_CAUSE_NONE, BT_CAUSE_NOISE, BT_CAUSE_KINK, BT_CAUSE_RULE } bt_cause;
+
+typedef struct bt_line_slope {
+    double step;        /* h */
+    double at[4];       /* at -h, -h/2, h/2, h */
+    double whole, half; /* central differences over h and h/2 */
+    double value;       /* extrapolated from both */
+} bt_line_slope;
+
+bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slope *slope);
+/* Why the slope is not `declared`: noise or a kink, else BT_CAUSE_RULE. BT_CAUSE_NONE: noise so small that it says
+ * nothing. dtype: of what the values are computed in. */
+bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
+                           bt_cause *cause);
+
+/* ---- check.c ---- */
+
+typedef struct bt_trial bt_trial;
+
+typedef enum bt_part_kind {
+    BT_PART_UPPER,  /* the gradient of the upper loss, with respect to `moved` */
+    BT_PART_CROSS,  /* the product of `solve` that `moved` gets */
+    BT_PART_HESSIAN /* the product of `solve` that its method iterates with */
+} bt_part_kind;
+
+typedef struct bt_part {
+    bt_part_kind kind;
+    int solve;         /* in the upper problem's list; of BT_PART_UPPER: -1 */
+    bt_problem *moved; /* whose parameters it is a derivative with respect to */
+    double *declared;  /* what the library says, like the parameters of `moved` */
+    double error;      /* relative, over some directions */
+    bt_cause cause;    /* BT_CAUSE_NONE: it agrees */
+} bt_part;
+
+typedef struct bt_lower { /* one solve; vectors like the lower problem's parameters */
+    bt_problem *problem;
+    int64_t count;
+    double *adjoint, *x;    /* what the method was given, and what it made of it */
+    double *solution;       /* of H x = adjoint; NULL: too large to be had */
+    double *field;          /* room for the lower gradient */
+    double cosine, ratio;   /* of x to the solution */
+    double residual;        /* of the solution, relative */
+    bool unrolls;           /* its method has no x, but goes back through the steps */
+    bool iterates;          /* its method multiplies by H */
+    double gradient_length; /* of the lower loss, where the inner loop ends */
+} bt_lower;
+
+struct bt_trial {
+    bt_engine *engine;
+    bt_problem *upper;
+    bt_kept *start, *end; /* before the inner loop; after it, before the upper step */
+    int64_t count;        /* upper parameters */
+    double *hypergradient, *reference, *direction;
+    bt_lower *lowers;
+    int lower_count;
+    bt_part *parts;
+    int part_count, part_room;
+    double scale;              /* the hypergradient's length */
+    double mm, md, dd, rr, rd; /* sums over the samples: method, difference, reference */
+    bool exact;                /* every method differentiates all steps that were made, as they were made */
+    bool apart;                /* the programs were made anew, so that gradients are by themselves */
+    bool repeats;              /* run again, the inner problem gives the same loss */
+    bool have_reference;
+    bt_cause cause; /* of the whole hypergradient, where it should agree and does not */
+    json_t *rows, *result;
+};
+
+int64_t bt_check_count(const bt_problem *problem); /* of parameters */
+double bt_check_dot(const double *a, const double *b, int64_t count);
+/* A problem's parameters, or its gradient's block, in order of declaration. */
+void bt_check_read(const bt_problem *problem, const bt_block *block, double *to);
+void bt_check_move(const bt_problem *problem, const double *direction, double step);
+/* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */
+void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
+                        double *direction);
+double bt_check_step(const bt_problem *problem, const double *direction); /* the step of differences along it */
+bt_status bt_check_loss(bt_trial *c, double *loss); /* of the upper problem, on its next batch, at the state at hand */
+
+/* ---- parts.c ---- */
+
+bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem *moved); /* NULL: out of memory */
+bt_status bt_check_parts(bt_trial *c);
+
+/* ---- reference.c ---- */
+
+/* What the method finds, level by level; then, with what it found, the products and the solutions. The engine's
+ * programs are those of the reference meanwhile; `c->end` must be the state. */
+bt_status bt_check_record(bt_trial *c);
+bt_status bt_check_reference(bt_trial *c);
+
+/* ---- report.c ---- */
+
+bt_status bt_check_judge(bt_trial *c); /* BT_ERROR_NUMERIC: something that must be exact is not */
+void bt_check_print(const bt_trial *c, FILE *file);
+
+#endif

@@ -1,0 +1,139 @@
+/* engine/check/parts.c: what must be exact wherever the lower problem stands: the gradient of the upper loss, and the
+ * products with the derivatives of each lower gradient. Each is compared with differences of the function it is the
+ * derivative of, with all else held still. */
+#include "engine/check/check.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DIRECTIONS = 3, FIRST = 1000 }; /* FIRST: of the random directions, others than those of the samples */
+
+bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem *moved)
+{
+    int64_t room = c->part_room;
+    bt_part *parts = bt_grow(c->parts, &room, c->part_count + 1, sizeof *parts);
+    double *declared = bt_alloc_array((size_t)bt_check_count(moved), sizeof *declared);
+    if (parts) {
+        c->parts = parts;
+        c->part_room = (int)room;
+    }
+    if (!parts || !declared) {
+        bt_free(declared);
+        return NULL;
+    }
+    c->parts[c->part_count] = (bt_part){.kind = kind, .solve = solve, .moved = moved, .declared = declared};
+    return &c->parts[c->part_count++];
+}
+
+/* ---- the functions ---- */
+
+/* A condition of the problem's own, as for bt_eval: without dropout. */
+static bt_status condition(bt_trial *c, int q, int64_t from)
+{
+    bt_problem *lower = c->lowers[q].problem;
+    int64_t count = c->lowers[q].count;
+    double *one = bt_alloc_array((size_t)count, sizeof *one), *sum = c->lowers[q].field, total = 0;
+    bt_status status = one ? BT_OK : BT_ERROR_MEMORY;
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    for (int64_t m = from; m < lower->train->kept_count && status == BT_OK; m++) {
+        const bt_batch *batch = bt_stream_kept(lower->train, m);
+        status = batch ? bt_eval(lower, lower->def->condition, batch, BT_ARRAY(one, count)) : bt_error_status();
+        for (int64_t i = 0; status == BT_OK && i < count; i++)
+            sum[i] += (double)batch->count * one[i];
+        total += status == BT_OK ? (double)batch->count : 0;
+    }
+    for (int64_t i = 0; i < count; i++)
+        sum[i] /= total;
+    bt_free(one);
+    return status;
+}
+
+/* The lower gradient on the micro-batches that the product takes. */
+static bt_status lower_gradient(bt_trial *c, int q)
+{
+    const bt_solve *solve = &c->upper->step.solves[q];
+    bt_problem *lower = solve->problem;
+    bt_stream *stream = lower->train;
+    int64_t left_out = stream->kept_count - solve->micros.count;
+    if (lower->def->condition && !c->lowers[q].unrolls)
+        return condition(c, q, left_out);
+    bt_steps_show(c->engine, false);
+    stream->kept += left_out;
+    stream->kept_count -= left_out;
+    bt_status status = bt_step_again(lower, false);
+    stream->kept -= left_out;
+    stream->kept_count += left_out;
+    if (status == BT_OK)
+        bt_check_read(lower, &lower->step.gradients, c->lowers[q].field);
+    bt_phase_end(lower->step.phase);
+    return status;
+}
+
+typedef struct motion {
+    bt_trial *c;
+    const bt_part *part;
+    double *direction;
+} motion;
+
+static bt_status moved(void *user, double step, double *value)
+{
+    const motion *m = user;
+    BT_TRY(bt_kept_restore(m->c->end));
+    bt_check_move(m->part->moved, m->direction, step);
+    if (m->part->kind == BT_PART_UPPER)
+        return bt_check_loss(m->c, value);
+    const bt_lower *lower = &m->c->lowers[m->part->solve];
+    BT_TRY(lower_gradient(m->c, m->part->solve));
+    *value = bt_check_dot(lower->field, lower->x, lower->count);
+    return BT_OK;
+}
+
+/* ---- the comparison ---- */
+
+static double tolerance(const bt_trial *c) { return c->upper->dtype == BT_F64 ? 1e-5 : 5e-2; }
+
+static bt_status check_part(bt_trial *c, bt_part *part, double *direction)
+{
+    int64_t count = bt_check_count(part->moved);
+    motion m = {c, part, direction};
+    double declared[DIRECTIONS], worst = 0, ee = 0, dd = 0, mm = 0;
+    bt_line_slope slopes[DIRECTIONS];
+    int at = 0;
+    for (int s = 0; s < DIRECTIONS; s++) {
+        bt_check_direction(c, part->moved, FIRST + (uint64_t)s, false, direction);
+        BT_TRY(bt_kept_restore(c->end));
+        BT_TRY(bt_line_measure(moved, &m, bt_check_step(part->moved, direction), &slopes[s]));
+        declared[s] = bt_check_dot(part->declared, direction, count);
+        double error = fabs(declared[s] - slopes[s].value);
+        ee += error * error;
+        dd += slopes[s].value * slopes[s].value;
+        mm += declared[s] * declared[s];
+        if (!(error <= worst)) {
+            worst = error;
+            at = s;
+        }
+    }
+    double scale = sqrt(fmax(dd, mm)), whole = part->moved == c->upper ? sqrt(DIRECTIONS) * c->scale : 0;
+    part->error = scale > 0 ? sqrt(ee) / scale : 0;
+    if (sqrt(ee) <= tolerance(c) * fmax(scale, 1e-3 * whole))
+        return BT_OK;
+    bt_check_direction(c, part->moved, FIRST + (uint64_t)at, false, direction);
+    return bt_line_explain(moved, &m, &slopes[at], declared[at], c->upper->dtype, &part->cause);
+}
+
+bt_status bt_check_parts(bt_trial *c)
+{
+    bt_status status = BT_OK;
+    BT_TRY(bt_kept_restore(c->end));
+    for (int q = 0; q < c->lower_count && status == BT_OK; q++) {
+        bt_lower *lower = &c->lowers[q];
+        status = lower_gradient(c, q);
+        lower->gradient_length = sqrt(bt_check_dot(lower->field, lower->field, lower->count));
+    }
+    for (int i = 0; i < c->part_count && status == BT_OK; i++) {
+        double *direction = bt_alloc_array((size_t)bt_check_count(c->parts[i].moved), sizeof *direction);
+        status = direction ? check_part(c, &c->parts[i], direction) : BT_ERROR_MEMORY;
+        bt_free(direction);
+    }
+    return status;
+}

@@ -1,0 +1,357 @@
+/* engine/check/reference.c: x of each lower level as the method makes it, and as it would be if its equation H x = a
+ * were solved, with the same product H. Whatever lies between the two is the method's approximation.
+ *
+ * The equation is solved on the host, for H need neither be positive nor symmetric (detached values, own rules): by
+ * GMRES without restarts (Saad and Schultz, 1986). */
+#include "engine/check/check.h"
+
+#include "ops/ops.h"
+#include <math.h>
+#include <string.h>
+
+enum { MAX_PRODUCTS = 200, MAX_NUMBERS = 1000000 };
+static const double solved = 1e-2; /* relative residual of what still counts as a solution */
+
+static void read_flat(const bt_var *flat, double *to)
+{
+    bt_array array = bt_var_array(flat);
+    for (int64_t i = 0, n = bt_array_count(array); i < n; i++)
+        to[i] = bt_get(array.dtype, array.data, i);
+}
+
+static void write_flat(bt_var *flat, const double *from)
+{
+    bt_array array = bt_var_array(flat);
+    for (int64_t i = 0, n = bt_array_count(array); i < n; i++)
+        bt_put(array.dtype, array.data, i, from[i]);
+}
+
+static bt_status add_upper_part(bt_trial *c, bt_problem *moved, const bt_block *block, const bt_var *flat)
+{
+    bt_part *part = bt_check_add_part(c, BT_PART_UPPER, -1, moved);
+    if (!part)
+        return BT_ERROR_MEMORY;
+    if (block)
+        bt_check_read(moved, block, part->declared);
+    else
+        read_flat(flat, part->declared);
+    return BT_OK;
+}
+
+static bt_status record(bt_trial *c)
+{
+    bt_step_phase *step = &c->upper->step;
+    BT_TRY(bt_step_direct(c->upper));
+    BT_TRY(add_upper_part(c, c->upper, &step->gradients, NULL));
+    for (int q = 0; q < step->solve_count; q++)
+        BT_TRY(add_upper_part(c, step->solves[q].problem, NULL, step->solves[q].adjoint.flat));
+    for (int q = 0; q < step->solve_count; q++) {
+        bt_solve *solve = &step->solves[q];
+        int variant = bt_solve_bind(solve, c->upper);
+        if (variant < 0)
+            return bt_error_status();
+        read_flat(solve->adjoint.flat, c->lowers[q].adjoint);
+        if (solve->unroll) { /* there is no x; the products take any vector */
+            read_flat(solve->adjoint.flat, c->lowers[q].x);
+            continue;
+        }
+        BT_TRY(bt_solve_iterate(c->upper, solve, variant));
+        read_flat(solve->x.flat, c->lowers[q].x);
+        BT_TRY(bt_part_run(step->phase, solve->product[variant]));
+    }
+    return BT_OK;
+}
+
+bt_status bt_check_record(bt_trial *c)
+{
+    BT_TRY(bt_kept_restore(c->end));
+    bt_status status = record(c);
+    bt_phase_end(c->upper->step.phase);
+    return status;
+}
+
+/* ---- the product, driven from the host: a method of one step, x = H x ---- */
+
+static bt_tensor *apply(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    (void)v;
+    return bt_hvp(rule, x);
+}
+
+static const bt_method_def probe = {.name = "the product alone", .step = apply};
+
+typedef struct product {
+    bt_step_phase *step;
+    bt_solve *solve;
+    int variant;
+} product;
+
+static bt_status multiply(const product *p, const double *x, double *result)
+{
+    write_flat(p->solve->x.flat, x);
+    BT_TRY(bt_part_run(p->step->phase, p->solve->each[p->variant]));
+    read_flat(p->solve->x.flat, result);
+    return BT_OK;
+}
+
+/* ---- GMRES ---- */
+
+typedef struct krylov {
+    int64_t size, most; /* of a vector; how many products at most */
+    double *basis;      /* [most + 1, size] */
+    double *triangle;   /* [most, most + 1], by columns */
+    double *cosine, *sine, *right;
+} krylov;
+
+static bool krylov_open(krylov *k)
+{
+    size_t most = (size_t)k->most, size = (size_t)k->size;
+    k->basis = bt_alloc_array((most + 1) * size, sizeof(double));
+    k->triangle = bt_alloc_array(most * (most + 1), sizeof(double));
+    k->cosine = bt_alloc_array(most, sizeof(double));
+    k->sine = bt_alloc_array(most, sizeof(double));
+    k->right = bt_alloc_array(most + 1, sizeof(double));
+    return k->basis && k->triangle && k->cosine && k->sine && k->right;
+}
+
+static void krylov_close(krylov *k)
+{
+    bt_free(k->basis);
+    bt_free(k->triangle);
+    bt_free(k->cosine);
+    bt_free(k->sine);
+    bt_free(k->right);
+}
+
+static void scale_vector(double *x, double by, int64_t size)
+{
+    for (int64_t i = 0; i < size; i++)
+        x[i] *= by;
+}
+
+/* The next vector of the basis, made orthogonal to the others (twice, for rounding), and its column rotated. */
+static bt_status extend(krylov *k, const product *p, int64_t j)
+{
+    double *next = k->basis + (j + 1) * k->size, *column = k->triangle + j * (k->most + 1);
+    BT_TRY(multiply(p, k->basis + j * k->size, next));
+    for (int again = 0; again < 2; again++)
+        for (int64_t i = 0; i <= j; i++) {
+            const double *q = k->basis + i * k->size;
+            double part = bt_check_dot(q, next, k->size);
+            column[i] += part;
+            for (int64_t n = 0; n < k->size; n++)
+                next[n] -= part * q[n];
+        }
+    double length = sqrt(bt_check_dot(next, next, k->size));
+    if (length > 0)
+        scale_vector(next, 1 / length, k->size);
+    for (int64_t i = 0; i < j; i++) {
+        double a = column[i], b = column[i + 1];
+        column[i] = k->cosine[i] * a + k->sine[i] * b;
+        column[i + 1] = k->cosine[i] * b - k->sine[i] * a;
+    }
+    double r = hypot(column[j], length);
+    k->cosine[j] = r > 0 ? column[j] / r : 1;
+    k->sine[j] = r > 0 ? length / r : 0;
+    column[j] = r;
+    k->right[j + 1] = -k->sine[j] * k->right[j];
+    k->right[j] *= k->cosine[j];
+    return BT_OK;
+}
+
+static void back_substitute(krylov *k, int64_t used, double *x)
+{
+    for (int64_t j = used - 1; j >= 0; j--) {
+        double sum = k->right[j];
+        for (int64_t i = j + 1; i < used; i++)
+            sum -= k->triangle[i * (k->most + 1) + j] * k->right[i];
+        double pivot = k->triangle[j * (k->most + 1) + j];
+        k->right[j] = pivot > 0 ? sum / pivot : 0;
+        for (int64_t n = 0; n < k->size; n++)
+            x[n] += k->right[j] * k->basis[j * k->size + n];
+    }
+}
+
+static bt_status gmres(krylov *k, const product *p, const double *a, double *x, double *residual)
+{
+    double length = sqrt(bt_check_dot(a, a, k->size)), enough = p->solve->problem->dtype == BT_F64 ? 1e-13 : 1e-6;
+    int64_t used = 0;
+    *residual = 0;
+    memset(x, 0, (size_t)k->size * sizeof *x);
+    if (!(length > 0) || !isfinite(length))
+        return BT_OK;
+    memcpy(k->basis, a, (size_t)k->size * sizeof *a);
+    scale_vector(k->basis, 1 / length, k->size);
+    k->right[0] = length;
+    for (*residual = 1; used<k->most && * residual> enough; used++) {
+        BT_TRY(extend(k, p, used));
+        *residual = fabs(k->right[used + 1]) / length;
+    }
+    back_substitute(k, used, x);
+    return BT_OK;
+}
+
+/* lower->solution of H x = a; NULL where the level is too large. */
+static bt_status solve(bt_lower *lower, const product *p, const double *a)
+{
+    krylov k = {.size = lower->count, .most = lower->count < MAX_PRODUCTS ? lower->count : MAX_PRODUCTS};
+    if (k.most > MAX_NUMBERS / k.size)
+        k.most = MAX_NUMBERS / k.size;
+    bt_free(lower->solution);
+    lower->solution = NULL;
+    if (!k.most)
+        return BT_OK;
+    lower->solution = bt_alloc_array((size_t)lower->count, sizeof(double));
+    bool open = krylov_open(&k);
+    bt_status status = lower->solution && open ? gmres(&k, p, a, lower->solution, &lower->residual) : BT_ERROR_MEMORY;
+    krylov_close(&k);
+    if (status == BT_OK && !(lower->residual <= solved)) {
+        bt_free(lower->solution);
+        lower->solution = NULL;
+    }
+    return status;
+}
+
+/* ---- both passes ---- */
+
+/* What the product of this solve gives to the upper problem and to the levels that are solved later. */
+static bt_status record_products(bt_trial *c, int q, int variant)
+{
+    bt_step_phase *step = &c->upper->step;
+    bt_solve *now = &step->solves[q];
+    int first = c->part_count;
+    if (bt_u2l(c->upper, now->problem) && !bt_check_add_part(c, BT_PART_CROSS, q, c->upper))
+        return BT_ERROR_MEMORY;
+    for (int r = q + 1; r < step->solve_count; r++)
+        if (bt_u2l(step->solves[r].problem, now->problem) &&
+            !bt_check_add_part(c, BT_PART_CROSS, q, step->solves[r].problem))
+            return BT_ERROR_MEMORY;
+    for (int after = 0; after < 2; after++) {
+        if (after)
+            BT_TRY(bt_part_run(step->phase, now->product[variant]));
+        for (int i = first; i < c->part_count; i++) {
+            bt_part *part = &c->parts[i];
+            int64_t count = bt_check_count(part->moved);
+            double *values = bt_alloc_array((size_t)count, sizeof *values);
+            if (!values)
+                return BT_ERROR_MEMORY;
+            if (part->moved == c->upper)
+                bt_check_read(c->upper, &step->gradients, values);
+            for (int r = 0; r < step->solve_count; r++)
+                if (step->solves[r].problem == part->moved)
+                    read_flat(step->solves[r].adjoint.flat, values);
+            for (int64_t n = 0; n < count; n++)
+                part->declared[n] = after ? part->declared[n] - values[n] : values[n];
+            bt_free(values);
+        }
+    }
+    return BT_OK;
+}
+
+static void compare(bt_lower *lower)
+{
+    double xx = bt_check_dot(lower->x, lower->x, lower->count);
+    double ss = bt_check_dot(lower->solution, lower->solution, lower->count);
+    double xs = bt_check_dot(lower->x, lower->solution, lower->count);
+    lower->cosine = xx > 0 && ss > 0 ? xs / sqrt(xx * ss) : xx == ss;
+    lower->ratio = ss > 0 ? sqrt(xx / ss) : xx == ss;
+}
+
+/* With what the method was given, and found. */
+static bt_status with_method(bt_trial *c)
+{
+    bt_step_phase *step = &c->upper->step;
+    BT_TRY(bt_step_direct(c->upper));
+    for (int q = 0; q < step->solve_count; q++) {
+        bt_lower *lower = &c->lowers[q];
+        const product p = {step, &step->solves[q], bt_solve_bind(&step->solves[q], c->upper)};
+        if (p.variant < 0)
+            return bt_error_status();
+        write_flat(p.solve->adjoint.flat, lower->adjoint);
+        BT_TRY(bt_part_run(step->phase, p.solve->start[p.variant]));
+        if (lower->iterates) {
+            bt_part *part = bt_check_add_part(c, BT_PART_HESSIAN, q, lower->problem);
+            if (!part)
+                return BT_ERROR_MEMORY;
+            BT_TRY(multiply(&p, lower->x, part->declared));
+        }
+        if (!lower->unrolls)
+            BT_TRY(solve(lower, &p, lower->adjoint));
+        if (lower->solution)
+            compare(lower);
+        write_flat(p.solve->x.flat, lower->x);
+        BT_TRY(record_products(c, q, p.variant));
+    }
+    return BT_OK;
+}
+
+/* With solutions all the way. */
+static bt_status with_solutions(bt_trial *c)
+{
+    bt_step_phase *step = &c->upper->step;
+    BT_TRY(bt_step_direct(c->upper));
+    for (int q = 0; q < step->solve_count; q++) {
+        bt_lower *lower = &c->lowers[q];
+        const product p = {step, &step->solves[q], bt_solve_bind(&step->solves[q], c->upper)};
+        if (p.variant < 0)
+            return bt_error_status();
+        read_flat(p.solve->adjoint.flat, lower->field);
+        bool same = memcmp(lower->field, lower->adjoint, (size_t)lower->count * sizeof(double)) == 0;
+        BT_TRY(bt_part_run(step->phase, p.solve->start[p.variant]));
+        if (!same)
+            BT_TRY(solve(lower, &p, lower->field));
+        if (!lower->solution)
+            return BT_OK;
+        write_flat(p.solve->x.flat, lower->solution);
+        BT_TRY(bt_part_run(step->phase, p.solve->product[p.variant]));
+    }
+    bt_check_read(c->upper, &step->gradients, c->reference);
+    c->have_reference = true;
+    return BT_OK;
+}
+
+static bt_status both(bt_trial *c)
+{
+    BT_TRY(bt_problem_compile(c->upper));
+    BT_TRY(bt_kept_restore(c->end));
+    bt_status status = with_method(c);
+    bt_phase_end(c->upper->step.phase);
+    bool all = status == BT_OK;
+    for (int q = 0; q < c->lower_count; q++)
+        all = all && c->lowers[q].solution;
+    if (!all)
+        return status;
+    BT_TRY(bt_kept_restore(c->end));
+    status = with_solutions(c);
+    bt_phase_end(c->upper->step.phase);
+    return status;
+}
+
+bt_status bt_check_reference(bt_trial *c)
+{
+    size_t count = (size_t)c->lower_count;
+    bt_problem_settings *settings = bt_alloc_array(count + 1, sizeof *settings);
+    const bt_problem_settings **own = bt_alloc_array(count + 1, sizeof(const bt_problem_settings *));
+    bt_status status = settings && own ? BT_OK : BT_ERROR_MEMORY;
+    for (int q = 0; q < c->lower_count && status == BT_OK; q++) {
+        bt_lower *lower = &c->lowers[q];
+        own[q] = lower->problem->settings;
+        lower->unrolls = bt_unrolls(lower->problem);
+        lower->iterates = own[q]->method->step && c->upper->step.solves[q].iterations > 0;
+        settings[q] = *own[q];
+        settings[q].method = &probe;
+        lower->problem->settings = &settings[q];
+    }
+    if (status == BT_OK) {
+        bt_problem_uncompile(c->upper);
+        status = both(c);
+        for (int q = 0; q < c->lower_count; q++)
+            c->lowers[q].problem->settings = own[q];
+        bt_problem_uncompile(c->upper);
+        if (status == BT_OK)
+            status = bt_problem_compile(c->upper);
+    }
+    bt_free(settings);
+    bt_free(own);
+    return status;
+}

@@ -1,0 +1,326 @@
+/* engine/check/report.c: what a check comes to, as JSON and as text.
+ *
+ * Where a part that must be exact is not, the hypergradient is wrong, whatever it comes to. Else what differs is an
+ * approximation: x is not the solution of its equation, or the lower problem is not solved. */
+#include "engine/check/check.h"
+
+#include "engine/hypergradient/methods.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- the names of suspects ---- */
+
+/* The module nearest to where a value comes from, "classifier.layer2"; else the op that made it. */
+static void add_place(const bt_tensor *value, bt_text *name)
+{
+    const bt_node *node = value->node;
+    for (const bt_node *at = node; at; at = at->inputs && at->in[0] ? at->in[0]->node : NULL)
+        if (*at->tag.path) {
+            bt_text_add(name, "%s.%s", at->tag.owner, at->tag.path);
+            return;
+        }
+    bt_text_add(name, "%s", node->op->name);
+}
+
+/* "a, b", each once. */
+static void add_name(bt_text *list, const char *name)
+{
+    const char *known = list->size ? strstr(bt_text_get(list), name) : NULL;
+    size_t length = strlen(name);
+    while (known && known[length] && known[length] != ',')
+        known = strstr(known + 1, name);
+    if (!known)
+        bt_text_add(list, list->size ? ", %s" : "%s", name);
+}
+
+/* Where the problem's loss detaches values; and the ops in it whose derivative is by a rule of the user's. */
+static void suspects(const bt_problem *problem, bt_text *detached, bt_text *rules)
+{
+    const bt_graph *graph = problem->pure[BT_PURE_STEP];
+    for (int64_t i = 0; graph && i < graph->node_count; i++) {
+        const bt_op *op = graph->nodes[i]->op;
+        bt_text place = {0};
+        if (op->info && (op->info->flags & BT_OP_DETACH)) {
+            add_place(graph->nodes[i]->in[0], &place);
+            add_name(detached, bt_text_get(&place));
+        }
+        bt_text_free(&place);
+        if (!op->info && (op->vjp || op->jvp))
+            add_name(rules, op->name);
+    }
+}
+
+static void say_suspects(const bt_part *part, const bt_problem *problem, bt_text *text)
+{
+    bt_text detached = {0}, rules = {0};
+    suspects(problem, &detached, &rules);
+    if (detached.size)
+        bt_text_add(text, "; %s's loss detaches values of %s%s", problem->name, bt_text_get(&detached),
+                    part->kind == BT_PART_UPPER ? ", whose influence is so left out"
+                                                : ": detach = field differentiates the lower gradient as it is");
+    if (rules.size)
+        bt_text_add(text, "; %s has a derivative rule of its own, which is to be checked", bt_text_get(&rules));
+    if (!detached.size && !rules.size)
+        bt_text_add(text, "; no detached value and no derivative rule of one's own is in that loss: please report it");
+    bt_text_free(&detached);
+    bt_text_free(&rules);
+}
+
+static void name_part(const bt_trial *c, const bt_part *part, bt_text *text)
+{
+    const char *moved = part->moved->name;
+    if (part->kind == BT_PART_UPPER)
+        bt_text_add(text, "the gradient of the loss of %s by %s", c->upper->name, moved);
+    else if (part->kind == BT_PART_CROSS)
+        bt_text_add(text, "the product of %s with %s", c->lowers[part->solve].problem->name, moved);
+    else
+        bt_text_add(text, "the product of %s with itself (H x)", moved);
+}
+
+static const char *cause_name(bt_cause cause)
+{
+    static const char *const names[] = {"none", "noise", "kink", "rule"};
+    return names[cause];
+}
+
+static void explain(const bt_trial *c, const bt_part *part, bt_text *text)
+{
+    const bt_problem *loss = part->kind == BT_PART_UPPER ? c->upper : c->lowers[part->solve].problem;
+    if (part->cause == BT_CAUSE_NOISE)
+        bt_text_add(text, ", but less than rounding makes of differences here, as larger steps show: take precision = "
+                          "fp64 to tell");
+    else if (part->cause == BT_CAUSE_KINK)
+        bt_text_add(text, ": %s is not smooth here, as smaller steps show: a kink, as of relu, abs, min or max",
+                    part->kind == BT_PART_UPPER ? "that loss" : "that lower gradient");
+    else
+        say_suspects(part, loss, text);
+}
+
+/* ---- the verdict ---- */
+
+static double cosine_of(double aa, double ab, double bb) { return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : aa == bb; }
+
+static double ratio_of(double aa, double bb) { return bb > 0 ? sqrt(aa / bb) : aa > 0 ? INFINITY : 1; }
+
+static bool close_to(const bt_trial *c, double cosine, double ratio)
+{
+    bool f64 = c->upper->dtype == BT_F64;
+    return cosine > (f64 ? 0.9999 : 0.999) && fabs(ratio - 1) < (f64 ? 1e-3 : 1e-2);
+}
+
+/* What is left where every x solves its equation. */
+static void say_unsolved(const bt_trial *c, bt_text *text)
+{
+    for (int q = 0; q < c->lower_count; q++)
+        if (c->lowers[q].problem->child_count)
+            bt_text_add(text, "; %s has lower levels of its own: what of its gradient comes through them is not in H",
+                        c->lowers[q].problem->name);
+    bt_text_add(text, "; the lower levels are not solved where the inner loop ends, which solving for x takes for "
+                      "granted: more unroll_steps");
+}
+
+static void say_unrolled(const bt_problem *lower, bt_text *text)
+{
+    int64_t steps = bt_itd_setting(lower, "steps");
+    if (steps)
+        bt_text_add(text, "; %s, itd: it goes back through the last steps only, at most %lld", lower->name,
+                    (long long)steps);
+    if (!bt_itd_setting(lower, "second_order"))
+        bt_text_add(text, "; %s, itd: gradients count as constants (itd_second_order = 0)", lower->name);
+    if (lower->child_count)
+        bt_text_add(text, "; %s has lower levels of its own: what of its steps comes through them is left out",
+                    lower->name);
+}
+
+/* x is not what solves its equation. */
+static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
+{
+    const bt_lower *lower = &c->lowers[q];
+    const char *level = lower->problem->name, *method = lower->problem->settings->method->name;
+    if (!lower->solution)
+        bt_text_add(text, "; %s is too large, or its H too close to singular, for a solution to compare %s with", level,
+                    method);
+    else if (!lower->iterates)
+        bt_text_add(text, "; %s, %s: H^-1 is taken for something simpler: cosine %.4f, length %.4g of a solution's",
+                    level, method, lower->cosine, lower->ratio);
+    else
+        bt_text_add(text, "; %s, %s: after %lld iterations x has cosine %.4f, length %.4g of a solution's", level,
+                    method, (long long)c->upper->step.solves[q].iterations, lower->cosine, lower->ratio);
+}
+
+/* What the method leaves out; and what is left where it leaves out nothing. */
+static void say_approximation(const bt_trial *c, bt_text *text)
+{
+    for (int q = 0; q < c->lower_count; q++) {
+        const bt_lower *lower = &c->lowers[q];
+        if (lower->unrolls)
+            say_unrolled(lower->problem, text);
+        else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))
+            say_unsolved_x(c, q, text);
+    }
+    if (c->have_reference && !close_to(c, cosine_of(c->rr, c->rd, c->dd), ratio_of(c->rr, c->dd)))
+        say_unsolved(c, text);
+    if (c->cause == BT_CAUSE_KINK)
+        bt_text_add(text, "; the retrained loss is not smooth here, as smaller steps show");
+    if (c->cause == BT_CAUSE_NOISE)
+        bt_text_add(text, "; rounding limits these differences: precision = fp64");
+}
+
+/* All that is not close is an error then. */
+static void say_inexact(const bt_trial *c, bt_text *text)
+{
+    bt_text_add(text, "DISAGREES: type = %s differentiates all steps that were made, and should be exact",
+                c->lowers[0].problem->settings->method->name);
+    if (c->cause == BT_CAUSE_KINK)
+        bt_text_add(text, "; but the retrained loss is not smooth here, as smaller steps show");
+    if (c->cause == BT_CAUSE_NOISE)
+        bt_text_add(text, "; but rounding limits these differences: precision = fp64");
+}
+
+static bool all_finite(const bt_trial *c) { return isfinite(c->mm) && isfinite(c->dd); }
+
+static bt_status verdict(const bt_trial *c, bt_text *text)
+{
+    const char *sign = "DISAGREES: ";
+    bt_status status = BT_OK;
+    if (!c->repeats)
+        bt_text_add(text, "DISAGREES: trained again from the same state, the levels below come to another loss: a "
+                          "callback keeps something that is not given to bt_state");
+    else if (!all_finite(c))
+        bt_text_add(text, "DISAGREES: the hypergradient, or the loss beside, is not finite");
+    if (text->size)
+        return BT_ERROR_NUMERIC;
+    for (int i = 0; i < c->part_count; i++)
+        if (c->parts[i].cause != BT_CAUSE_NONE) {
+            bt_text_add(text, "%s", sign);
+            name_part(c, &c->parts[i], text);
+            bt_text_add(text, " is not the derivative that differences show");
+            explain(c, &c->parts[i], text);
+            sign = "\nand ";
+            status = BT_ERROR_NUMERIC;
+        }
+    if (status != BT_OK)
+        return status;
+    if (close_to(c, cosine_of(c->mm, c->md, c->dd), ratio_of(c->mm, c->dd))) {
+        bt_text_add(text, "agrees, in direction and in length");
+        return BT_OK;
+    }
+    if (c->exact) {
+        say_inexact(c, text);
+        return BT_ERROR_NUMERIC;
+    }
+    bt_text_add(text, "approximation: what must be exact agrees");
+    say_approximation(c, text);
+    return BT_OK;
+}
+
+/* ---- as JSON ---- */
+
+static json_t *lowers_json(const bt_trial *c)
+{
+    json_t *list = json_array();
+    for (int q = 0; q < c->lower_count; q++) {
+        const bt_lower *lower = &c->lowers[q];
+        json_t *row = bt_json_with(json_object(), "level", json_string(lower->problem->name));
+        row = bt_json_with(row, "method", json_string(lower->problem->settings->method->name));
+        if (lower->solution) {
+            row = bt_json_with(row, "cosine", bt_json_number(lower->cosine));
+            row = bt_json_with(row, "ratio", bt_json_number(lower->ratio));
+        }
+        row = bt_json_with(row, "gradient", bt_json_number(lower->gradient_length));
+        list = bt_json_append(list, row);
+    }
+    return list;
+}
+
+static json_t *parts_json(const bt_trial *c)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->part_count; i++) {
+        bt_text name = {0};
+        name_part(c, &c->parts[i], &name);
+        json_t *row = bt_json_with(json_object(), "part", name.failed ? NULL : json_string(bt_text_get(&name)));
+        row = bt_json_with(row, "error", bt_json_number(c->parts[i].error));
+        list = bt_json_append(list, bt_json_with(row, "cause", json_string(cause_name(c->parts[i].cause))));
+        bt_text_free(&name);
+    }
+    return list;
+}
+
+static json_t *pair_json(double cosine, double ratio)
+{
+    return bt_json_with(bt_json_with(json_object(), "cosine", bt_json_number(cosine)), "ratio", bt_json_number(ratio));
+}
+
+bt_status bt_check_judge(bt_trial *c)
+{
+    bt_text text = {0};
+    bt_status status = verdict(c, &text);
+    json_t *result = bt_json_with(json_object(), "level", json_string(c->upper->name));
+    result = bt_json_with(result, "samples", c->rows);
+    c->rows = NULL;
+    result = bt_json_with(result, "cosine", bt_json_number(cosine_of(c->mm, c->md, c->dd)));
+    result = bt_json_with(result, "ratio", bt_json_number(ratio_of(c->mm, c->dd)));
+    if (c->have_reference)
+        result = bt_json_with(result, "solved", pair_json(cosine_of(c->rr, c->rd, c->dd), ratio_of(c->rr, c->dd)));
+    result = bt_json_with(result, "lowers", lowers_json(c));
+    result = bt_json_with(result, "parts", parts_json(c));
+    result = bt_json_with(result, "verdict", text.failed ? NULL : json_string(bt_text_get(&text)));
+    bt_text_free(&text);
+    c->result = result;
+    return result ? status : bt_fail(BT_ERROR_MEMORY, "out of memory for the check");
+}
+
+/* ---- as text ---- */
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static const char *string(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static void print_samples(const json_t *result, FILE *file)
+{
+    size_t i;
+    const json_t *row, *samples = json_object_get(result, "samples"), *solved = json_object_get(result, "solved");
+    fprintf(file, "%8s %16s %16s", "sample", "method", "difference");
+    fprintf(file, solved ? " %16s\n" : "\n", "solved");
+    json_array_foreach(samples, i, row)
+    {
+        fprintf(file, "%8lld %16.8g %16.8g", (long long)json_integer_value(json_object_get(row, "sample")),
+                number(row, "method"), number(row, "difference"));
+        if (solved)
+            fprintf(file, " %16.8g", number(row, "reference"));
+        fprintf(file, "\n");
+    }
+    fprintf(file, "direction: cosine %.6f; length: method / difference = %.6g\n", number(result, "cosine"),
+            number(result, "ratio"));
+    if (solved)
+        fprintf(file, "with every x solved for: cosine %.6f; length %.6g\n", number(solved, "cosine"),
+                number(solved, "ratio"));
+}
+
+void bt_check_print(const bt_trial *c, FILE *file)
+{
+    size_t i;
+    const json_t *row;
+    fprintf(file, "%s: hypergradient against differences of its loss after the inner loop\n", c->upper->name);
+    print_samples(c->result, file);
+    json_array_foreach(json_object_get(c->result, "lowers"), i, row)
+    {
+        fprintf(file, "%s, %s: ", string(row, "level"), string(row, "method"));
+        if (json_object_get(row, "cosine"))
+            fprintf(file, "x to the solution of H x = a: cosine %.6f; length %.6g; ", number(row, "cosine"),
+                    number(row, "ratio"));
+        fprintf(file, "the lower gradient's length is %.3g\n", number(row, "gradient"));
+    }
+    json_array_foreach(json_object_get(c->result, "parts"), i, row)
+        fprintf(file, "%s: relative error %.3g\n", string(row, "part"), number(row, "error"));
+    fprintf(file, "%s\n", string(c->result, "verdict"));
+}

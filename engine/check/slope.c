@@ -1,0 +1,68 @@
+/* engine/check/slope.c: the slope of a function of one number from its differences, and why it is not what it should
+ * be.
+ *
+ * With a smooth function, halving the step makes a quarter of a central difference's error, and a quarter of the
+ * curvature f(h) - 2 f(0) + f(-h). Across a kink the latter halves only, and across a jump it stays. Rounding adds an
+ * error that doubles when the step is halved; how large it is, is seen from high differences of values that lie close
+ * to each other: J. J. More and S. M. Wild, "Estimating computational noise" (SIAM J. Sci. Comput. 2011). */
+#include "engine/check/check.h"
+
+#include <float.h>
+#include <math.h>
+
+bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slope *slope)
+{
+    static const double at[] = {-1, -0.5, 0.5, 1};
+    slope->step = step;
+    for (int i = 0; i < 4; i++)
+        BT_TRY(line(user, at[i] * step, &slope->at[i]));
+    slope->whole = (slope->at[3] - slope->at[0]) / (2 * step);
+    slope->half = (slope->at[2] - slope->at[1]) / step;
+    slope->value = (4 * slope->half - slope->whole) / 3;
+    return BT_OK;
+}
+
+/* The deviation of the values by rounding, from third differences beside the point, where no kink is hit twice. */
+static bt_status noise(bt_line_fn *line, void *user, double step, double *deviation)
+{
+    enum { VALUES = 9, ORDER = 3 };
+    double values[VALUES], sum = 0;
+    for (int k = 0; k < VALUES; k++)
+        BT_TRY(line(user, step * (1 + 0.01 * k), &values[k]));
+    for (int order = 0; order < ORDER; order++)
+        for (int k = 0; k + order + 1 < VALUES; k++)
+            values[k] = values[k + 1] - values[k];
+    for (int k = 0; k < VALUES - ORDER; k++)
+        sum += values[k] * values[k];
+    *deviation = sqrt(sum / (VALUES - ORDER) / 20); /* 20 = 1 + 9 + 9 + 1: the coefficients' squares */
+    return BT_OK;
+}
+
+/* Whether halving the step shows that the function is not smooth. */
+static bool kinked(const bt_line_slope *slope, double middle, double doubled, double error, double deviation)
+{
+    double whole = fabs(slope->at[3] - 2 * middle + slope->at[0]);
+    double half = fabs(slope->at[2] - 2 * middle + slope->at[1]);
+    bool bent = half > 0.35 * whole && half > 0.05 * error * slope->step && half > 10 * deviation;
+    double change = fabs(slope->half - slope->whole), before = fabs(slope->whole - doubled);
+    bool jumps = change > 0.5 * before && change > 0.2 * error && change > 10 * deviation / slope->step;
+    return bent || jumps;
+}
+
+bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
+                           bt_cause *cause)
+{
+    double h = slope->step, error = fabs(slope->value - declared), middle, plus, minus, deviation;
+    BT_TRY(line(user, 0, &middle));
+    BT_TRY(line(user, 2 * h, &plus));
+    BT_TRY(line(user, -2 * h, &minus));
+    BT_TRY(noise(line, user, h, &deviation));
+    deviation = fmax(deviation, 0.25 * (dtype == BT_F64 ? DBL_EPSILON : FLT_EPSILON) * fabs(middle)); /* at least */
+    double doubled = (plus - minus) / (4 * h), bound = 10 * deviation / h;
+    *cause = BT_CAUSE_RULE;
+    if (error <= bound)
+        *cause = deviation <= 1e-12 * fabs(middle) ? BT_CAUSE_NONE : BT_CAUSE_NOISE;
+    else if (kinked(slope, middle, doubled, error, deviation))
+        *cause = BT_CAUSE_KINK;
+    return BT_OK;
+}

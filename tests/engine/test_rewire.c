@@ -1,0 +1,305 @@
+/* tests/engine/test_rewire.c: bt_set_dependency: another hierarchy while a run goes on, with nothing lost. */
+#include "linear.h"
+#include "resumable.h"
+
+#include "engine/engine_inside.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* b reads a and t, a reads t, t reads both. */
+static linear_reads reads = {{0, 0.5, 2}, {0.75}, {-0.5, 0.25}};
+
+typedef struct wiring { /* the same for the engine, and for the plain loops below */
+    const char *u2l, *l2u;
+    bool upper[LINEAR_LEVELS][LINEAR_LEVELS];
+    int order[3]; /* in which the three levels step */
+} wiring;
+
+enum { T, A, B };
+static const wiring chain = {"t > a, a > b", "b > a, a > t", {{false, true}, {false, false, true}}, {B, A, T}};
+static const wiring flat = {"t > a, t > b", "a > t, b > t", {{false, true, true}}, {A, B, T}};
+static const wiring alone = {"", "", {{false}}, {T, A, B}};
+
+#define SETTINGS                                                                                                       \
+    "engine.levels = t, a, b\ndependencies.u2l = t > a, a > b\ndependencies.l2u = b > a, a > t\nt.lr = 0.1\n"          \
+    "a.lr = 0.2\nb.lr = 0.3\nt.momentum = 0.5\na.momentum = 0.6\nb.momentum = 0.7\nt.batch_size = 1\n"                 \
+    "a.batch_size = 1\nb.batch_size = 1\nengine.log_step = 0\nengine.threads = 1\n"
+
+static bt_engine *engine_of(const char *more)
+{
+    char settings[1000];
+    snprintf(settings, sizeof settings, "%s%s", SETTINGS, more);
+    return levels_engine(&linear_parts, &reads, settings);
+}
+
+static bt_status set(bt_engine *engine, const wiring *to)
+{
+    return bt_set_dependency(bt_engine_problem(engine, "t"), to->u2l, to->l2u);
+}
+
+typedef struct plain {
+    double p[LINEAR_LEVELS], velocity[LINEAR_LEVELS];
+} plain;
+
+static void plain_step(plain *s, const wiring *by)
+{
+    static const double lr[] = {0.1, 0.2, 0.3}, momentum[] = {0.5, 0.6, 0.7};
+    for (int k = 0; k < 3; k++) {
+        int i = by->order[k];
+        double g = s->p[i];
+        for (int j = 0; j < 3; j++)
+            g -= reads[i][j] * s->p[j];
+        if (i == T)
+            g = linear_derivative(reads, by->upper, s->p);
+        s->velocity[i] = momentum[i] * s->velocity[i] + g;
+        s->p[i] -= lr[i] * s->velocity[i];
+    }
+}
+
+/* Parameters, momenta and counters go on from where they were. */
+START_TEST(a_schedule_of_hierarchies)
+{
+    static const struct {
+        const wiring *wiring;
+        int steps;
+    } schedule[] = {{&chain, 4}, {&flat, 3}, {&chain, 2}, {&alone, 2}, {&flat, 3}};
+    static const char *const names[] = {"t", "a", "b"};
+    plain s = {{0.5, 0.5, 0.5}, {0}};
+    bt_engine *engine = engine_of("");
+    int steps = 0;
+    for (size_t k = 0; k < sizeof schedule / sizeof *schedule; k++) {
+        if (k)
+            EXPECT_OK(set(engine, schedule[k].wiring));
+        levels_step(engine, schedule[k].steps);
+        steps += schedule[k].steps;
+        for (int i = 0; i < schedule[k].steps; i++)
+            plain_step(&s, schedule[k].wiring);
+        for (int i = 0; i < 3; i++) {
+            double found;
+            levels_params(engine, names[i], &found, 1);
+            ck_assert_msg(fabs(found - s.p[i]) < 1e-12, "%s, part %d: %.15g, not %.15g", names[i], (int)k, found,
+                          s.p[i]);
+            ck_assert_int_eq(levels_steps(engine, names[i]), steps);
+        }
+        ck_assert_int_eq(bt_stream_position(bt_engine_problem(engine, "a")->train), steps);
+    }
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* Who is ready stays so: a after three steps, b after four, and then t steps. */
+START_TEST(readiness)
+{
+    bt_engine *engine = engine_of("a.unroll_steps = 3\nb.unroll_steps = 4\ndependencies.u2l = t > a, t > b\n"
+                                  "dependencies.l2u = a > t, b > t\n");
+    levels_step(engine, 3);
+    EXPECT_OK(bt_set_dependency(bt_engine_problem(engine, "a"), "t > a, t > b, a > b", NULL));
+    levels_step(engine, 1);
+    ck_assert_int_eq(levels_steps(engine, "t"), 1);
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    static const struct {
+        const char *u2l, *l2u, *words[3];
+    } cases[] = {
+        {"t > a, a > b, b > t", NULL, {"bt_set_dependency: u2l has a cycle", "b > t"}},
+        {NULL, "b > a, a > b", {"l2u has a cycle"}},
+        {"t > a", NULL, {"l2u: b > a", "add a > b to u2l"}},
+        {"t > a, a > bb", NULL, {"there is no problem `bb`"}},
+        {"t > a, t", NULL, {"a problem cannot depend on itself", "t > t"}},
+        {"t >", NULL, {"expected upper > lower"}},
+        {NULL, "", {"t is upper to a problem", "never step"}},
+        {"t > b", "b > t, b > a", {"b > a"}},
+    };
+    bt_engine *engine = engine_of(""), *other = engine_of("");
+    levels_step(engine, 3);
+    levels_step(other, 3);
+    ck_assert_int_eq(bt_set_dependency(bt_engine_problem(engine, "t"), cases[_i].u2l, cases[_i].l2u), BT_ERROR_CONFIG);
+    for (int k = 0; k < 3 && cases[_i].words[k]; k++)
+        ck_assert_msg(strstr(bt_error(), cases[_i].words[k]) != NULL, "%s", bt_error());
+    bt_error_clear();
+    levels_step(engine, 3);
+    levels_step(other, 3);
+    ck_assert_uint_eq(levels_hash(engine, NULL), levels_hash(other, NULL));
+    bt_engine_free(engine);
+    bt_engine_free(other);
+}
+END_TEST
+
+/* ---- what only shows when programs are made: an implicit method cannot see a learned learning rate ---- */
+
+static bt_module *number(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0.5)); }
+
+static bt_dataset *row(bt_problem *self)
+{
+    static const double x = 1;
+    (void)self;
+    bt_dataset *data = bt_dataset_new(1);
+    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
+    return data;
+}
+
+static bt_tensor *z_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_square(bt_sub(bt_forward(self), bt_forward(bt_peer(self, "t"))));
+}
+
+static void z_schedule(bt_problem *self, bt_rule *optimizer)
+{
+    bt_hyper_set(optimizer, "lr", bt_mul(0.1, bt_exp(bt_forward(bt_peer(self, "t")))));
+}
+
+static const bt_problem_def z = {.name = "z",
+                                 .configure_train_data = row,
+                                 .configure_module = number,
+                                 .training_step = z_step,
+                                 .schedule = z_schedule};
+
+START_TEST(refused_late)
+{
+    bt_export parts = {.abi = BT_ABI,
+                       .problems = {linear_parts.problems[0], linear_parts.problems[1], linear_parts.problems[2], &z}};
+    bt_engine *engines[2];
+    for (int k = 0; k < 2; k++) {
+        engines[k] = levels_engine(&parts, &reads, SETTINGS "engine.levels = t, a, b, z\n");
+        levels_step(engines[k], 3);
+        if (k) {
+            bt_problem *t = bt_engine_problem(engines[k], "t");
+            ck_assert_int_eq(bt_set_dependency(t, "t > z, t > a, a > b", "z > t, b > a, a > t"), BT_ERROR_CONFIG);
+            ck_assert_msg(strstr(bt_error(), "itd") != NULL, "%s", bt_error());
+            bt_error_clear();
+        }
+        levels_step(engines[k], 3);
+    }
+    ck_assert_uint_eq(levels_hash(engines[0], NULL), levels_hash(engines[1], NULL));
+    bt_engine_free(engines[0]);
+    bt_engine_free(engines[1]);
+}
+END_TEST
+
+/* ---- from callbacks, and through checkpoints ---- */
+
+static void alternate(bt_problem *self)
+{
+    const wiring *to = bt_host_epoch(self) % 2 ? &flat : &chain;
+    if (strcmp(((const bt_problem *)self)->name, "b") == 0)
+        ck_assert_int_eq(bt_set_dependency(self, to->u2l, to->l2u), BT_OK);
+}
+
+static void after_validation(bt_problem *self)
+{
+    if (strcmp(((const bt_problem *)self)->name, "b") == 0)
+        ck_assert_int_eq(bt_set_dependency(self, flat.u2l, flat.l2u), BT_OK);
+}
+
+enum { STEPS = 11 };
+
+static void add(void *user, const bt_var *var, const bt_block *block)
+{
+    (void)block;
+    uint64_t *sum = user;
+    if (var->category != BT_BATCH) /* what is given anew before it is read */
+        *sum = bt_hash(*sum, var->data, var->bytes);
+}
+
+static uint64_t state_of(bt_engine *engine)
+{
+    uint64_t sum = 0;
+    bt_engine_visit(engine, NULL, add, &sum);
+    return sum;
+}
+
+static bt_engine *run_to(int steps, const char *resumed_from, const char *save_as)
+{
+    char iterations[64];
+    snprintf(iterations, sizeof iterations, "engine.train_iters = %d\nengine.valid_step = 4\n", steps);
+    bt_engine *engine = engine_of(iterations);
+    if (resumed_from)
+        EXPECT_OK(bt_engine_resume(engine, resumed_from));
+    levels_run(engine);
+    if (save_as)
+        EXPECT_OK(bt_engine_save(engine, save_as));
+    return engine;
+}
+
+/* It holds from the next step on; and a run that goes on has the hierarchy in which it stopped. */
+START_TEST(from_a_callback)
+{
+    static const char *const names[] = {"t", "a", "b"};
+    plain s = {{0.5, 0.5, 0.5}, {0}};
+    char folder[32];
+    linear_epoch = _i ? NULL : alternate;
+    linear_validated = _i ? after_validation : NULL;
+    for (int step = 0; step < STEPS; step++)
+        plain_step(&s, _i ? (step < 4 ? &chain : &flat) : step / 3 % 2 ? &flat : &chain);
+    bt_engine *whole = run_to(STEPS, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        double found;
+        levels_params(whole, names[i], &found, 1);
+        ck_assert_double_eq_tol(found, s.p[i], 1e-12);
+    }
+    for (int stop = _i ? 4 : 1; stop < STEPS; stop++) { /* a run's end is validated, too */
+        snprintf(folder, sizeof folder, "rewired-%d-%d", _i, stop);
+        bt_engine_free(run_to(stop, NULL, folder));
+        bt_engine *engine = run_to(STEPS, folder, NULL);
+        ck_assert_msg(state_of(engine) == state_of(whole), "stopped after %d", stop);
+        bt_engine_free(engine);
+    }
+    bt_engine_free(whole);
+}
+END_TEST
+
+static bt_status asked;
+
+static void impossible(bt_problem *self) { asked = bt_set_dependency(self, "a > a", NULL); }
+
+static void impossible_and_cleared(bt_problem *self)
+{
+    impossible(self);
+    bt_error_clear();
+}
+
+/* A callback that asks for what cannot be ends the run, unless it takes the message back. */
+START_TEST(refused_in_a_callback)
+{
+    linear_epoch = _i ? impossible_and_cleared : impossible;
+    bt_engine *engine = engine_of("engine.train_iters = 5\n");
+    ck_assert_int_eq(bt_engine_run(engine), _i ? BT_OK : BT_ERROR_CONFIG);
+    ck_assert_int_eq(asked, BT_ERROR_CONFIG);
+    ck_assert(_i || strstr(bt_error(), "cannot depend on itself"));
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(misuse)
+{
+    bt_engine *engine = engine_of("");
+    ck_assert_int_eq(bt_set_dependency(NULL, "", ""), BT_ERROR_ARGUMENT);
+    bt_error_clear();
+    levels_step(engine, 1);
+    EXPECT_OK(bt_set_dependency(bt_engine_problem(engine, "t"), NULL, NULL));
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rewire");
+    TCase *tests = tcase_create("bt_set_dependency");
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
+    tcase_add_test(tests, a_schedule_of_hierarchies);
+    tcase_add_test(tests, readiness);
+    tcase_add_loop_test(tests, refused, 0, 8);
+    tcase_add_test(tests, refused_late);
+    tcase_add_loop_test(tests, from_a_callback, 0, 2);
+    tcase_add_loop_test(tests, refused_in_a_callback, 0, 2);
+    tcase_add_test(tests, misuse);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
