@@ -127,7 +127,8 @@ static bt_status gather(const bt_problem *problem, const bt_block *block, bt_arr
     for (int64_t i = 0; i < block->count; i++) {
         bt_array window = bt_var_array(block->windows[i]);
         for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            bt_put(result.dtype, result.data, at++, bt_get(window.dtype, window.data, k));
+            bt_put(result.dtype, result.data, at++,
+                   bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0);
     }
     return BT_OK;
 }

@@ -9,19 +9,10 @@
 
 bt_tensor *bt_start_trace(bt_problem *problem)
 {
-    int64_t due = 0;
     bt_guest before = bt_problem_enter(problem, "start");
     bt_tensor *start = problem->def->start(problem);
     bt_guest_leave(before);
-    if (bt_poisoned(start))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "start returned nothing");
-    for (int64_t i = 0; i < problem->module->param_count; i++)
-        due += bt_array_count(problem->module->params[i]->shape);
-    char found[256];
-    if (start->rank != 1 || start->dims[0] != due || !bt_dtype_floats(start->dtype))
-        return bt_trace_poison(BT_ERROR_SHAPE, "start returned %s, expected [%lld] like bt_params(self)",
-                               bt_shape_text(found, start->rank, start->dims), (long long)due);
-    return bt_as(start, problem->dtype);
+    return bt_problem_vector(problem, start, "start");
 }
 
 static void assign_start(bt_problem *problem, bt_graph *graph)

@@ -297,6 +297,9 @@ const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */
 void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,
                       const bt_micro *micro);
 bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode); /* the traced step: a scalar */
+bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch);          /* a vector; where there is one */
+/* What the callback returned, if it is a vector like the parameters. */
+bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback);
 bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
 void bt_problem_params(bt_problem *problem, bt_tensor **params); /* what the trace reads as its parameters */
 /* The parameters as one vector, in order of declaration; and a vector's parts, shaped like the parameters. */
@@ -337,6 +340,7 @@ typedef struct bt_product_request {
     bool wants_self;     /* g_w^T x */
     bt_problem **others; /* whose g_lambda^T x are wanted */
     int other_count;
+    bool of_steps;      /* of the gradient that steps follow, where the lower problem has another condition, too */
     double penalty;     /* of a value function; 0: the second-order product */
     bt_loss upper;      /* with a penalty: the loss whose gradient moves along */
     bt_tensor *self;    /* result: a vector */
@@ -383,6 +387,7 @@ void bt_step_free(bt_problem *problem);
 /* A small program in the step's phase: fn records the assigns. The entry; -1 after an error. */
 int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph));
 bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ kind; NULL after an error */
+bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
 
 /* One whole update as a function of what it starts from, by parameter, in the trace in progress: gradient callback,

@@ -126,6 +126,11 @@ static bt_status check_product(const bt_problem *problem)
     if (s->detach == BT_DETACH_FIELD && s->product == BT_PRODUCT_FINITE)
         return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product, not product = finite: take vjp",
                        problem->name);
+    if (problem->def->condition && (s->detach == BT_DETACH_FOLLOW || s->method->penalty))
+        return bt_fail(BT_ERROR_CONFIG,
+                       "[%s] %s = %s needs a lower loss, and %s has a condition that is not its gradient: take another",
+                       problem->name, s->method->penalty ? "type" : "detach",
+                       s->method->penalty ? s->method->name : "follow", problem->name);
     return BT_OK;
 }
 

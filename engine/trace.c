@@ -39,6 +39,28 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
     return bt_as(loss, problem->dtype);
 }
 
+bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback)
+{
+    int64_t due = 0;
+    if (bt_poisoned(vector))
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", callback);
+    for (int64_t i = 0; i < problem->module->param_count; i++)
+        due += bt_array_count(problem->module->params[i]->shape);
+    char found[256];
+    if (vector->rank != 1 || vector->dims[0] != due || !bt_dtype_floats(vector->dtype))
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s, expected [%lld] like bt_params(self)", callback,
+                               bt_shape_text(found, vector->rank, vector->dims), (long long)due);
+    return bt_as(vector, problem->dtype);
+}
+
+bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch)
+{
+    bt_guest before = bt_problem_enter(problem, "condition");
+    bt_tensor *field = problem->def->condition(problem, batch);
+    bt_guest_leave(before);
+    return bt_problem_vector(problem, field, "condition");
+}
+
 bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback)
 {
     if (bt_error_status() != BT_OK)

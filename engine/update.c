@@ -23,7 +23,7 @@ static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group
 
 /* A parameter that no gradient reaches is left as it is, as in PyTorch: it neither decays nor follows its momentum.
  * What a grad_callback gives it counts. */
-static bool is_updated(const bt_problem *problem, int64_t i)
+bool bt_is_updated(const bt_problem *problem, int64_t i)
 {
     return problem->trainable[i] && (problem->step.used[i] || problem->def->grad_callback);
 }
@@ -50,7 +50,7 @@ static bt_status group_stretch(bt_problem *problem, int group)
 static bool one_by_one(const bt_problem *problem)
 {
     for (int64_t i = 0; i < problem->module->param_count; i++)
-        if (problem->trainable[i] && !is_updated(problem, i))
+        if (problem->trainable[i] && !bt_is_updated(problem, i))
             return true;
     return !problem->optimizer->kind.flat || problem->def->grad_callback || problem->def->param_callback;
 }
@@ -73,7 +73,7 @@ static bt_status make_stretches(bt_problem *problem)
         const bt_slate *param = problem->module->params[i];
         bt_array shape = param->shape;
         shape.dtype = problem->dtype;
-        if (is_updated(problem, i))
+        if (bt_is_updated(problem, i))
             BT_TRY(stretch_new(problem, &step->stretches[step->stretch_count++], problem->group[i], param->path,
                                param->var->offset, shape));
     }
@@ -150,14 +150,14 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
     if (!parts)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
-        parts[i] = is_updated(problem, i) ? update->segments[s++].next_param
+        parts[i] = bt_is_updated(problem, i) ? update->segments[s++].next_param
                                           : bt_graph_read(graph, problem->module->params[i]->var);
     through_callback(problem, problem->def->param_callback, "param_callback", parts);
     if (graph->status != BT_OK)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
         if (problem->trainable[i]) {
-            bt_var *var = is_updated(problem, i) ? step->stretches[s++].param : problem->module->params[i]->var;
+            bt_var *var = bt_is_updated(problem, i) ? step->stretches[s++].param : problem->module->params[i]->var;
             bt_graph_assign(graph, var, bt_where(update->ok, parts[i], bt_graph_read(graph, var)));
         }
 }
@@ -170,7 +170,7 @@ static int64_t own_segments(bt_problem *problem, const bt_transition *t, bt_segm
     int slots = bt_optimizer_slot_count(problem->optimizer);
     int64_t count = 0;
     for (int64_t i = 0; i < problem->module->param_count; i++) {
-        if (!is_updated(problem, i))
+        if (!bt_is_updated(problem, i))
             continue;
         segments[count] = (bt_segment){.group = problem->group[i], .param = t->param[i], .grad = t->grad[i]};
         for (int k = 0; k < slots; k++)
@@ -185,7 +185,7 @@ static void read_results(bt_problem *problem, const bt_update *update, bt_transi
     int slots = bt_optimizer_slot_count(problem->optimizer);
     int64_t count = problem->module->param_count;
     for (int64_t i = 0, s = 0; i < count; i++) {
-        const bt_segment *segment = is_updated(problem, i) ? &update->segments[s++] : NULL;
+        const bt_segment *segment = bt_is_updated(problem, i) ? &update->segments[s++] : NULL;
         t->next_param[i] = segment ? segment->next_param : t->param[i];
         for (int k = 0; k < slots; k++)
             t->next_slot[k][i] = segment ? segment->next_slots[k] : t->slot[k][i];
@@ -280,7 +280,7 @@ static void keep_slopes(bt_problem *problem, const bt_update *update)
             bt_var *slope = problem->slope.windows[i];
             const bt_slate *param = problem->module->params[i];
             bt_tensor *now =
-                is_updated(problem, i) ? part_of(&problem->step.stretches[s], update->segments[s].slope, param) : NULL;
+                bt_is_updated(problem, i) ? part_of(&problem->step.stretches[s], update->segments[s].slope, param) : NULL;
             if (now)
                 bt_graph_assign(graph, slope, bt_where(update->ok, now, bt_graph_read(graph, slope)));
         }

@@ -36,7 +36,7 @@ void bt_check_read(const bt_problem *problem, const bt_block *block, double *to)
     for (int64_t i = 0; i < problem->module->param_count; i++) {
         bt_array window = bt_var_array(block ? block->windows[i] : problem->module->params[i]->var);
         for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            to[at++] = bt_get(window.dtype, window.data, k);
+            to[at++] = !block || bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0;
     }
 }
 

@@ -31,7 +31,7 @@ bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slo
 /* Why the slope is not `declared`: noise or a kink, else BT_CAUSE_RULE. BT_CAUSE_NONE: noise so small that it says
  * nothing. dtype: of what the values are computed in. */
 bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
-                          bt_cause *cause);
+                           bt_cause *cause);
 
 /* ---- check.c ---- */
 
@@ -87,7 +87,7 @@ struct bt_trial {
 
 int64_t bt_check_count(const bt_problem *problem); /* of parameters */
 double bt_check_dot(const double *a, const double *b, int64_t count);
-/* A problem's parameters, or what lies in a block like theirs, in order of declaration. */
+/* A problem's parameters, or its gradient's block, in order of declaration. */
 void bt_check_read(const bt_problem *problem, const bt_block *block, double *to);
 void bt_check_move(const bt_problem *problem, const double *direction, double step);
 /* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */

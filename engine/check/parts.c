@@ -4,6 +4,7 @@
 #include "engine/check/check.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DIRECTIONS = 3, FIRST = 1000 }; /* FIRST: of the random directions, others than those of the samples */
 
@@ -26,6 +27,27 @@ bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem
 
 /* ---- the functions ---- */
 
+/* A condition of the problem's own, as for bt_eval: without dropout. */
+static bt_status condition(bt_trial *c, int q, int64_t from)
+{
+    bt_problem *lower = c->lowers[q].problem;
+    int64_t count = c->lowers[q].count;
+    double *one = bt_alloc_array((size_t)count, sizeof *one), *sum = c->lowers[q].field, total = 0;
+    bt_status status = one ? BT_OK : BT_ERROR_MEMORY;
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    for (int64_t m = from; m < lower->train->kept_count && status == BT_OK; m++) {
+        const bt_batch *batch = bt_stream_kept(lower->train, m);
+        status = batch ? bt_eval(lower, lower->def->condition, batch, BT_ARRAY(one, count)) : bt_error_status();
+        for (int64_t i = 0; status == BT_OK && i < count; i++)
+            sum[i] += (double)batch->count * one[i];
+        total += status == BT_OK ? (double)batch->count : 0;
+    }
+    for (int64_t i = 0; i < count; i++)
+        sum[i] /= total;
+    bt_free(one);
+    return status;
+}
+
 /* The lower gradient on the micro-batches that the product takes. */
 static bt_status lower_gradient(bt_trial *c, int q)
 {
@@ -33,6 +55,8 @@ static bt_status lower_gradient(bt_trial *c, int q)
     bt_problem *lower = solve->problem;
     bt_stream *stream = lower->train;
     int64_t left_out = stream->kept_count - solve->micros.count;
+    if (lower->def->condition && !c->lowers[q].unrolls)
+        return condition(c, q, left_out);
     bt_steps_show(c->engine, false);
     stream->kept += left_out;
     stream->kept_count -= left_out;

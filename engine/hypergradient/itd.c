@@ -224,6 +224,7 @@ static bool trace_product(tracer *t, bt_tensor **x, bt_product_request *request)
     *request = (bt_product_request){.lower = {t->lower, t->micros, t->solve->micros.count},
                                     .x = bt_problem_join(t->lower, x),
                                     .wants_self = true,
+                                    .of_steps = true,
                                     .others = t->others,
                                     .other_count = t->other_count};
     bt_product_trace(request);

@@ -31,7 +31,8 @@ static bt_tensor **room(terms *t, int64_t count)
     return list;
 }
 
-bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro)
+/* What a callback of a problem records on a micro-batch, with the random streams of that problem's step. */
+static bt_tensor *recorded(bt_problem *problem, const bt_micro *micro, bool condition)
 {
     bt_trace *trace = bt_trace_now();
     bt_tracing *outer = trace->context, tracing = *outer;
@@ -45,13 +46,16 @@ bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro)
     trace->record = micro->record;
     for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the problem's step */
         trace->sites[i].next = 0;
-    bt_tensor *loss = bt_problem_loss(problem, micro->batch, BT_TRAIN);
+    bt_tensor *value = condition ? bt_problem_condition(problem, micro->batch)
+                                 : bt_problem_loss(problem, micro->batch, BT_TRAIN);
     trace->context = before.context;
     trace->tag = before.tag;
     trace->seed = before.seed;
     trace->record = before.record;
-    return loss;
+    return value;
 }
+
+bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro) { return recorded(problem, micro, false); }
 
 static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
 
@@ -76,13 +80,19 @@ static void by_jvp(terms *t, bt_tensor *loss, bt_tensor **result)
     bt_jvp(t->graph, t->w, t->tangent, t->ws, gradient, t->ys, result, t->settings->detach != BT_DETACH_FROZEN);
 }
 
+/* g_y^T x of a field g, in parts like w. */
+static void of_field(terms *t, bt_tensor **field, bt_tensor **result)
+{
+    bt_vjp(t->graph, field, t->tangent, t->ws, t->y, t->ys, result, t->settings->detach == BT_DETACH_FIELD);
+}
+
 static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
 {
     bt_tensor **gradient = room(t, t->ws), *one = bt_number(1, loss->dtype);
     if (!gradient)
         return;
     bt_vjp(t->graph, &loss, &one, 1, t->w, t->ws, gradient, false);
-    bt_vjp(t->graph, gradient, t->tangent, t->ws, t->y, t->ys, result, t->settings->detach == BT_DETACH_FIELD);
+    of_field(t, gradient, result);
 }
 
 /* Whether the declared derivative may be another than the true one, so that the second derivative need not be
@@ -98,16 +108,30 @@ static bool may_be_asymmetric(const bt_graph *graph)
 int bt_product_of(const bt_problem *lower, const bt_graph *graph)
 {
     const bt_problem_settings *s = lower->settings;
-    if (s->detach == BT_DETACH_FIELD)
+    if (s->detach == BT_DETACH_FIELD || lower->def->condition)
         return BT_PRODUCT_VJP;
     bool rule = s->product == BT_PRODUCT_JVP && s->detach == BT_DETACH_FROZEN && may_be_asymmetric(graph);
     return rule ? BT_PRODUCT_VJP : s->product;
+}
+
+/* The lower problem's own condition takes the place of its gradient. */
+static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
+{
+    bt_tensor *vector = recorded(t->lower, micro, true), **field = room(t, t->ws);
+    if (!field || bt_poisoned(vector) || t->graph->status != BT_OK)
+        return;
+    bt_problem_split(t->lower, vector, field);
+    of_field(t, field, result);
 }
 
 static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
 {
     bt_problem_params(t->lower, t->w);
     fill_targets(t);
+    if (t->lower->def->condition && !t->request->of_steps) {
+        of_condition(t, micro, result);
+        return;
+    }
     bt_tensor *loss = bt_product_loss(t->lower, micro);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;

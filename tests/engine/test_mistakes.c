@@ -125,6 +125,7 @@ static const struct {
     {MODEL_WITH(net, four_rows, NULL), "", {"problem model", "training_step"}},
     {MODEL_WITH(net, four_rows, labels_out_of_range), "", {"model, train step, gradient", "cross_entropy", "0 to 2"}},
     {MODEL(.forward = NULL), "model.bias.params = *.bais\n", {"[model.bias]", "*.bais", "no parameter of model"}},
+    {MODEL(.forward = NULL), "model.meta_trainable = layer1.*\n", {"[model]", "layer1.*", "no parameter", "weight"}},
     {MODEL(.forward = NULL), "model.widht = 3\n", {"widht", "model"}},
     {MODEL(.forward = NULL), "model.meta_batch = 2\n", {"[model] meta_batch"}},
     {MODEL(.forward = NULL), "modle.lr = 1\n", {"`modle`", "model"}},

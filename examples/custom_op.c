@@ -1,0 +1,183 @@
+/* examples/custom_op.c: what a file can bring along besides its problems: an op made of others, an op with a kernel, an
+ * optimiser, a hypergradient method and a data set. docs/extending.md goes through it.
+ *
+ * A line is fitted to points of which some are wild. Where a residual stops counting by its square, and counts by its
+ * size only, the upper problem learns from clean points. */
+#include <betty/betty.h>
+#include <math.h>
+
+/* ---- an op by what it computes ---- */
+
+static void huber_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    bt_tensor *size = bt_abs(in[0]), *bend = in[1];
+    bt_tensor *square = bt_mul(0.5, bt_square(size));
+    bt_tensor *line = bt_mul(bend, bt_sub(size, bt_mul(0.5, bend)));
+    (void)attr;
+    out[0] = bt_where(bt_less(size, bend), square, line);
+}
+
+static const bt_op huber = {.name = "huber", .inputs = 2, .body = huber_body};
+
+/* ---- an op by a kernel, and the rule for its derivative ---- */
+
+static bt_status softplus_launch(const bt_launch *run)
+{
+    const double sharpness = *(const double *)run->attr;
+    int64_t count = bt_array_count(run->in[0]);
+    bool doubles = run->in[0].dtype == BT_F64;
+    for (int64_t i = 0; i < count; i++) {
+        double x = doubles ? ((const double *)run->in[0].data)[i] : ((const float *)run->in[0].data)[i];
+        double y = fmax(x, 0) + log1p(exp(-sharpness * fabs(x))) / sharpness;
+        if (doubles)
+            ((double *)run->out[0].data)[i] = y;
+        else
+            ((float *)run->out[0].data)[i] = (float)y;
+    }
+    return BT_OK;
+}
+
+static void softplus_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                         bt_tensor **wanted)
+{
+    (void)out;
+    wanted[0] = bt_mul(given[0], bt_sigmoid(bt_mul(*(const double *)attr, in[0])));
+}
+
+static const bt_op softplus = {
+    .name = "softplus",
+    .inputs = 1,
+    .attr_size = sizeof(double),
+    .infer = bt_infer_same,
+    .vjp = softplus_vjp,
+    .kernels = {{.device = BT_CPU, .dtype = BT_F32, .launch = softplus_launch},
+                {.device = BT_CPU, .dtype = BT_F64, .launch = softplus_launch}},
+};
+
+/* ---- an optimiser: Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023) ---- */
+
+static bt_tensor *lion_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+{
+    bt_tensor *m = bt_slot(rule, "m"), *beta1 = bt_hyper(rule, "beta1"), *beta2 = bt_hyper(rule, "beta2");
+    bt_tensor *direction = bt_sign(bt_add(bt_mul(beta1, m), bt_mul(bt_sub(1, beta1), grad)));
+    bt_slot_set(rule, "m", bt_add(bt_mul(beta2, m), bt_mul(bt_sub(1, beta2), grad)));
+    return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), direction));
+}
+
+static const bt_optimizer_def lion = {
+    .name = "lion",
+    .hypers = {{"lr", 1e-4, 0, 1e9, "learning rate"},
+               {"beta1", 0.9, 0, 1, "share of the momentum in the direction"},
+               {"beta2", 0.99, 0, 1, "share of the momentum that is kept"}},
+    .slots = {"m"},
+    .update = lion_update,
+};
+
+/* ---- a method: x from H x = v, by the heavy-ball iteration (Polyak, 1964) ---- */
+
+static bt_tensor *polyak_start(bt_rule *rule, bt_tensor *v)
+{
+    bt_slot_set(rule, "before", v);
+    return v;
+}
+
+static bt_tensor *polyak_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    bt_tensor *downhill = bt_mul(bt_hyper(rule, "alpha"), bt_sub(v, bt_hvp(rule, x)));
+    bt_tensor *onward = bt_mul(bt_hyper(rule, "beta"), bt_sub(x, bt_slot(rule, "before")));
+    bt_slot_set(rule, "before", x);
+    return bt_add(x, bt_add(downhill, onward));
+}
+
+static const bt_method_def polyak = {
+    .name = "polyak",
+    .hypers = {{"iterations", 10, 0, 1e6, "steps"},
+               {"alpha", 0.1, 0, 1e9, "step size, below 2 / (largest eigenvalue of H)"},
+               {"beta", 0.5, 0, 1, "how much of the last step is made again"}},
+    .slots = {"before"},
+    .start = polyak_start,
+    .step = polyak_step,
+};
+
+/* ---- a data set: points of a line, of which those for training are wild now and then ---- */
+
+static bt_dataset *line_open(const char *split)
+{
+    enum { POINTS = 512 };
+    float x[POINTS], y[POINTS];
+    bool wild = split[0] == 't' && split[1] == 'r'; /* "train", not "test" */
+    for (int i = 0; i < POINTS; i++) {
+        double u = bt_host_uniform(wild, 0, (uint64_t)i);
+        x[i] = (float)(2 * u - 1);
+        y[i] = (float)(3 * x[i] + 1 + 0.2 * (bt_host_uniform(wild, 1, (uint64_t)i) - 0.5));
+        if (wild && bt_host_uniform(wild, 2, (uint64_t)i) < 0.2)
+            y[i] += (float)(20 * u);
+    }
+    bt_dataset *data = bt_dataset_new(POINTS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, POINTS, 1));
+    bt_dataset_add(data, "y", BT_ARRAY(y, POINTS));
+    return data;
+}
+
+static const bt_dataset_def line = {.name = "line", .open = line_open};
+
+/* ---- the problems ---- */
+
+static bt_dataset *wild_points(bt_problem *self)
+{
+    return bt_dataset_open(bt_option_text(self, "data", "line"), "train");
+}
+
+static bt_dataset *clean_points(bt_problem *self)
+{
+    return bt_dataset_open(bt_option_text(self, "data", "line"), "test");
+}
+
+static bt_module *bend_module(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(3)); }
+
+static bt_tensor *bend_forward(bt_problem *self, bt_tensor *const *in) /* positive, whatever the parameter is */
+{
+    const double sharpness = 4;
+    (void)in;
+    return bt_apply(&softplus, &sharpness, bt_forward(bt_net(self)));
+}
+
+static bt_module *model_module(bt_problem *self) { return bt_nn_linear(bt_data_dim(self, "x", 1), 1); }
+
+static bt_tensor *residual(bt_problem *model, const bt_batch *batch)
+{
+    return bt_sub(bt_squeeze(bt_forward(model, bt_field(batch, "x")), 1), bt_field(batch, "y"));
+}
+
+static bt_tensor *model_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *bend = bt_forward(bt_peer(self, "bend"));
+    bt_check(bt_greater(bend, 0), "the bend is no longer positive");
+    return bt_mean(bt_apply(&huber, NULL, residual(self, batch), bend));
+}
+
+static bt_tensor *bend_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_problem *model = bt_peer(self, "model");
+    bt_tensor *loss = bt_mean(bt_square(residual(model, batch)));
+    bt_tensor *slope = bt_grad(loss, bt_params(model)); /* a derivative within a loss */
+    bt_metric(self, "bend", bt_forward(self));
+    return bt_add(loss, bt_mul(1e-3, bt_sum(bt_square(slope))));
+}
+
+static const bt_problem_def bend = {
+    .name = "bend",
+    .configure_train_data = clean_points,
+    .configure_module = bend_module,
+    .forward = bend_forward,
+    .training_step = bend_step,
+};
+
+static const bt_problem_def model = {
+    .name = "model",
+    .configure_train_data = wild_points,
+    .configure_module = model_module,
+    .training_step = model_step,
+};
+
+BT_EXPORT(.problems = {&bend, &model}, .optimizers = {&lion}, .methods = {&polyak}, .datasets = {&line});
