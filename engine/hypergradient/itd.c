@@ -156,11 +156,11 @@ typedef struct pullback { /* of the update: what is differentiated, and what wit
     int xs;
 } pullback;
 
-static bt_tensor **parts(tracer *t, bt_var *flat)
+static bt_tensor **parts(tracer *t, const bt_vector *vector)
 {
     bt_tensor **items = room(t, params(t));
-    if (items)
-        bt_problem_split(t->lower, bt_graph_read(t->graph, flat), items);
+    for (int64_t i = 0; items && i < params(t); i++)
+        items[i] = bt_graph_read(t->graph, vector->windows[i]);
     return items;
 }
 
@@ -192,9 +192,9 @@ static bt_tensor **pull_update(tracer *t)
     if (!p.y || !p.cotangent || !p.x || !p.result || !p.place || !by_place || !theirs)
         return NULL;
     int place = 0, at = 0;
-    add_outputs(t, &p, t->transition.next_param, parts(t, t->solve->adjoint.flat));
+    add_outputs(t, &p, t->transition.next_param, parts(t, &t->solve->adjoint));
     for (int k = 0; k < slots(t); k++)
-        add_outputs(t, &p, t->transition.next_slot[k], parts(t, t->solve->unroll->slots[k].flat));
+        add_outputs(t, &p, t->transition.next_slot[k], parts(t, &t->solve->unroll->slots[k]));
     add_inputs(&p, t->transition.param, params(t), &place);
     add_inputs(&p, t->transition.grad, params(t), &place);
     for (int k = 0; k < slots(t); k++)
@@ -245,12 +245,12 @@ static void add_other(tracer *t, int k, int64_t i, bt_tensor *value)
 }
 
 /* The adjoint of a vector like the parameters; zero where hypergradients do not pass. */
-static void set_adjoint(tracer *t, bt_var *flat, bt_tensor **values)
+static void set_adjoint(tracer *t, const bt_vector *vector, bt_tensor **values)
 {
-    for (int64_t i = 0; i < params(t); i++)
-        if (!values[i] || !t->lower->meta_trainable[i])
-            values[i] = bt_zeros_like(t->transition.param[i]);
-    bt_graph_assign(t->graph, flat, bt_problem_join(t->lower, values));
+    for (int64_t i = 0; i < params(t); i++) {
+        bool zero = !values[i] || !t->lower->meta_trainable[i];
+        bt_graph_assign(t->graph, vector->windows[i], zero ? bt_zeros_like(t->transition.param[i]) : values[i]);
+    }
 }
 
 static void trace_back(tracer *t)
@@ -274,9 +274,9 @@ static void trace_back(tracer *t)
     for (int k = 0; k < t->other_count; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)
             add_other(t, k, i, sum(*theirs++, request.other ? request.other[k][i] : NULL));
-    set_adjoint(t, t->solve->adjoint.flat, adjoint);
+    set_adjoint(t, &t->solve->adjoint, adjoint);
     for (int k = 0; k < slots(t); k++)
-        set_adjoint(t, t->solve->unroll->slots[k].flat, slot + k * params(t));
+        set_adjoint(t, &t->solve->unroll->slots[k], slot + k * params(t));
 }
 
 /* ---- forward through one step, and back through `start` ---- */

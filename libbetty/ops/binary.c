@@ -68,7 +68,7 @@ static bool is(const bt_tensor *x, double value)
 RULES(add, g, g)
 SAMPLES(add, -2, 2)
 FOLD(add, a + b)
-SIMPLIFY(add, is(b, 0) ? a : is(a, 0) ? b : NULL)
+SIMPLIFY(add, is(b, 0) ? a : is(a, 0) ? b : bt_pads_joined(a, b))
 BINARY(add, BT_NUMBERS, BT_OP_LINEAR, 3, add_simplify)
 
 RULES(sub, g, bt_neg(g))

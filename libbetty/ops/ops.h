@@ -136,6 +136,8 @@ bt_tensor *bt_norm_square(bt_tensor *x); /* sum of squares of all elements; f64 
 bt_tensor *bt_full_like(bt_tensor *x, double value);
 bt_tensor *bt_ones_like(bt_tensor *x);
 bt_tensor *bt_concat_list(int axis, bt_tensor *const *parts, int count); /* any count */
+/* The sum of two pads with zeros whose contents lie side by side: one pad of both, joined. NULL: they are not such. */
+bt_tensor *bt_pads_joined(bt_tensor *a, bt_tensor *b);
 
 /* Whether all elements of x are one known number: a constant, or a view of one. */
 bool bt_uniform(const bt_tensor *x, double *value);

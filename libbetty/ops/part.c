@@ -67,7 +67,7 @@ static bool slice_view(const void *attr, const bt_view *in, bt_view *out, int64_
     return true;
 }
 
-/* A slice that takes back just what a pad or a concat has put in. */
+/* A slice that takes back what a pad or a concat has put in, or a part of it. */
 static bt_tensor *slice_simplify(const void *attr, bt_tensor *const *in, int inputs)
 {
     const bt_range_attr *range = attr, *made = in[0]->node->attr;
@@ -78,8 +78,8 @@ static bt_tensor *slice_simplify(const void *attr, bt_tensor *const *in, int inp
         return NULL;
     for (int i = 0; i < node->inputs; i++) {
         int64_t to = from + node->in[i]->dims[range->axis];
-        if (from == range->from && to == range->to)
-            return node->in[i];
+        if (from <= range->from && range->to <= to)
+            return slice(node->in[i], range->axis, range->from - from, range->to - from);
         from = to;
     }
     return NULL;
@@ -144,6 +144,20 @@ static void pad_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
     const bt_range_attr *range = attr;
     (void)in, (void)out;
     wanted[0] = given[0] ? pad(given[0], range->axis, range->from, range->to) : NULL;
+}
+
+bt_tensor *bt_pads_joined(bt_tensor *a, bt_tensor *b)
+{
+    const bt_range_attr *first = a->node->attr, *second = b->node->attr;
+    if (a->node->op != &bt_op_pad || b->node->op != &bt_op_pad || first->axis != second->axis)
+        return NULL;
+    bt_tensor *x = a->node->in[0], *y = b->node->in[0];
+    if (second->from + y->dims[second->axis] == first->from)
+        return bt_pads_joined(b, a);
+    if (first->from + x->dims[first->axis] != second->from)
+        return NULL;
+    bt_tensor *both = bt_concat_list((int)first->axis, (bt_tensor *const[]){x, y}, 2);
+    return bt_poisoned(both) ? NULL : pad(both, first->axis, first->from, first->to);
 }
 
 static void pad_samples(bt_sampler *sampler)

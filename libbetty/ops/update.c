@@ -44,6 +44,23 @@ static void sgd_plain_body(const void *attr, bt_tensor *const *in, bt_tensor **o
     out[0] = bt_where(ok, bt_sub(p, bt_mul(lr, bt_add(g, bt_mul(weight_decay, p)))), p);
 }
 
+/* By hand, for the sake of type = itd, where it is all that goes back through a step: `ok` chooses between two numbers,
+ * not between two tensors. */
+static void sgd_plain_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                          bt_tensor **wanted)
+{
+    bt_tensor *p = in[0], *ok = in[2], *lr = in[3], *weight_decay = in[4], *g = given[0];
+    bt_tensor *rate = bt_where(ok, lr, 0);
+    (void)attr;
+    (void)out;
+    if (!g)
+        return;
+    wanted[0] = bt_mul(bt_sub(1, bt_mul(rate, weight_decay)), g);
+    wanted[1] = bt_mul(bt_neg(rate), g);
+    wanted[3] = bt_neg(bt_where(ok, bt_sum(bt_mul(g, bt_add(sound(ok, in[1]), bt_mul(weight_decay, p)))), 0));
+    wanted[4] = bt_neg(bt_mul(rate, bt_sum(bt_mul(g, p))));
+}
+
 static double sgd_plain_flops(const void *attr, const bt_array *in, const bt_array *out)
 {
     return 4 * bt_flops_input(attr, in, out);
@@ -62,6 +79,7 @@ const bt_op bt_op_sgd_plain_update = {
     .inputs = 5,
     .infer = sgd_plain_infer,
     .body = sgd_plain_body,
+    .vjp = sgd_plain_vjp,
     .info = &(const bt_op_info){.differentiable = 0x1b,
                                 .overwrites = {3},
                                 .flops = sgd_plain_flops,

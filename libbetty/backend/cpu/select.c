@@ -18,19 +18,42 @@
         }                                                                                                              \
         (void)a0, (void)b0;                                                                                            \
     }
+/* One truth for the whole row. */
+#define CHOOSE(name, T, at_a, at_b)                                                                                    \
+    static void name(int64_t n, void *out, const void *const *in)                                                      \
+    {                                                                                                                  \
+        const bool all = *(const uint8_t *)in[0] != 0;                                                                 \
+        const T *a = in[1], *b = in[2];                                                                                \
+        const T a0 = *a, b0 = *b;                                                                                      \
+        T *y = out;                                                                                                    \
+        if (all) {                                                                                                     \
+            BT_SIMD                                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                y[i] = at_a;                                                                                           \
+        } else {                                                                                                       \
+            BT_SIMD                                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                y[i] = at_b;                                                                                           \
+        }                                                                                                              \
+        (void)a0, (void)b0;                                                                                            \
+    }
 #define WHERES(size, T)                                                                                                \
     typedef T value##size __attribute__((may_alias));                                                                  \
     WHERE(where##size##_0, value##size, a[i], b[i])                                                                    \
     WHERE(where##size##_2, value##size, a0, b[i])                                                                      \
     WHERE(where##size##_4, value##size, a[i], b0)                                                                      \
-    WHERE(where##size##_6, value##size, a0, b0)
+    WHERE(where##size##_6, value##size, a0, b0)                                                                        \
+    CHOOSE(where##size##_1, value##size, a[i], b[i])                                                                   \
+    CHOOSE(where##size##_3, value##size, a0, b[i])                                                                     \
+    CHOOSE(where##size##_5, value##size, a[i], b0)
 WHERES(1, uint8_t)
 WHERES(4, uint32_t)
 WHERES(8, uint64_t)
 
 #define W(size)                                                                                                        \
     {                                                                                                                  \
-        where##size##_0, NULL, where##size##_2, NULL, where##size##_4, NULL, where##size##_6, NULL                     \
+        where##size##_0, where##size##_1, where##size##_2, where##size##_3, where##size##_4, where##size##_5,          \
+            where##size##_6, NULL                                                                                      \
     }
 static bt_row_fn *const wheres[][8] = {[1] = W(1), [4] = W(4), [8] = W(8)};
 
