@@ -254,22 +254,38 @@ static bt_status export_start(session *s, int64_t batches)
     return BT_OK;
 }
 
+/* In parts that take no more memory than the steps do. */
+static bt_status whole_loss(session *s, double *loss)
+{
+    enum { PART = 100 };
+    const workload *w = s->workload;
+    bt_loader *loader = bt_loader_new(read_set(s, w->set), PART, 0);
+    const bt_batch *batch = NULL;
+    bt_status status;
+    double sum = 0, count = 0;
+    while ((status = bt_loader_next(loader, &batch)) == BT_OK) {
+        float part;
+        status = bt_eval(bt_engine_problem(s->engine, w->top), w->loss, batch, BT_ARRAY(&part));
+        if (status != BT_OK)
+            break;
+        sum += (double)part * (double)bt_batch_count(batch);
+        count += (double)bt_batch_count(batch);
+    }
+    bt_loader_free(loader);
+    *loss = sum / count;
+    return status == BT_DONE ? BT_OK : status;
+}
+
 /* The (upper) loss over its whole data set, and the (upper) parameters. */
 static bt_status print_state(session *s)
 {
     static float params[MAX_PARAMS];
     int64_t count;
-    float loss;
+    double loss;
     const workload *w = s->workload;
-    bt_loader *loader = bt_loader_new(read_set(s, w->set), BT_REST, 0);
-    const bt_batch *batch = NULL;
-    bt_status status = bt_loader_next(loader, &batch);
-    if (status == BT_OK)
-        status = bt_eval(bt_engine_problem(s->engine, w->top), w->loss, batch, BT_ARRAY(&loss));
-    bt_loader_free(loader);
-    BT_TRY(status);
+    BT_TRY(whole_loss(s, &loss));
     BT_TRY(params_of(s, w->top, params, &count));
-    printf("{\"loss\": %.9g, \"params\": [", (double)loss);
+    printf("{\"loss\": %.9g, \"params\": [", loss);
     for (int64_t i = 0; i < count; i++)
         printf("%s%.9g", i ? ", " : "", (double)params[i]);
     printf("]}\n");

@@ -225,9 +225,15 @@ static char *row(const bt_trajectory *t, const bt_track *track, int64_t step)
 
 static void keep(const bt_trajectory *t, int64_t step, bool late)
 {
+    const bt_step_phase *now = &t->problem->step;
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
-        if (track->late == late && (!track->own || is_kept(t, step)))
+        if (track->late != late || (track->own && !is_kept(t, step)))
+            continue;
+        if (late)
+            bt_phase_read(now->phase, now->collect < 0 ? now->update : now->collect, track->source,
+                          row(t, track, step));
+        else
             memcpy(row(t, track, step), track->source->data, track->source->bytes);
     }
 }

@@ -94,8 +94,9 @@ static bt_interval life_of(const bt_phase *phase, const bt_var *var, size_t from
 static bt_status add_part(bt_phase *phase, bt_var *var, size_t from, size_t to)
 {
     int entry = 0;
-    bt_interval life = life_of(phase, var, from, to, &entry), *before = &phase->intervals[phase->value_count - 1];
-    if (life.joined && before->first == life.first && before->last == life.last) {
+    bt_interval life = life_of(phase, var, from, to, &entry);
+    bt_interval *before = life.joined ? &phase->intervals[phase->value_count - 1] : NULL;
+    if (before && before->first == life.first && before->last == life.last) {
         before->bytes += life.bytes;
     } else {
         bt_phase_value *value = value_add(phase, life);

@@ -178,6 +178,20 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     return phase->instance->profile ? bt_profile_run(phase, entry) : bt_program_run(phase->entries[entry].program);
 }
 
+void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to)
+{
+    memset(to, 0, var->bytes);
+    for (int64_t i = 0; i < phase->value_count; i++) {
+        const bt_phase_value *value = &phase->values[i];
+        if (value->var != var || phase->intervals[i].last < phase->entries[entry].base)
+            continue;
+        const char *from =
+            phase->instance->planned ? phase->instance->arena + phase->intervals[i].offset : bt_watch_address(phase, i);
+        if (from)
+            memcpy(to + value->start, from, value->used);
+    }
+}
+
 void bt_phase_end(bt_phase *phase)
 {
     if (!phase->instance->planned)

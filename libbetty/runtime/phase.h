@@ -67,6 +67,9 @@ void bt_phase_begin(bt_phase *phase); /* a new run: variables to clear are clear
 bt_status bt_phase_run(bt_phase *phase, int entry);
 void bt_phase_end(bt_phase *phase);
 
+/* What a whole variable of the phase holds before the entry runs; zero where nothing will read it any more. */
+void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to);
+
 /* The part of the arena that has been touched since the fill: witness of the plan. */
 void bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */
 void bt_instance_fill(bt_instance *instance);

@@ -120,7 +120,8 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
             memcpy(memory, phase->watch->stage + phase->values[k].start, rounded(phase, k));
         memory += rounded(phase, k);
     }
-    if (phase->values[i].var && !phase->intervals[i].joined) {
+    bool cut = phase->intervals[i].joined || (i + 1 < phase->value_count && phase->intervals[i + 1].joined);
+    if (phase->values[i].var && !cut) { /* in parts it has no address */
         phase->values[i].var->data = phase->watch->values[i].memory;
         bt_phase_clear(phase, i);
     }
