@@ -348,8 +348,8 @@ START_TEST(penalty_over_micro_batches)
         "upper.batch_size = 2\nupper.shuffle = false\nupper.gradient_accumulation = 2\n",
         "upper.batch_size = 3\nupper.shuffle = false\nupper.gradient_accumulation = 2\n",
         "lower.batch_size = 3\nlower.shuffle = false\nlower.gradient_accumulation = 2\nlower.product_batches = all\n",
-        "lower.batch_size = 3\nlower.shuffle = false\nlower.gradient_accumulation = 2\nlower.product_batches = all\n"
-        "upper.batch_size = 1\nupper.shuffle = false\nupper.gradient_accumulation = 4\n"};
+        ("lower.batch_size = 3\nlower.shuffle = false\nlower.gradient_accumulation = 2\nlower.product_batches = all\n"
+         "upper.batch_size = 1\nupper.shuffle = false\nupper.gradient_accumulation = 4\n")};
     static const char penalty[] = "lower.type = penalty\nlower.penalty_lambda = 5\nlower.penalty_lr = 0.05\n";
     numbers n = {.w = {1.2},
                  .lambda = {0.7},
