@@ -447,7 +447,11 @@ START_TEST(meta_trainable)
         {"lower.meta_trainable = a\nlower.type = cg\nlower.cg_iterations = 3\n", -(3 * 1)},
         {"lower.meta_trainable = b\nlower.type = cg\nlower.cg_iterations = 3\nlower.product = vjp\n", -(2 * 1.5)},
         {"lower.type = cg\nlower.cg_iterations = 2\n", -(3 * (2 * 2 - 1.5) + 2 * (2 * 3 - 1)) / 3.75},
-        {"lower.meta_trainable = a\nlower.trainable = b\n", -(3 * 2)},
+        {"lower.meta_trainable = a\nlower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 1\n",
+         -(3 * 2.0 / 3)},
+        /* y from a + 10 (b / 2 + 2 a) = 0 */
+        {"lower.meta_trainable = a\nlower.type = penalty\nlower.penalty_lr = 0.3\nlower.penalty_iterations = 100\n",
+         10 * 3 * (-15.0 / 21 - 2)},
     };
     bt_export parts = {.abi = BT_ABI, .problems = {&squares, &in_parts}};
     char settings[400];
@@ -486,7 +490,7 @@ int main(void)
     tcase_add_loop_test(tests, optimizer_and_method, 0, 7);
     tcase_add_test(tests, rules_that_are_wrong);
     tcase_add_loop_test(tests, own_ops, 0, 7);
-    tcase_add_loop_test(tests, meta_trainable, 0, 9);
+    tcase_add_loop_test(tests, meta_trainable, 0, 10);
     tcase_add_loop_test(tests, meta_trainable_in_a_solution, 0, 3);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
