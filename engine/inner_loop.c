@@ -64,6 +64,8 @@ int bt_run_variables(bt_problem *problem, bt_var **vars)
         vars[count++] = problem->module->buffer_block.flat;
     for (int k = 0; k < BT_MAX_ITEMS && problem->slots[k].flat; k++)
         vars[count++] = problem->slots[k].flat;
+    if (problem->slope.flat)
+        vars[count++] = problem->slope.flat;
     vars[count++] = problem->optimizer->applied;
     return count;
 }

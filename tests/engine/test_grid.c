@@ -265,12 +265,25 @@ static void choose(dense *d, int method)
     }
 }
 
+/* A sanitizer is slow, and sees the same with one optimiser as with all. */
+static bool takes_part(int method, int optimizer)
+{
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    return optimizer == method % OPTIMIZERS;
+#else
+    (void)method, (void)optimizer;
+    return true;
+#endif
+}
+
 START_TEST(against_dense_algebra)
 {
     now = &shapes[_i];
     for (int method = 0; method < method_count() + 2; method++)
-        for (int optimizer = 0; optimizer < OPTIMIZERS && !(method < method_count() && is_exact(method)); optimizer++) {
+        for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++) {
             dense d = dense_of((optimizer_kind)optimizer);
+            if ((method < method_count() && is_exact(method)) || !takes_part(method, optimizer))
+                continue;
             choose(&d, method);
             walk(&d, (method + optimizer) % 2 ? "vjp" : "jvp", false);
             if (optimizer == method % OPTIMIZERS)

@@ -143,6 +143,24 @@ START_TEST(sama_of_an_update_left_out)
 }
 END_TEST
 
+/* Steps that bt_restore undoes leave no slope. */
+START_TEST(sama_after_an_adaptation)
+{
+    numbers n = lines;
+    double found[2];
+    bt_engine *engine = closed_form_engine(&n, "lower.type = sama\nlower.unroll_steps = 1000000\nlower.lr = 0.1\n"
+                                               "lower.optimizer = adam\n");
+    levels_step(engine, 2);
+    bt_problem *upper = bt_engine_problem(engine, "upper"), *lower = bt_engine_problem(engine, "lower");
+    EXPECT_OK(bt_hypergradient(upper, BT_ARRAY(&found[0])));
+    EXPECT_OK(bt_adapt(lower, lower->train->kept[0], 3));
+    EXPECT_OK(bt_restore(lower));
+    EXPECT_OK(bt_hypergradient(upper, BT_ARRAY(&found[1])));
+    ck_assert_double_eq(found[0], found[1]);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- R4, R17: C = w^T H w / 2 - lambda^T w with H = [[4, 1], [1, 3]], F = v^T w, v = (1, 2): the result is x ---- */
 
 static bt_tensor *quadratic(bt_problem *self, const bt_batch *batch)
@@ -348,8 +366,8 @@ START_TEST(penalty_over_micro_batches)
         "upper.batch_size = 2\nupper.shuffle = false\nupper.gradient_accumulation = 2\n",
         "upper.batch_size = 3\nupper.shuffle = false\nupper.gradient_accumulation = 2\n",
         "lower.batch_size = 3\nlower.shuffle = false\nlower.gradient_accumulation = 2\nlower.product_batches = all\n",
-        "lower.batch_size = 3\nlower.shuffle = false\nlower.gradient_accumulation = 2\nlower.product_batches = all\n"
-        "upper.batch_size = 1\nupper.shuffle = false\nupper.gradient_accumulation = 4\n"};
+        ("lower.batch_size = 3\nlower.shuffle = false\nlower.gradient_accumulation = 2\nlower.product_batches = all\n"
+         "upper.batch_size = 1\nupper.shuffle = false\nupper.gradient_accumulation = 4\n")};
     static const char penalty[] = "lower.type = penalty\nlower.penalty_lambda = 5\nlower.penalty_lr = 0.05\n";
     numbers n = {.w = {1.2},
                  .lambda = {0.7},
@@ -378,6 +396,7 @@ int main(void)
     tcase_add_loop_test(tests, sama_adam_tenth_step, 0, 3);
     tcase_add_loop_test(tests, sama_sgd, 0, SGD_CASES);
     tcase_add_test(tests, sama_of_an_update_left_out);
+    tcase_add_test(tests, sama_after_an_adaptation);
     tcase_add_loop_test(tests, nystrom_of_full_rank, 0, 3);
     tcase_add_test(tests, nystrom_of_rank_one);
     tcase_add_test(tests, nystrom_of_rank_zero);

@@ -54,6 +54,28 @@ static bt_tensor *once_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 static const bt_method_def once = {.name = "once", .step = once_step}; /* x = H v: no start, no hyperparameters */
 
+static bt_tensor *richardson_start(bt_rule *rule, bt_tensor *v) { return bt_sub(v, bt_mul(0.3, bt_hvp(rule, v))); }
+
+static const bt_method_def richardson = {.name = "richardson", .start = richardson_start}; /* x = v - 0.3 H v */
+
+static bt_tensor *first_of_two(bt_tensor *v) { return bt_slice(v, 0, 0, 1); }
+static bt_tensor *product_start(bt_rule *rule, bt_tensor *v) { return bt_hvp(rule, first_of_two(v)); }
+static bt_tensor *moved_start(bt_rule *rule, bt_tensor *v) { return bt_lower_gradient(rule, first_of_two(v)); }
+static bt_tensor *slope_start(bt_rule *rule, bt_tensor *v) { return bt_mul(bt_slope(rule), v); }
+
+static const bt_method_def half_product = {.name = "half_product", .start = product_start};
+static const bt_method_def half_moved = {.name = "half_moved", .start = moved_start};
+static const bt_method_def undeclared = {.name = "undeclared", .start = slope_start};
+
+static bt_tensor *whole_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+{
+    bt_tensor *length = bt_sqrt(bt_add(bt_sum(bt_square(grad)), 1e-6));
+    return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), bt_div(grad, length)));
+}
+
+static const bt_optimizer_def whole = {
+    .name = "whole", .hypers = {{"lr", 0.01, 0, 10, "rate"}, {"beta", 0, 0, 1, "none"}}, .update = whole_update};
+
 static bt_tensor *short_start(bt_rule *rule, bt_tensor *v)
 {
     (void)rule;
@@ -82,7 +104,9 @@ static const bt_method_def lost = {.name = "lost", .step = lost_step};
 static const bt_method_def slotless = {.name = "slotless", .slots = {"d"}, .step = slotless_step};
 static const bt_optimizer_def curious = {.name = "curious", .update = curious_update};
 static const bt_export own_rules = {
-    .abi = BT_ABI, .optimizers = {&heavy, &curious}, .methods = {&ball, &once, &too_short, &lost, &slotless}};
+    .abi = BT_ABI,
+    .optimizers = {&heavy, &curious, &whole},
+    .methods = {&ball, &once, &too_short, &lost, &slotless, &richardson, &half_product, &half_moved, &undeclared}};
 
 static bt_engine *engine_of(ridge *data, const char *settings)
 {
@@ -115,12 +139,16 @@ static void hessian(const ridge *data, const rows *batch, const double *lambda, 
         result[k] -= base[k];
 }
 
+enum { ONCE = -1, RICHARDSON = -2, SAMA = -3 }; /* instead of how often `ball` steps; 0.3 is the rate of `heavy` */
+
 static void solve(const ridge *data, const rows *batch, const double *lambda, int iterations, const double *v,
                   double *x)
 {
     double d[2], h[2];
-    if (iterations < 0) { /* the method `once` */
-        hessian(data, batch, lambda, v, x);
+    if (iterations < 0) {
+        hessian(data, batch, lambda, v, h);
+        for (int k = 0; k < 2; k++)
+            x[k] = iterations == ONCE ? h[k] : iterations == RICHARDSON ? v[k] - 0.3 * h[k] : 0.3 * v[k];
         return;
     }
     for (int k = 0; k < 2; k++)
@@ -157,7 +185,9 @@ START_TEST(optimizer_and_method)
         {"lower.type=ball\nlower.ball_iterations=4\nlower.ball_omega=0.4\nlower.ball_gamma=0.25\n", 4},
         {"lower.type=ball\nlower.ball_iterations=4\nlower.ball_omega=0.4\nlower.ball_gamma=0.25\nlower.product=vjp\n",
          4},
-        {"lower.type=once\n", -1},
+        {"lower.type=once\n", ONCE},
+        {"lower.type=richardson\n", RICHARDSON},
+        {"lower.type=sama\nlower.product=jvp\n", SAMA},
     };
     ridge data = ridge_data();
     double w[2], lambda[2], m[2] = {0}, upper_m[2] = {0}, found[2];
@@ -201,6 +231,11 @@ START_TEST(rules_that_are_wrong)
     levels_expect_error(engine_of(&data, "lower.type=lost\n"), "method lost", "step", "nothing", NULL);
     levels_expect_error(engine_of(&data, "lower.type=slotless\n"), "slotless", "velocity", "d", NULL);
     levels_expect_error(engine_of(&data, "lower.optimizer=curious\n"), "lower", "bt_hvp", "curious", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=half_product\n"), "bt_hvp", "half_product", "[1]", "[2]", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=half_moved\n"), "bt_lower_gradient", "[1]", "[2]", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=undeclared\n"), "undeclared", ".slope = true", NULL);
+    levels_expect_error(engine_of(&data, "lower.type=sama\nlower.optimizer=whole\n"), "optimizer whole", "sama",
+                        "elementwise", NULL);
     levels_expect_error(engine_of(&data, "lower.type=bal\n"), "bal", "darts", "ball", NULL);
     levels_expect_error(engine_of(&data, "lower.ball_omega=11\n"), "ball_omega", "11", "0 to 10", NULL);
     levels_expect_error(engine_of(&data, "lower.beta=2\n"), "beta", "0 to 1", NULL);
@@ -412,7 +447,11 @@ START_TEST(meta_trainable)
         {"lower.meta_trainable = a\nlower.type = cg\nlower.cg_iterations = 3\n", -(3 * 1)},
         {"lower.meta_trainable = b\nlower.type = cg\nlower.cg_iterations = 3\nlower.product = vjp\n", -(2 * 1.5)},
         {"lower.type = cg\nlower.cg_iterations = 2\n", -(3 * (2 * 2 - 1.5) + 2 * (2 * 3 - 1)) / 3.75},
-        {"lower.meta_trainable = a\nlower.trainable = b\n", -(3 * 2)},
+        {"lower.meta_trainable = a\nlower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 1\n",
+         -(3 * 2.0 / 3)},
+        /* y from a + 10 (b / 2 + 2 a) = 0 */
+        {"lower.meta_trainable = a\nlower.type = penalty\nlower.penalty_lr = 0.3\nlower.penalty_iterations = 100\n",
+         10 * 3 * (-15.0 / 21 - 2)},
     };
     bt_export parts = {.abi = BT_ABI, .problems = {&squares, &in_parts}};
     char settings[400];
@@ -448,10 +487,10 @@ int main(void)
 {
     Suite *suite = suite_create("own parts");
     TCase *tests = tcase_create("two levels");
-    tcase_add_loop_test(tests, optimizer_and_method, 0, 5);
+    tcase_add_loop_test(tests, optimizer_and_method, 0, 7);
     tcase_add_test(tests, rules_that_are_wrong);
     tcase_add_loop_test(tests, own_ops, 0, 7);
-    tcase_add_loop_test(tests, meta_trainable, 0, 9);
+    tcase_add_loop_test(tests, meta_trainable, 0, 10);
     tcase_add_loop_test(tests, meta_trainable_in_a_solution, 0, 3);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
