@@ -112,7 +112,8 @@ const bt_key bt_keys[] = {
     {"drop_last", PROBLEM(drop_last), BOOL, .value = "false", .help = "leave out the short last batch of an epoch"},
     {"valid_batch_size", PROBLEM(valid_batch_size), SIZE("all"), .like = "batch_size",
      .help = "examples in a validation batch"},
-    {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all", .help = "batches in one validation"},
+    {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all",
+     .help = "batches in one validation; all: one pass over the data, or one batch where they have no end"},
     {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", .later = "bf16 | fp16",
      .help = "of parameters and floating data"},
 

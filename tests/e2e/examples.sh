@@ -21,10 +21,10 @@ expect() { # CONDITION: of awk
 }
 
 # weak_labels: trusting functions by what they do for labelled texts, against the majority of the votes
-run votes weak_labels engine.train_iters=400 engine.valid_step=400
-run majority weak_labels engine.train_iters=400 engine.valid_step=400 engine.levels=classifier classifier.baseline=true
+run votes weak_labels engine.train_iters=300 engine.valid_step=300
+run majority weak_labels engine.train_iters=300 engine.valid_step=300 engine.levels=classifier classifier.baseline=true
 expect "$(metric votes classifier.valid.acc) > $(metric majority classifier.valid.acc) + 0.03"
-expect "$(metric votes classifier.right) > 0.88" # of the votes 85 % are right
+expect "$(metric votes classifier.right) > 0.87" # of the votes 85 % are right
 
 # three_level: strengths move, each by itself, and what they regularise still learns
 run three three_level engine.train_iters=200 engine.valid_step=200 classifier.hidden=20 reweight.hidden=10
@@ -34,7 +34,7 @@ run mixed three_level engine.train_iters=50 engine.valid_step=50 classifier.hidd
 expect "$(metric mixed strength.max) != -7"
 
 # logistic_hpo: every method lowers the validation loss; cg, which inverts, sooner than darts, which does not
-iters="engine.train_iters=800 engine.valid_step=800 model.unroll_steps=10"
+iters="engine.train_iters=300 engine.valid_step=300 model.unroll_steps=5 model.lr=0.3"
 # shellcheck disable=SC2086
 for type in darts cg; do run hpo-$type logistic_hpo $iters model.type=$type; done
 # shellcheck disable=SC2086
