@@ -386,7 +386,7 @@ bt_status bt_step_build(bt_problem *problem);
 void bt_step_free(bt_problem *problem);
 /* A small program in the step's phase: fn records the assigns. The entry; -1 after an error. */
 int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph));
-bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ kind; NULL after an error */
+bt_graph *bt_problem_retrace(bt_problem *problem, int kind);      /* of a BT_PURE_ kind; NULL after an error */
 bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
 

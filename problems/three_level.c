@@ -1,5 +1,6 @@
-/* three_level.c: reweighting (see reweight.c) on so few clean images that the weight net has to be regularised, by an L2
- * penalty with a strength for each of its parameters. A third level learns these: strength > reweight > classifier. */
+/* three_level.c: reweighting (see reweight.c) on so few clean images that the weight net has to be regularised, by an
+ * L2 penalty with a strength for each of its parameters. A third level learns these: strength > reweight > classifier.
+ */
 #include <betty/betty.h>
 
 /* Data: of each class, `clean` images for each of the upper levels; the rest with wrong labels, and the test images. */
@@ -10,10 +11,7 @@ static bt_dataset *images(bt_problem *self, int64_t from, int64_t to)
                                 bt_seed(self));
 }
 
-static int64_t clean(bt_problem *self)
-{
-    return bt_option_int(bt_peer(self, "reweight"), "clean", 10, 1, 100000);
-}
+static int64_t clean(bt_problem *self) { return bt_option_int(bt_peer(self, "reweight"), "clean", 10, 1, 100000); }
 
 static bt_dataset *strength_data(bt_problem *self) { return images(self, 0, clean(self)); }
 static bt_dataset *reweight_data(bt_problem *self) { return images(self, clean(self), 2 * clean(self)); }

@@ -1,6 +1,6 @@
 /* weak_labels.c: nobody has labelled the texts to learn from; there are only the votes of labelling functions ("if the
- * text has this word, it is of that class"), many of them wrong. How far each function is to be trusted is learned from a
- * few texts that have labels. */
+ * text has this word, it is of that class"), many of them wrong. How far each function is to be trusted is learned from
+ * a few texts that have labels. */
 #include <betty/betty.h>
 
 static bt_dataset *texts(bt_problem *self, const char *split)
@@ -56,7 +56,7 @@ static bt_tensor *one_hot(bt_tensor *numbers, int axis, int64_t classes)
 
 static bt_tensor *trusted_votes(bt_problem *self, const bt_batch *batch, int64_t classes)
 {
-    bt_tensor *votes = one_hot(bt_field(batch, "votes"), 2, classes);        /* [n, functions, classes] */
+    bt_tensor *votes = one_hot(bt_field(batch, "votes"), 2, classes);       /* [n, functions, classes] */
     bt_tensor *trust = bt_unsqueeze(bt_forward(bt_peer(self, "trust")), 1); /* [functions, 1] */
     bt_tensor *sum = bt_sum(bt_mul(votes, trust), 1);
     bt_tensor *right = bt_mul(sum, one_hot(bt_field(batch, "label"), 1, classes));
