@@ -118,9 +118,9 @@ static bt_status sort_parameters(bt_problem *problem)
     for (size_t i = 0; status == BT_OK && i < count; i++)
         any = any || problem->meta_trainable[i];
     if (status == BT_OK && !any)
-        status = bt_fail(BT_ERROR_CONFIG,
-                         "[%s] meta_trainable = %s: no parameter of %s has such a name; it has %s, ...", problem->name,
-                         s->meta_trainable, problem->name, problem->module->params[0]->path);
+        status =
+            bt_fail(BT_ERROR_CONFIG, "[%s] meta_trainable = %s: no parameter of %s has such a name; it has %s, ...",
+                    problem->name, s->meta_trainable, problem->name, problem->module->params[0]->path);
     for (int g = 0; status == BT_OK && g < s->group_count; g++)
         if (!used[g])
             status = bt_fail(BT_ERROR_CONFIG, "[%s.%s] params = %s: no parameter of %s has such a name", problem->name,

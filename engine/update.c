@@ -151,7 +151,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
         parts[i] = bt_is_updated(problem, i) ? update->segments[s++].next_param
-                                          : bt_graph_read(graph, problem->module->params[i]->var);
+                                             : bt_graph_read(graph, problem->module->params[i]->var);
     through_callback(problem, problem->def->param_callback, "param_callback", parts);
     if (graph->status != BT_OK)
         return;
@@ -279,8 +279,9 @@ static void keep_slopes(bt_problem *problem, const bt_update *update)
         for (int64_t i = 0; i < problem->module->param_count && graph->status == BT_OK; i++) {
             bt_var *slope = problem->slope.windows[i];
             const bt_slate *param = problem->module->params[i];
-            bt_tensor *now =
-                bt_is_updated(problem, i) ? part_of(&problem->step.stretches[s], update->segments[s].slope, param) : NULL;
+            bt_tensor *now = bt_is_updated(problem, i)
+                                 ? part_of(&problem->step.stretches[s], update->segments[s].slope, param)
+                                 : NULL;
             if (now)
                 bt_graph_assign(graph, slope, bt_where(update->ok, now, bt_graph_read(graph, slope)));
         }

@@ -199,7 +199,8 @@ static void add_product(bt_text *text, const bt_problem *p, const bt_problem *q)
 
 static void add_solve(bt_text *text, const bt_problem *upper, bt_problem *const *lowers, int q)
 {
-    static const char *const products[] = {"jvp", "vjp", "finite", "of the penalty"}, *const detaches[] = {"frozen", "field", "follow"};
+    static const char *const products[] = {"jvp", "vjp", "finite", "of the penalty"}, *const detaches[] = {
+                                                                                          "frozen", "field", "follow"};
     const bt_problem *lower = lowers[q];
     const bt_problem_settings *s = lower->settings;
     const bt_graph *loss = lower->pure[BT_PURE_STEP];

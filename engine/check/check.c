@@ -195,11 +195,19 @@ static bt_status sample_all(bt_trial *c, int64_t samples)
 
 /* ---- one level ---- */
 
+bool bt_check_partial(const bt_problem *lower)
+{
+    for (int64_t i = 0; i < lower->module->param_count; i++)
+        if (lower->trainable[i] && !lower->meta_trainable[i])
+            return true;
+    return false;
+}
+
 /* What of its own steps comes through levels below it, nobody differentiates again. */
 static bool is_exact(const bt_problem *lower)
 {
-    return bt_unrolls(lower) && !bt_itd_setting(lower, "steps") && bt_itd_setting(lower, "second_order") &&
-           !lower->child_count;
+    return bt_unrolls(lower) && !bt_check_partial(lower) && !bt_itd_setting(lower, "steps") &&
+           bt_itd_setting(lower, "second_order") && !lower->child_count;
 }
 
 static bt_status open_lowers(bt_trial *c)

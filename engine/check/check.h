@@ -31,7 +31,7 @@ bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slo
 /* Why the slope is not `declared`: noise or a kink, else BT_CAUSE_RULE. BT_CAUSE_NONE: noise so small that it says
  * nothing. dtype: of what the values are computed in. */
 bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
-                           bt_cause *cause);
+                          bt_cause *cause);
 
 /* ---- check.c ---- */
 
@@ -93,6 +93,7 @@ void bt_check_move(const bt_problem *problem, const double *direction, double st
 /* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
                         double *direction);
+bool bt_check_partial(const bt_problem *lower); /* hypergradients do not pass through all that moves */
 double bt_check_step(const bt_problem *problem, const double *direction); /* the step of differences along it */
 bt_status bt_check_loss(bt_trial *c, double *loss); /* of the upper problem, on its next batch, at the state at hand */
 

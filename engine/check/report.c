@@ -153,6 +153,9 @@ static void say_approximation(const bt_trial *c, bt_text *text)
 {
     for (int q = 0; q < c->lower_count; q++) {
         const bt_lower *lower = &c->lowers[q];
+        if (bt_check_partial(lower->problem))
+            bt_text_add(text, "; %s: hypergradients pass through meta_trainable = %s only", lower->problem->name,
+                        lower->problem->settings->meta_trainable);
         if (lower->unrolls)
             say_unrolled(lower->problem, text);
         else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))

@@ -50,7 +50,7 @@ static bool kinked(const bt_line_slope *slope, double middle, double doubled, do
 }
 
 bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
-                           bt_cause *cause)
+                          bt_cause *cause)
 {
     double h = slope->step, error = fabs(slope->value - declared), middle, plus, minus, deviation;
     BT_TRY(line(user, 0, &middle));

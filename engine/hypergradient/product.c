@@ -46,8 +46,8 @@ static bt_tensor *recorded(bt_problem *problem, const bt_micro *micro, bool cond
     trace->record = micro->record;
     for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the problem's step */
         trace->sites[i].next = 0;
-    bt_tensor *value = condition ? bt_problem_condition(problem, micro->batch)
-                                 : bt_problem_loss(problem, micro->batch, BT_TRAIN);
+    bt_tensor *value =
+        condition ? bt_problem_condition(problem, micro->batch) : bt_problem_loss(problem, micro->batch, BT_TRAIN);
     trace->context = before.context;
     trace->tag = before.tag;
     trace->seed = before.seed;

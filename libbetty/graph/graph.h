@@ -29,6 +29,7 @@ struct bt_tensor {
     int64_t dims[BT_MAX_RANK];
     int batch_axis; /* the axis that counts the examples of a batch; -1: none */
     bool weak;      /* a C number: takes the dtype of the other operand */
+    bool params;    /* by bt_params: a derivative with respect to it is one with respect to what it is joined from */
     int64_t id;     /* dense within its graph, in order of creation */
 };
 

@@ -190,6 +190,8 @@ bt_tensor *(bt_params)(bt_module *m)
     add_vectors(m, parts, &count);
     bt_tensor *vector = count == 1 ? parts[0] : bt_concat_list(0, parts, (int)count);
     bt_free(parts);
+    if (!bt_poisoned(vector))
+        vector->params = true;
     return vector;
 }
 

@@ -276,6 +276,23 @@ void bt_jvp(bt_graph *graph, bt_tensor *const *x, bt_tensor *const *tangent, int
     walk_end(&w);
 }
 
+/* A loss reads the parameters one by one, not in the vector that bt_params has joined from them. */
+static bt_tensor *grad_of_params(bt_graph *graph, bt_tensor *y, bt_tensor *vector)
+{
+    bool joined = vector->node->op == &bt_op_concat;
+    int count = joined ? vector->node->inputs : 1;
+    bt_tensor *const *in = joined ? vector->node->in : &vector, *one = bt_number(1, y->dtype);
+    bt_tensor **parts = bt_region_alloc(graph->region, (size_t)count * 2 * sizeof *parts), **grads = parts + count;
+    if (!parts)
+        return bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
+    for (int i = 0; i < count; i++)
+        parts[i] = in[i]->node->op == &bt_op_reshape ? in[i]->node->in[0] : in[i];
+    bt_vjp(graph, &y, &one, 1, parts, count, grads, false);
+    for (int i = 0; i < count; i++)
+        grads[i] = bt_reshape(grads[i] ? grads[i] : bt_zeros_like(parts[i]), -1);
+    return joined ? bt_concat_list(0, grads, count) : grads[0];
+}
+
 bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt)
 {
     bt_trace *trace = bt_trace_now();
@@ -288,6 +305,8 @@ bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt)
         return bt_trace_poison(BT_ERROR_SHAPE, "bt_grad: the first operand must be a scalar, found %s",
                                bt_shape_text(shape, y->rank, y->dims));
     }
+    if (wrt->params)
+        return grad_of_params(trace->graph, y, wrt);
     bt_tensor *one = bt_number(1, y->dtype), *result;
     bt_vjp(trace->graph, &y, &one, 1, &wrt, 1, &result, false);
     return result ? result : bt_zeros_like(wrt);

@@ -88,6 +88,18 @@ static bt_tensor *rootless_step(bt_problem *self, const bt_batch *batch)
     return bt_add(upper_step(self, batch), bt_sum(bt_detach(bt_square(bt_forward(bt_peer(self, "lower"))))));
 }
 
+/* The same lower problem with its two numbers under names of their own. */
+static bt_module *halves_module(bt_problem *self)
+{
+    (void)self;
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "first", bt_init_constant(lambda), 1);
+    bt_module_add_param(module, "second", bt_init_constant(lambda), 1);
+    return module;
+}
+
+static bt_tensor *halves_forward(bt_problem *self, bt_tensor *const *in) { return (void)in, bt_params(self); }
+
 static double loops;
 
 static double loops_now(bt_problem *self) { return (void)self, loops; }
@@ -114,6 +126,11 @@ LEVEL(lower, "lower", lower_step);
 LEVEL(detached, "lower", detached_step);
 LEVEL(kinked, "lower", kinked_step);
 LEVEL(wrong_rule, "lower", wrong_rule_step);
+static const bt_problem_def halves = {.name = "lower",
+                                      .configure_train_data = one_row,
+                                      .configure_module = halves_module,
+                                      .forward = halves_forward,
+                                      .training_step = lower_step};
 static const bt_problem_def counting = {.name = "lower",
                                         .configure_train_data = one_row,
                                         .configure_module = pair,
@@ -217,6 +234,8 @@ END_TEST
 START_TEST(verdicts)
 {
 #define ITD    "lower.type = itd\nlower.lr = 0.1\nlower.momentum = 0.5\nlower.unroll_steps = 6\n"
+#define PARTLY "lower.meta_trainable = first\n"
+#define STILL  "lower.still.params = second\nlower.still.frozen = true\n"
 #define SOLVED "lower.lr = 0.019\nlower.unroll_steps = 1500\n"
     static const struct {
         const bt_problem_def *outer, *inner;
@@ -290,6 +309,14 @@ START_TEST(verdicts)
          1.5,
          BT_OK},
         {&upper,
+         &halves,
+         ITD PARTLY,
+         {"approximation: ", "lower: hypergradients pass through meta_trainable"},
+         2,
+         BT_OK},
+        {&upper, &halves, ITD STILL, {"agrees, in direction and in length"}, 2, BT_OK},
+        {&upper, &halves, SOLVED STILL "lower.type = cg\n", {"agrees, in direction and in length"}, 2, BT_OK},
+        {&upper,
          &kinked,
          ITD,
          {"DISAGREES: the product of lower with upper", "is not smooth here"},
@@ -314,7 +341,7 @@ START_TEST(verdicts)
 }
 END_TEST
 
-enum { VERDICTS = 17 };
+enum { VERDICTS = 20 };
 
 START_TEST(levels_by_name)
 {

@@ -147,8 +147,8 @@ START_TEST(mistakes)
     parts = with(&lower, field);
     levels_expect_error(levels_engine(&parts, NULL, SETTINGS "lower.type = penalty\n"), "type = penalty", "condition",
                         NULL);
-    levels_expect_error(levels_engine(&parts, NULL, SETTINGS "lower.detach = follow\n"), "detach = follow",
-                        "condition", NULL);
+    levels_expect_error(levels_engine(&parts, NULL, SETTINGS "lower.detach = follow\n"), "detach = follow", "condition",
+                        NULL);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every command block of the documentation (```sh) is run, in a copy of the folders it names; code blocks of
-# writing-a-problem.md are found in examples/tutorial.c. Comments before a block say what to do with it:
+# writing-a-problem.md and extending.md are found in their examples. Comments before a block say what to do with it:
 #   <!-- test: --set engine.train_iters=50 -->   run, with these options added to each betty-run that trains
 #   <!-- not run: why -->                        leave it out
 set -eu
@@ -57,14 +57,20 @@ done
 echo "$blocks blocks run"
 [ "$blocks" -gt 0 ] || bad=1
 
-# The tutorial's code is the file's, line by line.
-tutorial=$BT_SOURCE_DIR/docs/writing-a-problem.md
-awk '/^```/ { code = ($0 == "```c" || $0 == "```ini"); next } code && NF' "$tutorial" | while IFS= read -r line; do
-    if ! grep -qxF -- "$line" "$BT_SOURCE_DIR/examples/tutorial.c" "$BT_SOURCE_DIR/examples/tutorial.ini"; then
-        printf 'docs/writing-a-problem.md shows a line that the tutorial lacks: %s\n' "$line"
-        exit 1
-    fi
-done || bad=1
+# What a page shows of its examples is theirs, line by line.
+quotes() { # PAGE EXAMPLE...
+    local page=$1 line files=() example
+    shift
+    for example in "$@"; do files+=("$BT_SOURCE_DIR/examples/$example"); done
+    awk '/^```/ { code = ($0 == "```c" || $0 == "```ini"); next } code && NF' "$BT_SOURCE_DIR/docs/$page" | while IFS= read -r line; do
+        if ! grep -qxF -- "$line" "${files[@]}"; then
+            printf 'docs/%s shows a line that its examples lack: %s\n' "$page" "$line"
+            exit 1
+        fi
+    done
+}
+quotes writing-a-problem.md tutorial.c tutorial.ini || bad=1
+quotes extending.md custom_op.c game.c curriculum.c || bad=1
 
 # Links between pages lead somewhere.
 for page in "$BT_SOURCE_DIR"/*.md "$BT_SOURCE_DIR"/docs/*.md; do

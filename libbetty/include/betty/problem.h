@@ -29,10 +29,10 @@ typedef struct bt_problem_def {
     /* traced */
     bt_tensor *(*forward)(bt_problem *self, bt_tensor *const *in); /* of bt_forward(problem, ...); NULL: the module's */
     bt_step_fn *training_step;                                     /* the loss, a scalar */
-    /* What is 0 where the problem is solved, a vector like bt_params; NULL: the gradient of the loss. For hypergradients
-     * only: steps follow the loss. It need not be the gradient of anything. */
+    /* What is 0 where the problem is solved, a vector like bt_params; NULL: the gradient of the loss. For
+     * hypergradients only: steps follow the loss. It need not be the gradient of anything. */
     bt_step_fn *condition;
-    bt_step_fn *validation_step;                                   /* likewise, over the validation data */
+    bt_step_fn *validation_step;           /* likewise, over the validation data */
     bt_tensor *(*start)(bt_problem *self); /* the parameters that each inner loop starts from, like bt_params; the
                                               optimiser's state starts anew with them */
     void (*schedule)(bt_problem *self, bt_rule *optimizer); /* bt_hyper_set what moves or is learned */

@@ -98,8 +98,9 @@ bt_tensor *bt_binary_cross_entropy(bt_tensor *logit, bt_tensor *label); /* [n], 
 bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label);            /* [n]: 1 if the largest logit is the label's */
 
 /* Derivatives. */
-bt_tensor *bt_detach(bt_tensor *x);               /* x as a constant: its derivative is zero */
-bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt); /* of a scalar y; an ordinary tensor, to be differentiated again */
+bt_tensor *bt_detach(bt_tensor *x); /* x as a constant: its derivative is zero */
+/* Of a scalar y; an ordinary tensor, to be differentiated again. Like wrt, which may be bt_params(...). */
+bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt);
 
 /* A look inside, each time the program runs. */
 bt_tensor *bt_print(bt_tensor *x, const char *label);     /* prints x and returns it */
