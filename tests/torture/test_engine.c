@@ -2,9 +2,11 @@
 #include "failing.h"
 
 #include "base/base.h"
+#include "engine/front.h"
 #include <betty/betty.h>
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,12 +142,65 @@ START_TEST(every_allocation_in_turn)
 }
 END_TEST
 
+/* ---- a check of the hypergradient; the hierarchy made anew ---- */
+
+static bt_status answer(bt_engine *engine, int question, FILE *nowhere)
+{
+    if (question == 0)
+        return bt_engine_check_hypergradient(engine, NULL, 1, true, nowhere);
+    bt_problem *self = bt_engine_problem(engine, "upper");
+    bt_status status = self ? bt_set_dependency(self, "upper > lower", "lower > upper") : BT_ERROR_MEMORY;
+    return status == BT_OK ? bt_engine_run(engine) : status;
+}
+
+static bt_status ask(int question)
+{
+    static const char *const own[][2] = {{"engine.precision", "fp64"},
+                                         {"engine.train_iters", "1"},
+                                         {"engine.valid_step", "0"},
+                                         {"lower.unroll_steps", "1"}};
+    bt_engine *engine = bt_engine_new();
+    FILE *nowhere = fopen("/dev/null", "w");
+    bt_status status = engine && nowhere ? bt_engine_use(engine, &parts, NULL) : BT_ERROR_MEMORY;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && status == BT_OK; i++)
+        status = bt_engine_set(engine, settings[i][0], "%s", settings[i][1]);
+    for (size_t i = 0; i < sizeof own / sizeof *own && status == BT_OK; i++)
+        status = bt_engine_set(engine, own[i][0], "%s", own[i][1]);
+    if (status == BT_OK)
+        status = answer(engine, question, nowhere);
+    bt_engine_free(engine);
+    if (nowhere)
+        fclose(nowhere);
+    return status;
+}
+
+START_TEST(questions_in_turn)
+{
+    bt_error_clear();
+    ck_assert_msg(ask(_i) == BT_OK, "%s", bt_error());
+    size_t bytes = bt_live_bytes();
+    long failures = 0;
+    for (long n = _i, reached = true; reached; n += 37 * failing_step(7)) {
+        bt_error_clear();
+        failing_start(n, false);
+        bt_status status = ask(_i);
+        reached = failing_stop();
+        ck_assert_msg(bt_live_bytes() == bytes, "allocation %ld: %zu bytes are left", n, bt_live_bytes() - bytes);
+        ck_assert_msg(status == BT_OK || (reached && *bt_error()), "allocation %ld: status %d: %s", n, status,
+                      bt_error());
+        failures += reached;
+    }
+    ck_assert_int_gt(failures, 5);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine");
     TCase *tests = tcase_create("engine");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_in_turn, 0, 5);
+    tcase_add_loop_test(tests, questions_in_turn, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
