@@ -372,12 +372,13 @@ static bt_builder builder_of(bt_problem *upper, bt_solve *solve, int variant)
 {
     bt_step_phase *step = &upper->step;
     int own = variant % solve->micros.variants, above = variant / solve->micros.variants;
+    const bt_micro *theirs = solve->upper.items;
     return (bt_builder){.step = step,
                         .solve = solve,
                         .upper = upper,
                         .lower = solve->problem,
                         .micros = solve->micros.items + own * solve->micros.count,
-                        .upper_micros = solve->upper.items + above * solve->upper.count,
+                        .upper_micros = theirs ? theirs + above * solve->upper.count : NULL,
                         .loop = 100 + (int)(solve - step->solves)};
 }
 
