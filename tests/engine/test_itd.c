@@ -361,6 +361,41 @@ START_TEST(whole_updates)
 }
 END_TEST
 
+/* ---- what is said ---- */
+
+static void expect_equation(const world *now, const char *settings, const char *part)
+{
+    const bt_problem_def upper = {
+        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now->upper};
+    const bt_problem_def lower = {.name = "lower",
+                                  .configure_module = lower_module,
+                                  .get_batch = count_up,
+                                  .training_step = now->lower,
+                                  .start = now->start};
+    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    char lines[300], *text = NULL;
+    size_t size;
+    snprintf(lines, sizeof lines, "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n%s", settings);
+    bt_engine *engine = levels_engine(&parts, (world *)(uintptr_t)now, lines);
+    FILE *file = open_memstream(&text, &size);
+    EXPECT_OK(bt_engine_print(engine, BT_EQUATION, file));
+    fclose(file);
+    ck_assert_msg(strstr(text, part) != NULL, "%s", text);
+    free(text);
+    bt_engine_free(engine);
+}
+
+START_TEST(the_equation_says_how_far)
+{
+    expect_equation(&r9, "lower.type = itd\n",
+                    "x_lower = itd(a_lower): back through its steps since the upper problem's last, and through start, "
+                    "product jvp, detach frozen; a_lower = dC_upper/d(lower)\n");
+    expect_equation(&r2, "lower.type = itd\nlower.itd_steps = 3\nlower.itd_second_order = 0\n",
+                    "back through the last 3 of its steps since the upper problem's last, product left out "
+                    "(second_order = 0), detach frozen");
+}
+END_TEST
+
 /* ---- refused ---- */
 
 START_TEST(implicit_methods_refuse_what_they_cannot_see)
@@ -408,6 +443,7 @@ int main(void)
     tcase_add_test(tc, r12_start);
     tcase_add_test(tc, r15_momentum);
     tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
+    tcase_add_test(tc, the_equation_says_how_far);
     tcase_add_test(tc, implicit_methods_refuse_what_they_cannot_see);
     suite_add_tcase(suite, tc);
     return levels_main(suite);
