@@ -390,9 +390,10 @@ START_TEST(the_equation_says_how_far)
     expect_equation(&r9, "lower.type = itd\n",
                     "x_lower = itd(a_lower): back through its steps since the upper problem's last, and through start, "
                     "product jvp, detach frozen; a_lower = dC_upper/d(lower)\n");
-    expect_equation(&r2, "lower.type = itd\nlower.itd_steps = 3\nlower.itd_second_order = 0\n",
-                    "back through the last 3 of its steps since the upper problem's last, product left out "
-                    "(second_order = 0), detach frozen");
+    expect_equation(&r9, "lower.type = itd\nlower.itd_steps = 3\nlower.itd_second_order = 0\n",
+                    "back through the last 3 of its steps since the upper problem's last, and through start, product "
+                    "left out (second_order = 0), detach frozen");
+    expect_equation(&r2, "lower.type = itd\n", "its steps since the upper problem's last, product jvp");
 }
 END_TEST
 
