@@ -74,12 +74,21 @@ static double run(const world *now, double *after, const char *settings)
     return loss;
 }
 
+/* In double precision; in single precision it is the same to 1e-5. */
 static void hypergradient(const world *now, const char *settings, double *result)
 {
-    double after[MOST];
+    double after[MOST], rounded[MOST];
+    char single[900];
     run(now, after, settings);
-    for (int i = 0; i < now->lambdas; i++)
+    snprintf(single, sizeof single, "%sengine.precision = fp32\n", settings);
+    if (!strstr(settings, "finite"))
+        run(now, rounded, single);
+    for (int i = 0; i < now->lambdas; i++) {
         result[i] = now->lambda[i] - after[i];
+        if (!strstr(settings, "finite"))
+            ck_assert_msg(fabs(rounded[i] - after[i]) <= 1e-5 * fmax(1, fabs(result[i])), "%s: %.9g, not %.9g", single,
+                          now->lambda[i] - rounded[i], result[i]);
+    }
 }
 
 /* Against central differences of the whole computation run again. */
