@@ -4,8 +4,8 @@
 #include <string.h>
 
 typedef struct bt_adapted {
-    bt_var *vars[BT_SNAPSHOT];
-    char *copies[BT_SNAPSHOT];
+    bt_var *vars[BT_SNAPSHOT + 1]; /* what steps change, and the count of updates left out */
+    char *copies[BT_SNAPSHOT + 1];
     int count;
     int64_t steps, seen;
 } bt_adapted;
@@ -25,7 +25,10 @@ static bt_status keep(bt_problem *self)
     bt_adapted *kept = self->adapted = bt_alloc(sizeof *kept);
     if (!kept)
         return BT_ERROR_MEMORY;
+    kept->steps = self->steps;
+    kept->seen = self->seen;
     int count = bt_run_variables(self, kept->vars);
+    kept->vars[count++] = self->optimizer->skipped;
     for (; kept->count < count; kept->count++) {
         const bt_var *var = kept->vars[kept->count];
         char *copy = kept->copies[kept->count] = bt_alloc(var->bytes);
@@ -33,8 +36,6 @@ static bt_status keep(bt_problem *self)
             return BT_ERROR_MEMORY;
         memcpy(copy, var->data, var->bytes);
     }
-    kept->steps = self->steps;
-    kept->seen = self->seen;
     return BT_OK;
 }
 
@@ -55,8 +56,10 @@ static bt_status step_on(bt_problem *self, const bt_batch *batch, int64_t number
 {
     bt_step_phase *step = &self->step;
     int shape = bt_stream_shape(self->train, batch);
-    if (shape < 0)
+    if (shape < 0) {
+        bt_error_context("bt_adapt");
         return bt_error_status();
+    }
     double total = (double)batch->count;
     self->seen = self->steps;
     bt_steps_show(self->engine, true);
@@ -135,8 +138,10 @@ bt_status bt_check_restored(const bt_engine *engine)
 {
     for (int i = 0; i < engine->problem_count; i++)
         if (engine->problems[i]->adapted)
-            return bt_fail(BT_ERROR_ARGUMENT,
-                           "%s is still adapted to another batch: bt_adapt needs a bt_restore before the next step",
-                           engine->problems[i]->name);
+            return bt_fail(
+                BT_ERROR_ARGUMENT,
+                "%s is still adapted to another batch: bt_adapt needs a bt_restore before the next step, and "
+                "before anything that asks how the run goes on",
+                engine->problems[i]->name);
     return BT_OK;
 }

@@ -108,7 +108,7 @@ static bt_status between_runs(bt_engine *engine, const char *folder, const char 
         return bt_fail(BT_ERROR_ARGUMENT,
                        "%s: the engine is running; a run writes checkpoints by itself, see engine.checkpoint_step",
                        function);
-    return BT_OK;
+    return bt_check_restored(engine);
 }
 
 static bt_status save_between_runs(bt_engine *engine, const char *folder)

@@ -149,6 +149,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
 {
     if (!self->settings->active)
         return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
+    BT_TRY(bt_check_restored(self->engine));
     BT_TRY(bt_update_scalars(self->engine));
     bt_kept *state = bt_kept_save(self->engine, false);
     if (!state)

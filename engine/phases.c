@@ -295,6 +295,14 @@ static bt_status check_taught(const bt_problem *problem)
     }
     if (!any)
         return BT_OK;
+    for (int q = 0; q < step->solve_count; q++) {
+        const bt_problem *lower = step->solves[q].problem;
+        if (lower->def->start && !step->solves[q].unroll)
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s: its gradient is zero: type = %s of %s sees what the loss of %s uses, and not what its "
+                           "start does: take type = itd, or add the distance from there to the loss",
+                           problem->name, lower->settings->method->name, lower->name, lower->name);
+    }
     return bt_fail(BT_ERROR_CONFIG,
                    "%s: its gradient is zero: its loss does not use its parameters, and no lower problem that its loss "
                    "depends on (l2u) uses them either; use %s in that problem's training_step, with bt_peer",

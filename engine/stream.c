@@ -87,10 +87,28 @@ static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
     return BT_OK;
 }
 
+/* Their inner loops begin together, or one of them would be given another batch halfway through. */
+static bt_status check_lengths(const bt_problem *problem)
+{
+    const bt_engine *engine = problem->engine;
+    for (int i = 0; i < engine->problem_count; i++) {
+        const bt_problem *other = engine->problems[i];
+        bool same = other->def->batch_of && strcmp(other->def->batch_of, problem->def->batch_of) == 0;
+        if (same && other->settings->active && other->settings->unroll_steps != problem->settings->unroll_steps)
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s and %s work on the same batch (batch_of = \"%s\"), so that their inner loops must be of "
+                           "one length: found unroll_steps = %lld and %lld",
+                           problem->name, other->name, problem->def->batch_of,
+                           (long long)problem->settings->unroll_steps, (long long)other->settings->unroll_steps);
+    }
+    return BT_OK;
+}
+
 static bt_status open_peer(bt_stream *stream)
 {
     bt_problem *peer;
     BT_TRY(find_peer(stream->problem, &peer));
+    BT_TRY(check_lengths(stream->problem));
     BT_TRY(bt_problem_open_data(peer));
     stream->of = peer->train;
     stream->shape_count = peer->train->shape_count;
@@ -223,13 +241,28 @@ int64_t bt_stream_validation(const bt_stream *stream)
     return batches > 0 && batches < all ? batches : all;
 }
 
+static void add_fields(bt_text *text, const bt_batch *batch)
+{
+    char shape[256];
+    for (int i = 0; i < batch->field_count; i++) {
+        bt_array array = batch->fields[i].array;
+        bt_text_add(text, "%s%s %s %s", i ? ", " : "", batch->fields[i].name, bt_dtype_name(array.dtype),
+                    bt_shape_text(shape, array.rank, array.dims));
+    }
+}
+
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch)
 {
     for (int i = 0; i < stream->shape_count; i++)
         if (bt_batch_fits(stream->shapes[i], batch))
             return i;
-    bt_fail(BT_ERROR_SHAPE, "%s: batch %lld has other fields or shapes than the first one had", stream->problem->name,
-            (long long)batch->number);
+    bt_text found = {0}, due = {0};
+    add_fields(&found, batch);
+    add_fields(&due, stream->shapes[0]);
+    bt_fail(BT_ERROR_SHAPE, "%s: batch %lld has %s; expected what the first one had: %s", stream->problem->name,
+            (long long)batch->number, bt_text_get(&found), bt_text_get(&due));
+    bt_text_free(&found);
+    bt_text_free(&due);
     return -1;
 }
 

@@ -250,6 +250,7 @@ static bt_status loop(run *r)
         BT_TRY(report(r, false, false));
         if (multiple(engine->step, s->valid_step))
             BT_TRY(validate(r));
+        BT_TRY(bt_check_restored(engine)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         if (engine->front.stop && *engine->front.stop)
             return BT_ERROR_INTERRUPTED;

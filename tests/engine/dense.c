@@ -293,56 +293,174 @@ static void pass_on(const request *r, double second[][N][N], const double *x, do
     }
 }
 
+/* ---- updates ---- */
+
+typedef struct state { /* of one parameter */
+    complex_number theta, m, v;
+} state;
+
+/* By PyTorch's formulas; t: updates with this one. */
+static state update(optimizer_kind kind, state s, complex_number g, int t)
+{
+    if (kind == SGD)
+        return (state){s.theta - LR * g, s.m, s.v};
+    if (kind == MOMENTUM) {
+        s.m = t == 1 ? g : MOMENTUM_ * s.m + (1 - DAMPENING_) * g;
+        return (state){s.theta - LR * s.m, s.m, s.v};
+    }
+    s.m = 0.9 * s.m + 0.1 * g;
+    s.v = 0.999 * s.v + 0.001 * g * g;
+    s.theta -= LR * s.m / (1 - pow(0.9, t)) / (csqrt(s.v / (1 - pow(0.999, t))) + 1e-8);
+    return s;
+}
+
+typedef struct adjoint_of_state {
+    double theta[LEVELS][N]; /* of every level's parameters */
+    double m[LEVELS][N], v[LEVELS][N];
+} adjoint_of_state;
+
+/* Of an update's results with respect to that of theta, m, v and g whose imaginary part was moved. */
+static double slope(state moved, double theta, double m, double v)
+{
+    return (theta * cimag(moved.theta) + m * cimag(moved.m) + v * cimag(moved.v)) / TINY;
+}
+
+/* Back through the update: x = u_g^T a; a <- u_s^T a. */
+static void pull_update(optimizer_kind kind, const dense_record *r, double *theta, double *m, double *v, double *x)
+{
+    for (int i = 0; i < N; i++) {
+        const state s = {0, r->m[i], r->v[i]}; /* no derivative depends on theta, to which the update is added */
+        double at = theta[i], am = m[i], av = v[i];
+        x[i] = slope(update(kind, s, r->g[i] + TINY * I, r->steps), at, am, av);
+        m[i] = slope(update(kind, (state){s.theta, s.m + TINY * I, s.v}, r->g[i], r->steps), at, am, av);
+        v[i] = slope(update(kind, (state){s.theta, s.m, s.v + TINY * I}, r->g[i], r->steps), at, am, av);
+    }
+}
+
+/* ---- itd ---- */
+
+static const dense_record *kept(const dense *d, int level, int step) { return &d->kept[level][step % STEPS]; }
+
+/* Back through that step of level q; upper is what is asked about. */
+static void back(const dense *d, int upper, int q, int step, adjoint_of_state *a)
+{
+    static dense then; /* large */
+    double second[LEVELS][N][N], x[N], product[N];
+    const dense_record *record = kept(d, q, step);
+    then = *d;
+    memcpy(then.theta, record->theta, sizeof then.theta);
+    pull_update(d->optimizer, record, a->theta[q], a->m[q], a->v[q], x);
+    second_derivatives(&then, q, second);
+    for (int p = upper; p <= q; p++) {
+        if (p != q && !d->reads[q][p])
+            continue;
+        times(second[p], x, product);
+        for (int i = 0; i < N; i++)
+            a->theta[p][i] += product[i];
+    }
+}
+
+/* Of some levels together: the last step first, whose ever it was. */
+static void unroll(const dense *d, int upper, const int *group, int count, adjoint_of_state *a)
+{
+    int next[LEVELS];
+    for (int k = 0; k < count; k++)
+        next[k] = d->steps[group[k]] - 1;
+    for (;;) {
+        int last = -1, most = d->since[upper] - 1;
+        for (int k = 0; k < count; k++)
+            if (next[k] >= 0 && kept(d, group[k], next[k])->tick > most) {
+                most = kept(d, group[k], next[k])->tick;
+                last = k;
+            }
+        if (last < 0)
+            return;
+        ck_assert_msg(d->steps[group[last]] - next[last] <= STEPS, "more steps than dense.c keeps");
+        back(d, upper, group[last], next[last]--, a);
+    }
+}
+
+/* ---- hypergradients ---- */
+
+static bool unrolls(const dense *d, int level) { return strcmp(d->method[level], "itd") == 0; }
+
+/* The levels below, each after those that read it; of several that could be next the uppermost. Returns how many. */
+static int in_order(const dense *d, int upper, int *order)
+{
+    bool done[LEVELS] = {false};
+    int count = 0;
+    for (int q = upper + 1; q < d->levels; q++) {
+        bool free = !done[q];
+        for (int below = q + 1; below < d->levels; below++)
+            free &= done[below] || !d->reads[below][q];
+        if (!free)
+            continue;
+        done[q] = true;
+        order[count++] = q;
+        q = upper; /* from the top again */
+    }
+    return count;
+}
+
+/* By the level's own method, at the solution as it is. */
+static bool implicit(const dense *d, int upper, int q, double adjoint[][N])
+{
+    double second[LEVELS][N][N], x[N];
+    bool first_order = strcmp(d->method[q], "penalty") == 0; /* which moves where v is 0, too */
+    int which = -1;
+    for (int m = 0; m < (int)(sizeof methods / sizeof *methods); m++)
+        which = strcmp(methods[m].name, d->method[q]) == 0 ? m : which;
+    if (which < 0)
+        return false;
+    if (dot(adjoint[q], adjoint[q]) == 0 && !first_order)
+        return true;
+    second_derivatives(d, q, second);
+    request r = {.d = d, .upper = upper, .level = q, .h = second[q], .v = adjoint[q]};
+    methods[which].x(&r, x);
+    pass_on(&r, second, x, adjoint);
+    return true;
+}
+
 bool dense_hypergradient(const dense *d, int level, double *result)
 {
     static const double zero[N];
-    double adjoint[LEVELS][N], second[LEVELS][N][N], x[N];
-    real_gradient(d, level, level, zero, adjoint);
-    for (int q = d->levels - 1; q > level; q--) {
-        bool first_order = strcmp(d->method[q], "penalty") == 0; /* which moves where v is 0, too */
-        int which = -1;
-        if (dot(adjoint[q], adjoint[q]) == 0 && !first_order)
-            continue;
-        for (int m = 0; m < (int)(sizeof methods / sizeof *methods); m++)
-            which = strcmp(methods[m].name, d->method[q]) == 0 ? m : which;
-        if (which < 0)
+    adjoint_of_state a = {.m = {{0}}};
+    int order[LEVELS], count = in_order(d, level, order), group;
+    real_gradient(d, level, level, zero, a.theta);
+    for (int k = 0; k < count; k += group ? group : 1) {
+        for (group = 0; k + group < count && unrolls(d, order[k + group]); group++)
+            ;
+        if (group)
+            unroll(d, level, order + k, group, &a);
+        else if (!implicit(d, level, order[k], a.theta))
             return false;
-        second_derivatives(d, q, second);
-        request r = {.d = d, .upper = level, .level = q, .h = second[q], .v = adjoint[q]};
-        methods[which].x(&r, x);
-        pass_on(&r, second, x, adjoint);
     }
-    memcpy(result, adjoint[level], sizeof(double[N]));
+    memcpy(result, a.theta[level], sizeof(double[N]));
     return true;
 }
 
 /* ---- training ---- */
 
-/* What an update takes off a parameter, by PyTorch's formulas; t: updates with this one. */
-static complex_number update(optimizer_kind kind, complex_number g, double m, double v, int t)
-{
-    if (kind == SGD)
-        return LR * g;
-    if (kind == MOMENTUM)
-        return LR * (t == 1 ? g : MOMENTUM_ * m + (1 - DAMPENING_) * g);
-    complex_number mean = (0.9 * m + 0.1 * g) / (1 - pow(0.9, t));
-    complex_number square = (0.999 * v + 0.001 * g * g) / (1 - pow(0.999, t));
-    return LR * mean / (csqrt(square) + 1e-8);
-}
-
 bool dense_step(dense *d, int level)
 {
-    double g[N];
-    if (!dense_hypergradient(d, level, g))
+    dense_record record;
+    if (!dense_hypergradient(d, level, record.g))
         return false;
-    int t = ++d->steps[level];
+    memcpy(record.theta, d->theta, sizeof record.theta);
+    memcpy(record.m, d->m[level], sizeof record.m);
+    memcpy(record.v, d->v[level], sizeof record.v);
+    record.tick = d->tick++;
+    record.steps = d->steps[level] + 1;
     for (int i = 0; i < N; i++) {
-        double *m = &d->m[level][i], *v = &d->v[level][i];
-        d->slope[level][i] = cimag(update(d->optimizer, g[i] + TINY * I, *m, *v, t)) / TINY;
-        d->theta[level][i] -= creal(update(d->optimizer, g[i], *m, *v, t));
-        *m = d->optimizer == ADAM ? 0.9 * *m + 0.1 * g[i] : t == 1 ? g[i] : MOMENTUM_ * *m + (1 - DAMPENING_) * g[i];
-        *v = 0.999 * *v + 0.001 * g[i] * g[i];
+        state s = {d->theta[level][i], record.m[i], record.v[i]};
+        s = update(d->optimizer, s, record.g[i] + TINY * I, record.steps);
+        d->slope[level][i] = -cimag(s.theta) / TINY;
+        d->theta[level][i] = creal(s.theta);
+        d->m[level][i] = creal(s.m);
+        d->v[level][i] = creal(s.v);
     }
+    d->kept[level][d->steps[level]++ % STEPS] = record;
+    d->since[level] = d->tick;
     return true;
 }
 
@@ -374,4 +492,6 @@ void dense_open(dense *d)
             d->m[p][i] = d->v[p][i] = d->slope[p][i] = 0;
         }
     memset(d->steps, 0, sizeof d->steps);
+    memset(d->since, 0, sizeof d->since);
+    d->tick = 0;
 }

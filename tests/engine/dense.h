@@ -25,6 +25,13 @@ typedef enum optimizer_kind { SGD, MOMENTUM, ADAM, OPTIMIZERS } optimizer_kind;
 #define MOMENTUM_  0.9
 #define DAMPENING_ 0.3
 
+enum { STEPS = 12 }; /* that are kept of each level */
+
+typedef struct dense_record { /* of one update: what it began from, and the gradient that it followed */
+    double theta[LEVELS][N], m[N], v[N], g[N];
+    int steps, tick; /* updates of the level with this one; of all levels before it */
+} dense_record;
+
 typedef struct dense {
     int levels;
     bool reads[LEVELS][LEVELS]; /* [Q][R]: the loss of Q reads R: of a level above it, or, of an upper problem, below */
@@ -33,6 +40,8 @@ typedef struct dense {
     double theta[LEVELS][N];
     double m[LEVELS][N], v[LEVELS][N], slope[LEVELS][N]; /* slots; d (update) / d (gradient) of the last update */
     int steps[LEVELS];                                   /* updates so far */
+    int tick, since[LEVELS];                             /* updates of all levels; of these, after the level's last */
+    dense_record kept[LEVELS][STEPS];
 } dense;
 
 double dense_row(int row, int input);
@@ -52,7 +61,10 @@ enum { ITERATIONS = 3 };
 /* Parameters away from any solution, and no updates; what stands above them is set by the caller. */
 void dense_open(dense *d);
 /* What an update of this level follows: d C_level / d theta_level, directly and through the solutions of the levels
- * below (larger numbers), by the methods of these. False: there is no reference for one of the methods. */
+ * below (larger numbers), by the methods of these. False: there is no reference for one of the methods.
+ *
+ * itd goes back through the updates that were made since the level's last one, from the adjoint at the parameters as
+ * they are now: if these have been set since, as if the last update had led to them. */
 bool dense_hypergradient(const dense *d, int level, double *result);
 double dense_loss(const dense *d, int level);
 bool dense_step(dense *d, int level);  /* one update of the level with it */
