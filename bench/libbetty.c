@@ -194,10 +194,7 @@ static bt_dataset *omniglot_tasks(bt_problem *self)
     return bt_dataset_tasks(images, ways(self), SHOTS, QUERIES, bt_seed(self));
 }
 
-static bt_module *few_shot_module(bt_problem *self)
-{
-    return bt_nn_mlp(bt_relu, PIXELS, 64, 64, ways(self));
-}
+static bt_module *few_shot_module(bt_problem *self) { return bt_nn_mlp(bt_relu, PIXELS, 64, 64, ways(self)); }
 
 static bt_tensor *few_shot_loss(bt_problem *learner, const bt_batch *task, const char *part)
 {
