@@ -5,6 +5,8 @@ import os
 import numpy as np
 
 PIXELS, CLASSES, FEATURES, BATCH = 28 * 28, 10, 20, 100
+META_BATCH, QUERIES, INNER_STEPS, INNER_LR, META_LR = 4, 15, 5, 0.1, 1e-3  # of MAML, one example of a class to adapt with
+STATE_TASKS = 8  # MAML's loss is that of the first so many
 
 
 def find_fashion_mnist():
@@ -69,6 +71,10 @@ def make_mlp(folder, hidden, batch):
     random = np.random.default_rng(1)
     x = random.standard_normal((8 * batch, hidden)).astype(np.float32)
     write(folder, train_x=x, train_y=random.integers(0, CLASSES, 8 * batch))
+
+
+def make_tasks(folder):
+    """Nothing: Omniglot comes with libbetty, which writes the tasks that it draws."""
 
 
 def mlp_params(flat, widths):

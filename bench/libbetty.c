@@ -21,7 +21,9 @@ typedef struct session {
     bt_engine *engine;
     const struct workload *workload;
     int64_t hidden;        /* lower.hidden */
-    int64_t asked, unroll; /* steps in the measurement that is running, 0: none; steps to a call of ours */
+    int64_t tasks;         /* upper.meta_batch */
+    int64_t asked, unroll; /* lower steps in the measurement that is running, 0: none; those to a call of ours */
+    int64_t step;          /* lower steps in what the driver calls a step */
     int64_t done;
     double start;
 } session;
@@ -36,6 +38,7 @@ typedef struct workload {
     const char *label;     /* likewise for _y */
     bool classes;          /* labels are whole numbers */
     int64_t unroll;        /* steps to a call of ours, unless lower.unroll_steps says otherwise */
+    bool few_shot;         /* the data are tasks, and a step is an upper one */
 } workload;
 
 /* ---- files of the folder: plain arrays without a header ---- */
@@ -179,6 +182,35 @@ static bt_tensor *mlp_step(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(bt_forward(self, bt_field(batch, "x")), bt_field(batch, "label")));
 }
 
+/* ---- MAML ---- */
+
+enum { SHOTS = 1, QUERIES = 15, STATE_TASKS = 8 };
+
+static int64_t ways(bt_problem *self) { return bt_option_int(bt_peer(self, "upper"), "ways", 5, 2, 100); }
+
+static bt_dataset *omniglot_tasks(bt_problem *self)
+{
+    bt_dataset *images = bt_dataset_rotations(bt_dataset_open("omniglot", "train"));
+    return bt_dataset_tasks(images, ways(self), SHOTS, QUERIES, bt_seed(self));
+}
+
+static bt_module *few_shot_module(bt_problem *self) { return bt_nn_mlp(bt_relu, PIXELS, 64, 64, ways(self)); }
+
+static bt_tensor *few_shot_loss(bt_problem *learner, const bt_batch *task, const char *part)
+{
+    bt_tensor *logits = bt_forward(learner, bt_field(task, "%s.image", part));
+    return bt_mean(bt_cross_entropy(logits, bt_field(task, "%s.label", part)));
+}
+
+static bt_tensor *meta_step(bt_problem *self, const bt_batch *task)
+{
+    return few_shot_loss(bt_peer(self, "lower"), task, "query");
+}
+
+static bt_tensor *learner_step(bt_problem *self, const bt_batch *task) { return few_shot_loss(self, task, "support"); }
+
+static bt_tensor *learner_start(bt_problem *self) { return bt_params(bt_peer(self, "upper")); }
+
 /* ---- questions and answers ---- */
 
 static bt_tensor *all_params(bt_problem *self, const bt_batch *batch)
@@ -240,13 +272,51 @@ static bt_status export_order(session *s, const char *set, const char *name, int
     return status;
 }
 
+static bt_status append_field(const bt_batch *task, const char *field, FILE *file)
+{
+    static float images[MAX_PARAMS];
+    for (int f = 0; f < task->field_count; f++) {
+        bt_array array = task->fields[f].array;
+        size_t count = (size_t)bt_array_count(array);
+        if (strcmp(task->fields[f].name, field) != 0)
+            continue;
+        BT_TRY(count <= MAX_PARAMS ? bt_array_convert(BT_ARRAY(images, (int64_t)count), array) : BT_ERROR_ARGUMENT);
+        return fwrite(images, sizeof *images, count, file) == count ? BT_OK : BT_ERROR_FILE;
+    }
+    return bt_fail(BT_ERROR_ARGUMENT, "a task has no field `%s`", field);
+}
+
+/* The images of the first `count` tasks that the problem draws. */
+static bt_status export_tasks(session *s, const char *part, int64_t count)
+{
+    char path[4096], field[64];
+    snprintf(path, sizeof path, "%s/%s_x.f32", s->folder, part);
+    snprintf(field, sizeof field, "%s.image", part);
+    bt_loader *loader = bt_loader_new(omniglot_tasks(bt_engine_problem(s->engine, "upper")), 1, 0);
+    FILE *file = fopen(path, "wb");
+    bt_status status = loader && file ? BT_OK : bt_fail(BT_ERROR_FILE, "%s cannot be written", path);
+    for (int64_t i = 0; i < count && status == BT_OK; i++) {
+        const bt_batch *task;
+        status = bt_loader_next(loader, &task);
+        if (status == BT_OK)
+            status = append_field(task, field, file);
+    }
+    if (file && fclose(file) != 0 && status == BT_OK)
+        status = BT_ERROR_FILE;
+    bt_loader_free(loader);
+    return status;
+}
+
 /* What the other programs start from: our initial values and our order of the batches. */
 static bt_status export_start(session *s, int64_t batches)
 {
     BT_TRY(export_params(s, "lower"));
     if (strcmp(s->workload->top, "upper") == 0)
         BT_TRY(export_params(s, "upper"));
-    if (batches) {
+    if (s->workload->few_shot) {
+        BT_TRY(export_tasks(s, "support", batches));
+        BT_TRY(export_tasks(s, "query", batches));
+    } else if (batches) {
         BT_TRY(export_order(s, "train", "lower", batches));
         BT_TRY(export_order(s, "meta", "upper", batches));
     }
@@ -276,6 +346,29 @@ static bt_status whole_loss(session *s, double *loss)
     return status == BT_DONE ? BT_OK : status;
 }
 
+/* Of the first tasks, once adapted to. */
+static bt_status adapted_loss(session *s, double *loss)
+{
+    bt_problem *upper = bt_engine_problem(s->engine, "upper"), *lower = bt_engine_problem(s->engine, "lower");
+    bt_loader *loader = bt_loader_new(omniglot_tasks(upper), 1, 0);
+    bt_status status = BT_OK;
+    *loss = 0;
+    for (int i = 0; i < STATE_TASKS && status == BT_OK; i++) {
+        const bt_batch *task;
+        float part = 0;
+        status = bt_loader_next(loader, &task);
+        if (status == BT_OK)
+            status = bt_adapt(lower, task, s->unroll);
+        if (status == BT_OK)
+            status = bt_eval(upper, s->workload->loss, task, BT_ARRAY(&part));
+        if (status == BT_OK)
+            status = bt_restore(lower);
+        *loss += (double)part / STATE_TASKS;
+    }
+    bt_loader_free(loader);
+    return status;
+}
+
 /* The (upper) loss over its whole data set, and the (upper) parameters. */
 static bt_status print_state(session *s)
 {
@@ -283,7 +376,7 @@ static bt_status print_state(session *s)
     int64_t count;
     double loss;
     const workload *w = s->workload;
-    BT_TRY(whole_loss(s, &loss));
+    BT_TRY(w->few_shot ? adapted_loss(s, &loss) : whole_loss(s, &loss));
     BT_TRY(params_of(s, w->top, params, &count));
     printf("{\"loss\": %.9g, \"params\": [", loss);
     for (int64_t i = 0; i < count; i++)
@@ -303,8 +396,8 @@ static bt_status print_memory(session *s)
 static bt_status answer(session *s, const char *line)
 {
     long long number;
-    if (sscanf(line, "steps %lld", &number) == 1 && number > 0 && number % s->unroll == 0) {
-        s->asked = number;
+    if (sscanf(line, "steps %lld", &number) == 1 && number > 0 && number * s->step % s->unroll == 0) {
+        s->asked = number * s->step;
         s->done = 0;
         s->start = bt_seconds();
         return BT_OK;
@@ -383,14 +476,32 @@ static const bt_problem_def perceptron = {
     .epoch_callback = between_steps,
 };
 
+static const bt_problem_def meta = {
+    .name = "upper",
+    .configure_train_data = omniglot_tasks,
+    .configure_module = few_shot_module,
+    .training_step = meta_step,
+};
+
+static const bt_problem_def learner = {
+    .name = "lower",
+    .batch_of = "upper",
+    .configure_module = few_shot_module,
+    .start = learner_start,
+    .training_step = learner_step,
+    .on_inner_loop_start = between_steps, /* for each task */
+};
+
 static const bt_export meta_weight_net = {.abi = BT_ABI, .problems = {&weigher, &classifier}};
 static const bt_export logistic_penalties = {.abi = BT_ABI, .problems = {&penalty, &logistic}};
+static const bt_export few_shot = {.abi = BT_ABI, .problems = {&meta, &learner}};
 static const bt_export one_level = {.abi = BT_ABI, .problems = {&perceptron}};
 
 static const workload workloads[] = {
-    {"mwn", &meta_weight_net, "upper", "meta", weigher_step, "image", PIXELS, "label", true, 1},
-    {"logistic", &logistic_penalties, "upper", "meta", penalty_step, "x", FEATURES, "y", false, 1},
-    {"mlp", &one_level, "lower", "train", mlp_step, "x", 0, "label", true, MLP_BATCHES},
+    {"mwn", &meta_weight_net, "upper", "meta", weigher_step, "image", PIXELS, "label", true, 1, false},
+    {"logistic", &logistic_penalties, "upper", "meta", penalty_step, "x", FEATURES, "y", false, 1, false},
+    {"mlp", &one_level, "lower", "train", mlp_step, "x", 0, "label", true, MLP_BATCHES, false},
+    {"maml", &few_shot, "upper", NULL, meta_step, NULL, 0, NULL, true, 1, true},
 };
 
 static bt_status setting(session *s, char *text)
@@ -401,6 +512,8 @@ static bt_status setting(session *s, char *text)
     *equals = 0;
     if (strcmp(text, "lower.unroll_steps") == 0)
         s->unroll = atoll(equals + 1);
+    if (strcmp(text, "upper.meta_batch") == 0)
+        s->tasks = atoll(equals + 1);
     if (strcmp(text, "lower.hidden") == 0)
         s->hidden = atoll(equals + 1);
     return bt_engine_set(s->engine, text, "%s", equals + 1);
@@ -412,7 +525,7 @@ static bt_status serve(session *s, const char *name, int count, char **settings)
         if (strcmp(name, workloads[i].name) == 0)
             s->workload = &workloads[i];
     if (!s->workload)
-        return bt_fail(BT_ERROR_ARGUMENT, "no workload `%s`; there are mwn, logistic, mlp", name);
+        return bt_fail(BT_ERROR_ARGUMENT, "no workload `%s`; there are mwn, logistic, mlp, maml", name);
     s->unroll = s->workload->unroll;
     bt_engine_use(s->engine, s->workload->problems, s);
     if (strcmp(s->workload->top, "upper") == 0) {
@@ -424,6 +537,7 @@ static bt_status serve(session *s, const char *name, int count, char **settings)
     bt_engine_set(s->engine, "engine.log_step", "0");
     for (int i = 0; i < count; i++)
         BT_TRY(setting(s, settings[i]));
+    s->step = s->workload->few_shot ? s->unroll * s->tasks : 1;
     if (!bt_engine_problem(s->engine, "lower"))
         return BT_ERROR_CONFIG;
     printf("{\"ready\": \"libbetty %s\"}\n", BT_VERSION);
@@ -437,7 +551,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-libbetty WORKLOAD FOLDER [SECTION.KEY=VALUE ...]\n");
         return 2;
     }
-    session s = {.folder = argv[2], .engine = bt_engine_new()};
+    session s = {.folder = argv[2], .engine = bt_engine_new(), .tasks = 1};
     bt_status status = s.engine ? serve(&s, argv[1], argc - 3, argv + 3) : BT_ERROR_MEMORY;
     if (status != BT_OK)
         fprintf(stderr, "bench-libbetty: %s\n", bt_error());

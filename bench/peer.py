@@ -5,6 +5,8 @@ import json
 import sys
 import time
 
+import numpy as np
+
 import data
 
 answers, sys.stdout = sys.stdout, sys.stderr  # what the libraries print goes elsewhere
@@ -19,6 +21,8 @@ def arguments():
     parser.add_argument("--hidden", type=int, default=100)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
+    parser.add_argument("--ways", type=int, default=5)
+    parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="MAML: one by one?")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     return parser.parse_args()
 
@@ -27,6 +31,13 @@ def orders(folder):
     """Endless batches, as rows of the lower and of the upper data: those that libbetty's loader draws."""
     lower, upper = (data.read(folder, f"{name}_order", (-1, data.BATCH)) for name in ("train", "meta"))
     return itertools.cycle(lower), itertools.cycle(upper)
+
+
+def few_shot_tasks(folder, ways):
+    """The images to adapt with and those to judge by, [steps, META_BATCH, n, PIXELS], and the labels of both."""
+    shape = lambda each: (-1, data.META_BATCH, each * ways, data.PIXELS)
+    images = [data.read(folder, f"{part}_x", shape(each)) for part, each in (("support", 1), ("query", data.QUERIES))]
+    return *images, np.arange(ways), np.arange(ways).repeat(data.QUERIES)
 
 
 def serve(version, steps, state, tensor_bytes=lambda: None):

@@ -14,6 +14,7 @@ class Side:
     name: str
     product: str
     command: list
+    column: str = ""  # of the table, which shows the fastest of a column; as the name, where it is not given
 
 
 @dataclass
@@ -88,6 +89,22 @@ def mlp(build, folder, threads, hidden, batch):
     return Workload(f"mlp-{hidden}", title, folder, make, sides=sides, block=40, check=80)
 
 
+def maml(build, folder, threads, ways):
+    settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__lr=data.META_LR,
+                    lower__type="itd", lower__unroll_steps=data.INNER_STEPS, lower__lr=data.INNER_LR)  # fmt: skip
+    program = lambda name, *options: python(name, folder, threads, f"--ways={ways}", *options)
+    sides = [Side("libbetty", EXACT, libbetty(build, "maml", folder, threads, **settings))]
+    sides += [Side(f"torch-{how}", EXACT, program("torch_maml.py", f"--tasks={how}"), "torch")
+              for how in ("loop", "func", "vmap")]  # fmt: skip
+    sides += [Side(f"jax-{how}", EXACT, program("jax_maml.py", f"--tasks={how}"), "jax")
+              for how in ("loop", "vmap", "map")]  # fmt: skip
+    sides += [Side(f"jax-scan-{how}", EXACT, program("jax_maml.py", f"--tasks={how}", "--scan=4"), "jax-scan")
+              for how in ("loop", "vmap")]  # fmt: skip
+    title = f"MAML, MLP 784-64-64-{ways}, an upper step"
+    count = 320 // ways  # tasks: libbetty draws others once they are used up, the rest take them again
+    return Workload(f"maml-{ways}", title, folder, data.make_tasks, batches=count, sides=sides, block=4, check=4)
+
+
 def all_workloads(build, folder, threads):
     """folder: where the data of all of them is, or is to be."""
     mwn = [meta_weight_net(build, os.path.join(folder, "mwn"), threads, hidden) for hidden in (32, 100, 500)]
@@ -95,4 +112,5 @@ def all_workloads(build, folder, threads):
     regressions = [logistic(build, os.path.join(folder, "logistic"), threads, *each) for each in both]
     sizes = [(16, 8), (64, 32), (256, 64), (512, 128)]
     mlps = [mlp(build, os.path.join(folder, f"mlp-{each[0]}"), threads, *each) for each in sizes]
-    return mwn + regressions + mlps
+    few_shot = [maml(build, os.path.join(folder, f"maml-{ways}"), threads, ways) for ways in (5, 20)]
+    return mwn + regressions + mlps + few_shot

@@ -1,0 +1,84 @@
+"""MAML in JAX: one jitted call for an upper step, or with --scan one for so many. The tasks of a step are written out
+one after the other (--tasks=loop), mapped over (map), or taken at once (vmap)."""
+import numpy as np
+
+import data
+import peer
+
+args = peer.arguments()
+import jax
+import jax.numpy as jnp
+import optax
+
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
+
+adam = optax.adam(data.META_LR)
+
+
+def loss(params, x, y):
+    w1, b1, w2, b2, w3, b3 = params
+    x = jax.nn.relu(x @ w1.T + b1)
+    x = jax.nn.relu(x @ w2.T + b2)
+    return optax.softmax_cross_entropy_with_integer_labels(x @ w3.T + b3, y).mean()
+
+
+def task_loss(params, x, query):
+    for _ in range(data.INNER_STEPS):
+        params = [p - data.INNER_LR * g for p, g in zip(params, jax.grad(loss)(params, x, support_y))]
+    return loss(params, query, query_y)
+
+
+def meta_gradient(params, xs, queries):
+    one = lambda task: jax.grad(task_loss)(params, *task)
+    if args.tasks == "loop":
+        each = [one(task) for task in zip(xs, queries)]
+        return jax.tree.map(lambda *g: sum(g) / data.META_BATCH, *each)
+    each = jax.vmap(one)((xs, queries)) if args.tasks == "vmap" else jax.lax.map(one, (xs, queries))
+    return jax.tree.map(lambda g: g.mean(0), each)
+
+
+def step(state, k, support_x, query_x):
+    params, adam_state = state
+    update, adam_state = adam.update(meta_gradient(params, support_x[k], query_x[k]), adam_state)
+    return optax.apply_updates(params, update), adam_state
+
+
+def scanned(state, k, support_x, query_x):
+    body = lambda s, i: (step(s, i, support_x, query_x), None)
+    return jax.lax.scan(body, state, (k + jnp.arange(args.scan)) % len(support_x))[0]
+
+
+support_x, query_x, support_y, query_y = map(jnp.asarray, peer.few_shot_tasks(args.folder, args.ways))
+flat = data.mlp_params(data.read(args.folder, "upper"), [data.PIXELS, 64, 64, args.ways])
+params = [jnp.asarray(p) for p in flat]
+state = params, adam.init(params)
+call = jax.jit(scanned if args.scan else step, donate_argnums=0)
+done = 0
+
+
+def steps(n):
+    global state, done
+    for _ in range(n // (args.scan or 1)):
+        state = call(state, done % len(support_x), support_x, query_x)
+        done += args.scan or 1
+    jax.block_until_ready(state)
+
+
+@jax.jit
+def first_loss(params):
+    first = lambda x: x.reshape(-1, *x.shape[2:])[: data.STATE_TASKS]
+    return jax.vmap(lambda x, query: task_loss(params, x, query))(first(support_x), first(query_x)).mean()
+
+
+def answer():
+    return first_loss(state[0]), np.concatenate([np.ravel(p) for p in state[0]])
+
+
+def tensor_bytes():
+    """What XLA says of the call: arguments, results and temporaries, those that share memory counted once."""
+    m = call.lower(state, 0, support_x, query_x).compile().memory_analysis()
+    every = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
+    return every - m.alias_size_in_bytes - support_x.nbytes - query_x.nbytes
+
+
+peer.serve(f"JAX {jax.__version__}", steps, answer, tensor_bytes)

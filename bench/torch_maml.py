@@ -1,0 +1,111 @@
+"""MAML in PyTorch: by hand, a task after the other (--tasks=loop); by torch.func, likewise (func), or all tasks of a
+step at once (vmap). Adam is PyTorch's fused kernel."""
+import data
+import peer
+
+args = peer.arguments()
+import torch
+import torch.nn.functional as F
+from torch.profiler import ProfilerActivity, profile
+
+torch.set_num_threads(args.threads)
+
+
+def loss(params, x, y):
+    for k in (0, 2):
+        x = F.relu(F.linear(x, params[k], params[k + 1]))
+    return F.cross_entropy(F.linear(x, params[4], params[5]), y)
+
+
+def adapted(params, x, second_order=True):
+    for _ in range(data.INNER_STEPS):
+        gradient = torch.autograd.grad(loss(params, x, support_y), params, create_graph=second_order)
+        params = [p - data.INNER_LR * g for p, g in zip(params, gradient)]
+    return params
+
+
+def by_hand(xs, queries):
+    """The sums of the tasks' gradients; a task's graph is gone before the next one's is made."""
+    total = None
+    for x, query in zip(xs, queries):
+        gradient = torch.autograd.grad(loss(adapted(params, x), query, query_y), params)
+        if total is None:
+            total = gradient
+        else:
+            torch._foreach_add_(total, gradient)
+    return total
+
+
+def task_loss(params, x, query):
+    for _ in range(data.INNER_STEPS):
+        gradient = torch.func.grad(loss)(params, x, support_y)
+        params = [p - data.INNER_LR * g for p, g in zip(params, gradient)]
+    return loss(params, query, query_y)
+
+
+task_gradient = torch.func.grad(task_loss)
+mapped = torch.func.vmap(task_gradient, in_dims=(None, 0, 0))
+
+
+def by_func(xs, queries):
+    total = None
+    for x, query in zip(xs, queries):
+        gradient = task_gradient(params, x, query)
+        if total is None:
+            total = gradient
+        else:
+            torch._foreach_add_(total, gradient)
+    return total
+
+
+def by_vmap(xs, queries):
+    return [g.sum(0) for g in mapped(params, xs, queries)]
+
+
+gradient_sum = {"loop": by_hand, "func": by_func, "vmap": by_vmap}[args.tasks]
+
+
+def step(k):
+    gradient = gradient_sum(support_x[k % len(support_x)], query_x[k % len(query_x)])
+    with torch.no_grad():
+        torch._foreach_mul_(gradient, 1 / data.META_BATCH)
+        torch._foreach_add_(adam_steps, 1)
+        torch._fused_adam_(params, gradient, adam_m, adam_v, [], adam_steps, lr=data.META_LR, beta1=0.9, beta2=0.999,
+                           weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+
+
+support_x, query_x, support_y, query_y = map(torch.from_numpy, peer.few_shot_tasks(args.folder, args.ways))
+flat = data.mlp_params(data.read(args.folder, "upper"), [data.PIXELS, 64, 64, args.ways])
+params = [torch.from_numpy(p).requires_grad_(args.tasks == "loop") for p in flat]
+adam_m, adam_v = ([torch.zeros_like(p) for p in params] for _ in range(2))
+adam_steps = [torch.zeros(()) for _ in params]
+done = 0
+
+
+def steps(n):
+    global done
+    for _ in range(n):
+        step(done)
+        done += 1
+
+
+def state():
+    leaves = [p.detach().clone().requires_grad_() for p in params]
+    tasks = zip(support_x.flatten(0, 1)[: data.STATE_TASKS], query_x.flatten(0, 1))
+    losses = [loss(adapted(leaves, x, second_order=False), query, query_y).item() for x, query in tasks]
+    return sum(losses) / len(losses), torch.cat([p.detach().flatten() for p in params])
+
+
+def tensor_bytes():
+    """What stays, and the most that PyTorch's allocator has given out in a step (scratch within kernels is not in it)."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
+        steps(1)
+    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return peak + sum(t.nbytes for t in params + adam_m + adam_v)
+
+
+peer.serve(f"PyTorch {torch.__version__}", steps, state, tensor_bytes)
