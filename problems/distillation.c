@@ -18,6 +18,12 @@ static bt_dataset *ten_images(bt_problem *self)
     return bt_dataset_per_class(train_images(self), 0, 1, bt_seed(self));
 }
 
+/* Steps of a student in the evaluation. Also asked for when the module is made: keys are to be known before the run. */
+static int64_t evaluation_steps(bt_problem *self)
+{
+    return bt_option_int(bt_peer(self, "student"), "adapt_steps", 10, 0, 1000);
+}
+
 /* Upper level: what is added to the image of each class, and how fast the students learn. */
 
 enum { PIXELS = 784, CLASSES = 10 };
@@ -25,6 +31,7 @@ enum { PIXELS = 784, CLASSES = 10 };
 static bt_module *images_module(bt_problem *self)
 {
     bt_module *learned = bt_module_new(NULL);
+    evaluation_steps(self);
     bt_module_add_param(learned, "change", bt_init_constant(0), CLASSES, PIXELS);
     bt_module_add_param(learned, "log_lr", bt_init_constant(log(bt_option_double(self, "start_lr", 0.1, 1e-6, 10))));
     return learned;
@@ -79,11 +86,10 @@ static bt_tensor *accuracy(bt_problem *student, const bt_batch *batch)
 static void images_validation(bt_problem *self)
 {
     bt_problem *student = bt_peer(self, "student");
-    int64_t steps = bt_option_int(student, "steps", 10, 0, 1000);
     const bt_batch *ten = bt_valid_batch(student, 0), *batch;
     for (int64_t i = 0; (batch = bt_valid_batch(self, i)) != NULL; i++) {
         double acc = 0;
-        bt_adapt(student, ten, steps); /* draws another student each time, until bt_restore */
+        bt_adapt(student, ten, evaluation_steps(self)); /* draws another student each time, until bt_restore */
         bt_eval(student, accuracy, batch, BT_ARRAY(&acc));
         bt_metric(self, "acc", acc); /* logged as mean and 95 % interval */
     }

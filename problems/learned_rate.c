@@ -1,12 +1,13 @@
-/* learned_rate.c: the learning rate, the momentum and the weight decay of a classifier are learned while it trains, from
- * images that it does not see: their hypergradient goes back through the last steps (type = itd). */
+/* learned_rate.c: the learning rate, the momentum and the weight decay of a classifier are learned while it trains,
+ * from images that it does not see: their hypergradient goes back through the last steps (type = itd). */
 #include <betty/betty.h>
 #include <math.h>
 
 static bt_dataset *images(bt_problem *self, double from, double to)
 {
-    return bt_dataset_part(bt_dataset_open(bt_option_text(bt_peer(self, "classifier"), "data", "fashion-mnist"), "train"),
-                           from, to, bt_seed(self));
+    return bt_dataset_part(
+        bt_dataset_open(bt_option_text(bt_peer(self, "classifier"), "data", "fashion-mnist"), "train"), from, to,
+        bt_seed(self));
 }
 
 static bt_dataset *train_images(bt_problem *self) { return images(self, 0, 0.8); }

@@ -56,7 +56,10 @@ static bt_module *meta_module(bt_problem *self)
 
 static bt_tensor *meta_params(bt_problem *self) { return bt_params(bt_child(bt_peer(self, "meta"), "net")); }
 
-static bt_tensor *meta_step(bt_problem *self, const bt_batch *task) { return query_error(bt_peer(self, "learner"), task); }
+static bt_tensor *meta_step(bt_problem *self, const bt_batch *task)
+{
+    return query_error(bt_peer(self, "learner"), task);
+}
 
 /* Lower level: a few steps on the known points, from the meta parameters, and perhaps not far from them. */
 
