@@ -9,9 +9,16 @@
 
 bt_tensor *bt_start_trace(bt_problem *problem)
 {
+    bt_trace *trace = bt_trace_now();
+    bt_var *record = trace->record;
+    uint64_t seed = trace->seed;
+    trace->record = problem->step.loop;
+    trace->seed = bt_hash_text(seed, "start"); /* not the numbers of a step that has the same counter */
     bt_guest before = bt_problem_enter(problem, "start");
     bt_tensor *start = problem->def->start(problem);
     bt_guest_leave(before);
+    trace->record = record;
+    trace->seed = seed;
     return bt_problem_vector(problem, start, "start");
 }
 
@@ -33,6 +40,9 @@ bt_status bt_start_build(bt_problem *problem)
 {
     if (!problem->def->start)
         return BT_OK;
+    problem->step.loop = bt_var_new(BT_RUN, BT_BATCH, problem->name, "inner loop", (bt_array){.dtype = BT_I64});
+    if (!problem->step.loop)
+        return BT_ERROR_MEMORY;
     problem->step.start = bt_step_add(problem, "start", assign_start);
     return problem->step.start < 0 ? bt_error_status() : BT_OK;
 }
@@ -42,6 +52,7 @@ bt_status bt_start_run(bt_problem *problem)
     bt_phase *phase = problem->step.phase;
     if (!problem->def->start)
         return BT_OK;
+    memcpy(problem->step.loop->data, &problem->steps, sizeof problem->steps);
     bt_steps_show(problem->engine, true);
     bt_phase_begin(phase);
     bt_status status = bt_part_run(phase, problem->step.start);

@@ -42,6 +42,8 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
 {
     if (step->total)
         visit(user, step->total, NULL);
+    if (step->loop)
+        visit(user, step->loop, NULL);
     visit_block(&step->sums, visit, user);
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         visit_micro(&step->micros[s], visit, user);

@@ -407,6 +407,7 @@ void bt_step_free(bt_problem *problem)
     bt_free(step->used);
     bt_block_free(&step->gradients);
     bt_var_free(step->total);
+    bt_var_free(step->loop);
     *step = (bt_step_phase){.sums = step->sums}; /* a meta-batch goes on through a retrace */
 }
 

@@ -146,6 +146,7 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_block gradients;    /* laid out like the parameters */
     bt_block sums;         /* of a meta-batch; flat NULL: one call; stays when the phase is built anew */
     bt_var *total;         /* F64 []: examples of all micro-batches */
+    bt_var *loop;          /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
     bt_stretch *stretches; /* their variables belong to the phase */
     int64_t stretch_count;
     bool *used;       /* by parameter: a gradient or a product reaches it */

@@ -23,6 +23,12 @@ static bt_dataset *tasks(bt_problem *self, const char *split)
 static bt_dataset *train_tasks(bt_problem *self) { return tasks(self, "train"); }
 static bt_dataset *valid_tasks(bt_problem *self) { return tasks(self, "test"); } /* held-out alphabets */
 
+/* Steps on a held-out task. Also asked for when the module is made, since keys have to be known before the run. */
+static int64_t adapt_steps(bt_problem *self)
+{
+    return bt_option_int(bt_peer(self, "learner"), "adapt_steps", 5, 0, 1000);
+}
+
 static bt_module *network(bt_problem *self)
 {
     int64_t width = bt_option_int(bt_peer(self, "meta"), "width", 64, 1, 10000);
@@ -45,6 +51,7 @@ static bt_tensor *meta_step(bt_problem *self, const bt_batch *task)
 static bt_module *meta_module(bt_problem *self)
 {
     bt_module *meta = bt_module_new(NULL);
+    adapt_steps(self);
     bt_module_add(meta, network(self), "net");
     if (bt_option_bool(self, "learned_rates", false))
         bt_module_add_param(meta, "log_rates", bt_init_constant(log(0.1)), bt_param_count(bt_peer(self, "learner")));
@@ -84,11 +91,10 @@ static bt_tensor *query_accuracy(bt_problem *learner, const bt_batch *task)
 static void meta_validation(bt_problem *self)
 {
     bt_problem *learner = bt_peer(self, "learner");
-    int64_t steps = bt_option_int(learner, "adapt_steps", 5, 0, 1000);
     const bt_batch *task;
     for (int64_t i = 0; (task = bt_valid_batch(self, i)) != NULL; i++) {
         double acc = 0;
-        bt_adapt(learner, task, steps);
+        bt_adapt(learner, task, adapt_steps(self));
         bt_eval(learner, query_accuracy, task, BT_ARRAY(&acc));
         bt_restore(learner);
         bt_metric(self, "acc", acc); /* logged as mean and 95 % interval */

@@ -434,7 +434,10 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
     if (variant < 0)
         return bt_error_status();
     BT_TRY(bt_part_run(phase, unroll->reverse[variant]));
-    return unroll->start >= 0 && bt_trajectory_begins(trajectory, step) ? bt_part_run(phase, unroll->start) : BT_OK;
+    if (unroll->start < 0 || !bt_trajectory_begins(trajectory, step))
+        return BT_OK;
+    memcpy(solve->problem->step.loop->data, &step, sizeof step);
+    return bt_part_run(phase, unroll->start);
 }
 
 /* Whose step was the last in time; NULL: none is left. */

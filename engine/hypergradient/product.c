@@ -278,7 +278,7 @@ static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower,
     if (x)
         bt_problem_split(lower, x, t->tangent);
     for (int i = 0; i < t->ws; i++)
-        if (!wants(t, i))
+        if (!wants(t, i) || (request->of_steps && !lower->trainable[i])) /* steps do not follow that gradient */
             t->tangent[i] = NULL;
     return true;
 }

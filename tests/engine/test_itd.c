@@ -15,6 +15,7 @@ enum { MOST = 8 };
 typedef struct world {
     double w[MOST], lambda[MOST];
     int ws, lambdas;
+    bt_module *(*module)(bt_problem *self); /* of the lower problem; NULL: w */
     bt_step_fn *lower, *upper;
     bt_tensor *(*start)(bt_problem *self);
     void (*schedule)(bt_problem *self, bt_rule *optimizer);
@@ -52,7 +53,7 @@ static double run(const world *now, double *after, const char *settings)
     const bt_problem_def upper = {
         .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now->upper};
     const bt_problem_def lower = {.name = "lower",
-                                  .configure_module = lower_module,
+                                  .configure_module = now->module ? now->module : lower_module,
                                   .get_batch = count_up,
                                   .training_step = now->lower,
                                   .start = now->start,
@@ -406,6 +407,51 @@ START_TEST(the_equation_says_how_far)
 }
 END_TEST
 
+/* ---- one parameter is frozen at what it starts from: steps take its gradient for 0, before grad_callback, too ---- */
+
+static bt_module *moving_and_frozen(bt_problem *self)
+{
+    (void)self;
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "moving", bt_init_constant(0));
+    bt_module_add_param(module, "frozen", bt_init_constant(0));
+    return module;
+}
+
+static bt_tensor *frozen_lower(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *moving = bt_param(self, "moving"), *frozen = bt_param(self, "frozen");
+    (void)batch;
+    return bt_add(bt_sin(bt_mul(moving, frozen)), bt_square(bt_sub(moving, bt_at(lambda(self), 0))));
+}
+
+static bt_tensor *frozen_upper(bt_problem *self, const bt_batch *batch)
+{
+    bt_problem *lower = bt_peer(self, "lower");
+    (void)batch;
+    return bt_mul(bt_param(lower, "moving"), bt_exp(bt_param(lower, "frozen")));
+}
+
+static bt_tensor *mix_gradients(bt_problem *self, bt_tensor *gradient)
+{
+    (void)self;
+    return bt_add(gradient, bt_mul(0.5, bt_sum(gradient)));
+}
+
+START_TEST(frozen_at_the_start)
+{
+    world now = {.lambda = {0.4, -0.7},
+                 .lambdas = 2,
+                 .module = moving_and_frozen,
+                 .start = start_from_upper,
+                 .lower = frozen_lower,
+                 .upper = frozen_upper};
+    now.grad_callback = _i ? mix_gradients : NULL;
+    check_differences(&now, "lower.type = itd\nlower.lr = 0.1\nlower.unroll_steps = 3\nengine.train_iters = 3\n"
+                            "lower.trainable = moving\n");
+}
+END_TEST
+
 /* ---- refused ---- */
 
 START_TEST(implicit_methods_refuse_what_they_cannot_see)
@@ -454,6 +500,7 @@ int main(void)
     tcase_add_test(tc, r15_momentum);
     tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
     tcase_add_test(tc, the_equation_says_how_far);
+    tcase_add_loop_test(tc, frozen_at_the_start, 0, 2);
     tcase_add_test(tc, implicit_methods_refuse_what_they_cannot_see);
     suite_add_tcase(suite, tc);
     return levels_main(suite);

@@ -179,6 +179,101 @@ START_TEST(zero_with_dropout)
 }
 END_TEST
 
+/* ---- a start that is drawn: w0 = lambda n, and after k steps w = (1 - lr)^k lambda n, so dF/dlambda = sum(w) / lambda
+ * for F = sum(w) ---- */
+
+static bt_status no_data(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double number = (double)index;
+    (void)self;
+    (void)mode;
+    return bt_batch_set(batch, "number", BT_ARRAY(&number, 1));
+}
+
+static bt_tensor *drawn_start(bt_problem *self)
+{
+    return bt_mul(bt_forward(bt_peer(self, "upper")), bt_normal_like(bt_params(self)));
+}
+
+static bt_tensor *shrinking_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(0.5, bt_sum(bt_square(bt_forward(self))));
+}
+
+static bt_tensor *sum_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_forward(bt_peer(self, "lower")));
+}
+
+static bt_module *two(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(2)); }
+
+static const bt_problem_def summing = {
+    .name = "upper", .get_batch = no_data, .configure_module = two, .training_step = sum_step};
+static const bt_problem_def shrinking = {.name = "lower",
+                                         .get_batch = no_data,
+                                         .configure_module = vector,
+                                         .start = drawn_start,
+                                         .training_step = shrinking_step};
+static const bt_export drawn = {.abi = BT_ABI, .problems = {&summing, &shrinking}};
+
+enum { LOOPS = 3, UNROLL = 4 };
+
+static bt_engine *drawn_engine(void)
+{
+    return levels_engine(&drawn, NULL,
+                         "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nupper.lr = 0\n"
+                         "lower.type = itd\nlower.lr = 0.5\nlower.unroll_steps = 4\nengine.log_step = 0\n");
+}
+
+/* The sum that the parameters had when the loop began, `steps` ago. */
+static double began_with(bt_engine *engine, int steps)
+{
+    double w[COUNT], sum = 0;
+    levels_params(engine, "lower", w, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        sum += w[i];
+    return sum / pow(0.5, steps);
+}
+
+static double drawn_loop(bt_engine *engine)
+{
+    double found;
+    bt_problem *lower = bt_engine_problem(engine, "lower");
+    levels_step(engine, UNROLL - 1);
+    double sum = began_with(engine, UNROLL - 1);
+    EXPECT_OK(bt_adapt(lower, bt_valid_batch(lower, 0), 1)); /* draws, and leaves no trace */
+    EXPECT_OK(bt_restore(lower));
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&found)));
+    ck_assert_double_eq_tol(found, pow(0.5, UNROLL - 1) * sum / 2, 1e-12);
+    levels_step(engine, 1);
+    return sum;
+}
+
+START_TEST(starts_are_drawn)
+{
+    bt_engine *engine = drawn_engine(), *other = drawn_engine();
+    double sums[LOOPS + 2];
+    for (int k = 0; k < LOOPS; k++) {
+        sums[k] = drawn_loop(engine);
+        ck_assert_double_eq(drawn_loop(other), sums[k]);
+    }
+    bt_problem *lower = bt_engine_problem(engine, "lower");
+    for (int k = LOOPS; k < LOOPS + 2; k++) { /* one adaptation after the other draws again */
+        EXPECT_OK(bt_adapt(lower, bt_valid_batch(lower, 0), 1));
+        sums[k] = began_with(engine, 1);
+    }
+    EXPECT_OK(bt_restore(lower));
+    for (int k = 0; k < LOOPS + 2; k++)
+        for (int j = 0; j < k; j++)
+            ck_assert_msg(fabs(sums[j] - sums[k]) > 1e-6, "loops %d and %d begin alike", j, k);
+    ck_assert_double_eq(drawn_loop(engine), drawn_loop(other));
+    bt_engine_free(engine);
+    bt_engine_free(other);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("random");
@@ -189,6 +284,7 @@ int main(void)
     tcase_add_loop_test(tests, noise_over_micro_batches, 0, VARIANTS);
     tcase_add_test(tests, steps_differ);
     tcase_add_loop_test(tests, zero_with_dropout, 0, VARIANTS);
+    tcase_add_test(tests, starts_are_drawn);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

@@ -34,7 +34,7 @@ typedef struct bt_problem_def {
     bt_step_fn *condition;
     bt_step_fn *validation_step;           /* likewise, over the validation data */
     bt_tensor *(*start)(bt_problem *self); /* the parameters that each inner loop starts from, like bt_params; the
-                                              optimiser's state starts anew with them */
+                                              optimiser's state starts anew with them. May draw them (bt_normal_like) */
     void (*schedule)(bt_problem *self, bt_rule *optimizer); /* bt_hyper_set what moves or is learned */
     bt_vector_fn *grad_callback;                            /* the gradient to use; clipping comes after */
     bt_vector_fn *param_callback;                           /* the parameters to keep, after each update */
@@ -94,7 +94,8 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after t
 
 /* Host: few-shot evaluation. bt_adapt does `start`, if there is one, and then `steps` training steps on one batch of
  * the shape that the problem trains on; bt_restore brings back what was there before, and must come before the next
- * step of any problem. Training metrics and the upper levels do not notice. */
+ * step of any problem. Several bt_adapt may come before it, each with numbers of its own where `start` draws. Training
+ * metrics and the upper levels do not notice. */
 bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps);
 bt_status bt_restore(bt_problem *self);
 
