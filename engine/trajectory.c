@@ -14,6 +14,10 @@ static int64_t *entry(const bt_trajectory *t, int64_t step) { return index_of(t)
 
 /* ---- how many steps lie between two of a problem above ---- */
 
+enum { TOO_MANY = 1 << 30 }; /* steps that nobody records */
+
+static int64_t times(int64_t a, int64_t b) { return b && a > TOO_MANY / b ? TOO_MANY : a * b; }
+
 /* Leaf steps from one call of the problem to the next, at most; exact: always. */
 static int64_t between_calls(const bt_problem *problem, bool *exact)
 {
@@ -22,7 +26,8 @@ static int64_t between_calls(const bt_problem *problem, bool *exact)
     for (int c = 0; c < problem->child_count; c++) {
         const bt_problem_settings *s = problem->children[c]->settings;
         bool sure;
-        int64_t loop = between_calls(problem->children[c], &sure) * s->meta_batch * s->unroll_steps;
+        int64_t calls = between_calls(problem->children[c], &sure),
+                loop = times(times(calls, s->meta_batch), s->unroll_steps);
         *exact = *exact && sure && (c == 0 || loop == most);
         most = loop > most ? loop : most;
     }
@@ -44,7 +49,7 @@ static int64_t longest(const bt_problem *problem, bool *aligned)
     const bt_engine *engine = problem->engine;
     bt_problem **room = bt_alloc_array((size_t)engine->problem_count + 1, sizeof(bt_problem *));
     bool exact;
-    int64_t each = between_calls(problem, &exact) * problem->settings->meta_batch, most = 1;
+    int64_t each = times(between_calls(problem, &exact), problem->settings->meta_batch), most = 1;
     each = exact ? each : 1;
     *aligned = true;
     for (int i = 0; room && i < engine->problem_count; i++)
@@ -172,13 +177,18 @@ bt_status bt_trajectory_open(bt_problem *problem)
     t->spacing = spacing_of(loop, bt_itd_setting(problem, "spacing"));
     if (t->reach && t->reach + t->spacing - 1 < t->room)
         t->room = t->reach + t->spacing - 1;
+    problem->trajectory = t;
+    if (t->room >= TOO_MANY)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "[%s] type = itd would record every step since the last one of the problem above, more than %d: "
+                       "give itd_steps, how many of the last ones to go back through",
+                       problem->name, TOO_MANY);
     if (!aligned && t->room == all)
         t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
     t->loops = (t->room + loop - 1) / loop + !aligned;
     t->each = (loop + t->spacing - 1) / t->spacing;
     t->index = bt_var_new(BT_RUN, BT_TRAJECTORY, problem->name, "steps of the inner loop",
                           (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
-    problem->trajectory = t;
     if (!t->index)
         return BT_ERROR_MEMORY;
     index_of(t)[FROM] = problem->steps;

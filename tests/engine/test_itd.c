@@ -487,6 +487,24 @@ START_TEST(implicit_methods_refuse_what_they_cannot_see)
 }
 END_TEST
 
+START_TEST(more_steps_than_anybody_keeps)
+{
+    const bt_problem_def upper = {
+        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = r2.upper};
+    const bt_problem_def lower = {
+        .name = "lower", .configure_module = lower_module, .get_batch = count_up, .training_step = r2.lower};
+    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    static const char lines[] = "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+                                "lower.type = itd\nlower.unroll_steps = 1000000000000000\n";
+    levels_expect_error(levels_engine(&parts, (world *)(uintptr_t)&r2, lines), "[lower]", "itd_steps", NULL);
+    char few[300];
+    snprintf(few, sizeof few, "%slower.itd_steps = 5\n", lines);
+    bt_engine *engine = levels_engine(&parts, (world *)(uintptr_t)&r2, few);
+    levels_step(engine, 7);
+    bt_engine_free(engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine.itd");
@@ -500,6 +518,7 @@ int main(void)
     tcase_add_test(tc, r15_momentum);
     tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
     tcase_add_test(tc, the_equation_says_how_far);
+    tcase_add_test(tc, more_steps_than_anybody_keeps);
     tcase_add_loop_test(tc, frozen_at_the_start, 0, 2);
     tcase_add_test(tc, implicit_methods_refuse_what_they_cannot_see);
     suite_add_tcase(suite, tc);
