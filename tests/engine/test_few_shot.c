@@ -4,7 +4,7 @@
  * A learner has a body and a head, two numbers each, w. Task i has supports s and queries q. The learner's loss is the
  * sum of sqrt(1 + (w - s)^2), whose derivatives are written out below; that of `meta` is the sum of (w - q)^2 / 2. No
  * element depends on another one, so that the derivative of the last w with respect to the first is a number each. */
-#include "levels.h"
+#include "resumable.h"
 
 #include "engine/engine_inside.h"
 #include <math.h>
@@ -392,22 +392,6 @@ END_TEST
 
 /* ---- evaluation ---- */
 
-/* All that a run goes on from; what each step fills in before it reads it is left out. */
-static void add_variable(void *user, const bt_var *var, const bt_block *block)
-{
-    (void)block;
-    uint64_t *sum = user;
-    if (var->category != BT_BATCH)
-        *sum = bt_hash(*sum, var->data, var->bytes);
-}
-
-static uint64_t state_of(bt_engine *engine)
-{
-    uint64_t sum = 0;
-    bt_engine_visit(engine, NULL, add_variable, &sum);
-    return sum;
-}
-
 static const char *const kinds[] = {
     "",
     "learner.optimizer = adam\n",
@@ -421,7 +405,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, EVALUATED = 4 };
 static void evaluate(bt_engine *engine, const rules *r, const double *theta)
 {
     bt_problem *self = bt_engine_problem(engine, "learner");
-    uint64_t before = state_of(engine);
+    uint64_t before = levels_state(engine);
     int64_t steps = self->steps;
     for (int i = 0; i < EVALUATED; i++) {
         const bt_batch *batch = bt_valid_batch(bt_engine_problem(engine, "meta"), 0);
@@ -436,7 +420,7 @@ static void evaluate(bt_engine *engine, const rules *r, const double *theta)
         }
         EXPECT_OK(bt_restore(self));
         ck_assert_int_eq(self->steps, steps);
-        ck_assert_msg(state_of(engine) == before, "something is left of an evaluation of %d steps", i);
+        ck_assert_msg(levels_state(engine) == before, "something is left of an evaluation of %d steps", i);
     }
 }
 
@@ -455,7 +439,8 @@ START_TEST(evaluation_leaves_no_trace)
         evaluate(evaluated, _i ? NULL : &methods[0], theta);
         levels_step(plain, 1);
         levels_step(evaluated, 1);
-        ck_assert_msg(state_of(plain) == state_of(evaluated), "%s: the run is another after %d steps", kinds[_i], step);
+        ck_assert_msg(levels_state(plain) == levels_state(evaluated), "%s: the run is another after %d steps",
+                      kinds[_i], step);
     }
     bt_engine_free(plain);
     bt_engine_free(evaluated);
@@ -469,15 +454,45 @@ START_TEST(evaluation_on_no_numbers)
     double found[SIZE], theta[LEARNED];
     bt_engine *engine = engine_of(&now, "learner.unroll_steps = 3\n");
     levels_step(engine, 4);
-    uint64_t before = state_of(engine);
+    uint64_t before = levels_state(engine);
     plain_parameters(theta);
     EXPECT_OK(bt_adapt(bt_engine_problem(engine, "learner"), bt_valid_batch(bt_engine_problem(engine, "meta"), 0), 2));
     expect_params(engine, "learner", theta, SIZE, "no update");
     EXPECT_OK(bt_restore(bt_engine_problem(engine, "learner")));
-    ck_assert_uint_eq(state_of(engine), before);
+    ck_assert_uint_eq(levels_state(engine), before);
     levels_params(engine, "learner", found, SIZE);
     ck_assert_int_eq(levels_skipped(engine, "learner"), 0);
     bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- taken up again: within an inner loop, within a meta-batch ---- */
+
+typedef struct variant {
+    world now;
+    const char *settings;
+} variant;
+
+static bt_engine *make(void *user)
+{
+    variant *v = user;
+    return engine_of(&v->now, v->settings);
+}
+
+static const variant resumed[] = {
+    {{.bad = -1}, "learner.unroll_steps = 3\n"},
+    {{.bad = 2, .rates = true}, "learner.unroll_steps = 5\nlearner.itd_spacing = 2\nlearner.momentum = 0.8\n"},
+    {{.bad = -1},
+     "learner.unroll_steps = 4\nlearner.itd_spacing = 0\nlearner.itd_steps = 4\nlearner.optimizer = adam\n"},
+    {{.bad = -1, .second = true},
+     "learner.unroll_steps = 2\nsecond.unroll_steps = 2\nsecond.type = itd\nlearner.warmup_steps = 4\n"},
+    {{.bad = -1}, "learner.unroll_steps = 4\nlearner.trainable = head\nengine.precision = fp32\n"},
+};
+
+START_TEST(resumed_after_any_step)
+{
+    variant v = resumed[_i];
+    levels_expect_resumes(make, &v, 17);
 }
 END_TEST
 
@@ -578,11 +593,11 @@ START_TEST(refused_adaptations)
     top = bt_engine_problem(engine, "meta");
     low = bt_engine_problem(engine, "learner");
     task = bt_valid_batch(top, 0);
-    uint64_t before = state_of(engine);
+    uint64_t before = levels_state(engine);
     ck_assert_int_ne(refused[_i].call(engine), BT_OK);
     ck_assert_msg(strstr(bt_error(), refused[_i].word) && strstr(bt_error(), refused[_i].other),
                   "`%s` and `%s` are due in: %s", refused[_i].word, refused[_i].other, bt_error());
-    ck_assert(!refused[_i].stays || state_of(engine) == before);
+    ck_assert(!refused[_i].stays || levels_state(engine) == before);
     bt_error_clear();
     bt_engine_free(engine);
 }
@@ -643,6 +658,7 @@ int main(void)
     Suite *suite = suite_create("few_shot");
     TCase *tests = tcase_create("few_shot");
     tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_loop_test(tests, trained, 0, METHODS);
     tcase_add_test(tests, two_learners);
     tcase_add_test(tests, warm_up);
@@ -650,6 +666,7 @@ int main(void)
     tcase_add_test(tests, r8_implicit_maml);
     tcase_add_loop_test(tests, evaluation_leaves_no_trace, 0, KINDS);
     tcase_add_test(tests, evaluation_on_no_numbers);
+    tcase_add_loop_test(tests, resumed_after_any_step, 0, BT_COUNT_OF(resumed));
     tcase_add_test(tests, bad_task);
     tcase_add_loop_test(tests, refused_adaptations, 0, BT_COUNT_OF(refused));
     tcase_add_test(tests, asked_in_a_traced_callback);
