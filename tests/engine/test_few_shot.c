@@ -9,6 +9,7 @@
 #include "engine/engine_inside.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -492,7 +493,7 @@ static const variant resumed[] = {
 START_TEST(resumed_after_any_step)
 {
     variant v = resumed[_i];
-    levels_expect_resumes(make, &v, 17);
+    levels_expect_resumes(make, &v, 13);
 }
 END_TEST
 
@@ -521,6 +522,26 @@ START_TEST(bad_task)
         ck_assert_int_eq(levels_skipped(engine, "meta"), task < now.bad ? 0 : 1);
     }
     bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- whether and how memory is planned changes no bit ---- */
+
+START_TEST(without_a_plan)
+{
+    static const char *const plans[] = {"off", "guard"};
+    for (int p = 0; p < 2; p++) {
+        variant v = resumed[_i];
+        bt_engine *planned = make(&v);
+        levels_step(planned, 25);
+        setenv("BETTY_PLAN", plans[p], 1);
+        bt_engine *other = make(&v);
+        levels_step(other, 25);
+        unsetenv("BETTY_PLAN");
+        ck_assert_uint_eq(levels_state(planned), levels_state(other));
+        bt_engine_free(planned);
+        bt_engine_free(other);
+    }
 }
 END_TEST
 
@@ -667,6 +688,7 @@ int main(void)
     tcase_add_loop_test(tests, evaluation_leaves_no_trace, 0, KINDS);
     tcase_add_test(tests, evaluation_on_no_numbers);
     tcase_add_loop_test(tests, resumed_after_any_step, 0, BT_COUNT_OF(resumed));
+    tcase_add_loop_test(tests, without_a_plan, 0, BT_COUNT_OF(resumed));
     tcase_add_test(tests, bad_task);
     tcase_add_loop_test(tests, refused_adaptations, 0, BT_COUNT_OF(refused));
     tcase_add_test(tests, asked_in_a_traced_callback);
