@@ -29,26 +29,51 @@ typedef struct world {
 
 /* ---- plain C ---- */
 
-typedef struct learner { /* what is learned, and its derivatives with respect to theta, and to the logarithm of rates */
-    double w[SIZE], by_theta[SIZE], by_rate[SIZE];
-    double m[SIZE], m_by_theta[SIZE], m_by_rate[SIZE];
+typedef struct number { /* and its derivatives with respect to theta, and to the logarithm of the rate */
+    double at, by_theta, by_rate;
+} number;
+
+typedef struct learner { /* what is learned, and the optimiser's slots */
+    number w[SIZE], m[SIZE], v[SIZE];
 } learner;
 
 typedef struct rules {
     const char *settings;
     int steps;
     double lr, momentum, gamma; /* lr falls by gamma after each two steps of a loop */
-    bool rates, first_order, head_only;
+    bool rates, first_order, head_only, adam;
     int last; /* only so many of the last steps are gone back through; 0: all */
 } rules;
 
+static number sum_of(double a, number x, double b, number y)
+{
+    return (number){a * x.at + b * y.at, a * x.by_theta + b * y.by_theta, a * x.by_rate + b * y.by_rate};
+}
+
 static void plain_start(learner *l, const double *theta, bool reaches)
 {
-    *l = (learner){.w = {0}};
-    for (int j = 0; j < SIZE; j++) {
-        l->w[j] = theta[j];
-        l->by_theta[j] = reaches;
-    }
+    *l = (learner){.w = {{0}}};
+    for (int j = 0; j < SIZE; j++)
+        l->w[j] = (number){theta[j], reaches, 0};
+}
+
+static number gradient(const rules *r, number w, double support, double log_rate, bool reached)
+{
+    double away = w.at - support, root = sqrt(1 + away * away), rate = r->rates ? exp(log_rate) : 1;
+    double g = rate * away / root, h = r->first_order ? 0 : rate / (root * root * root);
+    return (number){g, h * w.by_theta, h * w.by_rate + (reached ? g : 0)};
+}
+
+/* m / (1 - 0.9^t) over sqrt(v / (1 - 0.999^t)) + 1e-8 */
+static number adam(number *m, number *v, number g, int t)
+{
+    const number square = {g.at * g.at, 2 * g.at * g.by_theta, 2 * g.at * g.by_rate};
+    *m = sum_of(0.9, *m, 0.1, g);
+    *v = sum_of(0.999, *v, 0.001, square);
+    double c = 1 / (1 - pow(0.9, t)), root = sqrt(v->at / (1 - pow(0.999, t))), below = root + 1e-8;
+    double back = -c * m->at / (below * below) / (2 * root) / (1 - pow(0.999, t)); /* with respect to v */
+    return (number){c * m->at / below, c * m->by_theta / below + back * v->by_theta,
+                    c * m->by_rate / below + back * v->by_rate};
 }
 
 /* Step k of an inner loop, of `all`. */
@@ -57,14 +82,10 @@ static void plain_step(const rules *r, learner *l, const double *log_rates, int6
     double lr = r->lr * pow(r->gamma, k / 2);
     bool reached = !r->last || k >= all - r->last;
     for (int j = r->head_only ? SIZE / 2 : 0; j < SIZE; j++) {
-        double away = l->w[j] - support(task, j), root = sqrt(1 + away * away), rate = r->rates ? exp(log_rates[j]) : 1;
-        double g = rate * away / root, h = r->first_order ? 0 : rate / (root * root * root), keep = k ? r->momentum : 0;
-        l->m[j] = keep * l->m[j] + g;
-        l->m_by_theta[j] = keep * l->m_by_theta[j] + h * l->by_theta[j];
-        l->m_by_rate[j] = keep * l->m_by_rate[j] + h * l->by_rate[j] + (reached ? g : 0);
-        l->w[j] -= lr * l->m[j];
-        l->by_theta[j] -= lr * l->m_by_theta[j];
-        l->by_rate[j] -= lr * l->m_by_rate[j];
+        number g = gradient(r, l->w[j], support(task, j), log_rates[j], reached);
+        if (!r->adam)
+            g = l->m[j] = sum_of(k ? r->momentum : 0, l->m[j], 1, g);
+        l->w[j] = sum_of(1, l->w[j], -lr, r->adam ? adam(&l->m[j], &l->v[j], g, k + 1) : g);
     }
 }
 
@@ -72,8 +93,8 @@ static void plain_step(const rules *r, learner *l, const double *log_rates, int6
 static void plain_meta(const learner *l, int64_t task, double share, double *sum)
 {
     for (int j = 0; j < SIZE; j++) {
-        sum[j] += share * (l->w[j] - query(task, j)) * l->by_theta[j];
-        sum[SIZE + j] += share * (l->w[j] - query(task, j)) * l->by_rate[j];
+        sum[j] += share * (l->w[j].at - query(task, j)) * l->w[j].by_theta;
+        sum[SIZE + j] += share * (l->w[j].at - query(task, j)) * l->w[j].by_rate;
     }
 }
 
@@ -181,6 +202,14 @@ static void expect_params(bt_engine *engine, const char *problem, const double *
                       found[j], expected[j]);
 }
 
+static void expect_learner(bt_engine *engine, const char *problem, const learner *l, const char *what)
+{
+    double w[SIZE];
+    for (int j = 0; j < SIZE; j++)
+        w[j] = l->w[j].at;
+    expect_params(engine, problem, w, SIZE, what);
+}
+
 static void plain_parameters(double *theta)
 {
     for (int j = 0; j < SIZE; j++) {
@@ -200,15 +229,24 @@ static void plain_descend(double *theta, double *sum)
 /* ---- training ---- */
 
 static const rules methods[] = {
-    {"", 3, 0.5, 0, 1, false, false, false, 0}, /* MAML */
-    {"learner.itd_spacing = 2\n", 5, 0.5, 0, 1, false, false, false, 0},
-    {"learner.itd_second_order = 0\n", 3, 0.5, 0, 1, false, true, false, 0},        /* first-order MAML */
-    {"learner.trainable = head\n", 3, 0.5, 0, 1, false, false, true, 0},            /* ANIL */
-    {"learner.lr = 1\n", 3, 1, 0, 1, true, false, false, 0},                        /* Meta-SGD */
-    {"learner.lr = 1\nlearner.itd_steps = 2\n", 3, 1, 0, 1, true, false, false, 2}, /* theta is out of reach */
-    {"learner.momentum = 0.8\nlearner.itd_spacing = 0\n", 4, 0.5, 0.8, 1, true, false, false, 0},
-    {"learner.scheduler = step\nlearner.scheduler_step_size = 2\nlearner.scheduler_gamma = 0.5\n", 4, 0.5, 0, 0.5, true,
-     false, false, 0},
+    {.settings = "", .steps = 3, .lr = 0.5, .gamma = 1}, /* MAML */
+    {.settings = "learner.itd_spacing = 2\n", .steps = 5, .lr = 0.5, .gamma = 1},
+    {.settings = "learner.itd_second_order = 0\n", .steps = 3, .lr = 0.5, .gamma = 1, .first_order = true},
+    {.settings = "learner.trainable = head\n", .steps = 3, .lr = 0.5, .gamma = 1, .head_only = true}, /* ANIL */
+    {.settings = "", .steps = 3, .lr = 1, .gamma = 1, .rates = true},                                 /* Meta-SGD */
+    {.settings = "learner.itd_steps = 2\n", .steps = 3, .lr = 1, .gamma = 1, .rates = true, .last = 2},
+    {.settings = "learner.momentum = 0.8\nlearner.itd_spacing = 0\n",
+     .steps = 4,
+     .lr = 0.5,
+     .gamma = 1,
+     .momentum = 0.8,
+     .rates = true},
+    {.settings = "learner.scheduler = step\nlearner.scheduler_step_size = 2\nlearner.scheduler_gamma = 0.5\n",
+     .steps = 4,
+     .lr = 0.5,
+     .gamma = 0.5,
+     .rates = true},
+    {.settings = "learner.optimizer = adam\n", .steps = 4, .lr = 0.1, .gamma = 1, .rates = true, .adam = true},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -229,7 +267,7 @@ START_TEST(trained)
         for (int k = 0; k < r->steps; k++) {
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
             levels_step(engine, 1);
-            expect_params(engine, "learner", l.w, SIZE, r->settings);
+            expect_learner(engine, "learner", &l, r->settings);
         }
         plain_meta(&l, task, 1.0 / TASKS, sum);
         if (task % TASKS == TASKS - 1)
@@ -243,8 +281,7 @@ END_TEST
 /* Two learners, one of them slower, work on the same tasks side by side. */
 START_TEST(two_learners)
 {
-    const rules fast = {"two learners", 3, 0.5, 0, 1, false, false, false, 0},
-                slow = {"", 3, 0.1, 0, 1, false, false, false, 0};
+    const rules fast = {.settings = "two learners", .lr = 0.5, .gamma = 1}, slow = {.lr = 0.1, .gamma = 1};
     world now = {.bad = -1, .second = true};
     bt_engine *engine = engine_of(&now, "learner.unroll_steps = 3\nsecond.unroll_steps = 3\nlearner.lr = 0.5\n"
                                         "second.lr = 0.1\nsecond.type = itd\n");
@@ -258,8 +295,8 @@ START_TEST(two_learners)
             plain_step(&fast, &a, theta + SIZE, task, k, 3);
             plain_step(&slow, &b, theta + SIZE, task, k, 3);
             levels_step(engine, 1);
-            expect_params(engine, "learner", a.w, SIZE, fast.settings);
-            expect_params(engine, "second", b.w, SIZE, fast.settings);
+            expect_learner(engine, "learner", &a, fast.settings);
+            expect_learner(engine, "second", &b, fast.settings);
         }
         plain_meta(&a, task, 1.0 / TASKS, sum);
         plain_meta(&b, task, 1.0 / TASKS, sum);
@@ -286,7 +323,7 @@ START_TEST(warm_up)
         for (int k = 0; k < r->steps; k++)
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
         levels_step(engine, r->steps);
-        expect_params(engine, "learner", l.w, SIZE, "warm-up");
+        expect_learner(engine, "learner", &l, "warm-up");
         if (task >= 2) {
             plain_meta(&l, task, 1, sum);
             plain_descend(theta, sum);
@@ -417,7 +454,7 @@ static void evaluate(bt_engine *engine, const rules *r, const double *theta)
             plain_start(&l, theta, true);
             for (int k = 0; k < i; k++)
                 plain_step(r, &l, theta + SIZE, 1000, k, i);
-            expect_params(engine, "learner", l.w, SIZE, "adapted");
+            expect_learner(engine, "learner", &l, "adapted");
         }
         EXPECT_OK(bt_restore(self));
         ck_assert_int_eq(self->steps, steps);
@@ -512,7 +549,7 @@ START_TEST(bad_task)
         for (int k = 0; k < r->steps && task != now.bad; k++)
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
         levels_step(engine, r->steps);
-        expect_params(engine, "learner", l.w, SIZE, "a bad task"); /* of the bad one: where it started */
+        expect_learner(engine, "learner", &l, "a bad task"); /* of the bad one: where it started */
         if (task != now.bad) {
             plain_meta(&l, task, 1, sum);
             plain_descend(theta, sum);
