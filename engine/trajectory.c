@@ -6,7 +6,7 @@
 #include "transform/rebind.h"
 #include <string.h>
 
-enum { FROM, ENTRIES, TICK = 0, POSITION, ENTRY }; /* the index: one number, then two for each step in room */
+enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, ENTRY }; /* the index: one number, then three for each step in room */
 
 static int64_t *index_of(const bt_trajectory *t) { return (int64_t *)(void *)t->index->data; }
 
@@ -115,7 +115,8 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
     rows.dims[0] = rows_of(t, track->own);
     rows.dims[1] = bt_array_count(shape);
     bt_text name = {0};
-    bt_text_add(&name, "%s over the inner loop", source->name);
+    bool others = strcmp(source->owner, t->problem->name) != 0; /* levels have much that is called the same */
+    bt_text_add(&name, "%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
     if (!name.failed) {
         track->store = bt_var_new(BT_RUN, BT_TRAJECTORY, t->problem->name, name.data, rows);
         track->at = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
@@ -264,6 +265,7 @@ void bt_trajectory_record(bt_trajectory *t)
     int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
     entry(t, step)[TICK] = bt_tick(problem->engine);
     entry(t, step)[POSITION] = bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws);
+    entry(t, step)[TASK] = problem->train->of ? bt_stream_position(problem->train->of) : 0;
     keep(t, step, false);
 }
 
@@ -291,6 +293,8 @@ int64_t bt_trajectory_first(const bt_trajectory *t, int64_t since)
 int64_t bt_trajectory_tick(const bt_trajectory *t, int64_t step) { return entry(t, step)[TICK]; }
 
 int64_t bt_trajectory_position(const bt_trajectory *t, int64_t step) { return entry(t, step)[POSITION]; }
+
+int64_t bt_trajectory_task(const bt_trajectory *t, int64_t step) { return entry(t, step)[TASK]; }
 
 bool bt_trajectory_begins(const bt_trajectory *t, int64_t step) { return of_loop(t, step) == 0; }
 

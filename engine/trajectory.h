@@ -27,7 +27,7 @@ typedef struct bt_trajectory {
     int64_t room;        /* steps that are recorded */
     int64_t spacing;     /* own state at every so-manyth step of a loop */
     int64_t loops, each; /* inner loops in the room; states kept of each; `spacing` - 1 rows follow for those between */
-    bt_var *index;       /* I64: the first step there is; tick and position of each in `room` */
+    bt_var *index;       /* I64: the first step there is; tick and positions of each in `room` */
 } bt_trajectory;
 
 bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
@@ -42,6 +42,7 @@ void bt_trajectory_record_gradient(bt_trajectory *trajectory); /* before its upd
 int64_t bt_trajectory_first(const bt_trajectory *trajectory, int64_t since);
 int64_t bt_trajectory_tick(const bt_trajectory *trajectory, int64_t step);
 int64_t bt_trajectory_position(const bt_trajectory *trajectory, int64_t step);
+int64_t bt_trajectory_task(const bt_trajectory *trajectory, int64_t step); /* batch_of: likewise, of that problem's */
 bool bt_trajectory_begins(const bt_trajectory *trajectory, int64_t step);  /* it is the first of an inner loop */
 int64_t bt_trajectory_kept(const bt_trajectory *trajectory, int64_t step); /* the last with own state, not after it */
 void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`; and `next` where that is not kept */

@@ -393,14 +393,32 @@ void bt_unroll_free(bt_unroll *unroll)
 
 /* ---- runs ---- */
 
+/* Where the batches of a problem stand, and where those that it takes from another (batch_of) do. */
+typedef struct place {
+    int64_t own, kept, task, tasks;
+} place;
+
+static place place_of(const bt_stream *stream)
+{
+    const bt_stream *of = stream->of;
+    return (place){bt_stream_position(stream), stream->kept_count, of ? bt_stream_position(of) : 0,
+                   of ? of->kept_count : 0};
+}
+
+static bt_status move_to(bt_stream *stream, place to)
+{
+    if (stream->of && bt_stream_position(stream->of) != to.task)
+        BT_TRY(bt_stream_rewind(stream->of, to.task, to.tasks));
+    return bt_stream_position(stream) == to.own ? BT_OK : bt_stream_rewind(stream, to.own, to.kept);
+}
+
 /* The batches of that step are at hand again, its state is looked at; returns the variant, -1 after an error. */
 static int look(bt_solve *solve, int64_t step)
 {
     const bt_trajectory *trajectory = solve->problem->trajectory;
-    bt_stream *stream = solve->problem->train;
-    int64_t position = bt_trajectory_position(trajectory, step);
-    if (position != bt_stream_position(stream) &&
-        bt_stream_rewind(stream, position, solve->problem->settings->gradient_accumulation) != BT_OK)
+    const place then = {bt_trajectory_position(trajectory, step), solve->problem->settings->gradient_accumulation,
+                        bt_trajectory_task(trajectory, step), 1};
+    if (move_to(solve->problem->train, then) != BT_OK)
         return -1;
     bt_trajectory_look(trajectory, step);
     return bt_micro_set_bind(&solve->micros, solve->problem);
@@ -468,23 +486,20 @@ static bt_status run(bt_phase *phase, bt_solve *solves, int count)
 
 bt_status bt_unroll_run(bt_problem *upper, bt_solve *solves, int count)
 {
-    int64_t *positions = bt_alloc_array((size_t)count * 2, sizeof *positions);
-    if (!positions)
+    place *before = bt_alloc_array((size_t)count, sizeof *before);
+    if (!before)
         return BT_ERROR_MEMORY;
     for (int q = 0; q < count; q++) {
-        const bt_stream *stream = solves[q].problem->train;
-        positions[2 * q] = bt_stream_position(stream);
-        positions[2 * q + 1] = stream->kept_count;
+        before[q] = place_of(solves[q].problem->train);
         solves[q].unroll->first = bt_trajectory_first(solves[q].problem->trajectory, upper->since);
         solves[q].unroll->next = solves[q].problem->steps - 1;
         solves[q].unroll->replayed = -1;
     }
     bt_status status = run(upper->step.phase, solves, count);
-    for (int q = 0; q < count; q++)
-        if (bt_stream_position(solves[q].problem->train) != positions[2 * q]) {
-            bt_status back = bt_stream_rewind(solves[q].problem->train, positions[2 * q], positions[2 * q + 1]);
-            status = status == BT_OK ? back : status;
-        }
-    bt_free(positions);
+    for (int q = 0; q < count; q++) {
+        bt_status moved = move_to(solves[q].problem->train, before[q]);
+        status = status == BT_OK ? moved : status;
+    }
+    bt_free(before);
     return status;
 }

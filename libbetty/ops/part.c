@@ -146,18 +146,24 @@ static void pad_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
     wanted[0] = given[0] ? pad(given[0], range->axis, range->from, range->to) : NULL;
 }
 
-bt_tensor *bt_pads_joined(bt_tensor *a, bt_tensor *b)
+/* Whether what `b` pads begins where that of `a` ends. */
+static bool follows(const bt_tensor *a, const bt_tensor *b)
 {
     const bt_range_attr *first = a->node->attr, *second = b->node->attr;
-    if (a->node->op != &bt_op_pad || b->node->op != &bt_op_pad || first->axis != second->axis)
+    return first->from + a->node->in[0]->dims[first->axis] == second->from;
+}
+
+bt_tensor *bt_pads_joined(bt_tensor *a, bt_tensor *b)
+{
+    if (a->node->op != &bt_op_pad || b->node->op != &bt_op_pad)
         return NULL;
-    bt_tensor *x = a->node->in[0], *y = b->node->in[0];
-    if (second->from + y->dims[second->axis] == first->from)
-        return bt_pads_joined(b, a);
-    if (first->from + x->dims[first->axis] != second->from)
+    const bt_range_attr *range = a->node->attr;
+    if (range->axis != ((const bt_range_attr *)b->node->attr)->axis || (!follows(a, b) && !follows(b, a)))
         return NULL;
-    bt_tensor *both = bt_concat_list((int)first->axis, (bt_tensor *const[]){x, y}, 2);
-    return bt_poisoned(both) ? NULL : pad(both, first->axis, first->from, first->to);
+    const bt_node *first = follows(a, b) ? a->node : b->node, *second = follows(a, b) ? b->node : a->node;
+    bt_tensor *both = bt_concat_list((int)range->axis, (bt_tensor *const[]){first->in[0], second->in[0]}, 2);
+    range = first->attr;
+    return bt_poisoned(both) ? NULL : pad(both, range->axis, range->from, range->to);
 }
 
 static void pad_samples(bt_sampler *sampler)

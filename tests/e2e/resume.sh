@@ -139,6 +139,7 @@ while [ $kills -lt $wanted ]; do
     try 2 --set model.unroll_steps=5 --set penalty.meta_batch=3 --set model.type=cg
     try 3 --set model.gradient_accumulation=3 --set model.product_batches=all --set model.unroll_steps=2
     try 4 --set engine.roll_back=true --set model.unroll_steps=4 --set model.type=neumann
+    try 5 --set model.type=itd --set model.itd_spacing=2 --set model.unroll_steps=6 --set penalty.meta_batch=2
 done
 echo "$kills kills, $writing of them while a file was being written"
 

@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/engine_inside.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,40 @@ uint64_t levels_hash(bt_engine *engine, const char *problem)
     uint64_t sum = 0;
     bt_engine_visit(engine, problem ? bt_engine_problem(engine, problem) : NULL, hash, &sum);
     return sum;
+}
+
+static void hash_lasting(void *user, const bt_var *var, const bt_block *block)
+{
+    if (var->category != BT_BATCH)
+        hash(user, var, block);
+}
+
+uint64_t levels_state(bt_engine *engine)
+{
+    uint64_t sum = 0;
+    bt_engine_visit(engine, NULL, hash_lasting, &sum);
+    return sum;
+}
+
+void levels_expect_resumes(bt_engine *(*make)(void *user), void *user, int steps)
+{
+    char at[32];
+    bt_engine *engine = make(user);
+    for (int step = 0; step <= steps; step++) {
+        snprintf(at, sizeof at, "at-%d", step);
+        EXPECT_OK(bt_engine_save(engine, at));
+        levels_step(engine, step < steps);
+    }
+    uint64_t end = levels_state(engine);
+    bt_engine_free(engine);
+    for (int step = 0; step <= steps; step++) {
+        engine = make(user);
+        snprintf(at, sizeof at, "at-%d", step);
+        EXPECT_OK(bt_engine_resume(engine, at));
+        levels_step(engine, steps - step);
+        ck_assert_msg(levels_state(engine) == end, "resumed after %d of %d steps, it is another run", step, steps);
+        bt_engine_free(engine);
+    }
 }
 
 int64_t levels_steps(bt_engine *engine, const char *problem) { return bt_engine_problem(engine, problem)->steps; }

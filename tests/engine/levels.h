@@ -24,6 +24,13 @@ void levels_params(bt_engine *engine, const char *problem, double *values, int64
  * of all problems. */
 uint64_t levels_hash(bt_engine *engine, const char *problem);
 
+/* Over all that a run goes on from; what each step fills in before it reads it is left out. */
+uint64_t levels_state(bt_engine *engine);
+
+/* That a run of `steps` leaf steps, saved after each of them to folders in the current one and taken up again from
+ * there by a new engine of make(user), ends as if it had not been. */
+void levels_expect_resumes(bt_engine *(*make)(void *user), void *user, int steps);
+
 /* Steps asked for, and updates left out because of a gradient that was not finite. */
 int64_t levels_steps(bt_engine *engine, const char *problem);
 int64_t levels_skipped(bt_engine *engine, const char *problem);

@@ -5,7 +5,7 @@
  * a vector that is added to every example, so that derivatives go through all layers. */
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/engine_inside.h"
 #include "runtime/profile.h"
 #include <stdio.h>
 #include <string.h>
@@ -151,6 +151,67 @@ START_TEST(penalty)
 }
 END_TEST
 
+/* ---- itd: T steps gone back through; with those of the inner loop itself at most 4.2 gradients each ---- */
+
+static bt_engine *unrolled(int steps, const char *more)
+{
+    char lines[200];
+    snprintf(lines, sizeof lines, "lower.type = itd\nlower.unroll_steps = %d\n%s", steps, more);
+    bt_engine *engine = engine_of(lines);
+    levels_step(engine, 2 * steps - 1); /* the upper problem has stepped, and would now: */
+    return engine;
+}
+
+START_TEST(unrolled_steps)
+{
+    static const int counts[] = {1, 4, 9};
+    const int steps = counts[_i / 2];
+    moves_inputs = _i % 2;
+    bt_engine *engine = unrolled(steps, "");
+    double gradient = flops(engine, "lower", "gradient"); /* the last of the loop's steps */
+    expect_at_most("type = itd", "the way back", flops(engine, "upper", "step, backwards") / gradient, 3.2 * steps);
+    bt_engine_free(engine);
+    engine = unrolled(steps, "lower.itd_spacing = 0\n");
+    EXPECT_OK(bt_step_alone(bt_engine_problem(engine, "lower")));
+    double back = flops(engine, "upper", "step, ") / gradient;
+    expect_at_most("itd_spacing = 0", "the way back, with steps made again", back, 4.3 * steps);
+    bt_engine_free(engine);
+}
+END_TEST
+
+static double bytes_of(const char *type, int steps, const char *more)
+{
+    char lines[200];
+    size_t by_category[BT_CATEGORIES];
+    snprintf(lines, sizeof lines, "lower.type = %s\nlower.unroll_steps = %d\n%s", type, steps, more);
+    bt_engine *engine = engine_of(lines);
+    double persistent = (double)bt_engine_persistent(engine, by_category, NULL);
+    double measured = (double)(bt_live_bytes() - engine->baseline - engine->instance->arena_size);
+    ck_assert_msg(measured == persistent, "%s: %g bytes are live, %g are planned", lines, measured, persistent);
+    double bytes = persistent + (double)bt_engine_arena(engine);
+    bt_engine_free(engine);
+    return bytes;
+}
+
+/* As many bytes more for each step; none, where only the solution counts; their root, where steps are made again. */
+START_TEST(bytes_by_steps)
+{
+    static const char *const more[] = {"", "lower.optimizer = adam\n", "lower.momentum = 0.9\nlower.nesterov = true\n"};
+    double one, two;
+    moves_inputs = _i;
+    one = bytes_of("itd", 1, more[_i]);
+    two = bytes_of("itd", 2, more[_i]);
+    ck_assert_double_gt(two, one);
+    for (int steps = 4; steps <= 16; steps *= 2)
+        ck_assert_double_eq(bytes_of("itd", steps, more[_i]), one + (steps - 1) * (two - one));
+    ck_assert_double_eq(bytes_of("cg", 1, more[_i]), bytes_of("cg", 16, more[_i]));
+    char roots[100];
+    snprintf(roots, sizeof roots, "lower.itd_spacing = 0\n%s", more[_i]);
+    double few = bytes_of("itd", 16, roots), some = bytes_of("itd", 64, roots), many = bytes_of("itd", 256, roots);
+    ck_assert_msg(many - some <= 2.1 * (some - few), "%g, %g, %g bytes at 16, 64, 256 steps", few, some, many);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cost");
@@ -158,6 +219,8 @@ int main(void)
     tcase_add_loop_test(tests, one_product, 0, 6);
     tcase_add_loop_test(tests, iterations, 0, 3);
     tcase_add_test(tests, penalty);
+    tcase_add_loop_test(tests, unrolled_steps, 0, 6);
+    tcase_add_loop_test(tests, bytes_by_steps, 0, 3);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

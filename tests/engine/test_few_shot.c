@@ -4,11 +4,12 @@
  * A learner has a body and a head, two numbers each, w. Task i has supports s and queries q. The learner's loss is the
  * sum of sqrt(1 + (w - s)^2), whose derivatives are written out below; that of `meta` is the sum of (w - q)^2 / 2. No
  * element depends on another one, so that the derivative of the last w with respect to the first is a number each. */
-#include "levels.h"
+#include "resumable.h"
 
 #include "engine/engine_inside.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,26 +29,51 @@ typedef struct world {
 
 /* ---- plain C ---- */
 
-typedef struct learner { /* what is learned, and its derivatives with respect to theta, and to the logarithm of rates */
-    double w[SIZE], by_theta[SIZE], by_rate[SIZE];
-    double m[SIZE], m_by_theta[SIZE], m_by_rate[SIZE];
+typedef struct number { /* and its derivatives with respect to theta, and to the logarithm of the rate */
+    double at, by_theta, by_rate;
+} number;
+
+typedef struct learner { /* what is learned, and the optimiser's slots */
+    number w[SIZE], m[SIZE], v[SIZE];
 } learner;
 
 typedef struct rules {
     const char *settings;
     int steps;
     double lr, momentum, gamma; /* lr falls by gamma after each two steps of a loop */
-    bool rates, first_order, head_only;
+    bool rates, first_order, head_only, adam;
     int last; /* only so many of the last steps are gone back through; 0: all */
 } rules;
 
+static number sum_of(double a, number x, double b, number y)
+{
+    return (number){a * x.at + b * y.at, a * x.by_theta + b * y.by_theta, a * x.by_rate + b * y.by_rate};
+}
+
 static void plain_start(learner *l, const double *theta, bool reaches)
 {
-    *l = (learner){.w = {0}};
-    for (int j = 0; j < SIZE; j++) {
-        l->w[j] = theta[j];
-        l->by_theta[j] = reaches;
-    }
+    *l = (learner){.w = {{0}}};
+    for (int j = 0; j < SIZE; j++)
+        l->w[j] = (number){theta[j], reaches, 0};
+}
+
+static number gradient(const rules *r, number w, double support, double log_rate, bool reached)
+{
+    double away = w.at - support, root = sqrt(1 + away * away), rate = r->rates ? exp(log_rate) : 1;
+    double g = rate * away / root, h = r->first_order ? 0 : rate / (root * root * root);
+    return (number){g, h * w.by_theta, h * w.by_rate + (reached ? g : 0)};
+}
+
+/* m / (1 - 0.9^t) over sqrt(v / (1 - 0.999^t)) + 1e-8 */
+static number adam(number *m, number *v, number g, int t)
+{
+    const number square = {g.at * g.at, 2 * g.at * g.by_theta, 2 * g.at * g.by_rate};
+    *m = sum_of(0.9, *m, 0.1, g);
+    *v = sum_of(0.999, *v, 0.001, square);
+    double c = 1 / (1 - pow(0.9, t)), root = sqrt(v->at / (1 - pow(0.999, t))), below = root + 1e-8;
+    double back = -c * m->at / (below * below) / (2 * root) / (1 - pow(0.999, t)); /* with respect to v */
+    return (number){c * m->at / below, c * m->by_theta / below + back * v->by_theta,
+                    c * m->by_rate / below + back * v->by_rate};
 }
 
 /* Step k of an inner loop, of `all`. */
@@ -56,14 +82,10 @@ static void plain_step(const rules *r, learner *l, const double *log_rates, int6
     double lr = r->lr * pow(r->gamma, k / 2);
     bool reached = !r->last || k >= all - r->last;
     for (int j = r->head_only ? SIZE / 2 : 0; j < SIZE; j++) {
-        double away = l->w[j] - support(task, j), root = sqrt(1 + away * away), rate = r->rates ? exp(log_rates[j]) : 1;
-        double g = rate * away / root, h = r->first_order ? 0 : rate / (root * root * root), keep = k ? r->momentum : 0;
-        l->m[j] = keep * l->m[j] + g;
-        l->m_by_theta[j] = keep * l->m_by_theta[j] + h * l->by_theta[j];
-        l->m_by_rate[j] = keep * l->m_by_rate[j] + h * l->by_rate[j] + (reached ? g : 0);
-        l->w[j] -= lr * l->m[j];
-        l->by_theta[j] -= lr * l->m_by_theta[j];
-        l->by_rate[j] -= lr * l->m_by_rate[j];
+        number g = gradient(r, l->w[j], support(task, j), log_rates[j], reached);
+        if (!r->adam)
+            g = l->m[j] = sum_of(k ? r->momentum : 0, l->m[j], 1, g);
+        l->w[j] = sum_of(1, l->w[j], -lr, r->adam ? adam(&l->m[j], &l->v[j], g, k + 1) : g);
     }
 }
 
@@ -71,8 +93,8 @@ static void plain_step(const rules *r, learner *l, const double *log_rates, int6
 static void plain_meta(const learner *l, int64_t task, double share, double *sum)
 {
     for (int j = 0; j < SIZE; j++) {
-        sum[j] += share * (l->w[j] - query(task, j)) * l->by_theta[j];
-        sum[SIZE + j] += share * (l->w[j] - query(task, j)) * l->by_rate[j];
+        sum[j] += share * (l->w[j].at - query(task, j)) * l->w[j].by_theta;
+        sum[SIZE + j] += share * (l->w[j].at - query(task, j)) * l->w[j].by_rate;
     }
 }
 
@@ -180,6 +202,14 @@ static void expect_params(bt_engine *engine, const char *problem, const double *
                       found[j], expected[j]);
 }
 
+static void expect_learner(bt_engine *engine, const char *problem, const learner *l, const char *what)
+{
+    double w[SIZE];
+    for (int j = 0; j < SIZE; j++)
+        w[j] = l->w[j].at;
+    expect_params(engine, problem, w, SIZE, what);
+}
+
 static void plain_parameters(double *theta)
 {
     for (int j = 0; j < SIZE; j++) {
@@ -199,15 +229,24 @@ static void plain_descend(double *theta, double *sum)
 /* ---- training ---- */
 
 static const rules methods[] = {
-    {"", 3, 0.5, 0, 1, false, false, false, 0}, /* MAML */
-    {"learner.itd_spacing = 2\n", 5, 0.5, 0, 1, false, false, false, 0},
-    {"learner.itd_second_order = 0\n", 3, 0.5, 0, 1, false, true, false, 0},        /* first-order MAML */
-    {"learner.trainable = head\n", 3, 0.5, 0, 1, false, false, true, 0},            /* ANIL */
-    {"learner.lr = 1\n", 3, 1, 0, 1, true, false, false, 0},                        /* Meta-SGD */
-    {"learner.lr = 1\nlearner.itd_steps = 2\n", 3, 1, 0, 1, true, false, false, 2}, /* theta is out of reach */
-    {"learner.momentum = 0.8\nlearner.itd_spacing = 0\n", 4, 0.5, 0.8, 1, true, false, false, 0},
-    {"learner.scheduler = step\nlearner.scheduler_step_size = 2\nlearner.scheduler_gamma = 0.5\n", 4, 0.5, 0, 0.5, true,
-     false, false, 0},
+    {.settings = "", .steps = 3, .lr = 0.5, .gamma = 1}, /* MAML */
+    {.settings = "learner.itd_spacing = 2\n", .steps = 5, .lr = 0.5, .gamma = 1},
+    {.settings = "learner.itd_second_order = 0\n", .steps = 3, .lr = 0.5, .gamma = 1, .first_order = true},
+    {.settings = "learner.trainable = head\n", .steps = 3, .lr = 0.5, .gamma = 1, .head_only = true}, /* ANIL */
+    {.settings = "", .steps = 3, .lr = 1, .gamma = 1, .rates = true},                                 /* Meta-SGD */
+    {.settings = "learner.itd_steps = 2\n", .steps = 3, .lr = 1, .gamma = 1, .rates = true, .last = 2},
+    {.settings = "learner.momentum = 0.8\nlearner.itd_spacing = 0\n",
+     .steps = 4,
+     .lr = 0.5,
+     .gamma = 1,
+     .momentum = 0.8,
+     .rates = true},
+    {.settings = "learner.scheduler = step\nlearner.scheduler_step_size = 2\nlearner.scheduler_gamma = 0.5\n",
+     .steps = 4,
+     .lr = 0.5,
+     .gamma = 0.5,
+     .rates = true},
+    {.settings = "learner.optimizer = adam\n", .steps = 4, .lr = 0.1, .gamma = 1, .rates = true, .adam = true},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -228,7 +267,7 @@ START_TEST(trained)
         for (int k = 0; k < r->steps; k++) {
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
             levels_step(engine, 1);
-            expect_params(engine, "learner", l.w, SIZE, r->settings);
+            expect_learner(engine, "learner", &l, r->settings);
         }
         plain_meta(&l, task, 1.0 / TASKS, sum);
         if (task % TASKS == TASKS - 1)
@@ -242,8 +281,7 @@ END_TEST
 /* Two learners, one of them slower, work on the same tasks side by side. */
 START_TEST(two_learners)
 {
-    const rules fast = {"two learners", 3, 0.5, 0, 1, false, false, false, 0},
-                slow = {"", 3, 0.1, 0, 1, false, false, false, 0};
+    const rules fast = {.settings = "two learners", .lr = 0.5, .gamma = 1}, slow = {.lr = 0.1, .gamma = 1};
     world now = {.bad = -1, .second = true};
     bt_engine *engine = engine_of(&now, "learner.unroll_steps = 3\nsecond.unroll_steps = 3\nlearner.lr = 0.5\n"
                                         "second.lr = 0.1\nsecond.type = itd\n");
@@ -257,8 +295,8 @@ START_TEST(two_learners)
             plain_step(&fast, &a, theta + SIZE, task, k, 3);
             plain_step(&slow, &b, theta + SIZE, task, k, 3);
             levels_step(engine, 1);
-            expect_params(engine, "learner", a.w, SIZE, fast.settings);
-            expect_params(engine, "second", b.w, SIZE, fast.settings);
+            expect_learner(engine, "learner", &a, fast.settings);
+            expect_learner(engine, "second", &b, fast.settings);
         }
         plain_meta(&a, task, 1.0 / TASKS, sum);
         plain_meta(&b, task, 1.0 / TASKS, sum);
@@ -285,7 +323,7 @@ START_TEST(warm_up)
         for (int k = 0; k < r->steps; k++)
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
         levels_step(engine, r->steps);
-        expect_params(engine, "learner", l.w, SIZE, "warm-up");
+        expect_learner(engine, "learner", &l, "warm-up");
         if (task >= 2) {
             plain_meta(&l, task, 1, sum);
             plain_descend(theta, sum);
@@ -392,22 +430,6 @@ END_TEST
 
 /* ---- evaluation ---- */
 
-/* All that a run goes on from; what each step fills in before it reads it is left out. */
-static void add_variable(void *user, const bt_var *var, const bt_block *block)
-{
-    (void)block;
-    uint64_t *sum = user;
-    if (var->category != BT_BATCH)
-        *sum = bt_hash(*sum, var->data, var->bytes);
-}
-
-static uint64_t state_of(bt_engine *engine)
-{
-    uint64_t sum = 0;
-    bt_engine_visit(engine, NULL, add_variable, &sum);
-    return sum;
-}
-
 static const char *const kinds[] = {
     "",
     "learner.optimizer = adam\n",
@@ -421,7 +443,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, EVALUATED = 4 };
 static void evaluate(bt_engine *engine, const rules *r, const double *theta)
 {
     bt_problem *self = bt_engine_problem(engine, "learner");
-    uint64_t before = state_of(engine);
+    uint64_t before = levels_state(engine);
     int64_t steps = self->steps;
     for (int i = 0; i < EVALUATED; i++) {
         const bt_batch *batch = bt_valid_batch(bt_engine_problem(engine, "meta"), 0);
@@ -432,11 +454,11 @@ static void evaluate(bt_engine *engine, const rules *r, const double *theta)
             plain_start(&l, theta, true);
             for (int k = 0; k < i; k++)
                 plain_step(r, &l, theta + SIZE, 1000, k, i);
-            expect_params(engine, "learner", l.w, SIZE, "adapted");
+            expect_learner(engine, "learner", &l, "adapted");
         }
         EXPECT_OK(bt_restore(self));
         ck_assert_int_eq(self->steps, steps);
-        ck_assert_msg(state_of(engine) == before, "something is left of an evaluation of %d steps", i);
+        ck_assert_msg(levels_state(engine) == before, "something is left of an evaluation of %d steps", i);
     }
 }
 
@@ -455,7 +477,8 @@ START_TEST(evaluation_leaves_no_trace)
         evaluate(evaluated, _i ? NULL : &methods[0], theta);
         levels_step(plain, 1);
         levels_step(evaluated, 1);
-        ck_assert_msg(state_of(plain) == state_of(evaluated), "%s: the run is another after %d steps", kinds[_i], step);
+        ck_assert_msg(levels_state(plain) == levels_state(evaluated), "%s: the run is another after %d steps",
+                      kinds[_i], step);
     }
     bt_engine_free(plain);
     bt_engine_free(evaluated);
@@ -469,15 +492,45 @@ START_TEST(evaluation_on_no_numbers)
     double found[SIZE], theta[LEARNED];
     bt_engine *engine = engine_of(&now, "learner.unroll_steps = 3\n");
     levels_step(engine, 4);
-    uint64_t before = state_of(engine);
+    uint64_t before = levels_state(engine);
     plain_parameters(theta);
     EXPECT_OK(bt_adapt(bt_engine_problem(engine, "learner"), bt_valid_batch(bt_engine_problem(engine, "meta"), 0), 2));
     expect_params(engine, "learner", theta, SIZE, "no update");
     EXPECT_OK(bt_restore(bt_engine_problem(engine, "learner")));
-    ck_assert_uint_eq(state_of(engine), before);
+    ck_assert_uint_eq(levels_state(engine), before);
     levels_params(engine, "learner", found, SIZE);
     ck_assert_int_eq(levels_skipped(engine, "learner"), 0);
     bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- taken up again: within an inner loop, within a meta-batch ---- */
+
+typedef struct variant {
+    world now;
+    const char *settings;
+} variant;
+
+static bt_engine *make(void *user)
+{
+    variant *v = user;
+    return engine_of(&v->now, v->settings);
+}
+
+static const variant resumed[] = {
+    {{.bad = -1}, "learner.unroll_steps = 3\n"},
+    {{.bad = 2, .rates = true}, "learner.unroll_steps = 5\nlearner.itd_spacing = 2\nlearner.momentum = 0.8\n"},
+    {{.bad = -1},
+     "learner.unroll_steps = 4\nlearner.itd_spacing = 0\nlearner.itd_steps = 4\nlearner.optimizer = adam\n"},
+    {{.bad = -1, .second = true},
+     "learner.unroll_steps = 2\nsecond.unroll_steps = 2\nsecond.type = itd\nlearner.warmup_steps = 4\n"},
+    {{.bad = -1}, "learner.unroll_steps = 4\nlearner.trainable = head\nengine.precision = fp32\n"},
+};
+
+START_TEST(resumed_after_any_step)
+{
+    variant v = resumed[_i];
+    levels_expect_resumes(make, &v, 13);
 }
 END_TEST
 
@@ -496,7 +549,7 @@ START_TEST(bad_task)
         for (int k = 0; k < r->steps && task != now.bad; k++)
             plain_step(r, &l, theta + SIZE, task, k, r->steps);
         levels_step(engine, r->steps);
-        expect_params(engine, "learner", l.w, SIZE, "a bad task"); /* of the bad one: where it started */
+        expect_learner(engine, "learner", &l, "a bad task"); /* of the bad one: where it started */
         if (task != now.bad) {
             plain_meta(&l, task, 1, sum);
             plain_descend(theta, sum);
@@ -506,6 +559,26 @@ START_TEST(bad_task)
         ck_assert_int_eq(levels_skipped(engine, "meta"), task < now.bad ? 0 : 1);
     }
     bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- whether and how memory is planned changes no bit ---- */
+
+START_TEST(without_a_plan)
+{
+    static const char *const plans[] = {"off", "guard"};
+    for (int p = 0; p < 2; p++) {
+        variant v = resumed[_i];
+        bt_engine *planned = make(&v);
+        levels_step(planned, 25);
+        setenv("BETTY_PLAN", plans[p], 1);
+        bt_engine *other = make(&v);
+        levels_step(other, 25);
+        unsetenv("BETTY_PLAN");
+        ck_assert_uint_eq(levels_state(planned), levels_state(other));
+        bt_engine_free(planned);
+        bt_engine_free(other);
+    }
 }
 END_TEST
 
@@ -578,11 +651,11 @@ START_TEST(refused_adaptations)
     top = bt_engine_problem(engine, "meta");
     low = bt_engine_problem(engine, "learner");
     task = bt_valid_batch(top, 0);
-    uint64_t before = state_of(engine);
+    uint64_t before = levels_state(engine);
     ck_assert_int_ne(refused[_i].call(engine), BT_OK);
     ck_assert_msg(strstr(bt_error(), refused[_i].word) && strstr(bt_error(), refused[_i].other),
                   "`%s` and `%s` are due in: %s", refused[_i].word, refused[_i].other, bt_error());
-    ck_assert(!refused[_i].stays || state_of(engine) == before);
+    ck_assert(!refused[_i].stays || levels_state(engine) == before);
     bt_error_clear();
     bt_engine_free(engine);
 }
@@ -643,6 +716,7 @@ int main(void)
     Suite *suite = suite_create("few_shot");
     TCase *tests = tcase_create("few_shot");
     tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_loop_test(tests, trained, 0, METHODS);
     tcase_add_test(tests, two_learners);
     tcase_add_test(tests, warm_up);
@@ -650,6 +724,8 @@ int main(void)
     tcase_add_test(tests, r8_implicit_maml);
     tcase_add_loop_test(tests, evaluation_leaves_no_trace, 0, KINDS);
     tcase_add_test(tests, evaluation_on_no_numbers);
+    tcase_add_loop_test(tests, resumed_after_any_step, 0, BT_COUNT_OF(resumed));
+    tcase_add_loop_test(tests, without_a_plan, 0, BT_COUNT_OF(resumed));
     tcase_add_test(tests, bad_task);
     tcase_add_loop_test(tests, refused_adaptations, 0, BT_COUNT_OF(refused));
     tcase_add_test(tests, asked_in_a_traced_callback);

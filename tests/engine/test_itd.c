@@ -300,6 +300,63 @@ START_TEST(r15_momentum)
 }
 END_TEST
 
+/* ---- R13: Adam where the gradient is 0, or nearly; C = lambda w, F = sum of w, one step from w = 0: the update is
+ * lr g / (|g| + eps), of slope lr eps / (|g| + eps)^2, which is 1e5 at 0 ---- */
+
+static bt_tensor *line(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return dot(lambda(self), w(self));
+}
+
+START_TEST(r13_adam_at_zero)
+{
+    static const double slopes[] = {1e5, 2.5e4, 9.99800029996e-4, 1e5};
+    static const char *const settings[] = {"lower.optimizer = adam\n", "lower.optimizer = adamw\n",
+                                           "lower.optimizer = adam\nlower.product = vjp\n",
+                                           "lower.optimizer = adam\nlower.itd_spacing = 0\n"};
+    const world now = {
+        .w = {0, 0, 0, 1}, .lambda = {0, 1e-8, 1e-4, 0}, .ws = 4, .lambdas = 4, .lower = line, .upper = value};
+    char lines[300];
+    double found[4];
+    snprintf(lines, sizeof lines,
+             "lower.type = itd\nlower.lr = 1e-3\nlower.weight_decay = 0\nengine.train_iters = 1\n%s", settings[_i]);
+    hypergradient(&now, lines, found);
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(fabs(-found[i] / slopes[i] - 1) < 1e-9, "%s: lambda[%d]: %.12g, expected %.12g", lines, i,
+                      found[i], -slopes[i]);
+}
+END_TEST
+
+/* Over several steps an element whose gradient stays 0 has slots of 0, too: where m / (sqrt(v) + eps) is m / eps to
+ * first order. */
+static bt_tensor *curved_at_zero(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_add(dot(lambda(self), bt_sin(w(self))), bt_mul(0.5, dot(w(self), w(self))));
+}
+
+START_TEST(adam_stays_at_zero)
+{
+    static const double eps[] = {1, 1e-3, 1e-8};
+    const world now = {
+        .w = {0, 0.3}, .lambda = {0, 0.2}, .ws = 2, .lambdas = 2, .lower = curved_at_zero, .upper = value};
+    double found[2], slope = 0, mean = 0;
+    char lines[300];
+    for (int t = 1; t <= 5; t++) { /* of the gradient: 1 + slope */
+        mean = 0.9 * mean + 0.1 * (1 + slope);
+        slope -= 1e-3 / eps[_i] * mean / (1 - pow(0.9, t));
+    }
+    snprintf(lines, sizeof lines,
+             "lower.type = itd\nlower.lr = 1e-3\nlower.optimizer = adam\nlower.eps = %g\nlower.unroll_steps = 5\n"
+             "engine.train_iters = 5\n",
+             eps[_i]);
+    hypergradient(&now, lines, found);
+    ck_assert_msg(fabs(found[0] / slope - 1) < 1e-9, "%s: found %.12g, expected %.12g", lines, found[0], slope);
+    ck_assert(isfinite(found[1]));
+}
+END_TEST
+
 /* ---- whole updates, against the computation run again: batches, optimisers, clipping, decay, callbacks ---- */
 
 static bt_tensor *curved(bt_problem *self, const bt_batch *batch)
@@ -516,6 +573,8 @@ int main(void)
     tcase_add_loop_test(tc, r12_learning_rate, 0, 2);
     tcase_add_test(tc, r12_start);
     tcase_add_test(tc, r15_momentum);
+    tcase_add_loop_test(tc, r13_adam_at_zero, 0, 4);
+    tcase_add_loop_test(tc, adam_stays_at_zero, 0, 3);
     tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
     tcase_add_test(tc, the_equation_says_how_far);
     tcase_add_test(tc, more_steps_than_anybody_keeps);

@@ -1,6 +1,6 @@
 /* tests/engine/test_itd_levels.c: unrolled hypergradients over more than two levels, against central differences of
  * the whole computation run again: whoever steps when, and through which level the dependence goes. */
-#include "levels.h"
+#include "resumable.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -82,6 +82,9 @@ LEVEL(level_c, "c", module, c_step);
 static const bt_problem_def level_b_started = {
     .name = "b", .configure_module = module, .get_batch = count_up, .training_step = b_step, .start = start_from_a};
 
+static const bt_problem_def level_b2_of_top = {
+    .name = "b", .configure_module = module, .batch_of = "top", .training_step = b_of_two};
+
 static const struct {
     const bt_problem_def *problems[4];
     const char *settings;
@@ -106,6 +109,10 @@ static const struct {
     {{&top_ab, &level_a, &level_b2},
      "dependencies.u2l = top > a, a > b, top > b\ndependencies.l2u = b > a, b > top, a > top\na.unroll_steps = 2\n"
      "b.unroll_steps = 2\nengine.train_iters = 4\n"},
+    /* likewise; each of b's inner loops is on a batch that top has drawn */
+    {{&top_ab, &level_a, &level_b2_of_top},
+     "dependencies.u2l = top > a, a > b, top > b\ndependencies.l2u = b > a, b > top, a > top\na.unroll_steps = 2\n"
+     "b.unroll_steps = 2\nengine.train_iters = 4\n"},
     /* each inner loop of b starts from a */
     {{&top_b, &level_a, &level_b_started},
      "dependencies.u2l = top > a, a > b\ndependencies.l2u = b > a, a > top\na.unroll_steps = 2\nb.unroll_steps = 3\n"
@@ -124,15 +131,22 @@ static const char *const optimizers[] = {
 };
 enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
-static double run(int which, const char *settings, double *after)
+static bt_engine *engine_of(int which, const char *settings)
 {
-    bt_export parts = {.abi = BT_ABI};
+    static bt_export parts;
     char lines[1200];
+    parts = (bt_export){.abi = BT_ABI};
     memcpy(parts.problems, cases[which].problems, sizeof cases[which].problems);
     snprintf(lines, sizeof lines, "a.type = itd\nb.type = itd\ntop.lr = 1\nengine.valid_step = 0\n%s%s",
              cases[which].settings, settings);
     bt_engine *engine = levels_engine(&parts, NULL, lines);
     ck_assert_msg(engine != NULL, "%s: %s", lines, bt_error());
+    return engine;
+}
+
+static double run(int which, const char *settings, double *after)
+{
+    bt_engine *engine = engine_of(which, settings);
     levels_run(engine);
     levels_params(engine, "top", after, SIZE);
     double loss = bt_engine_metric(engine, "top.loss");
@@ -172,12 +186,32 @@ START_TEST(against_differences)
 }
 END_TEST
 
+/* ---- taken up again after any step ---- */
+
+static bt_engine *make(void *user)
+{
+    return engine_of(*(int *)user, "a.optimizer = adam\na.lr = 0.05\nb.lr = 0.2\nb.momentum = 0.5\na.itd_spacing = 2\n"
+                                   "b.itd_spacing = 2\nb.itd_steps = 5\n");
+}
+
+START_TEST(resumed)
+{
+    int which = _i;
+    set_top(-1, 0);
+    levels_expect_resumes(make, &which, 9);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine.itd_levels");
     TCase *tc = tcase_create("itd_levels");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, against_differences, 0, CASES * OPTIMIZERS);
+    TCase *again = tcase_create("resumed");
+    tcase_add_checked_fixture(again, resumable_enter, resumable_leave);
+    tcase_add_loop_test(again, resumed, 0, CASES);
     suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, again);
     return levels_main(suite);
 }

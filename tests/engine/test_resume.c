@@ -19,6 +19,8 @@ static const char *const variants[] = {
     "engine.precision = fp32\nlower.nesterov = true\nlower.unroll_steps = 2\nlower.batch_size = all\n",
     "lower.type = sama\nlower.unroll_steps = 3\nupper.meta_batch = 2\n",
     "lower.type = penalty\nlower.penalty_iterations = 2\nupper.gradient_accumulation = 2\nlower.unroll_steps = 2\n",
+    "lower.type = itd\nlower.unroll_steps = 4\nlower.itd_spacing = 2\nlower.gradient_accumulation = 2\n"
+    "side.unroll_steps = 4\nside.type = itd\nside.itd_steps = 3\nside.optimizer = adam\nupper.meta_batch = 2\n",
     "lower.log_step = 2\nlower.drop_last = true\nupper.meta_batch = 3\nlower.biases.params = *.bias\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };

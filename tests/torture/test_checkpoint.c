@@ -53,6 +53,8 @@ static const bt_problem_def upper = {
     .name = "upper", .configure_train_data = points, .configure_module = number, .training_step = upper_step};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
+static const char *type = "darts";
+
 static bt_engine *planned_engine(const char *steps)
 {
     static const char *const settings[][2] = {{"engine.threads", "1"},
@@ -68,6 +70,7 @@ static bt_engine *planned_engine(const char *steps)
     bt_engine *engine = bt_engine_new();
     bt_engine_use(engine, &parts, NULL);
     bt_engine_set(engine, "engine.train_iters", "%s", steps);
+    bt_engine_set(engine, "lower.type", "%s", type);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         bt_engine_set(engine, settings[i][0], "%s", settings[i][1]);
     ck_assert_msg(bt_engine_problem(engine, "lower") != NULL, "%s", bt_error());
@@ -98,6 +101,7 @@ static double outcome(const char *folder)
 
 START_TEST(every_so_many_allocations)
 {
+    type = _i % 2 ? "itd" : "darts"; /* the one keeps a trajectory besides */
     bt_engine *engine = planned_engine("4");
     ck_assert_int_eq(bt_engine_run(engine), BT_OK);
     ck_assert_msg(bt_engine_save(engine, "base") == BT_OK, "%s", bt_error());

@@ -82,6 +82,7 @@ static const char *const settings[][2] = {{"engine.train_iters", "4"},
                                           {"lower.cg_iterations", "2"},
                                           {"lower.nystrom_rank", "2"},
                                           {"lower.penalty_iterations", "2"},
+                                          {"lower.itd_spacing", "2"},
                                           {"lower.batch_size", "5"},
                                           {"lower.unroll_steps", "2"},
                                           {"lower.optimizer", "sgd"},
@@ -93,8 +94,8 @@ static const char *const settings[][2] = {{"engine.train_iters", "4"},
 static const struct {
     const char *type, *warm_start;
     int stride;
-} methods[] = {
-    {"cg", "false", 1}, {"cg", "true", 13}, {"sama", "false", 13}, {"nystrom", "false", 13}, {"penalty", "false", 13}};
+} methods[] = {{"cg", "false", 1},       {"cg", "true", 13},       {"sama", "false", 13},
+               {"nystrom", "false", 13}, {"penalty", "false", 13}, {"itd", "false", 13}};
 
 static bt_status run(int method, double *metric)
 {
@@ -199,7 +200,7 @@ int main(void)
     Suite *suite = suite_create("engine");
     TCase *tests = tcase_create("engine");
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, every_allocation_in_turn, 0, 5);
+    tcase_add_loop_test(tests, every_allocation_in_turn, 0, (int)(sizeof methods / sizeof *methods));
     tcase_add_loop_test(tests, questions_in_turn, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
