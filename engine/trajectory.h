@@ -46,7 +46,7 @@ int64_t bt_trajectory_tick(const bt_trajectory *trajectory, int64_t step);
 int64_t bt_trajectory_position(const bt_trajectory *trajectory, int64_t step);
 bool bt_trajectory_begins(const bt_trajectory *trajectory, int64_t step);  /* it is the first of an inner loop */
 int64_t bt_trajectory_kept(const bt_trajectory *trajectory, int64_t step); /* the last with own state, not after it */
-void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`, `made`; and `next` where that is not kept */
+void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`, `made`; `next`, if not kept */
 void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step);    /* own state of `step`, to the one after */
 
 /* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is
