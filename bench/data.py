@@ -5,8 +5,8 @@ import os
 import numpy as np
 
 PIXELS, CLASSES, FEATURES, BATCH = 28 * 28, 10, 20, 100
-META_BATCH, QUERIES, INNER_STEPS, INNER_LR, META_LR = 4, 15, 5, 0.1, 1e-3  # of MAML, one example of a class to adapt with
-STATE_TASKS = 8  # MAML's loss is that of the first so many
+# Of MAML, with one example of a class to adapt with; its loss is that of the first STATE_TASKS tasks.
+META_BATCH, QUERIES, INNER_STEPS, INNER_LR, META_LR, STATE_TASKS = 4, 15, 5, 0.1, 1e-3, 8
 
 
 def find_fashion_mnist():

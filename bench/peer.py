@@ -22,7 +22,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
     parser.add_argument("--ways", type=int, default=5)
-    parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="MAML: one by one?")
+    parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="of a step of MAML")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     return parser.parse_args()
 

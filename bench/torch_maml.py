@@ -97,7 +97,7 @@ def state():
 
 
 def tensor_bytes():
-    """What stays, and the most that PyTorch's allocator has given out in a step (scratch within kernels is not in it)."""
+    """What stays, and the most that PyTorch's allocator gives out in a step (scratch within kernels is not in it)."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
         steps(1)
     events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]

@@ -90,8 +90,9 @@ def mlp(build, folder, threads, hidden, batch):
 
 
 def maml(build, folder, threads, ways):
-    settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__lr=data.META_LR,
-                    lower__type="itd", lower__unroll_steps=data.INNER_STEPS, lower__lr=data.INNER_LR)  # fmt: skip
+    settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam",
+                    upper__lr=data.META_LR, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
+                    lower__lr=data.INNER_LR)  # fmt: skip
     program = lambda name, *options: python(name, folder, threads, f"--ways={ways}", *options)
     sides = [Side("libbetty", EXACT, libbetty(build, "maml", folder, threads, **settings))]
     sides += [Side(f"torch-{how}", EXACT, program("torch_maml.py", f"--tasks={how}"), "torch")

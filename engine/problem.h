@@ -395,6 +395,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph);
  * clipping, schedule, optimiser, parameter callback. Nothing is assigned. */
 typedef struct bt_transition {
     bt_tensor **param, **grad, **slot[BT_MAX_ITEMS];   /* grad: to be filled in between; NULL: zero */
+    bt_tensor *made;                                   /* BT_BOOL []: whether it is; NULL: if the gradient is finite */
     bt_tensor **next_param, **next_slot[BT_MAX_ITEMS]; /* results */
     bt_tensor *next_applied;
 } bt_transition;

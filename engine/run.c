@@ -159,10 +159,17 @@ static bt_status gradient_to_step(bt_problem *problem)
     return BT_OK;
 }
 
+static bt_status update(bt_problem *problem)
+{
+    BT_TRY(bt_part_run(problem->step.phase, problem->step.update));
+    bt_trajectory_record_update(problem->trajectory);
+    return BT_OK;
+}
+
 bt_status bt_step_alone(bt_problem *problem)
 {
     BT_TRY(gradient_to_step(problem));
-    BT_TRY(bt_part_run(problem->step.phase, problem->step.update));
+    BT_TRY(update(problem));
     bt_phase_end(problem->step.phase);
     problem->steps++;
     problem->since = bt_tick(problem->engine);
@@ -177,7 +184,7 @@ static bt_status call(bt_problem *problem, bool *updated)
     if (step->collect >= 0)
         BT_TRY(bt_part_run(step->phase, step->collect));
     if (++problem->calls >= problem->settings->meta_batch) {
-        BT_TRY(bt_part_run(step->phase, step->update));
+        BT_TRY(update(problem));
         if (step->sums.flat)
             memset(step->sums.flat->data, 0, step->sums.flat->bytes);
         problem->calls = 0;

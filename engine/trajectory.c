@@ -6,7 +6,7 @@
 #include "transform/rebind.h"
 #include <string.h>
 
-enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, ENTRY }; /* the index: one number, then three for each step in room */
+enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, MADE, ENTRY }; /* the index: one number, then four for each step in room */
 
 static int64_t *index_of(const bt_trajectory *t) { return (int64_t *)(void *)t->index->data; }
 
@@ -190,7 +190,8 @@ bt_status bt_trajectory_open(bt_problem *problem)
     t->each = (loop + t->spacing - 1) / t->spacing;
     t->index = bt_var_new(BT_RUN, BT_TRAJECTORY, problem->name, "steps of the inner loop",
                           (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
-    if (!t->index)
+    t->made = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, problem->name, "update was made", (bt_array){.dtype = BT_I64});
+    if (!t->index || !t->made)
         return BT_ERROR_MEMORY;
     index_of(t)[FROM] = problem->steps;
     return BT_OK;
@@ -204,6 +205,7 @@ void bt_trajectory_free(bt_trajectory *t)
         track_free(&t->tracks[i]);
     bt_free(t->tracks);
     bt_var_free(t->index);
+    bt_var_free(t->made);
     bt_free(t);
 }
 
@@ -257,6 +259,8 @@ int64_t bt_tick(const bt_engine *engine)
     return sum;
 }
 
+static int64_t applied(const bt_problem *problem) { return *(int64_t *)(void *)problem->optimizer->applied->data; }
+
 void bt_trajectory_record(bt_trajectory *t)
 {
     if (!t)
@@ -266,6 +270,7 @@ void bt_trajectory_record(bt_trajectory *t)
     entry(t, step)[TICK] = bt_tick(problem->engine);
     entry(t, step)[POSITION] = bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws);
     entry(t, step)[TASK] = problem->train->of ? bt_stream_position(problem->train->of) : 0;
+    entry(t, step)[MADE] = -applied(problem);
     keep(t, step, false);
 }
 
@@ -273,6 +278,12 @@ void bt_trajectory_record_gradient(bt_trajectory *t)
 {
     if (t)
         keep(t, t->problem->steps, true);
+}
+
+void bt_trajectory_record_update(bt_trajectory *t)
+{
+    if (t)
+        entry(t, t->problem->steps)[MADE] += applied(t->problem);
 }
 
 /* ---- looking back ---- */
@@ -302,6 +313,7 @@ int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step) { return step -
 
 void bt_trajectory_look(const bt_trajectory *t, int64_t step)
 {
+    t->made->data = (char *)&entry(t, step)[MADE];
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
         track->at->data = row(t, track, step);

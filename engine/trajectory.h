@@ -27,7 +27,8 @@ typedef struct bt_trajectory {
     int64_t room;        /* steps that are recorded */
     int64_t spacing;     /* own state at every so-manyth step of a loop */
     int64_t loops, each; /* inner loops in the room; states kept of each; `spacing` - 1 rows follow for those between */
-    bt_var *index;       /* I64: the first step there is; tick and positions of each in `room` */
+    bt_var *index;       /* I64: the first step there is; of each in `room` its tick and positions, and `made` */
+    bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
 } bt_trajectory;
 
 bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
@@ -37,6 +38,7 @@ void bt_trajectory_visit(const bt_trajectory *trajectory, void (*visit)(void *us
 int64_t bt_tick(const bt_engine *engine);                      /* now: how many steps all problems have made */
 void bt_trajectory_record(bt_trajectory *trajectory);          /* before a step, its batches not drawn yet */
 void bt_trajectory_record_gradient(bt_trajectory *trajectory); /* before its update */
+void bt_trajectory_record_update(bt_trajectory *trajectory);   /* after that */
 
 /* The first step that a hypergradient reaches which goes back to the tick `since`; all from there on to the last. */
 int64_t bt_trajectory_first(const bt_trajectory *trajectory, int64_t since);
@@ -45,7 +47,7 @@ int64_t bt_trajectory_position(const bt_trajectory *trajectory, int64_t step);
 int64_t bt_trajectory_task(const bt_trajectory *trajectory, int64_t step); /* batch_of: likewise, of that problem's */
 bool bt_trajectory_begins(const bt_trajectory *trajectory, int64_t step);  /* it is the first of an inner loop */
 int64_t bt_trajectory_kept(const bt_trajectory *trajectory, int64_t step); /* the last with own state, not after it */
-void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`; and `next` where that is not kept */
+void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`, `made`; `next`, if not kept */
 void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step);    /* own state of `step`, to the one after */
 
 /* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is

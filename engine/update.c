@@ -248,6 +248,7 @@ void bt_transition_trace(bt_problem *problem, bt_transition *t)
     if (graph->status != BT_OK)
         return;
     bt_update update = {.segments = segments, .count = own_segments(problem, t, segments), .context = problem};
+    update.made = t->made;
     update.schedule = problem->def->schedule ? schedule : NULL;
     bt_optimizer_update(problem->optimizer, &update);
     if (graph->status == BT_OK)

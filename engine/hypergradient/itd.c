@@ -133,6 +133,7 @@ static bool trace_update(tracer *t)
 {
     if (!bt_transition_begin(t->lower, &t->transition))
         return false;
+    t->transition.made = bt_equal(bt_graph_read(t->graph, t->lower->trajectory->made), 1);
     fill_gradient(t);
     for (int64_t i = 0; i < params(t); i++)
         if (t->transition.grad[i])

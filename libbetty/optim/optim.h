@@ -119,9 +119,10 @@ typedef struct bt_update {
     int64_t count;
     void (*schedule)(void *context, bt_rule *rule); /* the problem's; NULL: none */
     void *context;
+    bt_tensor *made; /* BT_BOOL []: whether the update is made; NULL: if the gradient is finite */
     bool slopes;     /* asked for; an update that is not elementwise poisons then */
     bt_tensor *norm; /* results: of the gradient before clipping, F64 [] */
-    bt_tensor *ok;   /* BT_BOOL []: it is finite */
+    bt_tensor *ok;   /* BT_BOOL []: made, or the gradient is finite */
     bt_tensor *lr;   /* of group 0, F64 []; NULL if there is no hyperparameter of that name */
     bt_tensor *next_applied, *next_skipped;
 } bt_update;

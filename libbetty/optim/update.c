@@ -53,7 +53,7 @@ static void prepare_gradient(update_trace *trace, bt_update *update)
     const bt_clip *clip = &trace->optimizer->clip;
     bt_tensor *square = total_square(update);
     update->norm = bt_sqrt(square);
-    update->ok = trace->ok = bt_isfinite(square);
+    update->ok = trace->ok = update->made ? update->made : bt_isfinite(square);
     if (clip->value > 0) {
         for (int64_t i = 0; i < update->count; i++) {
             bt_segment *segment = &update->segments[i];

@@ -428,6 +428,33 @@ START_TEST(whole_updates)
 }
 END_TEST
 
+/* ---- C = w^2 / 2 + b w, where the third batch has b = infinity: that update is left out; w_0 = lambda ---- */
+
+static bt_tensor *broken_once(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *b = bt_div(1, bt_square(bt_sub(bt_field(batch, "number"), 3)));
+    return bt_add(bt_mul(0.5, dot(w(self), w(self))), dot(b, w(self)));
+}
+
+START_TEST(a_step_that_was_left_out)
+{
+    static const char *const cases[] = {"", "lower.itd_spacing = 2\n", "lower.itd_spacing = 5\n",
+                                        "lower.product = vjp\n"};
+    const world now = {
+        .lambda = {0.7}, .ws = 1, .lambdas = 1, .lower = broken_once, .upper = r2_upper, .start = lambda};
+    double place = 0.7, found[MOST];
+    for (int k = 1; k <= 5; k++)
+        place -= k == 3 ? 0 : 0.1 * (place + 1 / ((k - 3.0) * (k - 3)));
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        char settings[300];
+        snprintf(settings, sizeof settings,
+                 "lower.type = itd\nlower.unroll_steps = 5\nengine.train_iters = 5\nlower.lr = 0.1\n%s", cases[i]);
+        hypergradient(&now, settings, found);
+        NEAR(found[0], (place - 1) * pow(0.9, 4));
+    }
+}
+END_TEST
+
 /* ---- what is said ---- */
 
 static void expect_equation(const world *now, const char *settings, const char *part)
@@ -576,6 +603,7 @@ int main(void)
     tcase_add_loop_test(tc, r13_adam_at_zero, 0, 4);
     tcase_add_loop_test(tc, adam_stays_at_zero, 0, 3);
     tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
+    tcase_add_test(tc, a_step_that_was_left_out);
     tcase_add_test(tc, the_equation_says_how_far);
     tcase_add_test(tc, more_steps_than_anybody_keeps);
     tcase_add_loop_test(tc, frozen_at_the_start, 0, 2);

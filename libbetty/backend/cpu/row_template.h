@@ -46,15 +46,16 @@ static inline double R(sum_row)(const void *row, int64_t n, int64_t stride)
 static inline double R(square_row)(const void *row, int64_t n, int64_t stride)
 {
     const T *x = row;
-    double sum[8] = {0}, total = 0;
+    enum { CHAINS = 32 }; /* side by side, to fill the vectors while others are under way */
+    double sum[CHAINS] = {0}, total = 0;
     int64_t i = 0;
     if (stride == 1)
-        for (; i + 8 <= n; i += 8)
-            for (int j = 0; j < 8; j++)
+        for (; i + CHAINS <= n; i += CHAINS)
+            for (int j = 0; j < CHAINS; j++)
                 sum[j] += (double)x[i + j] * (double)x[i + j];
     for (; i < n; i++)
         total += (double)x[i * stride] * (double)x[i * stride];
-    for (int j = 0; j < 8; j++)
+    for (int j = 0; j < CHAINS; j++)
         total += sum[j];
     return total;
 }
