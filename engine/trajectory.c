@@ -6,7 +6,7 @@
 #include "transform/rebind.h"
 #include <string.h>
 
-enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, MADE, ENTRY }; /* the index: one number, then four for each step in room */
+enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, MADE, ENTRY }; /* the index: one number, then four for each step */
 
 static int64_t *index_of(const bt_trajectory *t) { return (int64_t *)(void *)t->index->data; }
 

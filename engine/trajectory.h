@@ -27,7 +27,7 @@ typedef struct bt_trajectory {
     int64_t room;        /* steps that are recorded */
     int64_t spacing;     /* own state at every so-manyth step of a loop */
     int64_t loops, each; /* inner loops in the room; states kept of each; `spacing` - 1 rows follow for those between */
-    bt_var *index;       /* I64: the first step there is; of each in `room` its tick and positions, and `made` */
+    bt_var *index;       /* I64: the first step there is; of each in `room` its tick, positions, and `made` */
     bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
 } bt_trajectory;
 
