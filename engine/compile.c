@@ -23,6 +23,7 @@ enum { MAX_WORDS = 32 };
 
 /* What every compilation gets. A call of an undeclared function is a misspelt name, and is best found here. */
 static const char *const flags[] = {"-std=c11",
+                                    "-D_DEFAULT_SOURCE", /* M_PI */
                                     "-O2",
                                     "-fPIC",
                                     "-Werror=implicit-function-declaration",

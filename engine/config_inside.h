@@ -39,6 +39,7 @@ struct bt_config {
     int64_t option_count, option_room;
     bt_edges edges;
     bool engine_done, resolved;
+    bool finished; /* every key has been looked at: no more can be asked for */
     bt_engine_settings engine;
     bt_dependency_settings dependencies;
 };

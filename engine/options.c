@@ -62,6 +62,15 @@ static bt_config_option *add_option(bt_config *config, const char *section, cons
     return &config->options[config->option_count++];
 }
 
+/* A key that the file cannot have been checked for, and that no checkpoint would know. */
+static bt_status too_late(const char *section, const bt_key *key)
+{
+    return bt_fail(BT_ERROR_ARGUMENT,
+                   "the code asks for [%s] %s when the run is under way: ask for it in configure_module, too, or in "
+                   "another callback of the setting up, so that the key is known before the first step",
+                   section, key->name);
+}
+
 /* field: the default before, the setting afterwards; unchanged on failure. */
 static bt_status ask(bt_config *config, const char *section, bt_key *key, void *field)
 {
@@ -71,7 +80,7 @@ static bt_status ask(bt_config *config, const char *section, bt_key *key, void *
     bt_text fallback = {0};
     key->value = bt_key_print(key, field, &fallback) ? bt_text_get(&fallback) : NULL;
     bt_config_option *option = find_option(config, section, key->name);
-    bt_status s = option ? check_same(option, key) : BT_OK;
+    bt_status s = option ? check_same(option, key) : config->finished ? too_late(section, key) : BT_OK;
     if (s == BT_OK && !option && !(option = add_option(config, section, key)))
         s = BT_ERROR_MEMORY;
     bt_text_free(&fallback);
@@ -132,5 +141,6 @@ bt_status bt_config_finish(bt_config *config)
     for (int64_t i = 0; i < config->problem_count; i++)
         if (config->problems[i]->active)
             BT_TRY(bt_config_check_used(config, BT_SECTION_PROBLEM, config->problems[i]->name));
+    config->finished = true;
     return BT_OK;
 }

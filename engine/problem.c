@@ -111,12 +111,12 @@ static bt_status sort_parameters(bt_problem *problem)
                 problem->trainable[i] = problem->trainable[i] && !s->groups[g].frozen;
             }
     }
-    for (size_t i = 0; status == BT_OK && i < count; i++) /* what does not move, but by `start`, is no solution */
-        if (!problem->trainable[i] && !(problem->def->start && bt_unrolls(problem)))
-            problem->meta_trainable[i] = false;
     bool any = !count || !s->meta_trainable;
     for (size_t i = 0; status == BT_OK && i < count; i++)
         any = any || problem->meta_trainable[i];
+    for (size_t i = 0; status == BT_OK && i < count; i++) /* what does not move, but by `start`, is no solution */
+        if (!problem->trainable[i] && !(problem->def->start && bt_unrolls(problem)))
+            problem->meta_trainable[i] = false;
     if (status == BT_OK && !any)
         status =
             bt_fail(BT_ERROR_CONFIG, "[%s] meta_trainable = %s: no parameter of %s has such a name; it has %s, ...",

@@ -1,5 +1,6 @@
 /* engine/resolve.c: from lines to settings. */
 #include "engine/config_inside.h"
+#include "engine/hypergradient/methods.h"
 #include "engine/ini.h"
 
 #include <limits.h>
@@ -32,6 +33,10 @@ bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name)
     snprintf(name, BT_METHOD_KEY, "%s_%s", method->name, def->name);
     bool whole = strcmp(def->name, method->steps ? method->steps : "iterations") == 0;
     bool is_switch = strcmp(def->name, "warm_start") == 0;
+    if (method == &bt_method_itd) { /* counts, but for the last */
+        is_switch = def->high == 1;
+        whole = !is_switch;
+    }
     return hyper_key(def, name, whole ? BT_KEY_INT : is_switch ? BT_KEY_BOOL : BT_KEY_DOUBLE);
 }
 

@@ -68,6 +68,9 @@ static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
     const char *name = problem->def->batch_of;
     *peer = bt_problem_find(problem->engine, name);
     bool above = false;
+    if (!*peer || *peer == problem)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\", which is %s", problem->name, name,
+                       *peer ? "itself" : "no problem of this run");
     for (int i = 0; *peer && i < problem->parent_count; i++)
         above |= problem->parents[i] == *peer;
     if (!above)

@@ -223,7 +223,12 @@ void bt_trajectory_visit(const bt_trajectory *t, void (*visit)(void *user, const
 
 static int64_t of_loop(const bt_trajectory *t, int64_t step) { return step % t->problem->settings->unroll_steps; }
 
-static bool is_kept(const bt_trajectory *t, int64_t step) { return of_loop(t, step) % t->spacing == 0; }
+/* The first step that there is, be it in the middle of a loop, is kept in the place of the one before it that is not.
+ */
+static bool is_kept(const bt_trajectory *t, int64_t step)
+{
+    return of_loop(t, step) % t->spacing == 0 || step == index_of(t)[FROM];
+}
 
 /* Where the track's value before the step lies; of a step between two that are kept, behind theirs. */
 static char *row(const bt_trajectory *t, const bt_track *track, int64_t step)
@@ -309,7 +314,11 @@ int64_t bt_trajectory_task(const bt_trajectory *t, int64_t step) { return entry(
 
 bool bt_trajectory_begins(const bt_trajectory *t, int64_t step) { return of_loop(t, step) == 0; }
 
-int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step) { return step - of_loop(t, step) % t->spacing; }
+int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step)
+{
+    int64_t kept = step - of_loop(t, step) % t->spacing, from = index_of(t)[FROM];
+    return kept > from ? kept : from;
+}
 
 void bt_trajectory_look(const bt_trajectory *t, int64_t step)
 {

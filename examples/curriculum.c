@@ -27,11 +27,13 @@ static bt_dataset *train_data(bt_problem *self) /* some with labels, and others 
 static bt_dataset *clean_data(bt_problem *self) { return digits(self, 0.7, 0.8); }
 static bt_dataset *test_data(bt_problem *self) { return digits(self, 0.8, 1); }
 
+static int64_t easy_epochs(bt_problem *self) { return bt_option_int(self, "easy_epochs", 5, 0, 1000); }
+
 /* Host: after each pass over the labelled digits. */
 static void next_lesson(bt_problem *self)
 {
     lesson.noise *= 0.95;
-    lesson.sorting = bt_host_epoch(self) >= bt_option_int(self, "easy_epochs", 5, 0, 1000);
+    lesson.sorting = bt_host_epoch(self) >= easy_epochs(self);
 }
 
 static double noise_now(bt_problem *self) { return (void)self, lesson.noise; }
@@ -76,6 +78,7 @@ static bt_tensor *pace_step(bt_problem *self, const bt_batch *batch)
 
 static bt_module *student_module(bt_problem *self)
 {
+    easy_epochs(self); /* a key is asked for before the first step, too */
     return bt_nn_mlp(bt_gelu, 64, bt_option_int(self, "hidden", 32, 1, 10000), 10);
 }
 

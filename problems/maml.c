@@ -51,7 +51,7 @@ static bt_tensor *meta_step(bt_problem *self, const bt_batch *task)
 static bt_module *meta_module(bt_problem *self)
 {
     bt_module *meta = bt_module_new(NULL);
-    adapt_steps(self);
+    adapt_steps(self); /* a key is asked for before the first step, too */
     bt_module_add(meta, network(self), "net");
     if (bt_option_bool(self, "learned_rates", false))
         bt_module_add_param(meta, "log_rates", bt_init_constant(log(0.1)), bt_param_count(bt_peer(self, "learner")));

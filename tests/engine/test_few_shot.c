@@ -672,7 +672,7 @@ static const struct {
     const char *settings, *peer, *word, *other;
 } mistakes[] = {
     {"", "nobody", "batch_of", "nobody"},
-    {"", "learner", "batch_of", "l2u"},
+    {"", "learner", "batch_of", "itself"},
     {"meta.gradient_accumulation = 2\n", "meta", "gradient_accumulation", "meta_batch"},
     {"learner.gradient_accumulation = 2\n", "meta", "gradient_accumulation", "meta_batch"},
 };

@@ -52,7 +52,8 @@ void *bt_user(bt_problem *self);                         /* what bt_engine_use w
 uint64_t bt_seed(bt_problem *self);                      /* the engine's seed */
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis); /* of its training data; axis 0: the examples */
 
-/* The problem's own INI keys, with default and range (ends included). A key that nothing asks for is an error. */
+/* The problem's own INI keys, with default and range (ends included). A key that nothing asks for is an error, so each
+ * must be asked for while the problem is set up (configure_..., traced callbacks); from then on, anywhere. */
 bool bt_option_bool(bt_problem *self, const char *key, bool value);
 int64_t bt_option_int(bt_problem *self, const char *key, int64_t value, int64_t low, int64_t high);
 double bt_option_double(bt_problem *self, const char *key, double value, double low, double high);
