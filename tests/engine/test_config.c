@@ -576,6 +576,12 @@ START_TEST(options)
     ck_assert_ptr_null(text);
     bt_config_finish(config);
     expect_good();
+    bt_config_option_int(config, "classifier", "hidden", 100, 1, 10000, &whole); /* known: it can be asked again */
+    ck_assert_int_eq(whole, 32);
+    ck_assert_int_ne(bt_config_option_int(config, "classifier", "late", 7, 1, 10, &whole), BT_OK);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "[classifier] late"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "configure_module"));
+    bt_error_clear();
     bt_config_free(config);
 }
 END_TEST

@@ -168,6 +168,33 @@ START_TEST(spacing_changes_nothing)
 }
 END_TEST
 
+/* A new program in the middle of a loop cuts the past off there, wherever states are kept. */
+static int64_t stage(bt_problem *self) { return bt_host_step(self) >= 4; }
+
+static bt_tensor *staged(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(1 + 0.5 * (double)bt_static_int(self, "stage", stage), r2_lower(self, batch));
+}
+
+START_TEST(a_cut_in_mid_loop)
+{
+    world now = r2;
+    double all = 0;
+    now.lower = staged;
+    for (int spacing = 1; spacing < 10; spacing++) {
+        char settings[200];
+        double found;
+        snprintf(settings, sizeof settings,
+                 "lower.type = itd\nlower.lr = 0.1\nlower.unroll_steps = 9\nengine.train_iters = 9\n"
+                 "lower.itd_spacing = %d\n",
+                 spacing);
+        hypergradient(&now, settings, &found);
+        all = spacing == 1 ? found : all;
+        ck_assert_msg(found == all && fabs(found) > 0.01, "%s: found %.17g, due %.17g", settings, found, all);
+    }
+}
+END_TEST
+
 /* ---- R9: MAML; grad L = (18 u + 16 v, 16 u + 18 v), from (0.1, 0.2), lr = 1e-3, two steps ---- */
 
 static bt_tensor *r9_loss(bt_tensor *p)
@@ -597,6 +624,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, r2_unrolled, 0, 8);
     tcase_add_test(tc, spacing_changes_nothing);
+    tcase_add_test(tc, a_cut_in_mid_loop);
     tcase_add_test(tc, r9_maml);
     tcase_add_loop_test(tc, r12_learning_rate, 0, 2);
     tcase_add_test(tc, r12_start);
