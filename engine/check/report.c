@@ -90,6 +90,11 @@ static const char *against_noise(const bt_trial *c)
                                      : "take precision = fp64 to tell";
 }
 
+static const char *against_kink(const bt_trial *c)
+{
+    return c->upper->dtype == BT_F64 ? "" : "; precision = fp64 allows for smaller ones";
+}
+
 /* Differences that cannot tell say nothing against the derivative. */
 static void undecided(const bt_trial *c, const bt_part *part, bt_text *text)
 {
@@ -98,8 +103,8 @@ static void undecided(const bt_trial *c, const bt_part *part, bt_text *text)
     name_part(c, part, text);
     bt_text_add(text, " is not what differences show");
     if (part->cause == BT_CAUSE_KINK)
-        bt_text_add(text, ", but %s is not smooth here, as smaller steps show: a kink, as of relu, abs, min or max",
-                    function);
+        bt_text_add(text, ", but %s is not smooth here, as smaller steps show%s: a kink, as of relu, abs, min or max",
+                    function, against_kink(c));
     else
         bt_text_add(text, ", but by less than rounding makes of them here: %s", against_noise(c));
 }
@@ -160,7 +165,8 @@ static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text
 {
     bt_text_add(text, "; %s: product = finite", lower->name);
     if (!isnan(c->finite_error))
-        bt_text_add(text, ", by which the hypergradient is off by %.2g of the exact product's", c->finite_error);
+        bt_text_add(text, ", by which the hypergradient is off by %.2g of the exact product's%s", c->finite_error,
+                    c->finite_error > 1e-2 ? ": take product = jvp, or another darts_alpha" : "");
 }
 
 /* What the method leaves out; and what is left where it leaves out nothing. */
@@ -191,8 +197,10 @@ static bt_status say_inexact(const bt_trial *c, bt_text *text)
 {
     const char *method = c->lowers[0].problem->settings->method->name;
     if (c->cause == BT_CAUSE_KINK)
-        bt_text_add(text, "undecided: a kink in the way: the retrained loss is not smooth here, as smaller steps show, "
-                          "so differences cannot tell");
+        bt_text_add(text,
+                    "undecided: a kink in the way: the retrained loss is not smooth here, as smaller steps show, "
+                    "so differences cannot tell%s",
+                    against_kink(c));
     else if (c->cause == BT_CAUSE_NOISE)
         bt_text_add(text, "undecided: rounding limits these differences: %s", against_noise(c));
     else
