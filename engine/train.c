@@ -19,6 +19,7 @@ typedef struct run {
     int64_t saved; /* the step of the last checkpoint in the output folder; -1: none */
     const char *stopped;
     bool told;       /* that an update was left out */
+    bool told_loss;  /* that a loss was not finite */
     size_t baseline; /* aligned bytes that were live before the engine */
 } run;
 
@@ -98,6 +99,20 @@ static void say_first_skipped(run *r)
         }
 }
 
+/* Its gradient may be finite nevertheless, so that nothing else says it. */
+static void say_first_nonfinite(run *r, const bt_metric_value *values, int count)
+{
+    for (int v = 0; v < count; v++)
+        for (int i = 0; i < r->engine->metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
+            const bt_metric_row *row = r->engine->metrics[i];
+            if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
+                continue;
+            bt_progress_say(r->progress, "warning: %s: up to step %lld, the loss is not finite", row->problem->name,
+                            (long long)r->engine->step);
+            r->told_loss = true;
+        }
+}
+
 static bt_status report(run *r, bool valid, bool last)
 {
     bt_engine *engine = r->engine;
@@ -110,6 +125,7 @@ static bt_status report(run *r, bool valid, bool last)
         return BT_OK;
     say_trouble(r);
     say_first_skipped(r);
+    say_first_nonfinite(r, values, count);
     bool lasting = valid || engine->step == engine->settings->train_iters;
     bt_progress_metrics(r->progress, engine->step, values, count, lasting);
     return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;

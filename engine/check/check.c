@@ -140,12 +140,27 @@ static bt_status method_value(bt_trial *c)
     return c->apart ? bt_engine_recompile(c->engine) : BT_OK;
 }
 
+/* The first level whose loss was not finite in the inner loop, of which nothing but its log says so: its gradient may
+ * be. */
+static const bt_problem *find_nonfinite(const bt_trial *c, double upper_loss)
+{
+    for (int i = 0; i < c->engine->metric_count; i++) {
+        const bt_metric_row *row = c->engine->metrics[i];
+        double sum;
+        memcpy(&sum, row->sum->data, sizeof sum);
+        if (row->problem != c->upper && !row->valid && strcmp(row->name, "loss") == 0 && !isfinite(sum))
+            return row->problem;
+    }
+    return isfinite(upper_loss) ? NULL : c->upper;
+}
+
 static bt_status keep_end(bt_trial *c)
 {
     double once, again;
     BT_TRY(retrained(c, 0, &once));
+    c->nonfinite = find_nonfinite(c, once);
     BT_TRY(retrained(c, 0, &again));
-    c->repeats = once == again;
+    c->repeats = once == again || c->nonfinite;
     BT_TRY(bt_kept_restore(c->start));
     BT_TRY(bt_run_until(c->upper));
     c->end = bt_kept_save(c->engine, true);
@@ -154,12 +169,29 @@ static bt_status keep_end(bt_trial *c)
 
 /* ---- the samples ---- */
 
+/* What should agree, and does not: a kink on the way there, or noise? */
+static bt_status explain_sample(bt_trial *c, double m, bt_line_slope *slope)
+{
+    double declared = c->have_reference && !c->exact ? bt_check_dot(c->reference, c->direction, c->count) : m;
+    bt_claim claim = {declared, 1e-3 * fmax(fabs(declared), fabs(slope->value)), c->upper->dtype};
+    bt_cause cause;
+    if (!(fabs(declared - slope->value) > claim.enough))
+        return BT_OK;
+    BT_TRY(bt_line_explain(retrained, c, &claim, slope, &cause));
+    if (cause == BT_CAUSE_RULE && !c->exact) /* an approximation */
+        cause = BT_CAUSE_NONE;
+    c->cause = cause > c->cause ? cause : c->cause;
+    return BT_OK;
+}
+
 static bt_status sample(bt_trial *c, int64_t s, bool coordinates)
 {
     bt_line_slope slope;
     bt_check_direction(c, c->upper, (uint64_t)s, coordinates, c->direction);
     BT_TRY(bt_line_measure(retrained, c, bt_check_step(c->upper, c->direction), &slope));
-    double m = bt_check_dot(c->hypergradient, c->direction, c->count), d = slope.value;
+    double m = bt_check_dot(c->hypergradient, c->direction, c->count);
+    BT_TRY(explain_sample(c, m, &slope));
+    double d = slope.value;
     json_t *row = bt_json_with(json_object(), "sample", json_integer((json_int_t)s));
     row = bt_json_with(row, "method", bt_json_number(m));
     row = bt_json_with(row, "difference", bt_json_number(d));
@@ -173,13 +205,6 @@ static bt_status sample(bt_trial *c, int64_t s, bool coordinates)
     c->mm += m * m;
     c->md += m * d;
     c->dd += d * d;
-    /* What should agree, and does not: a kink on the way there, or noise? */
-    double declared = c->have_reference && !c->exact ? bt_check_dot(c->reference, c->direction, c->count) : m;
-    if (c->cause == BT_CAUSE_NONE && fabs(declared - d) > 1e-3 * fmax(fabs(declared), fabs(d))) {
-        BT_TRY(bt_line_explain(retrained, c, &slope, declared, c->upper->dtype, &c->cause));
-        if (c->cause == BT_CAUSE_RULE)
-            c->cause = BT_CAUSE_NONE;
-    }
     return BT_OK;
 }
 
@@ -203,11 +228,17 @@ bool bt_check_partial(const bt_problem *lower)
     return false;
 }
 
+bool bt_check_finite(const bt_problem *lower)
+{
+    const bt_problem_settings *s = lower->settings;
+    return s->product == BT_PRODUCT_FINITE && !s->method->penalty && !lower->def->condition;
+}
+
 /* What of its own steps comes through levels below it, nobody differentiates again. */
 static bool is_exact(const bt_problem *lower)
 {
     return bt_unrolls(lower) && !bt_check_partial(lower) && !bt_itd_setting(lower, "steps") &&
-           bt_itd_setting(lower, "second_order") && !lower->child_count;
+           bt_itd_setting(lower, "second_order") && !bt_check_finite(lower) && !lower->child_count;
 }
 
 static bt_status open_lowers(bt_trial *c)
@@ -241,7 +272,9 @@ static bt_status open_check(bt_trial *c)
     c->hypergradient = bt_alloc_array(count, size);
     c->reference = bt_alloc_array(count, size);
     c->direction = bt_alloc_array(count, size);
-    if (!c->hypergradient || !c->reference || !c->direction)
+    c->recorded = bt_alloc_array(count, size);
+    c->finite_error = NAN;
+    if (!c->hypergradient || !c->reference || !c->direction || !c->recorded)
         return BT_ERROR_MEMORY;
     BT_TRY(go_to_start(c));
     c->start = bt_kept_save(c->engine, true);
@@ -264,6 +297,7 @@ static void close_check(bt_trial *c)
     bt_free(c->parts);
     bt_free(c->hypergradient);
     bt_free(c->reference);
+    bt_free(c->recorded);
     bt_free(c->direction);
     json_decref(c->rows);
     json_decref(c->result);

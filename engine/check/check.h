@@ -18,6 +18,7 @@
 /* A function of a step along a direction, and the size of the terms that it is summed from. */
 typedef bt_status bt_line_fn(void *user, double step, double *value);
 
+/* From what says least to what says most. */
 typedef enum bt_cause { BT_CAUSE_NONE, BT_CAUSE_NOISE, BT_CAUSE_KINK, BT_CAUSE_RULE } bt_cause;
 
 typedef struct bt_line_slope {
@@ -28,10 +29,16 @@ typedef struct bt_line_slope {
 } bt_line_slope;
 
 bt_status bt_line_measure(bt_line_fn *line, void *user, double step, bt_line_slope *slope);
-/* Why the slope is not `declared`: noise or a kink, else BT_CAUSE_RULE. BT_CAUSE_NONE: noise so small that it says
- * nothing. dtype: of what the values are computed in. */
-bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
-                          bt_cause *cause);
+typedef struct bt_claim {
+    double declared; /* what the slope is said to be */
+    double enough;   /* an error that counts as agreement */
+    bt_dtype dtype;  /* of what the values are computed in */
+} bt_claim;
+
+/* Why the slope is not the one declared, by smaller steps where a kink or noise is in the way: those that tell replace
+ * *slope. BT_CAUSE_RULE: differences agree among themselves, and not with it. BT_CAUSE_NONE: it agrees with a smaller
+ * step, or but for noise so small that it says nothing. */
+bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_claim *claim, bt_line_slope *slope, bt_cause *cause);
 
 /* ---- check.c ---- */
 
@@ -62,6 +69,7 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
     double residual;        /* of the solution, relative */
     bool unrolls;           /* its method has no x, but goes back through the steps */
     bool iterates;          /* its method multiplies by H */
+    bool finite;            /* its product is a difference */
     double gradient_length; /* of the lower loss, where the inner loop ends */
 } bt_lower;
 
@@ -71,6 +79,9 @@ struct bt_trial {
     bt_kept *start, *end; /* before the inner loop; after it, before the upper step */
     int64_t count;        /* upper parameters */
     double *hypergradient, *reference, *direction;
+    double *recorded;            /* the hypergradient as its programs make it apart */
+    double finite_error;         /* of it, relative, by products that are differences; NAN: there are none */
+    const bt_problem *nonfinite; /* whose loss is not a number, or infinite; NULL: none */
     bt_lower *lowers;
     int lower_count;
     bt_part *parts;
@@ -81,6 +92,7 @@ struct bt_trial {
     bool apart;                /* the programs were made anew, so that gradients are by themselves */
     bool repeats;              /* run again, the inner problem gives the same loss */
     bool have_reference;
+    bool loose;     /* a difference stays for a product, which no exact one can replace */
     bt_cause cause; /* of the whole hypergradient, where it should agree and does not */
     json_t *rows, *result;
 };
@@ -94,6 +106,7 @@ void bt_check_move(const bt_problem *problem, const double *direction, double st
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
                         double *direction);
 bool bt_check_partial(const bt_problem *lower); /* hypergradients do not pass through all that moves */
+bool bt_check_finite(const bt_problem *lower);  /* its product is a difference: an approximation */
 double bt_check_step(const bt_problem *problem, const double *direction); /* the step of differences along it */
 bt_status bt_check_loss(bt_trial *c, double *loss); /* of the upper problem, on its next batch, at the state at hand */
 

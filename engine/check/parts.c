@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { DIRECTIONS = 3, FIRST = 1000 }; /* FIRST: of the random directions, others than those of the samples */
-
 bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem *moved)
 {
     int64_t room = c->part_room;
@@ -90,35 +88,68 @@ static bt_status moved(void *user, double step, double *value)
 
 /* ---- the comparison ---- */
 
-static double tolerance(const bt_trial *c) { return c->upper->dtype == BT_F64 ? 1e-5 : 5e-2; }
+static double tolerance(const bt_trial *c, const bt_part *part)
+{
+    bool loose = c->loose && part->kind != BT_PART_UPPER;
+    return c->upper->dtype == BT_F64 && !loose ? 1e-5 : 5e-2;
+}
+
+enum { DIRECTIONS = 3, FIRST = 1000 }; /* FIRST: of the random directions, others than those of the samples */
+
+typedef struct comparison {
+    double declared[DIRECTIONS];
+    bt_line_slope slopes[DIRECTIONS];
+    double error, scale; /* over all directions */
+} comparison;
+
+static void sum_up(comparison *a)
+{
+    double ee = 0, dd = 0, mm = 0;
+    for (int s = 0; s < DIRECTIONS; s++) {
+        double d = a->slopes[s].value, m = a->declared[s];
+        ee += (m - d) * (m - d);
+        dd += d * d;
+        mm += m * m;
+    }
+    a->error = sqrt(ee);
+    a->scale = sqrt(fmax(dd, mm));
+}
+
+/* Every direction that is off; the cause that says most is the part's. */
+static bt_status explain_part(bt_trial *c, bt_part *part, motion *m, comparison *a, double enough)
+{
+    for (int s = 0; s < DIRECTIONS; s++) {
+        bt_claim claim = {a->declared[s], enough / sqrt(DIRECTIONS), c->upper->dtype};
+        bt_cause cause;
+        if (fabs(claim.declared - a->slopes[s].value) <= claim.enough)
+            continue;
+        bt_check_direction(c, part->moved, FIRST + (uint64_t)s, false, m->direction);
+        BT_TRY(bt_line_explain(moved, m, &claim, &a->slopes[s], &cause));
+        part->cause = cause > part->cause ? cause : part->cause;
+    }
+    return BT_OK;
+}
 
 static bt_status check_part(bt_trial *c, bt_part *part, double *direction)
 {
     int64_t count = bt_check_count(part->moved);
     motion m = {c, part, direction};
-    double declared[DIRECTIONS], worst = 0, ee = 0, dd = 0, mm = 0;
-    bt_line_slope slopes[DIRECTIONS];
-    int at = 0;
+    comparison a;
     for (int s = 0; s < DIRECTIONS; s++) {
         bt_check_direction(c, part->moved, FIRST + (uint64_t)s, false, direction);
         BT_TRY(bt_kept_restore(c->end));
-        BT_TRY(bt_line_measure(moved, &m, bt_check_step(part->moved, direction), &slopes[s]));
-        declared[s] = bt_check_dot(part->declared, direction, count);
-        double error = fabs(declared[s] - slopes[s].value);
-        ee += error * error;
-        dd += slopes[s].value * slopes[s].value;
-        mm += declared[s] * declared[s];
-        if (!(error <= worst)) {
-            worst = error;
-            at = s;
-        }
+        BT_TRY(bt_line_measure(moved, &m, bt_check_step(part->moved, direction), &a.slopes[s]));
+        a.declared[s] = bt_check_dot(part->declared, direction, count);
     }
-    double scale = sqrt(fmax(dd, mm)), whole = part->moved == c->upper ? sqrt(DIRECTIONS) * c->scale : 0;
-    part->error = scale > 0 ? sqrt(ee) / scale : 0;
-    if (sqrt(ee) <= tolerance(c) * fmax(scale, 1e-3 * whole))
-        return BT_OK;
-    bt_check_direction(c, part->moved, FIRST + (uint64_t)at, false, direction);
-    return bt_line_explain(moved, &m, &slopes[at], declared[at], c->upper->dtype, &part->cause);
+    sum_up(&a);
+    double whole = part->moved == c->upper ? sqrt(DIRECTIONS) * c->scale : 0;
+    double enough = tolerance(c, part) * fmax(a.scale, 1e-3 * whole);
+    if (!(a.error <= enough)) {
+        BT_TRY(explain_part(c, part, &m, &a, enough));
+        sum_up(&a);
+    }
+    part->error = a.scale > 0 ? a.error / a.scale : 0;
+    return BT_OK;
 }
 
 bt_status bt_check_parts(bt_trial *c)

@@ -59,6 +59,7 @@ static bt_status record(bt_trial *c)
         read_flat(solve->x.flat, c->lowers[q].x);
         BT_TRY(bt_part_run(step->phase, solve->product[variant]));
     }
+    bt_check_read(c->upper, &step->gradients, c->recorded);
     return BT_OK;
 }
 
@@ -310,12 +311,54 @@ static bt_status with_solutions(bt_trial *c)
     return BT_OK;
 }
 
-static bt_status both(bt_trial *c)
+/* What differences in the place of products make of the hypergradient: the same x, with the exact ones. */
+static bt_status compare_finite(bt_trial *c)
 {
-    BT_TRY(bt_problem_compile(c->upper));
+    bool any = false, unrolls = false;
+    double ee = 0, ss = 0, *sum = bt_alloc_array((size_t)c->count, sizeof *sum);
+    if (!sum)
+        return BT_ERROR_MEMORY;
+    for (int q = 0; q < c->lower_count; q++) {
+        any |= c->lowers[q].finite;
+        unrolls |= c->lowers[q].unrolls;
+    }
+    for (int i = 0; i < c->part_count; i++)
+        for (int64_t n = 0; c->parts[i].moved == c->upper && n < c->count; n++)
+            sum[n] += (c->parts[i].kind == BT_PART_UPPER ? 1 : -1) * c->parts[i].declared[n];
+    for (int64_t n = 0; n < c->count; n++) {
+        ee += pow(c->recorded[n] - sum[n], 2);
+        ss += pow(sum[n], 2);
+    }
+    if (any && !unrolls && !c->loose)
+        c->finite_error = ss > 0 ? sqrt(ee / ss) : ee > 0 ? INFINITY : 0;
+    bt_free(sum);
+    return BT_OK;
+}
+
+/* With exact products, if the ops of the losses have the derivatives for that. */
+static bt_status compile_reference(bt_trial *c, bt_problem_settings *settings)
+{
+    bt_status status = bt_problem_compile(c->upper);
+    for (int q = 0; q < c->lower_count && status == BT_ERROR_UNSUPPORTED; q++)
+        c->loose |= c->lowers[q].finite;
+    if (!c->loose)
+        return status;
+    bt_error_clear();
+    for (int q = 0; q < c->lower_count; q++)
+        if (c->lowers[q].finite)
+            settings[q].product = BT_PRODUCT_FINITE;
+    bt_problem_uncompile(c->upper);
+    return bt_problem_compile(c->upper);
+}
+
+static bt_status both(bt_trial *c, bt_problem_settings *settings)
+{
+    BT_TRY(compile_reference(c, settings));
     BT_TRY(bt_kept_restore(c->end));
     bt_status status = with_method(c);
     bt_phase_end(c->upper->step.phase);
+    if (status == BT_OK)
+        status = compare_finite(c);
     bool all = status == BT_OK;
     for (int q = 0; q < c->lower_count; q++)
         all = all && c->lowers[q].solution;
@@ -340,11 +383,14 @@ bt_status bt_check_reference(bt_trial *c)
         lower->iterates = own[q]->method->step && c->upper->step.solves[q].iterations > 0;
         settings[q] = *own[q];
         settings[q].method = &probe;
+        lower->finite = bt_check_finite(lower->problem);
+        if (lower->finite)
+            settings[q].product = BT_PRODUCT_JVP;
         lower->problem->settings = &settings[q];
     }
     if (status == BT_OK) {
         bt_problem_uncompile(c->upper);
-        status = both(c);
+        status = both(c, settings);
         for (int q = 0; q < c->lower_count; q++)
             c->lowers[q].problem->settings = own[q];
         bt_problem_uncompile(c->upper);

@@ -83,17 +83,30 @@ static const char *cause_name(bt_cause cause)
     return names[cause];
 }
 
-static void explain(const bt_trial *c, const bt_part *part, bt_text *text)
+/* What is to be done against rounding; nothing that is done already. */
+static const char *against_noise(const bt_trial *c)
 {
-    const bt_problem *loss = part->kind == BT_PART_UPPER ? c->upper : c->lowers[part->solve].problem;
-    if (part->cause == BT_CAUSE_NOISE)
-        bt_text_add(text, ", but less than rounding makes of differences here, as larger steps show: take precision = "
-                          "fp64 to tell");
-    else if (part->cause == BT_CAUSE_KINK)
-        bt_text_add(text, ": %s is not smooth here, as smaller steps show: a kink, as of relu, abs, min or max",
-                    part->kind == BT_PART_UPPER ? "that loss" : "that lower gradient");
+    return c->upper->dtype == BT_F64 ? "fewer unroll_steps, or another start, may tell"
+                                     : "take precision = fp64 to tell";
+}
+
+static const char *against_kink(const bt_trial *c)
+{
+    return c->upper->dtype == BT_F64 ? "" : "; precision = fp64 allows for smaller ones";
+}
+
+/* Differences that cannot tell say nothing against the derivative. */
+static void undecided(const bt_trial *c, const bt_part *part, bt_text *text)
+{
+    const char *function = part->kind == BT_PART_UPPER ? "that loss" : "that lower gradient";
+    bt_text_add(text, part->cause == BT_CAUSE_KINK ? "undecided: a kink in the way: " : "undecided: rounding: ");
+    name_part(c, part, text);
+    bt_text_add(text, " is not what differences show");
+    if (part->cause == BT_CAUSE_KINK)
+        bt_text_add(text, ", but %s is not smooth here, as smaller steps show%s: a kink, as of relu, abs, min or max",
+                    function, against_kink(c));
     else
-        say_suspects(part, loss, text);
+        bt_text_add(text, ", but by less than rounding makes of them here: %s", against_noise(c));
 }
 
 /* ---- the verdict ---- */
@@ -148,6 +161,14 @@ static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
                     method, (long long)c->upper->step.solves[q].iterations, lower->cosine, lower->ratio);
 }
 
+static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text)
+{
+    bt_text_add(text, "; %s: product = finite", lower->name);
+    if (!isnan(c->finite_error))
+        bt_text_add(text, ", by which the hypergradient is off by %.2g of the exact product's%s", c->finite_error,
+                    c->finite_error > 1e-2 ? ": take product = jvp, or another darts_alpha" : "");
+}
+
 /* What the method leaves out; and what is left where it leaves out nothing. */
 static void say_approximation(const bt_trial *c, bt_text *text)
 {
@@ -156,6 +177,8 @@ static void say_approximation(const bt_trial *c, bt_text *text)
         if (bt_check_partial(lower->problem))
             bt_text_add(text, "; %s: hypergradients pass through meta_trainable = %s only", lower->problem->name,
                         lower->problem->settings->meta_trainable);
+        if (lower->finite)
+            say_finite(c, lower->problem, text);
         if (lower->unrolls)
             say_unrolled(lower->problem, text);
         else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))
@@ -166,52 +189,75 @@ static void say_approximation(const bt_trial *c, bt_text *text)
     if (c->cause == BT_CAUSE_KINK)
         bt_text_add(text, "; the retrained loss is not smooth here, as smaller steps show");
     if (c->cause == BT_CAUSE_NOISE)
-        bt_text_add(text, "; rounding limits these differences: precision = fp64");
+        bt_text_add(text, "; rounding limits these differences: %s", against_noise(c));
 }
 
-/* All that is not close is an error then. */
-static void say_inexact(const bt_trial *c, bt_text *text)
+/* All that is not close is an error then, but for what differences cannot tell. */
+static bt_status say_inexact(const bt_trial *c, bt_text *text)
 {
-    bt_text_add(text, "DISAGREES: type = %s differentiates all steps that were made, and should be exact",
-                c->lowers[0].problem->settings->method->name);
+    const char *method = c->lowers[0].problem->settings->method->name;
     if (c->cause == BT_CAUSE_KINK)
-        bt_text_add(text, "; but the retrained loss is not smooth here, as smaller steps show");
-    if (c->cause == BT_CAUSE_NOISE)
-        bt_text_add(text, "; but rounding limits these differences: precision = fp64");
+        bt_text_add(text,
+                    "undecided: a kink in the way: the retrained loss is not smooth here, as smaller steps show, "
+                    "so differences cannot tell%s",
+                    against_kink(c));
+    else if (c->cause == BT_CAUSE_NOISE)
+        bt_text_add(text, "undecided: rounding limits these differences: %s", against_noise(c));
+    else
+        bt_text_add(text, "DISAGREES: type = %s differentiates all steps that were made, and should be exact", method);
+    return c->cause == BT_CAUSE_KINK || c->cause == BT_CAUSE_NOISE ? BT_OK : BT_ERROR_NUMERIC;
 }
 
 static bool all_finite(const bt_trial *c) { return isfinite(c->mm) && isfinite(c->dd); }
 
-static bt_status verdict(const bt_trial *c, bt_text *text)
+/* Where there is nothing to compare. */
+static void say_void(const bt_trial *c, bt_text *text)
 {
-    const char *sign = "DISAGREES: ";
-    bt_status status = BT_OK;
-    if (!c->repeats)
+    if (c->nonfinite)
+        bt_text_add(text, "DISAGREES: the loss of %s is not finite, whatever its gradient is", c->nonfinite->name);
+    else if (!c->repeats)
         bt_text_add(text, "DISAGREES: trained again from the same state, the levels below come to another loss: a "
                           "callback keeps something that is not given to bt_state");
     else if (!all_finite(c))
         bt_text_add(text, "DISAGREES: the hypergradient, or the loss beside, is not finite");
+}
+
+/* Parts that are wrong; where there are none, those of which differences cannot tell. */
+static void say_parts(const bt_trial *c, bool wrong, bt_text *text)
+{
+    for (int i = 0; i < c->part_count; i++) {
+        const bt_part *part = &c->parts[i];
+        if (part->cause == BT_CAUSE_NONE || (part->cause == BT_CAUSE_RULE) != wrong)
+            continue;
+        if (text->size)
+            bt_text_add(text, "\nand ");
+        if (!wrong) {
+            undecided(c, part, text);
+            continue;
+        }
+        bt_text_add(text, "DISAGREES: ");
+        name_part(c, part, text);
+        bt_text_add(text, " is not the derivative that differences show");
+        say_suspects(part, part->kind == BT_PART_UPPER ? c->upper : c->lowers[part->solve].problem, text);
+    }
+}
+
+static bt_status verdict(const bt_trial *c, bt_text *text)
+{
+    say_void(c, text);
+    if (!text->size)
+        say_parts(c, true, text);
     if (text->size)
         return BT_ERROR_NUMERIC;
-    for (int i = 0; i < c->part_count; i++)
-        if (c->parts[i].cause != BT_CAUSE_NONE) {
-            bt_text_add(text, "%s", sign);
-            name_part(c, &c->parts[i], text);
-            bt_text_add(text, " is not the derivative that differences show");
-            explain(c, &c->parts[i], text);
-            sign = "\nand ";
-            status = BT_ERROR_NUMERIC;
-        }
-    if (status != BT_OK)
-        return status;
-    if (close_to(c, cosine_of(c->mm, c->md, c->dd), ratio_of(c->mm, c->dd))) {
+    say_parts(c, false, text);
+    if (text->size)
+        return BT_OK;
+    if (close_to(c, cosine_of(c->mm, c->md, c->dd), ratio_of(c->mm, c->dd)) && !(c->finite_error > 1e-2)) {
         bt_text_add(text, "agrees, in direction and in length");
         return BT_OK;
     }
-    if (c->exact) {
-        say_inexact(c, text);
-        return BT_ERROR_NUMERIC;
-    }
+    if (c->exact)
+        return say_inexact(c, text);
     bt_text_add(text, "approximation: what must be exact agrees");
     say_approximation(c, text);
     return BT_OK;

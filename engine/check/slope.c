@@ -4,7 +4,8 @@
  * With a smooth function, halving the step makes a quarter of a central difference's error, and a quarter of the
  * curvature f(h) - 2 f(0) + f(-h). Across a kink the latter halves only, and across a jump it stays. Rounding adds an
  * error that doubles when the step is halved; how large it is, is seen from high differences of values that lie close
- * to each other: J. J. More and S. M. Wild, "Estimating computational noise" (SIAM J. Sci. Comput. 2011). */
+ * to each other: J. J. More and S. M. Wild, "Estimating computational noise" (SIAM J. Sci. Comput. 2011). Only what
+ * several steps agree on is held against a derivative. */
 #include "engine/check/check.h"
 
 #include <float.h>
@@ -49,20 +50,65 @@ static bool kinked(const bt_line_slope *slope, double middle, double doubled, do
     return bent || jumps;
 }
 
-bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_line_slope *slope, double declared, bt_dtype dtype,
-                          bt_cause *cause)
+/* Central differences over 2h, h and h/2 are the same, beside the error of what was declared. */
+static bool consistent(const bt_line_slope *slope, double doubled, double error)
 {
-    double h = slope->step, error = fabs(slope->value - declared), middle, plus, minus, deviation;
+    return fabs(slope->half - slope->whole) <= 0.1 * error && fabs(slope->whole - doubled) <= 0.1 * error;
+}
+
+/* With one step. BT_CAUSE_KINK also where differences say nothing else than that they differ. */
+static bt_status explain(bt_line_fn *line, void *user, const bt_claim *claim, const bt_line_slope *slope,
+                         bt_cause *cause)
+{
+    double h = slope->step, error = fabs(slope->value - claim->declared), middle, plus, minus, deviation;
     BT_TRY(line(user, 0, &middle));
     BT_TRY(line(user, 2 * h, &plus));
     BT_TRY(line(user, -2 * h, &minus));
     BT_TRY(noise(line, user, h, &deviation));
-    deviation = fmax(deviation, 0.25 * (dtype == BT_F64 ? DBL_EPSILON : FLT_EPSILON) * fabs(middle)); /* at least */
+    double epsilon = claim->dtype == BT_F64 ? DBL_EPSILON : FLT_EPSILON;
+    deviation = fmax(deviation, 0.25 * epsilon * fabs(middle)); /* at least */
     double doubled = (plus - minus) / (4 * h), bound = 10 * deviation / h;
-    *cause = BT_CAUSE_RULE;
-    if (error <= bound)
+    if (!isfinite(error))
+        *cause = BT_CAUSE_RULE;
+    else if (error <= bound)
         *cause = deviation <= 1e-12 * fabs(middle) ? BT_CAUSE_NONE : BT_CAUSE_NOISE;
-    else if (kinked(slope, middle, doubled, error, deviation))
+    else if (kinked(slope, middle, doubled, error, deviation) || !consistent(slope, doubled, error))
         *cause = BT_CAUSE_KINK;
+    else
+        *cause = BT_CAUSE_RULE;
+    return BT_OK;
+}
+
+/* Whether a smaller step says the same as the one before it, and not that rounding leaves no difference at all. */
+static bool confirms(const bt_line_slope *now, const bt_line_slope *before, double declared)
+{
+    bool moves = now->at[0] != now->at[3] && now->at[1] != now->at[2];
+    return moves && fabs(now->value - before->value) <= 0.1 * fabs(now->value - declared);
+}
+
+/* A kink beside the point is left behind by a step that is small enough; and what many of them do to nearby values
+ * looks like noise. In fp32 real noise comes first. */
+bt_status bt_line_explain(bt_line_fn *line, void *user, const bt_claim *claim, bt_line_slope *slope, bt_cause *cause)
+{
+    enum { SMALLER = 5 };
+    bt_line_slope now = *slope, before = now;
+    bt_cause last;
+    BT_TRY(explain(line, user, claim, &now, &last));
+    *cause = last;
+    for (int i = 0; i < SMALLER && (*cause == BT_CAUSE_KINK || *cause == BT_CAUSE_NOISE); i++) {
+        bt_cause found = BT_CAUSE_NONE;
+        if (last == BT_CAUSE_NOISE && claim->dtype != BT_F64)
+            break;
+        BT_TRY(bt_line_measure(line, user, now.step / 8, &now));
+        if (!(fabs(now.value - claim->declared) <= claim->enough))
+            BT_TRY(explain(line, user, claim, &now, &found));
+        bool repeated = found == BT_CAUSE_RULE && last == BT_CAUSE_RULE && confirms(&now, &before, claim->declared);
+        if (found == BT_CAUSE_NONE || repeated)
+            *cause = found;
+        before = now;
+        last = found;
+    }
+    if (*cause == BT_CAUSE_NONE || *cause == BT_CAUSE_RULE)
+        *slope = now;
     return BT_OK;
 }

@@ -164,6 +164,41 @@ START_TEST(updates_left_out)
 }
 END_TEST
 
+/* ---- a loss that is not a number beside a gradient that is one ---- */
+
+static double negative(bt_problem *self) { return (void)self, -1; }
+
+static bt_tensor *lost_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    bt_tensor *squares = bt_sum(bt_square(bt_forward(self)));
+    return bt_add(squares, bt_log(bt_host_scalar(self, "negative", negative)));
+}
+
+static const bt_problem_def lost = {
+    .name = "lower", .configure_train_data = one_row, .configure_module = pair, .training_step = lost_step};
+static const bt_export lost_parts = {.abi = BT_ABI, .problems = {&lost}};
+
+START_TEST(loss_not_finite)
+{
+    static const char *const often[] = {"engine.log_step = 1\n", "engine.log_step = 0\n"};
+    char *said, settings[100];
+    size_t size;
+    FILE *progress = open_memstream(&said, &size);
+    snprintf(settings, sizeof settings, "engine.train_iters = 3\n%s", often[_i]);
+    row = 1;
+    bt_engine *engine = levels_engine(&lost_parts, NULL, settings);
+    EXPECT_OK(bt_engine_attach(engine, &(bt_front){.progress = progress}));
+    EXPECT_OK(bt_engine_run(engine));
+    fclose(progress);
+    const char *warning = strstr(said, "warning: lower: up to step ");
+    ck_assert_msg(warning && strstr(warning, "the loss is not finite"), "%s", said);
+    ck_assert_msg(!strstr(warning + 1, "warning: "), "%s", said); /* once */
+    free(said);
+    bt_engine_free(engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("trouble");
@@ -171,6 +206,7 @@ int main(void)
     tcase_add_loop_test(tests, methods_that_fail, 0, 16);
     tcase_add_test(tests, questions_do_not_count);
     tcase_add_loop_test(tests, updates_left_out, 0, 3);
+    tcase_add_loop_test(tests, loss_not_finite, 0, 2);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }
