@@ -78,7 +78,7 @@ START_TEST(batches_that_fail)
     levels_expect_error(made_engine(""), "model", "row 2: no label", NULL);
     memset(&seen, 0, sizeof seen);
     seen.odd_at = 1;
-    levels_expect_error(made_engine(""), "model", "batch 1", "shapes", NULL);
+    levels_expect_error(made_engine(""), "model", "batch 1", "x f64 [3]", NULL);
 }
 END_TEST
 

@@ -405,9 +405,7 @@ START_TEST(r8_implicit_maml)
         .name = "learner", .batch_of = "meta", .configure_module = pair, .training_step = proximal, .start = from_meta};
     const bt_export two = {.abi = BT_ABI, .problems = {&top, &low}};
     static const char *const types[] = {"cg\nlearner.cg_iterations = 2",
-                                        "neumann\nlearner.neumann_alpha = 0.3\n"
-                                        "learner.neumann_iterations = 60",
-                                        "itd"};
+                                        "neumann\nlearner.neumann_alpha = 0.3\nlearner.neumann_iterations = 60", "itd"};
     for (int t = 0; t < 3; t++) {
         char settings[400];
         double found[2];

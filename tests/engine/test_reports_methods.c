@@ -65,11 +65,11 @@ static const bt_export solved = {.abi = BT_ABI, .problems = {&distance_upper, &p
 
 START_TEST(whatever_led_there)
 {
+    static const char adam[] = "lower.optimizer = adam\nlower.lr = 0.02\nlower.scheduler = cosine\n"
+                               "lower.scheduler_t_max = 2000\n";
     static const char *const implicit[] = {"lower.type = cg\n", "lower.type = neumann\nlower.neumann_alpha = 0.5\n"},
                              *const ways[] = {"lower.lr = 0.1\n", "lower.lr = 0.01\n",
-                                              "lower.lr = 0.05\nlower.momentum = 0.9\n",
-                                              "lower.optimizer = adam\nlower.lr = 0.02\nlower.scheduler = cosine\n"
-                                              "lower.scheduler_t_max = 2000\n"};
+                                              "lower.lr = 0.05\nlower.momentum = 0.9\n", adam};
     char settings[400];
     snprintf(settings, sizeof settings, "%s%slower.unroll_steps = 5000\n", implicit[_i / 4], ways[_i % 4]);
     ck_assert_double_eq_tol(hypergradient(&solved, settings, 2000), 0.75, 1e-6);
