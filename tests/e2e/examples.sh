@@ -41,3 +41,24 @@ for type in darts cg; do run hpo-$type logistic_hpo $iters model.type=$type; don
 run hpo-held logistic_hpo $iters penalty.lr=0
 expect "$(metric hpo-darts model.valid.loss) < $(metric hpo-held model.valid.loss) - 0.1"
 expect "$(metric hpo-cg model.valid.loss) < $(metric hpo-darts model.valid.loss) - 0.01"
+
+# sine, maml: a learned start is worth more than one that has learned nothing
+tasks=(engine.train_iters=20000 engine.valid_step=20000 meta.valid_batches=100)
+run sine sine "${tasks[@]}"
+run held sine "${tasks[@]}" meta.lr=0
+expect "$(metric sine meta.valid.mse_5) < 0.4 * $(metric held meta.valid.mse_5)"
+run maml maml engine.train_iters=4000 engine.valid_step=4000 meta.valid_batches=100 learner.itd_second_order=0
+expect "$(metric maml meta.valid.acc) > 0.3" # chance: 0.2
+
+# learned_rate: a rate that is far too small is made good
+rates=(engine.train_iters=200 engine.valid_step=200 classifier.hidden=20 classifier.unroll_steps=10
+    settings.start_lr=0.001 settings.batch_size=100)
+run learned learned_rate "${rates[@]}" settings.lr=0.1
+run fixed learned_rate "${rates[@]}" settings.lr=0
+expect "$(metric learned classifier.valid.acc) > $(metric fixed classifier.valid.acc) + 0.15"
+
+# distillation: learned images teach more than real ones
+images=(engine.train_iters=600 engine.valid_step=600 student.hidden=20 images.batch_size=100)
+run distilled distillation "${images[@]}" images.lr=0.02
+run real distillation "${images[@]}" images.lr=0
+expect "$(metric distilled images.valid.acc) > $(metric real images.valid.acc) + 0.08"
