@@ -47,20 +47,30 @@ static bt_status count_up(bt_problem *self, bt_mode mode, int64_t index, bt_batc
     return bt_batch_set(batch, "number", BT_ARRAY(&value, 1));
 }
 
+typedef struct definitions {
+    bt_problem_def upper, lower;
+} definitions;
+
+static bt_export define(definitions *d, const world *now)
+{
+    d->upper = (bt_problem_def){
+        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now->upper};
+    d->lower = (bt_problem_def){.name = "lower",
+                                .configure_module = now->module ? now->module : lower_module,
+                                .get_batch = count_up,
+                                .training_step = now->lower,
+                                .start = now->start,
+                                .schedule = now->schedule,
+                                .grad_callback = now->grad_callback,
+                                .param_callback = now->param_callback};
+    return (bt_export){.abi = BT_ABI, .problems = {&d->upper, &d->lower}};
+}
+
 /* Runs one inner loop and the upper step after it; the upper loss, and in after[] the upper parameters. */
 static double run(const world *now, double *after, const char *settings)
 {
-    const bt_problem_def upper = {
-        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now->upper};
-    const bt_problem_def lower = {.name = "lower",
-                                  .configure_module = now->module ? now->module : lower_module,
-                                  .get_batch = count_up,
-                                  .training_step = now->lower,
-                                  .start = now->start,
-                                  .schedule = now->schedule,
-                                  .grad_callback = now->grad_callback,
-                                  .param_callback = now->param_callback};
-    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    definitions d;
+    bt_export parts = define(&d, now);
     char lines[1000];
     snprintf(lines, sizeof lines,
              "engine.precision = fp64\ndependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
@@ -487,14 +497,8 @@ END_TEST
 
 static void expect_equation(const world *now, const char *settings, const char *part)
 {
-    const bt_problem_def upper = {
-        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now->upper};
-    const bt_problem_def lower = {.name = "lower",
-                                  .configure_module = lower_module,
-                                  .get_batch = count_up,
-                                  .training_step = now->lower,
-                                  .start = now->start};
-    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    definitions d;
+    bt_export parts = define(&d, now);
     char lines[300], *text = NULL;
     size_t size;
     snprintf(lines, sizeof lines, "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n%s", settings);
@@ -575,14 +579,8 @@ START_TEST(implicit_methods_refuse_what_they_cannot_see)
                        .lower = r12_lower,
                        .upper = half_square,
                        .schedule = learned_lr};
-    const bt_problem_def upper = {
-        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = now.upper};
-    const bt_problem_def lower = {.name = "lower",
-                                  .configure_module = lower_module,
-                                  .get_batch = count_up,
-                                  .training_step = now.lower,
-                                  .schedule = now.schedule};
-    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    definitions d;
+    bt_export parts = define(&d, &now);
     static const char *const types[] = {"darts", "neumann", "cg"};
     for (int i = 0; i < 3; i++) {
         bt_engine *engine = bt_engine_new();
@@ -601,11 +599,8 @@ END_TEST
 
 START_TEST(more_steps_than_anybody_keeps)
 {
-    const bt_problem_def upper = {
-        .name = "upper", .configure_module = upper_module, .get_batch = count_up, .training_step = r2.upper};
-    const bt_problem_def lower = {
-        .name = "lower", .configure_module = lower_module, .get_batch = count_up, .training_step = r2.lower};
-    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    definitions d;
+    bt_export parts = define(&d, &r2);
     static const char lines[] = "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
                                 "lower.type = itd\nlower.unroll_steps = 1000000000000000\n";
     levels_expect_error(levels_engine(&parts, (world *)(uintptr_t)&r2, lines), "[lower]", "itd_steps", NULL);
