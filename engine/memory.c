@@ -53,17 +53,6 @@ static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *
     }
 }
 
-typedef struct visit_plain { /* of variables that are no block */
-    bt_visit_var_fn *visit;
-    void *user;
-} visit_plain;
-
-static void visit_one(void *user, const bt_var *var)
-{
-    const visit_plain *v = user;
-    v->visit(v->user, var, NULL);
-}
-
 static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
 {
     if (problem->module) {
@@ -72,8 +61,7 @@ static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, voi
     }
     visit_optimizer(problem, visit, user);
     visit_step(&problem->step, visit, user);
-    visit_plain plain = {visit, user};
-    bt_trajectory_visit(problem->trajectory, visit_one, &plain);
+    bt_trajectory_visit(problem->trajectory, visit, user);
     for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
         if (problem->troubles[i].count)
             visit(user, problem->troubles[i].count, NULL);

@@ -334,6 +334,8 @@ typedef struct bt_loss {
     int64_t count;
 } bt_loss;
 
+double bt_loss_share(const bt_loss *loss, int64_t micro); /* product.c: the weight of that one in the mean */
+
 /* product.c; both append to the trace in progress. */
 typedef struct bt_product_request {
     bt_loss lower;
@@ -366,7 +368,7 @@ bt_status bt_solve_run(bt_problem *upper, bt_solve *solve);                  /* 
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 void bt_solve_free(bt_solve *solve);
 /* The upper problem itself, and the lower problems not solved yet, whose parameters this one's loss may read; vectors:
- * their adjoints, of the upper problem nothing. Room for all problems. Returns how many. */
+ * their adjoints, of the upper problem its gradient. Room for all problems. Returns how many. */
 int bt_solve_targets(bt_problem *upper, const bt_solve *solve, bt_problem **others, bt_vector *vectors);
 void bt_solve_mark(bt_problem *upper, const bt_problem *other, int64_t parameter); /* something reaches that one */
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear); /* flat NULL: failed */

@@ -209,14 +209,14 @@ void bt_trajectory_free(bt_trajectory *t)
     bt_free(t);
 }
 
-void bt_trajectory_visit(const bt_trajectory *t, void (*visit)(void *user, const bt_var *var), void *user)
+void bt_trajectory_visit(const bt_trajectory *t, bt_visit_var_fn *visit, void *user)
 {
     if (!t)
         return;
     if (t->index)
-        visit(user, t->index);
+        visit(user, t->index, NULL);
     for (int64_t i = 0; i < t->track_count; i++)
-        visit(user, t->tracks[i].store);
+        visit(user, t->tracks[i].store, NULL);
 }
 
 /* ---- recording ---- */

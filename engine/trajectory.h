@@ -9,7 +9,7 @@
 #ifndef BT_TRAJECTORY_H
 #define BT_TRAJECTORY_H
 
-#include "engine/problem.h"
+#include "engine/engine_inside.h"
 
 typedef struct bt_track { /* one variable over the steps */
     bt_var *source;       /* the root that is recorded */
@@ -33,7 +33,7 @@ typedef struct bt_trajectory {
 
 bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
 void bt_trajectory_free(bt_trajectory *trajectory);
-void bt_trajectory_visit(const bt_trajectory *trajectory, void (*visit)(void *user, const bt_var *var), void *user);
+void bt_trajectory_visit(const bt_trajectory *trajectory, bt_visit_var_fn *visit, void *user); /* its storage */
 
 int64_t bt_tick(const bt_engine *engine);                      /* now: how many steps all problems have made */
 void bt_trajectory_record(bt_trajectory *trajectory);          /* before a step, its batches not drawn yet */

@@ -88,14 +88,6 @@ static void schedule(void *context, bt_rule *rule)
     bt_guest_leave(before);
 }
 
-static bt_tensor **list(bt_graph *graph, int64_t count)
-{
-    bt_tensor **items = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *items);
-    if (!items)
-        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
-    return items;
-}
-
 /* A whole-vector callback, applied to parts. */
 static void through_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts)
 {
@@ -128,7 +120,7 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
     }
     if (!problem->def->grad_callback)
         return;
-    bt_tensor **parts = list(graph, problem->module->param_count);
+    bt_tensor **parts = bt_graph_list(graph, problem->module->param_count);
     for (int64_t i = 0, s = 0; parts && i < problem->module->param_count; i++)
         parts[i] = problem->trainable[i] ? segments[s++].grad
                                          : bt_zeros_like(bt_graph_read(graph, problem->module->params[i]->var));
@@ -146,7 +138,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
     bt_step_phase *step = &problem->step;
     bt_graph *graph = bt_trace_now()->graph;
     int64_t count = problem->module->param_count;
-    bt_tensor **parts = list(graph, count);
+    bt_tensor **parts = bt_graph_list(graph, count);
     if (!parts)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
@@ -193,7 +185,7 @@ static void read_results(bt_problem *problem, const bt_update *update, bt_transi
     t->next_applied = update->next_applied;
     if (!problem->def->param_callback)
         return;
-    bt_tensor **parts = list(bt_trace_now()->graph, count);
+    bt_tensor **parts = bt_graph_list(bt_trace_now()->graph, count);
     if (!parts)
         return;
     memcpy(parts, t->next_param, (size_t)count * sizeof *parts);
@@ -207,13 +199,13 @@ static bool make_room(bt_problem *problem, bt_transition *t)
 {
     bt_graph *graph = bt_trace_now()->graph;
     int64_t count = problem->module->param_count;
-    t->param = list(graph, count);
-    t->grad = list(graph, count);
-    t->next_param = list(graph, count);
+    t->param = bt_graph_list(graph, count);
+    t->grad = bt_graph_list(graph, count);
+    t->next_param = bt_graph_list(graph, count);
     bool room = t->param && t->grad && t->next_param;
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        t->slot[k] = list(graph, count);
-        t->next_slot[k] = list(graph, count);
+        t->slot[k] = bt_graph_list(graph, count);
+        t->next_slot[k] = bt_graph_list(graph, count);
         room = room && t->slot[k] && t->next_slot[k];
     }
     return room;

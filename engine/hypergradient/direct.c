@@ -5,19 +5,12 @@
 #include "ops/ops.h"
 #include "transform/grad.h"
 
-static bt_tensor **room(bt_graph *graph, int64_t count)
-{
-    bt_tensor **items = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *items);
-    if (!items)
-        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
-    return items;
-}
-
 /* The first parameter of `other` that the update depends on; -1: none. */
 static int64_t dependence(bt_graph *graph, const bt_transition *t, const bt_problem *lower, bt_problem *other)
 {
     int64_t count = lower->module->param_count, theirs = other->module->param_count;
-    bt_tensor **cotangent = room(graph, count), **x = room(graph, theirs), **result = room(graph, theirs);
+    bt_tensor **cotangent = bt_graph_list(graph, count), **x = bt_graph_list(graph, theirs),
+              **result = bt_graph_list(graph, theirs);
     if (!cotangent || !x || !result || graph->status != BT_OK)
         return -1;
     for (int64_t i = 0; i < count; i++)

@@ -41,21 +41,11 @@ typedef struct tracer {
     bt_tracing tracing;
     bt_graph *graph;
     bt_problem **others; /* whose parameters the lower problem may read */
-    bt_vector *vectors;  /* their adjoints; of the upper problem nothing */
+    bt_vector *vectors;  /* their adjoints; the gradient of the upper problem */
     int other_count;
     int64_t other_params;
     bt_transition transition;
 } tracer;
-
-static bt_tensor **room(tracer *t, int64_t count)
-{
-    bt_tensor **items = bt_region_alloc(t->graph->region, (size_t)(count + 1) * sizeof *items);
-    if (!items)
-        bt_graph_fail(t->graph, BT_ERROR_MEMORY, "out of memory");
-    else
-        memset(items, 0, (size_t)(count + 1) * sizeof *items);
-    return items;
-}
 
 static void tracer_free(tracer *t)
 {
@@ -100,16 +90,14 @@ static int slots(const tracer *t) { return bt_optimizer_slot_count(t->lower->opt
 /* Adds factor times the gradient of one micro-batch. */
 static void add_gradient(tracer *t, const bt_micro *micro, double factor, bt_tensor **sum)
 {
-    bt_tensor **part = room(t, params(t)), *loss = bt_product_loss(t->lower, micro);
+    bt_tensor **part = bt_graph_list(t->graph, params(t)), *loss = bt_product_loss(t->lower, micro);
     if (!part || bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     bt_tensor *one = bt_number(1, loss->dtype);
     bt_vjp(t->graph, &loss, &one, 1, t->transition.param, (int)params(t), part, false);
     for (int64_t i = 0; i < params(t); i++)
-        if (part[i]) {
-            bt_tensor *scaled = factor == 1 ? part[i] : bt_mul(factor, part[i]);
-            sum[i] = sum[i] ? bt_add(sum[i], scaled) : scaled;
-        }
+        if (part[i])
+            sum[i] = bt_accumulate(sum[i], factor == 1 ? part[i] : bt_mul(factor, part[i]));
 }
 
 /* The gradient of the step: of a level that is upper to another one, what was recorded, with what came from there. */
@@ -117,15 +105,13 @@ static void fill_gradient(tracer *t)
 {
     bt_tensor **grad = t->transition.grad;
     const bt_problem *lower = t->lower;
-    int64_t total = 0;
+    const bt_loss loss = {t->lower, t->micros, t->solve->micros.count};
     for (int64_t i = 0; lower->child_count && i < params(t); i++)
         grad[i] = bt_graph_read(t->graph, lower->step.gradients.windows[i]);
     if (lower->child_count)
         return;
-    for (int64_t m = 0; m < t->solve->micros.count; m++)
-        total += t->micros[m].batch->count;
-    for (int64_t m = 0; m < t->solve->micros.count && t->graph->status == BT_OK; m++)
-        add_gradient(t, &t->micros[m], (double)t->micros[m].batch->count / (double)total, grad);
+    for (int64_t m = 0; m < loss.count && t->graph->status == BT_OK; m++)
+        add_gradient(t, &loss.micros[m], bt_loss_share(&loss, m), grad);
 }
 
 /* The update, of a gradient that the derivatives of the update take as given. */
@@ -138,7 +124,7 @@ static bool trace_update(tracer *t)
     for (int64_t i = 0; i < params(t); i++)
         if (t->transition.grad[i])
             t->transition.grad[i] = bt_detach(t->transition.grad[i]);
-    bt_tensor **given = room(t, params(t));
+    bt_tensor **given = bt_graph_list(t->graph, params(t));
     if (!given || t->graph->status != BT_OK)
         return false;
     memcpy(given, t->transition.grad, (size_t)params(t) * sizeof *given);
@@ -159,10 +145,22 @@ typedef struct pullback { /* of the update: what is differentiated, and what wit
 
 static bt_tensor **parts(tracer *t, const bt_vector *vector)
 {
-    bt_tensor **items = room(t, params(t));
+    bt_tensor **items = bt_graph_list(t->graph, params(t));
     for (int64_t i = 0; items && i < params(t); i++)
         items[i] = bt_graph_read(t->graph, vector->windows[i]);
     return items;
+}
+
+/* Of all others, one after the other; NULL after an error. */
+static bt_tensor **their_params(tracer *t)
+{
+    bt_tensor **theirs = bt_graph_list(t->graph, t->other_params);
+    int64_t at = 0;
+    for (int k = 0; theirs && k < t->other_count; k++) {
+        bt_problem_params(t->others[k], theirs + at);
+        at += t->others[k]->module->param_count;
+    }
+    return theirs;
 }
 
 static void add_outputs(tracer *t, pullback *p, bt_tensor **next, bt_tensor **adjoint)
@@ -187,12 +185,15 @@ static void add_inputs(pullback *p, bt_tensor *const *items, int64_t count, int 
 static bt_tensor **pull_update(tracer *t)
 {
     int64_t most = params(t) * (2 + slots(t)) + t->other_params;
-    pullback p = {.y = room(t, most), .cotangent = room(t, most), .x = room(t, most), .result = room(t, most)};
+    pullback p = {.y = bt_graph_list(t->graph, most),
+                  .cotangent = bt_graph_list(t->graph, most),
+                  .x = bt_graph_list(t->graph, most),
+                  .result = bt_graph_list(t->graph, most)};
     p.place = bt_region_alloc(t->graph->region, (size_t)(most + 1) * sizeof *p.place);
-    bt_tensor **by_place = room(t, most), **theirs = room(t, t->other_params);
+    bt_tensor **by_place = bt_graph_list(t->graph, most), **theirs = their_params(t);
     if (!p.y || !p.cotangent || !p.x || !p.result || !p.place || !by_place || !theirs)
         return NULL;
-    int place = 0, at = 0;
+    int place = 0;
     add_outputs(t, &p, t->transition.next_param, parts(t, &t->solve->adjoint));
     for (int k = 0; k < slots(t); k++)
         add_outputs(t, &p, t->transition.next_slot[k], parts(t, &t->solve->unroll->slots[k]));
@@ -200,10 +201,6 @@ static bt_tensor **pull_update(tracer *t)
     add_inputs(&p, t->transition.grad, params(t), &place);
     for (int k = 0; k < slots(t); k++)
         add_inputs(&p, t->transition.slot[k], params(t), &place);
-    for (int k = 0; k < t->other_count; k++) {
-        bt_problem_params(t->others[k], theirs + at);
-        at += (int)t->others[k]->module->param_count;
-    }
     add_inputs(&p, theirs, t->other_params, &place);
     bt_vjp(t->graph, p.y, p.cotangent, p.ys, p.x, p.xs, p.result, false);
     for (int i = 0; i < p.xs; i++)
@@ -232,17 +229,14 @@ static bool trace_product(tracer *t, bt_tensor **x, bt_product_request *request)
     return t->graph->status == BT_OK;
 }
 
-static bt_tensor *sum(bt_tensor *a, bt_tensor *b) { return a && b ? bt_add(a, b) : a ? a : b; }
-
 /* Adds to the adjoint of parameter i of others[k]. */
 static void add_other(tracer *t, int k, int64_t i, bt_tensor *value)
 {
-    bt_problem *other = t->others[k];
-    bt_var *var = other == t->upper ? t->upper->step.gradients.windows[i] : t->vectors[k].windows[i];
+    bt_var *var = t->vectors[k].windows[i];
     if (!value)
         return;
     bt_graph_assign(t->graph, var, (bt_add)(bt_graph_read(t->graph, var), value));
-    bt_solve_mark(t->upper, other, i);
+    bt_solve_mark(t->upper, t->others[k], i);
 }
 
 /* The adjoint of a vector like the parameters; zero where hypergradients do not pass. */
@@ -264,17 +258,17 @@ static void trace_back(tracer *t)
         return;
     bt_tensor **x = adjoint + params(t), **slot = x + params(t), **theirs = slot + slots(t) * params(t);
     if (trace_product(t, x, &request)) {
-        bt_tensor **self = room(t, params(t));
+        bt_tensor **self = bt_graph_list(t->graph, params(t));
         if (!self || bt_poisoned(request.self))
             return;
         bt_problem_split(t->lower, request.self, self);
         for (int64_t i = 0; i < params(t); i++)
-            adjoint[i] = sum(adjoint[i], self[i]);
+            adjoint[i] = bt_accumulate(adjoint[i], self[i]);
     }
     bt_keep_effects(t->graph, t->lower, BT_TRACE_PRODUCT);
     for (int k = 0; k < t->other_count; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)
-            add_other(t, k, i, sum(*theirs++, request.other ? request.other[k][i] : NULL));
+            add_other(t, k, i, bt_accumulate(*theirs++, request.other ? request.other[k][i] : NULL));
     set_adjoint(t, &t->solve->adjoint, adjoint);
     for (int k = 0; k < slots(t); k++)
         set_adjoint(t, &t->solve->unroll->slots[k], slot + k * params(t));
@@ -308,14 +302,9 @@ static void trace_forward(tracer *t)
 static void trace_start(tracer *t)
 {
     bt_tensor *start = bt_start_trace(t->lower), *adjoint = bt_graph_read(t->graph, t->solve->adjoint.flat);
-    bt_tensor **theirs = room(t, t->other_params), **result = room(t, t->other_params);
-    int64_t at = 0;
+    bt_tensor **theirs = their_params(t), **result = bt_graph_list(t->graph, t->other_params);
     if (bt_poisoned(start) || !theirs || !result)
         return;
-    for (int k = 0; k < t->other_count; k++) {
-        bt_problem_params(t->others[k], theirs + at);
-        at += t->others[k]->module->param_count;
-    }
     bt_vjp(t->graph, &start, &adjoint, 1, theirs, (int)t->other_params, result, false);
     for (int k = 0; k < t->other_count && t->graph->status == BT_OK; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)

@@ -23,14 +23,6 @@ typedef struct terms {       /* tensors of one evaluation of the lower loss */
     const bt_problem_settings *settings;
 } terms;
 
-static bt_tensor **room(terms *t, int64_t count)
-{
-    bt_tensor **list = bt_region_alloc(t->graph->region, (size_t)(count + 1) * sizeof *list);
-    if (!list)
-        bt_graph_fail(t->graph, BT_ERROR_MEMORY, "out of memory");
-    return list;
-}
-
 /* What a callback of a problem records on a micro-batch, with the random streams of that problem's step. */
 static bt_tensor *recorded(bt_problem *problem, const bt_micro *micro, bool condition)
 {
@@ -73,7 +65,7 @@ static void fill_targets(terms *t)
 
 static void by_jvp(terms *t, bt_tensor *loss, bt_tensor **result)
 {
-    bt_tensor **gradient = room(t, t->ys), *one = bt_number(1, loss->dtype);
+    bt_tensor **gradient = bt_graph_list(t->graph, t->ys), *one = bt_number(1, loss->dtype);
     if (!gradient)
         return;
     bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
@@ -88,7 +80,7 @@ static void of_field(terms *t, bt_tensor **field, bt_tensor **result)
 
 static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
 {
-    bt_tensor **gradient = room(t, t->ws), *one = bt_number(1, loss->dtype);
+    bt_tensor **gradient = bt_graph_list(t->graph, t->ws), *one = bt_number(1, loss->dtype);
     if (!gradient)
         return;
     bt_vjp(t->graph, &loss, &one, 1, t->w, t->ws, gradient, false);
@@ -117,7 +109,7 @@ int bt_product_of(const bt_problem *lower, const bt_graph *graph)
 /* The lower problem's own condition takes the place of its gradient. */
 static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
 {
-    bt_tensor *vector = recorded(t->lower, micro, true), **field = room(t, t->ws);
+    bt_tensor *vector = recorded(t->lower, micro, true), **field = bt_graph_list(t->graph, t->ws);
     if (!field || bt_poisoned(vector) || t->graph->status != BT_OK)
         return;
     bt_problem_split(t->lower, vector, field);
@@ -145,7 +137,7 @@ static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
 static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *step, bt_tensor **gradient)
 {
     bt_slate **params = t->lower->module->params;
-    bt_tensor **base = room(t, t->ws);
+    bt_tensor **base = bt_graph_list(t->graph, t->ws);
     if (!base)
         return;
     bt_problem_params(t->lower, base);
@@ -185,7 +177,7 @@ static bt_tensor *difference(bt_tensor *scale, bt_tensor *plus, bt_tensor *minus
 static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
 {
     bt_trace *trace = bt_trace_now();
-    bt_tensor **plus = room(t, t->most), **minus = room(t, t->most);
+    bt_tensor **plus = bt_graph_list(t->graph, t->most), **minus = bt_graph_list(t->graph, t->most);
     bt_tensor *norm = bt_as(bt_norm_square(t->request->x), t->request->x->dtype);
     if (!plus || !minus || bt_poisoned(norm))
         return;
@@ -207,7 +199,7 @@ static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
 static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale, bt_tensor **result)
 {
     bt_trace *trace = bt_trace_now();
-    bt_tensor **moved = room(t, t->most), **still = room(t, t->most);
+    bt_tensor **moved = bt_graph_list(t->graph, t->most), **still = bt_graph_list(t->graph, t->most);
     bt_dtype dtype = t->request->x->dtype;
     if (!moved || !still)
         return;
@@ -228,7 +220,7 @@ static void accumulate(terms *t, bt_tensor **sum, bt_tensor **part, double share
             sum[k] = bt_accumulate(sum[k], share < 1 ? bt_mul(share, part[k]) : part[k]);
 }
 
-static double share_of(const bt_loss *loss, int64_t m)
+double bt_loss_share(const bt_loss *loss, int64_t m)
 {
     int64_t total = 0;
     for (int64_t i = 0; i < loss->count; i++)
@@ -268,11 +260,11 @@ static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower,
     t->most = t->ws;
     for (int k = 0; k < request->other_count; k++)
         t->most += (int)request->others[k]->module->param_count;
-    t->w = room(t, t->ws);
-    t->tangent = room(t, t->ws);
-    t->y = room(t, t->most);
-    t->sum = room(t, t->most);
-    t->part = room(t, t->most);
+    t->w = bt_graph_list(t->graph, t->ws);
+    t->tangent = bt_graph_list(t->graph, t->ws);
+    t->y = bt_graph_list(t->graph, t->most);
+    t->sum = bt_graph_list(t->graph, t->most);
+    t->part = bt_graph_list(t->graph, t->most);
     if (!t->w || !t->tangent || !t->y || !t->sum || !t->part || (x && bt_poisoned(x)))
         return false;
     if (x)
@@ -305,12 +297,12 @@ void bt_product_trace(bt_product_request *request)
     for (int64_t m = 0; m < request->lower.count && graph->status == BT_OK; m++) {
         clear(&t);
         one_product(&t, &request->lower.micros[m]);
-        accumulate(&t, t.sum, t.part, share_of(&request->lower, m));
+        accumulate(&t, t.sum, t.part, bt_loss_share(&request->lower, m));
     }
     for (int64_t m = 0; request->penalty > 0 && m < request->upper.count && graph->status == BT_OK; m++) {
         clear(&t);
         secant(&t, request->upper.problem, &request->upper.micros[m], -1, t.part);
-        accumulate(&t, t.sum, t.part, share_of(&request->upper, m));
+        accumulate(&t, t.sum, t.part, bt_loss_share(&request->upper, m));
     }
     deliver(&t, t.sum);
 }
@@ -329,7 +321,7 @@ bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *
             bt_trace_detached(trace, detached_of(&t, &loss->micros[m]));
         shifted(&t, loss->problem, &loss->micros[m], whole, t.part);
         bt_trace_detached(trace, BT_DETACHED_NONE);
-        accumulate(&t, t.sum, t.part, share_of(loss, m));
+        accumulate(&t, t.sum, t.part, bt_loss_share(loss, m));
     }
     return joined(&t, t.sum);
 }

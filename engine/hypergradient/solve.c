@@ -289,19 +289,16 @@ int bt_solve_targets(bt_problem *upper, const bt_solve *solve, bt_problem **othe
 {
     const bt_step_phase *step = &upper->step;
     int count = 0;
-    if (bt_u2l(upper, solve->problem))
+    if (bt_u2l(upper, solve->problem)) {
+        vectors[count] = (bt_vector){step->gradients.flat, step->gradients.windows, step->gradients.count};
         others[count++] = upper;
+    }
     for (int q = 0; q < step->solve_count; q++)
         if (&step->solves[q] > solve && bt_u2l(step->solves[q].problem, solve->problem)) {
             vectors[count] = step->solves[q].adjoint;
             others[count++] = step->solves[q].problem;
         }
     return count;
-}
-
-static bt_var *target_var(const bt_builder *b, const bt_problem *other, const bt_vector *vector, int64_t parameter)
-{
-    return other == b->upper ? b->step->gradients.windows[parameter] : vector->windows[parameter];
 }
 
 void bt_solve_mark(bt_problem *upper, const bt_problem *other, int64_t parameter)
@@ -347,7 +344,7 @@ static bt_graph *trace_product(bt_builder *b)
         for (int k = 0; k < request.other_count && b->graph->status == BT_OK; k++)
             for (int64_t i = 0; i < others[k]->module->param_count; i++)
                 if (request.other[k][i]) {
-                    bt_var *var = target_var(b, others[k], &vectors[k], i);
+                    bt_var *var = vectors[k].windows[i];
                     bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
                     bt_solve_mark(b->upper, others[k], i);
                 }

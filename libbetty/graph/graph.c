@@ -272,6 +272,14 @@ void bt_graph_output(bt_graph *graph, bt_tensor *value)
     graph->outputs[graph->output_count++] = value;
 }
 
+bt_tensor **bt_graph_list(bt_graph *graph, int64_t count)
+{
+    bt_tensor **items = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *items);
+    if (!items)
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
+    return items;
+}
+
 bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
 {
     for (int64_t i = 0; i < graph->node_count; i++)

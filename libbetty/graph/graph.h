@@ -136,6 +136,7 @@ bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like); /* a le
 bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
 void bt_graph_output(bt_graph *graph, bt_tensor *value);
+bt_tensor **bt_graph_list(bt_graph *graph, int64_t count); /* the graph's own, with a NULL more; all NULL at first */
 
 const char *bt_graph_intern(bt_graph *graph, const char *text); /* the graph's own copy; shared with the latest nodes */
 bt_array bt_tensor_array(const bt_tensor *x);                   /* dtype and shape, no data */
