@@ -45,6 +45,7 @@ void bt_engine_free(bt_engine *engine)
     bt_free(engine->due.list);
     bt_free(engine->message);
     bt_text_free(&engine->warnings);
+    bt_text_free(&engine->notes);
     bt_free(engine);
 }
 

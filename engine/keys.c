@@ -117,6 +117,16 @@ const bt_key bt_keys[] = {
     {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", .later = "bf16 | fp16",
      .help = "of parameters and floating data"},
 
+    /* ---- a problem: first values of its parameters and buffers ---- */
+    {"weights", PROBLEM(weights), TEXT,
+     .help = "a safetensors file to start from, looked for in the working folder and beside the INI file"},
+    {"weights_names", PROBLEM(weights_names), TEXT,
+     .help = "FROM > TO, by commas: what the file's names are called here; * is any text, nothing after > leaves out"},
+    {"weights_layout", PROBLEM(weights_layout), CHOICE("pytorch | plain"), .value = "pytorch",
+     .help = "of convolutions: [out, in, window, window], or [window, window, in, out] as in checkpoints from here"},
+    {"weights_missing", PROBLEM(weights_missing), CHOICE("error | keep"), .value = "error",
+     .help = "parameters and buffers that the file lacks: refused, or they keep their initial values"},
+
     /* ---- a problem: its update ---- */
     {"trainable", PROBLEM(trainable), TEXT, .value = "*",
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},

@@ -75,6 +75,10 @@ typedef struct bt_problem_settings {
     int64_t valid_batch_size, valid_batches; /* 0: all */
     bool shuffle, drop_last;
 
+    const char *weights, *weights_names; /* NULL: none */
+    int weights_layout;                  /* 0 pytorch, 1 plain */
+    int weights_missing;                 /* 0 error, 1 keep */
+
     const char *trainable, *meta_trainable; /* patterns for bt_pattern_match; "*": all */
 
     const bt_optimizer_def *optimizer;

@@ -143,6 +143,8 @@ static bt_graph *trace_loss(bt_problem *problem, const bt_micro *micro, bt_trace
     bt_tensor *loss = bt_problem_loss(problem, micro->batch, kind == BT_TRACE_VALID ? BT_VALID : BT_TRAIN);
     bt_metric_tensor_(problem, "loss", loss);
     bt_keep_effects(graph, problem, kind);
+    if (gradient && problem->settings->gradient_accumulation > 1 && graph->status == BT_OK)
+        bt_warn_batch(problem, graph);
     if (gradient && !bt_poisoned(loss) && graph->status == BT_OK)
         differentiate(problem, graph, loss, (double)micro->batch->count);
     bt_trace_end(&trace);

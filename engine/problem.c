@@ -219,6 +219,8 @@ static bt_status configure(bt_problem *problem)
     if (status == BT_OK && !problem->module->name && !(problem->module->name = bt_strdup(problem->name)))
         status = BT_ERROR_MEMORY; /* module paths begin with the problem's name */
     if (status == BT_OK)
+        status = bt_problem_load_weights(problem);
+    if (status == BT_OK)
         status = make_optimizer(problem);
     if (status == BT_OK && problem->settings->active)
         status = make_slots(problem, order);

@@ -205,6 +205,7 @@ struct bt_problem {
     bool configuring; /* its module or data are being made: for cycles */
     int *group;       /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
+    bool told_batch; /* bt_warn_batch has spoken */
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
@@ -278,7 +279,7 @@ struct bt_engine {
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
     bool resuming;                        /* the output folder holds this run already */
-    bt_text warnings;                     /* lines to say when a run starts */
+    bt_text warnings, notes;              /* lines to say when a run starts */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t baseline;                      /* aligned bytes that were live before it */
 };
@@ -290,6 +291,9 @@ void bt_problem_free(bt_problem *problem);
 bt_status bt_problem_configure(bt_problem *problem);                        /* module, storage, optimiser */
 bt_guest bt_problem_enter(const bt_problem *problem, const char *callback); /* one of its callbacks is called next */
 bt_problem *bt_problem_find(bt_engine *engine, const char *name);
+/* additive.c: says which layers are not the sum of micro-batches, such as normalisation over the batch */
+void bt_warn_batch(bt_problem *problem, const bt_graph *graph);
+bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `weights` */
 bt_status bt_problem_open_data(bt_problem *problem);           /* streams */
 const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */
 

@@ -365,6 +365,8 @@ static bt_status profiled_loop(run *r)
 
 static void say_warnings(run *r)
 {
+    say_lines(r, "", r->engine->notes.data);
+    bt_text_free(&r->engine->notes);
     say_lines(r, "warning: ", r->engine->warnings.data);
     bt_text_free(&r->engine->warnings);
 }

@@ -235,6 +235,14 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
                 trace && trace->graph == graph ? bt_trace_tag(trace) : (bt_tag){.owner = "", .path = ""});
 }
 
+bt_tensor *bt_graph_assigned(const bt_graph *graph, const bt_var *var)
+{
+    for (int64_t i = 0; i < graph->assign_count; i++)
+        if (graph->assigns[i].var == var)
+            return graph->assigns[i].value;
+    return NULL;
+}
+
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)
 {
     if (bt_poisoned(value)) {

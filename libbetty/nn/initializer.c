@@ -12,6 +12,24 @@ bt_init bt_init_normal(double mean, double deviation)
 
 bt_init bt_init_uniform(double low, double high) { return (bt_init){.kind = BT_INIT_UNIFORM, .a = low, .b = high}; }
 
+static double fan_deviation(int64_t fan) { return fan < 1 ? NAN : sqrt(2 / (double)fan); } /* NAN: told when adopted */
+
+static bt_init even(double deviation) { return bt_init_uniform(-sqrt(3) * deviation, sqrt(3) * deviation); }
+
+bt_init bt_init_kaiming_normal(int64_t fan) { return bt_init_normal(0, fan_deviation(fan)); }
+
+bt_init bt_init_kaiming_uniform(int64_t fan) { return even(fan_deviation(fan)); }
+
+bt_init bt_init_xavier_normal(int64_t fan_in, int64_t fan_out)
+{
+    return bt_init_normal(0, fan_in < 1 || fan_out < 1 ? NAN : sqrt(2 / ((double)fan_in + (double)fan_out)));
+}
+
+bt_init bt_init_xavier_uniform(int64_t fan_in, int64_t fan_out)
+{
+    return even(bt_init_xavier_normal(fan_in, fan_out).b);
+}
+
 bt_init bt_init_array(bt_array values) { return (bt_init){.kind = BT_INIT_ARRAY, .values = values}; }
 
 static bool same_shape(bt_array a, bt_array b)

@@ -5,19 +5,6 @@
 #include "ops/ops.h"
 #include <math.h>
 
-/* The first input; poison if there is none. */
-static bt_tensor *input(const char *what, bt_tensor *const *in)
-{
-    return in[0] ? in[0] : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the input is missing (NULL)", what);
-}
-
-static bt_tensor *wrong_features(const char *what, int64_t features, const bt_tensor *x)
-{
-    char found[256];
-    return bt_trace_poison(BT_ERROR_SHAPE, "%s expects %lld features, found %s", what, (long long)features,
-                           bt_shape_text(found, x->rank, x->dims));
-}
-
 /* ---- fn ---- */
 
 typedef struct fn_options {
@@ -29,7 +16,7 @@ static bt_tensor *fn_forward(bt_module *self, bt_tensor *const *in)
     const fn_options *options = self->data;
     if (!options->function)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_nn_fn: the function is NULL");
-    return options->function(input("bt_nn_fn", in));
+    return options->function(bt_module_input("bt_nn_fn", in));
 }
 
 bt_module *bt_nn_fn(bt_unary_fn *function)
@@ -52,9 +39,9 @@ static bt_tensor *linear_apply(bt_module *self, bt_tensor *x, bool relu)
     const linear_options *options = self->data;
     int64_t sizes[BT_MAX_RANK + 1];
     if (bt_poisoned(x))
-        return x ? x : input("linear", &x);
+        return x ? x : bt_module_input("linear", &x);
     if (x->rank < 1 || x->dims[x->rank - 1] != options->in)
-        return wrong_features("linear", options->in, x);
+        return bt_module_wrong_features("linear", options->in, x);
     for (int i = 0; i < x->rank; i++)
         sizes[i] = x->dims[i];
     sizes[x->rank - 1] = options->out;
@@ -95,14 +82,14 @@ static bt_tensor *flatten(bt_tensor *x, int64_t features)
     for (int i = 1; fits && i < x->rank; i++)
         fits = !__builtin_mul_overflow(found, x->dims[i], &found);
     if (!fits || found != features)
-        return wrong_features("mlp", features, x);
+        return bt_module_wrong_features("mlp", features, x);
     return x->rank == 2 ? x : bt_reshape(x, x->dims[0], features);
 }
 
 static bt_tensor *mlp_forward(bt_module *self, bt_tensor *const *in)
 {
     const mlp_options *options = self->data;
-    bt_tensor *x = input("mlp", in);
+    bt_tensor *x = bt_module_input("mlp", in);
     if (!options->activation)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_nn_mlp: the activation is NULL");
     if (!bt_poisoned(x))
@@ -137,7 +124,7 @@ bt_module *(bt_nn_mlp)(bt_unary_fn *activation, const int64_t *widths)
 
 static bt_tensor *sequential_forward(bt_module *self, bt_tensor *const *in)
 {
-    bt_tensor *x = self->child_count ? bt_forward_module_(self->children[0], in) : input("sequential", in);
+    bt_tensor *x = self->child_count ? bt_forward_module_(self->children[0], in) : bt_module_input("sequential", in);
     for (int64_t i = 1; i < self->child_count; i++)
         x = bt_forward(self->children[i], x);
     return x;
@@ -160,7 +147,7 @@ typedef struct dropout_options {
 static bt_tensor *dropout_forward(bt_module *self, bt_tensor *const *in)
 {
     const dropout_options *options = self->data;
-    bt_tensor *x = input("dropout", in);
+    bt_tensor *x = bt_module_input("dropout", in);
     return options->probability > 0 ? bt_dropout(x, options->probability) : x;
 }
 
@@ -169,34 +156,6 @@ bt_module *bt_nn_dropout(double probability)
     bt_module *module = bt_module_make(dropout_forward, &(dropout_options){probability}, sizeof(dropout_options));
     if (!(probability >= 0 && probability < 1))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_dropout: the probability is %g; 0 <= p < 1", probability);
-    return module;
-}
-
-/* ---- layer_norm ---- */
-
-static bt_tensor *layer_norm_forward(bt_module *self, bt_tensor *const *in)
-{
-    const double eps = 1e-5; /* as in PyTorch */
-    const linear_options *options = self->data;
-    bt_tensor *x = input("layer_norm", in);
-    if (bt_poisoned(x))
-        return x;
-    if (x->rank < 1 || x->dims[x->rank - 1] != options->in)
-        return wrong_features("layer_norm", options->in, x);
-    return bt_layer_norm(x, bt_param(self, "weight"), bt_param(self, "bias"), eps);
-}
-
-bt_module *bt_nn_layer_norm(int64_t features)
-{
-    bt_module *module =
-        bt_module_make(layer_norm_forward, &(linear_options){features, features}, sizeof(linear_options));
-    if (features < 1)
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_layer_norm: %lld features; at least 1 is expected",
-                          (long long)features);
-    if (module) {
-        bt_module_add_param(module, "weight", bt_init_constant(1), features);
-        bt_module_add_param(module, "bias", bt_init_constant(0), features);
-    }
     return module;
 }
 

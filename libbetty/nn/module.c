@@ -229,3 +229,23 @@ void(bt_module_add_buffer)(bt_module *self, const char *name, bt_init init, cons
 {
     add_slate(self, name, init, sizes, true);
 }
+
+void bt_module_set_init(bt_module *self, const char *path, bt_init init)
+{
+    bt_slate *slate = self && path ? bt_module_find(self, path) : NULL;
+    if (!slate) {
+        if (!self)
+            bt_fail(BT_ERROR_ARGUMENT, "bt_module_set_init: the module is NULL");
+        bt_module_mistake(self, BT_ERROR_ARGUMENT, "bt_module_set_init: there is no parameter or buffer \"%s\"",
+                          path ? path : "(NULL)");
+        return;
+    }
+    if (bt_module_root(self)->adopted) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_module_set_init: \"%s\" has its values already", path);
+        return;
+    }
+    bt_free(slate->init.values.data);
+    slate->init = init;
+    if (!copy_values(slate))
+        bt_module_mistake(self, BT_ERROR_MEMORY, "out of memory");
+}

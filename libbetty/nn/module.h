@@ -14,6 +14,7 @@ typedef struct bt_slate {
     bt_init init; /* an array's values are our own copy */
     bt_array shape;
     bool buffer;
+    bool window; /* a convolution's weight: the window's sizes, in, out */
     bt_var *var; /* NULL before bt_module_adopt */
 } bt_slate;
 
@@ -59,6 +60,16 @@ char *bt_module_path(const bt_module *module);
 
 /* Remembers a mistake, which bt_module_list will report; the first one stays. */
 void bt_module_mistake(bt_module *module, bt_status status, const char *format, ...) BT_FORMAT(3, 4);
+
+/* bt_module_load, with its report as one line of text. */
+bt_status bt_module_fill(bt_module *module, const char *path, const bt_load_options *options, bt_text *report);
+
+/* What a buffer will hold after this run, as recorded so far: bt_param_set's value, else what it holds now. */
+bt_tensor *bt_param_next(bt_module *module, const char *path);
+
+/* Of forward functions: the first input, poison if there is none; and poison for a wrong last axis. */
+bt_tensor *bt_module_input(const char *what, bt_tensor *const *in);
+bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt_tensor *x);
 
 /* A module of a ready kind: its options are `size` bytes copied from `options`. */
 bt_module *bt_module_make(bt_forward_fn *forward, const void *options, size_t size);

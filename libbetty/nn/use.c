@@ -238,7 +238,27 @@ void(bt_param_set)(bt_module *m, const char *path, bt_tensor *value)
     }
 }
 
+bt_tensor *bt_param_next(bt_module *m, const char *path)
+{
+    bt_slate *slate = bt_module_find(m, path);
+    bt_trace *trace = bt_trace_now();
+    bt_tensor *next = slate && slate->var && trace ? bt_graph_assigned(trace->graph, slate->var) : NULL;
+    return next ? next : bt_param(m, "%s", path);
+}
+
 /* ---- forward ---- */
+
+bt_tensor *bt_module_input(const char *what, bt_tensor *const *in)
+{
+    return in[0] ? in[0] : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the input is missing (NULL)", what);
+}
+
+bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt_tensor *x)
+{
+    char found[256];
+    return bt_trace_poison(BT_ERROR_SHAPE, "%s expects %lld features, found %s", what, (long long)features,
+                           bt_shape_text(found, x->rank, x->dims));
+}
 
 /* The declared path, whoever calls: so a module's nodes and random streams are named alike from everywhere. */
 const char *bt_module_enter(const bt_module *module)

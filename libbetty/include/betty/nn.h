@@ -4,6 +4,7 @@
 
 #include <betty/base.h>
 #include <betty/tensor.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,12 @@ bt_init bt_init_constant(double value);
 bt_init bt_init_normal(double mean, double deviation);
 bt_init bt_init_uniform(double low, double high);
 bt_init bt_init_array(bt_array values); /* copied when the parameter is declared */
+/* For layers before a ReLU (He et al. 2015, deviation sqrt(2 / fan)), and for others (Glorot and Bengio 2010, deviation
+ * sqrt(2 / (fan_in + fan_out))). fan: how many numbers a unit reads; fan_out: how many units read it. */
+bt_init bt_init_kaiming_normal(int64_t fan);
+bt_init bt_init_kaiming_uniform(int64_t fan);
+bt_init bt_init_xavier_normal(int64_t fan_in, int64_t fan_out);
+bt_init bt_init_xavier_uniform(int64_t fan_in, int64_t fan_out);
 
 /* Making a new kind: what it computes (NULL: it only holds), its children, its parameters, its buffers (untrained). */
 bt_module *bt_module_new(bt_forward_fn *forward);
@@ -35,6 +42,9 @@ void (bt_module_add_buffer)(bt_module *self, const char *name, bt_init init, con
 #define bt_module_add_param(self, name, ...)  BT_ADD_(bt_module_add_param, self, name, __VA_ARGS__, BT_END)
 #define bt_module_add_buffer(self, name, ...) BT_ADD_(bt_module_add_buffer, self, name, __VA_ARGS__, BT_END)
 /* bt_module_add_param(self, name, init, sizes...) */
+
+/* Other initial values for a parameter or buffer that has been declared: bt_module_set_init(net, "0.weight", init). */
+void bt_module_set_init(bt_module *self, const char *path, bt_init init);
 
 /* Using one. `m` is a module, or a problem, which stands for its module. A missing name poisons; names are listed. */
 /* clang-format off */
@@ -57,9 +67,59 @@ bt_module *bt_nn_fn(bt_unary_fn *function);       /* an op as a module */
 bt_module *bt_nn_linear(int64_t in, int64_t out); /* [..., in] to [..., out] */
 bt_module *bt_nn_dropout(double probability);     /* of being dropped, 0 <= p < 1 */
 bt_module *bt_nn_layer_norm(int64_t features);    /* over the last axis */
+
+/* Images are [n, height, width, channels]. A convolution's weight is [window, window, in/groups, out]; options: see
+ * bt_conv2d. NULL: the defaults. Pooling: see bt_max_pool2d, bt_avg_pool2d. */
+bt_module *(bt_nn_conv2d)(int64_t in, int64_t out, int64_t window, const bt_conv2d_options *options);
+bt_module *bt_nn_max_pool2d(int64_t window, int64_t stride, int64_t padding);
+bt_module *bt_nn_avg_pool2d(int64_t window, int64_t stride, int64_t padding);
+
+/* Batch normalisation over all axes but the last (Ioffe and Szegedy 2015). Its buffers "running_mean" and
+ * "running_var" move by `momentum` towards a batch's mean and unbiased variance, once for each forward pass in a step of
+ * the problem that owns the module, never in another problem's step, a hypergradient or a validation.
+ * BT_STATISTICS_RUNNING: of the batch in BT_TRAIN, the buffers in BT_VALID. BT_STATISTICS_BATCH: always of the batch,
+ * there are no buffers (few-shot learning). BT_STATISTICS_FROZEN: always the buffers, which stay (fine-tuning). */
+typedef enum bt_statistics { BT_STATISTICS_RUNNING, BT_STATISTICS_BATCH, BT_STATISTICS_FROZEN } bt_statistics;
+typedef struct bt_batch_norm_options {
+    double eps, momentum;
+    bt_statistics statistics;
+    bool affine; /* has "weight" and "bias" */
+} bt_batch_norm_options;
+bt_batch_norm_options bt_batch_norm_defaults(void); /* 1e-5, 0.1, BT_STATISTICS_RUNNING, true */
+bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *options); /* NULL: the defaults */
+bt_module *bt_nn_group_norm(int64_t groups, int64_t channels); /* per example, over groups of channels (Wu and He 2018) */
+bt_module *bt_nn_instance_norm(int64_t channels); /* per example and channel, with weight and bias (Ulyanov et al. 2016) */
+
+/* Residual networks (He et al. 2016). _cifar: depth 20, 32, 44, 56, 110 (6k + 2), shortcuts without parameters; names
+ * as in common PyTorch code: conv1, bn1, layer1.0.conv1, ..., linear. Else for large images, depth 18, 34 or 50, names
+ * as in torchvision: ..., layer2.0.downsample.0, ..., fc. Wide: depth 6k + 4, such as 28, widen 10 (Zagoruyko and
+ * Komodakis 2016): conv1, block1.layer.0.bn1, ..., fc. */
+bt_module *bt_nn_resnet_cifar(int64_t depth, int64_t channels, int64_t classes);
+bt_module *bt_nn_resnet(int64_t depth, int64_t channels, int64_t classes);
+bt_module *bt_nn_wide_resnet(int64_t depth, int64_t widen, int64_t channels, int64_t classes, double dropout);
+
+/* The network of few-shot learning (Vinyals et al. 2016, Finn et al. 2017): blocks "0", "1", ... of a 3 x 3 convolution
+ * "conv", batch statistics "norm", ReLU and 2 x 2 max pooling (none where the map has become too small); then "head". */
+bt_module *bt_nn_convnet(int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t blocks,
+                         int64_t classes);
+/* LeNet-5 (LeCun et al. 1998) with ReLU and max pooling: conv1, conv2, fc1, fc2, fc3. */
+bt_module *bt_nn_lenet(int64_t height, int64_t width, int64_t channels, int64_t classes);
+
+/* Architecture search (Liu et al. 2019, DARTS): cells in which every edge mixes BT_NN_DARTS_OPS candidates. The network
+ * takes three inputs: images, and the weights of the candidates of normal and of reduction cells, both [edges,
+ * BT_NN_DARTS_OPS], such as the softmax of what an upper problem learns; edges = bt_nn_darts_edges(nodes). Candidates:
+ * none, max_pool_3x3, avg_pool_3x3, skip_connect, sep_conv_3x3, sep_conv_5x5, dil_conv_3x3, dil_conv_5x5. Cells at a
+ * third and at two thirds of the depth halve the map and double the channels. */
+enum { BT_NN_DARTS_OPS = 8 };
+extern const char *const bt_nn_darts_names[BT_NN_DARTS_OPS];
+int64_t bt_nn_darts_edges(int64_t nodes); /* of a cell with so many nodes: 2 + 3 + ... */
+bt_module *bt_nn_darts(int64_t channels, int64_t filters, int64_t cells, int64_t nodes, int64_t classes);
+
 bt_module *(bt_nn_parameter)(bt_init init, const int64_t *sizes);
 bt_module *(bt_nn_mlp)(bt_unary_fn *activation, const int64_t *widths);
 bt_module *(bt_nn_sequential)(bt_module *const *modules);
+#define bt_nn_conv2d(...)     BT_OPTIONS3_(bt_nn_conv2d, __VA_ARGS__, NULL, 0) /* (in, out, window[, &options]) */
+#define bt_nn_batch_norm(...) BT_OPTIONS1_(bt_nn_batch_norm, __VA_ARGS__, NULL, 0) /* (channels[, &options]) */
 #define bt_nn_parameter(...)  BT_LIST_(bt_nn_parameter, __VA_ARGS__, BT_END) /* (init, sizes...): forward returns it */
 #define bt_nn_mlp(...)        BT_LIST_(bt_nn_mlp, __VA_ARGS__, BT_END) /* (activation, widths...); flattens [n, ...] */
 #define bt_nn_sequential(...) (bt_nn_sequential)((bt_module *const[]){__VA_ARGS__, NULL}) /* (modules...): in turn */
@@ -67,6 +127,18 @@ bt_module *(bt_nn_sequential)(bt_module *const *modules);
 /* Without a problem: makes the storage on a device and initialises it; frees the module with its children. */
 bt_status bt_module_init(bt_module *module, bt_device device, bt_dtype dtype, uint64_t seed);
 void bt_module_free(bt_module *module);
+
+/* Fills parameters and buffers, once they have storage, from a safetensors file, by name ("layer1.0.conv1.weight", below
+ * the module given, a root). `names`: rules "FROM > TO, ..." for other names; of those that fit a name in the file, the
+ * first gives the module's; a * stands for any text; nothing after > leaves the array out. NULL: names are the same.
+ * plain: convolutions' weights are [window, window, in, out] as here, not [out, in, window, window] as in PyTorch.
+ * partial: what is not in the file keeps its values; otherwise that is BT_ERROR_FILE, as is a shape that does not fit.
+ * On failure some values may be filled. One line about what matched is written to `report`, if that is not NULL. */
+typedef struct bt_load_options {
+    const char *names;
+    bool plain, partial;
+} bt_load_options;
+bt_status bt_module_load(bt_module *module, const char *path, const bt_load_options *options, FILE *report);
 
 bt_module *bt_operand_module_(bt_module *m);
 bt_module *bt_net(bt_problem *self); /* a problem's module */
@@ -78,6 +150,8 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in);
     _Generic((m), bt_problem *: bt_forward_problem_, bt_module *: bt_forward_module_)(                                 \
         (m), (bt_tensor *const[]){__VA_ARGS__})
 /* clang-format on */
+#define BT_OPTIONS1_(function, a, options, ...)       (function)((a), (options))
+#define BT_OPTIONS3_(function, a, b, c, options, ...) (function)((a), (b), (c), (options))
 #define BT_ADD_(function, self, name, init, ...) (function)((self), (name), (init), (const int64_t[]){__VA_ARGS__})
 
 #ifdef __cplusplus

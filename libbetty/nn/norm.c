@@ -1,0 +1,145 @@
+/* nn/norm.c: modules that normalise: over features, over a batch, over the map of each example. */
+#include "nn/module.h"
+
+#include "graph/graph.h"
+#include "ops/ops.h"
+
+static const double default_eps = 1e-5; /* as in PyTorch */
+
+static void add_affine(bt_module *module, int64_t features)
+{
+    if (module) {
+        bt_module_add_param(module, "weight", bt_init_constant(1), features);
+        bt_module_add_param(module, "bias", bt_init_constant(0), features);
+    }
+}
+
+/* x, if its last axis has so many features and it has `rank` axes at least; else poison. */
+static bt_tensor *checked(const char *what, bt_tensor *const *in, int64_t features, int rank)
+{
+    bt_tensor *x = bt_module_input(what, in);
+    if (bt_poisoned(x))
+        return x;
+    return x->rank < rank || x->dims[x->rank - 1] != features ? bt_module_wrong_features(what, features, x) : x;
+}
+
+/* ---- layer_norm ---- */
+
+typedef struct layer_norm_options {
+    int64_t features;
+} layer_norm_options;
+
+static bt_tensor *layer_norm_forward(bt_module *self, bt_tensor *const *in)
+{
+    const layer_norm_options *own = self->data;
+    bt_tensor *x = checked("layer_norm", in, own->features, 1);
+    return bt_poisoned(x) ? x : bt_layer_norm(x, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);
+}
+
+bt_module *bt_nn_layer_norm(int64_t features)
+{
+    bt_module *module = bt_module_make(layer_norm_forward, &(layer_norm_options){features}, sizeof(layer_norm_options));
+    if (features < 1)
+        bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_layer_norm: %lld features; at least 1 is expected",
+                          (long long)features);
+    add_affine(module, features);
+    return module;
+}
+
+/* ---- batch_norm ---- */
+
+typedef struct batch_norm_options {
+    int64_t channels;
+    bt_batch_norm_options options;
+} batch_norm_options;
+
+bt_batch_norm_options bt_batch_norm_defaults(void)
+{
+    return (bt_batch_norm_options){.eps = default_eps, .momentum = 0.1, .statistics = BT_STATISTICS_RUNNING, .affine = true};
+}
+
+/* The buffer moves towards a statistic of this batch. A module that is called twice in a step moves it twice. */
+static void move(bt_module *self, const char *buffer, bt_tensor *statistic, double momentum)
+{
+    bt_tensor *before = bt_param_next(self, buffer);
+    bt_param_set(self, buffer, bt_add(bt_mul(1 - momentum, before), bt_mul(momentum, bt_stop(statistic))));
+}
+
+static bt_tensor *affine(bt_module *self, const bt_batch_norm_options *o, const char *name, double value, bt_tensor *x)
+{
+    return o->affine ? bt_param(self, "%s", name)
+                     : bt_broadcast(bt_number(value, x->dtype), 1, &x->dims[x->rank - 1], NULL);
+}
+
+static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
+{
+    const batch_norm_options *own = self->data;
+    const bt_batch_norm_options *o = &own->options;
+    bt_tensor *x = checked("batch_norm", in, own->channels, 2), *mean, *variance;
+    if (bt_poisoned(x))
+        return x;
+    bt_tensor *scale = affine(self, o, "weight", 1, x), *shift = affine(self, o, "bias", 0, x);
+    bt_mode mode = bt_trace_now()->mode;
+    if (o->statistics == BT_STATISTICS_FROZEN || (o->statistics == BT_STATISTICS_RUNNING && mode == BT_VALID))
+        return bt_batch_norm_fixed(x, bt_param(self, "running_mean"), bt_param(self, "running_var"), scale, shift,
+                                   o->eps);
+    int64_t rows = bt_tensor_count(x) / own->channels;
+    if (rows == 1)
+        return bt_trace_poison(BT_ERROR_SHAPE,
+                               "batch_norm: one value per channel has no variance; use more examples, or "
+                               "BT_STATISTICS_FROZEN");
+    bt_tensor *y = bt_batch_norm(x, scale, shift, o->eps, &mean, &variance);
+    if (o->statistics == BT_STATISTICS_RUNNING && !bt_poisoned(y) && rows > 1) {
+        move(self, "running_mean", mean, o->momentum);
+        move(self, "running_var", bt_mul((double)rows / (double)(rows - 1), variance), o->momentum);
+    }
+    return y;
+}
+
+bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *options)
+{
+    batch_norm_options own = {channels, options ? *options : bt_batch_norm_defaults()};
+    const bt_batch_norm_options *o = &own.options;
+    bt_module *module = bt_module_make(batch_norm_forward, &own, sizeof own);
+    if (channels < 1 || !(o->eps >= 0) || !(o->momentum >= 0 && o->momentum <= 1))
+        bt_module_mistake(module, BT_ERROR_ARGUMENT,
+                          "bt_nn_batch_norm: %lld channels, eps %g, momentum %g; at least 1 channel, eps >= 0 and a "
+                          "momentum from 0 to 1 are expected",
+                          (long long)channels, o->eps, o->momentum);
+    if (o->affine)
+        add_affine(module, channels);
+    if (module && o->statistics != BT_STATISTICS_BATCH) {
+        bt_module_add_buffer(module, "running_mean", bt_init_constant(0), channels);
+        bt_module_add_buffer(module, "running_var", bt_init_constant(1), channels);
+    }
+    return module;
+}
+
+/* ---- group_norm, instance_norm ---- */
+
+typedef struct group_norm_options {
+    int64_t groups, channels;
+} group_norm_options;
+
+static bt_tensor *group_norm_forward(bt_module *self, bt_tensor *const *in)
+{
+    const group_norm_options *own = self->data;
+    bt_tensor *x = checked("group_norm", in, own->channels, 3);
+    return bt_poisoned(x)
+               ? x
+               : bt_group_norm(x, own->groups, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);
+}
+
+bt_module *bt_nn_group_norm(int64_t groups, int64_t channels)
+{
+    bt_module *module =
+        bt_module_make(group_norm_forward, &(group_norm_options){groups, channels}, sizeof(group_norm_options));
+    if (groups < 1 || channels < 1 || channels % groups)
+        bt_module_mistake(module, BT_ERROR_ARGUMENT,
+                          "bt_nn_group_norm: %lld channels in %lld groups; both are at least 1, and the groups are equal",
+                          (long long)channels, (long long)groups);
+    add_affine(module, channels);
+    return module;
+}
+
+bt_module *bt_nn_instance_norm(int64_t channels) { return bt_nn_group_norm(channels, channels); }
