@@ -1,12 +1,12 @@
 /* darts_cell.c: differentiable architecture search (Liu, Simonyan and Yang, ICLR 2019). Every edge of a cell mixes eight
  * candidate operations with softmax weights, which the upper problem learns on one half of the data; the network's own
- * weights are the lower problem, on the other half. The strongest candidates are printed after each validation. */
+ * weights are the lower problem, on the other half. After each validation the cell that has been found is printed. */
 #include <betty/betty.h>
 #include <stdio.h>
 
-enum { MAX_EDGES = 14 };
+enum { MAX_NODES = 4, MAX_EDGES = MAX_NODES * (MAX_NODES + 3) / 2, OPS = BT_NN_DARTS_OPS };
 
-static int64_t nodes(bt_problem *self) { return bt_option_int(bt_peer(self, "classifier"), "nodes", 4, 1, 4); }
+static int64_t nodes(bt_problem *self) { return bt_option_int(bt_peer(self, "classifier"), "nodes", 4, 1, MAX_NODES); }
 
 /* Upper level: how much each candidate of each edge counts, in normal cells and in those that halve the map. */
 
@@ -22,6 +22,46 @@ static bt_module *architecture(bt_problem *self)
 static bt_tensor *weights(bt_problem *self, const char *cell)
 {
     return bt_softmax(bt_param(bt_peer(self, "arch"), "%s", cell), -1);
+}
+
+static bt_tensor *normal_weights(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return weights(self, "normal");
+}
+
+/* The cell: into each node the two edges whose strongest candidate, other than "none", is strongest. */
+
+static int strongest(const double *weight)
+{
+    int best = 1;
+    for (int op = 2; op < OPS; op++)
+        if (weight[op] > weight[best])
+            best = op;
+    return best;
+}
+
+static void print_cell(bt_problem *self)
+{
+    double weight[MAX_EDGES][OPS];
+    int64_t count = nodes(self), edges = bt_nn_darts_edges(count), first = 0;
+    if (bt_eval(self, normal_weights, NULL, BT_ARRAY(&weight[0][0], edges, OPS)) != BT_OK)
+        return;
+    for (int64_t node = 0; node < count; first += node + 2, node++) {
+        int64_t one = -1, two = -1; /* from which states */
+        for (int64_t from = 0; from < node + 2; from++) {
+            double strength = weight[first + from][strongest(weight[first + from])];
+            if (one < 0 || strength > weight[first + one][strongest(weight[first + one])]) {
+                two = one;
+                one = from;
+            } else if (two < 0 || strength > weight[first + two][strongest(weight[first + two])]) {
+                two = from;
+            }
+        }
+        printf("node %lld = %s(%lld) + %s(%lld)\n", (long long)node + 2,
+               bt_nn_darts_names[strongest(weight[first + one])], (long long)one,
+               bt_nn_darts_names[strongest(weight[first + two])], (long long)two);
+    }
 }
 
 /* Lower level: the network of all candidates. */
@@ -49,6 +89,8 @@ static bt_tensor *validation(bt_problem *self, const bt_batch *batch)
     return loss(self, batch);
 }
 
+static void print_architecture(bt_problem *self) { print_cell(bt_peer(self, "arch")); }
+
 /* Data: two halves to search on; the test set to look at. */
 
 static bt_dataset *images(bt_problem *self, const char *split)
@@ -74,6 +116,7 @@ static const bt_problem_def classifier = {
     .configure_module = network,
     .training_step = loss,
     .validation_step = validation,
+    .validation_end = print_architecture,
 };
 
 BT_EXPORT(.problems = {&arch, &classifier});
