@@ -13,11 +13,7 @@ static bt_tensor *logits(void *user, const bt_batch *batch)
     return bt_forward((bt_module *)user, bt_div(image, bt_constant(BT_ARRAY(deviation, 3))));
 }
 
-static bt_tensor *labels(void *user, const bt_batch *batch)
-{
-    (void)user;
-    return bt_field(batch, "label");
-}
+static bt_tensor *field(void *user, const bt_batch *batch) { return bt_field(batch, "%s", (const char *)user); }
 
 static int64_t largest(const float *x)
 {
@@ -28,28 +24,34 @@ static int64_t largest(const float *x)
     return best;
 }
 
-/* How many images are classified rightly, of how many. */
+/* How many images are classified rightly, of how many; batches are shuffled, the file is not. */
 static bt_status classify(bt_module *net, bt_loader *loader, FILE *out, int64_t *right, int64_t *count)
 {
-    bt_function *score = bt_function_new(logits, net, BT_VALID), *truth = bt_function_new(labels, NULL, BT_VALID);
+    static char label[] = "label", index[] = "index";
+    bt_function *score = bt_function_new(logits, net, BT_VALID), *truth = bt_function_new(field, label, BT_VALID),
+                *place = bt_function_new(field, index, BT_VALID);
     const bt_batch *batch;
     bt_status status;
     while ((status = bt_loader_next(loader, &batch)) == BT_OK) {
         float x[BATCH * CLASSES];
-        int64_t y[BATCH], n = bt_batch_count(batch);
+        int64_t y[BATCH], at[BATCH], n = bt_batch_count(batch);
         status = bt_function_run(score, batch, BT_ARRAY(x, n, CLASSES));
         if (status == BT_OK)
             status = bt_function_run(truth, batch, BT_ARRAY(y, n));
+        if (status == BT_OK)
+            status = bt_function_run(place, batch, BT_ARRAY(at, n));
         if (status != BT_OK)
             break;
         for (int64_t i = 0; i < n; i++)
             *right += largest(x + i * CLASSES) == y[i];
+        for (int64_t i = 0; out && i < n; i++)
+            if (fseek(out, (long)(at[i] * CLASSES * (int64_t)sizeof *x), SEEK_SET) == 0)
+                fwrite(x + i * CLASSES, sizeof *x, CLASSES, out);
         *count += n;
-        if (out)
-            fwrite(x, sizeof *x, (size_t)(n * CLASSES), out);
     }
     bt_function_free(score);
     bt_function_free(truth);
+    bt_function_free(place);
     return status == BT_DONE ? BT_OK : status;
 }
 
@@ -61,9 +63,7 @@ int main(int argc, char **argv)
     }
     int64_t right = 0, count = 0;
     bt_module *net = bt_nn_resnet_cifar(argc > 3 ? atoll(argv[3]) : 32, 3, CLASSES);
-    bt_loader_options options = bt_loader_defaults();
-    options.batch_size = BATCH;
-    bt_loader *loader = bt_loader_open(bt_dataset_open(argv[2], "train"), &options);
+    bt_loader *loader = bt_loader_new(bt_dataset_open(argv[2], "train"), BATCH, 1);
     FILE *out = argc > 4 ? fopen(argv[4], "wb") : NULL;
     bt_module_init(net, BT_CPU, BT_F32, 1);
     bt_module_load(net, argv[1], NULL, stdout);
