@@ -18,6 +18,7 @@
     /* parts (part.c) */          X(slice) X(pad) X(concat) X(copy)                                                    \
     /* indices (index.c) */       X(gather) X(scatter_add)                                                             \
     /* contraction (dot.c) */     X(dot)                                                                               \
+    /* convolution (conv.c) */    X(conv) X(conv_dx) X(conv_dw)                                                        \
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
     /* identity (alias.c) */      X(alias)                                                                             \
     /* random (random.c) */       X(uniform) X(normal) X(dropout)                                                      \
@@ -73,6 +74,15 @@ typedef struct bt_rows_attr {
 
 /* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes. */
 
+/* conv(x [n, h, w, in], w [kh, kw, in/groups, out]): [n, oh, ow, out], conv_dx(g [n, oh, ow, out], w): like x,
+ * conv_dw(x, g): like w. Output channels stand by group; output place y looks at x from y stride - padding on, in steps
+ * of dilation; beyond its edges x is 0. oh = (h + 2 padding - (kh - 1) dilation - 1) / stride + 1, rounded down. */
+typedef struct bt_conv_attr {
+    int64_t stride[2], padding[2], dilation[2]; /* along the height and the width */
+    int64_t groups;
+    int64_t size[2]; /* conv_dx: h, w; conv_dw: kh, kw; conv: 0 */
+} bt_conv_attr;
+
 typedef struct bt_random_attr { /* uniform, normal (no tensor input but the record), dropout */
     bt_dtype dtype;
     int32_t rank;
@@ -125,6 +135,10 @@ bt_tensor *bt_sum_like(bt_tensor *x, bt_tensor *like);       /* the adjoint of b
 bt_tensor *bt_transpose(bt_tensor *x);                       /* swaps the last two axes */
 bt_tensor *bt_pad_axis(bt_tensor *x, int axis, int64_t before, int64_t size);
 bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b);
+/* Of the attributes' size nothing is read: image is h, w, and window kh, kw. */
+bt_tensor *bt_conv(bt_tensor *x, bt_tensor *w, const bt_conv_attr *attr);
+bt_tensor *bt_conv_dx(bt_tensor *g, bt_tensor *w, const int64_t *image, const bt_conv_attr *attr);
+bt_tensor *bt_conv_dw(bt_tensor *x, bt_tensor *g, const int64_t *window, const bt_conv_attr *attr);
 bt_tensor *bt_scatter_add(bt_tensor *index, bt_tensor *values, int64_t rows);
 bt_tensor *bt_stop(bt_tensor *x); /* a constant at every order, whatever detach means */
 bt_tensor *bt_copy(bt_tensor *x);

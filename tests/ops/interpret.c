@@ -272,6 +272,33 @@ static void dot(const job *j)
     }
 }
 
+/* Every product of an element of x, one of w and one of g that belong together; the output is one of the three. */
+static void conv(const job *j)
+{
+    const bt_conv_attr *attr = j->node->attr;
+    bool dx = j->node->op == &bt_op_conv_dx, dw = j->node->op == &bt_op_conv_dw;
+    const bt_tensor *second = j->node->in[1], *x = dx ? j->y : j->x, *w = dw ? j->y : second;
+    const bt_tensor *g = dx ? j->x : dw ? second : j->y;
+    int64_t inner = w->dims[2], outer = w->dims[3] / attr->groups, at[BT_MAX_RANK];
+    for (int64_t i = 0; i < bt_tensor_count(g); i++)
+        for (int64_t k = 0; k < w->dims[0] * w->dims[1] * inner; k++) {
+            split(i, 4, g->dims, at);
+            int64_t n = at[0], co = at[3], ci = k % inner, ky = k / inner / w->dims[1], kx = k / inner % w->dims[1];
+            int64_t y = at[1] * attr->stride[0] + ky * attr->dilation[0] - attr->padding[0];
+            int64_t z = at[2] * attr->stride[1] + kx * attr->dilation[1] - attr->padding[1];
+            if (y < 0 || y >= x->dims[1] || z < 0 || z >= x->dims[2])
+                continue;
+            int64_t in_x = ((n * x->dims[1] + y) * x->dims[2] + z) * x->dims[3] + co / outer * inner + ci;
+            int64_t in_w = k * w->dims[3] + co;
+            if (dx)
+                j->out[in_x] += j->a[i] * j->b[in_w];
+            else if (dw)
+                j->out[in_w] += j->a[in_x] * j->b[i];
+            else
+                j->out[i] += j->a[in_x] * j->b[in_w];
+        }
+}
+
 /* By the text of ops/ops.h and of ops/random.h, not by their code. */
 static void random_numbers(const job *j)
 {
@@ -356,6 +383,8 @@ static void primitive(interpreter *in, const bt_node *node)
         rows(&j);
     else if (op == &bt_op_dot)
         dot(&j);
+    else if (op == &bt_op_conv || op == &bt_op_conv_dx || op == &bt_op_conv_dw)
+        conv(&j);
     else if (op == &bt_op_uniform || op == &bt_op_normal)
         random_numbers(&j);
     else if (op == &bt_op_check)

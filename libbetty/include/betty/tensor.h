@@ -90,6 +90,16 @@ bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
 /* Matrices. */
 bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; b may be [k]: result [..., m] */
 
+/* Convolutions, channels last: x [n, height, width, in], weight [height, width, in/groups, out], bias [out] or NULL, to
+ * [n, ..., out]. 1-d: [n, length, in], [length, in/groups, out]. Output channels stand by group. */
+typedef struct bt_conv2d_options {
+    int64_t stride, padding, dilation, groups; /* padding: zeros on either side */
+    bool bias;                                 /* of modules: whether they have one */
+} bt_conv2d_options;
+bt_conv2d_options bt_conv2d_defaults(void); /* 1, 0, 1, 1, true; what NULL options mean */
+bt_tensor *bt_conv2d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv2d_options *options);
+bt_tensor *bt_conv1d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv2d_options *options);
+
 /* Classification. Losses have one value per example, [n]: take bt_mean. */
 bt_tensor *bt_softmax(bt_tensor *x, int axis);
 bt_tensor *bt_log_softmax(bt_tensor *x, int axis);
