@@ -87,3 +87,28 @@ def mlp_params(flat, widths):
         at += outputs
     assert at == len(flat)
     return params
+
+
+def convnet_params(flat, blocks, filters, classes):
+    """Of the few-shot ConvNet, in PyTorch's order of the axes, from libbetty's vector."""
+    params, at, inputs = [], 0, 1
+    for _ in range(blocks):
+        weight = flat[at : at + 9 * inputs * filters].reshape(3, 3, inputs, filters)
+        params.append(np.ascontiguousarray(weight.transpose(3, 2, 0, 1)))
+        at += weight.size
+        for _ in range(3):  # the convolution's bias, then weight and bias of the normalisation
+            params.append(flat[at : at + filters].copy())
+            at += filters
+        inputs = filters
+    features = (len(flat) - at - classes) // classes
+    params += [flat[at:-classes].reshape(classes, features).copy(), flat[-classes:].copy()]
+    return params
+
+
+def make_images(folder):
+    """4,000 images of noise about a pattern of their class, as rows of [32, 32, 3]; 100 of them are the upper data."""
+    random = np.random.default_rng(1)
+    patterns = random.standard_normal((CLASSES, 3072))
+    labels = np.arange(4000) % CLASSES
+    x = (0.3 * patterns[labels] + random.standard_normal((4000, 3072))).astype(np.float32)
+    write(folder, train_x=x[100:], train_y=labels[100:].astype(np.int64), meta_x=x[:100], meta_y=labels[:100].astype(np.int64))

@@ -114,6 +114,18 @@ static bt_module *classifier_module(bt_problem *self)
     return bt_nn_mlp(bt_relu, PIXELS, bt_option_int(self, "hidden", 100, 1, 1000), CLASSES);
 }
 
+/* ResNet on rows of 32 x 32 x 3 numbers. */
+
+static bt_module *resnet_module(bt_problem *self)
+{
+    return bt_nn_resnet_cifar(bt_option_int(self, "depth", 32, 8, 1000), 3, CLASSES);
+}
+
+static bt_tensor *resnet_forward(bt_problem *self, bt_tensor *const *in)
+{
+    return bt_forward(bt_net(self), bt_reshape(in[0], -1, 32, 32, 3));
+}
+
 static bt_tensor *classifier_losses(bt_problem *classifier, const bt_batch *batch) /* [n] */
 {
     return bt_cross_entropy(bt_forward(classifier, bt_field(batch, "image")), bt_field(batch, "label"));
@@ -194,7 +206,11 @@ static bt_dataset *omniglot_tasks(bt_problem *self)
     return bt_dataset_tasks(images, ways(self), SHOTS, QUERIES, bt_seed(self));
 }
 
-static bt_module *few_shot_module(bt_problem *self) { return bt_nn_mlp(bt_relu, PIXELS, 64, 64, ways(self)); }
+static bt_module *few_shot_module(bt_problem *self)
+{
+    int64_t blocks = bt_option_int(bt_peer(self, "upper"), "blocks", 0, 0, 10);
+    return blocks ? bt_nn_convnet(28, 28, 1, 64, blocks, ways(self)) : bt_nn_mlp(bt_relu, PIXELS, 64, 64, ways(self));
+}
 
 static bt_tensor *few_shot_loss(bt_problem *learner, const bt_batch *task, const char *part)
 {
@@ -451,6 +467,15 @@ static const bt_problem_def classifier = {
     .on_inner_loop_start = between_steps,
 };
 
+static const bt_problem_def residual = {
+    .name = "lower",
+    .configure_train_data = lower_data,
+    .configure_module = resnet_module,
+    .forward = resnet_forward,
+    .training_step = classifier_step,
+    .on_inner_loop_start = between_steps,
+};
+
 static const bt_problem_def penalty = {
     .name = "upper",
     .configure_train_data = upper_data,
@@ -493,12 +518,14 @@ static const bt_problem_def learner = {
 };
 
 static const bt_export meta_weight_net = {.abi = BT_ABI, .problems = {&weigher, &classifier}};
+static const bt_export residual_net = {.abi = BT_ABI, .problems = {&weigher, &residual}};
 static const bt_export logistic_penalties = {.abi = BT_ABI, .problems = {&penalty, &logistic}};
 static const bt_export few_shot = {.abi = BT_ABI, .problems = {&meta, &learner}};
 static const bt_export one_level = {.abi = BT_ABI, .problems = {&perceptron}};
 
 static const workload workloads[] = {
     {"mwn", &meta_weight_net, "upper", "meta", weigher_step, "image", PIXELS, "label", true, 1, false},
+    {"resnet", &residual_net, "upper", "meta", weigher_step, "image", 32 * 32 * 3, "label", true, 1, false},
     {"logistic", &logistic_penalties, "upper", "meta", penalty_step, "x", FEATURES, "y", false, 1, false},
     {"mlp", &one_level, "lower", "train", mlp_step, "x", 0, "label", true, MLP_BATCHES, false},
     {"maml", &few_shot, "upper", NULL, meta_step, NULL, 0, NULL, true, 1, true},
@@ -525,7 +552,7 @@ static bt_status serve(session *s, const char *name, int count, char **settings)
         if (strcmp(name, workloads[i].name) == 0)
             s->workload = &workloads[i];
     if (!s->workload)
-        return bt_fail(BT_ERROR_ARGUMENT, "no workload `%s`; there are mwn, logistic, mlp, maml", name);
+        return bt_fail(BT_ERROR_ARGUMENT, "no workload `%s`; there are mwn, resnet, logistic, mlp, maml", name);
     s->unroll = s->workload->unroll;
     bt_engine_use(s->engine, s->workload->problems, s);
     if (strcmp(s->workload->top, "upper") == 0) {

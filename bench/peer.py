@@ -23,6 +23,9 @@ def arguments():
     parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
     parser.add_argument("--ways", type=int, default=5)
     parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="of a step of MAML")
+    parser.add_argument("--depth", type=int, default=32, help="of a residual network")
+    parser.add_argument("--layout", default="first", choices=("first", "last"), help="of PyTorch's images")
+    parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     return parser.parse_args()
 
@@ -38,6 +41,20 @@ def few_shot_tasks(folder, ways):
     shape = lambda each: (-1, data.META_BATCH, each * ways, data.PIXELS)
     images = [data.read(folder, f"{part}_x", shape(each)) for part, each in (("support", 1), ("query", data.QUERIES))]
     return *images, np.arange(ways), np.arange(ways).repeat(data.QUERIES)
+
+
+def torch_peak_bytes(run):
+    """The most that PyTorch's allocator gives out while run() goes on (scratch within kernels is not in it)."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
+        run()
+    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return peak
 
 
 def serve(version, steps, state, tensor_bytes=lambda: None):

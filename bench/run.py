@@ -230,7 +230,7 @@ def memory_table(figures):
     """Of the sides that know it: the peak of what they hold besides the data set, and of the whole process."""
     lines = ["| memory of | side | tensors | resident process |", "|---|---|---|---|"]
     for figure in figures:
-        if figure.get("tensor_bytes") and figure["threads"] == 1 and figure["workload"].startswith(("mwn", "maml")):
+        if figure.get("tensor_bytes") and figure["threads"] == 1 and figure["workload"].startswith(("mwn", "maml", "resnet", "convnet")):
             lines.append(f"| {figure['workload']} | {figure['side']} | {figure['tensor_bytes'] / 1e6:.2f} MB "
                          f"| {figure['resident_mb']} MB |")  # fmt: skip
     return "\n".join(lines)

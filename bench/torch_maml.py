@@ -6,15 +6,32 @@ import peer
 args = peer.arguments()
 import torch
 import torch.nn.functional as F
-from torch.profiler import ProfilerActivity, profile
 
 torch.set_num_threads(args.threads)
 
 
-def loss(params, x, y):
+def perceptron(params, x):
     for k in (0, 2):
         x = F.relu(F.linear(x, params[k], params[k + 1]))
-    return F.cross_entropy(F.linear(x, params[4], params[5]), y)
+    return F.linear(x, params[4], params[5])
+
+
+def convnet(params, x):
+    """Blocks of a 3 x 3 convolution, batch statistics, ReLU and pooling; libbetty's order of the parameters."""
+    x = x.reshape(-1, 1, 28, 28)
+    if args.layout == "last":
+        x = x.to(memory_format=torch.channels_last)
+    for k in range(0, 4 * args.blocks, 4):
+        x = F.conv2d(x, params[k], params[k + 1], padding=1)
+        x = F.max_pool2d(F.relu(F.batch_norm(x, None, None, params[k + 2], params[k + 3], training=True)), 2)
+    return F.linear(x.flatten(1), params[-2], params[-1])
+
+
+network = convnet if args.blocks else perceptron
+
+
+def loss(params, x, y):
+    return F.cross_entropy(network(params, x), y)
 
 
 def adapted(params, x, second_order=True):
@@ -75,7 +92,9 @@ def step(k):
 
 
 support_x, query_x, support_y, query_y = map(torch.from_numpy, peer.few_shot_tasks(args.folder, args.ways))
-flat = data.mlp_params(data.read(args.folder, "upper"), [data.PIXELS, 64, 64, args.ways])
+flat = data.read(args.folder, "upper")
+flat = data.convnet_params(flat, args.blocks, 64, args.ways) if args.blocks else data.mlp_params(
+    flat, [data.PIXELS, 64, 64, args.ways])  # fmt: skip
 params = [torch.from_numpy(p).requires_grad_(args.tasks == "loop") for p in flat]
 adam_m, adam_v = ([torch.zeros_like(p) for p in params] for _ in range(2))
 adam_steps = [torch.zeros(()) for _ in params]
@@ -93,19 +112,13 @@ def state():
     leaves = [p.detach().clone().requires_grad_() for p in params]
     tasks = zip(support_x.flatten(0, 1)[: data.STATE_TASKS], query_x.flatten(0, 1))
     losses = [loss(adapted(leaves, x, second_order=False), query, query_y).item() for x, query in tasks]
-    return sum(losses) / len(losses), torch.cat([p.detach().flatten() for p in params])
+    turned = [p.detach().permute(2, 3, 1, 0) if p.dim() == 4 else p.detach() for p in params]  # as libbetty has them
+    return sum(losses) / len(losses), torch.cat([p.flatten() for p in turned])
 
 
 def tensor_bytes():
-    """What stays, and the most that PyTorch's allocator gives out in a step (scratch within kernels is not in it)."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
-        steps(1)
-    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        peak = max(peak, now)
-    return peak + sum(t.nbytes for t in params + adam_m + adam_v)
+    """What stays, and the peak of a step."""
+    return peer.torch_peak_bytes(lambda: steps(1)) + sum(t.nbytes for t in params + adam_m + adam_v)
 
 
 peer.serve(f"PyTorch {torch.__version__}", steps, state, tensor_bytes)

@@ -55,6 +55,22 @@ def meta_weight_net(build, folder, threads, hidden):
     return Workload(f"mwn-{hidden}", title, folder, data.make_mwn, batches=20000, sides=sides, block=10)
 
 
+def resnet(build, folder, threads, depth):
+    settings = dict(lower__depth=depth, lower__batch_size=100, lower__lr=0.1, lower__momentum=0.9,
+                    lower__weight_decay=5e-4, upper__optimizer="adam", upper__lr=1e-5, upper__batch_size=100)  # fmt: skip
+    ours = libbetty(build, "resnet", folder, threads, **settings)
+    options = [f"--depth={depth}", "--lr=1e-5"]
+    sides = [
+        Side("libbetty", EXACT, ours),
+        Side("libbetty-finite", FINITE, ours + ["lower.product=finite", "lower.detach=follow"]),
+        Side("betty", FINITE, python("betty_resnet.py", folder, threads, *options)),
+        Side("torch", FINITE, python("torch_resnet.py", folder, threads, *options), "torch-first"),
+        Side("torch-last", FINITE, python("torch_resnet.py", folder, threads, *options, "--layout=last"), "torch"),
+    ]
+    title = f"Meta-Weight-Net, ResNet-{depth}, batches of 100"
+    return Workload(f"resnet-{depth}", title, folder, data.make_images, batches=2000, sides=sides, check=1)
+
+
 def logistic(build, folder, threads, method, unroll):
     settings = dict(lower__type=method, lower__unroll_steps=unroll, lower__batch_size="all", lower__lr=0.1,
                     upper__batch_size="all", upper__lr=1, upper__momentum=0.9)  # fmt: skip
@@ -106,6 +122,19 @@ def maml(build, folder, threads, ways):
     return Workload(f"maml-{ways}", title, folder, data.make_tasks, batches=count, sides=sides, block=4, check=4)
 
 
+def convnet(build, folder, threads, ways):
+    settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__blocks=4,
+                    upper__lr=data.META_LR, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
+                    lower__lr=data.INNER_LR)  # fmt: skip
+    program = lambda name, *options: python(name, folder, threads, f"--ways={ways}", "--blocks=4", *options)
+    sides = [Side("libbetty", EXACT, libbetty(build, "maml", folder, threads, **settings)),
+             Side("torch-first", EXACT, program("torch_maml.py"), "torch"),
+             Side("torch-last", EXACT, program("torch_maml.py", "--layout=last"), "torch"),
+             Side("jax", EXACT, program("jax_maml.py"))]  # fmt: skip
+    title = f"MAML, ConvNet of 4 x 64 filters, {ways}-way, an upper step"
+    return Workload(f"convnet-{ways}", title, folder, data.make_tasks, batches=320 // ways, sides=sides, check=1)
+
+
 def all_workloads(build, folder, threads):
     """folder: where the data of all of them is, or is to be."""
     mwn = [meta_weight_net(build, os.path.join(folder, "mwn"), threads, hidden) for hidden in (32, 100, 500)]
@@ -114,4 +143,6 @@ def all_workloads(build, folder, threads):
     sizes = [(16, 8), (64, 32), (256, 64), (512, 128)]
     mlps = [mlp(build, os.path.join(folder, f"mlp-{each[0]}"), threads, *each) for each in sizes]
     few_shot = [maml(build, os.path.join(folder, f"maml-{ways}"), threads, ways) for ways in (5, 20)]
-    return mwn + regressions + mlps + few_shot
+    images = [resnet(build, os.path.join(folder, "resnet"), threads, 32),
+              convnet(build, os.path.join(folder, "convnet-5"), threads, 5)]  # fmt: skip
+    return mwn + regressions + mlps + few_shot + images

@@ -1,0 +1,102 @@
+"""Meta-Weight-Net with ResNet-32 in PyTorch, by hand: Betty's finite difference, whose two passes keep no graph; the
+running statistics move in the classifier's own step only. --layout=last: channels last, as PyTorch advises for CPUs."""
+import data
+import peer
+import resnet
+
+args = peer.arguments()
+import torch
+import torch.nn.functional as F
+
+torch.set_num_threads(args.threads)
+last = args.layout == "last"
+
+
+def weights(loss):
+    hidden = F.relu(F.linear(loss[:, None], weight_net[0], weight_net[1]))
+    return torch.sigmoid(F.linear(hidden, weight_net[2], weight_net[3]))[:, 0]
+
+
+def losses(x, y):
+    return F.cross_entropy(net(x), y, reduction="none")
+
+
+def statistics(move):
+    for norm in norms:
+        norm.momentum = 0.1 if move else 0.0
+
+
+def lower_step(x, y):
+    statistics(True)
+    loss = losses(x, y)
+    with torch.no_grad():
+        share = weights(loss) / len(y)
+    gradient = torch.autograd.grad(loss, theta, share)
+    with torch.no_grad():
+        torch._fused_sgd_(theta, gradient, momentum, weight_decay=resnet.DECAY, momentum=resnet.MOMENTUM, lr=resnet.LR,
+                          dampening=0.0, nesterov=False, maximize=False, is_first_step=False)  # fmt: skip
+    statistics(False)
+
+
+def upper_step(x, y, upper_x, upper_y):
+    v = torch.autograd.grad(losses(upper_x, upper_y).mean(), theta)
+    with torch.no_grad():
+        before = [p.clone() for p in theta]
+        epsilon = 0.01 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(v)))
+        shift = torch._foreach_mul(v, epsilon)
+        torch._foreach_add_(theta, shift)
+        plus = losses(x, y)
+        torch._foreach_copy_(theta, before)
+        torch._foreach_sub_(theta, shift)
+        minus = losses(x, y)
+        torch._foreach_copy_(theta, before)
+    along = ((weights(minus) * minus).mean() - (weights(plus) * plus).mean()) / (2 * epsilon)
+    gradient = torch.autograd.grad(along, weight_net)
+    with torch.no_grad():
+        torch._foreach_add_(adam_steps, 1)
+        torch._fused_adam_(weight_net, gradient, adam_m, adam_v, [], adam_steps, lr=args.lr, beta1=0.9, beta2=0.999,
+                           weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+
+
+def rows(name):
+    x = resnet.images(data.read(args.folder, f"{name}_x", (-1, 3072)), last)
+    return x, torch.from_numpy(data.read(args.folder, f"{name}_y"))
+
+
+train, meta = rows("train"), rows("meta")
+net = resnet.ResNet(args.depth, data.read(args.folder, "lower"))
+if last:
+    net = net.to(memory_format=torch.channels_last)
+norms = [module for module in net.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+theta = list(net.parameters())
+weight_net = [torch.from_numpy(p).requires_grad_() for p in data.mlp_params(data.read(args.folder, "upper"), [1, 100, 1])]
+momentum = [torch.zeros_like(p) for p in theta]
+adam_m, adam_v = ([torch.zeros_like(p) for p in weight_net] for _ in range(2))
+adam_steps = [torch.zeros(()) for _ in weight_net]
+lower_order, upper_order = peer.orders(args.folder)
+
+
+def draw(rows, order):
+    places = torch.from_numpy(next(order))
+    return rows[0][places], rows[1][places]
+
+
+def steps(n):
+    for _ in range(n):
+        batch = draw(train, lower_order)
+        lower_step(*batch)
+        upper_step(*batch, *draw(meta, upper_order))
+
+
+@torch.no_grad()
+def state():
+    return losses(*meta).mean(), torch.cat([p.flatten() for p in weight_net])
+
+
+def tensor_bytes():
+    stays = sum(t.nbytes for t in [*theta, *momentum, *net.buffers(), *weight_net, *adam_m, *adam_v])
+    return peer.torch_peak_bytes(lambda: steps(1)) + stays
+
+
+statistics(False)
+peer.serve(f"PyTorch {torch.__version__}", steps, state, tensor_bytes)
