@@ -15,11 +15,29 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one st
 adam = optax.adam(data.META_LR)
 
 
-def loss(params, x, y):
+def perceptron(params, x):
     w1, b1, w2, b2, w3, b3 = params
     x = jax.nn.relu(x @ w1.T + b1)
     x = jax.nn.relu(x @ w2.T + b2)
-    return optax.softmax_cross_entropy_with_integer_labels(x @ w3.T + b3, y).mean()
+    return x @ w3.T + b3
+
+
+def convnet(params, x):
+    x = x.reshape(-1, 28, 28, 1)
+    for k in range(0, 4 * args.blocks, 4):
+        w, bias, scale, shift = params[k : k + 4]
+        x = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + bias
+        mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
+        x = jax.nn.relu((x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + shift)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return x.reshape(len(x), -1) @ params[-2].T + params[-1]
+
+
+network = convnet if args.blocks else perceptron
+
+
+def loss(params, x, y):
+    return optax.softmax_cross_entropy_with_integer_labels(network(params, x), y).mean()
 
 
 def task_loss(params, x, query):
@@ -49,7 +67,11 @@ def scanned(state, k, support_x, query_x):
 
 
 support_x, query_x, support_y, query_y = map(jnp.asarray, peer.few_shot_tasks(args.folder, args.ways))
-flat = data.mlp_params(data.read(args.folder, "upper"), [data.PIXELS, 64, 64, args.ways])
+flat = data.read(args.folder, "upper")
+if args.blocks:  # with libbetty's order of the axes
+    flat = [p.transpose(2, 3, 1, 0) if p.ndim == 4 else p for p in data.convnet_params(flat, args.blocks, 64, args.ways)]
+else:
+    flat = data.mlp_params(flat, [data.PIXELS, 64, 64, args.ways])
 params = [jnp.asarray(p) for p in flat]
 state = params, adam.init(params)
 call = jax.jit(scanned if args.scan else step, donate_argnums=0)
@@ -67,7 +89,7 @@ def steps(n):
 @jax.jit
 def first_loss(params):
     first = lambda x: x.reshape(-1, *x.shape[2:])[: data.STATE_TASKS]
-    return jax.vmap(lambda x, query: task_loss(params, x, query))(first(support_x), first(query_x)).mean()
+    return sum(task_loss(params, x, query) for x, query in zip(first(support_x), first(query_x))) / data.STATE_TASKS
 
 
 def answer():
