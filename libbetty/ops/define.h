@@ -77,6 +77,23 @@ bt_tensor *bt_reduce(const bt_op *op, bt_tensor *x, uint32_t axes, bool keep); /
 bt_tensor *bt_sum_axis(bt_tensor *x, int axis, bool keep);
 bt_tensor *bt_along(bt_tensor *x, bt_tensor *like, int axis); /* x, which lacks `axis`, repeated along it */
 
+/* ---- channel.c: builders for rules, which check nothing ---- */
+
+/* What has one value per channel, for an x with this lead: [lead..., c]. */
+bt_array bt_channel_shape(int64_t lead, bt_array x);
+int64_t bt_channel_rows(int64_t lead, const bt_tensor *x);
+
+typedef struct bt_channel_term {
+    bt_tensor *x, *centre, *scale; /* centre, scale: NULL: none */
+} bt_channel_term;
+
+/* Any number of terms; those without x do not count. like: the result's shape. shift: NULL: none. Over the first term's
+ * x the result may be written. NULL where nothing is given. */
+bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift, bool relu,
+                          const bt_tensor *like);
+/* sum((x - centre) z); centre: NULL: none; *sum: sum(z). */
+bt_tensor *bt_channel_dot(int64_t lead, bt_tensor *x, bt_tensor *z, bt_tensor *centre, bt_tensor **sum);
+
 /* ---- sample.c ---- */
 
 /* Inputs of one f64 shape, drawn from low..high: a matrix, one row, one element, a scalar, nothing. */

@@ -27,6 +27,8 @@
     /* loss.c */                  X(cross_entropy) X(cross_entropy_grad) X(binary_cross_entropy)                       \
     /* linear.c */                X(linear)                                                                            \
     /* norm.c */                  X(layer_norm) X(norm_square)                                                         \
+    /* channel.c */               X(channel_moments) X(channel_dot) X(channel_mix)                                     \
+    /* channel_norm.c */          X(channel_norm)                                                                      \
     /* update.c */                X(sgd_plain_update) X(sgd_update) X(adam_update)
 /* clang-format on */
 
@@ -106,6 +108,36 @@ typedef struct bt_eps_attr {
     double eps;
 } bt_eps_attr; /* layer_norm(x [..., f], scale [f], shift [f]) */
 
+/* Channels-last: x is [lead..., rows..., c]. Statistics, and what has one value per channel, are [lead..., c]: `lead`
+ * counts the axes before the rows (0: the whole batch is one sample, as in batch norm; 1: each example is one).
+ *
+ * channel_moments(x): mean, variance (of the rows, divided by their number; there must be some).
+ * channel_dot(x, z[, m]): sum((x - m) z), sum(z), over the rows.
+ * channel_mix(terms, shift): sum over the terms of (x - m) a, plus the shift, [lead..., rows..., c]; relu = 1:
+ * max(0, that). Inputs: each term's x, then its centre m and its scale a if the masks say that it has them; at last
+ * the shift if there is one. A missing centre is 0, a missing scale 1. */
+typedef struct bt_channel_attr {
+    int64_t lead;
+    int32_t terms;            /* mix: 1 .. BT_CHANNEL_TERMS; moments: 0, dot: 1 */
+    uint32_t centred, scaled; /* bit k: term k has a centre, a scale; dot: centred 0 or 1 */
+    uint32_t shifted, relu;   /* 0 or 1 */
+    uint32_t zero;            /* 0 */
+} bt_channel_attr;
+enum { BT_CHANNEL_TERMS = 4 };
+
+/* Which inputs of a channel_mix are what; -1: missing. */
+typedef struct bt_channel_inputs {
+    int x[BT_CHANNEL_TERMS], centre[BT_CHANNEL_TERMS], scale[BT_CHANNEL_TERMS], shift, count;
+} bt_channel_inputs;
+bt_channel_inputs bt_channel_inputs_of(const bt_channel_attr *attr);
+
+/* channel_norm(x, scale [c], shift [c]): y, mean, variance: (x - mean) / sqrt(variance + eps) scale + shift, with the
+ * statistics of the rows and of each group of c / groups neighbouring channels together, repeated to [lead..., c]. */
+typedef struct bt_channel_norm_attr {
+    int64_t lead, groups;
+    double eps;
+} bt_channel_norm_attr;
+
 /* sgd_plain_update(p, g, ok, lr, weight_decay): p'. SGD without momentum; where ok is false, p stays. No attributes.
  * sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD with momentum; `first`
  * says that m holds nothing yet; where ok is false, p and m stay. */
@@ -146,6 +178,14 @@ bt_tensor *bt_alias(bt_tensor *x);                       /* x under another name
 bt_tensor *bt_dropout(bt_tensor *x, double probability); /* scaled by 1/(1-p); in BT_VALID x itself */
 bt_tensor *bt_linear(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, bool relu); /* bias may be NULL */
 bt_tensor *bt_layer_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps);
+/* x is [..., c], scale and shift are [c], or NULL: none. Of the statistics, [c], of all axes but the last: mean and
+ * variance (biased) are for those who ask for them, else NULL. */
+bt_tensor *bt_batch_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps, bt_tensor **mean,
+                         bt_tensor **variance);
+bt_tensor *bt_batch_norm_fixed(bt_tensor *x, bt_tensor *mean, bt_tensor *variance, bt_tensor *scale, bt_tensor *shift,
+                               double eps); /* with these, [c] */
+/* x is [n, ..., c]: the statistics of each example and group of channels. groups = c: instance norm. */
+bt_tensor *bt_group_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tensor *shift, double eps);
 bt_tensor *bt_norm_square(bt_tensor *x); /* sum of squares of all elements; f64 accumulation in kernels */
 bt_tensor *bt_full_like(bt_tensor *x, double value);
 bt_tensor *bt_ones_like(bt_tensor *x);

@@ -1,5 +1,6 @@
 /* tests/ops/interpret.c: graphs computed in double precision by plain loops. */
 #include "interpret.h"
+#include "interpret_images.h"
 
 #include "base/philox.h"
 #include "graph/variable.h"
@@ -351,6 +352,18 @@ static bool elementwise(const job *j)
     return false;
 }
 
+/* What works on images, by interpret_images.c. */
+static bool images(interpreter *in, const bt_node *node)
+{
+    const double *given[BT_MAX_ITEMS] = {NULL};
+    double *out[BT_MAX_OUTPUTS] = {NULL};
+    for (int i = 0; i < node->inputs && i < BT_MAX_ITEMS; i++)
+        given[i] = in->values[node->in[i]->id];
+    for (int o = 0; o < node->outputs && o < BT_MAX_OUTPUTS; o++)
+        out[o] = fresh(in, &node->out[o]);
+    return interpret_images(node, given, out);
+}
+
 static void primitive(interpreter *in, const bt_node *node)
 {
     const double *values[3] = {NULL};
@@ -389,7 +402,7 @@ static void primitive(interpreter *in, const bt_node *node)
         random_numbers(&j);
     else if (op == &bt_op_check)
         check(&j);
-    else
+    else if (!images(in, node))
         stop(node, "no such primitive here");
 }
 

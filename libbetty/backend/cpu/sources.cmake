@@ -6,6 +6,7 @@
 
 set(BT_CPU_SOURCES
     backend.c
+    reference_channel.c
     reference_conv.c
     reference_dot.c
     reference_elementwise.c
