@@ -65,12 +65,6 @@ static void move(bt_module *self, const char *buffer, bt_tensor *statistic, doub
     bt_param_set(self, buffer, bt_add(bt_mul(1 - momentum, before), bt_mul(momentum, bt_stop(statistic))));
 }
 
-static bt_tensor *affine(bt_module *self, const bt_batch_norm_options *o, const char *name, double value, bt_tensor *x)
-{
-    return o->affine ? bt_param(self, "%s", name)
-                     : bt_broadcast(bt_number(value, x->dtype), 1, &x->dims[x->rank - 1], NULL);
-}
-
 static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
 {
     const batch_norm_options *own = self->data;
@@ -78,7 +72,7 @@ static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
     bt_tensor *x = checked("batch_norm", in, own->channels, 2), *mean, *variance;
     if (bt_poisoned(x))
         return x;
-    bt_tensor *scale = affine(self, o, "weight", 1, x), *shift = affine(self, o, "bias", 0, x);
+    bt_tensor *scale = o->affine ? bt_param(self, "weight") : NULL, *shift = o->affine ? bt_param(self, "bias") : NULL;
     bt_mode mode = bt_trace_now()->mode;
     if (o->statistics == BT_STATISTICS_FROZEN || (o->statistics == BT_STATISTICS_RUNNING && mode == BT_VALID))
         return bt_batch_norm_fixed(x, bt_param(self, "running_mean"), bt_param(self, "running_var"), scale, shift,
