@@ -1,0 +1,272 @@
+/* Batch normalisation under the engine: its buffers move once for each micro-batch of their owner's own step, by the
+ * formula, and by nothing else: no hypergradient, whichever way it is computed, no other level's step, no validation. */
+#include "levels.h"
+
+#include "engine/problem.h"
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 24, WIDTH = 4, BATCH = 6, CHANNELS = 3, STEPS = 8 };
+
+static double rows_of(int set, int row, int k) { return sin(1.1 * set + 0.7 * row + 0.3 * k * (row % 5)); }
+
+static bt_dataset *rows(bt_problem *self)
+{
+    double x[ROWS * WIDTH], y[ROWS];
+    int set = strcmp(self->name, "upper") == 0;
+    for (int i = 0; i < ROWS; i++) {
+        y[i] = cos(2.1 * i + set);
+        for (int k = 0; k < WIDTH; k++)
+            x[i * WIDTH + k] = rows_of(set, i, k);
+    }
+    bt_dataset *data = bt_dataset_new(ROWS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, WIDTH));
+    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
+    return data;
+}
+
+/* The first normalisation sees the data themselves, so that its statistics are known; the second one what a layer
+ * makes of them. */
+static bt_module *net(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_sequential(bt_nn_batch_norm(WIDTH), bt_nn_linear(WIDTH, CHANNELS), bt_nn_batch_norm(CHANNELS),
+                            bt_nn_fn(bt_tanh), bt_nn_linear(CHANNELS, 1));
+}
+
+static bt_module *penalty(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(-1), 1);
+}
+
+static bt_tensor *error(bt_problem *lower, const bt_batch *batch)
+{
+    bt_tensor *y = bt_squeeze(bt_forward(lower, bt_field(batch, "x")), 1);
+    return bt_mean(bt_square(bt_sub(y, bt_field(batch, "y"))));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *strength = bt_exp(bt_forward(bt_peer(self, "upper")));
+    return bt_add(error(self, batch), bt_mul(bt_reshape(strength, BT_END), bt_sum(bt_square(bt_params(self)))));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return error(bt_peer(self, "lower"), batch); }
+
+static const bt_problem_def upper = {.name = "upper",
+                                     .configure_train_data = rows,
+                                     .configure_module = penalty,
+                                     .training_step = upper_step};
+static const bt_problem_def lower = {.name = "lower",
+                                     .configure_train_data = rows,
+                                     .configure_valid_data = rows,
+                                     .configure_module = net,
+                                     .training_step = lower_step,
+                                     .validation_step = error};
+static const bt_export two_levels = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+static bt_engine *engine_with(const char *settings)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.train_iters = %d\n"
+             "lower.batch_size = %d\nupper.batch_size = %d\nlower.lr = 0.05\nupper.lr = 0.01\nlower.shuffle = false\n%s",
+             STEPS, BATCH, BATCH, settings);
+    bt_engine *engine = levels_engine(&two_levels, NULL, text);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
+}
+
+static void buffer(bt_engine *engine, const char *path, double *values, int64_t count)
+{
+    bt_slate *slate = bt_module_find(bt_problem_find(engine, "lower")->module, path);
+    ck_assert_ptr_nonnull(slate);
+    EXPECT_OK(bt_array_convert(BT_ARRAY(values, count), bt_var_array(slate->var)));
+}
+
+/* Mean and unbiased variance of the rows from..to-1, as the first normalisation sees them. */
+static void statistics(int from, int to, double mean[WIDTH], double variance[WIDTH])
+{
+    int n = to - from;
+    for (int k = 0; k < WIDTH; k++) {
+        mean[k] = variance[k] = 0;
+        for (int i = from; i < to; i++)
+            mean[k] += rows_of(0, i, k) / n;
+        for (int i = from; i < to; i++)
+            variance[k] += (rows_of(0, i, k) - mean[k]) * (rows_of(0, i, k) - mean[k]) / (n - 1);
+    }
+}
+
+/* After so many micro-batches of the file's order, each of them having moved the buffers once. */
+static void expect_moved(bt_engine *engine, int micro_batches)
+{
+    double mean[WIDTH] = {0}, variance[WIDTH] = {1, 1, 1, 1}, found[WIDTH], m[WIDTH], v[WIDTH];
+    for (int b = 0; b < micro_batches; b++) {
+        int from = b * BATCH % ROWS;
+        statistics(from, from + BATCH, m, v);
+        for (int k = 0; k < WIDTH; k++) {
+            mean[k] = 0.9 * mean[k] + 0.1 * m[k];
+            variance[k] = 0.9 * variance[k] + 0.1 * v[k];
+        }
+    }
+    buffer(engine, "0.running_mean", found, WIDTH);
+    for (int k = 0; k < WIDTH; k++)
+        ck_assert_msg(fabs(found[k] - mean[k]) < 1e-12, "mean[%d]: found %.15g, expected %.15g", k, found[k], mean[k]);
+    buffer(engine, "0.running_var", found, WIDTH);
+    for (int k = 0; k < WIDTH; k++)
+        ck_assert_msg(fabs(found[k] - variance[k]) < 1e-12, "variance[%d]: found %.15g, expected %.15g", k, found[k],
+                      variance[k]);
+}
+
+START_TEST(each_way_of_differentiating)
+{
+    static const char *const products[] = {"jvp", "vjp", "finite"};
+    const bt_method_def *method = bt_method_builtin(_i / 3);
+    if (!method)
+        return; /* there are fewer methods than the loop has room for */
+    char settings[256];
+    snprintf(settings, sizeof settings, "lower.type = %s\nlower.product = %s\nlower.unroll_steps = 2\n", method->name,
+             products[_i % 3]);
+    bt_engine *engine = engine_with(settings);
+    for (int step = 1; step <= STEPS; step++) {
+        levels_step(engine, 1);
+        expect_moved(engine, step);
+        uint64_t before = levels_hash(engine, "lower");
+        double gradient[1];
+        EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(gradient, 1)));
+        ck_assert_msg(isfinite(gradient[0]) && gradient[0] != 0, "%s: the hypergradient is %g", method->name, gradient[0]);
+        ck_assert_msg(levels_hash(engine, "lower") == before, "%s, %s: a hypergradient has moved the lower level",
+                      method->name, products[_i % 3]);
+    }
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(each_micro_batch)
+{
+    bt_engine *engine = engine_with("lower.gradient_accumulation = 2\nlower.product_batches = all\n");
+    for (int step = 1; step <= STEPS; step++) {
+        levels_step(engine, 1);
+        expect_moved(engine, 2 * step);
+    }
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(validation_reads_and_writes_nothing)
+{
+    bt_engine *engine = engine_with("lower.valid_batch_size = 8\n");
+    levels_step(engine, 3);
+    uint64_t before = levels_hash(engine, "lower");
+    double loss, again;
+    const bt_batch *batch = bt_valid_batch(bt_engine_problem(engine, "lower"), 0);
+    EXPECT_OK(bt_eval(bt_engine_problem(engine, "lower"), error, batch, BT_ARRAY(&loss)));
+    EXPECT_OK(bt_eval(bt_engine_problem(engine, "lower"), error, batch, BT_ARRAY(&again)));
+    ck_assert(loss == again && isfinite(loss));
+    ck_assert_uint_eq(levels_hash(engine, "lower"), before);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* A module that is called twice in a step moves twice, one after the other, as in PyTorch. */
+static bt_tensor *twice_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_add(lower_step(self, batch), bt_mul(0, error(self, batch)));
+}
+
+START_TEST(two_calls_in_a_step)
+{
+    static const bt_problem_def twice = {.name = "lower",
+                                         .configure_train_data = rows,
+                                         .configure_module = net,
+                                         .training_step = twice_step};
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &twice}};
+    bt_engine *engine = levels_engine(&parts, NULL,
+                                      "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+                                      "engine.train_iters = 1\nlower.batch_size = 24\nupper.batch_size = 24\n");
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    levels_step(engine, 1);
+    double mean[WIDTH], variance[WIDTH], found[WIDTH];
+    statistics(0, ROWS, mean, variance);
+    buffer(engine, "0.running_mean", found, WIDTH);
+    for (int k = 0; k < WIDTH; k++)
+        ck_assert_msg(fabs(found[k] - (0.9 * 0.1 + 0.1) * mean[k]) < 1e-12, "[%d]: %.15g, mean %.15g", k, found[k],
+                      mean[k]);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- accumulation is not the large batch, and that is said ---- */
+
+static bool warned(const char *settings, const char *part)
+{
+    bt_engine *engine = engine_with(settings);
+    EXPECT_OK(bt_engine_setup(engine));
+    bool found = strstr(bt_text_get(&engine->warnings), part) != NULL;
+    bt_engine_free(engine);
+    return found;
+}
+
+START_TEST(accumulation_names_the_layers)
+{
+    ck_assert(warned("lower.gradient_accumulation = 2\n", "in 2 places: lower.0, lower.2"));
+    ck_assert(!warned("", "micro-batch"));
+    ck_assert(!warned("upper.gradient_accumulation = 1\n", "places"));
+}
+END_TEST
+
+static bt_module *line(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_linear(WIDTH, 1);
+}
+
+/* Weights of the examples that sum to 1 over the batch; and a plain loss, which is additive. */
+static bt_tensor *normalised_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *away = bt_square(bt_sub(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y")));
+    bt_tensor *weight = bt_exp(bt_neg(bt_detach(away)));
+    return bt_sum(bt_mul(bt_div(weight, bt_sum(weight)), away));
+}
+
+static bt_tensor *plain_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_metric(self, "mean", bt_mean(bt_field(batch, "y")));
+    return bt_add(bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y")))),
+                  bt_sum(bt_square(bt_params(self))));
+}
+
+static bool one_level_warns(bt_step_fn *step)
+{
+    bt_problem_def def = {.name = "lower", .configure_train_data = rows, .configure_module = line, .training_step = step};
+    bt_export parts = {.abi = BT_ABI, .problems = {&def}};
+    bt_engine *engine = levels_engine(&parts, NULL, "lower.gradient_accumulation = 3\nlower.batch_size = 8\n");
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    bool found = strstr(bt_text_get(&engine->warnings), "training_step") != NULL;
+    bt_engine_free(engine);
+    return found;
+}
+
+START_TEST(other_sums_over_the_batch)
+{
+    ck_assert(one_level_warns(normalised_step));
+    ck_assert(!one_level_warns(plain_step));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine.batch_norm");
+    TCase *tcase = tcase_create("batch_norm");
+    tcase_add_loop_test(tcase, each_way_of_differentiating, 0, 36);
+    tcase_add_test(tcase, each_micro_batch);
+    tcase_add_test(tcase, validation_reads_and_writes_nothing);
+    tcase_add_test(tcase, two_calls_in_a_step);
+    tcase_add_test(tcase, accumulation_names_the_layers);
+    tcase_add_test(tcase, other_sums_over_the_batch);
+    tcase_set_timeout(tcase, 60);
+    suite_add_tcase(suite, tcase);
+    return levels_main(suite);
+}
