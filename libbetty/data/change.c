@@ -100,59 +100,83 @@ static changes draw_changes(const bt_augment *a, const example *e)
 
 /* ---- pixels ---- */
 
+enum { BLOCK = 16 }; /* loops of a fixed length are vectorised */
+
 #define BT_PIXELS(T, suffix, precision)                                                                                \
-    static void flip_##suffix(T *restrict image, const bt_augment *a)                                                  \
+    static inline void flip_rows_##suffix(T *image, const bt_augment *a, int64_t channels)                             \
     {                                                                                                                  \
-        const int64_t c = a->channels;                                                                                 \
         for (int64_t y = 0; y < a->height; y++, image += a->row)                                                       \
-            for (T *left = image, *right = image + a->row - c; left < right; left += c, right -= c)                    \
-                for (int64_t k = 0; k < c; k++) {                                                                      \
+            for (T *left = image, *right = image + a->row - channels; left < right;                                    \
+                 left += channels, right -= channels)                                                                  \
+                for (int64_t k = 0; k < channels; k++) {                                                               \
                     T value = left[k];                                                                                 \
                     left[k] = right[k];                                                                                \
                     right[k] = value;                                                                                  \
                 }                                                                                                      \
     }                                                                                                                  \
+    static void flip_##suffix(T *image, const bt_augment *a)                                                           \
+    {                                                                                                                  \
+        if (a->channels == 3)                                                                                          \
+            flip_rows_##suffix(image, a, 3);                                                                           \
+        else                                                                                                           \
+            flip_rows_##suffix(image, a, a->channels);                                                                 \
+    }                                                                                                                  \
     static void normalize_##suffix(T *restrict image, const bt_augment *a)                                             \
     {                                                                                                                  \
         const T *restrict scale = a->linear[precision], *restrict shift = scale + a->row;                              \
-        for (int64_t y = 0; y < a->height; y++, image += a->row)                                                       \
-            for (int64_t i = 0; i < a->row; i++)                                                                       \
+        for (int64_t y = 0; y < a->height; y++, image += a->row) {                                                     \
+            int64_t i = 0;                                                                                             \
+            for (; i + BLOCK <= a->row; i += BLOCK)                                                                    \
+                for (int k = 0; k < BLOCK; k++)                                                                        \
+                    image[i + k] = image[i + k] * scale[i + k] + shift[i + k];                                         \
+            for (; i < a->row; i++)                                                                                    \
                 image[i] = image[i] * scale[i] + shift[i];                                                             \
+        }                                                                                                              \
     }                                                                                                                  \
     static void blend_##suffix(T *restrict image, const T *restrict other, T share, int64_t count)                     \
     {                                                                                                                  \
-        for (int64_t i = 0; i < count; i++)                                                                            \
+        int64_t i = 0;                                                                                                 \
+        for (; i + BLOCK <= count; i += BLOCK)                                                                         \
+            for (int k = 0; k < BLOCK; k++)                                                                            \
+                image[i + k] = share * image[i + k] + (1 - share) * other[i + k];                                      \
+        for (; i < count; i++)                                                                                         \
             image[i] = share * image[i] + (1 - share) * other[i];                                                      \
     }
 
 BT_PIXELS(double, f64, 0)
 BT_PIXELS(float, f32, 1)
 
-/* The part of an image that lies dy below and dx right of where it stood, the rest being zeros. */
+static void blacken(char *to, int64_t from, int64_t count, size_t item)
+{
+    memset(to + (size_t)from * item, 0, (size_t)count * item);
+}
+
+/* The image read from `off` numbers on, which are dy rows and dx pixels: as one piece, since rows follow each other.
+ * What has come from outside, or from the end of another row, is black then. */
 static void crop(const bt_augment *a, const bt_store *store, const char *from, const changes *how, bt_dtype dtype,
                  char *to)
 {
-    const size_t item = bt_dtype_size(dtype), row = (size_t)a->row * bt_dtype_size(store->array.dtype);
-    const int64_t left = how->dx < 0 ? -how->dx : 0, right = how->dx > 0 ? how->dx : 0;
-    const int64_t begin = left * a->channels, kept = (a->width - left - right) * a->channels;
-    const size_t skip = (size_t)(right * a->channels) * bt_dtype_size(store->array.dtype);
-    for (int64_t y = 0; y < a->height; y++, to += (size_t)a->row * item) {
-        const int64_t fy = y + how->dy;
-        if (fy < 0 || fy >= a->height) {
-            memset(to, 0, (size_t)a->row * item);
-            continue;
-        }
-        memset(to, 0, (size_t)begin * item);
-        bt_gather_convert(store, from + (size_t)fy * row + skip, kept, dtype, to + (size_t)begin * item);
-        memset(to + (size_t)(begin + kept) * item, 0, (size_t)(a->row - begin - kept) * item);
+    const size_t item = bt_dtype_size(dtype);
+    const int64_t all = store->row_items, sideways = how->dx * a->channels, off = how->dy * a->row + sideways;
+    const int64_t begin = off < 0 ? -off : 0, end = off > 0 ? all - off : all;
+    if (end > begin)
+        bt_gather_convert(store, from + (size_t)(begin + off) * bt_dtype_size(store->array.dtype), end - begin, dtype,
+                          to + (size_t)begin * item);
+    for (int64_t y = 0; y < a->height; y++) {
+        bool outside = y + how->dy < 0 || y + how->dy >= a->height;
+        if (outside)
+            blacken(to, y * a->row, a->row, item);
+        else if (sideways < 0)
+            blacken(to, y * a->row, -sideways, item);
+        else if (sideways > 0)
+            blacken(to, (y + 1) * a->row - sideways, sideways, item);
     }
 }
 
 static void cut_out(const bt_augment *a, const changes *how, size_t item, char *to)
 {
     for (int64_t y = how->top; y < how->bottom; y++)
-        memset(to + (size_t)(y * a->row + how->left * a->channels) * item, 0,
-               (size_t)((how->right - how->left) * a->channels) * item);
+        blacken(to, y * a->row + how->left * a->channels, (how->right - how->left) * a->channels, item);
 }
 
 /* One image, as a batch has it; without chance, only normalised. */
