@@ -33,6 +33,7 @@ static bt_status open_loader(bt_stream *stream)
     options.seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
     options.shuffle = stream->mode == BT_TRAIN && s->shuffle;
     options.drop_last = stream->mode == BT_TRAIN && s->drop_last;
+    options.chance = stream->mode == BT_TRAIN;
     options.dtype = problem->dtype;
     options.keep = stream->keep;
     options.threads = problem->engine->instance->threads;

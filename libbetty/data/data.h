@@ -25,17 +25,18 @@ bool bt_batch_fits(const bt_batch *a, const bt_batch *b); /* same fields, dtypes
 void bt_batch_bind(bt_batch *to, const bt_batch *from);   /* to's variables look at from's values */
 
 typedef struct bt_loader_options {
-    int64_t batch_size; /* 0, or as many as there are: all, in the order of the set, gathered once and for all */
+    int64_t batch_size; /* 0, or as many as there are: all, in the order of the set, gathered once if nothing changes */
     uint64_t seed;
     bool shuffle;   /* a new order each epoch, a pure function of (seed, epoch) */
     bool drop_last; /* drop a short last batch */
+    bool chance;    /* images are changed at random where the set says so; else they are only normalised */
     bt_dtype dtype; /* of floating fields: BT_F32 or BT_F64 */
     int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
     bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
     int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
 } bt_loader_options;
-bt_loader_options
-bt_loader_defaults(void); /* all, seed 0, shuffled, the short last one kept, f32, keep 1, prefetched, 1 thread */
+bt_loader_options bt_loader_defaults(
+    void); /* all, seed 0, shuffled, the short last one kept, by chance, f32, keep 1, prefetched, 1 thread */
 
 /* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail. Of a joined set, the first
  * has the epochs of the loader; the others give as many examples to each batch, short or not, and go on through epochs

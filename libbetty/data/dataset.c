@@ -34,6 +34,7 @@ void bt_dataset_free(bt_dataset *data)
         }
         bt_free(data->columns);
         bt_tasks_free(data->tasks);
+        bt_augment_free(data->augment);
         bt_free(data->prefix);
         bt_free(data);
         data = next;
@@ -265,11 +266,17 @@ static const char *without_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, length) == 0 && name[length] == '.' ? name + length + 1 : NULL;
 }
 
+static bool is_made(const bt_dataset *data, const char *name)
+{
+    bool mixed = data->augment && data->augment->alpha != 0;
+    return strcmp(name, "index") == 0 || (mixed && (strcmp(name, BT_OTHER_LABEL) == 0 || strcmp(name, BT_SHARE) == 0));
+}
+
 /* Of a field of one stream, whose batches, or sets, have `count` examples. */
 static int64_t dim_of(const bt_dataset *data, const char *name, int axis, int64_t count)
 {
     const bt_column *column = bt_dataset_column(data, name);
-    if (axis == 0 && (column || strcmp(name, "index") == 0))
+    if (axis == 0 && (column || is_made(data, name)))
         return count;
     return column && axis > 0 && axis < column->store->array.rank ? column->store->array.dims[axis] : -1;
 }

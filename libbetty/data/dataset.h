@@ -42,15 +42,17 @@ typedef struct bt_column {
 } bt_column;
 
 typedef struct bt_tasks bt_tasks;
+typedef struct bt_augment bt_augment;
 
 struct bt_dataset {
     int64_t count;
     bt_column *columns;
     int64_t column_count, column_capacity;
-    bt_status broken; /* of the first bt_dataset_add that failed */
-    bt_tasks *tasks;  /* a batch is one of these; NULL: it is some examples */
-    char *prefix;     /* of its fields in a joined set; NULL: the first */
-    bt_dataset *next; /* the other streams of a joined set */
+    bt_status broken;    /* of the first bt_dataset_add that failed */
+    bt_tasks *tasks;     /* a batch is one of these; NULL: it is some examples */
+    bt_augment *augment; /* how its images are changed; NULL: not at all */
+    char *prefix;        /* of its fields in a joined set; NULL: the first */
+    bt_dataset *next;    /* the other streams of a joined set */
 };
 
 bt_status bt_check_field(const char *function, const char *name, bt_array values); /* a field that a user gives */
@@ -95,6 +97,31 @@ int64_t bt_tasks_label(const bt_tasks *tasks);                               /* 
 size_t bt_tasks_bytes(const bt_tasks *tasks);
 void bt_tasks_free(bt_tasks *tasks);
 
+/* ---- augment.c: how images are changed when a batch is gathered ---- */
+
+typedef enum bt_change { BT_CROP, BT_FLIP, BT_CUTOUT, BT_MIXUP, BT_CHANGES } bt_change; /* at random */
+
+enum { BT_MAX_PADDING = 1 << 20 };
+
+/* The fields that mixup adds to a batch. */
+#define BT_OTHER_LABEL "other_label"
+#define BT_SHARE       "share"
+
+struct bt_augment {
+    int64_t image, label;                 /* which columns these are in; label: -1 where none is needed */
+    int64_t height, width, channels, row; /* row: numbers in a row of pixels */
+    int64_t padding;                      /* of the crop; 0: none */
+    int64_t hole;                         /* of the cutout: its side; 0: none */
+    bool flip;
+    double alpha; /* of mixup; 0: none */
+    uint64_t seeds[BT_CHANGES];
+    void *linear[2]; /* normalised, x is scale x + shift: [2, row], as f64 and as f32; NULL: not normalised */
+};
+
+bool bt_augment_is_random(const bt_augment *augment); /* NULL: no */
+uint64_t bt_augment_hash(const bt_augment *augment, uint64_t hash);
+void bt_augment_free(bt_augment *augment);
+
 /* ---- gather.c: rows of a field, one after the other, as a batch has them ---- */
 
 /* Bytes of a batch below which it is filled sooner than a thread is woken. */
@@ -102,6 +129,25 @@ void bt_tasks_free(bt_tasks *tasks);
 
 void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,
                     int threads);
+const char *bt_gather_row(const bt_column *column, int32_t place);
+void bt_gather_ask(const bt_column *column, int32_t place); /* brings a row near that is needed soon */
+void bt_gather_convert(const bt_store *store, const void *from, int64_t count, bt_dtype dtype, void *to); /* numbers */
+
+/* ---- change.c: the same of images that are changed ---- */
+
+typedef struct bt_drawn { /* a batch's examples of one set */
+    const int32_t *places;
+    int64_t count;
+    int64_t from, per_epoch; /* they are the examples from, from + 1, ... of all epochs, one after the other */
+    bool chance;             /* false: images are only normalised */
+} bt_drawn;
+
+void bt_change_images(const bt_dataset *set, const bt_drawn *drawn, bt_dtype dtype, void *out, char *scratch,
+                      int threads);
+size_t bt_change_scratch(const bt_dataset *set, bt_dtype dtype); /* bytes that each thread needs; 0: none */
+
+/* Of mixup: the label of the partner, and the share of the example itself. */
+void bt_change_labels(const bt_dataset *set, const bt_drawn *drawn, const bt_array *other, const bt_array *share);
 
 /* ---- batch.c: a field of a shape and its variable, without values ---- */
 

@@ -1,4 +1,4 @@
-/* data/digest.c: hashes of what a data set holds: whether it is the same set again. */
+/* data/digest.c: hashes of what a data set holds: whether it is the same set again, changed in the same way. */
 #include "data/dataset.h"
 
 /* Row by row, so that a view and a copy of it are the same. */
@@ -23,6 +23,8 @@ void bt_dataset_hash(bt_dataset *data, bt_field_hash_fn *visit, void *user)
             if (!column->hashed)
                 column->hash = hash_of(column, part->count);
             column->hashed = true;
-            visit(user, part->prefix ? part->prefix : "", column->name, column->hash);
+            bool changed = part->augment && i == part->augment->image;
+            visit(user, part->prefix ? part->prefix : "", column->name,
+                  changed ? bt_augment_hash(part->augment, column->hash) : column->hash);
         }
 }

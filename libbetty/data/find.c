@@ -111,6 +111,39 @@ static bt_status images_in(bt_found *found, const char *prefix, const char *spli
     return BT_OK;
 }
 
+/* ---- CIFAR ---- */
+
+static bool is_in(char *path, const char *inside, const char *name)
+{
+    char plain[BT_PATH];
+    return build(plain, "%s%s", inside, name) && with_gz(path, plain);
+}
+
+static bt_status cifar_files(bt_found *found, const char *inside, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!is_in(i ? found->more[i - 1] : found->file, inside, names[i]))
+            return bt_fail(BT_ERROR_FILE, "%s%s is missing; expected %s%s%s (or .bin.gz) in that folder", inside,
+                           names[i], names[0], count > 1 ? " to " : "", count > 1 ? names[count - 1] : "");
+    found->kind = BT_FOUND_CIFAR;
+    return BT_OK;
+}
+
+/* The folders cifar-10-batches-bin and cifar-100-binary, whatever they are called here. */
+static bt_status cifar_in(bt_found *found, const char *inside, const char *split)
+{
+    static const char *const ten[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                      "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"},
+                             *const hundred[] = {"train.bin", "test.bin"};
+    char path[BT_PATH];
+    bool is_ten = false, is_hundred = is_in(path, inside, hundred[0]) || is_in(path, inside, hundred[1]);
+    for (int i = 0; i < BT_COUNT_OF(ten); i++)
+        is_ten = is_ten || is_in(path, inside, ten[i]);
+    if (is_ten)
+        return is_test(split) ? cifar_files(found, inside, ten + 5, 1) : cifar_files(found, inside, ten, 5);
+    return is_hundred ? cifar_files(found, inside, hundred + is_test(split), 1) : BT_OK;
+}
+
 /* ---- tables ---- */
 
 /* The how-manyth name that the test split of `path` may have; false after the last. */
@@ -167,6 +200,15 @@ static bt_status no_test(const char *train)
     return status;
 }
 
+/* By its name, plain or packed: no table is called so. */
+static bool is_binary(const char *path)
+{
+    size_t length = strlen(path);
+    if (length > 3 && strcmp(path + length - 3, ".gz") == 0)
+        length -= 3;
+    return length > 4 && strncmp(path + length - 4, ".bin", 4) == 0;
+}
+
 /* A single file is the split "train"; what stands beside it may be the other. */
 static bt_status found_file(bt_found *found, const char *path, const char *split)
 {
@@ -177,6 +219,10 @@ static bt_status found_file(bt_found *found, const char *path, const char *split
     if (strstr(base_name(path), "images"))
         return found_images(found, is_test(split) ? test : path);
     build(found->file, "%s", is_test(split) ? test : path);
+    if (is_binary(path)) {
+        found->kind = BT_FOUND_CIFAR;
+        return BT_OK;
+    }
     build(found->other, "%s", is_test(split) ? path : test);
     found->kind = BT_FOUND_TABLE;
     return BT_OK;
@@ -184,7 +230,7 @@ static bt_status found_file(bt_found *found, const char *path, const char *split
 
 static bool find_table(char *path, const char *base)
 {
-    static const char *const ends[] = {"", ".csv", ".tsv", ".libsvm", ".svm"};
+    static const char *const ends[] = {"", ".csv", ".tsv", ".libsvm", ".svm", ".bin"};
     char plain[BT_PATH];
     for (int i = 0; i < BT_COUNT_OF(ends); i++)
         if (build(plain, "%s%s", base, ends[i]) && with_gz(path, plain))
@@ -220,6 +266,8 @@ static bt_status find_in_folder(bt_found *found, const char *folder, const char 
         length--;
     build(inside, "%.*s/", (int)length, folder);
     BT_TRY(images_in(found, inside, split));
+    if (found->kind == BT_FOUND_NOTHING)
+        BT_TRY(cifar_in(found, inside, split));
     if (found->kind != BT_FOUND_NOTHING)
         return BT_OK;
     char name[BT_PATH];

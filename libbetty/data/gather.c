@@ -30,30 +30,31 @@ BT_CONVERT(bytes_to_f64, uint8_t, double, (double)x / 255.0)
 BT_CONVERT(f32_to_f64, float, double, (double)x)
 BT_CONVERT(f64_to_f32, double, float, (float)x)
 
-static void convert(const bt_store *store, const void *from, bt_dtype dtype, void *to)
+void bt_gather_convert(const bt_store *store, const void *from, int64_t count, bt_dtype dtype, void *to)
 {
-    int64_t count = store->row_items;
     if (store->scaled && dtype == BT_F32)
         bytes_to_f32(to, from, count);
     else if (store->scaled)
         bytes_to_f64(to, from, count);
     else if (dtype == store->array.dtype)
-        memcpy(to, from, store->row_bytes);
+        memcpy(to, from, (size_t)count * bt_dtype_size(dtype));
     else if (dtype == BT_F64)
         f32_to_f64(to, from, count);
     else
         f64_to_f32(to, from, count);
 }
 
-static const char *row_of(const bt_column *column, int32_t place)
+const char *bt_gather_row(const bt_column *column, int32_t place)
 {
     size_t row = (size_t)(column->rows ? column->rows->at[place] : place);
     return (const char *)column->store->array.data + row * column->store->row_bytes;
 }
 
 /* Rows lie far apart: asking for one while others are converted hides most of the way to memory. */
-static void ask_for(const char *row, size_t bytes)
+void bt_gather_ask(const bt_column *column, int32_t place)
 {
+    const char *row = bt_gather_row(column, place);
+    const size_t bytes = column->store->row_bytes;
     for (size_t at = 0; at < bytes && at < 4096; at += BT_ALIGN)
         __builtin_prefetch(row + at);
 }
@@ -66,8 +67,8 @@ static void gather(const bt_column *column, const int32_t *places, int64_t from,
     to += (size_t)from * step;
     for (int64_t i = from; i < count; i++, to += step) {
         if (i + AHEAD < count)
-            ask_for(row_of(column, places[i + AHEAD]), store->row_bytes);
-        convert(store, row_of(column, places[i]), dtype, to);
+            bt_gather_ask(column, places[i + AHEAD]);
+        bt_gather_convert(store, bt_gather_row(column, places[i]), store->row_items, dtype, to);
     }
 }
 

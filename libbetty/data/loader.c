@@ -29,9 +29,10 @@ struct bt_loader {
     bt_loader_options options;
     feed *feeds;
     int64_t feed_count, per_epoch, position; /* per_epoch 0: tasks have no epochs */
-    bool constant, ready;                    /* every batch is the whole set: filled once, and it has been */
+    bool constant, ready; /* every batch is the whole set, and the same: filled once, and it has been */
     slot *slots;
     int64_t slot_count;
+    char *scratch; /* of the threads that fill */
     bt_batch *shapes[2];
     int shape_count;
     size_t bytes;
@@ -74,6 +75,8 @@ static void find_places(feed *f, int64_t from, int64_t count, int32_t *places)
     }
 }
 
+static bool is_mixed(const bt_dataset *set) { return set->augment && set->augment->alpha != 0; }
+
 /* How many parts a draw has of a set, each with all fields and `index`, and the examples of a part in a full draw. */
 static int part_count(const feed *f) { return f->set->tasks ? BT_TASK_PARTS : 1; }
 
@@ -115,23 +118,44 @@ static void number_classes(const bt_array *label, int64_t each)
         to[i] = (int32_t)(i / each);
 }
 
+/* The fields of a part of a draw: those of the set, index, and what is made beside. */
+static int64_t fields_of(const feed *f) { return f->set->column_count + 1 + (is_mixed(f->set) ? 2 : 0); }
+
+static void fill_part(bt_loader *loader, feed *f, int part, const bt_batch_field *field, int64_t draw, int threads)
+{
+    const bt_dataset *set = f->set;
+    const bt_array *places = &field[set->column_count].array;
+    bt_drawn drawn = {.places = places->data,
+                      .count = places->dims[0],
+                      .from = begin_of(loader, f, draw),
+                      .per_epoch = set->count,
+                      .chance = loader->options.chance};
+    if (set->tasks) {
+        drawn.per_epoch = drawn.count;
+        drawn.from = draw * drawn.count;
+    }
+    for (int64_t i = 0; i < set->column_count; i++) {
+        const bt_array *to = &field[i].array;
+        if (set->tasks && i == bt_tasks_label(set->tasks))
+            number_classes(to, bt_tasks_parts(set->tasks)[part].each);
+        else if (set->augment && i == set->augment->image)
+            bt_change_images(set, &drawn, to->dtype, to->data, loader->scratch, threads);
+        else
+            bt_gather_rows(&set->columns[i], drawn.places, drawn.count, to->dtype, to->data, threads);
+    }
+    if (is_mixed(set))
+        bt_change_labels(set, &drawn, &field[set->column_count + 1].array, &field[set->column_count + 2].array);
+}
+
 static void fill(bt_loader *loader, slot *s, int64_t draw, int threads)
 {
     bt_batch *batch = head_of(loader, s, draw);
     const bt_batch_field *field = batch->fields;
     for (int64_t k = 0; k < loader->feed_count; k++) {
         feed *f = &loader->feeds[k];
-        bt_tasks *tasks = f->set->tasks;
-        const int64_t columns = f->set->column_count;
-        choose(loader, f, draw, field + columns, columns + 1);
-        for (int part = 0; part < part_count(f); part++, field += columns + 1)
-            for (int64_t i = 0; i < columns; i++) {
-                const bt_array *to = &field[i].array, *places = &field[columns].array;
-                if (tasks && i == bt_tasks_label(tasks))
-                    number_classes(to, bt_tasks_parts(tasks)[part].each);
-                else
-                    bt_gather_rows(&f->set->columns[i], places->data, places->dims[0], to->dtype, to->data, threads);
-            }
+        choose(loader, f, draw, field + f->set->column_count, fields_of(f));
+        for (int part = 0; part < part_count(f); part++, field += fields_of(f))
+            fill_part(loader, f, part, field, draw, threads);
     }
     batch->number = draw;
 }
@@ -294,7 +318,8 @@ void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user)
 
 bt_loader_options bt_loader_defaults(void)
 {
-    return (bt_loader_options){.shuffle = true, .dtype = BT_F32, .keep = 1, .prefetch = true, .threads = 1};
+    return (bt_loader_options){
+        .shuffle = true, .chance = true, .dtype = BT_F32, .keep = 1, .prefetch = true, .threads = 1};
 }
 
 static bt_status check(const bt_dataset *data, const bt_loader_options *o)
@@ -333,14 +358,16 @@ static bt_status open_feeds(bt_loader *loader)
     if (!loader->feeds)
         return BT_ERROR_MEMORY;
     const bt_loader_options *o = &loader->options;
-    loader->constant = true;
+    bool whole = true, chance = false;
     const bt_dataset *part = loader->data;
     for (int64_t k = 0; k < loader->feed_count; k++, part = part->next) {
         int64_t batch = o->batch_size && o->batch_size < part->count ? o->batch_size : part->count;
         loader->feeds[k] = (feed){.set = part, .batch = batch, .part = (uint32_t)k, .epoch = {-1, -1}, .seed = o->seed};
-        loader->constant = loader->constant && batch == part->count && !part->tasks;
+        whole = whole && batch == part->count && !part->tasks;
+        chance = chance || (o->chance && bt_augment_is_random(part->augment));
     }
-    for (int64_t k = 0; o->shuffle && !loader->constant && k < loader->feed_count; k++) {
+    loader->constant = whole && !chance;
+    for (int64_t k = 0; o->shuffle && !whole && k < loader->feed_count; k++) {
         feed *f = &loader->feeds[k];
         if (f->set->tasks)
             continue;
@@ -375,7 +402,15 @@ static bt_status declare_part(bt_batch *batch, const bt_loader *loader, const fe
         shape.dims[0] = count;
         BT_TRY(declare(batch, f, part, f->set->columns[i].name, shape));
     }
-    return declare(batch, f, part, "index", (bt_array){.dtype = BT_I32, .rank = 1, .dims = {count}});
+    bt_array numbers = {.dtype = BT_I32, .rank = 1, .dims = {count}};
+    BT_TRY(declare(batch, f, part, "index", numbers));
+    if (!is_mixed(f->set))
+        return BT_OK;
+    const bt_store *label = f->set->columns[f->set->augment->label].store;
+    numbers.dtype = bt_store_dtype(label, loader->options.dtype);
+    BT_TRY(declare(batch, f, part, BT_OTHER_LABEL, numbers));
+    numbers.dtype = loader->options.dtype;
+    return declare(batch, f, part, BT_SHARE, numbers);
 }
 
 /* The fields of all sets, and `index` of each, of the full (0) or short (1) shape. Of a task, the query counts. */
@@ -416,6 +451,22 @@ static void lay_into(bt_batch *head, const bt_batch *full, char *memory)
         head->fields[i].var->data = memory;
         memory += bt_align_up(bt_array_bytes(full->fields[i].array));
     }
+}
+
+/* For each thread as much as the set needs that needs most. */
+static bt_status open_scratch(bt_loader *loader)
+{
+    size_t most = 0, bytes;
+    for (int64_t k = 0; k < loader->feed_count; k++) {
+        size_t needed = bt_change_scratch(loader->feeds[k].set, loader->options.dtype);
+        most = needed > most ? needed : most;
+    }
+    if (!most || !loader->options.chance)
+        return BT_OK;
+    if (!bt_mul_size(most, (size_t)loader->options.threads, &bytes))
+        return bt_fail(BT_ERROR_DATA, "images are too large to be mixed");
+    loader->bytes += bytes;
+    return (loader->scratch = bt_alloc_aligned(bytes)) ? BT_OK : BT_ERROR_MEMORY;
 }
 
 static bt_status open_slots(bt_loader *loader)
@@ -461,7 +512,7 @@ bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options)
     loader->options = chosen;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    if (open_feeds(loader) == BT_OK && open_slots(loader) == BT_OK)
+    if (open_feeds(loader) == BT_OK && open_scratch(loader) == BT_OK && open_slots(loader) == BT_OK)
         return loader;
     bt_loader_free(loader);
     return NULL;
@@ -487,6 +538,7 @@ void bt_loader_free(bt_loader *loader)
             bt_free_aligned(loader->slots[k].memory);
     }
     bt_free(loader->slots);
+    bt_free_aligned(loader->scratch);
     for (int i = 0; i < 2; i++)
         bt_batch_free(loader->shapes[i]);
     for (int64_t k = 0; loader->feeds && k < loader->feed_count; k++) {

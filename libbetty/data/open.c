@@ -16,23 +16,34 @@
 #define BT_INSTALL_DATA_DIR "/usr/local/share/betty/data"
 #endif
 
+#define COMES_WITH_IT "it comes with the library, in its folder data; set BETTY_DATA to that folder"
+
 static const struct {
     const char *name, *help; /* what to do if it is missing */
     int classes;             /* labels are 0 .. classes-1; 0: not known */
+    const char *folder;      /* where else it may be, beside that name or in it; NULL: nowhere */
 } known[] = {
-    {"fashion-mnist", "install it: apt install dataset-fashion-mnist", 10},
+    {"fashion-mnist", "install it: apt install dataset-fashion-mnist", 10, NULL},
     {"mnist",
      "put its four IDX files, train-images-idx3-ubyte.gz and so on, into the folder mnist of $BETTY_DATA or of ./data",
-     10},
-    {"a9a", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
-    {"breast_cancer", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
-    {"omniglot", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
-    {"digits", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
-    {"semeval", "it comes with the library, in its folder data; set BETTY_DATA to that folder", 0},
+     10, NULL},
+    {"a9a", COMES_WITH_IT, 0, NULL},
+    {"breast_cancer", COMES_WITH_IT, 0, NULL},
+    {"omniglot", COMES_WITH_IT, 0, NULL},
+    {"digits", COMES_WITH_IT, 0, NULL},
+    {"semeval", COMES_WITH_IT, 0, NULL},
     {"trec",
      "put its files, trec.train.tsv, trec.valid.tsv and trec.test.tsv, into the folder trec of $BETTY_DATA or of "
      "./data",
-     0},
+     0, NULL},
+    {"cifar10",
+     "get its binary version and put the folder cifar-10-batches-bin, with data_batch_1.bin to data_batch_5.bin and "
+     "test_batch.bin (or .bin.gz), into $BETTY_DATA or ./data; or name such a folder, or one .bin file, by its path",
+     10, "cifar-10-batches-bin"},
+    {"cifar100",
+     "get its binary version and put the folder cifar-100-binary, with train.bin and test.bin (or .bin.gz), into "
+     "$BETTY_DATA or ./data; or name such a folder, or one .bin file, by its path",
+     100, "cifar-100-binary"},
 };
 
 static int known_index(const char *name)
@@ -111,7 +122,8 @@ static bt_dataset *read_table(const bt_found *found, const char *target)
     case FORMAT_UNKNOWN:
         break;
     }
-    bt_fail(BT_ERROR_DATA, "%s: the format is not known; expected IDX, CSV or libsvm, plain or .gz", found->file);
+    bt_fail(BT_ERROR_DATA, "%s: the format is not known; expected IDX, CSV, libsvm or CIFAR (.bin), plain or .gz",
+            found->file);
     return NULL;
 }
 
@@ -129,21 +141,25 @@ static void add_identity(bt_text *key, const char *path)
 
 enum { MOST_FIELDS = BT_TEXT_FIELDS };
 
-static const char *const image_fields[] = {"image", "label"}, *const table_fields[] = {"x", "y"};
+static const char *const image_fields[] = {"image", "label", "coarse"}, *const table_fields[] = {"x", "y"};
 
-/* The names of the fields that a set of such files has. */
-static const char *const *fields_of(const bt_found *found, int *count)
+/* The names of the fields that a set of such files has: `least` of them or more, up to `most`. */
+static const char *const *fields_of(const bt_found *found, int *least, int *most)
 {
-    *count = found->kind == BT_FOUND_TEXTS ? BT_TEXT_FIELDS : 2;
+    *least = found->kind == BT_FOUND_TEXTS ? BT_TEXT_FIELDS : 2;
+    *most = found->kind == BT_FOUND_CIFAR ? BT_CIFAR_FIELDS : *least;
     return found->kind == BT_FOUND_TEXTS ? bt_text_fields : found->kind == BT_FOUND_TABLE ? table_fields : image_fields;
 }
+
+/* What a field is published as: of sets with more fields and with fewer, none is taken for another. */
+static int number_of(int field, int count) { return count * MOST_FIELDS + field; }
 
 /* Fills `stores` from what is alive, all or none. */
 static bool find_stores(const char *key, bt_store **stores, int count)
 {
     bool all = true;
     for (int i = 0; i < count; i++)
-        all = (stores[i] = bt_store_find(key, i)) != NULL && all;
+        all = (stores[i] = bt_store_find(key, number_of(i, count))) != NULL && all;
     for (int i = 0; !all && i < count; i++)
         bt_store_release(stores[i]);
     return all;
@@ -151,31 +167,55 @@ static bool find_stores(const char *key, bt_store **stores, int count)
 
 static bt_dataset *read_files(const bt_found *found, const char *split, const char *target, int classes)
 {
-    if (found->kind == BT_FOUND_TEXTS)
+    const char *files[BT_CIFAR_FILES] = {found->file};
+    int count = 1;
+    switch (found->kind) {
+    case BT_FOUND_TEXTS:
         return bt_read_texts((const char *const[]){found->file, found->labels, found->other},
                              strcmp(split, "train") == 0   ? 0
                              : strcmp(split, "valid") == 0 ? 1
                                                            : 2);
-    return found->kind == BT_FOUND_TABLE ? read_table(found, target) : bt_read_idx(found->file, found->labels, classes);
+    case BT_FOUND_CIFAR:
+        for (; count < BT_CIFAR_FILES && *found->more[count - 1]; count++)
+            files[count] = found->more[count - 1];
+        return bt_read_cifar(files, count, classes);
+    case BT_FOUND_TABLE:
+        return read_table(found, target);
+    case BT_FOUND_IMAGES:
+    case BT_FOUND_NOTHING:
+        break;
+    }
+    return bt_read_idx(found->file, found->labels, classes);
+}
+
+/* Which files these are, and what is made of them. */
+static void add_key(bt_text *key, const bt_found *found, const char *split, const char *target, int classes)
+{
+    add_identity(key, found->file);
+    add_identity(key, found->kind == BT_FOUND_IMAGES ? "" : found->other);
+    add_identity(key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
+    for (int i = 0; i < BT_MORE_FILES && *found->more[i]; i++)
+        add_identity(key, found->more[i]);
+    bt_text_add(key, "%d/%s/%s/", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "");
 }
 
 static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes)
 {
-    int count;
-    const char *const *names = fields_of(found, &count);
+    int count, most;
+    const char *const *names = fields_of(found, &count, &most);
     bt_store *stores[MOST_FIELDS];
     bt_text key = {0};
-    add_identity(&key, found->file);
-    add_identity(&key, found->kind == BT_FOUND_IMAGES ? "" : found->other);
-    add_identity(&key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
-    bt_text_add(&key, "%d/%s/%s/", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "");
+    add_key(&key, found, split, target, classes);
     bt_dataset *data = NULL;
-    if (find_stores(bt_text_get(&key), stores, count)) {
+    while (count <= most && !find_stores(bt_text_get(&key), stores, count))
+        count++;
+    if (count <= most) {
         data = bt_dataset_of(bt_dataset_new(stores[0]->array.dims[0]), names, stores, count);
     } else {
         data = read_files(found, split, target, classes);
-        for (int i = 0; i < count && data && !key.failed; i++)
-            bt_store_publish(bt_dataset_column(data, names[i])->store, bt_text_get(&key), i);
+        count = data ? (int)data->column_count : 0;
+        for (int i = 0; i < count && !key.failed; i++)
+            bt_store_publish(bt_dataset_column(data, names[i])->store, bt_text_get(&key), number_of(i, count));
     }
     bt_text_free(&key);
     return data;
@@ -193,6 +233,22 @@ const char *bt_data_beside(const char *folder)
 }
 
 static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
+
+/* Under its name; a known set also in the folder that it is handed out as, beside or inside. */
+static bt_status search_in(const char *folder, const char *name, const char *split, bt_found *found)
+{
+    const int index = known_index(name);
+    const char *own = index >= 0 ? known[index].folder : NULL, *start = strcmp(folder, ".") == 0 ? "" : folder;
+    for (int i = 0; i < (own ? 3 : 1) && found->kind == BT_FOUND_NOTHING; i++) {
+        bt_text path = {0};
+        bt_text_add(&path, "%s%s%s%s%s", start, *start ? "/" : "", i == 1 ? own : name, i == 2 ? "/" : "",
+                    i == 2 ? own : "");
+        bt_status status = path.failed ? BT_ERROR_MEMORY : bt_find_files(path.data, split, found);
+        bt_text_free(&path);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
 
 /* A name with a dot or slash is a path first and looked for in the folders then; a plain word the other way round. */
 static bt_status search(const char *name, const char *split, bt_found *found)
@@ -212,16 +268,9 @@ static bt_status search(const char *name, const char *split, bt_found *found)
     *found = (bt_found){.kind = BT_FOUND_NOTHING};
     if (name[0] == '/')
         return bt_find_files(name, split, found);
-    for (int i = 0; i < BT_COUNT_OF(folders) && found->kind == BT_FOUND_NOTHING; i++) {
-        if (!folders[i] || !*folders[i])
-            continue;
-        bt_text path = {0};
-        bool here = strcmp(folders[i], ".") == 0;
-        bt_text_add(&path, "%s%s%s", here ? "" : folders[i], here ? "" : "/", name);
-        bt_status status = path.failed ? BT_ERROR_MEMORY : bt_find_files(path.data, split, found);
-        bt_text_free(&path);
-        BT_TRY(status);
-    }
+    for (int i = 0; i < BT_COUNT_OF(folders) && found->kind == BT_FOUND_NOTHING; i++)
+        if (folders[i] && *folders[i])
+            BT_TRY(search_in(folders[i], name, split, found));
     return BT_OK;
 }
 
@@ -236,9 +285,9 @@ static bt_status search_column(const char *name, const char *split, bt_found *fo
     bt_text_add(&file, "%.*s", (int)(colon - name), name);
     bt_status status = file.failed ? BT_ERROR_MEMORY : search(file.data, split, found);
     bt_text_free(&file);
-    if (status == BT_OK && (found->kind == BT_FOUND_IMAGES || found->kind == BT_FOUND_TEXTS))
+    if (status == BT_OK && found->kind != BT_FOUND_NOTHING && found->kind != BT_FOUND_TABLE)
         status = bt_fail(BT_ERROR_DATA, "%s: %s have no target column \"%s\"", found->file,
-                         found->kind == BT_FOUND_IMAGES ? "images" : "texts", colon + 1);
+                         found->kind == BT_FOUND_TEXTS ? "texts" : "images", colon + 1);
     *target = colon + 1;
     return status;
 }
@@ -247,11 +296,13 @@ static void nothing_at(const char *path)
 {
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        bt_fail(
-            BT_ERROR_FILE,
-            "data set \"%s\": the folder has none; expected IDX files such as train-images-idx3-ubyte.gz, or a table "
-            "called as the folder or \"train\" (.csv, .libsvm, .gz)",
-            path);
+        bt_fail(BT_ERROR_FILE,
+                "data set \"%s\": the folder has none; expected IDX files such as train-images-idx3-ubyte.gz, those of "
+                "CIFAR "
+                "(data_batch_1.bin to data_batch_5.bin and test_batch.bin; train.bin and test.bin), or a table called "
+                "as the "
+                "folder or \"train\" (.csv, .libsvm, .gz)",
+                path);
     else
         bt_fail(BT_ERROR_FILE, "data set \"%s\" is not there: no such file or folder", path);
 }

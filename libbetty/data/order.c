@@ -30,6 +30,12 @@ uint32_t bt_random_below(bt_random *random, uint32_t bound)
     return (uint32_t)(product >> 32);
 }
 
+double bt_random_unit(bt_random *random)
+{
+    uint32_t high = next_word(random);
+    return 1 - bt_philox_f64(high, next_word(random));
+}
+
 /* Fisher and Yates. */
 void bt_shuffle(int32_t *items, int64_t count, bt_random *random)
 {

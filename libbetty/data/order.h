@@ -12,7 +12,8 @@ typedef enum bt_purpose { /* each has streams of its own; the numbers are part o
                           BT_FOR_LONG_TAIL,
                           BT_FOR_NOISE,
                           BT_FOR_TASKS,
-                          BT_FOR_COLUMNS /* of a Hessian: engine/hypergradient */
+                          BT_FOR_COLUMNS, /* of a Hessian: engine/hypergradient */
+                          BT_FOR_CHANGE   /* of images */
 } bt_purpose;
 
 typedef struct bt_random {
@@ -25,6 +26,7 @@ typedef struct bt_random {
  * task). */
 bt_random bt_random_begin(uint64_t seed, bt_purpose purpose, uint32_t part, uint64_t place);
 uint32_t bt_random_below(bt_random *random, uint32_t bound); /* 0 .. bound-1, unbiased; bound >= 1 */
+double bt_random_unit(bt_random *random);                    /* more than 0, at most 1 */
 void bt_shuffle(int32_t *items, int64_t count, bt_random *random);
 
 #endif

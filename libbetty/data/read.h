@@ -51,6 +51,11 @@ bt_status bt_check_dense(const char *path, int64_t rows, int64_t columns, size_t
 /* Image [n, height, width, channels] and label [n]; labels are 0 to classes-1, if that is known; else classes is 0. */
 bt_dataset *bt_read_idx(const char *images, const char *labels, int classes);
 
+/* Image [n, 32, 32, 3], label [n] and, of CIFAR-100, coarse [n]: the files one after the other, of CIFAR-10 or
+ * CIFAR-100, as `classes` says; 0: as the files tell by their size. */
+enum { BT_CIFAR_FILES = 5, BT_CIFAR_FIELDS = 3 };
+bt_dataset *bt_read_cifar(const char *const *paths, int files, int classes);
+
 /* Target: a column's name or number, from 1; NULL: the last. */
 bt_dataset *bt_read_csv(const char *path, const char *target);
 

@@ -131,6 +131,10 @@ bt_dataset *bt_dataset_tasks(bt_dataset *data, int64_t ways, int64_t shots, int6
 {
     if (!bt_dataset_usable("bt_dataset_tasks", data))
         return bt_dataset_done(data, BT_ERROR_ARGUMENT);
+    if (data->augment && data->augment->alpha != 0)
+        return bt_dataset_done(data, bt_fail(BT_ERROR_UNSUPPORTED,
+                                             "bt_dataset_tasks: the data set is one of bt_dataset_mixup, whose other "
+                                             "examples may be of classes that are not in the task"));
     if (ways < 1 || shots < 1 || queries < 1)
         return bt_dataset_done(data, bt_fail(BT_ERROR_ARGUMENT,
                                              "bt_dataset_tasks: %lld ways, %lld shots, %lld queries; expected at least "

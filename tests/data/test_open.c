@@ -123,7 +123,7 @@ START_TEST(faults)
     expect_failure(BT_ERROR_FILE, "/dev/null");
     write_text("what", "neither one nor the other\n");
     ck_assert_ptr_null(bt_dataset_open(path_of("what"), "train"));
-    expect_failure(BT_ERROR_DATA, "what", "format is not known; expected IDX, CSV or libsvm");
+    expect_failure(BT_ERROR_DATA, "what", "format is not known; expected IDX, CSV, libsvm or CIFAR");
     write_rows("secret.csv", 1);
     if (geteuid() != 0) { /* nothing is secret from root */
         ck_assert_int_eq(chmod(path_of("secret.csv"), 0), 0);

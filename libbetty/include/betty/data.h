@@ -24,6 +24,21 @@ bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uin
 bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed);  /* classes shrink down to 1/factor */
 bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets another label */
 
+/* Images [h, w, channels], the field "image", that are changed when a batch is gathered: at random in training, by
+ * seed, epoch (of few-shot tasks: the task's number) and index, whatever the batch size or the threads. Always in this
+ * order, in whichever it is asked for; each at most once. Validation batches are only normalised. */
+bt_dataset *bt_dataset_crop(bt_dataset *data, int64_t padding,
+                            uint64_t seed);                   /* moved by up to so many pixels, from 0 */
+bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed); /* left to right, one of two */
+bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean,
+                                 bt_array deviation);                         /* [channels]: (x-mean)/deviation */
+bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed); /* a square of 0, its centre anywhere */
+
+/* share * image + (1-share) * another example's image, which has been changed on its own; share is Beta(alpha, alpha).
+ * The batch also has `other_label`, of that example, and `share`, [n]; in validation other_label is label, share is 1:
+ * share * cross_entropy(logits, label) + (1-share) * cross_entropy(logits, other_label). */
+bt_dataset *bt_dataset_mixup(bt_dataset *data, double alpha, uint64_t seed);
+
 /* Few-shot tasks without end: a batch is one task, of `ways` classes, which are numbered anew, 0 to ways-1.
  * support.FIELD has `shots` examples of each, one class after the other, [ways*shots, ...]; query.FIELD has `queries`
  * others, [ways*queries,

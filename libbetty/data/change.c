@@ -1,0 +1,267 @@
+/* data/change.c: images are changed at random while a batch is gathered. What happens to one is a function of the
+ * seeds, its epoch and its place alone: not of the batch it comes in, nor of the thread.
+ *
+ * Crops and flips of CIFAR: He et al., "Deep residual learning for image recognition" (CVPR 2016). Cutout: DeVries and
+ * Taylor (2017). Mixup: Zhang et al. (ICLR 2018); here each example has its own share and partner. */
+#include "data/dataset.h"
+#include "data/order.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what is drawn for an example ---- */
+
+typedef struct example { /* of the set, in an epoch; or the partner of that one, which has numbers of its own */
+    int32_t place;
+    bool is_partner;
+    uint64_t moment; /* epoch and place of the example itself, in one number */
+} example;
+
+static example example_at(const bt_drawn *drawn, int64_t i)
+{
+    uint64_t epoch = (uint64_t)((drawn->from + i) / drawn->per_epoch);
+    return (example){.place = drawn->places[i], .moment = (epoch << 31) | (uint32_t)drawn->places[i]};
+}
+
+static bt_random numbers_for(const bt_augment *a, bt_change change, const example *e)
+{
+    return bt_random_begin(a->seeds[change], BT_FOR_CHANGE, 2 * (uint32_t)change + e->is_partner, e->moment);
+}
+
+/* Normally distributed: Box and Muller (1958). */
+static double normal(bt_random *random)
+{
+    double radius = sqrt(-2 * log(bt_random_unit(random)));
+    return radius * cos(2 * 3.14159265358979323846 * bt_random_unit(random));
+}
+
+/* The logarithm of a number with a gamma distribution: Marsaglia and Tsang, "A simple method for generating gamma
+ * variables" (2000). Of a small shape, whose numbers would underflow, by that of shape + 1. */
+static double log_gamma_variate(bt_random *random, double shape)
+{
+    if (shape < 1) {
+        double larger = log_gamma_variate(random, shape + 1);
+        return larger + log(bt_random_unit(random)) / shape;
+    }
+    const double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double x = normal(random), root = 1 + c * x, v = root * root * root, u = bt_random_unit(random);
+        if (v > 0 && log(u) < 0.5 * x * x + d * (1 - v + log(v)))
+            return log(d * v);
+    }
+}
+
+/* The share that an example keeps is Beta(alpha, alpha) distributed; the partner is any other example. */
+static double draw_partner(const bt_dataset *set, const example *e, int32_t *partner)
+{
+    bt_random random = numbers_for(set->augment, BT_MIXUP, e);
+    *partner = e->place;
+    if (set->count > 1) {
+        *partner = (int32_t)bt_random_below(&random, (uint32_t)set->count - 1);
+        *partner += *partner >= e->place;
+    }
+    double own = log_gamma_variate(&random, set->augment->alpha);
+    return 1 / (1 + exp(log_gamma_variate(&random, set->augment->alpha) - own));
+}
+
+typedef struct changes { /* of one image */
+    int64_t dy, dx;      /* pixel (y, x) is that of (y + dy, x + dx), or 0 outside */
+    bool flip;
+    int64_t top, bottom, left, right; /* the hole */
+} changes;
+
+static void clip(int64_t centre, int64_t hole, int64_t size, int64_t *from, int64_t *to)
+{
+    int64_t first = centre - hole / 2, end = first + hole;
+    *from = first < 0 ? 0 : first;
+    *to = end > size ? size : end;
+}
+
+static changes draw_changes(const bt_augment *a, const example *e)
+{
+    changes drawn = {0};
+    if (a->padding) {
+        bt_random random = numbers_for(a, BT_CROP, e);
+        const uint32_t ways = 2 * (uint32_t)a->padding + 1;
+        drawn.dy = (int64_t)bt_random_below(&random, ways) - a->padding;
+        drawn.dx = (int64_t)bt_random_below(&random, ways) - a->padding;
+    }
+    if (a->flip) {
+        bt_random random = numbers_for(a, BT_FLIP, e);
+        drawn.flip = bt_random_below(&random, 2);
+    }
+    if (a->hole) {
+        bt_random random = numbers_for(a, BT_CUTOUT, e);
+        clip(bt_random_below(&random, (uint32_t)a->height), a->hole, a->height, &drawn.top, &drawn.bottom);
+        clip(bt_random_below(&random, (uint32_t)a->width), a->hole, a->width, &drawn.left, &drawn.right);
+    }
+    return drawn;
+}
+
+/* ---- pixels ---- */
+
+enum { BLOCK = 16 }; /* loops of a fixed length are vectorised */
+
+#define BT_PIXELS(T, suffix, precision)                                                                                \
+    static inline void flip_rows_##suffix(T *image, const bt_augment *a, int64_t channels)                             \
+    {                                                                                                                  \
+        for (int64_t y = 0; y < a->height; y++, image += a->row)                                                       \
+            for (T *left = image, *right = image + a->row - channels; left < right;                                    \
+                 left += channels, right -= channels)                                                                  \
+                for (int64_t k = 0; k < channels; k++) {                                                               \
+                    T value = left[k];                                                                                 \
+                    left[k] = right[k];                                                                                \
+                    right[k] = value;                                                                                  \
+                }                                                                                                      \
+    }                                                                                                                  \
+    static void flip_##suffix(T *image, const bt_augment *a)                                                           \
+    {                                                                                                                  \
+        if (a->channels == 3)                                                                                          \
+            flip_rows_##suffix(image, a, 3);                                                                           \
+        else                                                                                                           \
+            flip_rows_##suffix(image, a, a->channels);                                                                 \
+    }                                                                                                                  \
+    static void normalize_##suffix(T *restrict image, const bt_augment *a)                                             \
+    {                                                                                                                  \
+        const T *restrict scale = a->linear[precision], *restrict shift = scale + a->row;                              \
+        for (int64_t y = 0; y < a->height; y++, image += a->row) {                                                     \
+            int64_t i = 0;                                                                                             \
+            for (; i + BLOCK <= a->row; i += BLOCK)                                                                    \
+                for (int k = 0; k < BLOCK; k++)                                                                        \
+                    image[i + k] = image[i + k] * scale[i + k] + shift[i + k];                                         \
+            for (; i < a->row; i++)                                                                                    \
+                image[i] = image[i] * scale[i] + shift[i];                                                             \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void blend_##suffix(T *restrict image, const T *restrict other, T share, int64_t count)                     \
+    {                                                                                                                  \
+        int64_t i = 0;                                                                                                 \
+        for (; i + BLOCK <= count; i += BLOCK)                                                                         \
+            for (int k = 0; k < BLOCK; k++)                                                                            \
+                image[i + k] = share * image[i + k] + (1 - share) * other[i + k];                                      \
+        for (; i < count; i++)                                                                                         \
+            image[i] = share * image[i] + (1 - share) * other[i];                                                      \
+    }
+
+BT_PIXELS(double, f64, 0)
+BT_PIXELS(float, f32, 1)
+
+static void blacken(char *to, int64_t from, int64_t count, size_t item)
+{
+    memset(to + (size_t)from * item, 0, (size_t)count * item);
+}
+
+/* The image read from `off` numbers on, which are dy rows and dx pixels: as one piece, since rows follow each other.
+ * What has come from outside, or from the end of another row, is black then. */
+static void crop(const bt_augment *a, const bt_store *store, const char *from, const changes *how, bt_dtype dtype,
+                 char *to)
+{
+    const size_t item = bt_dtype_size(dtype);
+    const int64_t all = store->row_items, sideways = how->dx * a->channels, off = how->dy * a->row + sideways;
+    const int64_t begin = off < 0 ? -off : 0, end = off > 0 ? all - off : all;
+    if (end > begin)
+        bt_gather_convert(store, from + (size_t)(begin + off) * bt_dtype_size(store->array.dtype), end - begin, dtype,
+                          to + (size_t)begin * item);
+    for (int64_t y = 0; y < a->height; y++) {
+        bool outside = y + how->dy < 0 || y + how->dy >= a->height;
+        if (outside)
+            blacken(to, y * a->row, a->row, item);
+        else if (sideways < 0)
+            blacken(to, y * a->row, -sideways, item);
+        else if (sideways > 0)
+            blacken(to, (y + 1) * a->row - sideways, sideways, item);
+    }
+}
+
+static void cut_out(const bt_augment *a, const changes *how, size_t item, char *to)
+{
+    for (int64_t y = how->top; y < how->bottom; y++)
+        blacken(to, y * a->row + how->left * a->channels, (how->right - how->left) * a->channels, item);
+}
+
+/* One image, as a batch has it; without chance, only normalised. */
+static void make_image(const bt_dataset *set, const example *e, bool chance, bt_dtype dtype, void *to)
+{
+    const bt_augment *a = set->augment;
+    const bt_column *column = &set->columns[a->image];
+    const changes how = chance ? draw_changes(a, e) : (changes){0};
+    if (how.dy || how.dx)
+        crop(a, column->store, bt_gather_row(column, e->place), &how, dtype, to);
+    else
+        bt_gather_convert(column->store, bt_gather_row(column, e->place), column->store->row_items, dtype, to);
+    if (dtype == BT_F64) {
+        if (how.flip)
+            flip_f64(to, a);
+        if (a->linear[0])
+            normalize_f64(to, a);
+    } else {
+        if (how.flip)
+            flip_f32(to, a);
+        if (a->linear[0])
+            normalize_f32(to, a);
+    }
+    cut_out(a, &how, bt_dtype_size(dtype), to);
+}
+
+static void mix(const bt_dataset *set, const example *e, bt_dtype dtype, void *to, void *scratch)
+{
+    example partner = {.is_partner = true, .moment = e->moment};
+    double share = draw_partner(set, e, &partner.place);
+    int64_t count = set->columns[set->augment->image].store->row_items;
+    make_image(set, &partner, true, dtype, scratch);
+    if (dtype == BT_F64)
+        blend_f64(to, scratch, share, count);
+    else
+        blend_f32(to, scratch, (float)share, count);
+}
+
+static void make_images(const bt_dataset *set, const bt_drawn *drawn, int64_t from, int64_t end, bt_dtype dtype,
+                        char *out, void *scratch)
+{
+    const bt_column *column = &set->columns[set->augment->image];
+    const size_t step = (size_t)column->store->row_items * bt_dtype_size(dtype);
+    for (int64_t i = from; i < end; i++) {
+        const example e = example_at(drawn, i);
+        if (i + 1 < end)
+            bt_gather_ask(column, drawn->places[i + 1]);
+        make_image(set, &e, drawn->chance, dtype, out + (size_t)i * step);
+        if (drawn->chance && set->augment->alpha != 0)
+            mix(set, &e, dtype, out + (size_t)i * step, scratch);
+    }
+}
+
+size_t bt_change_scratch(const bt_dataset *set, bt_dtype dtype)
+{
+    const bt_augment *a = set->augment;
+    return a && a->alpha != 0 ? bt_align_up((size_t)(a->height * a->row) * bt_dtype_size(dtype)) : 0;
+}
+
+void bt_change_images(const bt_dataset *set, const bt_drawn *drawn, bt_dtype dtype, void *out, char *scratch,
+                      int threads)
+{
+    const int64_t count = drawn->count;
+    const size_t room = bt_change_scratch(set, dtype);
+    if (threads == 1 || (size_t)count * set->columns[set->augment->image].store->row_bytes < BT_WORTH_A_THREAD) {
+        make_images(set, drawn, 0, count, dtype, out, scratch);
+        return;
+    }
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++)
+        make_images(set, drawn, count * t / threads, count * (t + 1) / threads, dtype, out,
+                    scratch ? scratch + (size_t)t * room : NULL);
+}
+
+void bt_change_labels(const bt_dataset *set, const bt_drawn *drawn, const bt_array *other, const bt_array *share)
+{
+    const bt_column *label = &set->columns[set->augment->label];
+    char *to = other->data;
+    for (int64_t i = 0; i < drawn->count; i++) {
+        const example e = example_at(drawn, i);
+        int32_t partner = e.place;
+        bt_put(share->dtype, share->data, i, drawn->chance ? draw_partner(set, &e, &partner) : 1);
+        bt_gather_convert(label->store, bt_gather_row(label, partner), 1, other->dtype,
+                          to + (size_t)i * bt_dtype_size(other->dtype));
+    }
+}
