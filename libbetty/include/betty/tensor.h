@@ -90,6 +90,14 @@ bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
 /* Matrices. */
 bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; b may be [k]: result [..., m] */
 
+/* Images, [n, height, width, channels]. */
+bt_tensor *bt_max_pool2d(bt_tensor *x, int64_t window, int64_t stride, int64_t padding);
+bt_tensor *bt_avg_pool2d(bt_tensor *x, int64_t window, int64_t stride, int64_t padding); /* padding is not counted */
+bt_tensor *bt_adaptive_max_pool2d(bt_tensor *x, int64_t height, int64_t width);          /* of the result */
+bt_tensor *bt_adaptive_avg_pool2d(bt_tensor *x, int64_t height, int64_t width);
+bt_tensor *bt_upsample_nearest(bt_tensor *x, int64_t height, int64_t width);
+bt_tensor *bt_upsample_bilinear(bt_tensor *x, int64_t height, int64_t width); /* corners are not aligned */
+
 /* Classification. Losses have one value per example, [n]: take bt_mean. */
 bt_tensor *bt_softmax(bt_tensor *x, int axis);
 bt_tensor *bt_log_softmax(bt_tensor *x, int axis);
