@@ -29,6 +29,8 @@
     /* norm.c */                  X(layer_norm) X(norm_square)                                                         \
     /* channel.c */               X(channel_moments) X(channel_dot) X(channel_mix)                                     \
     /* channel_norm.c */          X(channel_norm)                                                                      \
+    /* pool.c */                  X(window_sum) X(window_spread) X(window_max) X(window_gather) X(window_scatter)      \
+    /* resample.c */              X(resample)                                                                          \
     /* update.c */                X(sgd_plain_update) X(sgd_update) X(adam_update)
 /* clang-format on */
 
@@ -137,6 +139,36 @@ typedef struct bt_channel_norm_attr {
     int64_t lead, groups;
     double eps;
 } bt_channel_norm_attr;
+
+/* Windows over the height and width of images, [n, h, w, c] to [n, oh, ow, c]; padding is never looked at.
+ *
+ * window_sum(x): sums; window_spread(g): its adjoint, [n, h, w, c]. average = 1: sums divided by how many there are.
+ * window_max(x): the largest, and, BT_I32, which pixel of the image that is, y w + x: the first of several, and the
+ * last NaN if there is any. window_gather(x, index [n, oh, ow, c]): these pixels; window_scatter(g, index), attribute
+ * bt_pixels_attr: its adjoint, [n, h, w, c]. */
+typedef struct bt_window_axis {
+    int64_t size, out;
+    int64_t window, stride, padding; /* output o: window pixels from o stride - padding, but those outside */
+} bt_window_axis;
+typedef struct bt_window_attr {
+    bt_window_axis axis[2];
+    int64_t adaptive; /* 1: output o is floor(o size / out) <= pixel < ceil((o + 1) size / out); the rest is 0 */
+    int64_t average;
+} bt_window_attr;
+/* The pixels of output o: from <= pixel < to. */
+void bt_window_range(const bt_window_attr *attr, int axis, int64_t o, int64_t *from, int64_t *to);
+typedef struct bt_pixels_attr {
+    int64_t height, width;
+} bt_pixels_attr;
+
+/* resample(x): from size `from` to size `to` along an axis, pixels being areas (as in PyTorch, corners not aligned):
+ * output o is input floor(o from / to), or, linear = 1, between the two whose centres are next to its own.
+ * adjoint = 1: the adjoint of that, from size `to` to size `from`. */
+typedef struct bt_resample_attr {
+    int64_t axis, from, to, linear, adjoint;
+} bt_resample_attr;
+/* Output o is weight[0] x[at[0]] + weight[1] x[at[1]]. */
+void bt_resample_taps(const bt_resample_attr *attr, int64_t o, int64_t at[2], double weight[2]);
 
 /* sgd_plain_update(p, g, ok, lr, weight_decay): p'. SGD without momentum; where ok is false, p stays. No attributes.
  * sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD with momentum; `first`

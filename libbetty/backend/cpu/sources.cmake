@@ -13,6 +13,7 @@ set(BT_CPU_SOURCES
     reference_index.c
     reference_loss.c
     reference_move.c
+    reference_pool.c
     reference_random.c
     reference_reduce.c
     reference_update.c

@@ -100,6 +100,14 @@ bt_conv2d_options bt_conv2d_defaults(void); /* 1, 0, 1, 1, true; what NULL optio
 bt_tensor *bt_conv2d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv2d_options *options);
 bt_tensor *bt_conv1d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv2d_options *options);
 
+/* Images, [n, height, width, channels]. */
+bt_tensor *bt_max_pool2d(bt_tensor *x, int64_t window, int64_t stride, int64_t padding);
+bt_tensor *bt_avg_pool2d(bt_tensor *x, int64_t window, int64_t stride, int64_t padding); /* padding is not counted */
+bt_tensor *bt_adaptive_max_pool2d(bt_tensor *x, int64_t height, int64_t width);          /* of the result */
+bt_tensor *bt_adaptive_avg_pool2d(bt_tensor *x, int64_t height, int64_t width);
+bt_tensor *bt_upsample_nearest(bt_tensor *x, int64_t height, int64_t width);
+bt_tensor *bt_upsample_bilinear(bt_tensor *x, int64_t height, int64_t width); /* corners are not aligned */
+
 /* Classification. Losses have one value per example, [n]: take bt_mean. */
 bt_tensor *bt_softmax(bt_tensor *x, int axis);
 bt_tensor *bt_log_softmax(bt_tensor *x, int axis);
