@@ -1,7 +1,10 @@
 /* engine/additive.c: what is computed over a whole batch, and so is not the sum of micro-batches. */
 #include "engine/problem.h"
 
+#include "transform/inline.h"
 #include <string.h>
+
+enum { SHOWN = 6 };
 
 /* A value without a batch axis that is made of the examples: a statistic of the batch. */
 static bool is_statistic(const bt_node *node, const bool *statistic)
@@ -27,12 +30,11 @@ static bool mixes(const bt_node *node, const bool *statistic)
     return examples && whole;
 }
 
-void bt_warn_batch(bt_problem *problem, const bt_graph *graph)
+/* Adds the places where it happens to the text, SHOWN of them at most; returns how many there are. */
+static int64_t find_places(const bt_graph *graph, bt_text *places)
 {
-    enum { SHOWN = 6 };
     bool *statistic = bt_alloc((size_t)graph->tensor_count + 1);
     const char *last = NULL;
-    bt_text places = {0};
     int64_t count = 0;
     for (int64_t n = 0; statistic && n < graph->node_count; n++) {
         const bt_node *node = graph->nodes[n];
@@ -44,8 +46,17 @@ void bt_warn_batch(bt_problem *problem, const bt_graph *graph)
             continue;
         last = place;
         if (count++ < SHOWN)
-            bt_text_add(&places, count > 1 ? ", %s" : "%s", place);
+            bt_text_add(places, count > 1 ? ", %s" : "%s", place);
     }
+    bt_free(statistic);
+    return count;
+}
+
+void bt_warn_batch(bt_problem *problem, const bt_graph *graph)
+{
+    bt_text places = {0};
+    bt_graph *whole = bt_inline(graph, NULL, NULL); /* what composites are made of */
+    int64_t count = whole ? find_places(whole, &places) : 0;
     if (count && !problem->told_batch)
         bt_engine_warn(problem->engine,
                        "%s: gradient_accumulation = %lld: what is taken over a whole batch is taken over each "
@@ -54,5 +65,5 @@ void bt_warn_batch(bt_problem *problem, const bt_graph *graph)
                        count > 1 ? "s" : "", bt_text_get(&places), count > SHOWN ? ", ..." : "");
     problem->told_batch = count > 0;
     bt_text_free(&places);
-    bt_free(statistic);
+    bt_graph_free(whole);
 }

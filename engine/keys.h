@@ -147,9 +147,6 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text);
 /* "a number, at least 0", "min | max": what bt_key_parse takes. */
 void bt_key_expected(const bt_key *key, bt_text *text);
 
-/* The next word of a list with separators (',' or '|'), without the blanks around it; NULL after the last. Empty words
- * have length 0. Start with *list at the text. */
-const char *bt_word_next(const char **list, char separator, size_t *length);
 bool bt_word_is(const char *word, size_t length, const char *text);
 
 /* Does `name` ("layer2.0.weight") match one of the patterns ("layer0.*, *.bias")? In a pattern * stands for any

@@ -10,25 +10,6 @@
 
 _Static_assert(sizeof(bt_scheduler_kind) == sizeof(int), "a choice is written as an int");
 
-static bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
-const char *bt_word_next(const char **list, char separator, size_t *length)
-{
-    const char *word = list ? *list : NULL;
-    if (!word)
-        return NULL;
-    const char *end = strchr(word, separator);
-    *list = end ? end + 1 : NULL;
-    if (!end)
-        end = word + strlen(word);
-    while (word < end && is_blank(*word))
-        word++;
-    while (word < end && is_blank(end[-1]))
-        end--;
-    *length = (size_t)(end - word);
-    return word;
-}
-
 bool bt_word_is(const char *word, size_t length, const char *text)
 {
     return strlen(text) == length && memcmp(word, text, length) == 0;

@@ -56,6 +56,10 @@ void bt_text_vadd(bt_text *text, const char *format, va_list args);
 void bt_text_free(bt_text *text);
 const char *bt_text_get(const bt_text *text); /* never NULL */
 
+/* The next word of a list with separators (',' or '|'), without the blanks around it; NULL after the last. Empty words
+ * have length 0. Start with *list at the text. */
+const char *bt_word_next(const char **list, char separator, size_t *length);
+
 /* The entry of the list (ends with NULL) that is nearest to `word` by edits; NULL if none is near. */
 const char *bt_nearest(const char *word, const char *const *list);
 

@@ -112,3 +112,22 @@ const char *bt_bytes_text(char *buffer, size_t bytes)
     snprintf(buffer, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return buffer;
 }
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+const char *bt_word_next(const char **list, char separator, size_t *length)
+{
+    const char *word = list ? *list : NULL;
+    if (!word)
+        return NULL;
+    const char *end = strchr(word, separator);
+    *list = end ? end + 1 : NULL;
+    if (!end)
+        end = word + strlen(word);
+    while (word < end && is_blank(*word))
+        word++;
+    while (word < end && is_blank(end[-1]))
+        end--;
+    *length = (size_t)(end - word);
+    return word;
+}
