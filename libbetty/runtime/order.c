@@ -15,9 +15,12 @@ typedef struct order {
     int64_t *reads;  /* by buffer: steps that read it; -1: kept to the end */
     int64_t *left;   /* of these, in the order that is looked at */
     int64_t *maker;  /* by buffer: the step that computes it; -1: none */
-    int64_t *waits;  /* by step: for how many it has to wait; */
-    int64_t *first;  /* its first edge; -1: nobody waits for it */
+    int64_t *awaits; /* by step: for how many it has to wait, */
+    int64_t *waits;  /* and for how many still; */
+    int64_t *first;  /* its first edge; -1: nobody waits for it; */
+    int64_t *since;  /* how many steps were done when it became ready */
     int64_t *chosen; /* steps, in the new order */
+    int64_t *other;  /* in another one */
     int64_t *ready;
     edge *edges;
     int64_t edge_count, edge_capacity;
@@ -41,7 +44,7 @@ static bt_status wait_for(order *o, int64_t step, int64_t before)
     o->edges = edges;
     edges[o->edge_count] = (edge){step, o->first[before]};
     o->first[before] = o->edge_count++;
-    o->waits[step]++;
+    o->awaits[step]++;
     return BT_OK;
 }
 
@@ -186,11 +189,14 @@ static size_t most_alive(order *o, const int64_t *by)
 
 static bool adds_less(change a, change b) { return a.made + b.freed < b.made + a.freed; }
 
-/* Each time the step that adds least to what is alive, the earliest of several. */
-static void choose(order *o)
+/* Each time the step that adds least to what is alive; of several, the earliest of the trace, or the one that has been
+ * ready for longest. The latter keeps a derivative forward close to what it is the derivative of. */
+static void choose(order *o, bool longest, int64_t *chosen)
 {
     const bt_program *program = o->program;
     int64_t count = 0;
+    memcpy(o->waits, o->awaits, (size_t)program->step_count * sizeof *o->waits);
+    memset(o->since, 0, (size_t)program->step_count * sizeof *o->since);
     memcpy(o->left, o->reads, (size_t)program->buffer_count * sizeof *o->left);
     for (int64_t s = 0; s < program->step_count; s++)
         if (!o->waits[s])
@@ -200,17 +206,21 @@ static void choose(order *o)
         change least = change_by(o, &program->steps[o->ready[0]]);
         for (int64_t r = 1; r < count; r++) {
             change c = change_by(o, &program->steps[o->ready[r]]);
-            if (adds_less(c, least) || (!adds_less(least, c) && o->ready[r] < o->ready[best])) {
+            int64_t one = o->ready[r], two = o->ready[best];
+            bool first = longest && o->since[one] != o->since[two] ? o->since[one] < o->since[two] : one < two;
+            if (adds_less(c, least) || (!adds_less(least, c) && first)) {
                 best = r;
                 least = c;
             }
         }
-        int64_t s = o->chosen[done] = o->ready[best];
+        int64_t s = chosen[done] = o->ready[best];
         o->ready[best] = o->ready[--count];
         take(o, &program->steps[s]);
         for (int64_t e = o->first[s]; e >= 0; e = o->edges[e].next)
-            if (--o->waits[o->edges[e].to] == 0)
+            if (--o->waits[o->edges[e].to] == 0) {
+                o->since[o->edges[e].to] = done + 1;
                 o->ready[count++] = o->edges[e].to;
+            }
     }
 }
 
@@ -231,15 +241,18 @@ static bt_status order_new(order *o, const bt_program *program)
     size_t buffers = (size_t)program->buffer_count, steps = (size_t)program->step_count;
     *o = (order){.program = program};
     o->bytes = bt_alloc_array(buffers, sizeof *o->bytes);
-    o->reads = bt_alloc_array(3 * buffers + 4 * steps, sizeof *o->reads);
+    o->reads = bt_alloc_array(3 * buffers + 7 * steps, sizeof *o->reads);
     if (!o->bytes || !o->reads)
         return BT_ERROR_MEMORY;
     o->left = o->reads + buffers;
     o->maker = o->left + buffers;
-    o->waits = o->maker + buffers;
+    o->awaits = o->maker + buffers;
+    o->waits = o->awaits + steps;
     o->first = o->waits + steps;
-    o->chosen = o->first + steps;
-    o->ready = o->chosen + steps;
+    o->since = o->first + steps;
+    o->chosen = o->since + steps;
+    o->other = o->chosen + steps;
+    o->ready = o->other + steps;
     for (size_t s = 0; s < steps; s++)
         o->first[s] = -1;
     return BT_OK;
@@ -254,9 +267,13 @@ bt_status bt_program_order(bt_program *program, const bt_look *looks)
         status = connect(&o, looks);
     }
     if (status == BT_OK) {
-        choose(&o);
-        if (most_alive(&o, o.chosen) < most_alive(&o, NULL))
-            status = rearrange(program, o.chosen);
+        size_t traced = most_alive(&o, NULL), most, other;
+        choose(&o, false, o.chosen);
+        choose(&o, true, o.other);
+        most = most_alive(&o, o.chosen);
+        other = most_alive(&o, o.other);
+        if (most < traced || other < traced)
+            status = rearrange(program, other < most ? o.other : o.chosen);
     }
     bt_free(o.edges);
     bt_free(o.bytes);
