@@ -6,6 +6,7 @@
 
 set(BT_CPU_SOURCES
     backend.c
+    conv_plan.c
     reference_conv.c
     reference_dot.c
     reference_elementwise.c
@@ -18,6 +19,9 @@ set(BT_CPU_SOURCES
     view.c)
 set(BT_CPU_KERNEL_SOURCES
     binary.c
+    conv.c
+    conv_f32.c
+    conv_f64.c
     index.c
     loop.c
     loss.c
