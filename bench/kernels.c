@@ -176,6 +176,71 @@ static void dot(const bt_kernel_impl *const *kernels, bt_dtype dtype, int64_t m,
     bt_free_aligned(out.data);
 }
 
+/* ---- convolutions ---- */
+
+typedef struct conv_size {
+    int64_t n, image, in, out, window, stride, padding, groups;
+} conv_size;
+
+static bt_view pixels(int64_t n, int64_t height, int64_t width, int64_t channels)
+{
+    bt_view view = matrix(BT_F32, n * height * width, channels, false);
+    view.rank = 4;
+    for (int k = 3, stride = 1; k >= 0; k--) {
+        view.dims[k] = ((int64_t[]){n, height, width, channels})[k];
+        view.strides[k] = stride;
+        stride *= (int)view.dims[k];
+    }
+    return view;
+}
+
+static void conv(const bt_kernel_impl *const *kernels, const conv_size *s, int threads)
+{
+    int64_t grid = (s->image + 2 * s->padding - s->window) / s->stride + 1;
+    bt_view x = pixels(s->n, s->image, s->image, s->in), g = pixels(s->n, grid, grid, s->out);
+    bt_view w = pixels(s->window, s->window, s->in / s->groups, s->out);
+    const bt_view in[3][2] = {{x, w}, {g, w}, {x, g}}, out[] = {g, x, w};
+    const bt_op *ops[] = {&bt_op_conv, &bt_op_conv_dx, &bt_op_conv_dw};
+    const int64_t sizes[] = {0, s->image, s->window};
+    double flops = 2.0 * (double)(s->n * grid * grid * s->out) * (double)(s->window * s->window * s->in / s->groups);
+    for (int i = 0; i < 3 && x.data && g.data && w.data; i++) {
+        bt_conv_attr attr = {.stride = {s->stride, s->stride},
+                             .padding = {s->padding, s->padding},
+                             .dilation = {1, 1},
+                             .groups = s->groups,
+                             .size = {sizes[i], sizes[i]}};
+        bt_view operands[] = {in[i][0], in[i][1]}, result = out[i];
+        bt_call call = {
+            .op = ops[i], .attr = &attr, .inputs = 2, .outputs = 1, .in = operands, .out = &result, .threads = threads};
+        char title[128];
+        snprintf(title, sizeof title, "%s %lldx%lldx%lldx%lld to %lld, %lldx%lld s%lld%s%s", ops[i]->name,
+                 (long long)s->n, (long long)s->image, (long long)s->image, (long long)s->in, (long long)s->out,
+                 (long long)s->window, (long long)s->window, (long long)s->stride, s->groups > 1 ? ", depthwise" : "",
+                 threads > 1 ? ", 2 threads" : "");
+        line(kernels, &call, title, flops);
+    }
+    bt_free_aligned(x.data);
+    bt_free_aligned(g.data);
+    bt_free_aligned(w.data);
+}
+
+/* Of ResNet-32, of the four-block network of few-shot learning (query and support), and others. */
+static void convolutions(const bt_kernel_impl *const *kernels)
+{
+    static const conv_size sizes[] = {
+        {100, 32, 3, 16, 3, 1, 1, 1},  {100, 32, 16, 16, 3, 1, 1, 1}, {100, 32, 16, 32, 3, 2, 1, 1},
+        {100, 16, 32, 32, 3, 1, 1, 1}, {100, 16, 32, 64, 3, 2, 1, 1}, {100, 8, 64, 64, 3, 1, 1, 1},
+        {75, 28, 1, 64, 3, 1, 1, 1},   {75, 14, 64, 64, 3, 1, 1, 1},  {75, 7, 64, 64, 3, 1, 1, 1},
+        {75, 3, 64, 64, 3, 1, 1, 1},   {5, 28, 1, 64, 3, 1, 1, 1},    {5, 14, 64, 64, 3, 1, 1, 1},
+        {5, 7, 64, 64, 3, 1, 1, 1},    {5, 3, 64, 64, 3, 1, 1, 1},    {100, 16, 64, 128, 1, 1, 0, 1},
+        {100, 32, 16, 32, 1, 2, 0, 1}, {4, 56, 64, 64, 3, 1, 1, 1},   {32, 16, 64, 64, 3, 1, 1, 64},
+    };
+    for (int i = 0; i < BT_COUNT_OF(sizes); i++)
+        conv(kernels, &sizes[i], 1);
+    conv(kernels, &sizes[1], 2);
+    conv(kernels, &sizes[5], 2);
+}
+
 static void elementwise(const bt_kernel_impl *const *kernels, const bt_op *op, int inputs, int64_t rows,
                         int64_t columns, const char *title, bool row, bool turned)
 {
@@ -348,6 +413,7 @@ int main(int count, char **words)
     dot(kernels, BT_F64, 512, 512, 512, "nn", 1);
     dot(kernels, BT_F32, 100, 784, 100, "nt", 2);
     dot(kernels, BT_F32, 512, 512, 512, "nn", 2);
+    convolutions(kernels);
     elementwise(kernels, &bt_op_add, 2, 1, 8, "add", false, false);
     elementwise(kernels, &bt_op_add, 2, 100, 100, "add", false, false);
     elementwise(kernels, &bt_op_add, 2, 100, 10, "add a row", true, false);

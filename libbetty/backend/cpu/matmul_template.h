@@ -5,6 +5,8 @@
  * them) pass by. If b's rows are not contiguous, or too far apart, the piece is first packed. a is read where it is. So
  * each element of c is one chain of fused products per piece of k, whichever the tile, the panel or the thread. */
 
+#include "backend/cpu/pack.h"
+
 typedef struct tile {
     const T *a, *b, *bias;
     T *c;
@@ -37,7 +39,6 @@ static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, i
 #define COUNT12(X) COUNT6(X) X(7) X(8) X(9) X(10) X(11) X(12)
 #define COUNT14(X) COUNT12(X) X(13) X(14)
 
-enum { FULL = BT_VECTOR / (int)sizeof(T) }; /* lanes of the widest vector */
 
 #if BT_VECTOR == 64 /* half a vector for narrow edges: there, as expensive as half the work */
 enum { HALF = FULL / 2 };
@@ -113,27 +114,6 @@ static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
         result.end = width;
     }
     return result;
-}
-
-/* `deep` rows of b, `count` columns, into rows of `width`, filled up with zeros. */
-static void pack(T *to, const T *b, int64_t b_row, int64_t b_column, int64_t deep, int64_t count, int64_t width)
-{
-    if (count < width)
-        memset(to, 0, (size_t)(deep * width) * sizeof(T));
-    if (b_column == 1 && count == width && width % FULL == 0) {
-        for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
-            for (int64_t j = 0; j < width; j += FULL)
-                FULL_F(store)(to + j, FULL_F(load)(b + j));
-    } else if (b_column == 1) {
-        for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
-            memcpy(to, b, (size_t)count * sizeof(T));
-    } else if (b_row == 1) {
-        TURN_ALL(b, b_column, to, width, count, deep);
-    } else {
-        for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
-            for (int64_t j = 0; j < count; j++)
-                to[j] = b[j * b_column];
-    }
 }
 
 static void run_rows(const panel *p, const tile *t, int64_t rows)

@@ -6,6 +6,7 @@
 
 set(BT_CPU_SOURCES
     backend.c
+    conv_plan.c
     reference_channel.c
     reference_conv.c
     reference_dot.c
@@ -20,6 +21,9 @@ set(BT_CPU_SOURCES
     view.c)
 set(BT_CPU_KERNEL_SOURCES
     binary.c
+    conv.c
+    conv_f32.c
+    conv_f64.c
     index.c
     loop.c
     loss.c

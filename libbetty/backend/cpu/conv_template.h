@@ -1,0 +1,273 @@
+/* backend/cpu/conv_template.h: the inner loops of convolutions for one element type T, included by conv_f32.c and
+ * conv_f64.c. A tile of the result stays in registers while all its products are summed, in the order of the window's
+ * taps and channels: so each element is one chain of fused products, whichever the tile, the block or the thread. */
+
+#include "backend/cpu/pack.h"
+
+enum {
+    COLUMNS = 2 * FULL,                /* of a panel: two vectors */
+    POINTS2 = BT_VECTOR == 64 ? 8 : 6, /* pixels of a tile of two vectors: the address of each has a register */
+    POINTS1 = 8                        /* of one vector */
+};
+
+/* ---- images between zeros ---- */
+
+static void copy_row(const T *from, int64_t pixel, int64_t channel, int64_t pixels, int64_t channels, T *to)
+{
+    if (channel == 1 && pixel == channels) {
+        memcpy(to, from, (size_t)(pixels * channels) * sizeof(T));
+        return;
+    }
+    for (int64_t i = 0; i < pixels; i++, from += pixel)
+        for (int64_t c = 0; c < channels; c++)
+            *to++ = from[c * channel];
+}
+
+static void copy(const bt_conv_plan *p, const bt_conv_block *block, const void *from, void *to)
+{
+    const int64_t *s = p->strides;
+    int64_t channels = p->groups * p->inner, left = p->low < 0 ? -p->low : 0, first = p->low + left;
+    int64_t end = p->low + p->width < p->from[1] ? p->low + p->width : p->from[1], pixels = end - first;
+    int64_t right = p->width - left - (pixels > 0 ? pixels : 0);
+    for (int64_t image = 0; image < block->images; image++)
+        for (int64_t row = 0; row < block->height; row++) {
+            int64_t y = block->first + row;
+            T *at = (T *)to + image * p->pitch[0] + row * p->pitch[1];
+            if (y < 0 || y >= p->from[0] || pixels <= 0) {
+                memset(at, 0, (size_t)p->pitch[1] * sizeof(T));
+                continue;
+            }
+            const T *line = (const T *)from + (block->image + image) * s[0] + y * s[1] + first * s[2];
+            memset(at, 0, (size_t)(left * channels) * sizeof(T));
+            copy_row(line, s[2], s[3], pixels, channels, at + left * channels);
+            memset(at + (left + pixels) * channels, 0, (size_t)(right * channels) * sizeof(T));
+        }
+}
+
+/* ---- weights ---- */
+
+/* The taps of one class, of one group: panels of columns, each [taps, inner, columns]. */
+static T *pack_class(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
+{
+    const int64_t *s = p->other_strides;
+    bool back = p->kind == BT_CONV_DX;
+    int64_t row = back ? s[3] : s[2], column = back ? s[2] : s[3];
+    const T *own = weights + group * (back ? p->inner : p->outer) * s[3];
+    for (int64_t j = 0; j < p->outer; j += COLUMNS) {
+        int64_t count = p->outer - j < COLUMNS ? p->outer - j : COLUMNS, width = count <= FULL ? FULL : COLUMNS;
+        for (int64_t y = 0; y < axes[0].taps; y++)
+            for (int64_t x = 0; x < axes[1].taps; x++, to += p->inner * width)
+                pack(to,
+                     own + (axes[0].tap_first + y * axes[0].tap_step) * s[0] +
+                         (axes[1].tap_first + x * axes[1].tap_step) * s[1] + j * column,
+                     row, column, p->inner, count, width);
+    }
+    return to;
+}
+
+static T *pack_depthwise(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, T *to)
+{
+    const int64_t *s = p->other_strides;
+    for (int64_t y = 0; y < axes[0].taps; y++)
+        for (int64_t x = 0; x < axes[1].taps; x++, to += p->groups)
+            copy_row(weights + (axes[0].tap_first + y * axes[0].tap_step) * s[0] +
+                         (axes[1].tap_first + x * axes[1].tap_step) * s[1],
+                     p->groups, s[3], 1, p->groups, to);
+    return to;
+}
+
+static void pack_weights(const bt_conv_plan *p, const void *weights, void *packed)
+{
+    T *to = packed;
+    for (int64_t y = 0; y < p->classes[0]; y++)
+        for (int64_t x = 0; x < p->classes[1]; x++) {
+            bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, y), bt_conv_axis_of(p, 1, x)};
+            if (p->depthwise)
+                to = pack_depthwise(p, axes, weights, to);
+            for (int64_t group = 0; group < p->groups && !p->depthwise; group++)
+                to = pack_class(p, axes, weights, group, to);
+        }
+}
+
+/* ---- conv and conv_dx ---- */
+
+BT_INLINE FULL_V finished(const bt_conv_panel *p, FULL_V sum)
+{
+    if (p->relu)
+        sum = (FULL_V)((FULL_VI)sum & ((FULL_VI)(sum > 0) | (FULL_VI)(sum != sum)));
+    return sum;
+}
+
+/* The first `count` of a vector's elements. */
+static void store_some(T *to, FULL_V x, int64_t count)
+{
+    T values[FULL];
+    FULL_F(store)(values, x);
+    for (int64_t j = 0; j < count && j < FULL; j++)
+        to[j] = values[j];
+}
+
+static FULL_V load_some(const T *from, int64_t count)
+{
+    T values[FULL] = {0};
+    for (int64_t j = 0; j < count && j < FULL; j++)
+        values[j] = from[j];
+    return FULL_F(load)(values);
+}
+
+/* `points` pixels times `vectors` vectors; of the pixels, `count` are stored. */
+BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64_t first, int64_t count)
+{
+    FULL_V sum[POINTS1][2];
+    const T *x[POINTS1], *w = p->weights, *bias = p->bias;
+    bool whole = p->columns == vectors * FULL;
+    FULL_V start[2] = {{0}, {0}};
+    for (int v = 0; v < vectors && bias; v++)
+        start[v] = whole ? FULL_F(load)(bias + v * FULL) : load_some(bias + v * FULL, p->columns - v * FULL);
+    BT_UNROLL(16)
+    for (int i = 0; i < points; i++) {
+        x[i] = (const T *)p->from + p->at_from[first + (i < count ? i : count - 1)];
+        sum[i][0] = start[0];
+        if (vectors > 1)
+            sum[i][1] = start[1];
+    }
+    for (int64_t r = 0; r < p->run_count; r++) {
+        int64_t skip = p->runs[r];
+        BT_UNROLL(16)
+        for (int i = 0; i < points; i++)
+            x[i] += skip;
+        for (int64_t k = 0; k < p->run_length; k++, w += vectors * FULL) {
+            FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;
+            BT_UNROLL(16)
+            for (int i = 0; i < points; i++) {
+                FULL_V value = FULL_F(fill)(x[i][k]);
+                sum[i][0] = FULL_F(fma)(value, w0, sum[i][0]);
+                if (vectors > 1)
+                    sum[i][1] = FULL_F(fma)(value, w1, sum[i][1]);
+            }
+        }
+    }
+    BT_UNROLL(16)
+    for (int i = 0; i < points; i++) {
+        if (i >= count)
+            break;
+        T *to = (T *)p->to + p->at_to[first + i];
+        for (int v = 0; v < vectors; v++)
+            if (whole)
+                FULL_F(store)(to + v * FULL, finished(p, sum[i][v]));
+            else
+                store_some(to + v * FULL, finished(p, sum[i][v]), p->columns - v * FULL);
+    }
+}
+
+static __attribute__((noinline)) void two_vectors(const bt_conv_panel *p, int64_t first, int64_t count)
+{
+    point_tile(POINTS2, 2, p, first, count);
+}
+
+static __attribute__((noinline)) void one_vector(const bt_conv_panel *p, int64_t first, int64_t count)
+{
+    point_tile(POINTS1, 1, p, first, count);
+}
+
+static void run_panel(const bt_conv_panel *p)
+{
+    bool narrow = p->columns <= FULL;
+    int64_t step = narrow ? POINTS1 : POINTS2;
+    for (int64_t i = 0; i < p->points; i += step) {
+        int64_t count = p->points - i < step ? p->points - i : step;
+        if (narrow)
+            one_vector(p, i, count);
+        else
+            two_vectors(p, i, count);
+    }
+}
+
+/* ---- conv_dw ---- */
+
+/* `rows` rows from `row` on, of which `count` are stored, of `vectors` vectors. */
+BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
+{
+    FULL_V sum[POINTS1][2];
+    int64_t at[POINTS1];
+    const T *g = s->g;
+    BT_UNROLL(16)
+    for (int i = 0; i < rows; i++) {
+        at[i] = s->at[row + (i < count ? i : count - 1)];
+        sum[i][0] = sum[i][1] = (FULL_V){0};
+    }
+    for (int64_t q = 0; q < s->points; q++, g += s->pitch) {
+        const T *x = (const T *)s->from + s->at_from[q];
+        FULL_V g0 = FULL_F(load)(g), g1 = vectors > 1 ? FULL_F(load)(g + FULL) : g0;
+        BT_UNROLL(16)
+        for (int i = 0; i < rows; i++) {
+            FULL_V value = FULL_F(fill)(x[at[i]]);
+            sum[i][0] = FULL_F(fma)(value, g0, sum[i][0]);
+            if (vectors > 1)
+                sum[i][1] = FULL_F(fma)(value, g1, sum[i][1]);
+        }
+    }
+    BT_UNROLL(16)
+    for (int i = 0; i < rows; i++) {
+        if (i >= count)
+            break;
+        T *to = (T *)s->to + (row + i) * s->to_pitch;
+        for (int v = 0; v < vectors; v++) {
+            int64_t columns = s->columns - v * FULL;
+            if (columns >= FULL)
+                FULL_F(store)(to + v * FULL, s->add ? FULL_F(load)(to + v * FULL) + sum[i][v] : sum[i][v]);
+            else
+                store_some(to + v * FULL, s->add ? load_some(to + v * FULL, columns) + sum[i][v] : sum[i][v], columns);
+        }
+    }
+}
+
+static __attribute__((noinline)) void two_sums(const bt_conv_sum *s, int64_t row, int64_t count)
+{
+    sum_tile(POINTS2, 2, s, row, count);
+}
+
+static __attribute__((noinline)) void one_sum(const bt_conv_sum *s, int64_t row, int64_t count)
+{
+    sum_tile(POINTS2, 1, s, row, count);
+}
+
+static void run_sum(const bt_conv_sum *s)
+{
+    for (int64_t row = s->row; row < s->row_end; row += POINTS2) {
+        int64_t count = s->row_end - row < POINTS2 ? s->row_end - row : POINTS2;
+        if (s->columns <= FULL)
+            one_sum(s, row, count);
+        else
+            two_sums(s, row, count);
+    }
+}
+
+/* Channels of g, `columns` of them, side by side with zeros up to a whole panel. */
+static void pack_g(const bt_conv_plan *p, const bt_conv_block *block, const void *g, int64_t channel, int64_t columns,
+                   void *packed)
+{
+    const int64_t *s = p->other_strides;
+    T *to = packed;
+    for (int64_t image = block->image; image < block->image + block->images; image++)
+        for (int64_t y = block->row; y < block->row + block->rows; y++)
+            for (int64_t x = 0; x < p->to[1]; x++, to += COLUMNS) {
+                const T *from = (const T *)g + image * s[0] + y * s[1] + x * s[2] + channel * s[3];
+                copy_row(from, columns, s[3], 1, columns, to);
+                memset(to + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
+            }
+}
+
+#include "backend/cpu/conv_depthwise.h"
+
+const bt_conv_type CONV_TYPE = {
+    .columns = COLUMNS,
+    .rows = POINTS2,
+    .copy = copy,
+    .pack = pack_weights,
+    .panel = run_panel,
+    .sum = run_sum,
+    .pack_g = pack_g,
+    .depthwise = run_depthwise,
+    .depthwise_sum = run_depthwise_sum,
+};
