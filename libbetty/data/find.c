@@ -258,6 +258,26 @@ static bt_status texts_at(bt_found *found, const char *base, const char *split)
     return BT_OK;
 }
 
+/* ---- folders of images: SPLIT/CLASS/FILE ---- */
+
+static bt_status folders_in(bt_found *found, const char *inside, const char *split)
+{
+    char train[BT_PATH], path[BT_PATH];
+    bool has_train = build(train, "%strain", inside) && is_folder(train);
+    bool has_split = build(path, "%s%s", inside, split) && is_folder(path);
+    if (!has_split && strcmp(split, "valid") == 0)
+        has_split = build(path, "%sval", inside) && is_folder(path);
+    if (!has_train && !has_split)
+        return BT_OK;
+    if (!has_split)
+        return bt_fail(BT_ERROR_FILE, "%s: there is no split \"%s\" beside it; expected the folder %s%s", train, split,
+                       inside, split);
+    build(found->file, "%s", path);
+    build(found->other, "%s", has_train ? train : path);
+    found->kind = BT_FOUND_FOLDERS;
+    return BT_OK;
+}
+
 static bt_status find_in_folder(bt_found *found, const char *folder, const char *split)
 {
     char inside[BT_PATH], path[BT_PATH];
@@ -275,7 +295,9 @@ static bt_status find_in_folder(bt_found *found, const char *folder, const char 
     if ((build(inside, "%s/%s", name, base_name(name)) && find_table(path, inside)) ||
         (build(inside, "%s/train", name) && find_table(path, inside)))
         return found_file(found, path, split);
-    return build(inside, "%s/%s", name, base_name(name)) ? texts_at(found, inside, split) : BT_OK;
+    if (build(inside, "%s/%s", name, base_name(name)))
+        BT_TRY(texts_at(found, inside, split));
+    return found->kind == BT_FOUND_NOTHING && build(inside, "%s/", name) ? folders_in(found, inside, split) : BT_OK;
 }
 
 bt_status bt_find_files(const char *base, const char *split, bt_found *found)

@@ -179,6 +179,8 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
         for (; count < BT_CIFAR_FILES && *found->more[count - 1]; count++)
             files[count] = found->more[count - 1];
         return bt_read_cifar(files, count, classes);
+    case BT_FOUND_FOLDERS:
+        return bt_read_images(found->file, found->other);
     case BT_FOUND_TABLE:
         return read_table(found, target);
     case BT_FOUND_IMAGES:
@@ -189,14 +191,19 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
 }
 
 /* Which files these are, and what is made of them. */
-static void add_key(bt_text *key, const bt_found *found, const char *split, const char *target, int classes)
+static bt_status add_key(bt_text *key, const bt_found *found, const char *split, const char *target, int classes)
 {
+    uint64_t hash = 0;
+    if (found->kind == BT_FOUND_FOLDERS)
+        BT_TRY(bt_images_hash(found->file, found->other, &hash));
     add_identity(key, found->file);
     add_identity(key, found->kind == BT_FOUND_IMAGES ? "" : found->other);
     add_identity(key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
     for (int i = 0; i < BT_MORE_FILES && *found->more[i]; i++)
         add_identity(key, found->more[i]);
-    bt_text_add(key, "%d/%s/%s/", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "");
+    bt_text_add(key, "%d/%s/%s/%llx", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "",
+                (unsigned long long)hash);
+    return BT_OK;
 }
 
 static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes)
@@ -205,8 +212,11 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     const char *const *names = fields_of(found, &count, &most);
     bt_store *stores[MOST_FIELDS];
     bt_text key = {0};
-    add_key(&key, found, split, target, classes);
     bt_dataset *data = NULL;
+    if (add_key(&key, found, split, target, classes) != BT_OK) {
+        bt_text_free(&key);
+        return NULL;
+    }
     while (count <= most && !find_stores(bt_text_get(&key), stores, count))
         count++;
     if (count <= most) {
@@ -339,7 +349,7 @@ static void not_found(const char *name)
 static bt_status wrong_split(const char *name, const char *split)
 {
     return bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train or test%s", name, split,
-                   strcmp(split, "valid") == 0 ? " (only texts with votes have valid)" : "");
+                   strcmp(split, "valid") == 0 ? " (only texts with votes and folders of images have valid)" : "");
 }
 
 bt_dataset *bt_dataset_open(const char *name, const char *split)
@@ -360,7 +370,8 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
                                         : wrong_split(name, split);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         status = search_column(name, split, found, &target);
-    if (status == BT_OK && !usual && found->kind != BT_FOUND_TEXTS && found->kind != BT_FOUND_NOTHING)
+    if (status == BT_OK && !usual && found->kind != BT_FOUND_TEXTS && found->kind != BT_FOUND_FOLDERS &&
+        found->kind != BT_FOUND_NOTHING)
         status = wrong_split(name, split);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         not_found(name);

@@ -56,6 +56,26 @@ bt_dataset *bt_read_idx(const char *images, const char *labels, int classes);
 enum { BT_CIFAR_FILES = 5, BT_CIFAR_FIELDS = 3 };
 bt_dataset *bt_read_cifar(const char *const *paths, int files, int classes);
 
+/* Image [n, height, width, channels] and label [n] of the files FOLDER/CLASS/FILE; the classes are numbered by the
+ * subfolders of `numbered_by`, which may be the same folder. Grey or colour, as the first image is. The hash changes
+ * with the files. */
+bt_dataset *bt_read_images(const char *folder, const char *numbered_by);
+bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *hash);
+
+/* ---- images, 8 bits per channel, for bt_read_images ---- */
+
+typedef struct bt_picture {
+    int64_t height, width, channels; /* 1: grey, 3: red, green, blue; what is transparent is left out */
+} bt_picture;
+
+/* Called when the header has been read: where the pixels go, and whether as 1 channel or 3, which is not less than what
+ * was found. */
+typedef bt_status bt_picture_fn(void *user, const bt_picture *found, int64_t *channels, uint8_t **pixels);
+bt_status bt_read_png(bt_source *source, bt_picture_fn *place, void *user);
+bt_status bt_read_pnm(bt_source *source, bt_picture_fn *place, void *user);
+
+/* ---- */
+
 /* Target: a column's name or number, from 1; NULL: the last. */
 bt_dataset *bt_read_csv(const char *path, const char *target);
 

@@ -31,10 +31,15 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return remove(path);
 }
 
-void files_teardown(void)
+void files_forget(void)
 {
     while (loader_count > 0)
         bt_loader_free(loaders[--loader_count]);
+}
+
+void files_teardown(void)
+{
+    files_forget();
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 

@@ -20,6 +20,7 @@ void write_idx(const char *name, int rank, const uint32_t *dims, int first, int 
 
 /* The whole set, in its order, floating fields as f64. Takes the set; the batch is gone after the test. */
 const bt_batch *whole(bt_dataset *data);
+void files_forget(void);                                                 /* the batches of `whole` so far */
 const bt_batch_field *field_of(const bt_batch *batch, const char *name); /* must be there */
 const double *f64_of(const bt_batch *batch, const char *name);
 const int32_t *i32_of(const bt_batch *batch, const char *name);

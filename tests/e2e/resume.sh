@@ -15,9 +15,9 @@ static bt_dataset *data(bt_problem *self)
     for (int i = 0; i < 29; i++)
         y[i] = x[4 * i] - 0.5 * x[4 * i + 1];
     bt_dataset *set = bt_dataset_new(29);
-    bt_dataset_add(set, "x", BT_ARRAY(x, 29, 4));
-    bt_dataset_add(set, "y", BT_ARRAY(y, 29));
-    return set;
+    bt_dataset_add(set, "image", BT_ARRAY(x, 29, 2, 2, 1));
+    bt_dataset_add(set, "label", BT_ARRAY(y, 29));
+    return bt_dataset_mixup(bt_dataset_flip(bt_dataset_crop(set, 1, 3), 3), 0.5, 3);
 }
 static bt_module *penalty_module(bt_problem *self)
 {
@@ -31,7 +31,10 @@ static bt_module *model_module(bt_problem *self)
 }
 static bt_tensor *error(bt_problem *model, const bt_batch *batch)
 {
-    return bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(model, bt_field(batch, "x")), 1), bt_field(batch, "y"))));
+    bt_tensor *x = bt_reshape(bt_field(batch, "image"), -1, 4), *share = bt_field(batch, "share");
+    bt_tensor *y = bt_add(bt_mul(share, bt_field(batch, "label")),
+                          bt_mul(bt_sub(1, share), bt_field(batch, "other_label")));
+    return bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(model, x), 1), y)));
 }
 static bt_tensor *penalty_step(bt_problem *self, const bt_batch *batch) { return error(bt_peer(self, "model"), batch); }
 static double scale(bt_problem *self)
@@ -196,6 +199,9 @@ refuse 'the checkpoint is of a run with other settings: ' "$BT_SOURCE_DIR/exampl
 refuse 'missing/config.ini' --resume missing
 refuse '--resume trains' --resume whole-1 --plan
 refuse 'without --output' --resume whole-1 --output other
+sed -i 's/crop(set, 1, 3)/crop(set, 1, 4)/' problem.c
+refuse 'other training data: the field image' --resume whole-1
+sed -i 's/crop(set, 1, 4)/crop(set, 1, 3)/' problem.c
 sed -i 's/bt_square(bt_sub/bt_abs(bt_sub/' problem.c
 refuse 'penalty: the checkpoint is of another problem: what training_step records is not what it was' --resume whole-1
 sed -i 's/bt_abs(bt_sub/bt_square(bt_sub/' problem.c

@@ -50,6 +50,26 @@ static void write_idx(const char *name, const void *bytes, size_t size)
     ck_assert_int_eq(gzclose(file), Z_OK);
 }
 
+static void write_pictures(void)
+{
+    /* 2 x 1 pixels of a palette, interlaced. */
+    static const unsigned char png[] = {
+        0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52,
+        0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x00, 0x00, 0x01, 0xfe, 0x4b, 0xa7,
+        0x8f, 0x00, 0x00, 0x00, 0x0c, 0x50, 0x4c, 0x54, 0x45, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06,
+        0x07, 0x08, 0x09, 0x0a, 0x0b, 0xdc, 0x4c, 0x38, 0x9c, 0x00, 0x00, 0x00, 0x0c, 0x49, 0x44, 0x41,
+        0x54, 0x78, 0x9c, 0x63, 0x60, 0x60, 0x70, 0x00, 0x00, 0x00, 0x44, 0x00, 0x41, 0x97, 0x8f, 0x68,
+        0xcb, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+    static unsigned char records[2 * 3074];
+    ck_assert_int_eq(system("mkdir -p p/train/a p/train/b"), 0);
+    FILE *file = fopen("p/train/a/1.png", "w");
+    ck_assert(file && fwrite(png, sizeof png, 1, file) == 1);
+    ck_assert_int_eq(fclose(file), 0);
+    write_file("p/train/b/2.pgm", "P5 2 1 255\nab");
+    write_file("p/train/b/3.ppm", "P6 2 1 255\nabcdef");
+    write_idx("c.bin.gz", records, sizeof records);
+}
+
 static void setup(void)
 {
     static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4};
@@ -64,6 +84,7 @@ static void setup(void)
     write_idx("t-images-idx3-ubyte.gz", images, sizeof images);
     write_idx("t-labels-idx1-ubyte.gz", labels, sizeof labels);
     write_packed("w.train.tsv.gz", "0\t0\t0:0,2:1\ta few words\n1\t1\t1:1\tsome other words\n");
+    write_pictures();
     write_file("own.c", "#include <betty/betty.h>\nBT_EXPORT(.problems = {NULL});\n");
 }
 
@@ -129,6 +150,8 @@ static bt_status open_set(const char *name)
 
 static bt_status images(void) { return open_set("./t"); }
 static bt_status texts(void) { return open_set("./w"); }
+static bt_status cifar(void) { return open_set("./c"); }
+static bt_status pictures(void) { return open_set("./p"); }
 
 static bt_status keys(void) { return bt_cli_keys(BT_DOCUMENT_MARKDOWN, sink); }
 
@@ -227,8 +250,9 @@ static const struct {
     long step;                               /* a profile is many thousands of small pieces, all made alike */
     long sanitized;                          /* times that, under a sanitizer */
 } scenarios[] = {{command, "command", 5, 4}, /* each writes to the disk, and waits for it */
-                 {profile, "profile", 97, 3}, {images, "images", 1, 2}, {texts, "texts", 1, 2},
-                 {keys, "keys", 1, 5},        {plugin, "plugin", 1, 1}};
+                 {profile, "profile", 97, 3}, {images, "images", 1, 2},     {texts, "texts", 1, 2},
+                 {cifar, "cifar", 1, 2},      {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},
+                 {plugin, "plugin", 1, 1}};
 
 START_TEST(every_allocation_in_turn)
 {

@@ -319,6 +319,31 @@ static bt_status few_shot(result *r)
     return status;
 }
 
+/* Images that are changed in every way, alone and joined to others. */
+static bt_status changed(result *r)
+{
+    static const double half[1] = {0.5};
+    float image[24] = {0, 1, 2, 3};
+    int32_t label[6] = {0, 1, 0, 1, 0, 1};
+    bt_dataset *sets[2];
+    for (int k = 0; k < 2; k++) {
+        bt_dataset *data = bt_dataset_new(6);
+        bt_dataset_add(data, "image", BT_ARRAY(image, 6, 2, 2, 1));
+        bt_dataset_add(data, "label", BT_ARRAY(label, 6));
+        data = bt_dataset_cutout(bt_dataset_flip(bt_dataset_crop(data, 1, 1), 1), 1, 1);
+        data = bt_dataset_normalize(bt_dataset_mixup(data, 0.5, 1), BT_ARRAY(half, 1), BT_ARRAY(half, 1));
+        sets[k] = data;
+    }
+    bt_loader *loader = bt_loader_new(bt_dataset_join(sets[0], "other", sets[1]), 4, 1);
+    bt_status status = loader ? BT_OK : bt_error_status();
+    const bt_batch *batch;
+    if (loader && (status = bt_loader_next(loader, &batch)) == BT_OK)
+        for (int f = 0; f < batch->field_count; f++)
+            put(r, bt_get(batch->fields[f].array.dtype, batch->fields[f].array.data, 2));
+    bt_loader_free(loader);
+    return status;
+}
+
 /* ---- the torture ---- */
 
 static void compare(const result *found, const result *expected, long n)
@@ -372,7 +397,8 @@ static const struct {
                  {phases, "phases, guarded", "guard", 0},
                  {blocks, "blocks", "on", 0},
                  {chains, "chains", "on", 0},
-                 {few_shot, "few shot", "on", 0}};
+                 {few_shot, "few shot", "on", 0},
+                 {changed, "changed", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {

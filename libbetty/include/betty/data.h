@@ -11,9 +11,11 @@ extern "C" {
 
 /* A function with a bt_dataset and a seed takes the set over and returns a new one, a pure function of the seed. */
 
-/* By name (fashion-mnist, mnist, a9a, ... or exported by a user) or path (IDX, CSV, libsvm, texts with votes; plain or
- * .gz; a file or a folder); split "train", "test" or, of texts, "valid". Images have image [h, w, channels] in 0..1 and
- * label; tables have x [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the
+/* By name (fashion-mnist, mnist, cifar10, cifar100, a9a, ... or exported by a user) or path (IDX, CIFAR, CSV, libsvm,
+ * texts with votes; plain or .gz; a file or a folder); split "train", "test" or, of texts and folders of images,
+ * "valid". Images have image [h, w, channels] in 0..1 and label, those of CIFAR-100 also coarse; a folder of images is
+ * SPLIT/CLASS/FILE, with files .png, .pgm or .ppm of one size, where the classes of train, sorted by name, are 0, 1,
+ * ... Tables have x [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the
  * votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts
  * [classes] of these votes, and the true label. Looked for from the working folder, in the INI file's, $BETTY_DATA and
  * ./data. */

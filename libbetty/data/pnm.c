@@ -1,0 +1,89 @@
+/* data/pnm.c: images as PGM (grey) and PPM (colour), binary, 8 bits: P5 or P6, width, height, the largest value, each a
+ * decimal number, and after one more space the bytes. */
+#include "data/read.h"
+
+#include <string.h>
+
+enum { LARGEST = 1 << 20 }; /* side of an image */
+
+static bt_status wrong(bt_source *source, const char *what)
+{
+    BT_TRY(bt_source_status(source));
+    return bt_fail(BT_ERROR_DATA, "%s: %s; expected a binary PGM or PPM image (P5 or P6) of 8 bits",
+                   bt_source_path(source), what);
+}
+
+static bool is_space(int byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+/* A byte of the header, where a comment, from # to the end of the line, is as good as that end. */
+static int header_byte(bt_source *source)
+{
+    int byte = bt_source_byte(source);
+    for (bool comment = byte == '#'; comment; comment = byte >= 0 && byte != '\n')
+        byte = bt_source_byte(source);
+    return byte;
+}
+
+/* A number of the header, and the one space after it. -1: there is none. */
+static int64_t read_size(bt_source *source, int64_t most)
+{
+    int byte = header_byte(source);
+    while (is_space(byte))
+        byte = header_byte(source);
+    int64_t value = byte >= '0' && byte <= '9' ? 0 : -1;
+    for (; byte >= '0' && byte <= '9'; byte = header_byte(source))
+        value = value < 0 || value * 10 + byte - '0' > most ? -1 : value * 10 + byte - '0';
+    return is_space(byte) ? value : -1;
+}
+
+static bt_status too_short(bt_source *source, int64_t found, int64_t due)
+{
+    return bt_fail(BT_ERROR_DATA, "%s: the file has %lld bytes of pixels at most; its header promises %lld",
+                   bt_source_path(source), (long long)found, (long long)due);
+}
+
+/* Grey pixels in front of a row of three times the length become colours, the last first. */
+static void spread(uint8_t *pixels, int64_t count)
+{
+    for (int64_t i = count - 1; i >= 0; i--)
+        memset(pixels + 3 * i, pixels[i], 3);
+}
+
+static bt_status read_bytes(bt_source *source, const bt_picture *found, int64_t channels, int64_t largest,
+                            uint8_t *pixels)
+{
+    const int64_t count = found->height * found->width, size = count * found->channels;
+    int64_t got;
+    BT_TRY(bt_source_read(source, pixels, size, &got));
+    if (got < size)
+        return too_short(source, got, size);
+    for (int64_t i = 0; i < size && largest < 255; i++) {
+        if (pixels[i] > largest)
+            return bt_fail(BT_ERROR_DATA, "%s: found a pixel of %d; its header says at most %lld",
+                           bt_source_path(source), pixels[i], (long long)largest);
+        pixels[i] = (uint8_t)((pixels[i] * 255 + largest / 2) / largest);
+    }
+    if (found->channels == 1 && channels == 3)
+        spread(pixels, count);
+    return BT_OK;
+}
+
+bt_status bt_read_pnm(bt_source *source, bt_picture_fn *place, void *user)
+{
+    const int letter = bt_source_byte(source), kind = bt_source_byte(source);
+    if (letter != 'P' || (kind != '5' && kind != '6'))
+        return wrong(source, letter == 'P' && kind >= '1' && kind <= '4' ? "found a bitmap, or numbers as text"
+                                                                         : "found something else");
+    bt_picture found = {.channels = kind == '5' ? 1 : 3};
+    found.width = read_size(source, LARGEST);
+    found.height = found.width > 0 ? read_size(source, LARGEST) : -1;
+    const int64_t largest = found.height > 0 ? read_size(source, 65535) : -1;
+    if (largest < 1 || largest > 255)
+        return wrong(source, largest > 255 ? "found 16 bits per number" : "the sizes in its header make no sense");
+    int64_t channels = found.channels, size = found.height * found.width * channels;
+    uint8_t *pixels;
+    if (bt_source_most(source) < size)
+        return too_short(source, bt_source_most(source), size);
+    BT_TRY(place(user, &found, &channels, &pixels));
+    return read_bytes(source, &found, channels, largest, pixels);
+}
