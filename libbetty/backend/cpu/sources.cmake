@@ -19,6 +19,7 @@ set(BT_CPU_SOURCES
     view.c)
 set(BT_CPU_KERNEL_SOURCES
     binary.c
+    channel.c
     index.c
     loop.c
     loss.c
@@ -26,6 +27,7 @@ set(BT_CPU_KERNEL_SOURCES
     matmul_f32.c
     matmul_f64.c
     move.c
+    pool.c
     random.c
     reduce.c
     select.c
