@@ -3,8 +3,6 @@
 #include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
 
-enum { STRIP = 64 }; /* channels that are done side by side */
-
 typedef struct range {
     int64_t from, to;
 } range;
@@ -23,6 +21,7 @@ typedef struct pooling {
     const char *in;
     char *out;
     int32_t *index;
+    bool average;
     range *ranges; /* both axes' */
     double *shares;
 } pooling;
@@ -39,20 +38,36 @@ typedef struct resampling {
     tap *taps;
 } resampling;
 
-#define T    float
-#define R(x) x##_f32
-#define MASK int32_t
+#define T     float
+#define R(x)  x##_f32
+#define MASK  int32_t
+#define V     bt_f32w
+#define VI    bt_i32w
+#define VF(f) BT_F32W(f)
+#define LANES (BT_VECTOR / 4)
 #include "backend/cpu/pool_template.h"
 #undef T
 #undef R
 #undef MASK
-#define T    double
-#define R(x) x##_f64
-#define MASK int64_t
+#undef V
+#undef VI
+#undef VF
+#undef LANES
+#define T     double
+#define R(x)  x##_f64
+#define MASK  int64_t
+#define V     bt_f64w
+#define VI    bt_i64w
+#define VF(f) BT_F64W(f)
+#define LANES (BT_VECTOR / 8)
 #include "backend/cpu/pool_template.h"
 #undef T
 #undef R
 #undef MASK
+#undef V
+#undef VI
+#undef VF
+#undef LANES
 
 static bool accepts(const bt_call *call)
 {
@@ -116,7 +131,7 @@ static bt_status prepare(bt_call *call)
     pooling *p = call->state = bt_alloc(sizeof *p);
     if (!p)
         return BT_ERROR_MEMORY;
-    *p = (pooling){.images = call->in[0].dims[0], .channels = call->in[0].dims[3]};
+    *p = (pooling){.images = call->in[0].dims[0], .channels = call->in[0].dims[3], .average = attr->average != 0};
     for (int i = 0; i < 2; i++) {
         p->axis[i] = (axis){.size = attr->axis[i].size, .out = attr->axis[i].out};
         ranges += p->axis[i].size + p->axis[i].out;

@@ -1,21 +1,71 @@
-/* backend/cpu/pool_template.h: pool.c for one element type T; R(x): x with the type in its name. */
+/* backend/cpu/pool_template.h: pool.c for one element type T. V: its vector, of LANES elements, VF(f): that vector's
+ * function f, VI: the mask of its comparisons, of MASK elements; R(x): x with the type in its name. */
 
-/* y = x, or y += x, or y += x a, n elements. */
-BT_INLINE void R(add)(int64_t n, T *y, const T *x)
+/* Calls at(vectors, first) for the channels, as many vectors as there are at once; the last one may begin before the
+ * others end. Fewer channels than a vector has lanes: one(channel). */
+#define STRIPS(c, at, one)                                                                                             \
+    do {                                                                                                               \
+        int64_t first_ = 0;                                                                                            \
+        for (; first_ + 4 * LANES <= (c); first_ += 4 * LANES)                                                         \
+            at(4, first_);                                                                                             \
+        for (; first_ + 2 * LANES <= (c); first_ += 2 * LANES)                                                         \
+            at(2, first_);                                                                                             \
+        for (; first_ + LANES <= (c); first_ += LANES)                                                                 \
+            at(1, first_);                                                                                             \
+        if (first_ < (c) && (c) >= LANES)                                                                              \
+            at(1, (c)-LANES);                                                                                          \
+        for (; first_ < (c) && (c) < LANES; first_++)                                                                  \
+            one(first_);                                                                                               \
+    } while (0)
+
+/* Pixels of a window: those of x, one of its rows `row` elements and one of its pixels `c` elements from the next. */
+typedef struct R(taps) {
+    const T *x;
+    int64_t high, wide, row, c;
+    const double *down, *across; /* the pixels' shares; NULL: 1 */
+} R(taps);
+
+/* The sum of the pixels' channels, a row of the window before it is added to the others. */
+BT_INLINE void R(sum_strip)(int vectors, const R(taps) * w, int64_t first, T share, T *y)
 {
-    BT_SIMD
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
+    V total[4], sum[4];
+    BT_UNROLL(4)
+    for (int i = 0; i < vectors; i++)
+        total[i] = (V){0};
+    for (int64_t h = 0; h < w->high; h++) {
+        const T *x = w->x + h * w->row + first;
+        BT_UNROLL(4)
+        for (int i = 0; i < vectors; i++)
+            sum[i] = (V){0};
+        for (int64_t k = 0; k < w->wide; k++, x += w->c) {
+            V part = VF(fill)(w->across ? (T)(w->down[h] * w->across[k]) : 1);
+            BT_UNROLL(4)
+            for (int i = 0; i < vectors; i++)
+                sum[i] += w->across ? VF(load)(x + i * LANES) * part : VF(load)(x + i * LANES);
+        }
+        BT_UNROLL(4)
+        for (int i = 0; i < vectors; i++)
+            total[i] += sum[i];
+    }
+    BT_UNROLL(4)
+    for (int i = 0; i < vectors; i++)
+        VF(store)(y + first + i * LANES, total[i] * VF(fill)(share));
 }
 
-BT_INLINE void R(add_scaled)(int64_t n, T *y, const T *x, T a)
+BT_INLINE void R(sum_one)(const R(taps) * w, int64_t channel, T share, T *y)
 {
-    BT_SIMD
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i] * a;
+    T total = 0;
+    for (int64_t h = 0; h < w->high; h++) {
+        const T *x = w->x + h * w->row + channel;
+        T sum = 0;
+        for (int64_t k = 0; k < w->wide; k++)
+            sum += w->across ? x[k * w->c] * (T)(w->down[h] * w->across[k]) : x[k * w->c];
+        total += sum;
+    }
+    y[channel] = total * share;
 }
 
-/* ---- window_sum: rows of outputs; a row of the window is summed before it is added to the others ---- */
+/* ---- window_sum: rows of outputs ---- */
 
 static void R(sum_rows)(const void *state, int64_t begin, int64_t end)
 {
@@ -27,92 +77,134 @@ static void R(sum_rows)(const void *state, int64_t begin, int64_t end)
         T *y = (T *)p->out + row * across->out * c;
         range h = down->window[row % down->out];
         for (int64_t o = 0; o < across->out; o++, y += c) {
-            range w = across->window[o];
+            range k = across->window[o];
             T share = (T)(down->share[row % down->out] * across->share[o]);
-            for (int64_t first = 0; first < c; first += STRIP) {
-                T total[STRIP], sum[STRIP];
-                int64_t n = c - first < STRIP ? c - first : STRIP;
-                for (int64_t i = 0; i < n; i++)
-                    total[i] = 0;
-                for (int64_t at = h.from; at < h.to; at++) {
-                    const T *x = image + (at * across->size + w.from) * c + first;
-                    memcpy(sum, x, (size_t)n * sizeof(T));
-                    for (int64_t k = w.from + 1; k < w.to; k++)
-                        R(add)(n, sum, x += c);
-                    R(add)(n, total, sum);
-                }
-                for (int64_t i = 0; i < n; i++)
-                    y[first + i] = total[i] * share;
-            }
+            R(taps)
+            w = {image + (h.from * across->size + k.from) * c,
+                 h.to - h.from,
+                 k.to - k.from,
+                 across->size * c,
+                 c,
+                 NULL,
+                 NULL};
+#define AT(vectors, first) R(sum_strip)((vectors), &w, (first), share, y)
+#define ONE(channel)       R(sum_one)(&w, (channel), share, y)
+            STRIPS(c, AT, ONE);
+#undef AT
+#undef ONE
         }
     }
 }
 
 /* ---- window_spread: rows of pixels, each from the windows that it belongs to ---- */
 
+BT_INLINE void R(spread_row)(const pooling *p, int64_t row, bool average)
+{
+    const axis *down = &p->axis[0], *across = &p->axis[1];
+    int64_t c = p->channels;
+    const T *image = (const T *)p->in + row / down->size * down->out * across->out * c;
+    T *y = (T *)p->out + row * across->size * c;
+    range h = down->user[row % down->size];
+    for (int64_t o = 0; o < across->size; o++, y += c) {
+        range k = across->user[o];
+        R(taps)
+        w = {image + (h.from * across->out + k.from) * c,
+             h.to - h.from,
+             k.to - k.from,
+             across->out * c,
+             c,
+             average ? down->share + h.from : NULL,
+             average ? across->share + k.from : NULL};
+#define AT(vectors, first) R(sum_strip)((vectors), &w, (first), 1, y)
+#define ONE(channel)       R(sum_one)(&w, (channel), 1, y)
+        STRIPS(c, AT, ONE);
+#undef AT
+#undef ONE
+    }
+}
+
 static void R(spread_rows)(const void *state, int64_t begin, int64_t end)
 {
     const pooling *p = state;
-    const axis *down = &p->axis[0], *across = &p->axis[1];
-    int64_t c = p->channels;
-    for (int64_t row = begin; row < end; row++) {
-        const T *image = (const T *)p->in + row / down->size * down->out * across->out * c;
-        T *y = (T *)p->out + row * across->size * c;
-        range h = down->user[row % down->size];
-        for (int64_t o = 0; o < across->size; o++, y += c) {
-            range w = across->user[o];
-            memset(y, 0, (size_t)c * sizeof(T));
-            for (int64_t at = h.from; at < h.to; at++)
-                for (int64_t k = w.from; k < w.to; k++)
-                    R(add_scaled)
-            (c, y, image + (at * across->out + k) * c, (T)(down->share[at] * across->share[k]));
-        }
-    }
+    for (int64_t row = begin; row < end; row++)
+        if (p->average)
+            R(spread_row)(p, row, true);
+        else
+            R(spread_row)(p, row, false);
 }
 
 /* ---- window_max: rows of outputs ---- */
 
-BT_INLINE void R(larger)(int64_t n, T *most, MASK *place, const T *x, MASK here)
+/* pixel: the first, in its image; width: of the image. */
+BT_INLINE void R(max_strip)(int vectors, const R(taps) * w, int64_t first, int64_t pixel, int64_t width, T *y,
+                            int32_t *index)
 {
-    BT_SIMD
-    for (int64_t i = 0; i < n; i++) {
-        bool take = (x[i] > most[i]) | (x[i] != x[i]);
-        most[i] = take ? x[i] : most[i];
-        place[i] = take ? here : place[i];
+    V most[4];
+    VI place[4];
+    BT_UNROLL(4)
+    for (int i = 0; i < vectors; i++) {
+        most[i] = VF(load)(w->x + first + i * LANES);
+        place[i] = (MASK)pixel - (VI){0};
     }
+    for (int64_t h = 0; h < w->high; h++) {
+        const T *x = w->x + h * w->row + first;
+        for (int64_t k = 0; k < w->wide; k++, x += w->c) {
+            VI here = (MASK)(pixel + h * width + k) - (VI){0};
+            BT_UNROLL(4)
+            for (int i = 0; i < vectors; i++) {
+                V now = VF(load)(x + i * LANES);
+                VI take = (VI)(now > most[i]) | (VI)(now != now);
+                most[i] = (V)(((VI)now & take) | ((VI)most[i] & ~take));
+                place[i] = (here & take) | (place[i] & ~take);
+            }
+        }
+    }
+    BT_UNROLL(4)
+    for (int i = 0; i < vectors; i++) {
+        VF(store)(y + first + i * LANES, most[i]);
+        for (int lane = 0; lane < LANES; lane++)
+            index[first + i * LANES + lane] = (int32_t)place[i][lane];
+    }
+}
+
+BT_INLINE void R(max_one)(const R(taps) * w, int64_t channel, int64_t pixel, int64_t width, T *y, int32_t *index)
+{
+    T most = w->x[channel];
+    int64_t place = pixel;
+    for (int64_t h = 0; h < w->high; h++)
+        for (int64_t k = 0; k < w->wide; k++) {
+            T now = w->x[h * w->row + k * w->c + channel];
+            bool take = (now > most) | (now != now);
+            most = take ? now : most;
+            place = take ? pixel + h * width + k : place;
+        }
+    y[channel] = most;
+    index[channel] = (int32_t)place;
 }
 
 static void R(max_rows)(const void *state, int64_t begin, int64_t end)
 {
     const pooling *p = state;
     const axis *down = &p->axis[0], *across = &p->axis[1];
-    int64_t c = p->channels;
+    int64_t c = p->channels, width = across->size;
     for (int64_t row = begin; row < end; row++) {
-        const T *image = (const T *)p->in + row / down->out * down->size * across->size * c;
+        const T *image = (const T *)p->in + row / down->out * down->size * width * c;
         T *y = (T *)p->out + row * across->out * c;
         int32_t *index = p->index + row * across->out * c;
         range h = down->window[row % down->out];
         for (int64_t o = 0; o < across->out; o++, y += c, index += c) {
-            range w = across->window[o];
-            for (int64_t first = 0; first < c; first += STRIP) {
-                T most[STRIP];
-                MASK place[STRIP];
-                int64_t n = c - first < STRIP ? c - first : STRIP, pixel = h.from * across->size + w.from;
-                memcpy(most, image + pixel * c + first, (size_t)n * sizeof(T));
-                for (int64_t i = 0; i < n; i++)
-                    place[i] = (MASK)pixel;
-                for (int64_t at = h.from; at < h.to; at++)
-                    for (int64_t k = w.from; k < w.to; k++) {
-                        pixel = at * across->size + k;
-                        R(larger)(n, most, place, image + pixel * c + first, (MASK)pixel);
-                    }
-                memcpy(y + first, most, (size_t)n * sizeof(T));
-                for (int64_t i = 0; i < n; i++)
-                    index[first + i] = (int32_t)place[i];
-            }
+            range k = across->window[o];
+            int64_t pixel = h.from * width + k.from;
+            R(taps) w = {image + pixel * c, h.to - h.from, k.to - k.from, width * c, c, NULL, NULL};
+#define AT(vectors, first) R(max_strip)((vectors), &w, (first), pixel, width, y, index)
+#define ONE(channel)       R(max_one)(&w, (channel), pixel, width, y, index)
+            STRIPS(c, AT, ONE);
+#undef AT
+#undef ONE
         }
     }
 }
+#undef STRIPS
 
 /* ---- by index: images ---- */
 
@@ -164,6 +256,13 @@ static void R(resample_slabs)(const void *state, int64_t begin, int64_t end)
                 y[i] = a[i] * wa + b[i] * wb;
         }
     }
+}
+
+static void R(add_scaled)(int64_t n, T *y, const T *x, T a)
+{
+    BT_SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i] * a;
 }
 
 static void R(resample_back)(const void *state, int64_t begin, int64_t end)
