@@ -21,6 +21,7 @@ set(BT_CPU_SOURCES
     view.c)
 set(BT_CPU_KERNEL_SOURCES
     binary.c
+    channel.c
     conv.c
     conv_f32.c
     conv_f64.c
@@ -31,6 +32,7 @@ set(BT_CPU_KERNEL_SOURCES
     matmul_f32.c
     matmul_f64.c
     move.c
+    pool.c
     random.c
     reduce.c
     select.c

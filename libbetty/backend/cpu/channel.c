@@ -1,0 +1,260 @@
+/* backend/cpu/channel.c: moments, products and combinations of the channels of channels-last tensors. Rows of few
+ * channels are joined to tiles, a whole number of vectors that begins with channel 0: what one channel needs is then
+ * repeated over the tile, and all loops are along memory. Sums are always made of the same parts in the same order,
+ * however many threads there are. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/vector.h"
+
+enum {
+    LONGEST_TILE = 2048, /* elements */
+    BLOCK = 16384,       /* bytes of rows that are summed before the sums are added to those in double */
+    FEWEST = 32,         /* rows, or tiles, of a block */
+    MOST = 64,
+    PARTS = 32 /* of a group's rows, at most */
+};
+
+typedef struct job {
+    int64_t groups, rows, channels;
+    int64_t tile, block; /* elements of a tile; rows of a block, whole tiles */
+    int64_t parts;       /* of each group, for threads */
+    const char *x, *z, *centre;
+    int terms;
+    bool relu;
+    const char *term[BT_CHANNEL_TERMS], *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d;
+    char *out, *second;
+    double *sums;  /* parts > 1: for each part of each group 2 x channels */
+    char *local;   /* each thread's own */
+    size_t locals; /* bytes of one */
+} job;
+
+#define T     float
+#define R(x)  x##_f32
+#define V     bt_f32w
+#define VI    bt_i32w
+#define VF(f) BT_F32W(f)
+#define LANES (BT_VECTOR / 4)
+#define FMA   bt_f32_fma
+#include "backend/cpu/channel_template.h"
+#undef T
+#undef R
+#undef V
+#undef VI
+#undef VF
+#undef LANES
+#undef FMA
+#define T     double
+#define R(x)  x##_f64
+#define V     bt_f64w
+#define VI    bt_i64w
+#define VF(f) BT_F64W(f)
+#define LANES (BT_VECTOR / 8)
+#define FMA   bt_f64_fma
+#include "backend/cpu/channel_template.h"
+#undef T
+#undef R
+#undef V
+#undef VI
+#undef VF
+#undef LANES
+#undef FMA
+
+/* ---- planning ---- */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static job job_of(const bt_call *call)
+{
+    const bt_channel_attr *attr = call->attr;
+    const bt_view *x = &call->in[0];
+    job j = {.groups = 1, .rows = 1, .channels = x->dims[x->rank - 1], .x = x->data, .out = call->out[0].data};
+    int64_t size = (int64_t)bt_dtype_size(x->dtype), strip = 4 * BT_VECTOR / size, channels = j.channels;
+    for (int d = 0; d < x->rank - 1; d++)
+        *(d < attr->lead ? &j.groups : &j.rows) *= x->dims[d];
+    channels = channels ? channels : 1;
+    j.tile = channels / common_divisor(channels, strip) * strip;
+    if (j.tile > LONGEST_TILE || j.tile > j.rows * channels / 4)
+        j.tile = channels;
+    int64_t tiles = BLOCK / (j.tile * size);
+    tiles = tiles < FEWEST ? FEWEST : tiles > MOST ? MOST : tiles;
+    j.block = tiles * (j.tile / channels);
+    int64_t blocks = (j.rows + j.block - 1) / j.block;
+    j.parts = j.groups >= PARTS || blocks < 2 ? 1 : blocks < PARTS ? blocks : PARTS;
+    return j;
+}
+
+/* The rows of one part: whole blocks. */
+static int64_t part_begin(const job *j, int64_t part)
+{
+    int64_t blocks = (j->rows + j->block - 1) / j->block, row = blocks * part / j->parts * j->block;
+    return row < j->rows ? row : j->rows;
+}
+
+/* A thread's own: 3 tiles and 3 x channels in double for sums, 2 tiles a term and one more for combinations. */
+static size_t local_bytes(const bt_call *call, const job *j)
+{
+    size_t size = bt_dtype_size(call->in[0].dtype), tile = (size_t)j->tile;
+    size_t sums = 3 * tile * size + 3 * (size_t)j->channels * sizeof(double);
+    size_t mix = (2 * BT_CHANNEL_TERMS + 1) * tile * size;
+    return bt_align_up(call->op == &bt_op_channel_mix ? mix : sums);
+}
+
+static size_t sums_bytes(const job *j)
+{
+    return bt_align_up((size_t)(j->groups * j->parts * j->channels) * 2 * sizeof(double));
+}
+
+static size_t mix_scratch(const bt_call *call)
+{
+    job j = job_of(call);
+    return local_bytes(call, &j) * (size_t)call->threads;
+}
+
+static size_t sums_scratch(const bt_call *call)
+{
+    job j = job_of(call);
+    return mix_scratch(call) + sums_bytes(&j);
+}
+
+static bool accepts(const bt_call *call)
+{
+    if (!bt_dtype_floats(call->in[0].dtype) || !bt_cpu_same_dtypes(call, 0, call->inputs - 1))
+        return false;
+    for (int i = 0; i < call->inputs; i++)
+        if (!bt_cpu_contiguous(&call->in[i]))
+            return false;
+    return true;
+}
+
+/* ---- running ---- */
+
+typedef void part_fn(const job *j, int64_t unit, char *local);
+
+static void run(const bt_call *call, job *j, part_fn *part)
+{
+    int64_t units = j->groups * j->parts;
+    bool long_enough = (double)j->groups * (double)j->rows * (double)j->channels >= 1 << 16;
+    int threads = call->threads > 1 && units > 1 && long_enough ? call->threads : 1;
+    j->local = call->scratch;
+    j->locals = local_bytes(call, j);
+    if (j->channels == 0)
+        return;
+    if (threads == 1) {
+        for (int64_t unit = 0; unit < units; unit++)
+            part(j, unit, j->local);
+        return;
+    }
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+    for (int t = 0; t < threads; t++)
+        for (int64_t unit = units * t / threads; unit < units * (t + 1) / threads; unit++)
+            part(j, unit, j->local + (size_t)t * j->locals);
+}
+
+static bt_dtype dtype_of(const bt_call *call) { return call->in[0].dtype; }
+
+#define PART(name)                                                                                                     \
+    static void name(const job *j, int64_t unit, char *local)                                                          \
+    {                                                                                                                  \
+        double *sums = j->sums + unit * 2 * j->channels;                                                               \
+        int64_t part = unit % j->parts;                                                                                \
+        name##_part(j, unit / j->parts, part_begin(j, part), part_begin(j, part + 1), local, sums,                     \
+                    sums + j->channels);                                                                               \
+    }
+#define moments_f32_part moments_part_f32
+#define moments_f64_part moments_part_f64
+#define dot_f32_part     dot_part_f32
+#define dot_f64_part     dot_part_f64
+PART(moments_f32)
+PART(moments_f64)
+PART(dot_f32)
+PART(dot_f64)
+
+/* The moments of a group's first rows, joined with those of more rows. */
+static void join_moments(double *mean, double *squares, double count, double more_mean, double more_squares,
+                         double more)
+{
+    double off = more_mean - *mean;
+    *mean += off * more / (count + more);
+    *squares += more_squares + off * off * count * more / (count + more);
+}
+
+static bt_status moments(const bt_call *call)
+{
+    job j = job_of(call);
+    j.sums = (void *)((char *)call->scratch + mix_scratch(call));
+    run(call, &j, dtype_of(call) == BT_F32 ? moments_f32 : moments_f64);
+    for (int64_t g = 0; g < j.groups; g++) {
+        double *mean = j.sums + g * j.parts * 2 * j.channels, *squares = mean + j.channels;
+        for (int64_t p = 1; p < j.parts; p++) {
+            const double *more = mean + p * 2 * j.channels;
+            double begin = (double)part_begin(&j, p), count = (double)part_begin(&j, p + 1) - begin;
+            for (int64_t c = 0; c < j.channels; c++)
+                join_moments(&mean[c], &squares[c], begin, more[c], more[j.channels + c], count);
+        }
+        for (int64_t c = 0; c < j.channels; c++) {
+            double variance = squares[c] / (double)j.rows;
+            bt_put(dtype_of(call), call->out[0].data, g * j.channels + c, mean[c]);
+            bt_put(dtype_of(call), call->out[1].data, g * j.channels + c, variance < 0 ? 0 : variance);
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status dot(const bt_call *call)
+{
+    job j = job_of(call);
+    j.z = call->in[1].data;
+    j.centre = call->inputs > 2 ? call->in[2].data : NULL;
+    j.sums = (void *)((char *)call->scratch + mix_scratch(call));
+    run(call, &j, dtype_of(call) == BT_F32 ? dot_f32 : dot_f64);
+    for (int64_t g = 0; g < j.groups; g++) {
+        double *sums = j.sums + g * j.parts * 2 * j.channels;
+        for (int64_t i = 2 * j.channels; i < j.parts * 2 * j.channels; i++)
+            sums[i % (2 * j.channels)] += sums[i];
+        for (int64_t i = 0; i < 2 * j.channels; i++)
+            bt_put(dtype_of(call), call->out[i / j.channels].data, g * j.channels + i % j.channels, sums[i]);
+    }
+    return BT_OK;
+}
+
+#define MIX_PART(name, part_)                                                                                          \
+    static void name(const job *j, int64_t unit, char *local)                                                          \
+    {                                                                                                                  \
+        int64_t part = unit % j->parts;                                                                                \
+        part_(j, unit / j->parts, part_begin(j, part), part_begin(j, part + 1), local);                                \
+    }
+MIX_PART(mix_f32, mix_part_f32)
+MIX_PART(mix_f64, mix_part_f64)
+
+static bt_status mix(const bt_call *call)
+{
+    const bt_channel_attr *attr = call->attr;
+    bt_channel_inputs at = bt_channel_inputs_of(attr);
+    job j = job_of(call);
+    j.terms = attr->terms;
+    j.relu = attr->relu;
+    for (int k = 0; k < attr->terms; k++) {
+        j.term[k] = call->in[at.x[k]].data;
+        j.m[k] = at.centre[k] >= 0 ? call->in[at.centre[k]].data : NULL;
+        j.a[k] = at.scale[k] >= 0 ? call->in[at.scale[k]].data : NULL;
+    }
+    j.d = at.shift >= 0 ? call->in[at.shift].data : NULL;
+    run(call, &j, dtype_of(call) == BT_F32 ? mix_f32 : mix_f64);
+    return BT_OK;
+}
+
+const bt_kernel_impl BT_ISA(bt_cpu_channel)[] = {
+    {&bt_op_channel_moments, "channel_moments.tiles", accepts, sums_scratch, NULL, moments, NULL},
+    {&bt_op_channel_dot, "channel_dot.tiles", accepts, sums_scratch, NULL, dot, NULL},
+    {&bt_op_channel_mix, "channel_mix.tiles", accepts, mix_scratch, NULL, mix, NULL},
+    {.op = NULL},
+};

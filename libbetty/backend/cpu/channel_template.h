@@ -1,0 +1,252 @@
+/* backend/cpu/channel_template.h: channel.c for one element type T. V: its vector, of LANES elements, VF(f): that
+ * vector's function f; R(x): x with the type in its name. Sums are of T within a block, and of double beyond. */
+
+/* What is summed over rows. */
+enum R(sums) {
+    R(PLAIN),    /* of x */
+    R(SQUARES),  /* of (x - m)^2, and of x - m */
+    R(PRODUCTS), /* of (x - m) z, and of z */
+};
+
+/* Four vectors of a tile, at x, z, m; over `tiles` tiles. first: squares or products; second: the sum. */
+BT_INLINE void R(sum_strip)(enum R(sums) what, int64_t tiles, int64_t tile, const T *x, const T *z, const T *m,
+                            T *first, T *second)
+{
+    V a[4], b[4], centre[4];
+    BT_UNROLL(4)
+    for (int k = 0; k < 4; k++) {
+        a[k] = b[k] = (V){0};
+        centre[k] = what == R(PLAIN) ? a[k] : VF(load)(m + k * LANES);
+    }
+    for (int64_t t = 0; t < tiles; t++, x += tile, z += what == R(PRODUCTS) ? tile : 0) {
+        BT_UNROLL(4)
+        for (int k = 0; k < 4; k++) {
+            V d = VF(load)(x + k * LANES) - centre[k], w = what == R(PRODUCTS) ? VF(load)(z + k * LANES) : d;
+            if (what != R(PLAIN))
+                a[k] = VF(fma)(d, w, a[k]);
+            b[k] += w;
+        }
+    }
+    BT_UNROLL(4)
+    for (int k = 0; k < 4; k++) {
+        if (what != R(PLAIN))
+            VF(store)(first + k * LANES, a[k]);
+        VF(store)(second + k * LANES, b[k]);
+    }
+}
+
+/* One row, or part of a tile, added to the sums. */
+BT_INLINE void R(sum_row)(enum R(sums) what, int64_t n, const T *x, const T *z, const T *m, T *first, T *second)
+{
+    BT_SIMD
+    for (int64_t j = 0; j < n; j++) {
+        T d = what == R(PLAIN) ? x[j] : x[j] - m[j], w = what == R(PRODUCTS) ? z[j] : d;
+        if (what != R(PLAIN))
+            first[j] += d * w;
+        second[j] += w;
+    }
+}
+
+/* n elements, whole tiles but for the last one. */
+BT_INLINE void R(sum_block)(enum R(sums) what, int64_t n, int64_t tile, const T *x, const T *z, const T *m, T *first,
+                            T *second)
+{
+    int64_t tiles = n / tile, strips = tile / (4 * LANES) * (4 * LANES);
+    for (int64_t s = 0; s < strips; s += 4 * LANES)
+        R(sum_strip)(what, tiles, tile, x + s, z + s, m + s, first + s, second + s);
+    for (int64_t j = strips; j < tile; j++)
+        first[j] = second[j] = 0;
+    for (int64_t t = 0; t < tiles && strips < tile; t++)
+        R(sum_row)
+    (what, tile - strips, x + t * tile + strips, z + t * tile + strips, m + strips, first + strips, second + strips);
+    R(sum_row)(what, n - tiles * tile, x + tiles * tile, z + tiles * tile, m, first, second);
+}
+
+/* The sums of a tile's channels, added to those in double. */
+static void R(fold)(const T *sums, int64_t tile, int64_t channels, double *to)
+{
+    for (; tile > 0; tile -= channels, sums += channels)
+        for (int64_t c = 0; c < channels; c++)
+            to[c] += sums[c];
+}
+
+/* A coefficient per channel as one per element of a tile; NULL: `missing`. */
+static void R(repeat)(const T *from, T missing, int64_t tile, int64_t channels, T *to)
+{
+    if (!from)
+        for (int64_t j = 0; j < tile; j++)
+            to[j] = missing;
+    for (; from && tile > 0; tile -= channels, to += channels)
+        memcpy(to, from, (size_t)channels * sizeof(T));
+}
+
+/* ---- channel_moments: rows from .. to - 1 of a group; mean and sum of squared deviations, in mean and squares ----
+ * Each block is centred by its own mean, and its moments are moved to the mean of the first block. */
+
+static void R(moments_part)(const job *j, int64_t group, int64_t from, int64_t to, char *local, double *mean,
+                            double *squares)
+{
+    int64_t c = j->channels, tile = j->tile;
+    double *origin = (void *)local, *sum = origin + c, *square = sum + c;
+    T *m = (void *)(square + c), *first = m + tile, *second = first + tile;
+    for (int64_t i = 0; i < c; i++)
+        mean[i] = squares[i] = 0;
+    for (int64_t row = from; row < to; row += j->block) {
+        int64_t rows = to - row < j->block ? to - row : j->block, n = rows * c;
+        const T *x = (const T *)j->x + (group * j->rows + row) * c;
+        for (int64_t i = 0; i < c; i++)
+            sum[i] = square[i] = 0;
+        R(sum_block)(R(PLAIN), n, tile, x, x, m, first, second);
+        R(fold)(second, tile, c, sum);
+        for (int64_t i = 0; i < c; i++) {
+            m[i] = (T)(sum[i] / (double)rows);
+            sum[i] = 0;
+        }
+        R(repeat)(m, 0, tile - c, c, m + c);
+        R(sum_block)(R(SQUARES), n, tile, x, x, m, first, second);
+        R(fold)(first, tile, c, square);
+        R(fold)(second, tile, c, sum);
+        for (int64_t i = 0; i < c; i++) {
+            double own = m[i] + sum[i] / (double)rows;
+            origin[i] = row == from ? own : origin[i];
+            double off = own - origin[i];
+            mean[i] += own * (double)rows;
+            squares[i] += square[i] - sum[i] * sum[i] / (double)rows + off * off * (double)rows;
+        }
+    }
+    for (int64_t i = 0; i < c; i++) {
+        double count = (double)(to - from);
+        mean[i] /= count;
+        squares[i] -= (mean[i] - origin[i]) * (mean[i] - origin[i]) * count;
+    }
+}
+
+/* ---- channel_dot: likewise; the products' sum, and z's ---- */
+
+static void R(dot_part)(const job *j, int64_t group, int64_t from, int64_t to, char *local, double *dot, double *sum)
+{
+    int64_t c = j->channels, tile = j->tile;
+    T *m = (void *)local, *first = m + tile, *second = first + tile;
+    for (int64_t i = 0; i < c; i++)
+        dot[i] = sum[i] = 0;
+    R(repeat)(j->centre ? (const T *)j->centre + group * c : NULL, 0, tile, c, m);
+    for (int64_t row = from; row < to; row += j->block) {
+        int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;
+        R(sum_block)(R(PRODUCTS), rows * c, tile, (const T *)j->x + at, (const T *)j->z + at, m, first, second);
+        R(fold)(first, tile, c, dot);
+        R(fold)(second, tile, c, sum);
+    }
+}
+
+/* ---- channel_mix: y may be the first x ---- */
+
+/* Term k's centre and scale, and the shift, for each element of a tile: CENTRE(k), SCALE(k), SHIFT. */
+#define CENTRE(k) (coefficients + 2 * (k)*tile)
+#define SCALE(k)  (CENTRE(k) + tile)
+#define SHIFT     CENTRE(BT_CHANNEL_TERMS)
+
+/* Four vectors of a tile, at s, over `tiles` tiles. */
+BT_INLINE void R(mix_strip)(int terms, bool relu, int64_t tiles, int64_t tile, int64_t s, T *y, const T *const *x,
+                            const T *coefficients)
+{
+    V m[BT_CHANNEL_TERMS][4], a[BT_CHANNEL_TERMS][4], d[4];
+    const T *at[BT_CHANNEL_TERMS];
+    BT_UNROLL(4)
+    for (int k = 0; k < terms; k++) {
+        at[k] = x[k] + s;
+        BT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            m[k][i] = VF(load)(CENTRE(k) + s + i * LANES);
+            a[k][i] = VF(load)(SCALE(k) + s + i * LANES);
+        }
+    }
+    BT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        d[i] = VF(load)(SHIFT + s + i * LANES);
+    for (int64_t t = 0; t < tiles; t++) {
+        BT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            V sum = d[i];
+            BT_UNROLL(4)
+            for (int k = terms - 1; k >= 0; k--)
+                sum = VF(fma)(VF(load)(at[k] + t * tile + i * LANES) - m[k][i], a[k][i], sum);
+            if (relu)
+                sum = (V)((VI)sum & ~(VI)(sum <= 0));
+            VF(store)(y + s + t * tile + i * LANES, sum);
+        }
+    }
+}
+
+BT_INLINE void R(mix_row)(int terms, bool relu, int64_t from, int64_t to, int64_t tile, T *y, const T *const *x,
+                          const T *coefficients)
+{
+    const T *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    BT_SIMD
+    for (int64_t j = from; j < to; j++) {
+        T sum = SHIFT[j];
+        sum = terms > 3 ? FMA(x3[j] - CENTRE(3)[j], SCALE(3)[j], sum) : sum;
+        sum = terms > 2 ? FMA(x2[j] - CENTRE(2)[j], SCALE(2)[j], sum) : sum;
+        sum = terms > 1 ? FMA(x1[j] - CENTRE(1)[j], SCALE(1)[j], sum) : sum;
+        sum = FMA(x0[j] - CENTRE(0)[j], SCALE(0)[j], sum);
+        y[j] = relu && sum <= 0 ? 0 : sum;
+    }
+}
+
+/* n elements from the begin of a tile. */
+BT_INLINE void R(mix_block)(int terms, bool relu, int64_t n, int64_t tile, T *y, const T *const *x,
+                            const T *coefficients)
+{
+    const T *at[BT_CHANNEL_TERMS] = {NULL};
+    int64_t tiles = n / tile, strips = tile / (4 * LANES) * (4 * LANES);
+    for (int64_t s = 0; s < strips; s += 4 * LANES)
+        R(mix_strip)(terms, relu, tiles, tile, s, y, x, coefficients);
+    for (int64_t t = strips < tile ? 0 : tiles; t <= tiles; t++) {
+        for (int k = 0; k < terms; k++)
+            at[k] = x[k] + t * tile;
+        if (t < tiles)
+            R(mix_row)(terms, relu, strips, tile, tile, y + t * tile, at, coefficients);
+        else
+            R(mix_row)(terms, relu, 0, n - tiles * tile, tile, y + t * tile, at, coefficients);
+    }
+}
+
+#define MIX(terms)                                                                                                     \
+    static void R(mix_##terms)(int64_t n, int64_t tile, T * y, const T *const *x, const T *coefficients)               \
+    {                                                                                                                  \
+        R(mix_block)(terms, false, n, tile, y, x, coefficients);                                                       \
+    }                                                                                                                  \
+    static void R(mix_relu_##terms)(int64_t n, int64_t tile, T * y, const T *const *x, const T *coefficients)          \
+    {                                                                                                                  \
+        R(mix_block)(terms, true, n, tile, y, x, coefficients);                                                        \
+    }
+MIX(1)
+MIX(2)
+MIX(3)
+MIX(4)
+#undef MIX
+
+static void R(mix_part)(const job *j, int64_t group, int64_t from, int64_t to, char *local)
+{
+    static void (*const functions[2][BT_CHANNEL_TERMS])(int64_t, int64_t, T *, const T *const *, const T *) = {
+        {R(mix_1), R(mix_2), R(mix_3), R(mix_4)},
+        {R(mix_relu_1), R(mix_relu_2), R(mix_relu_3), R(mix_relu_4)},
+    };
+    int64_t c = j->channels, tile = j->tile;
+    T *coefficients = (void *)local;
+    for (int k = 0; k < j->terms; k++) {
+        R(repeat)(j->m[k] ? (const T *)j->m[k] + group * c : NULL, 0, tile, c, CENTRE(k));
+        R(repeat)(j->a[k] ? (const T *)j->a[k] + group * c : NULL, 1, tile, c, SCALE(k));
+    }
+    R(repeat)(j->d ? (const T *)j->d + group * c : NULL, 0, tile, c, SHIFT);
+    for (int64_t row = from; row < to; row += j->block) {
+        const T *x[BT_CHANNEL_TERMS] = {NULL};
+        int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;
+        for (int k = 0; k < j->terms; k++)
+            x[k] = (const T *)j->term[k] + at;
+        functions[j->relu][j->terms - 1](rows * c, tile, (T *)j->out + at, x, coefficients);
+    }
+}
+
+#undef CENTRE
+#undef SCALE
+#undef SHIFT
