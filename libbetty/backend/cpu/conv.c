@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SUM_POINTS = 256 }; /* pixels that conv_dw sums in registers: their channels of g stay in the first cache */
+enum { OFTEN = 96 }; /* rows of conv_dw's result: for so many, g is packed */
 
 static const bt_conv_type *type_of(bt_dtype dtype)
 {
@@ -168,27 +168,25 @@ static void run_rows(const worker *w, const bt_call *call, const bt_conv_block *
     const bt_conv_plan *p = w->plan;
     const bt_view *g = &call->in[1];
     int64_t points = block->images * block->rows * p->to[1], columns = w->type->columns, all = p->groups * p->outer;
+    int64_t parts = (points + BT_CONV_POINTS - 1) / BT_CONV_POINTS, step = (points + parts - 1) / parts;
     bool whole = p->depthwise || sum->columns == columns || 2 * sum->columns == columns;
-    const char *from_g = g->data + (block->image * p->to[0] + block->row) * p->to[1] * all * w->size;
-    sum->pitch = all;
-    sum->g = from_g + channel * w->size;
-    if (!whole || !bt_cpu_contiguous(g)) {
-        w->type->pack_g(p, block, g->data, channel, sum->columns, w->g);
-        sum->g = w->g;
-        sum->pitch = columns;
-    }
-    const char *next = sum->g;
-    int64_t step = points / ((points + SUM_POINTS - 1) / SUM_POINTS) + 1;
+    bool often = !p->depthwise && sum->row_end - sum->row >= OFTEN && all > columns; /* lines far apart crowd a cache */
+    bool packed = !whole || often || !bt_cpu_contiguous(g);
+    const char *at = g->data + channel * g->strides[3] * w->size;
+    if (!packed)
+        at += (block->image * p->to[0] + block->row) * p->to[1] * all * w->size;
+    sum->pitch = packed ? columns : all;
     sum->at_from = w->at_from;
     for (int64_t q = 0; q < points; q += step) {
         sum->points = points - q < step ? points - q : step;
-        sum->g = next;
+        sum->g = packed ? w->g : at + q * all * w->size;
+        if (packed)
+            w->type->pack_g(p, block, at, q, sum->points, sum->columns, w->g);
         if (p->depthwise)
             w->type->depthwise_sum(sum);
         else
             w->type->sum(sum);
         sum->at_from += sum->points;
-        next += sum->points * sum->pitch * w->size;
         sum->add = true;
     }
 }

@@ -11,7 +11,7 @@
 
 typedef enum bt_conv_kind { BT_CONV, BT_CONV_DX, BT_CONV_DW } bt_conv_kind;
 
-enum { BT_CONV_COLUMNS = 32 }; /* a multiple of every panel's width */
+enum { BT_CONV_POINTS = 256 }; /* pixels that conv_dw sums in registers: their part of g stays in the first cache */
 
 /* One class of result pixels along one axis: number i of them, at to_first + i to_step, takes tap t, which is
  * number tap_first + t tap_step of the window, from from_first + i from_step + t from_tap. */
@@ -91,7 +91,7 @@ typedef struct bt_conv_type {
     void (*pack)(const bt_conv_plan *plan, const void *weights, void *to);
     void (*panel)(const bt_conv_panel *panel);
     void (*sum)(const bt_conv_sum *sum);
-    void (*pack_g)(const bt_conv_plan *plan, const bt_conv_block *block, const void *g, int64_t channel,
+    void (*pack_g)(const bt_conv_plan *plan, const bt_conv_block *block, const void *g, int64_t first, int64_t points,
                    int64_t columns, void *packed);
     void (*depthwise)(const bt_conv_panel *panel);
     void (*depthwise_sum)(const bt_conv_sum *sum);
