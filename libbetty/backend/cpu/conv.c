@@ -120,7 +120,7 @@ static void run_block(worker *w, const bt_call *call, const bt_conv_block *block
     bool fresh = enter_block(w, block);
     const char *bias = call->inputs > 2 ? call->in[2].data : NULL;
     char *to = call->out[0].data + block->image * p->to[0] * p->to[1] * p->groups * p->outer * w->size;
-    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to, .relu = p->relu};
+    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to};
     for (int64_t y = 0; y < p->classes[0]; y++)
         for (int64_t x = 0; x < p->classes[1]; x++) {
             bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, y), bt_conv_axis_of(p, 1, x)};
@@ -248,6 +248,7 @@ static bt_status launch(const bt_call *call)
 
 const bt_kernel_impl BT_ISA(bt_cpu_conv)[] = {
     {&bt_op_conv, "conv.blocked", bt_conv_accepts, scratch, prepare, launch, release},
+    {&bt_op_conv_bias, "conv_bias.blocked", bt_conv_accepts, scratch, prepare, launch, release},
     {&bt_op_conv_dx, "conv_dx.blocked", bt_conv_accepts, scratch, prepare, launch, release},
     {&bt_op_conv_dw, "conv_dw.blocked", bt_conv_accepts, scratch, prepare, launch, release},
     {.op = NULL},

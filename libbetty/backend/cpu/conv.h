@@ -24,7 +24,6 @@ typedef struct bt_conv_axis {
 typedef struct bt_conv_plan {
     bt_conv_kind kind;
     bt_dtype dtype;
-    bool relu;
     bool depthwise; /* one channel in each group, on both sides */
     bt_conv_attr attr;
     int64_t n, groups, window[2];
@@ -73,7 +72,6 @@ typedef struct bt_conv_panel { /* pixels times one panel of weights */
     void *to;
     const int64_t *at_from, *at_to, *runs; /* runs: each from the one before on */
     int64_t points, run_count, run_length, columns;
-    bool relu;
 } bt_conv_panel;
 
 typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows of conv_dw's result */

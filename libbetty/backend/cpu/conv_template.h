@@ -91,13 +91,6 @@ static void pack_weights(const bt_conv_plan *p, const void *weights, void *packe
 
 /* ---- conv and conv_dx ---- */
 
-BT_INLINE FULL_V finished(const bt_conv_panel *p, FULL_V sum)
-{
-    if (p->relu)
-        sum = (FULL_V)((FULL_VI)sum & ((FULL_VI)(sum > 0) | (FULL_VI)(sum != sum)));
-    return sum;
-}
-
 /* The first `count` elements of a vector, at most all. */
 static FULL_V load_some(const T *from, int64_t count)
 {
@@ -154,11 +147,6 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
         }
         for (; k < p->run_length; k++)
             POINT_STEP(k);
-    }
-    BT_UNROLL(8)
-    for (int i = 0; i < points; i++) {
-        sum[i][0] = finished(p, sum[i][0]);
-        sum[i][1] = finished(p, sum[i][1]);
     }
     if (count == points && p->columns == vectors * FULL) {
         BT_UNROLL(8)
