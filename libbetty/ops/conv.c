@@ -4,7 +4,8 @@
  *     sum of x[n, y stride + ky dilation - padding, ..., ci] w[ky, kx, ci, co] g[n, y, ..., co]
  *
  * over all indices where x has an element and ci, co are of one group: with respect to g, x and w. So a derivative of
- * one of them is one or two of the others, and no order needs anything else. */
+ * one of them is one or two of the others, and no order needs anything else. conv_bias is conv that begins its sums
+ * with the bias. */
 #include "ops/define.h"
 
 enum { Y, X };
@@ -132,20 +133,24 @@ static void describe(const void *attr, bt_text *text)
 
 /* ---- conv(x, w): [n, oh, ow, out] ---- */
 
-static bt_status conv_infer(const void *attr, const bt_array *in, bt_array *out)
+static bt_status infer(const char *op, const bt_conv_attr *attr, const bt_array *in, bt_array *out)
 {
-    const bt_conv_attr *c = attr;
     conv_shape s;
-    BT_TRY(check_attr("conv", c));
-    BT_TRY(check_x("conv", in[0], &s));
-    BT_TRY(check_weight("conv", in[1], c, &s));
-    BT_TRY(check_same_dtype("conv", "x", in[0], "the weight", in[1]));
-    if (s.in % c->groups || s.in / c->groups != s.inner)
-        return bt_fail(BT_ERROR_SHAPE, "conv: x has %lld channels, %lld groups of the weight's %lld are expected",
-                       (long long)s.in, (long long)c->groups, (long long)s.inner);
-    BT_TRY(find_grid("conv", c, &s));
+    BT_TRY(check_attr(op, attr));
+    BT_TRY(check_x(op, in[0], &s));
+    BT_TRY(check_weight(op, in[1], attr, &s));
+    BT_TRY(check_same_dtype(op, "x", in[0], "the weight", in[1]));
+    if (s.in % attr->groups || s.in / attr->groups != s.inner)
+        return bt_fail(BT_ERROR_SHAPE, "%s: x has %lld channels, %lld groups of the weight's %lld are expected", op,
+                       (long long)s.in, (long long)attr->groups, (long long)s.inner);
+    BT_TRY(find_grid(op, attr, &s));
     *out = images(in[0].dtype, s.n, s.grid[Y], s.grid[X], s.out);
     return BT_OK;
+}
+
+static bt_status conv_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    return infer("conv", attr, in, out);
 }
 
 static void conv_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
@@ -263,7 +268,60 @@ static double conv_dw_flops(const void *attr, const bt_array *in, const bt_array
     return flops(in[1], out[0]);
 }
 
-/* ---- samples: the awkward cases, for all three ---- */
+/* ---- conv_bias(x, w, b [out]): conv(x, w) + b ---- */
+
+static bt_status conv_bias_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    char shape[256];
+    BT_TRY(infer("conv_bias", attr, in, out));
+    BT_TRY(check_same_dtype("conv_bias", "x", in[0], "the bias", in[2]));
+    if (in[2].rank == 1 && in[2].dims[0] == in[1].dims[3])
+        return BT_OK;
+    return bt_fail(BT_ERROR_SHAPE, "conv_bias: the bias is %s, must be [%lld], the weight's output channels",
+                   bt_shape_text(shape, in[2].rank, in[2].dims), (long long)in[1].dims[3]);
+}
+
+static bt_tensor *everywhere(bt_tensor *bias, const bt_tensor *y)
+{
+    return bt_broadcast(bias, 4, y->dims, (const int[]){3});
+}
+
+static void conv_bias_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    bt_tensor *y = bt_conv(in[0], in[1], attr);
+    out[0] = bt_poisoned(y) ? y : bt_add(y, everywhere(in[2], y));
+}
+
+static void conv_bias_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                          bt_tensor **wanted)
+{
+    conv_vjp(attr, in, out, given, wanted);
+    wanted[2] = given[0] ? bt_reduce(&bt_op_sum, given[0], 7, false) : NULL;
+}
+
+static void conv_bias_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                          bt_tensor **wanted)
+{
+    bt_tensor *dx = given[0], *dw = given[1], *db = given[2], *t = NULL;
+    if (db && dw) /* one node takes both */
+        t = BT_RECORD(&bt_op_conv_bias, (const bt_conv_attr *)attr, in[0], dw, db);
+    else if (db && dx)
+        t = BT_RECORD(&bt_op_conv_bias, (const bt_conv_attr *)attr, dx, in[1], db);
+    else if (dw)
+        t = bt_conv(in[0], dw, attr);
+    else if (db)
+        t = everywhere(db, out[0]);
+    if (dx && (dw || !db))
+        t = bt_accumulate(t, bt_conv(dx, in[1], attr));
+    wanted[0] = t;
+}
+
+static double conv_bias_flops(const void *attr, const bt_array *in, const bt_array *out)
+{
+    return conv_flops(attr, in, out) + (double)bt_array_count(out[0]);
+}
+
+/* ---- samples: the awkward cases, for all of them ---- */
 
 static const struct sample_case {
     const char *name;
@@ -288,7 +346,7 @@ static const struct sample_case {
     {"no channels", 1, {3, 3}, 0, {2, 2}, 3, {1, 1}, {0, 0}, {1, 1}, 1},
 };
 
-enum { GIVES_X, GIVES_W, GIVES_G };
+enum { GIVES_X, GIVES_W, GIVES_G, GIVES_SUM };
 
 static void add_samples(bt_sampler *sampler, int gives)
 {
@@ -310,6 +368,8 @@ static void add_samples(bt_sampler *sampler, int gives)
         bt_sample sample = {.name = c->name, .attr = &attr, .attr_size = sizeof attr, .inputs = 2};
         sample.in[0] = gives == GIVES_X ? g : x;
         sample.in[1] = gives == GIVES_W ? g : w;
+        if (gives == GIVES_SUM)
+            sample.in[sample.inputs++] = (bt_sample_input)BT_DRAWN(-1, 1, BT_F64, 1, c->out);
         sampler->add(sampler, &sample);
     }
 }
@@ -317,6 +377,7 @@ static void add_samples(bt_sampler *sampler, int gives)
 static void conv_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_G); }
 static void conv_dx_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_X); }
 static void conv_dw_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_W); }
+static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_SUM); }
 
 #define CONV_RECORD(op, axis)                                                                                          \
     const bt_op bt_op_##op = {                                                                                         \
@@ -336,6 +397,21 @@ static void conv_dw_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_W)
 CONV_RECORD(conv, first_axis)
 CONV_RECORD(conv_dx, first_axis)
 CONV_RECORD(conv_dw, bt_batch_none)
+
+const bt_op bt_op_conv_bias = {
+    .name = "conv_bias",
+    .inputs = 3,
+    .attr_size = sizeof(bt_conv_attr),
+    .infer = conv_bias_infer,
+    .body = conv_bias_body,
+    .vjp = conv_bias_vjp,
+    .jvp = conv_bias_jvp,
+    .info = &(const bt_op_info){.differentiable = 7,
+                                .flops = conv_bias_flops,
+                                .batch_axis = first_axis,
+                                .describe = describe,
+                                .samples = conv_bias_samples},
+};
 
 /* ---- builders ---- */
 
@@ -368,15 +444,10 @@ bt_conv2d_options bt_conv2d_defaults(void)
     return (bt_conv2d_options){.stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true};
 }
 
-static bt_tensor *with_bias(const char *name, bt_tensor *y, bt_tensor *bias)
+/* With a bias or without. */
+static bt_tensor *conv_of(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv_attr *attr)
 {
-    char shape[256];
-    if (bt_poisoned(y) || !bias)
-        return y;
-    if (bias->rank != 1 || bias->dims[0] != y->dims[3])
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s: the bias is %s, must be [%lld], the weight's output channels", name,
-                               bt_shape_text(shape, bias->rank, bias->dims), (long long)y->dims[3]);
-    return bt_add(y, bias);
+    return bias ? BT_RECORD(&bt_op_conv_bias, attr, x, weight, bias) : bt_conv(x, weight, attr);
 }
 
 bt_tensor *bt_conv2d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv2d_options *options)
@@ -390,7 +461,7 @@ bt_tensor *bt_conv2d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_
                          .padding = {o.padding, o.padding},
                          .dilation = {o.dilation, o.dilation},
                          .groups = o.groups};
-    return with_bias("conv2d", bt_conv(operands[0], operands[1], &attr), operands[2]);
+    return conv_of(operands[0], operands[1], operands[2], &attr);
 }
 
 bt_tensor *bt_conv1d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_conv2d_options *options)
@@ -408,7 +479,6 @@ bt_tensor *bt_conv1d(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, const bt_
             bt_shape_text(first, x->rank, x->dims), bt_shape_text(second, weight->rank, weight->dims));
     bt_conv_attr attr = {
         .stride = {1, o.stride}, .padding = {0, o.padding}, .dilation = {1, o.dilation}, .groups = o.groups};
-    bt_tensor *y = bt_conv(bt_unsqueeze(x, 1), bt_unsqueeze(weight, 0), &attr);
-    y = with_bias("conv1d", y, operands[2]);
+    bt_tensor *y = conv_of(bt_unsqueeze(x, 1), bt_unsqueeze(weight, 0), operands[2], &attr);
     return bt_poisoned(y) ? y : bt_squeeze(y, 1);
 }

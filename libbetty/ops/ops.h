@@ -26,6 +26,7 @@
     /* softmax.c */               X(softmax) X(softmax_grad) X(log_softmax)                                            \
     /* loss.c */                  X(cross_entropy) X(cross_entropy_grad) X(binary_cross_entropy)                       \
     /* linear.c */                X(linear)                                                                            \
+    /* conv.c */                  X(conv_bias)                                                                         \
     /* norm.c */                  X(layer_norm) X(norm_square)                                                         \
     /* channel.c */               X(channel_moments) X(channel_dot) X(channel_mix)                                     \
     /* channel_norm.c */          X(channel_norm)                                                                      \
@@ -79,8 +80,9 @@ typedef struct bt_rows_attr {
 /* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes. */
 
 /* conv(x [n, h, w, in], w [kh, kw, in/groups, out]): [n, oh, ow, out], conv_dx(g [n, oh, ow, out], w): like x,
- * conv_dw(x, g): like w. Output channels stand by group; output place y looks at x from y stride - padding on, in steps
- * of dilation; beyond its edges x is 0. oh = (h + 2 padding - (kh - 1) dilation - 1) / stride + 1, rounded down. */
+ * conv_dw(x, g): like w, conv_bias(x, w, b [out]): conv(x, w) + b. Output channels stand by group; output place y looks
+ * at x from y stride - padding on, in steps of dilation; beyond its edges x is 0. oh = (h + 2 padding - (kh - 1)
+ * dilation - 1) / stride + 1, rounded down. */
 typedef struct bt_conv_attr {
     int64_t stride[2], padding[2], dilation[2]; /* along the height and the width */
     int64_t groups;

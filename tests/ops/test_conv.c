@@ -277,7 +277,7 @@ START_TEST(mistakes)
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 1), NULL, OPTIONS(1, 0, 1, 0)),
                    "conv: 0 groups, must be at least 1");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 2), OPERAND(1, 3), NULL),
-                   "conv2d: the bias is [3], must be [2], the weight's output channels");
+                   "conv_bias: the bias is [3], must be [2], the weight's output channels");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), NULL, NULL, NULL), "conv2d: an operand is NULL");
     expect_mistake(&s, bt_conv1d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 2), NULL, NULL),
                    "conv1d: x [1, 3, 4, 1] with weight [1, 1, 1, 2], must be [n, length, in] with [window, in/groups, "

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SUM_POINTS = 256 }; /* pixels that conv_dw sums in registers: their channels of g stay in the first cache */
+enum { OFTEN = 96 }; /* rows of conv_dw's result: for so many, g is packed */
 
 static const bt_conv_type *type_of(bt_dtype dtype)
 {
@@ -120,7 +120,7 @@ static void run_block(worker *w, const bt_call *call, const bt_conv_block *block
     bool fresh = enter_block(w, block);
     const char *bias = call->inputs > 2 ? call->in[2].data : NULL;
     char *to = call->out[0].data + block->image * p->to[0] * p->to[1] * p->groups * p->outer * w->size;
-    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to, .relu = p->relu};
+    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to};
     for (int64_t y = 0; y < p->classes[0]; y++)
         for (int64_t x = 0; x < p->classes[1]; x++) {
             bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, y), bt_conv_axis_of(p, 1, x)};
@@ -168,27 +168,25 @@ static void run_rows(const worker *w, const bt_call *call, const bt_conv_block *
     const bt_conv_plan *p = w->plan;
     const bt_view *g = &call->in[1];
     int64_t points = block->images * block->rows * p->to[1], columns = w->type->columns, all = p->groups * p->outer;
+    int64_t parts = (points + BT_CONV_POINTS - 1) / BT_CONV_POINTS, step = (points + parts - 1) / parts;
     bool whole = p->depthwise || sum->columns == columns || 2 * sum->columns == columns;
-    const char *from_g = g->data + (block->image * p->to[0] + block->row) * p->to[1] * all * w->size;
-    sum->pitch = all;
-    sum->g = from_g + channel * w->size;
-    if (!whole || !bt_cpu_contiguous(g)) {
-        w->type->pack_g(p, block, g->data, channel, sum->columns, w->g);
-        sum->g = w->g;
-        sum->pitch = columns;
-    }
-    const char *next = sum->g;
-    int64_t step = points / ((points + SUM_POINTS - 1) / SUM_POINTS) + 1;
+    bool often = !p->depthwise && sum->row_end - sum->row >= OFTEN && all > columns; /* lines far apart crowd a cache */
+    bool packed = !whole || often || !bt_cpu_contiguous(g);
+    const char *at = g->data + channel * g->strides[3] * w->size;
+    if (!packed)
+        at += (block->image * p->to[0] + block->row) * p->to[1] * all * w->size;
+    sum->pitch = packed ? columns : all;
     sum->at_from = w->at_from;
     for (int64_t q = 0; q < points; q += step) {
         sum->points = points - q < step ? points - q : step;
-        sum->g = next;
+        sum->g = packed ? w->g : at + q * all * w->size;
+        if (packed)
+            w->type->pack_g(p, block, at, q, sum->points, sum->columns, w->g);
         if (p->depthwise)
             w->type->depthwise_sum(sum);
         else
             w->type->sum(sum);
         sum->at_from += sum->points;
-        next += sum->points * sum->pitch * w->size;
         sum->add = true;
     }
 }
@@ -250,6 +248,7 @@ static bt_status launch(const bt_call *call)
 
 const bt_kernel_impl BT_ISA(bt_cpu_conv)[] = {
     {&bt_op_conv, "conv.blocked", bt_conv_accepts, scratch, prepare, launch, release},
+    {&bt_op_conv_bias, "conv_bias.blocked", bt_conv_accepts, scratch, prepare, launch, release},
     {&bt_op_conv_dx, "conv_dx.blocked", bt_conv_accepts, scratch, prepare, launch, release},
     {&bt_op_conv_dw, "conv_dw.blocked", bt_conv_accepts, scratch, prepare, launch, release},
     {.op = NULL},

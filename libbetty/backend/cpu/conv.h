@@ -11,7 +11,7 @@
 
 typedef enum bt_conv_kind { BT_CONV, BT_CONV_DX, BT_CONV_DW } bt_conv_kind;
 
-enum { BT_CONV_COLUMNS = 32 }; /* a multiple of every panel's width */
+enum { BT_CONV_POINTS = 256 }; /* pixels that conv_dw sums in registers: their part of g stays in the first cache */
 
 /* One class of result pixels along one axis: number i of them, at to_first + i to_step, takes tap t, which is
  * number tap_first + t tap_step of the window, from from_first + i from_step + t from_tap. */
@@ -24,7 +24,6 @@ typedef struct bt_conv_axis {
 typedef struct bt_conv_plan {
     bt_conv_kind kind;
     bt_dtype dtype;
-    bool relu;
     bool depthwise; /* one channel in each group, on both sides */
     bt_conv_attr attr;
     int64_t n, groups, window[2];
@@ -73,7 +72,6 @@ typedef struct bt_conv_panel { /* pixels times one panel of weights */
     void *to;
     const int64_t *at_from, *at_to, *runs; /* runs: each from the one before on */
     int64_t points, run_count, run_length, columns;
-    bool relu;
 } bt_conv_panel;
 
 typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows of conv_dw's result */
@@ -91,7 +89,7 @@ typedef struct bt_conv_type {
     void (*pack)(const bt_conv_plan *plan, const void *weights, void *to);
     void (*panel)(const bt_conv_panel *panel);
     void (*sum)(const bt_conv_sum *sum);
-    void (*pack_g)(const bt_conv_plan *plan, const bt_conv_block *block, const void *g, int64_t channel,
+    void (*pack_g)(const bt_conv_plan *plan, const bt_conv_block *block, const void *g, int64_t first, int64_t points,
                    int64_t columns, void *packed);
     void (*depthwise)(const bt_conv_panel *panel);
     void (*depthwise_sum)(const bt_conv_sum *sum);

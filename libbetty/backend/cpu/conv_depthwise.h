@@ -31,7 +31,7 @@ BT_INLINE void depthwise_tile(int points, int vectors, const bt_conv_panel *p, i
             break;
         T *to = (T *)p->to + p->at_to[first + i] + c;
         for (int v = 0; v < vectors; v++)
-            FULL_F(store)(to + v * FULL, finished(p, sum[i][v]));
+            FULL_F(store)(to + v * FULL, sum[i][v]);
     }
 }
 
@@ -45,7 +45,7 @@ static void depthwise_channel(const bt_conv_panel *p, int64_t first, int64_t cou
             x += p->runs[r];
             sum = FMA(*x, *w, sum);
         }
-        ((T *)p->to)[p->at_to[i] + c] = p->relu && sum <= 0 ? 0 : sum;
+        ((T *)p->to)[p->at_to[i] + c] = sum;
     }
 }
 

@@ -270,7 +270,7 @@ static void lay_out(bt_conv_plan *p, int64_t columns)
     p->table = bt_align_up(places);
     p->own = p->block + p->table * (p->kind == BT_CONV_DW ? 1 : 2) + p->list;
     if (p->kind == BT_CONV_DW)
-        p->own += bt_align_up((size_t)p->points * (size_t)columns * size); /* g's channels, side by side */
+        p->own += bt_align_up((size_t)(smaller(p->points, BT_CONV_POINTS) * columns) * size); /* a part of g */
     p->scratch = p->packed + (size_t)p->threads * p->own;
 }
 

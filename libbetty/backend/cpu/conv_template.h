@@ -91,22 +91,7 @@ static void pack_weights(const bt_conv_plan *p, const void *weights, void *packe
 
 /* ---- conv and conv_dx ---- */
 
-BT_INLINE FULL_V finished(const bt_conv_panel *p, FULL_V sum)
-{
-    if (p->relu)
-        sum = (FULL_V)((FULL_VI)sum & ((FULL_VI)(sum > 0) | (FULL_VI)(sum != sum)));
-    return sum;
-}
-
-/* The first `count` of a vector's elements. */
-static void store_some(T *to, FULL_V x, int64_t count)
-{
-    T values[FULL];
-    FULL_F(store)(values, x);
-    for (int64_t j = 0; j < count && j < FULL; j++)
-        to[j] = values[j];
-}
-
+/* The first `count` elements of a vector, at most all. */
 static FULL_V load_some(const T *from, int64_t count)
 {
     T values[FULL] = {0};
@@ -115,49 +100,72 @@ static FULL_V load_some(const T *from, int64_t count)
     return FULL_F(load)(values);
 }
 
+/* A tile that is not stored as a whole: `count` pixels of `vectors` vectors. */
+static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T *sums, int vectors, int64_t first,
+                                                 int64_t count)
+{
+    for (int64_t i = first; i < first + count; i++, sums += vectors * FULL)
+        memcpy((T *)p->to + p->at_to[i], sums, (size_t)p->columns * sizeof(T));
+}
+
+/* One step along k of a tile: `points` pixels at x[i][k] times the weights at w. */
+#define POINT_STEP(k)                                                                                                  \
+    do {                                                                                                               \
+        FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;                                   \
+        w += vectors * FULL;                                                                                           \
+        BT_UNROLL(8)                                                                                                   \
+        for (int i = 0; i < points; i++) {                                                                             \
+            FULL_V value = FULL_F(fill)(x[i][k]);                                                                      \
+            sum[i][0] = FULL_F(fma)(value, w0, sum[i][0]);                                                             \
+            if (vectors > 1)                                                                                           \
+                sum[i][1] = FULL_F(fma)(value, w1, sum[i][1]);                                                         \
+        }                                                                                                              \
+    } while (0)
+
 /* `points` pixels times `vectors` vectors; of the pixels, `count` are stored. */
 BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64_t first, int64_t count)
 {
-    FULL_V sum[POINTS1][2];
+    FULL_V sum[POINTS1][2], start[2] = {{0}, {0}};
     const T *x[POINTS1], *w = p->weights, *bias = p->bias;
-    bool whole = p->columns == vectors * FULL;
-    FULL_V start[2] = {{0}, {0}};
+    BT_UNROLL(2)
     for (int v = 0; v < vectors && bias; v++)
-        start[v] = whole ? FULL_F(load)(bias + v * FULL) : load_some(bias + v * FULL, p->columns - v * FULL);
-    BT_UNROLL(16)
+        start[v] = load_some(bias + v * FULL, p->columns - v * FULL);
+    BT_UNROLL(8)
     for (int i = 0; i < points; i++) {
         x[i] = (const T *)p->from + p->at_from[first + (i < count ? i : count - 1)];
         sum[i][0] = start[0];
-        if (vectors > 1)
-            sum[i][1] = start[1];
+        sum[i][1] = start[1];
     }
     for (int64_t r = 0; r < p->run_count; r++) {
-        int64_t skip = p->runs[r];
-        BT_UNROLL(16)
+        int64_t skip = p->runs[r], k = 0;
+        BT_UNROLL(8)
         for (int i = 0; i < points; i++)
             x[i] += skip;
-        for (int64_t k = 0; k < p->run_length; k++, w += vectors * FULL) {
-            FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;
-            BT_UNROLL(16)
-            for (int i = 0; i < points; i++) {
-                FULL_V value = FULL_F(fill)(x[i][k]);
-                sum[i][0] = FULL_F(fma)(value, w0, sum[i][0]);
-                if (vectors > 1)
-                    sum[i][1] = FULL_F(fma)(value, w1, sum[i][1]);
-            }
+        for (; k + 2 <= p->run_length; k += 2) { /* half as many rounds, whose end the machine rather foresees */
+            POINT_STEP(k);
+            POINT_STEP(k + 1);
         }
+        for (; k < p->run_length; k++)
+            POINT_STEP(k);
     }
-    BT_UNROLL(16)
+    if (count == points && p->columns == vectors * FULL) {
+        BT_UNROLL(8)
+        for (int i = 0; i < points; i++) {
+            T *to = (T *)p->to + p->at_to[first + i];
+            FULL_F(store)(to, sum[i][0]);
+            if (vectors > 1)
+                FULL_F(store)(to + FULL, sum[i][1]);
+        }
+        return;
+    }
+    T sums[POINTS1 * 2 * FULL];
+    BT_UNROLL(8)
     for (int i = 0; i < points; i++) {
-        if (i >= count)
-            break;
-        T *to = (T *)p->to + p->at_to[first + i];
-        for (int v = 0; v < vectors; v++)
-            if (whole)
-                FULL_F(store)(to + v * FULL, finished(p, sum[i][v]));
-            else
-                store_some(to + v * FULL, finished(p, sum[i][v]), p->columns - v * FULL);
+        FULL_F(store)(sums + i * vectors * FULL, sum[i][0]);
+        if (vectors > 1)
+            FULL_F(store)(sums + (i * vectors + 1) * FULL, sum[i][1]);
     }
+    store_edge(p, sums, vectors, first, count);
 }
 
 static __attribute__((noinline)) void two_vectors(const bt_conv_panel *p, int64_t first, int64_t count)
@@ -185,41 +193,55 @@ static void run_panel(const bt_conv_panel *p)
 
 /* ---- conv_dw ---- */
 
+static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *sums, int vectors, int64_t row,
+                                               int64_t count)
+{
+    for (int64_t i = row; i < row + count; i++, sums += vectors * FULL) {
+        T *to = (T *)s->to + i * s->to_pitch;
+        for (int64_t j = 0; j < s->columns; j++)
+            to[j] = s->add ? to[j] + sums[j] : sums[j];
+    }
+}
+
 /* `rows` rows from `row` on, of which `count` are stored, of `vectors` vectors. */
 BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
 {
     FULL_V sum[POINTS1][2];
-    int64_t at[POINTS1];
-    const T *g = s->g;
-    BT_UNROLL(16)
+    const T *x[POINTS1], *g = s->g;
+    BT_UNROLL(8)
     for (int i = 0; i < rows; i++) {
-        at[i] = s->at[row + (i < count ? i : count - 1)];
+        x[i] = (const T *)s->from + s->at[row + (i < count ? i : count - 1)];
         sum[i][0] = sum[i][1] = (FULL_V){0};
     }
     for (int64_t q = 0; q < s->points; q++, g += s->pitch) {
-        const T *x = (const T *)s->from + s->at_from[q];
+        int64_t k = s->at_from[q];
         FULL_V g0 = FULL_F(load)(g), g1 = vectors > 1 ? FULL_F(load)(g + FULL) : g0;
-        BT_UNROLL(16)
+        BT_UNROLL(8)
         for (int i = 0; i < rows; i++) {
-            FULL_V value = FULL_F(fill)(x[at[i]]);
+            FULL_V value = FULL_F(fill)(x[i][k]);
             sum[i][0] = FULL_F(fma)(value, g0, sum[i][0]);
             if (vectors > 1)
                 sum[i][1] = FULL_F(fma)(value, g1, sum[i][1]);
         }
     }
-    BT_UNROLL(16)
-    for (int i = 0; i < rows; i++) {
-        if (i >= count)
-            break;
-        T *to = (T *)s->to + (row + i) * s->to_pitch;
-        for (int v = 0; v < vectors; v++) {
-            int64_t columns = s->columns - v * FULL;
-            if (columns >= FULL)
-                FULL_F(store)(to + v * FULL, s->add ? FULL_F(load)(to + v * FULL) + sum[i][v] : sum[i][v]);
-            else
-                store_some(to + v * FULL, s->add ? load_some(to + v * FULL, columns) + sum[i][v] : sum[i][v], columns);
+    if (count == rows && s->columns == vectors * FULL) {
+        BT_UNROLL(8)
+        for (int i = 0; i < rows; i++) {
+            T *to = (T *)s->to + (row + i) * s->to_pitch;
+            FULL_F(store)(to, s->add ? FULL_F(load)(to) + sum[i][0] : sum[i][0]);
+            if (vectors > 1)
+                FULL_F(store)(to + FULL, s->add ? FULL_F(load)(to + FULL) + sum[i][1] : sum[i][1]);
         }
+        return;
     }
+    T sums[POINTS1 * 2 * FULL];
+    BT_UNROLL(8)
+    for (int i = 0; i < rows; i++) {
+        FULL_F(store)(sums + i * vectors * FULL, sum[i][0]);
+        if (vectors > 1)
+            FULL_F(store)(sums + (i * vectors + 1) * FULL, sum[i][1]);
+    }
+    add_edge(s, sums, vectors, row, count);
 }
 
 static __attribute__((noinline)) void two_sums(const bt_conv_sum *s, int64_t row, int64_t count)
@@ -243,19 +265,31 @@ static void run_sum(const bt_conv_sum *s)
     }
 }
 
-/* Channels of g, `columns` of them, side by side with zeros up to a whole panel. */
-static void pack_g(const bt_conv_plan *p, const bt_conv_block *block, const void *g, int64_t channel, int64_t columns,
-                   void *packed)
+/* The sum's columns of `points` pixels of the block, from `first` on, side by side with zeros up to a whole panel. */
+static void pack_g(const bt_conv_plan *p, const bt_conv_block *block, const void *g, int64_t first, int64_t points,
+                   int64_t columns, void *packed)
 {
     const int64_t *s = p->other_strides;
+    int64_t y = block->row + first / p->to[1] % block->rows, x = first % p->to[1];
+    int64_t image = block->image + first / (p->to[1] * block->rows);
     T *to = packed;
-    for (int64_t image = block->image; image < block->image + block->images; image++)
-        for (int64_t y = block->row; y < block->row + block->rows; y++)
-            for (int64_t x = 0; x < p->to[1]; x++, to += COLUMNS) {
-                const T *from = (const T *)g + image * s[0] + y * s[1] + x * s[2] + channel * s[3];
-                copy_row(from, columns, s[3], 1, columns, to);
-                memset(to + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
+    for (int64_t q = 0; q < points; q++, to += COLUMNS) {
+        const T *from = (const T *)g + image * s[0] + y * s[1] + x * s[2];
+        if (columns == COLUMNS && s[3] == 1) {
+            FULL_F(store)(to, FULL_F(load)(from));
+            FULL_F(store)(to + FULL, FULL_F(load)(from + FULL));
+        } else {
+            copy_row(from, columns, s[3], 1, columns, to);
+            memset(to + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
+        }
+        if (++x == p->to[1]) {
+            x = 0;
+            if (++y == block->row + block->rows) {
+                y = block->row;
+                image++;
             }
+        }
+    }
 }
 
 #include "backend/cpu/conv_depthwise.h"

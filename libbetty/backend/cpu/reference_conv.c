@@ -1,4 +1,5 @@
-/* backend/cpu/reference_conv.c: plain loops of conv, conv_dx and conv_dw: each element of the output is one sum. */
+/* backend/cpu/reference_conv.c: plain loops of conv, conv_bias, conv_dx and conv_dw: each element of the output is one
+ * sum. */
 #include "backend/cpu/reference.h"
 
 typedef struct form { /* the three arrays, one of which is the output */
@@ -73,7 +74,8 @@ static bt_status each_element(const bt_call *call, const bt_view *x, const bt_vi
     const bt_view *out = &call->out[0];
     int64_t count = bt_cpu_count(out), at[4] = {0};
     for (int64_t e = 0; e < count; e++) {
-        bt_put(out->dtype, out->data, e, element(&f, at));
+        double start = call->inputs > 2 ? bt_cpu_get(&call->in[2], at[3]) : 0;
+        bt_put(out->dtype, out->data, e, start + element(&f, at));
         for (int k = 3; k >= 0 && ++at[k] == out->dims[k]; k--)
             at[k] = 0;
     }
@@ -97,6 +99,7 @@ static bt_status conv_dw(const bt_call *call)
 
 const bt_kernel_impl bt_cpu_reference_conv[] = {
     BT_REFERENCE(conv, conv),
+    BT_REFERENCE(conv_bias, conv),
     BT_REFERENCE(conv_dx, conv_dx),
     BT_REFERENCE(conv_dw, conv_dw),
     {.op = NULL},
