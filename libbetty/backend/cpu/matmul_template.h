@@ -136,14 +136,15 @@ static void pack(T *to, const T *b, int64_t b_row, int64_t b_column, int64_t dee
     }
 }
 
+/* In as few tiles as can be, of about the same size: a tile of few rows would wait for its own sums. */
 static void run_rows(const panel *p, const tile *t, int64_t rows)
 {
-    int64_t row = 0;
-    tile_fn *largest = p->tiles[p->rows - 1];
-    for (; row + p->rows <= rows; row += p->rows)
-        largest(t, row);
-    if (row < rows)
-        p->tiles[rows - row - 1](t, row);
+    int64_t tiles = (rows + p->rows - 1) / p->rows, row = 0;
+    for (; tiles > 0; tiles--) {
+        int64_t count = (rows - row + tiles - 1) / tiles;
+        p->tiles[count - 1](t, row);
+        row += count;
+    }
 }
 
 /* The part of the product that one piece of a, [rows, deep] from (row, from), takes part in. */
