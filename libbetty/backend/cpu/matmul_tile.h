@@ -4,8 +4,8 @@
 /* What the last block does to a sum before it is stored. */
 BT_INLINE V TILE(finish)(const tile *t, V sum, const T *c, int64_t column)
 {
-    if (t->add)
-        sum += VF(load)(c);
+    if (t->addend)
+        sum = VF(fma)(VF(fill)(t->factor), VF(load)(t->addend + (c - t->c)), sum);
     if (t->bias)
         sum += VF(load)(t->bias + column);
     if (t->relu)
