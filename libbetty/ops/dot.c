@@ -1,30 +1,35 @@
-/* ops/dot.c: matrix products: dot(a [m, k], b [k, n]) and dot(a [g, m, k], b [g, k, n]). */
+/* ops/dot.c: matrix products: dot(a [m, k], b [k, n]) and dot(a [g, m, k], b [g, k, n]); dot_add, of matrices. */
 #include "ops/define.h"
 
 #include <string.h>
 
-static bt_status dot_infer(const void *attr, const bt_array *in, bt_array *out)
+static bt_status product_infer(const char *op, const bt_array *in, bt_array *out)
 {
-    (void)attr;
     int rank = in[0].rank;
     char a[256], b[256];
     bt_shape_text(a, in[0].rank, in[0].dims);
     bt_shape_text(b, in[1].rank, in[1].dims);
-    BT_TRY(bt_check_dtype("dot", "the first operand", in[0].dtype, BT_FLOATS));
+    BT_TRY(bt_check_dtype(op, "the first operand", in[0].dtype, BT_FLOATS));
     if (in[1].dtype != in[0].dtype)
-        return bt_fail(BT_ERROR_SHAPE, "dot: %s %s times %s %s: the dtypes differ", bt_dtype_name(in[0].dtype), a,
+        return bt_fail(BT_ERROR_SHAPE, "%s: %s %s times %s %s: the dtypes differ", op, bt_dtype_name(in[0].dtype), a,
                        bt_dtype_name(in[1].dtype), b);
     if ((rank != 2 && rank != 3) || in[1].rank != rank)
-        return bt_fail(BT_ERROR_SHAPE, "dot: %s times %s: both must have 2 axes, or both 3", a, b);
+        return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: both must have 2 axes, or both 3", op, a, b);
     if (rank == 3 && in[0].dims[0] != in[1].dims[0])
-        return bt_fail(BT_ERROR_SHAPE, "dot: %s times %s: %lld matrices times %lld", a, b, (long long)in[0].dims[0],
+        return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: %lld matrices times %lld", op, a, b, (long long)in[0].dims[0],
                        (long long)in[1].dims[0]);
     if (in[0].dims[rank - 1] != in[1].dims[rank - 2])
-        return bt_fail(BT_ERROR_SHAPE, "dot: %s times %s: the inner sizes %lld and %lld differ", a, b,
+        return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: the inner sizes %lld and %lld differ", op, a, b,
                        (long long)in[0].dims[rank - 1], (long long)in[1].dims[rank - 2]);
     out[0] = in[0];
     out[0].dims[rank - 1] = in[1].dims[rank - 1];
     return BT_OK;
+}
+
+static bt_status dot_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    (void)attr;
+    return product_infer("dot", in, out);
 }
 
 static void dot_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
@@ -84,6 +89,53 @@ const bt_op bt_op_dot = {
 };
 
 bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b) { return BT_RECORD0(&bt_op_dot, a, b); }
+
+/* ---- dot_add(a, b, c, f) = f c + a b ---- */
+
+static bt_status dot_add_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    (void)attr;
+    if (in[0].rank != 2)
+        return bt_fail(BT_ERROR_SHAPE, "dot_add: the first operand has %d axes, must have 2", in[0].rank);
+    BT_TRY(product_infer("dot_add", in, out));
+    BT_TRY(bt_check_equal("dot_add", "what is added", in[2], "the product", out[0]));
+    return bt_check_scalar("dot_add", "its factor", in[3], in[0].dtype);
+}
+
+static void dot_add_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    out[0] = bt_add(bt_mul(in[3], in[2]), bt_dot(in[0], in[1]));
+}
+
+static double dot_add_flops(const void *attr, const bt_array *in, const bt_array *out)
+{
+    return dot_flops(attr, in, out) + 2 * (double)bt_array_count(out[0]);
+}
+
+static void dot_add_samples(bt_sampler *sampler)
+{
+    static const int64_t sizes[][3] = {{3, 4, 5}, {1, 7, 1}, {17, 33, 19}, {7, 450, 21},
+                                       {5, 1, 6}, {0, 3, 2}, {2, 0, 3}};
+    for (int i = 0; i < BT_COUNT_OF(sizes); i++) {
+        int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+        BT_SAMPLE(sampler, .name = "matrices", .inputs = 4,
+                  .in = {BT_DRAWN(-1, 1, BT_F64, 2, m, k), BT_DRAWN(-1, 1, BT_F64, 2, k, n),
+                         BT_DRAWN(-1, 1, BT_F64, 2, m, n), BT_DRAWN(-1, 1, BT_F64, 0, 0)});
+    }
+}
+
+const bt_op bt_op_dot_add = {
+    .name = "dot_add",
+    .inputs = 4,
+    .infer = dot_add_infer,
+    .body = dot_add_body,
+    .info = &(const bt_op_info){.differentiable = 15,
+                                .overwrites = {4},
+                                .flops = dot_add_flops,
+                                .batch_axis = dot_batch_axis,
+                                .samples = dot_add_samples},
+};
 
 /* ---- matmul ---- */
 

@@ -17,7 +17,7 @@
     /* repeating (broadcast.c) */ X(broadcast)                                                                         \
     /* parts (part.c) */          X(slice) X(pad) X(concat) X(copy)                                                    \
     /* indices (index.c) */       X(gather) X(scatter_add)                                                             \
-    /* contraction (dot.c) */     X(dot)                                                                               \
+    /* contraction (dot.c) */     X(dot) X(dot_add)                                                                    \
     /* convolution (conv.c) */    X(conv) X(conv_dx) X(conv_dw)                                                        \
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
     /* identity (alias.c) */      X(alias)                                                                             \
@@ -77,7 +77,8 @@ typedef struct bt_rows_attr {
     int64_t rows;
 } bt_rows_attr; /* scatter_add(index [k], values [k, ...]): [rows, ...] */
 
-/* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes. */
+/* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes.
+ * dot_add(a, b, c, f): f c + a b, of matrices, f a scalar of their dtype: what transform/fuse.c makes of sums. */
 
 /* conv(x [n, h, w, in], w [kh, kw, in/groups, out]): [n, oh, ow, out], conv_dx(g [n, oh, ow, out], w): like x,
  * conv_dw(x, g): like w, conv_bias(x, w, b [out]): conv(x, w) + b. Output channels stand by group; output place y looks
@@ -199,6 +200,7 @@ bt_tensor *bt_broadcast(bt_tensor *x, int rank, const int64_t *dims, const int *
 bt_tensor *bt_broadcast_like(bt_tensor *x, bt_tensor *like); /* by NumPy's rule */
 bt_tensor *bt_sum_like(bt_tensor *x, bt_tensor *like);       /* the adjoint of bt_broadcast_like */
 bt_tensor *bt_transpose(bt_tensor *x);                       /* swaps the last two axes */
+bool bt_transposes(const bt_node *node);                     /* it does just that */
 bt_tensor *bt_pad_axis(bt_tensor *x, int axis, int64_t before, int64_t size);
 bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b);
 /* Of the attributes' size nothing is read: image is h, w, and window kh, kw. */

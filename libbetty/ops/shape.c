@@ -438,3 +438,15 @@ bt_tensor *bt_transpose(bt_tensor *x)
     order[x->rank - 1] = x->rank - 2;
     return permute(x, order, false);
 }
+
+bool bt_transposes(const bt_node *node)
+{
+    int rank = node->out->rank;
+    if (node->op != &bt_op_permute || rank < 2)
+        return false;
+    const bt_shape_attr *shape = node->attr;
+    for (int k = 0; k < rank - 2; k++)
+        if (shape->axes[k] != k)
+            return false;
+    return shape->axes[rank - 2] == rank - 1 && shape->axes[rank - 1] == rank - 2;
+}

@@ -2,6 +2,7 @@
 #include "runtime/program.h"
 
 #include "ops/ops.h"
+#include "transform/fuse.h"
 #include "transform/inline.h"
 #include "transform/reassociate.h"
 #include "transform/simplify.h"
@@ -61,20 +62,32 @@ static bt_status compile(bt_program *program)
     return status;
 }
 
-/* As bt_program_lowered, and with `reassociate` its chains of products in the cheapest order. */
+/* The graph, or what takes its place: one of the two is freed. NULL after an error. */
+static bt_graph *replace(bt_graph *graph, bt_status status, bt_graph *better, const char *pass)
+{
+    if (status == BT_OK && !better)
+        return graph;
+    bt_graph_free(graph);
+    if (better && bt_graph_verify(better, pass) == BT_OK)
+        return better;
+    bt_graph_free(better);
+    return NULL;
+}
+
+/* As bt_program_lowered, and with `reassociate` its products where and in the order that costs least. */
 static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)
 {
-    bt_graph *lowered = bt_program_lowered(graph, backend, threads), *shorter = NULL;
+    bt_graph *lowered = bt_program_lowered(graph, backend, threads), *better;
     double saved;
-    if (!lowered || !reassociate)
-        return lowered;
-    if (bt_reassociate(lowered, &shorter, &saved) == BT_OK && !shorter)
-        return lowered;
-    bt_graph_free(lowered);
-    if (shorter && bt_graph_verify(shorter, "reassociate") == BT_OK)
-        return shorter;
-    bt_graph_free(shorter);
-    return NULL;
+    if (lowered && reassociate) {
+        bt_status status = bt_reassociate(lowered, &better, &saved);
+        lowered = replace(lowered, status, better, "reassociate");
+    }
+    if (lowered && reassociate) {
+        bt_status status = bt_fuse(lowered, &better);
+        lowered = replace(lowered, status, better, "fuse");
+    }
+    return lowered;
 }
 
 bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)

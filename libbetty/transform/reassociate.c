@@ -56,19 +56,6 @@ double bt_product_cost(bt_dtype dtype, int64_t g, int64_t m, int64_t k, int64_t 
 
 static bool is_product(const bt_node *node) { return node->op == &bt_op_dot || node->op == &bt_op_linear; }
 
-/* A transpose: the last two axes are swapped, the others stay. */
-static bool swaps(const bt_node *node)
-{
-    int rank = node->out->rank;
-    if (node->op != &bt_op_permute || rank < 2)
-        return false;
-    const bt_shape_attr *shape = node->attr;
-    for (int k = 0; k < rank - 2; k++)
-        if (shape->axes[k] != k)
-            return false;
-    return shape->axes[rank - 2] == rank - 1 && shape->axes[rank - 1] == rank - 2;
-}
-
 static int64_t group(const bt_tensor *x) { return x->rank == 3 ? x->dims[0] : 1; }
 
 static double cost_of(const bt_node *node)
@@ -86,7 +73,7 @@ static bool within_chain(const pass *p, const bt_node *node)
         const bt_node *user = p->users[x->id];
         if (p->uses[x->id] != 1 || !user)
             return false;
-        if (!swaps(user))
+        if (!bt_transposes(user))
             return is_product(user);
         x = user->out;
     }
@@ -99,7 +86,7 @@ static void add_factors(const pass *p, chain *c, const bt_tensor *x, bool turned
 {
     for (;; turned = !turned) {
         shared |= p->uses[x->id] != 1;
-        if (!swaps(x->node))
+        if (!bt_transposes(x->node))
             break;
         x = x->node->in[0];
     }
@@ -183,7 +170,7 @@ static void release(pass *p, const bt_node *node)
 {
     for (int i = 0; i < node->inputs; i++) {
         const bt_node *source = node->in[i]->node;
-        if (--p->uses[node->in[i]->id] == 0 && (is_product(source) || swaps(source)))
+        if (--p->uses[node->in[i]->id] == 0 && (is_product(source) || bt_transposes(source)))
             release(p, source);
     }
 }

@@ -114,6 +114,29 @@ START_TEST(linear)
 }
 END_TEST
 
+/* Every way out of a tile, several pieces of k, what is added where it has to be copied first, threads by rows and by
+ * columns. */
+START_TEST(adding)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 10, 100}, {10, 1, 7},      {5, 6, 1},       {7, 5, 3},
+                                       {33, 40, 17}, {12, 16, 40}, {20, 64, 800},   {64, 100, 20},   {100, 10, 100},
+                                       {5, 3, 0},    {0, 3, 4},    {300, 270, 100}, {10, 1000, 200}, {7, 9, 900}};
+    bt_dtype dtype = _i & 1 ? BT_F64 : BT_F32;
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int way = 0; way < 8; way++) {
+            int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            trial t = {.op = &bt_op_dot_add, .inputs = 4, .outputs = 1, .seed = (uint64_t)way};
+            t.in[0] = matrix(dtype, 0, m, k, way & 1 ? TURNED : PLAIN);
+            t.in[1] = matrix(dtype, 0, k, n, way & 2 ? TURNED : PLAIN);
+            t.in[2] = matrix(dtype, 0, m, n, PLAIN);
+            t.in[3] = (operand){.dtype = dtype, .low = -2, .high = 2};
+            t.out[0] = matrix(dtype, 0, m, n, PLAIN);
+            t.absolute = error_of(dtype, k + 2);
+            compare_fast(&t);
+        }
+}
+END_TEST
+
 /* NaN and infinity reach exactly the elements that they belong to; relu lets NaN pass. */
 START_TEST(not_finite)
 {
@@ -189,6 +212,7 @@ int main(void)
     tcase_add_loop_test(tcase, large, 0, 14);
     tcase_add_test(tcase, batches);
     tcase_add_loop_test(tcase, linear, 0, 2);
+    tcase_add_loop_test(tcase, adding, 0, 2);
     tcase_add_test(tcase, not_finite);
     tcase_add_test(tcase, threads_do_not_matter);
     suite_add_tcase(suite, tcase);

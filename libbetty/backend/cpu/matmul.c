@@ -1,4 +1,4 @@
-/* backend/cpu/matmul.c: dot and linear by the blocked product. */
+/* backend/cpu/matmul.c: dot, dot_add and linear by the blocked product. */
 #include "backend/cpu/matmul.h"
 
 typedef struct plan {
@@ -19,6 +19,13 @@ static bool linear_accepts(const bt_call *call)
     return floats(call) && (call->inputs < 3 || call->in[2].strides[0] == 1 || call->in[2].dims[0] == 1);
 }
 
+/* What is added lies as the result does. */
+static bool adding_accepts(const bt_call *call)
+{
+    const bt_view *c = &call->in[2];
+    return floats(call) && (c->dims[1] < 2 || c->strides[1] == 1) && (c->dims[0] < 2 || c->strides[0] == c->dims[1]);
+}
+
 /* A size of 1 needs no stride: one that helps is put in its place. */
 static bt_gemm gemm_of(const bt_call *call)
 {
@@ -35,7 +42,8 @@ static bt_gemm gemm_of(const bt_call *call)
                     .b_batch = row ? b->strides[0] : 0,
                     .b_row = b->strides[b_row],
                     .b_column = b->strides[b_column],
-                    .relu = linear && ((const bt_linear_attr *)call->attr)->activation};
+                    .relu = linear && ((const bt_linear_attr *)call->attr)->activation,
+                    .adds = call->op == &bt_op_dot_add};
     if (gemm.k == 1)
         gemm.a_column = gemm.b_row = 1;
     if (gemm.n == 1)
@@ -115,11 +123,20 @@ static void run_part(const bt_call *call, const plan *p, int thread)
         range.column = from;
         range.column_end = to < g->n ? to : g->n;
     }
-    const char *bias = call->inputs > 2 ? call->in[2].data : NULL;
+    bt_gemm_data data = {.factor = 0};
+    if (g->adds) {
+        data.addend = call->in[2].data;
+        data.factor = bt_cpu_get(&call->in[3], 0);
+    } else if (call->inputs > 2) {
+        data.bias = call->in[2].data;
+    }
     char *own = call->scratch ? (char *)call->scratch + (size_t)thread * g->scratch : NULL;
-    for (; batch < batch_end; batch++)
-        g->run(g, call->in[0].data + batch * g->a_batch * size, call->in[1].data + batch * g->b_batch * size, bias,
-               call->out[0].data + batch * g->m * g->n * size, own, range);
+    for (; batch < batch_end; batch++) {
+        data.a = call->in[0].data + batch * g->a_batch * size;
+        data.b = call->in[1].data + batch * g->b_batch * size;
+        data.c = call->out[0].data + batch * g->m * g->n * size;
+        g->run(g, &data, own, range);
+    }
 }
 
 static bt_status launch(const bt_call *call)
@@ -139,6 +156,7 @@ static bt_status launch(const bt_call *call)
 
 const bt_kernel_impl BT_ISA(bt_cpu_matmul)[] = {
     {&bt_op_dot, "dot.blocked", floats, scratch, prepare, launch, release},
+    {&bt_op_dot_add, "dot_add.blocked", adding_accepts, scratch, prepare, launch, release},
     {&bt_op_linear, "linear.blocked", linear_accepts, scratch, prepare, launch, release},
     {.op = NULL},
 };

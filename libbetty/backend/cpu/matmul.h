@@ -10,17 +10,24 @@ typedef struct bt_gemm_range { /* a part of c: what one thread does */
     int64_t row, row_end, column, column_end;
 } bt_gemm_range;
 
-typedef void bt_gemm_fn(const bt_gemm *gemm, const void *a, const void *b, const void *bias, void *c, void *scratch,
-                        bt_gemm_range range);
+typedef struct bt_gemm_data { /* one matrix of the batch */
+    const void *a, *b;
+    const void *bias;   /* NULL, or [n], stride 1 */
+    const void *addend; /* NULL, or like c, or c itself: `factor` times it is added */
+    double factor;
+    void *c;
+} bt_gemm_data;
 
-/* Strides count elements. c is [batch, m, n], row-major. The bias [n], which may be NULL, has stride 1. */
+typedef void bt_gemm_fn(const bt_gemm *gemm, const bt_gemm_data *data, void *scratch, bt_gemm_range range);
+
+/* Strides count elements. c is [batch, m, n], row-major. */
 struct bt_gemm {
     int64_t batch, m, n, k;
     int64_t a_batch, a_row, a_column, b_batch, b_row, b_column;
-    bool relu;
+    bool relu, adds; /* adds: there is an addend */
 
     /* planned */
-    bt_gemm_fn *run;       /* one matrix of the batch */
+    bt_gemm_fn *run;
     bool pack_a;           /* a goes through scratch, so that its rows are contiguous */
     bool pack_b;           /* b goes through scratch, panel by panel */
     bool narrow;           /* the last few columns are done with vectors along k */

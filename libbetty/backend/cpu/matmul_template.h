@@ -9,10 +9,11 @@
 
 typedef struct tile {
     const T *a, *b, *bias;
-    T *c;
+    const T *addend; /* NULL, or laid out as c: `factor` times it is added; what c holds, once there is something */
+    T *c, factor;
     int64_t a_row, a_column, b_row, c_row, k;
-    int64_t begin, end;    /* of the panel's columns, those that are stored */
-    bool plain, add, relu; /* add to what c holds */
+    int64_t begin, end; /* of the panel's columns, those that are stored */
+    bool plain, relu;
 } tile;
 
 typedef void tile_fn(const tile *t, int64_t row);
@@ -21,7 +22,7 @@ static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, i
 {
     for (int i = 0; i < rows; i++, sums += width, c += t->c_row)
         for (int64_t j = t->begin; j < t->end; j++) {
-            T sum = t->add ? c[j] + sums[j] : sums[j];
+            T sum = t->addend ? FMA(t->factor, t->addend[c - t->c + j], sums[j]) : sums[j];
             if (t->bias)
                 sum += t->bias[j];
             c[j] = t->relu && sum <= 0 ? 0 : sum;
@@ -116,14 +117,15 @@ static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
     return result;
 }
 
+/* In as few tiles as can be, of about the same size: a tile of few rows would wait for its own sums. */
 static void run_rows(const panel *p, const tile *t, int64_t rows)
 {
-    int64_t row = 0;
-    tile_fn *largest = p->tiles[p->rows - 1];
-    for (; row + p->rows <= rows; row += p->rows)
-        largest(t, row);
-    if (row < rows)
-        p->tiles[rows - row - 1](t, row);
+    int64_t tiles = (rows + p->rows - 1) / p->rows, row = 0;
+    for (; tiles > 0; tiles--) {
+        int64_t count = (rows - row + tiles - 1) / tiles;
+        p->tiles[count - 1](t, row);
+        row += count;
+    }
 }
 
 /* The part of the product that one piece of a, [rows, deep] from (row, from), takes part in. */
@@ -136,7 +138,8 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
         t.b = b + p.column * g->b_column;
         t.bias = bias ? bias + p.column : NULL;
         t.c += p.column;
-        t.plain = !t.add && !t.relu && !t.bias && p.end - p.begin == p.width;
+        t.addend = t.addend ? t.addend + p.column : NULL;
+        t.plain = !t.addend && !t.relu && !t.bias && p.end - p.begin == p.width;
         t.begin = p.begin;
         t.end = p.end;
         if (!p.tiles) {
@@ -159,23 +162,26 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
     }
 }
 
-static void run_tiles(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
-                      bt_gemm_range range)
+static void run_tiles(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range)
 {
+    const T *a = data->a, *b = data->b, *addend = data->addend;
     T *packed = g->pack_a ? (T *)scratch + g->panel : NULL; /* without either there is no scratch */
     for (int64_t from = 0; from == 0 || from < g->k; from += g->deep)
         for (int64_t row = range.row; row < range.row_end; row += g->tall) {
             int64_t deep = g->k - from < g->deep ? g->k - from : g->deep;
             int64_t rows = range.row_end - row < g->tall ? range.row_end - row : g->tall;
             bool last = from + deep == g->k;
-            tile t = {.a = (const T *)a + row * g->a_row + from * g->a_column,
-                      .c = (T *)c + row * g->n,
+            tile t = {.a = a + row * g->a_row + from * g->a_column,
+                      .addend = from     ? (T *)data->c + row * g->n
+                                : addend ? addend + row * g->n
+                                         : NULL,
+                      .c = (T *)data->c + row * g->n,
+                      .factor = from ? 1 : (T)data->factor,
                       .a_row = g->a_row,
                       .a_column = g->a_column,
                       .b_row = g->b_row,
                       .c_row = g->n,
                       .k = deep,
-                      .add = from > 0,
                       .relu = g->relu && last};
             if (g->pack_a) {
                 pack(packed, t.a, g->a_row, g->a_column, rows, deep, deep);
@@ -183,7 +189,7 @@ static void run_tiles(const bt_gemm *g, const void *a, const void *b, const void
                 t.a_row = deep;
                 t.a_column = 1;
             }
-            run_block(g, &t, (const T *)b + from * g->b_row, last ? bias : NULL, rows, scratch, range);
+            run_block(g, &t, b + from * g->b_row, last ? data->bias : NULL, rows, scratch, range);
         }
 }
 

@@ -4,8 +4,8 @@
 /* What the last block does to a sum before it is stored. */
 BT_INLINE V TILE(finish)(const tile *t, V sum, const T *c, int64_t column)
 {
-    if (t->add)
-        sum += VF(load)(c);
+    if (t->addend)
+        sum = VF(fma)(VF(fill)(t->factor), VF(load)(t->addend + (c - t->c)), sum);
     if (t->bias)
         sum += VF(load)(t->bias + column);
     if (t->relu)
@@ -20,9 +20,12 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
     const T *a = t->a + row * t->a_row, *b = t->b;
     int64_t ahead = 16 * t->b_row; /* rows of b may be pages apart, which the machine does not foresee */
     int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row, c_row = t->c_row;
+    T *c = t->c + row * c_row;
     BT_UNROLL(16)
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
+
         sum[i][0] = sum[i][1] = (V){0};
+    }
     for (int64_t p = t->k; p > 0; p--, a += a_column, b += b_row) {
         __builtin_prefetch(b + ahead);
         V b0 = VF(load)(b), b1 = vectors > 1 ? VF(load)(b + LANES) : b0;
@@ -34,7 +37,6 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
                 sum[i][1] = VF(fma)(x, b1, sum[i][1]);
         }
     }
-    T *c = t->c + row * c_row;
     if (t->end - t->begin < vectors * LANES) {
         T sums[ROWS1 * 2 * LANES];
         BT_UNROLL(16)

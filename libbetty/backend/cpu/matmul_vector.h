@@ -144,40 +144,37 @@ static const T *straight(const T *x, int64_t stride, int64_t count, T *scratch)
     return scratch;
 }
 
-static void run_column(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
-                       bt_gemm_range range) /* n = 1 */
+static void run_column(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range) /* n = 1 */
 {
-    vector_args v = {.m = a,
-                     .x = straight(b, g->b_row, g->k, scratch),
-                     .y = c,
+    vector_args v = {.m = data->a,
+                     .x = straight(data->b, g->b_row, g->k, scratch),
+                     .y = data->c,
                      .m_row = g->a_row,
                      .m_column = g->a_column,
                      .k = g->k};
     times_vector(&v, range.row, range.row_end);
-    finish((T *)c + range.row, range.row_end - range.row, bias, 0, g->relu);
+    finish((T *)data->c + range.row, range.row_end - range.row, data->bias, 0, g->relu);
 }
 
-static void run_row(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
-                    bt_gemm_range range) /* m = 1 */
+static void run_row(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range) /* m = 1 */
 {
-    vector_args v = {.m = b,
-                     .x = straight(a, g->a_column, g->k, scratch),
-                     .y = c,
+    const T *bias = data->bias;
+    vector_args v = {.m = data->b,
+                     .x = straight(data->a, g->a_column, g->k, scratch),
+                     .y = data->c,
                      .m_row = g->b_column,
                      .m_column = g->b_row,
                      .k = g->k};
     times_vector(&v, range.column, range.column_end);
-    finish((T *)c + range.column, range.column_end - range.column, bias ? (const T *)bias + range.column : NULL, 1,
-           g->relu);
+    finish((T *)data->c + range.column, range.column_end - range.column, bias ? bias + range.column : NULL, 1, g->relu);
 }
 
-static void run_outer(const bt_gemm *g, const void *a, const void *b, const void *bias, void *c, void *scratch,
-                      bt_gemm_range range) /* k = 1 */
+static void run_outer(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range) /* k = 1 */
 {
-    const T *right = straight(b, g->b_column, g->n, scratch), *shift = bias, *left = a;
+    const T *right = straight(data->b, g->b_column, g->n, scratch), *shift = data->bias, *left = data->a;
     int64_t n = g->n;
     for (int64_t i = range.row; i < range.row_end; i++) {
-        T x = left[i * g->a_row], *to = (T *)c + i * n;
+        T x = left[i * g->a_row], *to = (T *)data->c + i * n;
         if (shift) {
             BT_SIMD
             for (int64_t j = range.column; j < range.column_end; j++)
@@ -197,7 +194,9 @@ void GEMM_PLAN(bt_gemm *g)
     g->deep = g->k;
     g->tall = g->m;
     g->rows = g->columns = 8 * FULL;
-    if (g->n == 1 && (g->m > 1 || g->a_column == 1)) {
+    if (g->adds) {
+        plan_tiles(g);
+    } else if (g->n == 1 && (g->m > 1 || g->a_column == 1)) {
         g->run = run_column;
         g->scratch = g->b_row == 1 ? 0 : (size_t)g->k * sizeof(T);
     } else if (g->m == 1) {

@@ -1,4 +1,4 @@
-/* backend/cpu/reference_dot.c: plain loops of dot and linear. */
+/* backend/cpu/reference_dot.c: plain loops of dot, dot_add and linear. */
 #include "backend/cpu/reference.h"
 
 static const char *move(const bt_view *x, int axis, int64_t by)
@@ -36,6 +36,18 @@ static bt_status dot(const bt_call *call)
     return BT_OK;
 }
 
+static bt_status dot_add(const bt_call *call)
+{
+    const bt_view *a = &call->in[0], *b = &call->in[1], *c = &call->in[2];
+    double factor = bt_cpu_get(&call->in[3], 0);
+    int64_t e = 0;
+    for (int64_t i = 0; i < a->dims[0]; i++)
+        for (int64_t j = 0; j < b->dims[1]; j++, e++)
+            bt_put(call->out[0].dtype, call->out[0].data, e,
+                   factor * bt_cpu_get(c, e) + product(a, move(a, 0, i), b, move(b, 1, j), 0));
+    return BT_OK;
+}
+
 static bt_status linear(const bt_call *call)
 {
     const bt_view *x = &call->in[0], *w = &call->in[1];
@@ -53,6 +65,7 @@ static bt_status linear(const bt_call *call)
 
 const bt_kernel_impl bt_cpu_reference_dot[] = {
     BT_REFERENCE(dot, dot),
+    BT_REFERENCE(dot_add, dot_add),
     BT_REFERENCE(linear, linear),
     {.op = NULL},
 };
