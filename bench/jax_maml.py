@@ -12,7 +12,7 @@ import optax
 
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
 
-adam = optax.adam(data.META_LR)
+adam = optax.adam(data.META_LR, eps=args.eps)
 
 
 def perceptron(params, x):

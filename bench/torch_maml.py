@@ -19,8 +19,6 @@ def perceptron(params, x):
 def convnet(params, x):
     """Blocks of a 3 x 3 convolution, batch statistics, ReLU and pooling; libbetty's order of the parameters."""
     x = x.reshape(-1, 1, 28, 28)
-    if args.layout == "last":
-        x = x.to(memory_format=torch.channels_last)
     for k in range(0, 4 * args.blocks, 4):
         x = F.conv2d(x, params[k], params[k + 1], padding=1)
         x = F.max_pool2d(F.relu(F.batch_norm(x, None, None, params[k + 2], params[k + 3], training=True)), 2)
@@ -88,7 +86,7 @@ def step(k):
         torch._foreach_mul_(gradient, 1 / data.META_BATCH)
         torch._foreach_add_(adam_steps, 1)
         torch._fused_adam_(params, gradient, adam_m, adam_v, [], adam_steps, lr=data.META_LR, beta1=0.9, beta2=0.999,
-                           weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+                           weight_decay=0.0, eps=args.eps, amsgrad=False, maximize=False)  # fmt: skip
 
 
 support_x, query_x, support_y, query_y = map(torch.from_numpy, peer.few_shot_tasks(args.folder, args.ways))

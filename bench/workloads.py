@@ -123,14 +123,14 @@ def maml(build, folder, threads, ways):
 
 
 def convnet(build, folder, threads, ways):
+    eps = 1e-2  # a bias before a normalisation has no gradient but rounding errors: Adam is not to make steps of them
     settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__blocks=4,
-                    upper__lr=data.META_LR, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
+                    upper__lr=data.META_LR, upper__eps=eps, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
                     lower__lr=data.INNER_LR)  # fmt: skip
-    program = lambda name, *options: python(name, folder, threads, f"--ways={ways}", "--blocks=4", *options)
+    program = lambda name: python(name, folder, threads, f"--ways={ways}", "--blocks=4", f"--eps={eps}")
+    # PyTorch's channels-last pooling takes another one of equal pixels, so it is not the same function
     sides = [Side("libbetty", EXACT, libbetty(build, "maml", folder, threads, **settings)),
-             Side("torch-first", EXACT, program("torch_maml.py"), "torch"),
-             Side("torch-last", EXACT, program("torch_maml.py", "--layout=last"), "torch"),
-             Side("jax", EXACT, program("jax_maml.py"))]  # fmt: skip
+             Side("torch", EXACT, program("torch_maml.py")), Side("jax", EXACT, program("jax_maml.py"))]
     title = f"MAML, ConvNet of 4 x 64 filters, {ways}-way, an upper step"
     return Workload(f"convnet-{ways}", title, folder, data.make_tasks, batches=320 // ways, sides=sides, check=1)
 

@@ -18,6 +18,7 @@ typedef struct axis {
 typedef struct pooling {
     axis axis[2];
     int64_t images, pixels, outputs, channels;
+    int64_t step; /* elements from a pixel of the input to the next */
     const char *in;
     char *out;
     int32_t *index;
@@ -77,6 +78,16 @@ static bool accepts(const bt_call *call)
     return fits;
 }
 
+/* Pixels one after the other, their channels likewise; but a pixel may have other channels beside these. */
+static bool window_accepts(const bt_call *call)
+{
+    const bt_view *x = &call->in[0];
+    bool fits = bt_dtype_floats(x->dtype) && x->dtype == call->out[0].dtype && (x->strides[3] == 1 || x->dims[3] == 1);
+    int64_t step = x->strides[2];
+    return fits && step >= x->dims[3] && x->strides[1] == step * x->dims[2] &&
+           (x->dims[0] == 1 || x->strides[0] == x->strides[1] * x->dims[1]);
+}
+
 typedef void part_fn(const void *state, int64_t begin, int64_t end);
 
 static void run(const bt_call *call, const void *state, int64_t units, part_fn *f32, part_fn *f64)
@@ -131,7 +142,9 @@ static bt_status prepare(bt_call *call)
     pooling *p = call->state = bt_alloc(sizeof *p);
     if (!p)
         return BT_ERROR_MEMORY;
-    *p = (pooling){.images = call->in[0].dims[0], .channels = call->in[0].dims[3], .average = attr->average != 0};
+    *p = (pooling){.images = call->in[0].dims[0], .channels = call->in[0].dims[3],
+                    .step = call->in[0].strides[2],
+                    .average = attr->average != 0};
     for (int i = 0; i < 2; i++) {
         p->axis[i] = (axis){.size = attr->axis[i].size, .out = attr->axis[i].out};
         ranges += p->axis[i].size + p->axis[i].out;
@@ -268,7 +281,7 @@ static bt_status resample(const bt_call *call)
 
 #define WINDOW(name)                                                                                                   \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", accepts, NULL, prepare, name, release                                            \
+        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release                                            \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pool)[] = {

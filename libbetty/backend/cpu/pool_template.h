@@ -18,7 +18,7 @@
             one(first_);                                                                                               \
     } while (0)
 
-/* Pixels of a window: those of x, one of its rows `row` elements and one of its pixels `c` elements from the next. */
+/* Pixels of a window: those of x, one of its rows `row` elements and one of its pixels `c` elements from the next (pooling.step). */
 typedef struct R(taps) {
     const T *x;
     int64_t high, wide, row, c;
@@ -71,20 +71,20 @@ static void R(sum_rows)(const void *state, int64_t begin, int64_t end)
 {
     const pooling *p = state;
     const axis *down = &p->axis[0], *across = &p->axis[1];
-    int64_t c = p->channels;
+    int64_t c = p->channels, step = p->step;
     for (int64_t row = begin; row < end; row++) {
-        const T *image = (const T *)p->in + row / down->out * down->size * across->size * c;
+        const T *image = (const T *)p->in + row / down->out * down->size * across->size * step;
         T *y = (T *)p->out + row * across->out * c;
         range h = down->window[row % down->out];
         for (int64_t o = 0; o < across->out; o++, y += c) {
             range k = across->window[o];
             T share = (T)(down->share[row % down->out] * across->share[o]);
             R(taps)
-            w = {image + (h.from * across->size + k.from) * c,
+            w = {image + (h.from * across->size + k.from) * step,
                  h.to - h.from,
                  k.to - k.from,
-                 across->size * c,
-                 c,
+                 across->size * step,
+                 step,
                  NULL,
                  NULL};
 #define AT(vectors, first) R(sum_strip)((vectors), &w, (first), share, y)
@@ -101,18 +101,18 @@ static void R(sum_rows)(const void *state, int64_t begin, int64_t end)
 BT_INLINE void R(spread_row)(const pooling *p, int64_t row, bool average)
 {
     const axis *down = &p->axis[0], *across = &p->axis[1];
-    int64_t c = p->channels;
-    const T *image = (const T *)p->in + row / down->size * down->out * across->out * c;
+    int64_t c = p->channels, step = p->step;
+    const T *image = (const T *)p->in + row / down->size * down->out * across->out * step;
     T *y = (T *)p->out + row * across->size * c;
     range h = down->user[row % down->size];
     for (int64_t o = 0; o < across->size; o++, y += c) {
         range k = across->user[o];
         R(taps)
-        w = {image + (h.from * across->out + k.from) * c,
+        w = {image + (h.from * across->out + k.from) * step,
              h.to - h.from,
              k.to - k.from,
-             across->out * c,
-             c,
+             across->out * step,
+             step,
              average ? down->share + h.from : NULL,
              average ? across->share + k.from : NULL};
 #define AT(vectors, first) R(sum_strip)((vectors), &w, (first), 1, y)
@@ -186,16 +186,16 @@ static void R(max_rows)(const void *state, int64_t begin, int64_t end)
 {
     const pooling *p = state;
     const axis *down = &p->axis[0], *across = &p->axis[1];
-    int64_t c = p->channels, width = across->size;
+    int64_t c = p->channels, step = p->step, width = across->size;
     for (int64_t row = begin; row < end; row++) {
-        const T *image = (const T *)p->in + row / down->out * down->size * width * c;
+        const T *image = (const T *)p->in + row / down->out * down->size * width * step;
         T *y = (T *)p->out + row * across->out * c;
         int32_t *index = p->index + row * across->out * c;
         range h = down->window[row % down->out];
         for (int64_t o = 0; o < across->out; o++, y += c, index += c) {
             range k = across->window[o];
             int64_t pixel = h.from * width + k.from;
-            R(taps) w = {image + pixel * c, h.to - h.from, k.to - k.from, width * c, c, NULL, NULL};
+            R(taps) w = {image + pixel * step, h.to - h.from, k.to - k.from, width * step, step, NULL, NULL};
 #define AT(vectors, first) R(max_strip)((vectors), &w, (first), pixel, width, y, index)
 #define ONE(channel)       R(max_one)(&w, (channel), pixel, width, y, index)
             STRIPS(c, AT, ONE);
