@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { Y, X, FORWARD = 0, TO_X, TO_W };
+enum { Y, X, FORWARD = 0, TO_X, TO_W, WITH_BIAS };
 
 typedef struct size {
     int64_t n, image[2], in, window[2], out, stride[2], padding[2], dilation[2], groups;
@@ -24,7 +24,7 @@ static int64_t grid(const size *s, int a)
 
 static void check_one(const size *s, int which, bt_dtype dtype, enum layout first, enum layout second)
 {
-    static const bt_op *const ops[] = {&bt_op_conv, &bt_op_conv_dx, &bt_op_conv_dw};
+    static const bt_op *const ops[] = {&bt_op_conv, &bt_op_conv_dx, &bt_op_conv_dw, &bt_op_conv_bias};
     bt_conv_attr attr = {.stride = {s->stride[Y], s->stride[X]},
                          .padding = {s->padding[Y], s->padding[X]},
                          .dilation = {s->dilation[Y], s->dilation[X]},
@@ -41,13 +41,21 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
     } else {
         terms *= s->in / s->groups;
     }
-    trial t = {.op = ops[which], .attr = &attr, .inputs = 2, .outputs = 1, .seed = (uint64_t)(terms + which)};
+    trial t = {.op = ops[which],
+               .attr = &attr,
+               .inputs = which == WITH_BIAS ? 3 : 2,
+               .outputs = 1,
+               .seed = (uint64_t)(terms + which)};
     operand x = images(dtype, s->n, s->image[Y], s->image[X], s->in, which == TO_X ? PLAIN : first);
     operand w = images(dtype, s->window[Y], s->window[X], s->in / s->groups, s->out, which == TO_W ? PLAIN : second);
-    operand g = images(dtype, s->n, grid(s, Y), grid(s, X), s->out, which == TO_X ? first : which ? second : PLAIN);
+    operand g = images(dtype, s->n, grid(s, Y), grid(s, X), s->out,
+                       which == TO_X   ? first
+                       : which == TO_W ? second
+                                       : PLAIN);
     t.in[0] = which == TO_X ? g : x;
     t.in[1] = which == TO_W ? g : w;
-    t.out[0] = which == FORWARD ? g : which == TO_X ? x : w;
+    t.in[2] = (operand){.dtype = dtype, .rank = 1, .dims = {s->out}, .low = -1, .high = 1};
+    t.out[0] = which == TO_X ? x : which == TO_W ? w : g;
     t.absolute = (dtype == BT_F32 ? 0x1p-23 : 0x1p-52) * (2 + (double)terms);
     t.relative = t.absolute / 4;
     compare_fast(&t);
@@ -55,7 +63,7 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
 
 static void check_size(const size *s, enum layout first, enum layout second)
 {
-    for (int which = FORWARD; which <= TO_W; which++)
+    for (int which = FORWARD; which <= WITH_BIAS; which++)
         for (int wide = 0; wide < 2; wide++)
             check_one(s, which, wide ? BT_F64 : BT_F32, first, second);
 }

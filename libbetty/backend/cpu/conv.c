@@ -86,7 +86,7 @@ static bool enter_block(worker *w, const bt_conv_block *block)
 
 /* ---- conv, conv_dx ---- */
 
-static void run_class(const worker *w, bt_conv_panel *panel, int64_t taps, const char *bias, char *to)
+static void run_class(const worker *w, bt_conv_panel *panel, const char *bias, char *to)
 {
     const bt_conv_plan *p = w->plan;
     int64_t columns = w->type->columns;
@@ -97,7 +97,7 @@ static void run_class(const worker *w, bt_conv_panel *panel, int64_t taps, const
         panel->bias = bias;
         panel->columns = p->groups;
         w->type->depthwise(panel);
-        panel->weights = weights + taps * p->groups * w->size;
+        panel->weights = weights + panel->rows * p->groups * w->size;
         return;
     }
     for (int64_t group = 0; group < p->groups; group++)
@@ -109,7 +109,7 @@ static void run_class(const worker *w, bt_conv_panel *panel, int64_t taps, const
             panel->bias = bias ? bias + channel * w->size : NULL;
             panel->columns = rest < columns ? rest : columns;
             w->type->panel(panel);
-            weights += taps * p->inner * (int64_t)bt_conv_columns(panel->columns, columns) * w->size;
+            weights += panel->rows * (int64_t)bt_conv_columns(panel->columns, columns) * w->size;
         }
     panel->weights = weights;
 }
@@ -120,17 +120,14 @@ static void run_block(worker *w, const bt_call *call, const bt_conv_block *block
     bool fresh = enter_block(w, block);
     const char *bias = call->inputs > 2 ? call->in[2].data : NULL;
     char *to = call->out[0].data + block->image * p->to[0] * p->to[1] * p->groups * p->outer * w->size;
-    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to};
+    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to, .list = w->list};
     for (int64_t y = 0; y < p->classes[0]; y++)
         for (int64_t x = 0; x < p->classes[1]; x++) {
             bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, y), bt_conv_axis_of(p, 1, x)};
             int64_t done = panel.at_from - w->at_from;
             panel.points = bt_conv_table(p, block, axes, fresh ? w->at_from + done : NULL, w->at_to + done);
-            panel.run_count = bt_conv_runs(p, axes, w->list, &panel.run_length);
-            for (int64_t r = panel.run_count - 1; r > 0; r--)
-                w->list[r] -= w->list[r - 1];
-            panel.runs = w->list;
-            run_class(w, &panel, axes[0].taps * axes[1].taps, bias, to);
+            panel.rows = bt_conv_list(p, axes, w->list);
+            run_class(w, &panel, bias, to);
             panel.at_from += panel.points;
             panel.at_to += panel.points;
         }
@@ -149,17 +146,6 @@ static void run_places(const bt_call *call, int64_t thread)
 }
 
 /* ---- conv_dw ---- */
-
-/* The window's taps and channels, as offsets. */
-static void list_rows(const worker *w, const bt_conv_axis *axes)
-{
-    const bt_conv_plan *p = w->plan;
-    int64_t channels = p->depthwise ? 1 : p->inner, *at = w->list;
-    for (int64_t y = 0; y < axes[0].taps; y++)
-        for (int64_t x = 0; x < axes[1].taps; x++)
-            for (int64_t c = 0; c < channels; c++)
-                *at++ = y * axes[0].from_tap * p->pitch[1] + x * axes[1].from_tap * p->pitch[2] + c;
-}
 
 /* Rows row..row_end of the columns from `channel` on, over the block's pixels. */
 static void run_rows(const worker *w, const bt_call *call, const bt_conv_block *block, bt_conv_sum *sum,
@@ -196,12 +182,11 @@ static void run_windows(const bt_call *call, int64_t thread)
     worker w = worker_of(call, thread);
     const bt_conv_plan *p = w.plan;
     bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, 0), bt_conv_axis_of(p, 1, 0)};
-    int64_t rows = p->window[0] * p->window[1] * (p->depthwise ? 1 : p->inner), columns = w.type->columns;
+    int64_t rows = bt_conv_list(p, axes, w.list), columns = w.type->columns;
     int64_t tiles = p->depthwise ? 1 : (rows + w.type->rows - 1) / w.type->rows;
     int64_t channels = p->depthwise ? p->groups : p->outer, panels = (channels + columns - 1) / columns;
     int64_t unit = p->units * thread / p->threads, end = p->units * (thread + 1) / p->threads;
     int64_t units = p->n * ((p->to[0] + p->rows - 1) / p->rows);
-    list_rows(&w, axes);
     for (int64_t at = 0; at < units;) {
         bt_conv_block block = bt_conv_block_of(p, at, units);
         if (enter_block(&w, &block))
@@ -213,7 +198,7 @@ static void run_windows(const bt_call *call, int64_t thread)
             bt_conv_sum sum = {.from = w.read + (p->depthwise ? j : group * p->inner) * w.size,
                                .to = call->out[0].data + channel * w.size,
                                .to_pitch = p->groups * p->outer,
-                               .at = w.list,
+                               .list = w.list,
                                .row = (u - panel * tiles) * w.type->rows,
                                .row_end = last < rows && !p->depthwise ? last : rows,
                                .columns = channels - j < columns ? channels - j : columns,

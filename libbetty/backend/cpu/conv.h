@@ -1,9 +1,9 @@
 /* backend/cpu/conv.h: how a convolution is cut into blocks, and what its inner loops are given.
  *
- * conv and conv_dx are one sum over places: each pixel of the result takes some windows of channels from the images,
- * "runs", times packed weights. conv_dw takes the same windows, times the pixels of g. What of an image lies outside of
- * it is read as zeros: a block of images, or of an image's rows, is first copied between zeros, unless all reads stay
- * inside. conv_dx with stride is one such sum for each class of pixels of equal residue, which see the same taps. */
+ * conv and conv_dx are one sum over places: each pixel of the result takes a window of the images, times packed
+ * weights. conv_dw takes the same windows, times the pixels of g. What of an image lies outside of it is read as zeros:
+ * a block of images, or of an image's rows, is first copied between zeros, unless all reads stay inside. conv_dx with
+ * stride is one such sum for each class of pixels of equal residue, which see the same taps. */
 #ifndef BT_CPU_CONV_H
 #define BT_CPU_CONV_H
 
@@ -61,8 +61,8 @@ int64_t bt_conv_block_units(const bt_conv_plan *plan, const bt_conv_block *block
 /* Where the block's pixels of a class read and are written; either may be NULL. Returns how many there are. */
 int64_t bt_conv_table(const bt_conv_plan *plan, const bt_conv_block *block, const bt_conv_axis *axes, int64_t *from,
                       int64_t *to);
-/* Where the runs of a class begin, from its pixels' places on; *length: of each. Returns how many. */
-int64_t bt_conv_runs(const bt_conv_plan *plan, const bt_conv_axis *axes, int64_t *runs, int64_t *length);
+/* Where a class's taps and channels of a group lie, from its pixels' places on; returns how many there are. */
+int64_t bt_conv_list(const bt_conv_plan *plan, const bt_conv_axis *axes, int64_t *list);
 size_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, with the last panel's padding */
 
 /* ---- conv_template.h: for one element type of one instruction set ---- */
@@ -70,15 +70,16 @@ size_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, wi
 typedef struct bt_conv_panel { /* pixels times one panel of weights */
     const void *from, *weights, *bias;
     void *to;
-    const int64_t *at_from, *at_to, *runs; /* runs: each from the one before on */
-    int64_t points, run_count, run_length, columns;
+    const int64_t *at_from, *at_to; /* of each pixel */
+    const int64_t *list;            /* what is read for each row of weights, from a pixel's place on */
+    int64_t points, rows, columns;
 } bt_conv_panel;
 
 typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows of conv_dw's result */
     const void *from, *g;
     void *to;
-    const int64_t *at_from, *at; /* at: where each row reads, from a pixel's place on */
-    int64_t points, pitch;       /* of g, from pixel to pixel */
+    const int64_t *at_from, *list; /* as above */
+    int64_t points, pitch;         /* of g, from pixel to pixel */
     int64_t to_pitch, row, row_end, columns;
     bool add;
 } bt_conv_sum;

@@ -14,15 +14,14 @@ BT_INLINE void depthwise_tile(int points, int vectors, const bt_conv_panel *p, i
         for (int v = 0; v < vectors; v++)
             sum[i][v] = bias ? FULL_F(load)(bias + c + v * FULL) : (FULL_V){0};
     }
-    for (int64_t r = 0; r < p->run_count; r++, w += p->columns) {
-        int64_t skip = p->runs[r];
+    for (int64_t r = 0; r < p->rows; r++, w += p->columns) {
+        int64_t at = p->list[r];
         FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;
         BT_UNROLL(16)
         for (int i = 0; i < points; i++) {
-            x[i] += skip;
-            sum[i][0] = FULL_F(fma)(FULL_F(load)(x[i]), w0, sum[i][0]);
+            sum[i][0] = FULL_F(fma)(FULL_F(load)(x[i] + at), w0, sum[i][0]);
             if (vectors > 1)
-                sum[i][1] = FULL_F(fma)(FULL_F(load)(x[i] + FULL), w1, sum[i][1]);
+                sum[i][1] = FULL_F(fma)(FULL_F(load)(x[i] + at + FULL), w1, sum[i][1]);
         }
     }
     BT_UNROLL(16)
@@ -41,10 +40,8 @@ static void depthwise_channel(const bt_conv_panel *p, int64_t first, int64_t cou
     for (int64_t i = first; i < first + count; i++) {
         const T *x = (const T *)p->from + p->at_from[i] + c, *w = (const T *)p->weights + c;
         T sum = bias ? bias[c] : 0;
-        for (int64_t r = 0; r < p->run_count; r++, w += p->columns) {
-            x += p->runs[r];
-            sum = FMA(*x, *w, sum);
-        }
+        for (int64_t r = 0; r < p->rows; r++, w += p->columns)
+            sum = FMA(x[p->list[r]], *w, sum);
         ((T *)p->to)[p->at_to[i] + c] = sum;
     }
 }
@@ -71,7 +68,7 @@ BT_INLINE void depthwise_sum_tile(int rows, int vectors, const bt_conv_sum *s, i
     const T *g = (const T *)s->g + c;
     BT_UNROLL(16)
     for (int i = 0; i < rows; i++) {
-        at[i] = s->at[row + (i < count ? i : count - 1)] + c;
+        at[i] = s->list[row + (i < count ? i : count - 1)] + c;
         sum[i][0] = sum[i][1] = (FULL_V){0};
     }
     for (int64_t q = 0; q < s->points; q++, g += s->pitch) {
@@ -99,7 +96,7 @@ static void depthwise_sum_channel(const bt_conv_sum *s, int64_t row, int64_t c)
     const T *g = (const T *)s->g + c;
     T sum = 0, *to = (T *)s->to + row * s->to_pitch + c;
     for (int64_t q = 0; q < s->points; q++, g += s->pitch)
-        sum = FMA(((const T *)s->from)[s->at_from[q] + s->at[row] + c], *g, sum);
+        sum = FMA(((const T *)s->from)[s->at_from[q] + s->list[row] + c], *g, sum);
     *to = s->add ? *to + sum : sum;
 }
 

@@ -194,22 +194,13 @@ int64_t bt_conv_table(const bt_conv_plan *p, const bt_conv_block *block, const b
     return block->images * (end - begin) * x->count;
 }
 
-int64_t bt_conv_runs(const bt_conv_plan *p, const bt_conv_axis *axes, int64_t *runs, int64_t *length)
+int64_t bt_conv_list(const bt_conv_plan *p, const bt_conv_axis *axes, int64_t *list)
 {
-    int64_t tap_y = axes[Y].from_tap * p->pitch[1], tap_x = axes[X].from_tap * p->pitch[2], count = 0;
-    int64_t across = axes[X].taps, down = axes[Y].taps;
-    *length = p->inner;
-    if (tap_x == *length || across == 1) { /* a row of the window has no gaps */
-        *length *= across;
-        across = smaller(across, 1);
-        if (tap_y == *length) {
-            *length *= down;
-            down = smaller(down, 1);
-        }
-    }
-    for (int64_t y = 0; y < down; y++)
-        for (int64_t x = 0; x < across; x++)
-            runs[count++] = y * tap_y + x * tap_x;
+    int64_t count = 0;
+    for (int64_t y = 0; y < axes[Y].taps; y++)
+        for (int64_t x = 0; x < axes[X].taps; x++)
+            for (int64_t c = 0; c < p->inner; c++)
+                list[count++] = y * axes[Y].from_tap * p->pitch[1] + x * axes[X].from_tap * p->pitch[2] + c;
     return count;
 }
 
@@ -256,17 +247,11 @@ static void cut_blocks(bt_conv_plan *p, int64_t full_height)
 static void lay_out(bt_conv_plan *p, int64_t columns)
 {
     size_t size = bt_dtype_size(p->dtype), places = (size_t)p->points * sizeof(int64_t);
-    size_t taps = (size_t)(p->window[Y] * p->window[X]), all = (size_t)(p->groups * p->inner);
+    size_t rows = (size_t)(p->window[Y] * p->window[X] * p->inner);
+    size_t across = p->depthwise ? (size_t)p->groups : (size_t)p->groups * bt_conv_columns(p->outer, columns);
     p->block = p->copied ? bt_align_up((size_t)p->images * (size_t)p->pitch[0] * size) : 0;
-    if (p->depthwise) {
-        p->packed = p->kind == BT_CONV_DW ? 0 : bt_align_up(taps * all * size);
-        p->list = bt_align_up(taps * sizeof(int64_t));
-    } else if (p->kind == BT_CONV_DW) {
-        p->list = bt_align_up(taps * (size_t)p->inner * sizeof(int64_t));
-    } else {
-        p->packed = bt_align_up(taps * all * bt_conv_columns(p->outer, columns) * size);
-        p->list = bt_align_up(taps * sizeof(int64_t));
-    }
+    p->packed = p->kind == BT_CONV_DW ? 0 : bt_align_up(rows * across * size);
+    p->list = bt_align_up(rows * sizeof(int64_t));
     p->table = bt_align_up(places);
     p->own = p->block + p->table * (p->kind == BT_CONV_DW ? 1 : 2) + p->list;
     if (p->kind == BT_CONV_DW)

@@ -108,14 +108,15 @@ static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T
         memcpy((T *)p->to + p->at_to[i], sums, (size_t)p->columns * sizeof(T));
 }
 
-/* One step along k of a tile: `points` pixels at x[i][k] times the weights at w. */
-#define POINT_STEP(k)                                                                                                  \
+/* One row of a tile's weights times what lies at `offset` from each pixel's place on. */
+#define POINT_STEP(offset)                                                                                             \
     do {                                                                                                               \
+        int64_t at = (offset);                                                                                         \
         FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;                                   \
         w += vectors * FULL;                                                                                           \
         BT_UNROLL(8)                                                                                                   \
         for (int i = 0; i < points; i++) {                                                                             \
-            FULL_V value = FULL_F(fill)(x[i][k]);                                                                      \
+            FULL_V value = FULL_F(fill)(x[i][at]);                                                                     \
             sum[i][0] = FULL_F(fma)(value, w0, sum[i][0]);                                                             \
             if (vectors > 1)                                                                                           \
                 sum[i][1] = FULL_F(fma)(value, w1, sum[i][1]);                                                         \
@@ -127,6 +128,7 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
 {
     FULL_V sum[POINTS1][2], start[2] = {{0}, {0}};
     const T *x[POINTS1], *w = p->weights, *bias = p->bias;
+    const int64_t *list = p->list, *end = list + p->rows;
     BT_UNROLL(2)
     for (int v = 0; v < vectors && bias; v++)
         start[v] = load_some(bias + v * FULL, p->columns - v * FULL);
@@ -136,18 +138,12 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
         sum[i][0] = start[0];
         sum[i][1] = start[1];
     }
-    for (int64_t r = 0; r < p->run_count; r++) {
-        int64_t skip = p->runs[r], k = 0;
-        BT_UNROLL(8)
-        for (int i = 0; i < points; i++)
-            x[i] += skip;
-        for (; k + 2 <= p->run_length; k += 2) { /* half as many rounds, whose end the machine rather foresees */
-            POINT_STEP(k);
-            POINT_STEP(k + 1);
-        }
-        for (; k < p->run_length; k++)
-            POINT_STEP(k);
+    for (; list + 2 <= end; list += 2) {
+        POINT_STEP(list[0]);
+        POINT_STEP(list[1]);
     }
+    if (list < end)
+        POINT_STEP(list[0]);
     if (count == points && p->columns == vectors * FULL) {
         BT_UNROLL(8)
         for (int i = 0; i < points; i++) {
@@ -210,7 +206,7 @@ BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row
     const T *x[POINTS1], *g = s->g;
     BT_UNROLL(8)
     for (int i = 0; i < rows; i++) {
-        x[i] = (const T *)s->from + s->at[row + (i < count ? i : count - 1)];
+        x[i] = (const T *)s->from + s->list[row + (i < count ? i : count - 1)];
         sum[i][0] = sum[i][1] = (FULL_V){0};
     }
     for (int64_t q = 0; q < s->points; q++, g += s->pitch) {
