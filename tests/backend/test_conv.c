@@ -83,6 +83,22 @@ START_TEST(channels)
 }
 END_TEST
 
+/* Few channels of the result, from whole vectors of channels. */
+START_TEST(narrow)
+{
+    for (int i = 0; i < 5 * 4; i++) {
+        size s = plain_size(2, 5, i % 5 + 1, 16 * (i / 5 % 2 + 1), 3);
+        s.stride[Y] = i / 10 + 1;
+        s.groups = i % 5 == 3 ? 2 : 1;
+        check_one(&s, TO_X, i % 2 ? BT_F64 : BT_F32, i % 3 ? PLAIN : LOOSE, i % 4 ? PLAIN : TURNED);
+        int64_t in = s.in;
+        s.in = s.out;
+        s.out = in;
+        check_one(&s, i % 2 ? FORWARD : WITH_BIAS, i % 4 < 2 ? BT_F64 : BT_F32, i % 3 ? PLAIN : LOOSE, PLAIN);
+    }
+}
+END_TEST
+
 START_TEST(pixels)
 {
     for (int64_t side = 1; side < 10; side++) {
@@ -104,7 +120,8 @@ START_TEST(attributes)
         s.padding[X] = 3 - s.padding[Y];
         s.dilation[Y] = i / 12 % 3 + 1;
         s.dilation[X] = 4 - s.dilation[Y];
-        check_size(&s, PLAIN, PLAIN);
+        for (int which = FORWARD; which <= TO_W; which++)
+            check_one(&s, which, (i + which) % 4 ? BT_F32 : BT_F64, PLAIN, PLAIN);
     }
 }
 END_TEST
@@ -132,7 +149,8 @@ START_TEST(layouts)
         for (int way = 0; way < 3; way++) {
             size s = plain_size(2, 4, way == 1 ? 6 : 5, way == 1 ? 6 : 17, way == 2 ? 1 : 3);
             s.groups = way == 1 ? 6 : 1;
-            check_size(&s, all[i % 7], all[i / 7]);
+            for (int which = FORWARD; which <= WITH_BIAS; which++)
+                check_one(&s, which, (i + which) % 3 ? BT_F32 : BT_F64, all[i % 7], all[i / 7]);
         }
 }
 END_TEST
@@ -224,6 +242,7 @@ int main(void)
     TCase *tcase = tcase_create("kernels");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, channels);
+    tcase_add_test(tcase, narrow);
     tcase_add_test(tcase, pixels);
     tcase_add_test(tcase, attributes);
     tcase_add_test(tcase, groups);

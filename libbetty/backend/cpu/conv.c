@@ -121,7 +121,7 @@ static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_fr
     const place_job *job = data;
     const char *weights = job->weights, *bias = w->call->inputs > 2 ? w->call->in[2].data : NULL;
     int64_t columns = w->type->columns, packed = axes[0].packed * axes[1].packed * p->inner;
-    bt_conv_panel panel = {.at_from = at_from, .at_to = at_to, .list = w->list, .points = points};
+    bt_conv_panel panel = {.at_from = at_from, .at_to = at_to, .list = w->list, .points = points, .packed = packed};
     bt_conv_list(p, axes, 0, packed, w->list, NULL);
     panel.runs = axes[0].taps;
     panel.run = axes[1].taps * p->inner;
@@ -148,7 +148,10 @@ static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_fr
             panel.to = job->to + channel * w->size;
             panel.bias = bias ? bias + channel * w->size : NULL;
             panel.columns = rest < columns ? rest : columns;
-            w->type->panel(&panel);
+            if (p->narrow)
+                w->type->narrow(&panel);
+            else
+                w->type->panel(&panel);
             weights += packed * (int64_t)bt_conv_columns(panel.columns, columns) * w->size;
         }
 }

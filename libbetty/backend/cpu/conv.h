@@ -27,6 +27,7 @@ typedef struct bt_conv_plan {
     bt_conv_kind kind;
     bt_dtype dtype;
     bool depthwise; /* one channel in each group, on both sides */
+    bool narrow;    /* few channels of the result, from whole vectors of channels: conv_narrow.h */
     bt_conv_attr attr;
     int64_t n, groups, window[2];
     int64_t from[2], to[2];   /* heights and widths: conv x to y, conv_dx g to x, conv_dw x to g */
@@ -82,6 +83,7 @@ typedef struct bt_conv_panel { /* pixels times one panel of weights */
     const int64_t *list;            /* what is read for each row of weights, from a pixel's place on */
     int64_t points, columns;
     int64_t runs, run, row, step; /* rows of weights: so many runs of so many, the first from row on, each by step on */
+    int64_t packed;               /* of all of them */
 } bt_conv_panel;
 
 typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows of conv_dw's result */
@@ -98,6 +100,7 @@ typedef struct bt_conv_type {
     void (*copy)(const bt_conv_plan *plan, const bt_conv_block *block, const void *from, void *to);
     void (*pack)(const bt_conv_plan *plan, const void *weights, void *to);
     void (*panel)(const bt_conv_panel *panel);
+    void (*narrow)(const bt_conv_panel *panel);
     void (*sum)(const bt_conv_sum *sum); /* adds to the result */
     /* `columns` channels of pixels, side by side with zeros up to a whole panel */
     void (*pack_g)(const void *g, int64_t channel_stride, const int64_t *at, int64_t points, int64_t columns, void *to);

@@ -5,7 +5,8 @@ enum { Y, X };
 
 enum {
     BLOCK_BYTES = 96 << 10, /* of the images in a block: half of a small second cache at most */
-    BLOCK_POINTS = 2048     /* pixels of the result in a block of several images */
+    BLOCK_POINTS = 2048,    /* pixels of the result in a block of several images */
+    NARROW = 4              /* channels of the result for which vectors run the other way */
 };
 
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; }
@@ -141,6 +142,9 @@ bt_conv_axis bt_conv_class(const bt_conv_plan *p, int a, const bt_conv_axis *all
         return axis;
     axis.taps = taps_inside(p, a, all, i, &axis.skipped);
     first = axis.skipped;
+    if (axis.taps == all->taps && axis.taps) /* all up to the first one whose last tap is outside */
+        end = divide_up(p->from[a] - all->from_first - (all->taps - 1) * all->from_tap, all->from_step);
+    end = smaller(end, all->count);
     while (end < all->count && taps_inside(p, a, all, end, &next) == axis.taps && (next == first || !axis.taps))
         end++;
     axis.count = end - i;
@@ -343,6 +347,7 @@ void bt_conv_plan_of(const bt_call *call, int64_t tile, int64_t columns, bt_conv
     double products =
         (double)p.n * (double)rows * (double)p.groups * (double)p.outer * (double)larger(p.to[Y] * p.to[X], 1);
     p.threads = call->threads > 1 && products > 1.5e6 ? call->threads : 1;
+    p.narrow = p.kind != BT_CONV_DW && !p.depthwise && p.outer <= NARROW && p.inner && p.inner % (columns / 2) == 0;
     cut_blocks(&p, tile);
     bt_conv_plan split = p;
     split.split = true;

@@ -1,6 +1,7 @@
 /* backend/cpu/conv_template.h: the inner loops of convolutions for one element type T, included by conv_f32.c and
  * conv_f64.c. A tile of the result stays in registers while all its products are summed, in the order of the window's
- * taps and channels: so each element is one chain of fused products, whichever the tile, the block or the thread. */
+ * taps and channels: so each element is one chain of fused products (conv_narrow.h: some), whichever the tile, the
+ * block or the thread. */
 
 #include "backend/cpu/pack.h"
 
@@ -52,6 +53,21 @@ static int64_t tap_offset(const bt_conv_plan *p, const bt_conv_axis *axes, int64
            (axes[1].window_first + x * axes[1].window_step) * p->other_strides[1];
 }
 
+/* For conv_narrow.h: each column by itself. The room is that of a panel. */
+static T *pack_narrow(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
+{
+    const int64_t *s = p->other_strides;
+    bool back = p->kind == BT_CONV_DX;
+    const T *own = weights + group * (back ? p->inner : p->outer) * s[3];
+    T *end = to + axes[0].taps * axes[1].taps * p->inner * (int64_t)bt_conv_columns(p->outer, COLUMNS);
+    for (int64_t j = 0; j < p->outer; j++)
+        for (int64_t y = 0; y < axes[0].taps; y++)
+            for (int64_t x = 0; x < axes[1].taps; x++, to += p->inner)
+                copy_row(own + tap_offset(p, axes, y, x) + j * (back ? s[2] : s[3]), p->inner, back ? s[3] : s[2], 1,
+                         p->inner, to);
+    return end;
+}
+
 /* The taps of one residue, of one group: panels of columns, each [taps, inner, columns]. */
 static T *pack_residue(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
 {
@@ -85,7 +101,7 @@ static void pack_weights(const bt_conv_plan *p, const void *weights, void *packe
             if (p->depthwise)
                 to = pack_depthwise(p, axes, weights, to);
             for (int64_t group = 0; group < p->groups && !p->depthwise; group++)
-                to = pack_residue(p, axes, weights, group, to);
+                to = p->narrow ? pack_narrow(p, axes, weights, group, to) : pack_residue(p, axes, weights, group, to);
         }
 }
 
@@ -284,6 +300,7 @@ static void pack_g(const void *g, int64_t channel_stride, const int64_t *at, int
 }
 
 #include "backend/cpu/conv_depthwise.h"
+#include "backend/cpu/conv_narrow.h"
 
 const bt_conv_type CONV_TYPE = {
     .tile = POINTS2,
@@ -291,6 +308,7 @@ const bt_conv_type CONV_TYPE = {
     .copy = copy,
     .pack = pack_weights,
     .panel = run_panel,
+    .narrow = run_narrow,
     .sum = run_sum,
     .pack_g = pack_g,
     .depthwise = run_depthwise,
