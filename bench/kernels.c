@@ -1,14 +1,14 @@
 /* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line].
- * Products of matrices in GF/s, where oneDNN is installed beside its own; other calls in ns; drawing batches in us.
+ * Products of matrices and convolutions in GF/s, and of what the core can do at most, where oneDNN is installed beside
+ * its own; other calls in ns; drawing batches in us.
  * Each figure is that of the fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all
  * threads that it finds. */
 #include "backend/cpu/cpu.h"
 #include "data/dataset.h"
 #include "runtime/phase.h"
 
-#if defined BT_HAVE_DNNL
-#include <dnnl.h>
-#endif
+#include "onednn.h"
+#include "roof.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,82 +28,6 @@ static bt_view matrix(bt_dtype dtype, int64_t rows, int64_t columns, bool turned
         bt_put(dtype, view.data, (int64_t)i, (double)(i * 37 % 101) / 101 - 0.5);
     return view;
 }
-
-/* ---- oneDNN: one product, with any strides ---- */
-
-typedef struct peer {
-    bool works;
-#if defined BT_HAVE_DNNL
-    dnnl_primitive_t primitive;
-    dnnl_stream_t stream;
-    dnnl_exec_arg_t args[3];
-#endif
-} peer;
-
-#if defined BT_HAVE_DNNL
-static dnnl_engine_t engine;
-
-/* Versions 2 and 3 differ in how descriptors are made. */
-#if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t descriptor;
-#define POINTER(descriptor)        descriptor
-#define DESCRIBE(d, dims, strides) dnnl_memory_desc_create_with_strides(d, 2, dims, dnnl_f32, strides)
-
-static bool describe_product(dnnl_primitive_desc_t *product, const descriptor *d)
-{
-    return dnnl_matmul_primitive_desc_create(product, engine, d[0], d[1], NULL, d[2], NULL) == dnnl_success;
-}
-#else
-typedef dnnl_memory_desc_t descriptor;
-#define POINTER(descriptor)        &(descriptor)
-#define DESCRIBE(d, dims, strides) dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_f32, strides)
-
-static bool describe_product(dnnl_primitive_desc_t *product, const descriptor *d)
-{
-    dnnl_matmul_desc_t matmul;
-    return dnnl_matmul_desc_init(&matmul, &d[0], &d[1], NULL, &d[2]) == dnnl_success &&
-           dnnl_primitive_desc_create(product, &matmul, NULL, engine, NULL) == dnnl_success;
-}
-#endif
-
-/* What it makes is kept until the program ends. */
-static peer peer_of(const bt_call *call)
-{
-    static const int kinds[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    const bt_view *views[] = {&call->in[0], &call->in[1], &call->out[0]};
-    peer p = {0};
-    descriptor d[3];
-    dnnl_primitive_desc_t product;
-    if (call->op != &bt_op_dot || call->threads > 1 || call->out[0].dtype != BT_F32 ||
-        (!engine && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) ||
-        dnnl_stream_create(&p.stream, engine, dnnl_stream_default_flags) != dnnl_success)
-        return p;
-    for (int i = 0; i < 3; i++) {
-        dnnl_dims_t dims = {views[i]->dims[0], views[i]->dims[1]};
-        dnnl_dims_t strides = {views[i]->strides[0], views[i]->strides[1]};
-        p.args[i].arg = kinds[i];
-        if (DESCRIBE(&d[i], dims, strides) != dnnl_success ||
-            dnnl_memory_create(&p.args[i].memory, POINTER(d[i]), engine, views[i]->data) != dnnl_success)
-            return p;
-    }
-    p.works = describe_product(&product, d) && dnnl_primitive_create(&p.primitive, product) == dnnl_success;
-    return p;
-}
-
-static void peer_run(const peer *p)
-{
-    dnnl_primitive_execute(p->primitive, p->stream, 3, p->args);
-    dnnl_stream_wait(p->stream);
-}
-#else
-static peer peer_of(const bt_call *call)
-{
-    (void)call;
-    return (peer){0};
-}
-
-static void peer_run(const peer *p) { (void)p; }
-#endif
 
 /* ---- measuring ---- */
 
@@ -139,6 +63,15 @@ done:
     call->scratch = NULL;
 }
 
+static void print_speed(const char *name, double flops, double time, const bt_call *call)
+{
+    double most = roof_speed() * call->threads * (call->out[0].dtype == BT_F64 ? 0.5 : 1);
+    printf("  %s %.1f GF/s (%.2f us", name, flops / time * 1e-9, time * 1e6);
+    if (most > 0)
+        printf(", %.0f %%", 100 * flops / time / most);
+    printf(")");
+}
+
 static void line(const bt_kernel_impl *const *kernels, bt_call *call, const char *title, double flops)
 {
     printf("%-48s", title);
@@ -149,11 +82,11 @@ static void line(const bt_kernel_impl *const *kernels, bt_call *call, const char
             continue;
         measure(kernel, call, best);
         if (flops > 0)
-            printf("  %s %.1f GF/s (%.2f us)", kernel->name, flops / best[0] * 1e-9, best[0] * 1e6);
+            print_speed(kernel->name, flops, best[0], call);
         else
             printf("  %s %.1f ns", kernel->name, best[0] * 1e9);
         if (best[1] > 0)
-            printf("  oneDNN %.1f GF/s (%.2f us)", flops / best[1] * 1e-9, best[1] * 1e6);
+            print_speed("oneDNN", flops, best[1], call);
     }
     printf("\n");
     fflush(stdout);
@@ -394,7 +327,8 @@ int main(int count, char **words)
         fprintf(stderr, "this machine cannot run %s\n", words[1]);
         return 1;
     }
-    printf("%s\n", count > 1 && *words[1] ? words[1] : bt_backend_cpu()->isa());
+    printf("%s, at most %.1f GF/s in f32 on one core\n", count > 1 && *words[1] ? words[1] : bt_backend_cpu()->isa(),
+           roof_speed() * 1e-9);
     static const struct {
         int64_t m, k, n;
         const char *turns; /* t: stored the other way round */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { Y, X, FORWARD = 0, TO_X, TO_W };
+enum { Y, X, FORWARD = 0, TO_X, TO_W, WITH_BIAS };
 
 typedef struct size {
     int64_t n, image[2], in, window[2], out, stride[2], padding[2], dilation[2], groups;
@@ -24,7 +24,7 @@ static int64_t grid(const size *s, int a)
 
 static void check_one(const size *s, int which, bt_dtype dtype, enum layout first, enum layout second)
 {
-    static const bt_op *const ops[] = {&bt_op_conv, &bt_op_conv_dx, &bt_op_conv_dw};
+    static const bt_op *const ops[] = {&bt_op_conv, &bt_op_conv_dx, &bt_op_conv_dw, &bt_op_conv_bias};
     bt_conv_attr attr = {.stride = {s->stride[Y], s->stride[X]},
                          .padding = {s->padding[Y], s->padding[X]},
                          .dilation = {s->dilation[Y], s->dilation[X]},
@@ -41,13 +41,21 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
     } else {
         terms *= s->in / s->groups;
     }
-    trial t = {.op = ops[which], .attr = &attr, .inputs = 2, .outputs = 1, .seed = (uint64_t)(terms + which)};
+    trial t = {.op = ops[which],
+               .attr = &attr,
+               .inputs = which == WITH_BIAS ? 3 : 2,
+               .outputs = 1,
+               .seed = (uint64_t)(terms + which)};
     operand x = images(dtype, s->n, s->image[Y], s->image[X], s->in, which == TO_X ? PLAIN : first);
     operand w = images(dtype, s->window[Y], s->window[X], s->in / s->groups, s->out, which == TO_W ? PLAIN : second);
-    operand g = images(dtype, s->n, grid(s, Y), grid(s, X), s->out, which == TO_X ? first : which ? second : PLAIN);
+    operand g = images(dtype, s->n, grid(s, Y), grid(s, X), s->out,
+                       which == TO_X   ? first
+                       : which == TO_W ? second
+                                       : PLAIN);
     t.in[0] = which == TO_X ? g : x;
     t.in[1] = which == TO_W ? g : w;
-    t.out[0] = which == FORWARD ? g : which == TO_X ? x : w;
+    t.in[2] = (operand){.dtype = dtype, .rank = 1, .dims = {s->out}, .low = -1, .high = 1};
+    t.out[0] = which == TO_X ? x : which == TO_W ? w : g;
     t.absolute = (dtype == BT_F32 ? 0x1p-23 : 0x1p-52) * (2 + (double)terms);
     t.relative = t.absolute / 4;
     compare_fast(&t);
@@ -55,7 +63,7 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
 
 static void check_size(const size *s, enum layout first, enum layout second)
 {
-    for (int which = FORWARD; which <= TO_W; which++)
+    for (int which = FORWARD; which <= WITH_BIAS; which++)
         for (int wide = 0; wide < 2; wide++)
             check_one(s, which, wide ? BT_F64 : BT_F32, first, second);
 }
@@ -71,6 +79,22 @@ START_TEST(channels)
     for (int64_t c = 1; c < 36; c += c < 18 ? 1 : 5) {
         size s = plain_size(1, 3, c, 37 - c, 3);
         check_size(&s, PLAIN, PLAIN);
+    }
+}
+END_TEST
+
+/* Few channels of the result, from whole vectors of channels. */
+START_TEST(narrow)
+{
+    for (int i = 0; i < 5 * 4; i++) {
+        size s = plain_size(2, 5, i % 5 + 1, 16 * (i / 5 % 2 + 1), 3);
+        s.stride[Y] = i / 10 + 1;
+        s.groups = i % 5 == 3 ? 2 : 1;
+        check_one(&s, TO_X, i % 2 ? BT_F64 : BT_F32, i % 3 ? PLAIN : LOOSE, i % 4 ? PLAIN : TURNED);
+        int64_t in = s.in;
+        s.in = s.out;
+        s.out = in;
+        check_one(&s, i % 2 ? FORWARD : WITH_BIAS, i % 4 < 2 ? BT_F64 : BT_F32, i % 3 ? PLAIN : LOOSE, PLAIN);
     }
 }
 END_TEST
@@ -96,7 +120,8 @@ START_TEST(attributes)
         s.padding[X] = 3 - s.padding[Y];
         s.dilation[Y] = i / 12 % 3 + 1;
         s.dilation[X] = 4 - s.dilation[Y];
-        check_size(&s, PLAIN, PLAIN);
+        for (int which = FORWARD; which <= TO_W; which++)
+            check_one(&s, which, (i + which) % 4 ? BT_F32 : BT_F64, PLAIN, PLAIN);
     }
 }
 END_TEST
@@ -124,7 +149,8 @@ START_TEST(layouts)
         for (int way = 0; way < 3; way++) {
             size s = plain_size(2, 4, way == 1 ? 6 : 5, way == 1 ? 6 : 17, way == 2 ? 1 : 3);
             s.groups = way == 1 ? 6 : 1;
-            check_size(&s, all[i % 7], all[i / 7]);
+            for (int which = FORWARD; which <= WITH_BIAS; which++)
+                check_one(&s, which, (i + which) % 3 ? BT_F32 : BT_F64, all[i % 7], all[i / 7]);
         }
 }
 END_TEST
@@ -216,6 +242,7 @@ int main(void)
     TCase *tcase = tcase_create("kernels");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, channels);
+    tcase_add_test(tcase, narrow);
     tcase_add_test(tcase, pixels);
     tcase_add_test(tcase, attributes);
     tcase_add_test(tcase, groups);

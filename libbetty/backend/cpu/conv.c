@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { OFTEN = 96 }; /* rows of conv_dw's result: for so many, g is packed */
+enum { OFTEN = 96 }; /* rows of conv_dw's result: for so many, g's channels are laid side by side */
 
 static const bt_conv_type *type_of(bt_dtype dtype)
 {
@@ -16,7 +16,7 @@ static size_t scratch(const bt_call *call)
 {
     const bt_conv_type *type = type_of(call->out[0].dtype);
     bt_conv_plan plan;
-    bt_conv_plan_of(call, type->columns, type->rows, &plan);
+    bt_conv_plan_of(call, type->tile, type->columns, &plan);
     return plan.scratch;
 }
 
@@ -26,7 +26,7 @@ static bt_status prepare(bt_call *call)
     bt_conv_plan *plan = bt_alloc(sizeof *plan);
     if (!plan)
         return BT_ERROR_MEMORY;
-    bt_conv_plan_of(call, type->columns, type->rows, plan);
+    bt_conv_plan_of(call, type->tile, type->columns, plan);
     call->state = plan;
     return BT_OK;
 }
@@ -39,12 +39,12 @@ static void release(bt_call *call)
 
 /* What one thread works with. */
 typedef struct worker {
+    const bt_call *call;
     const bt_conv_plan *plan;
     const bt_conv_type *type;
-    int64_t size;     /* bytes of an element */
-    const char *from; /* of the images */
-    char *images;     /* scratch */
-    int64_t *at_from, *at_to, *list;
+    int64_t size; /* bytes of an element */
+    char *images; /* scratch */
+    int64_t *at_from, *at_to, *list, *rows, *straight;
     char *g;
     const char *read; /* what the block's loops read */
     int64_t built;    /* for how many whole images the tables are made; 0: for none */
@@ -53,20 +53,19 @@ typedef struct worker {
 static worker worker_of(const bt_call *call, int64_t thread)
 {
     const bt_conv_plan *p = call->state;
-    worker w = {.plan = p,
-                .type = type_of(p->dtype),
-                .size = (int64_t)bt_dtype_size(p->dtype),
-                .from = call->in[0].data,
-                .images = (char *)call->scratch + p->packed + (size_t)thread * p->own};
-    char *next = w.images + p->block;
-    w.at_from = (int64_t *)(void *)next;
-    next += p->table;
-    if (p->kind != BT_CONV_DW) {
-        w.at_to = (int64_t *)(void *)next;
-        next += p->table;
+    worker w = {.call = call, .plan = p, .type = type_of(p->dtype), .size = (int64_t)bt_dtype_size(p->dtype)};
+    char *next = (char *)call->scratch + p->packed + (size_t)thread * p->own;
+    w.images = next;
+    w.at_from = (int64_t *)(void *)(next += p->block);
+    w.at_to = (int64_t *)(void *)(next += p->table);
+    w.list = (int64_t *)(void *)(next += p->table);
+    if (p->kind == BT_CONV_DW) {
+        w.rows = (int64_t *)(void *)(next += p->list);
+        w.straight = (int64_t *)(void *)(next += p->list);
+        w.g = (char *)(w.straight + BT_CONV_POINTS);
+        for (int64_t i = 0; i < BT_CONV_POINTS; i++)
+            w.straight[i] = i * w.type->columns;
     }
-    w.list = (int64_t *)(void *)next;
-    w.g = next + p->list;
     return w;
 }
 
@@ -74,174 +73,199 @@ static worker worker_of(const bt_call *call, int64_t thread)
 static bool enter_block(worker *w, const bt_conv_block *block)
 {
     const bt_conv_plan *p = w->plan;
+    const char *from = w->call->in[0].data;
     w->read = w->images;
     if (p->copied)
-        w->type->copy(p, block, w->from, w->images);
+        w->type->copy(p, block, from, w->images);
     else
-        w->read = w->from + block->image * p->strides[0] * w->size;
+        w->read = from + block->image * p->strides[0] * w->size;
     bool fresh = w->built != block->images || p->rows < p->to[0];
     w->built = block->images;
     return fresh;
 }
 
-/* ---- conv, conv_dx ---- */
+/* Calls `run` for each class of pixels in the block, with its pixels' places; data is passed on. */
+typedef void class_fn(worker *w, const bt_conv_axis *axes, const int64_t *at_from, const int64_t *at_to, int64_t points,
+                      void *data);
 
-static void run_class(const worker *w, bt_conv_panel *panel, int64_t taps, const char *bias, char *to)
+static int64_t each_class(worker *w, const bt_conv_block *block, const bt_conv_axis *all, int64_t done, bool fresh,
+                          class_fn *run, void *data)
 {
     const bt_conv_plan *p = w->plan;
-    int64_t columns = w->type->columns;
-    const char *weights = panel->weights;
+    bt_conv_axis axes[2];
+    for (int64_t y = 0; y < all[0].count; y += axes[0].count) {
+        axes[0] = bt_conv_class(p, 0, &all[0], y);
+        for (int64_t x = 0; x < all[1].count; x += axes[1].count) {
+            axes[1] = bt_conv_class(p, 1, &all[1], x);
+            int64_t points =
+                bt_conv_table(p, block, axes, fresh ? w->at_from + done : NULL, fresh ? w->at_to + done : NULL);
+            if (points)
+                run(w, axes, w->at_from + done, w->at_to + done, points, data);
+            done += points;
+        }
+    }
+    return done;
+}
+
+/* ---- conv, conv_dx ---- */
+
+typedef struct place_job {
+    const char *weights; /* of the residue */
+    char *to;
+} place_job;
+
+static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_from, const int64_t *at_to,
+                       int64_t points, void *data)
+{
+    const bt_conv_plan *p = w->plan;
+    const place_job *job = data;
+    const char *weights = job->weights, *bias = w->call->inputs > 2 ? w->call->in[2].data : NULL;
+    int64_t columns = w->type->columns, packed = axes[0].packed * axes[1].packed * p->inner;
+    bt_conv_panel panel = {.at_from = at_from, .at_to = at_to, .list = w->list, .points = points, .packed = packed};
+    bt_conv_list(p, axes, 0, packed, w->list, NULL);
+    panel.runs = axes[0].taps;
+    panel.run = axes[1].taps * p->inner;
+    panel.step = axes[1].packed * p->inner;
+    panel.row = (axes[0].skipped * axes[1].packed + axes[1].skipped) * p->inner;
+    if (panel.run == panel.step) { /* without gaps */
+        panel.run *= panel.runs;
+        panel.runs = 1;
+    }
     if (p->depthwise) {
-        panel->from = w->read;
-        panel->to = to;
-        panel->bias = bias;
-        panel->columns = p->groups;
-        w->type->depthwise(panel);
-        panel->weights = weights + taps * p->groups * w->size;
+        panel.from = w->read;
+        panel.weights = weights;
+        panel.to = job->to;
+        panel.bias = bias;
+        panel.columns = p->groups;
+        w->type->depthwise(&panel);
         return;
     }
     for (int64_t group = 0; group < p->groups; group++)
         for (int64_t j = 0; j < p->outer; j += columns) {
             int64_t channel = group * p->outer + j, rest = p->outer - j;
-            panel->from = w->read + group * p->inner * w->size;
-            panel->weights = weights;
-            panel->to = to + channel * w->size;
-            panel->bias = bias ? bias + channel * w->size : NULL;
-            panel->columns = rest < columns ? rest : columns;
-            w->type->panel(panel);
-            weights += taps * p->inner * (int64_t)bt_conv_columns(panel->columns, columns) * w->size;
-        }
-    panel->weights = weights;
-}
-
-static void run_block(worker *w, const bt_call *call, const bt_conv_block *block)
-{
-    const bt_conv_plan *p = w->plan;
-    bool fresh = enter_block(w, block);
-    const char *bias = call->inputs > 2 ? call->in[2].data : NULL;
-    char *to = call->out[0].data + block->image * p->to[0] * p->to[1] * p->groups * p->outer * w->size;
-    bt_conv_panel panel = {.weights = call->scratch, .at_from = w->at_from, .at_to = w->at_to};
-    for (int64_t y = 0; y < p->classes[0]; y++)
-        for (int64_t x = 0; x < p->classes[1]; x++) {
-            bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, y), bt_conv_axis_of(p, 1, x)};
-            int64_t done = panel.at_from - w->at_from;
-            panel.points = bt_conv_table(p, block, axes, fresh ? w->at_from + done : NULL, w->at_to + done);
-            panel.run_count = bt_conv_runs(p, axes, w->list, &panel.run_length);
-            for (int64_t r = panel.run_count - 1; r > 0; r--)
-                w->list[r] -= w->list[r - 1];
-            panel.runs = w->list;
-            run_class(w, &panel, axes[0].taps * axes[1].taps, bias, to);
-            panel.at_from += panel.points;
-            panel.at_to += panel.points;
+            panel.from = w->read + group * p->inner * w->size;
+            panel.weights = weights;
+            panel.to = job->to + channel * w->size;
+            panel.bias = bias ? bias + channel * w->size : NULL;
+            panel.columns = rest < columns ? rest : columns;
+            if (p->narrow)
+                w->type->narrow(&panel);
+            else
+                w->type->panel(&panel);
+            weights += packed * (int64_t)bt_conv_columns(panel.columns, columns) * w->size;
         }
 }
 
-static void run_places(const bt_call *call, int64_t thread)
+static void place_blocks(const bt_call *call, int64_t thread)
 {
     worker w = worker_of(call, thread);
     const bt_conv_plan *p = w.plan;
     int64_t unit = p->units * thread / p->threads, end = p->units * (thread + 1) / p->threads;
+    int64_t across = p->depthwise ? p->groups : p->groups * (int64_t)bt_conv_columns(p->outer, w.type->columns);
     while (unit < end) {
         bt_conv_block block = bt_conv_block_of(p, unit, end);
-        run_block(&w, call, &block);
+        bool fresh = enter_block(&w, &block);
+        int64_t done = 0;
+        place_job job = {.weights = call->scratch, .to = call->out[0].data};
+        job.to += block.image * p->to_strides[0] * w.size;
+        for (int64_t y = 0; y < p->residues[0]; y++)
+            for (int64_t x = 0; x < p->residues[1]; x++) {
+                bt_conv_axis all[] = {bt_conv_residue(p, 0, y), bt_conv_residue(p, 1, x)};
+                done = each_class(&w, &block, all, done, fresh, run_places, &job);
+                job.weights += all[0].packed * all[1].packed * p->inner * across * w.size;
+            }
         unit += bt_conv_block_units(p, &block);
     }
 }
 
 /* ---- conv_dw ---- */
 
-/* The window's taps and channels, as offsets. */
-static void list_rows(const worker *w, const bt_conv_axis *axes)
-{
-    const bt_conv_plan *p = w->plan;
-    int64_t channels = p->depthwise ? 1 : p->inner, *at = w->list;
-    for (int64_t y = 0; y < axes[0].taps; y++)
-        for (int64_t x = 0; x < axes[1].taps; x++)
-            for (int64_t c = 0; c < channels; c++)
-                *at++ = y * axes[0].from_tap * p->pitch[1] + x * axes[1].from_tap * p->pitch[2] + c;
-}
+typedef struct window_job {
+    const char *g;      /* of the block */
+    int64_t begin, end; /* units: rows of panels */
+} window_job;
 
-/* Rows row..row_end of the columns from `channel` on, over the block's pixels. */
-static void run_rows(const worker *w, const bt_call *call, const bt_conv_block *block, bt_conv_sum *sum,
-                     int64_t channel)
+/* The rows that are listed, of one panel of columns, over a class's pixels, part by part. */
+static void run_panel(const worker *w, bt_conv_sum *sum, const int64_t *at_from, const int64_t *at_to, int64_t points,
+                      const char *g)
 {
     const bt_conv_plan *p = w->plan;
-    const bt_view *g = &call->in[1];
-    int64_t points = block->images * block->rows * p->to[1], columns = w->type->columns, all = p->groups * p->outer;
+    int64_t columns = w->type->columns, channel_stride = p->other_strides[3];
     int64_t parts = (points + BT_CONV_POINTS - 1) / BT_CONV_POINTS, step = (points + parts - 1) / parts;
     bool whole = p->depthwise || sum->columns == columns || 2 * sum->columns == columns;
-    bool often = !p->depthwise && sum->row_end - sum->row >= OFTEN && all > columns; /* lines far apart crowd a cache */
-    bool packed = !whole || often || !bt_cpu_contiguous(g);
-    const char *at = g->data + channel * g->strides[3] * w->size;
-    if (!packed)
-        at += (block->image * p->to[0] + block->row) * p->to[1] * all * w->size;
-    sum->pitch = packed ? columns : all;
-    sum->at_from = w->at_from;
+    bool often = !p->depthwise && sum->count >= OFTEN && p->outer > columns; /* lines far apart crowd a cache */
+    bool packed = !whole || often || (channel_stride != 1 && sum->columns > 1);
     for (int64_t q = 0; q < points; q += step) {
         sum->points = points - q < step ? points - q : step;
-        sum->g = packed ? w->g : at + q * all * w->size;
+        sum->at_from = at_from + q;
+        sum->at_g = packed ? w->straight : at_to + q;
+        sum->g = packed ? w->g : g;
         if (packed)
-            w->type->pack_g(p, block, at, q, sum->points, sum->columns, w->g);
+            w->type->pack_g(g, channel_stride, at_to + q, sum->points, sum->columns, w->g);
         if (p->depthwise)
             w->type->depthwise_sum(sum);
         else
             w->type->sum(sum);
-        sum->at_from += sum->points;
-        sum->add = true;
     }
 }
 
-static void run_windows(const bt_call *call, int64_t thread)
+static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_from, const int64_t *at_to,
+                        int64_t points, void *data)
+{
+    const bt_conv_plan *p = w->plan;
+    const window_job *job = data;
+    int64_t all = p->window[0] * p->window[1] * p->inner, columns = w->type->columns, next;
+    int64_t rows = p->depthwise ? 1 : all; /* units of a panel */
+    int64_t channels = p->depthwise ? p->groups : p->outer, panels = (channels + columns - 1) / columns;
+    for (int64_t unit = job->begin; unit < job->end; unit = next) {
+        int64_t panel = unit / rows, j = panel % panels * columns, group = panel / panels;
+        next = (panel + 1) * rows < job->end ? (panel + 1) * rows : job->end;
+        int64_t first = p->depthwise ? 0 : unit - panel * rows, end = p->depthwise ? all : next - panel * rows;
+        int64_t channel = group * channels + j, from = p->depthwise ? j : group * p->inner;
+        bt_conv_sum sum = {.from = w->read + from * w->size,
+                           .to = w->call->out[0].data + channel * w->size,
+                           .list = w->list,
+                           .rows = w->rows,
+                           .pitch = p->groups * p->outer,
+                           .columns = channels - j < columns ? channels - j : columns};
+        sum.count = bt_conv_list(p, axes, first, end, w->list, w->rows);
+        run_panel(w, &sum, at_from, at_to, points, job->g + channel * p->other_strides[3] * w->size);
+    }
+}
+
+static void window_blocks(const bt_call *call, int64_t thread)
 {
     worker w = worker_of(call, thread);
     const bt_conv_plan *p = w.plan;
-    bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, 0), bt_conv_axis_of(p, 1, 0)};
-    int64_t rows = p->window[0] * p->window[1] * (p->depthwise ? 1 : p->inner), columns = w.type->columns;
-    int64_t tiles = p->depthwise ? 1 : (rows + w.type->rows - 1) / w.type->rows;
-    int64_t channels = p->depthwise ? p->groups : p->outer, panels = (channels + columns - 1) / columns;
-    int64_t unit = p->units * thread / p->threads, end = p->units * (thread + 1) / p->threads;
+    window_job job = {.begin = p->units * thread / p->threads, .end = p->units * (thread + 1) / p->threads};
+    bt_conv_axis all[] = {bt_conv_residue(p, 0, 0), bt_conv_residue(p, 1, 0)};
     int64_t units = p->n * ((p->to[0] + p->rows - 1) / p->rows);
-    list_rows(&w, axes);
-    for (int64_t at = 0; at < units;) {
-        bt_conv_block block = bt_conv_block_of(p, at, units);
-        if (enter_block(&w, &block))
-            bt_conv_table(p, &block, axes, w.at_from, NULL);
-        for (int64_t u = unit, next; u < end; u = next) {
-            int64_t panel = u / tiles, group = panel / panels, j = panel % panels * columns;
-            next = (panel + 1) * tiles < end ? (panel + 1) * tiles : end;
-            int64_t last = (next - panel * tiles) * w.type->rows, channel = group * channels + j;
-            bt_conv_sum sum = {.from = w.read + (p->depthwise ? j : group * p->inner) * w.size,
-                               .to = call->out[0].data + channel * w.size,
-                               .to_pitch = p->groups * p->outer,
-                               .at = w.list,
-                               .row = (u - panel * tiles) * w.type->rows,
-                               .row_end = last < rows && !p->depthwise ? last : rows,
-                               .columns = channels - j < columns ? channels - j : columns,
-                               .add = at > 0};
-            run_rows(&w, call, &block, &sum, channel);
-        }
-        at += bt_conv_block_units(p, &block);
+    for (int64_t unit = 0; unit < units;) {
+        bt_conv_block block = bt_conv_block_of(p, unit, units);
+        bool fresh = enter_block(&w, &block);
+        job.g = call->in[1].data + block.image * p->to_strides[0] * w.size;
+        each_class(&w, &block, all, 0, fresh, run_windows, &job);
+        unit += bt_conv_block_units(p, &block);
     }
 }
 
 static bt_status launch(const bt_call *call)
 {
     const bt_conv_plan *p = call->state;
+    int64_t count = bt_cpu_count(&call->out[0]);
     bool sums = p->kind == BT_CONV_DW;
-    if (sums && p->n * p->to[0] * p->to[1] == 0)
-        memset(call->out[0].data, 0, (size_t)bt_cpu_count(&call->out[0]) * bt_dtype_size(p->dtype));
-    if (bt_cpu_count(&call->out[0]) == 0 || (sums && p->n * p->to[0] * p->to[1] == 0))
-        return BT_OK;
-    if (!sums)
+    if (count && sums)
+        memset(call->out[0].data, 0, (size_t)count * bt_dtype_size(p->dtype));
+    else if (count)
         type_of(p->dtype)->pack(p, call->in[1].data, call->scratch);
 #if defined _OPENMP
 #pragma omp parallel for num_threads(p->threads) schedule(static, 1) if (p->threads > 1)
 #endif
-    for (int64_t thread = 0; thread < p->threads; thread++) {
+    for (int64_t thread = 0; thread < (count ? p->threads : 0); thread++) {
         if (sums)
-            run_windows(call, thread);
+            window_blocks(call, thread);
         else
-            run_places(call, thread);
+            place_blocks(call, thread);
     }
     return BT_OK;
 }

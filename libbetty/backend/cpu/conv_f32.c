@@ -9,5 +9,6 @@ typedef float T;
 #define FULL_F(f) BT_F32W(f)
 #define FMA       bt_f32_fma
 #define TURN_ALL  bt_turn_all4
+#define SUM4      bt_f32_sum4
 #define CONV_TYPE BT_ISA(bt_conv_f32)
 #include "backend/cpu/conv_template.h"

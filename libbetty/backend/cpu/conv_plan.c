@@ -5,7 +5,8 @@ enum { Y, X };
 
 enum {
     BLOCK_BYTES = 96 << 10, /* of the images in a block: half of a small second cache at most */
-    BLOCK_POINTS = 2048     /* pixels of the result in a block of several images */
+    BLOCK_POINTS = 2048,    /* pixels of the result in a block of several images */
+    NARROW = 4              /* channels of the result for which vectors run the other way */
 };
 
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; }
@@ -43,9 +44,8 @@ static void turn_lines(bt_conv_plan *p)
 {
     if (p->from[Y] != 1 || p->to[Y] != 1 || p->window[Y] != 1 || p->attr.padding[Y])
         return;
-    int64_t *others = p->other_strides + (p->kind == BT_CONV_DW ? 1 : 0); /* g has its axes where x has */
-    int64_t *pairs[] = {p->from,          p->to,          p->window, p->attr.stride, p->attr.padding,
-                        p->attr.dilation, p->strides + 1, others};
+    int64_t *pairs[] = {p->from,          p->to,          p->window,         p->attr.stride,  p->attr.padding,
+                        p->attr.dilation, p->strides + 1, p->to_strides + 1, p->other_strides};
     for (int i = 0; i < BT_COUNT_OF(pairs); i++)
         swap(pairs[i]);
 }
@@ -70,9 +70,11 @@ static bt_conv_plan problem_of(const bt_call *call)
         p.strides[i] = from->strides[i];
         p.other_strides[i] = call->in[1].strides[i];
     }
+    for (int i = 0; i < 3; i++)
+        p.to_strides[i] = to->strides[i];
     turn_lines(&p);
     for (int a = Y; a <= X; a++)
-        p.classes[a] = kind == BT_CONV_DX ? smaller(p.attr.stride[a], p.to[a]) : 1;
+        p.residues[a] = kind == BT_CONV_DX ? smaller(p.attr.stride[a], p.to[a]) : 1;
     p.depthwise = p.inner == 1 && p.outer == 1 && p.groups > 1;
     return p;
 }
@@ -93,21 +95,22 @@ bool bt_conv_accepts(const bt_call *call)
     return true;
 }
 
-bt_conv_axis bt_conv_axis_of(const bt_conv_plan *p, int a, int64_t class)
+bt_conv_axis bt_conv_residue(const bt_conv_plan *p, int a, int64_t residue)
 {
     int64_t stride = p->attr.stride[a], padding = p->attr.padding[a], dilation = p->attr.dilation[a];
     if (p->kind != BT_CONV_DX)
         return (bt_conv_axis){.count = p->to[a],
                               .to_step = 1,
                               .taps = p->window[a],
-                              .tap_step = 1,
                               .from_first = -padding,
                               .from_step = stride,
-                              .from_tap = dilation};
+                              .from_tap = dilation,
+                              .packed = p->window[a],
+                              .window_step = 1};
     /* Pixel u of the padded image is under tap k of the window at (u - k dilation) / stride, where that is whole. */
-    int64_t u = class + padding, step = stride / common_divisor(stride, dilation), first = 0;
-    bt_conv_axis axis = {.count = divide_up(p->to[a] - class, stride),
-                         .to_first = class,
+    int64_t u = residue + padding, step = stride / common_divisor(stride, dilation), first = 0;
+    bt_conv_axis axis = {.count = divide_up(p->to[a] - residue, stride),
+                         .to_first = residue,
                          .to_step = stride,
                          .from_step = 1,
                          .from_tap = step * dilation / stride};
@@ -115,10 +118,40 @@ bt_conv_axis bt_conv_axis_of(const bt_conv_plan *p, int a, int64_t class)
         first++;
     if (first == step || first >= p->window[a])
         return axis;
-    axis.taps = (p->window[a] - 1 - first) / step + 1;
-    axis.tap_first = first + (axis.taps - 1) * step; /* the last one reads first */
-    axis.tap_step = -step;
-    axis.from_first = (u - axis.tap_first * dilation) / stride; /* whole */
+    axis.taps = axis.packed = (p->window[a] - 1 - first) / step + 1;
+    axis.window_first = first + (axis.taps - 1) * step; /* the last one reads first */
+    axis.window_step = -step;
+    axis.from_first = (u - axis.window_first * dilation) / stride; /* whole */
+    return axis;
+}
+
+/* Taps before `end` that pixel i has inside the image begin with *first; their number. */
+static int64_t taps_inside(const bt_conv_plan *p, int a, const bt_conv_axis *all, int64_t i, int64_t *first)
+{
+    int64_t from = all->from_first + i * all->from_step;
+    *first = divide_up(-from, all->from_tap);
+    int64_t end = smaller(divide_up(p->from[a] - from, all->from_tap), all->taps);
+    return larger(end - *first, 0);
+}
+
+bt_conv_axis bt_conv_class(const bt_conv_plan *p, int a, const bt_conv_axis *all, int64_t i)
+{
+    bt_conv_axis axis = *all;
+    int64_t first, next, end = i + 1;
+    if (!p->split)
+        return axis;
+    axis.taps = taps_inside(p, a, all, i, &axis.skipped);
+    first = axis.skipped;
+    if (axis.taps == all->taps && axis.taps) /* all up to the first one whose last tap is outside */
+        end = divide_up(p->from[a] - all->from_first - (all->taps - 1) * all->from_tap, all->from_step);
+    end = smaller(end, all->count);
+    while (end < all->count && taps_inside(p, a, all, end, &next) == axis.taps && (next == first || !axis.taps))
+        end++;
+    axis.count = end - i;
+    axis.to_first += i * axis.to_step;
+    axis.from_first += i * axis.from_step + first * axis.from_tap;
+    if (!axis.taps)
+        axis.from_first = axis.from_step = axis.skipped = 0;
     return axis;
 }
 
@@ -135,16 +168,19 @@ static void reads(const bt_conv_plan *p, int a, int64_t begin, int64_t end, int6
 {
     bool any = false;
     *low = *high = 0;
-    for (int64_t class = 0; class < p->classes[a]; class ++) {
-        bt_conv_axis axis = bt_conv_axis_of(p, a, class);
-        int64_t i = index_from(&axis, begin), i_end = index_from(&axis, end);
-        if (i >= i_end || !axis.taps)
-            continue;
-        int64_t first = axis.from_first + i * axis.from_step;
-        int64_t last = axis.from_first + (i_end - 1) * axis.from_step + (axis.taps - 1) * axis.from_tap;
-        *low = any ? smaller(*low, first) : first;
-        *high = any ? larger(*high, last + 1) : last + 1;
-        any = true;
+    for (int64_t residue = 0; residue < p->residues[a]; residue++) {
+        bt_conv_axis all = bt_conv_residue(p, a, residue), axis;
+        for (int64_t n = 0; n < all.count; n += axis.count) {
+            axis = bt_conv_class(p, a, &all, n);
+            int64_t i = index_from(&axis, begin), i_end = index_from(&axis, end);
+            if (i >= i_end || !axis.taps)
+                continue;
+            int64_t first = axis.from_first + i * axis.from_step;
+            int64_t last = axis.from_first + (i_end - 1) * axis.from_step + (axis.taps - 1) * axis.from_tap;
+            *low = any ? smaller(*low, first) : first;
+            *high = any ? larger(*high, last + 1) : last + 1;
+            any = true;
+        }
     }
 }
 
@@ -179,37 +215,36 @@ int64_t bt_conv_table(const bt_conv_plan *p, const bt_conv_block *block, const b
                       int64_t *to)
 {
     const bt_conv_axis *y = &axes[Y], *x = &axes[X];
-    int64_t count = 0, channels = p->groups * p->outer;
+    const int64_t *s = p->to_strides;
+    int64_t count = 0;
     int64_t begin = index_from(y, block->row), end = index_from(y, block->row + block->rows);
     for (int64_t image = 0; image < block->images && from; image++)
         for (int64_t i = begin; i < end; i++) {
             int64_t start = place(p, block, image, y->from_first + i * y->from_step, x->from_first);
-            int64_t target = (image * p->to[Y] + y->to_first + i * y->to_step) * p->to[X] + x->to_first;
+            int64_t target = image * s[0] + (y->to_first + i * y->to_step) * s[1] + x->to_first * s[2];
             for (int64_t j = 0; j < x->count; j++, count++) {
                 from[count] = start + j * x->from_step * p->pitch[2];
-                if (to)
-                    to[count] = (target + j * x->to_step) * channels;
+                to[count] = target + j * x->to_step * s[2];
             }
         }
-    return block->images * (end - begin) * x->count;
+    return block->images * larger(end - begin, 0) * x->count;
 }
 
-int64_t bt_conv_runs(const bt_conv_plan *p, const bt_conv_axis *axes, int64_t *runs, int64_t *length)
+int64_t bt_conv_list(const bt_conv_plan *p, const bt_conv_axis *axes, int64_t begin, int64_t end, int64_t *list,
+                     int64_t *rows)
 {
-    int64_t tap_y = axes[Y].from_tap * p->pitch[1], tap_x = axes[X].from_tap * p->pitch[2], count = 0;
-    int64_t across = axes[X].taps, down = axes[Y].taps;
-    *length = p->inner;
-    if (tap_x == *length || across == 1) { /* a row of the window has no gaps */
-        *length *= across;
-        across = smaller(across, 1);
-        if (tap_y == *length) {
-            *length *= down;
-            down = smaller(down, 1);
+    int64_t count = 0;
+    for (int64_t y = 0; y < axes[Y].taps; y++)
+        for (int64_t x = 0; x < axes[X].taps; x++) {
+            int64_t at = y * axes[Y].from_tap * p->pitch[1] + x * axes[X].from_tap * p->pitch[2];
+            int64_t row = ((axes[Y].skipped + y) * axes[X].packed + axes[X].skipped + x) * p->inner;
+            int64_t first = larger(begin - row, 0), last = smaller(end - row, p->inner);
+            for (int64_t c = first; c < last; c++, count++) {
+                list[count] = at + c;
+                if (rows)
+                    rows[count] = row + c;
+            }
         }
-    }
-    for (int64_t y = 0; y < down; y++)
-        for (int64_t x = 0; x < across; x++)
-            runs[count++] = y * tap_y + x * tap_x;
     return count;
 }
 
@@ -231,72 +266,100 @@ static bool reads_in_place(const bt_conv_plan *p, const int64_t *low, const int6
     return (p->strides[3] == 1 || channels == 1) && (p->strides[2] == channels || p->window[X] == 1);
 }
 
-/* Images are copied whole, several at a time, or by pieces of rows where one is too large. */
-static void cut_blocks(bt_conv_plan *p, int64_t full_height)
+/* About how long a block takes, in cycles: pixels are done by tiles, and each tile costs something besides. */
+static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
 {
-    int64_t size = (int64_t)bt_dtype_size(p->dtype), row = larger(p->width * p->groups * p->inner * size, 1);
-    int64_t unit = p->kind == BT_CONV_DX ? p->attr.stride[Y] : 1, low, high;
+    double panels = (double)(p->groups * (p->depthwise ? 1 : divide_up(p->outer, columns))), sum = 0;
+    for (int64_t i = 0; i < p->residues[Y]; i++)
+        for (int64_t j = 0; j < p->residues[X]; j++) {
+            bt_conv_axis all[] = {bt_conv_residue(p, Y, i), bt_conv_residue(p, X, j)}, y, x;
+            for (int64_t n = 0; n < all[Y].count; n += y.count) {
+                y = bt_conv_class(p, Y, &all[Y], n);
+                for (int64_t m = 0; m < all[X].count; m += x.count) {
+                    x = bt_conv_class(p, X, &all[X], m);
+                    double points = (double)(p->images * y.count * x.count);
+                    double rows = (double)(y.taps * x.taps * p->inner), size = (double)tile;
+                    if (p->kind == BT_CONV_DW)
+                        sum += rows / size * (points * size + 30);
+                    else
+                        sum += ((points + size - 1) / size) * (rows * size + 40);
+                }
+            }
+        }
+    double held = (double)p->images * (double)p->height * (double)p->width * (double)(p->groups * p->inner);
+    return sum * panels + (p->copied ? 0.3 * held : 0);
+}
+
+/* What of `from` is held, and in how large blocks: images whole, several at a time, or rows of one that is too large.
+ */
+static void cut_blocks(bt_conv_plan *p, int64_t tile)
+{
+    int64_t channels = p->groups * p->inner, pixel = larger(channels * (int64_t)bt_dtype_size(p->dtype), 1);
+    int64_t unit = p->kind == BT_CONV_DX ? p->attr.stride[Y] : 1, low[2], high[2];
+    for (int a = Y; a <= X; a++)
+        reads(p, a, 0, p->to[a], &low[a], &high[a]);
+    p->copied = !reads_in_place(p, low, high);
+    p->low = low[X];
+    p->width = high[X] - low[X];
+    p->height = high[Y] - low[Y];
     p->images = 1;
     p->rows = larger(p->to[Y], 1);
-    p->height = full_height;
-    if (full_height * row <= 2 * BLOCK_BYTES) {
-        int64_t points = larger(p->to[Y] * p->to[X], 1);
-        p->images = smaller(BLOCK_BYTES / larger(full_height * row, 1), BLOCK_POINTS / points);
-        p->images = larger(smaller(p->images, divide_up(p->n, p->threads)), 1);
-        return;
+    int64_t row = larger(p->width * pixel, 1), image = larger(p->height * row, 1);
+    if (image <= 2 * BLOCK_BYTES) {
+        int64_t points = larger(p->to[Y] * p->to[X], 1), most = p->copied ? BLOCK_BYTES : 2 * BLOCK_BYTES;
+        p->images = larger(smaller(most / image, BLOCK_POINTS / points), 1);
+        if (p->images > tile) /* so that tiles of one corner of all images are full */
+            p->images -= p->images % tile;
+        p->images = larger(smaller(p->images, p->kind == BT_CONV_DW ? p->n : divide_up(p->n, p->threads)), 1);
+    } else {
+        p->rows = 0;
+        do { /* as many as fit: a multiple of the unit, so that all pieces are alike */
+            p->rows = smaller(p->rows + unit, p->to[Y]);
+            reads(p, Y, 0, p->rows, &low[Y], &high[Y]);
+        } while (p->rows < p->to[Y] && (high[Y] - low[Y]) * row < BLOCK_BYTES);
+        p->height = high[Y] - low[Y] + (p->split ? p->window[Y] * p->attr.dilation[Y] : 0);
     }
-    p->rows = 0;
-    do { /* as many as fit: a multiple of the unit, so that all pieces are alike */
-        p->rows = smaller(p->rows + unit, p->to[Y]);
-        reads(p, Y, 0, p->rows, &low, &high);
-    } while (p->rows < p->to[Y] && (high - low) * row < BLOCK_BYTES);
-    p->height = high - low;
+    p->pitch[2] = p->copied ? channels : p->strides[2];
+    p->pitch[1] = p->copied ? p->width * p->pitch[2] : p->strides[1];
+    p->pitch[0] = p->copied ? p->height * p->pitch[1] : p->strides[0];
+    p->points = p->images * p->rows * p->to[X];
 }
 
 static void lay_out(bt_conv_plan *p, int64_t columns)
 {
-    size_t size = bt_dtype_size(p->dtype), places = (size_t)p->points * sizeof(int64_t);
-    size_t taps = (size_t)(p->window[Y] * p->window[X]), all = (size_t)(p->groups * p->inner);
+    size_t size = bt_dtype_size(p->dtype), rows = (size_t)(p->window[Y] * p->window[X] * p->inner);
+    size_t across = p->depthwise ? (size_t)p->groups : (size_t)p->groups * bt_conv_columns(p->outer, columns);
     p->block = p->copied ? bt_align_up((size_t)p->images * (size_t)p->pitch[0] * size) : 0;
-    if (p->depthwise) {
-        p->packed = p->kind == BT_CONV_DW ? 0 : bt_align_up(taps * all * size);
-        p->list = bt_align_up(taps * sizeof(int64_t));
-    } else if (p->kind == BT_CONV_DW) {
-        p->list = bt_align_up(taps * (size_t)p->inner * sizeof(int64_t));
-    } else {
-        p->packed = bt_align_up(taps * all * bt_conv_columns(p->outer, columns) * size);
-        p->list = bt_align_up(taps * sizeof(int64_t));
-    }
-    p->table = bt_align_up(places);
-    p->own = p->block + p->table * (p->kind == BT_CONV_DW ? 1 : 2) + p->list;
+    p->packed = p->kind == BT_CONV_DW ? 0 : bt_align_up(rows * across * size);
+    p->list = bt_align_up(rows * sizeof(int64_t));
+    p->table = bt_align_up((size_t)p->points * sizeof(int64_t));
+    p->own = p->block + 2 * p->table + p->list;
     if (p->kind == BT_CONV_DW)
-        p->own += bt_align_up((size_t)(smaller(p->points, BT_CONV_POINTS) * columns) * size); /* a part of g */
+        p->own += p->list + bt_align_up(BT_CONV_POINTS * sizeof(int64_t)) +
+                  bt_align_up((size_t)(BT_CONV_POINTS * columns) * size); /* rows; a part of g */
     p->scratch = p->packed + (size_t)p->threads * p->own;
 }
 
-void bt_conv_plan_of(const bt_call *call, int64_t columns, int64_t rows, bt_conv_plan *plan)
+void bt_conv_plan_of(const bt_call *call, int64_t tile, int64_t columns, bt_conv_plan *plan)
 {
     bt_conv_plan p = problem_of(call);
-    int64_t low[2], high[2];
-    for (int a = Y; a <= X; a++)
-        reads(&p, a, 0, p.to[a], &low[a], &high[a]);
-    double products = (double)p.n * (double)p.window[Y] * (double)p.window[X] * (double)p.groups * (double)p.inner *
-                      (double)p.outer * (double)larger(p.to[Y] * p.to[X], 1);
+    int64_t rows = p.window[Y] * p.window[X] * p.inner;
+    double products =
+        (double)p.n * (double)rows * (double)p.groups * (double)p.outer * (double)larger(p.to[Y] * p.to[X], 1);
     p.threads = call->threads > 1 && products > 1.5e6 ? call->threads : 1;
-    p.copied = !reads_in_place(&p, low, high);
-    p.low = low[X];
-    p.width = high[X] - low[X];
-    cut_blocks(&p, high[Y] - low[Y]);
-    p.pitch[2] = p.copied ? p.groups * p.inner : p.strides[2];
-    p.pitch[1] = p.copied ? p.width * p.pitch[2] : p.strides[1];
-    p.pitch[0] = p.copied ? p.height * p.pitch[1] : p.strides[0];
-    p.points = p.images * p.rows * p.to[X];
-    if (p.kind == BT_CONV_DW && p.depthwise)
-        p.units = divide_up(p.groups, columns);
-    else if (p.kind == BT_CONV_DW)
-        p.units = p.groups * divide_up(p.outer, columns) * divide_up(p.window[Y] * p.window[X] * p.inner, rows);
+    p.narrow = p.kind != BT_CONV_DW && !p.depthwise && p.outer <= NARROW && p.inner && p.inner % (columns / 2) == 0;
+    cut_blocks(&p, tile);
+    bt_conv_plan split = p;
+    split.split = true;
+    cut_blocks(&split, tile);
+    if (cost(&split, tile, columns) / (double)split.points < cost(&p, tile, columns) / (double)p.points)
+        p = split;
+    if (p.kind == BT_CONV_DW)
+        p.units = p.groups * (p.depthwise ? 1 : divide_up(p.outer, columns)) * rows;
     else
         p.units = p.n * larger(divide_up(p.to[Y], p.rows), 1);
+    if (p.kind == BT_CONV_DW && p.depthwise)
+        p.units = divide_up(p.groups, columns);
     p.threads = larger(smaller(p.threads, p.units), 1);
     lay_out(&p, columns);
     *plan = p;

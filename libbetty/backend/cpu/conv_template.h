@@ -1,6 +1,7 @@
 /* backend/cpu/conv_template.h: the inner loops of convolutions for one element type T, included by conv_f32.c and
  * conv_f64.c. A tile of the result stays in registers while all its products are summed, in the order of the window's
- * taps and channels: so each element is one chain of fused products, whichever the tile, the block or the thread. */
+ * taps and channels: so each element is one chain of fused products (conv_narrow.h: some), whichever the tile, the
+ * block or the thread. */
 
 #include "backend/cpu/pack.h"
 
@@ -46,8 +47,29 @@ static void copy(const bt_conv_plan *p, const bt_conv_block *block, const void *
 
 /* ---- weights ---- */
 
-/* The taps of one class, of one group: panels of columns, each [taps, inner, columns]. */
-static T *pack_class(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
+static int64_t tap_offset(const bt_conv_plan *p, const bt_conv_axis *axes, int64_t y, int64_t x)
+{
+    return (axes[0].window_first + y * axes[0].window_step) * p->other_strides[0] +
+           (axes[1].window_first + x * axes[1].window_step) * p->other_strides[1];
+}
+
+/* For conv_narrow.h: each column by itself. The room is that of a panel. */
+static T *pack_narrow(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
+{
+    const int64_t *s = p->other_strides;
+    bool back = p->kind == BT_CONV_DX;
+    const T *own = weights + group * (back ? p->inner : p->outer) * s[3];
+    T *end = to + axes[0].taps * axes[1].taps * p->inner * (int64_t)bt_conv_columns(p->outer, COLUMNS);
+    for (int64_t j = 0; j < p->outer; j++)
+        for (int64_t y = 0; y < axes[0].taps; y++)
+            for (int64_t x = 0; x < axes[1].taps; x++, to += p->inner)
+                copy_row(own + tap_offset(p, axes, y, x) + j * (back ? s[2] : s[3]), p->inner, back ? s[3] : s[2], 1,
+                         p->inner, to);
+    return end;
+}
+
+/* The taps of one residue, of one group: panels of columns, each [taps, inner, columns]. */
+static T *pack_residue(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
 {
     const int64_t *s = p->other_strides;
     bool back = p->kind == BT_CONV_DX;
@@ -57,35 +79,29 @@ static T *pack_class(const bt_conv_plan *p, const bt_conv_axis *axes, const T *w
         int64_t count = p->outer - j < COLUMNS ? p->outer - j : COLUMNS, width = count <= FULL ? FULL : COLUMNS;
         for (int64_t y = 0; y < axes[0].taps; y++)
             for (int64_t x = 0; x < axes[1].taps; x++, to += p->inner * width)
-                pack(to,
-                     own + (axes[0].tap_first + y * axes[0].tap_step) * s[0] +
-                         (axes[1].tap_first + x * axes[1].tap_step) * s[1] + j * column,
-                     row, column, p->inner, count, width);
+                pack(to, own + tap_offset(p, axes, y, x) + j * column, row, column, p->inner, count, width);
     }
     return to;
 }
 
 static T *pack_depthwise(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, T *to)
 {
-    const int64_t *s = p->other_strides;
     for (int64_t y = 0; y < axes[0].taps; y++)
         for (int64_t x = 0; x < axes[1].taps; x++, to += p->groups)
-            copy_row(weights + (axes[0].tap_first + y * axes[0].tap_step) * s[0] +
-                         (axes[1].tap_first + x * axes[1].tap_step) * s[1],
-                     p->groups, s[3], 1, p->groups, to);
+            copy_row(weights + tap_offset(p, axes, y, x), p->groups, p->other_strides[3], 1, p->groups, to);
     return to;
 }
 
 static void pack_weights(const bt_conv_plan *p, const void *weights, void *packed)
 {
     T *to = packed;
-    for (int64_t y = 0; y < p->classes[0]; y++)
-        for (int64_t x = 0; x < p->classes[1]; x++) {
-            bt_conv_axis axes[] = {bt_conv_axis_of(p, 0, y), bt_conv_axis_of(p, 1, x)};
+    for (int64_t y = 0; y < p->residues[0]; y++)
+        for (int64_t x = 0; x < p->residues[1]; x++) {
+            bt_conv_axis axes[] = {bt_conv_residue(p, 0, y), bt_conv_residue(p, 1, x)};
             if (p->depthwise)
                 to = pack_depthwise(p, axes, weights, to);
             for (int64_t group = 0; group < p->groups && !p->depthwise; group++)
-                to = pack_class(p, axes, weights, group, to);
+                to = p->narrow ? pack_narrow(p, axes, weights, group, to) : pack_residue(p, axes, weights, group, to);
         }
 }
 
@@ -108,14 +124,15 @@ static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T
         memcpy((T *)p->to + p->at_to[i], sums, (size_t)p->columns * sizeof(T));
 }
 
-/* One step along k of a tile: `points` pixels at x[i][k] times the weights at w. */
-#define POINT_STEP(k)                                                                                                  \
+/* One row of a tile's weights times what lies at `offset` from each pixel's place on. */
+#define POINT_STEP(offset)                                                                                             \
     do {                                                                                                               \
+        int64_t at = (offset);                                                                                         \
         FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;                                   \
         w += vectors * FULL;                                                                                           \
         BT_UNROLL(8)                                                                                                   \
         for (int i = 0; i < points; i++) {                                                                             \
-            FULL_V value = FULL_F(fill)(x[i][k]);                                                                      \
+            FULL_V value = FULL_F(fill)(x[i][at]);                                                                     \
             sum[i][0] = FULL_F(fma)(value, w0, sum[i][0]);                                                             \
             if (vectors > 1)                                                                                           \
                 sum[i][1] = FULL_F(fma)(value, w1, sum[i][1]);                                                         \
@@ -127,6 +144,7 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
 {
     FULL_V sum[POINTS1][2], start[2] = {{0}, {0}};
     const T *x[POINTS1], *w = p->weights, *bias = p->bias;
+    const int64_t *list = p->list;
     BT_UNROLL(2)
     for (int v = 0; v < vectors && bias; v++)
         start[v] = load_some(bias + v * FULL, p->columns - v * FULL);
@@ -136,17 +154,15 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
         sum[i][0] = start[0];
         sum[i][1] = start[1];
     }
-    for (int64_t r = 0; r < p->run_count; r++) {
-        int64_t skip = p->runs[r], k = 0;
-        BT_UNROLL(8)
-        for (int i = 0; i < points; i++)
-            x[i] += skip;
-        for (; k + 2 <= p->run_length; k += 2) { /* half as many rounds, whose end the machine rather foresees */
-            POINT_STEP(k);
-            POINT_STEP(k + 1);
+    w += p->row * vectors * FULL;
+    for (int64_t r = 0; r < p->runs; r++, w += (p->step - p->run) * vectors * FULL) {
+        const int64_t *end = list + p->run;
+        for (; list + 2 <= end; list += 2) {
+            POINT_STEP(list[0]);
+            POINT_STEP(list[1]);
         }
-        for (; k < p->run_length; k++)
-            POINT_STEP(k);
+        if (list < end)
+            POINT_STEP(*list++);
     }
     if (count == points && p->columns == vectors * FULL) {
         BT_UNROLL(8)
@@ -193,32 +209,34 @@ static void run_panel(const bt_conv_panel *p)
 
 /* ---- conv_dw ---- */
 
+/* A tile that is not added as a whole: `count` rows. */
 static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *sums, int vectors, int64_t row,
                                                int64_t count)
 {
     for (int64_t i = row; i < row + count; i++, sums += vectors * FULL) {
-        T *to = (T *)s->to + i * s->to_pitch;
+        T *to = (T *)s->to + s->rows[i] * s->pitch;
         for (int64_t j = 0; j < s->columns; j++)
-            to[j] = s->add ? to[j] + sums[j] : sums[j];
+            to[j] += sums[j];
     }
 }
 
-/* `rows` rows from `row` on, of which `count` are stored, of `vectors` vectors. */
+/* `rows` rows from `row` on, of which `count` are added to the result, of `vectors` vectors. */
 BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
 {
     FULL_V sum[POINTS1][2];
-    const T *x[POINTS1], *g = s->g;
+    const T *x[POINTS1];
     BT_UNROLL(8)
     for (int i = 0; i < rows; i++) {
-        x[i] = (const T *)s->from + s->at[row + (i < count ? i : count - 1)];
+        x[i] = (const T *)s->from + s->list[row + (i < count ? i : count - 1)];
         sum[i][0] = sum[i][1] = (FULL_V){0};
     }
-    for (int64_t q = 0; q < s->points; q++, g += s->pitch) {
-        int64_t k = s->at_from[q];
+    for (int64_t q = 0; q < s->points; q++) {
+        int64_t at = s->at_from[q];
+        const T *g = (const T *)s->g + s->at_g[q];
         FULL_V g0 = FULL_F(load)(g), g1 = vectors > 1 ? FULL_F(load)(g + FULL) : g0;
         BT_UNROLL(8)
         for (int i = 0; i < rows; i++) {
-            FULL_V value = FULL_F(fill)(x[i][k]);
+            FULL_V value = FULL_F(fill)(x[i][at]);
             sum[i][0] = FULL_F(fma)(value, g0, sum[i][0]);
             if (vectors > 1)
                 sum[i][1] = FULL_F(fma)(value, g1, sum[i][1]);
@@ -227,10 +245,10 @@ BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row
     if (count == rows && s->columns == vectors * FULL) {
         BT_UNROLL(8)
         for (int i = 0; i < rows; i++) {
-            T *to = (T *)s->to + (row + i) * s->to_pitch;
-            FULL_F(store)(to, s->add ? FULL_F(load)(to) + sum[i][0] : sum[i][0]);
+            T *to = (T *)s->to + s->rows[row + i] * s->pitch;
+            FULL_F(store)(to, FULL_F(load)(to) + sum[i][0]);
             if (vectors > 1)
-                FULL_F(store)(to + FULL, s->add ? FULL_F(load)(to + FULL) + sum[i][1] : sum[i][1]);
+                FULL_F(store)(to + FULL, FULL_F(load)(to + FULL) + sum[i][1]);
         }
         return;
     }
@@ -256,8 +274,8 @@ static __attribute__((noinline)) void one_sum(const bt_conv_sum *s, int64_t row,
 
 static void run_sum(const bt_conv_sum *s)
 {
-    for (int64_t row = s->row; row < s->row_end; row += POINTS2) {
-        int64_t count = s->row_end - row < POINTS2 ? s->row_end - row : POINTS2;
+    for (int64_t row = 0; row < s->count; row += POINTS2) {
+        int64_t count = s->count - row < POINTS2 ? s->count - row : POINTS2;
         if (s->columns <= FULL)
             one_sum(s, row, count);
         else
@@ -265,41 +283,32 @@ static void run_sum(const bt_conv_sum *s)
     }
 }
 
-/* The sum's columns of `points` pixels of the block, from `first` on, side by side with zeros up to a whole panel. */
-static void pack_g(const bt_conv_plan *p, const bt_conv_block *block, const void *g, int64_t first, int64_t points,
-                   int64_t columns, void *packed)
+static void pack_g(const void *g, int64_t channel_stride, const int64_t *at, int64_t points, int64_t columns,
+                   void *packed)
 {
-    const int64_t *s = p->other_strides;
-    int64_t y = block->row + first / p->to[1] % block->rows, x = first % p->to[1];
-    int64_t image = block->image + first / (p->to[1] * block->rows);
     T *to = packed;
     for (int64_t q = 0; q < points; q++, to += COLUMNS) {
-        const T *from = (const T *)g + image * s[0] + y * s[1] + x * s[2];
-        if (columns == COLUMNS && s[3] == 1) {
+        const T *from = (const T *)g + at[q];
+        if (columns == COLUMNS && channel_stride == 1) {
             FULL_F(store)(to, FULL_F(load)(from));
             FULL_F(store)(to + FULL, FULL_F(load)(from + FULL));
         } else {
-            copy_row(from, columns, s[3], 1, columns, to);
+            copy_row(from, columns, channel_stride, 1, columns, to);
             memset(to + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
-        }
-        if (++x == p->to[1]) {
-            x = 0;
-            if (++y == block->row + block->rows) {
-                y = block->row;
-                image++;
-            }
         }
     }
 }
 
 #include "backend/cpu/conv_depthwise.h"
+#include "backend/cpu/conv_narrow.h"
 
 const bt_conv_type CONV_TYPE = {
+    .tile = POINTS2,
     .columns = COLUMNS,
-    .rows = POINTS2,
     .copy = copy,
     .pack = pack_weights,
     .panel = run_panel,
+    .narrow = run_narrow,
     .sum = run_sum,
     .pack_g = pack_g,
     .depthwise = run_depthwise,
