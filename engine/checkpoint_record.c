@@ -294,8 +294,7 @@ static void compare_fields(json_t *was, json_t *now, bt_text *text)
     {
         json_t *before = json_object_get(was, field);
         if (!json_equal(before, hash))
-            bt_text_add(text, "%s%s %s", text->size ? ", " : "", field,
-                        before ? "holds other values, or is changed in another way" : "is new");
+            bt_text_add(text, "%s%s %s", text->size ? ", " : "", field, before ? "holds other values" : "is new");
     }
     json_object_foreach(was, field, hash)
     {

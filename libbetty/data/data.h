@@ -35,8 +35,8 @@ typedef struct bt_loader_options {
     bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
     int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
 } bt_loader_options;
-bt_loader_options bt_loader_defaults(
-    void); /* all, seed 0, shuffled, the short last one kept, by chance, f32, keep 1, prefetched, 1 thread */
+/* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread. */
+bt_loader_options bt_loader_defaults(void);
 
 /* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail. Of a joined set, the first
  * has the epochs of the loader; the others give as many examples to each batch, short or not, and go on through epochs

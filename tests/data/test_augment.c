@@ -314,7 +314,7 @@ END_TEST
 /* Beta(a, a) has mean 1/2 and variance 1/(4(2a + 1)); partners are uniform over the others. */
 START_TEST(shares_and_partners)
 {
-    enum { N = 40, EPOCHS = 100, ALL = N * EPOCHS };
+    enum { N = 20, EPOCHS = 100, ALL = N * EPOCHS };
     const double alphas[] = {0.01, 0.2, 1, 5, 1e6};
     for (int k = 0; k < BT_COUNT_OF(alphas); k++) {
         bt_loader *loader = open_with(bt_dataset_mixup(noise(N, N, true), alphas[k], 1), of_size(0));

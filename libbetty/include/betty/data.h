@@ -27,14 +27,14 @@ bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed)
 bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets another label */
 
 /* Images [h, w, channels], the field "image", that are changed when a batch is gathered: at random in training, by
- * seed, epoch (of few-shot tasks: the task's number) and index, whatever the batch size or the threads. Always in this
- * order, in whichever it is asked for; each at most once. Validation batches are only normalised. */
-bt_dataset *bt_dataset_crop(bt_dataset *data, int64_t padding,
-                            uint64_t seed);                   /* moved by up to so many pixels, from 0 */
-bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed); /* left to right, one of two */
-bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean,
-                                 bt_array deviation);                         /* [channels]: (x-mean)/deviation */
-bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed); /* a square of 0, its centre anywhere */
+ * seed, epoch (of few-shot tasks: the task's number) and index, whatever the batch size or the threads. Validation
+ * batches are only normalised. Always in this order, in whichever it is asked for; each at most once: moved by up to
+ * `padding` pixels each way, 0 coming in; flipped left to right, one of two; (x - mean) / deviation, [channels] each; a
+ * square of 0, its centre anywhere. */
+bt_dataset *bt_dataset_crop(bt_dataset *data, int64_t padding, uint64_t seed);
+bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed);
+bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean, bt_array deviation);
+bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed);
 
 /* share * image + (1-share) * another example's image, which has been changed on its own; share is Beta(alpha, alpha).
  * The batch also has `other_label`, of that example, and `share`, [n]; in validation other_label is label, share is 1:
