@@ -74,7 +74,8 @@ static bt_graph *replace(bt_graph *graph, bt_status status, bt_graph *better, co
     return NULL;
 }
 
-/* As bt_program_lowered, and with `reassociate` its products where and in the order that costs least. */
+/* As bt_program_lowered, with what belongs into its products within them, and these, with `reassociate`, in the
+ * cheapest order. */
 static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)
 {
     bt_graph *lowered = bt_program_lowered(graph, backend, threads), *better;
@@ -83,7 +84,7 @@ static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int thr
         bt_status status = bt_reassociate(lowered, &better, &saved);
         lowered = replace(lowered, status, better, "reassociate");
     }
-    if (lowered && reassociate) {
+    if (lowered) {
         bt_status status = bt_fuse(lowered, &better);
         lowered = replace(lowered, status, better, "fuse");
     }

@@ -47,6 +47,16 @@ tasks=(engine.train_iters=20000 engine.valid_step=20000 meta.valid_batches=100)
 run sine sine "${tasks[@]}"
 run held sine "${tasks[@]}" meta.lr=0
 expect "$(metric sine meta.valid.mse_5) < 0.4 * $(metric held meta.valid.mse_5)"
+run first sine "${tasks[@]}" learner.itd_second_order=0
+run anil sine "${tasks[@]}" 'learner.trainable=2.*'
+run rates sine "${tasks[@]}" meta.learned_rates=true learner.lr=1
+run imaml sine engine.train_iters=50000 engine.valid_step=50000 meta.valid_batches=100 learner.type=cg \
+    learner.cg_iterations=2 learner.proximal=2 learner.unroll_steps=10 learner.lr=0.002
+for method in first anil rates; do
+    expect "$(metric $method meta.valid.mse_5) < 0.4 * $(metric held meta.valid.mse_5)"
+    expect "$(metric $method meta.valid.mse_5) != $(metric sine meta.valid.mse_5)"
+done
+expect "$(metric imaml meta.valid.mse_5) < 0.8 * $(metric held meta.valid.mse_5)"
 run maml maml engine.train_iters=4000 engine.valid_step=4000 meta.valid_batches=100 learner.itd_second_order=0
 expect "$(metric maml meta.valid.acc) > 0.3" # chance: 0.2
 
@@ -56,6 +66,10 @@ rates=(engine.train_iters=200 engine.valid_step=200 classifier.hidden=20 classif
 run learned learned_rate "${rates[@]}" settings.lr=0.1
 run fixed learned_rate "${rates[@]}" settings.lr=0
 expect "$(metric learned classifier.valid.acc) > $(metric fixed classifier.valid.acc) + 0.15"
+
+# curriculum: what an example may cost at most falls as the student learns, and the wrong labels no longer count
+run pace curriculum engine.train_iters=500 engine.valid_step=500
+expect "$(metric pace pace.threshold) < 2.25 && $(metric pace student.valid.acc) > 0.88"
 
 # distillation: learned images teach more than real ones
 images=(engine.train_iters=600 engine.valid_step=600 student.hidden=20 images.batch_size=100)

@@ -134,7 +134,7 @@ static double multiplications(bt_engine *engine, const char *level)
         const bt_graph *graph = phase->entries[e].program->graph;
         for (int64_t n = 0; n < graph->node_count; n++) {
             const bt_node *node = graph->nodes[n];
-            if (node->op == &bt_op_dot || node->op == &bt_op_linear)
+            if (node->op == &bt_op_dot || node->op == &bt_op_dot_add || node->op == &bt_op_linear)
                 sum += (double)bt_tensor_count(node->out) * (double)node->in[0]->dims[1];
         }
     }

@@ -23,7 +23,7 @@ static bt_var *matrix(const char *name, int64_t rows, int64_t columns)
     return var;
 }
 
-/* c = a b + c */
+/* c = a b - c */
 static void begin(void)
 {
     bt_trace trace;
@@ -33,7 +33,7 @@ static void begin(void)
     bt_graph *graph = bt_graph_new();
     bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
     bt_tensor *product = bt_dot(bt_graph_read(graph, a), bt_graph_read(graph, b));
-    bt_graph_assign(graph, c, bt_add(product, bt_graph_read(graph, c)));
+    bt_graph_assign(graph, c, bt_sub(product, bt_graph_read(graph, c)));
     bt_trace_end(&trace);
     ck_assert_int_eq(bt_phase_add(phase, graph, 0, "product"), 0);
     ck_assert_int_eq(bt_phase_plan(phase), BT_OK);
@@ -92,12 +92,12 @@ START_TEST(calls_and_their_work)
         ck_assert(event[i].seconds >= 0 && event[i].begin >= (i ? event[i - 1].begin + event[i - 1].seconds : 0));
     }
     end(); /* what was counted outlives the programs */
-    const bt_profile_row *dot = row(profile, "dot"), *add = row(profile, "add");
+    const bt_profile_row *dot = row(profile, "dot"), *sub = row(profile, "sub");
     ck_assert_int_eq(dot->calls, 3);
     ck_assert_double_eq(dot->flops, 2.0 * M * K * N);
     ck_assert_double_eq(dot->bytes, 8.0 * (M * K + K * N + M * N));
-    ck_assert_double_eq(add->flops, M * N);
-    ck_assert_double_eq(add->bytes, 8.0 * 3 * M * N);
+    ck_assert_double_eq(sub->flops, M * N);
+    ck_assert_double_eq(sub->bytes, 8.0 * 3 * M * N);
     ck_assert_str_eq(dot->owner, "lower");
     ck_assert_str_eq(dot->phase, "step");
     ck_assert_str_eq(dot->part, "product");

@@ -1,5 +1,6 @@
 /* backend/cpu/matmul_narrow.h: the last few columns of matmul_template.h's product, fewer than would fill a vector:
- * vectors run along k instead, where a's rows and b's columns are contiguous. */
+ * vectors run along k instead, where a's rows and b's columns are contiguous. So do all columns where a has so few rows
+ * that it would not pay to pack b. */
 
 enum { NARROW = FULL / 2 < 4 ? FULL / 2 : 4, NARROW_ROWS = BT_VECTOR == 64 ? 4 : 3, NARROW_DEPTH = 4 * FULL };
 
@@ -47,15 +48,24 @@ BT_INLINE void narrow_tile(int rows, const tile *t, int64_t row, FULL_VI last)
     store_edge(t, sums, rows, 4, t->c + row * t->c_row);
 }
 
-static __attribute__((noinline)) void narrow_few(const tile *t, int64_t row, FULL_VI last)
-{
-    narrow_tile(1, t, row, last);
-}
+#define NARROW_TILE(rows)                                                                                              \
+    static __attribute__((noinline)) void narrow_##rows(const tile *t, int64_t row, FULL_VI last)                      \
+    {                                                                                                                  \
+        narrow_tile(rows, t, row, last);                                                                               \
+    }
+NARROW_TILE(1)
+NARROW_TILE(2)
+NARROW_TILE(3)
+#if BT_VECTOR == 64
+NARROW_TILE(4)
+#endif
+#undef NARROW_TILE
 
-static __attribute__((noinline)) void narrow_all(const tile *t, int64_t row, FULL_VI last)
-{
-    narrow_tile(NARROW_ROWS, t, row, last);
-}
+static void (*const narrow_tiles[])(const tile *t, int64_t row, FULL_VI last) = {narrow_1, narrow_2, narrow_3,
+#if BT_VECTOR == 64
+                                                                                 narrow_4
+#endif
+};
 
 static void run_narrow(const tile *t, int64_t rows)
 {
@@ -63,8 +73,8 @@ static void run_narrow(const tile *t, int64_t rows)
     for (int i = 0; i < FULL; i++)
         last[i] = i >= FULL - t->k % FULL ? -1 : 0;
     int64_t row = 0;
-    for (; row + NARROW_ROWS <= rows; row += NARROW_ROWS)
-        narrow_all(t, row, last);
-    for (; row < rows; row++)
-        narrow_few(t, row, last);
+    for (int64_t tiles = (rows + NARROW_ROWS - 1) / NARROW_ROWS, count; tiles > 0; tiles--, row += count) {
+        count = (rows - row + tiles - 1) / tiles; /* of about the same size */
+        narrow_tiles[count - 1](t, row, last);
+    }
 }

@@ -80,12 +80,14 @@ typedef struct panel {
     int64_t begin, end;    /* its columns that count */
 } panel;
 
-/* How many columns the next panel takes of so many; narrow: whether vectors may run along k. */
-static int64_t panel_width(int64_t columns, bool narrow)
+/* How many columns the next panel takes of so many. */
+static int64_t panel_width(const bt_gemm *g, int64_t columns)
 {
-    int64_t spare = narrow ? NARROW : 0;
+    int64_t spare = g->narrow ? NARROW : 0;
     if (columns <= spare)
         return columns;
+    if (g->all_narrow)
+        return NARROW;
 #if BT_VECTOR == 64
     if (columns <= HALF + spare)
         return HALF;
@@ -97,7 +99,7 @@ static int64_t panel_width(int64_t columns, bool narrow)
  * to stay within b. */
 static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
 {
-    int64_t width = panel_width(end - j, g->narrow), count = end - j < width ? end - j : width;
+    int64_t width = panel_width(g, end - j), count = end - j < width ? end - j : width;
     panel result = {.tiles = full_two, .rows = ROWS2, .column = j, .width = width, .end = count};
     if (width < 2 * FULL) {
         result.rows = ROWS1;
@@ -150,14 +152,14 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
                 t.b_row = t.k;
             }
             run_narrow(&t, rows);
-            break;
+        } else {
+            if (g->pack_b) {
+                pack(scratch, t.b, g->b_row, g->b_column, t.k, p.end, p.width);
+                t.b = scratch;
+                t.b_row = p.width;
+            }
+            run_rows(&p, &t, rows);
         }
-        if (g->pack_b) {
-            pack(scratch, t.b, g->b_row, g->b_column, t.k, p.end, p.width);
-            t.b = scratch;
-            t.b_row = p.width;
-        }
-        run_rows(&p, &t, rows);
         j += p.end - p.begin;
     }
 }
@@ -207,6 +209,7 @@ enum {
     BLOCK_BYTES = 256 << 10,   /* of a, in the second */
     REPACK_BYTES = 1024 << 10, /* of a, where b would be packed once more for each block */
     PACKED_BYTES = 96 << 10,   /* of a, in scratch */
+    FEW_ROWS = 32,             /* of a: for no more, all columns are narrow */
     PAGE_BYTES = 1024          /* rows at multiples of it share few places of the cache */
 };
 
@@ -216,7 +219,7 @@ static bool crowded(int64_t row) { return row * (int64_t)sizeof(T) % PAGE_BYTES 
 static bool overhangs(const bt_gemm *g)
 {
     for (int64_t j = 0, width; j < g->n && g->n < 2 * FULL; j += width) {
-        width = panel_width(g->n - j, g->narrow);
+        width = panel_width(g, g->n - j);
         if (width > g->n)
             return true;
     }
@@ -226,6 +229,11 @@ static bool overhangs(const bt_gemm *g)
 static void plan_tiles(bt_gemm *g)
 {
     g->run = run_tiles;
+    if (g->m <= FEW_ROWS && g->a_column == 1 && g->b_row == 1 && g->b_column != 1 && g->k >= NARROW_DEPTH &&
+        g->m * g->k * (int64_t)sizeof(T) <= BLOCK_BYTES) { /* as they lie, in one piece */
+        g->narrow = g->all_narrow = true;
+        return;
+    }
     g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 8);
     bool often_a = g->n >= 128 && g->m > 2 * ROWS1, often_b = g->m >= 48;
     g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row));
