@@ -2,6 +2,7 @@
 #include "runtime/program.h"
 
 #include "ops/ops.h"
+#include "transform/fuse.h"
 #include "transform/inline.h"
 #include "transform/reassociate.h"
 #include "transform/simplify.h"
@@ -61,20 +62,33 @@ static bt_status compile(bt_program *program)
     return status;
 }
 
-/* As bt_program_lowered, and with `reassociate` its chains of products in the cheapest order. */
+/* What a pass has made of the graph, which takes its place, or the graph itself; NULL after an error. */
+static bt_graph *replaced(bt_graph *graph, bt_status status, bt_graph *found, const char *pass)
+{
+    if (status == BT_OK && !found)
+        return graph;
+    bt_graph_free(graph);
+    if (found && bt_graph_verify(found, pass) == BT_OK)
+        return found;
+    bt_graph_free(found);
+    return NULL;
+}
+
+/* As bt_program_lowered, and with `reassociate` its chains of products in the cheapest order; what can be computed
+ * together is. */
 static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)
 {
-    bt_graph *lowered = bt_program_lowered(graph, backend, threads), *shorter = NULL;
+    bt_graph *lowered = bt_program_lowered(graph, backend, threads), *found = NULL;
     double saved;
-    if (!lowered || !reassociate)
-        return lowered;
-    if (bt_reassociate(lowered, &shorter, &saved) == BT_OK && !shorter)
-        return lowered;
-    bt_graph_free(lowered);
-    if (shorter && bt_graph_verify(shorter, "reassociate") == BT_OK)
-        return shorter;
-    bt_graph_free(shorter);
-    return NULL;
+    if (lowered && reassociate) {
+        bt_status status = bt_reassociate(lowered, &found, &saved);
+        lowered = replaced(lowered, status, found, "reassociate");
+    }
+    if (lowered) {
+        bt_status status = bt_fuse(lowered, &found);
+        lowered = replaced(lowered, status, found, "fuse");
+    }
+    return lowered;
 }
 
 bt_program *bt_program_new(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)

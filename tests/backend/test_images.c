@@ -76,6 +76,7 @@ START_TEST(test_combinations_of_channels)
         bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
         bt_array x = array4(dtype, sizes[_i] + 1), c = channels_of(x, sizes[_i][0]), in[16];
         bt_channel_attr attr = {.lead = sizes[_i][0], .terms = 1 + way / 4, .shifted = way & 1, .relu = way >> 1 & 1};
+        attr.gated = !attr.relu && way & 4;
         attr.centred = (uint32_t)(way * 5 & ((1 << attr.terms) - 1));
         attr.scaled = (uint32_t)(way * 3 & ((1 << attr.terms) - 1));
         bt_channel_inputs at = bt_channel_inputs_of(&attr);
@@ -83,11 +84,14 @@ START_TEST(test_combinations_of_channels)
             in[i] = c;
         for (int k = 0; k < attr.terms; k++)
             in[at.x[k]] = x;
+        if (attr.gated)
+            in[at.gate] = x;
         trial t = trial_of(&bt_op_channel_mix, &attr, dtype, in, at.count);
         t.alias[0] = 1;
-        if (attr.relu) {
-            t.in[0].values = special;
-            t.in[0].value_count = BT_COUNT_OF(special);
+        if (attr.relu || attr.gated) {
+            operand *o = &t.in[attr.gated ? at.gate : 0];
+            o->values = special;
+            o->value_count = BT_COUNT_OF(special);
         }
         compare_fast(&t);
     }
