@@ -100,6 +100,9 @@ typedef struct bt_op_info {
     double (*fold)(const double *in); /* elementwise, on numbers: constants are folded with it; NULL: they are not */
     /* What the op with these inputs equals, by algebra (x * 1 = x): a tensor of the graph in progress; NULL: itself. */
     bt_tensor *(*simplify)(const void *attr, bt_tensor *const *in, int inputs);
+    /* What a node of the op `reader` equals, of whose inputs `in` this op's output is the one at `which`, read by
+     * nobody else: computed in one, to the same bits. A tensor of the graph in progress; NULL: nothing. */
+    bt_tensor *(*absorb)(const bt_op *reader, bt_tensor *const *in, int which);
     void (*describe)(const void *attr, bt_text *text); /* attributes, for dumps */
     void (*samples)(bt_sampler *sampler);
     const struct bt_derived *derived; /* vjp or jvp of another op: transform/derive.c */

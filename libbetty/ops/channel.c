@@ -25,7 +25,7 @@ int64_t bt_channel_rows(int64_t lead, const bt_tensor *x) { return row_count(lea
 
 bt_channel_inputs bt_channel_inputs_of(const bt_channel_attr *attr)
 {
-    bt_channel_inputs at = {.shift = -1};
+    bt_channel_inputs at = {.shift = -1, .gate = -1};
     for (int k = 0; k < attr->terms; k++) {
         at.x[k] = at.count++;
         at.centre[k] = attr->centred >> k & 1 ? at.count++ : -1;
@@ -33,6 +33,8 @@ bt_channel_inputs bt_channel_inputs_of(const bt_channel_attr *attr)
     }
     if (attr->shifted)
         at.shift = at.count++;
+    if (attr->gated)
+        at.gate = at.count++;
     return at;
 }
 
@@ -64,7 +66,8 @@ static void channel_describe(const void *attr, bt_text *text)
     for (int k = 0; k < channel->terms; k++)
         bt_text_add(text, ", x%s%s", channel->centred >> k & 1 ? " - m" : "",
                     channel->scaled >> k & 1 ? " scaled" : "");
-    bt_text_add(text, "%s%s", channel->shifted ? ", shifted" : "", channel->relu ? ", relu" : "");
+    bt_text_add(text, "%s%s%s", channel->shifted ? ", shifted" : "", channel->relu ? ", relu" : "",
+                channel->gated ? ", gated" : "");
 }
 
 /* d, [lead..., c], repeated along the rows of `like`. */
@@ -87,10 +90,13 @@ static bt_tensor *sum_of_rows(int64_t lead, bt_tensor *x)
 
 /* ---- builders ---- */
 
-static bt_tensor *mix_few(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift, bool relu)
+/* At most BT_CHANNEL_TERMS terms; relu, or a gate, or NULL. */
+static bt_tensor *mix_few(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift, bool relu,
+                          bt_tensor *gate)
 {
-    bt_channel_attr attr = {.lead = lead, .terms = count, .shifted = shift != NULL, .relu = relu};
-    bt_tensor *in[3 * BT_CHANNEL_TERMS + 1];
+    bt_channel_attr attr = {
+        .lead = lead, .terms = count, .shifted = shift != NULL, .relu = relu, .gated = gate != NULL};
+    bt_tensor *in[3 * BT_CHANNEL_TERMS + 2];
     int inputs = 0;
     for (int k = 0; k < count; k++) {
         in[inputs++] = terms[k].x;
@@ -103,12 +109,12 @@ static bt_tensor *mix_few(int64_t lead, const bt_channel_term *terms, int count,
     }
     if (shift)
         in[inputs++] = shift;
-    if (inputs == 1)
-        return relu ? bt_relu(in[0]) : in[0];
+    if (gate)
+        in[inputs++] = gate;
     return bt_record(&bt_op_channel_mix, &attr, sizeof attr, in, inputs);
 }
 
-bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift, bool relu,
+bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift,
                           const bt_tensor *like)
 {
     bt_channel_term now[BT_CHANNEL_TERMS];
@@ -117,15 +123,16 @@ bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count,
         if (!terms[k].x)
             continue;
         if (held == BT_CHANNEL_TERMS) { /* what is done so far is one term more */
-            now[0] = (bt_channel_term){.x = mix_few(lead, now, held, NULL, false)};
+            now[0] = (bt_channel_term){.x = mix_few(lead, now, held, NULL, false, NULL)};
             held = 1;
         }
         now[held++] = terms[k];
     }
+    if (held == 1 && !now[0].centre && !now[0].scale && !shift)
+        return now[0].x;
     if (held)
-        return mix_few(lead, now, held, shift, relu);
-    bt_tensor *all = shift ? along_rows(lead, shift, like) : NULL;
-    return all && relu ? bt_relu(all) : all;
+        return mix_few(lead, now, held, shift, false, NULL);
+    return shift ? along_rows(lead, shift, like) : NULL;
 }
 
 bt_tensor *bt_channel_dot(int64_t lead, bt_tensor *x, bt_tensor *z, bt_tensor *centre, bt_tensor **sum)
@@ -161,7 +168,7 @@ static void channel_moments_vjp(const void *attr, bt_tensor *const *in, bt_tenso
     if (given[1])
         term = (bt_channel_term){in[0], out[0], bt_mul(given[1], 2 / (double)rows)};
     bt_tensor *shift = given[0] ? bt_div(given[0], rows) : NULL;
-    wanted[0] = bt_channel_mix(lead, &term, 1, shift, false, in[0]);
+    wanted[0] = bt_channel_mix(lead, &term, 1, shift, in[0]);
 }
 
 static void channel_moments_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
@@ -251,8 +258,8 @@ static void channel_dot_vjp(const void *attr, bt_tensor *const *in, bt_tensor *c
     const bt_channel_attr *channel = attr;
     bt_tensor *centre = channel->centred ? in[2] : NULL, *g = given[0];
     bt_channel_term to_x = {g ? in[1] : NULL, NULL, g}, to_z = {g ? in[0] : NULL, centre, g};
-    wanted[0] = bt_channel_mix(channel->lead, &to_x, 1, NULL, false, in[0]);
-    wanted[1] = bt_channel_mix(channel->lead, &to_z, 1, given[1], false, in[0]);
+    wanted[0] = bt_channel_mix(channel->lead, &to_x, 1, NULL, in[0]);
+    wanted[1] = bt_channel_mix(channel->lead, &to_z, 1, given[1], in[0]);
     if (centre)
         wanted[2] = g ? bt_neg(bt_mul(g, out[1])) : NULL;
 }
@@ -323,16 +330,21 @@ static bt_status channel_mix_infer(const void *attr, const bt_array *in, bt_arra
     }
     if (at.shift >= 0)
         BT_TRY(check_coefficient("channel_mix", "the shift", in[at.shift], channel->lead, in[0]));
+    if (at.gate >= 0)
+        BT_TRY(bt_check_equal("channel_mix", "the gate", in[at.gate], "the first term", in[0]));
+    if (channel->relu && channel->gated)
+        return bt_fail(BT_ERROR_ARGUMENT, "channel_mix: relu and a gate");
     out[0] = in[0];
     return BT_OK;
 }
 
 static bt_tensor *input(bt_tensor *const *in, int at) { return at >= 0 ? in[at] : NULL; }
 
-/* What relu does to a derivative of its input, seen from the output. */
-static bt_tensor *gated(const bt_channel_attr *attr, bt_tensor *g, bt_tensor *y)
+/* What relu, seen from the output, or the gate does to a derivative. */
+static bt_tensor *gated(const bt_channel_attr *attr, bt_tensor *g, bt_tensor *const *in, bt_tensor *y)
 {
-    return g && attr->relu ? BT_RECORD0(&bt_op_gate, g, y) : g;
+    bt_tensor *gate = attr->relu ? y : input(in, bt_channel_inputs_of(attr).gate);
+    return g && gate ? BT_RECORD0(&bt_op_gate, g, gate) : g;
 }
 
 static void channel_mix_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
@@ -340,12 +352,12 @@ static void channel_mix_vjp(const void *attr, bt_tensor *const *in, bt_tensor *c
 {
     const bt_channel_attr *channel = attr;
     bt_channel_inputs at = bt_channel_inputs_of(channel);
-    bt_tensor *g = gated(channel, given[0], out[0]), *sum = NULL;
+    bt_tensor *g = gated(channel, given[0], in, out[0]), *sum = NULL;
     if (!g)
         return;
     for (int k = 0; k < channel->terms; k++) {
         bt_tensor *scale = input(in, at.scale[k]);
-        wanted[at.x[k]] = bt_channel_mix(channel->lead, &(bt_channel_term){g, NULL, scale}, 1, NULL, false, g);
+        wanted[at.x[k]] = bt_channel_mix(channel->lead, &(bt_channel_term){g, NULL, scale}, 1, NULL, g);
         if (scale)
             wanted[at.scale[k]] =
                 bt_channel_dot(channel->lead, in[at.x[k]], g, input(in, at.centre[k]), sum ? NULL : &sum);
@@ -376,14 +388,14 @@ static void channel_mix_jvp(const void *attr, bt_tensor *const *in, bt_tensor *c
     for (int k = 0; k < channel->terms; k++)
         if (input(given, at.scale[k]))
             terms[count++] = (bt_channel_term){in[at.x[k]], input(in, at.centre[k]), given[at.scale[k]]};
-    wanted[0] = gated(channel, bt_channel_mix(channel->lead, terms, count, shift, false, out[0]), out[0]);
+    wanted[0] = gated(channel, bt_channel_mix(channel->lead, terms, count, shift, out[0]), in, out[0]);
 }
 
 static double channel_mix_flops(const void *attr, const bt_array *in, const bt_array *out)
 {
     const bt_channel_attr *channel = attr;
     int each = channel->terms - 1 + __builtin_popcount(channel->centred) + __builtin_popcount(channel->scaled);
-    return (each + (int)(channel->shifted + channel->relu)) * bt_flops_input(attr, in, out);
+    return (each + (int)(channel->shifted + channel->relu + channel->gated)) * bt_flops_input(attr, in, out);
 }
 
 static int channel_mix_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
@@ -404,6 +416,8 @@ static void add_mix(bt_sampler *sampler, const struct channel_case *c, bt_channe
         sample.in[i] = drawn(c, true);
     for (int k = 0; k < attr.terms; k++)
         sample.in[at.x[k]] = drawn(c, false);
+    if (at.gate >= 0)
+        sample.in[at.gate] = drawn(c, false);
     sampler->add(sampler, &sample);
 }
 
@@ -414,7 +428,7 @@ static void channel_mix_samples(bt_sampler *sampler)
         {.terms = 1, .centred = 1, .scaled = 1, .shifted = 1},            /* a norm */
         {.terms = 2, .centred = 2, .scaled = 3, .shifted = 1},            /* its derivative */
         {.terms = 2, .centred = 1, .scaled = 1, .shifted = 1, .relu = 1}, /* with a shortcut */
-        {.terms = 4, .centred = 5, .scaled = 11},
+        {.terms = 4, .centred = 5, .scaled = 11, .gated = 1},
     };
     static const bt_channel_attr others[] = {
         {.terms = 1, .scaled = 1},
@@ -438,6 +452,58 @@ static void channel_mix_samples(bt_sampler *sampler)
               .in = {BT_LISTED(x, BT_F64, 2, 2, 2), BT_LISTED(d, BT_F64, 1, 2)});
 }
 
+/* ---- what is computed in one: relu, a gate, the sum with something else ---- */
+
+/* An operand that kernels take as it is. */
+static bool dense(const bt_tensor *x)
+{
+    const bt_op_info *info = x->node->op->info;
+    return !(info && info->view);
+}
+
+/* The terms of a mix that nothing is done to yet, in their order. */
+static int terms_of(const bt_node *mix, bt_channel_term *terms, bt_tensor **shift)
+{
+    const bt_channel_attr *attr = mix->attr;
+    bt_channel_inputs at = bt_channel_inputs_of(attr);
+    if (attr->relu || attr->gated)
+        return 0;
+    for (int k = 0; k < attr->terms; k++)
+        terms[k] = (bt_channel_term){mix->in[at.x[k]], input(mix->in, at.centre[k]), input(mix->in, at.scale[k])};
+    *shift = input(mix->in, at.shift);
+    return attr->terms;
+}
+
+/* The sum with something else is one term more, added last as the sum would. */
+static bt_tensor *channel_mix_absorb(const bt_op *reader, bt_tensor *const *in, int which)
+{
+    bt_channel_term terms[BT_CHANNEL_TERMS + 1];
+    bt_tensor *shift = NULL;
+    int64_t lead = ((const bt_channel_attr *)in[which]->node->attr)->lead;
+    int count = terms_of(in[which]->node, terms, &shift);
+    if (!count)
+        return NULL;
+    if (reader == &bt_op_relu)
+        return mix_few(lead, terms, count, shift, true, NULL);
+    if (reader == &bt_op_gate && which == 0 && dense(in[1]))
+        return mix_few(lead, terms, count, shift, false, in[1]);
+    if (reader != &bt_op_add || count == BT_CHANNEL_TERMS || !dense(in[1 - which]) || in[0] == in[1])
+        return NULL;
+    terms[count++] = (bt_channel_term){.x = in[1 - which]};
+    return mix_few(lead, terms, count, shift, false, NULL);
+}
+
+bt_tensor *bt_channel_absorb_sum(const bt_op *reader, bt_tensor *const *in, int which)
+{
+    const bt_tensor *sum = in[which];
+    bt_channel_term terms[] = {{.x = sum->node->in[0]}, {.x = sum->node->in[1]}};
+    bool gate = reader == &bt_op_gate && which == 0 && dense(in[1]);
+    if (!(reader == &bt_op_relu || gate) || sum->rank != 4 || !bt_dtype_is(sum->dtype, BT_FLOATS) ||
+        !dense(terms[0].x) || !dense(terms[1].x))
+        return NULL;
+    return mix_few(0, terms, 2, NULL, !gate, gate ? in[1] : NULL);
+}
+
 const bt_op bt_op_channel_mix = {
     .name = "channel_mix",
     .inputs = -1,
@@ -449,6 +515,7 @@ const bt_op bt_op_channel_mix = {
                                 .overwrites = {1},
                                 .flops = channel_mix_flops,
                                 .batch_axis = channel_mix_batch_axis,
+                                .absorb = channel_mix_absorb,
                                 .describe = channel_describe,
                                 .samples = channel_mix_samples},
 };

@@ -60,7 +60,7 @@ static void channel_norm_body(const void *attr, bt_tensor *const *in, bt_tensor 
         out[2] = group_mean(norm, bt_add(variance, bt_square(bt_sub(mean, out[1]))));
     bt_tensor *scale = bt_mul(in[1], inverse_deviation(norm, out[2]));
     bt_tensor *shift = bt_broadcast_like(in[2], out[1]);
-    out[0] = bt_channel_mix(norm->lead, &(bt_channel_term){in[0], out[1], scale}, 1, shift, false, in[0]);
+    out[0] = bt_channel_mix(norm->lead, &(bt_channel_term){in[0], out[1], scale}, 1, shift, in[0]);
 }
 
 /* With r = 1 / sqrt(variance + eps) and D, B the means over what has one statistic of scale g (x - mean) and of scale
@@ -83,7 +83,7 @@ static void channel_norm_vjp(const void *attr, bt_tensor *const *in, bt_tensor *
         to_mean = bt_accumulate(bt_neg(bt_mul(r, bt_div(group_mean(norm, bt_mul(in[1], sum)), rows))), to_mean);
     }
     bt_channel_term terms[] = {{g, NULL, scale}, {to_centred ? in[0] : NULL, out[1], to_centred}};
-    wanted[0] = bt_channel_mix(norm->lead, terms, 2, to_mean, false, in[0]);
+    wanted[0] = bt_channel_mix(norm->lead, terms, 2, to_mean, in[0]);
 }
 
 static void channel_norm_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
@@ -102,7 +102,7 @@ static void channel_norm_jvp(const void *attr, bt_tensor *const *in, bt_tensor *
         moved = bt_accumulate(bt_neg(bt_mul(scale, bt_mul(bt_square(r), along))), moved);
     }
     bt_channel_term terms[] = {{dx, wanted[1], scale}, {moved ? in[0] : NULL, out[1], moved}};
-    wanted[0] = bt_channel_mix(norm->lead, terms, 2, shift, false, in[0]);
+    wanted[0] = bt_channel_mix(norm->lead, terms, 2, shift, in[0]);
 }
 
 static double channel_norm_flops(const void *attr, const bt_array *in, const bt_array *out)
@@ -205,7 +205,7 @@ bt_tensor *bt_batch_norm_fixed(bt_tensor *x, bt_tensor *mean, bt_tensor *varianc
     if (poison)
         return poison;
     scale = bt_div(in[1], bt_sqrt(bt_add(in[4], eps)));
-    return bt_channel_mix(0, &(bt_channel_term){in[0], in[3], scale}, 1, in[2], false, in[0]);
+    return bt_channel_mix(0, &(bt_channel_term){in[0], in[3], scale}, 1, in[2], in[0]);
 }
 
 bt_tensor *bt_group_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tensor *shift, double eps)

@@ -89,10 +89,12 @@ typedef struct bt_channel_term {
 
 /* Any number of terms; those without x do not count. like: the result's shape. shift: NULL: none. Over the first term's
  * x the result may be written. NULL where nothing is given. */
-bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift, bool relu,
+bt_tensor *bt_channel_mix(int64_t lead, const bt_channel_term *terms, int count, bt_tensor *shift,
                           const bt_tensor *like);
 /* sum((x - centre) z); centre: NULL: none; *sum: sum(z). */
 bt_tensor *bt_channel_dot(int64_t lead, bt_tensor *x, bt_tensor *z, bt_tensor *centre, bt_tensor **sum);
+/* Of a sum of images: what reads it alone (relu, gate) taken along. */
+bt_tensor *bt_channel_absorb_sum(const bt_op *reader, bt_tensor *const *in, int which);
 
 /* ---- sample.c ---- */
 

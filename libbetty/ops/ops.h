@@ -118,21 +118,21 @@ typedef struct bt_eps_attr {
  *
  * channel_moments(x): mean, variance (of the rows, divided by their number; there must be some).
  * channel_dot(x, z[, m]): sum((x - m) z), sum(z), over the rows.
- * channel_mix(terms, shift): sum over the terms of (x - m) a, plus the shift, [lead..., rows..., c]; relu = 1:
- * max(0, that). Inputs: each term's x, then its centre m and its scale a if the masks say that it has them; at last
- * the shift if there is one. A missing centre is 0, a missing scale 1. */
+ * channel_mix(terms, shift, gate): sum over the terms of (x - m) a, plus the shift, [lead..., rows..., c]; relu = 1:
+ * max(0, that); gated = 1: that where the gate, like x, is > 0, else 0. Inputs: each term's x, then its centre m and
+ * its scale a if the masks say that it has them; then the shift if there is one; at last the gate. A missing centre is
+ * 0, a missing scale 1. */
 typedef struct bt_channel_attr {
     int64_t lead;
-    int32_t terms;            /* mix: 1 .. BT_CHANNEL_TERMS; moments: 0, dot: 1 */
-    uint32_t centred, scaled; /* bit k: term k has a centre, a scale; dot: centred 0 or 1 */
-    uint32_t shifted, relu;   /* 0 or 1 */
-    uint32_t zero;            /* 0 */
+    int32_t terms;                 /* mix: 1 .. BT_CHANNEL_TERMS; moments: 0, dot: 1 */
+    uint32_t centred, scaled;      /* bit k: term k has a centre, a scale; dot: centred 0 or 1 */
+    uint32_t shifted, relu, gated; /* 0 or 1; not both relu and gated */
 } bt_channel_attr;
 enum { BT_CHANNEL_TERMS = 4 };
 
 /* Which inputs of a channel_mix are what; -1: missing. */
 typedef struct bt_channel_inputs {
-    int x[BT_CHANNEL_TERMS], centre[BT_CHANNEL_TERMS], scale[BT_CHANNEL_TERMS], shift, count;
+    int x[BT_CHANNEL_TERMS], centre[BT_CHANNEL_TERMS], scale[BT_CHANNEL_TERMS], shift, gate, count;
 } bt_channel_inputs;
 bt_channel_inputs bt_channel_inputs_of(const bt_channel_attr *attr);
 

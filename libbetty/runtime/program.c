@@ -2,6 +2,7 @@
 #include "runtime/program.h"
 
 #include "ops/ops.h"
+#include "transform/absorb.h"
 #include "transform/fuse.h"
 #include "transform/inline.h"
 #include "transform/reassociate.h"
@@ -75,7 +76,7 @@ static bt_graph *replace(bt_graph *graph, bt_status status, bt_graph *better, co
 }
 
 /* As bt_program_lowered, with what belongs into its products within them, and these, with `reassociate`, in the
- * cheapest order. */
+ * cheapest order; and what alone reads a value computed together with it. */
 static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int threads, bool reassociate)
 {
     bt_graph *lowered = bt_program_lowered(graph, backend, threads), *better;
@@ -87,6 +88,10 @@ static bt_graph *lower(const bt_graph *graph, const bt_backend *backend, int thr
     if (lowered) {
         bt_status status = bt_fuse(lowered, &better);
         lowered = replace(lowered, status, better, "fuse");
+    }
+    if (lowered) {
+        bt_status status = bt_absorb(lowered, &better);
+        lowered = replace(lowered, status, better, "absorb");
     }
     return lowered;
 }

@@ -211,23 +211,6 @@ static void look(pass *p, chain *c, const bt_node *node)
     bt_rewrite_copy(&p->rewrite, node);
 }
 
-static void count_uses(pass *p, const bt_graph *graph, const bool *live)
-{
-    for (int64_t n = 0; n < graph->node_count; n++)
-        for (int i = 0; live[n] && i < graph->nodes[n]->inputs; i++) {
-            p->uses[graph->nodes[n]->in[i]->id]++;
-            p->users[graph->nodes[n]->in[i]->id] = graph->nodes[n];
-        }
-    for (int64_t i = 0; i < graph->assign_count; i++) {
-        p->uses[graph->assigns[i].value->id]++;
-        p->users[graph->assigns[i].value->id] = NULL;
-    }
-    for (int64_t i = 0; i < graph->output_count; i++) {
-        p->uses[graph->outputs[i]->id]++;
-        p->users[graph->outputs[i]->id] = NULL;
-    }
-}
-
 /* Whether there can be a chain of three: else the graph need not be copied to see that there is nothing to do. */
 static bool has_chain(const bt_graph *graph)
 {
@@ -257,7 +240,7 @@ static bt_graph *rewrite(const bt_graph *graph, bool *changed)
     p.uses = bt_alloc_array(tensors, sizeof *p.uses);
     p.users = bt_alloc_array(tensors, sizeof(bt_node *));
     if (live && c && p.uses && p.users && bt_rewrite_begin(&p.rewrite, graph)) {
-        count_uses(&p, graph, live);
+        bt_count_uses(graph, live, p.uses, p.users);
         for (int64_t n = 0; n < graph->node_count && p.rewrite.to->status == BT_OK; n++)
             if (live[n])
                 look(&p, c, graph->nodes[n]);

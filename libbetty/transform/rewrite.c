@@ -99,3 +99,21 @@ bool *bt_live_nodes(const bt_graph *graph)
     }
     return live;
 }
+
+static void count_use(const bt_tensor *x, bt_node *user, int64_t *uses, bt_node **users)
+{
+    uses[x->id]++;
+    if (users)
+        users[x->id] = user;
+}
+
+void bt_count_uses(const bt_graph *graph, const bool *live, int64_t *uses, bt_node **users)
+{
+    for (int64_t n = 0; n < graph->node_count; n++)
+        for (int i = 0; live[n] && i < graph->nodes[n]->inputs; i++)
+            count_use(graph->nodes[n]->in[i], graph->nodes[n], uses, users);
+    for (int64_t i = 0; i < graph->assign_count; i++)
+        count_use(graph->assigns[i].value, NULL, uses, users);
+    for (int64_t i = 0; i < graph->output_count; i++)
+        count_use(graph->outputs[i], NULL, uses, users);
+}

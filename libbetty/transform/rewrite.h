@@ -25,4 +25,8 @@ void bt_rewrite_inputs(const bt_rewrite *rewrite, const bt_node *node, bt_tensor
 /* Which nodes are needed: by node index; effects, assigned values and outputs are the roots. NULL: out of memory. */
 bool *bt_live_nodes(const bt_graph *graph);
 
+/* By tensor id: how often these nodes, assigns and outputs read it; and, unless users is NULL, the last node that does
+ * (NULL: it is not a node). Both are zeros at first. */
+void bt_count_uses(const bt_graph *graph, const bool *live, int64_t *uses, bt_node **users);
+
 #endif

@@ -71,8 +71,8 @@ static void mix(const bt_node *node, const double *const *in, double *const *out
             out[0][e] += x;
         }
         if (attr->shifted)
-            out[0][e] += in[next][c];
-        if (attr->relu && out[0][e] < 0)
+            out[0][e] += in[next++][c];
+        if ((attr->relu && out[0][e] < 0) || (attr->gated && !(in[next][e] > 0)))
             out[0][e] = 0;
     }
 }

@@ -13,13 +13,16 @@ enum {
     PARTS = 32 /* of a group's rows, at most */
 };
 
+enum last { NOTHING, RELU, GATE }; /* what is done to a combination */
+
 typedef struct job {
     int64_t groups, rows, channels;
     int64_t tile, block; /* elements of a tile; rows of a block, whole tiles */
     int64_t parts;       /* of each group, for threads */
     const char *x, *z, *centre;
     int terms;
-    bool relu;
+    enum last last;
+    const char *gate;
     const char *term[BT_CHANNEL_TERMS], *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d;
     char *out, *second;
     double *sums;  /* parts > 1: for each part of each group 2 x channels */
@@ -241,7 +244,8 @@ static bt_status mix(const bt_call *call)
     bt_channel_inputs at = bt_channel_inputs_of(attr);
     job j = job_of(call);
     j.terms = attr->terms;
-    j.relu = attr->relu;
+    j.last = attr->relu ? RELU : attr->gated ? GATE : NOTHING;
+    j.gate = at.gate >= 0 ? call->in[at.gate].data : NULL;
     for (int k = 0; k < attr->terms; k++) {
         j.term[k] = call->in[at.x[k]].data;
         j.m[k] = at.centre[k] >= 0 ? call->in[at.centre[k]].data : NULL;

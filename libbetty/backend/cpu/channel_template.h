@@ -145,105 +145,106 @@ static void R(dot_part)(const job *j, int64_t group, int64_t from, int64_t to, c
 #define SCALE(k)  (CENTRE(k) + tile)
 #define SHIFT     CENTRE(BT_CHANNEL_TERMS)
 
-/* Four vectors of a tile, at s, over `tiles` tiles. */
-BT_INLINE void R(mix_strip)(int terms, bool relu, int64_t tiles, int64_t tile, int64_t s, T *y, const T *const *x,
-                            const T *coefficients)
+/* Four vectors of a tile, at s, over `tiles` tiles. The terms are added in their order, to the shift. */
+BT_INLINE void R(mix_strip)(int terms, enum last last, int64_t tiles, int64_t tile, int64_t s, T *y, const T *const *x,
+                            const T *gate, const T *coefficients)
 {
     V m[BT_CHANNEL_TERMS][4], a[BT_CHANNEL_TERMS][4], d[4];
-    const T *at[BT_CHANNEL_TERMS];
     BT_UNROLL(4)
-    for (int k = 0; k < terms; k++) {
-        at[k] = x[k] + s;
+    for (int i = 0; i < 4; i++) {
+        d[i] = VF(load)(SHIFT + s + i * LANES);
         BT_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < terms; k++) {
             m[k][i] = VF(load)(CENTRE(k) + s + i * LANES);
             a[k][i] = VF(load)(SCALE(k) + s + i * LANES);
         }
     }
-    BT_UNROLL(4)
-    for (int i = 0; i < 4; i++)
-        d[i] = VF(load)(SHIFT + s + i * LANES);
-    for (int64_t t = 0; t < tiles; t++) {
+    for (int64_t at = s; tiles > 0; tiles--, at += tile) {
         BT_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             V sum = d[i];
             BT_UNROLL(4)
-            for (int k = terms - 1; k >= 0; k--)
-                sum = VF(fma)(VF(load)(at[k] + t * tile + i * LANES) - m[k][i], a[k][i], sum);
-            if (relu)
+            for (int k = 0; k < terms; k++)
+                sum = VF(fma)(VF(load)(x[k] + at + i * LANES) - m[k][i], a[k][i], sum);
+            if (last == RELU)
                 sum = (V)((VI)sum & ~(VI)(sum <= 0));
-            VF(store)(y + s + t * tile + i * LANES, sum);
+            if (last == GATE)
+                sum = (V)((VI)sum & (VI)(VF(load)(gate + at + i * LANES) > 0));
+            VF(store)(y + at + i * LANES, sum);
         }
     }
 }
 
-BT_INLINE void R(mix_row)(int terms, bool relu, int64_t from, int64_t to, int64_t tile, T *y, const T *const *x,
-                          const T *coefficients)
+/* Elements from .. to - 1 of a tile, which begins at y, x and gate + at. */
+BT_INLINE void R(mix_row)(int terms, enum last last, int64_t at, int64_t from, int64_t to, int64_t tile, T *y,
+                          const T *const *x, const T *gate, const T *coefficients)
 {
-    const T *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    const T *x0 = x[0] + at, *x1 = terms > 1 ? x[1] + at : x0, *x2 = terms > 2 ? x[2] + at : x0;
+    const T *x3 = terms > 3 ? x[3] + at : x0, *q = last == GATE ? gate + at : x0;
+    y += at;
     BT_SIMD
     for (int64_t j = from; j < to; j++) {
-        T sum = SHIFT[j];
-        sum = terms > 3 ? FMA(x3[j] - CENTRE(3)[j], SCALE(3)[j], sum) : sum;
-        sum = terms > 2 ? FMA(x2[j] - CENTRE(2)[j], SCALE(2)[j], sum) : sum;
+        T sum = FMA(x0[j] - CENTRE(0)[j], SCALE(0)[j], SHIFT[j]);
         sum = terms > 1 ? FMA(x1[j] - CENTRE(1)[j], SCALE(1)[j], sum) : sum;
-        sum = FMA(x0[j] - CENTRE(0)[j], SCALE(0)[j], sum);
-        y[j] = relu && sum <= 0 ? 0 : sum;
+        sum = terms > 2 ? FMA(x2[j] - CENTRE(2)[j], SCALE(2)[j], sum) : sum;
+        sum = terms > 3 ? FMA(x3[j] - CENTRE(3)[j], SCALE(3)[j], sum) : sum;
+        y[j] = last == RELU ? (sum <= 0 ? 0 : sum) : last == GATE ? (q[j] > 0 ? sum : 0) : sum;
     }
 }
 
 /* n elements from the begin of a tile. */
-BT_INLINE void R(mix_block)(int terms, bool relu, int64_t n, int64_t tile, T *y, const T *const *x,
+BT_INLINE void R(mix_block)(int terms, enum last last, int64_t n, int64_t tile, T *y, const T *const *x, const T *gate,
                             const T *coefficients)
 {
-    const T *at[BT_CHANNEL_TERMS] = {NULL};
     int64_t tiles = n / tile, strips = tile / (4 * LANES) * (4 * LANES);
     for (int64_t s = 0; s < strips; s += 4 * LANES)
-        R(mix_strip)(terms, relu, tiles, tile, s, y, x, coefficients);
-    for (int64_t t = strips < tile ? 0 : tiles; t <= tiles; t++) {
-        for (int k = 0; k < terms; k++)
-            at[k] = x[k] + t * tile;
-        if (t < tiles)
-            R(mix_row)(terms, relu, strips, tile, tile, y + t * tile, at, coefficients);
-        else
-            R(mix_row)(terms, relu, 0, n - tiles * tile, tile, y + t * tile, at, coefficients);
-    }
+        R(mix_strip)(terms, last, tiles, tile, s, y, x, gate, coefficients);
+    for (int64_t t = 0; t < tiles && strips < tile; t++)
+        R(mix_row)(terms, last, t * tile, strips, tile, tile, y, x, gate, coefficients);
+    R(mix_row)(terms, last, tiles * tile, 0, n - tiles * tile, tile, y, x, gate, coefficients);
 }
 
-#define MIX(terms)                                                                                                     \
-    static void R(mix_##terms)(int64_t n, int64_t tile, T * y, const T *const *x, const T *coefficients)               \
+typedef void R(mix_fn)(int64_t n, int64_t tile, T *y, const T *const *x, const T *gate, const T *coefficients);
+
+#define MIX(name, terms, last)                                                                                         \
+    static void R(name)(int64_t n, int64_t tile, T * y, const T *const *x, const T *gate, const T *coefficients)       \
     {                                                                                                                  \
-        R(mix_block)(terms, false, n, tile, y, x, coefficients);                                                       \
-    }                                                                                                                  \
-    static void R(mix_relu_##terms)(int64_t n, int64_t tile, T * y, const T *const *x, const T *coefficients)          \
-    {                                                                                                                  \
-        R(mix_block)(terms, true, n, tile, y, x, coefficients);                                                        \
+        R(mix_block)(terms, last, n, tile, y, x, gate, coefficients);                                                  \
     }
-MIX(1)
-MIX(2)
-MIX(3)
-MIX(4)
+#define MIXES(terms)                                                                                                   \
+    MIX(mix_##terms, terms, NOTHING)                                                                                   \
+    MIX(mix_relu_##terms, terms, RELU)                                                                                 \
+    MIX(mix_gate_##terms, terms, GATE)
+MIXES(1)
+MIXES(2)
+MIXES(3)
+MIXES(4)
 #undef MIX
+#undef MIXES
+
+static R(mix_fn) *const R(mixes)[][BT_CHANNEL_TERMS] = {
+    [NOTHING] = {R(mix_1), R(mix_2), R(mix_3), R(mix_4)},
+    [RELU] = {R(mix_relu_1), R(mix_relu_2), R(mix_relu_3), R(mix_relu_4)},
+    [GATE] = {R(mix_gate_1), R(mix_gate_2), R(mix_gate_3), R(mix_gate_4)},
+};
 
 static void R(mix_part)(const job *j, int64_t group, int64_t from, int64_t to, char *local)
 {
-    static void (*const functions[2][BT_CHANNEL_TERMS])(int64_t, int64_t, T *, const T *const *, const T *) = {
-        {R(mix_1), R(mix_2), R(mix_3), R(mix_4)},
-        {R(mix_relu_1), R(mix_relu_2), R(mix_relu_3), R(mix_relu_4)},
-    };
     int64_t c = j->channels, tile = j->tile;
     T *coefficients = (void *)local;
     for (int k = 0; k < j->terms; k++) {
         R(repeat)(j->m[k] ? (const T *)j->m[k] + group * c : NULL, 0, tile, c, CENTRE(k));
         R(repeat)(j->a[k] ? (const T *)j->a[k] + group * c : NULL, 1, tile, c, SCALE(k));
     }
-    R(repeat)(j->d ? (const T *)j->d + group * c : NULL, 0, tile, c, SHIFT);
+    R(repeat)(j->d ? (const T *)j->d + group * c : NULL, (T)-0.0, tile, c, SHIFT); /* -0 + x is x, also for -0 */
     for (int64_t row = from; row < to; row += j->block) {
         const T *x[BT_CHANNEL_TERMS] = {NULL};
         int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;
         for (int k = 0; k < j->terms; k++)
             x[k] = (const T *)j->term[k] + at;
-        functions[j->relu][j->terms - 1](rows * c, tile, (T *)j->out + at, x, coefficients);
+        R(mixes)
+        [j->last][j->terms - 1](rows * c, tile, (T *)j->out + at, x, j->gate ? (const T *)j->gate + at : NULL,
+                                coefficients);
     }
 }
 

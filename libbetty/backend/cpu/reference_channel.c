@@ -1,8 +1,6 @@
 /* backend/cpu/reference_channel.c: plain loops of the moments, products and combinations of channels. */
 #include "backend/cpu/reference.h"
 
-#include <math.h>
-
 /* x [lead..., rows..., c] as [groups, rows, channels]. */
 typedef struct sizes {
     int64_t groups, rows, channels;
@@ -73,7 +71,9 @@ static bt_status mix(const bt_call *call)
             y += (bt_cpu_get(&call->in[at.x[k]], e) - at_channel(call, at.centre[k], channel, 0)) *
                  at_channel(call, at.scale[k], channel, 1);
         y += at_channel(call, at.shift, channel, 0);
-        bt_cpu_put(&call->out[0], e, attr->relu && !(y > 0 || isnan(y)) ? 0 : y);
+        if (attr->relu ? y <= 0 : attr->gated && !(bt_cpu_get(&call->in[at.gate], e) > 0))
+            y = 0;
+        bt_cpu_put(&call->out[0], e, y);
     }
     return BT_OK;
 }

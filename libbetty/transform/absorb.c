@@ -1,0 +1,80 @@
+/* transform/absorb.c: what reads a value alone is computed together with it. */
+#include "transform/absorb.h"
+
+#include "transform/rewrite.h"
+#include "transform/simplify.h"
+
+typedef struct pass {
+    bt_rewrite rewrite;
+    int64_t *uses; /* by tensor id of the old graph */
+    bool changed;
+} pass;
+
+static bool absorbs(const bt_op *op) { return op->info && op->info->absorb; }
+
+/* What stands for the node in the new graph, together with one of its inputs; NULL: nothing. */
+static bt_tensor *together(pass *p, const bt_node *node)
+{
+    bt_tensor *in[3] = {NULL};
+    if (node->inputs > 2 || node->outputs != 1)
+        return NULL;
+    bt_rewrite_inputs(&p->rewrite, node, in);
+    for (int i = 0; i < node->inputs; i++) {
+        if (bt_poisoned(in[i]) || p->uses[node->in[i]->id] != 1 || !absorbs(in[i]->node->op))
+            continue;
+        bt_tensor *found = in[i]->node->op->info->absorb(node->op, in, i);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static void look(pass *p, const bt_node *node)
+{
+    bt_trace_as(&p->rewrite.trace, &node->tag);
+    bt_tensor *found = together(p, node);
+    if (!found) {
+        bt_rewrite_copy(&p->rewrite, node);
+        return;
+    }
+    p->changed = true;
+    found->batch_axis = node->out->batch_axis;
+    p->rewrite.map[node->out->id] = found;
+}
+
+/* Else the graph need not be copied to see that there is nothing to do. Elementwise ops count where they are of images:
+ * others are too small, and too many. */
+static bool has_work(const bt_graph *graph)
+{
+    for (int64_t n = 0; n < graph->node_count; n++) {
+        const bt_node *node = graph->nodes[n];
+        if (absorbs(node->op) && (!(bt_op_flags(node->op) & BT_OP_ELEMENTWISE) || node->out->rank == 4))
+            return true;
+    }
+    return false;
+}
+
+bt_status bt_absorb(const bt_graph *graph, bt_graph **absorbed)
+{
+    pass p = {.changed = false};
+    *absorbed = NULL;
+    if (!has_work(graph))
+        return BT_OK;
+    bool *live = bt_live_nodes(graph);
+    bt_graph *found = NULL;
+    p.uses = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof *p.uses);
+    if (live && p.uses && bt_rewrite_begin(&p.rewrite, graph)) {
+        bt_count_uses(graph, live, p.uses, NULL);
+        for (int64_t n = 0; n < graph->node_count && p.rewrite.to->status == BT_OK; n++)
+            if (live[n])
+                look(&p, graph->nodes[n]);
+        found = bt_rewrite_end(&p.rewrite);
+    }
+    bt_free(live);
+    bt_free(p.uses);
+    if (found && p.changed)
+        *absorbed = bt_simplify(found, true);
+    bool failed = !found || (p.changed && !*absorbed);
+    bt_graph_free(found);
+    return !failed ? BT_OK : bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+}
