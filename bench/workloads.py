@@ -57,7 +57,8 @@ def meta_weight_net(build, folder, threads, hidden):
 
 def resnet(build, folder, threads, depth):
     settings = dict(lower__depth=depth, lower__batch_size=100, lower__lr=0.1, lower__momentum=0.9,
-                    lower__weight_decay=5e-4, upper__optimizer="adam", upper__lr=1e-5, upper__batch_size=100)  # fmt: skip
+                    lower__weight_decay=5e-4, lower__prefetch="false", upper__optimizer="adam",
+                    upper__lr=1e-5, upper__batch_size=100, upper__prefetch="false")  # fmt: skip
     ours = libbetty(build, "resnet", folder, threads, **settings)
     options = [f"--depth={depth}", "--lr=1e-5"]
     sides = [

@@ -110,6 +110,8 @@ const bt_key bt_keys[] = {
     {"batch_size", PROBLEM(batch_size), SIZE("all"), .value = "100", .help = "examples in a (micro-)batch"},
     {"shuffle", PROBLEM(shuffle), BOOL, .value = "true", .help = "a new order in each epoch"},
     {"drop_last", PROBLEM(drop_last), BOOL, .value = "false", .help = "leave out the short last batch of an epoch"},
+    {"prefetch", PROBLEM(prefetch), BOOL, .value = "true",
+     .help = "draw the next batch while this one is used, where a core is to spare; false saves a batch's memory"},
     {"valid_batch_size", PROBLEM(valid_batch_size), SIZE("all"), .like = "batch_size",
      .help = "examples in a validation batch"},
     {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all",

@@ -73,7 +73,7 @@ typedef struct bt_problem_settings {
     int precision;                           /* 0 fp32, 1 fp64 */
     int64_t batch_size;                      /* 0: all examples */
     int64_t valid_batch_size, valid_batches; /* 0: all */
-    bool shuffle, drop_last;
+    bool shuffle, drop_last, prefetch;
 
     const char *weights, *weights_names; /* NULL: none */
     int weights_layout;                  /* 0 pytorch, 1 plain */

@@ -37,7 +37,8 @@ static bt_status open_loader(bt_stream *stream)
     options.dtype = problem->dtype;
     options.keep = stream->keep;
     options.threads = problem->engine->instance->threads;
-    options.prefetch = bt_cores() > problem->engine->instance->threads; /* it would be in the kernels' way */
+    options.prefetch = problem->settings->prefetch &&
+                       bt_cores() > problem->engine->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);
     *data = NULL;
     if (!stream->loader)

@@ -1,5 +1,5 @@
-/* plan/place.c: size-descending, first gap: within a percent of the bound on the graphs that people train
- * (TensorFlow Lite Micro's greedy planner is the known example). */
+/* plan/place.c: size-descending, first gap (TensorFlow Lite Micro's greedy planner is the known example); where that
+ * is above the bound, life-descending as well, which suits what a derivative keeps, the first value longest. */
 #include "plan/place.h"
 
 #include <stdlib.h>
@@ -19,6 +19,22 @@ static int by_size(const void *a, const void *b)
     if (x->parts->first != y->parts->first)
         return x->parts->first < y->parts->first ? -1 : 1;
     return x->parts < y->parts ? -1 : x->parts > y->parts;
+}
+
+static int64_t life(const value *v)
+{
+    int64_t first = v->parts->first, last = v->parts->last;
+    for (int64_t i = 1; i < v->count; i++) {
+        first = v->parts[i].first < first ? v->parts[i].first : first;
+        last = v->parts[i].last > last ? v->parts[i].last : last;
+    }
+    return last - first;
+}
+
+static int by_life(const void *a, const void *b)
+{
+    int64_t x = life(a), y = life(b);
+    return x != y ? (x > y ? -1 : 1) : by_size(a, b);
 }
 
 static bool together(const bt_interval *a, const bt_interval *b) { return a->first <= b->last && b->first <= a->last; }
@@ -67,7 +83,7 @@ static size_t first_place(bt_interval *const *placed, int64_t count, const value
     return at;
 }
 
-/* The values that the intervals are, the largest first. */
+/* The values that the intervals are. */
 static bt_status list(bt_interval *intervals, int64_t count, value *values, int64_t *value_count)
 {
     int64_t last = -1;
@@ -79,8 +95,6 @@ static bt_status list(bt_interval *intervals, int64_t count, value *values, int6
             return bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
     }
     *value_count = last + 1;
-    if (last > 0)
-        qsort(values, (size_t)*value_count, sizeof *values, by_size);
     return BT_OK;
 }
 
@@ -102,19 +116,47 @@ static bt_status place_all(const value *values, int64_t count, bt_interval **pla
     return BT_OK;
 }
 
+static void keep(bt_interval *intervals, int64_t count, size_t *offsets)
+{
+    for (int64_t i = 0; i < count; i++)
+        offsets[i] = intervals[i].offset;
+}
+
+static bt_status place_best(bt_interval *intervals, int64_t count, value *values, int64_t value_count,
+                            bt_interval **placed, size_t *offsets, size_t *arena)
+{
+    static int (*const orders[])(const void *, const void *) = {by_size, by_life};
+    int64_t step;
+    size_t bound = bt_place_bound(intervals, count, &step);
+    for (int o = 0; o < BT_COUNT_OF(orders) && (o == 0 || *arena > bound); o++) {
+        size_t found = 0;
+        qsort(values, (size_t)value_count, sizeof *values, orders[o]);
+        BT_TRY(place_all(values, value_count, placed, &found));
+        if (o == 0 || found < *arena) {
+            *arena = found;
+            keep(intervals, count, offsets);
+        }
+    }
+    for (int64_t i = 0; i < count; i++)
+        intervals[i].offset = offsets[i];
+    return BT_OK;
+}
+
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
 {
     value *values = bt_alloc_array((size_t)count, sizeof *values);
     bt_interval **placed = bt_alloc_array((size_t)count, sizeof(bt_interval *));
-    bt_status status = values && placed ? BT_OK : BT_ERROR_MEMORY;
+    size_t *offsets = bt_alloc_array((size_t)count, sizeof *offsets);
+    bt_status status = values && placed && offsets ? BT_OK : BT_ERROR_MEMORY;
     int64_t value_count = 0;
     *arena = 0;
     if (status == BT_OK)
         status = list(intervals, count, values, &value_count);
-    if (status == BT_OK)
-        status = place_all(values, value_count, placed, arena);
+    if (status == BT_OK && value_count)
+        status = place_best(intervals, count, values, value_count, placed, offsets, arena);
     bt_free(values);
     bt_free(placed);
+    bt_free(offsets);
     return status;
 }
 
