@@ -174,6 +174,8 @@ START_TEST(blocks)
         {2, {3, 3}, 4, {3, 3}, 0, {1, 1}, {1, 1}, {1, 1}, 1},
         {2, {0, 3}, 4, {1, 1}, 3, {1, 1}, {1, 1}, {1, 1}, 1},
         {1, {90, 70}, 64, {3, 3}, 64, {1, 1}, {1, 1}, {1, 1}, 64},
+        {12, {9, 8}, 8, {5, 5}, 17, {1, 1}, {2, 2}, {1, 1}, 1},
+        {12, {9, 8}, 8, {5, 5}, 17, {2, 2}, {2, 2}, {1, 1}, 1},
     };
     check_size(&sizes[_i], PLAIN, PLAIN);
 }
@@ -247,7 +249,7 @@ int main(void)
     tcase_add_test(tcase, attributes);
     tcase_add_test(tcase, groups);
     tcase_add_test(tcase, layouts);
-    tcase_add_loop_test(tcase, blocks, 0, 15);
+    tcase_add_loop_test(tcase, blocks, 0, 17);
     tcase_add_test(tcase, not_finite);
     tcase_add_test(tcase, threads_do_not_matter);
     suite_add_tcase(suite, tcase);

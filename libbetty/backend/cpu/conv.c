@@ -48,6 +48,7 @@ typedef struct worker {
     char *g;
     const char *read; /* what the block's loops read */
     int64_t built;    /* for how many whole images the tables are made; 0: for none */
+    bt_conv_ahead ahead;
 } worker;
 
 static worker worker_of(const bt_call *call, int64_t thread)
@@ -67,6 +68,27 @@ static worker worker_of(const bt_call *call, int64_t thread)
             w.straight[i] = i * w.type->columns;
     }
     return w;
+}
+
+static void look_ahead(bt_conv_ahead *ahead, int part, const char *data, int64_t from, int64_t to, double tiles)
+{
+    const char *begin = data + (to > from ? from : 0), *end = data + (to > from ? to : 0);
+    ahead->part[part].line = ahead->part[part].goal = begin;
+    ahead->part[part].end = end;
+    ahead->part[part].step = (int64_t)((double)(end - begin) / (tiles > 1 ? tiles : 1)) + 1;
+}
+
+/* The images of the block after this one, where they lie one after the other; tiles: of this block. */
+static void look_at_next(worker *w, const bt_conv_block *block, double tiles)
+{
+    const bt_conv_plan *p = w->plan;
+    bool whole = p->rows >= p->to[0] && p->strides[0] > 0 && p->to_strides[0] > 0;
+    int64_t first = block->image + block->images, last = first + p->images;
+    last = !whole ? first : last < p->n ? last : p->n;
+    const char *to = p->kind == BT_CONV_DW ? w->call->in[1].data : w->call->out[0].data;
+    look_ahead(&w->ahead, 0, w->call->in[0].data, first * p->strides[0] * w->size, last * p->strides[0] * w->size,
+               tiles);
+    look_ahead(&w->ahead, 1, to, first * p->to_strides[0] * w->size, last * p->to_strides[0] * w->size, tiles);
 }
 
 /* Whether the tables must be made for the block. */
@@ -121,7 +143,8 @@ static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_fr
     const place_job *job = data;
     const char *weights = job->weights, *bias = w->call->inputs > 2 ? w->call->in[2].data : NULL;
     int64_t columns = w->type->columns, packed = axes[0].packed * axes[1].packed * p->inner;
-    bt_conv_panel panel = {.at_from = at_from, .at_to = at_to, .list = w->list, .points = points, .packed = packed};
+    bt_conv_panel panel = {
+        .at_from = at_from, .at_to = at_to, .list = w->list, .points = points, .packed = packed, .ahead = &w->ahead};
     bt_conv_list(p, axes, 0, packed, w->list, NULL);
     panel.runs = axes[0].taps;
     panel.run = axes[1].taps * p->inner;
@@ -161,11 +184,13 @@ static void place_blocks(const bt_call *call, int64_t thread)
     worker w = worker_of(call, thread);
     const bt_conv_plan *p = w.plan;
     int64_t unit = p->units * thread / p->threads, end = p->units * (thread + 1) / p->threads;
+    int64_t panels = p->depthwise ? 1 : p->groups * ((p->outer + w.type->columns - 1) / w.type->columns);
     int64_t across = p->depthwise ? p->groups : p->groups * (int64_t)bt_conv_columns(p->outer, w.type->columns);
     while (unit < end) {
         bt_conv_block block = bt_conv_block_of(p, unit, end);
         bool fresh = enter_block(&w, &block);
-        int64_t done = 0;
+        int64_t done = 0, points = block.images * block.rows * p->to[1];
+        look_at_next(&w, &block, (double)(points * panels) / (double)w.type->tile);
         place_job job = {.weights = call->scratch, .to = call->out[0].data};
         job.to += block.image * p->to_strides[0] * w.size;
         for (int64_t y = 0; y < p->residues[0]; y++)
@@ -226,6 +251,7 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
                            .to = w->call->out[0].data + channel * w->size,
                            .list = w->list,
                            .rows = w->rows,
+                           .ahead = &w->ahead,
                            .pitch = p->groups * p->outer,
                            .columns = channels - j < columns ? channels - j : columns};
         sum.count = bt_conv_list(p, axes, first, end, w->list, w->rows);
@@ -243,6 +269,9 @@ static void window_blocks(const bt_call *call, int64_t thread)
     for (int64_t unit = 0; unit < units;) {
         bt_conv_block block = bt_conv_block_of(p, unit, units);
         bool fresh = enter_block(&w, &block);
+        int64_t points = block.images * block.rows * p->to[1];
+        double parts = (double)((points + BT_CONV_POINTS - 1) / BT_CONV_POINTS);
+        look_at_next(&w, &block, parts * (double)(job.end - job.begin) / (double)(p->depthwise ? 1 : w.type->tile));
         job.g = call->in[1].data + block.image * p->to_strides[0] * w.size;
         each_class(&w, &block, all, 0, fresh, run_windows, &job);
         unit += bt_conv_block_units(p, &block);

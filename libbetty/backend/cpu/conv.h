@@ -76,6 +76,13 @@ size_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, wi
 
 /* ---- conv_template.h: for one element type of one instruction set ---- */
 
+typedef struct bt_conv_ahead { /* what the next block reads and writes: fetched bit by bit, some with each tile */
+    struct {
+        const char *line, *goal, *end;
+        int64_t step;
+    } part[2];
+} bt_conv_ahead;
+
 typedef struct bt_conv_panel { /* pixels times one panel of weights */
     const void *from, *weights, *bias;
     void *to;
@@ -84,6 +91,7 @@ typedef struct bt_conv_panel { /* pixels times one panel of weights */
     int64_t points, columns;
     int64_t runs, run, row, step; /* rows of weights: so many runs of so many, the first from row on, each by step on */
     int64_t packed;               /* of all of them */
+    bt_conv_ahead *ahead;
 } bt_conv_panel;
 
 typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows of conv_dw's result */
@@ -93,6 +101,7 @@ typedef struct bt_conv_sum { /* windows times pixels, summed over pixels: rows o
     const int64_t *list, *rows;    /* what is read for each row, from a pixel's place on; its place in the result */
     int64_t points, count;         /* pixels; rows */
     int64_t pitch, columns;        /* of the result */
+    bt_conv_ahead *ahead;
 } bt_conv_sum;
 
 typedef struct bt_conv_type {

@@ -4,9 +4,10 @@
 enum { Y, X };
 
 enum {
-    BLOCK_BYTES = 96 << 10, /* of the images in a block: half of a small second cache at most */
-    BLOCK_POINTS = 2048,    /* pixels of the result in a block of several images */
-    NARROW = 4              /* channels of the result for which vectors run the other way */
+    BLOCK_BYTES =
+        96 << 10,        /* of a block's images, and of its part of the result: the next fit in a small cache beside */
+    BLOCK_POINTS = 2048, /* pixels of the result in a block of several images */
+    NARROW = 4           /* channels of the result for which vectors run the other way */
 };
 
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; }
@@ -304,10 +305,10 @@ static void cut_blocks(bt_conv_plan *p, int64_t tile)
     p->height = high[Y] - low[Y];
     p->images = 1;
     p->rows = larger(p->to[Y], 1);
-    int64_t row = larger(p->width * pixel, 1), image = larger(p->height * row, 1);
-    if (image <= 2 * BLOCK_BYTES) {
-        int64_t points = larger(p->to[Y] * p->to[X], 1), most = p->copied ? BLOCK_BYTES : 2 * BLOCK_BYTES;
-        p->images = larger(smaller(most / image, BLOCK_POINTS / points), 1);
+    int64_t row = larger(p->width * pixel, 1), points = larger(p->to[Y] * p->to[X], 1);
+    int64_t image = larger(p->height * row, 1) + points * p->groups * p->outer * (int64_t)bt_dtype_size(p->dtype);
+    if (image <= 4 * BLOCK_BYTES) {
+        p->images = larger(smaller(2 * BLOCK_BYTES / image, BLOCK_POINTS / points), 1);
         if (p->images > tile) /* so that tiles of one corner of all images are full */
             p->images -= p->images % tile;
         p->images = larger(smaller(p->images, p->kind == BT_CONV_DW ? p->n : divide_up(p->n, p->threads)), 1);

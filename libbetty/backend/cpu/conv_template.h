@@ -11,6 +11,18 @@ enum {
     POINTS1 = 8                        /* of one vector */
 };
 
+BT_INLINE void fetch_ahead(bt_conv_ahead *ahead)
+{
+    for (int i = 0; i < 2; i++) {
+        const char *line = ahead->part[i].line, *goal = ahead->part[i].goal;
+        goal = ahead->part[i].end - goal > ahead->part[i].step ? goal + ahead->part[i].step : ahead->part[i].end;
+        for (; line < goal; line += 64)
+            __builtin_prefetch(line, 0, 2);
+        ahead->part[i].line = line;
+        ahead->part[i].goal = goal;
+    }
+}
+
 /* ---- images between zeros ---- */
 
 static void copy_row(const T *from, int64_t pixel, int64_t channel, int64_t pixels, int64_t channels, T *to)
@@ -200,6 +212,7 @@ static void run_panel(const bt_conv_panel *p)
     int64_t step = narrow ? POINTS1 : POINTS2;
     for (int64_t i = 0; i < p->points; i += step) {
         int64_t count = p->points - i < step ? p->points - i : step;
+        fetch_ahead(p->ahead);
         if (narrow)
             one_vector(p, i, count);
         else
@@ -276,6 +289,7 @@ static void run_sum(const bt_conv_sum *s)
 {
     for (int64_t row = 0; row < s->count; row += POINTS2) {
         int64_t count = s->count - row < POINTS2 ? s->count - row : POINTS2;
+        fetch_ahead(s->ahead);
         if (s->columns <= FULL)
             one_sum(s, row, count);
         else
