@@ -2,6 +2,7 @@
  * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). A scaling of H by cg_alpha,
  * which is undone in x, leaves the iterates as they are: the key is accepted and changes nothing. */
 #include "engine/hypergradient/methods.h"
+#include "ops/ops.h"
 #include "optim/rule.h"
 
 static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
@@ -15,7 +16,10 @@ static bt_tensor *ratio(bt_tensor *a, bt_tensor *b)
 
 static bt_tensor *damped(bt_rule *rule, bt_tensor *x)
 {
-    return bt_add(bt_hvp(rule, x), bt_mul(bt_hyper(rule, "damping"), x));
+    double number;
+    bt_tensor *damping = bt_hyper(rule, "damping"), *hx = bt_hvp(rule, x);
+    bool none = bt_uniform(damping, &number) && number == 0; /* no algebra drops 0 x, which may be 0 times infinity */
+    return none ? hx : bt_add(hx, bt_mul(damping, x));
 }
 
 static bt_tensor *start(bt_rule *rule, bt_tensor *v)
