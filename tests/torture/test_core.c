@@ -344,6 +344,26 @@ static bt_status changed(result *r)
     return status;
 }
 
+/* A norm with a shortcut, pooled and enlarged: fused, with kernels that keep tables. */
+static bt_status images(result *r)
+{
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return BT_ERROR_MEMORY;
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    bt_tensor *x = bt_trace_read(variable(BT_RUN, "x", BT_F64, DIMS(1, 2, 2, 2)));
+    bt_tensor *scale = bt_trace_read(variable(BT_RUN, "scale", BT_F64, DIMS(2)));
+    bt_tensor *y = bt_relu(bt_add(bt_group_norm(x, 1, scale, NULL, 0.1), x));
+    bt_tensor *z = bt_avg_pool2d(bt_upsample_bilinear(bt_max_pool2d(y, 2, 1, 1), 4, 4), 2, 2, 0);
+    bt_graph_output(graph, bt_grad(bt_sum(bt_square(z)), x));
+    bt_trace_end(&trace);
+    bt_status status = run(graph, r);
+    bt_graph_free(graph);
+    free_variables();
+    return status;
+}
+
 /* ---- the torture ---- */
 
 static void compare(const result *found, const result *expected, long n)
@@ -399,6 +419,7 @@ static const struct {
                  {chains, "chains", "on", 0},
                  {few_shot, "few shot", "on", 0},
                  {changed, "changed", "on", 0}};
+                 {images, "images", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {
