@@ -418,7 +418,7 @@ static const struct {
                  {blocks, "blocks", "on", 0},
                  {chains, "chains", "on", 0},
                  {few_shot, "few shot", "on", 0},
-                 {changed, "changed", "on", 0}};
+                 {changed, "changed", "on", 0},
                  {images, "images", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
