@@ -41,6 +41,7 @@ void bt_engine_free(bt_engine *engine)
     for (int i = 0; i < engine->plugin_count; i++)
         bt_plugin_close(engine->plugins[i]);
     bt_free(engine->plugins);
+    bt_free(engine->leaves);
     bt_free(engine->problems);
     bt_free(engine->due.list);
     bt_free(engine->message);

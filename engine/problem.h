@@ -274,7 +274,9 @@ struct bt_engine {
     bt_edges due;                       /* dependencies that hold after the step in progress */
     bool rewire_due, rewired;           /* there are such; others hold since the log last said which */
     bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
-    int64_t step; /* leaf steps */
+    int64_t step;                       /* leaf steps */
+    bt_problem **leaves;                /* active, without children, in the order of their steps */
+    int leaf_count;
     bt_standing standing;
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */

@@ -224,10 +224,15 @@ static bt_status step_once(bt_problem *problem, bool *updated)
 
 static bt_status call_parents(bt_problem *problem);
 
+/* All children have come to the end of their inner loops; and what else is differentiated has made a step, so that there
+ * is a batch to do it on. */
 static bool all_ready(const bt_problem *problem)
 {
     for (int i = 0; i < problem->child_count; i++)
         if (!problem->ready[i])
+            return false;
+    for (int q = 0; q < problem->step.solve_count; q++)
+        if (!problem->step.solves[q].problem->steps)
             return false;
     return true;
 }
@@ -283,11 +288,10 @@ bt_status bt_leaf_step(bt_problem *leaf)
 static bt_status run_until(bt_engine *engine)
 {
     while (!engine->arrived)
-        for (int p = 0; p < engine->problem_count && !engine->arrived; p++) {
-            bt_problem *leaf = engine->problems[p];
-            if (!leaf->settings->active || leaf->child_count || !engine->inner[leaf->place])
+        for (int i = 0; i < engine->leaf_count && !engine->arrived; i++) {
+            if (!engine->inner[engine->leaves[i]->place])
                 continue;
-            BT_TRY(step(leaf));
+            BT_TRY(step(engine->leaves[i]));
             if (!engine->arrived) /* else what it sees comes first */
                 BT_TRY(bt_roll_back_all(engine));
         }

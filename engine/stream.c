@@ -326,6 +326,10 @@ int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem)
 {
     bt_stream *stream = problem->train;
     int64_t count = set->count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
+    if (!stream->of && first < 0) {
+        bt_fail(BT_ERROR_ARGUMENT, "%s has made no step yet, on whose batch its product could be taken", problem->name);
+        return -1;
+    }
     for (int64_t m = 0; m < count; m++) {
         const bt_batch *batch = bt_stream_kept(stream, first + m);
         if (!batch)

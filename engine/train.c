@@ -238,9 +238,8 @@ static bt_status save(run *r)
 
 static bt_status step_leaves(bt_engine *engine)
 {
-    for (int i = 0; i < engine->problem_count; i++)
-        if (engine->problems[i]->settings->active && !engine->problems[i]->child_count)
-            BT_TRY(bt_leaf_step(engine->problems[i]));
+    for (int i = 0; i < engine->leaf_count; i++)
+        BT_TRY(bt_leaf_step(engine->leaves[i]));
     return BT_OK;
 }
 

@@ -29,9 +29,8 @@ static void reach(const bt_engine *engine, bt_direction direction, const bt_prob
 }
 
 /* One after another: a problem comes when nobody below it, by u2l, is still waiting. */
-static int order(const bt_problem *upper, const bool *in, bt_problem **lowers)
+static int order(const bt_engine *engine, const bool *in, bt_problem **lowers)
 {
-    const bt_engine *engine = upper->engine;
     bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
     int count = 0;
     for (bool found = done != NULL; found;) {
@@ -79,7 +78,7 @@ int bt_lowers(const bt_problem *upper, bt_problem **lowers)
             in[i] = below[i] && engine->problems[i]->settings->active && above[upper->place];
         }
         reach_back(engine, below, in);
-        found = order(upper, in, lowers);
+        found = order(engine, in, lowers);
     }
     bt_free(below);
     bt_free(above);
@@ -178,6 +177,32 @@ bt_status bt_engine_check_wires(const bt_engine *engine)
     return BT_OK;
 }
 
+/* A leaf whose solution the loss of another one reads comes before that one. */
+static bt_status list_leaves(bt_engine *engine)
+{
+    size_t count = (size_t)engine->problem_count;
+    bool *in = bt_alloc_array(count, sizeof *in);
+    bt_problem **leaves = bt_alloc_array(count, sizeof *leaves);
+    if (!in || !leaves) {
+        bt_free(in);
+        bt_free(leaves);
+        return BT_ERROR_MEMORY;
+    }
+    for (int i = 0; i < engine->problem_count; i++)
+        in[i] = engine->problems[i]->settings->active && !engine->problems[i]->child_count;
+    int found = order(engine, in, leaves);
+    for (int i = 0; i < found / 2; i++) { /* the lowest is the last */
+        bt_problem *leaf = leaves[i];
+        leaves[i] = leaves[found - 1 - i];
+        leaves[found - 1 - i] = leaf;
+    }
+    bt_free(in);
+    bt_free(engine->leaves);
+    engine->leaves = leaves;
+    engine->leaf_count = found;
+    return BT_OK;
+}
+
 bt_status bt_engine_wire(bt_engine *engine)
 {
     BT_TRY(bt_engine_check_wires(engine));
@@ -187,7 +212,7 @@ bt_status bt_engine_wire(bt_engine *engine)
             if (a->settings->active && b->settings->active && i != j && edge(engine, BT_L2U, a, b))
                 BT_TRY(add_family(a, b));
         }
-    return BT_OK;
+    return list_leaves(engine);
 }
 
 /* ---- what is computed ---- */

@@ -118,9 +118,8 @@ static bool at_start(const bt_problem *upper)
 static bt_status go_to_start(bt_trial *c)
 {
     while (!at_start(c->upper))
-        for (int i = 0; i < c->engine->problem_count; i++)
-            if (c->engine->problems[i]->settings->active && !c->engine->problems[i]->child_count)
-                BT_TRY(bt_leaf_step(c->engine->problems[i]));
+        for (int i = 0; i < c->engine->leaf_count; i++)
+            BT_TRY(bt_leaf_step(c->engine->leaves[i]));
     return BT_OK;
 }
 
