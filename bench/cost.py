@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 INI = f"""
 [engine]
-problems = {os.path.join(HERE, "cost.c")}
+problems = {os.path.join(HERE, "problems", "cost.c")}
 valid_step = 0
 log_step = 0
 [dependencies]
