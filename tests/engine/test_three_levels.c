@@ -161,6 +161,31 @@ START_TEST(two_leaves)
 }
 END_TEST
 
+/* w is a leaf whose solution only the loss of v reads, and v is the first in the list: theta must not go through w before
+ * w has made a step. However often the two of them step to one of theta, the answer is that of the chain. */
+START_TEST(a_leaf_between)
+{
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&lower, &chain, &middle}};
+    static const char wires[] = "dependencies.u2l = theta > w, w > v\ndependencies.l2u = v > theta\n"
+                                "engine.train_iters = 100\nv.lr = 0\nw.lr = 0\ntheta.lr = 0\nv.type = cg\nw.type = cg\n";
+    for (int unroll = 1; unroll <= 3; unroll += 2) {
+        char settings[512];
+        double found;
+        snprintf(settings, sizeof settings, "%sv.unroll_steps = %d\n", wires, unroll);
+        bt_engine *engine = levels_engine(&parts, NULL, settings);
+        ck_assert_msg(engine != NULL, "%s", bt_error());
+        EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "theta"), BT_ARRAY(&found)));
+        ck_assert_double_eq_tol(found, 0.28125, 1e-10);
+        levels_step(engine, 6);
+        ck_assert_int_eq(levels_steps(engine, "w"), 6);
+        ck_assert_int_eq(levels_steps(engine, "theta"), 6 / unroll);
+        EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "theta"), BT_ARRAY(&found)));
+        ck_assert_double_eq_tol(found, 0.28125, 1e-10);
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
 /* To the fixed point: theta moves until dF/dtheta = 1/2 + 9/64 theta is 0, slowly against the levels below. */
 START_TEST(to_the_solution)
 {
@@ -213,6 +238,7 @@ int main(void)
     tcase_add_test(tests, nothing_is_unreached);
     tcase_add_test(tests, who_steps_when);
     tcase_add_test(tests, two_leaves);
+    tcase_add_test(tests, a_leaf_between);
     tcase_add_loop_test(tests, to_the_solution, 0, 2);
     tcase_add_loop_test(tests, purity, 0, 2);
     suite_add_tcase(suite, tests);
