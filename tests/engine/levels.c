@@ -45,9 +45,8 @@ void levels_step(bt_engine *engine, int64_t count)
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_enter(engine));
     for (int64_t i = 0; i < count; i++)
-        for (int p = 0; p < engine->problem_count; p++)
-            if (engine->problems[p]->settings->active && !engine->problems[p]->child_count)
-                EXPECT_OK(bt_leaf_step(engine->problems[p]));
+        for (int p = 0; p < engine->leaf_count; p++)
+            EXPECT_OK(bt_leaf_step(engine->leaves[p]));
 }
 
 static bt_tensor *params(bt_problem *self, const bt_batch *batch)
