@@ -242,6 +242,29 @@ START_TEST(random_instances)
 END_TEST
 
 /* The same values placed again, or in another order of the list, need the same arena: plans can be compared. */
+/* What a derivative keeps lives from ever later to ever sooner, with one short value a step beside it: a stack, for which
+ * the bound can be reached. */
+START_TEST(nested_lives)
+{
+    enum { KEPT = 12, STEPS = 2 * KEPT + 1 };
+    draw d = {.seed = 8};
+    for (int round = 0; round < 200; round++) {
+        bt_interval intervals[KEPT + STEPS];
+        for (int i = 0; i < KEPT; i++)
+            intervals[i] = (bt_interval){
+                .bytes = BT_ALIGN * (size_t)(1 + below(&d, 9)), .first = i, .last = STEPS - 1 - i, .offset = SIZE_MAX};
+        for (int t = 0; t < STEPS; t++)
+            intervals[KEPT + t] =
+                (bt_interval){.bytes = BT_ALIGN * (size_t)below(&d, 30), .first = t, .last = t, .offset = SIZE_MAX};
+        size_t arena;
+        int64_t at;
+        ck_assert_int_eq(bt_place(intervals, KEPT + STEPS, &arena), BT_OK);
+        expect_sound(intervals, KEPT + STEPS, arena);
+        ck_assert_uint_eq(arena, most_live(intervals, KEPT + STEPS, STEPS, &at));
+    }
+}
+END_TEST
+
 START_TEST(the_plan_is_the_same_every_time)
 {
     enum { MANY = 60 };
@@ -387,6 +410,7 @@ int main(void)
     tcase_add_test(tests, values_in_parts);
     tcase_add_test(tests, a_window_that_is_not_yet_written);
     tcase_add_test(tests, random_instances);
+    tcase_add_test(tests, nested_lives);
     tcase_add_test(tests, the_plan_is_the_same_every_time);
     tcase_add_test(tests, many_values);
     tcase_add_test(tests, an_overlap_by_one_byte);
