@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-enum { OFTEN = 96 }; /* rows of conv_dw's result: for so many, g's channels are laid side by side */
+/* Lines of g that lie far apart crowd a cache: where so many rows of conv_dw's result read them, the channels of a
+ * panel are laid side by side first. */
+enum { OFTEN = 96, OFTEN_FAR = 32, FAR_BYTES = 512 };
 
 static const bt_conv_type *type_of(bt_dtype dtype)
 {
@@ -63,8 +65,8 @@ static worker worker_of(const bt_call *call, int64_t thread)
     if (p->kind == BT_CONV_DW) {
         w.rows = (int64_t *)(void *)(next += p->list);
         w.straight = (int64_t *)(void *)(next += p->list);
-        w.g = (char *)(w.straight + BT_CONV_POINTS);
-        for (int64_t i = 0; i < BT_CONV_POINTS; i++)
+        w.g = next + bt_align_up((size_t)p->part * sizeof(int64_t));
+        for (int64_t i = 0; i < p->part; i++)
             w.straight[i] = i * w.type->columns;
     }
     return w;
@@ -216,9 +218,10 @@ static void run_panel(const worker *w, bt_conv_sum *sum, const int64_t *at_from,
 {
     const bt_conv_plan *p = w->plan;
     int64_t columns = w->type->columns, channel_stride = p->other_strides[3];
-    int64_t parts = (points + BT_CONV_POINTS - 1) / BT_CONV_POINTS, step = (points + parts - 1) / parts;
+    int64_t parts = (points + p->part - 1) / p->part, step = (points + parts - 1) / parts;
     bool whole = p->depthwise || sum->columns == columns || 2 * sum->columns == columns;
-    bool often = !p->depthwise && sum->count >= OFTEN && p->outer > columns; /* lines far apart crowd a cache */
+    bool far = p->to_strides[2] * w->size >= FAR_BYTES;
+    bool often = !p->depthwise && sum->count >= (far ? OFTEN_FAR : OFTEN) && p->outer > columns;
     bool packed = !whole || often || (channel_stride != 1 && sum->columns > 1);
     for (int64_t q = 0; q < points; q += step) {
         sum->points = points - q < step ? points - q : step;
@@ -270,7 +273,7 @@ static void window_blocks(const bt_call *call, int64_t thread)
         bt_conv_block block = bt_conv_block_of(p, unit, units);
         bool fresh = enter_block(&w, &block);
         int64_t points = block.images * block.rows * p->to[1];
-        double parts = (double)((points + BT_CONV_POINTS - 1) / BT_CONV_POINTS);
+        double parts = (double)((points + p->part - 1) / p->part);
         look_at_next(&w, &block, parts * (double)(job.end - job.begin) / (double)(p->depthwise ? 1 : w.type->tile));
         job.g = call->in[1].data + block.image * p->to_strides[0] * w.size;
         each_class(&w, &block, all, 0, fresh, run_windows, &job);

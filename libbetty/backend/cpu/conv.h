@@ -12,8 +12,6 @@
 
 typedef enum bt_conv_kind { BT_CONV, BT_CONV_DX, BT_CONV_DW } bt_conv_kind;
 
-enum { BT_CONV_POINTS = 256 }; /* pixels that conv_dw sums in registers: their part of g stays in the first cache */
-
 /* One class of result pixels along one axis: number i of them, at to_first + i to_step, takes tap t at from_first + i
  * from_step + t from_tap. All pixels of one residue have the same packed weights: of `packed` taps, the first of which
  * is number window_first of the window, and the next window_step further; the class begins with number `skipped`. */
@@ -46,6 +44,7 @@ typedef struct bt_conv_plan {
     int64_t height;         /* rows of `from` that are held, at most */
     int64_t pitch[3];       /* elements from image to image, row to row, pixel to pixel of what is read */
     int64_t points;         /* most pixels of a block */
+    int64_t part;           /* of them, conv_dw sums so many at a time */
     int64_t units, threads; /* pieces of work; of conv_dw: rows of panels */
     size_t packed, block, table, list, own, scratch; /* bytes of scratch: own is what each thread has */
 } bt_conv_plan;

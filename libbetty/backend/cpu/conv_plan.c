@@ -7,7 +7,9 @@ enum {
     BLOCK_BYTES =
         96 << 10,        /* of a block's images, and of its part of the result: the next fit in a small cache beside */
     BLOCK_POINTS = 2048, /* pixels of the result in a block of several images */
-    NARROW = 4           /* channels of the result for which vectors run the other way */
+    LARGE_BYTES = 256 << 10, /* of conv_dw's result: not to be gone through often, hence for more pixels at a time */
+    SUM_POINTS = 256,        /* pixels that are summed in registers: their part of g stays in the first cache */
+    NARROW = 4               /* channels of the result for which vectors run the other way */
 };
 
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; }
@@ -267,6 +269,12 @@ static bool reads_in_place(const bt_conv_plan *p, const int64_t *low, const int6
     return (p->strides[3] == 1 || channels == 1) && (p->strides[2] == channels || p->window[X] == 1);
 }
 
+static bool large_result(const bt_conv_plan *p)
+{
+    int64_t rows = p->window[Y] * p->window[X] * p->inner;
+    return p->kind == BT_CONV_DW && rows * p->groups * p->outer * (int64_t)bt_dtype_size(p->dtype) > LARGE_BYTES;
+}
+
 /* About how long a block takes, in cycles: pixels are done by tiles, and each tile costs something besides. */
 static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
 {
@@ -281,7 +289,7 @@ static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
                     double points = (double)(p->images * y.count * x.count);
                     double rows = (double)(y.taps * x.taps * p->inner), size = (double)tile;
                     if (p->kind == BT_CONV_DW)
-                        sum += rows / size * (points * size + 30);
+                        sum += rows / size * (points * size + (large_result(p) ? 200 : 30));
                     else
                         sum += ((points + size - 1) / size) * (rows * size + 40);
                 }
@@ -291,24 +299,34 @@ static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
     return sum * panels + (p->copied ? 0.3 * held : 0);
 }
 
+/* conv_dw walks over pixels: where each is a multiple of many cache lines from the one before, all would fall into few
+ * places of the first cache. One line more between them leaves them apart. */
+static int64_t crowded(const bt_conv_plan *p)
+{
+    int64_t size = (int64_t)bt_dtype_size(p->dtype), pixel = p->groups * p->inner * size;
+    return p->kind == BT_CONV_DW && !p->depthwise && pixel >= 512 && pixel % 128 == 0 ? 64 / size : 0;
+}
+
 /* What of `from` is held, and in how large blocks: images whole, several at a time, or rows of one that is too large.
  */
 static void cut_blocks(bt_conv_plan *p, int64_t tile)
 {
-    int64_t channels = p->groups * p->inner, pixel = larger(channels * (int64_t)bt_dtype_size(p->dtype), 1);
+    int64_t apart = crowded(p), channels = p->groups * p->inner + apart;
+    int64_t pixel = larger(channels * (int64_t)bt_dtype_size(p->dtype), 1);
     int64_t unit = p->kind == BT_CONV_DX ? p->attr.stride[Y] : 1, low[2], high[2];
     for (int a = Y; a <= X; a++)
         reads(p, a, 0, p->to[a], &low[a], &high[a]);
-    p->copied = !reads_in_place(p, low, high);
+    p->copied = apart || !reads_in_place(p, low, high);
     p->low = low[X];
     p->width = high[X] - low[X];
     p->height = high[Y] - low[Y];
     p->images = 1;
     p->rows = larger(p->to[Y], 1);
     int64_t row = larger(p->width * pixel, 1), points = larger(p->to[Y] * p->to[X], 1);
+    int64_t most = BLOCK_BYTES * (large_result(p) ? 4 : 1);
     int64_t image = larger(p->height * row, 1) + points * p->groups * p->outer * (int64_t)bt_dtype_size(p->dtype);
-    if (image <= 4 * BLOCK_BYTES) {
-        p->images = larger(smaller(2 * BLOCK_BYTES / image, BLOCK_POINTS / points), 1);
+    if (image <= 4 * most) {
+        p->images = larger(smaller(2 * most / image, BLOCK_POINTS / points), 1);
         if (p->images > tile) /* so that tiles of one corner of all images are full */
             p->images -= p->images % tile;
         p->images = larger(smaller(p->images, p->kind == BT_CONV_DW ? p->n : divide_up(p->n, p->threads)), 1);
@@ -317,13 +335,14 @@ static void cut_blocks(bt_conv_plan *p, int64_t tile)
         do { /* as many as fit: a multiple of the unit, so that all pieces are alike */
             p->rows = smaller(p->rows + unit, p->to[Y]);
             reads(p, Y, 0, p->rows, &low[Y], &high[Y]);
-        } while (p->rows < p->to[Y] && (high[Y] - low[Y]) * row < BLOCK_BYTES);
+        } while (p->rows < p->to[Y] && (high[Y] - low[Y]) * row < most);
         p->height = high[Y] - low[Y] + (p->split ? p->window[Y] * p->attr.dilation[Y] : 0);
     }
     p->pitch[2] = p->copied ? channels : p->strides[2];
     p->pitch[1] = p->copied ? p->width * p->pitch[2] : p->strides[1];
     p->pitch[0] = p->copied ? p->height * p->pitch[1] : p->strides[0];
     p->points = p->images * p->rows * p->to[X];
+    p->part = apart ? SUM_POINTS / 2 : SUM_POINTS;
 }
 
 static void lay_out(bt_conv_plan *p, int64_t columns)
@@ -336,8 +355,8 @@ static void lay_out(bt_conv_plan *p, int64_t columns)
     p->table = bt_align_up((size_t)p->points * sizeof(int64_t));
     p->own = p->block + 2 * p->table + p->list;
     if (p->kind == BT_CONV_DW)
-        p->own += p->list + bt_align_up(BT_CONV_POINTS * sizeof(int64_t)) +
-                  bt_align_up((size_t)(BT_CONV_POINTS * columns) * size); /* rows; a part of g */
+        p->own += p->list + bt_align_up((size_t)p->part * sizeof(int64_t)) +
+                  bt_align_up((size_t)(p->part * columns) * size); /* rows; a part of g */
     p->scratch = p->packed + (size_t)p->threads * p->own;
 }
 

@@ -25,21 +25,26 @@ BT_INLINE void fetch_ahead(bt_conv_ahead *ahead)
 
 /* ---- images between zeros ---- */
 
-static void copy_row(const T *from, int64_t pixel, int64_t channel, int64_t pixels, int64_t channels, T *to)
+static void copy_row(const T *from, int64_t pixel, int64_t channel, int64_t pixels, int64_t channels, T *to,
+                     int64_t to_pixel)
 {
-    if (channel == 1 && pixel == channels) {
+    if (channel == 1 && pixel == channels && to_pixel == channels) {
         memcpy(to, from, (size_t)(pixels * channels) * sizeof(T));
         return;
     }
-    for (int64_t i = 0; i < pixels; i++, from += pixel)
-        for (int64_t c = 0; c < channels; c++)
-            *to++ = from[c * channel];
+    for (int64_t i = 0; i < pixels; i++, from += pixel, to += to_pixel) {
+        if (channel == 1)
+            memcpy(to, from, (size_t)channels * sizeof(T));
+        else
+            for (int64_t c = 0; c < channels; c++)
+                to[c] = from[c * channel];
+    }
 }
 
 static void copy(const bt_conv_plan *p, const bt_conv_block *block, const void *from, void *to)
 {
     const int64_t *s = p->strides;
-    int64_t channels = p->groups * p->inner, left = p->low < 0 ? -p->low : 0, first = p->low + left;
+    int64_t left = p->low < 0 ? -p->low : 0, first = p->low + left, pixel = p->pitch[2];
     int64_t end = p->low + p->width < p->from[1] ? p->low + p->width : p->from[1], pixels = end - first;
     int64_t right = p->width - left - (pixels > 0 ? pixels : 0);
     for (int64_t image = 0; image < block->images; image++)
@@ -51,9 +56,9 @@ static void copy(const bt_conv_plan *p, const bt_conv_block *block, const void *
                 continue;
             }
             const T *line = (const T *)from + (block->image + image) * s[0] + y * s[1] + first * s[2];
-            memset(at, 0, (size_t)(left * channels) * sizeof(T));
-            copy_row(line, s[2], s[3], pixels, channels, at + left * channels);
-            memset(at + (left + pixels) * channels, 0, (size_t)(right * channels) * sizeof(T));
+            memset(at, 0, (size_t)(left * pixel) * sizeof(T));
+            copy_row(line, s[2], s[3], pixels, p->groups * p->inner, at + left * pixel, pixel);
+            memset(at + (left + pixels) * pixel, 0, (size_t)(right * pixel) * sizeof(T));
         }
 }
 
@@ -76,7 +81,7 @@ static T *pack_narrow(const bt_conv_plan *p, const bt_conv_axis *axes, const T *
         for (int64_t y = 0; y < axes[0].taps; y++)
             for (int64_t x = 0; x < axes[1].taps; x++, to += p->inner)
                 copy_row(own + tap_offset(p, axes, y, x) + j * (back ? s[2] : s[3]), p->inner, back ? s[3] : s[2], 1,
-                         p->inner, to);
+                         p->inner, to, p->inner);
     return end;
 }
 
@@ -100,7 +105,7 @@ static T *pack_depthwise(const bt_conv_plan *p, const bt_conv_axis *axes, const 
 {
     for (int64_t y = 0; y < axes[0].taps; y++)
         for (int64_t x = 0; x < axes[1].taps; x++, to += p->groups)
-            copy_row(weights + tap_offset(p, axes, y, x), p->groups, p->other_strides[3], 1, p->groups, to);
+            copy_row(weights + tap_offset(p, axes, y, x), p->groups, p->other_strides[3], 1, p->groups, to, p->groups);
     return to;
 }
 
@@ -307,7 +312,7 @@ static void pack_g(const void *g, int64_t channel_stride, const int64_t *at, int
             FULL_F(store)(to, FULL_F(load)(from));
             FULL_F(store)(to + FULL, FULL_F(load)(from + FULL));
         } else {
-            copy_row(from, columns, channel_stride, 1, columns, to);
+            copy_row(from, columns, channel_stride, 1, columns, to, columns);
             memset(to + columns, 0, (size_t)(COLUMNS - columns) * sizeof(T));
         }
     }
