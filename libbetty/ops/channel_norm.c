@@ -33,8 +33,11 @@ static bt_status channel_norm_infer(const void *attr, const bt_array *in, bt_arr
 /* The mean of each group's channels, repeated to them; t is [lead..., c]. */
 static bt_tensor *group_mean(const bt_channel_norm_attr *norm, bt_tensor *t)
 {
-    int64_t channels = t ? t->dims[t->rank - 1] : 0, dims[BT_MAX_RANK + 1];
-    if (!t || norm->groups == channels)
+    int64_t dims[BT_MAX_RANK + 1];
+    if (bt_poisoned(t))
+        return t;
+    int64_t channels = t->dims[t->rank - 1];
+    if (norm->groups == channels)
         return t;
     memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
     dims[t->rank - 1] = norm->groups;

@@ -56,9 +56,9 @@ BT_INLINE void R(sum_block)(enum R(sums) what, int64_t n, int64_t tile, const T 
         R(sum_strip)(what, tiles, tile, x + s, z + s, m + s, first + s, second + s);
     for (int64_t j = strips; j < tile; j++)
         first[j] = second[j] = 0;
-    for (int64_t t = 0; t < tiles && strips < tile; t++)
-        R(sum_row)
-    (what, tile - strips, x + t * tile + strips, z + t * tile + strips, m + strips, first + strips, second + strips);
+    for (int64_t at = strips; at < tiles * tile && strips < tile; at += tile) {
+        R(sum_row)(what, tile - strips, x + at, z + at, m + strips, first + strips, second + strips);
+    }
     R(sum_row)(what, n - tiles * tile, x + tiles * tile, z + tiles * tile, m, first, second);
 }
 
@@ -242,9 +242,8 @@ static void R(mix_part)(const job *j, int64_t group, int64_t from, int64_t to, c
         int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;
         for (int k = 0; k < j->terms; k++)
             x[k] = (const T *)j->term[k] + at;
-        R(mixes)
-        [j->last][j->terms - 1](rows * c, tile, (T *)j->out + at, x, j->gate ? (const T *)j->gate + at : NULL,
-                                coefficients);
+        const T *gate = j->gate ? (const T *)j->gate + at : NULL;
+        R(mixes)[j->last][j->terms - 1](rows * c, tile, (T *)j->out + at, x, gate, coefficients);
     }
 }
 

@@ -18,15 +18,15 @@
             one(first_);                                                                                               \
     } while (0)
 
-/* Pixels of a window: those of x, one of its rows `row` elements and one of its pixels `c` elements from the next (pooling.step). */
-typedef struct R(taps) {
+/* Pixels of a window: those of x, one of its rows `row` elements and one of its pixels `c` elements from the next. */
+struct R(taps) {
     const T *x;
     int64_t high, wide, row, c;
     const double *down, *across; /* the pixels' shares; NULL: 1 */
-} R(taps);
+};
 
 /* The sum of the pixels' channels, a row of the window before it is added to the others. */
-BT_INLINE void R(sum_strip)(int vectors, const R(taps) * w, int64_t first, T share, T *y)
+BT_INLINE void R(sum_strip)(int vectors, const struct R(taps) * w, int64_t first, T share, T *y)
 {
     V total[4], sum[4];
     BT_UNROLL(4)
@@ -52,7 +52,7 @@ BT_INLINE void R(sum_strip)(int vectors, const R(taps) * w, int64_t first, T sha
         VF(store)(y + first + i * LANES, total[i] * VF(fill)(share));
 }
 
-BT_INLINE void R(sum_one)(const R(taps) * w, int64_t channel, T share, T *y)
+BT_INLINE void R(sum_one)(const struct R(taps) * w, int64_t channel, T share, T *y)
 {
     T total = 0;
     for (int64_t h = 0; h < w->high; h++) {
@@ -79,14 +79,13 @@ static void R(sum_rows)(const void *state, int64_t begin, int64_t end)
         for (int64_t o = 0; o < across->out; o++, y += c) {
             range k = across->window[o];
             T share = (T)(down->share[row % down->out] * across->share[o]);
-            R(taps)
-            w = {image + (h.from * across->size + k.from) * step,
-                 h.to - h.from,
-                 k.to - k.from,
-                 across->size * step,
-                 step,
-                 NULL,
-                 NULL};
+            struct R(taps) w = {image + (h.from * across->size + k.from) * step,
+                                h.to - h.from,
+                                k.to - k.from,
+                                across->size * step,
+                                step,
+                                NULL,
+                                NULL};
 #define AT(vectors, first) R(sum_strip)((vectors), &w, (first), share, y)
 #define ONE(channel)       R(sum_one)(&w, (channel), share, y)
             STRIPS(c, AT, ONE);
@@ -107,14 +106,13 @@ BT_INLINE void R(spread_row)(const pooling *p, int64_t row, bool average)
     range h = down->user[row % down->size];
     for (int64_t o = 0; o < across->size; o++, y += c) {
         range k = across->user[o];
-        R(taps)
-        w = {image + (h.from * across->out + k.from) * step,
-             h.to - h.from,
-             k.to - k.from,
-             across->out * step,
-             step,
-             average ? down->share + h.from : NULL,
-             average ? across->share + k.from : NULL};
+        struct R(taps) w = {image + (h.from * across->out + k.from) * step,
+                            h.to - h.from,
+                            k.to - k.from,
+                            across->out * step,
+                            step,
+                            average ? down->share + h.from : NULL,
+                            average ? across->share + k.from : NULL};
 #define AT(vectors, first) R(sum_strip)((vectors), &w, (first), 1, y)
 #define ONE(channel)       R(sum_one)(&w, (channel), 1, y)
         STRIPS(c, AT, ONE);
@@ -136,7 +134,7 @@ static void R(spread_rows)(const void *state, int64_t begin, int64_t end)
 /* ---- window_max: rows of outputs ---- */
 
 /* pixel: the first, in its image; width: of the image. */
-BT_INLINE void R(max_strip)(int vectors, const R(taps) * w, int64_t first, int64_t pixel, int64_t width, T *y,
+BT_INLINE void R(max_strip)(int vectors, const struct R(taps) * w, int64_t first, int64_t pixel, int64_t width, T *y,
                             int32_t *index)
 {
     V most[4];
@@ -167,7 +165,7 @@ BT_INLINE void R(max_strip)(int vectors, const R(taps) * w, int64_t first, int64
     }
 }
 
-BT_INLINE void R(max_one)(const R(taps) * w, int64_t channel, int64_t pixel, int64_t width, T *y, int32_t *index)
+BT_INLINE void R(max_one)(const struct R(taps) * w, int64_t channel, int64_t pixel, int64_t width, T *y, int32_t *index)
 {
     T most = w->x[channel];
     int64_t place = pixel;
@@ -195,7 +193,7 @@ static void R(max_rows)(const void *state, int64_t begin, int64_t end)
         for (int64_t o = 0; o < across->out; o++, y += c, index += c) {
             range k = across->window[o];
             int64_t pixel = h.from * width + k.from;
-            R(taps) w = {image + pixel * step, h.to - h.from, k.to - k.from, width * step, step, NULL, NULL};
+            struct R(taps) w = {image + pixel * step, h.to - h.from, k.to - k.from, width * step, step, NULL, NULL};
 #define AT(vectors, first) R(max_strip)((vectors), &w, (first), pixel, width, y, index)
 #define ONE(channel)       R(max_one)(&w, (channel), pixel, width, y, index)
             STRIPS(c, AT, ONE);
