@@ -273,9 +273,9 @@ struct bt_engine {
     bool stepping;                      /* in bt_leaf_step */
     bt_edges due;                       /* dependencies that hold after the step in progress */
     bool rewire_due, rewired;           /* there are such; others hold since the log last said which */
-    bool busy;    /* within a step or a validation: no program may be made anew, no stream be moved */
-    int64_t step;                       /* leaf steps */
-    bt_problem **leaves;                /* active, without children, in the order of their steps */
+    bool busy;           /* within a step or a validation: no program may be made anew, no stream be moved */
+    int64_t step;        /* leaf steps */
+    bt_problem **leaves; /* active, without children, in the order of their steps */
     int leaf_count;
     bt_standing standing;
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
@@ -295,7 +295,7 @@ bt_guest bt_problem_enter(const bt_problem *problem, const char *callback); /* o
 bt_problem *bt_problem_find(bt_engine *engine, const char *name);
 /* additive.c: says which layers are not the sum of micro-batches, such as normalisation over the batch */
 void bt_warn_batch(bt_problem *problem, const bt_graph *graph);
-bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `weights` */
+bt_status bt_problem_load_weights(bt_problem *problem);        /* weights.c: the key `weights` */
 bt_status bt_problem_open_data(bt_problem *problem);           /* streams */
 const char *bt_problem_list(bt_engine *engine, bt_text *text); /* "a, b" */
 
@@ -422,7 +422,9 @@ bt_status bt_step_gradient(bt_problem *problem);   /* draws and leaves the hyper
 bt_status bt_step_direct(bt_problem *problem);     /* draws; the direct gradient and the adjoints; not where it joins */
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
-bt_status bt_leaf_step(bt_problem *leaf);                 /* one step, and those of the parents that become ready */
+bt_status
+bt_step_leaves(bt_engine *engine);        /* one step of each leaf; then other dependencies, if they were asked for */
+bt_status bt_leaf_step(bt_problem *leaf); /* one step, and those of the parents that become ready */
 /* All steps of the levels below, in the order of a run, that come before a step of `upper`; warm-ups are left out. */
 bt_status bt_run_until(bt_problem *upper);
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made

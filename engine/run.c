@@ -224,8 +224,8 @@ static bt_status step_once(bt_problem *problem, bool *updated)
 
 static bt_status call_parents(bt_problem *problem);
 
-/* All children have come to the end of their inner loops; and what else is differentiated has made a step, so that there
- * is a batch to do it on. */
+/* All children have come to the end of their inner loops; and what else is differentiated has made a step, so that
+ * there is a batch to do it on. */
 static bool all_ready(const bt_problem *problem)
 {
     for (int i = 0; i < problem->child_count; i++)
@@ -282,7 +282,14 @@ bt_status bt_leaf_step(bt_problem *leaf)
     if (status == BT_OK)
         status = bt_roll_back_all(leaf->engine);
     leaf->engine->stepping = false;
-    return status == BT_OK ? bt_rewire_due(leaf->engine) : status;
+    return status;
+}
+
+bt_status bt_step_leaves(bt_engine *engine)
+{
+    for (int i = 0; i < engine->leaf_count; i++)
+        BT_TRY(bt_leaf_step(engine->leaves[i]));
+    return bt_rewire_due(engine);
 }
 
 static bt_status run_until(bt_engine *engine)

@@ -236,13 +236,6 @@ static bt_status save(run *r)
 
 /* ---- the loop ---- */
 
-static bt_status step_leaves(bt_engine *engine)
-{
-    for (int i = 0; i < engine->leaf_count; i++)
-        BT_TRY(bt_leaf_step(engine->leaves[i]));
-    return BT_OK;
-}
-
 /* Why there is no further step; NULL: there is one. */
 static const char *ended(const bt_engine *engine)
 {
@@ -258,7 +251,7 @@ static bt_status loop(run *r)
     const bt_engine_settings *s = engine->settings;
     while (!(r->stopped = ended(engine))) {
         double start = bt_seconds();
-        BT_TRY(step_leaves(engine));
+        BT_TRY(bt_step_leaves(engine));
         engine->step++;
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->step);

@@ -28,8 +28,8 @@ static void reach(const bt_engine *engine, bt_direction direction, const bt_prob
     }
 }
 
-/* One after another: a problem comes when nobody below it, by u2l, is still waiting. */
-static int order(const bt_engine *engine, const bool *in, bt_problem **lowers)
+/* One after another: a problem comes when nobody below it (or, with `down`, above it), by u2l, is still waiting. */
+static int order(const bt_engine *engine, const bool *in, bool down, bt_problem **list)
 {
     bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
     int count = 0;
@@ -38,10 +38,11 @@ static int order(const bt_engine *engine, const bool *in, bt_problem **lowers)
         for (int i = 0; i < engine->problem_count && !found; i++) {
             bool free = in[i] && !done[i];
             for (int j = 0; free && j < engine->problem_count; j++)
-                free = !(in[j] && !done[j] && j != i && bt_u2l(engine->problems[i], engine->problems[j]));
+                free = !(in[j] && !done[j] && j != i &&
+                         bt_u2l(engine->problems[down ? j : i], engine->problems[down ? i : j]));
             if (free) {
                 done[i] = found = true;
-                lowers[count++] = engine->problems[i];
+                list[count++] = engine->problems[i];
             }
         }
     }
@@ -78,7 +79,7 @@ int bt_lowers(const bt_problem *upper, bt_problem **lowers)
             in[i] = below[i] && engine->problems[i]->settings->active && above[upper->place];
         }
         reach_back(engine, below, in);
-        found = order(engine, in, lowers);
+        found = order(engine, in, false, lowers);
     }
     bt_free(below);
     bt_free(above);
@@ -190,16 +191,10 @@ static bt_status list_leaves(bt_engine *engine)
     }
     for (int i = 0; i < engine->problem_count; i++)
         in[i] = engine->problems[i]->settings->active && !engine->problems[i]->child_count;
-    int found = order(engine, in, leaves);
-    for (int i = 0; i < found / 2; i++) { /* the lowest is the last */
-        bt_problem *leaf = leaves[i];
-        leaves[i] = leaves[found - 1 - i];
-        leaves[found - 1 - i] = leaf;
-    }
+    engine->leaf_count = order(engine, in, true, leaves);
     bt_free(in);
     bt_free(engine->leaves);
     engine->leaves = leaves;
-    engine->leaf_count = found;
     return BT_OK;
 }
 

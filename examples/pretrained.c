@@ -1,5 +1,6 @@
 /* pretrained.c: published weights of a residual network, applied to CIFAR-10 images.
- * pretrained WEIGHTS.safetensors DATA [DEPTH [LOGITS]]: prints the accuracy; LOGITS: a file for all logits, as floats. */
+ * pretrained WEIGHTS.safetensors DATA [DEPTH [LOGITS]]: prints the accuracy; LOGITS: a file for all logits, as floats.
+ */
 #include <betty/betty.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* darts_cell.c: differentiable architecture search (Liu, Simonyan and Yang, ICLR 2019). Every edge of a cell mixes eight
- * candidate operations with softmax weights, which the upper problem learns on one half of the data; the network's own
- * weights are the lower problem, on the other half. After each validation the cell that has been found is printed. */
+/* darts_cell.c: differentiable architecture search (Liu, Simonyan and Yang, ICLR 2019). Every edge of a cell mixes
+ * eight candidate operations with softmax weights, which the upper problem learns on one half of the data; the
+ * network's own weights are the lower problem, on the other half. After each validation the cell that has been found is
+ * printed. */
 #include <betty/betty.h>
 #include <stdio.h>
 
@@ -98,8 +99,14 @@ static bt_dataset *images(bt_problem *self, const char *split)
     return bt_dataset_open(bt_option_text(bt_peer(self, "classifier"), "data", "cifar10"), split);
 }
 
-static bt_dataset *first_half(bt_problem *self) { return bt_dataset_part(images(self, "train"), 0, 0.5, bt_seed(self)); }
-static bt_dataset *second_half(bt_problem *self) { return bt_dataset_part(images(self, "train"), 0.5, 1, bt_seed(self)); }
+static bt_dataset *first_half(bt_problem *self)
+{
+    return bt_dataset_part(images(self, "train"), 0, 0.5, bt_seed(self));
+}
+static bt_dataset *second_half(bt_problem *self)
+{
+    return bt_dataset_part(images(self, "train"), 0.5, 1, bt_seed(self));
+}
 static bt_dataset *test_data(bt_problem *self) { return images(self, "test"); }
 
 static const bt_problem_def arch = {

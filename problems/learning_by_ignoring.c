@@ -59,13 +59,16 @@ static bt_module *pretrain_module(bt_problem *self)
     return module;
 }
 
-static bt_tensor *pretrain_forward(bt_problem *self, bt_tensor *const *in) { return bt_forward(bt_child(self, "net"), in[0]); }
+static bt_tensor *pretrain_forward(bt_problem *self, bt_tensor *const *in)
+{
+    return bt_forward(bt_child(self, "net"), in[0]);
+}
 
 static bt_tensor *pretrain_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *index = bt_field(batch, "index"), *image = bt_field(batch, "image");
-    bt_tensor *useful = bt_less(bt_gather(bt_param(self, "kind"), index), 0.5);                     /* [n] */
-    bt_tensor *weight = bt_sigmoid(bt_gather(bt_forward(bt_peer(self, "ignore")), index));          /* [n] */
+    bt_tensor *useful = bt_less(bt_gather(bt_param(self, "kind"), index), 0.5);            /* [n] */
+    bt_tensor *weight = bt_sigmoid(bt_gather(bt_forward(bt_peer(self, "ignore")), index)); /* [n] */
     bt_tensor *seen = bt_where(bt_reshape(useful, -1, 1, 1, 1), negative(image), image);
     bt_metric(self, "useful", bt_div(bt_sum(bt_mul(weight, useful)), bt_sum(bt_mul(1.0, useful)))); /* mean weights */
     bt_metric(self, "all", bt_mean(weight));

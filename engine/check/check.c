@@ -118,8 +118,7 @@ static bool at_start(const bt_problem *upper)
 static bt_status go_to_start(bt_trial *c)
 {
     while (!at_start(c->upper))
-        for (int i = 0; i < c->engine->leaf_count; i++)
-            BT_TRY(bt_leaf_step(c->engine->leaves[i]));
+        BT_TRY(bt_step_leaves(c->engine));
     return BT_OK;
 }
 

@@ -137,7 +137,7 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
 bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var);
 bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like); /* a leaf without a variable: a body's input */
 bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
-void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
+void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value);   /* a later assign to the same variable wins */
 bt_tensor *bt_graph_assigned(const bt_graph *graph, const bt_var *var); /* what it has been given; NULL: nothing */
 void bt_graph_output(bt_graph *graph, bt_tensor *value);
 bt_tensor **bt_graph_list(bt_graph *graph, int64_t count); /* the graph's own, with a NULL more; all NULL at first */

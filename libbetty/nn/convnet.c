@@ -6,7 +6,8 @@
 /* [n, ...] to [n, features] */
 static bt_tensor *flatten(bt_tensor *x) { return bt_reshape(x, bt_dim(x, 0), -1); }
 
-static bool are_sizes(bt_module *self, const char *what, int64_t height, int64_t width, int64_t channels, int64_t classes)
+static bool are_sizes(bt_module *self, const char *what, int64_t height, int64_t width, int64_t channels,
+                      int64_t classes)
 {
     if (height < 1 || width < 1 || channels < 1 || classes < 1)
         bt_module_mistake(self, BT_ERROR_ARGUMENT,

@@ -15,11 +15,8 @@ int64_t bt_nn_darts_edges(int64_t nodes) { return nodes < 1 || nodes > MAX_NODES
 
 static bt_module *conv(int64_t in, int64_t out, int64_t window, int64_t stride, int64_t dilation, int64_t groups)
 {
-    bt_conv2d_options o = {.stride = stride,
-                           .padding = dilation * (window / 2),
-                           .dilation = dilation,
-                           .groups = groups,
-                           .bias = false};
+    bt_conv2d_options o = {
+        .stride = stride, .padding = dilation * (window / 2), .dilation = dilation, .groups = groups, .bias = false};
     return bt_nn_conv2d(in, out, window, &o);
 }
 
@@ -153,7 +150,8 @@ typedef struct darts_options {
 
 static bool is_reduction(int64_t index, int64_t cells) { return index == cells / 3 || index == 2 * cells / 3; }
 
-static bt_tensor *darts_forward(bt_module *self, bt_tensor *const *in) /* images, weights of normal and reduction cells */
+static bt_tensor *darts_forward(bt_module *self,
+                                bt_tensor *const *in) /* images, weights of normal and reduction cells */
 {
     const darts_options *own = self->data;
     if (!in[0] || !in[1] || !in[2])
@@ -164,7 +162,8 @@ static bt_tensor *darts_forward(bt_module *self, bt_tensor *const *in) /* images
             (in[i]->rank != 2 || in[i]->dims[0] != own->edges || in[i]->dims[1] != BT_NN_DARTS_OPS)) {
             char found[256];
             return bt_trace_poison(BT_ERROR_SHAPE, "darts: input %d is %s, must be the weights [%lld, %d]", i + 1,
-                                   bt_shape_text(found, in[i]->rank, in[i]->dims), (long long)own->edges, BT_NN_DARTS_OPS);
+                                   bt_shape_text(found, in[i]->rank, in[i]->dims), (long long)own->edges,
+                                   BT_NN_DARTS_OPS);
         }
     bt_tensor *before = bt_forward(bt_child(self, "stem"), in[0]), *now = before;
     for (int64_t c = 0; c < own->cells; c++) {
@@ -181,14 +180,15 @@ bt_module *bt_nn_darts(int64_t channels, int64_t filters, int64_t cells, int64_t
     darts_options own = {cells, bt_nn_darts_edges(nodes)};
     bt_module *self = bt_module_make(darts_forward, &own, sizeof own);
     if (channels < 1 || filters < 2 || cells < 1 || cells > 1000 || own.edges == 0 || classes < 1) {
-        bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "bt_nn_darts: %lld channels, %lld filters, %lld cells of %lld nodes, %lld classes; at least 2 "
-                          "filters, 1 to %d nodes, and 1 of all others are expected",
-                          (long long)channels, (long long)filters, (long long)cells, (long long)nodes, (long long)classes,
-                          MAX_NODES);
+        bt_module_mistake(
+            self, BT_ERROR_ARGUMENT,
+            "bt_nn_darts: %lld channels, %lld filters, %lld cells of %lld nodes, %lld classes; at least 2 "
+            "filters, 1 to %d nodes, and 1 of all others are expected",
+            (long long)channels, (long long)filters, (long long)cells, (long long)nodes, (long long)classes, MAX_NODES);
         return self;
     }
-    bt_module_add(self, bt_nn_sequential(conv(channels, 3 * filters, 3, 1, 1, 1), bt_nn_batch_norm(3 * filters)), "stem");
+    bt_module_add(self, bt_nn_sequential(conv(channels, 3 * filters, 3, 1, 1, 1), bt_nn_batch_norm(3 * filters)),
+                  "stem");
     int64_t before = 3 * filters, now = 3 * filters;
     bool after = false;
     for (int64_t c = 0; c < cells; c++) {

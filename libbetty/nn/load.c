@@ -51,9 +51,9 @@ static bool substitute(const char *pattern, size_t length, const captures *c, ch
     int star = 0;
     to[0] = 0;
     for (size_t i = 0; i < length; i++) {
-        bool fits = pattern[i] != '*'        ? append(to, &at, pattern + i, 1)
-                    : star < c->count        ? append(to, &at, c->text[star], c->length[star])
-                                             : false;
+        bool fits = pattern[i] != '*' ? append(to, &at, pattern + i, 1)
+                    : star < c->count ? append(to, &at, c->text[star], c->length[star])
+                                      : false;
         star += pattern[i] == '*';
         if (!fits)
             return false;
@@ -80,13 +80,15 @@ static bt_status renamed(const char *rules, const char *name, char to[MAX_NAME])
         if (!match(rule, from, name, &c))
             continue;
         if (!substitute(target, rest, &c, to))
-            return bt_fail(BT_ERROR_ARGUMENT, "the rule \"%.*s\" has more * at its end than \"%s\" has, or gives too "
-                                              "long a name",
+            return bt_fail(BT_ERROR_ARGUMENT,
+                           "the rule \"%.*s\" has more * at its end than \"%s\" has, or gives too "
+                           "long a name",
                            (int)length, rule, name);
         return BT_OK;
     }
     size_t at = 0;
-    return append(to, &at, name, strlen(name)) ? BT_OK : bt_fail(BT_ERROR_FILE, "the name \"%.40s...\" is too long", name);
+    return append(to, &at, name, strlen(name)) ? BT_OK
+                                               : bt_fail(BT_ERROR_FILE, "the name \"%.40s...\" is too long", name);
 }
 
 /* ---- values ---- */
@@ -205,8 +207,9 @@ static bt_status tell(const loading *l, bt_text *report)
                     bt_text_get(&l->unused), l->unused_count > 8 ? ", ..." : "");
     bt_status status = BT_OK;
     if (missing && !l->options->partial)
-        status = bt_fail(BT_ERROR_FILE, "%lld of %lld parameters and buffers are not in the file: %s%s; of its arrays, "
-                                        "%lld are not used%s%s",
+        status = bt_fail(BT_ERROR_FILE,
+                         "%lld of %lld parameters and buffers are not in the file: %s%s; of its arrays, "
+                         "%lld are not used%s%s",
                          (long long)missing, (long long)total, bt_text_get(&list), missing > 8 ? ", ..." : "",
                          (long long)l->unused_count, l->unused_count ? ": " : "", bt_text_get(&l->unused));
     bt_text_free(&list);

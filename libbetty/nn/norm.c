@@ -55,7 +55,8 @@ typedef struct batch_norm_options {
 
 bt_batch_norm_options bt_batch_norm_defaults(void)
 {
-    return (bt_batch_norm_options){.eps = default_eps, .momentum = 0.1, .statistics = BT_STATISTICS_RUNNING, .affine = true};
+    return (bt_batch_norm_options){
+        .eps = default_eps, .momentum = 0.1, .statistics = BT_STATISTICS_RUNNING, .affine = true};
 }
 
 /* The buffer moves towards a statistic of this batch. A module that is called twice in a step moves it twice. */
@@ -129,9 +130,10 @@ bt_module *bt_nn_group_norm(int64_t groups, int64_t channels)
     bt_module *module =
         bt_module_make(group_norm_forward, &(group_norm_options){groups, channels}, sizeof(group_norm_options));
     if (groups < 1 || channels < 1 || channels % groups)
-        bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_group_norm: %lld channels in %lld groups; both are at least 1, and the groups are equal",
-                          (long long)channels, (long long)groups);
+        bt_module_mistake(
+            module, BT_ERROR_ARGUMENT,
+            "bt_nn_group_norm: %lld channels in %lld groups; both are at least 1, and the groups are equal",
+            (long long)channels, (long long)groups);
     add_affine(module, channels);
     return module;
 }

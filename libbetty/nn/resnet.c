@@ -22,7 +22,10 @@ static void add_conv(bt_module *self, const char *name, int64_t in, int64_t out,
     bt_module_add(self, conv, "%s", name);
 }
 
-static bt_tensor *apply(bt_module *self, const char *name, bt_tensor *x) { return bt_forward(bt_child(self, "%s", name), x); }
+static bt_tensor *apply(bt_module *self, const char *name, bt_tensor *x)
+{
+    return bt_forward(bt_child(self, "%s", name), x);
+}
 
 static bt_tensor *conv_norm(bt_module *self, int index, bt_tensor *x)
 {
@@ -52,8 +55,8 @@ static bool fits(bt_module *self, const char *what, bool known, int64_t depth, c
 {
     if (!known || channels < 1 || classes < 1)
         bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "%s: depth %lld, %lld channels, %lld classes; the depth is %s, the others are at least 1", what,
-                          (long long)depth, (long long)channels, (long long)classes, depths);
+                          "%s: depth %lld, %lld channels, %lld classes; the depth is %s, the others are at least 1",
+                          what, (long long)depth, (long long)channels, (long long)classes, depths);
     return self && self->status == BT_OK;
 }
 
@@ -92,8 +95,8 @@ bt_module *bt_nn_resnet_cifar(int64_t depth, int64_t channels, int64_t classes)
 {
     int64_t blocks = (depth - 2) / 6, in = 16;
     bt_module *self = bt_module_make(cifar_forward, &(net_options){3, {blocks, blocks, blocks}}, sizeof(net_options));
-    if (!fits(self, "bt_nn_resnet_cifar", depth >= 8 && depth < 2000 && depth % 6 == 2, depth, "6k + 2, from 8", channels,
-              classes))
+    if (!fits(self, "bt_nn_resnet_cifar", depth >= 8 && depth < 2000 && depth % 6 == 2, depth, "6k + 2, from 8",
+              channels, classes))
         return self;
     add_conv_norm(self, 1, channels, in, 3, 1);
     for (int stage = 0; stage < 3; stage++) {
@@ -157,7 +160,8 @@ bt_module *bt_nn_resnet(int64_t depth, int64_t channels, int64_t classes)
         own = (net_options){4, {2, 2, 2, 2}};
     int convs = depth == 50 ? 3 : 2;
     bt_module *self = bt_module_make(large_forward, &own, sizeof own);
-    if (!fits(self, "bt_nn_resnet", depth == 18 || depth == 34 || depth == 50, depth, "18, 34 or 50", channels, classes))
+    if (!fits(self, "bt_nn_resnet", depth == 18 || depth == 34 || depth == 50, depth, "18, 34 or 50", channels,
+              classes))
         return self;
     add_conv_norm(self, 1, channels, 64, 7, 2);
     int64_t in = 64;

@@ -11,8 +11,8 @@ typedef struct bt_interval {
     bool joined;         /* begins where the one before it in the list ends: a part of the same value */
 } bt_interval;
 
-/* Places one value after the other, each into the lowest gaps between those that live at the same time: the largest first,
- * or, if that needs less, the one that lives longest. *arena: what they need. */
+/* Places one value after the other, each into the lowest gaps between those that live at the same time: the largest
+ * first, or, if that needs less, the one that lives longest. *arena: what they need. */
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena);
 
 /* The most bytes that live at one step, and the first such step: no placement can need less. */

@@ -45,8 +45,7 @@ void levels_step(bt_engine *engine, int64_t count)
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_enter(engine));
     for (int64_t i = 0; i < count; i++)
-        for (int p = 0; p < engine->leaf_count; p++)
-            EXPECT_OK(bt_leaf_step(engine->leaves[p]));
+        EXPECT_OK(bt_step_leaves(engine));
 }
 
 static bt_tensor *params(bt_problem *self, const bt_batch *batch)

@@ -1,5 +1,6 @@
 /* Batch normalisation under the engine: its buffers move once for each micro-batch of their owner's own step, by the
- * formula, and by nothing else: no hypergradient, whichever way it is computed, no other level's step, no validation. */
+ * formula, and by nothing else: no hypergradient, whichever way it is computed, no other level's step, no validation.
+ */
 #include "levels.h"
 
 #include "engine/problem.h"
@@ -54,10 +55,8 @@ static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
 
 static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return error(bt_peer(self, "lower"), batch); }
 
-static const bt_problem_def upper = {.name = "upper",
-                                     .configure_train_data = rows,
-                                     .configure_module = penalty,
-                                     .training_step = upper_step};
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = rows, .configure_module = penalty, .training_step = upper_step};
 static const bt_problem_def lower = {.name = "lower",
                                      .configure_train_data = rows,
                                      .configure_valid_data = rows,
@@ -69,10 +68,11 @@ static const bt_export two_levels = {.abi = BT_ABI, .problems = {&upper, &lower}
 static bt_engine *engine_with(const char *settings)
 {
     char text[2048];
-    snprintf(text, sizeof text,
-             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.train_iters = %d\n"
-             "lower.batch_size = %d\nupper.batch_size = %d\nlower.lr = 0.05\nupper.lr = 0.01\nlower.shuffle = false\n%s",
-             STEPS, BATCH, BATCH, settings);
+    snprintf(
+        text, sizeof text,
+        "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.train_iters = %d\n"
+        "lower.batch_size = %d\nupper.batch_size = %d\nlower.lr = 0.05\nupper.lr = 0.01\nlower.shuffle = false\n%s",
+        STEPS, BATCH, BATCH, settings);
     bt_engine *engine = levels_engine(&two_levels, NULL, text);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     return engine;
@@ -183,10 +183,8 @@ static bt_tensor *twice_step(bt_problem *self, const bt_batch *batch)
 
 START_TEST(two_calls_in_a_step)
 {
-    static const bt_problem_def twice = {.name = "lower",
-                                         .configure_train_data = rows,
-                                         .configure_module = net,
-                                         .training_step = twice_step};
+    static const bt_problem_def twice = {
+        .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = twice_step};
     static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &twice}};
     bt_engine *engine = levels_engine(&parts, NULL,
                                       "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
@@ -239,13 +237,15 @@ static bt_tensor *normalised_step(bt_problem *self, const bt_batch *batch)
 static bt_tensor *plain_step(bt_problem *self, const bt_batch *batch)
 {
     bt_metric(self, "mean", bt_mean(bt_field(batch, "y")));
-    return bt_add(bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y")))),
-                  bt_sum(bt_square(bt_params(self))));
+    return bt_add(
+        bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y")))),
+        bt_sum(bt_square(bt_params(self))));
 }
 
 static bool one_level_warns(bt_step_fn *step)
 {
-    bt_problem_def def = {.name = "lower", .configure_train_data = rows, .configure_module = line, .training_step = step};
+    bt_problem_def def = {
+        .name = "lower", .configure_train_data = rows, .configure_module = line, .training_step = step};
     bt_export parts = {.abi = BT_ABI, .problems = {&def}};
     bt_engine *engine = levels_engine(&parts, NULL, "lower.gradient_accumulation = 3\nlower.batch_size = 8\n");
     ck_assert_msg(engine != NULL, "%s", bt_error());

@@ -161,13 +161,14 @@ START_TEST(two_leaves)
 }
 END_TEST
 
-/* w is a leaf whose solution only the loss of v reads, and v is the first in the list: theta must not go through w before
- * w has made a step. However often the two of them step to one of theta, the answer is that of the chain. */
+/* w is a leaf whose solution only the loss of v reads, and v is the first in the list: theta must not go through w
+ * before w has made a step. However often the two of them step to one of theta, the answer is that of the chain. */
 START_TEST(a_leaf_between)
 {
     static const bt_export parts = {.abi = BT_ABI, .problems = {&lower, &chain, &middle}};
-    static const char wires[] = "dependencies.u2l = theta > w, w > v\ndependencies.l2u = v > theta\n"
-                                "engine.train_iters = 100\nv.lr = 0\nw.lr = 0\ntheta.lr = 0\nv.type = cg\nw.type = cg\n";
+    static const char wires[] =
+        "dependencies.u2l = theta > w, w > v\ndependencies.l2u = v > theta\n"
+        "engine.train_iters = 100\nv.lr = 0\nw.lr = 0\ntheta.lr = 0\nv.type = cg\nw.type = cg\n";
     for (int unroll = 1; unroll <= 3; unroll += 2) {
         char settings[512];
         double found;

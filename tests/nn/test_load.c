@@ -1,5 +1,5 @@
-/* Parameters and buffers from a file: by name, by rules, in PyTorch's order of a convolution's axes; and what is said of
- * files that do not fit. */
+/* Parameters and buffers from a file: by name, by rules, in PyTorch's order of a convolution's axes; and what is said
+ * of files that do not fit. */
 #include "io/safetensors.h"
 #include "nn/module.h"
 
@@ -31,11 +31,16 @@ static bt_stored items[ALL];
 static void make_items(const char *conv, const char *norm, const char *head)
 {
     static char names[ALL][64];
-    static const char *const ends[] = {"weight", "bias", "weight", "bias", "running_mean", "running_var",
-                                       "num_batches_tracked", "weight", "bias"};
-    bt_array arrays[] = {BT_ARRAY(&conv_weight[0][0][0][0], 3, 2, 2, 2), BT_ARRAY(conv_bias, 3),
-                         BT_ARRAY(norm_weight, 3), BT_ARRAY(norm_bias, 3), BT_ARRAY(running_mean, 3),
-                         BT_ARRAY(running_var, 3), BT_ARRAY(tracked, 1), BT_ARRAY(&head_weight[0][0], 2, 3),
+    static const char *const ends[] = {
+        "weight", "bias", "weight", "bias", "running_mean", "running_var", "num_batches_tracked", "weight", "bias"};
+    bt_array arrays[] = {BT_ARRAY(&conv_weight[0][0][0][0], 3, 2, 2, 2),
+                         BT_ARRAY(conv_bias, 3),
+                         BT_ARRAY(norm_weight, 3),
+                         BT_ARRAY(norm_bias, 3),
+                         BT_ARRAY(running_mean, 3),
+                         BT_ARRAY(running_var, 3),
+                         BT_ARRAY(tracked, 1),
+                         BT_ARRAY(&head_weight[0][0], 2, 3),
                          BT_ARRAY(head_bias, 2)};
     for (int o = 0; o < 3; o++)
         for (int i = 0; i < 2; i++)
@@ -111,7 +116,8 @@ START_TEST(test_by_rules)
     options.names = "*.num_batches_tracked > , module.features.conv1.* > 0.*, *bn1.* > 1.*, module.fc.* > 2.*";
     /* the first * of a rule stands for the first * of its target */
     assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_FILE, "are not in the file: 1.weight");
-    options.names = "*.num_batches_tracked > , module.features.conv1.* > 0.*, module.features.bn1.* > 1.*, module.fc.* > 2.*";
+    options.names =
+        "*.num_batches_tracked > , module.features.conv1.* > 0.*, module.features.bn1.* > 1.*, module.fc.* > 2.*";
     bt_text report = {0};
     ck_assert_msg(bt_module_fill(module, path, &options, &report) == BT_OK, "%s", bt_error());
     assert_loaded(module);

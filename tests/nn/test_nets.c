@@ -36,12 +36,18 @@ END_TEST
 
 START_TEST(test_what_there_is_not)
 {
-    bt_module *wrong[] = {bt_nn_resnet_cifar(21, 3, 10),      bt_nn_resnet(19, 3, 10),
-                          bt_nn_wide_resnet(28, 0, 3, 10, 0), bt_nn_convnet(28, 28, 1, 0, 4, 5),
-                          bt_nn_lenet(8, 28, 1, 10),          bt_nn_darts(3, 16, 0, 4, 10),
-                          bt_nn_darts(3, 16, 8, 40, 10),      bt_nn_conv2d(3, 8, 0),
-                          bt_nn_batch_norm(0),                bt_nn_group_norm(3, 8),
-                          bt_nn_max_pool2d(2, 2, 2),          bt_nn_avg_pool2d(0, 1, 0)};
+    bt_module *wrong[] = {bt_nn_resnet_cifar(21, 3, 10),
+                          bt_nn_resnet(19, 3, 10),
+                          bt_nn_wide_resnet(28, 0, 3, 10, 0),
+                          bt_nn_convnet(28, 28, 1, 0, 4, 5),
+                          bt_nn_lenet(8, 28, 1, 10),
+                          bt_nn_darts(3, 16, 0, 4, 10),
+                          bt_nn_darts(3, 16, 8, 40, 10),
+                          bt_nn_conv2d(3, 8, 0),
+                          bt_nn_batch_norm(0),
+                          bt_nn_group_norm(3, 8),
+                          bt_nn_max_pool2d(2, 2, 2),
+                          bt_nn_avg_pool2d(0, 1, 0)};
     for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
         bt_error_clear();
         ck_assert_msg(bt_module_init(wrong[i], BT_CPU, BT_F32, 1) == BT_ERROR_ARGUMENT, "network %d", i);
@@ -72,7 +78,10 @@ static void fill(bt_slate *slate, int64_t t)
     }
 }
 
-static bt_tensor *apply(void *user, const bt_batch *batch) { return bt_forward((bt_module *)user, bt_field(batch, "x")); }
+static bt_tensor *apply(void *user, const bt_batch *batch)
+{
+    return bt_forward((bt_module *)user, bt_field(batch, "x"));
+}
 
 static bt_tensor *apply_weighted(void *user, const bt_batch *batch)
 {
@@ -105,8 +114,8 @@ static void check_net(bt_module *net, bt_dtype dtype, bt_mode mode, const int64_
     status = bt_function_run(function, batch, BT_ARRAY(y, n, classes));
     ck_assert_msg(status == BT_OK, "%s", bt_error());
     for (int64_t i = 0; i < n * classes; i++)
-        ck_assert_msg(fabs(y[i] - golden[i]) <= tolerance * (1 + fabs(golden[i])), "[%lld]: found %.15g, expected %.15g",
-                      (long long)i, y[i], golden[i]);
+        ck_assert_msg(fabs(y[i] - golden[i]) <= tolerance * (1 + fabs(golden[i])),
+                      "[%lld]: found %.15g, expected %.15g", (long long)i, y[i], golden[i]);
     bt_function_free(function);
     bt_batch_free(batch);
     bt_module_free(net);

@@ -242,8 +242,8 @@ START_TEST(random_instances)
 END_TEST
 
 /* The same values placed again, or in another order of the list, need the same arena: plans can be compared. */
-/* What a derivative keeps lives from ever later to ever sooner, with one short value a step beside it: a stack, for which
- * the bound can be reached. */
+/* What a derivative keeps lives from ever later to ever sooner, with one short value a step beside it: a stack, for
+ * which the bound can be reached. */
 START_TEST(nested_lives)
 {
     enum { KEPT = 12, STEPS = 2 * KEPT + 1 };

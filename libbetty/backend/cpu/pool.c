@@ -142,9 +142,10 @@ static bt_status prepare(bt_call *call)
     pooling *p = call->state = bt_alloc(sizeof *p);
     if (!p)
         return BT_ERROR_MEMORY;
-    *p = (pooling){.images = call->in[0].dims[0], .channels = call->in[0].dims[3],
-                    .step = call->in[0].strides[2],
-                    .average = attr->average != 0};
+    *p = (pooling){.images = call->in[0].dims[0],
+                   .channels = call->in[0].dims[3],
+                   .step = call->in[0].strides[2],
+                   .average = attr->average != 0};
     for (int i = 0; i < 2; i++) {
         p->axis[i] = (axis){.size = attr->axis[i].size, .out = attr->axis[i].out};
         ranges += p->axis[i].size + p->axis[i].out;
@@ -281,7 +282,7 @@ static bt_status resample(const bt_call *call)
 
 #define WINDOW(name)                                                                                                   \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release                                            \
+        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release                                     \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pool)[] = {

@@ -75,8 +75,8 @@ bt_module *bt_nn_max_pool2d(int64_t window, int64_t stride, int64_t padding);
 bt_module *bt_nn_avg_pool2d(int64_t window, int64_t stride, int64_t padding);
 
 /* Batch normalisation over all axes but the last (Ioffe and Szegedy 2015). Its buffers "running_mean" and
- * "running_var" move by `momentum` towards a batch's mean and unbiased variance, once for each forward pass in a step of
- * the problem that owns the module, never in another problem's step, a hypergradient or a validation.
+ * "running_var" move by `momentum` towards a batch's mean and unbiased variance, once for each forward pass in a step
+ * of the problem that owns the module, never in another problem's step, a hypergradient or a validation.
  * BT_STATISTICS_RUNNING: of the batch in BT_TRAIN, the buffers in BT_VALID. BT_STATISTICS_BATCH: always of the batch,
  * there are no buffers (few-shot learning). BT_STATISTICS_FROZEN: always the buffers, which stay (fine-tuning). */
 typedef enum bt_statistics { BT_STATISTICS_RUNNING, BT_STATISTICS_BATCH, BT_STATISTICS_FROZEN } bt_statistics;
@@ -87,8 +87,10 @@ typedef struct bt_batch_norm_options {
 } bt_batch_norm_options;
 bt_batch_norm_options bt_batch_norm_defaults(void); /* 1e-5, 0.1, BT_STATISTICS_RUNNING, true */
 bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *options); /* NULL: the defaults */
-bt_module *bt_nn_group_norm(int64_t groups, int64_t channels); /* per example, over groups of channels (Wu and He 2018) */
-bt_module *bt_nn_instance_norm(int64_t channels); /* per example and channel, with weight and bias (Ulyanov et al. 2016) */
+bt_module *bt_nn_group_norm(int64_t groups,
+                            int64_t channels); /* per example, over groups of channels (Wu and He 2018) */
+bt_module *
+bt_nn_instance_norm(int64_t channels); /* per example and channel, with weight and bias (Ulyanov et al. 2016) */
 
 /* Residual networks (He et al. 2016). _cifar: depth 20, 32, 44, 56, 110 (6k + 2), shortcuts without parameters; names
  * as in common PyTorch code: conv1, bn1, layer1.0.conv1, ..., linear. Else for large images, depth 18, 34 or 50, names
@@ -99,7 +101,8 @@ bt_module *bt_nn_resnet(int64_t depth, int64_t channels, int64_t classes);
 bt_module *bt_nn_wide_resnet(int64_t depth, int64_t widen, int64_t channels, int64_t classes, double dropout);
 
 /* The network of few-shot learning (Vinyals et al. 2016, Finn et al. 2017): blocks "0", "1", ... of a 3 x 3 convolution
- * "conv", batch statistics "norm", ReLU and 2 x 2 max pooling (none where the map has become too small); then "head". */
+ * "conv", batch statistics "norm", ReLU and 2 x 2 max pooling (none where the map has become too small); then "head".
+ */
 bt_module *bt_nn_convnet(int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t blocks,
                          int64_t classes);
 /* LeNet-5 (LeCun et al. 1998) with ReLU and max pooling: conv1, conv2, fc1, fc2, fc3. */
@@ -118,7 +121,7 @@ bt_module *bt_nn_darts(int64_t channels, int64_t filters, int64_t cells, int64_t
 bt_module *(bt_nn_parameter)(bt_init init, const int64_t *sizes);
 bt_module *(bt_nn_mlp)(bt_unary_fn *activation, const int64_t *widths);
 bt_module *(bt_nn_sequential)(bt_module *const *modules);
-#define bt_nn_conv2d(...)     BT_OPTIONS3_(bt_nn_conv2d, __VA_ARGS__, NULL, 0) /* (in, out, window[, &options]) */
+#define bt_nn_conv2d(...)     BT_OPTIONS3_(bt_nn_conv2d, __VA_ARGS__, NULL, 0)     /* (in, out, window[, &options]) */
 #define bt_nn_batch_norm(...) BT_OPTIONS1_(bt_nn_batch_norm, __VA_ARGS__, NULL, 0) /* (channels[, &options]) */
 #define bt_nn_parameter(...)  BT_LIST_(bt_nn_parameter, __VA_ARGS__, BT_END) /* (init, sizes...): forward returns it */
 #define bt_nn_mlp(...)        BT_LIST_(bt_nn_mlp, __VA_ARGS__, BT_END) /* (activation, widths...); flattens [n, ...] */
@@ -128,12 +131,13 @@ bt_module *(bt_nn_sequential)(bt_module *const *modules);
 bt_status bt_module_init(bt_module *module, bt_device device, bt_dtype dtype, uint64_t seed);
 void bt_module_free(bt_module *module);
 
-/* Fills parameters and buffers, once they have storage, from a safetensors file, by name ("layer1.0.conv1.weight", below
- * the module given, a root). `names`: rules "FROM > TO, ..." for other names; of those that fit a name in the file, the
- * first gives the module's; a * stands for any text; nothing after > leaves the array out. NULL: names are the same.
- * plain: convolutions' weights are [window, window, in, out] as here, not [out, in, window, window] as in PyTorch.
- * partial: what is not in the file keeps its values; otherwise that is BT_ERROR_FILE, as is a shape that does not fit.
- * On failure some values may be filled. One line about what matched is written to `report`, if that is not NULL. */
+/* Fills parameters and buffers, once they have storage, from a safetensors file, by name ("layer1.0.conv1.weight",
+ * below the module given, a root). `names`: rules "FROM > TO, ..." for other names; of those that fit a name in the
+ * file, the first gives the module's; a * stands for any text; nothing after > leaves the array out. NULL: names are
+ * the same. plain: convolutions' weights are [window, window, in, out] as here, not [out, in, window, window] as in
+ * PyTorch. partial: what is not in the file keeps its values; otherwise that is BT_ERROR_FILE, as is a shape that does
+ * not fit. On failure some values may be filled. One line about what matched is written to `report`, if that is not
+ * NULL. */
 typedef struct bt_load_options {
     const char *names;
     bool plain, partial;
@@ -152,7 +156,7 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in);
 /* clang-format on */
 #define BT_OPTIONS1_(function, a, options, ...)       (function)((a), (options))
 #define BT_OPTIONS3_(function, a, b, c, options, ...) (function)((a), (b), (c), (options))
-#define BT_ADD_(function, self, name, init, ...) (function)((self), (name), (init), (const int64_t[]){__VA_ARGS__})
+#define BT_ADD_(function, self, name, init, ...)      (function)((self), (name), (init), (const int64_t[]){__VA_ARGS__})
 
 #ifdef __cplusplus
 }
