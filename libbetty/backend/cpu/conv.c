@@ -246,6 +246,7 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
     int64_t all = p->window[0] * p->window[1] * p->inner, columns = w->type->columns, next;
     int64_t rows = p->depthwise ? 1 : all; /* units of a panel */
     int64_t channels = p->depthwise ? p->groups : p->outer, panels = (channels + columns - 1) / columns;
+    int64_t listed = 0, listed_first = 0, listed_end = 0; /* rows in the list */
     for (int64_t unit = job->begin; unit < job->end; unit = next) {
         int64_t panel = unit / rows, j = panel % panels * columns, group = panel / panels;
         next = (panel + 1) * rows < job->end ? (panel + 1) * rows : job->end;
@@ -258,7 +259,11 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
                            .ahead = &w->ahead,
                            .pitch = p->groups * p->outer,
                            .columns = channels - j < columns ? channels - j : columns};
-        sum.count = bt_conv_list(p, axes, first, end, w->list, w->rows);
+        if (first != listed_first || end != listed_end)
+            listed = bt_conv_list(p, axes, first, end, w->list, w->rows);
+        sum.count = listed;
+        listed_first = first;
+        listed_end = end;
         run_panel(w, &sum, at_from, at_to, points, job->g + channel * p->other_strides[3] * w->size);
     }
 }
