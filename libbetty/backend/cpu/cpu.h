@@ -14,8 +14,8 @@
 #define BT_CPU_FAMILIES(X, isa)                                                                                        \
     X(matmul, isa)                                                                                                     \
     X(conv, isa)                                                                                                       \
-    X(unary, isa) X(binary, isa) X(select, isa) X(reduce, isa) X(move, isa) X(index, isa) X(random, isa) X(loss, isa)  \
-        X(update, isa)
+    X(unary, isa)                                                                                                      \
+    X(binary, isa) X(select, isa) X(reduce, isa) X(move, isa) X(index, isa) X(random, isa) X(loss, isa) X(update, isa)
 #define BT_CPU_DECLARE(name, isa) extern const bt_kernel_impl bt_cpu_##name##_##isa[];
 BT_CPU_FAMILIES(BT_CPU_DECLARE, generic)
 BT_CPU_FAMILIES(BT_CPU_DECLARE, v3)
