@@ -72,16 +72,17 @@ static worker worker_of(const bt_call *call, int64_t thread)
     return w;
 }
 
-static void look_ahead(bt_conv_ahead *ahead, int part, const char *data, int64_t from, int64_t to, double tiles)
+static void look_ahead(bt_conv_ahead *ahead, int part, const char *data, int64_t from, int64_t to, double steps)
 {
-    const char *begin = data + (to > from ? from : 0), *end = data + (to > from ? to : 0);
-    ahead->part[part].line = ahead->part[part].goal = begin;
-    ahead->part[part].end = end;
-    ahead->part[part].step = (int64_t)((double)(end - begin) / (tiles > 1 ? tiles : 1)) + 1;
+    ahead->part[part].due = 0;
+    ahead->part[part].line = data + (to > from ? from : 0);
+    ahead->part[part].end = data + (to > from ? to : 0);
+    ahead->part[part].step = to > from ? (int64_t)(1024 * (double)(to - from) / (steps > 1 ? steps : 1)) + 1 : 0;
 }
 
-/* The images of the block after this one, where they lie one after the other; tiles: of this block. */
-static void look_at_next(worker *w, const bt_conv_block *block, double tiles)
+/* The images of the block after this one, where they lie one after the other; steps: pixels of this block, times the
+ * tiles that each is in. */
+static void look_at_next(worker *w, const bt_conv_block *block, double steps)
 {
     const bt_conv_plan *p = w->plan;
     bool whole = p->rows >= p->to[0] && p->strides[0] > 0 && p->to_strides[0] > 0;
@@ -89,8 +90,8 @@ static void look_at_next(worker *w, const bt_conv_block *block, double tiles)
     last = !whole ? first : last < p->n ? last : p->n;
     const char *to = p->kind == BT_CONV_DW ? w->call->in[1].data : w->call->out[0].data;
     look_ahead(&w->ahead, 0, w->call->in[0].data, first * p->strides[0] * w->size, last * p->strides[0] * w->size,
-               tiles);
-    look_ahead(&w->ahead, 1, to, first * p->to_strides[0] * w->size, last * p->to_strides[0] * w->size, tiles);
+               steps);
+    look_ahead(&w->ahead, 1, to, first * p->to_strides[0] * w->size, last * p->to_strides[0] * w->size, steps);
 }
 
 /* Whether the tables must be made for the block. */
@@ -192,7 +193,7 @@ static void place_blocks(const bt_call *call, int64_t thread)
         bt_conv_block block = bt_conv_block_of(p, unit, end);
         bool fresh = enter_block(&w, &block);
         int64_t done = 0, points = block.images * block.rows * p->to[1];
-        look_at_next(&w, &block, (double)(points * panels) / (double)w.type->tile);
+        look_at_next(&w, &block, (double)(points * panels));
         place_job job = {.weights = call->scratch, .to = call->out[0].data};
         job.to += block.image * p->to_strides[0] * w.size;
         for (int64_t y = 0; y < p->residues[0]; y++)
@@ -245,6 +246,7 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
     int64_t all = p->window[0] * p->window[1] * p->inner, columns = w->type->columns, next;
     int64_t rows = p->depthwise ? 1 : all; /* units of a panel */
     int64_t channels = p->depthwise ? p->groups : p->outer, panels = (channels + columns - 1) / columns;
+    int64_t listed = 0, listed_first = 0, listed_end = 0; /* rows in the list */
     for (int64_t unit = job->begin; unit < job->end; unit = next) {
         int64_t panel = unit / rows, j = panel % panels * columns, group = panel / panels;
         next = (panel + 1) * rows < job->end ? (panel + 1) * rows : job->end;
@@ -257,7 +259,11 @@ static void run_windows(worker *w, const bt_conv_axis *axes, const int64_t *at_f
                            .ahead = &w->ahead,
                            .pitch = p->groups * p->outer,
                            .columns = channels - j < columns ? channels - j : columns};
-        sum.count = bt_conv_list(p, axes, first, end, w->list, w->rows);
+        if (first != listed_first || end != listed_end)
+            listed = bt_conv_list(p, axes, first, end, w->list, w->rows);
+        sum.count = listed;
+        listed_first = first;
+        listed_end = end;
         run_panel(w, &sum, at_from, at_to, points, job->g + channel * p->other_strides[3] * w->size);
     }
 }
@@ -273,8 +279,8 @@ static void window_blocks(const bt_call *call, int64_t thread)
         bt_conv_block block = bt_conv_block_of(p, unit, units);
         bool fresh = enter_block(&w, &block);
         int64_t points = block.images * block.rows * p->to[1];
-        double parts = (double)((points + p->part - 1) / p->part);
-        look_at_next(&w, &block, parts * (double)(job.end - job.begin) / (double)(p->depthwise ? 1 : w.type->tile));
+        double tiles = (double)(job.end - job.begin) / (double)(p->depthwise ? 1 : w.type->tile);
+        look_at_next(&w, &block, (double)points * tiles);
         job.g = call->in[1].data + block.image * p->to_strides[0] * w.size;
         each_class(&w, &block, all, 0, fresh, run_windows, &job);
         unit += bt_conv_block_units(p, &block);

@@ -75,10 +75,10 @@ size_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, wi
 
 /* ---- conv_template.h: for one element type of one instruction set ---- */
 
-typedef struct bt_conv_ahead { /* what the next block reads and writes: fetched bit by bit, some with each tile */
+typedef struct bt_conv_ahead { /* what the next block reads and writes: fetched line by line while this one is done */
     struct {
-        const char *line, *goal, *end;
-        int64_t step;
+        const char *line, *end;
+        int64_t due, step; /* 1024ths of a byte: due now, and with each pixel of each tile */
     } part[2];
 } bt_conv_ahead;
 

@@ -54,7 +54,7 @@ static void run_depthwise(const bt_conv_panel *p)
 {
     for (int64_t i = 0; i < p->points; i += POINTS2) {
         int64_t count = p->points - i < POINTS2 ? p->points - i : POINTS2, c = 0;
-        fetch_ahead(p->ahead);
+        fetch_ahead(p->ahead, count);
         for (; c + 2 * FULL <= p->columns; c += 2 * FULL)
             depthwise_tile(POINTS2, 2, p, i, count, c);
         for (; c + FULL <= p->columns; c += FULL)
@@ -110,7 +110,7 @@ static void run_depthwise_sum(const bt_conv_sum *s)
 {
     for (int64_t row = 0; row < s->count; row += POINTS2) {
         int64_t count = s->count - row < POINTS2 ? s->count - row : POINTS2, c = 0;
-        fetch_ahead(s->ahead);
+        fetch_ahead(s->ahead, s->points);
         for (; c + 2 * FULL <= s->columns; c += 2 * FULL)
             depthwise_sum_tile(POINTS2, 2, s, row, count, c);
         for (; c + FULL <= s->columns; c += FULL)

@@ -50,7 +50,8 @@ static void run_narrow(const bt_conv_panel *p)
     static const int64_t points[] = {8, 6, 4, 3};
     int64_t step = points[p->columns - 1];
     for (int64_t i = 0; i < p->points; i += step) {
-        fetch_ahead(p->ahead);
-        tiles[p->columns - 1](p, i, p->points - i < step ? p->points - i : step);
+        int64_t count = p->points - i < step ? p->points - i : step;
+        fetch_ahead(p->ahead, count);
+        tiles[p->columns - 1](p, i, count);
     }
 }

@@ -289,7 +289,7 @@ static double cost(const bt_conv_plan *p, int64_t tile, int64_t columns)
                     double points = (double)(p->images * y.count * x.count);
                     double rows = (double)(y.taps * x.taps * p->inner), size = (double)tile;
                     if (p->kind == BT_CONV_DW)
-                        sum += rows / size * (points * size + (large_result(p) ? 200 : 30));
+                        sum += rows / size * (points * size + (large_result(p) ? 200 : 50));
                     else
                         sum += ((points + size - 1) / size) * (rows * size + 40);
                 }
@@ -323,7 +323,7 @@ static void cut_blocks(bt_conv_plan *p, int64_t tile)
     p->images = 1;
     p->rows = larger(p->to[Y], 1);
     int64_t row = larger(p->width * pixel, 1), points = larger(p->to[Y] * p->to[X], 1);
-    int64_t most = BLOCK_BYTES * (large_result(p) ? 4 : 1);
+    int64_t most = BLOCK_BYTES * (large_result(p) ? 4 : p->kind == BT_CONV_DW ? 2 : 1);
     int64_t image = larger(p->height * row, 1) + points * p->groups * p->outer * (int64_t)bt_dtype_size(p->dtype);
     if (image <= 4 * most) {
         p->images = larger(smaller(2 * most / image, BLOCK_POINTS / points), 1);

@@ -11,15 +11,15 @@ enum {
     POINTS1 = 8                        /* of one vector */
 };
 
-BT_INLINE void fetch_ahead(bt_conv_ahead *ahead)
+BT_INLINE void fetch_ahead(bt_conv_ahead *ahead, int64_t points)
 {
     for (int i = 0; i < 2; i++) {
-        const char *line = ahead->part[i].line, *goal = ahead->part[i].goal;
-        goal = ahead->part[i].end - goal > ahead->part[i].step ? goal + ahead->part[i].step : ahead->part[i].end;
-        for (; line < goal; line += 64)
+        int64_t due = ahead->part[i].due + points * ahead->part[i].step;
+        const char *line = ahead->part[i].line;
+        for (; due >= 64 << 10 && line < ahead->part[i].end; due -= 64 << 10, line += 64)
             __builtin_prefetch(line, 0, 2);
         ahead->part[i].line = line;
-        ahead->part[i].goal = goal;
+        ahead->part[i].due = due;
     }
 }
 
@@ -217,7 +217,7 @@ static void run_panel(const bt_conv_panel *p)
     int64_t step = narrow ? POINTS1 : POINTS2;
     for (int64_t i = 0; i < p->points; i += step) {
         int64_t count = p->points - i < step ? p->points - i : step;
-        fetch_ahead(p->ahead);
+        fetch_ahead(p->ahead, count);
         if (narrow)
             one_vector(p, i, count);
         else
@@ -294,7 +294,7 @@ static void run_sum(const bt_conv_sum *s)
 {
     for (int64_t row = 0; row < s->count; row += POINTS2) {
         int64_t count = s->count - row < POINTS2 ? s->count - row : POINTS2;
-        fetch_ahead(s->ahead);
+        fetch_ahead(s->ahead, s->points);
         if (s->columns <= FULL)
             one_sum(s, row, count);
         else
