@@ -1,4 +1,6 @@
 """Meta-Weight-Net with ResNet-32 in Betty, as its users write it."""
+import itertools
+
 import data
 import peer
 import resnet
@@ -23,15 +25,26 @@ class Batches:
             yield self.x[rows], self.y[rows]
 
 
+def statistics(move):
+    for norm in norms:
+        norm.momentum = 0.1 if move else 0.0
+
+
 class Weigher(ImplicitProblem):
     def training_step(self, batch):
         x, y = batch
+        statistics(False)
         return F.cross_entropy(self.classifier(x), y)
 
 
 class Classifier(ImplicitProblem):
+    """Its own step moves the running statistics, as everywhere in the bench; the two passes of the difference would, too."""
+
+    own = itertools.cycle((True, False, False))
+
     def training_step(self, batch):
         x, y = batch
+        statistics(next(self.own))
         loss = F.cross_entropy(self.module(x), y, reduction="none").reshape(-1, 1)
         weight = self.weigher(loss.detach())
         return torch.mean(weight * loss)
@@ -52,6 +65,7 @@ def weigher_net():
 lower_order, upper_order = peer.orders(args.folder)
 meta_x, meta_y = rows("meta")
 net, weight_net = resnet.ResNet(args.depth, data.read(args.folder, "lower")), weigher_net()
+norms = [module for module in net.modules() if isinstance(module, torch.nn.BatchNorm2d)]
 sgd = torch.optim.SGD(net.parameters(), lr=resnet.LR, momentum=resnet.MOMENTUM, weight_decay=resnet.DECAY)
 weigher = Weigher(
     name="weigher",
@@ -76,8 +90,8 @@ def steps(n):
 
 @torch.no_grad()
 def state():
+    loss = F.cross_entropy(net.eval()(meta_x), meta_y)
     net.train()
-    loss = F.cross_entropy(net(meta_x), meta_y)
     return loss, torch.cat([p.flatten() for p in weight_net.parameters()])
 
 
