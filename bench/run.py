@@ -92,7 +92,6 @@ class Process:
 # ---- do all sides compute the same thing? ----
 
 
-LOSS_TOLERANCE = 1e-4  # relative; of the upper loss, where there are two levels
 PATH_TOLERANCE = 5e-3  # of the way that the parameters have come
 
 
@@ -117,7 +116,7 @@ def check(workload, processes, threads, report):
         start_error = abs(begun["loss"] / other_begun["loss"] - 1)
         loss_error = abs(now["loss"] / other_now["loss"] - 1)
         path_error = distance(now["params"], other_now["params"], other_begun["params"])
-        same = max(start_error, loss_error) < LOSS_TOLERANCE and path_error < PATH_TOLERANCE
+        same = start_error < 1e-4 and loss_error < workload.loss_tolerance and path_error < PATH_TOLERANCE
         good = good and same
         report(workload=workload.name, threads=threads, check=f"{p.side.name} = {other.side.name}", same=same,
                steps=workload.check, loss=now["loss"], start_differs=start_error,
