@@ -59,6 +59,10 @@ static const bt_batch *batch;
     X(bt_permute, (bt_permute)(t, NULL)) X(bt_squeeze, bt_squeeze(t, 0)) X(bt_unsqueeze, bt_unsqueeze(t, 0))           \
     X(bt_slice, bt_slice(t, 0, 0, 1)) X(bt_gather, bt_gather(t, t)) X(bt_at, bt_at(t, 0)) X(bt_at, (bt_at)(t, NULL))   \
     X(bt_concat, (bt_concat)(0, NULL)) X(bt_concat, bt_concat(0, t, t)) X(bt_matmul, bt_matmul(t, t))                  \
+    X(bt_max_pool2d, bt_max_pool2d(t, 2, 2, 0)) X(bt_avg_pool2d, bt_avg_pool2d(t, 2, 2, 0))                            \
+    X(bt_adaptive_max_pool2d, bt_adaptive_max_pool2d(t, 1, 1))                                                         \
+    X(bt_adaptive_avg_pool2d, bt_adaptive_avg_pool2d(t, 1, 1)) X(bt_upsample_nearest, bt_upsample_nearest(t, 2, 2))    \
+    X(bt_upsample_bilinear, bt_upsample_bilinear(t, 2, 2))                                                             \
     X(bt_softmax, bt_softmax(t, 0)) X(bt_log_softmax, bt_log_softmax(t, 0))                                            \
     X(bt_cross_entropy, bt_cross_entropy(t, t))                                                                        \
     X(bt_binary_cross_entropy, bt_binary_cross_entropy(t, t)) X(bt_accuracy, bt_accuracy(t, t)) ONE(X, bt_detach)      \
