@@ -42,6 +42,21 @@ static const bt_batch *batch;
     X(bt_nn_parameter, bt_module_free((bt_nn_parameter)(bt_init_array(none), NULL)))                                   \
     X(bt_nn_mlp, bt_module_free((bt_nn_mlp)(NULL, NULL)))                                                              \
     X(bt_nn_sequential, bt_module_free((bt_nn_sequential)(NULL)))                                                      \
+    X(bt_conv2d_defaults, bt_conv2d_defaults()) X(bt_batch_norm_defaults, bt_batch_norm_defaults())                    \
+    X(bt_init_kaiming_normal, bt_init_kaiming_normal(0)) X(bt_init_kaiming_uniform, bt_init_kaiming_uniform(0))        \
+    X(bt_init_xavier_normal, bt_init_xavier_normal(0, 1)) X(bt_init_xavier_uniform, bt_init_xavier_uniform(1, 0))      \
+    X(bt_nn_darts_edges, bt_nn_darts_edges(-1)) X(bt_nn_conv2d, bt_module_free((bt_nn_conv2d)(0, 1, 1, NULL)))         \
+    X(bt_nn_batch_norm, bt_module_free((bt_nn_batch_norm)(0, NULL)))                                                   \
+    X(bt_nn_max_pool2d, bt_module_free(bt_nn_max_pool2d(0, 0, 0)))                                                     \
+    X(bt_nn_avg_pool2d, bt_module_free(bt_nn_avg_pool2d(0, 0, 0)))                                                     \
+    X(bt_nn_group_norm, bt_module_free(bt_nn_group_norm(0, 0)))                                                        \
+    X(bt_nn_instance_norm, bt_module_free(bt_nn_instance_norm(0)))                                                     \
+    X(bt_nn_resnet, bt_module_free(bt_nn_resnet(0, 0, 0)))                                                             \
+    X(bt_nn_resnet_cifar, bt_module_free(bt_nn_resnet_cifar(0, 0, 0)))                                                 \
+    X(bt_nn_wide_resnet, bt_module_free(bt_nn_wide_resnet(0, 0, 0, 0, 2)))                                             \
+    X(bt_nn_convnet, bt_module_free(bt_nn_convnet(0, 0, 0, 0, 0, 0)))                                                  \
+    X(bt_nn_lenet, bt_module_free(bt_nn_lenet(0, 0, 0, 0)))                                                            \
+    X(bt_nn_darts, bt_module_free(bt_nn_darts(0, 0, 0, 0, 0)))                                                         \
     X(bt_operand_integer_, bt_operand_integer_(1)) X(bt_operand_tensor_, bt_operand_tensor_(t))
 
 #define TOLD(X)                                                                                                        \
@@ -106,6 +121,12 @@ static const bt_batch *batch;
     X(bt_dataset_add, bt_dataset_add(d, s, none)) X(bt_field, bt_field(b, s, 0)) X(bt_batch_count, bt_batch_count(b))  \
     X(bt_batch_set, bt_batch_set(b, s, none)) X(bt_loader_new, bt_loader_new(d, 0, 1))                                 \
     X(bt_loader_next, bt_loader_next(l, &batch)) X(bt_loader_next, bt_loader_next(l, NULL))                            \
+    X(bt_conv2d, bt_conv2d(t, t, t, NULL)) X(bt_conv1d, bt_conv1d(t, t, t, NULL))                                      \
+    X(bt_module_load, bt_module_load(m, s, NULL, NULL))                                                                \
+    X(bt_module_set_init, bt_module_set_init(m, s, bt_init_constant(0)))                                               \
+    X(bt_dataset_crop, bt_dataset_crop(d, 1, 1)) X(bt_dataset_flip, bt_dataset_flip(d, 1))                             \
+    X(bt_dataset_normalize, bt_dataset_normalize(d, none, none)) X(bt_dataset_cutout, bt_dataset_cutout(d, 1, 1))      \
+    X(bt_dataset_mixup, bt_dataset_mixup(d, 1, 1))                                                                     \
     X(bt_infer_same, bt_infer_same(NULL, NULL, NULL)) X(bt_apply, (bt_apply)(NULL, NULL, NULL))                        \
     X(bt_apply, bt_apply(NULL, NULL, t))
 /* clang-format on */
