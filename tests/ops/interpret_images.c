@@ -83,8 +83,8 @@ static bool within(const bt_window_attr *attr, int axis, int64_t o, int64_t pixe
 {
     const bt_window_axis *a = &attr->axis[axis];
     if (attr->adaptive)
-        return pixel >= floor((double)(o * a->size) / (double)a->out) &&
-               pixel < ceil((double)((o + 1) * a->size) / (double)a->out);
+        return (double)pixel >= floor((double)(o * a->size) / (double)a->out) &&
+               (double)pixel < ceil((double)((o + 1) * a->size) / (double)a->out);
     return pixel + a->padding >= o * a->stride && pixel + a->padding < o * a->stride + a->window;
 }
 
