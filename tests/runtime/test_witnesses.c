@@ -30,9 +30,13 @@ static const subject subjects[] = {
     {"logistic_hpo", "penalty", "model", "model.unroll_steps = 1\nmodel.batch_size = 6000\npenalty.batch_size = 6000\n",
      false},
     {"hyper_cleaning", "weights", "classifier", "classifier.unroll_steps = 1\nclassifier.hidden = 64\n", true},
+    {"reweight", "reweight", "classifier",
+     "classifier.resnet = 8\nclassifier.colours = false\nclassifier.batch_size = 8\nreweight.batch_size = 8\n"
+     "classifier.valid_batch_size = 8\nreweight.hidden = 10\n",
+     true},
 };
 static const char *const methods[] = {"darts", "neumann", "cg"};
-enum { SUBJECTS = 4, METHODS = 3, CASES = SUBJECTS * METHODS * 4 };
+enum { SUBJECTS = 5, METHODS = 3, CASES = SUBJECTS * METHODS * 4 };
 
 static void set_lines(bt_engine *engine, const char *settings)
 {
