@@ -19,7 +19,9 @@ static family plain[] = {bt_cpu_reference_elementwise, bt_cpu_reference_reduce, 
 static family generic[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, generic) NULL};
 #if defined BT_CPU_HAVE_X86
 static family v3[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v3) NULL};
+#if defined BT_CPU_HAVE_V4
 static family v4[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v4) NULL};
+#endif
 
 static bool runs_v3(void)
 {
@@ -27,12 +29,14 @@ static bool runs_v3(void)
            __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
 }
 
+#if defined BT_CPU_HAVE_V4
 static bool runs_v4(void)
 {
     return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 }
+#endif
 #endif
 
 static bool runs_anywhere(void) { return true; }
@@ -48,7 +52,9 @@ static const struct set { /* the best last */
     {"generic", "generic", generic, runs_anywhere},
 #if defined BT_CPU_HAVE_X86
     {"v3", "x86-64-v3", v3, runs_v3},
+#if defined BT_CPU_HAVE_V4
     {"v4", "x86-64-v4", v4, runs_v4},
+#endif
 #endif
 };
 
