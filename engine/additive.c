@@ -54,16 +54,18 @@ static int64_t find_places(const bt_graph *graph, bt_text *places)
 
 void bt_warn_batch(bt_problem *problem, const bt_graph *graph)
 {
+    if (problem->told_batch) /* traces that are made again have the same layers */
+        return;
+    problem->told_batch = true;
     bt_text places = {0};
     bt_graph *whole = bt_inline(graph, NULL, NULL); /* what composites are made of */
     int64_t count = whole ? find_places(whole, &places) : 0;
-    if (count && !problem->told_batch)
+    if (count)
         bt_engine_warn(problem->engine,
                        "%s: gradient_accumulation = %lld: what is taken over a whole batch is taken over each "
                        "micro-batch instead, so that a step is not that of the large batch, in %lld place%s: %s%s",
                        problem->name, (long long)problem->settings->gradient_accumulation, (long long)count,
                        count > 1 ? "s" : "", bt_text_get(&places), count > SHOWN ? ", ..." : "");
-    problem->told_batch = count > 0;
     bt_text_free(&places);
     bt_graph_free(whole);
 }

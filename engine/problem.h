@@ -205,7 +205,7 @@ struct bt_problem {
     bool configuring; /* its module or data are being made: for cycles */
     int *group;       /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
-    bool told_batch; /* bt_warn_batch has spoken */
+    bool told_batch; /* bt_warn_batch has looked */
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */

@@ -274,35 +274,12 @@ void bt_key_expected(const bt_key *key, bt_text *text)
     }
 }
 
-/* Goes back to the last * where a character does not fit, and lets it stand for one more. */
-static bool matches(const char *pattern, size_t length, const char *name)
-{
-    const char *end = pattern + length, *star = NULL, *from = NULL;
-    while (*name) {
-        if (pattern < end && *pattern == '*') {
-            star = ++pattern;
-            from = name;
-        } else if (pattern < end && (*pattern == '?' || *pattern == *name)) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star;
-            name = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (pattern < end && *pattern == '*')
-        pattern++;
-    return pattern == end;
-}
-
 bool bt_pattern_match(const char *patterns, const char *name)
 {
     size_t length;
     const char *word;
     while (name && (word = bt_word_next(&patterns, ',', &length)) != NULL)
-        if (matches(word, length, name))
+        if (bt_match(word, length, name, NULL, 0, NULL))
             return true;
     return false;
 }

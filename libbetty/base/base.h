@@ -60,6 +60,14 @@ const char *bt_text_get(const bt_text *text); /* never NULL */
  * have length 0. Start with *list at the text. */
 const char *bt_word_next(const char **list, char separator, size_t *length);
 
+/* Whether the pattern, of so many characters, is the whole name; * stands for any text, as short as can be, ? for any
+ * character. parts, with room for `most`, may be NULL: what each * stands for; *count: how many there are. */
+typedef struct bt_star {
+    const char *text;
+    size_t length;
+} bt_star;
+bool bt_match(const char *pattern, size_t length, const char *name, bt_star *parts, int most, int *count);
+
 /* The entry of the list (ends with NULL) that is nearest to `word` by edits; NULL if none is near. */
 const char *bt_nearest(const char *word, const char *const *list);
 

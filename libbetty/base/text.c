@@ -131,3 +131,32 @@ const char *bt_word_next(const char **list, char separator, size_t *length)
     *length = (size_t)(end - word);
     return word;
 }
+
+/* Goes back to the last * where a character does not fit, and lets it stand for one more: those before it have the
+ * shortest text that lets them come so far, and no longer one would help. */
+bool bt_match(const char *pattern, size_t length, const char *name, bt_star *parts, int most, int *count)
+{
+    const char *end = pattern + length, *star = NULL;
+    bt_star none, *last = &none;
+    int stars = 0;
+    for (;;) {
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            last = parts && stars < most ? &parts[stars] : &none;
+            *last = (bt_star){name, 0};
+            stars++;
+        } else if (*name && pattern < end && (*pattern == '?' || *pattern == *name)) {
+            pattern++;
+            name++;
+        } else if (!*name && pattern == end) {
+            if (count)
+                *count = stars;
+            return true;
+        } else if (star && last->text[last->length]) {
+            pattern = star;
+            name = last->text + ++last->length;
+        } else {
+            return false;
+        }
+    }
+}

@@ -8,33 +8,6 @@
 
 enum { MAX_STARS = 8, MAX_NAME = 1024 };
 
-typedef struct captures { /* what each * of a pattern stands for */
-    const char *text[MAX_STARS];
-    size_t length[MAX_STARS];
-    int count;
-} captures;
-
-/* Whether the pattern is the whole name; each * stands for as little as possible. */
-static bool match(const char *pattern, size_t left, const char *name, captures *c)
-{
-    if (left == 0)
-        return *name == 0;
-    if (*pattern != '*')
-        return *pattern == *name && match(pattern + 1, left - 1, name + 1, c);
-    if (c->count == MAX_STARS)
-        return false;
-    int star = c->count++;
-    for (size_t length = 0;; length++) {
-        c->text[star] = name;
-        c->length[star] = length;
-        c->count = star + 1;
-        if (match(pattern + 1, left - 1, name + length, c))
-            return true;
-        if (!name[length])
-            return false;
-    }
-}
-
 static bool append(char to[MAX_NAME], size_t *at, const char *text, size_t length)
 {
     if (*at + length >= MAX_NAME)
@@ -45,17 +18,19 @@ static bool append(char to[MAX_NAME], size_t *at, const char *text, size_t lengt
     return true;
 }
 
-static bool substitute(const char *pattern, size_t length, const captures *c, char to[MAX_NAME])
+/* The pattern with the parts in the places of its stars. */
+static bool substitute(const char *pattern, size_t length, const bt_star *parts, int count, char to[MAX_NAME])
 {
     size_t at = 0;
     int star = 0;
     to[0] = 0;
     for (size_t i = 0; i < length; i++) {
-        bool fits = pattern[i] != '*' ? append(to, &at, pattern + i, 1)
-                    : star < c->count ? append(to, &at, c->text[star], c->length[star])
-                                      : false;
-        star += pattern[i] == '*';
-        if (!fits)
+        bt_star part = {pattern + i, 1};
+        if (pattern[i] == '*' && star == count)
+            return false;
+        if (pattern[i] == '*')
+            part = parts[star++];
+        if (!append(to, &at, part.text, part.length))
             return false;
     }
     return true;
@@ -69,7 +44,8 @@ static bt_status renamed(const char *rules, const char *name, char to[MAX_NAME])
     while (rules && (rule = bt_word_next(&rules, ',', &length)) != NULL) {
         const char *arrow = memchr(rule, '>', length), *target = arrow ? arrow + 1 : NULL;
         size_t from = arrow ? (size_t)(arrow - rule) : 0, rest = arrow ? length - from - 1 : 0;
-        captures c = {.count = 0};
+        bt_star parts[MAX_STARS];
+        int count;
         while (from && rule[from - 1] == ' ')
             from--;
         while (rest && *target == ' ')
@@ -77,9 +53,9 @@ static bt_status renamed(const char *rules, const char *name, char to[MAX_NAME])
         if (!from)
             return bt_fail(BT_ERROR_ARGUMENT, "\"%.*s\" is no rule for names: \"FROM > TO\" is expected", (int)length,
                            rule);
-        if (!match(rule, from, name, &c))
+        if (!bt_match(rule, from, name, parts, MAX_STARS, &count))
             continue;
-        if (!substitute(target, rest, &c, to))
+        if (!substitute(target, rest, parts, count < MAX_STARS ? count : MAX_STARS, to))
             return bt_fail(BT_ERROR_ARGUMENT,
                            "the rule \"%.*s\" has more * at its end than \"%s\" has, or gives too "
                            "long a name",

@@ -49,7 +49,7 @@ static bt_tensor *stages(bt_module *self, const char *format, bt_tensor *x)
     return x;
 }
 
-/* The depth of a network that there is, or 0. */
+/* Whether there is such a network; if not, that is noted. */
 static bool fits(bt_module *self, const char *what, bool known, int64_t depth, const char *depths, int64_t channels,
                  int64_t classes)
 {

@@ -72,9 +72,5 @@ bt_status bt_absorb(const bt_graph *graph, bt_graph **absorbed)
     }
     bt_free(live);
     bt_free(p.uses);
-    if (found && p.changed)
-        *absorbed = bt_simplify(found, true);
-    bool failed = !found || (p.changed && !*absorbed);
-    bt_graph_free(found);
-    return !failed ? BT_OK : bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    return bt_simplify_found(found, p.changed, true, absorbed);
 }

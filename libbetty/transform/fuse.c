@@ -171,11 +171,5 @@ bt_status bt_fuse(const bt_graph *graph, bt_graph **fused)
     bt_free(live);
     bt_free(p.uses);
     bt_free(p.leaves);
-    if (found && p.changed)
-        *fused = bt_simplify(found, true);
-    bool failed = !found || (p.changed && !*fused);
-    bt_graph_free(found);
-    if (!failed)
-        return BT_OK;
-    return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    return bt_simplify_found(found, p.changed, true, fused);
 }

@@ -262,12 +262,7 @@ bt_status bt_reassociate(const bt_graph *graph, bt_graph **shorter, double *save
     if (!has_chain(graph))
         return BT_OK;
     bt_graph *found = rewrite(graph, &changed);
-    if (found && changed)
-        *shorter = bt_simplify(found, false);
-    bool failed = !found || (changed && !*shorter);
-    bt_graph_free(found);
-    if (failed)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    BT_TRY(bt_simplify_found(found, changed, false, shorter));
     if (*shorter)
         *saved = total_cost(graph) - total_cost(*shorter);
     if (*saved <= 0) {

@@ -235,3 +235,13 @@ bt_graph *bt_simplify(const bt_graph *graph, bool final)
     bt_graph_free(merged);
     return result;
 }
+
+bt_status bt_simplify_found(bt_graph *found, bool changed, bool final, bt_graph **better)
+{
+    *better = found && changed ? bt_simplify(found, final) : NULL;
+    bool failed = !found || (changed && !*better);
+    bt_graph_free(found);
+    if (!failed)
+        return BT_OK;
+    return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+}

@@ -112,6 +112,57 @@ START_TEST(of_two_the_nearer)
 }
 END_TEST
 
+START_TEST(patterns)
+{
+    static const struct {
+        const char *pattern, *name, *parts[3]; /* NULL: there is no such star */
+        bool fits;
+    } cases[] = {
+        {"", "", {NULL}, true},
+        {"", "a", {NULL}, false},
+        {"a.b", "a.b", {NULL}, true},
+        {"a.b", "a.bc", {NULL}, false},
+        {"a.bc", "a.b", {NULL}, false},
+        {"*", "", {""}, true},
+        {"*", "abc", {"abc"}, true},
+        {"a?c", "abc", {NULL}, true},
+        {"a?", "a", {NULL}, false},
+        {"*.b", "a.b.b", {"a.b"}, true},
+        {"*.*.b", "a.c.d.b", {"a", "c.d"}, true},
+        {"*a*b*", "xaybzb", {"x", "y", "zb"}, true},
+        {"**", "ab", {"", "ab"}, true},
+        {"x*y", "xy", {""}, true},
+        {"x*y", "xyz", {NULL}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bt_star parts[3];
+        int count = -1;
+        bool fits = bt_match(cases[i].pattern, strlen(cases[i].pattern), cases[i].name, parts, 3, &count);
+        ck_assert_msg(fits == cases[i].fits, "%s, %s", cases[i].pattern, cases[i].name);
+        for (int k = 0; fits && k < 3; k++) {
+            ck_assert_msg((k < count) == (cases[i].parts[k] != NULL), "%s: %d stars", cases[i].pattern, count);
+            if (k < count)
+                ck_assert_msg(parts[k].length == strlen(cases[i].parts[k]) &&
+                                  strncmp(parts[k].text, cases[i].parts[k], parts[k].length) == 0,
+                              "%s, %s: star %d is %.*s", cases[i].pattern, cases[i].name, k, (int)parts[k].length,
+                              parts[k].text);
+        }
+    }
+}
+END_TEST
+
+/* With a look back to every star, this would take longer than the suns last. */
+START_TEST(a_pattern_of_many_stars)
+{
+    static char name[2001];
+    static const char pattern[] = "*a*a*a*a*a*a*a*a*a*a*b";
+    memset(name, 'a', sizeof name - 1);
+    ck_assert(!bt_match(pattern, strlen(pattern), name, NULL, 0, NULL));
+    name[sizeof name - 2] = 'b';
+    ck_assert(bt_match(pattern, strlen(pattern), name, NULL, 0, NULL));
+}
+END_TEST
+
 START_TEST(bytes_for_people)
 {
     static const struct {
@@ -142,6 +193,8 @@ int main(void)
     tcase_add_test(tests, the_nearest_word);
     tcase_add_test(tests, long_words_are_near_to_nothing);
     tcase_add_test(tests, of_two_the_nearer);
+    tcase_add_test(tests, patterns);
+    tcase_add_test(tests, a_pattern_of_many_stars);
     tcase_add_test(tests, bytes_for_people);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -11,3 +11,20 @@ fail() {
     [ -s err ] && cat err
     exit 1
 }
+
+examples=$BT_SOURCE_DIR/examples
+
+run() { # FOLDER INI SETTING...: an example; what it says is in out and err
+    local folder=$1 ini=$2 setting settings=()
+    shift 2
+    for setting in "$@"; do settings+=(--set "$setting"); done
+    "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output "$folder" "${settings[@]}" >out 2>err || fail "$ini ($*) failed"
+}
+
+metric() { # FOLDER NAME: its last value
+    grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
+}
+
+expect() { # CONDITION: of awk
+    awk "BEGIN { exit !($1) }" || fail "expected $1"
+}

@@ -2,23 +2,6 @@
 # The examples, for some seconds each: what an upper level learns is better than what it begins with, by a figure that
 # it does not see itself. The runs are long enough for the difference to be several times that between seeds.
 . "$(dirname "$0")/common.sh" || exit 1
-examples=$BT_SOURCE_DIR/examples
-
-run() { # FOLDER INI SETTING...
-    local folder=$1 ini=$2 setting settings=()
-    shift 2
-    for setting in "$@"; do settings+=(--set "$setting"); done
-    "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --quiet --output "$folder" "${settings[@]}" >out 2>err ||
-        fail "$ini ($*) failed"
-}
-
-metric() { # FOLDER NAME: its last value
-    grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
-}
-
-expect() { # CONDITION: of awk
-    awk "BEGIN { exit !($1) }" || fail "expected $1"
-}
 
 # weak_labels: trusting functions by what they do for labelled texts, against the majority of the votes
 run votes weak_labels engine.train_iters=300 engine.valid_step=300

@@ -1,23 +1,7 @@
 #!/bin/bash
 # The examples on images, for some seconds each; CIFAR-10's format with images made up on the spot.
 . "$(dirname "$0")/common.sh" || exit 1
-examples=$BT_SOURCE_DIR/examples
-
-run() { # FOLDER INI SETTING...
-    local folder=$1 ini=$2 setting settings=()
-    shift 2
-    for setting in "$@"; do settings+=(--set "$setting"); done
-    BETTY_DATA=$PWD "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output "$folder" "${settings[@]}" >out 2>err ||
-        fail "$ini ($*) failed: $(tail -n 3 err)"
-}
-
-metric() { # FOLDER NAME: its last value
-    grep -oE "\"$2\": [^,}]+" "$1/summary.json" | tail -n 1 | sed 's/.*: //'
-}
-
-expect() { # CONDITION: of awk
-    awk "BEGIN { exit !($1) }" || fail "expected $1"
-}
+export BETTY_DATA=$PWD
 
 # Squares whose place and colour tell the class, in noise: 200 images to train with, 100 to test.
 mkdir cifar-10-batches-bin || exit 1
@@ -52,14 +36,14 @@ run again reweight_cifar "${again[@]}" "${small[@]}"
 grep -q "classifier: .*step-60.safetensors: 37 of 37 parameters and buffers are taken from the file" err out ||
     fail "nothing is said of the weights"
 expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.acc) - 0.1" # the statistics move once
-BETTY_DATA=$PWD "$BETTY_RUN" "$examples/reweight_cifar.ini" --set classifier.weights=none.safetensors \
+"$BETTY_RUN" "$examples/reweight_cifar.ini" --set classifier.weights=none.safetensors \
     --set classifier.resnet=8 >out 2>err && fail "weights that are not there"
 grep -q "none.safetensors" err || fail "the message lacks the file: $(cat err)"
 run parts reweight_cifar engine.train_iters=2 engine.valid_step=0 classifier.gradient_accumulation=2 "${small[@]}"
 grep -q "classifier: gradient_accumulation = 2: .* in 7 places: classifier.bn1, " err out || fail "no layers are named"
 
 # what is chosen for each node: no plain loop in any phase
-BETTY_DATA=$PWD "$BETTY_RUN" "$examples/reweight_cifar.ini" --info >out 2>err || fail "--info: $(cat err)"
+"$BETTY_RUN" "$examples/reweight_cifar.ini" --info >out 2>err || fail "--info: $(cat err)"
 grep -q "conv.blocked" out || fail "no convolution"
 grep -E "\.reference " out && fail "a plain loop was chosen"
 
