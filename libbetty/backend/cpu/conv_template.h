@@ -141,8 +141,8 @@ static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T
         memcpy((T *)p->to + p->at_to[i], sums, (size_t)p->columns * sizeof(T));
 }
 
-/* One row of a tile's weights times what lies at `offset` from each pixel's place on. */
-#define POINT_STEP(offset)                                                                                             \
+/* One row of two vectors, at w, which moves on, times what lies at `offset` from each of `points` places x. */
+#define TILE_STEP(offset)                                                                                              \
     do {                                                                                                               \
         int64_t at = (offset);                                                                                         \
         FULL_V w0 = FULL_F(load)(w), w1 = vectors > 1 ? FULL_F(load)(w + FULL) : w0;                                   \
@@ -155,6 +155,17 @@ static __attribute__((noinline)) void store_edge(const bt_conv_panel *p, const T
                 sum[i][1] = FULL_F(fma)(value, w1, sum[i][1]);                                                         \
         }                                                                                                              \
     } while (0)
+
+/* The sums of a tile one after the other, where it is not stored as a whole. */
+BT_INLINE void spill(int points, int vectors, FULL_V sum[POINTS1][2], T *sums)
+{
+    BT_UNROLL(8)
+    for (int i = 0; i < points; i++) {
+        FULL_F(store)(sums + i * vectors * FULL, sum[i][0]);
+        if (vectors > 1)
+            FULL_F(store)(sums + (i * vectors + 1) * FULL, sum[i][1]);
+    }
+}
 
 /* `points` pixels times `vectors` vectors; of the pixels, `count` are stored. */
 BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64_t first, int64_t count)
@@ -175,11 +186,11 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
     for (int64_t r = 0; r < p->runs; r++, w += (p->step - p->run) * vectors * FULL) {
         const int64_t *end = list + p->run;
         for (; list + 2 <= end; list += 2) {
-            POINT_STEP(list[0]);
-            POINT_STEP(list[1]);
+            TILE_STEP(list[0]);
+            TILE_STEP(list[1]);
         }
         if (list < end)
-            POINT_STEP(*list++);
+            TILE_STEP(*list++);
     }
     if (count == points && p->columns == vectors * FULL) {
         BT_UNROLL(8)
@@ -192,12 +203,7 @@ BT_INLINE void point_tile(int points, int vectors, const bt_conv_panel *p, int64
         return;
     }
     T sums[POINTS1 * 2 * FULL];
-    BT_UNROLL(8)
-    for (int i = 0; i < points; i++) {
-        FULL_F(store)(sums + i * vectors * FULL, sum[i][0]);
-        if (vectors > 1)
-            FULL_F(store)(sums + (i * vectors + 1) * FULL, sum[i][1]);
-    }
+    spill(points, vectors, sum, sums);
     store_edge(p, sums, vectors, first, count);
 }
 
@@ -238,31 +244,23 @@ static __attribute__((noinline)) void add_edge(const bt_conv_sum *s, const T *su
     }
 }
 
-/* `rows` rows from `row` on, of which `count` are added to the result, of `vectors` vectors. */
-BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
+/* `points` rows from `row` on, of which `count` are added to the result, of `vectors` vectors. */
+BT_INLINE void sum_tile(int points, int vectors, const bt_conv_sum *s, int64_t row, int64_t count)
 {
     FULL_V sum[POINTS1][2];
     const T *x[POINTS1];
     BT_UNROLL(8)
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < points; i++) {
         x[i] = (const T *)s->from + s->list[row + (i < count ? i : count - 1)];
         sum[i][0] = sum[i][1] = (FULL_V){0};
     }
     for (int64_t q = 0; q < s->points; q++) {
-        int64_t at = s->at_from[q];
-        const T *g = (const T *)s->g + s->at_g[q];
-        FULL_V g0 = FULL_F(load)(g), g1 = vectors > 1 ? FULL_F(load)(g + FULL) : g0;
-        BT_UNROLL(8)
-        for (int i = 0; i < rows; i++) {
-            FULL_V value = FULL_F(fill)(x[i][at]);
-            sum[i][0] = FULL_F(fma)(value, g0, sum[i][0]);
-            if (vectors > 1)
-                sum[i][1] = FULL_F(fma)(value, g1, sum[i][1]);
-        }
+        const T *w = (const T *)s->g + s->at_g[q];
+        TILE_STEP(s->at_from[q]);
     }
-    if (count == rows && s->columns == vectors * FULL) {
+    if (count == points && s->columns == vectors * FULL) {
         BT_UNROLL(8)
-        for (int i = 0; i < rows; i++) {
+        for (int i = 0; i < points; i++) {
             T *to = (T *)s->to + s->rows[row + i] * s->pitch;
             FULL_F(store)(to, FULL_F(load)(to) + sum[i][0]);
             if (vectors > 1)
@@ -271,12 +269,7 @@ BT_INLINE void sum_tile(int rows, int vectors, const bt_conv_sum *s, int64_t row
         return;
     }
     T sums[POINTS1 * 2 * FULL];
-    BT_UNROLL(8)
-    for (int i = 0; i < rows; i++) {
-        FULL_F(store)(sums + i * vectors * FULL, sum[i][0]);
-        if (vectors > 1)
-            FULL_F(store)(sums + (i * vectors + 1) * FULL, sum[i][1]);
-    }
+    spill(points, vectors, sum, sums);
     add_edge(s, sums, vectors, row, count);
 }
 
