@@ -1,4 +1,6 @@
-"""Meta-Weight-Net in Betty, as its users write it."""
+"""Meta-Weight-Net in Betty, as its users write it: with an MLP, or with --depth a residual network."""
+import itertools
+
 import data
 import peer
 
@@ -8,6 +10,8 @@ import torch.nn.functional as F
 from betty.configs import Config, EngineConfig
 from betty.engine import Engine
 from betty.problems import ImplicitProblem
+
+import resnet
 
 torch.set_num_threads(args.threads)
 
@@ -36,28 +40,41 @@ class Batches:
             yield self.x[rows], self.y[rows]
 
 
+def statistics(move):
+    for norm in norms:
+        norm.momentum = 0.1 if move else 0.0
+
+
 class Weigher(ImplicitProblem):
     def training_step(self, batch):
         x, y = batch
+        statistics(False)
         return F.cross_entropy(self.classifier(x), y)
 
 
 class Classifier(ImplicitProblem):
+    """Its own step moves the running statistics, as everywhere in the bench; the two passes of the difference would, too."""
+
+    own = itertools.cycle((True, False, False))
+
     def training_step(self, batch):
         x, y = batch
+        statistics(next(self.own))
         loss = F.cross_entropy(self.module(x), y, reduction="none").reshape(-1, 1)
         weight = self.weigher(loss.detach())
         return torch.mean(weight * loss)
 
 
 def rows(name):
-    x = torch.from_numpy(data.read(args.folder, f"{name}_x", (-1, data.PIXELS)))
-    return x, torch.from_numpy(data.read(args.folder, f"{name}_y"))
+    x = data.read(args.folder, f"{name}_x", (-1, 3072 if args.depth else data.PIXELS))
+    return resnet.images(x) if args.depth else torch.from_numpy(x), torch.from_numpy(data.read(args.folder, f"{name}_y"))
 
 
 lower_order, upper_order = peer.orders(args.folder)
 meta_x, meta_y = rows("meta")
-net = mlp([data.PIXELS, args.hidden, data.CLASSES], data.read(args.folder, "lower"))
+flat = data.read(args.folder, "lower")
+net = resnet.ResNet(args.depth, flat) if args.depth else mlp([data.PIXELS, args.hidden, data.CLASSES], flat)
+norms = [module for module in net.modules() if isinstance(module, torch.nn.BatchNorm2d)]
 weight_net = mlp([1, 100, 1], data.read(args.folder, "upper"), torch.nn.Sigmoid())
 weigher = Weigher(
     name="weigher",
@@ -69,7 +86,7 @@ weigher = Weigher(
 classifier = Classifier(
     name="classifier",
     module=net,
-    optimizer=torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9),
+    optimizer=torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=resnet.DECAY if args.depth else 0),
     train_data_loader=Batches(*rows("train"), lower_order),
     config=Config(type=args.method, unroll_steps=args.unroll),
 )
@@ -87,8 +104,15 @@ def steps(n):
 
 @torch.no_grad()
 def state():
-    loss = F.cross_entropy(net(meta_x), meta_y)
+    loss = F.cross_entropy(net.eval()(meta_x), meta_y)
+    net.train()
     return loss, torch.cat([p.flatten() for p in weight_net.parameters()])
 
 
-peer.serve(f"Betty 0.2.1, PyTorch {torch.__version__}", steps, state)
+def tensor_bytes():
+    """What stays, the momentum as large as the parameters, and the peak of a step; for residual networks only."""
+    stays = sum(t.nbytes for t in [*net.parameters(), *net.parameters(), *net.buffers(), *weight_net.parameters()])
+    return peer.torch_peak_bytes(lambda: steps(1)) + stays if args.depth else None
+
+
+peer.serve(f"Betty 0.2.1, PyTorch {torch.__version__}", steps, state, tensor_bytes)

@@ -24,7 +24,7 @@ def arguments():
     parser.add_argument("--ways", type=int, default=5)
     parser.add_argument("--eps", type=float, default=1e-8, help="of Adam in MAML")
     parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="of a step of MAML")
-    parser.add_argument("--depth", type=int, default=32, help="of a residual network")
+    parser.add_argument("--depth", type=int, default=0, help="of a residual network; 0: a perceptron")
     parser.add_argument("--layout", default="first", choices=("first", "last"), help="of PyTorch's images")
     parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")

@@ -81,6 +81,15 @@ def logits_in_double(weights, images, depth):
     return torch.cat(parts).numpy()
 
 
+def compile_example(build, folder):
+    """examples/pretrained.c with the library that ./dev build makes."""
+    root, program = os.path.dirname(HERE), os.path.join(folder, "pretrained")
+    subprocess.run(["cc", "-std=c11", "-O2", "-I", os.path.join(root, "libbetty", "include"),
+                    os.path.join(root, "examples", "pretrained.c"), "-o", program, "-L", build, "-lbetty",
+                    f"-Wl,-rpath,{os.path.abspath(build)}"], check=True)  # fmt: skip
+    return program
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights")
@@ -95,7 +104,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             path, out = os.path.join(folder, "weights.safetensors"), os.path.join(folder, "logits.f32")
             write_safetensors(path, weights)
-            program = os.path.join(args.build, "examples", "pretrained")
+            program = compile_example(args.build, folder)
             subprocess.run([program, path, args.cifar, str(depth), out], check=True)
             ours = np.fromfile(out, "<f4").reshape(-1, 10)
         exact = logits_in_double(weights, images[: args.limit], depth)

@@ -8,13 +8,10 @@ args = peer.arguments()
 import torch
 import torch.nn.functional as F
 
+import weight_net
+
 torch.set_num_threads(args.threads)
 last = args.layout == "last"
-
-
-def weights(loss):
-    hidden = F.relu(F.linear(loss[:, None], weight_net[0], weight_net[1]))
-    return torch.sigmoid(F.linear(hidden, weight_net[2], weight_net[3]))[:, 0]
 
 
 def losses(x, y):
@@ -30,7 +27,7 @@ def lower_step(x, y):
     statistics(True)
     loss = losses(x, y)
     with torch.no_grad():
-        share = weights(loss) / len(y)
+        share = weigh(loss) / len(y)
     gradient = torch.autograd.grad(loss, theta, share)
     with torch.no_grad():
         torch._fused_sgd_(theta, gradient, momentum, weight_decay=resnet.DECAY, momentum=resnet.MOMENTUM, lr=resnet.LR,
@@ -50,12 +47,8 @@ def upper_step(x, y, upper_x, upper_y):
         torch._foreach_sub_(theta, shift)
         minus = losses(x, y)
         torch._foreach_copy_(theta, before)
-    along = ((weights(minus) * minus).mean() - (weights(plus) * plus).mean()) / (2 * epsilon)
-    gradient = torch.autograd.grad(along, weight_net)
-    with torch.no_grad():
-        torch._foreach_add_(adam_steps, 1)
-        torch._fused_adam_(weight_net, gradient, adam_m, adam_v, [], adam_steps, lr=args.lr, beta1=0.9, beta2=0.999,
-                           weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+    along = ((weigh(minus) * minus).mean() - (weigh(plus) * plus).mean()) / (2 * epsilon)
+    weigh.step(torch.autograd.grad(along, weigh.params))
 
 
 def rows(name):
@@ -69,34 +62,20 @@ if last:
     net = net.to(memory_format=torch.channels_last)
 norms = [module for module in net.modules() if isinstance(module, torch.nn.BatchNorm2d)]
 theta = list(net.parameters())
-weight_net = [torch.from_numpy(p).requires_grad_() for p in data.mlp_params(data.read(args.folder, "upper"), [1, 100, 1])]
+weigh = weight_net.WeightNet(args.folder, args.lr)
 momentum = [torch.zeros_like(p) for p in theta]
-adam_m, adam_v = ([torch.zeros_like(p) for p in weight_net] for _ in range(2))
-adam_steps = [torch.zeros(()) for _ in weight_net]
-lower_order, upper_order = peer.orders(args.folder)
-
-
-def draw(rows, order):
-    places = torch.from_numpy(next(order))
-    return rows[0][places], rows[1][places]
-
-
-def steps(n):
-    for _ in range(n):
-        batch = draw(train, lower_order)
-        lower_step(*batch)
-        upper_step(*batch, *draw(meta, upper_order))
+steps = weight_net.stepper(args.folder, train, meta, lower_step, upper_step)
 
 
 @torch.no_grad()
 def state():
     loss = F.cross_entropy(net.eval()(meta[0]), meta[1])
     net.train()
-    return loss, torch.cat([p.flatten() for p in weight_net])
+    return loss, weigh.vector()
 
 
 def tensor_bytes():
-    stays = sum(t.nbytes for t in [*theta, *momentum, *net.buffers(), *weight_net, *adam_m, *adam_v])
+    stays = sum(t.nbytes for t in [*theta, *momentum, *net.buffers(), *weigh.params, *weigh.m, *weigh.v])
     return peer.torch_peak_bytes(lambda: steps(1)) + stays
 
 

@@ -65,7 +65,7 @@ def resnet(build, folder, threads, depth):
     sides = [
         Side("libbetty", EXACT, ours),
         Side("libbetty-finite", FINITE, ours + ["lower.product=finite", "lower.detach=follow"]),
-        Side("betty", FINITE, python("betty_resnet.py", folder, threads, *options)),
+        Side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)),
         Side("torch", FINITE, python("torch_resnet.py", folder, threads, *options), "torch-first"),
         Side("torch-last", FINITE, python("torch_resnet.py", folder, threads, *options, "--layout=last"), "torch"),
     ]
