@@ -157,7 +157,7 @@ static void conv(const bt_kernel_impl *const *kernels, const conv_size *s, int t
     bt_free_aligned(w.data);
 }
 
-/* Of ResNet-32, of the four-block network of few-shot learning (query and support), and others. */
+/* Of ResNet-32, of the four-block networks of few-shot learning (query and support; strided), and others. */
 static void convolutions(const bt_kernel_impl *const *kernels)
 {
     static const conv_size sizes[] = {
@@ -165,7 +165,9 @@ static void convolutions(const bt_kernel_impl *const *kernels)
         {100, 16, 32, 32, 3, 1, 1, 1}, {100, 16, 32, 64, 3, 2, 1, 1}, {100, 8, 64, 64, 3, 1, 1, 1},
         {75, 28, 1, 64, 3, 1, 1, 1},   {75, 14, 64, 64, 3, 1, 1, 1},  {75, 7, 64, 64, 3, 1, 1, 1},
         {75, 3, 64, 64, 3, 1, 1, 1},   {5, 28, 1, 64, 3, 1, 1, 1},    {5, 14, 64, 64, 3, 1, 1, 1},
-        {5, 7, 64, 64, 3, 1, 1, 1},    {5, 3, 64, 64, 3, 1, 1, 1},    {100, 16, 64, 128, 1, 1, 0, 1},
+        {5, 7, 64, 64, 3, 1, 1, 1},    {5, 3, 64, 64, 3, 1, 1, 1},    {20, 28, 1, 64, 3, 2, 1, 1},
+        {20, 14, 64, 64, 3, 2, 1, 1},  {20, 7, 64, 64, 3, 2, 1, 1},   {20, 4, 64, 64, 3, 2, 1, 1},
+        {5, 14, 64, 64, 3, 2, 1, 1},   {5, 7, 64, 64, 3, 2, 1, 1},    {100, 16, 64, 128, 1, 1, 0, 1},
         {100, 32, 16, 32, 1, 2, 0, 1}, {4, 56, 64, 64, 3, 1, 1, 1},   {32, 16, 64, 64, 3, 1, 1, 64},
     };
     for (int i = 0; i < BT_COUNT_OF(sizes); i++)

@@ -66,12 +66,12 @@ def characters(split):
     return (turned.reshape(-1, 20, data.PIXELS) / 255).astype(np.float32)
 
 
-def draw(random, classes, ways, tasks):
-    """Support [tasks, ways, PIXELS] and query images [tasks, ways * QUERIES, PIXELS]."""
+def draw(random, classes, ways, tasks, queries=data.QUERIES):
+    """Support [tasks, ways, PIXELS] and query images [tasks, ways * queries, PIXELS]."""
     support, query = [], []
     for _ in range(tasks):
         chosen = random.choice(len(classes), ways, replace=False)
-        images = np.stack([classes[c][random.permutation(20)[: 1 + data.QUERIES]] for c in chosen])
+        images = np.stack([classes[c][random.permutation(20)[: 1 + queries]] for c in chosen])
         support.append(images[:, 0])
         query.append(images[:, 1:].reshape(-1, data.PIXELS))
     return np.stack(support), np.stack(query)

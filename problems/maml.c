@@ -29,11 +29,13 @@ static int64_t adapt_steps(bt_problem *self)
     return bt_option_int(bt_peer(self, "learner"), "adapt_steps", 5, 0, 1000);
 }
 
-/* A perceptron, or with blocks = 4 the convolutional network of the papers. */
+/* A perceptron, or with blocks = 4 the convolutional network of the papers, which pools or, with `strided`, skips. */
 static bt_module *network(bt_problem *self)
 {
     bt_problem *meta = bt_peer(self, "meta");
     int64_t width = bt_option_int(meta, "width", 64, 1, 10000), blocks = bt_option_int(meta, "blocks", 0, 0, 10);
+    if (blocks && bt_option_bool(meta, "strided", false))
+        return bt_nn_convnet_strided(1, width, blocks, ways(self));
     if (blocks)
         return bt_nn_convnet(28, 28, 1, width, blocks, ways(self));
     return bt_nn_mlp(bt_relu, 784, width, width, ways(self));

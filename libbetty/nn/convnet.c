@@ -21,14 +21,20 @@ static bool are_sizes(bt_module *self, const char *what, int64_t height, int64_t
 static bt_tensor *block_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *x = bt_forward(bt_child(self, "conv"), in[0]);
-    x = bt_relu(bt_forward(bt_child(self, "norm"), x));
+    return bt_relu(bt_forward(bt_child(self, "norm"), x));
+}
+
+static bt_tensor *pooled_block_forward(bt_module *self, bt_tensor *const *in)
+{
+    bt_tensor *x = block_forward(self, in);
     return bt_dim(x, 1) > 1 && bt_dim(x, 2) > 1 ? bt_max_pool2d(x, 2, 2, 0) : x;
 }
 
-static bt_module *block(int64_t in, int64_t out)
+static bt_module *block(bt_forward_fn *forward, int64_t in, int64_t out, int64_t stride)
 {
-    bt_module *self = bt_module_new(block_forward);
+    bt_module *self = bt_module_new(forward);
     bt_conv2d_options o = bt_conv2d_defaults();
+    o.stride = stride;
     o.padding = 1;
     bt_batch_norm_options norm = bt_batch_norm_defaults();
     norm.statistics = BT_STATISTICS_BATCH;
@@ -37,31 +43,59 @@ static bt_module *block(int64_t in, int64_t out)
     return self;
 }
 
-static bt_tensor *convnet_forward(bt_module *self, bt_tensor *const *in)
+static bt_tensor *blocks_forward(bt_module *self, bt_tensor *const *in)
 {
     bt_tensor *x = bt_module_input("convnet", in);
     for (int64_t i = 0; i + 1 < self->child_count; i++)
         x = bt_forward(self->children[i], x);
-    return bt_forward(bt_child(self, "head"), flatten(x));
+    return x;
+}
+
+static bt_tensor *convnet_forward(bt_module *self, bt_tensor *const *in)
+{
+    return bt_forward(bt_child(self, "head"), flatten(blocks_forward(self, in)));
+}
+
+static bt_tensor *strided_convnet_forward(bt_module *self, bt_tensor *const *in)
+{
+    return bt_forward(bt_child(self, "head"), bt_mean(blocks_forward(self, in), 1, 2));
+}
+
+static bool are_layers(bt_module *self, const char *what, int64_t filters, int64_t blocks)
+{
+    if (filters < 1 || blocks < 0 || blocks > 64)
+        bt_module_mistake(self, BT_ERROR_ARGUMENT,
+                          "%s: %lld filters, %lld blocks; at least 1 filter and 0 to 64 blocks are expected", what,
+                          (long long)filters, (long long)blocks);
+    return self && self->status == BT_OK;
 }
 
 bt_module *bt_nn_convnet(int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t blocks,
                          int64_t classes)
 {
     bt_module *self = bt_module_new(convnet_forward);
-    if (filters < 1 || blocks < 0 || blocks > 64)
-        bt_module_mistake(self, BT_ERROR_ARGUMENT,
-                          "bt_nn_convnet: %lld filters, %lld blocks; at least 1 filter and 0 to 64 blocks are expected",
-                          (long long)filters, (long long)blocks);
-    if (!are_sizes(self, "bt_nn_convnet", height, width, channels, classes))
+    if (!are_layers(self, "bt_nn_convnet", filters, blocks) ||
+        !are_sizes(self, "bt_nn_convnet", height, width, channels, classes))
         return self;
     for (int64_t i = 0; i < blocks; i++, channels = filters) {
-        bt_module_add(self, block(channels, filters), "%lld", (long long)i);
+        bt_module_add(self, block(pooled_block_forward, channels, filters, 1), "%lld", (long long)i);
         bool pools = height > 1 && width > 1;
         height /= pools ? 2 : 1;
         width /= pools ? 2 : 1;
     }
     bt_module_add(self, bt_nn_linear(height * width * channels, classes), "head");
+    return self;
+}
+
+bt_module *bt_nn_convnet_strided(int64_t channels, int64_t filters, int64_t blocks, int64_t classes)
+{
+    bt_module *self = bt_module_new(strided_convnet_forward);
+    if (!are_layers(self, "bt_nn_convnet_strided", filters, blocks) ||
+        !are_sizes(self, "bt_nn_convnet_strided", 1, 1, channels, classes))
+        return self;
+    for (int64_t i = 0; i < blocks; i++, channels = filters)
+        bt_module_add(self, block(block_forward, channels, filters, 2), "%lld", (long long)i);
+    bt_module_add(self, bt_nn_linear(channels, classes), "head");
     return self;
 }
 

@@ -54,6 +54,7 @@ static const bt_batch *batch;
     X(bt_nn_resnet, bt_module_free(bt_nn_resnet(0, 0, 0)))                                                             \
     X(bt_nn_resnet_cifar, bt_module_free(bt_nn_resnet_cifar(0, 0, 0)))                                                 \
     X(bt_nn_wide_resnet, bt_module_free(bt_nn_wide_resnet(0, 0, 0, 0, 2)))                                             \
+    X(bt_nn_convnet_strided, bt_module_free(bt_nn_convnet_strided(0, 0, 0, 0)))                                        \
     X(bt_nn_convnet, bt_module_free(bt_nn_convnet(0, 0, 0, 0, 0, 0)))                                                  \
     X(bt_nn_lenet, bt_module_free(bt_nn_lenet(0, 0, 0, 0)))                                                            \
     X(bt_nn_darts, bt_module_free(bt_nn_darts(0, 0, 0, 0, 0)))                                                         \

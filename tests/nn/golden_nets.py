@@ -145,12 +145,12 @@ class WideResNet(nn.Module):
 
 
 class ConvNet(nn.Module):
-    def __init__(self, filters, blocks, features, classes):
+    def __init__(self, filters, blocks, features, classes, strided=False):
         super().__init__()
-        self.blocks = nn.ModuleList()
+        self.blocks, self.strided = nn.ModuleList(), strided
         for k in range(blocks):
             block = nn.Module()
-            block.conv = conv(filters if k else 1, filters, 3, bias=True)
+            block.conv = conv(filters if k else 1, filters, 3, 2 if strided else 1, bias=True)
             block.norm = nn.BatchNorm2d(filters, track_running_stats=False)
             self.blocks.append(block)
         self.head = nn.Linear(features, classes)
@@ -158,8 +158,8 @@ class ConvNet(nn.Module):
     def forward(self, x):
         for block in self.blocks:
             x = F.relu(block.norm(block.conv(x)))
-            x = F.max_pool2d(x, 2) if x.shape[2] > 1 else x
-        return self.head(x.permute(0, 2, 3, 1).flatten(1))
+            x = F.max_pool2d(x, 2) if x.shape[2] > 1 and not self.strided else x
+        return self.head(x.mean((2, 3)) if self.strided else x.permute(0, 2, 3, 1).flatten(1))
 
 
 class LeNet(nn.Module):
@@ -261,6 +261,7 @@ nets = {  # name: the network, its images, whether it is in training
     "resnet_50": (ResNet(Bottleneck, (3, 4, 6, 3), 4), images(1, 32, 32, 3), False),
     "wide_10_2": (WideResNet(1, 2), images(2, 8, 8, 3), True),
     "convnet": (ConvNet(8, 5, 8, 5), images(3, 28, 28, 1), True),
+    "convnet_strided": (ConvNet(8, 4, 8, 5, True), images(3, 28, 28, 1), True),
     "lenet": (LeNet(), images(2, 28, 28, 1), True),
     "darts": (Darts(4, 3, 2), images(2, 8, 8, 3), True),
 }

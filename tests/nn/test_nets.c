@@ -30,6 +30,7 @@ START_TEST(test_published_sizes)
     assert_params(bt_nn_resnet(50, 3, 1000), 25557032, "ResNet-50");
     assert_params(bt_nn_wide_resnet(28, 10, 3, 10, 0.3), 36479194, "WRN-28-10");
     assert_params(bt_nn_convnet(28, 28, 1, 64, 4, 5), 112261, "ConvNet"); /* 4 blocks, and 64 features to 5 classes */
+    assert_params(bt_nn_convnet_strided(1, 64, 4, 5), 112261, "strided ConvNet");
     assert_params(bt_nn_lenet(28, 28, 1, 10), 61706, "LeNet-5");
 }
 END_TEST
@@ -40,6 +41,7 @@ START_TEST(test_what_there_is_not)
                           bt_nn_resnet(19, 3, 10),
                           bt_nn_wide_resnet(28, 0, 3, 10, 0),
                           bt_nn_convnet(28, 28, 1, 0, 4, 5),
+                          bt_nn_convnet_strided(1, 64, 65, 5),
                           bt_nn_lenet(8, 28, 1, 10),
                           bt_nn_darts(3, 16, 0, 4, 10),
                           bt_nn_darts(3, 16, 8, 40, 10),
@@ -142,6 +144,7 @@ END_TEST
 START_TEST(test_plain_networks)
 {
     CHECK(bt_nn_convnet(28, 28, 1, 8, 5, 5), BT_F64, BT_TRAIN, golden_convnet, 5, 1e-9, 3, 28, 28, 1);
+    CHECK(bt_nn_convnet_strided(1, 8, 4, 5), BT_F64, BT_TRAIN, golden_convnet_strided, 5, 1e-9, 3, 28, 28, 1);
     CHECK(bt_nn_lenet(28, 28, 1, 10), BT_F64, BT_TRAIN, golden_lenet, 10, 1e-10, 2, 28, 28, 1);
 }
 END_TEST

@@ -105,6 +105,9 @@ bt_module *bt_nn_wide_resnet(int64_t depth, int64_t widen, int64_t channels, int
  */
 bt_module *bt_nn_convnet(int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t blocks,
                          int64_t classes);
+/* The same with convolutions of stride 2 instead of pooling, and the mean over the map before "head" (Finn et al. 2017,
+ * for Omniglot); any size of image. */
+bt_module *bt_nn_convnet_strided(int64_t channels, int64_t filters, int64_t blocks, int64_t classes);
 /* LeNet-5 (LeCun et al. 1998) with ReLU and max pooling: conv1, conv2, fc1, fc2, fc3. */
 bt_module *bt_nn_lenet(int64_t height, int64_t width, int64_t channels, int64_t classes);
 
