@@ -146,9 +146,9 @@ static void conv(const bt_kernel_impl *const *kernels, const conv_size *s, int t
         bt_call call = {
             .op = ops[i], .attr = &attr, .inputs = 2, .outputs = 1, .in = operands, .out = &result, .threads = threads};
         char title[128];
-        snprintf(title, sizeof title, "%s %lldx%lldx%lldx%lld to %lld, %lldx%lld s%lld%s%s", ops[i]->name,
+        snprintf(title, sizeof title, "%s %lldx%lldx%lldx%lld to %lld, %lldx%lld s%lld g%lld%s", ops[i]->name,
                  (long long)s->n, (long long)s->image, (long long)s->image, (long long)s->in, (long long)s->out,
-                 (long long)s->window, (long long)s->window, (long long)s->stride, s->groups > 1 ? ", depthwise" : "",
+                 (long long)s->window, (long long)s->window, (long long)s->stride, (long long)s->groups,
                  threads > 1 ? ", 2 threads" : "");
         line(kernels, &call, title, flops);
     }
@@ -169,6 +169,8 @@ static void convolutions(const bt_kernel_impl *const *kernels)
         {20, 14, 64, 64, 3, 2, 1, 1},  {20, 7, 64, 64, 3, 2, 1, 1},   {20, 4, 64, 64, 3, 2, 1, 1},
         {5, 14, 64, 64, 3, 2, 1, 1},   {5, 7, 64, 64, 3, 2, 1, 1},    {100, 16, 64, 128, 1, 1, 0, 1},
         {100, 32, 16, 32, 1, 2, 0, 1}, {4, 56, 64, 64, 3, 1, 1, 1},   {32, 16, 64, 64, 3, 1, 1, 64},
+        {32, 16, 16, 16, 5, 1, 2, 16}, {32, 16, 64, 64, 3, 1, 1, 16}, {32, 16, 64, 64, 3, 1, 1, 8},
+        {32, 16, 48, 48, 3, 1, 1, 3},
     };
     for (int i = 0; i < BT_COUNT_OF(sizes); i++)
         conv(kernels, &sizes[i], 1);
