@@ -114,7 +114,7 @@ const bt_key bt_keys[] = {
      .help = "draw the next batch while this one is used, where a core is to spare; false saves a batch's memory"},
     {"valid_batch_size", PROBLEM(valid_batch_size), SIZE("all"), .like = "batch_size",
      .help = "examples in a validation batch"},
-    {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all",
+    {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all", RESUMABLE,
      .help = "batches in one validation; all: one pass over the data, or one batch where they have no end"},
     {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", .later = "bf16 | fp16",
      .help = "of parameters and floating data"},

@@ -317,7 +317,7 @@ static bt_status summarize(run *r)
     char backend[256];
     bt_engine_backend(engine, backend);
     bt_summary summary = {.steps = engine->step,
-                          .ms_per_step = bt_timing_median_ms(&r->timing),
+                          .ms_per_step = bt_timing_mean_ms(&r->timing),
                           .seconds = engine->standing.seconds,
                           .data_seconds = data_seconds(engine),
                           .metrics = values,

@@ -26,15 +26,15 @@ void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_va
 void bt_progress_say(bt_progress *progress, const char *format, ...) BT_FORMAT(2, 3); /* a line that stays */
 void bt_progress_free(bt_progress *progress); /* the line on the terminal stays as it was last; NULL ok */
 
-/* ---- timing.c: the median time of a step, from a bounded sample ---- */
+/* ---- timing.c: the mean time of a step ---- */
 
 typedef struct bt_timing {
-    double samples[4096]; /* seconds */
-    int64_t count, seen, stride, warmup;
+    int64_t warmup, count; /* steps still to leave out; steps since */
+    double seconds;        /* of these */
 } bt_timing;
 void bt_timing_start(bt_timing *timing, int64_t total_steps); /* leaves out the first 10 % of the steps, at most 50 */
 void bt_timing_add(bt_timing *timing, double seconds);
-double bt_timing_median_ms(const bt_timing *timing); /* NaN if there is no sample */
+double bt_timing_mean_ms(const bt_timing *timing); /* NaN if there was no step */
 
 /* ---- output.c: the folder ---- */
 

@@ -193,6 +193,7 @@ START_TEST(another_run)
         resumed_step((resumable){.forgets = true}, "", "has 48 tensors, of which this run knows 46", NOTHING), -1);
     ck_assert_int_eq(
         resumed_step((resumable){0}, "engine.train_iters = 50\nengine.log_step = 1\nlower.log_step = 2\n", NOTHING), 3);
+    ck_assert_int_eq(resumed_step((resumable){0}, "lower.valid_batches = 1\n", NOTHING), 3);
     ck_assert_int_eq(resumed_step((resumable){0}, "engine.threads = 2\n", "was written with ", "2 threads", NOTHING),
                      3);
 }
