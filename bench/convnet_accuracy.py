@@ -18,38 +18,27 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-import data
 from maml_accuracy import HERE, ROOT, characters, draw
 
-QUERIES, INNER_LR = 3, 0.4
-SCHEDULES = {  # by ways: tasks to an upper step, upper steps, from one evaluation to the next, inner steps of evaluations
-    5: dict(meta_batch=16, steps=14000, every=1000, adapt_steps=3),
-    20: dict(meta_batch=4, steps=35000, every=3500, adapt_steps=5),
-}
+# As in examples/maml_omniglot.ini.
+QUERIES, SHIFT, META_BATCH, META_LR, INNER_LR, ADAPT_STEPS, STEPS, EVERY = 2, 1, 4, 2e-3, 0.4, 5, 12000, 1500
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ways", type=int, default=20, choices=SCHEDULES)
+    parser.add_argument("--ways", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many")
     parser.add_argument("--tasks", type=int, default=600, help="of an evaluation")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where betty-run is")
     parser.add_argument("--torch", action="store_true", help="only PyTorch's side, in this process")
-    args = parser.parse_args()
-    args.schedule = argparse.Namespace(**SCHEDULES[args.ways])
-    return args
+    return parser.parse_args()
 
 
 def run_libbetty(args):
-    schedule = args.schedule
     with tempfile.TemporaryDirectory(prefix="libbetty-convnet-") as folder:
         command = [os.path.join(args.build, "betty-run"), os.path.join(ROOT, "examples", "maml_omniglot.ini"), "--threads",
                    "1", "--quiet", "--output", os.path.join(folder, "run")]  # fmt: skip
-        for setting in (f"engine.train_iters={schedule.steps * schedule.meta_batch}",
-                        f"engine.valid_step={schedule.every * schedule.meta_batch}", f"meta.ways={args.ways}",
-                        f"meta.meta_batch={schedule.meta_batch}", f"meta.scheduler_t_max={schedule.steps}",
-                        f"meta.queries={QUERIES}", f"meta.valid_batches={args.tasks}", f"learner.lr={INNER_LR}",
-                        f"learner.adapt_steps={schedule.adapt_steps}"):  # fmt: skip
+        for setting in (f"meta.ways={args.ways}", f"meta.valid_batches={args.tasks}"):
             command += ["--set", setting]
         process = subprocess.Popen(["taskset", "-c", "0", *command])
         try:
@@ -59,8 +48,15 @@ def run_libbetty(args):
             process.wait()
         with open(os.path.join(folder, "run", "metrics.jsonl")) as file:
             lines = [json.loads(line) for line in file]
-    return [dict(step=line["step"] // schedule.meta_batch, seconds=line["time"], accuracy=line["meta.valid.acc"],
+    return [dict(step=line["step"] // META_BATCH, seconds=line["time"], accuracy=line["meta.valid.acc"],
                  interval=line["meta.valid.acc.interval"]) for line in lines if "meta.valid.acc" in line]  # fmt: skip
+
+
+def moved(random, images):
+    """Each by up to SHIFT pixels each way."""
+    padded = np.pad(images.reshape(-1, 28, 28), ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT)))
+    corners = random.integers(0, 2 * SHIFT + 1, (len(padded), 2))
+    return np.stack([x[i : i + 28, j : j + 28] for x, (i, j) in zip(padded, corners)]).reshape(images.shape)
 
 
 def run_torch(args):
@@ -70,22 +66,22 @@ def run_torch(args):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     random = np.random.default_rng(1)
-    schedule, params = args.schedule, []
+    params = []
     for k in range(4):
         conv, norm = torch.nn.Conv2d(64 if k else 1, 64, 3), torch.nn.BatchNorm2d(64)
         params += [conv.weight, conv.bias, norm.weight, norm.bias]
     head = torch.nn.Linear(64, args.ways)
     params += [head.weight, head.bias]
-    adam = torch.optim.Adam(params, lr=data.META_LR, fused=True)
-    annealing = torch.optim.lr_scheduler.CosineAnnealingLR(adam, schedule.steps)
+    adam = torch.optim.Adam(params, lr=META_LR, fused=True)
+    annealing = torch.optim.lr_scheduler.CosineAnnealingLR(adam, STEPS)
     support_y, query_y = torch.arange(args.ways), torch.arange(args.ways).repeat_interleave(QUERIES)
 
     def logits(p, x):
         x = x.reshape(-1, 1, 28, 28)
         for k in range(0, 16, 4):
-            x = F.conv2d(x, p[k], p[k + 1], stride=2, padding=1)
-            x = F.relu(F.batch_norm(x, None, None, p[k + 2], p[k + 3], training=True))
-        return F.linear(x.mean((2, 3)), p[16], p[17])
+            x = F.batch_norm(F.conv2d(x, p[k], p[k + 1], padding=1), None, None, p[k + 2], p[k + 3], training=True)
+            x = F.max_pool2d(F.relu(x), 2)
+        return F.linear(x.flatten(1), p[16], p[17])
 
     def adapt(p, x, steps, second_order):
         for _ in range(steps):
@@ -96,22 +92,22 @@ def run_torch(args):
     def evaluate():
         found = []
         for x, query in zip(*map(torch.from_numpy, draw(np.random.default_rng(2), held_out, args.ways, args.tasks, QUERIES))):
-            fast = adapt([p.detach().requires_grad_() for p in params], x, schedule.adapt_steps, False)
+            fast = adapt([p.detach().requires_grad_() for p in params], x, ADAPT_STEPS, False)
             with torch.no_grad():
                 found.append((logits(fast, query).argmax(1) == query_y).float().mean().item())
         return dict(accuracy=statistics.mean(found), interval=1.96 * statistics.stdev(found) / math.sqrt(len(found)))
 
     classes, held_out = characters("train"), characters("test")
     begun = time.perf_counter()
-    for step in range(1, schedule.steps + 1):
-        tasks = draw(random, classes, args.ways, schedule.meta_batch, QUERIES)
+    for step in range(1, STEPS + 1):
+        tasks = [moved(random, part) for part in draw(random, classes, args.ways, META_BATCH, QUERIES)]
         for x, query in zip(*map(torch.from_numpy, tasks)):
             loss = F.cross_entropy(logits(adapt(params, x, 1, True), query), query_y)
-            (loss / schedule.meta_batch).backward()
+            (loss / META_BATCH).backward()
         adam.step()
         annealing.step()
         adam.zero_grad()
-        if step % schedule.every == 0:
+        if step % EVERY == 0:
             seconds = time.perf_counter() - begun
             print(json.dumps(dict(step=step, seconds=seconds, **evaluate())), flush=True)
         if time.perf_counter() - begun > 60 * args.minutes:

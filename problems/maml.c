@@ -17,7 +17,11 @@ static bt_dataset *tasks(bt_problem *self, const char *split)
 {
     bt_dataset *images = bt_dataset_open(bt_option_text(self, "data", "omniglot"), split);
     int64_t shots = bt_option_int(self, "shots", 1, 1, 50), queries = bt_option_int(self, "queries", 15, 1, 50);
-    return bt_dataset_tasks(bt_dataset_rotations(images), ways(self), shots, queries, bt_seed(self));
+    int64_t shift = bt_option_int(self, "shift", 0, 0, 27); /* pixels that training images are moved by, each way */
+    images = bt_dataset_rotations(images);
+    if (shift)
+        images = bt_dataset_crop(images, shift, bt_seed(self));
+    return bt_dataset_tasks(images, ways(self), shots, queries, bt_seed(self));
 }
 
 static bt_dataset *train_tasks(bt_problem *self) { return tasks(self, "train"); }

@@ -56,6 +56,8 @@ grep -qE "^node 2 = [a-z_0-9]+\([01]\) \+ [a-z_0-9]+\([01]\)$" out || fail "no c
 tiny=(meta.width=8 meta.ways=5 meta.valid_batches=20)
 run maml maml_omniglot engine.train_iters=100 engine.valid_step=100 "${tiny[@]}"
 expect "$(metric maml meta.valid.acc) > 0.3" # chance: 0.2
+run strided maml_omniglot engine.train_iters=100 engine.valid_step=100 meta.strided=true "${tiny[@]}"
+expect "$(metric strided meta.valid.acc) > 0.3"
 run imaml imaml_omniglot engine.train_iters=64 engine.valid_step=64 "${tiny[@]}"
 expect "$(metric imaml meta.valid.acc) > 0.25"
 
