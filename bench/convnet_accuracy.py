@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""MAML with the ConvNet on Omniglot: accuracy on held-out alphabets as training goes on, examples/maml_omniglot.ini beside
-the same network and schedule in PyTorch, each on a core of its own. Writes results/convnet_accuracy.json.
+"""MAML with the ConvNet on Omniglot: upper loss, and accuracy on held-out alphabets, as training goes on,
+examples/maml_omniglot.ini beside the same network and schedule in PyTorch, each on a core of its own. Writes
+results/convnet_accuracy.json.
 
 Needs ./dev build, and the Python environment that ./dev bench makes.
 """
@@ -22,6 +23,7 @@ from maml_accuracy import HERE, ROOT, characters, draw
 
 # As in examples/maml_omniglot.ini.
 QUERIES, SHIFT, META_BATCH, META_LR, INNER_LR, ADAPT_STEPS, STEPS, EVERY = 2, 1, 4, 2e-3, 0.4, 5, 12000, 1500
+LOG = 125
 
 
 def arguments():
@@ -48,8 +50,9 @@ def run_libbetty(args):
             process.wait()
         with open(os.path.join(folder, "run", "metrics.jsonl")) as file:
             lines = [json.loads(line) for line in file]
-    return [dict(step=line["step"] // META_BATCH, seconds=line["time"], accuracy=line["meta.valid.acc"],
-                 interval=line["meta.valid.acc.interval"]) for line in lines if "meta.valid.acc" in line]  # fmt: skip
+    names = {"meta.loss": "loss", "meta.valid.acc": "accuracy", "meta.valid.acc.interval": "interval"}
+    return [dict(step=line["step"] // META_BATCH, seconds=line["time"], **{names[k]: line[k] for k in names if k in line})
+            for line in lines]  # fmt: skip
 
 
 def moved(random, images):
@@ -90,26 +93,31 @@ def run_torch(args):
         return p
 
     def evaluate():
-        found = []
-        for x, query in zip(*map(torch.from_numpy, draw(np.random.default_rng(2), held_out, args.ways, args.tasks, QUERIES))):
+        found, tasks = [], draw(np.random.default_rng(2), held_out, args.ways, args.tasks, QUERIES)
+        for x, query in zip(*map(torch.from_numpy, tasks)):
             fast = adapt([p.detach().requires_grad_() for p in params], x, ADAPT_STEPS, False)
             with torch.no_grad():
                 found.append((logits(fast, query).argmax(1) == query_y).float().mean().item())
         return dict(accuracy=statistics.mean(found), interval=1.96 * statistics.stdev(found) / math.sqrt(len(found)))
 
     classes, held_out = characters("train"), characters("test")
-    begun = time.perf_counter()
+    begun, total = time.perf_counter(), 0
     for step in range(1, STEPS + 1):
         tasks = [moved(random, part) for part in draw(random, classes, args.ways, META_BATCH, QUERIES)]
         for x, query in zip(*map(torch.from_numpy, tasks)):
             loss = F.cross_entropy(logits(adapt(params, x, 1, True), query), query_y)
             (loss / META_BATCH).backward()
+            total += loss.item()
         adam.step()
         annealing.step()
         adam.zero_grad()
+        found = {}
+        if step % LOG == 0:
+            found, total = dict(loss=total / (LOG * META_BATCH)), 0
         if step % EVERY == 0:
-            seconds = time.perf_counter() - begun
-            print(json.dumps(dict(step=step, seconds=seconds, **evaluate())), flush=True)
+            found.update(evaluate())
+        if found:
+            print(json.dumps(dict(step=step, seconds=time.perf_counter() - begun, **found)), flush=True)
         if time.perf_counter() - begun > 60 * args.minutes:
             break
 
@@ -123,15 +131,19 @@ def main():
                f"--minutes={args.minutes}", f"--tasks={args.tasks}"]  # fmt: skip
     with ThreadPoolExecutor() as pool:
         peer = pool.submit(subprocess.run, command, stdout=subprocess.PIPE, check=True, text=True)
-        curves = dict(libbetty=run_libbetty(args), PyTorch=[json.loads(line) for line in peer.result().stdout.splitlines()])
+        curves = dict(libbetty=run_libbetty(args))
+        curves["PyTorch"] = [json.loads(line) for line in peer.result().stdout.splitlines()]
     os.makedirs(os.path.join(HERE, "results"), exist_ok=True)
     with open(os.path.join(HERE, "results", "convnet_accuracy.json"), "w") as file:
         json.dump(curves, file)
-    print("| upper steps | libbetty | minutes | PyTorch | minutes |\n|---|---|---|---|---|")
-    cell = lambda p: f"{p['accuracy']:.3f} ± {p['interval']:.3f} | {p['seconds'] / 60:.0f}" if p else " | "
-    for step in sorted({point["step"] for curve in curves.values() for point in curve}):
-        found = [next((p for p in curve if p["step"] == step), None) for curve in curves.values()]
-        print(f"| {step} | {' | '.join(map(cell, found))} |")
+    print("| upper steps | loss | PyTorch's | accuracy | PyTorch's | minutes | PyTorch's |\n" + "|---" * 7 + "|")
+    for step in range(4 * LOG, STEPS + 1, 4 * LOG):
+        sides = [[point for point in curve if point["step"] == step] for curve in curves.values()]
+        columns = [[f"{p['loss']:.3f}" for p in side if "loss" in p] for side in sides]
+        columns += [[f"{p['accuracy']:.3f} ± {p['interval']:.3f}" for p in side if "accuracy" in p] for side in sides]
+        columns += [[f"{side[-1]['seconds'] / 60:.0f}"] if side else [] for side in sides]
+        if any(sides):
+            print(f"| {step} | {' | '.join(column[0] if column else '' for column in columns)} |")
 
 
 if __name__ == "__main__":
