@@ -85,48 +85,79 @@ const char *bt_problem_list(bt_engine *engine, bt_text *text)
     return bt_text_get(text);
 }
 
+/* What patterns call parameter i: its path, without the problem's name. */
+static const char *pattern_name(const bt_problem *problem, size_t i)
+{
+    const char *path = problem->module->params[i]->path;
+    size_t prefix = strlen(problem->name);
+    return strncmp(path, problem->name, prefix) == 0 && path[prefix] == '.' ? path + prefix + 1 : path;
+}
+
+static bt_status no_such_parameter(const bt_problem *problem, const char *group, const char *key, const char *patterns,
+                                   const char *pattern, size_t length)
+{
+    enum { SHOWN = 8 };
+    bt_text names = {0};
+    size_t count = (size_t)problem->module->param_count;
+    for (size_t i = 0; i < count && i < SHOWN; i++)
+        bt_text_add(&names, i ? ", %s" : "%s", pattern_name(problem, i));
+    bt_status status =
+        bt_fail(BT_ERROR_CONFIG, "[%s%s%s] %s = %s: no parameter of %s has a name like %.*s; it has %s%s",
+                problem->name, group ? "." : "", group ? group : "", key, patterns, problem->name, (int)length, pattern,
+                bt_text_get(&names), count > SHOWN ? ", ..." : "");
+    bt_text_free(&names);
+    return status;
+}
+
+/* Each pattern of a key has to fit a parameter: one that does not is misspelled. */
+static bt_status check_patterns(const bt_problem *problem, const char *group, const char *key, const char *patterns)
+{
+    const char *rest = patterns, *pattern;
+    size_t length, count = (size_t)problem->module->param_count;
+    while (count && (pattern = bt_word_next(&rest, ',', &length)) != NULL) {
+        size_t i = 0;
+        while (i < count && !bt_match(pattern, length, pattern_name(problem, i), NULL, 0, NULL))
+            i++;
+        if (i == count)
+            return no_such_parameter(problem, group, key, patterns, pattern, length);
+    }
+    return BT_OK;
+}
+
+static bt_status check_all_patterns(const bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    BT_TRY(check_patterns(problem, NULL, "trainable", s->trainable));
+    BT_TRY(check_patterns(problem, NULL, "meta_trainable", s->meta_trainable));
+    for (int g = 0; g < s->group_count; g++)
+        BT_TRY(check_patterns(problem, s->groups[g].name, "params", s->groups[g].params));
+    return BT_OK;
+}
+
 /* Which group a parameter belongs to: the last whose patterns match. Frozen groups make it untrainable. */
 static bt_status sort_parameters(bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
     size_t count = (size_t)problem->module->param_count;
+    BT_TRY(check_all_patterns(problem));
     problem->group = bt_alloc_array(count, sizeof *problem->group);
     problem->trainable = bt_alloc_array(count, sizeof *problem->trainable);
     problem->meta_trainable = bt_alloc_array(count, sizeof *problem->meta_trainable);
-    bool *used = bt_alloc_array((size_t)s->group_count + 1, sizeof *used);
-    bt_status status =
-        problem->group && problem->trainable && problem->meta_trainable && used ? BT_OK : BT_ERROR_MEMORY;
-    for (size_t i = 0; status == BT_OK && i < count; i++) {
-        const bt_slate *param = problem->module->params[i];
-        const char *path = param->path;
-        size_t prefix = strlen(problem->name);
-        if (strncmp(path, problem->name, prefix) == 0 && path[prefix] == '.')
-            path += prefix + 1;
-        problem->trainable[i] = bt_pattern_match(s->trainable ? s->trainable : "*", path);
-        problem->meta_trainable[i] = bt_pattern_match(s->meta_trainable ? s->meta_trainable : "*", path);
+    if (!problem->group || !problem->trainable || !problem->meta_trainable)
+        return BT_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = pattern_name(problem, i);
+        problem->trainable[i] = bt_pattern_match(s->trainable ? s->trainable : "*", name);
+        problem->meta_trainable[i] = bt_pattern_match(s->meta_trainable ? s->meta_trainable : "*", name);
         for (int g = 0; g < s->group_count; g++)
-            if (bt_pattern_match(s->groups[g].params, path)) {
-                used[g] = true;
+            if (bt_pattern_match(s->groups[g].params, name)) {
                 problem->group[i] = g + 1;
                 problem->trainable[i] = problem->trainable[i] && !s->groups[g].frozen;
             }
-    }
-    bool any = !count || !s->meta_trainable;
-    for (size_t i = 0; status == BT_OK && i < count; i++)
-        any = any || problem->meta_trainable[i];
-    for (size_t i = 0; status == BT_OK && i < count; i++) /* what does not move, but by `start`, is no solution */
         if (!problem->trainable[i] && !(problem->def->start && bt_unrolls(problem)))
-            problem->meta_trainable[i] = false;
-    if (status == BT_OK && !any)
-        status =
-            bt_fail(BT_ERROR_CONFIG, "[%s] meta_trainable = %s: no parameter of %s has such a name; it has %s, ...",
-                    problem->name, s->meta_trainable, problem->name, problem->module->params[0]->path);
-    for (int g = 0; status == BT_OK && g < s->group_count; g++)
-        if (!used[g])
-            status = bt_fail(BT_ERROR_CONFIG, "[%s.%s] params = %s: no parameter of %s has such a name", problem->name,
-                             s->groups[g].name, s->groups[g].params, problem->name);
-    bt_free(used);
-    return status;
+            problem->meta_trainable[i] = false; /* what does not move, but by `start`, is no solution */
+    }
+    return BT_OK;
 }
 
 /* The order in their block: by group, trained before frozen, the differentiated before the others. */
@@ -169,7 +200,7 @@ static bt_status make_slots(bt_problem *problem, const int64_t *order)
         status =
             bt_block_new(&problem->slots[k], BT_RUN, BT_OPTIMIZER, problem->name,
                          bt_optimizer_slot_name(problem->optimizer, k), problem->dtype, shapes, names, order, count);
-    if (status == BT_OK && problem->settings->method->slope && problem->parent_count)
+    if (status == BT_OK && problem->settings->method->slope)
         status = bt_block_new(&problem->slope, BT_RUN, BT_OPTIMIZER, problem->name, "slope of the update",
                               problem->dtype, shapes, names, order, count);
     bt_free(shapes);

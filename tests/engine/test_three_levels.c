@@ -187,6 +187,23 @@ START_TEST(a_leaf_between)
 }
 END_TEST
 
+/* sama takes its slope, here 1/4, for 1/a, also of a level that nobody but another one's solution is built on. */
+START_TEST(sama_of_a_leaf_between)
+{
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&lower, &chain, &middle}};
+    double found;
+    bt_engine *engine = levels_engine(&parts, NULL,
+                                      "dependencies.u2l = theta > w, w > v\ndependencies.l2u = v > theta\n"
+                                      "engine.train_iters = 100\nv.lr = 0\nw.lr = 0.25\ntheta.lr = 0\n"
+                                      "v.type = cg\nw.type = sama\nw.product = jvp\n");
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    levels_step(engine, 4);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "theta"), BT_ARRAY(&found)));
+    ck_assert_double_eq_tol(found, 0.28125 * 2 * 0.25, 1e-10);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* To the fixed point: theta moves until dF/dtheta = 1/2 + 9/64 theta is 0, slowly against the levels below. */
 START_TEST(to_the_solution)
 {
@@ -240,6 +257,7 @@ int main(void)
     tcase_add_test(tests, who_steps_when);
     tcase_add_test(tests, two_leaves);
     tcase_add_test(tests, a_leaf_between);
+    tcase_add_test(tests, sama_of_a_leaf_between);
     tcase_add_loop_test(tests, to_the_solution, 0, 2);
     tcase_add_loop_test(tests, purity, 0, 2);
     suite_add_tcase(suite, tests);
