@@ -2,6 +2,7 @@
 #include "engine/checkpoint.h"
 
 #include "base/version.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- saving ---- */
@@ -51,6 +52,22 @@ static void warn_of_machine(bt_engine *engine, json_t *record)
                        version, BT_VERSION);
 }
 
+/* A cosine was planned for the length that the run had, and goes up again where that is passed. */
+static void warn_of_cosines(bt_engine *engine, json_t *record)
+{
+    const char *was = json_string_value(json_object_get(json_object_get(record, "config"), "engine.train_iters"));
+    long long planned = was ? strtoll(was, NULL, 10) : 0;
+    for (int i = 0; i < engine->problem_count; i++) {
+        const bt_scheduler *scheduler = &engine->problems[i]->settings->scheduler;
+        if (scheduler->kind == BT_SCHEDULER_COSINE && scheduler->t_max == planned &&
+            engine->settings->train_iters > planned)
+            bt_engine_warn(engine,
+                           "[%s] scheduler = cosine: scheduler_t_max is %lld, the train_iters that the run had: its "
+                           "rate rises again after as many updates",
+                           engine->problems[i]->name, planned);
+    }
+}
+
 /* What callbacks read on the host comes first: programs may depend on it. */
 static bt_status restore(bt_engine *engine, const bt_checkpoint *checkpoint, bt_tensor_list *memory,
                          bt_tensor_list *variables)
@@ -87,6 +104,7 @@ bt_status bt_checkpoint_load(bt_engine *engine, const char *folder, int64_t *met
         const json_t *length = json_object_get(checkpoint.record, "metrics_length");
         *metrics_length = json_is_integer(length) ? json_integer_value(length) : -1;
         warn_of_machine(engine, checkpoint.record);
+        warn_of_cosines(engine, checkpoint.record);
     } else {
         bt_fail(status, "out of memory");
         bt_error_context("%s/checkpoints/step-%lld", folder, (long long)checkpoint.step);

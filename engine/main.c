@@ -4,6 +4,7 @@
 #include "engine/crash.h"
 #include "engine/front.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,17 @@ enum { DONE = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
 
 static volatile sig_atomic_t stop, crash_code = BAD_INPUT; /* what a problem's code breaks before the run */
 
-/* The first signal asks the run to stop after its step; a second one ends the process at once. */
+/* The first signal asks the run to stop after its step, and the validation that may follow; a second one ends the
+ * process at once. */
 static void on_signal(int number)
 {
+    static const char text[] = "\nbetty-run: stopping after this step or validation; once more stops at once\n";
+    const int before = errno;
     (void)number;
     stop = 1;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) /* nobody is there to be told */
+        stop = 1;
+    errno = before;
 }
 
 static void listen(void)

@@ -168,6 +168,7 @@ kill -INT $process
 wait $process
 code=$?
 [ $code -eq 130 ] || fail "interrupted: exit code $code"
+grep -q 'betty-run: stopping after this step' err || fail "interrupted: nothing is said at once: $(cat err)"
 ls stopped/checkpoints/step-*.json >/dev/null || fail "interrupted: no checkpoint is left"
 "$BETTY_RUN" --resume stopped --set engine.train_iters=100000000 >going-on 2>err &
 process=$!
@@ -205,6 +206,13 @@ sed -i 's/crop(set, 1, 4)/crop(set, 1, 3)/' problem.c
 sed -i 's/bt_square(bt_sub/bt_abs(bt_sub/' problem.c
 refuse 'penalty: the checkpoint is of another problem: what training_step records is not what it was' --resume whole-1
 sed -i 's/bt_abs(bt_sub/bt_square(bt_sub/' problem.c
+
+# A cosine that was planned for fewer steps rises again, which is said; one with its own end is not spoken of.
+"$BETTY_RUN" run.ini --set model.scheduler=cosine --set engine.train_iters=20 --output cosine --quiet 2>err || fail "cosine: $(cat err)"
+"$BETTY_RUN" --resume cosine --set engine.train_iters=30 >out 2>err || fail "cosine: it does not go on: $(cat err)"
+grep -q 'warning: \[model\] scheduler = cosine: scheduler_t_max is 20' out || fail "cosine: no warning: $(cat out)"
+"$BETTY_RUN" --resume cosine --set engine.train_iters=40 >out 2>err || fail "cosine: it does not go on again: $(cat err)"
+grep -q 'rises again' out && fail "cosine: a warning where nothing was planned: $(cat out)"
 
 # A damaged checkpoint is passed over, by name.
 cp -r killed-1-0 damaged
