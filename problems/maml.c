@@ -38,10 +38,10 @@ static bt_module *network(bt_problem *self)
 {
     bt_problem *meta = bt_peer(self, "meta");
     int64_t width = bt_option_int(meta, "width", 64, 1, 10000), blocks = bt_option_int(meta, "blocks", 0, 0, 10);
-    if (blocks && bt_option_bool(meta, "strided", false))
-        return bt_nn_convnet_strided(1, width, blocks, ways(self));
+    bool strided = bt_option_bool(meta, "strided", false);
     if (blocks)
-        return bt_nn_convnet(28, 28, 1, width, blocks, ways(self));
+        return strided ? bt_nn_convnet_strided(1, width, blocks, ways(self))
+                       : bt_nn_convnet(28, 28, 1, width, blocks, ways(self));
     return bt_nn_mlp(bt_relu, 784, width, width, ways(self));
 }
 

@@ -85,6 +85,8 @@ static bt_tensor *labels_out_of_range(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(bt_forward(self, bt_field(batch, "x")), bt_field(batch, "label")));
 }
 
+static bt_tensor *own_params(bt_problem *self) { return bt_params(self); }
+
 #define MODEL(...)                                                                                                     \
     {                                                                                                                  \
         .name = "model", .configure_train_data = four_rows, .configure_module = net, .training_step = right_step,      \
@@ -131,6 +133,9 @@ static const struct {
     {MODEL(.forward = NULL), "model.meta_trainable = layer1.*\n", {"[model]", "layer1.*", "no parameter", "weight"}},
     {MODEL(.forward = NULL), "model.trainable = weigth\n", {"[model] trainable = weigth", "no parameter", "it has"}},
     {MODEL(.forward = NULL), "model.trainable = *, weigth\n", {"[model] trainable", "like weigth", "no parameter"}},
+    {MODEL(.forward = NULL), "model.weights_names = a > b\n", {"[model] weights_names", "weights is not set"}},
+    {MODEL(.start = own_params), "model.weights = a.safetensors\n", {"[model] weights", "`start`"}},
+    {MODEL(.forward = NULL), "model.weights = none.safetensors\n", {"[model] weights: none.safetensors"}},
     {MODEL(.forward = NULL), "model.widht = 3\n", {"widht", "model"}},
     {MODEL(.forward = NULL), "model.meta_batch = 2\n", {"[model] meta_batch"}},
     {MODEL(.forward = NULL), "modle.lr = 1\n", {"`modle`", "model"}},
