@@ -41,8 +41,10 @@ static bt_status open_loader(bt_stream *stream)
                        bt_cores() > problem->engine->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);
     *data = NULL;
-    if (!stream->loader)
+    if (!stream->loader) {
+        bt_error_context("%s, %s data", problem->name, stream->mode == BT_TRAIN ? "training" : "validation");
         return bt_error_status();
+    }
     const bt_batch *shapes[BT_MAX_SHAPES];
     stream->shape_count = bt_loader_shapes(stream->loader, shapes);
     for (int i = 0; i < stream->shape_count; i++)

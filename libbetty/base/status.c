@@ -56,6 +56,8 @@ void bt_error_context(const char *format, ...)
     va_end(args);
     if (length < 0 || length >= MESSAGE - 3)
         return;
+    if (strncmp(message, whole, (size_t)length) == 0 && strncmp(message + length, ": ", 2) == 0)
+        return; /* it is there already: who called whom is told once */
     snprintf(whole + length, sizeof whole - (size_t)length, ": %.*s", MESSAGE - 1, message);
     memcpy(message, whole, sizeof message);
     message[MESSAGE - 1] = 0;

@@ -344,9 +344,11 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked for floating fields as %s; expected f32 or f64",
                        bt_dtype_name(o->dtype));
     if (o->drop_last && o->batch_size > data->count && !data->tasks)
-        return bt_fail(BT_ERROR_DATA,
-                       "no batch is left: %lld examples, batches of %lld, and the short last one is dropped",
-                       (long long)data->count, (long long)o->batch_size);
+        return bt_fail(
+            BT_ERROR_DATA,
+            "no batch is left: %lld examples, batches of %lld (batch_size), and the short last one is dropped "
+            "(drop_last)",
+            (long long)data->count, (long long)o->batch_size);
     return BT_OK;
 }
 

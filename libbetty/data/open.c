@@ -308,10 +308,9 @@ static void nothing_at(const char *path)
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         bt_fail(BT_ERROR_FILE,
                 "data set \"%s\": the folder has none; expected IDX files such as train-images-idx3-ubyte.gz, those of "
-                "CIFAR "
-                "(data_batch_1.bin to data_batch_5.bin and test_batch.bin; train.bin and test.bin), or a table called "
-                "as the "
-                "folder or \"train\" (.csv, .libsvm, .gz)",
+                "CIFAR (data_batch_1.bin to data_batch_5.bin and test_batch.bin; train.bin and test.bin), folders of "
+                "images (train/CLASS/FILE, test/CLASS/FILE), or a table called as the folder or \"train\" (.csv, "
+                ".libsvm, .gz)",
                 path);
     else
         bt_fail(BT_ERROR_FILE, "data set \"%s\" is not there: no such file or folder", path);
@@ -319,13 +318,14 @@ static void nothing_at(const char *path)
 
 static void not_found(const char *name)
 {
-    if (name[0] == '/') {
+    struct stat info;
+    int index = known_index(name), count = 0;
+    if (name[0] == '/' || (index < 0 && stat(name, &info) == 0 && S_ISDIR(info.st_mode))) {
         nothing_at(name);
         return;
     }
     enum { ROOM = 64 };
     const char *names[ROOM + 1], *own = getenv("BETTY_DATA");
-    int index = known_index(name), count = 0;
     for (; count < BT_COUNT_OF(known); count++)
         names[count] = known[count].name;
     count = bt_registry_names(names, count, ROOM);

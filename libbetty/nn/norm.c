@@ -20,7 +20,11 @@ static bt_tensor *checked(const char *what, bt_tensor *const *in, int64_t featur
     bt_tensor *x = bt_module_input(what, in);
     if (bt_poisoned(x))
         return x;
-    return x->rank < rank || x->dims[x->rank - 1] != features ? bt_module_wrong_features(what, features, x) : x;
+    char shape[256];
+    if (x->rank < rank)
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s expects %d axes or more, found %s", what, rank,
+                               bt_shape_text(shape, x->rank, x->dims));
+    return x->dims[x->rank - 1] != features ? bt_module_wrong_features(what, features, x) : x;
 }
 
 /* ---- layer_norm ---- */
@@ -81,8 +85,8 @@ static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
     int64_t rows = bt_tensor_count(x) / own->channels;
     if (rows == 1)
         return bt_trace_poison(BT_ERROR_SHAPE,
-                               "batch_norm: one value per channel has no variance; use more examples, or "
-                               "BT_STATISTICS_FROZEN");
+                               "batch_norm: one value per channel has no variance; use more examples, also in the last "
+                               "batch of an epoch (drop_last = true leaves a short one out), or BT_STATISTICS_FROZEN");
     bt_tensor *y = bt_batch_norm(x, scale, shift, o->eps, &mean, &variance);
     if (o->statistics == BT_STATISTICS_RUNNING && !bt_poisoned(y) && rows > 1) {
         move(self, "running_mean", mean, o->momentum);
@@ -120,9 +124,12 @@ static bt_tensor *group_norm_forward(bt_module *self, bt_tensor *const *in)
 {
     const group_norm_options *own = self->data;
     bt_tensor *x = checked("group_norm", in, own->channels, 3);
-    return bt_poisoned(x)
-               ? x
-               : bt_group_norm(x, own->groups, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);
+    if (bt_poisoned(x))
+        return x;
+    if (bt_tensor_count(x) == x->dims[0] * own->groups) /* normalised it would be 0, whatever it is */
+        return bt_trace_poison(BT_ERROR_SHAPE, "group_norm: one value per group has no variance; use larger groups, "
+                                               "larger maps, or another norm");
+    return bt_group_norm(x, own->groups, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);
 }
 
 bt_module *bt_nn_group_norm(int64_t groups, int64_t channels)

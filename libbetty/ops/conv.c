@@ -22,14 +22,14 @@ static bt_status check_attr(const char *op, const bt_conv_attr *attr)
 {
     for (int a = Y; a <= X; a++) {
         if (!in_range(attr->stride[a], 1) || !in_range(attr->dilation[a], 1))
-            return bt_fail(BT_ERROR_ARGUMENT, "%s: stride %lld and dilation %lld along the %s, must be at least 1", op,
-                           (long long)attr->stride[a], (long long)attr->dilation[a], axis_names[a]);
+            return bt_fail(BT_ERROR_ARGUMENT, "%s: stride %lld and dilation %lld along the %s, must be 1 to %d", op,
+                           (long long)attr->stride[a], (long long)attr->dilation[a], axis_names[a], INT32_MAX);
         if (!in_range(attr->padding[a], 0))
             return bt_fail(BT_ERROR_ARGUMENT, "%s: padding %lld along the %s, must be 0 to %d", op,
                            (long long)attr->padding[a], axis_names[a], INT32_MAX);
     }
     if (!in_range(attr->groups, 1))
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: %lld groups, must be at least 1", op, (long long)attr->groups);
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: %lld groups, must be 1 to %d", op, (long long)attr->groups, INT32_MAX);
     return BT_OK;
 }
 

@@ -28,12 +28,12 @@ static bool axis_works(const bt_window_attr *attr, int axis, char text[FAULT])
     if (a->size < 1)
         snprintf(text, FAULT, "the images have %s %lld, must be at least 1", side, (long long)a->size);
     else if (attr->adaptive && (a->out < 1 || a->out > INT32_MAX))
-        snprintf(text, FAULT, "%s %lld of the result, must be at least 1", side, (long long)a->out);
+        snprintf(text, FAULT, "%s %lld of the result, must be 1 to %d", side, (long long)a->out, INT32_MAX);
     else if (attr->adaptive)
         return true;
     else if (a->window < 1 || a->window > INT32_MAX || a->stride < 1 || a->stride > INT32_MAX)
-        snprintf(text, FAULT, "window %lld with stride %lld, both must be at least 1", (long long)a->window,
-                 (long long)a->stride);
+        snprintf(text, FAULT, "window %lld with stride %lld, both must be 1 to %d", (long long)a->window,
+                 (long long)a->stride, INT32_MAX);
     else if (a->padding < 0 || a->padding > a->window / 2)
         snprintf(text, FAULT, "padding %lld, must be 0 to %lld, half of the window: some would see no pixel otherwise",
                  (long long)a->padding, (long long)(a->window / 2));

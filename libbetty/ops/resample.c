@@ -27,8 +27,8 @@ static bt_status resample_infer(const void *attr, const bt_array *in, bt_array *
     BT_TRY(bt_check_axis("resample", r->axis, in[0].rank));
     bt_shape_text(shape, in[0].rank, in[0].dims);
     if (r->from < 1 || r->to < 1 || r->from > INT32_MAX || r->to > INT32_MAX)
-        return bt_fail(BT_ERROR_SHAPE, "resample: from size %lld to size %lld, both must be at least 1",
-                       (long long)r->from, (long long)r->to);
+        return bt_fail(BT_ERROR_SHAPE, "resample: from size %lld to size %lld, both must be 1 to %d",
+                       (long long)r->from, (long long)r->to, INT32_MAX);
     int64_t expected = r->adjoint ? r->to : r->from;
     if (in[0].dims[r->axis] != expected)
         return bt_fail(BT_ERROR_SHAPE, "resample: axis %lld of %s, must have size %lld", (long long)r->axis, shape,
@@ -117,9 +117,9 @@ static bt_tensor *upsample(const char *name, bt_tensor *x, int64_t height, int64
     if (x->rank != 4 || x->dims[1] < 1 || x->dims[2] < 1)
         return bt_trace_poison(BT_ERROR_SHAPE, "%s: x is %s, must be images, [n, height, width, channels]", name,
                                shape);
-    if (height < 1 || width < 1)
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: to %lld x %lld pixels, both must be at least 1", name,
-                               (long long)height, (long long)width);
+    if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: to %lld x %lld pixels, both must be 1 to %d", name,
+                               (long long)height, (long long)width, INT32_MAX);
     int64_t to[] = {height, width};
     for (int i = 0; i < 2 && !bt_poisoned(x); i++) {
         bt_resample_attr attr = {1 + i, x->dims[1 + i], to[i], linear, 0};

@@ -65,6 +65,7 @@ START_TEST(context_stands_before)
     bt_fail(BT_ERROR_SHAPE, "shapes [2] and [3]");
     bt_error_context("%s.%d", "layer", 1);
     bt_error_context("net");
+    bt_error_context("net"); /* a second time says no more */
     ck_assert_str_eq(bt_error(), "net: layer.1: shapes [2] and [3]");
     ck_assert_int_eq(bt_error_status(), BT_ERROR_SHAPE);
 }

@@ -77,6 +77,10 @@ START_TEST(folders)
     ck_assert_int_eq(count_of(path_of("b"), "test"), 4);
     ck_assert_ptr_null(bt_dataset_open(path_of("c"), "train")); /* an empty folder */
     expect_failure(BT_ERROR_FILE, "the folder has none", "train-images-idx3-ubyte.gz");
+    ck_assert_int_eq(chdir(path_of("")), 0);
+    ck_assert_ptr_null(bt_dataset_open("c", "train")); /* by a name beside which one stands */
+    expect_failure(BT_ERROR_FILE, "the folder has none", "train/CLASS/FILE");
+    ck_assert_int_eq(chdir("/"), 0);
 }
 END_TEST
 

@@ -154,6 +154,28 @@ START_TEST(test_layer_norm)
 }
 END_TEST
 
+/* One number is its own mean: what is normalised by itself would be 0 for good. */
+START_TEST(test_norms_of_too_little)
+{
+    double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, y[9];
+    bt_module *nets[] = {bt_nn_batch_norm(9), bt_nn_instance_norm(9), bt_nn_group_norm(3, 9)};
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(bt_module_init(nets[i], BT_CPU, BT_F64, 2), BT_OK);
+    ck_assert_int_eq(run(nets[0], BT_TRAIN, BT_ARRAY(x, 9), BT_ARRAY(y, 9)), BT_ERROR_SHAPE);
+    assert_message("batch_norm expects 2 axes or more, found [9]");
+    ck_assert_int_eq(run(nets[0], BT_TRAIN, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_ERROR_SHAPE);
+    assert_message("batch_norm: one value per channel has no variance");
+    ck_assert_int_eq(run(nets[0], BT_VALID, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_OK);
+    ck_assert_int_eq(run(nets[1], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 1, 1, 1, 9)), BT_ERROR_SHAPE);
+    assert_message("group_norm: one value per group has no variance");
+    ck_assert_int_eq(run(nets[2], BT_TRAIN, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_ERROR_SHAPE);
+    assert_message("group_norm expects 3 axes or more, found [1, 9]");
+    ck_assert_int_eq(run(nets[2], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 1, 1, 1, 9)), BT_OK);
+    for (int i = 0; i < 3; i++)
+        bt_module_free(nets[i]);
+}
+END_TEST
+
 START_TEST(test_dropout_only_trains)
 {
     enum { N = 20000 };
@@ -334,6 +356,7 @@ int main(void)
     tcase_add_test(test, test_mlp_with_the_fused_activation_and_another_one);
     tcase_add_test(test, test_mlp_takes_one_number_per_example);
     tcase_add_test(test, test_layer_norm);
+    tcase_add_test(test, test_norms_of_too_little);
     tcase_add_test(test, test_dropout_only_trains);
     tcase_add_test(test, test_sequential_passes_on);
     tcase_add_test(test, test_messages_name_the_module);

@@ -271,11 +271,11 @@ START_TEST(mistakes)
         "conv: along the width the window of 3, dilation 2, spans 5, the image of 4 with padding 0 on either "
         "side has only 4: use a smaller window or more padding");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 1), NULL, OPTIONS(0, 0, 1, 1)),
-                   "conv: stride 0 and dilation 1 along the height, must be at least 1");
+                   "conv: stride 0 and dilation 1 along the height, must be 1 to 2147483647");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 1), NULL, OPTIONS(1, INT64_MAX, 1, 1)),
                    "conv: padding 9223372036854775807 along the height, must be 0 to 2147483647");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 1), NULL, OPTIONS(1, 0, 1, 0)),
-                   "conv: 0 groups, must be at least 1");
+                   "conv: 0 groups, must be 1 to 2147483647");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), OPERAND(4, 1, 1, 1, 2), OPERAND(1, 3), NULL),
                    "conv_bias: the bias is [3], must be [2], the weight's output channels");
     expect_mistake(&s, bt_conv2d(OPERAND(4, 1, 3, 4, 1), NULL, NULL, NULL), "conv2d: an operand is NULL");

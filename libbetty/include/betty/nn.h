@@ -87,10 +87,10 @@ typedef struct bt_batch_norm_options {
 } bt_batch_norm_options;
 bt_batch_norm_options bt_batch_norm_defaults(void); /* 1e-5, 0.1, BT_STATISTICS_RUNNING, true */
 bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *options); /* NULL: the defaults */
-bt_module *bt_nn_group_norm(int64_t groups,
-                            int64_t channels); /* per example, over groups of channels (Wu and He 2018) */
-bt_module *
-bt_nn_instance_norm(int64_t channels); /* per example and channel, with weight and bias (Ulyanov et al. 2016) */
+/* Per example, over groups of channels (Wu and He 2018), and over each channel by itself (Ulyanov et al. 2016), with
+ * weight and bias. One value in a group is an error, as one per channel is for a batch's statistics: it would be 0. */
+bt_module *bt_nn_group_norm(int64_t groups, int64_t channels);
+bt_module *bt_nn_instance_norm(int64_t channels);
 
 /* Residual networks (He et al. 2016). _cifar: depth 20, 32, 44, 56, 110 (6k + 2), shortcuts without parameters; names
  * as in common PyTorch code: conv1, bn1, layer1.0.conv1, ..., linear. Else for large images, depth 18, 34 or 50, names
