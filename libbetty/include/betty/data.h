@@ -15,9 +15,10 @@ extern "C" {
  * texts with votes; plain or .gz; a file or a folder); split "train", "test" or, of texts and folders of images,
  * "valid". Images have image [h, w, channels] in 0..1 and label, those of CIFAR-100 also coarse; a folder of images is
  * SPLIT/CLASS/FILE, with files .png, .pgm or .ppm of one size, where the classes of train, sorted by name, are 0, 1,
- * ...; of a PNG 8 bits of each channel are taken, and no transparency. Tables have x [features] and y, in CSV the last column, or the one named in "FILE.csv:COLUMN"; texts with the
- * votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class or -1: none), counts
- * [classes] of these votes, and the true label. Looked for from the working folder, in the INI file's, $BETTY_DATA and
+ * ...; of a PNG 8 bits of each channel are taken, and no transparency. Tables have x [features] and y, in CSV the last
+ * column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling functions (semeval, trec) have x
+ * [words], votes [functions] (a class or -1: none), counts [classes] of these votes, and the true label. Looked for
+ * from the working folder, in the INI file's, $BETTY_DATA and
  * ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
