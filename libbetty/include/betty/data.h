@@ -18,8 +18,7 @@ extern "C" {
  * ...; of a PNG 8 bits of each channel are taken, and no transparency. Tables have x [features] and y, in CSV the last
  * column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling functions (semeval, trec) have x
  * [words], votes [functions] (a class or -1: none), counts [classes] of these votes, and the true label. Looked for
- * from the working folder, in the INI file's, $BETTY_DATA and
- * ./data. */
+ * from the working folder, in the INI file's, $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
