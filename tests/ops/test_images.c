@@ -209,7 +209,8 @@ START_TEST(test_mistakes)
             "adaptive_avg_pool2d: the images have height 0, must be at least 1");
     MISTAKE(bt_max_pool2d(numbers(BT_F32, 2, flat, 1, 0, 0, 0), 2, 2, 0),
             "max_pool2d: x is [4, 6], must be images, [n, height, width, channels]");
-    MISTAKE(bt_upsample_bilinear(image(2, 2), 4, 0), "upsample_bilinear: to 4 x 0 pixels, both must be 1 to ");
+    MISTAKE(bt_upsample_bilinear(image(2, 2), 4, 0),
+            "upsample_bilinear: to 4 x 0 pixels, both must be 1 to 2147483647");
     MISTAKE(bt_upsample_nearest(NULL, 4, 4), "upsample_nearest: an operand is NULL");
     MISTAKE(bt_batch_norm(image(2, 2), numbers(BT_F32, 1, &three, 1, 0, 0, 0), NULL, 0.1, NULL, NULL),
             "batch_norm: scale is [3], must be [2], the channels of x [1, 2, 2, 2]");
