@@ -126,7 +126,8 @@ static bt_tensor *group_norm_forward(bt_module *self, bt_tensor *const *in)
     bt_tensor *x = checked("group_norm", in, own->channels, 3);
     if (bt_poisoned(x))
         return x;
-    if (bt_tensor_count(x) == x->dims[0] * own->groups) /* normalised it would be 0, whatever it is */
+    int64_t sets = x->dims[0] * own->groups; /* a batch may be empty */
+    if (sets && bt_tensor_count(x) == sets)  /* normalised it would be 0, whatever it is */
         return bt_trace_poison(BT_ERROR_SHAPE, "group_norm: one value per group has no variance; use larger groups, "
                                                "larger maps, or another norm");
     return bt_group_norm(x, own->groups, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);

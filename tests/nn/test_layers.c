@@ -154,12 +154,15 @@ START_TEST(test_layer_norm)
 }
 END_TEST
 
+static bt_tensor *no_rows(bt_tensor *x) { return bt_slice(x, 0, 0, 0); }
+
 /* One number is its own mean: what is normalised by itself would be 0 for good. */
 START_TEST(test_norms_of_too_little)
 {
     double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, y[9];
-    bt_module *nets[] = {bt_nn_batch_norm(9), bt_nn_instance_norm(9), bt_nn_group_norm(3, 9)};
-    for (int i = 0; i < 3; i++)
+    bt_module *nets[] = {bt_nn_batch_norm(9), bt_nn_instance_norm(9), bt_nn_group_norm(3, 9),
+                         bt_nn_sequential(bt_nn_fn(no_rows), bt_nn_group_norm(3, 9))};
+    for (int i = 0; i < 4; i++)
         ck_assert_int_eq(bt_module_init(nets[i], BT_CPU, BT_F64, 2), BT_OK);
     ck_assert_int_eq(run(nets[0], BT_TRAIN, BT_ARRAY(x, 9), BT_ARRAY(y, 9)), BT_ERROR_SHAPE);
     assert_message("batch_norm expects 2 axes or more, found [9]");
@@ -171,7 +174,8 @@ START_TEST(test_norms_of_too_little)
     ck_assert_int_eq(run(nets[2], BT_TRAIN, BT_ARRAY(x, 1, 9), BT_ARRAY(y, 1, 9)), BT_ERROR_SHAPE);
     assert_message("group_norm expects 3 axes or more, found [1, 9]");
     ck_assert_int_eq(run(nets[2], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 1, 1, 1, 9)), BT_OK);
-    for (int i = 0; i < 3; i++)
+    ck_assert_msg(run(nets[3], BT_TRAIN, BT_ARRAY(x, 1, 1, 1, 9), BT_ARRAY(y, 0, 1, 1, 9)) == BT_OK, "%s", bt_error());
+    for (int i = 0; i < 4; i++)
         bt_module_free(nets[i]);
 }
 END_TEST
