@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/version.h"
 #include "data/data.h"
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 
 #include <betty/betty.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  * equation (reference.c), or, if it is neither, the lower problem is not solved. */
 #include "engine/check/check.h"
 
-#include "engine/hypergradient/methods.h"
+#include "engine/solve/methods.h"
 #include <math.h>
 #include <string.h>
 

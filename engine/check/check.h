@@ -8,10 +8,10 @@
 #ifndef BT_CHECK_H
 #define BT_CHECK_H
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 
-#include "engine/hypergradient/itd.h"
-#include "engine/logging/json.h"
+#include "engine/solve/unrolled.h"
+#include "engine/output/json.h"
 
 /* ---- slope.c ---- */
 

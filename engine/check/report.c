@@ -4,7 +4,7 @@
  * approximation: x is not the solution of its equation, or the lower problem is not solved. */
 #include "engine/check/check.h"
 
-#include "engine/hypergradient/methods.h"
+#include "engine/solve/methods.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* tests/engine/levels.c */
 #include "levels.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

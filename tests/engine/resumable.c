@@ -1,8 +1,8 @@
 /* tests/engine/resumable.c */
 #include "resumable.h"
 
-#include "engine/engine_inside.h"
-#include "engine/spawn.h"
+#include "engine/session/engine_inside.h"
+#include "engine/plugin/spawn.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <math.h>
 #include <string.h>
 

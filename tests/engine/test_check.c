@@ -4,7 +4,7 @@
  * dF/dlambda = (1 - (1 - r h)^K) / h + lambda, in place of the first term of which darts has 1. */
 #include "levels.h"
 
-#include "engine/front.h"
+#include "engine/session/front.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  */
 #include "resumable.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include "io/file.h"
 #include <dirent.h>
 #include <stdio.h>

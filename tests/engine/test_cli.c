@@ -1,5 +1,5 @@
 /* The command line of betty-run. */
-#include "engine/cli.h"
+#include "engine/command/cli.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *   dF/dlambda = B^T A^-T c + lambda    (with H in the place of H^T: B^T A^-1 c, another number) */
 #include "levels.h"
 
-#include "engine/front.h"
+#include "engine/session/front.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

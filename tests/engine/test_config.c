@@ -1,6 +1,6 @@
 /* The configuration: what an INI file and --set come to, and what is said about mistakes. */
-#include "engine/config.h"
-#include "engine/ini.h"
+#include "engine/config/config.h"
+#include "engine/config/ini.h"
 
 #include <check.h>
 #include <math.h>

@@ -5,7 +5,7 @@
  * a vector that is added to every example, so that derivatives go through all layers. */
 #include "levels.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include "runtime/profile.h"
 #include <stdio.h>
 #include <string.h>

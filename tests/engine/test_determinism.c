@@ -2,7 +2,7 @@
  * validation. */
 #include "levels.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

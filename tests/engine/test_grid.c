@@ -11,8 +11,8 @@
 #include "dense.h"
 #include "levels.h"
 
-#include "engine/hypergradient/methods.h"
-#include "engine/problem.h"
+#include "engine/solve/methods.h"
+#include "engine/level/level.h"
 #include "runtime/profile.h"
 #include <math.h>
 #include <stdio.h>

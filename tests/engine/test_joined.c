@@ -2,7 +2,7 @@
  * same, with as many products as can be counted by hand; elsewhere nothing changes. */
 #include "levels.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include "ops/ops.h"
 #include <math.h>
 #include <stdio.h>

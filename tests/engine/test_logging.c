@@ -1,7 +1,7 @@
 /* What a run says and leaves behind. */
 #include "base/version.h"
-#include "engine/logging/log.h"
-#include "engine/spawn.h"
+#include "engine/output/log.h"
+#include "engine/plugin/spawn.h"
 
 #include <check.h>
 #include <dirent.h>

@@ -2,7 +2,7 @@
 #include "closed_forms.h"
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_mistakes.c: what users get wrong is said: what, where, found, expected. */
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* tests/engine/test_moving.c: what may differ from run to run, and that all else is found. */
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_nonfinite.c: what is not finite is never written; zeros stay zeros. */
 #include "ridge.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

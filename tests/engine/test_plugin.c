@@ -1,6 +1,6 @@
 /* Problems by name: built in, or compiled on the fly. */
-#include "engine/plugin.h"
-#include "engine/spawn.h"
+#include "engine/plugin/plugin.h"
+#include "engine/plugin/spawn.h"
 
 #include <check.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_queries.c: hypergradients change nothing of the lower problem; questions change nothing at all. */
 #include "levels.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "closed_forms.h"
 #include "levels.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * is: each test names the report. */
 #include "levels.h"
 
-#include "engine/engine_inside.h"
-#include "engine/hypergradient/methods.h"
+#include "engine/session/engine_inside.h"
+#include "engine/solve/methods.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

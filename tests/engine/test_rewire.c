@@ -2,7 +2,7 @@
 #include "linear.h"
 #include "resumable.h"
 
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * whole inner loop run again, in double precision: itd has to agree as a whole, and of the others every product. */
 #include "levels.h"
 
-#include "engine/front.h"
+#include "engine/session/front.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "resumable.h"
 
 #include "data/data.h"
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * a = 2, b = 1, c = 4, d = 3, theta = 2, so w = 1, v = 3/4; dF/dtheta = 9/32 in the chain, 25/32 in the diamond. */
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* tests/engine/test_trouble.c: methods that fail say so; what was left out is counted and said. */
 #include "levels.h"
 
-#include "engine/front.h"
-#include "engine/problem.h"
+#include "engine/session/front.h"
+#include "engine/level/level.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_validation.c: validation, metrics, early stopping. */
 #include "levels.h"
 
-#include "engine/problem.h"
+#include "engine/level/level.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

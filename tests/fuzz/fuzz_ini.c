@@ -1,7 +1,7 @@
 /* INI files: from bytes to settings. */
 #include "fuzz.h"
 
-#include "engine/config.h"
+#include "engine/config/config.h"
 
 void fuzz_one(const uint8_t *data, size_t size)
 {

@@ -1,8 +1,8 @@
 /* The command line: the input's lines are its words. */
 #include "fuzz.h"
 
-#include "engine/cli.h"
-#include "engine/config.h"
+#include "engine/command/cli.h"
+#include "engine/config/config.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "fuzz.h"
 
 #include "data/dataset.h"
-#include "engine/config.h"
-#include "engine/problem.h"
+#include "engine/config/config.h"
+#include "engine/level/level.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

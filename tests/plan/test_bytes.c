@@ -1,6 +1,6 @@
 /* Bytes that can be worked out by hand: parameters, gradients, optimiser state and saved activations of a classifier
  * 784-100-10 on batches of 100, exactly; and that the report is the same every time. */
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *   3. a run makes no allocation
  *   4. a child process's peak of resident memory grows from one problem size to another as the plan says */
 #include "counting.h"
-#include "engine/engine_inside.h"
+#include "engine/session/engine_inside.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
 #include "failing.h"
 
 #include "base/base.h"
-#include "engine/cli.h"
-#include "engine/compile.h"
-#include "engine/config.h"
-#include "engine/front.h"
+#include "engine/command/cli.h"
+#include "engine/plugin/cc.h"
+#include "engine/config/config.h"
+#include "engine/session/front.h"
 #include "io/safetensors.h"
 #include <betty/data.h>
 

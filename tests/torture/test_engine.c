@@ -2,7 +2,7 @@
 #include "failing.h"
 
 #include "base/base.h"
-#include "engine/front.h"
+#include "engine/session/front.h"
 #include <betty/betty.h>
 
 #include <check.h>

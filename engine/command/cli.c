@@ -1,0 +1,235 @@
+/* engine/command/cli.c: the command line of betty-run. */
+#include "engine/command/cli.h"
+
+#include "engine/solve/methods.h"
+#include "engine/config/ini.h"
+#include <stddef.h>
+#include <string.h>
+
+typedef enum option_kind {
+    FLAG,    /* sets a bool of bt_cli */
+    SETTING, /* --name VALUE: a key of the engine, `key` */
+    SET,     /* --set SECTION.KEY=VALUE */
+    TEXT,    /* --name VALUE: a text of bt_cli */
+    COUNT,   /* --name N: a number of bt_cli */
+    KEYS     /* --help-keys, or --help-keys=FORM */
+} option_kind;
+
+typedef struct option {
+    const char *name;
+    option_kind kind;
+    size_t offset;
+    const char *key, *value, *help;
+} option;
+
+#define FIELD(field) .offset = offsetof(bt_cli, field)
+
+static const option options[] = {
+    {"--plan", FLAG, FIELD(plan), .help = "print the memory plan, and do not train"},
+    {"--info", FLAG, FIELD(info), .help = "print the levels, the device and the kernels, and do not train"},
+    {"--print-config", FLAG, FIELD(print_config), .help = "print every setting as an INI file, and do not train"},
+    {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
+    {"--check-hypergradient", FLAG, FIELD(check),
+     .help = "compare hypergradients with differences of the retrained loss, and do not train"},
+    {"--level", TEXT, FIELD(level), .value = "NAME", .help = "check the hypergradient of this upper problem only"},
+    {"--samples", COUNT, FIELD(samples), .value = "N",
+     .help = "along how many directions; or all parameters, if there are no more"},
+    {"--profile", FLAG, FIELD(profile),
+     .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
+    {"--json", FLAG, FIELD(json), .help = "print the plan, the info or the check as JSON"},
+    {"--set", SET, .value = "SECTION.KEY=VALUE",
+     .help = "a setting, as in the file, which it overrides; may be repeated"},
+    {"--output", SETTING, .key = "engine.output", .value = "DIR",
+     .help = "the folder that the run leaves (runs/NAME-N)"},
+    {"--resume", TEXT, FIELD(resume), .value = "DIR",
+     .help = "go on with the run in this folder, from its newest checkpoint; FILE may be left out"},
+    {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
+    {"--threads", SETTING, .key = "engine.threads", .value = "N",
+     .help = "threads of the kernels (0: one per processor)"},
+    {"--seed", SETTING, .key = "engine.seed", .value = "N", .help = "where all randomness comes from"},
+    {"--quiet", FLAG, FIELD(quiet), .help = "say nothing while training"},
+    {"--help", FLAG, FIELD(help), .help = "print this text and the keys of an INI file"},
+    {"--help-keys", KEYS, FIELD(keys), .help = "print the keys only; --help-keys=markdown: as a page"},
+    {"--version", FLAG, FIELD(version), .help = "print the version"},
+};
+
+void bt_cli_free(bt_cli *cli)
+{
+    if (!cli)
+        return;
+    bt_free(cli->settings);
+    bt_region_free(cli->region);
+    *cli = (bt_cli){0};
+}
+
+static bt_status unknown_option(const char *word, size_t length)
+{
+    const char *names[BT_COUNT_OF(options) + 1] = {NULL};
+    for (int i = 0; i < BT_COUNT_OF(options); i++)
+        names[i] = options[i].name;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    const char *nearest = bt_nearest(name, names);
+    return bt_fail(BT_ERROR_CONFIG, "there is no option `%s`%s%s%s", name, nearest ? "; did you mean `" : "",
+                   nearest ? nearest : "; betty-run --help lists them", nearest ? "`?" : "");
+}
+
+static bt_status add_setting(bt_cli *cli, const char *key, const char *value, const char *origin)
+{
+    bt_cli_setting *grown = bt_grow(cli->settings, &cli->setting_room, cli->setting_count + 1, sizeof *cli->settings);
+    if (grown)
+        cli->settings = grown;
+    if (!grown || !key || !origin)
+        return BT_ERROR_MEMORY;
+    cli->settings[cli->setting_count++] = (bt_cli_setting){key, value, origin};
+    return BT_OK;
+}
+
+static bt_status add_set(bt_cli *cli, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals)
+        return bt_fail(BT_ERROR_CONFIG, "--set %s: expected SECTION.KEY=VALUE", text);
+    int length = (int)(equals - text);
+    return add_setting(cli, bt_region_format(cli->region, "%.*s", length, text), equals + 1,
+                       bt_region_format(cli->region, "--set %.*s", length, text));
+}
+
+static bt_status take_value(bt_cli *cli, const option *o, const char *value)
+{
+    char *field = (char *)cli + o->offset;
+    const bt_key count = {.name = o->name, .kind = BT_KEY_INT, .low = 1, .high = 1e9};
+    switch (o->kind) {
+    case SETTING:
+        return add_setting(cli, o->key, value, o->name);
+    case SET:
+        return add_set(cli, value);
+    case TEXT:
+        memcpy(field, &value, sizeof value);
+        return BT_OK;
+    case COUNT:
+        return bt_key_parse(&count, o->name, value, field);
+    case KEYS:
+        if (strcmp(value, "text") != 0 && strcmp(value, "markdown") != 0)
+            return bt_fail(BT_ERROR_CONFIG, "--help-keys = %s: expected text | markdown", value);
+        memcpy(field, &value, sizeof value);
+        return BT_OK;
+    case FLAG:
+        return bt_fail(BT_ERROR_CONFIG, "%s takes no value, found `%s`", o->name, value);
+    }
+    return BT_ERROR_INTERNAL;
+}
+
+/* One option; *next is its value if it takes one and does not bring it along. */
+static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
+{
+    size_t length = strcspn(word, "=");
+    for (int i = 0; i < BT_COUNT_OF(options); i++) {
+        const option *o = &options[i];
+        if (!bt_word_is(word, length, o->name))
+            continue;
+        if (word[length])
+            return take_value(cli, o, word + length + 1);
+        if (o->kind == FLAG)
+            *((bool *)(void *)((char *)cli + o->offset)) = true;
+        if (o->kind == FLAG)
+            return BT_OK;
+        if (o->kind == KEYS)
+            return take_value(cli, o, "text");
+        if (!**next)
+            return bt_fail(BT_ERROR_CONFIG, "%s needs a value: %s %s", o->name, o->name, o->value);
+        return take_value(cli, o, *(*next)++);
+    }
+    return unknown_option(word, length);
+}
+
+static bt_status take_file(bt_cli *cli, const char *word)
+{
+    if (cli->file)
+        return bt_fail(BT_ERROR_CONFIG, "one INI file at a time: found `%s` and `%s`", cli->file, word);
+    cli->file = word;
+    return BT_OK;
+}
+
+bool bt_cli_reports(const bt_cli *cli)
+{
+    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check;
+}
+
+static bt_status check_together(const bt_cli *cli)
+{
+    if ((cli->level || cli->samples) && !cli->check)
+        return bt_fail(BT_ERROR_CONFIG, "%s goes with --check-hypergradient", cli->level ? "--level" : "--samples");
+    if (cli->json && !cli->plan && !cli->info && !cli->check)
+        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info or --check-hypergradient");
+    if (cli->resume && bt_cli_reports(cli))
+        return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config, "
+                                        "--print-equation or --check-hypergradient");
+    for (int64_t i = 0; cli->resume && i < cli->setting_count; i++)
+        if (strcmp(cli->settings[i].origin, "--output") == 0)
+            return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
+    return BT_OK;
+}
+
+/* A run that goes on has its configuration in its folder. */
+static bt_status find_file(bt_cli *cli)
+{
+    if (cli->file || !cli->resume)
+        return BT_OK;
+    cli->file = bt_region_format(cli->region, "%s/config.ini", cli->resume);
+    return cli->file ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
+{
+    if (!cli || argc < 1 || !argv)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_parse: an argument is NULL");
+    *cli = (bt_cli){.region = bt_region_new()};
+    if (!cli->region)
+        return BT_ERROR_MEMORY;
+    bool no_more = false;
+    for (char *const *next = argv + 1; *next;) {
+        const char *word = *next++;
+        if (no_more || word[0] != '-')
+            BT_TRY(take_file(cli, word));
+        else if (strcmp(word, "--") == 0)
+            no_more = true;
+        else
+            BT_TRY(take_option(cli, strcmp(word, "-h") == 0 ? "--help" : word, &next));
+    }
+    BT_TRY(check_together(cli));
+    return find_file(cli);
+}
+
+/* ---- help ---- */
+
+bt_status bt_cli_usage(FILE *file)
+{
+    if (!file)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_usage: the file is NULL");
+    fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
+                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped\n\n"
+                  "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
+    for (int i = 0; i < BT_COUNT_OF(options); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", options[i].name, options[i].value ? " " : "",
+                 options[i].value ? options[i].value : "");
+        fprintf(file, "  %-24s %s\n", name, options[i].help);
+    }
+    fprintf(file, "\nExit code: 0 done; 1 the run failed, or a hypergradient is not right; 2 wrong usage or input; 130 "
+                  "interrupted.\n");
+    return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the help cannot be written");
+}
+
+bt_status bt_cli_keys(bt_document form, FILE *file)
+{
+    bt_config *config = bt_config_new();
+    bt_status s = config ? BT_OK : BT_ERROR_MEMORY;
+    const bt_method_def *method;
+    for (int i = 0; s == BT_OK && (method = bt_method_builtin(i)) != NULL; i++)
+        s = bt_config_add_method(config, method);
+    if (s == BT_OK)
+        s = bt_config_document(config, form, file);
+    bt_config_free(config);
+    return s;
+}

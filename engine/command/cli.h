@@ -1,0 +1,32 @@
+/* engine/command/cli.h: the command line of betty-run. */
+#ifndef BT_CLI_H
+#define BT_CLI_H
+
+#include "engine/config/config.h"
+
+typedef struct bt_cli_setting {
+    const char *key, *value, *origin; /* "classifier.lr", "0.1", "--set classifier.lr" */
+} bt_cli_setting;
+
+typedef struct bt_cli {
+    bt_region *region; /* of all text that is not the command line's own */
+    const char *file;  /* NULL: none was given */
+    bool help, version, plan, info, print_config, equation, check, profile, json, quiet;
+    const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
+    const char *resume;       /* the folder of the run to go on with; NULL: a new one */
+    const char *level;        /* NULL: all */
+    int64_t samples;          /* 0: as many as the engine thinks */
+    bt_cli_setting *settings; /* in the order of the line */
+    int64_t setting_count, setting_room;
+} bt_cli;
+
+/* Options may stand before and after FILE; --name=value is --name value; what follows -- is no option. On failure
+ * BT_ERROR_CONFIG; bt_cli_free in any case. */
+bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv);
+void bt_cli_free(bt_cli *cli);
+bool bt_cli_reports(const bt_cli *cli); /* it asks for something else than training */
+
+bt_status bt_cli_usage(FILE *file);
+bt_status bt_cli_keys(bt_document form, FILE *file); /* every INI key, those of the built-in methods included */
+
+#endif

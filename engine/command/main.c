@@ -1,0 +1,155 @@
+/* engine/command/main.c: betty-run: trains what an INI file says. */
+#include "base/version.h"
+#include "engine/command/cli.h"
+#include "engine/command/crash.h"
+#include "engine/session/front.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DONE = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
+
+static volatile sig_atomic_t stop, crash_code = BAD_INPUT; /* what a problem's code breaks before the run */
+
+/* The first signal asks the run to stop after its step, and the validation that may follow; a second one ends the
+ * process at once. */
+static void on_signal(int number)
+{
+    static const char text[] = "\nbetty-run: stopping after this step or validation; once more stops at once\n";
+    const int before = errno;
+    (void)number;
+    stop = 1;
+    ssize_t told = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)told; /* perhaps nobody is there to read it */
+    errno = before;
+}
+
+static void listen(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Is it the input's fault (what was found before the run, or a setting), and not that of the run? */
+static bool is_input(bt_status status, bool running)
+{
+    switch (status) {
+    case BT_ERROR_CONFIG:
+        return true;
+    case BT_ERROR_MEMORY:
+    case BT_ERROR_DEVICE:
+    case BT_ERROR_INTERNAL:
+    case BT_ERROR_NUMERIC:
+        return false;
+    default:
+        return !running;
+    }
+}
+
+/* Says what went wrong; returns the exit code. */
+static int complain(bt_status status, bool running)
+{
+    if (status == BT_ERROR_INTERRUPTED || (stop && !running)) {
+        fprintf(stderr, "betty-run: interrupted\n");
+        return INTERRUPTED;
+    }
+    fprintf(stderr, "betty-run: %s\n", *bt_error() ? bt_error() : "failed without saying why");
+    return is_input(status, running) ? BAD_INPUT : FAILED;
+}
+
+static bt_status load(bt_engine *engine, const bt_cli *cli)
+{
+    const bt_front front = {
+        .progress = cli->quiet || bt_cli_reports(cli) ? NULL : stdout,
+        .files = true,
+        .profile = cli->profile ? stdout : NULL,
+        .stop = &stop,
+    };
+    BT_TRY(bt_engine_attach(engine, &front));
+    BT_TRY(bt_engine_load(engine, cli->file));
+    for (int64_t i = 0; i < cli->setting_count; i++)
+        BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
+    return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
+}
+
+static bt_status report(bt_engine *engine, const bt_cli *cli)
+{
+    if (cli->print_config)
+        BT_TRY(bt_engine_report(engine, BT_CONFIG, false, stdout));
+    if (cli->equation)
+        BT_TRY(bt_engine_report(engine, BT_EQUATION, false, stdout));
+    if (cli->info)
+        BT_TRY(bt_engine_report(engine, BT_INFO, cli->json, stdout));
+    if (cli->plan)
+        BT_TRY(bt_engine_report(engine, BT_PLAN, cli->json, stdout));
+    if (cli->check)
+        BT_TRY(bt_engine_check_hypergradient(engine, cli->level, cli->samples, cli->json, stdout));
+    return BT_OK;
+}
+
+static int run(const bt_cli *cli)
+{
+    bt_engine *engine = bt_engine_new();
+    bt_status status = engine ? load(engine, cli) : BT_ERROR_MEMORY;
+    bool reports = bt_cli_reports(cli);
+    int code = DONE;
+    crash_code = reports ? BAD_INPUT : FAILED;
+    if (status != BT_OK)
+        code = complain(status, false);
+    else if ((status = stop ? BT_ERROR_INTERRUPTED : reports ? report(engine, cli) : bt_engine_run(engine)) != BT_OK)
+        code = complain(status, !reports);
+    bt_engine_free(engine);
+    return code;
+}
+
+/* What needs no file. */
+static int help(const bt_cli *cli)
+{
+    bt_status status = BT_OK;
+    if (cli->version)
+        printf("betty-run %s\n", BT_VERSION);
+    else if (cli->keys)
+        status = bt_cli_keys(strcmp(cli->keys, "markdown") == 0 ? BT_DOCUMENT_MARKDOWN : BT_DOCUMENT_TEXT, stdout);
+    else if ((status = bt_cli_usage(stdout)) == BT_OK)
+        status = bt_cli_keys(BT_DOCUMENT_TEXT, stdout);
+    return status == BT_OK ? DONE : complain(status, true);
+}
+
+/* OpenMP's threads wait for their next piece of work by spinning. Where another process has taken the core of one of
+ * them, the others would spin in vain for milliseconds at every step; so they spin for some microseconds only, unless
+ * the user says otherwise. libgomp reads the variable before main begins: the command starts itself again with it. */
+static void spin_briefly(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", "2000", 1) != 0)
+        return;
+    execv("/proc/self/exe", argv);
+}
+
+int main(int argc, char **argv)
+{
+    spin_briefly(argv);
+    listen();
+    bt_crash_listen(&crash_code);
+    bt_cli cli = {0};
+    int code;
+    bt_status status = bt_cli_parse(&cli, argc, argv);
+    if (status == BT_OK && (cli.help || cli.version || cli.keys))
+        code = help(&cli);
+    else if (status == BT_OK && !cli.file)
+        code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
+    else
+        code = status == BT_OK ? run(&cli) : complain(status, false);
+    bt_cli_free(&cli);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "betty-run: the output cannot be written\n");
+        return code == DONE ? FAILED : code;
+    }
+    return code;
+}

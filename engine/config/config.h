@@ -1,0 +1,96 @@
+/* engine/config/config.h: a configuration: settings from an INI file, from --set and from bt_engine_set, one path for all.
+ *
+ * In this order:
+ *   read, set ...             collect lines; each keeps where it came from
+ *   bt_config_engine          resolves [engine]: says which problems to load
+ *   bt_config_add_method, bt_config_add_optimizer, bt_config_add_problem
+ *   bt_config_resolve         resolves the problems, groups and dependencies; unknown sections are errors
+ *   bt_config_option_...      while problems are configured and traced: their own keys
+ *   bt_config_finish          a key that nobody asked for is an error
+ *   bt_config_print ...       the resolved configuration
+ *
+ * The configuration owns all text that it gives out, until it is freed. */
+#ifndef BT_CONFIG_H
+#define BT_CONFIG_H
+
+#include "engine/config/keys.h"
+
+typedef struct bt_config bt_config;
+
+bt_config *bt_config_new(void);
+void bt_config_free(bt_config *config);
+
+/* Reads an INI file: [section], key = value, comments after ; or # at the start of a line or after a blank; values in
+ * double quotes keep both. Strict: a duplicate key or section, a line of neither form are errors with file and line. */
+bt_status bt_config_read(bt_config *config, const char *file);
+
+/* key is SECTION.KEY (a group: PROBLEM.GROUP.KEY), value replaces what is there; an empty value takes the setting back,
+ * so that the default holds again. origin is what messages say: "--set classifier.lr". After bt_config_resolve: an
+ * error. */
+bt_status bt_config_set(bt_config *config, const char *key, const char *value, const char *origin);
+
+/* What paths in the configuration are relative to: engine.folder, or the folder of the INI file, or ".". And the name
+ * of that file without .ini. */
+const char *bt_config_folder(const bt_config *config);
+const char *bt_config_stem(const bt_config *config);
+
+/* What `type` and `optimizer` can name; sgd, adam and adamw are there from the start. Hyperparameters become keys, a
+ * method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name given to
+ * two is an error. */
+bt_status bt_config_add_method(bt_config *config, const bt_method_def *method);
+bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *optimizer);
+bt_status bt_config_add_problem(bt_config *config, const char *name);
+
+/* Resolves [engine] at the first call. NULL on failure. */
+const bt_engine_settings *bt_config_engine(bt_config *config);
+
+bt_status bt_config_resolve(bt_config *config);
+const bt_problem_settings *bt_config_problem(const bt_config *config, const char *name); /* NULL if missing */
+
+/* A dependency between two active problems; those of problems left out by engine.levels are dropped. */
+typedef enum bt_direction { BT_U2L, BT_L2U } bt_direction;
+typedef struct bt_dependency {
+    bt_direction direction;
+    const char *from, *to;
+    const char *origin; /* "reweight.ini:7" */
+} bt_dependency;
+const bt_dependency *bt_config_dependencies(const bt_config *config, int *count);
+
+/* Other dependencies in the place of those: the lines are checked as in a file, without a change of the configuration;
+ * the list is the caller's, until it is swapped with that in force. Only from then on do they hold. */
+typedef struct bt_edges {
+    bt_dependency *list; /* for bt_free */
+    int64_t count, room;
+} bt_edges;
+bt_status bt_config_parse_edges(bt_config *config, const char *u2l, const char *l2u, const char *origin,
+                                bt_edges *edges);
+void bt_config_swap_edges(bt_config *config, bt_edges *edges);
+void bt_config_print_edges(const bt_config *config, bt_direction direction, bt_text *text); /* "a > b, b > c" */
+
+/* A problem's own keys. The same key may be asked for again, with the same default and range. On failure *result is the
+ * default. */
+bt_status bt_config_option_bool(bt_config *config, const char *section, const char *key, bool value, bool *result);
+bt_status bt_config_option_int(bt_config *config, const char *section, const char *key, int64_t value, int64_t low,
+                               int64_t high, int64_t *result);
+bt_status bt_config_option_double(bt_config *config, const char *section, const char *key, double value, double low,
+                                  double high, double *result);
+bt_status bt_config_option_text(bt_config *config, const char *section, const char *key, const char *value,
+                                const char **result);
+
+bt_status bt_config_finish(bt_config *config);
+
+/* Where a value stands: "reweight.ini:14", "--set classifier.lr"; NULL if it is the default. */
+const char *bt_config_origin(const bt_config *config, const char *section, const char *key);
+
+/* Each resolved setting in turn, defaults included; unset ones (output, levels) are left out. */
+typedef void bt_config_visit_fn(void *user, const char *section, const char *key, bt_key_kind kind, const char *value);
+bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);
+
+/* The resolved configuration as an INI file that reads back to the same, from whatever folder. */
+bt_status bt_config_print(const bt_config *config, FILE *file);
+
+/* Every key with type, range, default and help, those of the known methods and optimisers included. */
+typedef enum bt_document { BT_DOCUMENT_TEXT, BT_DOCUMENT_MARKDOWN } bt_document;
+bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file);
+
+#endif

@@ -1,0 +1,78 @@
+/* engine/config/config_inside.h: what the files of the configuration share. */
+#ifndef BT_CONFIG_INSIDE_H
+#define BT_CONFIG_INSIDE_H
+
+#include "engine/config/config.h"
+
+typedef struct bt_config_line {
+    const char *section, *key;
+    const char *value;  /* NULL: set to nothing, so that the default holds whatever the file says */
+    const char *origin; /* "reweight.ini:14" or "--set classifier.lr" */
+    bool from_file, used;
+} bt_config_line;
+
+typedef struct bt_config_section {
+    const char *name, *origin;
+    bool from_file;
+} bt_config_section;
+
+typedef struct bt_config_option { /* a key that a problem's code has asked for */
+    const char *section;
+    bt_key key;        /* key.value: its default */
+    const char *value; /* as resolved; NULL: text that is not set */
+} bt_config_option;
+
+struct bt_config {
+    bt_region *region; /* of all text and of the problems' settings */
+    const char *folder, *stem;
+    bt_config_line *lines;
+    int64_t line_count, line_room;
+    bt_config_section *sections; /* in the order of their appearance */
+    int64_t section_count, section_room;
+    const bt_method_def **methods;
+    int64_t method_count, method_room;
+    const bt_optimizer_def **optimizers;
+    int64_t optimizer_count, optimizer_room;
+    bt_problem_settings **problems;
+    int64_t problem_count, problem_room;
+    bt_config_option *options;
+    int64_t option_count, option_room;
+    bt_edges edges;
+    bool engine_done, resolved;
+    bool finished; /* every key has been looked at: no more can be asked for */
+    bt_engine_settings engine;
+    bt_dependency_settings dependencies;
+};
+
+/* ---- config.c ---- */
+
+bt_config_line *bt_config_find(const bt_config *config, const char *section, const char *key); /* NULL: not set */
+const char *bt_config_copy(bt_config *config, const char *text, size_t length);                /* NULL: out of memory */
+/* The beginning of a message about a value: "reweight.ini:14: [classifier] lr"; in the region. */
+const char *bt_config_where(bt_config *config, const bt_config_line *line);
+bt_problem_settings *bt_config_problem_find(const bt_config *config, const char *name, size_t length);
+/* Adds "; did you mean `x`?", the nearest problem, or "; there are: x, y". */
+void bt_config_suggest_problem(const bt_config *config, const char *name, bt_text *text);
+
+/* ---- resolve.c ---- */
+
+/* The key of a hyperparameter; its default is hypers[hyper].value. A fixed one from 0 to 1 is a switch: true | false.
+ */
+bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);
+/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, "warm_start" true |
+ * false. */
+enum { BT_METHOD_KEY = 128 };
+bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name);
+
+/* ---- unknown.c ---- */
+
+/* BT_ERROR_CONFIG for the first line of `section` that nothing has used. */
+bt_status bt_config_check_used(bt_config *config, bt_section_kind kind, const char *section);
+/* A key of the table, of an optimiser or of a method for problems? A problem's own keys must have other names. */
+bool bt_config_is_key(const bt_config *config, const char *name);
+
+/* ---- dependencies.c ---- */
+
+bt_status bt_config_resolve_dependencies(bt_config *config);
+
+#endif

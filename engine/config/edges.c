@@ -1,0 +1,190 @@
+/* engine/config/edges.c: [dependencies]: which problem's loss uses which. */
+#include "engine/config/config_inside.h"
+
+#include <string.h>
+
+static const char *const line_names[] = {[BT_U2L] = "u2l", [BT_L2U] = "l2u"};
+
+typedef struct wiring {
+    bt_config *config;
+    bt_direction direction;
+    const char *origin;
+} wiring;
+
+static bt_problem_settings *find_problem(const wiring *w, const char *word, size_t length)
+{
+    bt_problem_settings *problem = bt_config_problem_find(w->config, word, length);
+    if (problem)
+        return problem;
+    const char *name = bt_config_copy(w->config, word, length);
+    bt_text text = {0};
+    bt_config_suggest_problem(w->config, name ? name : "", &text);
+    bt_fail(BT_ERROR_CONFIG, "%s: %s: there is no problem `%s`%s", w->origin, line_names[w->direction],
+            name ? name : "", bt_text_get(&text));
+    bt_text_free(&text);
+    return NULL;
+}
+
+static bt_status add_edge(const wiring *w, const bt_problem_settings *from, const bt_problem_settings *to)
+{
+    bt_config *config = w->config;
+    if (from == to)
+        return bt_fail(BT_ERROR_CONFIG, "%s: %s: %s > %s: a problem cannot depend on itself", w->origin,
+                       line_names[w->direction], from->name, to->name);
+    for (int64_t i = 0; i < config->edges.count; i++)
+        if (config->edges.list[i].direction == w->direction && config->edges.list[i].from == from->name &&
+            config->edges.list[i].to == to->name)
+            return bt_fail(BT_ERROR_CONFIG, "%s: %s: %s > %s stands there twice", w->origin, line_names[w->direction],
+                           from->name, to->name);
+    if (!from->active || !to->active)
+        return BT_OK;
+    bt_dependency *grown = bt_grow(config->edges.list, &config->edges.room, config->edges.count + 1, sizeof *grown);
+    if (!grown)
+        return BT_ERROR_MEMORY;
+    config->edges.list = grown;
+    config->edges.list[config->edges.count++] = (bt_dependency){w->direction, from->name, to->name, w->origin};
+    return BT_OK;
+}
+
+/* "a > b", or "c" after it: another target of a. */
+static bt_status add_item(const wiring *w, const char *item, size_t length, const bt_problem_settings **from)
+{
+    const char *text = bt_config_copy(w->config, item, length), *rest = text, *words[3] = {NULL};
+    if (!text)
+        return BT_ERROR_MEMORY;
+    size_t lengths[3] = {0};
+    int count = 0;
+    const char *word;
+    while (count < 3 && (word = bt_word_next(&rest, '>', &lengths[count])) != NULL)
+        words[count++] = word;
+    bool complete = count == 1 || (count == 2 && lengths[1] > 0);
+    if (!complete || lengths[0] == 0 || (count == 1 && !*from))
+        return bt_fail(BT_ERROR_CONFIG, "%s: %s: expected %s, several by commas, found `%s`", w->origin,
+                       line_names[w->direction], w->direction == BT_U2L ? "upper > lower" : "lower > upper", text);
+    if (count == 2 && !(*from = find_problem(w, words[0], lengths[0])))
+        return BT_ERROR_CONFIG;
+    const bt_problem_settings *to = find_problem(w, words[count - 1], lengths[count - 1]);
+    return to ? add_edge(w, *from, to) : BT_ERROR_CONFIG;
+}
+
+static bt_status add_line(bt_config *config, bt_direction direction, const char *line, const char *origin)
+{
+    wiring w = {config, direction, origin ? origin : "dependencies"};
+    const bt_problem_settings *from = NULL;
+    const char *item;
+    size_t length;
+    line = line && *line ? line : NULL;
+    while ((item = bt_word_next(&line, ',', &length)) != NULL)
+        BT_TRY(add_item(&w, item, length, &from));
+    return BT_OK;
+}
+
+/* ---- reachability; a graph of a handful of nodes ---- */
+
+/* A way along edges of `direction` from `from` to `to`; adds " > name" for each problem on it. `depth` bounds the way's
+ * length, for a way need not be longer than there are problems. */
+static bool find_way(const bt_config *config, bt_direction direction, const char *from, const char *to, int64_t depth,
+                     bt_text *way)
+{
+    for (int64_t i = 0; depth > 0 && i < config->edges.count; i++) {
+        const bt_dependency *edge = &config->edges.list[i];
+        if (edge->direction != direction || edge->from != from)
+            continue;
+        int64_t size = way->size;
+        bt_text_add(way, " > %s", edge->to);
+        if (edge->to == to || find_way(config, direction, edge->to, to, depth - 1, way))
+            return true;
+        way->size = size;
+    }
+    return false;
+}
+
+static bt_status check_cycles(const bt_config *config)
+{
+    for (int64_t i = 0; i < config->edges.count; i++) {
+        const bt_dependency *edge = &config->edges.list[i];
+        bt_text way = {0};
+        bt_status s = BT_OK;
+        bt_text_add(&way, "%s", edge->from);
+        if (find_way(config, edge->direction, edge->from, edge->from, config->problem_count, &way))
+            s = bt_fail(BT_ERROR_CONFIG,
+                        "%s: %s has a cycle: %s; a level can be above another one or below it, not both", edge->origin,
+                        line_names[edge->direction], bt_text_get(&way));
+        bt_text_free(&way);
+        BT_TRY(s);
+    }
+    return BT_OK;
+}
+
+/* A hypergradient follows an l2u edge only where the upper problem also reaches the lower one. */
+static bt_status check_ways(const bt_config *config)
+{
+    for (int64_t i = 0; i < config->edges.count; i++) {
+        const bt_dependency *edge = &config->edges.list[i];
+        if (edge->direction != BT_L2U)
+            continue;
+        bt_text way = {0};
+        bool found = find_way(config, BT_U2L, edge->to, edge->from, config->problem_count, &way);
+        bt_text_free(&way);
+        if (!found)
+            return bt_fail(
+                BT_ERROR_CONFIG,
+                "%s: l2u: %s > %s: %s does not reach %s through u2l, so its hypergradient would be zero; add "
+                "%s > %s to u2l",
+                edge->origin, edge->from, edge->to, edge->to, edge->from, edge->to, edge->from);
+    }
+    return BT_OK;
+}
+
+static bt_status add_all(bt_config *config, const char *const lines[2], const char *const origins[2])
+{
+    BT_TRY(add_line(config, BT_U2L, lines[BT_U2L], origins[BT_U2L]));
+    BT_TRY(add_line(config, BT_L2U, lines[BT_L2U], origins[BT_L2U]));
+    BT_TRY(check_cycles(config));
+    return check_ways(config);
+}
+
+bt_status bt_config_resolve_dependencies(bt_config *config)
+{
+    const char *const lines[] = {config->dependencies.u2l, config->dependencies.l2u};
+    const char *const origins[] = {bt_config_origin(config, "dependencies", line_names[BT_U2L]),
+                                   bt_config_origin(config, "dependencies", line_names[BT_L2U])};
+    return add_all(config, lines, origins);
+}
+
+const bt_dependency *bt_config_dependencies(const bt_config *config, int *count)
+{
+    if (count)
+        *count = config && config->resolved ? (int)config->edges.count : 0;
+    return config && config->resolved ? config->edges.list : NULL;
+}
+
+/* ---- while a run goes on ---- */
+
+void bt_config_swap_edges(bt_config *config, bt_edges *edges)
+{
+    bt_edges before = config->edges;
+    config->edges = *edges;
+    *edges = before;
+}
+
+void bt_config_print_edges(const bt_config *config, bt_direction direction, bt_text *text)
+{
+    const char *comma = "";
+    for (int64_t i = 0; i < config->edges.count; i++)
+        if (config->edges.list[i].direction == direction) {
+            bt_text_add(text, "%s%s > %s", comma, config->edges.list[i].from, config->edges.list[i].to);
+            comma = ", ";
+        }
+}
+
+bt_status bt_config_parse_edges(bt_config *config, const char *u2l, const char *l2u, const char *origin,
+                                bt_edges *edges)
+{
+    const char *const lines[] = {u2l, l2u}, *const origins[] = {origin, origin};
+    *edges = (bt_edges){0};
+    bt_config_swap_edges(config, edges);
+    bt_status status = add_all(config, lines, origins);
+    bt_config_swap_edges(config, edges);
+    return status;
+}

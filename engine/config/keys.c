@@ -1,0 +1,173 @@
+/* engine/config/keys.c: the table of INI keys. */
+#include "engine/config/keys.h"
+
+#include <float.h>
+#include <stddef.h>
+#include <string.h>
+
+#define MANY      1e15 /* a count without an upper end; exact in a double */
+#define HUGE_REAL 1e300
+
+#define ENGINE(field)     .section = BT_SECTION_ENGINE, .offset = offsetof(bt_engine_settings, field)
+#define DEPENDENCY(field) .section = BT_SECTION_DEPENDENCIES, .offset = offsetof(bt_dependency_settings, field)
+#define PROBLEM(field)    .section = BT_SECTION_PROBLEM, .offset = offsetof(bt_problem_settings, field)
+#define GROUP(field)      .section = BT_SECTION_GROUP, .offset = offsetof(bt_group_settings, field)
+
+#define TEXT           .kind = BT_KEY_TEXT
+#define BOOL           .kind = BT_KEY_BOOL
+#define INT(from, to)  .kind = BT_KEY_INT, .low = (from), .high = (to)
+#define REAL(from, to) .kind = BT_KEY_DOUBLE, .low = (from), .high = (to)
+#define SIZE(word)     .kind = BT_KEY_SIZE, .low = 1, .high = MANY, .words = (word)
+#define CHOICE(list)   .kind = BT_KEY_CHOICE, .words = (list)
+#define RESUMABLE      .resumable = true
+
+const bt_key bt_keys[] = {
+    /* ---- the engine ---- */
+    {"problems", ENGINE(problems), TEXT, RESUMABLE,
+     .help = "built-in problems by name, or .c files, which are compiled on the fly; several by commas. A path is "
+             "relative to `folder`"},
+    {"folder", ENGINE(folder), TEXT, RESUMABLE,
+     .help = "where the paths in `problems` begin, and where data sets are looked for, too; not set: the INI file's "
+             "folder"},
+    {"levels", ENGINE(levels), TEXT,
+     .help = "the problems to train, by commas, for a baseline run with some of a file's; not set: all"},
+    {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", RESUMABLE,
+     .help = "steps of the leaf problems"},
+    {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500", RESUMABLE,
+     .help = "leaf steps from one validation to the next; 0: none"},
+    {"roll_back", ENGINE(roll_back), BOOL, .value = "false",
+     .help =
+         "after each step of an upper level, the lower one returns to where its inner loop began and takes one step "
+         "with what the upper level has become"},
+    {"early_stopping", ENGINE(early_stopping), BOOL, .value = "false", RESUMABLE,
+     .help = "stop when the metric has not improved for a while"},
+    {"early_stopping_mode", ENGINE(early_stopping_mode), CHOICE("min | max"), .value = "min",
+     .help = "whether the metric is to fall or to rise"},
+    {"early_stopping_tolerance", ENGINE(early_stopping_tolerance), INT(1, MANY), .value = "5", RESUMABLE,
+     .help = "validations without an improvement before the run stops"},
+    {"early_stopping_metric", ENGINE(early_stopping_metric), TEXT, .value = "loss",
+     .help = "METRIC or PROBLEM.METRIC, from the validation"},
+    {"seed", ENGINE(seed), INT(0, MANY), .value = "1", .help = "all randomness of a run comes from it"},
+    {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .later = "cuda | gpu", RESUMABLE,
+     .help = "where to compute"},
+    {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
+     .help = "threads of the kernels; 0: one per processor"},
+    {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .later = "bf16 | fp16",
+     .help = "of problems that do not set their own"},
+    {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
+     .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
+             "that pays; false: as written"},
+    {"log_step", ENGINE(log_step), INT(0, MANY), .value = "100", RESUMABLE,
+     .help = "leaf steps from one line of training metrics to the next; 0: none"},
+    {"output", ENGINE(output), TEXT, RESUMABLE,
+     .help = "the folder that the run leaves; not set: runs/NAME-N with the next free number"},
+    {"checkpoint_step", ENGINE(checkpoint_step), INT(0, MANY), .value = "0", RESUMABLE,
+     .help = "leaf steps from one checkpoint to the next; 0: only at the end, and when the run is interrupted"},
+    {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", RESUMABLE,
+     .help = "checkpoints that stay, the newest ones"},
+    {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .later = "distributed | zero | fsdp",
+     .help = "how the work is spread over devices"},
+    {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .later = "tensorboard | wandb", RESUMABLE,
+     .help = "a log beside metrics.jsonl, which is always written"},
+
+    /* ---- dependencies ---- */
+    {"u2l", DEPENDENCY(u2l), TEXT,
+     .help = "upper > lower, by commas: the lower problem's loss uses the upper one (`a > b, c`: both b and c)"},
+    {"l2u", DEPENDENCY(l2u), TEXT,
+     .help = "lower > upper, by commas: the upper problem's loss uses the lower one's solution"},
+
+    /* ---- a problem: how its solution is differentiated ---- */
+    {"type", PROBLEM(method), .kind = BT_KEY_METHOD, .value = "darts", .later = "reinforce",
+     .help = "how hypergradients pass through this lower problem"},
+    {"product", PROBLEM(product), CHOICE("jvp | vjp | finite"), .value = "jvp",
+     .help = "second-order products: forward over reverse, reverse over reverse, or a difference of two gradients "
+             "(what type = sama takes by itself)"},
+    {"detach", PROBLEM(detach), CHOICE("frozen | field | follow"), .value = "frozen",
+     .help = "what a second derivative makes of detached values: constants; part of the gradient field that training "
+             "follows; or functions, as in Betty's difference"},
+    {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last",
+     .help = "which micro-batches of the last step second-order products use"},
+    {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
+     .help = "product = finite: the step of the difference, over the norm of the direction"},
+    {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .later = "false",
+     .advice = "it means `through the unrolled graph`, which is type = itd", .help = "accepted for Betty's sake"},
+    {"allow_unused", PROBLEM(allow_unused), BOOL, .value = "true",
+     .help = "parameters that the loss does not use stay as they are; false: an error"},
+
+    /* ---- a problem: when it steps ---- */
+    {"unroll_steps", PROBLEM(unroll_steps), INT(1, MANY), .value = "1",
+     .help = "steps of this problem to one step of the problems above it"},
+    {"warmup_steps", PROBLEM(warmup_steps), INT(0, MANY), .value = "0",
+     .help = "steps of this problem before the problems above it begin"},
+    {"gradient_accumulation", PROBLEM(gradient_accumulation), INT(1, 1e6), .value = "1",
+     .help = "micro-batches to one step, all at the same state of every level"},
+    {"meta_batch", PROBLEM(meta_batch), INT(1, 1e6), .value = "1",
+     .help = "an upper problem: inner loops to one step, as in a batch of tasks"},
+    {"log_step", PROBLEM(log_step), INT(-1, MANY), .value = "-1", RESUMABLE,
+     .help = "steps of this problem from one line of its training metrics to the next; -1: as the engine's"},
+
+    /* ---- a problem: data ---- */
+    {"batch_size", PROBLEM(batch_size), SIZE("all"), .value = "100", .help = "examples in a (micro-)batch"},
+    {"shuffle", PROBLEM(shuffle), BOOL, .value = "true", .help = "a new order in each epoch"},
+    {"drop_last", PROBLEM(drop_last), BOOL, .value = "false", .help = "leave out the short last batch of an epoch"},
+    {"prefetch", PROBLEM(prefetch), BOOL, .value = "true",
+     .help = "draw the next batch while this one is used, where a core is to spare; false saves a batch's memory"},
+    {"valid_batch_size", PROBLEM(valid_batch_size), SIZE("all"), .like = "batch_size",
+     .help = "examples in a validation batch"},
+    {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all", RESUMABLE,
+     .help = "batches in one validation; all: one pass over the data, or one batch where they have no end"},
+    {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", .later = "bf16 | fp16",
+     .help = "of parameters and floating data"},
+
+    /* ---- a problem: first values of its parameters and buffers ---- */
+    {"weights", PROBLEM(weights), TEXT,
+     .help = "a safetensors file to start from, looked for in the working folder and beside the INI file"},
+    {"weights_names", PROBLEM(weights_names), TEXT,
+     .help = "FROM > TO, by commas: what the file's names are called here; * is any text, nothing after > leaves out"},
+    {"weights_layout", PROBLEM(weights_layout), CHOICE("pytorch | plain"), .value = "pytorch",
+     .help = "of convolutions: [out, in, window, window], or [window, window, in, out] as in checkpoints from here"},
+    {"weights_missing", PROBLEM(weights_missing), CHOICE("error | keep"), .value = "error",
+     .help = "parameters and buffers that the file lacks: refused, or they keep their initial values"},
+
+    /* ---- a problem: its update ---- */
+    {"trainable", PROBLEM(trainable), TEXT, .value = "*",
+     .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
+    {"meta_trainable", PROBLEM(meta_trainable), TEXT, .value = "*",
+     .help = "patterns of the parameters that hypergradients pass through"},
+    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .later = "adafactor | adam8bit",
+     .help = "what makes an update from a gradient; its hyperparameters are keys too"},
+    {"gradient_clipping", PROBLEM(gradient_clipping), REAL(0, HUGE_REAL), .value = "0",
+     .help = "largest norm of the whole gradient; 0: no clipping"},
+    {"gradient_clipping_value", PROBLEM(gradient_clipping_value), REAL(0, HUGE_REAL), .value = "0",
+     .help = "largest absolute value of an element of the gradient; 0: no clipping"},
+    {"scheduler", PROBLEM(scheduler.kind), CHOICE("none | step | multistep | cosine"), .value = "none",
+     .later = "linear_warmup | linear", .advice = "scheduler_warmup goes with every scheduler, none included",
+     .help = "how the learning rate moves with the updates"},
+    {"scheduler_step_size", PROBLEM(scheduler.step_size), INT(1, MANY),
+     .help = "step, needed there: updates from one decay to the next"},
+    {"scheduler_milestones", PROBLEM(milestones), .kind = BT_KEY_INTS, .low = 0, .high = MANY,
+     .help = "multistep, needed there: the updates after which the rate decays, rising, by commas"},
+    {"scheduler_gamma", PROBLEM(scheduler.gamma), REAL(DBL_MIN, HUGE_REAL), .value = "0.1",
+     .help = "step, multistep: the factor of a decay"},
+    {"scheduler_t_max", PROBLEM(scheduler.t_max), INT(1, MANY), .like = "engine.train_iters",
+     .help = "cosine: updates from the full rate down to the least"},
+    {"scheduler_eta_min", PROBLEM(scheduler.eta_min), REAL(0, HUGE_REAL), .value = "0",
+     .help = "cosine: the least rate"},
+    {"scheduler_warmup", PROBLEM(scheduler.warmup), INT(0, MANY), .value = "0",
+     .help = "updates over which the rate first rises linearly; the scheduler begins after them"},
+    /* ---- a group of parameters ---- */
+    {"params", GROUP(params), TEXT, .help = "needed: patterns, by commas, of the group's parameters"},
+    {"frozen", GROUP(frozen), BOOL, .value = "false", .help = "the optimiser leaves them as they are"},
+
+    {NULL, .help = NULL},
+};
+
+const bt_key *bt_key_find(bt_section_kind section, const char *name)
+{
+    for (const bt_key *key = bt_keys; name && key->name; key++)
+        if (key->section == section && strcmp(key->name, name) == 0)
+            return key;
+    return NULL;
+}
+
+bt_dtype bt_precision_dtype(int precision) { return precision == 1 ? BT_F64 : BT_F32; }

@@ -1,0 +1,351 @@
+/* engine/level/stream.c: the batches of a problem: drawn from a loader or made by its get_batch. */
+#include "engine/level/level.h"
+
+#include <string.h>
+
+static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
+{
+    bt_batch *batch = bt_batch_new();
+    if (!batch)
+        return NULL;
+    bt_guest before = bt_problem_enter(problem, "get_batch");
+    bt_status status = problem->def->get_batch(problem, mode, index, batch);
+    bt_guest_leave(before);
+    if (status == BT_OK && bt_error_status() != BT_OK)
+        status = bt_error_status();
+    if (status != BT_OK) {
+        bt_fail(status, "get_batch failed for batch %lld", (long long)index);
+        bt_error_context("%s", problem->name);
+        bt_batch_free(batch);
+        return NULL;
+    }
+    batch->number = index;
+    return batch;
+}
+
+static bt_status open_loader(bt_stream *stream)
+{
+    bt_problem *problem = stream->problem;
+    const bt_problem_settings *s = problem->settings;
+    bt_dataset **data = stream->mode == BT_TRAIN ? &problem->train_data : &problem->valid_data;
+    bt_loader_options options = bt_loader_defaults();
+    options.batch_size = stream->mode == BT_TRAIN ? s->batch_size : s->valid_batch_size;
+    options.seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
+    options.shuffle = stream->mode == BT_TRAIN && s->shuffle;
+    options.drop_last = stream->mode == BT_TRAIN && s->drop_last;
+    options.chance = stream->mode == BT_TRAIN;
+    options.dtype = problem->dtype;
+    options.keep = stream->keep;
+    options.threads = problem->engine->instance->threads;
+    options.prefetch = problem->settings->prefetch &&
+                       bt_cores() > problem->engine->instance->threads; /* it would be in the kernels' way */
+    stream->loader = bt_loader_open(*data, &options);
+    *data = NULL;
+    if (!stream->loader) {
+        bt_error_context("%s, %s data", problem->name, stream->mode == BT_TRAIN ? "training" : "validation");
+        return bt_error_status();
+    }
+    const bt_batch *shapes[BT_MAX_SHAPES];
+    stream->shape_count = bt_loader_shapes(stream->loader, shapes);
+    for (int i = 0; i < stream->shape_count; i++)
+        if (!(stream->shapes[i] = bt_batch_template(shapes[i])))
+            return BT_ERROR_MEMORY;
+    return BT_OK;
+}
+
+static bt_status open_callback(bt_stream *stream)
+{
+    bt_batch *first = make_batch(stream->problem, stream->mode, 0);
+    if (!first)
+        return bt_error_status();
+    stream->shapes[0] = bt_batch_template(first);
+    stream->shape_count = 1;
+    bt_batch_free(first);
+    stream->made = bt_alloc_array((size_t)stream->keep, sizeof(bt_batch *));
+    return stream->shapes[0] && stream->made ? BT_OK : BT_ERROR_MEMORY;
+}
+
+/* ---- the batches of a problem above: batch_of ---- */
+
+static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
+{
+    const char *name = problem->def->batch_of;
+    *peer = bt_problem_find(problem->engine, name);
+    bool above = false;
+    if (!*peer || *peer == problem)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\", which is %s", problem->name, name,
+                       *peer ? "itself" : "no problem of this run");
+    for (int i = 0; *peer && i < problem->parent_count; i++)
+        above |= problem->parents[i] == *peer;
+    if (!above)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s works on the batches of %s (batch_of), which must be a problem that uses its solution: add "
+                       "`l2u = %s > %s` under [dependencies]",
+                       problem->name, name, problem->name, name);
+    if (problem->def->configure_train_data || problem->def->get_batch || (*peer)->def->batch_of)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\": %s", problem->name, name,
+                       (*peer)->def->batch_of ? "that problem has no data of its own"
+                                              : "it cannot have configure_train_data or get_batch beside it");
+    if (problem->settings->gradient_accumulation > 1 || (*peer)->settings->gradient_accumulation > 1)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s works on the batch of %s: neither can have gradient_accumulation; for several batches to a "
+                       "step of %s take its meta_batch",
+                       problem->name, name, name);
+    return BT_OK;
+}
+
+/* Their inner loops begin together, or one of them would be given another batch halfway through. */
+static bt_status check_lengths(const bt_problem *problem)
+{
+    const bt_engine *engine = problem->engine;
+    for (int i = 0; i < engine->problem_count; i++) {
+        const bt_problem *other = engine->problems[i];
+        bool same = other->def->batch_of && strcmp(other->def->batch_of, problem->def->batch_of) == 0;
+        if (same && other->settings->active && other->settings->unroll_steps != problem->settings->unroll_steps)
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s and %s work on the same batch (batch_of = \"%s\"), so that their inner loops must be of "
+                           "one length: found unroll_steps = %lld and %lld",
+                           problem->name, other->name, problem->def->batch_of,
+                           (long long)problem->settings->unroll_steps, (long long)other->settings->unroll_steps);
+    }
+    return BT_OK;
+}
+
+static bt_status open_peer(bt_stream *stream)
+{
+    bt_problem *peer;
+    BT_TRY(find_peer(stream->problem, &peer));
+    BT_TRY(check_lengths(stream->problem));
+    BT_TRY(bt_problem_open_data(peer));
+    stream->of = peer->train;
+    stream->shape_count = peer->train->shape_count;
+    for (int i = 0; i < stream->shape_count; i++) {
+        stream->shapes[i] = bt_batch_template(peer->train->shapes[i]);
+        stream->alias[i] = bt_batch_template(peer->train->shapes[i]);
+        if (!stream->shapes[i] || !stream->alias[i])
+            return BT_ERROR_MEMORY;
+    }
+    return BT_OK;
+}
+
+/* The peer's batch under this stream's number; NULL after an error. */
+static const bt_batch *alias(bt_stream *stream, int64_t number)
+{
+    if (!stream->of->kept_count) { /* nothing has been drawn there yet */
+        if (bt_stream_draw(stream->of, 1) != BT_OK)
+            return NULL;
+        stream->of->ahead = true;
+    }
+    const bt_batch *batch = stream->of->kept[0];
+    int shape = bt_stream_shape(stream, batch);
+    if (shape < 0)
+        return NULL;
+    bt_batch_bind(stream->alias[shape], batch);
+    stream->alias[shape]->number = number;
+    return stream->alias[shape];
+}
+
+bt_status bt_stream_next_task(bt_stream *stream)
+{
+    bt_stream *of = stream->of;
+    if (!of)
+        return BT_OK;
+    if (!of->ahead || stream->task == bt_stream_position(of)) {
+        BT_TRY(bt_stream_draw(of, 1));
+        of->ahead = true;
+    }
+    stream->task = bt_stream_position(of);
+    return BT_OK;
+}
+
+bt_status bt_stream_take(bt_stream *stream, int64_t count)
+{
+    bool ahead = stream->ahead;
+    stream->ahead = false;
+    return ahead ? BT_OK : bt_stream_draw(stream, count);
+}
+
+const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i)
+{
+    return stream->of ? alias(stream, stream->drawn - 1) : stream->kept[i];
+}
+
+/* ---- streams ---- */
+
+bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
+{
+    bt_stream *stream = bt_alloc(sizeof *stream);
+    if (!stream)
+        return NULL;
+    *stream = (bt_stream){.problem = problem, .mode = mode, .keep = keep < 1 ? 1 : keep};
+    stream->kept = bt_alloc_array((size_t)stream->keep, sizeof(bt_batch *));
+    bt_status status = stream->kept ? BT_OK : BT_ERROR_MEMORY;
+    bool data = mode == BT_TRAIN ? problem->train_data != NULL : problem->valid_data != NULL;
+    if (status == BT_OK)
+        status = data ? open_loader(stream) : problem->def->batch_of ? open_peer(stream) : open_callback(stream);
+    if (status == BT_OK)
+        return stream;
+    bt_stream_free(stream);
+    return NULL;
+}
+
+void bt_stream_free(bt_stream *stream)
+{
+    if (!stream)
+        return;
+    for (int i = 0; i < BT_MAX_SHAPES; i++) {
+        bt_batch_free(stream->shapes[i]);
+        bt_batch_free(stream->alias[i]);
+    }
+    for (int64_t i = 0; stream->made && i < stream->keep; i++)
+        bt_batch_free(stream->made[i]);
+    bt_loader_free(stream->loader);
+    bt_free(stream->made);
+    bt_free(stream->kept);
+    bt_free(stream);
+}
+
+bt_status bt_stream_draw(bt_stream *stream, int64_t count)
+{
+    stream->kept_count = 0;
+    for (int64_t i = 0; i < count && i < stream->keep; i++) {
+        if (stream->loader) {
+            BT_TRY(bt_loader_draw(stream->loader, &stream->kept[i]));
+        } else if (stream->of) {
+            if (!(stream->kept[i] = alias(stream, stream->drawn++)))
+                return bt_error_status();
+        } else {
+            bt_batch *batch = make_batch(stream->problem, stream->mode, stream->drawn++);
+            if (!batch)
+                return bt_error_status();
+            bt_batch_free(stream->made[i]);
+            stream->made[i] = batch;
+            stream->kept[i] = batch;
+        }
+        stream->kept_count++;
+    }
+    return BT_OK;
+}
+
+int64_t bt_stream_position(const bt_stream *stream)
+{
+    return stream->loader ? bt_loader_position(stream->loader) : stream->drawn;
+}
+
+bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept)
+{
+    if (stream->loader)
+        BT_TRY(bt_loader_seek(stream->loader, position - kept));
+    stream->drawn = position - kept;
+    return bt_stream_draw(stream, kept);
+}
+
+int64_t bt_stream_validation(const bt_stream *stream)
+{
+    int64_t batches = stream->problem->settings->valid_batches, all = bt_loader_per_epoch(stream->loader);
+    if (!all) /* without end: made by a callback, or tasks */
+        return batches > 0 ? batches : 1;
+    return batches > 0 && batches < all ? batches : all;
+}
+
+static void add_fields(bt_text *text, const bt_batch *batch)
+{
+    char shape[256];
+    for (int i = 0; i < batch->field_count; i++) {
+        bt_array array = batch->fields[i].array;
+        bt_text_add(text, "%s%s %s %s", i ? ", " : "", batch->fields[i].name, bt_dtype_name(array.dtype),
+                    bt_shape_text(shape, array.rank, array.dims));
+    }
+}
+
+int bt_stream_shape(const bt_stream *stream, const bt_batch *batch)
+{
+    for (int i = 0; i < stream->shape_count; i++)
+        if (bt_batch_fits(stream->shapes[i], batch))
+            return i;
+    bt_text found = {0}, due = {0};
+    add_fields(&found, batch);
+    add_fields(&due, stream->shapes[0]);
+    bt_fail(BT_ERROR_SHAPE, "%s: batch %lld has %s; expected what the first one had: %s", stream->problem->name,
+            (long long)batch->number, bt_text_get(&found), bt_text_get(&due));
+    bt_text_free(&found);
+    bt_text_free(&due);
+    return -1;
+}
+
+bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape)
+{
+    micro->batch = bt_batch_template(stream->shapes[shape]);
+    micro->record = bt_var_new(BT_RUN, BT_BATCH, stream->problem->name, "record", (bt_array){.dtype = BT_I64});
+    return micro->batch && micro->record ? BT_OK : BT_ERROR_MEMORY;
+}
+
+void bt_micro_free(bt_micro *micro)
+{
+    bt_batch_free(micro->batch);
+    bt_var_free(micro->record);
+    *micro = (bt_micro){0};
+}
+
+void bt_micro_bind(bt_micro *micro, const bt_batch *batch)
+{
+    bt_batch_bind(micro->batch, batch);
+    memcpy(micro->record->data, &batch->number, sizeof batch->number);
+}
+
+/* How many of the problem's newest micro-batches can be short at once, and one. */
+static int variant_count(const bt_problem *problem, int64_t micros)
+{
+    if (problem->train->shape_count < 2)
+        return 1;
+    int64_t per_epoch = bt_loader_per_epoch(problem->train->loader);
+    int64_t most = per_epoch > 0 ? (micros + per_epoch - 1) / per_epoch : 1;
+    return (int)(most < BT_MAX_ITEMS - 1 ? most : BT_MAX_ITEMS - 1) + 1;
+}
+
+bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *problem, int64_t count)
+{
+    set->count = count;
+    set->variants = variant_count(problem, count);
+    set->items = bt_alloc_array((size_t)(set->variants * count), sizeof *set->items);
+    if (!set->items)
+        return BT_ERROR_MEMORY;
+    for (int v = 0; v < set->variants; v++)
+        for (int64_t m = 0; m < count; m++)
+            BT_TRY(bt_micro_new(&set->items[v * count + m], problem->train, m >= count - v ? 1 : 0));
+    return BT_OK;
+}
+
+void bt_micro_set_free(bt_micro_set *set)
+{
+    for (int64_t m = 0; set->items && m < set->variants * set->count; m++)
+        bt_micro_free(&set->items[m]);
+    bt_free(set->items);
+    *set = (bt_micro_set){0};
+}
+
+int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem)
+{
+    bt_stream *stream = problem->train;
+    int64_t count = set->count, first = stream->kept_count - count, shorts = 0, full = 0, late = 0;
+    if (!stream->of && first < 0) {
+        bt_fail(BT_ERROR_ARGUMENT, "%s has made no step yet, on whose batch its product could be taken", problem->name);
+        return -1;
+    }
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = bt_stream_kept(stream, first + m);
+        if (!batch)
+            return -1;
+        shorts += bt_stream_shape(stream, batch) == 1;
+    }
+    if (shorts >= set->variants) {
+        bt_fail(BT_ERROR_INTERNAL, "%s: more short batches than planned for", problem->name);
+        return -1;
+    }
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = bt_stream_kept(stream, first + m);
+        int64_t place = bt_stream_shape(stream, batch) == 1 ? count - shorts + late++ : full++;
+        bt_micro_bind(&set->items[shorts * count + place], batch);
+    }
+    return (int)shorts;
+}

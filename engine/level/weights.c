@@ -1,0 +1,48 @@
+/* engine/level/weights.c: a problem that starts from values in a file. */
+#include "engine/level/level.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* The file as it is named, or, where there is none, beside the INI file; to be freed. */
+static char *find(const bt_engine *engine, const char *name)
+{
+    const char *folder = bt_config_folder(engine->config);
+    if (*name == '/' || access(name, F_OK) == 0 || !folder || !*folder)
+        return bt_strdup(name);
+    char *beside = bt_string("%s/%s", folder, name);
+    if (beside && access(beside, F_OK) != 0) {
+        bt_fail(BT_ERROR_FILE, "%s: there is no such file; looked in the working folder and in %s", name, folder);
+        bt_free(beside);
+        return NULL;
+    }
+    return beside;
+}
+
+bt_status bt_problem_load_weights(bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    if (!s->weights && s->weights_names)
+        return bt_fail(BT_ERROR_CONFIG, "[%s] weights_names = %s: of which file? weights is not set", problem->name,
+                       s->weights_names);
+    if (!s->weights || problem->engine->resuming) /* a checkpoint has them all */
+        return BT_OK;
+    if (problem->def->start)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "[%s] weights = %s: each inner loop of %s begins with what its `start` gives; set the weights of "
+            "the problem that this comes from",
+            problem->name, s->weights, problem->name);
+    char *path = find(problem->engine, s->weights);
+    bt_load_options options = {
+        .names = s->weights_names, .plain = s->weights_layout == 1, .partial = s->weights_missing == 1};
+    bt_text report = {0};
+    bt_status status = path ? bt_module_fill(problem->module, path, &options, &report) : bt_error_status();
+    if (status == BT_OK)
+        bt_text_add(&problem->engine->notes, "%s: %s: %s\n", problem->name, path, bt_text_get(&report));
+    else
+        bt_error_context("[%s] weights", problem->name);
+    bt_text_free(&report);
+    bt_free(path);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* engine/output/json.c: values as JSON. */
+#include "engine/output/json.h"
+
+#include <math.h>
+
+json_t *bt_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+bt_status bt_json_write(const char *folder, const char *name, const json_t *value, size_t flags)
+{
+    size_t size;
+    char *text = bt_json_text(value, flags, &size);
+    if (!text) {
+        bt_error_context("%s", name);
+        return BT_ERROR_MEMORY;
+    }
+    bt_status status = bt_output_write(folder, name, text, size);
+    bt_free(text);
+    return status;
+}
+
+bt_status bt_json_print(const json_t *value, FILE *file)
+{
+    size_t size;
+    char *text = bt_json_text(value, JSON_INDENT(2), &size);
+    if (!text)
+        return BT_ERROR_MEMORY;
+    fwrite(text, 1, size, file);
+    bt_free(text);
+    return BT_OK;
+}

@@ -1,0 +1,16 @@
+/* engine/output/json.h: values as JSON, for the sinks and the reports. */
+#ifndef BT_JSON_H
+#define BT_JSON_H
+
+#include "engine/output/log.h"
+#include "io/json.h"
+
+/* Its text as folder/name, by bt_output_write. */
+bt_status bt_json_write(const char *folder, const char *name, const json_t *value, size_t flags);
+bt_status bt_json_print(const json_t *value, FILE *file); /* indented; whether the file took it, its owner asks */
+
+json_t *bt_json_number(double value); /* null where it is not finite, for JSON has no such numbers */
+/* Adds NAME and, of a mean, NAME.interval. false: out of memory. */
+bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count);
+
+#endif

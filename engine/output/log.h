@@ -1,0 +1,94 @@
+/* engine/output/log.h: what a run says and leaves behind: the progress line, metrics.jsonl, summary.json. */
+#ifndef BT_LOG_H
+#define BT_LOG_H
+
+#include "engine/config/config.h"
+#include <stdio.h>
+
+typedef struct bt_metric_value {
+    const char *name; /* "classifier.valid.acc" */
+    double value;
+    double interval; /* half of the 95 % interval; NaN: a single value */
+} bt_metric_value;
+
+/* ---- progress.c: how far the run is: on a terminal one line, rewritten a few times a second; in a pipe plain lines
+ * ---- */
+
+typedef struct bt_progress bt_progress;
+
+/* file NULL: says nothing. total: leaf steps of the whole run. */
+bt_progress *bt_progress_new(FILE *file, int64_t total);
+void bt_progress_start(bt_progress *progress, int64_t step); /* the run begins after this step, not after step 0 */
+void bt_progress_step(bt_progress *progress, int64_t step);  /* after each leaf step; cheap */
+/* lasting (a validation): a line of its own. Otherwise (training) the values go into the line on a terminal, and in a
+ * pipe into at most one line a second. */
+void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count, bool lasting);
+void bt_progress_say(bt_progress *progress, const char *format, ...) BT_FORMAT(2, 3); /* a line that stays */
+void bt_progress_free(bt_progress *progress); /* the line on the terminal stays as it was last; NULL ok */
+
+/* ---- timing.c: the mean time of a step ---- */
+
+typedef struct bt_timing {
+    int64_t warmup, count; /* steps still to leave out; steps since */
+    double seconds;        /* of these */
+} bt_timing;
+void bt_timing_start(bt_timing *timing, int64_t total_steps); /* leaves out the first 10 % of the steps, at most 50 */
+void bt_timing_add(bt_timing *timing, double seconds);
+double bt_timing_mean_ms(const bt_timing *timing); /* NaN if there was no step */
+
+/* ---- output.c: the folder ---- */
+
+typedef struct bt_output {
+    char *path;
+    int lock; /* keeps other runs out; -1: this file system has no locks */
+} bt_output;
+
+/* Would bt_output_make take this folder? Makes nothing. NULL is fine. */
+bt_status bt_output_check(const char *wanted);
+
+/* Makes the run's folder and locks it. wanted NULL: runs/STEM-N with the next free N. A wanted folder may exist, but
+ * not hold a run, nor be in use by one: BT_ERROR_CONFIG. */
+bt_status bt_output_make(const char *wanted, const char *stem, bt_output **output);
+
+/* A folder that may hold a run, locked; make: made if it is missing. */
+bt_status bt_output_open(const char *folder, bool make, bt_output **output);
+void bt_output_free(bt_output *output);        /* and its lock; NULL ok */
+int64_t bt_output_metrics(const char *folder); /* bytes of its metrics.jsonl; -1: there is none */
+
+/* Writes `size` bytes to folder/name: to a temporary name, flushed to the disk, renamed. */
+bt_status bt_output_write(const char *folder, const char *name, const void *data, size_t size);
+
+bt_status bt_output_remove(const char *folder, const char *name); /* a file that may be missing */
+
+/* ---- jsonl.c: metrics.jsonl, one object a line: {"step": 100, "time": 1.25, "classifier.loss": 0.4} ---- */
+
+typedef struct bt_jsonl bt_jsonl;
+/* length: bytes of the file to keep, after which the lines go on; -1: it begins anew. NULL on failure. */
+bt_jsonl *bt_jsonl_open(const char *folder, int64_t length);
+/* time: seconds since the start of the run. A value that is not finite becomes null; an interval is NAME.interval. */
+bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_metric_value *metrics, int count);
+bt_status bt_jsonl_sync(bt_jsonl *sink, int64_t *length); /* all lines are on the disk, and so long */
+bt_status bt_jsonl_close(bt_jsonl *sink);                 /* NULL ok */
+
+/* ---- summary.c ---- */
+
+typedef struct bt_memory_sizes {
+    size_t arena, persistent;
+} bt_memory_sizes;
+
+typedef struct bt_summary {
+    int64_t steps;
+    double ms_per_step, seconds;
+    double data_seconds;            /* of these: steps gathered batches, or waited for them */
+    const bt_metric_value *metrics; /* last values */
+    int metric_count;
+    bt_memory_sizes planned, measured;
+    size_t outside; /* bytes that libraries hold */
+    int64_t seed;
+    const char *device, *backend; /* "cpu", "x86-64-v4, 2 threads"; NULL: left out */
+    const char *stopped;          /* "train_iters", "early_stopping", "interrupted" */
+    const bt_config *config;      /* resolved; NULL: left out */
+} bt_summary;
+bt_status bt_summary_write(const char *folder, const bt_summary *summary); /* summary.json */
+
+#endif

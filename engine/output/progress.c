@@ -1,0 +1,171 @@
+/* engine/output/progress.c: how far the run is. */
+#include "engine/output/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define BETWEEN_UPDATES 0.2 /* seconds, on a terminal */
+#define BETWEEN_LINES   1.0 /* seconds, in a pipe */
+#define MEMORY          5.0 /* seconds over which the rate is averaged */
+
+struct bt_progress {
+    FILE *file; /* NULL: silent */
+    bool terminal, drawn;
+    int64_t total, step, rated_step;
+    double start, updated, printed, rated; /* times */
+    double rate;                           /* steps a second; 0: not known yet */
+    bt_text metrics;                       /* of the line on the terminal */
+};
+
+bt_progress *bt_progress_new(FILE *file, int64_t total)
+{
+    bt_progress *progress = bt_alloc(sizeof *progress);
+    if (!progress)
+        return NULL;
+    progress->file = file;
+    progress->terminal = file && isatty(fileno(file));
+    progress->total = total;
+    progress->start = progress->rated = bt_seconds();
+    progress->printed = progress->start - BETWEEN_LINES;
+    return progress;
+}
+
+/* An average over the whole run at first, over about MEMORY later on. */
+static void measure(bt_progress *progress, double now)
+{
+    double passed = now - progress->rated;
+    if (passed < 0.05 || progress->step <= progress->rated_step)
+        return;
+    double recent = (double)(progress->step - progress->rated_step) / passed;
+    double weight = fmax(1 - exp(-passed / MEMORY), passed / (now - progress->start));
+    progress->rate += weight * (recent - progress->rate);
+    progress->rated = now;
+    progress->rated_step = progress->step;
+}
+
+static void add_time(bt_text *text, double seconds)
+{
+    int64_t whole = (int64_t)(seconds + 0.5), hours = whole / 3600, minutes = whole / 60 % 60;
+    if (hours > 0)
+        bt_text_add(text, "%lld:%02lld:%02lld", (long long)hours, (long long)minutes, (long long)(whole % 60));
+    else
+        bt_text_add(text, "%lld:%02lld", (long long)minutes, (long long)(whole % 60));
+}
+
+static void add_rate(const bt_progress *progress, bt_text *text)
+{
+    if (progress->rate <= 0)
+        return;
+    bt_text_add(text, progress->rate < 10 ? "  %.2f steps/s" : "  %.0f steps/s", progress->rate);
+    int64_t left = progress->total - progress->step;
+    bt_text_add(text, left > 0 ? "  ETA " : "  in ");
+    add_time(text, left > 0 ? (double)left / progress->rate : bt_seconds() - progress->start);
+}
+
+static void add_metrics(const bt_metric_value *metrics, int count, bt_text *text)
+{
+    for (int i = 0; i < count; i++) {
+        bt_text_add(text, "  %s %.4g", metrics[i].name, metrics[i].value);
+        if (!isnan(metrics[i].interval))
+            bt_text_add(text, " +- %.2g", metrics[i].interval);
+    }
+}
+
+static int width(const bt_progress *progress)
+{
+    struct winsize size = {0};
+    return ioctl(fileno(progress->file), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+/* The line on the terminal, cut so that it never wraps. */
+static void draw(bt_progress *progress)
+{
+    bt_text line = {0};
+    bt_text_add(&line, "step %lld/%lld  %.0f %%", (long long)progress->step, (long long)progress->total,
+                100 * (double)progress->step / (double)(progress->total > 0 ? progress->total : 1));
+    add_rate(progress, &line);
+    bt_text_add(&line, "%s", bt_text_get(&progress->metrics));
+    fprintf(progress->file, "\r\033[K%.*s", width(progress) - 1, bt_text_get(&line));
+    fflush(progress->file);
+    progress->drawn = true;
+    bt_text_free(&line);
+}
+
+static void erase(bt_progress *progress)
+{
+    if (progress->drawn)
+        fputs("\r\033[K", progress->file);
+    progress->drawn = false;
+}
+
+void bt_progress_start(bt_progress *progress, int64_t step)
+{
+    if (progress)
+        progress->step = progress->rated_step = step;
+}
+
+void bt_progress_step(bt_progress *progress, int64_t step)
+{
+    if (!progress || !progress->file)
+        return;
+    progress->step = step;
+    double now = bt_seconds();
+    measure(progress, now);
+    if (!progress->terminal || now - progress->updated < BETWEEN_UPDATES)
+        return;
+    progress->updated = now;
+    draw(progress);
+}
+
+void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count, bool lasting)
+{
+    if (!progress || !progress->file || !metrics || count <= 0)
+        return;
+    progress->step = step;
+    if (progress->terminal && !lasting) {
+        progress->metrics.size = 0;
+        add_metrics(metrics, count, &progress->metrics);
+        return;
+    }
+    double now = bt_seconds();
+    measure(progress, now);
+    if (!lasting && now - progress->printed < BETWEEN_LINES)
+        return;
+    progress->printed = now;
+    bt_text line = {0};
+    bt_text_add(&line, "step %lld/%lld", (long long)step, (long long)progress->total);
+    add_metrics(metrics, count, &line);
+    if (!progress->terminal)
+        add_rate(progress, &line);
+    bt_progress_say(progress, "%s", bt_text_get(&line));
+    bt_text_free(&line);
+}
+
+void bt_progress_say(bt_progress *progress, const char *format, ...)
+{
+    if (!progress || !progress->file || !format)
+        return;
+    erase(progress);
+    va_list args;
+    va_start(args, format);
+    vfprintf(progress->file, format, args);
+    va_end(args);
+    fputc('\n', progress->file);
+    fflush(progress->file);
+}
+
+void bt_progress_free(bt_progress *progress)
+{
+    if (!progress)
+        return;
+    if (progress->drawn) {
+        draw(progress);
+        fputc('\n', progress->file);
+        fflush(progress->file);
+    }
+    bt_text_free(&progress->metrics);
+    bt_free(progress);
+}

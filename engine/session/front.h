@@ -1,0 +1,31 @@
+/* engine/session/front.h: what the command asks of the engine, beyond the public interface. */
+#ifndef BT_FRONT_H
+#define BT_FRONT_H
+
+#include <betty/engine.h>
+#include <signal.h>
+#include <stdio.h>
+
+typedef struct bt_front {
+    FILE *progress;                    /* where the run tells how far it is; NULL: nowhere */
+    bool files;                        /* a run leaves a folder; false: only where engine.output is set */
+    FILE *profile;                     /* kernel calls are timed; where the table goes; NULL: they are not */
+    const volatile sig_atomic_t *stop; /* not 0: stop after this step with BT_ERROR_INTERRUPTED; may be NULL */
+} bt_front;
+bt_status bt_engine_attach(bt_engine *engine, const bt_front *front); /* copied */
+
+/* As bt_engine_set, with the words that messages use for where the value came from: "--set classifier.lr". */
+bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *value, const char *origin);
+
+/* Loads, configures, traces and plans everything; writes nothing. Called by all that works, when first needed. Its
+ * failures are faults of the input (exit code 2), later ones of the run (1). */
+bt_status bt_engine_setup(bt_engine *engine);
+
+/* As bt_engine_print; json: BT_PLAN and BT_INFO as one JSON object. */
+bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *file);
+
+/* Compares the hypergradient of `level` (NULL: of every upper level) with differences of the retrained loss, along
+ * `samples` coordinates (0: a sensible number). BT_ERROR_NUMERIC if they disagree; the table is printed either way. */
+bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file);
+
+#endif

@@ -1,0 +1,288 @@
+/* engine/session/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the equation.
+ */
+#include "engine/session/engine_inside.h"
+
+#include "engine/output/json.h"
+#include "ops/ops.h"
+#include <string.h>
+
+enum { LARGEST = 8 };
+
+/* ---- the plan as JSON; the text is printed from it, so that both say the same ---- */
+
+static json_t *categories(const size_t by_category[BT_CATEGORIES])
+{
+    json_t *object = json_object();
+    for (int c = 0; c < BT_CATEGORIES; c++)
+        if (by_category[c])
+            object = bt_json_with(object, bt_category_name((bt_category)c), json_integer((json_int_t)by_category[c]));
+    return object;
+}
+
+static bool live_at(const bt_phase *phase, int64_t value, int64_t step)
+{
+    return phase->intervals[value].first <= step && phase->intervals[value].last >= step;
+}
+
+static const char *value_name(const bt_phase_value *value, bt_text *text)
+{
+    if (value->var) {
+        bt_text_add(text, "%s", value->var->name);
+    } else {
+        const bt_node *node = value->buffer->node;
+        if (*node->tag.path)
+            bt_text_add(text, "%s: ", node->tag.path);
+        bt_text_add(text, value->category == BT_WORKSPACE ? "scratch of %s" : "%s", node->op->name);
+    }
+    return bt_text_get(text);
+}
+
+static json_t *largest(const bt_phase *phase)
+{
+    json_t *list = json_array();
+    bool *taken = bt_alloc_array((size_t)phase->value_count, sizeof *taken);
+    for (int k = 0; taken && k < LARGEST; k++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < phase->value_count; i++)
+            if (!taken[i] && live_at(phase, i, phase->peak) &&
+                (best < 0 || phase->values[i].used > phase->values[best].used))
+                best = i;
+        if (best < 0)
+            break;
+        taken[best] = true;
+        bt_text name = {0};
+        list = bt_json_append(list, json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)phase->values[best].used, "value",
+                                              value_name(&phase->values[best], &name), "category",
+                                              bt_category_name(phase->values[best].category)));
+        bt_text_free(&name);
+    }
+    bt_free(taken);
+    return list;
+}
+
+static json_t *parts(const bt_phase *phase)
+{
+    json_t *list = json_array();
+    for (int e = 0; e < phase->entry_count; e++)
+        list = bt_json_append(list, json_pack("{s:s, s:I, s:I}", "part", phase->entries[e].part, "kernels",
+                                              (json_int_t)phase->entries[e].program->step_count, "saved",
+                                              (json_int_t)bt_phase_saved(phase, e)));
+    return list;
+}
+
+static const char *peak_part(const bt_phase *phase)
+{
+    const char *part = "";
+    for (int e = 0; e < phase->entry_count; e++)
+        if (phase->entries[e].base <= phase->peak)
+            part = phase->entries[e].part;
+    return part;
+}
+
+static json_t *phase_json(const bt_phase *phase)
+{
+    size_t at_peak[BT_CATEGORIES] = {0};
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (live_at(phase, i, phase->peak))
+            at_peak[phase->values[i].category] += phase->intervals[i].bytes;
+    json_t *object = json_pack("{s:s, s:I, s:I, s:s}", "phase", phase->name, "arena", (json_int_t)phase->arena, "bound",
+                               (json_int_t)phase->bound, "peak_in", peak_part(phase));
+    object = bt_json_with(object, "at_peak", categories(at_peak));
+    object = bt_json_with(object, "parts", parts(phase));
+    object = bt_json_with(object, "largest", largest(phase));
+    return object;
+}
+
+static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
+{
+    size_t by_category[BT_CATEGORIES], sum = bt_engine_persistent(engine, by_category, problem);
+    json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum),
+           *list = json_array();
+    object = bt_json_with(object, "kept", categories(by_category));
+    for (int64_t i = 0; i < engine->instance->phase_count; i++)
+        if (strcmp(engine->instance->phases[i]->owner, problem->name) == 0)
+            list = bt_json_append(list, phase_json(engine->instance->phases[i]));
+    object = bt_json_with(object, "phases", list);
+    return object;
+}
+
+static const bt_phase *peak_phase(const bt_engine *engine)
+{
+    const bt_phase *peak = NULL;
+    for (int64_t i = 0; i < engine->instance->phase_count; i++)
+        if (!peak || engine->instance->phases[i]->arena > peak->arena)
+            peak = engine->instance->phases[i];
+    return peak;
+}
+
+static json_t *plan_json(const bt_engine *engine)
+{
+    size_t by_category[BT_CATEGORIES], persistent = bt_engine_persistent(engine, by_category, NULL);
+    json_t *object = json_object(), *levels = json_array();
+    const bt_phase *peak = peak_phase(engine);
+    object = bt_json_with(object, "backend", json_string(engine->instance->backend->isa()));
+    object = bt_json_with(object, "threads", json_integer(engine->instance->threads));
+    object = bt_json_with(object, "planned_bytes",
+                          json_pack("{s:I, s:I}", "arena", (json_int_t)bt_engine_arena_used(engine), "persistent",
+                                    (json_int_t)persistent));
+    object = bt_json_with(object, "arena", json_integer((json_int_t)bt_engine_arena(engine)));
+    if (peak)
+        object = bt_json_with(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active)
+            levels = bt_json_append(levels, level_json(engine, engine->problems[i]));
+    object = bt_json_with(object, "levels", levels);
+    return object;
+}
+
+/* ---- the plan as text ---- */
+
+static size_t bytes_of(json_t *object, const char *key)
+{
+    return (size_t)json_integer_value(json_object_get(object, key));
+}
+
+static void print_categories(json_t *object, const char *indent, FILE *file)
+{
+    const char *name;
+    json_t *bytes;
+    char text[32];
+    json_object_foreach(object, name, bytes)
+        fprintf(file, "%s%-22s %14lld  %10s\n", indent, name, (long long)json_integer_value(bytes),
+                bt_bytes_text(text, (size_t)json_integer_value(bytes)));
+}
+
+static void print_phase(json_t *phase, FILE *file)
+{
+    size_t i;
+    json_t *item;
+    char text[32];
+    fprintf(file, "  phase %-20s %14zu  %10s  (lower bound %zu, peak in %s)\n",
+            json_string_value(json_object_get(phase, "phase")), bytes_of(phase, "arena"),
+            bt_bytes_text(text, bytes_of(phase, "arena")), bytes_of(phase, "bound"),
+            json_string_value(json_object_get(phase, "peak_in")));
+    print_categories(json_object_get(phase, "at_peak"), "    ", file);
+    json_array_foreach(json_object_get(phase, "parts"), i, item)
+        fprintf(file, "    part %-25s %6lld kernels, %zu bytes saved for derivatives\n",
+                json_string_value(json_object_get(item, "part")),
+                (long long)json_integer_value(json_object_get(item, "kernels")), bytes_of(item, "saved"));
+    json_array_foreach(json_object_get(phase, "largest"), i, item)
+        fprintf(file, "    %s %14zu  %s\n", i ? "        " : "largest ", bytes_of(item, "bytes"),
+                json_string_value(json_object_get(item, "value")));
+}
+
+static void print_plan(json_t *plan, FILE *file)
+{
+    size_t i, k;
+    json_t *level, *phase, *planned = json_object_get(plan, "planned_bytes"), *peak = json_object_get(plan, "peak");
+    char text[32];
+    fprintf(file, "memory plan for %s, %lld thread(s)\n", json_string_value(json_object_get(plan, "backend")),
+            (long long)json_integer_value(json_object_get(plan, "threads")));
+    json_array_foreach(json_object_get(plan, "levels"), i, level)
+    {
+        fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", json_string_value(json_object_get(level, "level")),
+                "kept for the whole run", bytes_of(level, "persistent"),
+                bt_bytes_text(text, bytes_of(level, "persistent")));
+        print_categories(json_object_get(level, "kept"), "    ", file);
+        json_array_foreach(json_object_get(level, "phases"), k, phase) print_phase(phase, file);
+    }
+    fprintf(file, "\nkept for the whole run       %14zu  %10s\n", bytes_of(planned, "persistent"),
+            bt_bytes_text(text, bytes_of(planned, "persistent")));
+    fprintf(file, "arena, shared by all phases  %14zu  %10s", bytes_of(plan, "arena"),
+            bt_bytes_text(text, bytes_of(plan, "arena")));
+    if (peak)
+        fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
+                json_string_value(json_object_get(peak, "level")), json_string_value(json_object_get(peak, "phase")));
+    fprintf(file, "\n");
+}
+
+/* ---- kernels ---- */
+
+void bt_engine_backend(const bt_engine *engine, char text[256])
+{
+    int threads = engine->instance->threads;
+    snprintf(text, 256, "%s, %d thread%s", engine->instance->backend->isa(), threads, threads > 1 ? "s" : "");
+}
+
+static json_t *info_json(const bt_engine *engine)
+{
+    json_t *phases = json_array();
+    for (int64_t i = 0; i < engine->instance->phase_count; i++) {
+        const bt_phase *phase = engine->instance->phases[i];
+        for (int e = 0; e < phase->entry_count; e++) {
+            bt_text text = {0};
+            bt_program_describe(phase->entries[e].program, &text);
+            phases =
+                bt_json_append(phases, json_pack("{s:s, s:s, s:s, s:s}", "level", phase->owner, "phase", phase->name,
+                                                 "part", phase->entries[e].part, "kernels", bt_text_get(&text)));
+            bt_text_free(&text);
+        }
+    }
+    json_t *object = json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->instance->backend->name, "backend",
+                               engine->instance->backend->isa(), "threads", engine->instance->threads, "load_seconds",
+                               engine->load_seconds, "compile_seconds", engine->compile_seconds);
+    return bt_json_with(object, "programs", phases);
+}
+
+static void print_info(json_t *info, FILE *file)
+{
+    size_t i;
+    json_t *program;
+    fprintf(file,
+            "device %s (%s), %lld thread(s); problems and data loaded in %.3f s; traced, differentiated, compiled and "
+            "planned in %.3f s\n",
+            json_string_value(json_object_get(info, "device")), json_string_value(json_object_get(info, "backend")),
+            (long long)json_integer_value(json_object_get(info, "threads")),
+            json_real_value(json_object_get(info, "load_seconds")),
+            json_real_value(json_object_get(info, "compile_seconds")));
+    json_array_foreach(json_object_get(info, "programs"), i, program) fprintf(
+        file, "\n%s, %s, %s\n%s", json_string_value(json_object_get(program, "level")),
+        json_string_value(json_object_get(program, "phase")), json_string_value(json_object_get(program, "part")),
+        json_string_value(json_object_get(program, "kernels")));
+}
+
+/* ---- all reports ---- */
+
+/* The plan or the kernels, as JSON or as text. */
+static bt_status print_object(json_t *object, bt_report what, bool json, FILE *file)
+{
+    if (!object)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory for the report");
+    bt_status status = BT_OK;
+    if (json)
+        status = bt_json_print(object, file);
+    else if (what == BT_PLAN)
+        print_plan(object, file);
+    else
+        print_info(object, file);
+    json_decref(object);
+    return status;
+}
+
+bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *file)
+{
+    BT_TRY(bt_engine_enter(engine));
+    if (!file)
+        return bt_engine_keep_error(engine, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed"));
+    bt_status status = BT_OK;
+    if (what == BT_CONFIG) {
+        status = bt_config_print(engine->config, file);
+    } else if (what == BT_EQUATION) {
+        bt_text text = {0};
+        bt_print_equation(engine, &text);
+        fputs(bt_text_get(&text), file);
+        bt_text_free(&text);
+    } else {
+        status = print_object(what == BT_PLAN ? plan_json(engine) : info_json(engine), what, json, file);
+    }
+    if (status == BT_OK) /* a text that had no memory */
+        status = bt_error_status();
+    if (status == BT_OK && (fflush(file) != 0 || ferror(file)))
+        status = bt_fail(BT_ERROR_FILE, "the report cannot be written");
+    return bt_engine_keep_error(engine, status);
+}
+
+bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file)
+{
+    return bt_engine_report(engine, what, false, file);
+}

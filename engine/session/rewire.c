@@ -1,0 +1,143 @@
+/* engine/session/rewire.c: bt_set_dependency: who depends on whom changes while a run goes on.
+ *
+ * The programs of every level are made anew, for the losses may have other derivatives to take; parameters, optimiser
+ * state, positions in the data and counters are not touched. What cannot be is refused, and all stays as it was. */
+#include "engine/level/level.h"
+
+#include <string.h>
+
+/* ---- parents and children ---- */
+
+static void forget_families(bt_engine *engine)
+{
+    for (int i = 0; i < engine->problem_count; i++) {
+        bt_problem *problem = engine->problems[i];
+        bt_free(problem->parents);
+        bt_free(problem->children);
+        bt_free(problem->ready);
+        problem->parents = problem->children = NULL;
+        problem->ready = NULL;
+        problem->parent_count = problem->child_count = 0;
+    }
+}
+
+/* Whose solution is ready for whom, [upper, lower] by place; `to`: into the problems, else from them. */
+static void copy_ready(bt_engine *engine, bool *ready, bool to)
+{
+    for (int i = 0; i < engine->problem_count; i++) {
+        bt_problem *upper = engine->problems[i];
+        for (int c = 0; c < upper->child_count; c++) {
+            bool *known = &ready[i * engine->problem_count + upper->children[c]->place];
+            *(to ? &upper->ready[c] : known) = *(to ? known : &upper->ready[c]);
+        }
+    }
+}
+
+/* By the dependencies now in force. A lower problem that is ready stays so for those that go on to use it. */
+static bt_status build(bt_engine *engine)
+{
+    size_t count = (size_t)engine->problem_count;
+    bool *ready = bt_alloc_array(count * count, sizeof *ready);
+    if (!ready)
+        return BT_ERROR_MEMORY;
+    copy_ready(engine, ready, false);
+    forget_families(engine);
+    bt_status status = bt_engine_wire(engine);
+    if (status == BT_OK) {
+        copy_ready(engine, ready, true);
+        status = bt_engine_recompile(engine);
+    }
+    bt_free(ready);
+    return status;
+}
+
+/* ---- the change ---- */
+
+/* `edges` come in force, and those before are freed; or all is as it was. */
+static bt_status apply(bt_engine *engine, bt_edges *edges)
+{
+    bt_config_swap_edges(engine->config, edges);
+    bt_status status = build(engine);
+    if (status != BT_OK) {
+        char *message = bt_strdup(bt_error());
+        bt_error_clear();
+        bt_config_swap_edges(engine->config, edges);
+        bt_status again = build(engine);
+        status = again == BT_OK ? bt_fail(status, "%s", message ? message : "out of memory") : again;
+        bt_free(message);
+    }
+    engine->rewired = engine->rewired || status == BT_OK;
+    bt_free(edges->list);
+    *edges = (bt_edges){0};
+    return status;
+}
+
+/* What the lines say, checked; a line that is NULL stays as it is. */
+static bt_status parse(bt_engine *engine, const char *u2l, const char *l2u, const char *origin, bt_edges *edges)
+{
+    bt_text old[2] = {{0}};
+    bt_config_print_edges(engine->config, BT_U2L, &old[BT_U2L]);
+    bt_config_print_edges(engine->config, BT_L2U, &old[BT_L2U]);
+    bt_status status = bt_config_parse_edges(engine->config, u2l ? u2l : bt_text_get(&old[BT_U2L]),
+                                             l2u ? l2u : bt_text_get(&old[BT_L2U]), origin, edges);
+    bt_text_free(&old[BT_U2L]);
+    bt_text_free(&old[BT_L2U]);
+    if (status == BT_OK) {
+        bt_config_swap_edges(engine->config, edges);
+        status = bt_engine_check_wires(engine);
+        bt_config_swap_edges(engine->config, edges);
+    }
+    if (status == BT_OK)
+        return BT_OK;
+    bt_free(edges->list);
+    *edges = (bt_edges){0};
+    return status;
+}
+
+bt_status bt_rewire(bt_engine *engine, const char *u2l, const char *l2u, const char *origin)
+{
+    bt_edges edges;
+    BT_TRY(parse(engine, u2l, l2u, origin, &edges));
+    return apply(engine, &edges);
+}
+
+bt_status bt_rewire_due(bt_engine *engine)
+{
+    if (!engine->rewire_due)
+        return BT_OK;
+    bt_edges edges = engine->due;
+    engine->due = (bt_edges){0};
+    engine->rewire_due = false;
+    return apply(engine, &edges);
+}
+
+static bt_status set_dependency(bt_engine *engine, const char *u2l, const char *l2u)
+{
+    static const char origin[] = "bt_set_dependency";
+    if (!engine->stepping && !engine->validating && !engine->busy)
+        return bt_rewire(engine, u2l, l2u, origin);
+    bt_edges edges;
+    BT_TRY(parse(engine, u2l, l2u, origin, &edges));
+    bt_free(engine->due.list);
+    engine->due = edges;
+    engine->rewire_due = true;
+    return BT_OK;
+}
+
+bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u)
+{
+    if (!self || self->missing)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_set_dependency: there is no such problem");
+    if (bt_trace_now())
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s: bt_set_dependency is for the host: call it in epoch_callback or "
+                       "validation_end, or between two runs",
+                       self->name);
+    bt_engine *engine = self->engine;
+    if (!engine->ready)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: bt_set_dependency comes too early: at the start [dependencies] holds",
+                       self->name);
+    if (engine->until) /* a check, which takes the hierarchy as it is */
+        return BT_OK;
+    return set_dependency(engine, u2l, l2u);
+}

@@ -1,0 +1,235 @@
+/* engine/session/setup.c: from a configuration to planned phases. */
+#include "engine/level/level.h"
+
+#include "engine/solve/methods.h"
+#include <string.h>
+
+static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void *user, const char *source)
+{
+    if (!def->name || !def->configure_module || !def->training_step)
+        return bt_fail(BT_ERROR_ARGUMENT, "problem %s: its record needs name, configure_module and training_step",
+                       def->name ? def->name : "(no name)");
+    if (bt_problem_find(engine, def->name))
+        return bt_fail(BT_ERROR_CONFIG, "two problems have the name %s", def->name);
+    BT_TRY(bt_config_add_problem(engine->config, def->name));
+    int64_t capacity = engine->problem_capacity;
+    bt_problem **problems = bt_grow(engine->problems, &capacity, engine->problem_count + 1, sizeof *problems);
+    bt_problem *problem = problems ? bt_problem_new(engine, def, user) : NULL;
+    if (problems) {
+        engine->problems = problems;
+        engine->problem_capacity = (int)capacity;
+    }
+    if (!problem)
+        return BT_ERROR_MEMORY;
+    problem->source = source;
+    problem->place = engine->problem_count;
+    engine->problems[engine->problem_count++] = problem;
+    return BT_OK;
+}
+
+static bt_status add_dataset(bt_engine *engine, const bt_dataset_def *def)
+{
+    int64_t capacity = engine->dataset_capacity;
+    const bt_dataset_def **datasets = bt_grow(engine->datasets, &capacity, engine->dataset_count + 1, sizeof *datasets);
+    if (!datasets)
+        return BT_ERROR_MEMORY;
+    engine->datasets = datasets;
+    engine->dataset_capacity = (int)capacity;
+    BT_TRY(bt_dataset_register(def));
+    engine->datasets[engine->dataset_count++] = def;
+    return BT_OK;
+}
+
+bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, const char *source)
+{
+    if (parts->abi != BT_ABI)
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "the exported record is of interface %d, this library has %d: compile it again", parts->abi,
+                       BT_ABI);
+    for (int i = 0; i < BT_MAX_ITEMS && parts->methods[i]; i++)
+        BT_TRY(bt_config_add_method(engine->config, parts->methods[i]));
+    for (int i = 0; i < BT_MAX_ITEMS && parts->optimizers[i]; i++)
+        BT_TRY(bt_config_add_optimizer(engine->config, parts->optimizers[i]));
+    for (int i = 0; i < BT_MAX_ITEMS && parts->datasets[i]; i++)
+        BT_TRY(add_dataset(engine, parts->datasets[i]));
+    for (int i = 0; i < BT_MAX_ITEMS && parts->problems[i]; i++)
+        BT_TRY(add_problem(engine, parts->problems[i], user, source));
+    return BT_OK;
+}
+
+static bt_status open_plugin(bt_engine *engine, const char *name)
+{
+    int64_t capacity = engine->plugin_capacity;
+    bt_plugin **plugins = bt_grow(engine->plugins, &capacity, engine->plugin_count + 1, sizeof *plugins);
+    const bt_export *parts;
+    if (!plugins)
+        return BT_ERROR_MEMORY;
+    engine->plugins = plugins;
+    engine->plugin_capacity = (int)capacity;
+    bt_status s =
+        bt_plugin_open(name, bt_config_folder(engine->config), bt_builtins, &plugins[engine->plugin_count], &parts);
+    if (s != BT_OK) {
+        const char *origin = bt_config_origin(engine->config, "engine", "problems");
+        bt_error_context("%s: problems", origin ? origin : "[engine]");
+        return s;
+    }
+    engine->plugin_count++;
+    return bt_engine_add(engine, parts, NULL, bt_plugin_source(plugins[engine->plugin_count - 1]));
+}
+
+static bt_status load_problems(bt_engine *engine)
+{
+    const char *list = engine->settings->problems, *word;
+    size_t length;
+    while (list && (word = bt_word_next(&list, ',', &length)) != NULL) {
+        char name[4096];
+        if (!length || length >= sizeof name)
+            return bt_fail(BT_ERROR_CONFIG, "[engine] problems = %s: an entry is empty or too long",
+                           engine->settings->problems);
+        memcpy(name, word, length);
+        name[length] = 0;
+        BT_TRY(open_plugin(engine, name));
+    }
+    if (!engine->problem_count)
+        return bt_fail(BT_ERROR_CONFIG, "there is no problem: name one with `problems =` under [engine]");
+    return BT_OK;
+}
+
+static bt_status load(bt_engine *engine)
+{
+    engine->settings = bt_config_engine(engine->config);
+    if (!engine->settings)
+        return bt_error_status();
+    BT_TRY(load_problems(engine));
+    BT_TRY(bt_config_resolve(engine->config));
+    for (int i = 0; i < engine->problem_count; i++) {
+        bt_problem *problem = engine->problems[i];
+        problem->settings = bt_config_problem(engine->config, problem->name);
+        if (!problem->settings)
+            return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
+        problem->dtype = bt_precision_dtype(problem->settings->precision);
+    }
+    engine->loaded = true;
+    return BT_OK;
+}
+
+/* What the exact product cannot do with this way of taking detached values. */
+static bt_status check_product(const bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    if (s->detach == BT_DETACH_FOLLOW && s->product == BT_PRODUCT_VJP)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "[%s] detach = follow is the derivative of the upper gradient along x, which product = vjp cannot "
+            "give: take jvp or finite",
+            problem->name);
+    if (s->detach == BT_DETACH_FIELD && s->product == BT_PRODUCT_FINITE)
+        return bt_fail(BT_ERROR_CONFIG, "[%s] detach = field needs an exact product, not product = finite: take vjp",
+                       problem->name);
+    if (problem->def->condition && (s->detach == BT_DETACH_FOLLOW || s->method->penalty))
+        return bt_fail(BT_ERROR_CONFIG,
+                       "[%s] %s = %s needs a lower loss, and %s has a condition that is not its gradient: take another",
+                       problem->name, s->method->penalty ? "type" : "detach",
+                       s->method->penalty ? s->method->name : "follow", problem->name);
+    return BT_OK;
+}
+
+/* Whether all children of the problem come before the place in the list that has been reached. */
+static bool children_compiled(const bt_problem *problem, const bool *done)
+{
+    for (int c = 0; c < problem->child_count; c++)
+        if (!done[problem->children[c]->place])
+            return false;
+    return true;
+}
+
+/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
+bt_status bt_engine_compile(bt_engine *engine)
+{
+    bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
+    bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
+    for (bool found = true; found && status == BT_OK;) {
+        found = false;
+        for (int i = 0; i < engine->problem_count && status == BT_OK; i++)
+            if (engine->problems[i]->settings->active && !done[i] && children_compiled(engine->problems[i], done)) {
+                status = bt_problem_compile(engine->problems[i]);
+                done[i] = found = true;
+            }
+    }
+    bt_free(done);
+    return status;
+}
+
+static bt_status compile_all(bt_engine *engine)
+{
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active) {
+            BT_TRY(check_product(engine->problems[i]));
+            BT_TRY(bt_problem_configure(engine->problems[i]));
+        }
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->settings->active)
+            BT_TRY(bt_problem_open_data(engine->problems[i]));
+    double start = bt_seconds();
+    BT_TRY(bt_engine_compile(engine));
+    engine->compile_seconds = bt_seconds() - start;
+    return BT_OK;
+}
+
+static bt_status setup(bt_engine *engine)
+{
+    double start = bt_seconds();
+    if (!engine->loaded)
+        BT_TRY(load(engine));
+    engine->instance = bt_instance_new(bt_backend_cpu(), (int)engine->settings->threads);
+    if (!engine->instance)
+        return BT_ERROR_MEMORY;
+    engine->instance->reassociate = engine->settings->reassociate;
+    if (!engine->resuming)
+        BT_TRY(bt_output_check(engine->settings->output));
+    BT_TRY(bt_engine_wire(engine));
+    BT_TRY(compile_all(engine));
+    BT_TRY(bt_config_finish(engine->config));
+    engine->ready = true;
+    engine->load_seconds = bt_seconds() - start - engine->compile_seconds;
+    return BT_OK;
+}
+
+bt_status bt_engine_keep_error(bt_engine *engine, bt_status status)
+{
+    if (status == BT_OK || engine->status != BT_OK)
+        return status;
+    bt_fail(status, "failed");
+    engine->status = status;
+    engine->message = bt_strdup(bt_error());
+    return status;
+}
+
+bt_status bt_engine_enter(bt_engine *engine)
+{
+    if (!engine)
+        return bt_fail(BT_ERROR_ARGUMENT, "the engine is NULL");
+    if (engine->status != BT_OK)
+        return bt_fail(engine->status, "%s", engine->message ? engine->message : "an earlier call failed");
+    if (engine->ready)
+        return BT_OK;
+    if (engine->entering)
+        return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
+    engine->entering = true;
+    const char *beside = bt_data_beside(bt_config_folder(engine->config));
+    bt_status status = bt_error_status() != BT_OK ? bt_error_status() : setup(engine);
+    bt_data_beside(beside);
+    engine->entering = false;
+    return bt_engine_keep_error(engine, status);
+}
+
+bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine); }
+
+void bt_engine_warn(bt_engine *engine, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bt_text_vadd(&engine->warnings, format, args);
+    va_end(args);
+    bt_text_add(&engine->warnings, "\n");
+}

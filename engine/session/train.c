@@ -1,0 +1,499 @@
+/* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves behind. */
+#include "engine/state/checkpoint.h"
+#include "engine/output/profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { METRICS = 256 };
+
+typedef struct run {
+    bt_engine *engine;
+    bt_progress *progress;
+    bt_jsonl *jsonl;
+    bt_profile *profile; /* NULL: not profiled */
+    bt_timing timing;
+    double start;  /* when it would have begun, had it never stopped */
+    int64_t saved; /* the step of the last checkpoint in the output folder; -1: none */
+    const char *stopped;
+    bool told;       /* that an update was left out */
+    bool told_loss;  /* that a loss was not finite */
+    size_t baseline; /* aligned bytes that were live before the engine */
+} run;
+
+/* Each line of a text, after a word. */
+static void say_lines(run *r, const char *before, const char *line)
+{
+    for (const char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
+        bt_progress_say(r->progress, "%s%.*s", before, (int)(end - line), line);
+}
+
+/* What the levels follow, where there are several. */
+static bt_status say_equation(run *r)
+{
+    bt_text text = {0};
+    bool levels = false;
+    for (int i = 0; i < r->engine->problem_count; i++)
+        levels |= r->engine->problems[i]->parent_count > 0;
+    if (levels)
+        bt_print_equation(r->engine, &text);
+    say_lines(r, "", text.data);
+    r->engine->rewired = false;
+    bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
+    bt_text_free(&text);
+    return status;
+}
+
+static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
+
+/* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
+static bool due(bt_problem *problem, bool last)
+{
+    const bt_engine *engine = problem->engine;
+    int64_t every = problem->settings->log_step;
+    bool now = every < 0 ? multiple(engine->step, engine->settings->log_step)
+                         : every > 0 && problem->steps / every > problem->logged / every;
+    if (now)
+        problem->logged = problem->steps;
+    return now || last;
+}
+
+/* Methods that fail, said once each. */
+static void say_trouble(run *r)
+{
+    const bt_engine *engine = r->engine;
+    for (int p = 0; p < engine->problem_count; p++)
+        for (int i = 0; engine->problems[p]->troubles && i < engine->problem_count; i++) {
+            bt_trouble *trouble = &engine->problems[p]->troubles[i];
+            const bt_problem *lower = engine->problems[i];
+            int64_t count = 0;
+            if (trouble->count)
+                memcpy(&count, trouble->count->data, sizeof count);
+            if (count && !trouble->told)
+                bt_progress_say(r->progress, "warning: %s, type = %s: up to step %lld, %lld times: %s", lower->name,
+                                lower->settings->method->name, (long long)engine->step, (long long)count,
+                                trouble->means);
+            trouble->told = trouble->told || count;
+        }
+}
+
+/* Updates left out so far because a gradient was not finite. */
+static int64_t skipped_updates(const bt_problem *problem)
+{
+    int64_t skipped = 0;
+    if (problem->optimizer && problem->optimizer->skipped)
+        memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
+    return skipped;
+}
+
+/* The first time, where a run reports; the count is told at the end. */
+static void say_first_skipped(run *r)
+{
+    for (int i = 0; i < r->engine->problem_count && !r->told; i++)
+        if (skipped_updates(r->engine->problems[i])) {
+            bt_progress_say(r->progress, "warning: %s: a gradient was not finite, so the update was left out",
+                            r->engine->problems[i]->name);
+            r->told = true;
+        }
+}
+
+/* Its gradient may be finite nevertheless, so that nothing else says it. */
+static void say_first_nonfinite(run *r, const bt_metric_value *values, int count)
+{
+    for (int v = 0; v < count; v++)
+        for (int i = 0; i < r->engine->metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
+            const bt_metric_row *row = r->engine->metrics[i];
+            if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
+                continue;
+            bt_progress_say(r->progress, "warning: %s: up to step %lld, the loss is not finite", row->problem->name,
+                            (long long)r->engine->step);
+            r->told_loss = true;
+        }
+}
+
+static bt_status report(run *r, bool valid, bool last)
+{
+    bt_engine *engine = r->engine;
+    bt_metric_value values[METRICS];
+    int count = 0;
+    for (int p = 0; p < engine->problem_count; p++)
+        if (engine->problems[p]->settings->active && (valid || due(engine->problems[p], last)))
+            count += bt_metrics_take(engine, engine->problems[p], valid, values + count, METRICS - count);
+    if (!count)
+        return BT_OK;
+    say_trouble(r);
+    say_first_skipped(r);
+    say_first_nonfinite(r, values, count);
+    bool lasting = valid || engine->step == engine->settings->train_iters;
+    bt_progress_metrics(r->progress, engine->step, values, count, lasting);
+    return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;
+}
+
+/* ---- early stopping ---- */
+
+/* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
+static const bt_metric_row *watched(const bt_engine *engine, const char *name)
+{
+    for (int i = 0; i < engine->metric_count; i++) {
+        const bt_metric_row *row = engine->metrics[i];
+        size_t length = strlen(row->problem->name);
+        if (!row->valid)
+            continue;
+        if (strcmp(row->full, name) == 0 || strcmp(row->name, name) == 0)
+            return row;
+        if (strncmp(name, row->problem->name, length) == 0 && name[length] == '.' &&
+            strcmp(row->name, name + length + 1) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static bt_status no_such_metric(const bt_engine *engine)
+{
+    bt_text list = {0};
+    for (int i = 0; i < engine->metric_count; i++)
+        if (engine->metrics[i]->valid)
+            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->metrics[i]->problem->name,
+                        engine->metrics[i]->name);
+    bt_status status =
+        bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value%s",
+                engine->settings->early_stopping_metric, bt_text_get(&list));
+    bt_text_free(&list);
+    return status;
+}
+
+/* A value that is not a number is no improvement. */
+static bt_status early_stopping(run *r)
+{
+    const bt_engine_settings *s = r->engine->settings;
+    if (!s->early_stopping)
+        return BT_OK;
+    const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
+    if (!row)
+        return no_such_metric(r->engine);
+    bt_standing *standing = &r->engine->standing;
+    double value = row->last, best = standing->best;
+    bool better = s->early_stopping_mode == BT_STOP_MIN ? value < best : value > best;
+    if (isnan(best))
+        better = !isnan(value);
+    standing->best = better ? value : best;
+    standing->patience = better ? 0 : standing->patience + 1;
+    return BT_OK;
+}
+
+/* Whether the run is to stop early can only be told from a validation. */
+static bt_status check_early_stopping(const bt_engine *engine)
+{
+    bool validates = false, open = false; /* what validation_end will log cannot be known */
+    for (int p = 0; p < engine->problem_count; p++) {
+        const bt_problem *problem = engine->problems[p];
+        open |= problem->settings->active && problem->def->validation_end;
+        validates |= problem->settings->active && problem->validation.phase;
+    }
+    validates |= open;
+    if (!engine->settings->early_stopping)
+        return BT_OK;
+    if (validates && engine->settings->valid_step > 0)
+        return open || watched(engine, engine->settings->early_stopping_metric) ? BT_OK : no_such_metric(engine);
+    return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
+                   validates ? "set valid_step" : "a problem with validation_step and validation data");
+}
+
+static bt_status validate(run *r)
+{
+    bool any;
+    BT_TRY(bt_validate(r->engine, &any));
+    if (!any)
+        return BT_OK;
+    BT_TRY(report(r, true, false));
+    return early_stopping(r);
+}
+
+/* Dependencies that callbacks have changed hold from the next step on. */
+static bt_status rewire(run *r)
+{
+    BT_TRY(bt_rewire_due(r->engine));
+    if (!r->engine->rewired)
+        return BT_OK;
+    bt_progress_say(r->progress, "step %lld: other dependencies from here on", (long long)r->engine->step);
+    return say_equation(r);
+}
+
+/* ---- checkpoints ---- */
+
+static bt_status save(run *r)
+{
+    bt_engine *engine = r->engine;
+    int64_t length;
+    BT_TRY(bt_jsonl_sync(r->jsonl, &length));
+    engine->standing.seconds = bt_seconds() - r->start;
+    BT_TRY(bt_checkpoint_save(engine, engine->output->path, length));
+    r->saved = engine->step;
+    return BT_OK;
+}
+
+/* ---- the loop ---- */
+
+/* Why there is no further step; NULL: there is one. */
+static const char *ended(const bt_engine *engine)
+{
+    const bt_engine_settings *s = engine->settings;
+    if (s->early_stopping && engine->standing.patience >= s->early_stopping_tolerance)
+        return "early_stopping";
+    return engine->step >= s->train_iters ? "train_iters" : NULL;
+}
+
+static bt_status loop(run *r)
+{
+    bt_engine *engine = r->engine;
+    const bt_engine_settings *s = engine->settings;
+    while (!(r->stopped = ended(engine))) {
+        double start = bt_seconds();
+        BT_TRY(bt_step_leaves(engine));
+        engine->step++;
+        bt_timing_add(&r->timing, bt_seconds() - start);
+        bt_progress_step(r->progress, engine->step);
+        BT_TRY(report(r, false, false));
+        if (multiple(engine->step, s->valid_step))
+            BT_TRY(validate(r));
+        BT_TRY(bt_check_restored(engine)); /* before dependencies and checkpoints are made of it */
+        BT_TRY(rewire(r));
+        if (engine->front.stop && *engine->front.stop)
+            return BT_ERROR_INTERRUPTED;
+        if (engine->output && multiple(engine->step, s->checkpoint_step))
+            BT_TRY(save(r));
+    }
+    return BT_OK;
+}
+
+/* What is said because the last step was the last one. A longer run would not say it here: the checkpoint comes first,
+ * and a run that goes on from it later has not said it. */
+static bt_status last_words(run *r)
+{
+    const bt_engine *engine = r->engine;
+    const bt_engine_settings *s = engine->settings;
+    if (engine->step != s->train_iters)
+        return BT_OK;
+    BT_TRY(report(r, false, true));
+    return s->valid_step > 0 && !multiple(engine->step, s->valid_step) ? validate(r) : BT_OK;
+}
+
+/* ---- what is left behind ---- */
+
+static size_t resident_peak(void)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+static double data_seconds(const bt_engine *engine)
+{
+    double sum = 0;
+    for (int i = 0; i < engine->problem_count; i++)
+        if (engine->problems[i]->train)
+            sum += bt_loader_wait_seconds(engine->problems[i]->train->loader);
+    return sum;
+}
+
+static bt_status summarize(run *r)
+{
+    bt_engine *engine = r->engine;
+    bt_metric_value values[METRICS];
+    size_t by_category[BT_CATEGORIES], persistent = bt_engine_persistent(engine, by_category, NULL);
+    int count = 0;
+    for (int i = 0; i < engine->metric_count && count < METRICS; i++)
+        if (!isnan(engine->metrics[i]->last))
+            values[count++] =
+                (bt_metric_value){engine->metrics[i]->full, engine->metrics[i]->last, engine->metrics[i]->interval};
+    char backend[256];
+    bt_engine_backend(engine, backend);
+    bt_summary summary = {.steps = engine->step,
+                          .ms_per_step = bt_timing_mean_ms(&r->timing),
+                          .seconds = engine->standing.seconds,
+                          .data_seconds = data_seconds(engine),
+                          .metrics = values,
+                          .metric_count = count,
+                          .planned = {bt_engine_arena_used(engine), persistent},
+                          .seed = engine->settings->seed,
+                          .device = "cpu",
+                          .backend = backend,
+                          .stopped = r->stopped,
+                          .config = engine->config};
+    size_t arena = engine->instance->planned ? engine->instance->arena_size : 0;
+    summary.measured = (bt_memory_sizes){engine->standing.touched, bt_live_bytes() - r->baseline - arena};
+    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
+    summary.outside = peak > ours ? peak - ours : 0;
+    return bt_summary_write(engine->output->path, &summary);
+}
+
+/* The loop, with its kernel calls timed if that is asked for. */
+static bt_status profiled_loop(run *r)
+{
+    bt_engine *engine = r->engine;
+    double start = bt_seconds();
+    int64_t from = engine->step;
+    if (engine->front.profile && !(r->profile = bt_profile_new()))
+        return BT_ERROR_MEMORY;
+    engine->instance->profile = r->profile;
+    bt_status status = loop(r);
+    engine->instance->profile = NULL;
+    bt_profile_total total = {.steps = engine->step - from, .seconds = bt_seconds() - start};
+    if (!r->profile || !total.steps || (status != BT_OK && status != BT_ERROR_INTERRUPTED))
+        return status;
+    bt_status printed = bt_profile_print(r->profile, &total, engine->front.profile);
+    if (printed == BT_OK && engine->output)
+        printed = bt_profile_write(r->profile, &total, engine->output->path);
+    return printed == BT_OK ? status : printed;
+}
+
+static void say_warnings(run *r)
+{
+    say_lines(r, "", r->engine->notes.data);
+    bt_text_free(&r->engine->notes);
+    say_lines(r, "warning: ", r->engine->warnings.data);
+    bt_text_free(&r->engine->warnings);
+}
+
+/* A run most of whose updates were left out has diverged: that is a failure. */
+static bt_status say_skipped(run *r)
+{
+    for (int i = 0; i < r->engine->problem_count; i++) {
+        const bt_problem *problem = r->engine->problems[i];
+        int64_t skipped = skipped_updates(problem);
+        if (skipped)
+            bt_progress_say(r->progress, "warning: %s: %lld of %lld updates were left out: the gradient was not finite",
+                            problem->name, (long long)skipped, (long long)problem->steps);
+        if (skipped > problem->steps / 2)
+            return bt_fail(BT_ERROR_NUMERIC,
+                           "%s has diverged: in %lld of %lld steps the gradient was not finite; a smaller lr, "
+                           "gradient_clipping or precision = fp64 may help",
+                           problem->name, (long long)skipped, (long long)problem->steps);
+    }
+    return BT_OK;
+}
+
+/* With it a run can go on, or be run again, when its own file has changed. */
+static bt_status write_config(const bt_engine *engine)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    bt_status status = file ? bt_config_print(engine->config, file) : BT_ERROR_MEMORY;
+    if (file && fclose(file) != 0)
+        status = BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_output_write(engine->output->path, "config.ini", text, size);
+    free(text);
+    return status;
+}
+
+static bt_status open_new(run *r)
+{
+    bt_engine *engine = r->engine;
+    BT_TRY(bt_output_make(engine->settings->output, bt_config_stem(engine->config), &engine->output));
+    engine->metrics_length = -1;
+    return write_config(engine);
+}
+
+static bt_status open_files(run *r)
+{
+    bt_engine *engine = r->engine;
+    const char *wanted = engine->settings->output;
+    if (!engine->output && !engine->front.files && !wanted)
+        return BT_OK;
+    const char *origin = wanted && !engine->output ? bt_config_origin(engine->config, "engine", "output") : NULL;
+    bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* of the end to come */
+                                      : open_new(r);
+    if (status == BT_OK && !(r->jsonl = bt_jsonl_open(engine->output->path, engine->metrics_length)))
+        status = bt_error_status();
+    if (status == BT_ERROR_FILE && origin)
+        bt_error_context("%s", origin);
+    return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status; /* where a run leaves its files is a setting */
+}
+
+static bt_status open_run(run *r)
+{
+    bt_engine *engine = r->engine;
+    bool resumed = engine->output != NULL;
+    BT_TRY(check_early_stopping(engine));
+    BT_TRY(open_files(r));
+    r->progress = bt_progress_new(engine->front.progress, engine->settings->train_iters);
+    if (!r->progress)
+        return BT_ERROR_MEMORY;
+    bt_progress_start(r->progress, engine->step);
+    bt_timing_start(&r->timing, engine->settings->train_iters - engine->step);
+    if (resumed) {
+        r->saved = engine->step;
+        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->step);
+    }
+    BT_TRY(say_equation(r));
+    say_warnings(r);
+    return BT_OK;
+}
+
+/* A run has come to its end, or was told to stop: what it leaves, and its last words. */
+static bt_status leave(run *r)
+{
+    bt_engine *engine = r->engine;
+    const char *folder = engine->output ? engine->output->path : NULL;
+    if (folder && r->saved != engine->step)
+        BT_TRY(save(r));
+    if (strcmp(r->stopped, "train_iters") == 0)
+        BT_TRY(last_words(r));
+    engine->standing.seconds = bt_seconds() - r->start;
+    if (!folder)
+        return BT_OK;
+    BT_TRY(summarize(r));
+    bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json, checkpoints/step-%lld.safetensors", folder,
+                    (long long)engine->step);
+    return BT_OK;
+}
+
+static bt_status train(run *r)
+{
+    bt_engine *engine = r->engine;
+    BT_TRY(open_run(r));
+    bt_instance_fill(engine->instance);
+    bt_status status = profiled_loop(r);
+    if (status == BT_ERROR_INTERRUPTED)
+        r->stopped = "interrupted";
+    engine->standing.seconds = bt_seconds() - r->start;
+    bt_engine_note_touched(engine);
+    if (status == BT_OK || status == BT_ERROR_INTERRUPTED) {
+        bt_status left = leave(r);
+        status = left == BT_OK ? status : left;
+    }
+    if (status == BT_ERROR_INTERRUPTED)
+        return bt_fail(status, "interrupted after step %lld", (long long)engine->step);
+    bt_status diverged = say_skipped(r);
+    return status == BT_OK ? diverged : status;
+}
+
+bt_status bt_engine_run(bt_engine *engine)
+{
+    BT_TRY(bt_engine_enter(engine));
+    if (engine->running)
+        return bt_engine_keep_error(engine,
+                                    bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already"));
+    run r = {.engine = engine, .start = bt_seconds() - engine->standing.seconds, .saved = -1};
+    r.baseline = engine->baseline;
+    engine->running = true;
+    bt_status status = train(&r);
+    engine->running = false;
+    bt_status closed = bt_jsonl_close(r.jsonl);
+    bt_progress_free(r.progress);
+    bt_profile_free(r.profile);
+    bt_output_free(engine->output);
+    engine->output = NULL;
+    status = status == BT_OK ? closed : status;
+    return status == BT_ERROR_INTERRUPTED ? status : bt_engine_keep_error(engine, status);
+}

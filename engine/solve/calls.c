@@ -1,0 +1,226 @@
+/* engine/solve/calls.c: what a method may ask while it is traced: products, gradients, vectors of the lower
+ * problem. */
+#include "engine/solve/calls_inside.h"
+
+#include "data/order.h"
+#include "ops/ops.h"
+
+bt_loss bt_builder_lower(const bt_builder *b)
+{
+    return (bt_loss){.problem = b->lower, .micros = b->micros, .count = b->solve->micros.count};
+}
+
+bt_loss bt_builder_upper(const bt_builder *b)
+{
+    return (bt_loss){.problem = b->upper, .micros = b->upper_micros, .count = b->solve->upper.count};
+}
+
+static double hyper_value(const bt_problem *lower, const char *name)
+{
+    int i = bt_hyper_index(lower->settings->method->hypers, name);
+    return i < 0 ? 0 : lower->settings->method_hypers[i];
+}
+
+bool bt_starts_warm(const bt_problem *lower) { return hyper_value(lower, "warm_start") != 0; }
+
+double bt_penalty_of(const bt_problem *lower) { return hyper_value(lower, lower->settings->method->penalty); }
+
+static bt_tensor *poison_now(void) { return bt_trace_now()->graph->poison; }
+
+/* A vector that a method hands over must be like v. */
+static bool is_vector(const bt_builder *b, const bt_tensor *x, const char *call)
+{
+    const bt_var *like = b->solve->adjoint.flat;
+    char found[256], due[256];
+    if (bt_poisoned(x)) {
+        bt_trace_poison(BT_ERROR_ARGUMENT, "%s: method %s: the vector is missing", call, b->rule.what);
+        return false;
+    }
+    if (x->dtype == like->dtype && x->rank == 1 && x->dims[0] == like->dims[0])
+        return true;
+    bt_trace_poison(BT_ERROR_SHAPE, "%s: method %s: the vector is %s %s, expected %s %s like v", call, b->rule.what,
+                    bt_dtype_name(x->dtype), bt_shape_text(found, x->rank, x->dims), bt_dtype_name(like->dtype),
+                    bt_shape_text(due, like->rank, like->dims));
+    return false;
+}
+
+static bt_tensor *hvp(void *context, bt_tensor *x)
+{
+    bt_builder *b = context;
+    b->reads_batch = true;
+    if (!is_vector(b, x, "bt_hvp"))
+        return poison_now();
+    bt_product_request request = {.lower = bt_builder_lower(b), .x = x, .wants_self = true};
+    bt_product_trace(&request);
+    return request.self ? request.self : bt_trace_poison(BT_ERROR_INTERNAL, "the product with the Hessian is missing");
+}
+
+static bt_tensor *gradient(bt_builder *b, const bt_loss *loss, bt_tensor *shift, const char *call)
+{
+    b->reads_batch = true;
+    if (shift && !is_vector(b, shift, call))
+        return poison_now();
+    return bt_gradient_trace(b->lower, loss, shift);
+}
+
+static bt_tensor *lower_gradient(void *context, bt_tensor *shift)
+{
+    bt_builder *b = context;
+    bt_loss loss = bt_builder_lower(b);
+    return gradient(b, &loss, shift, "bt_lower_gradient");
+}
+
+/* The upper loss is taken on its own micro-batches, which the solve then binds. */
+static bool opens_upper(bt_builder *b)
+{
+    bt_solve *solve = b->solve;
+    if (solve->upper.count)
+        return true;
+    if (bt_micro_set_open(&solve->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
+        bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+        return false;
+    }
+    b->upper_micros = solve->upper.items;
+    return true;
+}
+
+/* v + (grad f(w + shift) - grad f(w)): v has other terms than grad f(w) only where other levels were solved before. */
+static bt_tensor *upper_gradient(void *context, bt_tensor *shift)
+{
+    bt_builder *b = context;
+    bt_tensor *v = bt_graph_read(b->graph, b->solve->adjoint.flat);
+    if (!shift || !opens_upper(b))
+        return shift ? poison_now() : v;
+    bt_loss loss = bt_builder_upper(b);
+    bt_tensor *moved = gradient(b, &loss, shift, "bt_upper_gradient");
+    if (b->solve == b->step->solves || bt_poisoned(moved))
+        return moved;
+    return bt_add(v, bt_sub(moved, gradient(b, &loss, NULL, "bt_upper_gradient")));
+}
+
+static bt_tensor *slope(void *context)
+{
+    bt_builder *b = context;
+    int64_t count = b->lower->module->param_count;
+    if (!b->lower->slope.flat)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_slope: the record of method %s does not say .slope = true",
+                               b->rule.what);
+    bt_tensor **parts = bt_region_alloc(b->graph->region, (size_t)(count + 1) * sizeof *parts);
+    if (!parts)
+        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+    for (int64_t i = 0; i < count; i++)
+        parts[i] = bt_graph_read(b->graph, b->lower->slope.windows[i]);
+    return bt_problem_join(b->lower, parts);
+}
+
+static bt_tensor *iteration(void *context)
+{
+    bt_builder *b = context;
+    bt_solve *solve = b->solve;
+    b->reads_iteration = true;
+    if (!solve->iteration) {
+        solve->iteration = bt_phase_own(
+            b->step->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, "iteration", (bt_array){.dtype = BT_I64}));
+        if (!solve->iteration)
+            return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+        solve->iteration->clear = true;
+    }
+    return bt_graph_read(b->graph, solve->iteration);
+}
+
+/* ---- unit vectors ---- */
+
+/* How many elements are differentiated; and the place of the index-th of them within a vector like v. */
+static int64_t live_count(const bt_problem *lower)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < lower->module->param_count; i++)
+        count += lower->meta_trainable[i] ? bt_array_count(lower->module->params[i]->shape) : 0;
+    return count;
+}
+
+static int64_t live_place(const bt_problem *lower, int64_t index)
+{
+    int64_t place = 0;
+    for (int64_t i = 0; i < lower->module->param_count; i++) {
+        int64_t count = bt_array_count(lower->module->params[i]->shape);
+        if (lower->meta_trainable[i] && index < count)
+            return place + index;
+        index -= lower->meta_trainable[i] ? count : 0;
+        place += count;
+    }
+    return 0;
+}
+
+/* `count` of 0 .. below-1, each once: Floyd's sampling (Bentley and Floyd, 1987). */
+static void choose(int64_t *chosen, int64_t count, int64_t below, bt_random *random)
+{
+    for (int64_t k = 0; k < count; k++) {
+        int64_t last = below - count + k, item = bt_random_below(random, (uint32_t)last + 1);
+        for (int64_t i = 0; i < k; i++)
+            if (chosen[i] == item) {
+                item = last; /* which no earlier draw could give */
+                break;
+            }
+        chosen[k] = item;
+    }
+}
+
+/* Past the last element there are only zeros. */
+static bt_tensor *unit(void *context)
+{
+    bt_builder *b = context;
+    int64_t steps = b->solve->iterations, live = live_count(b->lower), count = steps < live ? steps : live;
+    if (count < 1 || live > UINT32_MAX)
+        return bt_trace_poison(BT_ERROR_UNSUPPORTED, "bt_unit: method %s: %lld steps for %lld parameters", b->rule.what,
+                               (long long)steps, (long long)live);
+    int64_t *places = bt_region_alloc(b->graph->region, (size_t)count * sizeof *places);
+    if (!places)
+        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+    bt_random random =
+        bt_random_begin((uint64_t)b->lower->engine->settings->seed, BT_FOR_COLUMNS, 0, bt_hash_text(0, b->lower->name));
+    choose(places, count, live, &random);
+    for (int64_t k = 0; k < count; k++)
+        places[k] = live_place(b->lower, places[k]);
+    bt_tensor *step = iteration(context), *inside = bt_less(step, count);
+    bt_tensor *place = bt_gather(bt_constant(BT_ARRAY(places, count)), bt_reshape(bt_where(inside, step, 0), 1));
+    bt_tensor *one = bt_reshape(bt_as(inside, b->lower->dtype), 1);
+    return bt_poisoned(one) ? one : bt_scatter_add(place, one, b->solve->adjoint.flat->dims[0]);
+}
+
+/* ---- the solution of the step before ---- */
+
+bt_var *bt_solution_var(bt_problem *upper, const bt_problem *lower)
+{
+    size_t count = (size_t)upper->engine->problem_count;
+    int64_t elements = 0;
+    if (!upper->solutions && !(upper->solutions = bt_alloc_array(count, sizeof(bt_var *))))
+        return NULL;
+    bt_var **solution = &upper->solutions[lower->place];
+    for (int64_t i = 0; i < lower->module->param_count; i++)
+        elements += bt_array_count(lower->module->params[i]->shape);
+    bt_text name = {0};
+    bt_text_add(&name, "solution for %s", lower->name);
+    if (!*solution && !name.failed)
+        *solution = bt_var_new(BT_RUN, BT_VECTORS, upper->name, name.data,
+                               (bt_array){.dtype = lower->dtype, .rank = 1, .dims = {elements}});
+    bt_text_free(&name);
+    return *solution;
+}
+
+static bt_tensor *last_solution(void *context)
+{
+    bt_builder *b = context;
+    if (!bt_starts_warm(b->lower))
+        return NULL;
+    bt_var *var = bt_solution_var(b->upper, b->lower);
+    return var ? bt_graph_read(b->graph, var) : bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+}
+
+const bt_rule_calls bt_method_calls = {.hvp = hvp,
+                                       .lower_gradient = lower_gradient,
+                                       .upper_gradient = upper_gradient,
+                                       .slope = slope,
+                                       .iteration = iteration,
+                                       .unit = unit,
+                                       .last_solution = last_solution};

@@ -1,0 +1,59 @@
+/* engine/solve/method_cg.c: K steps of conjugate gradients on (H + damping I) x = v from x = 0: Hestenes and Stiefel
+ * (1952); for hypergradients: Pedregosa (ICML 2016), Rajeswaran et al. (NeurIPS 2019). A scaling of H by cg_alpha,
+ * which is undone in x, leaves the iterates as they are: the key is accepted and changes nothing. */
+#include "engine/solve/methods.h"
+#include "ops/ops.h"
+#include "optim/rule.h"
+
+static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
+
+/* a / b, and 0 where b is not positive: at the solution, and along a direction of no or negative curvature. */
+static bt_tensor *ratio(bt_tensor *a, bt_tensor *b)
+{
+    bt_tensor *positive = bt_greater(b, 0);
+    return bt_where(positive, bt_div(a, bt_where(positive, b, 1)), 0);
+}
+
+static bt_tensor *damped(bt_rule *rule, bt_tensor *x)
+{
+    double number;
+    bt_tensor *damping = bt_hyper(rule, "damping"), *hx = bt_hvp(rule, x);
+    bool none = bt_uniform(damping, &number) && number == 0; /* no algebra drops 0 x, which may be 0 times infinity */
+    return none ? hx : bt_add(hx, bt_mul(damping, x));
+}
+
+static bt_tensor *start(bt_rule *rule, bt_tensor *v)
+{
+    bt_tensor *last = bt_last_solution(rule), *residual = last ? bt_sub(v, damped(rule, last)) : v;
+    bt_slot_set(rule, "residual", residual);
+    bt_slot_set(rule, "direction", residual);
+    return last ? last : bt_zeros_like(v);
+}
+
+/* Once the residual is small enough, everything stays as it is: the x that made it so is the result. */
+static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    bt_tensor *r = bt_slot(rule, "residual"), *p = bt_slot(rule, "direction"), *hp = damped(rule, p);
+    bt_tensor *rr = dot(r, r), *curvature = dot(p, hp), *length = ratio(rr, curvature);
+    bt_tensor *on = bt_greater(rr, bt_mul(bt_square(bt_hyper(rule, "tolerance")), dot(v, v)));
+    length = bt_where(on, length, 0);
+    bt_tensor *next = bt_sub(r, bt_mul(length, hp));
+    rule->trouble = bt_mul(on, bt_less(curvature, 0));
+    rule->trouble_means = "a direction of negative curvature was met, where the iteration stops: H is not positive "
+                          "definite there (more steps of the lower problem, or cg_damping, may help)";
+    bt_slot_set(rule, "residual", next);
+    bt_slot_set(rule, "direction", bt_where(on, bt_add(next, bt_mul(ratio(dot(next, next), rr), p)), p));
+    return bt_add(x, bt_mul(length, p));
+}
+
+const bt_method_def bt_method_cg = {
+    .name = "cg",
+    .hypers = {{"iterations", 1, 0, 1e9, "how many steps"},
+               {"alpha", 1, 1e-300, 1e300, "Betty's scaling of H; the result does not depend on it"},
+               {"damping", 0, 0, 1e9, "added to the diagonal of H"},
+               {"tolerance", 0, 0, 1, "the iteration stops where |v - H x| is at most this times |v|; 0: it does not"},
+               {"warm_start", 0, 0, 1, "begin at the x of the last upper step rather than at 0"}},
+    .slots = {"residual", "direction"},
+    .start = start,
+    .step = step,
+};

@@ -1,0 +1,17 @@
+/* engine/solve/method_sama.c: x = alpha D v, D the derivative of the lower problem's last update with respect to its
+ * gradient: what one more step of that optimiser would make of v. Choe, Mehta, Ahn, Neiswanger, Xie, Strubell and Xing,
+ * "Making scalable meta learning practical" (NeurIPS 2023), whose factor for Adam leaves out the bias correction. */
+#include "engine/solve/methods.h"
+
+static bt_tensor *start(bt_rule *rule, bt_tensor *v)
+{
+    return bt_mul(bt_hyper(rule, "adam_alpha"), bt_mul(bt_slope(rule), v));
+}
+
+const bt_method_def bt_method_sama = {
+    .name = "sama",
+    .hypers = {{"adam_alpha", 1, 0, 1e9, "scale of x, whatever the optimizer is"}},
+    .start = start,
+    .product = "finite",
+    .slope = true,
+};

@@ -1,0 +1,17 @@
+/* engine/solve/methods.h: the methods that come with the library. Adding one: its file, a line here and one in
+ * methods.c. */
+#ifndef BT_METHODS_H
+#define BT_METHODS_H
+
+#include <betty/optim.h>
+#include <betty/tensor.h>
+
+extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg, bt_method_sama, bt_method_nystrom,
+    bt_method_penalty, bt_method_itd;
+
+const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
+
+int64_t bt_itd_setting(const bt_problem *lower,
+                       const char *hyper); /* itd.c: a whole number, of a problem of that type */
+
+#endif

@@ -1,0 +1,368 @@
+/* engine/solve/trajectory.c: the records of an inner loop's steps. */
+#include "engine/solve/trajectory.h"
+
+#include "engine/solve/methods.h"
+#include "graph/variable.h"
+#include "transform/rebind.h"
+#include <string.h>
+
+enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, MADE, ENTRY }; /* the index: one number, then four for each step */
+
+static int64_t *index_of(const bt_trajectory *t) { return (int64_t *)(void *)t->index->data; }
+
+static int64_t *entry(const bt_trajectory *t, int64_t step) { return index_of(t) + ENTRIES + ENTRY * (step % t->room); }
+
+/* ---- how many steps lie between two of a problem above ---- */
+
+enum { TOO_MANY = 1 << 30 }; /* steps that nobody records */
+
+static int64_t times(int64_t a, int64_t b) { return b && a > TOO_MANY / b ? TOO_MANY : a * b; }
+
+/* Leaf steps from one call of the problem to the next, at most; exact: always. */
+static int64_t between_calls(const bt_problem *problem, bool *exact)
+{
+    int64_t most = problem->child_count ? 0 : 1;
+    *exact = true;
+    for (int c = 0; c < problem->child_count; c++) {
+        const bt_problem_settings *s = problem->children[c]->settings;
+        bool sure;
+        int64_t calls = between_calls(problem->children[c], &sure),
+                loop = times(times(calls, s->meta_batch), s->unroll_steps);
+        *exact = *exact && sure && (c == 0 || loop == most);
+        most = loop > most ? loop : most;
+    }
+    return most;
+}
+
+static bool is_lower(const bt_problem *upper, const bt_problem *problem, bt_problem **room)
+{
+    int count = upper->settings->active && upper->child_count ? bt_lowers(upper, room) : 0;
+    for (int i = 0; i < count; i++)
+        if (room[i] == problem)
+            return true;
+    return false;
+}
+
+/* The most steps of the problem to one call of a problem above it; 0: out of memory. aligned: whole inner loops. */
+static int64_t longest(const bt_problem *problem, bool *aligned)
+{
+    const bt_engine *engine = problem->engine;
+    bt_problem **room = bt_alloc_array((size_t)engine->problem_count + 1, sizeof(bt_problem *));
+    bool exact;
+    int64_t each = times(between_calls(problem, &exact), problem->settings->meta_batch), most = 1;
+    each = exact ? each : 1;
+    *aligned = true;
+    for (int i = 0; room && i < engine->problem_count; i++)
+        if (is_lower(engine->problems[i], problem, room)) {
+            int64_t steps = (between_calls(engine->problems[i], &exact) + each - 1) / each;
+            *aligned = *aligned && exact && steps % problem->settings->unroll_steps == 0;
+            most = steps > most ? steps : most;
+        }
+    bt_free(room);
+    return room ? most : 0;
+}
+
+/* ---- which variables ---- */
+
+static bool owns(const bt_problem *problem, const bt_var *root)
+{
+    if (!problem->module)
+        return false;
+    return root == problem->module->param_block.flat || root == problem->module->buffer_block.flat;
+}
+
+static bool own_state(const bt_problem *problem, const bt_var *root)
+{
+    bool own = owns(problem, root) || root == problem->optimizer->applied;
+    for (int k = 0; k < BT_MAX_ITEMS; k++)
+        own |= root == problem->slots[k].flat;
+    return own;
+}
+
+static bool is_scalar(const bt_problem *problem, const bt_var *root)
+{
+    bool scalar = root == problem->step_count;
+    for (int i = 0; i < problem->scalar_count; i++)
+        scalar |= root == problem->scalars[i].var;
+    return scalar;
+}
+
+/* Whether the variable may be another when the upper problem goes back: that one itself has not moved. What is read
+ * besides is fixed, or set for each program: hyperparameters, and the records of batches. */
+static bool must_keep(const bt_problem *problem, const bt_problem *upper, const bt_var *root)
+{
+    if (root == problem->step.gradients.flat || own_state(problem, root))
+        return true;
+    for (int q = 0; q < problem->engine->problem_count; q++) {
+        const bt_problem *other = problem->engine->problems[q];
+        if (is_scalar(other, root) || (owns(other, root) && other != upper))
+            return true;
+    }
+    return false;
+}
+
+/* ---- storage ---- */
+
+static int64_t rows_of(const bt_trajectory *t, bool own)
+{
+    return own && t->spacing > 1 ? t->loops * t->each + t->spacing - 1 : t->room;
+}
+
+static bt_status track_fill(bt_trajectory *t, bt_track *track)
+{
+    const bt_var *source = track->source;
+    bt_array shape = bt_var_array(source), rows = {.dtype = source->dtype, .rank = 2};
+    rows.dims[0] = rows_of(t, track->own);
+    rows.dims[1] = bt_array_count(shape);
+    bt_text name = {0};
+    bool others = strcmp(source->owner, t->problem->name) != 0; /* levels have much that is called the same */
+    bt_text_add(&name, "%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
+    if (!name.failed) {
+        track->store = bt_var_new(BT_RUN, BT_TRAJECTORY, t->problem->name, name.data, rows);
+        track->at = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
+        track->next = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
+    }
+    bt_text_free(&name);
+    return track->store && track->at && track->next ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static void track_free(bt_track *track)
+{
+    bt_var_free(track->store);
+    bt_var_free(track->at);
+    bt_var_free(track->next);
+}
+
+/* NULL: out of memory. */
+static bt_track *track_of(bt_trajectory *t, bt_var *root)
+{
+    for (int64_t i = 0; i < t->track_count; i++)
+        if (t->tracks[i].source == root)
+            return &t->tracks[i];
+    bt_track *tracks = bt_grow(t->tracks, &t->track_capacity, t->track_count + 1, sizeof *tracks);
+    if (!tracks)
+        return NULL;
+    t->tracks = tracks;
+    bt_track *track = &tracks[t->track_count];
+    *track =
+        (bt_track){.source = root, .own = own_state(t->problem, root), .late = root == t->problem->step.gradients.flat};
+    if (track_fill(t, track) != BT_OK) {
+        track_free(track);
+        return NULL;
+    }
+    t->track_count++;
+    return track;
+}
+
+/* Steps from one kept state to the next: `wanted`, or the root of the loop's steps, where both are fewest. */
+static int64_t spacing_of(int64_t loop, int64_t wanted)
+{
+    if (wanted > 0)
+        return wanted < loop ? wanted : loop;
+    int64_t root = 1;
+    while (root * root < loop)
+        root++;
+    return root;
+}
+
+bt_status bt_trajectory_open(bt_problem *problem)
+{
+    if (problem->trajectory)
+        return BT_OK;
+    bool aligned;
+    int64_t loop = problem->settings->unroll_steps, all = longest(problem, &aligned);
+    bt_trajectory *t = all ? bt_alloc(sizeof *t) : NULL;
+    if (!t)
+        return BT_ERROR_MEMORY;
+    *t = (bt_trajectory){.problem = problem, .reach = bt_itd_setting(problem, "steps"), .room = all};
+    t->spacing = spacing_of(loop, bt_itd_setting(problem, "spacing"));
+    if (t->reach && t->reach + t->spacing - 1 < t->room)
+        t->room = t->reach + t->spacing - 1;
+    problem->trajectory = t;
+    if (t->room >= TOO_MANY)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "[%s] type = itd would record every step since the last one of the problem above, more than %d: "
+                       "give itd_steps, how many of the last ones to go back through",
+                       problem->name, TOO_MANY);
+    if (!aligned && t->room == all)
+        t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
+    t->loops = (t->room + loop - 1) / loop + !aligned;
+    t->each = (loop + t->spacing - 1) / t->spacing;
+    t->index = bt_var_new(BT_RUN, BT_TRAJECTORY, problem->name, "steps of the inner loop",
+                          (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
+    t->made = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, problem->name, "update was made", (bt_array){.dtype = BT_I64});
+    if (!t->index || !t->made)
+        return BT_ERROR_MEMORY;
+    index_of(t)[FROM] = problem->steps;
+    return BT_OK;
+}
+
+void bt_trajectory_free(bt_trajectory *t)
+{
+    if (!t)
+        return;
+    for (int64_t i = 0; i < t->track_count; i++)
+        track_free(&t->tracks[i]);
+    bt_free(t->tracks);
+    bt_var_free(t->index);
+    bt_var_free(t->made);
+    bt_free(t);
+}
+
+void bt_trajectory_visit(const bt_trajectory *t, bt_visit_var_fn *visit, void *user)
+{
+    if (!t)
+        return;
+    if (t->index)
+        visit(user, t->index, NULL);
+    for (int64_t i = 0; i < t->track_count; i++)
+        visit(user, t->tracks[i].store, NULL);
+}
+
+/* ---- recording ---- */
+
+static int64_t of_loop(const bt_trajectory *t, int64_t step) { return step % t->problem->settings->unroll_steps; }
+
+/* The first step that there is, be it in the middle of a loop, is kept in the place of the one before it that is not.
+ */
+static bool is_kept(const bt_trajectory *t, int64_t step)
+{
+    return of_loop(t, step) % t->spacing == 0 || step == index_of(t)[FROM];
+}
+
+/* Where the track's value before the step lies; of a step between two that are kept, behind theirs. */
+static char *row(const bt_trajectory *t, const bt_track *track, int64_t step)
+{
+    int64_t at = step % t->room, place = of_loop(t, step), loop = step / t->problem->settings->unroll_steps;
+    if (track->own && t->spacing > 1 && is_kept(t, step))
+        at = loop % t->loops * t->each + place / t->spacing;
+    else if (track->own && t->spacing > 1)
+        at = t->loops * t->each + place % t->spacing - 1;
+    return track->store->data + (size_t)at * track->source->bytes;
+}
+
+static void keep(const bt_trajectory *t, int64_t step, bool late)
+{
+    const bt_step_phase *now = &t->problem->step;
+    for (int64_t i = 0; i < t->track_count; i++) {
+        const bt_track *track = &t->tracks[i];
+        if (track->late != late || (track->own && !is_kept(t, step)))
+            continue;
+        if (late)
+            bt_phase_read(now->phase, now->collect < 0 ? now->update : now->collect, track->source,
+                          row(t, track, step));
+        else
+            memcpy(row(t, track, step), track->source->data, track->source->bytes);
+    }
+}
+
+int64_t bt_tick(const bt_engine *engine)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < engine->problem_count; i++)
+        sum += engine->problems[i]->steps;
+    return sum;
+}
+
+static int64_t applied(const bt_problem *problem) { return *(int64_t *)(void *)problem->optimizer->applied->data; }
+
+void bt_trajectory_record(bt_trajectory *t)
+{
+    if (!t)
+        return;
+    const bt_problem *problem = t->problem;
+    int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
+    entry(t, step)[TICK] = bt_tick(problem->engine);
+    entry(t, step)[POSITION] = bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws);
+    entry(t, step)[TASK] = problem->train->of ? bt_stream_position(problem->train->of) : 0;
+    entry(t, step)[MADE] = -applied(problem);
+    keep(t, step, false);
+}
+
+void bt_trajectory_record_gradient(bt_trajectory *t)
+{
+    if (t)
+        keep(t, t->problem->steps, true);
+}
+
+void bt_trajectory_record_update(bt_trajectory *t)
+{
+    if (t)
+        entry(t, t->problem->steps)[MADE] += applied(t->problem);
+}
+
+/* ---- looking back ---- */
+
+int64_t bt_trajectory_first(const bt_trajectory *t, int64_t since)
+{
+    int64_t last = t->problem->steps, first = index_of(t)[FROM];
+    first = last - t->room > first ? last - t->room : first;
+    while (first < last && !is_kept(t, first)) /* a step between two needs the state that is kept before it */
+        first++;
+    if (t->reach && last - t->reach > first)
+        first = last - t->reach;
+    while (first < last && bt_trajectory_tick(t, first) < since)
+        first++;
+    return first;
+}
+
+int64_t bt_trajectory_tick(const bt_trajectory *t, int64_t step) { return entry(t, step)[TICK]; }
+
+int64_t bt_trajectory_position(const bt_trajectory *t, int64_t step) { return entry(t, step)[POSITION]; }
+
+int64_t bt_trajectory_task(const bt_trajectory *t, int64_t step) { return entry(t, step)[TASK]; }
+
+bool bt_trajectory_begins(const bt_trajectory *t, int64_t step) { return of_loop(t, step) == 0; }
+
+int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step)
+{
+    int64_t kept = step - of_loop(t, step) % t->spacing, from = index_of(t)[FROM];
+    return kept > from ? kept : from;
+}
+
+void bt_trajectory_look(const bt_trajectory *t, int64_t step)
+{
+    t->made->data = (char *)&entry(t, step)[MADE];
+    for (int64_t i = 0; i < t->track_count; i++) {
+        const bt_track *track = &t->tracks[i];
+        track->at->data = row(t, track, step);
+        if (track->own && !is_kept(t, step + 1))
+            track->next->data = row(t, track, step + 1);
+    }
+}
+
+void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
+{
+    for (int64_t i = 0; i < t->track_count; i++)
+        if (t->tracks[i].own && !is_kept(t, step + 1))
+            memcpy(row(t, &t->tracks[i], step + 1), row(t, &t->tracks[i], step), t->tracks[i].source->bytes);
+}
+
+/* ---- programs on it ---- */
+
+typedef struct binding {
+    bt_trajectory *trajectory;
+    bt_problem *upper;
+} binding;
+
+static bt_var *stand_in(void *user, bt_var *var, bool assigned)
+{
+    const binding *b = user;
+    bt_var *root = bt_var_root(var);
+    bool state = assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->upper, root);
+    if (!state)
+        return var;
+    const bt_track *track = track_of(b->trajectory, root);
+    if (!track)
+        return NULL;
+    bt_var *whole = assigned ? track->next : track->at;
+    if (var == root)
+        return whole;
+    return bt_phase_own(b->upper->step.phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
+}
+
+bt_graph *bt_trajectory_rebind(bt_trajectory *t, bt_problem *upper, const bt_graph *graph)
+{
+    binding b = {t, upper};
+    return bt_rebind(graph, stand_in, &b);
+}

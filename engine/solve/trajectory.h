@@ -1,0 +1,57 @@
+/* engine/solve/trajectory.h: what the steps of a problem began from: for type = itd, which goes back through them.
+ *
+ * A record of a step is the run variables that the step reads and that may be others by the time an upper problem goes
+ * back, the position of its batches, and its place in time among the steps of all problems. Steps have the numbers that
+ * the problem counts them by; so many are recorded as lie between two steps of any problem above. The problem's own
+ * state (parameters, buffers, optimiser state) may be kept at every n-th step of an inner loop only; what lies between
+ * is then computed again. Programs that were traced on the state as it is now are bound to the variables of a record:
+ * bt_trajectory_rebind. */
+#ifndef BT_TRAJECTORY_H
+#define BT_TRAJECTORY_H
+
+#include "engine/session/engine_inside.h"
+
+typedef struct bt_track { /* one variable over the steps */
+    bt_var *source;       /* the root that is recorded */
+    bt_var *store;        /* run: [rows, ...source] */
+    bt_var *at, *next;    /* external: that variable in the record looked at, and in the one after it */
+    bool own;             /* it changes by the problem's own steps alone: kept at every n-th of them */
+    bool late;            /* it has its value once the gradient is there: recorded before the update */
+} bt_track;
+
+typedef struct bt_trajectory {
+    bt_problem *problem;
+    bt_track *tracks;
+    int64_t track_count, track_capacity;
+    int64_t reach;       /* the most steps that a hypergradient goes back; 0: all since the upper problem's last */
+    int64_t room;        /* steps that are recorded */
+    int64_t spacing;     /* own state at every so-manyth step of a loop */
+    int64_t loops, each; /* inner loops in the room; states kept of each; `spacing` - 1 rows follow for those between */
+    bt_var *index;       /* I64: the first step there is; of each in `room` its tick, positions, and `made` */
+    bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
+} bt_trajectory;
+
+bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
+void bt_trajectory_free(bt_trajectory *trajectory);
+void bt_trajectory_visit(const bt_trajectory *trajectory, bt_visit_var_fn *visit, void *user); /* its storage */
+
+int64_t bt_tick(const bt_engine *engine);                      /* now: how many steps all problems have made */
+void bt_trajectory_record(bt_trajectory *trajectory);          /* before a step, its batches not drawn yet */
+void bt_trajectory_record_gradient(bt_trajectory *trajectory); /* before its update */
+void bt_trajectory_record_update(bt_trajectory *trajectory);   /* after that */
+
+/* The first step that a hypergradient reaches which goes back to the tick `since`; all from there on to the last. */
+int64_t bt_trajectory_first(const bt_trajectory *trajectory, int64_t since);
+int64_t bt_trajectory_tick(const bt_trajectory *trajectory, int64_t step);
+int64_t bt_trajectory_position(const bt_trajectory *trajectory, int64_t step);
+int64_t bt_trajectory_task(const bt_trajectory *trajectory, int64_t step); /* batch_of: likewise, of that problem's */
+bool bt_trajectory_begins(const bt_trajectory *trajectory, int64_t step);  /* it is the first of an inner loop */
+int64_t bt_trajectory_kept(const bt_trajectory *trajectory, int64_t step); /* the last with own state, not after it */
+void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`, `made`; `next`, if not kept */
+void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step);    /* own state of `step`, to the one after */
+
+/* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is
+ * read, by `next` where it is assigned; from then on it is kept. NULL after an error. */
+bt_graph *bt_trajectory_rebind(bt_trajectory *trajectory, bt_problem *upper, const bt_graph *graph);
+
+#endif

@@ -1,0 +1,70 @@
+/* engine/state/checkpoint.h: the state of a run on the disk.
+ *
+ *   FOLDER/checkpoints/step-N.safetensors   every run variable, and the users' memory (bt_state)
+ *   FOLDER/checkpoints/step-N.json          the engine's record and the configuration; length and hash of the other
+ * file
+ *
+ * Both are written under temporary names; the second comes last, and with it the checkpoint is there. */
+#ifndef BT_CHECKPOINT_H
+#define BT_CHECKPOINT_H
+
+#include "engine/session/engine_inside.h"
+#include "io/safetensors.h"
+#include <jansson.h>
+
+/* ---- checkpoint.c ---- */
+
+/* Writes a checkpoint of what has been reached, between two steps, and removes those beyond engine.checkpoint_keep.
+ * metrics_length: bytes of FOLDER/metrics.jsonl that belong to it, and are on the disk; -1: there is none. */
+bt_status bt_checkpoint_save(bt_engine *engine, const char *folder, int64_t metrics_length);
+
+/* Puts a planned engine where the newest checkpoint of the folder was written; a damaged one is passed over, with a
+ * warning. BT_ERROR_FILE: there is none that can be used; BT_ERROR_CONFIG: it is one of another problem, or of other
+ * settings. After a failure the engine is of no use. metrics_length: as it was saved. */
+bt_status bt_checkpoint_load(bt_engine *engine, const char *folder, int64_t *metrics_length);
+
+/* ---- checkpoint_files.c ---- */
+
+typedef struct bt_checkpoint { /* read, whole, and as it was written */
+    int64_t step;
+    json_t *record;
+    char *data; /* in which the tensors lie */
+    bt_safetensors tensors;
+} bt_checkpoint;
+
+/* The newest that can be used; what is wrong with those passed over is added to `warning`. */
+bt_status bt_checkpoint_newest(const char *folder, bt_checkpoint *checkpoint, bt_text *warning);
+void bt_checkpoint_free(bt_checkpoint *checkpoint);
+
+/* Writes both files; `record` gets the entries that say what belongs together. */
+bt_status bt_checkpoint_write(const char *folder, int64_t step, const bt_stored *items, int64_t count, json_t *record);
+
+/* Keeps the newest `keep` up to `step`, and removes all other files that a checkpoint left. */
+void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep);
+
+/* ---- checkpoint_record.c: the engine's record as JSON ---- */
+
+json_t *bt_record_new(bt_engine *engine, int64_t metrics_length); /* NULL after an error */
+/* Whether the record is one of this engine's problems, settings and data: else BT_ERROR_CONFIG with the differences. */
+bt_status bt_record_check(bt_engine *engine, json_t *record);
+bt_status bt_record_rewire(bt_engine *engine, json_t *record);       /* dependencies that were changed meanwhile */
+bt_status bt_record_restore(bt_engine *engine, json_t *record);      /* counters, streams, metrics */
+bt_status bt_record_check_graphs(bt_engine *engine, json_t *record); /* likewise of the traced callbacks */
+
+/* ---- checkpoint_tensors.c ---- */
+
+/* Everything that is kept as a tensor: a parameter or buffer by its path, "classifier.0.weight"; a slot as
+ * "classifier.0.weight:momentum"; other variables and a user's memory as "classifier:applied". */
+typedef struct bt_tensor_list {
+    bt_region *region;
+    bt_stored *items; /* data: where it lies in the engine */
+    int64_t count, capacity;
+    bt_status status;
+} bt_tensor_list;
+bt_status bt_tensors_of_memory(const bt_engine *engine, bt_tensor_list *list); /* adds what bt_state was told */
+bt_status bt_tensors_of_variables(const bt_engine *engine, bt_tensor_list *list);
+void bt_tensors_free(bt_tensor_list *list);
+/* From the file into the engine, once it is clear that all of the list is there with the same shapes. */
+bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file);
+
+#endif

@@ -1,0 +1,102 @@
+/* engine/state/tensors.c: what a checkpoint keeps as tensors, by name. */
+#include "engine/state/checkpoint.h"
+
+#include <string.h>
+
+static void add(bt_tensor_list *list, const char *name, bt_array array)
+{
+    bt_stored *items = name ? bt_grow(list->items, &list->capacity, list->count + 1, sizeof *items) : NULL;
+    if (items) {
+        list->items = items;
+        items[list->count++] = (bt_stored){name, array};
+    } else {
+        list->status = BT_ERROR_MEMORY;
+    }
+}
+
+/* Parameters and buffers are known by their path; what belongs to one, by that and what it is. */
+static void add_block(bt_tensor_list *list, const bt_block *block)
+{
+    bool plain = block->flat->category == BT_PARAMETERS || block->flat->category == BT_BUFFERS;
+    for (int64_t i = 0; i < block->count; i++) {
+        const bt_var *window = block->windows[i];
+        const char *what = plain ? "" : block->flat->name;
+        add(list, bt_region_format(list->region, "%s.%s%s%s", window->owner, window->name, plain ? "" : ":", what),
+            bt_var_array(window));
+    }
+}
+
+static void add_variable(void *user, const bt_var *var, const bt_block *block)
+{
+    bt_tensor_list *list = user;
+    if (block)
+        add_block(list, block);
+    else if (var->category != BT_BATCH)
+        add(list, bt_region_format(list->region, "%s:%s", var->owner, var->name), bt_var_array(var));
+}
+
+static bt_status open_list(bt_tensor_list *list)
+{
+    if (!list->region)
+        list->region = bt_region_new();
+    return list->region ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_tensors_of_variables(const bt_engine *engine, bt_tensor_list *list)
+{
+    BT_TRY(open_list(list));
+    bt_engine_visit(engine, NULL, add_variable, list);
+    return list->status;
+}
+
+bt_status bt_tensors_of_memory(const bt_engine *engine, bt_tensor_list *list)
+{
+    BT_TRY(open_list(list));
+    for (int p = 0; p < engine->problem_count; p++) {
+        const bt_problem *problem = engine->problems[p];
+        for (int64_t i = 0; i < problem->memory_count; i++) {
+            const bt_memory *memory = &problem->memory[i];
+            add(list, bt_region_format(list->region, "%s:state.%s", problem->name, memory->name),
+                (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)memory->size}, .data = memory->data});
+        }
+    }
+    return list->status;
+}
+
+void bt_tensors_free(bt_tensor_list *list)
+{
+    bt_region_free(list->region);
+    bt_free(list->items);
+    *list = (bt_tensor_list){0};
+}
+
+static bool same_shape(const bt_array *a, const bt_array *b)
+{
+    bool same = a->dtype == b->dtype && a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const bt_array *now = &list->items[i].array;
+        const bt_stored *was = bt_safetensors_find(file, list->items[i].name);
+        char found[256], due[256];
+        if (!was)
+            return bt_fail(BT_ERROR_CONFIG, "the checkpoint has no tensor %s, which this run needs",
+                           list->items[i].name);
+        if (!same_shape(&was->array, now))
+            return bt_fail(BT_ERROR_CONFIG, "%s: was %s%s, is %s%s", list->items[i].name,
+                           bt_dtype_name(was->array.dtype), bt_shape_text(found, was->array.rank, was->array.dims),
+                           bt_dtype_name(now->dtype), bt_shape_text(due, now->rank, now->dims));
+    }
+    for (int64_t i = 0; i < list->count; i++) {
+        const bt_stored *was = bt_safetensors_find(file, list->items[i].name);
+        size_t bytes = bt_array_bytes(was->array);
+        if (bytes)
+            memcpy(list->items[i].array.data, was->array.data, bytes);
+    }
+    return BT_OK;
+}

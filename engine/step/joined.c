@@ -1,0 +1,106 @@
+/* engine/step/joined.c: the upper gradient v and the product with x = v as one program. What v is made of, and
+ * what it is multiplied by, then stand in one chain of matrix products, which transform/reassociate.h may order anew: a
+ * gradient X^T d of a large layer need not be there at all where only Z (X^T d) = (Z X^T) d is asked for. Where nothing
+ * is gained the two stay programs of their own, with v in a phase variable. */
+#include "engine/level/level.h"
+
+#include "graph/variable.h"
+#include "transform/join.h"
+#include "transform/reassociate.h"
+
+/* What the host changes between the gradient and the product, the gradient must not read: bt_step of another level. */
+static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
+{
+    for (int64_t n = 0; n < graph->node_count; n++)
+        for (int p = 0; p < upper->engine->problem_count; p++) {
+            const bt_problem *other = upper->engine->problems[p];
+            if (other != upper && graph->nodes[n]->op == &bt_op_read &&
+                ((const bt_read_attr *)graph->nodes[n]->attr)->var == other->step_count)
+                return true;
+        }
+    return false;
+}
+
+/* One gradient, and after it the product with what it has left in the adjoint. */
+static bool may_join(const bt_problem *upper)
+{
+    const bt_step_phase *step = &upper->step;
+    return step->phase->instance->reassociate && !upper->engine->apart && step->solve_count > 0 &&
+           upper->settings->gradient_accumulation == 1 && step->solves[0].x.flat == step->solves[0].adjoint.flat &&
+           !step->solves[0].upper.count;
+}
+
+/* Adds to *saved what ordering the graph's products anew saves. */
+static bt_status add_saving(const bt_problem *upper, const bt_graph *graph, double sign, double *saved)
+{
+    const bt_instance *instance = upper->step.phase->instance;
+    bt_graph *lowered = bt_program_lowered(graph, instance->backend, instance->threads), *shorter;
+    double saving;
+    if (!lowered)
+        return bt_error_status();
+    bt_status status = bt_reassociate(lowered, &shorter, &saving);
+    *saved += sign * saving;
+    bt_graph_free(shorter);
+    bt_graph_free(lowered);
+    return status;
+}
+
+/* Whether joining them lets products be left out. */
+static bt_status pays(const bt_problem *upper, const bt_graph *gradient, const bt_graph *product,
+                      const bt_graph *joined, bool *gain)
+{
+    double saved = 0;
+    BT_TRY(add_saving(upper, joined, 1, &saved));
+    if (saved > 0) {
+        BT_TRY(add_saving(upper, gradient, -1, &saved));
+        BT_TRY(add_saving(upper, product, -1, &saved));
+    }
+    *gain = saved > 0;
+    return BT_OK;
+}
+
+/* Every gradient with every product; *all is false where two must, or had better, stay apart. */
+static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_graph **joined, bool *all)
+{
+    bt_solve *solve = &upper->step.solves[0];
+    bt_status status = BT_OK;
+    *all = true;
+    for (int v = 0; v < solve->micros.variants && status == BT_OK && *all; v++) {
+        bt_graph *product = bt_solve_product(upper, solve, v);
+        if (!product)
+            return bt_error_status();
+        for (int s = 0; s < upper->train->shape_count && status == BT_OK && *all; s++) {
+            bt_graph **graph = &joined[v * BT_MAX_SHAPES + s];
+            status = bt_join(gradients[s], product, solve->adjoint.flat, graph);
+            *all = *graph != NULL;
+            if (*all && v == 0 && s == 0)
+                status = pays(upper, gradients[s], product, *graph, all);
+        }
+        bt_graph_free(product);
+    }
+    return status;
+}
+
+bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients)
+{
+    bt_step_phase *step = &upper->step;
+    step->joins = false;
+    if (!may_join(upper))
+        return BT_OK;
+    for (int s = 0; s < upper->train->shape_count; s++)
+        if (reads_steps(upper, gradients[s]))
+            return BT_OK;
+    bt_graph *joined[BT_MAX_ITEMS * BT_MAX_SHAPES] = {NULL};
+    bool all;
+    bt_status status = join_all(upper, gradients, joined, &all);
+    step->joins = status == BT_OK && all;
+    for (int i = 0; i < BT_COUNT_OF(joined); i++) {
+        if (joined[i] && step->joins && status == BT_OK) {
+            int entry = bt_phase_add(step->phase, joined[i], 0, "gradient and product");
+            step->joined[i % BT_MAX_SHAPES][i / BT_MAX_SHAPES] = entry;
+            status = entry < 0 ? bt_error_status() : BT_OK;
+        }
+        bt_graph_free(joined[i]);
+    }
+    return status;
+}

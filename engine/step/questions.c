@@ -1,0 +1,207 @@
+/* engine/step/questions.c: questions to a problem between steps: bt_eval, bt_hypergradient, validation batches. */
+#include "engine/session/engine_inside.h"
+
+#include "runtime/evaluate.h"
+
+static bt_eval_cache *cache_find(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)
+{
+    for (bt_eval_cache *cache = self->evals; cache; cache = cache->next)
+        if (cache->fn == fn && (batch ? cache->batch && bt_batch_fits(cache->batch, batch) : !cache->batch))
+            return cache;
+    return NULL;
+}
+
+static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_batch *batch)
+{
+    bt_trace trace;
+    bt_tracing tracing;
+    bt_graph *graph = bt_graph_new();
+    cache->record = bt_var_new(BT_RUN, BT_BATCH, self->name, "record", (bt_array){.dtype = BT_I64});
+    cache->batch = batch ? bt_batch_template(batch) : NULL;
+    cache->phase = bt_phase_new(self->engine->instance, self->name, "evaluation");
+    if (!graph || !cache->record || (batch && !cache->batch) || !cache->phase) {
+        bt_graph_free(graph);
+        return bt_fail(BT_ERROR_MEMORY, "%s: out of memory", self->name);
+    }
+    bt_micro micro = {cache->batch, cache->record};
+    bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
+    bt_guest before = bt_problem_enter(self, "the function of bt_eval");
+    bt_tensor *value = cache->fn(self, cache->batch);
+    bt_guest_leave(before);
+    bt_keep_effects(graph, self, BT_TRACE_EVAL);
+    if (bt_poisoned(value))
+        bt_trace_poison(BT_ERROR_ARGUMENT, "the function returned nothing");
+    else
+        bt_graph_output(graph, value);
+    bt_trace_end(&trace);
+    bt_status status = bt_graph_take_error(graph, self, "bt_eval");
+    if (status == BT_OK && bt_phase_add(cache->phase, graph, 0, "evaluation") < 0)
+        status = bt_error_status();
+    bt_graph_free(graph);
+    return status == BT_OK ? bt_phase_plan(cache->phase) : status;
+}
+
+static bt_eval_cache *cache_make(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)
+{
+    bt_eval_cache *cache = bt_alloc(sizeof *cache);
+    if (!cache)
+        return NULL;
+    cache->fn = fn;
+    if (cache_fill(self, cache, batch) == BT_OK) {
+        cache->next = self->evals;
+        self->evals = cache;
+        return cache;
+    }
+    bt_phase_free(cache->phase);
+    bt_batch_free(cache->batch);
+    bt_var_free(cache->record);
+    bt_free(cache);
+    return NULL;
+}
+
+static bt_status ask(bt_problem *self, const char *function)
+{
+    if (!self || self->missing)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: no such problem", function);
+    if (bt_trace_now())
+        return bt_fail(BT_ERROR_ARGUMENT, "%s is for the host, not for traced callbacks", function);
+    return bt_engine_enter(self->engine);
+}
+
+/* For what draws batches, which must wait for the end of a step or a validation. */
+bt_status bt_ask_between(bt_problem *self, const char *function)
+{
+    BT_TRY(ask(self, function));
+    if (!self->engine->busy)
+        return BT_OK;
+    return bt_engine_keep_error(
+        self->engine,
+        bt_fail(BT_ERROR_ARGUMENT,
+                "%s: %s cannot be asked within a step or a validation: ask in epoch_callback, on_inner_loop_start or "
+                "validation_end",
+                function, self->name));
+}
+
+static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array result)
+{
+    bt_micro micro = {cache->batch, cache->record};
+    if (batch)
+        bt_micro_bind(&micro, batch);
+    bt_phase_begin(cache->phase);
+    bt_status status = bt_part_run(cache->phase, 0);
+    if (status == BT_OK)
+        status = bt_array_convert(result, bt_phase_result(cache->phase, 0, 0));
+    bt_phase_end(cache->phase);
+    return status;
+}
+
+static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
+{
+    if (!fn || !result.data)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
+    BT_TRY(bt_update_scalars(self->engine)); /* before the look-up: it may make programs anew */
+    bt_eval_cache *cache = cache_find(self, fn, batch);
+    if (!cache && !(cache = cache_make(self, fn, batch)))
+        return bt_error_status();
+    bt_steps_show(self->engine, true);
+    bt_status status = run_cache(cache, batch, result);
+    bt_steps_show(self->engine, false);
+    return status;
+}
+
+bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
+{
+    BT_TRY(ask(self, "bt_eval"));
+    return bt_engine_keep_error(self->engine, evaluate(self, fn, batch, result));
+}
+
+/* The windows of a block, in order of declaration, into one array. */
+static bt_status gather(const bt_problem *problem, const bt_block *block, bt_array result)
+{
+    int64_t total = 0, at = 0;
+    for (int64_t i = 0; i < block->count; i++)
+        total += bt_array_count(bt_var_array(block->windows[i]));
+    if (bt_array_count(result) != total || !result.data)
+        return bt_fail(BT_ERROR_SHAPE, "bt_hypergradient: %s has %lld parameters, the result has room for %lld",
+                       problem->name, (long long)total, (long long)bt_array_count(result));
+    for (int64_t i = 0; i < block->count; i++) {
+        bt_array window = bt_var_array(block->windows[i]);
+        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
+            bt_put(result.dtype, result.data, at++,
+                   bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0);
+    }
+    return BT_OK;
+}
+
+/* Lower problems need a batch to be differentiated on: the last one, or the first where there was none yet. */
+static bt_status lower_batches(bt_problem *self)
+{
+    for (int q = 0; q < self->step.solve_count; q++) {
+        bt_stream *stream = self->step.solves[q].problem->train;
+        if (!stream->kept_count)
+            BT_TRY(bt_stream_draw(stream, self->step.solves[q].problem->settings->gradient_accumulation));
+    }
+    return BT_OK;
+}
+
+/* A question: everything that answering it moves is put back. */
+static bt_status hypergradient(bt_problem *self, bt_array result)
+{
+    if (!self->settings->active)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
+    BT_TRY(bt_check_restored(self->engine));
+    BT_TRY(bt_update_scalars(self->engine));
+    bt_kept *state = bt_kept_save(self->engine, false);
+    if (!state)
+        return BT_ERROR_MEMORY;
+    self->engine->busy = true;
+    bt_status status = lower_batches(self);
+    if (status == BT_OK)
+        status = bt_step_gradient(self);
+    if (status == BT_OK)
+        status = gather(self, &self->step.gradients, result);
+    bt_phase_end(self->step.phase);
+    bt_status restored = bt_kept_restore(state);
+    self->engine->busy = false;
+    bt_kept_free(state);
+    return status == BT_OK ? restored : status;
+}
+
+bt_status bt_hypergradient(bt_problem *self, bt_array result)
+{
+    BT_TRY(bt_ask_between(self, "bt_hypergradient"));
+    return bt_engine_keep_error(self->engine, hypergradient(self, result));
+}
+
+static bt_status open_valid(bt_problem *self)
+{
+    if (self->valid)
+        return BT_OK;
+    if (!self->valid_data && self->def->configure_valid_data) {
+        bt_guest before = bt_problem_enter(self, "configure_valid_data");
+        self->valid_data = self->def->configure_valid_data(self);
+        bt_guest_leave(before);
+    }
+    BT_TRY(bt_error_status());
+    if (!self->valid_data && !self->def->get_batch)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s has no validation data: it needs configure_valid_data or get_batch",
+                       self->name);
+    self->valid = bt_stream_open(self, BT_VALID, 1);
+    return self->valid ? BT_OK : bt_error_status();
+}
+
+const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
+{
+    if (bt_ask_between(self, "bt_valid_batch") != BT_OK)
+        return NULL;
+    bt_status status = open_valid(self);
+    if (status == BT_OK && index < 0)
+        status = bt_fail(BT_ERROR_ARGUMENT, "bt_valid_batch: found batch %lld; expected 0 or more", (long long)index);
+    if (status == BT_OK && index >= bt_stream_validation(self->valid))
+        return NULL;
+    if (status == BT_OK)
+        status = bt_stream_rewind(self->valid, index, 0);
+    if (status == BT_OK)
+        status = bt_stream_draw(self->valid, 1);
+    return bt_engine_keep_error(self->engine, status) == BT_OK ? self->valid->kept[0] : NULL;
+}

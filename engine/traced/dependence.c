@@ -1,0 +1,69 @@
+/* engine/traced/dependence.c: does an update use the parameters of a level above it directly, as a learned learning
+ * rate is used? At its solution that makes no difference, so that an implicit method gives 0: a mistake, then. */
+#include "engine/solve/unrolled.h"
+
+#include "ops/ops.h"
+#include "transform/grad.h"
+
+/* The first parameter of `other` that the update depends on; -1: none. */
+static int64_t dependence(bt_graph *graph, const bt_transition *t, const bt_problem *lower, bt_problem *other)
+{
+    int64_t count = lower->module->param_count, theirs = other->module->param_count;
+    bt_tensor **cotangent = bt_graph_list(graph, count), **x = bt_graph_list(graph, theirs),
+              **result = bt_graph_list(graph, theirs);
+    if (!cotangent || !x || !result || graph->status != BT_OK)
+        return -1;
+    for (int64_t i = 0; i < count; i++)
+        cotangent[i] = bt_add(bt_zeros_like(t->param[i]), 1);
+    bt_problem_params(other, x);
+    bt_vjp(graph, t->next_param, cotangent, (int)count, x, (int)theirs, result, false);
+    for (int64_t i = 0; i < theirs && graph->status == BT_OK; i++)
+        if (result[i])
+            return i;
+    return -1;
+}
+
+static bt_status check(bt_graph *graph, bt_problem *lower, bt_problem *const *others, int count)
+{
+    bt_transition t;
+    if (!bt_transition_begin(lower, &t))
+        return BT_OK; /* the graph has the error */
+    for (int64_t i = 0; i < lower->module->param_count; i++)
+        t.grad[i] = bt_graph_read(graph, lower->step.gradients.windows[i]);
+    bt_transition_trace(lower, &t);
+    for (int k = 0; k < count && graph->status == BT_OK; k++) {
+        int64_t i = dependence(graph, &t, lower, others[k]);
+        if (i >= 0)
+            return bt_fail(BT_ERROR_CONFIG,
+                           "[%s] type = %s: its update (schedule or a callback) uses %s, through which an implicit "
+                           "method gives no derivative; take type = itd, or bt_detach where none is wanted",
+                           lower->name, lower->settings->method->name, others[k]->module->params[i]->path);
+    }
+    return BT_OK;
+}
+
+bt_status bt_check_direct(bt_problem *upper, const bt_solve *solve)
+{
+    bt_problem *lower = solve->problem;
+    if (!lower->def->schedule && !lower->def->grad_callback && !lower->def->param_callback)
+        return BT_OK;
+    size_t problems = (size_t)upper->engine->problem_count;
+    bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
+    bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
+    bt_graph *graph = bt_graph_new();
+    bt_status status = others && vectors && graph ? BT_OK : BT_ERROR_MEMORY;
+    if (status == BT_OK) {
+        bt_trace trace;
+        bt_tracing tracing;
+        int count = bt_solve_targets(upper, solve, others, vectors);
+        bt_problem_begin(&trace, &tracing, lower, graph, BT_TRACE_PRODUCT, NULL);
+        status = check(graph, lower, others, count);
+        bt_trace_end(&trace);
+        if (status == BT_OK)
+            status = bt_graph_take_error(graph, lower, "update");
+    }
+    bt_graph_free(graph);
+    bt_free(others);
+    bt_free(vectors);
+    return status;
+}

@@ -1,0 +1,327 @@
+/* engine/traced/product.c: D(x) = (g_w^T x, g_lambda^T x), g the gradient field of the lower loss C: all that a
+ * method needs. Ways that agree where each is right (docs/hypergradients.md):
+ *
+ *   jvp     d/de grad C(w + e x, lambda): Pearlmutter (1994), forward over reverse
+ *   vjp     grad <g, x>: reverse over reverse
+ *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch
+ *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p */
+#include "engine/level/level.h"
+
+#include "ops/ops.h"
+#include "transform/grad.h"
+#include <string.h>
+
+typedef struct terms {       /* tensors of one evaluation of the lower loss */
+    bt_tensor **w;           /* its parameters */
+    bt_tensor **tangent;     /* x, in parts like them */
+    bt_tensor **y;           /* what is differentiated with respect to: w first if it is wanted, then the others' */
+    bt_tensor **sum, **part; /* [y]: results, over the micro-batches and of one */
+    int ws, ys, most;        /* how many; ys is most where everything is wanted */
+    bt_product_request *request;
+    bt_problem *lower;
+    bt_graph *graph;
+    const bt_problem_settings *settings;
+} terms;
+
+/* What a callback of a problem records on a micro-batch, with the random streams of that problem's step. */
+static bt_tensor *recorded(bt_problem *problem, const bt_micro *micro, bool condition)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_tracing *outer = trace->context, tracing = *outer;
+    bt_trace before = *trace;
+    tracing.problem = problem;
+    tracing.kind = BT_TRACE_PRODUCT;
+    tracing.count = micro->batch->count;
+    trace->context = &tracing;
+    trace->tag = (bt_tag){.owner = problem->name, .path = ""};
+    trace->seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
+    trace->record = micro->record;
+    for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the problem's step */
+        trace->sites[i].next = 0;
+    bt_tensor *value =
+        condition ? bt_problem_condition(problem, micro->batch) : bt_problem_loss(problem, micro->batch, BT_TRAIN);
+    trace->context = before.context;
+    trace->tag = before.tag;
+    trace->seed = before.seed;
+    trace->record = before.record;
+    return value;
+}
+
+bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro) { return recorded(problem, micro, false); }
+
+static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
+
+static void fill_targets(terms *t)
+{
+    t->ys = 0;
+    if (t->request->wants_self)
+        for (int i = 0; i < t->ws; i++)
+            t->y[t->ys++] = t->w[i];
+    for (int k = 0; k < t->request->other_count; k++) {
+        bt_problem_params(t->request->others[k], t->y + t->ys);
+        t->ys += (int)t->request->others[k]->module->param_count;
+    }
+}
+
+static void by_jvp(terms *t, bt_tensor *loss, bt_tensor **result)
+{
+    bt_tensor **gradient = bt_graph_list(t->graph, t->ys), *one = bt_number(1, loss->dtype);
+    if (!gradient)
+        return;
+    bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
+    bt_jvp(t->graph, t->w, t->tangent, t->ws, gradient, t->ys, result, t->settings->detach != BT_DETACH_FROZEN);
+}
+
+/* g_y^T x of a field g, in parts like w. */
+static void of_field(terms *t, bt_tensor **field, bt_tensor **result)
+{
+    bt_vjp(t->graph, field, t->tangent, t->ws, t->y, t->ys, result, t->settings->detach == BT_DETACH_FIELD);
+}
+
+static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
+{
+    bt_tensor **gradient = bt_graph_list(t->graph, t->ws), *one = bt_number(1, loss->dtype);
+    if (!gradient)
+        return;
+    bt_vjp(t->graph, &loss, &one, 1, t->w, t->ws, gradient, false);
+    of_field(t, gradient, result);
+}
+
+/* Whether the declared derivative may be another than the true one, so that the second derivative need not be
+ * symmetric: an op of the user's with a rule of its own. */
+static bool may_be_asymmetric(const bt_graph *graph)
+{
+    for (int64_t n = 0; n < graph->node_count; n++)
+        if (!graph->nodes[n]->op->info && graph->nodes[n]->op->vjp)
+            return true;
+    return false;
+}
+
+int bt_product_of(const bt_problem *lower, const bt_graph *graph)
+{
+    const bt_problem_settings *s = lower->settings;
+    if (s->detach == BT_DETACH_FIELD || lower->def->condition)
+        return BT_PRODUCT_VJP;
+    bool rule = s->product == BT_PRODUCT_JVP && s->detach == BT_DETACH_FROZEN && may_be_asymmetric(graph);
+    return rule ? BT_PRODUCT_VJP : s->product;
+}
+
+/* The lower problem's own condition takes the place of its gradient. */
+static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
+{
+    bt_tensor *vector = recorded(t->lower, micro, true), **field = bt_graph_list(t->graph, t->ws);
+    if (!field || bt_poisoned(vector) || t->graph->status != BT_OK)
+        return;
+    bt_problem_split(t->lower, vector, field);
+    of_field(t, field, result);
+}
+
+static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
+{
+    bt_problem_params(t->lower, t->w);
+    fill_targets(t);
+    if (t->lower->def->condition && !t->request->of_steps) {
+        of_condition(t, micro, result);
+        return;
+    }
+    bt_tensor *loss = bt_product_loss(t->lower, micro);
+    if (bt_poisoned(loss) || t->graph->status != BT_OK)
+        return;
+    if (bt_product_of(t->lower, t->graph) == BT_PRODUCT_VJP)
+        by_vjp(t, loss, result);
+    else
+        by_jvp(t, loss, result);
+}
+
+/* The gradient of a problem's loss, the lower parameters being w + step * tangent; step NULL: w. */
+static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *step, bt_tensor **gradient)
+{
+    bt_slate **params = t->lower->module->params;
+    bt_tensor **base = bt_graph_list(t->graph, t->ws);
+    if (!base)
+        return;
+    bt_problem_params(t->lower, base);
+    for (int i = 0; i < t->ws; i++) {
+        t->w[i] = step && t->tangent[i] ? (bt_add)(base[i], (bt_mul)(step, t->tangent[i])) : base[i];
+        bt_trace_overlay(params[i]->var, t->w[i]);
+    }
+    fill_targets(t);
+    bt_tensor *loss = bt_product_loss(of, micro);
+    for (int i = 0; i < t->ws; i++)
+        bt_trace_overlay(params[i]->var, base[i]);
+    if (bt_poisoned(loss) || t->graph->status != BT_OK)
+        return;
+    bt_tensor *one = bt_number(1, loss->dtype);
+    bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
+}
+
+/* Before the lower loss is taken at several points: whether its detached values stay those of the first. */
+static enum bt_detached_mode detached_of(terms *t, const bt_micro *micro)
+{
+    bt_trace *trace = bt_trace_now();
+    trace->detached.mode = BT_DETACHED_NONE;
+    if (t->settings->detach != BT_DETACH_FROZEN)
+        return BT_DETACHED_NONE;
+    bt_trace_detached(trace, BT_DETACHED_COLLECT);
+    bt_problem_params(t->lower, t->w);
+    bt_product_loss(t->lower, micro);
+    return BT_DETACHED_REPLAY;
+}
+
+static bt_tensor *difference(bt_tensor *scale, bt_tensor *plus, bt_tensor *minus)
+{
+    bt_tensor *sum = plus && minus ? (bt_sub)(plus, minus) : plus ? plus : minus ? bt_neg(minus) : NULL;
+    return sum ? (bt_mul)(scale, sum) : NULL;
+}
+
+static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_tensor **plus = bt_graph_list(t->graph, t->most), **minus = bt_graph_list(t->graph, t->most);
+    bt_tensor *norm = bt_as(bt_norm_square(t->request->x), t->request->x->dtype);
+    if (!plus || !minus || bt_poisoned(norm))
+        return;
+    norm = bt_sqrt(norm);
+    bt_tensor *positive = bt_greater(norm, 0); /* x = 0 gives 0 */
+    bt_tensor *step = bt_div(t->settings->darts_alpha, bt_where(positive, norm, 1));
+    enum bt_detached_mode detached = detached_of(t, micro);
+    bt_trace_detached(trace, detached);
+    shifted(t, t->lower, micro, step, plus);
+    bt_trace_detached(trace, detached);
+    shifted(t, t->lower, micro, bt_neg(step), minus);
+    bt_trace_detached(trace, BT_DETACHED_NONE);
+    bt_tensor *scale = bt_div(0.5, step);
+    for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
+        result[k] = difference(scale, plus[k], minus[k]);
+}
+
+/* -p (grad C(w - x / p) - grad C(w)), which is D(x) but for second order in x / p. */
+static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale, bt_tensor **result)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_tensor **moved = bt_graph_list(t->graph, t->most), **still = bt_graph_list(t->graph, t->most);
+    bt_dtype dtype = t->request->x->dtype;
+    if (!moved || !still)
+        return;
+    if (of == t->lower)
+        bt_trace_detached(trace, detached_of(t, micro));
+    shifted(t, of, micro, bt_number(-1 / t->request->penalty, dtype), moved);
+    bt_trace_detached(trace, BT_DETACHED_NONE);
+    shifted(t, of, micro, NULL, still);
+    for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
+        result[k] = difference(bt_number(scale, dtype), moved[k], still[k]);
+}
+
+/* Adds the micro-batch's share to the sums. */
+static void accumulate(terms *t, bt_tensor **sum, bt_tensor **part, double share)
+{
+    for (int k = 0; k < t->ys; k++)
+        if (part[k])
+            sum[k] = bt_accumulate(sum[k], share < 1 ? bt_mul(share, part[k]) : part[k]);
+}
+
+double bt_loss_share(const bt_loss *loss, int64_t m)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < loss->count; i++)
+        total += loss->micros[i].batch->count;
+    return (double)loss->micros[m].batch->count / (double)total;
+}
+
+/* The sums as one vector, zero where nothing is differentiated. */
+static bt_tensor *joined(terms *t, bt_tensor **sum)
+{
+    bt_problem_params(t->lower, t->w);
+    for (int i = 0; i < t->ws; i++)
+        if (!wants(t, i) || !sum[i])
+            sum[i] = bt_zeros_like(t->w[i]);
+    return bt_problem_join(t->lower, sum);
+}
+
+static void deliver(terms *t, bt_tensor **sum)
+{
+    bt_product_request *request = t->request;
+    int at = 0;
+    if (request->wants_self) {
+        request->self = joined(t, sum);
+        at = t->ws;
+    }
+    for (int k = 0; k < request->other_count; k++) {
+        request->other[k] = sum + at;
+        at += (int)request->others[k]->module->param_count;
+    }
+}
+
+/* Room for everything that is differentiated with respect to, and the vector x in parts (NULL: none). */
+static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower, bt_tensor *x)
+{
+    *t = (terms){.request = request, .lower = lower, .graph = bt_trace_now()->graph, .settings = lower->settings};
+    t->ws = (int)lower->module->param_count;
+    t->most = t->ws;
+    for (int k = 0; k < request->other_count; k++)
+        t->most += (int)request->others[k]->module->param_count;
+    t->w = bt_graph_list(t->graph, t->ws);
+    t->tangent = bt_graph_list(t->graph, t->ws);
+    t->y = bt_graph_list(t->graph, t->most);
+    t->sum = bt_graph_list(t->graph, t->most);
+    t->part = bt_graph_list(t->graph, t->most);
+    if (!t->w || !t->tangent || !t->y || !t->sum || !t->part || (x && bt_poisoned(x)))
+        return false;
+    if (x)
+        bt_problem_split(lower, x, t->tangent);
+    for (int i = 0; i < t->ws; i++)
+        if (!wants(t, i) || (request->of_steps && !lower->trainable[i])) /* steps do not follow that gradient */
+            t->tangent[i] = NULL;
+    return true;
+}
+
+static void clear(terms *t) { memset(t->part, 0, (size_t)t->most * sizeof *t->part); }
+
+static void one_product(terms *t, const bt_micro *micro)
+{
+    if (t->request->penalty > 0)
+        secant(t, t->lower, micro, -t->request->penalty, t->part);
+    else if (bt_product_of(t->lower, t->graph) == BT_PRODUCT_FINITE)
+        finite(t, micro, t->part);
+    else
+        exact(t, micro, t->part);
+}
+
+void bt_product_trace(bt_product_request *request)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    terms t;
+    request->other = bt_region_alloc(graph->region, (size_t)(request->other_count + 1) * sizeof *request->other);
+    if (!request->other || !open_terms(&t, request, request->lower.problem, request->x))
+        return;
+    for (int64_t m = 0; m < request->lower.count && graph->status == BT_OK; m++) {
+        clear(&t);
+        one_product(&t, &request->lower.micros[m]);
+        accumulate(&t, t.sum, t.part, bt_loss_share(&request->lower, m));
+    }
+    for (int64_t m = 0; request->penalty > 0 && m < request->upper.count && graph->status == BT_OK; m++) {
+        clear(&t);
+        secant(&t, request->upper.problem, &request->upper.micros[m], -1, t.part);
+        accumulate(&t, t.sum, t.part, bt_loss_share(&request->upper, m));
+    }
+    deliver(&t, t.sum);
+}
+
+bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_product_request request = {.lower = {.problem = lower}, .x = shift, .wants_self = true};
+    terms t;
+    if (!open_terms(&t, &request, lower, shift))
+        return trace->graph->poison;
+    bt_tensor *whole = shift ? bt_number(1, shift->dtype) : NULL;
+    for (int64_t m = 0; m < loss->count && trace->graph->status == BT_OK; m++) {
+        clear(&t);
+        if (loss->problem == lower && shift)
+            bt_trace_detached(trace, detached_of(&t, &loss->micros[m]));
+        shifted(&t, loss->problem, &loss->micros[m], whole, t.part);
+        bt_trace_detached(trace, BT_DETACHED_NONE);
+        accumulate(&t, t.sum, t.part, bt_loss_share(loss, m));
+    }
+    return joined(&t, t.sum);
+}
