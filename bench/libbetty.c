@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/version.h"
 #include "data/data.h"
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 
 #include <betty/betty.h>
 #include <errno.h>
@@ -404,8 +404,8 @@ static bt_status print_state(session *s)
 /* What the plan says that the run holds: everything but the data set. */
 static bt_status print_memory(session *s)
 {
-    size_t by_category[BT_CATEGORIES], kept = bt_engine_persistent(s->engine, by_category, NULL);
-    printf("{\"tensor_bytes\": %zu}\n", kept + bt_engine_arena_used(s->engine));
+    size_t by_category[BT_CATEGORIES], kept = bt_persistent_bytes(&s->engine->context, by_category, NULL);
+    printf("{\"tensor_bytes\": %zu}\n", kept + bt_arena_used(&s->engine->context));
     return BT_OK;
 }
 

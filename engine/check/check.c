@@ -57,7 +57,7 @@ void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t s
     uint64_t at = 0;
     for (int64_t i = 0; i < problem->module->param_count; i++)
         for (int64_t k = 0, n = bt_array_count(problem->module->params[i]->shape); k < n; k++, at++) {
-            double u = bt_host_uniform((uint64_t)c->engine->settings->seed, 77 + sample, at);
+            double u = bt_host_uniform((uint64_t)c->context->settings->seed, 77 + sample, at);
             double value = coordinates ? (double)(at == sample) : u < 0.5 ? -1 : 1;
             direction[at] = taken[i] ? value : 0;
         }
@@ -81,13 +81,13 @@ double bt_check_step(const bt_problem *problem, const double *direction)
 bt_status bt_check_loss(bt_trial *c, double *loss)
 {
     double sum, weight;
-    bt_metric_row *row = bt_metric_find(c->engine, c->upper, "loss", false);
+    bt_metric_row *row = bt_metric_find(c->context, c->upper, "loss", false);
     if (!row)
         return BT_ERROR_MEMORY;
     memset(row->sum->data, 0, sizeof sum);
     memset(row->weight->data, 0, sizeof weight);
     bt_status status = bt_step_direct(c->upper);
-    bt_phase_end(c->upper->step.phase);
+    bt_phase_end(c->upper->step->phase);
     memcpy(&sum, row->sum->data, sizeof sum);
     memcpy(&weight, row->weight->data, sizeof weight);
     *loss = sum / weight;
@@ -118,7 +118,7 @@ static bool at_start(const bt_problem *upper)
 static bt_status go_to_start(bt_trial *c)
 {
     while (!at_start(c->upper))
-        BT_TRY(bt_step_leaves(c->engine));
+        BT_TRY(bt_step_leaves(c->context));
     return BT_OK;
 }
 
@@ -128,22 +128,22 @@ static bt_status method_value(bt_trial *c)
 {
     BT_TRY(bt_run_until(c->upper));
     BT_TRY(bt_step_gradient(c->upper));
-    bt_check_read(c->upper, &c->upper->step.gradients, c->hypergradient);
+    bt_check_read(c->upper, &c->upper->gradients, c->hypergradient);
     c->scale = sqrt(bt_check_dot(c->hypergradient, c->hypergradient, c->count));
-    bt_phase_end(c->upper->step.phase);
+    bt_phase_end(c->upper->step->phase);
     BT_TRY(bt_kept_restore(c->start));
-    for (int i = 0; i < c->engine->problem_count; i++)
-        c->apart |= c->engine->problems[i]->step.joins;
-    c->engine->apart = true;
-    return c->apart ? bt_engine_recompile(c->engine) : BT_OK;
+    for (int i = 0; i < c->context->problem_count; i++)
+        c->apart |= c->context->problems[i]->step->joins;
+    c->context->apart = true;
+    return c->apart ? bt_levels_recompile(c->context) : BT_OK;
 }
 
 /* The first level whose loss was not finite in the inner loop, of which nothing but its log says so: its gradient may
  * be. */
 static const bt_problem *find_nonfinite(const bt_trial *c, double upper_loss)
 {
-    for (int i = 0; i < c->engine->metric_count; i++) {
-        const bt_metric_row *row = c->engine->metrics[i];
+    for (int i = 0; i < c->context->metric_count; i++) {
+        const bt_metric_row *row = c->context->metrics[i];
         double sum;
         memcpy(&sum, row->sum->data, sizeof sum);
         if (row->problem != c->upper && !row->valid && strcmp(row->name, "loss") == 0 && !isfinite(sum))
@@ -161,7 +161,7 @@ static bt_status keep_end(bt_trial *c)
     c->repeats = once == again || c->nonfinite;
     BT_TRY(bt_kept_restore(c->start));
     BT_TRY(bt_run_until(c->upper));
-    c->end = bt_kept_save(c->engine, true);
+    c->end = bt_kept_new(c->context, BT_KEEP_ALL, NULL);
     return c->end ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -241,14 +241,14 @@ static bool is_exact(const bt_problem *lower)
 
 static bt_status open_lowers(bt_trial *c)
 {
-    const bt_step_phase *step = &c->upper->step;
-    c->lowers = bt_alloc_array((size_t)step->solve_count + 1, sizeof *c->lowers);
+    const bt_step_phase *step = c->upper->step;
+    c->lowers = bt_alloc_array((size_t)step->site.solve_count + 1, sizeof *c->lowers);
     if (!c->lowers)
         return BT_ERROR_MEMORY;
-    c->exact = step->solve_count > 0;
-    for (; c->lower_count < step->solve_count; c->lower_count++) {
+    c->exact = step->site.solve_count > 0;
+    for (; c->lower_count < step->site.solve_count; c->lower_count++) {
         bt_lower *lower = &c->lowers[c->lower_count];
-        lower->problem = step->solves[c->lower_count].problem;
+        lower->problem = step->site.solves[c->lower_count].problem;
         lower->count = bt_check_count(lower->problem);
         c->exact = c->exact && is_exact(lower->problem);
         size_t count = (size_t)lower->count;
@@ -275,7 +275,7 @@ static bt_status open_check(bt_trial *c)
     if (!c->hypergradient || !c->reference || !c->direction || !c->recorded)
         return BT_ERROR_MEMORY;
     BT_TRY(go_to_start(c));
-    c->start = bt_kept_save(c->engine, true);
+    c->start = bt_kept_new(c->context, BT_KEEP_ALL, NULL);
     return c->start ? open_lowers(c) : BT_ERROR_MEMORY;
 }
 
@@ -316,17 +316,18 @@ static bt_status run_check(bt_trial *c, int64_t samples)
 /* The programs that train, and the state before the check, also where it failed. */
 static bt_status put_back(const bt_trial *c, bt_kept *before)
 {
-    c->engine->apart = false;
-    bt_status status = c->apart ? bt_engine_recompile(c->engine) : BT_OK;
+    c->context->apart = false;
+    bt_status status = c->apart ? bt_levels_recompile(c->context) : BT_OK;
     bt_status restored = bt_kept_restore(before);
     return status == BT_OK ? restored : status;
 }
 
-static bt_status check_level(bt_engine *engine, bt_problem *upper, int64_t samples, bool json, FILE *file)
+bt_status bt_check_level(bt_problem *upper, int64_t samples, bool json, FILE *file)
 {
-    bt_trial c = {.engine = engine, .upper = upper};
-    bt_kept *before = bt_kept_save(engine, true);
-    bt_status status = before ? run_check(&c, samples) : BT_ERROR_MEMORY;
+    bt_context *context = upper->context;
+    bt_trial c = {.context = context, .upper = upper};
+    bt_kept *before = bt_kept_new(context, BT_KEEP_ALL, NULL);
+    bt_status status = before ? run_check(&c, samples > 0 ? samples : DEFAULT_SAMPLES) : BT_ERROR_MEMORY;
     if (c.result && json)
         status = bt_json_print(c.result, file) == BT_OK ? status : BT_ERROR_MEMORY;
     else if (c.result)
@@ -340,24 +341,4 @@ static bt_status check_level(bt_engine *engine, bt_problem *upper, int64_t sampl
     bt_kept_free(before);
     close_check(&c);
     return status;
-}
-
-bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file)
-{
-    bool found = false;
-    BT_TRY(bt_engine_enter(engine));
-    BT_TRY(bt_update_scalars(engine));
-    for (int i = 0; i < engine->problem_count; i++) {
-        bt_problem *problem = engine->problems[i];
-        if (!problem->settings->active || !problem->child_count || (level && strcmp(level, problem->name) != 0))
-            continue;
-        found = true;
-        BT_TRY(bt_engine_keep_error(engine,
-                                    check_level(engine, problem, samples > 0 ? samples : DEFAULT_SAMPLES, json, file)));
-    }
-    if (found)
-        return BT_OK;
-    return bt_engine_keep_error(
-        engine,
-        bt_fail(BT_ERROR_ARGUMENT, "--level %s: there is no such upper level in this run", level ? level : "(any)"));
 }

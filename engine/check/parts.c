@@ -49,21 +49,21 @@ static bt_status condition(bt_trial *c, int q, int64_t from)
 /* The lower gradient on the micro-batches that the product takes. */
 static bt_status lower_gradient(bt_trial *c, int q)
 {
-    const bt_solve *solve = &c->upper->step.solves[q];
+    const bt_solve *solve = &c->upper->step->site.solves[q];
     bt_problem *lower = solve->problem;
     bt_stream *stream = lower->train;
     int64_t left_out = stream->kept_count - solve->micros.count;
     if (lower->def->condition && !c->lowers[q].unrolls)
         return condition(c, q, left_out);
-    bt_steps_show(c->engine, false);
+    bt_steps_show(c->context, false);
     stream->kept += left_out;
     stream->kept_count -= left_out;
     bt_status status = bt_step_again(lower, false);
     stream->kept -= left_out;
     stream->kept_count += left_out;
     if (status == BT_OK)
-        bt_check_read(lower, &lower->step.gradients, c->lowers[q].field);
-    bt_phase_end(lower->step.phase);
+        bt_check_read(lower, &lower->gradients, c->lowers[q].field);
+    bt_phase_end(lower->step->phase);
     return status;
 }
 

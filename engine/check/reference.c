@@ -40,14 +40,14 @@ static bt_status add_upper_part(bt_trial *c, bt_problem *moved, const bt_block *
 
 static bt_status record(bt_trial *c)
 {
-    bt_step_phase *step = &c->upper->step;
+    bt_step_phase *step = c->upper->step;
     BT_TRY(bt_step_direct(c->upper));
-    BT_TRY(add_upper_part(c, c->upper, &step->gradients, NULL));
-    for (int q = 0; q < step->solve_count; q++)
-        BT_TRY(add_upper_part(c, step->solves[q].problem, NULL, step->solves[q].adjoint.flat));
-    for (int q = 0; q < step->solve_count; q++) {
-        bt_solve *solve = &step->solves[q];
-        int variant = bt_solve_bind(solve, c->upper);
+    BT_TRY(add_upper_part(c, c->upper, &c->upper->gradients, NULL));
+    for (int q = 0; q < step->site.solve_count; q++)
+        BT_TRY(add_upper_part(c, step->site.solves[q].problem, NULL, step->site.solves[q].adjoint.flat));
+    for (int q = 0; q < step->site.solve_count; q++) {
+        bt_solve *solve = &step->site.solves[q];
+        int variant = bt_solve_bind(&step->site, solve);
         if (variant < 0)
             return bt_error_status();
         read_flat(solve->adjoint.flat, c->lowers[q].adjoint);
@@ -55,11 +55,11 @@ static bt_status record(bt_trial *c)
             read_flat(solve->adjoint.flat, c->lowers[q].x);
             continue;
         }
-        BT_TRY(bt_solve_iterate(c->upper, solve, variant));
+        BT_TRY(bt_solve_iterate(&step->site, solve, variant));
         read_flat(solve->x.flat, c->lowers[q].x);
         BT_TRY(bt_part_run(step->phase, solve->product[variant]));
     }
-    bt_check_read(c->upper, &step->gradients, c->recorded);
+    bt_check_read(c->upper, &c->upper->gradients, c->recorded);
     return BT_OK;
 }
 
@@ -67,7 +67,7 @@ bt_status bt_check_record(bt_trial *c)
 {
     BT_TRY(bt_kept_restore(c->end));
     bt_status status = record(c);
-    bt_phase_end(c->upper->step.phase);
+    bt_phase_end(c->upper->step->phase);
     return status;
 }
 
@@ -218,14 +218,14 @@ static bt_status solve(bt_lower *lower, const product *p, const double *a)
 /* What the product of this solve gives to the upper problem and to the levels that are solved later. */
 static bt_status record_products(bt_trial *c, int q, int variant)
 {
-    bt_step_phase *step = &c->upper->step;
-    bt_solve *now = &step->solves[q];
+    bt_step_phase *step = c->upper->step;
+    bt_solve *now = &step->site.solves[q];
     int first = c->part_count;
     if (bt_u2l(c->upper, now->problem) && !bt_check_add_part(c, BT_PART_CROSS, q, c->upper))
         return BT_ERROR_MEMORY;
-    for (int r = q + 1; r < step->solve_count; r++)
-        if (bt_u2l(step->solves[r].problem, now->problem) &&
-            !bt_check_add_part(c, BT_PART_CROSS, q, step->solves[r].problem))
+    for (int r = q + 1; r < step->site.solve_count; r++)
+        if (bt_u2l(step->site.solves[r].problem, now->problem) &&
+            !bt_check_add_part(c, BT_PART_CROSS, q, step->site.solves[r].problem))
             return BT_ERROR_MEMORY;
     for (int after = 0; after < 2; after++) {
         if (after)
@@ -237,10 +237,10 @@ static bt_status record_products(bt_trial *c, int q, int variant)
             if (!values)
                 return BT_ERROR_MEMORY;
             if (part->moved == c->upper)
-                bt_check_read(c->upper, &step->gradients, values);
-            for (int r = 0; r < step->solve_count; r++)
-                if (step->solves[r].problem == part->moved)
-                    read_flat(step->solves[r].adjoint.flat, values);
+                bt_check_read(c->upper, &c->upper->gradients, values);
+            for (int r = 0; r < step->site.solve_count; r++)
+                if (step->site.solves[r].problem == part->moved)
+                    read_flat(step->site.solves[r].adjoint.flat, values);
             for (int64_t n = 0; n < count; n++)
                 part->declared[n] = after ? part->declared[n] - values[n] : values[n];
             bt_free(values);
@@ -261,11 +261,11 @@ static void compare(bt_lower *lower)
 /* With what the method was given, and found. */
 static bt_status with_method(bt_trial *c)
 {
-    bt_step_phase *step = &c->upper->step;
+    bt_step_phase *step = c->upper->step;
     BT_TRY(bt_step_direct(c->upper));
-    for (int q = 0; q < step->solve_count; q++) {
+    for (int q = 0; q < step->site.solve_count; q++) {
         bt_lower *lower = &c->lowers[q];
-        const product p = {step, &step->solves[q], bt_solve_bind(&step->solves[q], c->upper)};
+        const product p = {step, &step->site.solves[q], bt_solve_bind(&step->site, &step->site.solves[q])};
         if (p.variant < 0)
             return bt_error_status();
         write_flat(p.solve->adjoint.flat, lower->adjoint);
@@ -289,11 +289,11 @@ static bt_status with_method(bt_trial *c)
 /* With solutions all the way. */
 static bt_status with_solutions(bt_trial *c)
 {
-    bt_step_phase *step = &c->upper->step;
+    bt_step_phase *step = c->upper->step;
     BT_TRY(bt_step_direct(c->upper));
-    for (int q = 0; q < step->solve_count; q++) {
+    for (int q = 0; q < step->site.solve_count; q++) {
         bt_lower *lower = &c->lowers[q];
-        const product p = {step, &step->solves[q], bt_solve_bind(&step->solves[q], c->upper)};
+        const product p = {step, &step->site.solves[q], bt_solve_bind(&step->site, &step->site.solves[q])};
         if (p.variant < 0)
             return bt_error_status();
         read_flat(p.solve->adjoint.flat, lower->field);
@@ -306,7 +306,7 @@ static bt_status with_solutions(bt_trial *c)
         write_flat(p.solve->x.flat, lower->solution);
         BT_TRY(bt_part_run(step->phase, p.solve->product[p.variant]));
     }
-    bt_check_read(c->upper, &step->gradients, c->reference);
+    bt_check_read(c->upper, &c->upper->gradients, c->reference);
     c->have_reference = true;
     return BT_OK;
 }
@@ -338,7 +338,7 @@ static bt_status compare_finite(bt_trial *c)
 /* With exact products, if the ops of the losses have the derivatives for that. */
 static bt_status compile_reference(bt_trial *c, bt_problem_settings *settings)
 {
-    bt_status status = bt_problem_compile(c->upper);
+    bt_status status = bt_level_compile(c->upper);
     for (int q = 0; q < c->lower_count && status == BT_ERROR_UNSUPPORTED; q++)
         c->loose |= c->lowers[q].finite;
     if (!c->loose)
@@ -348,7 +348,7 @@ static bt_status compile_reference(bt_trial *c, bt_problem_settings *settings)
         if (c->lowers[q].finite)
             settings[q].product = BT_PRODUCT_FINITE;
     bt_problem_uncompile(c->upper);
-    return bt_problem_compile(c->upper);
+    return bt_level_compile(c->upper);
 }
 
 static bt_status both(bt_trial *c, bt_problem_settings *settings)
@@ -356,7 +356,7 @@ static bt_status both(bt_trial *c, bt_problem_settings *settings)
     BT_TRY(compile_reference(c, settings));
     BT_TRY(bt_kept_restore(c->end));
     bt_status status = with_method(c);
-    bt_phase_end(c->upper->step.phase);
+    bt_phase_end(c->upper->step->phase);
     if (status == BT_OK)
         status = compare_finite(c);
     bool all = status == BT_OK;
@@ -366,7 +366,7 @@ static bt_status both(bt_trial *c, bt_problem_settings *settings)
         return status;
     BT_TRY(bt_kept_restore(c->end));
     status = with_solutions(c);
-    bt_phase_end(c->upper->step.phase);
+    bt_phase_end(c->upper->step->phase);
     return status;
 }
 
@@ -380,7 +380,7 @@ bt_status bt_check_reference(bt_trial *c)
         bt_lower *lower = &c->lowers[q];
         own[q] = lower->problem->settings;
         lower->unrolls = bt_unrolls(lower->problem);
-        lower->iterates = own[q]->method->step && c->upper->step.solves[q].iterations > 0;
+        lower->iterates = own[q]->method->step && c->upper->step->site.solves[q].iterations > 0;
         settings[q] = *own[q];
         settings[q].method = &probe;
         lower->finite = bt_check_finite(lower->problem);
@@ -395,7 +395,7 @@ bt_status bt_check_reference(bt_trial *c)
             c->lowers[q].problem->settings = own[q];
         bt_problem_uncompile(c->upper);
         if (status == BT_OK)
-            status = bt_problem_compile(c->upper);
+            status = bt_level_compile(c->upper);
     }
     bt_free(settings);
     bt_free(own);

@@ -158,7 +158,7 @@ static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
                     level, method, lower->cosine, lower->ratio);
     else
         bt_text_add(text, "; %s, %s: after %lld iterations x has cosine %.4f, length %.4g of a solution's", level,
-                    method, (long long)c->upper->step.solves[q].iterations, lower->cosine, lower->ratio);
+                    method, (long long)c->upper->step->site.solves[q].iterations, lower->cosine, lower->ratio);
 }
 
 static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text)

@@ -56,11 +56,9 @@ void bt_config_suggest_problem(const bt_config *config, const char *name, bt_tex
 
 /* ---- resolve.c ---- */
 
-/* The key of a hyperparameter; its default is hypers[hyper].value. A fixed one from 0 to 1 is a switch: true | false.
- */
+/* The key of a hyperparameter; its default is hypers[hyper].value. */
 bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);
-/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, "warm_start" true |
- * false. */
+/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, whatever its kind. */
 enum { BT_METHOD_KEY = 128 };
 bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name);
 

@@ -1,6 +1,5 @@
 /* engine/config/resolve.c: from lines to settings. */
 #include "engine/config/config_inside.h"
-#include "engine/solve/methods.h"
 #include "engine/config/ini.h"
 
 #include <limits.h>
@@ -10,11 +9,13 @@
 
 /* ---- hyperparameters as keys ---- */
 
-static bt_key hyper_key(const bt_hyper_def *hyper, const char *name, bt_key_kind kind)
+static bt_key hyper_key(const bt_hyper_def *hyper, const char *name, bt_hyper_kind kind)
 {
+    static const bt_key_kind kinds[] = {
+        [BT_HYPER_REAL] = BT_KEY_DOUBLE, [BT_HYPER_WHOLE] = BT_KEY_INT, [BT_HYPER_SWITCH] = BT_KEY_BOOL};
     return (bt_key){.name = name,
                     .section = BT_SECTION_PROBLEM,
-                    .kind = kind,
+                    .kind = kinds[kind],
                     .low = hyper->low,
                     .high = hyper->high,
                     .help = hyper->help ? hyper->help : ""};
@@ -23,21 +24,15 @@ static bt_key hyper_key(const bt_hyper_def *hyper, const char *name, bt_key_kind
 bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper)
 {
     const bt_hyper_def *def = &optimizer->hypers[hyper];
-    bool is_switch = (bt_optimizer_kind_of(optimizer).fixed >> hyper & 1) && def->low == 0 && def->high == 1;
-    return hyper_key(def, def->name, is_switch ? BT_KEY_BOOL : BT_KEY_DOUBLE);
+    return hyper_key(def, def->name, def->kind);
 }
 
 bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name)
 {
     const bt_hyper_def *def = &method->hypers[hyper];
     snprintf(name, BT_METHOD_KEY, "%s_%s", method->name, def->name);
-    bool whole = strcmp(def->name, method->steps ? method->steps : "iterations") == 0;
-    bool is_switch = strcmp(def->name, "warm_start") == 0;
-    if (method == &bt_method_itd) { /* counts, but for the last */
-        is_switch = def->high == 1;
-        whole = !is_switch;
-    }
-    return hyper_key(def, name, whole ? BT_KEY_INT : is_switch ? BT_KEY_BOOL : BT_KEY_DOUBLE);
+    bool counts = strcmp(def->name, method->steps ? method->steps : "iterations") == 0;
+    return hyper_key(def, name, counts ? BT_HYPER_WHOLE : def->kind);
 }
 
 /* Hyperparameters are doubles, whatever their key takes. `fallback` where the key is not set. */

@@ -1,179 +1,157 @@
-/* engine/level/keep.c: what a question may change while it is answered, kept beforehand and put back afterwards: run
- * variables, the position of every training stream, counters; where updates are made, also who is ready, and the user's
- * memory. */
-#include "engine/session/engine_inside.h"
+/* engine/level/keep.c: a copy of part of the ledger, to be put back. */
+#include "engine/level/keep.h"
 
+#include "engine/level/level.h"
 #include <string.h>
 
-typedef struct bt_saved_var {
-    const bt_var *var;
-    size_t bytes;
-    char *copy;
-    bool alive; /* it has not been made anew since, as some are with the programs */
-} bt_saved_var;
-
-typedef struct bt_saved_problem {
-    int64_t position, kept; /* of the training stream: how many were drawn, how many of these are at hand */
-    int64_t steps, seen, since, task, calls;
-    bool ahead, inner_loop_start, return_due;
-    bool *ready;
-    char *memory; /* of the user, by bt_state, one after the other */
-} bt_saved_problem;
+typedef struct item {
+    bt_ledger_row row;
+    char *copy;              /* of the row's bytes */
+    bt_var *var;             /* BT_KEEP_LOOP: what copy is the storage of; NULL: copy is ours */
+    char *name;              /* BT_KEEP_LOOP: of a number's copy */
+    int64_t position, count; /* of a stream: how many were drawn, how many of these are at hand */
+} item;
 
 struct bt_kept {
-    bt_engine *engine;
-    bool all;
-    bt_saved_var *vars;
-    int64_t count, capacity;
-    bt_saved_problem *problems;
-    bool failed;
+    bt_context *context;
+    item *items;
+    int64_t count;
 };
 
-/* By the effects rule only updates write these; questions make none. */
-static bool of_updates(const bt_var *var)
+static bool wanted(const bt_ledger_row *row, bt_keep_scope scope, const bt_problem *problem)
 {
-    return var->category == BT_PARAMETERS || var->category == BT_OPTIMIZER || var->category == BT_GRADIENTS ||
-           var->category == BT_TRAJECTORY;
-}
-
-static void save(void *user, const bt_var *var, const bt_block *block)
-{
-    (void)block;
-    bt_kept *state = user;
-    if (!state->all && of_updates(var))
-        return;
-    bt_saved_var *vars = bt_grow(state->vars, &state->capacity, state->count + 1, sizeof *vars);
-    char *copy = vars ? bt_alloc(var->bytes) : NULL;
-    if (vars)
-        state->vars = vars;
-    if (!copy) {
-        state->failed = true;
-        return;
+    const bt_role_info *role = bt_role_of(row->role);
+    switch (scope) {
+    case BT_KEEP_ALL:
+        return true;
+    case BT_KEEP_QUESTION:
+        return !role->update;
+    case BT_KEEP_ADAPT:
+        return row->problem == problem &&
+               (role->rolls || row->role == BT_ROLE_OPTIMIZER || row->role == BT_ROLE_CLOCK);
+    case BT_KEEP_METRICS:
+        return row->role == BT_ROLE_METRIC;
+    case BT_KEEP_LOOP:
+        return row->problem == problem && role->rolls;
     }
-    memcpy(copy, var->data, var->bytes);
-    state->vars[state->count++] = (bt_saved_var){.var = var, .bytes = var->bytes, .copy = copy};
+    return false;
 }
 
-static size_t memory_size(const bt_problem *problem)
+static void *bytes_of(const bt_ledger_row *row)
 {
-    size_t size = 0;
-    for (int64_t i = 0; i < problem->memory_count; i++)
-        size += problem->memory[i].size;
-    return size;
+    return row->kind == BT_ROW_VAR ? ((bt_var *)row->data)->data : row->data;
 }
 
-/* What the hierarchy and the user's callbacks go by. */
-static void save_problem(bt_kept *state, bt_saved_problem *saved, const bt_problem *problem)
+/* A copy that is part of the state of a run itself. */
+static bt_status open_entered(bt_context *context, item *it)
 {
-    *saved = (bt_saved_problem){.steps = problem->steps,
-                                .seen = problem->seen,
-                                .since = problem->since,
-                                .calls = problem->calls,
-                                .inner_loop_start = problem->inner_loop_start,
-                                .return_due = problem->return_due};
-    if (problem->train) {
-        saved->position = bt_stream_position(problem->train);
-        saved->kept = problem->train->kept_count;
-        saved->task = problem->train->task;
-        saved->ahead = problem->train->ahead;
+    const bt_ledger_row *row = &it->row;
+    it->name = bt_string("%s at the start of the inner loop", row->name);
+    if (!it->name)
+        return BT_ERROR_MEMORY;
+    if (row->kind == BT_ROW_VAR) {
+        const bt_var *var = row->data;
+        it->var = bt_ledger_var(context, row->problem, BT_ROLE_SNAPSHOT, var->category, it->name, bt_var_array(var));
+        it->copy = it->var ? it->var->data : NULL;
+        return it->var ? BT_OK : bt_error_status();
     }
-    if (!state->all)
-        return;
-    saved->ready = bt_alloc_array((size_t)problem->child_count + 1, sizeof *saved->ready);
-    saved->memory = bt_alloc(memory_size(problem) + 1);
-    if (!saved->ready || !saved->memory) {
-        state->failed = true;
-        return;
-    }
-    for (int c = 0; c < problem->child_count; c++)
-        saved->ready[c] = problem->ready[c];
-    char *to = saved->memory;
-    for (int64_t i = 0; i < problem->memory_count; to += problem->memory[i++].size)
-        memcpy(to, problem->memory[i].data, problem->memory[i].size);
+    it->copy = bt_alloc(row->size);
+    return bt_ledger_enter_number(context, row->problem, BT_ROLE_SNAPSHOT, it->name, row->kind, it->copy);
 }
 
-static bt_status restore_problem(const bt_kept *state, const bt_saved_problem *saved, bt_problem *problem)
+static bt_status open_item(bt_context *context, item *it, bt_keep_scope scope)
 {
-    problem->steps = saved->steps;
-    problem->seen = saved->seen;
-    problem->since = saved->since;
-    if (state->all) {
-        problem->calls = saved->calls;
-        problem->inner_loop_start = saved->inner_loop_start;
-        problem->return_due = saved->return_due;
-        for (int c = 0; c < problem->child_count; c++)
-            problem->ready[c] = saved->ready[c];
-        const char *from = saved->memory;
-        for (int64_t i = 0; i < problem->memory_count; from += problem->memory[i++].size)
-            memcpy(problem->memory[i].data, from, problem->memory[i].size);
-    }
-    if (!problem->train)
-        return BT_OK;
-    problem->train->task = saved->task;
-    if (bt_stream_position(problem->train) == saved->position)
-        return BT_OK;
-    return bt_stream_rewind(problem->train, saved->position, saved->kept);
+    if (scope == BT_KEEP_LOOP)
+        return open_entered(context, it);
+    it->copy = it->row.kind == BT_ROW_STREAM ? NULL : bt_alloc(it->row.size);
+    return it->copy || it->row.kind == BT_ROW_STREAM ? BT_OK : BT_ERROR_MEMORY;
 }
 
-bt_kept *bt_kept_save(bt_engine *engine, bool all)
+bt_kept *bt_kept_new(bt_context *context, bt_keep_scope scope, const bt_problem *problem)
 {
-    bt_kept *state = bt_alloc(sizeof *state);
-    if (!state)
+    bt_kept *kept = bt_alloc(sizeof *kept);
+    int64_t rows = context->ledger.count; /* as it is now: copies that are entered come behind */
+    if (!kept)
         return NULL;
-    *state = (bt_kept){.engine = engine, .all = all};
-    state->problems = bt_alloc_array((size_t)engine->problem_count, sizeof *state->problems);
-    for (int i = 0; state->problems && i < engine->problem_count; i++)
-        save_problem(state, &state->problems[i], engine->problems[i]);
-    bt_engine_visit(engine, NULL, save, state);
-    if (state->problems && !state->failed)
-        return state;
-    bt_kept_free(state);
+    kept->context = context;
+    kept->items = bt_alloc_array((size_t)rows + 1, sizeof *kept->items);
+    bt_status status = kept->items ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < rows; i++)
+        if (wanted(&context->ledger.rows[i], scope, problem)) {
+            item *it = &kept->items[kept->count++];
+            it->row = context->ledger.rows[i];
+            status = open_item(context, it, scope);
+        }
+    if (status == BT_OK) {
+        bt_kept_renew(kept);
+        return kept;
+    }
+    bt_kept_free(kept);
     return NULL;
 }
 
-static void find(void *user, const bt_var *var, const bt_block *block)
+void bt_kept_renew(bt_kept *kept)
 {
-    (void)block;
-    bt_kept *state = user;
-    for (int64_t i = 0; i < state->count; i++)
-        if (state->vars[i].var == var && state->vars[i].bytes == var->bytes) {
-            state->vars[i].alive = true;
-            return;
+    for (int64_t i = 0; i < kept->count; i++) {
+        item *it = &kept->items[i];
+        if (it->row.kind == BT_ROW_STREAM) {
+            const bt_stream *stream = it->row.data;
+            it->position = bt_stream_position(stream);
+            it->count = stream->kept_count;
+        } else {
+            memcpy(it->copy, bytes_of(&it->row), it->row.size);
         }
+    }
 }
 
-static void mark_alive(bt_kept *state)
+/* Whether the row is there still. The numbers rise along the ledger, so that the search goes on from the last one. */
+static bool alive(const bt_kept *kept, const item *it, int64_t *at)
 {
-    for (int64_t i = 0; i < state->count; i++)
-        state->vars[i].alive = false;
-    bt_engine_visit(state->engine, NULL, find, state);
+    const bt_ledger *ledger = &kept->context->ledger;
+    while (*at < ledger->count && ledger->rows[*at].number < it->row.number)
+        ++*at;
+    return *at < ledger->count && ledger->rows[*at].number == it->row.number;
 }
 
-bt_status bt_kept_restore(bt_kept *state)
+static bt_status restore_stream(const item *it)
 {
-    mark_alive(state);
-    for (int64_t i = 0; i < state->count; i++)
-        if (state->vars[i].alive)
-            memcpy(state->vars[i].var->data, state->vars[i].copy, state->vars[i].bytes);
-    for (int i = 0; i < state->engine->problem_count; i++)
-        BT_TRY(restore_problem(state, &state->problems[i], state->engine->problems[i]));
-    for (int i = 0; i < state->engine->problem_count; i++) /* once all are back: one may have drawn for another */
-        if (state->engine->problems[i]->train)
-            state->engine->problems[i]->train->ahead = state->problems[i].ahead;
+    bt_stream *stream = it->row.data;
+    return bt_stream_position(stream) == it->position ? BT_OK : bt_stream_rewind(stream, it->position, it->count);
+}
+
+/* Streams come before numbers: to rewind one may draw from another, and say so. */
+bt_status bt_kept_restore(const bt_kept *kept)
+{
+    for (int numbers = 0; numbers < 2; numbers++) {
+        int64_t at = 0;
+        for (int64_t i = 0; i < kept->count; i++) {
+            const item *it = &kept->items[i];
+            bool number = it->row.kind != BT_ROW_VAR && it->row.kind != BT_ROW_STREAM;
+            if (!alive(kept, it, &at) || number != (numbers == 1))
+                continue;
+            if (it->row.kind == BT_ROW_STREAM)
+                BT_TRY(restore_stream(it));
+            else
+                memcpy(bytes_of(&it->row), it->copy, it->row.size);
+        }
+    }
     return BT_OK;
 }
 
-void bt_kept_free(bt_kept *state)
+void bt_kept_free(bt_kept *kept)
 {
-    if (!state)
+    if (!kept)
         return;
-    for (int64_t i = 0; i < state->count; i++)
-        bt_free(state->vars[i].copy);
-    bt_free(state->vars);
-    for (int i = 0; state->problems && i < state->engine->problem_count; i++) {
-        bt_free(state->problems[i].ready);
-        bt_free(state->problems[i].memory);
+    for (int64_t i = 0; kept->items && i < kept->count; i++) {
+        item *it = &kept->items[i];
+        if (it->var) {
+            bt_ledger_var_free(kept->context, it->var);
+        } else {
+            bt_ledger_leave(kept->context, it->copy);
+            bt_free(it->copy);
+        }
+        bt_free(it->name);
     }
-    bt_free(state->problems);
-    bt_free(state);
+    bt_free(kept->items);
+    bt_free(kept);
 }

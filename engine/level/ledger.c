@@ -1,104 +1,147 @@
-/* engine/level/ledger.c: what an engine holds: the plan's side of the account. */
-#include "engine/session/engine_inside.h"
-#include "engine/solve/trajectory.h"
+/* engine/level/ledger.c: the list of everything that a run is. */
+#include "engine/level/ledger.h"
 
-static void visit_block(const bt_block *block, bt_visit_var_fn *visit, void *user)
+#include "engine/level/level.h"
+#include <string.h>
+
+const bt_role_info *bt_role_of(bt_role role)
 {
-    if (block->flat)
-        visit(user, block->flat, block);
+    static const bt_role_info infos[] = {
+#define BT_ROLE_ITEM(name, text, saved, rolls, update) {text, saved, rolls, update},
+        BT_ROLE_LIST(BT_ROLE_ITEM)
+#undef BT_ROLE_ITEM
+    };
+    return &infos[role];
 }
 
-static void visit_micro(const bt_micro *micro, bt_visit_var_fn *visit, void *user)
+/* Two rows that a checkpoint could not tell apart. */
+static bool clash(const bt_ledger_row *a, const bt_ledger_row *b)
 {
-    if (micro->record)
-        visit(user, micro->record, NULL);
+    return a->problem == b->problem && bt_role_of(a->role)->saved && bt_role_of(b->role)->saved &&
+           !a->block == !b->block && strcmp(a->name, b->name) == 0;
 }
 
-static void visit_micros(const bt_micro_set *set, bt_visit_var_fn *visit, void *user)
+static bt_status enter(bt_context *context, const bt_ledger_row *row)
 {
-    for (int64_t m = 0; set->items && m < set->variants * set->count; m++)
-        visit_micro(&set->items[m], visit, user);
+    bt_ledger *ledger = &context->ledger;
+    if (!row->data)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory");
+    for (int64_t i = 0; bt_role_of(row->role)->saved && i < ledger->count; i++)
+        if (clash(&ledger->rows[i], row))
+            return bt_fail(BT_ERROR_ARGUMENT,
+                           "%s: two things that a checkpoint keeps are called `%s`: %s and %s; give one of them "
+                           "another name",
+                           row->problem ? row->problem->name : "the run", row->name,
+                           bt_role_of(ledger->rows[i].role)->name, bt_role_of(row->role)->name);
+    bt_ledger_row *rows = bt_grow(ledger->rows, &ledger->capacity, ledger->count + 1, sizeof *rows);
+    if (!rows)
+        return BT_ERROR_MEMORY;
+    ledger->rows = rows;
+    rows[ledger->count] = *row;
+    rows[ledger->count++].number = ledger->entered++;
+    return BT_OK;
 }
 
-static void visit_optimizer(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
+bt_status bt_ledger_enter_var(bt_context *context, const bt_problem *problem, bt_role role, bt_var *var)
 {
-    const bt_optimizer *optimizer = problem->optimizer;
-    if (!optimizer)
+    return enter(context, &(bt_ledger_row){.problem = problem,
+                                           .role = role,
+                                           .kind = BT_ROW_VAR,
+                                           .name = var ? var->name : "",
+                                           .data = var,
+                                           .size = var ? var->bytes : 0});
+}
+
+bt_status bt_ledger_enter_block(bt_context *context, const bt_problem *problem, bt_role role, const bt_block *block)
+{
+    if (!block->flat) /* a module without parameters, or without buffers */
+        return BT_OK;
+    return enter(context, &(bt_ledger_row){.problem = problem,
+                                           .role = role,
+                                           .kind = BT_ROW_VAR,
+                                           .name = block->flat->name,
+                                           .data = block->flat,
+                                           .size = block->flat->bytes,
+                                           .block = block});
+}
+
+bt_status bt_ledger_enter_number(bt_context *context, const bt_problem *problem, bt_role role, const char *name,
+                                 bt_row_kind kind, void *number)
+{
+    static const size_t sizes[] = {
+        [BT_ROW_INT] = sizeof(int64_t), [BT_ROW_REAL] = sizeof(double), [BT_ROW_BOOL] = sizeof(bool)};
+    return enter(context, &(bt_ledger_row){.problem = problem,
+                                           .role = role,
+                                           .kind = kind,
+                                           .name = name,
+                                           .data = number,
+                                           .size = sizes[kind]});
+}
+
+bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, const char *name, void *data,
+                                size_t size)
+{
+    return enter(context, &(bt_ledger_row){.problem = problem,
+                                           .role = BT_ROLE_MEMORY,
+                                           .kind = BT_ROW_BYTES,
+                                           .name = name,
+                                           .data = data,
+                                           .size = size});
+}
+
+bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem, bt_stream *stream)
+{
+    return enter(context, &(bt_ledger_row){.problem = problem,
+                                           .role = BT_ROLE_STREAM,
+                                           .kind = BT_ROW_STREAM,
+                                           .name = "batches",
+                                           .data = stream});
+}
+
+/* From the end, for what comes last mostly goes first. */
+static int64_t find(const bt_context *context, const void *data)
+{
+    int64_t i = context->ledger.count - 1;
+    while (i >= 0 && context->ledger.rows[i].data != data)
+        i--;
+    return i;
+}
+
+bool bt_ledger_has(const bt_context *context, const void *data) { return find(context, data) >= 0; }
+
+void bt_ledger_leave(bt_context *context, const void *data)
+{
+    bt_ledger *ledger = &context->ledger;
+    int64_t i = data ? find(context, data) : -1;
+    if (i < 0)
         return;
-    if (optimizer->applied)
-        visit(user, optimizer->applied, NULL);
-    if (optimizer->skipped)
-        visit(user, optimizer->skipped, NULL);
-    for (int g = 0; g < optimizer->group_count; g++)
-        for (int i = 0; i < BT_MAX_ITEMS; i++)
-            if (optimizer->groups[g].vars[i])
-                visit(user, optimizer->groups[g].vars[i], NULL);
-    for (int k = 0; k < BT_MAX_ITEMS; k++)
-        visit_block(&problem->slots[k], visit, user);
-    visit_block(&problem->slope, visit, user);
+    memmove(&ledger->rows[i], &ledger->rows[i + 1], (size_t)(ledger->count - i - 1) * sizeof *ledger->rows);
+    ledger->count--;
 }
 
-static void visit_step(const bt_step_phase *step, bt_visit_var_fn *visit, void *user)
+bt_var *bt_ledger_var(bt_context *context, const bt_problem *problem, bt_role role, bt_category category,
+                      const char *name, bt_array shape)
 {
-    if (step->total)
-        visit(user, step->total, NULL);
-    if (step->loop)
-        visit(user, step->loop, NULL);
-    visit_block(&step->sums, visit, user);
-    for (int s = 0; s < BT_MAX_SHAPES; s++)
-        visit_micro(&step->micros[s], visit, user);
-    for (int q = 0; q < step->solve_count; q++) {
-        visit_micros(&step->solves[q].micros, visit, user);
-        visit_micros(&step->solves[q].upper, visit, user);
+    bt_var *var = bt_var_new(BT_RUN, category, problem ? problem->name : "", name, shape);
+    if (bt_ledger_enter_var(context, problem, role, var) == BT_OK)
+        return var;
+    bt_var_free(var);
+    return NULL;
+}
+
+void bt_ledger_var_free(bt_context *context, bt_var *var)
+{
+    bt_ledger_leave(context, var);
+    bt_var_free(var);
+}
+
+void bt_visit_vars(const bt_context *context, const bt_problem *problem, bt_visit_var_fn *visit, void *user)
+{
+    for (int64_t i = 0; i < context->ledger.count; i++) {
+        const bt_ledger_row *row = &context->ledger.rows[i];
+        if (row->kind == BT_ROW_VAR && (!problem || row->problem == problem))
+            visit(user, row->data, row->block);
     }
-}
-
-static void visit_problem(const bt_problem *problem, bt_visit_var_fn *visit, void *user)
-{
-    if (problem->module) {
-        visit_block(&problem->module->param_block, visit, user);
-        visit_block(&problem->module->buffer_block, visit, user);
-    }
-    visit_optimizer(problem, visit, user);
-    visit_step(&problem->step, visit, user);
-    bt_trajectory_visit(problem->trajectory, visit, user);
-    for (int i = 0; problem->troubles && i < problem->engine->problem_count; i++)
-        if (problem->troubles[i].count)
-            visit(user, problem->troubles[i].count, NULL);
-    for (int i = 0; problem->solutions && i < problem->engine->problem_count; i++)
-        if (problem->solutions[i])
-            visit(user, problem->solutions[i], NULL);
-    for (int s = 0; s < BT_MAX_SHAPES; s++)
-        visit_micro(&problem->validation.micros[s], visit, user);
-    for (const bt_eval_cache *cache = problem->evals; cache; cache = cache->next)
-        visit(user, cache->record, NULL);
-    for (int i = 0; i < problem->scalar_count; i++)
-        visit(user, problem->scalars[i].var, NULL);
-    visit(user, problem->step_count, NULL);
-    for (int i = 0; i < problem->snapshot_count; i++)
-        visit(user, problem->snapshot[i], NULL);
-    for (int i = 0; i < problem->engine->metric_count; i++)
-        if (problem->engine->metrics[i]->problem == problem) {
-            visit(user, problem->engine->metrics[i]->sum, NULL);
-            visit(user, problem->engine->metrics[i]->weight, NULL);
-        }
-}
-
-void bt_engine_visit(const bt_engine *engine, const bt_problem *problem, bt_visit_var_fn *visit, void *user)
-{
-    for (int i = 0; i < engine->problem_count; i++)
-        if (!problem || engine->problems[i] == problem)
-            visit_problem(engine->problems[i], visit, user);
-}
-
-size_t bt_problem_batch_bytes(const bt_problem *problem)
-{
-    size_t bytes = 0;
-    if (problem->train && problem->train->loader)
-        bytes += bt_loader_bytes(problem->train->loader);
-    if (problem->valid && problem->valid->loader)
-        bytes += bt_loader_bytes(problem->valid->loader);
-    return bytes;
 }
 
 static void add(void *user, const bt_var *var, const bt_block *block)
@@ -108,41 +151,23 @@ static void add(void *user, const bt_var *var, const bt_block *block)
     by_category[var->category] += var->bytes;
 }
 
-size_t bt_engine_persistent(const bt_engine *engine, size_t by_category[BT_CATEGORIES], const bt_problem *problem)
+static size_t loader_bytes(const bt_stream *stream)
+{
+    return stream && stream->loader ? bt_loader_bytes(stream->loader) : 0;
+}
+
+size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem)
 {
     size_t sum = 0;
     for (int c = 0; c < BT_CATEGORIES; c++)
         by_category[c] = 0;
-    bt_engine_visit(engine, problem, add, by_category);
-    for (int i = 0; i < engine->problem_count; i++)
-        if (!problem || engine->problems[i] == problem)
-            by_category[BT_BATCH] += bt_problem_batch_bytes(engine->problems[i]);
+    bt_visit_vars(context, problem, add, by_category);
+    for (int i = 0; i < context->problem_count; i++) {
+        const bt_problem *one = context->problems[i];
+        if (!problem || one == problem)
+            by_category[BT_BATCH] += loader_bytes(one->train) + loader_bytes(one->valid);
+    }
     for (int c = 0; c < BT_CATEGORIES; c++)
         sum += by_category[c];
     return sum;
-}
-
-size_t bt_engine_arena(const bt_engine *engine)
-{
-    size_t most = 0;
-    for (int64_t i = 0; engine->instance && i < engine->instance->phase_count; i++)
-        if (engine->instance->phases[i]->arena > most)
-            most = engine->instance->phases[i]->arena;
-    return most;
-}
-
-size_t bt_engine_arena_used(const bt_engine *engine)
-{
-    size_t most = 0;
-    for (int64_t i = 0; engine->instance && i < engine->instance->phase_count; i++)
-        if (engine->instance->phases[i]->used > most)
-            most = engine->instance->phases[i]->used;
-    return most;
-}
-
-void bt_engine_note_touched(bt_engine *engine)
-{
-    size_t touched = bt_instance_touched(engine->instance);
-    if (touched > engine->standing.touched)
-        engine->standing.touched = touched;
 }

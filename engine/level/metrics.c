@@ -1,7 +1,6 @@
 /* engine/level/metrics.c: values that callbacks log: summed where they are computed, read when they are reported. */
 #include "engine/level/level.h"
 
-#include "ops/ops.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +11,18 @@ static void row_free(bt_metric_row *row)
         return;
     bt_free(row->name);
     bt_free(row->full);
-    bt_var_free(row->sum);
-    bt_var_free(row->weight);
+    bt_ledger_var_free(row->problem->context, row->sum);
+    bt_ledger_var_free(row->problem->context, row->weight);
     bt_free(row);
 }
 
-void bt_metrics_free(bt_engine *engine)
+void bt_metrics_free(bt_context *context)
 {
-    for (int i = 0; i < engine->metric_count; i++)
-        row_free(engine->metrics[i]);
-    bt_free(engine->metrics);
-    engine->metrics = NULL;
-    engine->metric_count = engine->metric_capacity = 0;
+    for (int i = 0; i < context->metric_count; i++)
+        row_free(context->metrics[i]);
+    bt_free(context->metrics);
+    context->metrics = NULL;
+    context->metric_count = context->metric_capacity = 0;
 }
 
 /* A variable of its own name among the problem's: "valid.loss.sum". */
@@ -34,7 +33,8 @@ static bt_var *part_new(const bt_metric_row *row, const char *part)
     const bt_problem *problem = row->problem;
     bt_var *var = NULL;
     if (!name.failed)
-        var = bt_var_new(BT_RUN, BT_BUFFERS, problem->name, name.data, (bt_array){.dtype = BT_F64});
+        var = bt_ledger_var(problem->context, problem, BT_ROLE_METRIC, BT_BUFFERS, name.data,
+                            (bt_array){.dtype = BT_F64});
     bt_text_free(&name);
     return var;
 }
@@ -58,54 +58,23 @@ static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
     return NULL;
 }
 
-bt_metric_row *bt_metric_find(bt_engine *engine, bt_problem *problem, const char *name, bool valid)
+bt_metric_row *bt_metric_find(bt_context *context, bt_problem *problem, const char *name, bool valid)
 {
-    for (int i = 0; i < engine->metric_count; i++) {
-        bt_metric_row *row = engine->metrics[i];
+    for (int i = 0; i < context->metric_count; i++) {
+        bt_metric_row *row = context->metrics[i];
         if (row->problem == problem && row->valid == valid && strcmp(row->name, name) == 0)
             return row;
     }
-    int64_t capacity = engine->metric_capacity;
-    bt_metric_row **rows = bt_grow(engine->metrics, &capacity, engine->metric_count + 1, sizeof *rows);
+    int64_t capacity = context->metric_capacity;
+    bt_metric_row **rows = bt_grow(context->metrics, &capacity, context->metric_count + 1, sizeof *rows);
     if (!rows)
         return NULL;
-    engine->metrics = rows;
-    engine->metric_capacity = (int)capacity;
+    context->metrics = rows;
+    context->metric_capacity = (int)capacity;
     bt_metric_row *row = row_new(problem, name, valid);
     if (row)
-        engine->metrics[engine->metric_count++] = row;
+        context->metrics[context->metric_count++] = row;
     return row;
-}
-
-static bt_tensor *assigned_or_read(bt_trace *trace, bt_var *var)
-{
-    for (int64_t i = 0; i < trace->graph->assign_count; i++)
-        if (trace->graph->assigns[i].var == var)
-            return trace->graph->assigns[i].value;
-    return bt_graph_read(trace->graph, var);
-}
-
-void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)
-{
-    bt_trace *trace = bt_trace_now();
-    bt_tracing *tracing = trace ? trace->context : NULL;
-    if (!self || !name || !tracing) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: a problem, a name and a trace of the engine are needed");
-        return;
-    }
-    if (self->missing || bt_poisoned(value) || (tracing->kind != BT_TRACE_STEP && tracing->kind != BT_TRACE_VALID))
-        return;
-    bt_metric_row *row = bt_metric_find(tracing->engine, self, name, tracing->kind == BT_TRACE_VALID);
-    if (!row) {
-        bt_graph_fail(trace->graph, BT_ERROR_MEMORY, "out of memory");
-        return;
-    }
-    bt_tensor *mean =
-        value->rank ? bt_mean(bt_as(value, bt_dtype_floats(value->dtype) ? value->dtype : BT_F64)) : value;
-    bt_tensor *weight = bt_number((double)tracing->count, BT_F64);
-    bt_tensor *part = tracing->count == 1 ? bt_as(mean, BT_F64) : (bt_mul)(bt_as(mean, BT_F64), weight);
-    bt_graph_assign(trace->graph, row->sum, (bt_add)(assigned_or_read(trace, row->sum), part));
-    bt_graph_assign(trace->graph, row->weight, (bt_add)(assigned_or_read(trace, row->weight), weight));
 }
 
 void bt_metric_number_(bt_problem *self, const char *name, double value)
@@ -118,7 +87,7 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
         bt_fail(BT_ERROR_ARGUMENT, "bt_metric: a problem and a name are needed");
         return;
     }
-    bt_metric_row *row = bt_metric_find(self->engine, self, name, self->engine->validating);
+    bt_metric_row *row = bt_metric_find(self->context, self, name, self->context->validating);
     if (!row)
         return;
     row->host_sum += value;
@@ -152,11 +121,11 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     return true;
 }
 
-int bt_metrics_take(bt_engine *engine, const bt_problem *problem, bool valid, bt_metric_value *values, int room)
+int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values, int room)
 {
     int count = 0;
-    for (int i = 0; i < engine->metric_count && count < room; i++) {
-        bt_metric_row *row = engine->metrics[i];
+    for (int i = 0; i < context->metric_count && count < room; i++) {
+        bt_metric_row *row = context->metrics[i];
         if (row->problem == problem && row->valid == valid && take(row, &values[count]))
             count++;
     }

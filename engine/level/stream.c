@@ -30,15 +30,15 @@ static bt_status open_loader(bt_stream *stream)
     bt_dataset **data = stream->mode == BT_TRAIN ? &problem->train_data : &problem->valid_data;
     bt_loader_options options = bt_loader_defaults();
     options.batch_size = stream->mode == BT_TRAIN ? s->batch_size : s->valid_batch_size;
-    options.seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
+    options.seed = bt_hash_text((uint64_t)problem->context->settings->seed, problem->name);
     options.shuffle = stream->mode == BT_TRAIN && s->shuffle;
     options.drop_last = stream->mode == BT_TRAIN && s->drop_last;
     options.chance = stream->mode == BT_TRAIN;
     options.dtype = problem->dtype;
     options.keep = stream->keep;
-    options.threads = problem->engine->instance->threads;
+    options.threads = problem->context->instance->threads;
     options.prefetch = problem->settings->prefetch &&
-                       bt_cores() > problem->engine->instance->threads; /* it would be in the kernels' way */
+                       bt_cores() > problem->context->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);
     *data = NULL;
     if (!stream->loader) {
@@ -70,7 +70,7 @@ static bt_status open_callback(bt_stream *stream)
 static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
 {
     const char *name = problem->def->batch_of;
-    *peer = bt_problem_find(problem->engine, name);
+    *peer = bt_problem_find(problem->context, name);
     bool above = false;
     if (!*peer || *peer == problem)
         return bt_fail(BT_ERROR_ARGUMENT, "%s has batch_of = \"%s\", which is %s", problem->name, name,
@@ -97,9 +97,9 @@ static bt_status find_peer(const bt_problem *problem, bt_problem **peer)
 /* Their inner loops begin together, or one of them would be given another batch halfway through. */
 static bt_status check_lengths(const bt_problem *problem)
 {
-    const bt_engine *engine = problem->engine;
-    for (int i = 0; i < engine->problem_count; i++) {
-        const bt_problem *other = engine->problems[i];
+    const bt_context *context = problem->context;
+    for (int i = 0; i < context->problem_count; i++) {
+        const bt_problem *other = context->problems[i];
         bool same = other->def->batch_of && strcmp(other->def->batch_of, problem->def->batch_of) == 0;
         if (same && other->settings->active && other->settings->unroll_steps != problem->settings->unroll_steps)
             return bt_fail(BT_ERROR_CONFIG,
@@ -172,6 +172,16 @@ const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i)
 
 /* ---- streams ---- */
 
+/* What training draws is part of the run; a validation takes the same batches each time. */
+static bt_status enter(bt_stream *stream)
+{
+    bt_problem *problem = stream->problem;
+    bt_context *context = problem->context;
+    BT_TRY(bt_ledger_enter_stream(context, problem, stream));
+    BT_TRY(bt_ledger_enter_number(context, problem, BT_ROLE_CLOCK, "task", BT_ROW_INT, &stream->task));
+    return bt_ledger_enter_number(context, problem, BT_ROLE_CLOCK, "ahead", BT_ROW_BOOL, &stream->ahead);
+}
+
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
 {
     bt_stream *stream = bt_alloc(sizeof *stream);
@@ -183,6 +193,8 @@ bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
     bool data = mode == BT_TRAIN ? problem->train_data != NULL : problem->valid_data != NULL;
     if (status == BT_OK)
         status = data ? open_loader(stream) : problem->def->batch_of ? open_peer(stream) : open_callback(stream);
+    if (status == BT_OK && mode == BT_TRAIN)
+        status = enter(stream);
     if (status == BT_OK)
         return stream;
     bt_stream_free(stream);
@@ -193,6 +205,9 @@ void bt_stream_free(bt_stream *stream)
 {
     if (!stream)
         return;
+    bt_ledger_leave(stream->problem->context, stream);
+    bt_ledger_leave(stream->problem->context, &stream->task);
+    bt_ledger_leave(stream->problem->context, &stream->ahead);
     for (int i = 0; i < BT_MAX_SHAPES; i++) {
         bt_batch_free(stream->shapes[i]);
         bt_batch_free(stream->alias[i]);
@@ -273,17 +288,20 @@ int bt_stream_shape(const bt_stream *stream, const bt_batch *batch)
     return -1;
 }
 
-bt_status bt_micro_new(bt_micro *micro, const bt_stream *stream, int shape)
+bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_stream *stream, int shape)
 {
     micro->batch = bt_batch_template(stream->shapes[shape]);
-    micro->record = bt_var_new(BT_RUN, BT_BATCH, stream->problem->name, "record", (bt_array){.dtype = BT_I64});
+    micro->context = stream->problem->context;
+    micro->record = bt_ledger_var(micro->context, reader, BT_ROLE_INPUT, BT_BATCH, "record",
+                                  (bt_array){.dtype = BT_I64});
     return micro->batch && micro->record ? BT_OK : BT_ERROR_MEMORY;
 }
 
 void bt_micro_free(bt_micro *micro)
 {
     bt_batch_free(micro->batch);
-    bt_var_free(micro->record);
+    if (micro->record)
+        bt_ledger_var_free(micro->context, micro->record);
     *micro = (bt_micro){0};
 }
 
@@ -303,7 +321,7 @@ static int variant_count(const bt_problem *problem, int64_t micros)
     return (int)(most < BT_MAX_ITEMS - 1 ? most : BT_MAX_ITEMS - 1) + 1;
 }
 
-bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *problem, int64_t count)
+bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count)
 {
     set->count = count;
     set->variants = variant_count(problem, count);
@@ -312,7 +330,7 @@ bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *problem, int64_
         return BT_ERROR_MEMORY;
     for (int v = 0; v < set->variants; v++)
         for (int64_t m = 0; m < count; m++)
-            BT_TRY(bt_micro_new(&set->items[v * count + m], problem->train, m >= count - v ? 1 : 0));
+            BT_TRY(bt_micro_new(&set->items[v * count + m], reader, problem->train, m >= count - v ? 1 : 0));
     return BT_OK;
 }
 

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 /* The file as it is named, or, where there is none, beside the INI file; to be freed. */
-static char *find(const bt_engine *engine, const char *name)
+static char *find(const bt_context *context, const char *name)
 {
-    const char *folder = bt_config_folder(engine->config);
+    const char *folder = bt_config_folder(context->config);
     if (*name == '/' || access(name, F_OK) == 0 || !folder || !*folder)
         return bt_strdup(name);
     char *beside = bt_string("%s/%s", folder, name);
@@ -25,7 +25,7 @@ bt_status bt_problem_load_weights(bt_problem *problem)
     if (!s->weights && s->weights_names)
         return bt_fail(BT_ERROR_CONFIG, "[%s] weights_names = %s: of which file? weights is not set", problem->name,
                        s->weights_names);
-    if (!s->weights || problem->engine->resuming) /* a checkpoint has them all */
+    if (!s->weights || problem->context->resuming) /* a checkpoint has them all */
         return BT_OK;
     if (problem->def->start)
         return bt_fail(
@@ -33,13 +33,13 @@ bt_status bt_problem_load_weights(bt_problem *problem)
             "[%s] weights = %s: each inner loop of %s begins with what its `start` gives; set the weights of "
             "the problem that this comes from",
             problem->name, s->weights, problem->name);
-    char *path = find(problem->engine, s->weights);
+    char *path = find(problem->context, s->weights);
     bt_load_options options = {
         .names = s->weights_names, .plain = s->weights_layout == 1, .partial = s->weights_missing == 1};
     bt_text report = {0};
     bt_status status = path ? bt_module_fill(problem->module, path, &options, &report) : bt_error_status();
     if (status == BT_OK)
-        bt_text_add(&problem->engine->notes, "%s: %s: %s\n", problem->name, path, bt_text_get(&report));
+        bt_text_add(&problem->context->notes, "%s: %s: %s\n", problem->name, path, bt_text_get(&report));
     else
         bt_error_context("[%s] weights", problem->name);
     bt_text_free(&report);

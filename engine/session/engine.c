@@ -1,5 +1,5 @@
 /* engine/session/engine.c: the public engine: its life, its settings, training. */
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 
 #include "engine/solve/methods.h"
 #include <math.h>
@@ -10,13 +10,14 @@ bt_engine *bt_engine_new(void)
     bt_engine *engine = bt_alloc(sizeof *engine);
     if (!engine)
         return NULL;
+    engine->context.engine = engine;
     engine->standing.best = NAN;
     engine->metrics_length = -1;
-    engine->config = bt_config_new();
+    engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
-    bt_status status = engine->config ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = engine->context.config ? BT_OK : BT_ERROR_MEMORY;
     for (int i = 0; status == BT_OK && bt_method_builtin(i); i++)
-        status = bt_config_add_method(engine->config, bt_method_builtin(i));
+        status = bt_config_add_method(engine->context.config, bt_method_builtin(i));
     if (status == BT_OK)
         return engine;
     bt_engine_free(engine);
@@ -27,26 +28,32 @@ void bt_engine_free(bt_engine *engine)
 {
     if (!engine)
         return;
-    for (int i = 0; i < engine->problem_count; i++)
-        bt_problem_uncompile(engine->problems[i]);
-    for (int i = 0; i < engine->problem_count; i++)
-        bt_problem_free(engine->problems[i]);
-    bt_metrics_free(engine);
+    bt_context *context = &engine->context;
+    bt_loop_starts_close(context);
+    for (int i = 0; i < context->problem_count; i++) {
+        bt_problem_uncompile(context->problems[i]);
+        bt_solve_forget(context->problems[i]);
+        bt_kept_free(context->problems[i]->adapted);
+    }
+    bt_metrics_free(&engine->context);
+    for (int i = 0; i < context->problem_count; i++)
+        bt_problem_free(context->problems[i]);
+    bt_free(context->ledger.rows);
     bt_output_free(engine->output);
-    bt_instance_free(engine->instance);
-    bt_config_free(engine->config);
+    bt_instance_free(engine->context.instance);
+    bt_config_free(engine->context.config);
     for (int i = 0; i < engine->dataset_count; i++)
         bt_dataset_unregister(engine->datasets[i]);
     bt_free(engine->datasets);
     for (int i = 0; i < engine->plugin_count; i++)
         bt_plugin_close(engine->plugins[i]);
     bt_free(engine->plugins);
-    bt_free(engine->leaves);
-    bt_free(engine->problems);
+    bt_free(engine->context.leaves);
+    bt_free(engine->context.problems);
     bt_free(engine->due.list);
-    bt_free(engine->message);
-    bt_text_free(&engine->warnings);
-    bt_text_free(&engine->notes);
+    bt_free(engine->context.message);
+    bt_text_free(&engine->context.warnings);
+    bt_text_free(&engine->context.notes);
     bt_free(engine);
 }
 
@@ -55,10 +62,10 @@ static bt_status may_change(bt_engine *engine, const char *function)
 {
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is NULL", function);
-    if (engine->status != BT_OK)
-        return engine->status;
-    if (engine->loaded)
-        return bt_engine_keep_error(engine, bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is set up already", function));
+    if (engine->context.status != BT_OK)
+        return engine->context.status;
+    if (engine->context.loaded)
+        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is set up already", function));
     return BT_OK;
 }
 
@@ -66,22 +73,22 @@ bt_status bt_engine_load(bt_engine *engine, const char *file)
 {
     BT_TRY(may_change(engine, "bt_engine_load"));
     if (!file)
-        return bt_engine_keep_error(engine, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_load: a file is needed"));
-    return bt_engine_keep_error(engine, bt_config_read(engine->config, file));
+        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_load: a file is needed"));
+    return bt_keep_error(&engine->context, bt_config_read(engine->context.config, file));
 }
 
 bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user)
 {
     BT_TRY(may_change(engine, "bt_engine_use"));
     if (!parts)
-        return bt_engine_keep_error(engine, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: a record is needed"));
-    return bt_engine_keep_error(engine, bt_engine_add(engine, parts, user, NULL));
+        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: a record is needed"));
+    return bt_keep_error(&engine->context, bt_engine_add(engine, parts, user, NULL));
 }
 
 bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *value, const char *origin)
 {
     BT_TRY(may_change(engine, "bt_engine_set"));
-    return bt_engine_keep_error(engine, bt_config_set(engine->config, key, value, origin));
+    return bt_keep_error(&engine->context, bt_config_set(engine->context.config, key, value, origin));
 }
 
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...)
@@ -89,7 +96,7 @@ bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, .
     va_list args;
     BT_TRY(may_change(engine, "bt_engine_set"));
     if (!key || !value)
-        return bt_engine_keep_error(engine,
+        return bt_keep_error(&engine->context,
                                     bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: the %s is NULL", key ? "value" : "key"));
     va_start(args, value);
     char *text = bt_format(value, args);
@@ -111,11 +118,11 @@ bt_problem *bt_engine_problem(bt_engine *engine, const char *name)
 {
     if (bt_engine_enter(engine) != BT_OK)
         return NULL;
-    bt_problem *problem = bt_problem_find(engine, name);
+    bt_problem *problem = bt_problem_find(&engine->context, name);
     if (!problem) {
         bt_text list = {0};
         bt_fail(BT_ERROR_ARGUMENT, "there is no problem `%s`; there are %s", name ? name : "(NULL)",
-                bt_problem_list(engine, &list));
+                bt_problem_list(&engine->context, &list));
         bt_text_free(&list);
     }
     return problem;
@@ -123,8 +130,8 @@ bt_problem *bt_engine_problem(bt_engine *engine, const char *name)
 
 double bt_engine_metric(bt_engine *engine, const char *name)
 {
-    for (int i = 0; engine && name && i < engine->metric_count; i++)
-        if (strcmp(engine->metrics[i]->full, name) == 0)
-            return engine->metrics[i]->last;
+    for (int i = 0; engine && name && i < engine->context.metric_count; i++)
+        if (strcmp(engine->context.metrics[i]->full, name) == 0)
+            return engine->context.metrics[i]->last;
     return NAN;
 }

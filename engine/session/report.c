@@ -1,12 +1,39 @@
 /* engine/session/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the equation.
  */
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 
 #include "engine/output/json.h"
 #include "ops/ops.h"
 #include <string.h>
 
 enum { LARGEST = 8 };
+
+/* ---- bytes of the arena ---- */
+
+size_t bt_arena_planned(const bt_context *context)
+{
+    size_t most = 0;
+    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
+        if (context->instance->phases[i]->arena > most)
+            most = context->instance->phases[i]->arena;
+    return most;
+}
+
+size_t bt_arena_used(const bt_context *context)
+{
+    size_t most = 0;
+    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
+        if (context->instance->phases[i]->used > most)
+            most = context->instance->phases[i]->used;
+    return most;
+}
+
+void bt_engine_note_touched(bt_engine *engine)
+{
+    size_t touched = bt_instance_touched(engine->context.instance);
+    if (touched > engine->standing.touched)
+        engine->standing.touched = touched;
+}
 
 /* ---- the plan as JSON; the text is printed from it, so that both say the same ---- */
 
@@ -95,13 +122,13 @@ static json_t *phase_json(const bt_phase *phase)
 
 static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
 {
-    size_t by_category[BT_CATEGORIES], sum = bt_engine_persistent(engine, by_category, problem);
+    size_t by_category[BT_CATEGORIES], sum = bt_persistent_bytes(&engine->context, by_category, problem);
     json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum),
            *list = json_array();
     object = bt_json_with(object, "kept", categories(by_category));
-    for (int64_t i = 0; i < engine->instance->phase_count; i++)
-        if (strcmp(engine->instance->phases[i]->owner, problem->name) == 0)
-            list = bt_json_append(list, phase_json(engine->instance->phases[i]));
+    for (int64_t i = 0; i < engine->context.instance->phase_count; i++)
+        if (strcmp(engine->context.instance->phases[i]->owner, problem->name) == 0)
+            list = bt_json_append(list, phase_json(engine->context.instance->phases[i]));
     object = bt_json_with(object, "phases", list);
     return object;
 }
@@ -109,28 +136,28 @@ static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
 static const bt_phase *peak_phase(const bt_engine *engine)
 {
     const bt_phase *peak = NULL;
-    for (int64_t i = 0; i < engine->instance->phase_count; i++)
-        if (!peak || engine->instance->phases[i]->arena > peak->arena)
-            peak = engine->instance->phases[i];
+    for (int64_t i = 0; i < engine->context.instance->phase_count; i++)
+        if (!peak || engine->context.instance->phases[i]->arena > peak->arena)
+            peak = engine->context.instance->phases[i];
     return peak;
 }
 
 static json_t *plan_json(const bt_engine *engine)
 {
-    size_t by_category[BT_CATEGORIES], persistent = bt_engine_persistent(engine, by_category, NULL);
+    size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     json_t *object = json_object(), *levels = json_array();
     const bt_phase *peak = peak_phase(engine);
-    object = bt_json_with(object, "backend", json_string(engine->instance->backend->isa()));
-    object = bt_json_with(object, "threads", json_integer(engine->instance->threads));
+    object = bt_json_with(object, "backend", json_string(engine->context.instance->backend->isa()));
+    object = bt_json_with(object, "threads", json_integer(engine->context.instance->threads));
     object = bt_json_with(object, "planned_bytes",
-                          json_pack("{s:I, s:I}", "arena", (json_int_t)bt_engine_arena_used(engine), "persistent",
+                          json_pack("{s:I, s:I}", "arena", (json_int_t)bt_arena_used(&engine->context), "persistent",
                                     (json_int_t)persistent));
-    object = bt_json_with(object, "arena", json_integer((json_int_t)bt_engine_arena(engine)));
+    object = bt_json_with(object, "arena", json_integer((json_int_t)bt_arena_planned(&engine->context)));
     if (peak)
         object = bt_json_with(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
-    for (int i = 0; i < engine->problem_count; i++)
-        if (engine->problems[i]->settings->active)
-            levels = bt_json_append(levels, level_json(engine, engine->problems[i]));
+    for (int i = 0; i < engine->context.problem_count; i++)
+        if (engine->context.problems[i]->settings->active)
+            levels = bt_json_append(levels, level_json(engine, engine->context.problems[i]));
     object = bt_json_with(object, "levels", levels);
     return object;
 }
@@ -200,15 +227,15 @@ static void print_plan(json_t *plan, FILE *file)
 
 void bt_engine_backend(const bt_engine *engine, char text[256])
 {
-    int threads = engine->instance->threads;
-    snprintf(text, 256, "%s, %d thread%s", engine->instance->backend->isa(), threads, threads > 1 ? "s" : "");
+    int threads = engine->context.instance->threads;
+    snprintf(text, 256, "%s, %d thread%s", engine->context.instance->backend->isa(), threads, threads > 1 ? "s" : "");
 }
 
 static json_t *info_json(const bt_engine *engine)
 {
     json_t *phases = json_array();
-    for (int64_t i = 0; i < engine->instance->phase_count; i++) {
-        const bt_phase *phase = engine->instance->phases[i];
+    for (int64_t i = 0; i < engine->context.instance->phase_count; i++) {
+        const bt_phase *phase = engine->context.instance->phases[i];
         for (int e = 0; e < phase->entry_count; e++) {
             bt_text text = {0};
             bt_program_describe(phase->entries[e].program, &text);
@@ -218,8 +245,8 @@ static json_t *info_json(const bt_engine *engine)
             bt_text_free(&text);
         }
     }
-    json_t *object = json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->instance->backend->name, "backend",
-                               engine->instance->backend->isa(), "threads", engine->instance->threads, "load_seconds",
+    json_t *object = json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->context.instance->backend->name, "backend",
+                               engine->context.instance->backend->isa(), "threads", engine->context.instance->threads, "load_seconds",
                                engine->load_seconds, "compile_seconds", engine->compile_seconds);
     return bt_json_with(object, "programs", phases);
 }
@@ -263,13 +290,13 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
 {
     BT_TRY(bt_engine_enter(engine));
     if (!file)
-        return bt_engine_keep_error(engine, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed"));
+        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed"));
     bt_status status = BT_OK;
     if (what == BT_CONFIG) {
-        status = bt_config_print(engine->config, file);
+        status = bt_config_print(engine->context.config, file);
     } else if (what == BT_EQUATION) {
         bt_text text = {0};
-        bt_print_equation(engine, &text);
+        bt_print_equation(&engine->context, &text);
         fputs(bt_text_get(&text), file);
         bt_text_free(&text);
     } else {
@@ -279,7 +306,7 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
         status = bt_error_status();
     if (status == BT_OK && (fflush(file) != 0 || ferror(file)))
         status = bt_fail(BT_ERROR_FILE, "the report cannot be written");
-    return bt_engine_keep_error(engine, status);
+    return bt_keep_error(&engine->context, status);
 }
 
 bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file)

@@ -2,7 +2,7 @@
  *
  * The programs of every level are made anew, for the losses may have other derivatives to take; parameters, optimiser
  * state, positions in the data and counters are not touched. What cannot be is refused, and all stays as it was. */
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 
 #include <string.h>
 
@@ -10,8 +10,8 @@
 
 static void forget_families(bt_engine *engine)
 {
-    for (int i = 0; i < engine->problem_count; i++) {
-        bt_problem *problem = engine->problems[i];
+    for (int i = 0; i < engine->context.problem_count; i++) {
+        bt_problem *problem = engine->context.problems[i];
         bt_free(problem->parents);
         bt_free(problem->children);
         bt_free(problem->ready);
@@ -24,10 +24,10 @@ static void forget_families(bt_engine *engine)
 /* Whose solution is ready for whom, [upper, lower] by place; `to`: into the problems, else from them. */
 static void copy_ready(bt_engine *engine, bool *ready, bool to)
 {
-    for (int i = 0; i < engine->problem_count; i++) {
-        bt_problem *upper = engine->problems[i];
+    for (int i = 0; i < engine->context.problem_count; i++) {
+        bt_problem *upper = engine->context.problems[i];
         for (int c = 0; c < upper->child_count; c++) {
-            bool *known = &ready[i * engine->problem_count + upper->children[c]->place];
+            bool *known = &ready[i * engine->context.problem_count + upper->children[c]->place];
             *(to ? &upper->ready[c] : known) = *(to ? known : &upper->ready[c]);
         }
     }
@@ -36,17 +36,19 @@ static void copy_ready(bt_engine *engine, bool *ready, bool to)
 /* By the dependencies now in force. A lower problem that is ready stays so for those that go on to use it. */
 static bt_status build(bt_engine *engine)
 {
-    size_t count = (size_t)engine->problem_count;
+    size_t count = (size_t)engine->context.problem_count;
     bool *ready = bt_alloc_array(count * count, sizeof *ready);
     if (!ready)
         return BT_ERROR_MEMORY;
     copy_ready(engine, ready, false);
     forget_families(engine);
-    bt_status status = bt_engine_wire(engine);
+    bt_status status = bt_wire(&engine->context);
     if (status == BT_OK) {
         copy_ready(engine, ready, true);
-        status = bt_engine_recompile(engine);
+        status = bt_levels_recompile(&engine->context);
     }
+    if (status == BT_OK)
+        status = bt_loop_starts_open(&engine->context);
     bt_free(ready);
     return status;
 }
@@ -56,12 +58,12 @@ static bt_status build(bt_engine *engine)
 /* `edges` come in force, and those before are freed; or all is as it was. */
 static bt_status apply(bt_engine *engine, bt_edges *edges)
 {
-    bt_config_swap_edges(engine->config, edges);
+    bt_config_swap_edges(engine->context.config, edges);
     bt_status status = build(engine);
     if (status != BT_OK) {
         char *message = bt_strdup(bt_error());
         bt_error_clear();
-        bt_config_swap_edges(engine->config, edges);
+        bt_config_swap_edges(engine->context.config, edges);
         bt_status again = build(engine);
         status = again == BT_OK ? bt_fail(status, "%s", message ? message : "out of memory") : again;
         bt_free(message);
@@ -76,16 +78,16 @@ static bt_status apply(bt_engine *engine, bt_edges *edges)
 static bt_status parse(bt_engine *engine, const char *u2l, const char *l2u, const char *origin, bt_edges *edges)
 {
     bt_text old[2] = {{0}};
-    bt_config_print_edges(engine->config, BT_U2L, &old[BT_U2L]);
-    bt_config_print_edges(engine->config, BT_L2U, &old[BT_L2U]);
-    bt_status status = bt_config_parse_edges(engine->config, u2l ? u2l : bt_text_get(&old[BT_U2L]),
+    bt_config_print_edges(engine->context.config, BT_U2L, &old[BT_U2L]);
+    bt_config_print_edges(engine->context.config, BT_L2U, &old[BT_L2U]);
+    bt_status status = bt_config_parse_edges(engine->context.config, u2l ? u2l : bt_text_get(&old[BT_U2L]),
                                              l2u ? l2u : bt_text_get(&old[BT_L2U]), origin, edges);
     bt_text_free(&old[BT_U2L]);
     bt_text_free(&old[BT_L2U]);
     if (status == BT_OK) {
-        bt_config_swap_edges(engine->config, edges);
-        status = bt_engine_check_wires(engine);
-        bt_config_swap_edges(engine->config, edges);
+        bt_config_swap_edges(engine->context.config, edges);
+        status = bt_wires_check(&engine->context);
+        bt_config_swap_edges(engine->context.config, edges);
     }
     if (status == BT_OK)
         return BT_OK;
@@ -114,7 +116,7 @@ bt_status bt_rewire_due(bt_engine *engine)
 static bt_status set_dependency(bt_engine *engine, const char *u2l, const char *l2u)
 {
     static const char origin[] = "bt_set_dependency";
-    if (!engine->stepping && !engine->validating && !engine->busy)
+    if (!engine->context.stepping && !engine->context.validating && !engine->context.busy)
         return bt_rewire(engine, u2l, l2u, origin);
     bt_edges edges;
     BT_TRY(parse(engine, u2l, l2u, origin, &edges));
@@ -133,11 +135,17 @@ bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u)
                        "%s: bt_set_dependency is for the host: call it in epoch_callback or "
                        "validation_end, or between two runs",
                        self->name);
-    bt_engine *engine = self->engine;
-    if (!engine->ready)
+    bt_engine *engine = self->context->engine;
+    if (!engine->context.ready)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: bt_set_dependency comes too early: at the start [dependencies] holds",
                        self->name);
-    if (engine->until) /* a check, which takes the hierarchy as it is */
+    if (engine->context.until) /* a check, which takes the hierarchy as it is */
         return BT_OK;
     return set_dependency(engine, u2l, l2u);
+}
+
+bt_status bt_session_step(bt_engine *engine)
+{
+    BT_TRY(bt_step_leaves(&engine->context));
+    return bt_rewire_due(engine);
 }

@@ -1,5 +1,5 @@
 /* engine/session/setup.c: from a configuration to planned phases. */
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 
 #include "engine/solve/methods.h"
 #include <string.h>
@@ -9,21 +9,21 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
     if (!def->name || !def->configure_module || !def->training_step)
         return bt_fail(BT_ERROR_ARGUMENT, "problem %s: its record needs name, configure_module and training_step",
                        def->name ? def->name : "(no name)");
-    if (bt_problem_find(engine, def->name))
+    if (bt_problem_find(&engine->context, def->name))
         return bt_fail(BT_ERROR_CONFIG, "two problems have the name %s", def->name);
-    BT_TRY(bt_config_add_problem(engine->config, def->name));
-    int64_t capacity = engine->problem_capacity;
-    bt_problem **problems = bt_grow(engine->problems, &capacity, engine->problem_count + 1, sizeof *problems);
-    bt_problem *problem = problems ? bt_problem_new(engine, def, user) : NULL;
+    BT_TRY(bt_config_add_problem(engine->context.config, def->name));
+    int64_t capacity = engine->context.problem_capacity;
+    bt_problem **problems = bt_grow(engine->context.problems, &capacity, engine->context.problem_count + 1, sizeof *problems);
+    bt_problem *problem = problems ? bt_problem_new(&engine->context, def, user) : NULL;
     if (problems) {
-        engine->problems = problems;
-        engine->problem_capacity = (int)capacity;
+        engine->context.problems = problems;
+        engine->context.problem_capacity = (int)capacity;
     }
     if (!problem)
         return BT_ERROR_MEMORY;
     problem->source = source;
-    problem->place = engine->problem_count;
-    engine->problems[engine->problem_count++] = problem;
+    problem->place = engine->context.problem_count;
+    engine->context.problems[engine->context.problem_count++] = problem;
     return BT_OK;
 }
 
@@ -47,9 +47,9 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, c
                        "the exported record is of interface %d, this library has %d: compile it again", parts->abi,
                        BT_ABI);
     for (int i = 0; i < BT_MAX_ITEMS && parts->methods[i]; i++)
-        BT_TRY(bt_config_add_method(engine->config, parts->methods[i]));
+        BT_TRY(bt_config_add_method(engine->context.config, parts->methods[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->optimizers[i]; i++)
-        BT_TRY(bt_config_add_optimizer(engine->config, parts->optimizers[i]));
+        BT_TRY(bt_config_add_optimizer(engine->context.config, parts->optimizers[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->datasets[i]; i++)
         BT_TRY(add_dataset(engine, parts->datasets[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->problems[i]; i++)
@@ -67,9 +67,9 @@ static bt_status open_plugin(bt_engine *engine, const char *name)
     engine->plugins = plugins;
     engine->plugin_capacity = (int)capacity;
     bt_status s =
-        bt_plugin_open(name, bt_config_folder(engine->config), bt_builtins, &plugins[engine->plugin_count], &parts);
+        bt_plugin_open(name, bt_config_folder(engine->context.config), bt_builtins, &plugins[engine->plugin_count], &parts);
     if (s != BT_OK) {
-        const char *origin = bt_config_origin(engine->config, "engine", "problems");
+        const char *origin = bt_config_origin(engine->context.config, "engine", "problems");
         bt_error_context("%s: problems", origin ? origin : "[engine]");
         return s;
     }
@@ -79,37 +79,37 @@ static bt_status open_plugin(bt_engine *engine, const char *name)
 
 static bt_status load_problems(bt_engine *engine)
 {
-    const char *list = engine->settings->problems, *word;
+    const char *list = engine->context.settings->problems, *word;
     size_t length;
     while (list && (word = bt_word_next(&list, ',', &length)) != NULL) {
         char name[4096];
         if (!length || length >= sizeof name)
             return bt_fail(BT_ERROR_CONFIG, "[engine] problems = %s: an entry is empty or too long",
-                           engine->settings->problems);
+                           engine->context.settings->problems);
         memcpy(name, word, length);
         name[length] = 0;
         BT_TRY(open_plugin(engine, name));
     }
-    if (!engine->problem_count)
+    if (!engine->context.problem_count)
         return bt_fail(BT_ERROR_CONFIG, "there is no problem: name one with `problems =` under [engine]");
     return BT_OK;
 }
 
 static bt_status load(bt_engine *engine)
 {
-    engine->settings = bt_config_engine(engine->config);
-    if (!engine->settings)
+    engine->context.settings = bt_config_engine(engine->context.config);
+    if (!engine->context.settings)
         return bt_error_status();
     BT_TRY(load_problems(engine));
-    BT_TRY(bt_config_resolve(engine->config));
-    for (int i = 0; i < engine->problem_count; i++) {
-        bt_problem *problem = engine->problems[i];
-        problem->settings = bt_config_problem(engine->config, problem->name);
+    BT_TRY(bt_config_resolve(engine->context.config));
+    for (int i = 0; i < engine->context.problem_count; i++) {
+        bt_problem *problem = engine->context.problems[i];
+        problem->settings = bt_config_problem(engine->context.config, problem->name);
         if (!problem->settings)
             return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
         problem->dtype = bt_precision_dtype(problem->settings->precision);
     }
-    engine->loaded = true;
+    engine->context.loaded = true;
     return BT_OK;
 }
 
@@ -134,44 +134,19 @@ static bt_status check_product(const bt_problem *problem)
     return BT_OK;
 }
 
-/* Whether all children of the problem come before the place in the list that has been reached. */
-static bool children_compiled(const bt_problem *problem, const bool *done)
-{
-    for (int c = 0; c < problem->child_count; c++)
-        if (!done[problem->children[c]->place])
-            return false;
-    return true;
-}
-
-/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
-bt_status bt_engine_compile(bt_engine *engine)
-{
-    bool *done = bt_alloc_array((size_t)engine->problem_count, sizeof *done);
-    bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
-    for (bool found = true; found && status == BT_OK;) {
-        found = false;
-        for (int i = 0; i < engine->problem_count && status == BT_OK; i++)
-            if (engine->problems[i]->settings->active && !done[i] && children_compiled(engine->problems[i], done)) {
-                status = bt_problem_compile(engine->problems[i]);
-                done[i] = found = true;
-            }
-    }
-    bt_free(done);
-    return status;
-}
-
 static bt_status compile_all(bt_engine *engine)
 {
-    for (int i = 0; i < engine->problem_count; i++)
-        if (engine->problems[i]->settings->active) {
-            BT_TRY(check_product(engine->problems[i]));
-            BT_TRY(bt_problem_configure(engine->problems[i]));
+    for (int i = 0; i < engine->context.problem_count; i++)
+        if (engine->context.problems[i]->settings->active) {
+            BT_TRY(check_product(engine->context.problems[i]));
+            BT_TRY(bt_problem_configure(engine->context.problems[i]));
         }
-    for (int i = 0; i < engine->problem_count; i++)
-        if (engine->problems[i]->settings->active)
-            BT_TRY(bt_problem_open_data(engine->problems[i]));
+    for (int i = 0; i < engine->context.problem_count; i++)
+        if (engine->context.problems[i]->settings->active)
+            BT_TRY(bt_problem_open_data(engine->context.problems[i]));
     double start = bt_seconds();
-    BT_TRY(bt_engine_compile(engine));
+    BT_TRY(bt_levels_compile(&engine->context));
+    BT_TRY(bt_loop_starts_open(&engine->context));
     engine->compile_seconds = bt_seconds() - start;
     return BT_OK;
 }
@@ -179,57 +154,39 @@ static bt_status compile_all(bt_engine *engine)
 static bt_status setup(bt_engine *engine)
 {
     double start = bt_seconds();
-    if (!engine->loaded)
+    if (!engine->context.loaded)
         BT_TRY(load(engine));
-    engine->instance = bt_instance_new(bt_backend_cpu(), (int)engine->settings->threads);
-    if (!engine->instance)
+    engine->context.instance = bt_instance_new(bt_backend_cpu(), (int)engine->context.settings->threads);
+    if (!engine->context.instance)
         return BT_ERROR_MEMORY;
-    engine->instance->reassociate = engine->settings->reassociate;
-    if (!engine->resuming)
-        BT_TRY(bt_output_check(engine->settings->output));
-    BT_TRY(bt_engine_wire(engine));
+    engine->context.instance->reassociate = engine->context.settings->reassociate;
+    if (!engine->context.resuming)
+        BT_TRY(bt_output_check(engine->context.settings->output));
+    BT_TRY(bt_wire(&engine->context));
     BT_TRY(compile_all(engine));
-    BT_TRY(bt_config_finish(engine->config));
-    engine->ready = true;
+    BT_TRY(bt_config_finish(engine->context.config));
+    engine->context.ready = true;
     engine->load_seconds = bt_seconds() - start - engine->compile_seconds;
     return BT_OK;
-}
-
-bt_status bt_engine_keep_error(bt_engine *engine, bt_status status)
-{
-    if (status == BT_OK || engine->status != BT_OK)
-        return status;
-    bt_fail(status, "failed");
-    engine->status = status;
-    engine->message = bt_strdup(bt_error());
-    return status;
 }
 
 bt_status bt_engine_enter(bt_engine *engine)
 {
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is NULL");
-    if (engine->status != BT_OK)
-        return bt_fail(engine->status, "%s", engine->message ? engine->message : "an earlier call failed");
-    if (engine->ready)
+    if (engine->context.status != BT_OK)
+        return bt_fail(engine->context.status, "%s", engine->context.message ? engine->context.message : "an earlier call failed");
+    if (engine->context.ready)
         return BT_OK;
-    if (engine->entering)
+    if (engine->context.entering)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
-    engine->entering = true;
-    const char *beside = bt_data_beside(bt_config_folder(engine->config));
+    engine->context.entering = true;
+    const char *beside = bt_data_beside(bt_config_folder(engine->context.config));
     bt_status status = bt_error_status() != BT_OK ? bt_error_status() : setup(engine);
     bt_data_beside(beside);
-    engine->entering = false;
-    return bt_engine_keep_error(engine, status);
+    engine->context.entering = false;
+    return bt_keep_error(&engine->context, status);
 }
 
 bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine); }
 
-void bt_engine_warn(bt_engine *engine, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    bt_text_vadd(&engine->warnings, format, args);
-    va_end(args);
-    bt_text_add(&engine->warnings, "\n");
-}

@@ -35,10 +35,10 @@ static bt_status say_equation(run *r)
 {
     bt_text text = {0};
     bool levels = false;
-    for (int i = 0; i < r->engine->problem_count; i++)
-        levels |= r->engine->problems[i]->parent_count > 0;
+    for (int i = 0; i < r->engine->context.problem_count; i++)
+        levels |= r->engine->context.problems[i]->parent_count > 0;
     if (levels)
-        bt_print_equation(r->engine, &text);
+        bt_print_equation(&r->engine->context, &text);
     say_lines(r, "", text.data);
     r->engine->rewired = false;
     bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
@@ -51,9 +51,9 @@ static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0
 /* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
 static bool due(bt_problem *problem, bool last)
 {
-    const bt_engine *engine = problem->engine;
+    const bt_context *context = problem->context;
     int64_t every = problem->settings->log_step;
-    bool now = every < 0 ? multiple(engine->step, engine->settings->log_step)
+    bool now = every < 0 ? multiple(context->step, context->settings->log_step)
                          : every > 0 && problem->steps / every > problem->logged / every;
     if (now)
         problem->logged = problem->steps;
@@ -64,16 +64,16 @@ static bool due(bt_problem *problem, bool last)
 static void say_trouble(run *r)
 {
     const bt_engine *engine = r->engine;
-    for (int p = 0; p < engine->problem_count; p++)
-        for (int i = 0; engine->problems[p]->troubles && i < engine->problem_count; i++) {
-            bt_trouble *trouble = &engine->problems[p]->troubles[i];
-            const bt_problem *lower = engine->problems[i];
+    for (int p = 0; p < engine->context.problem_count; p++)
+        for (int i = 0; engine->context.problems[p]->troubles && i < engine->context.problem_count; i++) {
+            bt_trouble *trouble = &engine->context.problems[p]->troubles[i];
+            const bt_problem *lower = engine->context.problems[i];
             int64_t count = 0;
             if (trouble->count)
                 memcpy(&count, trouble->count->data, sizeof count);
             if (count && !trouble->told)
                 bt_progress_say(r->progress, "warning: %s, type = %s: up to step %lld, %lld times: %s", lower->name,
-                                lower->settings->method->name, (long long)engine->step, (long long)count,
+                                lower->settings->method->name, (long long)engine->context.step, (long long)count,
                                 trouble->means);
             trouble->told = trouble->told || count;
         }
@@ -91,10 +91,10 @@ static int64_t skipped_updates(const bt_problem *problem)
 /* The first time, where a run reports; the count is told at the end. */
 static void say_first_skipped(run *r)
 {
-    for (int i = 0; i < r->engine->problem_count && !r->told; i++)
-        if (skipped_updates(r->engine->problems[i])) {
+    for (int i = 0; i < r->engine->context.problem_count && !r->told; i++)
+        if (skipped_updates(r->engine->context.problems[i])) {
             bt_progress_say(r->progress, "warning: %s: a gradient was not finite, so the update was left out",
-                            r->engine->problems[i]->name);
+                            r->engine->context.problems[i]->name);
             r->told = true;
         }
 }
@@ -103,12 +103,12 @@ static void say_first_skipped(run *r)
 static void say_first_nonfinite(run *r, const bt_metric_value *values, int count)
 {
     for (int v = 0; v < count; v++)
-        for (int i = 0; i < r->engine->metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
-            const bt_metric_row *row = r->engine->metrics[i];
+        for (int i = 0; i < r->engine->context.metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
+            const bt_metric_row *row = r->engine->context.metrics[i];
             if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
                 continue;
             bt_progress_say(r->progress, "warning: %s: up to step %lld, the loss is not finite", row->problem->name,
-                            (long long)r->engine->step);
+                            (long long)r->engine->context.step);
             r->told_loss = true;
         }
 }
@@ -118,17 +118,17 @@ static bt_status report(run *r, bool valid, bool last)
     bt_engine *engine = r->engine;
     bt_metric_value values[METRICS];
     int count = 0;
-    for (int p = 0; p < engine->problem_count; p++)
-        if (engine->problems[p]->settings->active && (valid || due(engine->problems[p], last)))
-            count += bt_metrics_take(engine, engine->problems[p], valid, values + count, METRICS - count);
+    for (int p = 0; p < engine->context.problem_count; p++)
+        if (engine->context.problems[p]->settings->active && (valid || due(engine->context.problems[p], last)))
+            count += bt_metrics_take(&engine->context, engine->context.problems[p], valid, values + count, METRICS - count);
     if (!count)
         return BT_OK;
     say_trouble(r);
     say_first_skipped(r);
     say_first_nonfinite(r, values, count);
-    bool lasting = valid || engine->step == engine->settings->train_iters;
-    bt_progress_metrics(r->progress, engine->step, values, count, lasting);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, engine->step, bt_seconds() - r->start, values, count) : BT_OK;
+    bool lasting = valid || engine->context.step == engine->context.settings->train_iters;
+    bt_progress_metrics(r->progress, engine->context.step, values, count, lasting);
+    return r->jsonl ? bt_jsonl_write(r->jsonl, engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
 }
 
 /* ---- early stopping ---- */
@@ -136,8 +136,8 @@ static bt_status report(run *r, bool valid, bool last)
 /* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
 static const bt_metric_row *watched(const bt_engine *engine, const char *name)
 {
-    for (int i = 0; i < engine->metric_count; i++) {
-        const bt_metric_row *row = engine->metrics[i];
+    for (int i = 0; i < engine->context.metric_count; i++) {
+        const bt_metric_row *row = engine->context.metrics[i];
         size_t length = strlen(row->problem->name);
         if (!row->valid)
             continue;
@@ -153,13 +153,13 @@ static const bt_metric_row *watched(const bt_engine *engine, const char *name)
 static bt_status no_such_metric(const bt_engine *engine)
 {
     bt_text list = {0};
-    for (int i = 0; i < engine->metric_count; i++)
-        if (engine->metrics[i]->valid)
-            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->metrics[i]->problem->name,
-                        engine->metrics[i]->name);
+    for (int i = 0; i < engine->context.metric_count; i++)
+        if (engine->context.metrics[i]->valid)
+            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->context.metrics[i]->problem->name,
+                        engine->context.metrics[i]->name);
     bt_status status =
         bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value%s",
-                engine->settings->early_stopping_metric, bt_text_get(&list));
+                engine->context.settings->early_stopping_metric, bt_text_get(&list));
     bt_text_free(&list);
     return status;
 }
@@ -167,7 +167,7 @@ static bt_status no_such_metric(const bt_engine *engine)
 /* A value that is not a number is no improvement. */
 static bt_status early_stopping(run *r)
 {
-    const bt_engine_settings *s = r->engine->settings;
+    const bt_engine_settings *s = r->engine->context.settings;
     if (!s->early_stopping)
         return BT_OK;
     const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
@@ -187,16 +187,16 @@ static bt_status early_stopping(run *r)
 static bt_status check_early_stopping(const bt_engine *engine)
 {
     bool validates = false, open = false; /* what validation_end will log cannot be known */
-    for (int p = 0; p < engine->problem_count; p++) {
-        const bt_problem *problem = engine->problems[p];
+    for (int p = 0; p < engine->context.problem_count; p++) {
+        const bt_problem *problem = engine->context.problems[p];
         open |= problem->settings->active && problem->def->validation_end;
-        validates |= problem->settings->active && problem->validation.phase;
+        validates |= problem->settings->active && problem->validation;
     }
     validates |= open;
-    if (!engine->settings->early_stopping)
+    if (!engine->context.settings->early_stopping)
         return BT_OK;
-    if (validates && engine->settings->valid_step > 0)
-        return open || watched(engine, engine->settings->early_stopping_metric) ? BT_OK : no_such_metric(engine);
+    if (validates && engine->context.settings->valid_step > 0)
+        return open || watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
                    validates ? "set valid_step" : "a problem with validation_step and validation data");
 }
@@ -204,7 +204,7 @@ static bt_status check_early_stopping(const bt_engine *engine)
 static bt_status validate(run *r)
 {
     bool any;
-    BT_TRY(bt_validate(r->engine, &any));
+    BT_TRY(bt_validate(&r->engine->context, &any));
     if (!any)
         return BT_OK;
     BT_TRY(report(r, true, false));
@@ -217,7 +217,7 @@ static bt_status rewire(run *r)
     BT_TRY(bt_rewire_due(r->engine));
     if (!r->engine->rewired)
         return BT_OK;
-    bt_progress_say(r->progress, "step %lld: other dependencies from here on", (long long)r->engine->step);
+    bt_progress_say(r->progress, "step %lld: other dependencies from here on", (long long)r->engine->context.step);
     return say_equation(r);
 }
 
@@ -230,7 +230,7 @@ static bt_status save(run *r)
     BT_TRY(bt_jsonl_sync(r->jsonl, &length));
     engine->standing.seconds = bt_seconds() - r->start;
     BT_TRY(bt_checkpoint_save(engine, engine->output->path, length));
-    r->saved = engine->step;
+    r->saved = engine->context.step;
     return BT_OK;
 }
 
@@ -239,30 +239,30 @@ static bt_status save(run *r)
 /* Why there is no further step; NULL: there is one. */
 static const char *ended(const bt_engine *engine)
 {
-    const bt_engine_settings *s = engine->settings;
+    const bt_engine_settings *s = engine->context.settings;
     if (s->early_stopping && engine->standing.patience >= s->early_stopping_tolerance)
         return "early_stopping";
-    return engine->step >= s->train_iters ? "train_iters" : NULL;
+    return engine->context.step >= s->train_iters ? "train_iters" : NULL;
 }
 
 static bt_status loop(run *r)
 {
     bt_engine *engine = r->engine;
-    const bt_engine_settings *s = engine->settings;
+    const bt_engine_settings *s = engine->context.settings;
     while (!(r->stopped = ended(engine))) {
         double start = bt_seconds();
-        BT_TRY(bt_step_leaves(engine));
-        engine->step++;
+        BT_TRY(bt_session_step(engine));
+        engine->context.step++;
         bt_timing_add(&r->timing, bt_seconds() - start);
-        bt_progress_step(r->progress, engine->step);
+        bt_progress_step(r->progress, engine->context.step);
         BT_TRY(report(r, false, false));
-        if (multiple(engine->step, s->valid_step))
+        if (multiple(engine->context.step, s->valid_step))
             BT_TRY(validate(r));
-        BT_TRY(bt_check_restored(engine)); /* before dependencies and checkpoints are made of it */
+        BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         if (engine->front.stop && *engine->front.stop)
             return BT_ERROR_INTERRUPTED;
-        if (engine->output && multiple(engine->step, s->checkpoint_step))
+        if (engine->output && multiple(engine->context.step, s->checkpoint_step))
             BT_TRY(save(r));
     }
     return BT_OK;
@@ -273,11 +273,11 @@ static bt_status loop(run *r)
 static bt_status last_words(run *r)
 {
     const bt_engine *engine = r->engine;
-    const bt_engine_settings *s = engine->settings;
-    if (engine->step != s->train_iters)
+    const bt_engine_settings *s = engine->context.settings;
+    if (engine->context.step != s->train_iters)
         return BT_OK;
     BT_TRY(report(r, false, true));
-    return s->valid_step > 0 && !multiple(engine->step, s->valid_step) ? validate(r) : BT_OK;
+    return s->valid_step > 0 && !multiple(engine->context.step, s->valid_step) ? validate(r) : BT_OK;
 }
 
 /* ---- what is left behind ---- */
@@ -298,9 +298,9 @@ static size_t resident_peak(void)
 static double data_seconds(const bt_engine *engine)
 {
     double sum = 0;
-    for (int i = 0; i < engine->problem_count; i++)
-        if (engine->problems[i]->train)
-            sum += bt_loader_wait_seconds(engine->problems[i]->train->loader);
+    for (int i = 0; i < engine->context.problem_count; i++)
+        if (engine->context.problems[i]->train)
+            sum += bt_loader_wait_seconds(engine->context.problems[i]->train->loader);
     return sum;
 }
 
@@ -308,27 +308,27 @@ static bt_status summarize(run *r)
 {
     bt_engine *engine = r->engine;
     bt_metric_value values[METRICS];
-    size_t by_category[BT_CATEGORIES], persistent = bt_engine_persistent(engine, by_category, NULL);
+    size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     int count = 0;
-    for (int i = 0; i < engine->metric_count && count < METRICS; i++)
-        if (!isnan(engine->metrics[i]->last))
+    for (int i = 0; i < engine->context.metric_count && count < METRICS; i++)
+        if (!isnan(engine->context.metrics[i]->last))
             values[count++] =
-                (bt_metric_value){engine->metrics[i]->full, engine->metrics[i]->last, engine->metrics[i]->interval};
+                (bt_metric_value){engine->context.metrics[i]->full, engine->context.metrics[i]->last, engine->context.metrics[i]->interval};
     char backend[256];
     bt_engine_backend(engine, backend);
-    bt_summary summary = {.steps = engine->step,
+    bt_summary summary = {.steps = engine->context.step,
                           .ms_per_step = bt_timing_mean_ms(&r->timing),
                           .seconds = engine->standing.seconds,
                           .data_seconds = data_seconds(engine),
                           .metrics = values,
                           .metric_count = count,
-                          .planned = {bt_engine_arena_used(engine), persistent},
-                          .seed = engine->settings->seed,
+                          .planned = {bt_arena_used(&engine->context), persistent},
+                          .seed = engine->context.settings->seed,
                           .device = "cpu",
                           .backend = backend,
                           .stopped = r->stopped,
-                          .config = engine->config};
-    size_t arena = engine->instance->planned ? engine->instance->arena_size : 0;
+                          .config = engine->context.config};
+    size_t arena = engine->context.instance->planned ? engine->context.instance->arena_size : 0;
     summary.measured = (bt_memory_sizes){engine->standing.touched, bt_live_bytes() - r->baseline - arena};
     size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
@@ -340,13 +340,13 @@ static bt_status profiled_loop(run *r)
 {
     bt_engine *engine = r->engine;
     double start = bt_seconds();
-    int64_t from = engine->step;
+    int64_t from = engine->context.step;
     if (engine->front.profile && !(r->profile = bt_profile_new()))
         return BT_ERROR_MEMORY;
-    engine->instance->profile = r->profile;
+    engine->context.instance->profile = r->profile;
     bt_status status = loop(r);
-    engine->instance->profile = NULL;
-    bt_profile_total total = {.steps = engine->step - from, .seconds = bt_seconds() - start};
+    engine->context.instance->profile = NULL;
+    bt_profile_total total = {.steps = engine->context.step - from, .seconds = bt_seconds() - start};
     if (!r->profile || !total.steps || (status != BT_OK && status != BT_ERROR_INTERRUPTED))
         return status;
     bt_status printed = bt_profile_print(r->profile, &total, engine->front.profile);
@@ -357,17 +357,17 @@ static bt_status profiled_loop(run *r)
 
 static void say_warnings(run *r)
 {
-    say_lines(r, "", r->engine->notes.data);
-    bt_text_free(&r->engine->notes);
-    say_lines(r, "warning: ", r->engine->warnings.data);
-    bt_text_free(&r->engine->warnings);
+    say_lines(r, "", r->engine->context.notes.data);
+    bt_text_free(&r->engine->context.notes);
+    say_lines(r, "warning: ", r->engine->context.warnings.data);
+    bt_text_free(&r->engine->context.warnings);
 }
 
 /* A run most of whose updates were left out has diverged: that is a failure. */
 static bt_status say_skipped(run *r)
 {
-    for (int i = 0; i < r->engine->problem_count; i++) {
-        const bt_problem *problem = r->engine->problems[i];
+    for (int i = 0; i < r->engine->context.problem_count; i++) {
+        const bt_problem *problem = r->engine->context.problems[i];
         int64_t skipped = skipped_updates(problem);
         if (skipped)
             bt_progress_say(r->progress, "warning: %s: %lld of %lld updates were left out: the gradient was not finite",
@@ -387,7 +387,7 @@ static bt_status write_config(const bt_engine *engine)
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
-    bt_status status = file ? bt_config_print(engine->config, file) : BT_ERROR_MEMORY;
+    bt_status status = file ? bt_config_print(engine->context.config, file) : BT_ERROR_MEMORY;
     if (file && fclose(file) != 0)
         status = BT_ERROR_MEMORY;
     if (status == BT_OK)
@@ -399,7 +399,7 @@ static bt_status write_config(const bt_engine *engine)
 static bt_status open_new(run *r)
 {
     bt_engine *engine = r->engine;
-    BT_TRY(bt_output_make(engine->settings->output, bt_config_stem(engine->config), &engine->output));
+    BT_TRY(bt_output_make(engine->context.settings->output, bt_config_stem(engine->context.config), &engine->output));
     engine->metrics_length = -1;
     return write_config(engine);
 }
@@ -407,10 +407,10 @@ static bt_status open_new(run *r)
 static bt_status open_files(run *r)
 {
     bt_engine *engine = r->engine;
-    const char *wanted = engine->settings->output;
+    const char *wanted = engine->context.settings->output;
     if (!engine->output && !engine->front.files && !wanted)
         return BT_OK;
-    const char *origin = wanted && !engine->output ? bt_config_origin(engine->config, "engine", "output") : NULL;
+    const char *origin = wanted && !engine->output ? bt_config_origin(engine->context.config, "engine", "output") : NULL;
     bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* of the end to come */
                                       : open_new(r);
     if (status == BT_OK && !(r->jsonl = bt_jsonl_open(engine->output->path, engine->metrics_length)))
@@ -426,14 +426,14 @@ static bt_status open_run(run *r)
     bool resumed = engine->output != NULL;
     BT_TRY(check_early_stopping(engine));
     BT_TRY(open_files(r));
-    r->progress = bt_progress_new(engine->front.progress, engine->settings->train_iters);
+    r->progress = bt_progress_new(engine->front.progress, engine->context.settings->train_iters);
     if (!r->progress)
         return BT_ERROR_MEMORY;
-    bt_progress_start(r->progress, engine->step);
-    bt_timing_start(&r->timing, engine->settings->train_iters - engine->step);
+    bt_progress_start(r->progress, engine->context.step);
+    bt_timing_start(&r->timing, engine->context.settings->train_iters - engine->context.step);
     if (resumed) {
-        r->saved = engine->step;
-        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->step);
+        r->saved = engine->context.step;
+        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->context.step);
     }
     BT_TRY(say_equation(r));
     say_warnings(r);
@@ -445,7 +445,7 @@ static bt_status leave(run *r)
 {
     bt_engine *engine = r->engine;
     const char *folder = engine->output ? engine->output->path : NULL;
-    if (folder && r->saved != engine->step)
+    if (folder && r->saved != engine->context.step)
         BT_TRY(save(r));
     if (strcmp(r->stopped, "train_iters") == 0)
         BT_TRY(last_words(r));
@@ -454,7 +454,7 @@ static bt_status leave(run *r)
         return BT_OK;
     BT_TRY(summarize(r));
     bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json, checkpoints/step-%lld.safetensors", folder,
-                    (long long)engine->step);
+                    (long long)engine->context.step);
     return BT_OK;
 }
 
@@ -462,7 +462,7 @@ static bt_status train(run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(open_run(r));
-    bt_instance_fill(engine->instance);
+    bt_instance_fill(engine->context.instance);
     bt_status status = profiled_loop(r);
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
@@ -473,7 +473,7 @@ static bt_status train(run *r)
         status = left == BT_OK ? status : left;
     }
     if (status == BT_ERROR_INTERRUPTED)
-        return bt_fail(status, "interrupted after step %lld", (long long)engine->step);
+        return bt_fail(status, "interrupted after step %lld", (long long)engine->context.step);
     bt_status diverged = say_skipped(r);
     return status == BT_OK ? diverged : status;
 }
@@ -481,19 +481,19 @@ static bt_status train(run *r)
 bt_status bt_engine_run(bt_engine *engine)
 {
     BT_TRY(bt_engine_enter(engine));
-    if (engine->running)
-        return bt_engine_keep_error(engine,
+    if (engine->context.running)
+        return bt_keep_error(&engine->context,
                                     bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already"));
     run r = {.engine = engine, .start = bt_seconds() - engine->standing.seconds, .saved = -1};
     r.baseline = engine->baseline;
-    engine->running = true;
+    engine->context.running = true;
     bt_status status = train(&r);
-    engine->running = false;
+    engine->context.running = false;
     bt_status closed = bt_jsonl_close(r.jsonl);
     bt_progress_free(r.progress);
     bt_profile_free(r.profile);
     bt_output_free(engine->output);
     engine->output = NULL;
     status = status == BT_OK ? closed : status;
-    return status == BT_ERROR_INTERRUPTED ? status : bt_engine_keep_error(engine, status);
+    return status == BT_ERROR_INTERRUPTED ? status : bt_keep_error(&engine->context, status);
 }

@@ -76,7 +76,7 @@ static bool opens_upper(bt_builder *b)
     bt_solve *solve = b->solve;
     if (solve->upper.count)
         return true;
-    if (bt_micro_set_open(&solve->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
+    if (bt_micro_set_open(&solve->upper, b->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
         bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
         return false;
     }
@@ -93,7 +93,7 @@ static bt_tensor *upper_gradient(void *context, bt_tensor *shift)
         return shift ? poison_now() : v;
     bt_loss loss = bt_builder_upper(b);
     bt_tensor *moved = gradient(b, &loss, shift, "bt_upper_gradient");
-    if (b->solve == b->step->solves || bt_poisoned(moved))
+    if (b->solve == b->site->solves || bt_poisoned(moved))
         return moved;
     return bt_add(v, bt_sub(moved, gradient(b, &loss, NULL, "bt_upper_gradient")));
 }
@@ -120,7 +120,7 @@ static bt_tensor *iteration(void *context)
     b->reads_iteration = true;
     if (!solve->iteration) {
         solve->iteration = bt_phase_own(
-            b->step->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, "iteration", (bt_array){.dtype = BT_I64}));
+            b->site->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, "iteration", (bt_array){.dtype = BT_I64}));
         if (!solve->iteration)
             return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
         solve->iteration->clear = true;
@@ -178,7 +178,7 @@ static bt_tensor *unit(void *context)
     if (!places)
         return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
     bt_random random =
-        bt_random_begin((uint64_t)b->lower->engine->settings->seed, BT_FOR_COLUMNS, 0, bt_hash_text(0, b->lower->name));
+        bt_random_begin((uint64_t)b->lower->context->settings->seed, BT_FOR_COLUMNS, 0, bt_hash_text(0, b->lower->name));
     choose(places, count, live, &random);
     for (int64_t k = 0; k < count; k++)
         places[k] = live_place(b->lower, places[k]);
@@ -192,7 +192,7 @@ static bt_tensor *unit(void *context)
 
 bt_var *bt_solution_var(bt_problem *upper, const bt_problem *lower)
 {
-    size_t count = (size_t)upper->engine->problem_count;
+    size_t count = (size_t)upper->context->problem_count;
     int64_t elements = 0;
     if (!upper->solutions && !(upper->solutions = bt_alloc_array(count, sizeof(bt_var *))))
         return NULL;
@@ -202,8 +202,8 @@ bt_var *bt_solution_var(bt_problem *upper, const bt_problem *lower)
     bt_text name = {0};
     bt_text_add(&name, "solution for %s", lower->name);
     if (!*solution && !name.failed)
-        *solution = bt_var_new(BT_RUN, BT_VECTORS, upper->name, name.data,
-                               (bt_array){.dtype = lower->dtype, .rank = 1, .dims = {elements}});
+        *solution = bt_ledger_var(upper->context, upper, BT_ROLE_SOLVER, BT_VECTORS, name.data,
+                                  (bt_array){.dtype = lower->dtype, .rank = 1, .dims = {elements}});
     bt_text_free(&name);
     return *solution;
 }
@@ -224,3 +224,18 @@ const bt_rule_calls bt_method_calls = {.hvp = hvp,
                                        .iteration = iteration,
                                        .unit = unit,
                                        .last_solution = last_solution};
+
+void bt_solve_forget(bt_problem *upper)
+{
+    bt_context *context = upper->context;
+    for (int i = 0; i < context->problem_count; i++) {
+        if (upper->troubles)
+            bt_ledger_var_free(context, upper->troubles[i].count);
+        if (upper->solutions)
+            bt_ledger_var_free(context, upper->solutions[i]);
+    }
+    bt_free(upper->troubles);
+    bt_free(upper->solutions);
+    upper->troubles = NULL;
+    upper->solutions = NULL;
+}

@@ -2,11 +2,11 @@
 #ifndef BT_BUILDER_H
 #define BT_BUILDER_H
 
-#include "engine/level/level.h"
+#include "engine/solve/solve.h"
 #include "optim/rule.h"
 
 typedef struct bt_builder {
-    bt_step_phase *step;
+    bt_solve_site *site;
     bt_solve *solve;
     bt_problem *upper, *lower;
     const bt_micro *micros, *upper_micros; /* of the variant in hand */

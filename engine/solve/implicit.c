@@ -67,7 +67,7 @@ static bt_graph *end(bt_builder *b, const char *part)
 /* The graph, which is freed, becomes an entry; -1 after an error, also where there is no graph. */
 static int add(bt_builder *b, bt_graph *graph, int loop, const char *part)
 {
-    int entry = graph ? bt_phase_add(b->step->phase, graph, loop, part) : -1;
+    int entry = graph ? bt_phase_add(b->site->phase, graph, loop, part) : -1;
     bt_graph_free(graph);
     return entry;
 }
@@ -117,7 +117,7 @@ static void assign_slots(bt_builder *b)
 /* What counts the method's failures, for this upper problem; NULL after an error. */
 static bt_trouble *trouble_of(bt_builder *b)
 {
-    size_t count = (size_t)b->upper->engine->problem_count;
+    size_t count = (size_t)b->upper->context->problem_count;
     if (!b->upper->troubles)
         b->upper->troubles = bt_alloc_array(count, sizeof *b->upper->troubles);
     bt_trouble *trouble = b->upper->troubles ? &b->upper->troubles[b->lower->place] : NULL;
@@ -125,7 +125,8 @@ static bt_trouble *trouble_of(bt_builder *b)
         bt_text name = {0};
         bt_text_add(&name, "solver trouble of %s", b->lower->name);
         if (!name.failed)
-            trouble->count = bt_var_new(BT_RUN, BT_BUFFERS, b->upper->name, name.data, (bt_array){.dtype = BT_I64});
+            trouble->count = bt_ledger_var(b->upper->context, b->upper, BT_ROLE_SOLVER, BT_BUFFERS, name.data,
+                                           (bt_array){.dtype = BT_I64});
         bt_text_free(&name);
     }
     return trouble && trouble->count ? trouble : NULL;
@@ -174,7 +175,7 @@ static bt_graph *trace_start(bt_builder *b, bool *same)
     x = checked(b, x, "start");
     *same = x == v && !solve->iterations && !method->penalty;
     if (!*same && !solve->x.flat)
-        solve->x = bt_vector_new(b->step->phase, b->lower, "x", false);
+        solve->x = bt_vector_new(b->site->phase, b->lower, "x", false);
     if (!*same && solve->x.flat) {
         bt_graph_assign(b->graph, solve->x.flat, x);
         assign_slots(b);
@@ -218,7 +219,7 @@ static bt_var *keep(void *user, const bt_tensor *value)
     bt_var *var =
         bt_var_new(BT_PHASE, BT_ACTIVATIONS, value->node->tag.owner,
                    *value->node->tag.path ? value->node->tag.path : value->node->op->name, bt_tensor_array(value));
-    return bt_phase_own(b->step->phase, var);
+    return bt_phase_own(b->site->phase, var);
 }
 
 /* The step of the method in two programs. */
@@ -233,7 +234,7 @@ static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
         moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = slot_var(b, k);
-    const bt_instance *instance = b->step->phase->instance;
+    const bt_instance *instance = b->site->phase->instance;
     bt_graph *once, *each, *lowered = bt_program_lowered(graph, instance->backend, instance->threads);
     if (!lowered)
         return bt_error_status();
@@ -241,8 +242,8 @@ static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
     bt_graph_free(lowered);
     if (status != BT_OK)
         return status;
-    solve->once[variant] = once->node_count ? bt_phase_add(b->step->phase, once, 0, "solve, once") : -1;
-    solve->each[variant] = bt_phase_add(b->step->phase, each, b->loop, "solve, each");
+    solve->once[variant] = once->node_count ? bt_phase_add(b->site->phase, once, 0, "solve, once") : -1;
+    solve->each[variant] = bt_phase_add(b->site->phase, each, b->loop, "solve, each");
     bool failed = solve->each[variant] < 0 || (once->node_count && solve->once[variant] < 0);
     bt_graph_free(once);
     bt_graph_free(each);
@@ -285,34 +286,6 @@ static bt_status build_step(bt_builder *b, int variant)
     return status;
 }
 
-int bt_solve_targets(bt_problem *upper, const bt_solve *solve, bt_problem **others, bt_vector *vectors)
-{
-    const bt_step_phase *step = &upper->step;
-    int count = 0;
-    if (bt_u2l(upper, solve->problem)) {
-        vectors[count] = (bt_vector){step->gradients.flat, step->gradients.windows, step->gradients.count};
-        others[count++] = upper;
-    }
-    for (int q = 0; q < step->solve_count; q++)
-        if (&step->solves[q] > solve && bt_u2l(step->solves[q].problem, solve->problem)) {
-            vectors[count] = step->solves[q].adjoint;
-            others[count++] = step->solves[q].problem;
-        }
-    return count;
-}
-
-void bt_solve_mark(bt_problem *upper, const bt_problem *other, int64_t parameter)
-{
-    bt_step_phase *step = &upper->step;
-    if (other == upper) {
-        step->used[parameter] = true;
-        step->reached = true;
-    }
-    for (int q = 0; q < step->solve_count; q++)
-        if (step->solves[q].problem == other)
-            step->solves[q].reached = true;
-}
-
 /* For the next upper step, whose method starts from it. */
 static void keep_solution(bt_builder *b, bt_tensor *x)
 {
@@ -327,7 +300,7 @@ static void keep_solution(bt_builder *b, bt_tensor *x)
 
 static bt_graph *trace_product(bt_builder *b)
 {
-    size_t problems = (size_t)b->upper->engine->problem_count;
+    size_t problems = (size_t)b->upper->context->problem_count;
     bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
     bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
     bt_graph *graph = NULL;
@@ -337,7 +310,7 @@ static bt_graph *trace_product(bt_builder *b)
                                       .penalty = bt_penalty_of(b->lower),
                                       .x = bt_graph_read(b->graph, b->solve->x.flat),
                                       .others = others,
-                                      .other_count = bt_solve_targets(b->upper, b->solve, others, vectors)};
+                                      .other_count = bt_solve_targets(b->site, b->solve, others, vectors)};
         bt_product_trace(&request);
         bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
         keep_solution(b, request.x);
@@ -346,7 +319,7 @@ static bt_graph *trace_product(bt_builder *b)
                 if (request.other[k][i]) {
                     bt_var *var = vectors[k].windows[i];
                     bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
-                    bt_solve_mark(b->upper, others[k], i);
+                    bt_solve_mark(b->site, others[k], i);
                 }
         graph = end(b, "product");
     }
@@ -365,18 +338,17 @@ static int64_t iterations(const bt_solve *solve)
     return !method->step ? 0 : method->stacks[0] && steps > most ? most : steps;
 }
 
-static bt_builder builder_of(bt_problem *upper, bt_solve *solve, int variant)
+static bt_builder builder_of(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    bt_step_phase *step = &upper->step;
     int own = variant % solve->micros.variants, above = variant / solve->micros.variants;
     const bt_micro *theirs = solve->upper.items;
-    return (bt_builder){.step = step,
+    return (bt_builder){.site = site,
                         .solve = solve,
-                        .upper = upper,
+                        .upper = site->upper,
                         .lower = solve->problem,
                         .micros = solve->micros.items + own * solve->micros.count,
                         .upper_micros = theirs ? theirs + above * solve->upper.count : NULL,
-                        .loop = 100 + (int)(solve - step->solves)};
+                        .loop = 100 + (int)(solve - site->solves)};
 }
 
 static bt_status open_slots(bt_builder *b)
@@ -384,7 +356,7 @@ static bt_status open_slots(bt_builder *b)
     const bt_method_def *method = b->lower->settings->method;
     bt_solve *solve = b->solve;
     for (int k = 0; k < bt_slot_name_count(method->slots); k++) {
-        solve->slots[k] = bt_vector_new(b->step->phase, b->lower, method->slots[k], true);
+        solve->slots[k] = bt_vector_new(b->site->phase, b->lower, method->slots[k], true);
         if (!solve->slots[k].flat)
             return BT_ERROR_MEMORY;
     }
@@ -392,7 +364,7 @@ static bt_status open_slots(bt_builder *b)
         bt_array shape = {
             .dtype = b->lower->dtype, .rank = 2, .dims = {solve->iterations, solve->adjoint.flat->dims[0]}};
         solve->stacks[k] =
-            bt_phase_own(b->step->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, method->stacks[k], shape));
+            bt_phase_own(b->site->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, method->stacks[k], shape));
         if (!solve->stacks[k])
             return BT_ERROR_MEMORY;
         solve->stacks[k]->clear = true;
@@ -400,26 +372,26 @@ static bt_status open_slots(bt_builder *b)
     return BT_OK;
 }
 
-bt_status bt_solve_open(bt_problem *upper, bt_solve *solve)
+bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve)
 {
     const bt_problem_settings *settings = solve->problem->settings;
     bool all = settings->product_batches == BT_BATCHES_ALL || bt_unrolls(solve->problem);
     solve->iterations = iterations(solve);
-    BT_TRY(bt_micro_set_open(&solve->micros, solve->problem, all ? settings->gradient_accumulation : 1));
+    BT_TRY(bt_micro_set_open(&solve->micros, site->upper, solve->problem, all ? settings->gradient_accumulation : 1));
     if (bt_unrolls(solve->problem))
-        return bt_unroll_open(upper, solve);
-    if (!upper->engine->apart) /* a check takes the product alone */
-        BT_TRY(bt_check_direct(upper, solve));
+        return bt_unroll_open(site, solve);
+    if (!site->upper->context->apart) /* a check takes the product alone */
+        BT_TRY(bt_check_direct(site, solve));
     if (settings->method->penalty)
-        BT_TRY(bt_micro_set_open(&solve->upper, upper, upper->settings->gradient_accumulation));
-    bt_builder b = builder_of(upper, solve, 0);
+        BT_TRY(bt_micro_set_open(&solve->upper, site->upper, site->upper, site->upper->settings->gradient_accumulation));
+    bt_builder b = builder_of(site, solve, 0);
     BT_TRY(open_slots(&b));
     return open_start(&b);
 }
 
-bt_graph *bt_solve_product(bt_problem *upper, bt_solve *solve, int variant)
+bt_graph *bt_solve_product(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    bt_builder b = builder_of(upper, solve, variant);
+    bt_builder b = builder_of(site, solve, variant);
     return trace_product(&b);
 }
 
@@ -428,18 +400,18 @@ static int variant_count(const bt_solve *solve)
     return solve->micros.variants * (solve->upper.count ? solve->upper.variants : 1);
 }
 
-bt_status bt_solve_build(bt_problem *upper, bt_solve *solve)
+bt_status bt_solve_build(bt_solve_site *site, bt_solve *solve)
 {
     if (solve->unroll)
-        return bt_unroll_build(upper, solve);
+        return bt_unroll_build(site, solve);
     for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the upper problem's batches */
         if (v == BT_MAX_ITEMS)
             return bt_fail(BT_ERROR_UNSUPPORTED,
                            "%s, type = %s: there would be %d programs, one for each way in which micro-batches of %s "
                            "and %s can be short, and at most %d can be kept: take drop_last = true",
                            solve->problem->name, solve->problem->settings->method->name, variant_count(solve),
-                           solve->problem->name, upper->name, BT_MAX_ITEMS);
-        bt_builder b = builder_of(upper, solve, v);
+                           solve->problem->name, site->upper->name, BT_MAX_ITEMS);
+        bt_builder b = builder_of(site, solve, v);
         BT_TRY(build_start(&b, v));
         BT_TRY(build_step(&b, v));
         solve->product[v] = add(&b, trace_product(&b), 0, "product");
@@ -449,16 +421,16 @@ bt_status bt_solve_build(bt_problem *upper, bt_solve *solve)
     return BT_OK;
 }
 
-int bt_solve_bind(const bt_solve *solve, const bt_problem *upper)
+int bt_solve_bind(const bt_solve_site *site, const bt_solve *solve)
 {
     int own = bt_micro_set_bind(&solve->micros, solve->problem);
-    int above = solve->upper.count ? bt_micro_set_bind(&solve->upper, upper) : 0;
+    int above = solve->upper.count ? bt_micro_set_bind(&solve->upper, site->upper) : 0;
     return own < 0 || above < 0 ? -1 : above * solve->micros.variants + own;
 }
 
-bt_status bt_solve_iterate(bt_problem *upper, bt_solve *solve, int variant)
+bt_status bt_solve_iterate(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    bt_phase *phase = upper->step.phase;
+    bt_phase *phase = site->phase;
     if (solve->start[variant] >= 0)
         BT_TRY(bt_part_run(phase, solve->start[variant]));
     if (solve->each[variant] >= 0) {
@@ -470,13 +442,13 @@ bt_status bt_solve_iterate(bt_problem *upper, bt_solve *solve, int variant)
     return BT_OK;
 }
 
-bt_status bt_solve_run(bt_problem *upper, bt_solve *solve)
+bt_status bt_solve_run(bt_solve_site *site, bt_solve *solve)
 {
-    int variant = bt_solve_bind(solve, upper);
+    int variant = bt_solve_bind(site, solve);
     if (variant < 0)
         return bt_error_status();
-    BT_TRY(bt_solve_iterate(upper, solve, variant));
-    return bt_part_run(upper->step.phase, solve->product[variant]);
+    BT_TRY(bt_solve_iterate(site, solve, variant));
+    return bt_part_run(site->phase, solve->product[variant]);
 }
 
 void bt_solve_free(bt_solve *solve)

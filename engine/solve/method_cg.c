@@ -52,7 +52,7 @@ const bt_method_def bt_method_cg = {
                {"alpha", 1, 1e-300, 1e300, "Betty's scaling of H; the result does not depend on it"},
                {"damping", 0, 0, 1e9, "added to the diagonal of H"},
                {"tolerance", 0, 0, 1, "the iteration stops where |v - H x| is at most this times |v|; 0: it does not"},
-               {"warm_start", 0, 0, 1, "begin at the x of the last upper step rather than at 0"}},
+               {"warm_start", 0, 0, 1, "begin at the x of the last upper step rather than at 0", BT_HYPER_SWITCH}},
     .slots = {"residual", "direction"},
     .start = start,
     .step = step,

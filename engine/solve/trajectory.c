@@ -46,15 +46,15 @@ static bool is_lower(const bt_problem *upper, const bt_problem *problem, bt_prob
 /* The most steps of the problem to one call of a problem above it; 0: out of memory. aligned: whole inner loops. */
 static int64_t longest(const bt_problem *problem, bool *aligned)
 {
-    const bt_engine *engine = problem->engine;
-    bt_problem **room = bt_alloc_array((size_t)engine->problem_count + 1, sizeof(bt_problem *));
+    const bt_context *context = problem->context;
+    bt_problem **room = bt_alloc_array((size_t)context->problem_count + 1, sizeof(bt_problem *));
     bool exact;
     int64_t each = times(between_calls(problem, &exact), problem->settings->meta_batch), most = 1;
     each = exact ? each : 1;
     *aligned = true;
-    for (int i = 0; room && i < engine->problem_count; i++)
-        if (is_lower(engine->problems[i], problem, room)) {
-            int64_t steps = (between_calls(engine->problems[i], &exact) + each - 1) / each;
+    for (int i = 0; room && i < context->problem_count; i++)
+        if (is_lower(context->problems[i], problem, room)) {
+            int64_t steps = (between_calls(context->problems[i], &exact) + each - 1) / each;
             *aligned = *aligned && exact && steps % problem->settings->unroll_steps == 0;
             most = steps > most ? steps : most;
         }
@@ -91,10 +91,10 @@ static bool is_scalar(const bt_problem *problem, const bt_var *root)
  * besides is fixed, or set for each program: hyperparameters, and the records of batches. */
 static bool must_keep(const bt_problem *problem, const bt_problem *upper, const bt_var *root)
 {
-    if (root == problem->step.gradients.flat || own_state(problem, root))
+    if (root == problem->gradients.flat || own_state(problem, root))
         return true;
-    for (int q = 0; q < problem->engine->problem_count; q++) {
-        const bt_problem *other = problem->engine->problems[q];
+    for (int q = 0; q < problem->context->problem_count; q++) {
+        const bt_problem *other = problem->context->problems[q];
         if (is_scalar(other, root) || (owns(other, root) && other != upper))
             return true;
     }
@@ -118,7 +118,7 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
     bool others = strcmp(source->owner, t->problem->name) != 0; /* levels have much that is called the same */
     bt_text_add(&name, "%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
     if (!name.failed) {
-        track->store = bt_var_new(BT_RUN, BT_TRAJECTORY, t->problem->name, name.data, rows);
+        track->store = bt_ledger_var(t->problem->context, t->problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, name.data, rows);
         track->at = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
         track->next = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
     }
@@ -126,9 +126,9 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
     return track->store && track->at && track->next ? BT_OK : BT_ERROR_MEMORY;
 }
 
-static void track_free(bt_track *track)
+static void track_free(bt_context *context, bt_track *track)
 {
-    bt_var_free(track->store);
+    bt_ledger_var_free(context, track->store);
     bt_var_free(track->at);
     bt_var_free(track->next);
 }
@@ -145,9 +145,9 @@ static bt_track *track_of(bt_trajectory *t, bt_var *root)
     t->tracks = tracks;
     bt_track *track = &tracks[t->track_count];
     *track =
-        (bt_track){.source = root, .own = own_state(t->problem, root), .late = root == t->problem->step.gradients.flat};
+        (bt_track){.source = root, .own = own_state(t->problem, root), .late = root == t->problem->gradients.flat};
     if (track_fill(t, track) != BT_OK) {
-        track_free(track);
+        track_free(t->problem->context, track);
         return NULL;
     }
     t->track_count++;
@@ -188,8 +188,8 @@ bt_status bt_trajectory_open(bt_problem *problem)
         t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
     t->loops = (t->room + loop - 1) / loop + !aligned;
     t->each = (loop + t->spacing - 1) / t->spacing;
-    t->index = bt_var_new(BT_RUN, BT_TRAJECTORY, problem->name, "steps of the inner loop",
-                          (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
+    t->index = bt_ledger_var(problem->context, problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, "steps of the inner loop",
+                             (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
     t->made = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, problem->name, "update was made", (bt_array){.dtype = BT_I64});
     if (!t->index || !t->made)
         return BT_ERROR_MEMORY;
@@ -202,21 +202,11 @@ void bt_trajectory_free(bt_trajectory *t)
     if (!t)
         return;
     for (int64_t i = 0; i < t->track_count; i++)
-        track_free(&t->tracks[i]);
+        track_free(t->problem->context, &t->tracks[i]);
     bt_free(t->tracks);
-    bt_var_free(t->index);
+    bt_ledger_var_free(t->problem->context, t->index);
     bt_var_free(t->made);
     bt_free(t);
-}
-
-void bt_trajectory_visit(const bt_trajectory *t, bt_visit_var_fn *visit, void *user)
-{
-    if (!t)
-        return;
-    if (t->index)
-        visit(user, t->index, NULL);
-    for (int64_t i = 0; i < t->track_count; i++)
-        visit(user, t->tracks[i].store, NULL);
 }
 
 /* ---- recording ---- */
@@ -241,27 +231,19 @@ static char *row(const bt_trajectory *t, const bt_track *track, int64_t step)
     return track->store->data + (size_t)at * track->source->bytes;
 }
 
-static void keep(const bt_trajectory *t, int64_t step, bool late)
+/* phase: with what is late, which lies there as `entry` reads it. */
+static void keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entry)
 {
-    const bt_step_phase *now = &t->problem->step;
+    bool late = phase != NULL;
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
         if (track->late != late || (track->own && !is_kept(t, step)))
             continue;
         if (late)
-            bt_phase_read(now->phase, now->collect < 0 ? now->update : now->collect, track->source,
-                          row(t, track, step));
+            bt_phase_read(phase, entry, track->source, row(t, track, step));
         else
             memcpy(row(t, track, step), track->source->data, track->source->bytes);
     }
-}
-
-int64_t bt_tick(const bt_engine *engine)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < engine->problem_count; i++)
-        sum += engine->problems[i]->steps;
-    return sum;
 }
 
 static int64_t applied(const bt_problem *problem) { return *(int64_t *)(void *)problem->optimizer->applied->data; }
@@ -272,17 +254,17 @@ void bt_trajectory_record(bt_trajectory *t)
         return;
     const bt_problem *problem = t->problem;
     int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
-    entry(t, step)[TICK] = bt_tick(problem->engine);
+    entry(t, step)[TICK] = bt_tick(problem->context);
     entry(t, step)[POSITION] = bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws);
     entry(t, step)[TASK] = problem->train->of ? bt_stream_position(problem->train->of) : 0;
     entry(t, step)[MADE] = -applied(problem);
-    keep(t, step, false);
+    keep(t, step, NULL, 0);
 }
 
-void bt_trajectory_record_gradient(bt_trajectory *t)
+void bt_trajectory_record_gradient(bt_trajectory *t, bt_phase *phase, int entry)
 {
     if (t)
-        keep(t, t->problem->steps, true);
+        keep(t, t->problem->steps, phase, entry);
 }
 
 void bt_trajectory_record_update(bt_trajectory *t)
@@ -342,14 +324,14 @@ void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
 
 typedef struct binding {
     bt_trajectory *trajectory;
-    bt_problem *upper;
+    const bt_solve_site *site;
 } binding;
 
 static bt_var *stand_in(void *user, bt_var *var, bool assigned)
 {
     const binding *b = user;
     bt_var *root = bt_var_root(var);
-    bool state = assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->upper, root);
+    bool state = assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->site->upper, root);
     if (!state)
         return var;
     const bt_track *track = track_of(b->trajectory, root);
@@ -358,11 +340,11 @@ static bt_var *stand_in(void *user, bt_var *var, bool assigned)
     bt_var *whole = assigned ? track->next : track->at;
     if (var == root)
         return whole;
-    return bt_phase_own(b->upper->step.phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
+    return bt_phase_own(b->site->phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
 }
 
-bt_graph *bt_trajectory_rebind(bt_trajectory *t, bt_problem *upper, const bt_graph *graph)
+bt_graph *bt_trajectory_rebind(bt_trajectory *t, const bt_solve_site *site, const bt_graph *graph)
 {
-    binding b = {t, upper};
+    binding b = {t, site};
     return bt_rebind(graph, stand_in, &b);
 }

@@ -9,7 +9,7 @@
 #ifndef BT_TRAJECTORY_H
 #define BT_TRAJECTORY_H
 
-#include "engine/session/engine_inside.h"
+#include "engine/solve/solve.h"
 
 typedef struct bt_track { /* one variable over the steps */
     bt_var *source;       /* the root that is recorded */
@@ -33,11 +33,10 @@ typedef struct bt_trajectory {
 
 bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
 void bt_trajectory_free(bt_trajectory *trajectory);
-void bt_trajectory_visit(const bt_trajectory *trajectory, bt_visit_var_fn *visit, void *user); /* its storage */
 
-int64_t bt_tick(const bt_engine *engine);                      /* now: how many steps all problems have made */
 void bt_trajectory_record(bt_trajectory *trajectory);          /* before a step, its batches not drawn yet */
-void bt_trajectory_record_gradient(bt_trajectory *trajectory); /* before its update */
+/* before its update, with the gradient where that entry of the phase reads it */
+void bt_trajectory_record_gradient(bt_trajectory *trajectory, bt_phase *phase, int entry);
 void bt_trajectory_record_update(bt_trajectory *trajectory);   /* after that */
 
 /* The first step that a hypergradient reaches which goes back to the tick `since`; all from there on to the last. */
@@ -52,6 +51,6 @@ void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step);    /* ow
 
 /* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is
  * read, by `next` where it is assigned; from then on it is kept. NULL after an error. */
-bt_graph *bt_trajectory_rebind(bt_trajectory *trajectory, bt_problem *upper, const bt_graph *graph);
+bt_graph *bt_trajectory_rebind(bt_trajectory *trajectory, const bt_solve_site *site, const bt_graph *graph);
 
 #endif

@@ -18,13 +18,17 @@
 
 const bt_method_def bt_method_itd = {
     .name = "itd",
-    .hypers = {{"steps", 0, 0, 1e9, "so many of the last steps are gone back through; 0: the whole inner loop"},
+    .hypers = {{"steps", 0, 0, 1e9, "so many of the last steps are gone back through; 0: the whole inner loop",
+                BT_HYPER_WHOLE},
                {"spacing", 1, 0, 1e9,
-                "the state is kept at every so-manyth step, and computed again between; 0: the root of the steps"},
-               {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML"}},
+                "the state is kept at every so-manyth step, and computed again between; 0: the root of the steps",
+                BT_HYPER_WHOLE},
+               {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML",
+                BT_HYPER_SWITCH}},
+    .unrolls = true,
 };
 
-bool bt_unrolls(const bt_problem *lower) { return lower->settings->method == &bt_method_itd; }
+bool bt_unrolls(const bt_problem *lower) { return lower->settings->method->unrolls; }
 
 int64_t bt_itd_setting(const bt_problem *lower, const char *hyper)
 {
@@ -34,7 +38,8 @@ int64_t bt_itd_setting(const bt_problem *lower, const char *hyper)
 /* ---- traces ---- */
 
 typedef struct tracer {
-    bt_problem *upper, *lower;
+    bt_solve_site *site;
+    bt_problem *lower;
     bt_solve *solve;
     const bt_micro *micros; /* of this variant */
     bt_trace trace;
@@ -53,10 +58,10 @@ static void tracer_free(tracer *t)
     bt_free(t->vectors);
 }
 
-static bt_status tracer_new(tracer *t, bt_problem *upper, bt_solve *solve, const bt_micro *micros)
+static bt_status tracer_new(tracer *t, bt_solve_site *site, bt_solve *solve, const bt_micro *micros)
 {
-    size_t problems = (size_t)upper->engine->problem_count;
-    *t = (tracer){.upper = upper, .lower = solve->problem, .solve = solve, .micros = micros};
+    size_t problems = (size_t)site->upper->context->problem_count;
+    *t = (tracer){.site = site, .lower = solve->problem, .solve = solve, .micros = micros};
     t->others = bt_alloc_array(problems, sizeof(bt_problem *));
     t->vectors = bt_alloc_array(problems, sizeof *t->vectors);
     t->graph = bt_graph_new();
@@ -65,7 +70,7 @@ static bt_status tracer_new(tracer *t, bt_problem *upper, bt_solve *solve, const
         bt_graph_free(t->graph);
         return BT_ERROR_MEMORY;
     }
-    t->other_count = bt_solve_targets(upper, solve, t->others, t->vectors);
+    t->other_count = bt_solve_targets(site, solve, t->others, t->vectors);
     for (int k = 0; k < t->other_count; k++)
         t->other_params += t->others[k]->module->param_count;
     bt_problem_begin(&t->trace, &t->tracing, t->lower, t->graph, BT_TRACE_PRODUCT, NULL);
@@ -78,7 +83,7 @@ static bt_graph *tracer_end(tracer *t, const char *part)
     bt_graph *graph = NULL;
     bt_trace_end(&t->trace);
     if (bt_graph_take_error(t->graph, t->lower, part) == BT_OK)
-        graph = bt_trajectory_rebind(t->lower->trajectory, t->upper, t->graph);
+        graph = bt_trajectory_rebind(t->lower->trajectory, t->site, t->graph);
     bt_graph_free(t->graph);
     tracer_free(t);
     return graph;
@@ -107,7 +112,7 @@ static void fill_gradient(tracer *t)
     const bt_problem *lower = t->lower;
     const bt_loss loss = {t->lower, t->micros, t->solve->micros.count};
     for (int64_t i = 0; lower->child_count && i < params(t); i++)
-        grad[i] = bt_graph_read(t->graph, lower->step.gradients.windows[i]);
+        grad[i] = bt_graph_read(t->graph, lower->gradients.windows[i]);
     if (lower->child_count)
         return;
     for (int64_t m = 0; m < loss.count && t->graph->status == BT_OK; m++)
@@ -236,7 +241,7 @@ static void add_other(tracer *t, int k, int64_t i, bt_tensor *value)
     if (!value)
         return;
     bt_graph_assign(t->graph, var, (bt_add)(bt_graph_read(t->graph, var), value));
-    bt_solve_mark(t->upper, t->others[k], i);
+    bt_solve_mark(t->site, t->others[k], i);
 }
 
 /* The adjoint of a vector like the parameters; zero where hypergradients do not pass. */
@@ -318,16 +323,16 @@ static void trace_start(tracer *t)
 
 enum { LOOP = 99 }; /* one for all that unroll in a phase: their steps alternate */
 
-static int build(bt_problem *upper, bt_solve *solve, int variant, const char *part, void (*fn)(tracer *t))
+static int build(bt_solve_site *site, bt_solve *solve, int variant, const char *part, void (*fn)(tracer *t))
 {
     tracer t;
     int entry = -1;
-    if (tracer_new(&t, upper, solve, solve->micros.items + variant * solve->micros.count) != BT_OK)
+    if (tracer_new(&t, site, solve, solve->micros.items + variant * solve->micros.count) != BT_OK)
         return -1;
     fn(&t);
     bt_graph *graph = tracer_end(&t, part);
     if (graph)
-        entry = bt_phase_add(upper->step.phase, graph, LOOP, part);
+        entry = bt_phase_add(site->phase, graph, LOOP, part);
     bt_graph_free(graph);
     return entry;
 }
@@ -340,7 +345,7 @@ static bt_status check(const bt_problem *lower)
     return BT_OK;
 }
 
-bt_status bt_unroll_open(bt_problem *upper, bt_solve *solve)
+bt_status bt_unroll_open(bt_solve_site *site, bt_solve *solve)
 {
     bt_problem *lower = solve->problem;
     BT_TRY(check(lower));
@@ -350,25 +355,25 @@ bt_status bt_unroll_open(bt_problem *upper, bt_solve *solve)
         return BT_ERROR_MEMORY;
     for (int k = 0; k < bt_optimizer_slot_count(lower->optimizer); k++) {
         const char *name = bt_optimizer_slot_name(lower->optimizer, k);
-        solve->unroll->slots[k] = bt_vector_new(upper->step.phase, lower, name, true);
+        solve->unroll->slots[k] = bt_vector_new(site->phase, lower, name, true);
         if (!solve->unroll->slots[k].flat)
             return BT_ERROR_MEMORY;
     }
     return BT_OK;
 }
 
-bt_status bt_unroll_build(bt_problem *upper, bt_solve *solve)
+bt_status bt_unroll_build(bt_solve_site *site, bt_solve *solve)
 {
     bt_unroll *unroll = solve->unroll;
     bool replays = solve->problem->trajectory->spacing > 1;
     for (int v = 0; v < solve->micros.variants; v++) {
-        unroll->replay[v] = replays ? build(upper, solve, v, "step, again", trace_forward) : -1;
-        unroll->reverse[v] = build(upper, solve, v, "step, backwards", trace_back);
+        unroll->replay[v] = replays ? build(site, solve, v, "step, again", trace_forward) : -1;
+        unroll->reverse[v] = build(site, solve, v, "step, backwards", trace_back);
         if (unroll->reverse[v] < 0 || (replays && unroll->replay[v] < 0))
             return bt_error_status();
     }
     bool starts = solve->problem->def->start != NULL;
-    unroll->start = starts ? build(upper, solve, 0, "start, backwards", trace_start) : -1;
+    unroll->start = starts ? build(site, solve, 0, "start, backwards", trace_start) : -1;
     return starts && unroll->start < 0 ? bt_error_status() : BT_OK;
 }
 
@@ -444,7 +449,7 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
     BT_TRY(bt_part_run(phase, unroll->reverse[variant]));
     if (unroll->start < 0 || !bt_trajectory_begins(trajectory, step))
         return BT_OK;
-    memcpy(solve->problem->step.loop->data, &step, sizeof step);
+    memcpy(solve->problem->loop->data, &step, sizeof step);
     return bt_part_run(phase, unroll->start);
 }
 
@@ -474,18 +479,18 @@ static bt_status run(bt_phase *phase, bt_solve *solves, int count)
     return BT_OK;
 }
 
-bt_status bt_unroll_run(bt_problem *upper, bt_solve *solves, int count)
+bt_status bt_unroll_run(bt_solve_site *site, bt_solve *solves, int count)
 {
     place *before = bt_alloc_array((size_t)count, sizeof *before);
     if (!before)
         return BT_ERROR_MEMORY;
     for (int q = 0; q < count; q++) {
         before[q] = place_of(solves[q].problem->train);
-        solves[q].unroll->first = bt_trajectory_first(solves[q].problem->trajectory, upper->since);
+        solves[q].unroll->first = bt_trajectory_first(solves[q].problem->trajectory, site->upper->since);
         solves[q].unroll->next = solves[q].problem->steps - 1;
         solves[q].unroll->replayed = -1;
     }
-    bt_status status = run(upper->step.phase, solves, count);
+    bt_status status = run(site->phase, solves, count);
     for (int q = 0; q < count; q++) {
         bt_status moved = move_to(solves[q].problem->train, before[q]);
         status = status == BT_OK ? moved : status;

@@ -2,7 +2,7 @@
 #ifndef BT_ITD_H
 #define BT_ITD_H
 
-#include "engine/level/level.h"
+#include "engine/solve/solve.h"
 
 typedef struct bt_unroll {
     bt_vector slots[BT_MAX_ITEMS]; /* adjoints of the optimiser's slots */
@@ -14,13 +14,13 @@ typedef struct bt_unroll {
 } bt_unroll;
 
 bool bt_unrolls(const bt_problem *lower); /* its type is itd */
-bt_status bt_unroll_open(bt_problem *upper, bt_solve *solve);
-bt_status bt_unroll_build(bt_problem *upper, bt_solve *solve);
+bt_status bt_unroll_open(bt_solve_site *site, bt_solve *solve);
+bt_status bt_unroll_build(bt_solve_site *site, bt_solve *solve);
 /* Neighbours in the order of solves that all unroll: back through their steps in the reverse order of time. */
-bt_status bt_unroll_run(bt_problem *upper, bt_solve *solves, int count);
+bt_status bt_unroll_run(bt_solve_site *site, bt_solve *solves, int count);
 void bt_unroll_free(bt_unroll *unroll);
 
 /* An implicit method cannot see that an update uses the upper parameters directly: an error that says so. */
-bt_status bt_check_direct(bt_problem *upper, const bt_solve *solve);
+bt_status bt_check_direct(bt_solve_site *site, const bt_solve *solve);
 
 #endif

@@ -10,14 +10,14 @@
 static bt_status save(bt_engine *engine, const char *folder, int64_t metrics_length, bt_tensor_list *list)
 {
     /* A static int that has changed makes the programs anew before the next step; they are what is signed. */
-    BT_TRY(bt_update_scalars(engine));
+    BT_TRY(bt_update_scalars(&engine->context));
     bt_engine_note_touched(engine);
     BT_TRY(bt_tensors_of_memory(engine, list));
     BT_TRY(bt_tensors_of_variables(engine, list));
     json_t *record = bt_record_new(engine, metrics_length);
     if (!record)
         return bt_error_status();
-    bt_status status = bt_checkpoint_write(folder, engine->step, list->items, list->count, record);
+    bt_status status = bt_checkpoint_write(folder, engine->context.step, list->items, list->count, record);
     json_decref(record);
     return status;
 }
@@ -29,7 +29,7 @@ bt_status bt_checkpoint_save(bt_engine *engine, const char *folder, int64_t metr
     bt_tensors_free(&list);
     if (status != BT_OK)
         return bt_fail(status, "%s: a checkpoint: out of memory", folder);
-    bt_checkpoint_prune(folder, engine->step, engine->settings->checkpoint_keep);
+    bt_checkpoint_prune(folder, engine->context.step, engine->context.settings->checkpoint_keep);
     return BT_OK;
 }
 
@@ -43,10 +43,10 @@ static void warn_of_machine(bt_engine *engine, json_t *record)
     char now[256];
     bt_engine_backend(engine, now);
     if (was && strcmp(was, now) != 0)
-        bt_engine_warn(engine, "the checkpoint was written with %s, and this is %s: last digits may come out otherwise",
+        bt_warn(&engine->context, "the checkpoint was written with %s, and this is %s: last digits may come out otherwise",
                        was, now);
     if (version && strcmp(version, BT_VERSION) != 0)
-        bt_engine_warn(engine,
+        bt_warn(&engine->context,
                        "the checkpoint was written by version %s, and this is %s: last digits may come out "
                        "otherwise",
                        version, BT_VERSION);
@@ -57,14 +57,14 @@ static void warn_of_cosines(bt_engine *engine, json_t *record)
 {
     const char *was = json_string_value(json_object_get(json_object_get(record, "config"), "engine.train_iters"));
     long long planned = was ? strtoll(was, NULL, 10) : 0;
-    for (int i = 0; i < engine->problem_count; i++) {
-        const bt_scheduler *scheduler = &engine->problems[i]->settings->scheduler;
+    for (int i = 0; i < engine->context.problem_count; i++) {
+        const bt_scheduler *scheduler = &engine->context.problems[i]->settings->scheduler;
         if (scheduler->kind == BT_SCHEDULER_COSINE && scheduler->t_max == planned &&
-            engine->settings->train_iters > planned)
-            bt_engine_warn(engine,
+            engine->context.settings->train_iters > planned)
+            bt_warn(&engine->context,
                            "[%s] scheduler = cosine: scheduler_t_max is %lld, the train_iters that the run had: its "
                            "rate rises again after as many updates",
-                           engine->problems[i]->name, planned);
+                           engine->context.problems[i]->name, planned);
     }
 }
 
@@ -77,14 +77,14 @@ static bt_status restore(bt_engine *engine, const bt_checkpoint *checkpoint, bt_
     BT_TRY(bt_record_restore(engine, checkpoint->record));
     BT_TRY(bt_tensors_of_memory(engine, memory));
     BT_TRY(bt_tensors_restore(memory, &checkpoint->tensors));
-    BT_TRY(bt_update_scalars(engine));
+    BT_TRY(bt_update_scalars(&engine->context));
     BT_TRY(bt_record_check_graphs(engine, checkpoint->record));
     BT_TRY(bt_tensors_of_variables(engine, variables));
     BT_TRY(bt_tensors_restore(variables, &checkpoint->tensors));
     if (memory->count + variables->count != checkpoint->tensors.count)
         return bt_fail(BT_ERROR_CONFIG, "the checkpoint has %lld tensors, of which this run knows %lld",
                        (long long)checkpoint->tensors.count, (long long)(memory->count + variables->count));
-    bt_steps_show(engine, false);
+    bt_steps_show(&engine->context, false);
     return BT_OK;
 }
 
@@ -96,7 +96,7 @@ bt_status bt_checkpoint_load(bt_engine *engine, const char *folder, int64_t *met
     *metrics_length = -1;
     bt_status status = bt_checkpoint_newest(folder, &checkpoint, &passed);
     if (status == BT_OK && passed.size)
-        bt_engine_warn(engine, "%s; going on from step %lld", passed.data, (long long)checkpoint.step);
+        bt_warn(&engine->context, "%s; going on from step %lld", passed.data, (long long)checkpoint.step);
     bt_text_free(&passed);
     BT_TRY(status);
     status = restore(engine, &checkpoint, &memory, &variables);
@@ -122,11 +122,11 @@ static bt_status between_runs(bt_engine *engine, const char *folder, const char 
     BT_TRY(bt_engine_enter(engine));
     if (!folder)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: a folder is needed", function);
-    if (engine->running || engine->busy)
+    if (engine->context.running || engine->context.busy)
         return bt_fail(BT_ERROR_ARGUMENT,
                        "%s: the engine is running; a run writes checkpoints by itself, see engine.checkpoint_step",
                        function);
-    return bt_check_restored(engine);
+    return bt_check_restored(&engine->context);
 }
 
 static bt_status save_between_runs(bt_engine *engine, const char *folder)
@@ -143,7 +143,7 @@ static bt_status save_between_runs(bt_engine *engine, const char *folder)
 bt_status bt_engine_save(bt_engine *engine, const char *folder)
 {
     bt_status status = save_between_runs(engine, folder);
-    return engine ? bt_engine_keep_error(engine, status) : status;
+    return engine ? bt_keep_error(&engine->context, status) : status;
 }
 
 static bt_status resume(bt_engine *engine, const char *folder)
@@ -154,7 +154,7 @@ static bt_status resume(bt_engine *engine, const char *folder)
     engine->output = NULL;
     BT_TRY(bt_output_open(folder, false, &output));
     bt_status status = bt_checkpoint_load(engine, folder, &engine->metrics_length);
-    const char *wanted = engine->settings->output;
+    const char *wanted = engine->context.settings->output;
     bool goes_on = engine->metrics_length >= 0 || engine->front.files || (wanted && strcmp(wanted, folder) == 0);
     if (status == BT_OK && goes_on)
         engine->output = output;
@@ -166,7 +166,7 @@ static bt_status resume(bt_engine *engine, const char *folder)
 bt_status bt_engine_resume(bt_engine *engine, const char *folder)
 {
     if (engine)
-        engine->resuming = true;
+        engine->context.resuming = true;
     bt_status status = resume(engine, folder);
-    return engine ? bt_engine_keep_error(engine, status) : status;
+    return engine ? bt_keep_error(&engine->context, status) : status;
 }

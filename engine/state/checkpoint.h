@@ -8,7 +8,7 @@
 #ifndef BT_CHECKPOINT_H
 #define BT_CHECKPOINT_H
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include "io/safetensors.h"
 #include <jansson.h>
 

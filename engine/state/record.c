@@ -122,16 +122,16 @@ static json_t *metric_json(const bt_metric_row *row)
 static json_t *problems_json(bt_engine *engine)
 {
     json_t *list = json_array();
-    for (int p = 0; p < engine->problem_count; p++)
-        list = bt_json_append(list, problem_json(engine->problems[p]));
+    for (int p = 0; p < engine->context.problem_count; p++)
+        list = bt_json_append(list, problem_json(engine->context.problems[p]));
     return list;
 }
 
 static json_t *metrics_json(const bt_engine *engine)
 {
     json_t *list = json_array();
-    for (int i = 0; i < engine->metric_count; i++)
-        list = bt_json_append(list, metric_json(engine->metrics[i]));
+    for (int i = 0; i < engine->context.metric_count; i++)
+        list = bt_json_append(list, metric_json(engine->context.metrics[i]));
     return list;
 }
 
@@ -149,7 +149,7 @@ static void add_setting(void *user, const char *section, const char *key, bt_key
 static json_t *config_json(const bt_engine *engine)
 {
     json_t *object = json_object();
-    if (bt_config_visit(engine->config, add_setting, &object) == BT_OK)
+    if (bt_config_visit(engine->context.config, add_setting, &object) == BT_OK)
         return object;
     json_decref(object);
     return NULL;
@@ -162,7 +162,7 @@ static json_t *dependencies_json(const bt_engine *engine)
     json_t *object = json_object();
     for (int direction = BT_U2L; direction <= BT_L2U; direction++) {
         bt_text text = {0};
-        bt_config_print_edges(engine->config, (bt_direction)direction, &text);
+        bt_config_print_edges(engine->context.config, (bt_direction)direction, &text);
         object = bt_json_with(object, names[direction], text.failed ? NULL : json_string(bt_text_get(&text)));
         bt_text_free(&text);
     }
@@ -208,11 +208,11 @@ static const char *text_of(json_t *object, const char *key)
 
 static bt_status check_problems(bt_engine *engine, json_t *problems)
 {
-    bool same = json_array_size(problems) == (size_t)engine->problem_count;
+    bool same = json_array_size(problems) == (size_t)engine->context.problem_count;
     bt_text was = {0}, now = {0};
     for (size_t i = 0; i < json_array_size(problems); i++)
         bt_text_add(&was, i ? ", %s" : "%s", text_of(json_array_get(problems, i), "name"));
-    bt_problem_list(engine, &now);
+    bt_problem_list(&engine->context, &now);
     same = same && strcmp(bt_text_get(&was), bt_text_get(&now)) == 0;
     bt_status status = BT_OK;
     if (!same)
@@ -334,25 +334,25 @@ bt_status bt_record_check(bt_engine *engine, json_t *record)
         return malformed();
     BT_TRY(check_problems(engine, problems));
     BT_TRY(check_settings(engine, config));
-    for (int p = 0; p < engine->problem_count; p++)
-        BT_TRY(check_data(engine->problems[p], json_array_get(problems, (size_t)p)));
+    for (int p = 0; p < engine->context.problem_count; p++)
+        BT_TRY(check_data(engine->context.problems[p], json_array_get(problems, (size_t)p)));
     return BT_OK;
 }
 
 bt_status bt_record_check_graphs(bt_engine *engine, json_t *record)
 {
     static const char *const callbacks[] = {"training_step", "validation_step", "schedule or a callback"};
-    for (int p = 0; p < engine->problem_count; p++) {
+    for (int p = 0; p < engine->context.problem_count; p++) {
         json_t *problem = json_array_get(json_object_get(record, "problems"), (size_t)p);
         for (int kind = 0; kind < BT_PURE_KINDS; kind++) {
             const char *was = json_string_value(json_array_get(json_object_get(problem, "graphs"), (size_t)kind));
             char now[17];
-            BT_TRY(graph_hash(engine->problems[p], kind, now));
+            BT_TRY(graph_hash(engine->context.problems[p], kind, now));
             if (!was || strcmp(was, now) != 0)
                 return bt_fail(BT_ERROR_CONFIG,
                                "%s: the checkpoint is of another problem: what %s records is not what it was, or what "
                                "it takes from the C side is not kept by bt_state",
-                               engine->problems[p]->name, callbacks[kind]);
+                               engine->context.problems[p]->name, callbacks[kind]);
         }
     }
     return BT_OK;
@@ -416,9 +416,9 @@ static bt_status restore_problem(bt_problem *problem, json_t *record)
 static bt_status restore_streams(bt_engine *engine, json_t *problems)
 {
     for (int round = 0; round < 2; round++)
-        for (int p = 0; p < engine->problem_count; p++)
-            if ((engine->problems[p]->def->batch_of != NULL) == round)
-                BT_TRY(restore_stream(engine->problems[p], json_array_get(problems, (size_t)p)));
+        for (int p = 0; p < engine->context.problem_count; p++)
+            if ((engine->context.problems[p]->def->batch_of != NULL) == round)
+                BT_TRY(restore_stream(engine->context.problems[p], json_array_get(problems, (size_t)p)));
     return BT_OK;
 }
 
@@ -431,8 +431,8 @@ static bt_status restore_metric(bt_engine *engine, json_t *record, int place)
     if (json_unpack(record, "{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I}", "problem", &name, "name", &metric, "valid",
                     &valid, "last", &last, "interval", &interval, "sum", &sum, "square", &square, "count", &count) != 0)
         return malformed();
-    bt_problem *problem = bt_problem_find(engine, name);
-    bt_metric_row *row = problem ? bt_metric_find(engine, problem, metric, valid) : NULL;
+    bt_problem *problem = bt_problem_find(&engine->context, name);
+    bt_metric_row *row = problem ? bt_metric_find(&engine->context, problem, metric, valid) : NULL;
     if (!row)
         return problem ? BT_ERROR_MEMORY : malformed();
     row->last = real_read(last);
@@ -440,10 +440,10 @@ static bt_status restore_metric(bt_engine *engine, json_t *record, int place)
     row->host_sum = real_read(sum);
     row->host_square = real_read(square);
     row->host_count = count;
-    for (int i = place; i < engine->metric_count; i++)
-        if (engine->metrics[i] == row) {
-            engine->metrics[i] = engine->metrics[place];
-            engine->metrics[place] = row;
+    for (int i = place; i < engine->context.metric_count; i++)
+        if (engine->context.metrics[i] == row) {
+            engine->context.metrics[i] = engine->context.metrics[place];
+            engine->context.metrics[place] = row;
             return BT_OK;
         }
     return malformed(); /* it stands there twice */
@@ -458,11 +458,11 @@ bt_status bt_record_restore(bt_engine *engine, json_t *record)
                     "patience", &patience, "touched", &touched, "problems", &problems, "metrics", &metrics) != 0 ||
         !json_is_array(metrics) || step < 0 || touched < 0)
         return malformed();
-    engine->step = step;
+    engine->context.step = step;
     engine->standing = (bt_standing){
         .seconds = real_read(seconds), .best = real_read(best), .patience = patience, .touched = (size_t)touched};
-    for (int p = 0; p < engine->problem_count; p++)
-        BT_TRY(restore_problem(engine->problems[p], json_array_get(problems, (size_t)p)));
+    for (int p = 0; p < engine->context.problem_count; p++)
+        BT_TRY(restore_problem(engine->context.problems[p], json_array_get(problems, (size_t)p)));
     BT_TRY(restore_streams(engine, problems));
     for (size_t i = 0; i < json_array_size(metrics); i++)
         BT_TRY(restore_metric(engine, json_array_get(metrics, i), (int)i));

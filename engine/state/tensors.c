@@ -26,15 +26,6 @@ static void add_block(bt_tensor_list *list, const bt_block *block)
     }
 }
 
-static void add_variable(void *user, const bt_var *var, const bt_block *block)
-{
-    bt_tensor_list *list = user;
-    if (block)
-        add_block(list, block);
-    else if (var->category != BT_BATCH)
-        add(list, bt_region_format(list->region, "%s:%s", var->owner, var->name), bt_var_array(var));
-}
-
 static bt_status open_list(bt_tensor_list *list)
 {
     if (!list->region)
@@ -42,25 +33,36 @@ static bt_status open_list(bt_tensor_list *list)
     return list->region ? BT_OK : BT_ERROR_MEMORY;
 }
 
+static void add_row(bt_tensor_list *list, const bt_ledger_row *row)
+{
+    const char *owner = row->problem ? row->problem->name : "";
+    if (row->block)
+        add_block(list, row->block);
+    else if (row->kind == BT_ROW_VAR)
+        add(list, bt_region_format(list->region, "%s:%s", owner, row->name), bt_var_array(row->data));
+    else
+        add(list, bt_region_format(list->region, "%s:state.%s", owner, row->name),
+            (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)row->size}, .data = row->data});
+}
+
+static bt_status list_rows(const bt_engine *engine, bt_row_kind kind, bt_tensor_list *list)
+{
+    const bt_ledger *ledger = &engine->context.ledger;
+    BT_TRY(open_list(list));
+    for (int64_t i = 0; i < ledger->count; i++)
+        if (ledger->rows[i].kind == kind && bt_role_of(ledger->rows[i].role)->saved)
+            add_row(list, &ledger->rows[i]);
+    return list->status;
+}
+
 bt_status bt_tensors_of_variables(const bt_engine *engine, bt_tensor_list *list)
 {
-    BT_TRY(open_list(list));
-    bt_engine_visit(engine, NULL, add_variable, list);
-    return list->status;
+    return list_rows(engine, BT_ROW_VAR, list);
 }
 
 bt_status bt_tensors_of_memory(const bt_engine *engine, bt_tensor_list *list)
 {
-    BT_TRY(open_list(list));
-    for (int p = 0; p < engine->problem_count; p++) {
-        const bt_problem *problem = engine->problems[p];
-        for (int64_t i = 0; i < problem->memory_count; i++) {
-            const bt_memory *memory = &problem->memory[i];
-            add(list, bt_region_format(list->region, "%s:state.%s", problem->name, memory->name),
-                (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)memory->size}, .data = memory->data});
-        }
-    }
-    return list->status;
+    return list_rows(engine, BT_ROW_BYTES, list);
 }
 
 void bt_tensors_free(bt_tensor_list *list)

@@ -2,7 +2,7 @@
  * what it is multiplied by, then stand in one chain of matrix products, which transform/reassociate.h may order anew: a
  * gradient X^T d of a large layer need not be there at all where only Z (X^T d) = (Z X^T) d is asked for. Where nothing
  * is gained the two stay programs of their own, with v in a phase variable. */
-#include "engine/level/level.h"
+#include "engine/step/step.h"
 
 #include "graph/variable.h"
 #include "transform/join.h"
@@ -12,8 +12,8 @@
 static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++)
-        for (int p = 0; p < upper->engine->problem_count; p++) {
-            const bt_problem *other = upper->engine->problems[p];
+        for (int p = 0; p < upper->context->problem_count; p++) {
+            const bt_problem *other = upper->context->problems[p];
             if (other != upper && graph->nodes[n]->op == &bt_op_read &&
                 ((const bt_read_attr *)graph->nodes[n]->attr)->var == other->step_count)
                 return true;
@@ -24,16 +24,16 @@ static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
 /* One gradient, and after it the product with what it has left in the adjoint. */
 static bool may_join(const bt_problem *upper)
 {
-    const bt_step_phase *step = &upper->step;
-    return step->phase->instance->reassociate && !upper->engine->apart && step->solve_count > 0 &&
-           upper->settings->gradient_accumulation == 1 && step->solves[0].x.flat == step->solves[0].adjoint.flat &&
-           !step->solves[0].upper.count;
+    const bt_step_phase *step = upper->step;
+    return step->phase->instance->reassociate && !upper->context->apart && step->site.solve_count > 0 &&
+           upper->settings->gradient_accumulation == 1 && step->site.solves[0].x.flat == step->site.solves[0].adjoint.flat &&
+           !step->site.solves[0].upper.count;
 }
 
 /* Adds to *saved what ordering the graph's products anew saves. */
 static bt_status add_saving(const bt_problem *upper, const bt_graph *graph, double sign, double *saved)
 {
-    const bt_instance *instance = upper->step.phase->instance;
+    const bt_instance *instance = upper->step->phase->instance;
     bt_graph *lowered = bt_program_lowered(graph, instance->backend, instance->threads), *shorter;
     double saving;
     if (!lowered)
@@ -62,11 +62,11 @@ static bt_status pays(const bt_problem *upper, const bt_graph *gradient, const b
 /* Every gradient with every product; *all is false where two must, or had better, stay apart. */
 static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_graph **joined, bool *all)
 {
-    bt_solve *solve = &upper->step.solves[0];
+    bt_solve *solve = &upper->step->site.solves[0];
     bt_status status = BT_OK;
     *all = true;
     for (int v = 0; v < solve->micros.variants && status == BT_OK && *all; v++) {
-        bt_graph *product = bt_solve_product(upper, solve, v);
+        bt_graph *product = bt_solve_product(&upper->step->site, solve, v);
         if (!product)
             return bt_error_status();
         for (int s = 0; s < upper->train->shape_count && status == BT_OK && *all; s++) {
@@ -83,7 +83,7 @@ static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_grap
 
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients)
 {
-    bt_step_phase *step = &upper->step;
+    bt_step_phase *step = upper->step;
     step->joins = false;
     if (!may_join(upper))
         return BT_OK;

@@ -1,5 +1,7 @@
 /* engine/step/questions.c: questions to a problem between steps: bt_eval, bt_hypergradient, validation batches. */
-#include "engine/session/engine_inside.h"
+#include "engine/step/step.h"
+
+#include "engine/level/keep.h"
 
 #include "runtime/evaluate.h"
 
@@ -16,14 +18,14 @@ static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_bat
     bt_trace trace;
     bt_tracing tracing;
     bt_graph *graph = bt_graph_new();
-    cache->record = bt_var_new(BT_RUN, BT_BATCH, self->name, "record", (bt_array){.dtype = BT_I64});
+    cache->record = bt_ledger_var(self->context, self, BT_ROLE_INPUT, BT_BATCH, "record", (bt_array){.dtype = BT_I64});
     cache->batch = batch ? bt_batch_template(batch) : NULL;
-    cache->phase = bt_phase_new(self->engine->instance, self->name, "evaluation");
+    cache->phase = bt_phase_new(self->context->instance, self->name, "evaluation");
     if (!graph || !cache->record || (batch && !cache->batch) || !cache->phase) {
         bt_graph_free(graph);
         return bt_fail(BT_ERROR_MEMORY, "%s: out of memory", self->name);
     }
-    bt_micro micro = {cache->batch, cache->record};
+    bt_micro micro = {.batch = cache->batch, .record = cache->record};
     bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
     bt_guest before = bt_problem_enter(self, "the function of bt_eval");
     bt_tensor *value = cache->fn(self, cache->batch);
@@ -41,6 +43,23 @@ static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_bat
     return status == BT_OK ? bt_phase_plan(cache->phase) : status;
 }
 
+static void cache_free(bt_problem *self, bt_eval_cache *cache)
+{
+    bt_phase_free(cache->phase);
+    bt_batch_free(cache->batch);
+    bt_ledger_var_free(self->context, cache->record);
+    bt_free(cache);
+}
+
+void bt_questions_free(bt_problem *self)
+{
+    for (bt_eval_cache *cache = self->evals, *next; cache; cache = next) {
+        next = cache->next;
+        cache_free(self, cache);
+    }
+    self->evals = NULL;
+}
+
 static bt_eval_cache *cache_make(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)
 {
     bt_eval_cache *cache = bt_alloc(sizeof *cache);
@@ -52,10 +71,7 @@ static bt_eval_cache *cache_make(bt_problem *self, bt_step_fn *fn, const bt_batc
         self->evals = cache;
         return cache;
     }
-    bt_phase_free(cache->phase);
-    bt_batch_free(cache->batch);
-    bt_var_free(cache->record);
-    bt_free(cache);
+    cache_free(self, cache);
     return NULL;
 }
 
@@ -65,17 +81,17 @@ static bt_status ask(bt_problem *self, const char *function)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: no such problem", function);
     if (bt_trace_now())
         return bt_fail(BT_ERROR_ARGUMENT, "%s is for the host, not for traced callbacks", function);
-    return bt_engine_enter(self->engine);
+    return bt_context_enter(self->context);
 }
 
 /* For what draws batches, which must wait for the end of a step or a validation. */
 bt_status bt_ask_between(bt_problem *self, const char *function)
 {
     BT_TRY(ask(self, function));
-    if (!self->engine->busy)
+    if (!self->context->busy)
         return BT_OK;
-    return bt_engine_keep_error(
-        self->engine,
+    return bt_keep_error(
+        self->context,
         bt_fail(BT_ERROR_ARGUMENT,
                 "%s: %s cannot be asked within a step or a validation: ask in epoch_callback, on_inner_loop_start or "
                 "validation_end",
@@ -84,7 +100,7 @@ bt_status bt_ask_between(bt_problem *self, const char *function)
 
 static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array result)
 {
-    bt_micro micro = {cache->batch, cache->record};
+    bt_micro micro = {.batch = cache->batch, .record = cache->record};
     if (batch)
         bt_micro_bind(&micro, batch);
     bt_phase_begin(cache->phase);
@@ -99,20 +115,20 @@ static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batc
 {
     if (!fn || !result.data)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
-    BT_TRY(bt_update_scalars(self->engine)); /* before the look-up: it may make programs anew */
+    BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may make programs anew */
     bt_eval_cache *cache = cache_find(self, fn, batch);
     if (!cache && !(cache = cache_make(self, fn, batch)))
         return bt_error_status();
-    bt_steps_show(self->engine, true);
+    bt_steps_show(self->context, true);
     bt_status status = run_cache(cache, batch, result);
-    bt_steps_show(self->engine, false);
+    bt_steps_show(self->context, false);
     return status;
 }
 
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
     BT_TRY(ask(self, "bt_eval"));
-    return bt_engine_keep_error(self->engine, evaluate(self, fn, batch, result));
+    return bt_keep_error(self->context, evaluate(self, fn, batch, result));
 }
 
 /* The windows of a block, in order of declaration, into one array. */
@@ -136,10 +152,10 @@ static bt_status gather(const bt_problem *problem, const bt_block *block, bt_arr
 /* Lower problems need a batch to be differentiated on: the last one, or the first where there was none yet. */
 static bt_status lower_batches(bt_problem *self)
 {
-    for (int q = 0; q < self->step.solve_count; q++) {
-        bt_stream *stream = self->step.solves[q].problem->train;
+    for (int q = 0; q < self->step->site.solve_count; q++) {
+        bt_stream *stream = self->step->site.solves[q].problem->train;
         if (!stream->kept_count)
-            BT_TRY(bt_stream_draw(stream, self->step.solves[q].problem->settings->gradient_accumulation));
+            BT_TRY(bt_stream_draw(stream, self->step->site.solves[q].problem->settings->gradient_accumulation));
     }
     return BT_OK;
 }
@@ -149,20 +165,20 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
 {
     if (!self->settings->active)
         return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
-    BT_TRY(bt_check_restored(self->engine));
-    BT_TRY(bt_update_scalars(self->engine));
-    bt_kept *state = bt_kept_save(self->engine, false);
+    BT_TRY(bt_check_restored(self->context));
+    BT_TRY(bt_update_scalars(self->context));
+    bt_kept *state = bt_kept_new(self->context, BT_KEEP_QUESTION, NULL);
     if (!state)
         return BT_ERROR_MEMORY;
-    self->engine->busy = true;
+    self->context->busy = true;
     bt_status status = lower_batches(self);
     if (status == BT_OK)
         status = bt_step_gradient(self);
     if (status == BT_OK)
-        status = gather(self, &self->step.gradients, result);
-    bt_phase_end(self->step.phase);
+        status = gather(self, &self->gradients, result);
+    bt_phase_end(self->step->phase);
     bt_status restored = bt_kept_restore(state);
-    self->engine->busy = false;
+    self->context->busy = false;
     bt_kept_free(state);
     return status == BT_OK ? restored : status;
 }
@@ -170,7 +186,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
 bt_status bt_hypergradient(bt_problem *self, bt_array result)
 {
     BT_TRY(bt_ask_between(self, "bt_hypergradient"));
-    return bt_engine_keep_error(self->engine, hypergradient(self, result));
+    return bt_keep_error(self->context, hypergradient(self, result));
 }
 
 static bt_status open_valid(bt_problem *self)
@@ -203,5 +219,5 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
         status = bt_stream_rewind(self->valid, index, 0);
     if (status == BT_OK)
         status = bt_stream_draw(self->valid, 1);
-    return bt_engine_keep_error(self->engine, status) == BT_OK ? self->valid->kept[0] : NULL;
+    return bt_keep_error(self->context, status) == BT_OK ? self->valid->kept[0] : NULL;
 }

@@ -1,5 +1,5 @@
 /* engine/traced/additive.c: what is computed over a whole batch, and so is not the sum of micro-batches. */
-#include "engine/level/level.h"
+#include "engine/traced/traced.h"
 
 #include "transform/inline.h"
 #include <string.h>
@@ -61,7 +61,7 @@ void bt_warn_batch(bt_problem *problem, const bt_graph *graph)
     bt_graph *whole = bt_inline(graph, NULL, NULL); /* what composites are made of */
     int64_t count = whole ? find_places(whole, &places) : 0;
     if (count)
-        bt_engine_warn(problem->engine,
+        bt_warn(problem->context,
                        "%s: gradient_accumulation = %lld: what is taken over a whole batch is taken over each "
                        "micro-batch instead, so that a step is not that of the large batch, in %lld place%s: %s%s",
                        problem->name, (long long)problem->settings->gradient_accumulation, (long long)count,

@@ -1,6 +1,6 @@
 /* engine/traced/dependence.c: does an update use the parameters of a level above it directly, as a learned learning
  * rate is used? At its solution that makes no difference, so that an implicit method gives 0: a mistake, then. */
-#include "engine/solve/unrolled.h"
+#include "engine/traced/traced.h"
 
 #include "ops/ops.h"
 #include "transform/grad.h"
@@ -23,13 +23,14 @@ static int64_t dependence(bt_graph *graph, const bt_transition *t, const bt_prob
     return -1;
 }
 
-static bt_status check(bt_graph *graph, bt_problem *lower, bt_problem *const *others, int count)
+bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int count)
 {
+    bt_graph *graph = bt_trace_now()->graph;
     bt_transition t;
     if (!bt_transition_begin(lower, &t))
         return BT_OK; /* the graph has the error */
     for (int64_t i = 0; i < lower->module->param_count; i++)
-        t.grad[i] = bt_graph_read(graph, lower->step.gradients.windows[i]);
+        t.grad[i] = bt_graph_read(graph, lower->gradients.windows[i]);
     bt_transition_trace(lower, &t);
     for (int k = 0; k < count && graph->status == BT_OK; k++) {
         int64_t i = dependence(graph, &t, lower, others[k]);
@@ -42,28 +43,3 @@ static bt_status check(bt_graph *graph, bt_problem *lower, bt_problem *const *ot
     return BT_OK;
 }
 
-bt_status bt_check_direct(bt_problem *upper, const bt_solve *solve)
-{
-    bt_problem *lower = solve->problem;
-    if (!lower->def->schedule && !lower->def->grad_callback && !lower->def->param_callback)
-        return BT_OK;
-    size_t problems = (size_t)upper->engine->problem_count;
-    bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
-    bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
-    bt_graph *graph = bt_graph_new();
-    bt_status status = others && vectors && graph ? BT_OK : BT_ERROR_MEMORY;
-    if (status == BT_OK) {
-        bt_trace trace;
-        bt_tracing tracing;
-        int count = bt_solve_targets(upper, solve, others, vectors);
-        bt_problem_begin(&trace, &tracing, lower, graph, BT_TRACE_PRODUCT, NULL);
-        status = check(graph, lower, others, count);
-        bt_trace_end(&trace);
-        if (status == BT_OK)
-            status = bt_graph_take_error(graph, lower, "update");
-    }
-    bt_graph_free(graph);
-    bt_free(others);
-    bt_free(vectors);
-    return status;
-}

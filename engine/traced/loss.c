@@ -1,5 +1,5 @@
 /* engine/traced/loss.c: traces of a problem's callbacks, and what is kept of them. */
-#include "engine/level/level.h"
+#include "engine/traced/traced.h"
 
 #include "graph/variable.h"
 #include "ops/ops.h"
@@ -9,13 +9,13 @@ void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem,
 {
     bt_mode mode = kind == BT_TRACE_VALID || kind == BT_TRACE_EVAL ? BT_VALID : BT_TRAIN;
     bt_trace_begin(trace, graph, mode, problem->dtype);
-    *tracing = (bt_tracing){.engine = problem->engine,
+    *tracing = (bt_tracing){.context = problem->context,
                             .problem = problem,
                             .kind = kind,
                             .count = micro && micro->batch ? micro->batch->count : 1};
     trace->context = tracing;
     trace->tag.owner = problem->name;
-    trace->seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
+    trace->seed = bt_hash_text((uint64_t)problem->context->settings->seed, problem->name);
     trace->record = micro ? micro->record : NULL;
 }
 
@@ -39,20 +39,6 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
     return bt_as(loss, problem->dtype);
 }
 
-bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback)
-{
-    int64_t due = 0;
-    if (bt_poisoned(vector))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", callback);
-    for (int64_t i = 0; i < problem->module->param_count; i++)
-        due += bt_array_count(problem->module->params[i]->shape);
-    char found[256];
-    if (vector->rank != 1 || vector->dims[0] != due || !bt_dtype_floats(vector->dtype))
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s, expected [%lld] like bt_params(self)", callback,
-                               bt_shape_text(found, vector->rank, vector->dims), (long long)due);
-    return bt_as(vector, problem->dtype);
-}
-
 bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch)
 {
     bt_guest before = bt_problem_enter(problem, "condition");
@@ -72,51 +58,12 @@ bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const 
     return graph->status;
 }
 
-void bt_problem_params(bt_problem *problem, bt_tensor **params)
+static bool is_metric(const bt_context *context, const bt_var *var)
 {
-    for (int64_t i = 0; i < problem->module->param_count; i++)
-        params[i] = bt_trace_read(problem->module->params[i]->var);
-}
-
-bt_tensor *bt_problem_join(bt_problem *problem, bt_tensor *const *parts)
-{
-    bt_trace *trace = bt_trace_now();
-    int64_t count = problem->module->param_count;
-    bt_tensor **flat = bt_region_alloc(trace->graph->region, (size_t)(count + 1) * sizeof *flat);
-    if (!flat)
-        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
-    for (int64_t i = 0; i < count; i++)
-        flat[i] = bt_poisoned(parts[i]) ? parts[i] : bt_reshape(parts[i], -1);
-    return count == 1 ? flat[0] : bt_concat_list(0, flat, (int)count);
-}
-
-void bt_problem_split(bt_problem *problem, bt_tensor *vector, bt_tensor **parts)
-{
-    int64_t at = 0;
-    for (int64_t i = 0; i < problem->module->param_count; i++) {
-        bt_array shape = problem->module->params[i]->shape;
-        int64_t sizes[BT_MAX_RANK + 1], count = bt_array_count(shape);
-        for (int k = 0; k < shape.rank; k++)
-            sizes[k] = shape.dims[k];
-        sizes[shape.rank] = BT_END;
-        bt_tensor *part = problem->module->param_count == 1 ? vector : bt_slice(vector, 0, at, at + count);
-        parts[i] = (bt_reshape)(part, sizes);
-        at += count;
-    }
-}
-
-static bool is_metric(const bt_engine *engine, const bt_var *var)
-{
-    for (int i = 0; i < engine->metric_count; i++)
-        if (engine->metrics[i]->sum == var || engine->metrics[i]->weight == var)
+    for (int i = 0; i < context->metric_count; i++)
+        if (context->metrics[i]->sum == var || context->metrics[i]->weight == var)
             return true;
     return false;
-}
-
-bool bt_owns_buffer(const bt_problem *problem, bt_var *var)
-{
-    return problem->module && problem->module->buffer_block.flat &&
-           bt_var_root(var) == problem->module->buffer_block.flat;
 }
 
 /* The effects rule: a program keeps only writes to what its problem owns, and only in that problem's own step. */
@@ -124,10 +71,30 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < graph->assign_count; i++) {
-        bool metric = is_metric(problem->engine, graph->assigns[i].var);
+        bool metric = is_metric(problem->context, graph->assigns[i].var);
         bool own = bt_owns_buffer(problem, graph->assigns[i].var);
         if ((kind == BT_TRACE_STEP && (metric || own)) || (kind == BT_TRACE_VALID && metric))
             graph->assigns[kept++] = graph->assigns[i];
     }
     graph->assign_count = kept;
+}
+
+bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kind kind, bt_loss_fn *then)
+{
+    bt_trace trace;
+    bt_tracing tracing;
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return NULL;
+    bt_problem_begin(&trace, &tracing, problem, graph, kind, micro);
+    bt_tensor *loss = bt_problem_loss(problem, micro->batch, kind == BT_TRACE_VALID ? BT_VALID : BT_TRAIN);
+    bt_metric_tensor_(problem, "loss", loss);
+    bt_keep_effects(graph, problem, kind);
+    if (then && !bt_poisoned(loss) && graph->status == BT_OK)
+        then(problem, graph, loss, (double)micro->batch->count);
+    bt_trace_end(&trace);
+    if (bt_graph_take_error(graph, problem, kind == BT_TRACE_VALID ? "validation_step" : "training_step") == BT_OK)
+        return graph;
+    bt_graph_free(graph);
+    return NULL;
 }

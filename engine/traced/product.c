@@ -5,7 +5,7 @@
  *   vjp     grad <g, x>: reverse over reverse
  *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch
  *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p */
-#include "engine/level/level.h"
+#include "engine/traced/traced.h"
 
 #include "ops/ops.h"
 #include "transform/grad.h"
@@ -34,7 +34,7 @@ static bt_tensor *recorded(bt_problem *problem, const bt_micro *micro, bool cond
     tracing.count = micro->batch->count;
     trace->context = &tracing;
     trace->tag = (bt_tag){.owner = problem->name, .path = ""};
-    trace->seed = bt_hash_text((uint64_t)problem->engine->settings->seed, problem->name);
+    trace->seed = bt_hash_text((uint64_t)problem->context->settings->seed, problem->name);
     trace->record = micro->record;
     for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the problem's step */
         trace->sites[i].next = 0;

@@ -80,7 +80,7 @@ static const bt_optimizer_def sgd = {
                [SGD_MOMENTUM] = {"momentum", 0, 0, 1, "share of the last step that is kept; 0: no momentum, no slot"},
                [SGD_DAMPENING] = {"dampening", 0, 0, 1, "the gradient enters the momentum with 1 - dampening"},
                [SGD_WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6, "times the parameter is added to the gradient"},
-               [SGD_NESTEROV] = {"nesterov", 0, 0, 1, "1: Nesterov's momentum"}},
+               [SGD_NESTEROV] = {"nesterov", 0, 0, 1, "1: Nesterov's momentum", BT_HYPER_SWITCH}},
     .slots = {"momentum"},
     .update = sgd_update,
 };

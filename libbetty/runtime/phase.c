@@ -207,3 +207,11 @@ size_t bt_phase_saved(const bt_phase *phase, int entry)
             bytes += program->buffers[b].bytes;
     return bytes;
 }
+
+bt_status bt_part_run(bt_phase *phase, int entry)
+{
+    bt_status status = bt_phase_run(phase, entry);
+    if (status != BT_OK)
+        bt_error_context("%s, %s, %s", phase->owner, phase->name, phase->entries[entry].part);
+    return status;
+}

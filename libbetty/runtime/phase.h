@@ -65,6 +65,7 @@ bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena 
 
 void bt_phase_begin(bt_phase *phase); /* a new run: variables to clear are cleared again */
 bt_status bt_phase_run(bt_phase *phase, int entry);
+bt_status bt_part_run(bt_phase *phase, int entry); /* likewise; an error says where */
 void bt_phase_end(bt_phase *phase);
 
 /* What a whole variable of the phase holds before the entry runs; zero where nothing will read it any more. */

@@ -1,7 +1,7 @@
 /* tests/engine/levels.c */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ void levels_step(bt_engine *engine, int64_t count)
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_enter(engine));
     for (int64_t i = 0; i < count; i++)
-        EXPECT_OK(bt_step_leaves(engine));
+        EXPECT_OK(bt_session_step(engine));
 }
 
 static bt_tensor *params(bt_problem *self, const bt_batch *batch)
@@ -59,17 +59,18 @@ void levels_params(bt_engine *engine, const char *problem, double *values, int64
     EXPECT_OK(bt_eval(bt_engine_problem(engine, problem), params, NULL, BT_ARRAY(values, count)));
 }
 
+/* Whatever order they were made in. */
 static void hash(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     uint64_t *sum = user;
-    *sum = bt_hash(*sum, var->data, var->bytes);
+    *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
 }
 
 uint64_t levels_hash(bt_engine *engine, const char *problem)
 {
     uint64_t sum = 0;
-    bt_engine_visit(engine, problem ? bt_engine_problem(engine, problem) : NULL, hash, &sum);
+    bt_visit_vars(&engine->context, problem ? bt_engine_problem(engine, problem) : NULL, hash, &sum);
     return sum;
 }
 
@@ -82,7 +83,7 @@ static void hash_lasting(void *user, const bt_var *var, const bt_block *block)
 uint64_t levels_state(bt_engine *engine)
 {
     uint64_t sum = 0;
-    bt_engine_visit(engine, NULL, hash_lasting, &sum);
+    bt_visit_vars(&engine->context, NULL, hash_lasting, &sum);
     return sum;
 }
 

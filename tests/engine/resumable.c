@@ -1,7 +1,7 @@
 /* tests/engine/resumable.c */
 #include "resumable.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include "engine/plugin/spawn.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static void valid_end(bt_problem *self)
     bt_metric(self, "first", 0.1 * (double)world->loops);
     bt_metric(self, "first", 0.3 * (double)world->epochs);
     if (world->save_to)
-        world->saved = bt_engine_save(self->engine, world->save_to);
+        world->saved = bt_engine_save(self->context->engine, world->save_to);
 }
 
 static bt_tensor *valid_step(bt_problem *self, const bt_batch *batch) { return bt_mean(losses(self, batch)); }
@@ -178,8 +178,9 @@ static void add_number(uint64_t *sum, int64_t number) { add(sum, &number, sizeof
 static void add_variable(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
-    if (var->category != BT_BATCH)
-        add(user, var->data, var->bytes);
+    uint64_t *sum = user;
+    if (var->category != BT_BATCH) /* whatever order they were made in */
+        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
 }
 
 static void add_stream(uint64_t *sum, const bt_stream *stream)
@@ -218,14 +219,14 @@ static void add_metric(uint64_t *sum, const bt_metric_row *row)
 uint64_t resumable_hash(bt_engine *engine, const resumable *world)
 {
     uint64_t sum = 0;
-    const int64_t numbers[] = {world->epochs, world->loops, engine->step, engine->standing.patience};
+    const int64_t numbers[] = {world->epochs, world->loops, engine->context.step, engine->standing.patience};
     add(&sum, numbers, sizeof numbers);
     add(&sum, &engine->standing.best, sizeof engine->standing.best);
-    bt_engine_visit(engine, NULL, add_variable, &sum);
-    for (int p = 0; p < engine->problem_count; p++)
-        add_problem(&sum, engine->problems[p]);
-    for (int i = 0; i < engine->metric_count; i++)
-        add_metric(&sum, engine->metrics[i]);
+    bt_visit_vars(&engine->context, NULL, add_variable, &sum);
+    for (int p = 0; p < engine->context.problem_count; p++)
+        add_problem(&sum, engine->context.problems[p]);
+    for (int i = 0; i < engine->context.metric_count; i++)
+        add_metric(&sum, engine->context.metrics[i]);
     return sum;
 }
 

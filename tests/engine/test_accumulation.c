@@ -1,7 +1,7 @@
 /* tests/engine/test_accumulation.c: a step over K micro-batches is the step over the one large batch. */
 #include "ridge.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * batches; and what is said to a program that asks wrongly. */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

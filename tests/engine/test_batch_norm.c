@@ -3,7 +3,8 @@
  */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
+#include "engine/solve/methods.h"
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +81,7 @@ static bt_engine *engine_with(const char *settings)
 
 static void buffer(bt_engine *engine, const char *path, double *values, int64_t count)
 {
-    bt_slate *slate = bt_module_find(bt_problem_find(engine, "lower")->module, path);
+    bt_slate *slate = bt_module_find(bt_problem_find(&engine->context, "lower")->module, path);
     ck_assert_ptr_nonnull(slate);
     EXPECT_OK(bt_array_convert(BT_ARRAY(values, count), bt_var_array(slate->var)));
 }
@@ -207,7 +208,7 @@ static bool warned(const char *settings, const char *part)
 {
     bt_engine *engine = engine_with(settings);
     EXPECT_OK(bt_engine_setup(engine));
-    bool found = strstr(bt_text_get(&engine->warnings), part) != NULL;
+    bool found = strstr(bt_text_get(&engine->context.warnings), part) != NULL;
     bt_engine_free(engine);
     return found;
 }
@@ -250,7 +251,7 @@ static bool one_level_warns(bt_step_fn *step)
     bt_engine *engine = levels_engine(&parts, NULL, "lower.gradient_accumulation = 3\nlower.batch_size = 8\n");
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_setup(engine));
-    bool found = strstr(bt_text_get(&engine->warnings), "training_step") != NULL;
+    bool found = strstr(bt_text_get(&engine->context.warnings), "training_step") != NULL;
     bt_engine_free(engine);
     return found;
 }

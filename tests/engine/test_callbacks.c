@@ -1,7 +1,7 @@
 /* tests/engine/test_callbacks.c: what host callbacks see and may do: batches, epochs, evaluation between steps. */
 #include "ridge.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  */
 #include "resumable.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include "io/file.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -52,10 +52,10 @@ static int64_t resumed_step(resumable world, const char *more, ...)
 {
     bt_engine *engine = resumable_engine(&world, "", more, "run");
     bt_status status = bt_engine_resume(engine, "run");
-    int64_t step = status == BT_OK ? engine->step : -1;
+    int64_t step = status == BT_OK ? engine->context.step : -1;
     va_list words;
     va_start(words, more);
-    const char *told = status == BT_OK ? bt_text_get(&engine->warnings) : bt_error();
+    const char *told = status == BT_OK ? bt_text_get(&engine->context.warnings) : bt_error();
     for (const char *word; (word = va_arg(words, const char *)) != NULL;)
         ck_assert_msg(strstr(told, word) != NULL, "`%s` is not in: %s", word, told);
     va_end(words);
@@ -141,7 +141,7 @@ START_TEST(what_is_kept)
     put("run/checkpoints/notes", "", 0);
     bt_engine *engine = resumable_engine(&world, "", "engine.checkpoint_keep = 3\n", "run");
     EXPECT_OK(bt_engine_resume(engine, "run"));
-    ck_assert_int_eq(engine->step, 2);
+    ck_assert_int_eq(engine->context.step, 2);
     resumable_step(engine, &world);
     bt_engine_free(engine);
     struct stat info;

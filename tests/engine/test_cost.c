@@ -5,7 +5,7 @@
  * a vector that is added to every example, so that derivatives go through all layers. */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include "runtime/profile.h"
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 /* The flops of one step of a level, in those of its programs whose names begin so. */
 static double flops(bt_engine *engine, const char *level, const char *part)
 {
-    bt_profile *profile = engine->instance->profile = bt_profile_new();
+    bt_profile *profile = engine->context.instance->profile = bt_profile_new();
     int64_t count;
     double sum = 0;
     EXPECT_OK(bt_step_alone(bt_engine_problem(engine, level)));
@@ -73,7 +73,7 @@ static double flops(bt_engine *engine, const char *level, const char *part)
     for (int64_t i = 0; i < count; i++)
         if (strncmp(row[i].part, part, strlen(part)) == 0)
             sum += row[i].flops * (double)row[i].calls;
-    engine->instance->profile = NULL;
+    engine->context.instance->profile = NULL;
     bt_profile_free(profile);
     return sum;
 }
@@ -185,10 +185,10 @@ static double bytes_of(const char *type, int steps, const char *more)
     size_t by_category[BT_CATEGORIES];
     snprintf(lines, sizeof lines, "lower.type = %s\nlower.unroll_steps = %d\n%s", type, steps, more);
     bt_engine *engine = engine_of(lines);
-    double persistent = (double)bt_engine_persistent(engine, by_category, NULL);
-    double measured = (double)(bt_live_bytes() - engine->baseline - engine->instance->arena_size);
+    double persistent = (double)bt_persistent_bytes(&engine->context, by_category, NULL);
+    double measured = (double)(bt_live_bytes() - engine->baseline - engine->context.instance->arena_size);
     ck_assert_msg(measured == persistent, "%s: %g bytes are live, %g are planned", lines, measured, persistent);
-    double bytes = persistent + (double)bt_engine_arena(engine);
+    double bytes = persistent + (double)bt_arena_planned(&engine->context);
     bt_engine_free(engine);
     return bytes;
 }

@@ -2,7 +2,7 @@
  * validation. */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +125,7 @@ static void hash(void *user, const bt_var *var, const bt_block *block)
     uint64_t *sum = user;
     bool of_metric = strstr(var->name, ".sum") || strstr(var->name, ".weight");
     if (!of_metric && var->category != BT_BATCH)
-        *sum = bt_hash(*sum, var->data, var->bytes);
+        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
 }
 
 static outcome run(int variant, const char *more, bool retrace)
@@ -142,7 +142,7 @@ static outcome run(int variant, const char *more, bool retrace)
              BATCH, BATCH, STEPS, variants[variant], more);
     bt_engine *engine = levels_engine(&parts, NULL, settings);
     levels_run(engine);
-    bt_engine_visit(engine, NULL, hash, &result.state);
+    bt_visit_vars(&engine->context, NULL, hash, &result.state);
     result.loss = bt_engine_metric(engine, "lower.loss");
     result.upper_loss = bt_engine_metric(engine, "upper.loss");
     result.valid_loss = bt_engine_metric(engine, "lower.valid.loss");

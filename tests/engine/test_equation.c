@@ -1,7 +1,7 @@
 /* tests/engine/test_equation.c: in every hierarchy the equation that is printed, and the number that it stands for. */
 #include "linear.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

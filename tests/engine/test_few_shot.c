@@ -6,7 +6,7 @@
  * element depends on another one, so that the derivative of the last w with respect to the first is a number each. */
 #include "resumable.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

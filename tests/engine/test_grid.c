@@ -12,7 +12,7 @@
 #include "levels.h"
 
 #include "engine/solve/methods.h"
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include "runtime/profile.h"
 #include <math.h>
 #include <stdio.h>
@@ -449,7 +449,7 @@ static double flops_of_top(int chain, int method)
     bt_engine *engine = trained(&d, method);
     for (int q = d.levels - 1; q > 0; q--) /* an inner loop of one step */
         EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[q])));
-    bt_profile *profile = engine->instance->profile = bt_profile_new();
+    bt_profile *profile = engine->context.instance->profile = bt_profile_new();
     int64_t count;
     double sum = 0;
     EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[0])));
@@ -457,7 +457,7 @@ static double flops_of_top(int chain, int method)
     for (int64_t i = 0; i < count; i++)
         if (strcmp(row[i].part, "update") != 0 && strcmp(row[i].part, "gradient") != 0)
             sum += row[i].flops * (double)row[i].calls;
-    engine->instance->profile = NULL;
+    engine->context.instance->profile = NULL;
     bt_profile_free(profile);
     bt_engine_free(engine);
     return sum;

@@ -2,7 +2,7 @@
  * same, with as many products as can be counted by hand; elsewhere nothing changes. */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include "ops/ops.h"
 #include <math.h>
 #include <stdio.h>
@@ -122,13 +122,13 @@ static bt_engine *engine_of(const made *m, const char *settings, bool reassociat
     return engine;
 }
 
-static bool joins(bt_engine *engine, const char *level) { return bt_engine_problem(engine, level)->step.joins; }
+static bool joins(bt_engine *engine, const char *level) { return bt_engine_problem(engine, level)->step->joins; }
 
 /* ---- how much is computed ---- */
 
 static double multiplications(bt_engine *engine, const char *level)
 {
-    const bt_phase *phase = bt_engine_problem(engine, level)->step.phase;
+    const bt_phase *phase = bt_engine_problem(engine, level)->step->phase;
     double sum = 0;
     for (int64_t e = 0; e < phase->entry_count; e++) {
         const bt_graph *graph = phase->entries[e].program->graph;
@@ -143,7 +143,7 @@ static double multiplications(bt_engine *engine, const char *level)
 
 static bool plans(bt_engine *engine, const char *level, const char *name)
 {
-    const bt_phase *phase = bt_engine_problem(engine, level)->step.phase;
+    const bt_phase *phase = bt_engine_problem(engine, level)->step->phase;
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && strcmp(phase->values[i].var->name, name) == 0)
             return true;
@@ -181,7 +181,7 @@ START_TEST(a_small_layer_is_left_alone)
     bt_text dumps[2] = {{0}, {0}};
     for (int k = 0; k < 2; k++) {
         engines[k] = engine_of(&m, _i ? SHAPE "engine.precision = fp32\n" : SHAPE, k);
-        const bt_phase *phase = bt_engine_problem(engines[k], "upper")->step.phase;
+        const bt_phase *phase = bt_engine_problem(engines[k], "upper")->step->phase;
         for (int64_t e = 0; e < phase->entry_count; e++)
             bt_graph_dump(phase->entries[e].program->graph, &dumps[k]);
         ck_assert(!joins(engines[k], "upper"));
@@ -305,7 +305,7 @@ START_TEST(a_batch_that_is_not_finite)
     levels_step(engine, 7); /* the bad row is in the first of three batches */
     ck_assert_int_eq(levels_skipped(engine, "upper"), 3);
     ck_assert_int_eq(levels_steps(engine, "upper"), 7);
-    bt_engine_visit(engine, NULL, expect_finite, NULL);
+    bt_visit_vars(&engine->context, NULL, expect_finite, NULL);
     bt_engine_free(engine);
 }
 END_TEST
@@ -335,7 +335,7 @@ START_TEST(a_check)
             ck_assert(joins(engine, "upper"));
         }
         bt_error_clear();
-        engine->status = BT_OK;
+        engine->context.status = BT_OK;
         levels_step(engine, 3);
         hashes[with] = levels_hash(engine, NULL);
         bt_engine_free(engine);

@@ -2,7 +2,7 @@
 #include "closed_forms.h"
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_mistakes.c: what users get wrong is said: what, where, found, expected. */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -256,7 +256,7 @@ START_TEST(losses_that_do_not_link)
     bt_export parts = {.abi = BT_ABI, .problems = {&a, &b}};
     bt_engine *engine = levels_engine(&parts, NULL, LINKED "engine.train_iters = 3\n");
     ck_assert_msg(bt_engine_problem(engine, "alpha") != NULL, "%s", bt_error());
-    const char *said = bt_text_get(&engine->warnings);
+    const char *said = bt_text_get(&engine->context.warnings);
     ck_assert_int_eq(strstr(said, "alpha: its loss does not use the parameters of beta") == NULL, up);
     ck_assert_int_eq(strstr(said, "alpha: no lower problem's gradient uses its parameters") == NULL, down);
     levels_run(engine);

@@ -1,7 +1,7 @@
 /* tests/engine/test_moving.c: what may differ from run to run, and that all else is found. */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -347,7 +347,7 @@ START_TEST(frozen_numbers_are_found)
     bt_engine *engine = impure_engine(cases[_i].where);
     bt_status status = bt_engine_run(engine);
     ck_assert_int_eq(status, BT_ERROR_ARGUMENT);
-    ck_assert_int_eq(engine->step, 1); /* in the second step */
+    ck_assert_int_eq(engine->context.step, 1); /* in the second step */
     levels_expect_error(engine, "model", cases[_i].callback, "step 2", cases[_i].what, "bt_step or bt_host_scalar",
                         "bt_static_int", NULL);
 }

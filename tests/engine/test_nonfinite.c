@@ -1,7 +1,7 @@
 /* tests/engine/test_nonfinite.c: what is not finite is never written; zeros stay zeros. */
 #include "ridge.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +104,7 @@ START_TEST(bad_batch)
     ck_assert_int_eq(levels_skipped(engine, "lower"), f->skipped);
     ck_assert_int_eq(levels_skipped(engine, "upper"), f->upper_skipped);
     ck_assert_int_eq(levels_steps(engine, "lower"), 12);
-    bt_engine_visit(engine, NULL, expect_finite, NULL);
+    bt_visit_vars(&engine->context, NULL, expect_finite, NULL);
     double w[2], lambda[2], tolerance = strstr(f->settings, "finite") ? 1e-9 : 1e-12;
     levels_params(engine, "lower", w, 2);
     levels_params(engine, "upper", lambda, 2);
@@ -165,7 +165,7 @@ START_TEST(state_and_buffers)
     row_value = NAN;
     bt_engine *engine = levels_engine(&alone_parts, NULL, settings);
     levels_run(engine);
-    bt_engine_visit(engine, NULL, expect_finite, NULL);
+    bt_visit_vars(&engine->context, NULL, expect_finite, NULL);
     ck_assert_int_eq(levels_skipped(engine, "alone"), 1);
     double mean, expected = 0;
     for (int i = 0; i < 4; i++)
@@ -259,7 +259,7 @@ START_TEST(no_rate_or_no_gradient)
     ck_assert_mem_eq(before, after, sizeof before);
     levels_params(engine, "upper", after, 3);
     ck_assert_mem_eq(before, after, sizeof before); /* its hypergradient is 0 */
-    bt_engine_visit(engine, NULL, expect_finite, NULL);
+    bt_visit_vars(&engine->context, NULL, expect_finite, NULL);
     ck_assert_int_eq(levels_skipped(engine, "lower") + levels_skipped(engine, "upper"), 0);
     bt_engine_free(engine);
 }

@@ -1,7 +1,7 @@
 /* tests/engine/test_own_parts.c: a user's own optimiser, method and op, in two levels. */
 #include "ridge.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_queries.c: hypergradients change nothing of the lower problem; questions change nothing at all. */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -232,7 +232,7 @@ START_TEST(after_a_check)
         if (with) /* whether it agrees is another question */
             bt_engine_check_hypergradient(engine, NULL, 2, false, nowhere);
         bt_error_clear();
-        engine->status = BT_OK;
+        engine->context.status = BT_OK;
         levels_step(engine, 3);
         hashes[with] = levels_hash(engine, NULL);
         bt_engine_free(engine);

@@ -1,7 +1,7 @@
 /* tests/engine/test_random.c: the random numbers of a step are those of everything that differentiates it. */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "closed_forms.h"
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,7 @@ START_TEST(memory_by_iterations)
     for (int k = 0; k < 2; k++) {
         bt_engine *engine = closed_form_engine(&n, k ? many[_i] : few[_i]);
         EXPECT_OK(bt_engine_setup(engine));
-        arena[k] = bt_engine_arena(engine);
+        arena[k] = bt_arena_planned(&engine->context);
         bt_engine_free(engine);
     }
     ck_assert_uint_gt(arena[0], 0);
@@ -206,7 +206,7 @@ START_TEST(no_rate_is_said)
     numbers n = {.w = {0.5}, .lambda = {1}, .ws = 1, .lambdas = 1, .lower = quartic_lower, .upper = quartic_upper};
     bt_engine *engine = closed_form_engine(&n, _i ? "lower.lr = 0\n" : "lower.lr = 0.1\n");
     EXPECT_OK(bt_engine_setup(engine));
-    const char *said = bt_text_get(&engine->warnings);
+    const char *said = bt_text_get(&engine->context.warnings);
     ck_assert_msg((strstr(said, "lower: lr = 0: its parameters stay as they are") != NULL) == (_i == 1), "%s", said);
     bt_engine_free(engine);
 }

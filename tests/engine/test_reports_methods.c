@@ -2,7 +2,7 @@
  * is: each test names the report. */
 #include "levels.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include "engine/solve/methods.h"
 #include <math.h>
 #include <stdio.h>

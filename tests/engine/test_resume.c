@@ -2,7 +2,7 @@
  * stopped, to the last bit of everything that there is. */
 #include "resumable.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

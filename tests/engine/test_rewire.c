@@ -2,7 +2,7 @@
 #include "linear.h"
 #include "resumable.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +211,7 @@ static void add(void *user, const bt_var *var, const bt_block *block)
 static uint64_t state_of(bt_engine *engine)
 {
     uint64_t sum = 0;
-    bt_engine_visit(engine, NULL, add, &sum);
+    bt_visit_vars(&engine->context, NULL, add, &sum);
     return sum;
 }
 

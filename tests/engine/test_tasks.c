@@ -3,7 +3,7 @@
 #include "resumable.h"
 
 #include "data/data.h"
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 

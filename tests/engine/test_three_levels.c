@@ -7,7 +7,7 @@
  * a = 2, b = 1, c = 4, d = 3, theta = 2, so w = 1, v = 3/4; dF/dtheta = 9/32 in the chain, 25/32 in the diamond. */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -113,7 +113,7 @@ START_TEST(nothing_is_unreached)
     for (int link = 0; link < 2; link++) {
         bt_engine *engine = engine_of(&chain, links[link], "");
         levels_step(engine, 1);
-        ck_assert_ptr_null(strstr(bt_text_get(&engine->warnings), "theta: "));
+        ck_assert_ptr_null(strstr(bt_text_get(&engine->context.warnings), "theta: "));
         bt_engine_free(engine);
     }
 }

@@ -2,7 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/front.h"
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_updates.c: from a gradient to new parameters: callbacks, groups, frozen parameters, clipping. */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* tests/engine/test_validation.c: validation, metrics, early stopping. */
 #include "levels.h"
 
-#include "engine/level/level.h"
+#include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,7 +135,7 @@ START_TEST(means_by_count)
     ck_assert_int_eq(seen.validations, 3);
     ck_assert_int_eq(seen.batches, cases[_i].batches);
     ck_assert_int_eq(seen.examples, cases[_i].rows);
-    bt_metric_row *row = bt_metric_find(engine, bt_engine_problem(engine, "model"), "spread", true);
+    bt_metric_row *row = bt_metric_find(&engine->context, bt_engine_problem(engine, "model"), "spread", true);
     ck_assert_double_eq_tol(row->interval, 1.96 * sqrt(7.0 / 3), 1e-12); /* 1, 2, 6: variance 7 */
     bt_engine_free(engine);
 }
@@ -214,7 +214,7 @@ START_TEST(stops_early)
     seen.values = cases[_i].values;
     levels_run(engine);
     ck_assert_int_eq(seen.validations, cases[_i].validations);
-    ck_assert_int_eq(engine->step, 2 * cases[_i].validations);
+    ck_assert_int_eq(engine->context.step, 2 * cases[_i].validations);
     bt_engine_free(engine);
 }
 END_TEST

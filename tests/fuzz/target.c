@@ -3,7 +3,8 @@
 
 #include "data/dataset.h"
 #include "engine/config/config.h"
-#include "engine/level/level.h"
+#include "engine/session/session.h"
+#include "engine/solve/methods.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

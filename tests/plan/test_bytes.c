@@ -1,6 +1,6 @@
 /* Bytes that can be worked out by hand: parameters, gradients, optimiser state and saved activations of a classifier
  * 784-100-10 on batches of 100, exactly; and that the report is the same every time. */
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static bt_engine *engine_with(const char *optimizer, const char *momentum, const
     return engine;
 }
 
-static bt_phase *step_phase(bt_engine *engine) { return bt_engine_problem(engine, "classifier")->step.phase; }
+static bt_phase *step_phase(bt_engine *engine) { return bt_engine_problem(engine, "classifier")->step->phase; }
 
 /* Bytes of the phase's values of this category, without rounding up to whole lines. */
 static size_t of_category(const bt_phase *phase, bt_category category)
@@ -88,7 +88,7 @@ START_TEST(parameters_gradients_and_state)
     ck_assert_int_eq(BLOCK32, 318144);
     bt_engine *engine = engine_with(cases[_i].optimizer, cases[_i].momentum, cases[_i].precision);
     size_t kept[BT_CATEGORIES];
-    bt_engine_persistent(engine, kept, bt_engine_problem(engine, "classifier"));
+    bt_persistent_bytes(&engine->context, kept, bt_engine_problem(engine, "classifier"));
     ck_assert_uint_eq(kept[BT_PARAMETERS], cases[_i].block);
     ck_assert_uint_eq(kept[BT_OPTIMIZER], cases[_i].slots * cases[_i].block + 8 * cases[_i].numbers);
     ck_assert_uint_eq(kept[BT_GRADIENTS], 0); /* they live in the arena */
@@ -106,7 +106,7 @@ START_TEST(saved_activations)
     bt_problem *problem = bt_engine_problem(engine, "classifier");
     size_t number = wide ? 8 : 4, expected = (BATCH * HIDDEN + BATCH * CLASSES) * number;
     ck_assert(wide || expected == 44000);
-    ck_assert_uint_eq(bt_phase_saved(problem->step.phase, problem->step.gradient[0]), expected);
+    ck_assert_uint_eq(bt_phase_saved(problem->step->phase, problem->step->gradient[0]), expected);
     bt_engine_free(engine);
 }
 END_TEST
@@ -121,7 +121,7 @@ static report report_of(bt_engine *engine)
 {
     size_t kept[BT_CATEGORIES];
     const bt_phase *phase = step_phase(engine);
-    return (report){phase->arena, phase->used, phase->bound, bt_engine_persistent(engine, kept, NULL)};
+    return (report){phase->arena, phase->used, phase->bound, bt_persistent_bytes(&engine->context, kept, NULL)};
 }
 
 static report fresh(void)

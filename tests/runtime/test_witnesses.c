@@ -5,7 +5,7 @@
  *   3. a run makes no allocation
  *   4. a child process's peak of resident memory grows from one problem size to another as the plan says */
 #include "counting.h"
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -94,9 +94,9 @@ static bt_engine *case_engine(int number, const char *plan)
 
 static bt_problem *leaf(bt_engine *engine)
 {
-    for (int i = 0; i < engine->problem_count; i++)
-        if (!engine->problems[i]->child_count)
-            return engine->problems[i];
+    for (int i = 0; i < engine->context.problem_count; i++)
+        if (!engine->context.problems[i]->child_count)
+            return engine->context.problems[i];
     return NULL;
 }
 
@@ -105,15 +105,15 @@ static void steps(bt_engine *engine, int count)
     bool any;
     for (int i = 0; i < count; i++)
         ck_assert_msg(bt_leaf_step(leaf(engine)) == BT_OK, "%s", bt_error());
-    ck_assert_msg(bt_validate(engine, &any) == BT_OK, "%s", bt_error());
+    ck_assert_msg(bt_validate(&engine->context, &any) == BT_OK, "%s", bt_error());
 }
 
 static size_t largest_bound(const bt_engine *engine)
 {
     size_t most = 0;
-    for (int64_t i = 0; i < engine->instance->phase_count; i++)
-        if (engine->instance->phases[i]->bound > most)
-            most = engine->instance->phases[i]->bound;
+    for (int64_t i = 0; i < engine->context.instance->phase_count; i++)
+        if (engine->context.instance->phases[i]->bound > most)
+            most = engine->context.instance->phases[i]->bound;
     return most;
 }
 
@@ -146,7 +146,7 @@ END_TEST
 /* 2. The arena stands between guard pages and is filled with a pattern. */
 static void check_touched(bt_engine *engine)
 {
-    bt_instance *instance = engine->instance;
+    bt_instance *instance = engine->context.instance;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = instance->arena_size, room = (size + page - 1) / page * page;
     char *pages = mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(pages, MAP_FAILED);
@@ -160,7 +160,7 @@ static void check_touched(bt_engine *engine)
     instance->arena = own;
     bt_instance_bind(instance);
     munmap(pages, room + 2 * page);
-    ck_assert_uint_eq(touched, bt_engine_arena_used(engine));
+    ck_assert_uint_eq(touched, bt_arena_used(&engine->context));
     ck_assert_uint_le(largest_bound(engine), size);
 }
 
@@ -172,11 +172,11 @@ static void check_allocations(bt_engine *engine)
     counting_start();
     bt_status status = bt_step_again(lower, false);
     if (status == BT_OK)
-        status = bt_phase_run(lower->step.phase, lower->step.update);
+        status = bt_phase_run(lower->step->phase, lower->step->update);
     if (status == BT_OK)
         status = bt_step_again(upper, true);
     if (status == BT_OK)
-        status = bt_phase_run(upper->step.phase, upper->step.update);
+        status = bt_phase_run(upper->step->phase, upper->step->update);
     counting_stop();
     ck_assert_int_eq(status, BT_OK);
     ck_assert_uint_eq(counting_calls(), 0);
@@ -228,7 +228,7 @@ static measured in_child(const char *hidden)
         if (bt_engine_setup(engine) == BT_OK) {
             for (int i = 0; i < 3; i++)
                 bt_leaf_step(leaf(engine));
-            result.planned = bt_engine_arena(engine) + bt_engine_persistent(engine, by_category, NULL);
+            result.planned = bt_arena_planned(&engine->context) + bt_persistent_bytes(&engine->context, by_category, NULL);
             result.peak = resident_peak();
         }
         ssize_t written = write(ends[1], &result, sizeof result);

@@ -2,7 +2,7 @@
  * task of the problem above, with an evaluation that adapts; and an adaptation alone, which leaves nothing behind. */
 #include "failing.h"
 
-#include "engine/session/engine_inside.h"
+#include "engine/session/session.h"
 
 #include <check.h>
 #include <stdlib.h>

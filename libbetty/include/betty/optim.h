@@ -12,10 +12,14 @@ extern "C" {
 
 /* Both are traced rules with hyperparameters, which are INI keys, and slots, kept from call to call, 0 at first. */
 
+/* What the key of a hyperparameter takes: a number; a whole number; true or false, which are 1 and 0. */
+typedef enum bt_hyper_kind { BT_HYPER_REAL, BT_HYPER_WHOLE, BT_HYPER_SWITCH } bt_hyper_kind;
+
 typedef struct bt_hyper_def {
     const char *name;
     double value, low, high; /* default and range, ends included */
     const char *help;
+    bt_hyper_kind kind;
 } bt_hyper_def;
 
 bt_tensor *bt_hyper(bt_rule *rule, const char *name);                 /* a hyperparameter, as it is at this step */
@@ -48,7 +52,7 @@ typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
  * `start`, then as many `step`s as the hyperparameter "iterations" says. The library applies the cross derivative. */
 typedef struct bt_method_def {
     const char *name;
-    bt_hyper_def hypers[BT_MAX_ITEMS];                             /* keys NAME_hyper; "warm_start" is true or false */
+    bt_hyper_def hypers[BT_MAX_ITEMS];                             /* keys NAME_hyper */
     const char *slots[BT_MAX_ITEMS];                               /* each like v */
     bt_tensor *(*start)(bt_rule *rule, bt_tensor *v);              /* the first x */
     bt_tensor *(*step)(bt_rule *rule, bt_tensor *v, bt_tensor *x); /* the next x; NULL: none */
@@ -62,6 +66,9 @@ typedef struct bt_method_def {
      * gradient of f is taken at y. NULL: the product that the key `product` chooses. */
     const char *penalty;
     bool slope; /* bt_slope is asked for */
+    /* x comes from going back through the steps that the lower problem has made, not from `start` and `step`; the
+     * hyperparameters are then those of itd. */
+    bool unrolls;
 } bt_method_def;
 
 /* Without a problem. By PyTorch's formulas and with its defaults:

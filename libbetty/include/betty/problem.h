@@ -101,7 +101,7 @@ bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps);
 bt_status bt_restore(bt_problem *self);
 
 /* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. */
-#define BT_ABI 3 /* changes with every record in this header; a file built for another one is refused */
+#define BT_ABI 4 /* changes with every record in this header; a file built for another one is refused */
 typedef struct bt_export {
     int abi;
     const bt_problem_def *problems[BT_MAX_ITEMS];

@@ -1,5 +1,5 @@
-/* engine/traced/update.c: the traced update of a problem: schedule, clipping, optimiser, callbacks. */
-#include "engine/level/level.h"
+/* engine/step/update.c: the program that updates a problem: schedule, clipping, optimiser, callbacks. */
+#include "engine/step/step.h"
 
 #include "ops/ops.h"
 #include <string.h>
@@ -8,8 +8,8 @@
 static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group, const char *name, size_t from,
                              bt_array shape)
 {
-    bt_step_phase *step = &problem->step;
-    bt_block *gradients = step->sums.flat ? &step->sums : &step->gradients;
+    bt_step_phase *step = problem->step;
+    bt_block *gradients = problem->sums.flat ? &problem->sums : &problem->gradients;
     *stretch = (bt_stretch){.group = group};
     stretch->param = bt_phase_own(step->phase, bt_var_window(problem->module->param_block.flat, from, name, shape));
     stretch->grad = bt_phase_own(step->phase, bt_var_window(gradients->flat, from, name, shape));
@@ -19,13 +19,6 @@ static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group
         made = stretch->slots[k] != NULL;
     }
     return made ? BT_OK : BT_ERROR_MEMORY;
-}
-
-/* A parameter that no gradient reaches is left as it is, as in PyTorch: it neither decays nor follows its momentum.
- * What a grad_callback gives it counts. */
-bool bt_is_updated(const bt_problem *problem, int64_t i)
-{
-    return problem->trainable[i] && (problem->step.used[i] || problem->def->grad_callback);
 }
 
 /* All trained parameters of a group lie together in the block: one stretch, gaps included. */
@@ -43,7 +36,7 @@ static bt_status group_stretch(bt_problem *problem, int group)
         return BT_OK;
     bt_array shape = {
         .dtype = problem->dtype, .rank = 1, .dims = {(int64_t)((to - from) / bt_dtype_size(problem->dtype))}};
-    return stretch_new(problem, &problem->step.stretches[problem->step.stretch_count++], group, problem->name, from,
+    return stretch_new(problem, &problem->step->stretches[problem->step->stretch_count++], group, problem->name, from,
                        shape);
 }
 
@@ -57,7 +50,7 @@ static bool one_by_one(const bt_problem *problem)
 
 static bt_status make_stretches(bt_problem *problem)
 {
-    bt_step_phase *step = &problem->step;
+    bt_step_phase *step = problem->step;
     int64_t count = problem->module->param_count;
     if (step->stretches)
         return BT_OK;
@@ -80,38 +73,10 @@ static bt_status make_stretches(bt_problem *problem)
     return BT_OK;
 }
 
-static void schedule(void *context, bt_rule *rule)
-{
-    bt_problem *problem = context;
-    bt_guest before = bt_problem_enter(problem, "schedule");
-    problem->def->schedule(problem, rule);
-    bt_guest_leave(before);
-}
-
-/* A whole-vector callback, applied to parts. */
-static void through_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts)
-{
-    bt_tensor *before = bt_problem_join(problem, parts);
-    bt_guest outer = bt_problem_enter(problem, name);
-    bt_tensor *after = callback(problem, before);
-    bt_guest_leave(outer);
-    if (bt_poisoned(after) || bt_poisoned(before)) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", name);
-        return;
-    }
-    if (after->rank != 1 || after->dims[0] != before->dims[0] || !bt_dtype_floats(after->dtype)) {
-        char found[256], due[256];
-        bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s, expected %s like bt_params", name,
-                        bt_shape_text(found, after->rank, after->dims), bt_shape_text(due, before->rank, before->dims));
-        return;
-    }
-    bt_problem_split(problem, bt_as(after, problem->dtype), parts);
-}
-
 /* The gradients as the optimiser gets them: a meta-batch's mean, after grad_callback. */
 static void read_gradients(bt_problem *problem, bt_segment *segments)
 {
-    bt_step_phase *step = &problem->step;
+    bt_step_phase *step = problem->step;
     bt_graph *graph = bt_trace_now()->graph;
     for (int64_t s = 0; s < step->stretch_count; s++) {
         bt_tensor *grad = bt_graph_read(graph, step->stretches[s].grad);
@@ -126,7 +91,7 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
                                          : bt_zeros_like(bt_graph_read(graph, problem->module->params[i]->var));
     if (!parts || graph->status != BT_OK)
         return;
-    through_callback(problem, problem->def->grad_callback, "grad_callback", parts);
+    bt_vector_callback(problem, problem->def->grad_callback, "grad_callback", parts);
     for (int64_t i = 0, s = 0; i < problem->module->param_count; i++)
         if (problem->trainable[i])
             segments[s++].grad = parts[i];
@@ -135,7 +100,7 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
 /* The parameters to keep, after param_callback; where the update is left out, nothing changes. */
 static void write_parameters(bt_problem *problem, const bt_update *update)
 {
-    bt_step_phase *step = &problem->step;
+    bt_step_phase *step = problem->step;
     bt_graph *graph = bt_trace_now()->graph;
     int64_t count = problem->module->param_count;
     bt_tensor **parts = bt_graph_list(graph, count);
@@ -144,7 +109,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
     for (int64_t i = 0, s = 0; i < count; i++)
         parts[i] = bt_is_updated(problem, i) ? update->segments[s++].next_param
                                              : bt_graph_read(graph, problem->module->params[i]->var);
-    through_callback(problem, problem->def->param_callback, "param_callback", parts);
+    bt_vector_callback(problem, problem->def->param_callback, "param_callback", parts);
     if (graph->status != BT_OK)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
@@ -153,101 +118,6 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
             bt_graph_assign(graph, var, bt_where(update->ok, parts[i], bt_graph_read(graph, var)));
         }
 }
-
-/* ---- the update as a function ---- */
-
-/* Every parameter that is updated as a segment of its own. */
-static int64_t own_segments(bt_problem *problem, const bt_transition *t, bt_segment *segments)
-{
-    int slots = bt_optimizer_slot_count(problem->optimizer);
-    int64_t count = 0;
-    for (int64_t i = 0; i < problem->module->param_count; i++) {
-        if (!bt_is_updated(problem, i))
-            continue;
-        segments[count] = (bt_segment){.group = problem->group[i], .param = t->param[i], .grad = t->grad[i]};
-        for (int k = 0; k < slots; k++)
-            segments[count].slots[k] = t->slot[k][i];
-        count++;
-    }
-    return count;
-}
-
-static void read_results(bt_problem *problem, const bt_update *update, bt_transition *t)
-{
-    int slots = bt_optimizer_slot_count(problem->optimizer);
-    int64_t count = problem->module->param_count;
-    for (int64_t i = 0, s = 0; i < count; i++) {
-        const bt_segment *segment = bt_is_updated(problem, i) ? &update->segments[s++] : NULL;
-        t->next_param[i] = segment ? segment->next_param : t->param[i];
-        for (int k = 0; k < slots; k++)
-            t->next_slot[k][i] = segment ? segment->next_slots[k] : t->slot[k][i];
-    }
-    t->next_applied = update->next_applied;
-    if (!problem->def->param_callback)
-        return;
-    bt_tensor **parts = bt_graph_list(bt_trace_now()->graph, count);
-    if (!parts)
-        return;
-    memcpy(parts, t->next_param, (size_t)count * sizeof *parts);
-    through_callback(problem, problem->def->param_callback, "param_callback", parts);
-    for (int64_t i = 0; i < count && bt_trace_now()->graph->status == BT_OK; i++)
-        if (problem->trainable[i])
-            t->next_param[i] = bt_where(update->ok, parts[i], t->param[i]);
-}
-
-static bool make_room(bt_problem *problem, bt_transition *t)
-{
-    bt_graph *graph = bt_trace_now()->graph;
-    int64_t count = problem->module->param_count;
-    t->param = bt_graph_list(graph, count);
-    t->grad = bt_graph_list(graph, count);
-    t->next_param = bt_graph_list(graph, count);
-    bool room = t->param && t->grad && t->next_param;
-    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        t->slot[k] = bt_graph_list(graph, count);
-        t->next_slot[k] = bt_graph_list(graph, count);
-        room = room && t->slot[k] && t->next_slot[k];
-    }
-    return room;
-}
-
-bool bt_transition_begin(bt_problem *problem, bt_transition *t)
-{
-    bt_graph *graph = bt_trace_now()->graph;
-    *t = (bt_transition){0};
-    if (!make_room(problem, t))
-        return false;
-    bt_problem_params(problem, t->param);
-    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
-        for (int64_t i = 0; i < problem->module->param_count; i++)
-            t->slot[k][i] = bt_graph_read(graph, problem->slots[k].windows[i]);
-    return true;
-}
-
-void bt_transition_trace(bt_problem *problem, bt_transition *t)
-{
-    bt_graph *graph = bt_trace_now()->graph;
-    int64_t count = problem->module->param_count;
-    bt_segment *segments = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *segments);
-    if (!segments) {
-        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        t->grad[i] = t->grad[i] && problem->trainable[i] ? t->grad[i] : bt_zeros_like(t->param[i]);
-    if (problem->def->grad_callback)
-        through_callback(problem, problem->def->grad_callback, "grad_callback", t->grad);
-    if (graph->status != BT_OK)
-        return;
-    bt_update update = {.segments = segments, .count = own_segments(problem, t, segments), .context = problem};
-    update.made = t->made;
-    update.schedule = problem->def->schedule ? schedule : NULL;
-    bt_optimizer_update(problem->optimizer, &update);
-    if (graph->status == BT_OK)
-        read_results(problem, &update, t);
-}
-
-/* ---- the update of a step ---- */
 
 /* What a stretch has for one of its parameters; NULL: that one is not in it. */
 static bt_tensor *part_of(const bt_stretch *stretch, bt_tensor *whole, const bt_slate *param)
@@ -273,7 +143,7 @@ static void keep_slopes(bt_problem *problem, const bt_update *update)
             bt_var *slope = problem->slope.windows[i];
             const bt_slate *param = problem->module->params[i];
             bt_tensor *now = bt_is_updated(problem, i)
-                                 ? part_of(&problem->step.stretches[s], update->segments[s].slope, param)
+                                 ? part_of(&problem->step->stretches[s], update->segments[s].slope, param)
                                  : NULL;
             if (now)
                 bt_graph_assign(graph, slope, bt_where(update->ok, now, bt_graph_read(graph, slope)));
@@ -282,7 +152,7 @@ static void keep_slopes(bt_problem *problem, const bt_update *update)
 
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
 {
-    bt_step_phase *step = &problem->step;
+    bt_step_phase *step = problem->step;
     bt_trace trace;
     bt_tracing tracing;
     BT_TRY(make_stretches(problem));
@@ -299,7 +169,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
         }
         bt_update update = {.segments = segments, .count = step->stretch_count, .context = problem};
         update.slopes = problem->slope.flat != NULL;
-        update.schedule = problem->def->schedule ? schedule : NULL;
+        update.schedule = problem->def->schedule ? bt_schedule_trace : NULL;
         bt_optimizer_update(problem->optimizer, &update);
         for (int64_t s = 0; s < step->stretch_count && graph->status == BT_OK; s++) {
             if (!problem->def->param_callback)

@@ -1,5 +1,5 @@
-/* engine/traced/purity.c: a traced callback must record the same each time. It is traced again now and then and compared. */
-#include "engine/level/level.h"
+/* engine/step/purity.c: a traced callback must record the same each time. It is traced again now and then and compared. */
+#include "engine/step/step.h"
 
 #include "graph/variable.h"
 #include <string.h>

@@ -1,0 +1,124 @@
+/* engine/level/inputs.c: numbers that programs read from the host: the count of updates, host scalars, static ints. */
+#include "engine/level/level.h"
+
+#include "ops/ops.h"
+#include <string.h>
+
+static void set_number(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
+
+static bt_scalar *find_scalar(bt_problem *self, const char *name)
+{
+    for (int i = 0; i < self->scalar_count; i++)
+        if (strcmp(self->scalars[i].name, name) == 0)
+            return &self->scalars[i];
+    int64_t capacity = self->scalar_capacity;
+    bt_scalar *scalars = bt_grow(self->scalars, &capacity, self->scalar_count + 1, sizeof *scalars);
+    if (!scalars)
+        return NULL;
+    self->scalars = scalars;
+    self->scalar_capacity = (int)capacity;
+    bt_scalar *scalar = &scalars[self->scalar_count];
+    *scalar = (bt_scalar){.name = bt_strdup(name)};
+    scalar->var = bt_ledger_var(self->context, self, BT_ROLE_INPUT, BT_BATCH, name, (bt_array){.dtype = BT_F64});
+    if (!scalar->name || !scalar->var) {
+        bt_free(scalar->name);
+        bt_var_free(scalar->var);
+        return NULL;
+    }
+    self->scalar_count++;
+    return scalar;
+}
+
+bt_tensor *bt_step(bt_problem *self)
+{
+    if (!bt_usable(self, "bt_step"))
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_step: no such problem");
+    bt_trace *trace = bt_trace_now();
+    bt_tensor *step = bt_trace_read(self->step_count);
+    return trace && !bt_poisoned(step) ? bt_as(step, trace->dtype) : step;
+}
+
+bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self))
+{
+    bt_trace *trace = bt_trace_now();
+    if (!bt_usable(self, "bt_host_scalar") || !name || !fn)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_host_scalar: a problem, a name and a function are needed");
+    bt_scalar *scalar = find_scalar(self, name);
+    if (!scalar || scalar->integer || (scalar->number && scalar->number != fn))
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_host_scalar `%s` is defined twice", self->name, name);
+    if (!scalar->number) { /* its first value; the others come before each run */
+        bt_trace *suspended = bt_trace_suspend();
+        double first = fn(self);
+        bt_trace_resume(suspended);
+        scalar = find_scalar(self, name); /* the function may have evaluated something that brought others */
+        bt_put(BT_F64, scalar->var->data, 0, first);
+    }
+    scalar->number = fn;
+    bt_tensor *value = bt_trace_read(scalar->var);
+    return trace && !bt_poisoned(value) ? bt_as(value, trace->dtype) : value;
+}
+
+int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self))
+{
+    if (!bt_usable(self, "bt_static_int") || !name || !fn)
+        return 0;
+    bt_scalar *scalar = find_scalar(self, name);
+    if (!scalar || scalar->number || (scalar->integer && scalar->integer != fn)) {
+        bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_static_int `%s` is defined twice", self->name, name);
+        return 0;
+    }
+    if (!scalar->integer) {
+        bt_trace *suspended = bt_trace_suspend();
+        int64_t first = fn(self);
+        bt_trace_resume(suspended);
+        scalar = find_scalar(self, name);
+        scalar->value = first;
+        scalar->integer = fn;
+    }
+    return scalar->value;
+}
+
+/* ---- before a run ---- */
+
+/* Whether a static int has changed; host scalars get their values. */
+static bool update_scalars(bt_problem *problem)
+{
+    bool changed = false;
+    for (int i = 0; i < problem->scalar_count; i++) {
+        bt_scalar *scalar = &problem->scalars[i];
+        bt_guest before = bt_problem_enter(problem, scalar->name);
+        double number = scalar->number ? scalar->number(problem) : 0;
+        int64_t integer = scalar->integer ? scalar->integer(problem) : 0;
+        scalar = &problem->scalars[i]; /* the function may have evaluated something that brought others */
+        if (scalar->number)
+            set_number(scalar->var, number);
+        changed |= scalar->integer && integer != scalar->value;
+        scalar->value = integer;
+        bt_guest_leave(before);
+    }
+    return changed;
+}
+
+void bt_steps_show(bt_context *context, bool now)
+{
+    for (int p = 0; p < context->problem_count; p++) {
+        const bt_problem *problem = context->problems[p];
+        set_number(problem->step_count, (double)(now ? problem->steps : problem->seen));
+    }
+}
+
+int64_t bt_tick(const bt_context *context)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < context->problem_count; i++)
+        sum += context->problems[i]->steps;
+    return sum;
+}
+
+bool bt_scalars_update(bt_context *context)
+{
+    bool changed = false;
+    for (int p = 0; p < context->problem_count; p++)
+        changed |= update_scalars(context->problems[p]);
+    return changed;
+}

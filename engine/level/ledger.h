@@ -1,0 +1,85 @@
+/* engine/level/ledger.h: the list of everything that a run is: variables, numbers on the host, the users' memory, streams
+ * of batches. Whoever makes such a thing enters it, and takes it out before it is freed. Checkpoints, roll_back, bt_adapt,
+ * questions, the check and the memory report are loops over this list, and know nothing else of what there is. */
+#ifndef BT_LEDGER_H
+#define BT_LEDGER_H
+
+#include "engine/level/stream.h"
+#include "runtime/variable.h"
+
+typedef struct bt_context bt_context; /* context.h */
+
+/* What a row is for: its name, and whether
+ *   saved   a checkpoint has it; what is not is given anew before each program that reads it
+ *   rolls   roll_back takes it back to the start of the inner loop
+ *   update  only updates write it, so that a question, which makes none, leaves it as it is */
+#define BT_ROLE_LIST(X)                                                                                                \
+    X(BT_ROLE_PARAM, "parameters", true, true, true)                                                                   \
+    X(BT_ROLE_BUFFER, "buffers", true, true, false)                                                                    \
+    X(BT_ROLE_SLOT, "optimizer state", true, true, true)                                                               \
+    X(BT_ROLE_OPTIMIZER, "optimizer settings", true, false, true)                                                        \
+    X(BT_ROLE_SUM, "gradient sums", true, false, true)                                                                 \
+    X(BT_ROLE_METRIC, "metrics", true, false, false)                                                                   \
+    X(BT_ROLE_SOLVER, "solver state", true, false, false)                                                              \
+    X(BT_ROLE_TRAJECTORY, "trajectory", true, false, true)                                                             \
+    X(BT_ROLE_SNAPSHOT, "start of the inner loop", true, false, true)                                                  \
+    X(BT_ROLE_CLOCK, "counters", true, false, false)                                                                   \
+    X(BT_ROLE_MEMORY, "memory of the user", true, false, false)                                                        \
+    X(BT_ROLE_STREAM, "batches", true, false, false)                                                                   \
+    X(BT_ROLE_INPUT, "inputs", false, false, false)
+typedef enum bt_role {
+#define BT_ROLE_ITEM(name, text, saved, rolls, update) name,
+    BT_ROLE_LIST(BT_ROLE_ITEM)
+#undef BT_ROLE_ITEM
+        BT_ROLES
+} bt_role;
+
+typedef struct bt_role_info {
+    const char *name;
+    bool saved, rolls, update;
+} bt_role_info;
+const bt_role_info *bt_role_of(bt_role role);
+
+typedef enum bt_row_kind { BT_ROW_VAR, BT_ROW_INT, BT_ROW_REAL, BT_ROW_BOOL, BT_ROW_BYTES, BT_ROW_STREAM } bt_row_kind;
+
+typedef struct bt_ledger_row {
+    const bt_problem *problem; /* whose; NULL: the run's */
+    bt_role role;
+    bt_row_kind kind;
+    const char *name; /* among the problem's; lives as long as the row */
+    void *data;       /* bt_var, int64_t, double, bool, bytes, bt_stream */
+    size_t size;      /* bytes of what data stands for */
+    const bt_block *block; /* of a variable: the one that it is the whole of; NULL: none */
+    int64_t number;        /* how many were entered before it, ever */
+} bt_ledger_row;
+
+typedef struct bt_ledger {
+    bt_ledger_row *rows; /* in the order in which they were entered */
+    int64_t count, capacity;
+    int64_t entered; /* ever */
+} bt_ledger;
+
+/* A run variable that is entered at once. NULL after an error: no memory, or a saved one of that name is there. */
+bt_var *bt_ledger_var(bt_context *context, const bt_problem *problem, bt_role role, bt_category category,
+                      const char *name, bt_array shape);
+void bt_ledger_var_free(bt_context *context, bt_var *var); /* taken out, and freed; NULL ok */
+
+/* What is there already. data NULL: out of memory was met where it was made, which is returned. */
+bt_status bt_ledger_enter_var(bt_context *context, const bt_problem *problem, bt_role role, bt_var *var);
+bt_status bt_ledger_enter_block(bt_context *context, const bt_problem *problem, bt_role role, const bt_block *block);
+bt_status bt_ledger_enter_number(bt_context *context, const bt_problem *problem, bt_role role, const char *name,
+                                 bt_row_kind kind, void *number);
+bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, const char *name, void *data,
+                                size_t size);
+bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem, bt_stream *stream);
+void bt_ledger_leave(bt_context *context, const void *data); /* NULL, or what is not in it: nothing */
+bool bt_ledger_has(const bt_context *context, const void *data);
+
+/* Every run variable of all levels, or of one problem; block: the one whose flat variable it is, or NULL. */
+typedef void bt_visit_var_fn(void *user, const bt_var *var, const bt_block *block);
+void bt_visit_vars(const bt_context *context, const bt_problem *problem, bt_visit_var_fn *visit, void *user);
+
+/* Bytes that are there for the whole run, of one problem or (NULL) of all; returns their sum. */
+size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
+
+#endif

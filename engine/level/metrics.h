@@ -1,0 +1,27 @@
+/* engine/level/metrics.h: values that callbacks log: summed where they are computed, read when they are reported. */
+#ifndef BT_METRICS_H
+#define BT_METRICS_H
+
+#include "engine/output/log.h"
+#include "graph/variable.h"
+#include <betty/problem.h>
+
+typedef struct bt_context bt_context; /* context.h */
+
+typedef struct bt_metric_row {
+    bt_problem *problem;
+    char *name; /* "loss" */
+    char *full; /* "classifier.valid.loss" */
+    bool valid;
+    bt_var *sum, *weight;         /* F64 []: of traced values, by count */
+    double host_sum, host_square; /* of numbers given on the host */
+    int64_t host_count;
+    double last, interval; /* as last reported; NaN: never */
+} bt_metric_row;
+
+bt_metric_row *bt_metric_find(bt_context *context, bt_problem *problem, const char *name, bool valid);
+/* A problem's values since the last call, of training or of validation, into `values`; returns how many. */
+int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values, int room);
+void bt_metrics_free(bt_context *context);
+
+#endif

@@ -1,0 +1,229 @@
+/* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like them. */
+#include "engine/level/level.h"
+
+#include <string.h>
+
+/* What patterns call parameter i: its path, without the problem's name. */
+static const char *pattern_name(const bt_problem *problem, size_t i)
+{
+    const char *path = problem->module->params[i]->path;
+    size_t prefix = strlen(problem->name);
+    return strncmp(path, problem->name, prefix) == 0 && path[prefix] == '.' ? path + prefix + 1 : path;
+}
+
+static bt_status no_such_parameter(const bt_problem *problem, const char *group, const char *key, const char *patterns,
+                                   const char *pattern, size_t length)
+{
+    enum { SHOWN = 8 };
+    bt_text names = {0};
+    size_t count = (size_t)problem->module->param_count;
+    for (size_t i = 0; i < count && i < SHOWN; i++)
+        bt_text_add(&names, i ? ", %s" : "%s", pattern_name(problem, i));
+    bt_status status =
+        bt_fail(BT_ERROR_CONFIG, "[%s%s%s] %s = %s: no parameter of %s has a name like %.*s; it has %s%s",
+                problem->name, group ? "." : "", group ? group : "", key, patterns, problem->name, (int)length, pattern,
+                bt_text_get(&names), count > SHOWN ? ", ..." : "");
+    bt_text_free(&names);
+    return status;
+}
+
+/* Each pattern of a key has to fit a parameter: one that does not is misspelled. */
+static bt_status check_patterns(const bt_problem *problem, const char *group, const char *key, const char *patterns)
+{
+    const char *rest = patterns, *pattern;
+    size_t length, count = (size_t)problem->module->param_count;
+    while (count && (pattern = bt_word_next(&rest, ',', &length)) != NULL) {
+        size_t i = 0;
+        while (i < count && !bt_match(pattern, length, pattern_name(problem, i), NULL, 0, NULL))
+            i++;
+        if (i == count)
+            return no_such_parameter(problem, group, key, patterns, pattern, length);
+    }
+    return BT_OK;
+}
+
+static bt_status check_all_patterns(const bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    BT_TRY(check_patterns(problem, NULL, "trainable", s->trainable));
+    BT_TRY(check_patterns(problem, NULL, "meta_trainable", s->meta_trainable));
+    for (int g = 0; g < s->group_count; g++)
+        BT_TRY(check_patterns(problem, s->groups[g].name, "params", s->groups[g].params));
+    return BT_OK;
+}
+
+/* Which group a parameter belongs to: the last whose patterns match. Frozen groups make it untrainable. */
+static bt_status sort_parameters(bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    size_t count = (size_t)problem->module->param_count;
+    BT_TRY(check_all_patterns(problem));
+    problem->group = bt_alloc_array(count, sizeof *problem->group);
+    problem->trainable = bt_alloc_array(count, sizeof *problem->trainable);
+    problem->meta_trainable = bt_alloc_array(count, sizeof *problem->meta_trainable);
+    if (!problem->group || !problem->trainable || !problem->meta_trainable)
+        return BT_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = pattern_name(problem, i);
+        problem->trainable[i] = bt_pattern_match(s->trainable ? s->trainable : "*", name);
+        problem->meta_trainable[i] = bt_pattern_match(s->meta_trainable ? s->meta_trainable : "*", name);
+        for (int g = 0; g < s->group_count; g++)
+            if (bt_pattern_match(s->groups[g].params, name)) {
+                problem->group[i] = g + 1;
+                problem->trainable[i] = problem->trainable[i] && !s->groups[g].frozen;
+            }
+        if (!problem->trainable[i] && !(problem->def->start && problem->settings->method->unrolls))
+            problem->meta_trainable[i] = false; /* what does not move, but by `start`, is no solution */
+    }
+    return BT_OK;
+}
+
+/* The order in their block: by group, trained before frozen, the differentiated before the others. */
+static bool before(const bt_problem *p, int64_t a, int64_t b)
+{
+    if (p->trainable[a] != p->trainable[b])
+        return p->trainable[a];
+    if (p->group[a] != p->group[b])
+        return p->group[a] < p->group[b];
+    if (p->meta_trainable[a] != p->meta_trainable[b])
+        return p->meta_trainable[a];
+    return a < b;
+}
+
+static int64_t *block_order(const bt_problem *problem)
+{
+    int64_t count = problem->module->param_count;
+    int64_t *order = bt_alloc_array((size_t)count, sizeof *order);
+    for (int64_t i = 0; order && i < count; i++) {
+        int64_t j = i;
+        for (; j > 0 && before(problem, i, order[j - 1]); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+    return order;
+}
+
+bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
+                               const char *name)
+{
+    int64_t count = problem->module->param_count;
+    bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
+    const char **names = bt_alloc_array((size_t)count, sizeof *names);
+    bt_status status = shapes && names ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < count; i++) {
+        shapes[i] = problem->module->params[i]->shape;
+        shapes[i].dtype = problem->dtype;
+        names[i] = problem->module->params[i]->path;
+    }
+    if (status == BT_OK)
+        status = bt_block_new(block, lifetime, category, problem->name, name, problem->dtype, shapes, names,
+                              problem->order, count);
+    bt_free(shapes);
+    bt_free(names);
+    return status;
+}
+
+static bt_status make_slots(bt_problem *problem)
+{
+    bt_context *context = problem->context;
+    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
+        BT_TRY(bt_block_like_params(&problem->slots[k], problem, BT_RUN, BT_OPTIMIZER,
+                                    bt_optimizer_slot_name(problem->optimizer, k)));
+        BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]));
+    }
+    if (!problem->settings->method->slope)
+        return BT_OK;
+    BT_TRY(bt_block_like_params(&problem->slope, problem, BT_RUN, BT_OPTIMIZER, "slope of the update"));
+    return bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slope);
+}
+
+static bt_status make_optimizer(bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    bt_optimizer *optimizer = problem->optimizer = bt_optimizer_of(s->optimizer);
+    if (!optimizer)
+        return bt_error_status();
+    for (int i = 0; i < bt_hyper_count(s->optimizer->hypers); i++)
+        BT_TRY(bt_optimizer_group_set(optimizer, 0, s->optimizer->hypers[i].name, s->hypers[i]));
+    for (int g = 0; g < s->group_count; g++) {
+        int group = bt_optimizer_group_add(optimizer, s->groups[g].name);
+        if (group < 0)
+            return bt_error_status();
+        for (int i = 0; i < bt_hyper_count(s->optimizer->hypers); i++)
+            if ((s->groups[g].own >> i) & 1u)
+                BT_TRY(bt_optimizer_group_set(optimizer, group, s->optimizer->hypers[i].name, s->groups[g].hypers[i]));
+    }
+    optimizer->scheduler = s->scheduler;
+    optimizer->clip = (bt_clip){.norm = s->gradient_clipping, .value = s->gradient_clipping_value};
+    return bt_optimizer_start(optimizer, problem->name);
+}
+
+static bt_status enter_optimizer(bt_problem *problem)
+{
+    const bt_optimizer *optimizer = problem->optimizer;
+    BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_SLOT, optimizer->applied));
+    BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->skipped));
+    for (int g = 0; g < optimizer->group_count; g++)
+        for (int i = 0; i < BT_MAX_ITEMS; i++)
+            if (optimizer->groups[g].vars[i])
+                BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->groups[g].vars[i]));
+    return BT_OK;
+}
+
+/* Which of the module's parameters are trained, by which group, and in what order they lie in their block. */
+bt_status bt_params_sort(bt_problem *problem)
+{
+    BT_TRY(sort_parameters(problem));
+    problem->order = block_order(problem);
+    return problem->order ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_params_open(bt_problem *problem)
+{
+    bt_context *context = problem->context;
+    BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_PARAM, &problem->module->param_block));
+    BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_BUFFER, &problem->module->buffer_block));
+    BT_TRY(make_optimizer(problem));
+    BT_TRY(enter_optimizer(problem));
+    return problem->settings->active ? make_slots(problem) : BT_OK;
+}
+
+bool bt_owns_buffer(const bt_problem *problem, bt_var *var)
+{
+    return problem->module && problem->module->buffer_block.flat &&
+           bt_var_root(var) == problem->module->buffer_block.flat;
+}
+
+/* A parameter that no gradient reaches is left as it is, as in PyTorch: it neither decays nor follows its momentum.
+ * What a grad_callback gives it counts. */
+bool bt_is_updated(const bt_problem *problem, int64_t i)
+{
+    return problem->trainable[i] && (problem->used[i] || problem->def->grad_callback);
+}
+
+static void close_block(bt_problem *problem, bt_block *block)
+{
+    bt_ledger_leave(problem->context, block->flat);
+    bt_block_free(block);
+}
+
+void bt_params_close(bt_problem *problem)
+{
+    bt_optimizer *optimizer = problem->optimizer;
+    for (int i = 0; i < BT_MAX_ITEMS; i++)
+        close_block(problem, &problem->slots[i]);
+    close_block(problem, &problem->slope);
+    if (optimizer) {
+        bt_ledger_leave(problem->context, optimizer->applied);
+        bt_ledger_leave(problem->context, optimizer->skipped);
+    }
+    for (int g = 0; optimizer && g < optimizer->group_count; g++)
+        for (int i = 0; i < BT_MAX_ITEMS; i++)
+            bt_ledger_leave(problem->context, optimizer->groups[g].vars[i]);
+    bt_optimizer_free(optimizer);
+    if (problem->module) {
+        bt_ledger_leave(problem->context, problem->module->param_block.flat);
+        bt_ledger_leave(problem->context, problem->module->buffer_block.flat);
+    }
+    bt_module_free(problem->module);
+}

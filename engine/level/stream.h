@@ -1,0 +1,65 @@
+/* engine/level/stream.h: the batches of one problem: drawn from a loader, made by its get_batch, or those of a problem
+ * above it. */
+#ifndef BT_STREAM_H
+#define BT_STREAM_H
+
+#include "data/data.h"
+#include <betty/problem.h>
+
+enum { BT_MAX_SHAPES = 2 }; /* batches of a stream: the full one, and the short last one */
+
+/* What a trace reads of one micro-batch: its fields, and its record, the counter of random ops. */
+typedef struct bt_micro {
+    bt_batch *batch;
+    bt_var *record; /* I64 [] */
+    struct bt_context *context;
+} bt_micro;
+
+typedef struct bt_stream { /* the batches of one problem in one mode */
+    bt_problem *problem;
+    bt_mode mode;
+    bt_loader *loader; /* NULL: get_batch */
+    bt_batch *shapes[BT_MAX_SHAPES];
+    int shape_count;
+    int64_t drawn;         /* of get_batch */
+    const bt_batch **kept; /* ring of the newest: kept[i] is micro-batch i of the step in progress */
+    bt_batch **made;       /* of get_batch: owned, one for each kept */
+    int64_t keep, kept_count;
+    struct bt_stream *of;           /* batch_of: the stream whose batch is taken; NULL: own data */
+    bt_batch *alias[BT_MAX_SHAPES]; /* batch_of: that batch, with this stream's own numbers */
+    int64_t task;                   /* batch_of: the position there of the batch that this inner loop works on */
+    bool ahead;                     /* what is kept was drawn for an inner loop below, and no step has taken it yet */
+} bt_stream;
+
+bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
+void bt_stream_free(bt_stream *stream);
+bt_status bt_stream_draw(bt_stream *stream, int64_t count);   /* the next `count` micro-batches, into kept[] */
+bt_status bt_stream_take(bt_stream *stream, int64_t count);   /* likewise; or what was drawn ahead */
+bt_status bt_stream_next_task(bt_stream *stream);             /* batch_of: an inner loop begins; else nothing */
+const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i); /* kept[i], as it lies now */
+int64_t bt_stream_position(const bt_stream *stream);          /* how many have been drawn */
+bt_status bt_stream_rewind(bt_stream *stream, int64_t position,
+                           int64_t kept);              /* with the newest `kept` at hand again */
+int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
+int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
+
+/* ---- micro.c: what programs read of a problem's batches ---- */
+
+/* reader: whose programs read it. */
+bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_stream *stream, int shape);
+void bt_micro_free(bt_micro *micro);
+void bt_micro_bind(bt_micro *micro, const bt_batch *batch);
+
+/* What a program reads of a problem's newest micro-batches: full ones first; one such set for each number of short ones
+ * among them, 0 .. variants - 1. */
+typedef struct bt_micro_set {
+    bt_micro *items; /* [variants][count] */
+    int64_t count;
+    int variants;
+} bt_micro_set;
+
+bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count);
+void bt_micro_set_free(bt_micro_set *set);
+int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem); /* the variant; -1 after an error */
+
+#endif

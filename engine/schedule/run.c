@@ -1,0 +1,146 @@
+/* engine/schedule/run.c: steps, in the order that the hierarchy asks for. */
+#include "engine/schedule/schedule.h"
+
+#include <string.h>
+
+static int64_t epoch_of(const bt_problem *problem)
+{
+    return problem->train->loader ? bt_loader_epoch(problem->train->loader) : 0;
+}
+
+static bt_status step_once(bt_problem *problem, bool *updated)
+{
+    int64_t epoch = epoch_of(problem);
+    *updated = false;
+    BT_TRY(bt_check_restored(problem->context));
+    BT_TRY(bt_update_scalars(problem->context));
+    problem->context->busy = true;
+    bt_status status = bt_step_call(problem, updated);
+    problem->context->busy = false;
+    BT_TRY(status);
+    for (; problem->def->epoch_callback && epoch < epoch_of(problem); epoch++) {
+        bt_guest before = bt_problem_enter(problem, "epoch_callback");
+        problem->def->epoch_callback(problem);
+        bt_guest_leave(before);
+        BT_TRY(bt_error_status());
+    }
+    return bt_check_purity(problem);
+}
+
+static bt_status call_parents(bt_problem *problem);
+
+/* All children have come to the end of their inner loops; and what else is differentiated has made a step, so that
+ * there is a batch to do it on. */
+static bool all_ready(const bt_problem *problem)
+{
+    for (int i = 0; i < problem->child_count; i++)
+        if (!problem->ready[i])
+            return false;
+    for (int q = 0; q < problem->step->site.solve_count; q++)
+        if (!problem->step->site.solves[q].problem->steps)
+            return false;
+    return true;
+}
+
+static bt_status step(bt_problem *problem)
+{
+    bool updated;
+    bt_context *context = problem->context;
+    if (context->until && !context->inner[problem->place]) {
+        context->arrived = context->arrived || problem == context->until;
+        return BT_OK;
+    }
+    BT_TRY(bt_inner_loop_begin(problem));
+    BT_TRY(step_once(problem, &updated));
+    if (!updated)
+        return BT_OK;
+    for (int c = 0; c < problem->child_count; c++)
+        problem->children[c]->return_due = true;
+    return call_parents(problem);
+}
+
+/* After every unroll_steps steps: the parents learn that this solution is ready, and step when all of theirs are. */
+static bt_status call_parents(bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    if (!problem->parent_count || problem->steps % s->unroll_steps != 0)
+        return BT_OK;
+    problem->inner_loop_start = true;
+    bool warm = problem->steps > s->warmup_steps || problem->context->until;
+    for (int p = 0; p < problem->parent_count && warm; p++) {
+        bt_problem *parent = problem->parents[p];
+        for (int c = 0; c < parent->child_count; c++)
+            if (parent->children[c] == problem)
+                parent->ready[c] = true;
+        if (!all_ready(parent))
+            continue;
+        memset(parent->ready, 0, (size_t)parent->child_count * sizeof *parent->ready);
+        BT_TRY(step(parent));
+    }
+    return BT_OK;
+}
+
+bt_status bt_leaf_step(bt_problem *leaf)
+{
+    leaf->context->stepping = true;
+    bt_status status = step(leaf);
+    if (status == BT_OK)
+        status = bt_roll_back_all(leaf->context);
+    leaf->context->stepping = false;
+    return status;
+}
+
+bt_status bt_step_leaves(bt_context *context)
+{
+    for (int i = 0; i < context->leaf_count; i++)
+        BT_TRY(bt_leaf_step(context->leaves[i]));
+    return BT_OK;
+}
+
+/* ---- up to a step of one level ---- */
+
+static bt_status run_until(bt_context *context)
+{
+    while (!context->arrived)
+        for (int i = 0; i < context->leaf_count && !context->arrived; i++) {
+            if (!context->inner[context->leaves[i]->place])
+                continue;
+            BT_TRY(step(context->leaves[i]));
+            if (!context->arrived) /* else what it sees comes first */
+                BT_TRY(bt_roll_back_all(context));
+        }
+    return BT_OK;
+}
+
+/* Marks the levels whose steps come before one of `upper`: its children and all that it differentiates, with theirs. */
+static bt_status mark_inner(const bt_problem *upper, bool *inner)
+{
+    int count = upper->context->problem_count;
+    bt_problem **lowers = bt_alloc_array((size_t)count, sizeof(bt_problem *));
+    bt_status status = lowers ? BT_OK : BT_ERROR_MEMORY;
+    int found = lowers ? bt_lowers(upper, lowers) : 0;
+    for (int c = 0; c < upper->child_count + found && status == BT_OK; c++) {
+        const bt_problem *lower = c < upper->child_count ? upper->children[c] : lowers[c - upper->child_count];
+        if (!inner[lower->place]) {
+            inner[lower->place] = true;
+            status = mark_inner(lower, inner);
+        }
+    }
+    bt_free(lowers);
+    return status;
+}
+
+bt_status bt_run_until(bt_problem *upper)
+{
+    bt_context *context = upper->context;
+    context->inner = bt_alloc_array((size_t)context->problem_count, sizeof *context->inner);
+    bt_status status = context->inner ? mark_inner(upper, context->inner) : BT_ERROR_MEMORY;
+    context->until = upper;
+    context->arrived = !upper->child_count;
+    if (status == BT_OK)
+        status = run_until(context);
+    context->until = NULL;
+    bt_free(context->inner);
+    context->inner = NULL;
+    return status;
+}

@@ -1,0 +1,21 @@
+/* engine/schedule/schedule.h: who steps when: leaves, then the parents that become ready; inner loops; roll_back. */
+#ifndef BT_SCHEDULE_H
+#define BT_SCHEDULE_H
+
+#include "engine/step/step.h"
+
+/* ---- run.c ---- */
+
+bt_status bt_step_leaves(bt_context *context); /* one step of each leaf, and of the parents that become ready */
+bt_status bt_leaf_step(bt_problem *leaf);      /* one step, and those of the parents that become ready */
+/* All steps of the levels below, in the order of a run, that come before a step of `upper`; warm-ups are left out. */
+bt_status bt_run_until(bt_problem *upper);
+
+/* ---- inner_loop.c ---- */
+
+bt_status bt_inner_loop_begin(bt_problem *problem); /* before its first step; where none begins, nothing */
+bt_status bt_roll_back_all(bt_context *context);    /* roll_back: where an upper problem has stepped */
+bt_status bt_loop_starts_open(bt_context *context); /* storage for what roll_back returns to, where it is asked for */
+void bt_loop_starts_close(bt_context *context);
+
+#endif

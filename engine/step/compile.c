@@ -1,0 +1,75 @@
+/* engine/step/compile.c: the programs of all levels, made and made anew. */
+#include "engine/step/step.h"
+
+#include "engine/solve/trajectory.h"
+
+/* Whether all children of the problem come before the place in the list that has been reached. */
+static bool children_compiled(const bt_problem *problem, const bool *done)
+{
+    for (int c = 0; c < problem->child_count; c++)
+        if (!done[problem->children[c]->place])
+            return false;
+    return true;
+}
+
+bt_status bt_level_compile(bt_problem *problem)
+{
+    bt_status status = bt_step_build(problem);
+    if (status == BT_OK)
+        status = bt_validation_build(problem);
+    if (status != BT_OK)
+        bt_fail(status, "%s: out of memory", problem->name);
+    return status;
+}
+
+void bt_problem_uncompile(bt_problem *problem)
+{
+    bt_trajectory_free(problem->trajectory); /* steps of other programs: there is no going back through them */
+    problem->trajectory = NULL;
+    bt_step_free(problem);
+    bt_validation_free(problem);
+    bt_questions_free(problem);
+    for (int kind = 0; kind < BT_PURE_KINDS; kind++) {
+        bt_graph_free(problem->pure[kind]);
+        problem->pure[kind] = NULL;
+        problem->pure_hash[kind] = 0;
+    }
+}
+
+/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
+bt_status bt_levels_compile(bt_context *context)
+{
+    bool *done = bt_alloc_array((size_t)context->problem_count, sizeof *done);
+    bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
+    for (bool found = true; found && status == BT_OK;) {
+        found = false;
+        for (int i = 0; i < context->problem_count && status == BT_OK; i++)
+            if (context->problems[i]->settings->active && !done[i] && children_compiled(context->problems[i], done)) {
+                status = bt_level_compile(context->problems[i]);
+                done[i] = found = true;
+            }
+    }
+    bt_free(done);
+    return status;
+}
+
+bt_status bt_levels_recompile(bt_context *context)
+{
+    for (int p = 0; p < context->problem_count; p++)
+        bt_problem_uncompile(context->problems[p]);
+    return bt_levels_compile(context);
+}
+
+bt_status bt_update_scalars(bt_context *context)
+{
+    bool changed;
+    if (context->busy) /* asked for from a host callback within a step, whose numbers stay as they are */
+        return BT_OK;
+    context->busy = true;
+    changed = bt_scalars_update(context);
+    bt_status status = bt_error_status();
+    if (changed && status == BT_OK)
+        status = bt_levels_recompile(context);
+    context->busy = false;
+    return status;
+}

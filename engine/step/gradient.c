@@ -1,0 +1,137 @@
+/* engine/step/gradient.c: the gradient of a step: traced, differentiated, kept, averaged. */
+#include "engine/step/step_inside.h"
+
+#include "ops/ops.h"
+#include "transform/grad.h"
+
+/* Writes a gradient into its window; over several micro-batches, the sum of count times gradient. */
+static void keep_gradient(bt_graph *graph, bt_var *window, bt_tensor *gradient, double count, bool sum)
+{
+    if (!sum)
+        bt_graph_assign(graph, window, gradient ? gradient : bt_zeros_like(bt_graph_read(graph, window)));
+    else if (gradient)
+        bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), bt_mul(count, gradient)));
+}
+
+/* A batch whose gradient is not finite leaves no trace in the buffers either. */
+static void guard_buffers(bt_problem *problem, bt_graph *graph, bt_tensor *const *gradient, const bool *skip, int count)
+{
+    bt_tensor *sum = NULL, *ok = NULL;
+    for (int64_t i = 0; i < graph->assign_count; i++) {
+        bt_assign *assign = &graph->assigns[i];
+        if (!bt_owns_buffer(problem, assign->var))
+            continue;
+        for (int k = 0; !ok && k < count; k++)
+            if (!skip[k] && gradient[k]) {
+                bt_tensor *square = bt_as(bt_norm_square(gradient[k]), BT_F64);
+                sum = sum ? bt_add(sum, square) : square;
+            }
+        if (!ok && sum)
+            ok = bt_isfinite(sum);
+        if (ok)
+            assign->value = bt_where(ok, assign->value, bt_graph_read(graph, assign->var));
+    }
+}
+
+/* Everything that the loss is differentiated with respect to: the own parameters, then those of the levels to solve. */
+static int gather(bt_problem *problem, bt_tensor **wrt, bt_var **windows, bool *skip)
+{
+    bt_step_phase *step = problem->step;
+    int count = 0;
+    bt_problem_params(problem, wrt);
+    for (int64_t i = 0; i < problem->module->param_count; i++, count++) {
+        windows[count] = problem->gradients.windows[i];
+        skip[count] = !problem->trainable[i];
+    }
+    for (int q = 0; q < step->site.solve_count; q++) {
+        bt_problem *lower = step->site.solves[q].problem;
+        bt_problem_params(lower, wrt + count);
+        for (int64_t i = 0; i < lower->module->param_count; i++, count++) {
+            windows[count] = step->site.solves[q].adjoint.windows[i];
+            skip[count] = !lower->meta_trainable[i];
+        }
+    }
+    return count;
+}
+
+/* The loss has a derivative with respect to entry k of what `gather` collects. */
+static void mark(bt_problem *problem, int64_t k)
+{
+    bt_step_phase *step = problem->step;
+    if (k < problem->module->param_count) {
+        problem->used[k] = true;
+        return;
+    }
+    k -= problem->module->param_count;
+    for (int q = 0; q < step->site.solve_count; q++) {
+        int64_t count = step->site.solves[q].problem->module->param_count;
+        if (k >= 0 && k < count)
+            step->site.solves[q].reached = true;
+        k -= count;
+    }
+}
+
+static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count)
+{
+    bt_step_phase *step = problem->step;
+    int64_t most = problem->module->param_count;
+    if (problem->settings->gradient_accumulation > 1)
+        bt_warn_batch(problem, graph);
+    for (int q = 0; q < step->site.solve_count; q++)
+        most += step->site.solves[q].problem->module->param_count;
+    bt_tensor **wrt = bt_region_alloc(graph->region, (size_t)most * 2 * sizeof *wrt), **gradient = wrt + most;
+    bt_var **windows = bt_region_alloc(graph->region, (size_t)most * sizeof *windows);
+    bool *skip = bt_region_alloc(graph->region, (size_t)most * sizeof *skip);
+    if (!wrt || !windows || !skip) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
+        return;
+    }
+    int wrts = gather(problem, wrt, windows, skip);
+    bt_tensor *one = bt_number(1, loss->dtype);
+    bt_vjp(graph, &loss, &one, 1, wrt, wrts, gradient, false);
+    guard_buffers(problem, graph, gradient, skip, wrts);
+    bool sum = problem->settings->gradient_accumulation > 1;
+    for (int k = 0; k < wrts && graph->status == BT_OK; k++) {
+        if (gradient[k])
+            mark(problem, k);
+        keep_gradient(graph, windows[k], skip[k] ? NULL : gradient[k], count, sum);
+    }
+}
+
+bt_status bt_gradients_trace(bt_problem *problem, bt_graph **gradients)
+{
+    bt_step_phase *step = problem->step;
+    for (int s = 0; s < problem->train->shape_count; s++) {
+        BT_TRY(bt_micro_new(&step->micros[s], problem, problem->train, s));
+        gradients[s] = bt_loss_trace(problem, &step->micros[s], BT_TRACE_STEP, differentiate);
+        if (!gradients[s])
+            return bt_error_status();
+    }
+    return bt_keep_pure(problem, BT_PURE_STEP, &step->micros[0]);
+}
+
+static void average(bt_problem *problem, bt_graph *graph)
+{
+    bt_step_phase *step = problem->step;
+    bt_tensor *total = bt_as(bt_graph_read(graph, step->total), problem->dtype);
+    bt_graph_assign(graph, problem->gradients.flat, (bt_div)(bt_graph_read(graph, problem->gradients.flat), total));
+    for (int q = 0; q < step->site.solve_count; q++) {
+        bt_var *adjoint = step->site.solves[q].adjoint.flat;
+        bt_graph_assign(graph, adjoint, (bt_div)(bt_graph_read(graph, adjoint), total));
+    }
+}
+
+bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
+{
+    bt_step_phase *step = problem->step;
+    bool many = problem->settings->gradient_accumulation > 1;
+    for (int s = 0; s < problem->train->shape_count; s++) {
+        step->gradient[s] =
+            bt_phase_add(step->phase, gradients[s], many ? 1 : 0, s ? "gradient, short batch" : "gradient");
+        if (step->gradient[s] < 0)
+            return bt_error_status();
+    }
+    if (many && (step->average = bt_step_add(problem, "average", average)) < 0)
+        return bt_error_status();
+    return BT_OK;
+}

@@ -1,0 +1,89 @@
+/* engine/step/step.h: the programs of one level, and one run of them: gradient, hypergradient, update; validation;
+ * questions. */
+#ifndef BT_STEP_H
+#define BT_STEP_H
+
+#include "engine/solve/solve.h"
+
+typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of a group, or one of them */
+    int group;
+    bt_var *param, *grad, *slots[BT_MAX_ITEMS];
+} bt_stretch;
+
+typedef struct bt_step_phase { /* gradient, hypergradient, update */
+    bt_phase *phase;
+    bt_micro micros[BT_MAX_SHAPES];
+    int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
+    bool joins;                  /* the gradient and the first product are one program, and none of their own */
+    int joined[BT_MAX_SHAPES][BT_MAX_ITEMS]; /* then its entries, by shape and variant */
+    int average;                             /* entry; -1: one micro-batch, nothing to divide */
+    int start;                               /* entry; -1: the loop begins where the last one ended */
+    int update;
+    int collect;           /* entry; -1: the meta-batch is one call */
+    bt_var *total;         /* F64 []: examples of all micro-batches */
+    bt_stretch *stretches; /* their variables belong to the phase */
+    int64_t stretch_count;
+    bt_solve_site site;
+} bt_step_phase;
+
+typedef struct bt_valid_phase {
+    bt_phase *phase;
+    bt_micro micros[BT_MAX_SHAPES];
+    int entries[BT_MAX_SHAPES];
+} bt_valid_phase;
+
+typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, shapes) */
+    bt_step_fn *fn;
+    bt_batch *batch; /* template; NULL: none */
+    bt_var *record;
+    bt_phase *phase;
+    struct bt_eval_cache *next;
+} bt_eval_cache;
+
+/* ---- compile.c ---- */
+
+bt_status bt_levels_compile(bt_context *context);   /* the phases of every level, lower ones first */
+bt_status bt_levels_recompile(bt_context *context); /* anew */
+bt_status bt_level_compile(bt_problem *problem); /* those below it must have their phases */
+void bt_problem_uncompile(bt_problem *problem);
+bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
+
+/* ---- step.c ---- */
+
+bt_status bt_step_build(bt_problem *problem);
+void bt_step_free(bt_problem *problem);
+/* A small program in the step's phase: fn records the assigns. The entry; -1 after an error. */
+int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph));
+bt_status bt_update_trace(bt_problem *problem, bt_graph *graph); /* update.c */
+bt_graph *bt_problem_retrace(bt_problem *problem, int kind);     /* of a BT_PURE_ kind; NULL after an error */
+bt_status bt_check_purity(bt_problem *problem);                  /* purity.c */
+/* joined.c: gradients by shape, and the first product, as one, if that pays. */
+bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
+
+/* ---- start.c: how an inner loop begins ---- */
+
+bt_status bt_start_build(bt_problem *problem); /* its entry in the step's phase, where there is a start */
+bt_status bt_start_run(bt_problem *problem);   /* the parameters of `start`, the optimiser as at first */
+
+/* ---- run.c ---- */
+
+bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in problem->gradients */
+bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints; not where it joins */
+bt_status bt_step_again(bt_problem *problem, bool whole);    /* on the last step's batches; whole: the hypergradient */
+bt_status bt_step_update(bt_problem *problem);                /* the update alone, on what bt_step_again has left */
+bt_status bt_step_alone(bt_problem *problem);                /* one update, counted; no parent is called */
+bt_status bt_step_call(bt_problem *problem, bool *updated);  /* the gradient; the update once the meta-batch is full */
+
+/* ---- questions.c ---- */
+
+void bt_questions_free(bt_problem *self);
+/* Such a question may be asked now, between two steps; else an error that names the function. */
+bt_status bt_ask_between(bt_problem *self, const char *function);
+
+/* ---- validation.c ---- */
+
+bt_status bt_validation_build(bt_problem *problem);
+void bt_validation_free(bt_problem *problem);
+bt_status bt_validate(bt_context *context, bool *any);
+
+#endif

@@ -1,0 +1,17 @@
+/* engine/step/step_inside.h: between the files that build the phases of a level. */
+#ifndef BT_STEP_INSIDE_H
+#define BT_STEP_INSIDE_H
+
+#include "engine/step/step.h"
+
+/* gradient.c */
+bt_status bt_gradients_trace(bt_problem *problem, bt_graph **gradients); /* by shape of the batch */
+bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients);
+
+/* step.c: a graph kept for the purity check: the callback alone, without derivatives. */
+bt_status bt_keep_pure(bt_problem *problem, int kind, const bt_micro *micro);
+
+/* warn.c: parameters that neither the loss nor a lower problem's loss uses. */
+bt_status bt_check_used(bt_problem *problem);
+
+#endif

@@ -1,0 +1,91 @@
+/* engine/step/validation.c: the validation of a level: its programs, and a pass over the same batches each time. */
+#include "engine/step/step_inside.h"
+
+bt_status bt_validation_build(bt_problem *problem)
+{
+    if (!problem->valid || !problem->def->validation_step)
+        return BT_OK;
+    bt_valid_phase *validation = problem->validation = bt_alloc(sizeof *validation);
+    if (!validation)
+        return BT_ERROR_MEMORY;
+    validation->phase = bt_phase_new(problem->context->instance, problem->name, "validation");
+    if (!validation->phase)
+        return BT_ERROR_MEMORY;
+    for (int s = 0; s < problem->valid->shape_count; s++) {
+        BT_TRY(bt_micro_new(&validation->micros[s], problem, problem->valid, s));
+        bt_graph *graph = bt_loss_trace(problem, &validation->micros[s], BT_TRACE_VALID, NULL);
+        validation->entries[s] =
+            graph ? bt_phase_add(validation->phase, graph, 0, s ? "validation, short batch" : "validation") : -1;
+        bt_graph_free(graph);
+        if (validation->entries[s] < 0)
+            return bt_error_status();
+    }
+    BT_TRY(bt_keep_pure(problem, BT_PURE_VALID, &validation->micros[0]));
+    return bt_phase_plan(validation->phase);
+}
+
+void bt_validation_free(bt_problem *problem)
+{
+    bt_valid_phase *validation = problem->validation;
+    if (!validation)
+        return;
+    bt_phase_free(validation->phase);
+    for (int s = 0; s < BT_MAX_SHAPES; s++)
+        bt_micro_free(&validation->micros[s]);
+    bt_free(validation);
+    problem->validation = NULL;
+}
+
+/* The same batches each time, so that validations can be compared. */
+static bt_status validate(bt_problem *problem)
+{
+    bt_valid_phase *validation = problem->validation;
+    bt_stream *stream = problem->valid;
+    int64_t batches = bt_stream_validation(stream);
+    BT_TRY(bt_stream_rewind(stream, 0, 0));
+    bt_phase_begin(validation->phase);
+    for (int64_t i = 0; i < batches; i++) {
+        BT_TRY(bt_stream_draw(stream, 1));
+        int shape = bt_stream_shape(stream, stream->kept[0]);
+        if (shape < 0)
+            return bt_error_status();
+        bt_micro_bind(&validation->micros[shape], stream->kept[0]);
+        BT_TRY(bt_part_run(validation->phase, validation->entries[shape]));
+    }
+    bt_phase_end(validation->phase);
+    return BT_OK;
+}
+
+static bt_status validate_problem(bt_problem *problem, bool *any)
+{
+    bt_context *context = problem->context;
+    if (problem->validation) {
+        BT_TRY(bt_update_scalars(context));
+        context->busy = true;
+        bt_steps_show(context, true);
+        bt_status status = validate(problem);
+        bt_steps_show(context, false);
+        context->busy = false;
+        BT_TRY(status);
+        *any = true;
+    }
+    if (!problem->def->validation_end)
+        return BT_OK;
+    bt_guest before = bt_problem_enter(problem, "validation_end");
+    problem->def->validation_end(problem);
+    bt_guest_leave(before);
+    *any = true;
+    return bt_error_status();
+}
+
+bt_status bt_validate(bt_context *context, bool *any)
+{
+    bt_status status = BT_OK;
+    *any = false;
+    context->validating = true;
+    for (int p = 0; p < context->problem_count && status == BT_OK; p++)
+        if (context->problems[p]->settings->active)
+            status = validate_problem(context->problems[p], any);
+    context->validating = false;
+    return status;
+}

@@ -1,0 +1,76 @@
+/* engine/step/warn.c: levels that are linked, but learn nothing: warnings and errors of set-up. */
+#include "engine/step/step_inside.h"
+
+/* Levels that are linked, but not by their losses: said once. */
+static void warn_unreached(bt_problem *problem)
+{
+    const bt_step_phase *step = problem->step;
+    if (problem->context->ready || !step->site.solve_count)
+        return;
+    for (int q = 0; q < step->site.solve_count; q++)
+        if (!step->site.solves[q].reached)
+            bt_warn(problem->context,
+                           "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
+                           problem->name, step->site.solves[q].problem->name);
+    if (!step->site.reached)
+        bt_warn(problem->context,
+                       "%s: no lower problem's gradient uses its parameters: its hypergradient is the direct gradient "
+                       "of its own loss alone",
+                       problem->name);
+}
+
+/* A level that is taught, and does not move: said once. */
+static void warn_still(bt_problem *problem)
+{
+    const bt_optimizer *optimizer = problem->optimizer;
+    int lr = bt_hyper_index(optimizer->kind.def->hypers, "lr");
+    bool still = lr >= 0 && !problem->def->schedule && !problem->context->ready;
+    for (int g = 0; still && g < optimizer->group_count; g++)
+        still = optimizer->groups[g].values[lr] == 0;
+    if (still)
+        bt_warn(problem->context, "%s: lr = 0: its parameters stay as they are", problem->name);
+}
+
+/* A level that nothing could teach: its own loss uses none of its parameters, and no hypergradient comes to them. */
+static bt_status check_taught(const bt_problem *problem)
+{
+    const bt_step_phase *step = problem->step;
+    bool any = false;
+    for (int64_t i = 0; i < problem->module->param_count; i++) {
+        any = any || problem->trainable[i];
+        if (step->site.reached || (problem->trainable[i] && problem->used[i]))
+            return BT_OK;
+    }
+    if (!any)
+        return BT_OK;
+    for (int q = 0; q < step->site.solve_count; q++) {
+        const bt_problem *lower = step->site.solves[q].problem;
+        if (lower->def->start && !step->site.solves[q].unroll)
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s: its gradient is zero: type = %s of %s sees what the loss of %s uses, and not what its "
+                           "start does: take type = itd, or add the distance from there to the loss",
+                           problem->name, lower->settings->method->name, lower->name, lower->name);
+    }
+    return bt_fail(BT_ERROR_CONFIG,
+                   "%s: its gradient is zero: its loss does not use its parameters, and no lower problem that its loss "
+                   "depends on (l2u) uses them either; use %s in that problem's training_step, with bt_peer",
+                   problem->name, problem->name);
+}
+
+/* Parameters that neither the loss nor a lower problem's loss uses. */
+bt_status bt_check_used(bt_problem *problem)
+{
+    if (problem->context->apart) /* a check has looked at what trains, and now takes products alone */
+        return BT_OK;
+    BT_TRY(check_taught(problem));
+    warn_unreached(problem);
+    warn_still(problem);
+    const bt_module *module = problem->module;
+    for (int64_t i = 0; i < module->param_count && !problem->settings->allow_unused; i++)
+        if (problem->trainable[i] && !problem->used[i])
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s: the loss does not use the parameter %s, and allow_unused = false: use it, freeze it "
+                           "(trainable), or allow it",
+                           problem->name, module->params[i]->path);
+    return BT_OK;
+}

@@ -1,0 +1,17 @@
+/* engine/traced/start.c: the parameters that an inner loop starts from. */
+#include "engine/traced/traced.h"
+
+bt_tensor *bt_start_trace(bt_problem *problem)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_var *record = trace->record;
+    uint64_t seed = trace->seed;
+    trace->record = problem->loop;
+    trace->seed = bt_hash_text(seed, "start"); /* not the numbers of a step that has the same counter */
+    bt_guest before = bt_problem_enter(problem, "start");
+    bt_tensor *start = problem->def->start(problem);
+    bt_guest_leave(before);
+    trace->record = record;
+    trace->seed = seed;
+    return bt_problem_vector(problem, start, "start");
+}

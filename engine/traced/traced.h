@@ -1,0 +1,98 @@
+/* engine/traced/traced.h: a problem's callbacks as graphs: its loss, condition, update and start, and their
+ * derivatives. */
+#ifndef BT_TRACED_H
+#define BT_TRACED_H
+
+#include "engine/level/level.h"
+
+/* ---- loss.c: traces of a problem's callbacks ---- */
+
+typedef enum bt_trace_kind {
+    BT_TRACE_STEP,    /* the problem's own training step: its buffers and all metrics are kept */
+    BT_TRACE_PRODUCT, /* a peer differentiates it: nothing is kept */
+    BT_TRACE_VALID,   /* metrics are kept */
+    BT_TRACE_EVAL     /* nothing is kept */
+} bt_trace_kind;
+
+typedef struct bt_tracing { /* bt_trace.context of every trace that the engine begins */
+    bt_context *context;
+    bt_problem *problem;
+    bt_trace_kind kind;
+    int64_t count; /* examples of the batch: the weight of metrics */
+} bt_tracing;
+
+void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,
+                      const bt_micro *micro);
+bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode); /* the traced step: a scalar */
+bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch);          /* a vector; where there is one */
+bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
+void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
+/* A whole trace of the step's or the validation's callback, with its metrics; NULL after an error. Between the callback
+ * and the end of the trace, `then` (NULL: nothing) may record more. */
+typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count);
+bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kind kind, bt_loss_fn *then);
+/* additive.c: says which layers are not the sum of micro-batches, such as normalisation over the batch */
+void bt_warn_batch(bt_problem *problem, const bt_graph *graph);
+
+/* ---- vector.c: a problem's parameters as tensors ---- */
+
+void bt_problem_params(bt_problem *problem, bt_tensor **params); /* what the trace reads as its parameters */
+/* The parameters as one vector, in order of declaration; and a vector's parts, shaped like the parameters. */
+bt_tensor *bt_problem_join(bt_problem *problem, bt_tensor *const *parts);
+void bt_problem_split(bt_problem *problem, bt_tensor *vector, bt_tensor **parts);
+/* What the callback returned, if it is a vector like the parameters. */
+bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback);
+
+bt_tensor *bt_start_trace(bt_problem *problem); /* start.c: what `start` gives, like bt_params */
+
+/* ---- product.c; all append to the trace in progress ---- */
+
+/* A problem's loss on some micro-batches: their mean by count. */
+typedef struct bt_loss {
+    bt_problem *problem;
+    const bt_micro *micros;
+    int64_t count;
+} bt_loss;
+double bt_loss_share(const bt_loss *loss, int64_t micro); /* the weight of that one in the mean */
+
+typedef struct bt_product_request {
+    bt_loss lower;
+    bt_tensor *x;        /* a vector like the lower problem's parameters */
+    bool wants_self;     /* g_w^T x */
+    bt_problem **others; /* whose g_lambda^T x are wanted */
+    int other_count;
+    bool of_steps;      /* of the gradient that steps follow, where the lower problem has another condition, too */
+    double penalty;     /* of a value function; 0: the second-order product */
+    bt_loss upper;      /* with a penalty: the loss whose gradient moves along */
+    bt_tensor *self;    /* result: a vector */
+    bt_tensor ***other; /* results: [other][parameter]; NULL where zero */
+} bt_product_request;
+void bt_product_trace(bt_product_request *request);
+/* The gradient of a loss (the lower one, or an upper one's) with respect to the lower parameters, where these are moved
+ * by `shift`, a vector (NULL: not at all). Of parameters that are not meta-trainable it is 0. */
+bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift);
+/* A loss on one micro-batch in the trace in progress, with the random numbers of that problem's step. */
+bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro);
+int bt_product_of(const bt_problem *lower, const bt_graph *graph); /* the bt_product taken; graph: of the lower loss */
+
+/* ---- transition.c: one whole update as a function of what it starts from ---- */
+
+/* By parameter, in the trace in progress: gradient callback, clipping, schedule, optimiser, parameter callback. Nothing
+ * is assigned. */
+typedef struct bt_transition {
+    bt_tensor **param, **grad, **slot[BT_MAX_ITEMS];   /* grad: to be filled in between; NULL: zero */
+    bt_tensor *made;                                   /* BT_BOOL []: whether it is; NULL: if the gradient is finite */
+    bt_tensor **next_param, **next_slot[BT_MAX_ITEMS]; /* results */
+    bt_tensor *next_applied;
+} bt_transition;
+bool bt_transition_begin(bt_problem *problem, bt_transition *t); /* parameters and slots as they are; false: failed */
+void bt_transition_trace(bt_problem *problem, bt_transition *t);
+/* The problem's schedule as bt_update wants it; context: the problem. */
+void bt_schedule_trace(void *context, bt_rule *rule);
+/* A whole-vector callback, applied to parts. */
+void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts);
+
+/* dependence.c: an update that uses a parameter of `others` directly is an error: an implicit method cannot see it. */
+bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int count);
+
+#endif
