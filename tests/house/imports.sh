@@ -1,5 +1,7 @@
 #!/bin/bash
-# Imports run downward only, in the order that CONTRIBUTING.md gives; a room may include itself and what stands below.
+# Imports run downward only, in the order that CONTRIBUTING.md gives; a room may include itself and what stands below. The
+# rooms of engine/ have an order of their own. A header NAME_inside.h is for its own room; headers of one room do not
+# include one another in a circle.
 cd "$BT_SOURCE_DIR" || exit 1
 
 find libbetty engine problems examples -name '*.[ch]' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '
@@ -8,6 +10,13 @@ BEGIN {
     for (i = 1; i <= n; i++) rank[order[i]] = i
     split("nn optim data io backend", peers, " ")
     for (i in peers) rank[peers[i]] = rank["peers"]
+    n = split("config plugin output hierarchy level traced solve step schedule state check session command", order, " ")
+    for (i = 1; i <= n; i++) inner[order[i]] = i
+}
+function inner_room(path,    parts) { # of engine/: "level"; "": not there, or in no room
+    if (path !~ /^engine\/[^\/]+\//) return ""
+    split(path, parts, "/")
+    return parts[2]
 }
 function room(path,    parts) {
     sub(/^libbetty\//, "", path)
@@ -41,9 +50,37 @@ function wrong(why) { print line ": " why; bad = 1 }
     if (!(there in rank)) { wrong("no room of the house is called " there); next }
     if (!(here in rank)) { wrong("no room of the house is called " here); next }
     if (rank[there] > rank[here]) wrong(here " stands below " there)
+    if (here == "engine") {
+        to = inner_room(included)
+        from = inner_room(file)
+        if (there == "engine" && !(to in inner)) wrong("no room of engine/ is called " to)
+        if (!(from in inner)) wrong("a file of engine/ stands in one of its rooms")
+        if (there == "engine" && inner[to] > inner[from]) wrong("engine/" from " stands below engine/" to)
+        if (included ~ /_inside\.h$/ && to != from) wrong("that header is for its own room")
+        if (file ~ /\.h$/ && to == from) uses[file] = uses[file] " " included
+    }
     if (there == "backend" && here != "backend") wrong("a backend is reached through runtime/backend.h")
 }
+function reaches(from, to, depth,    list, i, n) {
+    if (depth > 20) return 0
+    n = split(uses[from], list, " ")
+    for (i = 1; i <= n; i++)
+        if (list[i] == to || reaches(list[i], to, depth + 1)) return 1
+    return 0
+}
 END {
+    for (file in uses)
+        if (reaches(file, file, 0)) { print file ": includes itself, by way of other headers of its room"; bad = 1 }
     if (!count) { print "no includes found: is BT_SOURCE_DIR right?"; bad = 1 }
     exit bad
 }'
+bad=$?
+
+# Headers of engine/ are read whole: short; and nothing but rooms stands in engine/.
+while IFS= read -r header; do
+    lines=$(wc -l <"$header")
+    if [ "$lines" -gt 150 ]; then echo "$header: $lines lines; a header of engine/ has at most 150"; bad=1; fi
+done < <(find engine -name '*.h')
+files=$(find engine -maxdepth 1 -type f | wc -l)
+if [ "$files" -gt 3 ]; then echo "engine/ itself has $files files; they belong into its rooms"; bad=1; fi
+exit $bad
