@@ -67,11 +67,12 @@ static bt_status unknown_option(const char *word, size_t length)
     const char *names[BT_COUNT_OF(options) + 1] = {NULL};
     for (int i = 0; i < BT_COUNT_OF(options); i++)
         names[i] = options[i].name;
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    char *name = bt_string("%.*s", (int)length, word);
     const char *nearest = bt_nearest(name, names);
-    return bt_fail(BT_ERROR_CONFIG, "there is no option `%s`%s%s%s", name, nearest ? "; did you mean `" : "",
-                   nearest ? nearest : "; betty-run --help lists them", nearest ? "`?" : "");
+    bt_free(name);
+    return bt_fail(BT_ERROR_CONFIG, "there is no option `%.*s`%s%s%s", (int)length, word,
+                   nearest ? "; did you mean `" : "", nearest ? nearest : "; betty-run --help lists them",
+                   nearest ? "`?" : "");
 }
 
 static bt_status add_setting(bt_cli *cli, const char *key, const char *value, const char *origin)

@@ -215,6 +215,16 @@ const char *bt_config_origin(const bt_config *config, const char *section, const
 
 /* ---- names ---- */
 
+static bt_status check_lists(const bt_method_def *method)
+{
+    BT_TRY(bt_record_fits("method", method->name, method->hypers, method->slots));
+    int slots = bt_slot_name_count(method->slots), stacks = bt_slot_name_count(method->stacks);
+    if (method->stacks[BT_MAX_ITEMS] || slots + stacks > BT_MAX_ITEMS)
+        return bt_fail(BT_ERROR_ARGUMENT, "method %s: its record lists more than %d slots and stacks", method->name,
+                       BT_MAX_ITEMS);
+    return BT_OK;
+}
+
 bt_status bt_config_add_method(bt_config *config, const bt_method_def *method)
 {
     if (!config || !method || !bt_ini_name(method->name, false))
@@ -224,8 +234,12 @@ bt_status bt_config_add_method(bt_config *config, const bt_method_def *method)
             return config->methods[i] == method
                        ? BT_OK
                        : bt_fail(BT_ERROR_CONFIG, "method %s: there is one of that name already", method->name);
+    BT_TRY(check_lists(method));
     for (int h = 0; h < bt_hyper_count(method->hypers); h++) {
         char name[BT_METHOD_KEY];
+        if (strlen(method->name) + 1 + strlen(method->hypers[h].name) >= BT_METHOD_KEY)
+            return bt_fail(BT_ERROR_CONFIG, "method %s: the key of its hyperparameter %s has more than %d characters",
+                           method->name, method->hypers[h].name, BT_METHOD_KEY - 1);
         if (bt_key_find(BT_SECTION_PROBLEM, bt_config_method_key(method, h, name).name))
             return bt_fail(BT_ERROR_CONFIG,
                            "method %s: its hyperparameter %s would be the key %s, which every problem has",
@@ -249,6 +263,7 @@ bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *opt
             return config->optimizers[i] == optimizer
                        ? BT_OK
                        : bt_fail(BT_ERROR_CONFIG, "optimizer %s: there is one of that name already", optimizer->name);
+    BT_TRY(bt_record_fits("optimizer", optimizer->name, optimizer->hypers, optimizer->slots));
     for (int h = 0; h < bt_hyper_count(optimizer->hypers); h++)
         if (bt_key_find(BT_SECTION_PROBLEM, optimizer->hypers[h].name))
             return bt_fail(BT_ERROR_CONFIG, "optimizer %s: its hyperparameter %s is a key that every problem has",

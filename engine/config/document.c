@@ -94,7 +94,7 @@ bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, vo
 
 typedef struct printer {
     FILE *file;
-    char section[256]; /* the last one */
+    bt_text section; /* the last one */
     bool failed;
 } printer;
 
@@ -102,9 +102,11 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
 {
     (void)kind;
     printer *p = user;
-    if (strcmp(p->section, section) != 0) {
-        fprintf(p->file, "%s[%s]\n", p->section[0] ? "\n" : "", section);
-        snprintf(p->section, sizeof p->section, "%s", section);
+    if (strcmp(bt_text_get(&p->section), section) != 0) {
+        fprintf(p->file, "%s[%s]\n", p->section.size ? "\n" : "", section);
+        p->section.size = 0;
+        bt_text_add(&p->section, "%s", section);
+        p->failed = p->failed || p->section.failed;
     }
     bt_text text = {0};
     bt_ini_print_value(value, &text);
@@ -118,7 +120,9 @@ bt_status bt_config_print(const bt_config *config, FILE *file)
     if (!config || !config->resolved || !file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_print: the configuration is not resolved, or there is no file");
     printer p = {.file = file};
-    BT_TRY(bt_config_visit(config, print_setting, &p));
+    bt_status status = bt_config_visit(config, print_setting, &p);
+    bt_text_free(&p.section);
+    BT_TRY(status);
     if (p.failed)
         return BT_ERROR_MEMORY;
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the configuration cannot be written");

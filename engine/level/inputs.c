@@ -11,6 +11,15 @@ static bt_scalar *find_scalar(bt_problem *self, const char *name)
     for (int i = 0; i < self->scalar_count; i++)
         if (strcmp(self->scalars[i].name, name) == 0)
             return &self->scalars[i];
+    bt_text words = {0};
+    if (!bt_name_is_free(self, name, &words))
+        bt_fail(BT_ERROR_ARGUMENT,
+                "%s: a number on the host (bt_host_scalar, bt_static_int) is called `%s`, which is the name of %s; "
+                "choose another name",
+                self->name, name, bt_text_get(&words));
+    bt_text_free(&words);
+    if (bt_error_status() != BT_OK)
+        return NULL;
     int64_t capacity = self->scalar_capacity;
     bt_scalar *scalars = bt_grow(self->scalars, &capacity, self->scalar_count + 1, sizeof *scalars);
     if (!scalars)

@@ -102,6 +102,14 @@ bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_li
 bool bt_owns_buffer(const bt_problem *problem, bt_var *var);
 bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 
+/* ---- names.c: the names of what a run keeps ---- */
+
+/* Those of variables and memory begin with "PROBLEM:", those of parameters, buffers and their state with "PROBLEM.". How
+ * many things have this one; words: which, is added to. */
+int bt_name_holders(const bt_context *context, const bt_problem *problem, const char *name, bt_text *words);
+/* Whether a new variable of the problem may be called so; else words is added to: what has that name. */
+bool bt_name_is_free(const bt_problem *problem, const char *name, bt_text *words);
+
 /* ---- clock.c: the counters of a level, by one table ---- */
 
 bt_status bt_clock_enter(bt_problem *problem);

@@ -28,15 +28,46 @@ void bt_metrics_free(bt_context *context)
 /* A variable of its own name among the problem's: "valid.loss.sum". */
 static bt_var *part_new(const bt_metric_row *row, const char *part)
 {
-    bt_text name = {0};
+    bt_text name = {0}, words = {0};
     bt_text_add(&name, "%s%s.%s", row->valid ? "valid." : "", row->name ? row->name : "", part);
     const bt_problem *problem = row->problem;
     bt_var *var = NULL;
-    if (!name.failed)
+    if (name.failed)
+        bt_fail(BT_ERROR_MEMORY, "out of memory");
+    else if (!bt_name_is_free(problem, name.data, &words))
+        bt_fail(BT_ERROR_ARGUMENT,
+                "%s: bt_metric `%s` would be kept as the variable `%s`, which is the name of %s; choose another name",
+                problem->name, row->name, name.data, bt_text_get(&words));
+    else
         var = bt_ledger_var(problem->context, problem, BT_ROLE_METRIC, BT_BUFFERS, name.data,
                             (bt_array){.dtype = BT_F64});
+    bt_text_free(&words);
     bt_text_free(&name);
     return var;
+}
+
+/* Whether `longer` is reported as "X.interval", and `full` as "X". */
+static bool is_interval(const char *longer, const char *full)
+{
+    size_t length = strlen(full);
+    return strncmp(longer, full, length) == 0 && strcmp(longer + length, ".interval") == 0;
+}
+
+/* No other row may be reported under the name of this one. */
+static bt_status check_reported(const bt_context *context, const bt_metric_row *row)
+{
+    static const char *const kinds[] = {"training", "validation"};
+    for (int i = 0; i < context->metric_count; i++) {
+        const bt_metric_row *known = context->metrics[i];
+        bool same = strcmp(known->full, row->full) == 0;
+        if (same || is_interval(known->full, row->full) || is_interval(row->full, known->full))
+            return bt_fail(BT_ERROR_ARGUMENT,
+                           "%s: bt_metric: the %s metric `%s` and the %s metric `%s` would both be reported as %s; "
+                           "give one of them another name",
+                           row->problem->name, kinds[known->valid], known->name, kinds[row->valid], row->name,
+                           strlen(known->full) > strlen(row->full) ? known->full : row->full);
+    }
+    return BT_OK;
 }
 
 static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
@@ -49,10 +80,9 @@ static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
     *row = (bt_metric_row){.problem = problem, .valid = valid, .last = NAN, .interval = NAN};
     row->name = bt_strdup(name);
     row->full = bt_strdup(bt_text_get(&full));
-    row->sum = part_new(row, "sum");
-    row->weight = part_new(row, "weight");
     bt_text_free(&full);
-    if (row->name && row->full && row->sum && row->weight)
+    if (row->name && row->full && check_reported(problem->context, row) == BT_OK && (row->sum = part_new(row, "sum")) &&
+        (row->weight = part_new(row, "weight")))
         return row;
     row_free(row);
     return NULL;
@@ -90,9 +120,11 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
     bt_metric_row *row = bt_metric_find(self->context, self, name, self->context->validating);
     if (!row)
         return;
+    /* Youngs and Cramer, 1971: a sum of squares would lose a small spread beside a large mean. */
+    double n = (double)++row->host_count;
     row->host_sum += value;
-    row->host_square += value * value;
-    row->host_count++;
+    if (n > 1)
+        row->host_spread += (n * value - row->host_sum) * (n * value - row->host_sum) / (n * (n - 1));
 }
 
 /* The mean since the last report, with half of a 95 % interval if it is one of several numbers. */
@@ -103,10 +135,10 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     memcpy(&weight, row->weight->data, sizeof weight);
     *value = (bt_metric_value){.name = row->full, .interval = NAN};
     if (row->host_count) {
-        double n = (double)row->host_count, mean = row->host_sum / n;
-        value->value = mean;
+        double n = (double)row->host_count;
+        value->value = row->host_sum / n;
         if (row->host_count > 1)
-            value->interval = 1.96 * sqrt(fmax(0, row->host_square / n - mean * mean) / (n - 1));
+            value->interval = 1.96 * sqrt(row->host_spread / (n - 1) / n);
     } else if (weight > 0) {
         value->value = sum / weight;
     } else {
@@ -116,15 +148,15 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     row->interval = value->interval;
     memset(row->sum->data, 0, sizeof sum);
     memset(row->weight->data, 0, sizeof weight);
-    row->host_sum = row->host_square = 0;
+    row->host_sum = row->host_spread = 0;
     row->host_count = 0;
     return true;
 }
 
-int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values, int room)
+int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values)
 {
     int count = 0;
-    for (int i = 0; i < context->metric_count && count < room; i++) {
+    for (int i = 0; i < context->metric_count; i++) {
         bt_metric_row *row = context->metrics[i];
         if (row->problem == problem && row->valid == valid && take(row, &values[count]))
             count++;

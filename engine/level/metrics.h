@@ -14,14 +14,16 @@ typedef struct bt_metric_row {
     char *full; /* "classifier.valid.loss" */
     bool valid;
     bt_var *sum, *weight;         /* F64 []: of traced values, by count */
-    double host_sum, host_square; /* of numbers given on the host */
+    double host_sum, host_spread; /* of numbers given on the host; spread: squares of the distances from the mean */
     int64_t host_count;
     double last, interval; /* as last reported; NaN: never */
 } bt_metric_row;
 
+/* The row of that name, made if there is none; NULL after an error: no memory, or it would be taken for another. */
 bt_metric_row *bt_metric_find(bt_context *context, bt_problem *problem, const char *name, bool valid);
-/* A problem's values since the last call, of training or of validation, into `values`; returns how many. */
-int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values, int room);
+/* A problem's values since the last call, of training or of validation, into `values`, which has room for all metrics
+ * of the engine; returns how many. */
+int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values);
 void bt_metrics_free(bt_context *context);
 
 #endif

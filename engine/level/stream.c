@@ -23,6 +23,19 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     return batch;
 }
 
+/* All draws of a run can be counted. */
+static bt_status check_length(const bt_stream *stream)
+{
+    const bt_problem_settings *s = stream->problem->settings;
+    int64_t most = bt_loader_most(stream->loader), steps = stream->problem->context->settings->train_iters;
+    if (stream->mode != BT_TRAIN || steps <= most / s->gradient_accumulation)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "%s: train_iters = %lld with gradient_accumulation = %lld draws more than %lld batches, which is as "
+                   "far as examples of batches of this size can be counted: make one of these, or batch_size, smaller",
+                   stream->problem->name, (long long)steps, (long long)s->gradient_accumulation, (long long)most);
+}
+
 static bt_status open_loader(bt_stream *stream)
 {
     bt_problem *problem = stream->problem;
@@ -45,6 +58,7 @@ static bt_status open_loader(bt_stream *stream)
         bt_error_context("%s, %s data", problem->name, stream->mode == BT_TRAIN ? "training" : "validation");
         return bt_error_status();
     }
+    BT_TRY(check_length(stream));
     const bt_batch *shapes[BT_MAX_SHAPES];
     stream->shape_count = bt_loader_shapes(stream->loader, shapes);
     for (int i = 0; i < stream->shape_count; i++)
@@ -312,19 +326,27 @@ void bt_micro_bind(bt_micro *micro, const bt_batch *batch)
 }
 
 /* How many of the problem's newest micro-batches can be short at once, and one. */
-static int variant_count(const bt_problem *problem, int64_t micros)
+static int64_t variant_count(const bt_problem *problem, int64_t micros)
 {
     if (problem->train->shape_count < 2)
         return 1;
     int64_t per_epoch = bt_loader_per_epoch(problem->train->loader);
-    int64_t most = per_epoch > 0 ? (micros + per_epoch - 1) / per_epoch : 1;
-    return (int)(most < BT_MAX_ITEMS - 1 ? most : BT_MAX_ITEMS - 1) + 1;
+    return (per_epoch > 0 ? (micros + per_epoch - 1) / per_epoch : 1) + 1;
 }
 
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count)
 {
     set->count = count;
-    set->variants = variant_count(problem, count);
+    int64_t variants = variant_count(problem, count);
+    if (variants > BT_MAX_ITEMS)
+        return bt_fail(
+            BT_ERROR_UNSUPPORTED,
+            "%s: up to %lld of the %lld micro-batches of a step (gradient_accumulation) are the short last one of an "
+            "epoch, and a product over all of them has room for %d: set drop_last = true, choose a "
+            "batch_size that divides the number of examples, take fewer and larger micro-batches, or set "
+            "product_batches = last where it is all",
+            problem->name, (long long)variants - 1, (long long)count, BT_MAX_ITEMS - 1);
+    set->variants = (int)variants;
     set->items = bt_alloc_array((size_t)(set->variants * count), sizeof *set->items);
     if (!set->items)
         return BT_ERROR_MEMORY;

@@ -71,7 +71,7 @@ static void keep(bt_text *message, const char *data, int64_t size)
 {
     int64_t room = MAX_MESSAGE - message->size;
     if (room > 0)
-        bt_text_add(message, "%.*s", (int)(size < room ? size : room), data);
+        bt_text_add(message, size > room ? "%.*s\n..." : "%.*s", (int)(size < room ? size : room), data);
 }
 
 /* The hash goes by blocks of one size, so that it does not depend on how the pipe cuts the output. */

@@ -32,7 +32,7 @@ void bt_engine_free(bt_engine *engine)
     bt_loop_starts_close(context);
     for (int i = 0; i < context->problem_count; i++) {
         bt_problem_uncompile(context->problems[i]);
-        bt_solve_forget(context->problems[i]);
+        bt_solve_forget(context->problems[i], NULL);
         bt_kept_free(context->problems[i]->adapted);
     }
     bt_metrics_free(&engine->context);

@@ -1,7 +1,8 @@
 /* engine/session/rewire.c: bt_set_dependency: who depends on whom changes while a run goes on.
  *
  * The programs of every level are made anew, for the losses may have other derivatives to take; parameters, optimiser
- * state, positions in the data and counters are not touched. What cannot be is refused, and all stays as it was. */
+ * state, positions in the data and counters are not touched. What a method keeps for an upper problem goes with the
+ * dependency. What cannot be is refused, and all stays as it was. */
 #include "engine/session/session.h"
 
 #include <string.h>
@@ -49,6 +50,9 @@ static bt_status build(bt_engine *engine)
     }
     if (status == BT_OK)
         status = bt_loop_starts_open(&engine->context);
+    for (int i = 0; status == BT_OK && i < engine->context.problem_count; i++)
+        if (engine->context.problems[i]->step)
+            bt_solve_forget(engine->context.problems[i], &engine->context.problems[i]->step->site);
     bt_free(ready);
     return status;
 }

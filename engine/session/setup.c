@@ -2,6 +2,7 @@
 #include "engine/session/session.h"
 
 #include "engine/solve/methods.h"
+#include "engine/state/checkpoint.h"
 #include <string.h>
 
 static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void *user, const char *source)
@@ -40,12 +41,27 @@ static bt_status add_dataset(bt_engine *engine, const bt_dataset_def *def)
     return BT_OK;
 }
 
+/* A list of a record ends with NULL, which stands in its last place at the latest. */
+static bt_status check_lists(const bt_export *parts)
+{
+    const char *what = parts->problems[BT_MAX_ITEMS]     ? "problems"
+                       : parts->optimizers[BT_MAX_ITEMS] ? "optimizers"
+                       : parts->methods[BT_MAX_ITEMS]    ? "methods"
+                       : parts->datasets[BT_MAX_ITEMS]   ? "datasets"
+                                                         : NULL;
+    if (!what)
+        return BT_OK;
+    return bt_fail(BT_ERROR_ARGUMENT, "an exported record lists more than %d %s: divide them among several records",
+                   BT_MAX_ITEMS, what);
+}
+
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, const char *source)
 {
     if (parts->abi != BT_ABI)
         return bt_fail(BT_ERROR_ARGUMENT,
                        "the exported record is of interface %d, this library has %d: compile it again", parts->abi,
                        BT_ABI);
+    BT_TRY(check_lists(parts));
     for (int i = 0; i < BT_MAX_ITEMS && parts->methods[i]; i++)
         BT_TRY(bt_config_add_method(engine->context.config, parts->methods[i]));
     for (int i = 0; i < BT_MAX_ITEMS && parts->optimizers[i]; i++)
@@ -148,7 +164,7 @@ static bt_status compile_all(bt_engine *engine)
     BT_TRY(bt_levels_compile(&engine->context));
     BT_TRY(bt_loop_starts_open(&engine->context));
     engine->compile_seconds = bt_seconds() - start;
-    return BT_OK;
+    return bt_check_names(engine);
 }
 
 static bt_status setup(bt_engine *engine)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { METRICS = 256 };
-
 typedef struct run {
     bt_engine *engine;
     bt_progress *progress;
@@ -113,22 +111,34 @@ static void say_first_nonfinite(run *r, const bt_metric_value *values, int count
         }
 }
 
-static bt_status report(run *r, bool valid, bool last)
+static bt_status say_metrics(run *r, const bt_metric_value *values, int count, bool lasting)
 {
-    bt_engine *engine = r->engine;
-    bt_metric_value values[METRICS];
-    int count = 0;
-    for (int p = 0; p < engine->context.problem_count; p++)
-        if (engine->context.problems[p]->settings->active && (valid || due(engine->context.problems[p], last)))
-            count += bt_metrics_take(&engine->context, engine->context.problems[p], valid, values + count, METRICS - count);
-    if (!count)
-        return BT_OK;
     say_trouble(r);
     say_first_skipped(r);
     say_first_nonfinite(r, values, count);
+    bt_progress_metrics(r->progress, r->engine->context.step, values, count, lasting);
+    return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
+}
+
+static bt_metric_value *room_for_metrics(const bt_engine *engine)
+{
+    return bt_alloc_array((size_t)engine->context.metric_count + 1, sizeof(bt_metric_value));
+}
+
+static bt_status report(run *r, bool valid, bool last)
+{
+    bt_engine *engine = r->engine;
+    bt_metric_value *values = room_for_metrics(engine);
+    if (!values)
+        return BT_ERROR_MEMORY;
+    int count = 0;
+    for (int p = 0; p < engine->context.problem_count; p++)
+        if (engine->context.problems[p]->settings->active && (valid || due(engine->context.problems[p], last)))
+            count += bt_metrics_take(&engine->context, engine->context.problems[p], valid, values + count);
     bool lasting = valid || engine->context.step == engine->context.settings->train_iters;
-    bt_progress_metrics(r->progress, engine->context.step, values, count, lasting);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
+    bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
+    bt_free(values);
+    return status;
 }
 
 /* ---- early stopping ---- */
@@ -214,6 +224,8 @@ static bt_status validate(run *r)
 /* Dependencies that callbacks have changed hold from the next step on. */
 static bt_status rewire(run *r)
 {
+    if (r->engine->rewire_due)
+        say_trouble(r); /* what methods counted goes with the dependencies */
     BT_TRY(bt_rewire_due(r->engine));
     if (!r->engine->rewired)
         return BT_OK;
@@ -307,10 +319,12 @@ static double data_seconds(const bt_engine *engine)
 static bt_status summarize(run *r)
 {
     bt_engine *engine = r->engine;
-    bt_metric_value values[METRICS];
+    bt_metric_value *values = room_for_metrics(engine);
     size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     int count = 0;
-    for (int i = 0; i < engine->context.metric_count && count < METRICS; i++)
+    if (!values)
+        return BT_ERROR_MEMORY;
+    for (int i = 0; i < engine->context.metric_count; i++)
         if (!isnan(engine->context.metrics[i]->last))
             values[count++] =
                 (bt_metric_value){engine->context.metrics[i]->full, engine->context.metrics[i]->last, engine->context.metrics[i]->interval};
@@ -332,7 +346,9 @@ static bt_status summarize(run *r)
     summary.measured = (bt_memory_sizes){engine->standing.touched, bt_live_bytes() - r->baseline - arena};
     size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
-    return bt_summary_write(engine->output->path, &summary);
+    bt_status status = bt_summary_write(engine->output->path, &summary);
+    bt_free(values);
+    return status;
 }
 
 /* The loop, with its kernel calls timed if that is asked for. */

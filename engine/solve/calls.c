@@ -225,15 +225,31 @@ const bt_rule_calls bt_method_calls = {.hvp = hvp,
                                        .unit = unit,
                                        .last_solution = last_solution};
 
-void bt_solve_forget(bt_problem *upper)
+static bool solves(const bt_solve_site *site, const bt_problem *lower)
+{
+    for (int q = 0; site && q < site->solve_count; q++)
+        if (site->solves[q].problem == lower)
+            return true;
+    return false;
+}
+
+void bt_solve_forget(bt_problem *upper, const bt_solve_site *site)
 {
     bt_context *context = upper->context;
     for (int i = 0; i < context->problem_count; i++) {
-        if (upper->troubles)
+        if (solves(site, context->problems[i]))
+            continue;
+        if (upper->troubles) {
             bt_ledger_var_free(context, upper->troubles[i].count);
-        if (upper->solutions)
+            upper->troubles[i].count = NULL;
+        }
+        if (upper->solutions) {
             bt_ledger_var_free(context, upper->solutions[i]);
+            upper->solutions[i] = NULL;
+        }
     }
+    if (site)
+        return;
     bt_free(upper->troubles);
     bt_free(upper->solutions);
     upper->troubles = NULL;

@@ -54,7 +54,9 @@ void bt_solve_free(bt_solve *solve);
 
 /* ---- calls.c ---- */
 
-void bt_solve_forget(bt_problem *upper); /* what its methods keep from step to step */
+/* What the methods of the upper problem keep from step to step, but for those that this site has (NULL: none). The state
+ * of a run is that of the dependencies in force, so that a resumed run, which knows no others, has it all. */
+void bt_solve_forget(bt_problem *upper, const bt_solve_site *site);
 
 /* ---- targets.c ---- */
 

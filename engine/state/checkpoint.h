@@ -63,6 +63,7 @@ typedef struct bt_tensor_list {
 } bt_tensor_list;
 bt_status bt_tensors_of_memory(const bt_engine *engine, bt_tensor_list *list); /* adds what bt_state was told */
 bt_status bt_tensors_of_variables(const bt_engine *engine, bt_tensor_list *list);
+bt_status bt_check_names(const bt_engine *engine); /* no two of all these have one name */
 void bt_tensors_free(bt_tensor_list *list);
 /* From the file into the engine, once it is clear that all of the list is there with the same shapes. */
 bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file);

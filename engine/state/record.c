@@ -115,7 +115,7 @@ static json_t *metric_json(const bt_metric_row *row)
 {
     return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I}", "problem", row->problem->name, "name", row->name,
                      "valid", row->valid, "last", real_of(row->last).text, "interval", real_of(row->interval).text,
-                     "sum", real_of(row->host_sum).text, "square", real_of(row->host_square).text, "count",
+                     "sum", real_of(row->host_sum).text, "spread", real_of(row->host_spread).text, "count",
                      (json_int_t)row->host_count);
 }
 
@@ -238,9 +238,10 @@ static bool matters(json_t *config, const char *setting)
         return false;
     if (strcmp(key, "scheduler_t_max") != 0) /* which by default is train_iters, and only a cosine uses */
         return true;
-    char scheduler[256];
-    snprintf(scheduler, sizeof scheduler, "%.*s.scheduler", length, setting);
-    return strcmp(text_of(config, scheduler), "cosine") == 0;
+    char *scheduler = bt_string("%.*s.scheduler", length, setting);
+    bool cosine = !scheduler || strcmp(text_of(config, scheduler), "cosine") == 0;
+    bt_free(scheduler);
+    return cosine;
 }
 
 enum { TOLD = 8 }; /* differences that a message lists */
@@ -425,11 +426,11 @@ static bt_status restore_streams(bt_engine *engine, json_t *problems)
 /* The rows in the order of the record, for that is the order in which they are reported. */
 static bt_status restore_metric(bt_engine *engine, json_t *record, int place)
 {
-    const char *name, *metric, *last, *interval, *sum, *square;
+    const char *name, *metric, *last, *interval, *sum, *spread;
     int valid;
     json_int_t count;
     if (json_unpack(record, "{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I}", "problem", &name, "name", &metric, "valid",
-                    &valid, "last", &last, "interval", &interval, "sum", &sum, "square", &square, "count", &count) != 0)
+                    &valid, "last", &last, "interval", &interval, "sum", &sum, "spread", &spread, "count", &count) != 0)
         return malformed();
     bt_problem *problem = bt_problem_find(&engine->context, name);
     bt_metric_row *row = problem ? bt_metric_find(&engine->context, problem, metric, valid) : NULL;
@@ -438,7 +439,7 @@ static bt_status restore_metric(bt_engine *engine, json_t *record, int place)
     row->last = real_read(last);
     row->interval = real_read(interval);
     row->host_sum = real_read(sum);
-    row->host_square = real_read(square);
+    row->host_spread = real_read(spread);
     row->host_count = count;
     for (int i = place; i < engine->context.metric_count; i++)
         if (engine->context.metrics[i] == row) {

@@ -1,6 +1,7 @@
 /* engine/state/tensors.c: what a checkpoint keeps as tensors, by name. */
 #include "engine/state/checkpoint.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void add(bt_tensor_list *list, const char *name, bt_array array)
@@ -101,4 +102,36 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
             memcpy(list->items[i].array.data, was->array.data, bytes);
     }
     return BT_OK;
+}
+
+/* ---- names: a checkpoint tells its tensors apart by nothing else ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const bt_stored *)a)->name, ((const bt_stored *)b)->name);
+}
+
+static bt_status tell_two(const bt_engine *engine, const char *name)
+{
+    bt_text words = {0};
+    bt_name_holders(&engine->context, NULL, name, &words);
+    bt_status status = bt_fail(BT_ERROR_ARGUMENT, "a checkpoint would keep two things as `%s`: %s; rename one of them",
+                               name, bt_text_get(&words));
+    bt_text_free(&words);
+    return status;
+}
+
+bt_status bt_check_names(const bt_engine *engine)
+{
+    bt_tensor_list list = {0};
+    bt_status status = bt_tensors_of_memory(engine, &list);
+    if (status == BT_OK)
+        status = bt_tensors_of_variables(engine, &list);
+    if (status == BT_OK && list.count)
+        qsort(list.items, (size_t)list.count, sizeof *list.items, by_name);
+    for (int64_t i = 1; status == BT_OK && i < list.count; i++)
+        if (strcmp(list.items[i - 1].name, list.items[i].name) == 0)
+            status = tell_two(engine, list.items[i].name);
+    bt_tensors_free(&list);
+    return status;
 }

@@ -23,7 +23,7 @@ void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)
         return;
     bt_metric_row *row = bt_metric_find(tracing->context, self, name, tracing->kind == BT_TRACE_VALID);
     if (!row) {
-        bt_graph_fail(trace->graph, BT_ERROR_MEMORY, "out of memory");
+        bt_graph_fail(trace->graph, bt_error_status(), "%s", bt_error());
         return;
     }
     bt_tensor *mean =

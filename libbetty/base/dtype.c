@@ -24,8 +24,14 @@ bool bt_dtype_floats(bt_dtype dtype) { return known(dtype) && dtypes[dtype].floa
 bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims)
 {
     bt_array array = {.dtype = dtype, .data = data};
-    for (; dims && dims[array.rank] != BT_END && array.rank < BT_MAX_RANK; array.rank++)
+    for (; dims && dims[array.rank] != BT_END; array.rank++) {
+        if (array.rank == BT_MAX_RANK) {
+            bt_fail(BT_ERROR_SHAPE, "BT_ARRAY: more than %d sizes", BT_MAX_RANK);
+            array.rank = -1; /* which no call takes for a shape */
+            return array;
+        }
         array.dims[array.rank] = dims[array.rank];
+    }
     return array;
 }
 

@@ -19,6 +19,13 @@ void bt_error_clear(void)
     first = BT_OK;
 }
 
+/* What is longer than there is room for ends with dots. */
+static void end_with_dots(char *text, int length, size_t room)
+{
+    if (length >= 0 && (size_t)length >= room)
+        snprintf(text + room - 4, 4, "...");
+}
+
 static const char *status_text(bt_status status)
 {
     switch (status) {
@@ -40,6 +47,7 @@ bt_status bt_fail(bt_status status, const char *format, ...)
     va_start(args, format);
     int length = format && *format ? vsnprintf(message, sizeof message, format, args) : 0;
     va_end(args);
+    end_with_dots(message, length, sizeof message);
     if (length <= 0)
         snprintf(message, sizeof message, "%s", status_text(status));
     return status;
@@ -58,7 +66,7 @@ void bt_error_context(const char *format, ...)
         return;
     if (strncmp(message, whole, (size_t)length) == 0 && strncmp(message + length, ": ", 2) == 0)
         return; /* it is there already: who called whom is told once */
-    snprintf(whole + length, sizeof whole - (size_t)length, ": %.*s", MESSAGE - 1, message);
+    length += snprintf(whole + length, sizeof whole - (size_t)length, ": %s", message);
+    end_with_dots(whole, length, sizeof message);
     memcpy(message, whole, sizeof message);
-    message[MESSAGE - 1] = 0;
 }

@@ -38,10 +38,10 @@ typedef struct bt_loader_options {
 /* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread. */
 bt_loader_options bt_loader_defaults(void);
 
-/* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail. Of a joined set, the first
- * has the epochs of the loader; the others give as many examples to each batch, short or not, and go on through epochs
- * of their own, each of which has every example once. Of a set of tasks, each batch has one, whatever the batch size;
- * if it is the first, there are no epochs, and the others give batch_size examples. */
+/* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail before bt_loader_most. Of a
+ * joined set, the first has the epochs of the loader; the others give as many examples to each batch, short or not, and
+ * go on through epochs of their own, each of which has every example once. Of a set of tasks, each batch has one,
+ * whatever the batch size; if it is the first, there are no epochs, and the others give batch_size examples. */
 bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options);
 
 /* The shapes that batches can have, as templates owned by the loader: the full one first. Returns how many, 1 or 2. */
@@ -53,6 +53,7 @@ bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
 const bt_dataset *bt_loader_data(const bt_loader *loader);     /* the set; NULL if the loader is NULL */
 int64_t bt_loader_position(const bt_loader *loader);           /* how many have been drawn */
 bt_status bt_loader_seek(bt_loader *loader, int64_t position); /* so that draw goes on from there */
+int64_t bt_loader_most(const bt_loader *loader);               /* how many can be drawn, and the last position */
 int64_t bt_loader_epoch(const bt_loader *loader);              /* whole epochs drawn; of tasks 0 */
 int64_t bt_loader_per_epoch(const bt_loader *loader);          /* batches; 0: tasks, without end */
 double bt_loader_wait_seconds(const bt_loader *loader);        /* time that draw has waited or gathered */

@@ -29,6 +29,7 @@ struct bt_loader {
     bt_loader_options options;
     feed *feeds;
     int64_t feed_count, per_epoch, position; /* per_epoch 0: tasks have no epochs */
+    int64_t most;                            /* draws, whose examples can be counted */
     bool constant, ready; /* every batch is the whole set, and the same: filled once, and it has been */
     slot *slots;
     int64_t slot_count;
@@ -252,6 +253,9 @@ bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch)
         *batch = NULL;
     if (!loader || !batch)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_draw: the %s is NULL", loader ? "place for the batch" : "loader");
+    if (loader->position >= loader->most)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "a loader has drawn %lld batches: the examples of more cannot be counted",
+                       (long long)loader->most);
     *batch = loader->constant ? draw_constant(loader) : loader->threaded ? draw_threaded(loader) : draw_now(loader);
     loader->told_end = false;
     return BT_OK;
@@ -273,10 +277,9 @@ bt_status bt_loader_seek(bt_loader *loader, int64_t position)
 {
     if (!loader)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_seek: the loader is NULL");
-    int64_t most = INT64_MAX / 4 / BT_MAX_EXAMPLES; /* so that examples can be counted, too */
-    if (position < 0 || position > most)
+    if (position < 0 || position > loader->most)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_loader_seek: found position %lld; expected 0 to %lld",
-                       (long long)position, (long long)most);
+                       (long long)position, (long long)loader->most);
     bool threaded = loader->threaded;
     stop(loader);
     loader->position = position;
@@ -301,6 +304,8 @@ int64_t bt_loader_epoch(const bt_loader *loader)
 {
     return loader && loader->per_epoch ? loader->position / loader->per_epoch : 0;
 }
+
+int64_t bt_loader_most(const bt_loader *loader) { return loader ? loader->most : 0; }
 
 int64_t bt_loader_per_epoch(const bt_loader *loader) { return loader ? loader->per_epoch : 0; }
 
@@ -352,6 +357,19 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
     return BT_OK;
 }
 
+/* The examples of all draws of a set are numbered one after another, also those that drop_last leaves out. */
+static int64_t most_draws(const bt_loader *loader)
+{
+    int64_t each = 1;
+    for (int64_t k = 0; !loader->constant && k < loader->feed_count; k++) {
+        const feed *f = &loader->feeds[k];
+        for (int part = 0; part < part_count(f); part++)
+            each = examples_in(f, part) > each ? examples_in(f, part) : each;
+    }
+    int64_t of_epoch = loader->per_epoch ? loader->data->count / loader->per_epoch + 1 : 0;
+    return INT64_MAX / (of_epoch > each && !loader->constant ? of_epoch : each) - 2; /* the thread is one ahead */
+}
+
 static bt_status open_feeds(bt_loader *loader)
 {
     for (const bt_dataset *part = loader->data; part; part = part->next)
@@ -382,6 +400,7 @@ static bt_status open_feeds(bt_loader *loader)
     bool epochs = !loader->data->tasks, has_short = epochs && n % batch != 0 && !o->drop_last;
     loader->shape_count = has_short ? 2 : 1;
     loader->per_epoch = epochs ? n / batch + has_short : 0;
+    loader->most = most_draws(loader);
     return BT_OK;
 }
 

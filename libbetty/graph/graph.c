@@ -180,6 +180,20 @@ static bt_status infer(bt_node *node)
     return BT_OK;
 }
 
+/* Kernels of a user's op are given arrays of its operands, of which there is room for so many. */
+static bool check_kernels(bt_graph *graph, const bt_op *op, int inputs)
+{
+    if (op->kernels[BT_MAX_ITEMS].launch)
+        bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s: its record lists more than %d kernels", op->name, BT_MAX_ITEMS);
+    else if (op->kernels[0].launch && (inputs > BT_MAX_ITEMS || bt_op_outputs(op) > BT_MAX_OUTPUTS))
+        bt_graph_fail(graph, BT_ERROR_UNSUPPORTED,
+                      "%s: a kernel can have %d operands and %d results at most, found %d and %d", op->name,
+                      BT_MAX_ITEMS, BT_MAX_OUTPUTS, inputs, bt_op_outputs(op));
+    else
+        return true;
+    return false;
+}
+
 bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in,
                          int inputs, bt_tag tag)
 {
@@ -198,6 +212,8 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
         bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s takes %d operands, found %d", op->name, op->inputs, inputs);
         return NULL;
     }
+    if (!check_kernels(graph, op, inputs))
+        return NULL;
     bt_node *node = node_new(graph, op, attr, attr_size, inputs, bt_op_outputs(op), tag);
     if (!node)
         return NULL;

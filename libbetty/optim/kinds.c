@@ -28,6 +28,14 @@ int bt_slot_name_count(const char *const *slots)
     return count;
 }
 
+bt_status bt_record_fits(const char *kind, const char *name, const bt_hyper_def *hypers, const char *const *slots)
+{
+    bool many = hypers[BT_MAX_ITEMS].name != NULL;
+    if (!many && !slots[BT_MAX_ITEMS])
+        return BT_OK;
+    return bt_fail(BT_ERROR_ARGUMENT, "%s %s: its record lists more than %d %s", kind, name, BT_MAX_ITEMS,
+                   many ? "hyperparameters" : "slots");
+}
 
 /* ---- sgd ---- */
 

@@ -23,6 +23,8 @@ bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def); /* of a bui
 int bt_hyper_count(const bt_hyper_def *hypers);                      /* up to the first without a name */
 int bt_hyper_index(const bt_hyper_def *hypers, const char *name);    /* -1: none of that name */
 int bt_slot_name_count(const char *const *slots);                    /* up to the first NULL */
+/* A list of a record that goes on beyond BT_MAX_ITEMS entries is refused. kind: "optimizer" */
+bt_status bt_record_fits(const char *kind, const char *name, const bt_hyper_def *hypers, const char *const *slots);
 
 /* ---- what the learning rate does over the applied updates: scheduler.c ---- */
 

@@ -14,6 +14,7 @@ static bt_status check_def(const bt_optimizer_def *def)
         return bt_fail(BT_ERROR_CONFIG, "an optimiser's record is NULL or has no name");
     if (!def->update)
         return bt_fail(BT_ERROR_CONFIG, "optimizer %s: its record has no `update`", def->name);
+    BT_TRY(bt_record_fits("optimizer", def->name, def->hypers, def->slots));
     for (int i = 0, count = bt_hyper_count(def->hypers); i < count; i++) {
         const bt_hyper_def *hyper = &def->hypers[i];
         if (!(hyper->value >= hyper->low && hyper->value <= hyper->high))

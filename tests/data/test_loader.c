@@ -225,6 +225,51 @@ START_TEST(seeking)
 }
 END_TEST
 
+/* As far as examples can be counted; 53 rows in 7 batches of 8, the last of 5, or in 6. */
+START_TEST(seeking_far)
+{
+    static const int64_t targets[] = {INT64_C(1073741825), (INT64_C(1) << 31) + 1, INT64_C(1) << 40,
+                                      INT64_C(1000000000000000000)};
+    for (int drop = 0; drop < 2; drop++)
+        for (int k = 0; k < BT_COUNT_OF(targets); k++) {
+            bt_loader_options options = bt_loader_defaults();
+            options.batch_size = 8, options.shuffle = false, options.drop_last = drop;
+            bt_loader *loader = bt_loader_open(wide(53, 2), &options);
+            ck_assert_ptr_nonnull(loader);
+            int64_t epoch = drop ? 6 : 7;
+            ck_assert_int_eq(bt_loader_seek(loader, targets[k]), BT_OK);
+            for (int64_t i = targets[k]; i < targets[k] + 15; i++) {
+                const bt_batch *batch = draw(loader);
+                ck_assert_int_eq(batch->number, i);
+                ck_assert_int_eq(batch->count, i % epoch == 6 ? 5 : 8);
+                const bt_array *index = &batch->fields[batch->field_count - 1].array;
+                for (int64_t e = 0; e < batch->count; e++)
+                    ck_assert_int_eq(((const int32_t *)index->data)[e], i % epoch * 8 + e);
+            }
+            bt_loader_free(loader);
+        }
+}
+END_TEST
+
+/* The end: the last draw that can be counted, and no further. */
+START_TEST(the_last_draw)
+{
+    for (int prefetch = 0; prefetch < 2; prefetch++) {
+        bt_loader *loader = open_loader(wide(53, 4096), 8, 2, prefetch);
+        int64_t most = bt_loader_most(loader);
+        ck_assert_int_gt(most, INT64_MAX / 9);
+        ck_assert_int_le(most, INT64_MAX / 8);
+        ck_assert_int_eq(bt_loader_seek(loader, most - 1), BT_OK);
+        ck_assert_int_eq(draw(loader)->number, most - 1);
+        const bt_batch *batch;
+        ck_assert_int_eq(bt_loader_draw(loader, &batch), BT_ERROR_UNSUPPORTED);
+        ck_assert_ptr_null(batch);
+        expect_failure(BT_ERROR_UNSUPPORTED, "cannot be counted");
+        bt_loader_free(loader);
+    }
+}
+END_TEST
+
 START_TEST(prefetching_changes_nothing)
 {
     bt_loader *a = open_loader(wide(70, 4096), 16, 3, false), *b = open_loader(wide(70, 4096), 16, 3, true);
@@ -511,6 +556,8 @@ int main(void)
     ADD_CASE(suite, dropping_the_last);
     ADD_CASE(suite, without_shuffling);
     ADD_CASE(suite, seeking);
+    ADD_CASE(suite, seeking_far);
+    ADD_CASE(suite, the_last_draw);
     ADD_CASE(suite, prefetching_changes_nothing);
     ADD_CASE(suite, threads_change_nothing);
     ADD_CASE(suite, drawn_batches_stay);

@@ -211,7 +211,7 @@ static void add_problem(uint64_t *sum, const bt_problem *problem)
 
 static void add_metric(uint64_t *sum, const bt_metric_row *row)
 {
-    const double numbers[] = {row->last, row->interval, row->host_sum, row->host_square, (double)row->host_count};
+    const double numbers[] = {row->last, row->interval, row->host_sum, row->host_spread, (double)row->host_count};
     add(sum, row->full, strlen(row->full));
     add(sum, numbers, sizeof numbers);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST = 40 }; /* micro-batches of a case */
+
 static const double lr = 0.3, momentum = 0.9, upper_lr = 0.2;
 
 #define LOWER "lower.optimizer = sgd\nlower.lr = 0.3\nlower.momentum = 0.9\nupper.lr = 0.2\n"
@@ -37,7 +39,7 @@ static void lower_step(plain_run *run, rows *batches, int micros, int batch, dou
 
 static void upper_step(plain_run *run, const rows *lowers, int n, int micros, int batch, plain_method method)
 {
-    rows batches[8];
+    rows batches[MOST];
     double h[2];
     for (int m = 0; m < micros; m++)
         batches[m] = rows_next(RIDGE_UPPER_ROWS, batch, &run->upper_drawn);
@@ -64,7 +66,7 @@ START_TEST(lower_alone)
     ridge data = ridge_data();
     plain_run run = begin(&data);
     char settings[400];
-    rows batches[8];
+    rows batches[MOST];
     int micros = cases[_i][0], batch = cases[_i][1];
     snprintf(settings, sizeof settings,
              LOWER "engine.levels = lower\nengine.train_iters = 9\nlower.gradient_accumulation = %d\n"
@@ -99,7 +101,7 @@ static void two_levels(int which, int micros, int batch, int upper_micros, int u
     ridge data = ridge_data();
     plain_run run = begin(&data);
     char settings[600];
-    rows batches[8];
+    rows batches[MOST];
     snprintf(settings, sizeof settings,
              LOWER "%sengine.train_iters = 7\nlower.gradient_accumulation = %d\nlower.batch_size = %d\n"
                    "upper.gradient_accumulation = %d\nupper.batch_size = %d\nlower.product_batches = %s\n",
@@ -123,6 +125,39 @@ START_TEST(product_of_all_in_any_order) { two_levels(_i, 2, 4, 3, 2, true); }
 END_TEST
 
 START_TEST(product_of_many_short) { two_levels(_i, 4, 7, 2, 4, true); /* 7, 3, 7, 3 */ }
+END_TEST
+
+/* With 10 rows in batches of 7 every other one is short: 15 of 30, for which there is room, but not 16 of 31. */
+START_TEST(product_of_as_many_short_as_there_is_room_for) { two_levels(_i, 30, 7, 2, 4, true); }
+END_TEST
+
+START_TEST(too_many_short)
+{
+    static const char *const cases[] = {"lower.type = cg\nlower.product_batches = all\n", "lower.type = itd\n"};
+    char settings[400];
+    ridge data = ridge_data();
+    snprintf(settings, sizeof settings, LOWER "%slower.gradient_accumulation = 31\nlower.batch_size = 7\n", cases[_i]);
+    bt_engine *engine = ridge_engine(&data, settings);
+    ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_UNSUPPORTED);
+    levels_expect_error(engine, "lower", "16 of the 31 micro-batches", "drop_last = true", "gradient_accumulation",
+                        "batch_size", "product_batches = last", NULL);
+    strcat(settings, "lower.drop_last = true\nengine.train_iters = 2\n");
+    engine = ridge_engine(&data, settings);
+    levels_run(engine);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* The batches of a whole run can be counted: here there would be 2e18, of 7 rows. */
+START_TEST(too_long_a_run)
+{
+    ridge data = ridge_data();
+    bt_engine *engine = ridge_engine(&data, LOWER "engine.levels = lower\nengine.train_iters = 1000000000000000\n"
+                                                  "lower.gradient_accumulation = 2000\nlower.batch_size = 7\n");
+    ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_CONFIG);
+    levels_expect_error(engine, "lower", "train_iters = 1000000000000000", "gradient_accumulation = 2000", "batch_size",
+                        NULL);
+}
 END_TEST
 
 START_TEST(product_of_the_last) { two_levels(_i, 3, 4, 2, 3, false); }
@@ -165,6 +200,9 @@ int main(void)
     tcase_add_loop_test(tests, product_of_all, 0, count);
     tcase_add_loop_test(tests, product_of_all_in_any_order, 0, count);
     tcase_add_loop_test(tests, product_of_many_short, 0, count);
+    tcase_add_loop_test(tests, product_of_as_many_short_as_there_is_room_for, 0, count);
+    tcase_add_loop_test(tests, too_many_short, 0, 2);
+    tcase_add_test(tests, too_long_a_run);
     tcase_add_loop_test(tests, product_of_the_last, 0, count);
     tcase_add_loop_test(tests, one_batch, 0, count);
     tcase_add_test(tests, scheduler_moves_per_update);

@@ -255,6 +255,85 @@ START_TEST(from_a_callback)
 }
 END_TEST
 
+/* b comes and goes: what t's method keeps for it goes, too. Saved before and after each change, and after each step, a
+ * run goes on to the same bits. */
+static const wiring part = {"t > a", "a > t", {{false, true}}, {B, A, T}};
+static const wiring *const by_step[] = {&part, &part, &flat, &flat, &part, &part, &flat, &flat, &part, &part};
+enum { COMES_AND_GOES = sizeof by_step / sizeof *by_step };
+
+static const char *const keepers[] = {
+    "b.type = cg\nb.cg_warm_start = true\n",
+    "a.type = cg\na.cg_warm_start = true\nb.type = neumann\nb.neumann_alpha = 3\nb.neumann_iterations = 4\n",
+    "b.type = nystrom\nb.nystrom_rank = 1\nengine.roll_back = true\na.unroll_steps = 2\nb.unroll_steps = 2\n",
+    "b.type = itd\nt.meta_batch = 2\n",
+    "b.type = cg\nb.cg_warm_start = true\na.type = itd\nengine.roll_back = true\n",
+};
+
+static bt_engine *keeper(int which)
+{
+    char settings[400];
+    snprintf(settings, sizeof settings, "dependencies.u2l = t > a\ndependencies.l2u = a > t\n%s", keepers[which]);
+    return engine_of(settings);
+}
+
+/* The dependencies of step k, if they are others than before it. */
+static void rewire_for(bt_engine *engine, int k)
+{
+    if (k > 0 && k < COMES_AND_GOES && by_step[k] != by_step[k - 1])
+        EXPECT_OK(set(engine, by_step[k]));
+}
+
+START_TEST(what_methods_keep)
+{
+    char at[2][32];
+    bt_engine *engine = keeper(_i);
+    for (int k = 0; k <= COMES_AND_GOES; k++) {
+        for (int changed = 0; changed < 2; changed++) {
+            snprintf(at[changed], sizeof at[changed], "keeps-%d-%d", k, changed);
+            EXPECT_OK(bt_engine_save(engine, at[changed]));
+            if (!changed)
+                rewire_for(engine, k);
+        }
+        levels_step(engine, k < COMES_AND_GOES);
+    }
+    uint64_t end = state_of(engine);
+    bt_engine_free(engine);
+    for (int from = 0; from <= COMES_AND_GOES; from++)
+        for (int changed = 0; changed < 2; changed++) {
+            engine = keeper(_i);
+            snprintf(at[0], sizeof at[0], "keeps-%d-%d", from, changed);
+            EXPECT_OK(bt_engine_resume(engine, at[0]));
+            for (int k = from; k < COMES_AND_GOES; k++) {
+                if (k > from || !changed)
+                    rewire_for(engine, k);
+                levels_step(engine, 1);
+            }
+            ck_assert_msg(state_of(engine) == end, "resumed after %d steps, %d: another run", from, changed);
+            bt_engine_free(engine);
+        }
+}
+END_TEST
+
+/* Where a change is refused, what is kept stays: also after programs had been made for the other dependencies. */
+START_TEST(what_methods_keep_when_refused)
+{
+    bt_export with_z = {.abi = BT_ABI,
+                        .problems = {linear_parts.problems[0], linear_parts.problems[1], linear_parts.problems[2], &z}};
+    bt_engine *engine =
+        levels_engine(&with_z, &reads,
+                      SETTINGS "engine.levels = t, a, b, z\na.type = cg\na.cg_warm_start = true\nb.type = cg\n"
+                               "b.cg_warm_start = true\ndependencies.u2l = t > a\ndependencies.l2u = a > t\n");
+    levels_step(engine, 3);
+    uint64_t before = state_of(engine);
+    bt_problem *t = bt_engine_problem(engine, "t");
+    ck_assert_int_eq(bt_set_dependency(t, "t > a, t > b, t > z", "a > t, b > t, z > t"), BT_ERROR_CONFIG);
+    bt_error_clear();
+    ck_assert_uint_eq(state_of(engine), before);
+    EXPECT_OK(bt_engine_save(engine, "refused"));
+    bt_engine_free(engine);
+}
+END_TEST
+
 static bt_status asked;
 
 static void impossible(bt_problem *self) { asked = bt_set_dependency(self, "a > a", NULL); }
@@ -298,6 +377,8 @@ int main(void)
     tcase_add_loop_test(tests, refused, 0, 8);
     tcase_add_test(tests, refused_late);
     tcase_add_loop_test(tests, from_a_callback, 0, 2);
+    tcase_add_loop_test(tests, what_methods_keep, 0, 5);
+    tcase_add_test(tests, what_methods_keep_when_refused);
     tcase_add_loop_test(tests, refused_in_a_callback, 0, 2);
     tcase_add_test(tests, misuse);
     suite_add_tcase(suite, tests);

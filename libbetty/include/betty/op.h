@@ -42,12 +42,12 @@ typedef void bt_derivative_fn(const void *attr, bt_tensor *const *in, bt_tensor 
 
 typedef struct bt_op {
     const char *name;
-    int inputs, outputs;             /* outputs: 0 means 1 */
-    size_t attr_size;                /* bytes; attributes are plain data, copied, and compared as bytes */
-    bt_infer_fn *infer;              /* NULL: from the body */
-    bt_body_fn *body;                /* NULL: opaque */
-    bt_derivative_fn *vjp, *jvp;     /* NULL: from the body (jvp also: from vjp) */
-    bt_kernel kernels[BT_MAX_ITEMS]; /* the best first; none: the body */
+    int inputs, outputs;                 /* outputs: 0 means 1 */
+    size_t attr_size;                    /* bytes; attributes are plain data, copied, and compared as bytes */
+    bt_infer_fn *infer;                  /* NULL: from the body */
+    bt_body_fn *body;                    /* NULL: opaque */
+    bt_derivative_fn *vjp, *jvp;         /* NULL: from the body (jvp also: from vjp) */
+    bt_kernel kernels[BT_MAX_ITEMS + 1]; /* the best first, BT_MAX_ITEMS at most; none: the body */
     const struct bt_op_info *info; /* the library's own ops: cost, views, what may be overwritten; NULL: safe answers */
 } bt_op;
 

@@ -41,10 +41,12 @@ bt_tensor *bt_unit(bt_rule *rule);
 /* The x of the last upper step, 0 at first; NULL where the hyperparameter "warm_start" is 0, or missing. */
 bt_tensor *bt_last_solution(bt_rule *rule);
 
+/* Lists in records have at most BT_MAX_ITEMS entries, a method's slots and stacks together; then comes NULL. */
+
 typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
     const char *name;
-    bt_hyper_def hypers[BT_MAX_ITEMS];                                      /* keys as named; schedulers move "lr" */
-    const char *slots[BT_MAX_ITEMS];                                        /* each like the parameter */
+    bt_hyper_def hypers[BT_MAX_ITEMS + 1];                                  /* keys as named; schedulers move "lr" */
+    const char *slots[BT_MAX_ITEMS + 1];                                    /* each like the parameter */
     bt_tensor *(*update)(bt_rule *rule, bt_tensor *param, bt_tensor *grad); /* one parameter's next value */
 } bt_optimizer_def;
 
@@ -52,15 +54,16 @@ typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
  * `start`, then as many `step`s as the hyperparameter "iterations" says. The library applies the cross derivative. */
 typedef struct bt_method_def {
     const char *name;
-    bt_hyper_def hypers[BT_MAX_ITEMS];                             /* keys NAME_hyper */
-    const char *slots[BT_MAX_ITEMS];                               /* each like v */
+    bt_hyper_def hypers[BT_MAX_ITEMS + 1];                         /* keys NAME_hyper */
+    const char *slots[BT_MAX_ITEMS + 1];                           /* each like v */
     bt_tensor *(*start)(bt_rule *rule, bt_tensor *v);              /* the first x */
     bt_tensor *(*step)(bt_rule *rule, bt_tensor *v, bt_tensor *x); /* the next x; NULL: none */
 
     /* What few methods need. */
-    const char *stacks[BT_MAX_ITEMS]; /* slots of [steps, n], a row like v for each step; steps are then at most n */
-    const char *steps;                /* the hyperparameter that counts the steps; NULL: "iterations" */
-    const char *product;              /* the default of the key `product`; NULL: jvp */
+    const char
+        *stacks[BT_MAX_ITEMS + 1]; /* slots of [steps, n], a row like v for each step; steps are then at most n */
+    const char *steps;             /* the hyperparameter that counts the steps; NULL: "iterations" */
+    const char *product;           /* the default of the key `product`; NULL: jvp */
     /* The hyperparameter that is the penalty p of a value function min over y of f + p (C - min C), of which -x / p is
      * y - w. The cross derivative is then a difference of first-order gradients, p (grad C(y) - grad C(w)), and the
      * gradient of f is taken at y. NULL: the product that the key `product` chooses. */

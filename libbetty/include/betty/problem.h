@@ -60,7 +60,8 @@ double bt_option_double(bt_problem *self, const char *key, double value, double 
 const char *bt_option_text(bt_problem *self, const char *key, const char *value);
 
 /* Logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor, whose mean is taken; on the host a
- * number. Several values in one validation are logged as their mean and 95 % interval. */
+ * number. Several values in one validation are logged as their mean and 95 % interval, as PROBLEM.valid.name.interval.
+ * A name under which another metric is logged already, or a checkpoint keeps something else, is refused. */
 /* clang-format off */
 #define bt_metric(self, name, value)                                                                                   \
     _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
@@ -82,9 +83,10 @@ bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size
 
 /* Host: other dependencies from the next step on, each as a line of [dependencies] ("upper > lower, ..."; NULL: that
  * one stays): for a schedule of the hierarchy, called in epoch_callback or validation_end, or between two runs.
- * Parameters, optimisers, data and counters stay as they are; a checkpoint has the dependencies too. What cannot be is
- * refused with a message (BT_ERROR_CONFIG), which ends the run unless bt_error_clear is called, and the old ones stay
- * in force. */
+ * Parameters, optimisers, data and counters stay as they are; a checkpoint has the dependencies too. What a method
+ * keeps for a dependency, such as the solution that warm_start begins with, goes with it. What cannot be is refused
+ * with a message (BT_ERROR_CONFIG), which ends the run unless bt_error_clear is called, and the old ones stay in force.
+ */
 bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u);
 
 /* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
@@ -100,14 +102,15 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after t
 bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps);
 bt_status bt_restore(bt_problem *self);
 
-/* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. */
+/* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. A
+ * list has at most BT_MAX_ITEMS entries, and then NULL; one that is longer is refused. */
 #define BT_ABI 4 /* changes with every record in this header; a file built for another one is refused */
 typedef struct bt_export {
     int abi;
-    const bt_problem_def *problems[BT_MAX_ITEMS];
-    const bt_optimizer_def *optimizers[BT_MAX_ITEMS];
-    const bt_method_def *methods[BT_MAX_ITEMS];
-    const bt_dataset_def *datasets[BT_MAX_ITEMS];
+    const bt_problem_def *problems[BT_MAX_ITEMS + 1];
+    const bt_optimizer_def *optimizers[BT_MAX_ITEMS + 1];
+    const bt_method_def *methods[BT_MAX_ITEMS + 1];
+    const bt_dataset_def *datasets[BT_MAX_ITEMS + 1];
 } bt_export;
 #define BT_EXPORT(...) const bt_export bt_exported = {.abi = BT_ABI, __VA_ARGS__}
 extern const bt_export bt_exported;
