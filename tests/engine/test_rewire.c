@@ -204,8 +204,8 @@ static void add(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     uint64_t *sum = user;
-    if (var->category != BT_BATCH) /* what is given anew before it is read */
-        *sum = bt_hash(*sum, var->data, var->bytes);
+    if (var->category != BT_BATCH) /* what is given anew before it is read; whatever order they were made in */
+        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
 }
 
 static uint64_t state_of(bt_engine *engine)
