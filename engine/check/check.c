@@ -313,7 +313,7 @@ static bt_status run_check(bt_trial *c, int64_t samples)
     return bt_check_judge(c);
 }
 
-/* The programs that train, and the state before the check, also where it failed. */
+/* The programs that train, and the state before the check. */
 static bt_status put_back(const bt_trial *c, bt_kept *before)
 {
     c->context->apart = false;
@@ -332,13 +332,14 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bool json, FILE *fi
         status = bt_json_print(c.result, file) == BT_OK ? status : BT_ERROR_MEMORY;
     else if (c.result)
         bt_check_print(&c, file);
-    if (before && bt_error_status() == BT_OK) {
-        bt_status again = put_back(&c, before);
+    if (before) { /* after an error nothing can be put back */
+        bt_status again = bt_error_status() == BT_OK ? put_back(&c, before) : bt_error_status();
+        bt_keep_error(context, again);
         status = again == BT_OK ? status : again;
     }
     if (status == BT_ERROR_NUMERIC)
         bt_fail(status, "%s: the hypergradient disagrees with differences", upper->name);
     bt_kept_free(before);
     close_check(&c);
-    return status;
+    return bt_fail(status, "failed");
 }

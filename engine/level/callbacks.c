@@ -72,21 +72,12 @@ int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
 {
     if (!bt_usable(self, "bt_data_dim") || !field)
         return 1;
-    if (!self->train && !self->train_data) {
-        bt_dataset *(*open)(bt_problem *) = self->def->configure_train_data;
-        if (!open) {
-            bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim needs configure_train_data", self->name);
-            return 1;
-        }
-        bt_guest before = bt_problem_enter(self, "configure_train_data");
-        self->train_data = open(self);
-        bt_guest_leave(before);
-        if (!self->train_data) {
-            bt_fail(BT_ERROR_DATA, "no data set was returned");
-            bt_error_context("%s, configure_train_data", self->name);
-            return 1;
-        }
+    if (!self->train && !self->def->configure_train_data) {
+        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim needs configure_train_data", self->name);
+        return 1;
     }
+    if (bt_problem_open_set(self, BT_TRAIN) != BT_OK)
+        return 1;
     const bt_dataset *data = self->train_data ? self->train_data
                              : self->train    ? bt_loader_data(self->train->loader)
                                               : NULL;

@@ -11,7 +11,7 @@ struct bt_context {
     bt_engine *engine; /* whose part it is: for the session alone */
     bt_config *config;
     const bt_engine_settings *settings;
-    bt_status status; /* of the first failed call, returned by the next that works */
+    bt_status status; /* of the call that failed half way: all later ones fail with it */
     char *message;
     bt_problem **problems; /* owned */
     int problem_count, problem_capacity;
@@ -26,6 +26,7 @@ struct bt_context {
     bool arrived;                       /* then: it would step now */
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
     bool stepping;                      /* in bt_leaf_step */
+    bool steps_now;                     /* what bt_steps_show was told last */
     bool busy;                          /* within a step or a validation: no program may be made anew, no stream be moved */
     int64_t step;                       /* leaf steps */
     bt_problem **leaves;                /* active, without children, in the order of their steps */
@@ -36,7 +37,8 @@ struct bt_context {
 
 bt_status bt_context_enter(const bt_context *context); /* an error where the engine cannot be asked now */
 void bt_warn(bt_context *context, const char *format, ...) BT_FORMAT(2, 3);
-/* Keeps the first error, which every later call of the engine returns; returns the status. */
+/* What was failed at is done by half, so that the engine cannot go on: every later call is to fail likewise. What
+ * leaves the engine as it was (wrong arguments, questions that cannot be answered) is returned, and not kept. */
 bt_status bt_keep_error(bt_context *context, bt_status status);
 bt_status bt_check_restored(const bt_context *context); /* every bt_adapt has had its bt_restore */
 

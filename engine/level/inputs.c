@@ -108,12 +108,15 @@ static bool update_scalars(bt_problem *problem)
     return changed;
 }
 
-void bt_steps_show(bt_context *context, bool now)
+bool bt_steps_show(bt_context *context, bool now)
 {
+    bool before = context->steps_now;
+    context->steps_now = now;
     for (int p = 0; p < context->problem_count; p++) {
         const bt_problem *problem = context->problems[p];
         set_number(problem->step_count, (double)(now ? problem->steps : problem->seen));
     }
+    return before;
 }
 
 int64_t bt_tick(const bt_context *context)

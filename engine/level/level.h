@@ -24,6 +24,13 @@ typedef struct bt_memory { /* bt_state */
 
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_KINDS };
 
+typedef enum bt_configure { /* host callbacks that make what the problem consists of */
+    BT_CONFIGURE_MODULE,
+    BT_CONFIGURE_TRAIN_DATA,
+    BT_CONFIGURE_VALID_DATA,
+    BT_CONFIGURES
+} bt_configure;
+
 struct bt_problem {
     bt_context *context;
     const bt_problem_def *def;
@@ -35,7 +42,7 @@ struct bt_problem {
     bt_dtype dtype;
 
     bt_module *module;
-    bool configuring; /* its module or data are being made: for cycles */
+    bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
     int64_t *order;   /* of the parameters, as they lie in their block */
     int *group;       /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
@@ -89,6 +96,8 @@ bt_problem *bt_problem_find(bt_context *context, const char *name);
 const char *bt_problem_list(bt_context *context, bt_text *text); /* "a, b" */
 
 bt_status bt_problem_configure(bt_problem *problem);    /* module, storage, optimiser */
+/* The data set from its callback; where there is no callback, or it has been called, nothing. */
+bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode);
 bt_status bt_problem_open_data(bt_problem *problem);    /* streams */
 bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `weights` */
 /* ---- params.c ---- */
@@ -130,7 +139,7 @@ bool bt_usable(const bt_problem *self, const char *function);
 
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
-void bt_steps_show(bt_context *context, bool now);
+bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
 bool bt_scalars_update(bt_context *context); /* host scalars get their values; whether a static int has changed */
 int64_t bt_tick(const bt_context *context);  /* updates of all levels */
 

@@ -76,11 +76,31 @@ const char *bt_problem_list(bt_context *context, bt_text *text)
     return bt_text_get(text);
 }
 
+static const char *configure_name(bt_configure which)
+{
+    static const char *const names[] = {[BT_CONFIGURE_MODULE] = "configure_module",
+                                        [BT_CONFIGURE_TRAIN_DATA] = "configure_train_data",
+                                        [BT_CONFIGURE_VALID_DATA] = "configure_valid_data"};
+    return names[which];
+}
+
+/* Before the callback is called; problem->configuring is to be cleared after it. */
+static bt_status configure_begin(bt_problem *problem, bt_configure which)
+{
+    if (problem->configuring[which])
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s: %s asks for itself while it runs: something that it calls, here or in another problem's "
+                       "callback, needs what it is to return",
+                       problem->name, configure_name(which));
+    problem->configuring[which] = true;
+    return BT_OK;
+}
+
 static bt_status configure(bt_problem *problem)
 {
     if (!problem->def->configure_module)
         return bt_fail(BT_ERROR_ARGUMENT, "the definition has no configure_module");
-    bt_guest before = bt_problem_enter(problem, "configure_module");
+    bt_guest before = bt_problem_enter(problem, configure_name(BT_CONFIGURE_MODULE));
     problem->module = problem->def->configure_module(problem);
     bt_guest_leave(before);
     if (bt_error_status() != BT_OK)
@@ -106,33 +126,39 @@ bt_status bt_problem_configure(bt_problem *problem)
         return bt_error_status();
     if (!problem->settings)
         return bt_fail(BT_ERROR_ARGUMENT, "%s is asked for its module before it is configured", problem->name);
-    if (problem->configuring)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: its module asks for itself while it is made", problem->name);
-    problem->configuring = true;
+    BT_TRY(configure_begin(problem, BT_CONFIGURE_MODULE));
     bt_status status = configure(problem);
-    problem->configuring = false;
+    problem->configuring[BT_CONFIGURE_MODULE] = false;
     if (status != BT_OK) {
         bt_fail(status, "out of memory");
-        bt_error_context("%s, configure_module", problem->name);
+        bt_error_context("%s, %s", problem->name, configure_name(BT_CONFIGURE_MODULE));
     }
     return status;
 }
 
-static bt_status open_set(bt_problem *problem, bt_dataset *(*open)(bt_problem *), bt_dataset **data,
-                          const char *callback)
+bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode)
 {
-    if (!open || *data)
+    bool train = mode == BT_TRAIN;
+    bt_configure which = train ? BT_CONFIGURE_TRAIN_DATA : BT_CONFIGURE_VALID_DATA;
+    bt_dataset *(*open)(bt_problem *) = train ? problem->def->configure_train_data : problem->def->configure_valid_data;
+    bt_dataset **data = train ? &problem->train_data : &problem->valid_data;
+    if (!open || *data || (train ? problem->train : problem->valid))
         return BT_OK;
-    bt_guest before = bt_problem_enter(problem, callback);
-    *data = open(problem);
+    BT_TRY(configure_begin(problem, which));
+    bt_guest before = bt_problem_enter(problem, configure_name(which));
+    bt_dataset *opened = open(problem);
     bt_guest_leave(before);
-    if (!*data || bt_error_status() != BT_OK) {
-        bt_status status = bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_DATA;
-        bt_fail(status, "no data set was returned");
-        bt_error_context("%s, %s", problem->name, callback);
-        return status;
+    problem->configuring[which] = false;
+    bt_status status = bt_error_status();
+    if (status == BT_OK && !opened)
+        status = bt_fail(BT_ERROR_DATA, "no data set was returned");
+    if (status == BT_OK) {
+        *data = opened;
+        return BT_OK;
     }
-    return BT_OK;
+    bt_dataset_free(opened);
+    bt_error_context("%s, %s", problem->name, configure_name(which));
+    return status;
 }
 
 bt_status bt_problem_open_data(bt_problem *problem)
@@ -144,13 +170,13 @@ bt_status bt_problem_open_data(bt_problem *problem)
                        "%s has no data: the definition needs configure_train_data, get_batch or batch_of",
                        problem->name);
     if (!problem->train) {
-        BT_TRY(open_set(problem, def->configure_train_data, &problem->train_data, "configure_train_data"));
+        BT_TRY(bt_problem_open_set(problem, BT_TRAIN));
         problem->train = bt_stream_open(problem, BT_TRAIN, s->gradient_accumulation);
         if (!problem->train)
             return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
     }
     if (def->validation_step && !problem->valid) {
-        BT_TRY(open_set(problem, def->configure_valid_data, &problem->valid_data, "configure_valid_data"));
+        BT_TRY(bt_problem_open_set(problem, BT_VALID));
         if (problem->valid_data || def->get_batch) {
             problem->valid = bt_stream_open(problem, BT_VALID, 1);
             if (!problem->valid)

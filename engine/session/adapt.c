@@ -83,15 +83,14 @@ static bt_status adapt(bt_problem *self, const bt_batch *batch, int64_t steps)
 bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps)
 {
     BT_TRY(bt_ask_between(self, "bt_adapt"));
-    return bt_keep_error(self->context, adapt(self, batch, steps));
+    return bt_fail(adapt(self, batch, steps), "failed");
 }
 
 bt_status bt_restore(bt_problem *self)
 {
     BT_TRY(bt_ask_between(self, "bt_restore"));
     if (!self->adapted)
-        return bt_keep_error(
-            self->context, bt_fail(BT_ERROR_ARGUMENT, "bt_restore: %s has not been adapted (bt_adapt)", self->name));
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_restore: %s has not been adapted (bt_adapt)", self->name);
     return restore(self);
 }
 

@@ -14,11 +14,9 @@ bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, in
         if (!problem->settings->active || !problem->child_count || (level && strcmp(level, problem->name) != 0))
             continue;
         found = true;
-        BT_TRY(bt_keep_error(&engine->context, bt_check_level(problem, samples, json, file)));
+        BT_TRY(bt_check_level(problem, samples, json, file));
     }
     if (found)
         return BT_OK;
-    return bt_keep_error(
-        &engine->context,
-        bt_fail(BT_ERROR_ARGUMENT, "--level %s: there is no such upper level in this run", level ? level : "(any)"));
+    return bt_fail(BT_ERROR_ARGUMENT, "--level %s: there is no such upper level in this run", level ? level : "(any)");
 }

@@ -65,7 +65,7 @@ static bt_status may_change(bt_engine *engine, const char *function)
     if (engine->context.status != BT_OK)
         return engine->context.status;
     if (engine->context.loaded)
-        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is set up already", function));
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is set up already", function);
     return BT_OK;
 }
 
@@ -73,7 +73,7 @@ bt_status bt_engine_load(bt_engine *engine, const char *file)
 {
     BT_TRY(may_change(engine, "bt_engine_load"));
     if (!file)
-        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_load: a file is needed"));
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_load: a file is needed");
     return bt_keep_error(&engine->context, bt_config_read(engine->context.config, file));
 }
 
@@ -81,14 +81,14 @@ bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user)
 {
     BT_TRY(may_change(engine, "bt_engine_use"));
     if (!parts)
-        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: a record is needed"));
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_use: a record is needed");
     return bt_keep_error(&engine->context, bt_engine_add(engine, parts, user, NULL));
 }
 
 bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *value, const char *origin)
 {
     BT_TRY(may_change(engine, "bt_engine_set"));
-    return bt_keep_error(&engine->context, bt_config_set(engine->context.config, key, value, origin));
+    return bt_config_set(engine->context.config, key, value, origin);
 }
 
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...)
@@ -96,8 +96,7 @@ bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, .
     va_list args;
     BT_TRY(may_change(engine, "bt_engine_set"));
     if (!key || !value)
-        return bt_keep_error(&engine->context,
-                                    bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: the %s is NULL", key ? "value" : "key"));
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: the %s is NULL", key ? "value" : "key");
     va_start(args, value);
     char *text = bt_format(value, args);
     va_end(args);

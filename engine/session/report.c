@@ -290,7 +290,7 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
 {
     BT_TRY(bt_engine_enter(engine));
     if (!file)
-        return bt_keep_error(&engine->context, bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed"));
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed");
     bt_status status = BT_OK;
     if (what == BT_CONFIG) {
         status = bt_config_print(engine->context.config, file);
@@ -306,7 +306,7 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
         status = bt_error_status();
     if (status == BT_OK && (fflush(file) != 0 || ferror(file)))
         status = bt_fail(BT_ERROR_FILE, "the report cannot be written");
-    return bt_keep_error(&engine->context, status);
+    return bt_fail(status, "failed");
 }
 
 bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file)

@@ -65,12 +65,11 @@ static bt_status apply(bt_engine *engine, bt_edges *edges)
     bt_config_swap_edges(engine->context.config, edges);
     bt_status status = build(engine);
     if (status != BT_OK) {
-        char *message = bt_strdup(bt_error());
-        bt_error_clear();
+        bt_failure failure = bt_failure_take();
         bt_config_swap_edges(engine->context.config, edges);
-        bt_status again = build(engine);
-        status = again == BT_OK ? bt_fail(status, "%s", message ? message : "out of memory") : again;
-        bt_free(message);
+        bt_status again = bt_keep_error(&engine->context, build(engine));
+        bt_failure_give(&failure);
+        status = again == BT_OK ? status : again;
     }
     engine->rewired = engine->rewired || status == BT_OK;
     bt_free(edges->list);

@@ -192,13 +192,13 @@ bt_status bt_engine_enter(bt_engine *engine)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is NULL");
     if (engine->context.status != BT_OK)
         return bt_fail(engine->context.status, "%s", engine->context.message ? engine->context.message : "an earlier call failed");
-    if (engine->context.ready)
-        return BT_OK;
+    if (engine->context.ready || bt_error_status() != BT_OK) /* that of another call, until bt_error_clear */
+        return bt_error_status();
     if (engine->context.entering)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
     engine->context.entering = true;
     const char *beside = bt_data_beside(bt_config_folder(engine->context.config));
-    bt_status status = bt_error_status() != BT_OK ? bt_error_status() : setup(engine);
+    bt_status status = setup(engine);
     bt_data_beside(beside);
     engine->context.entering = false;
     return bt_keep_error(&engine->context, status);

@@ -214,7 +214,7 @@ static bt_status check_early_stopping(const bt_engine *engine)
 static bt_status validate(run *r)
 {
     bool any;
-    BT_TRY(bt_validate(&r->engine->context, &any));
+    BT_TRY(bt_keep_error(&r->engine->context, bt_validate(&r->engine->context, &any)));
     if (!any)
         return BT_OK;
     BT_TRY(report(r, true, false));
@@ -263,7 +263,7 @@ static bt_status loop(run *r)
     const bt_engine_settings *s = engine->context.settings;
     while (!(r->stopped = ended(engine))) {
         double start = bt_seconds();
-        BT_TRY(bt_session_step(engine));
+        BT_TRY(bt_keep_error(&engine->context, bt_session_step(engine)));
         engine->context.step++;
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->context.step);
@@ -498,8 +498,7 @@ bt_status bt_engine_run(bt_engine *engine)
 {
     BT_TRY(bt_engine_enter(engine));
     if (engine->context.running)
-        return bt_keep_error(&engine->context,
-                                    bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already"));
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already");
     run r = {.engine = engine, .start = bt_seconds() - engine->standing.seconds, .saved = -1};
     r.baseline = engine->baseline;
     engine->context.running = true;
@@ -510,6 +509,5 @@ bt_status bt_engine_run(bt_engine *engine)
     bt_profile_free(r.profile);
     bt_output_free(engine->output);
     engine->output = NULL;
-    status = status == BT_OK ? closed : status;
-    return status == BT_ERROR_INTERRUPTED ? status : bt_keep_error(&engine->context, status);
+    return bt_fail(status == BT_OK ? closed : status, "failed");
 }

@@ -11,6 +11,13 @@
 #include "optim/rule.h"
 #include <float.h>
 
+#define MEANS(least, precision)                                                                                        \
+    "a column was left out, along which the curvature is negative: H is not positive definite (more steps of the "     \
+    "lower problem, or a larger nystrom_rho, may help); or nystrom_rho is so small that x is lost in rounding "        \
+    "(with " precision " it should be at least " least " times the largest eigenvalue of H)"
+
+static double rounding_of(const bt_tensor *x) { return x->dtype == BT_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
+
 static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
 
 static bt_tensor *start(bt_rule *rule, bt_tensor *v) { return bt_div(v, bt_hyper(rule, "rho")); }
@@ -27,6 +34,13 @@ static bt_tensor *with_row(bt_tensor *stack, bt_tensor *at, bt_tensor *row)
     return bt_where(here, bt_unsqueeze(row, 0), stack);
 }
 
+/* Whether x is so much smaller than v / rho, from which it is subtracted, that fewer than three digits are left. */
+static bt_tensor *cancelled(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    double lost = 1e3 * rounding_of(x);
+    return bt_less(bt_norm_square(bt_mul(bt_hyper(rule, "rho"), x)), bt_mul(lost * lost, bt_norm_square(v)));
+}
+
 static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 {
     bt_tensor *rho = bt_hyper(rule, "rho"), *rows = bt_slot(rule, "rows"), *e = bt_unit(rule), *h = bt_hvp(rule, e);
@@ -34,14 +48,14 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
     bt_tensor *shares = bt_matmul(rows, with);
     bt_tensor *part = bt_sub(h, bt_reshape(bt_matmul(bt_unsqueeze(shares, 0), rows), -1)), *square = dot(part, with);
     /* What is left of a column that depends on those before is rounding: H_k has it already. */
-    bt_tensor *least = bt_mul(x->dtype == BT_F64 ? 64 * DBL_EPSILON : 64 * (double)FLT_EPSILON, bt_abs(whole));
+    bt_tensor *least = bt_mul(64 * rounding_of(x), bt_abs(whole));
     bt_tensor *good = bt_greater(square, least);
     bt_tensor *row = bt_where(good, bt_div(part, bt_sqrt(bt_where(good, square, 1))), 0);
-    rule->trouble = bt_less(square, bt_neg(least));
-    rule->trouble_means = "a column was left out, along which the curvature is negative: H is not positive definite "
-                          "(more steps of the lower problem, or a larger nystrom_rho, may help)";
+    x = bt_sub(x, bt_mul(bt_div(dot(row, v), bt_square(rho)), row));
+    rule->trouble = bt_maximum(bt_as(bt_less(square, bt_neg(least)), BT_I64), bt_as(cancelled(rule, v, x), BT_I64));
+    rule->trouble_means = x->dtype == BT_F64 ? MEANS("2e-13", "fp64") : MEANS("1e-4", "fp32");
     bt_slot_set(rule, "rows", with_row(rows, bt_iteration(rule), row));
-    return bt_sub(x, bt_mul(bt_div(dot(row, v), bt_square(rho)), row));
+    return x;
 }
 
 const bt_method_def bt_method_nystrom = {

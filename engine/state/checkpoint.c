@@ -72,7 +72,6 @@ static void warn_of_cosines(bt_engine *engine, json_t *record)
 static bt_status restore(bt_engine *engine, const bt_checkpoint *checkpoint, bt_tensor_list *memory,
                          bt_tensor_list *variables)
 {
-    BT_TRY(bt_record_check(engine, checkpoint->record));
     BT_TRY(bt_record_rewire(engine, checkpoint->record));
     BT_TRY(bt_record_restore(engine, checkpoint->record));
     BT_TRY(bt_tensors_of_memory(engine, memory));
@@ -99,7 +98,9 @@ bt_status bt_checkpoint_load(bt_engine *engine, const char *folder, int64_t *met
         bt_warn(&engine->context, "%s; going on from step %lld", passed.data, (long long)checkpoint.step);
     bt_text_free(&passed);
     BT_TRY(status);
-    status = restore(engine, &checkpoint, &memory, &variables);
+    status = bt_record_check(engine, checkpoint.record);
+    if (status == BT_OK)
+        status = bt_keep_error(&engine->context, restore(engine, &checkpoint, &memory, &variables));
     if (status == BT_OK) {
         const json_t *length = json_object_get(checkpoint.record, "metrics_length");
         *metrics_length = json_is_integer(length) ? json_integer_value(length) : -1;
@@ -129,7 +130,7 @@ static bt_status between_runs(bt_engine *engine, const char *folder, const char 
     return bt_check_restored(&engine->context);
 }
 
-static bt_status save_between_runs(bt_engine *engine, const char *folder)
+bt_status bt_engine_save(bt_engine *engine, const char *folder)
 {
     bt_output *output = NULL;
     BT_TRY(between_runs(engine, folder, "bt_engine_save"));
@@ -140,16 +141,9 @@ static bt_status save_between_runs(bt_engine *engine, const char *folder)
     return status;
 }
 
-bt_status bt_engine_save(bt_engine *engine, const char *folder)
-{
-    bt_status status = save_between_runs(engine, folder);
-    return engine ? bt_keep_error(&engine->context, status) : status;
-}
-
 static bt_status resume(bt_engine *engine, const char *folder)
 {
     bt_output *output;
-    BT_TRY(between_runs(engine, folder, "bt_engine_resume"));
     bt_output_free(engine->output);
     engine->output = NULL;
     BT_TRY(bt_output_open(folder, false, &output));
@@ -165,8 +159,15 @@ static bt_status resume(bt_engine *engine, const char *folder)
 
 bt_status bt_engine_resume(bt_engine *engine, const char *folder)
 {
+    bool before = engine && engine->context.ready; /* else it is set up without what a checkpoint brings */
     if (engine)
-        engine->context.resuming = true;
-    bt_status status = resume(engine, folder);
-    return engine ? bt_keep_error(&engine->context, status) : status;
+        engine->context.resuming = folder != NULL;
+    bt_status status = between_runs(engine, folder, "bt_engine_resume");
+    if (status != BT_OK) {
+        if (engine)
+            engine->context.resuming = false;
+        return status;
+    }
+    status = resume(engine, folder);
+    return before ? bt_fail(status, "failed") : bt_keep_error(&engine->context, status);
 }

@@ -63,13 +63,13 @@ bt_status bt_levels_recompile(bt_context *context)
 bt_status bt_update_scalars(bt_context *context)
 {
     bool changed;
-    if (context->busy) /* asked for from a host callback within a step, whose numbers stay as they are */
+    if (context->busy || context->instance->current) /* asked for from a host callback within a step, whose numbers stay as they are */
         return BT_OK;
     context->busy = true;
     changed = bt_scalars_update(context);
     bt_status status = bt_error_status();
-    if (changed && status == BT_OK)
-        status = bt_levels_recompile(context);
+    if (changed)
+        status = bt_keep_error(context, status == BT_OK ? bt_levels_recompile(context) : status);
     context->busy = false;
     return status;
 }

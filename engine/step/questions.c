@@ -2,6 +2,7 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
+#include "engine/solve/trajectory.h"
 
 #include "runtime/evaluate.h"
 
@@ -90,12 +91,10 @@ bt_status bt_ask_between(bt_problem *self, const char *function)
     BT_TRY(ask(self, function));
     if (!self->context->busy)
         return BT_OK;
-    return bt_keep_error(
-        self->context,
-        bt_fail(BT_ERROR_ARGUMENT,
-                "%s: %s cannot be asked within a step or a validation: ask in epoch_callback, on_inner_loop_start or "
-                "validation_end",
-                function, self->name));
+    return bt_fail(BT_ERROR_ARGUMENT,
+                   "%s: %s cannot be asked within a step or a validation: ask in epoch_callback, on_inner_loop_start "
+                   "or validation_end",
+                   function, self->name);
 }
 
 static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array result)
@@ -111,42 +110,83 @@ static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array
     return status;
 }
 
-static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
+static bt_status answer(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
-    if (!fn || !result.data)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
-    BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may make programs anew */
     bt_eval_cache *cache = cache_find(self, fn, batch);
     if (!cache && !(cache = cache_make(self, fn, batch)))
         return bt_error_status();
-    bt_steps_show(self->context, true);
+    bool before = bt_steps_show(self->context, true);
     bt_status status = run_cache(cache, batch, result);
-    bt_steps_show(self->context, false);
+    bt_steps_show(self->context, before);
     return status;
+}
+
+/* A get_batch may ask in the middle of a step: going back through an inner loop draws its batches again. */
+static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
+{
+    bt_instance *instance = self->context->instance;
+    bt_aside aside;
+    if (!fn || !result.data)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
+    BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may make programs anew */
+    BT_TRY(bt_instance_set_aside(instance, &aside));
+    bt_status status = answer(self, fn, batch, result), back = bt_instance_put_back(instance, &aside);
+    return status == BT_OK ? back : status;
 }
 
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
     BT_TRY(ask(self, "bt_eval"));
-    return bt_keep_error(self->context, evaluate(self, fn, batch, result));
+    return bt_fail(evaluate(self, fn, batch, result), "failed");
+}
+
+static bt_status check_room(const bt_problem *problem, bt_array result)
+{
+    int64_t total = 0, room = result.data ? bt_array_count(result) : 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++)
+        total += bt_array_count(problem->module->params[i]->shape);
+    if (room == total)
+        return BT_OK;
+    return bt_fail(BT_ERROR_SHAPE, "bt_hypergradient: %s has %lld parameters, the result has room for %lld",
+                   problem->name, (long long)total, (long long)room);
 }
 
 /* The windows of a block, in order of declaration, into one array. */
-static bt_status gather(const bt_problem *problem, const bt_block *block, bt_array result)
+static void gather(const bt_problem *problem, const bt_block *block, bt_array result)
 {
-    int64_t total = 0, at = 0;
-    for (int64_t i = 0; i < block->count; i++)
-        total += bt_array_count(bt_var_array(block->windows[i]));
-    if (bt_array_count(result) != total || !result.data)
-        return bt_fail(BT_ERROR_SHAPE, "bt_hypergradient: %s has %lld parameters, the result has room for %lld",
-                       problem->name, (long long)total, (long long)bt_array_count(result));
+    int64_t at = 0;
     for (int64_t i = 0; i < block->count; i++) {
         bt_array window = bt_var_array(block->windows[i]);
         for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
             bt_put(result.dtype, result.data, at++,
                    bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0);
     }
-    return BT_OK;
+}
+
+/* What a step would go by is there: without it the answer would be a 0 that no step uses. */
+static bt_status check_steps(const bt_problem *self)
+{
+    const bt_problem *still = NULL; /* with itd, and without a step to go back through */
+    bool moved = false;             /* another one has some, as it may where not all levels move */
+    for (int q = 0; q < self->step->site.solve_count; q++) {
+        const bt_solve *solve = &self->step->site.solves[q];
+        const bt_problem *lower = solve->problem;
+        if (lower->settings->method->slope && !lower->steps)
+            return bt_fail(BT_ERROR_ARGUMENT,
+                           "bt_hypergradient: %s goes by the last update of %s (type = %s), and there is none: ask "
+                           "after the first step of %s",
+                           self->name, lower->name, lower->settings->method->name, lower->name);
+        if (solve->unroll && bt_trajectory_first(lower->trajectory, self->since) < lower->steps)
+            moved = true;
+        else if (solve->unroll)
+            still = lower;
+    }
+    if (!still || moved)
+        return BT_OK;
+    return bt_fail(BT_ERROR_ARGUMENT,
+                   "bt_hypergradient: %s goes back through the steps that %s has made since the last step of %s (type "
+                   "= itd), and there are none: ask after a step of %s, as in its epoch_callback",
+                   self->name, still->name, self->name, still->name);
 }
 
 /* Lower problems need a batch to be differentiated on: the last one, or the first where there was none yet. */
@@ -165,8 +205,10 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
 {
     if (!self->settings->active)
         return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
+    BT_TRY(check_room(self, result));
     BT_TRY(bt_check_restored(self->context));
     BT_TRY(bt_update_scalars(self->context));
+    BT_TRY(check_steps(self));
     bt_kept *state = bt_kept_new(self->context, BT_KEEP_QUESTION, NULL);
     if (!state)
         return BT_ERROR_MEMORY;
@@ -175,30 +217,27 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     if (status == BT_OK)
         status = bt_step_gradient(self);
     if (status == BT_OK)
-        status = gather(self, &self->gradients, result);
+        gather(self, &self->gradients, result);
     bt_phase_end(self->step->phase);
-    bt_status restored = bt_kept_restore(state);
+    bt_failure failure = bt_failure_take(); /* batches may have to be made again */
+    bt_status restored = bt_keep_error(self->context, bt_kept_restore(state));
+    bt_failure_give(&failure);
     self->context->busy = false;
     bt_kept_free(state);
-    return status == BT_OK ? restored : status;
+    return restored == BT_OK ? status : restored;
 }
 
 bt_status bt_hypergradient(bt_problem *self, bt_array result)
 {
     BT_TRY(bt_ask_between(self, "bt_hypergradient"));
-    return bt_keep_error(self->context, hypergradient(self, result));
+    return bt_fail(hypergradient(self, result), "failed");
 }
 
 static bt_status open_valid(bt_problem *self)
 {
     if (self->valid)
         return BT_OK;
-    if (!self->valid_data && self->def->configure_valid_data) {
-        bt_guest before = bt_problem_enter(self, "configure_valid_data");
-        self->valid_data = self->def->configure_valid_data(self);
-        bt_guest_leave(before);
-    }
-    BT_TRY(bt_error_status());
+    BT_TRY(bt_problem_open_set(self, BT_VALID));
     if (!self->valid_data && !self->def->get_batch)
         return bt_fail(BT_ERROR_ARGUMENT, "%s has no validation data: it needs configure_valid_data or get_batch",
                        self->name);
@@ -219,5 +258,5 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
         status = bt_stream_rewind(self->valid, index, 0);
     if (status == BT_OK)
         status = bt_stream_draw(self->valid, 1);
-    return bt_keep_error(self->context, status) == BT_OK ? self->valid->kept[0] : NULL;
+    return status == BT_OK ? self->valid->kept[0] : NULL;
 }

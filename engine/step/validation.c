@@ -37,13 +37,12 @@ void bt_validation_free(bt_problem *problem)
 }
 
 /* The same batches each time, so that validations can be compared. */
-static bt_status validate(bt_problem *problem)
+static bt_status run_validation(bt_problem *problem)
 {
     bt_valid_phase *validation = problem->validation;
     bt_stream *stream = problem->valid;
     int64_t batches = bt_stream_validation(stream);
     BT_TRY(bt_stream_rewind(stream, 0, 0));
-    bt_phase_begin(validation->phase);
     for (int64_t i = 0; i < batches; i++) {
         BT_TRY(bt_stream_draw(stream, 1));
         int shape = bt_stream_shape(stream, stream->kept[0]);
@@ -52,8 +51,15 @@ static bt_status validate(bt_problem *problem)
         bt_micro_bind(&validation->micros[shape], stream->kept[0]);
         BT_TRY(bt_part_run(validation->phase, validation->entries[shape]));
     }
-    bt_phase_end(validation->phase);
     return BT_OK;
+}
+
+static bt_status validate(bt_problem *problem)
+{
+    bt_phase_begin(problem->validation->phase);
+    bt_status status = run_validation(problem);
+    bt_phase_end(problem->validation->phase);
+    return status;
 }
 
 static bt_status validate_problem(bt_problem *problem, bool *any)

@@ -83,6 +83,15 @@ char *bt_format(const char *format, va_list args);
 void bt_error_context(const char *format, ...) BT_FORMAT(1, 2); /* puts "TEXT: " before the message, if there is one */
 bt_status bt_error_status(void);                                /* status of the first failure; BT_OK if none */
 
+/* The first failure, taken away while something is undone, and given back. */
+typedef struct bt_failure {
+    bt_status status; /* BT_OK: there was none */
+    char *message;
+} bt_failure;
+
+bt_failure bt_failure_take(void);
+void bt_failure_give(bt_failure *failure); /* a failure since then stays in its place */
+
 /* ---- guest.c: which code of the user's runs on this thread, so that who catches a crash can name it ---- */
 
 typedef struct bt_guest { /* texts that live as long as the call; NULL: not known, or the library runs */

@@ -70,3 +70,17 @@ void bt_error_context(const char *format, ...)
     end_with_dots(whole, length, sizeof message);
     memcpy(message, whole, sizeof message);
 }
+
+bt_failure bt_failure_take(void)
+{
+    bt_failure failure = {.status = first, .message = first == BT_OK ? NULL : bt_strdup(message)};
+    bt_error_clear();
+    return failure;
+}
+
+void bt_failure_give(bt_failure *failure)
+{
+    bt_fail(failure->status, "%s", failure->message ? failure->message : "out of memory");
+    bt_free(failure->message);
+    *failure = (bt_failure){BT_OK, NULL};
+}

@@ -24,6 +24,12 @@ bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *nam
     return NULL;
 }
 
+static void leave(const bt_phase *phase)
+{
+    if (phase->instance->current == phase)
+        phase->instance->current = NULL;
+}
+
 void bt_phase_free(bt_phase *phase)
 {
     if (!phase)
@@ -34,6 +40,7 @@ void bt_phase_free(bt_phase *phase)
         if (instance->phases[i] != phase)
             instance->phases[kept++] = instance->phases[i];
     instance->phase_count = kept;
+    leave(phase);
     bt_watch_free(phase);
     for (int64_t i = 0; i < phase->entry_count; i++) {
         bt_profile_forget(instance->profile, phase->entries[i].program);
@@ -119,6 +126,9 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 {
     if (size <= instance->arena_size && instance->arena)
         return BT_OK;
+    if (instance->current)
+        return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
+                       instance->current->owner, instance->current->name);
     bt_free_aligned(instance->arena); /* first: the two need not be there at the same time */
     instance->arena = bt_alloc_aligned(size);
     instance->arena_size = instance->arena ? size : 0;
@@ -128,6 +138,7 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 
 bt_status bt_phase_plan(bt_phase *phase)
 {
+    leave(phase);
     bt_watch_free(phase);
     BT_TRY(bt_phase_list(phase));
     size_t arena;
@@ -153,6 +164,7 @@ bt_status bt_phase_plan(bt_phase *phase)
 
 void bt_phase_begin(bt_phase *phase)
 {
+    leave(phase); /* the run before may have failed */
     if (phase->value_count)
         memset(phase->cleared, 0, (size_t)phase->value_count * sizeof *phase->cleared);
 }
@@ -166,8 +178,21 @@ void bt_phase_clear(bt_phase *phase, int64_t value)
     }
 }
 
+/* Two phases share one arena, so one would write over what the other still needs. */
+static bt_status enter(bt_phase *phase)
+{
+    bt_instance *instance = phase->instance;
+    const bt_phase *current = instance->current;
+    if (current && current != phase)
+        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it cannot run while %s, %s is in progress in the same arena",
+                       phase->owner, phase->name, current->owner, current->name);
+    instance->current = phase;
+    return BT_OK;
+}
+
 bt_status bt_phase_run(bt_phase *phase, int entry)
 {
+    BT_TRY(enter(phase));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
     if (phase->arena > phase->instance->arena_size)
@@ -194,8 +219,35 @@ void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to
 
 void bt_phase_end(bt_phase *phase)
 {
+    leave(phase);
     if (!phase->instance->planned)
         bt_watch_drop(phase);
+}
+
+bt_status bt_instance_set_aside(bt_instance *instance, bt_aside *aside)
+{
+    *aside = (bt_aside){.phase = instance->current};
+    if (aside->phase && instance->planned && aside->phase->arena) {
+        aside->copy = bt_alloc(aside->phase->arena);
+        if (!aside->copy)
+            return BT_ERROR_MEMORY;
+        memcpy(aside->copy, instance->arena, aside->phase->arena);
+    }
+    instance->current = NULL;
+    return BT_OK;
+}
+
+bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
+{
+    bt_status status =
+        aside->copy ? grow_arena(instance, aside->phase->arena) : BT_OK; /* lost where it could not grow */
+    if (aside->copy && status == BT_OK)
+        memcpy(instance->arena, aside->copy, aside->phase->arena);
+    if (aside->phase)
+        instance->current = aside->phase;
+    bt_free(aside->copy);
+    aside->copy = NULL;
+    return status;
 }
 
 size_t bt_phase_saved(const bt_phase *phase, int entry)

@@ -49,6 +49,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     size_t arena_size; /* bytes */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
+    bt_phase *current;          /* has run and is not ended: the arena holds what it needs; NULL: none */
     struct bt_profile *profile; /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
 } bt_instance;
 
@@ -63,10 +64,19 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
                  const char *part);       /* compiles; entry, or -1 after an error */
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 
-void bt_phase_begin(bt_phase *phase); /* a new run: variables to clear are cleared again */
-bt_status bt_phase_run(bt_phase *phase, int entry);
-bt_status bt_part_run(bt_phase *phase, int entry); /* likewise; an error says where */
+void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */
+bt_status bt_phase_run(bt_phase *phase, int entry); /* BT_ERROR_INTERNAL while another one is in progress */
+bt_status bt_part_run(bt_phase *phase, int entry);  /* likewise; an error says where */
 void bt_phase_end(bt_phase *phase);
+
+/* A phase in progress makes room for another one. */
+typedef struct bt_aside {
+    bt_phase *phase; /* NULL: none was in progress */
+    char *copy;      /* of what the arena held */
+} bt_aside;
+
+bt_status bt_instance_set_aside(bt_instance *instance, bt_aside *aside);
+bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside); /* frees the copy, also after an error */
 
 /* What a whole variable of the phase holds before the entry runs; zero where nothing will read it any more. */
 void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to);

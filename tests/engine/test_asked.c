@@ -145,6 +145,16 @@ static void expect_said(bt_engine *engine, const char *text)
     bt_error_clear();
 }
 
+static bt_tensor *sum_of_params(bt_problem *self, const bt_batch *batch)
+{
+    return (void)batch, bt_sum(bt_params(self));
+}
+
+static bt_tensor *alone_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_mul(bt_param(self, "value"), bt_field(batch, "x")));
+}
+
 START_TEST(wrong_questions)
 {
     double room[3];
@@ -164,6 +174,94 @@ START_TEST(wrong_questions)
     engine = levels_engine(&parts, NULL, LINKS "engine.levels = lower\n");
     ck_assert_int_ne(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 1)), BT_OK);
     expect_said(engine, "upper takes no part in this run");
+}
+END_TEST
+
+/* Trains, answers and saves as if nothing had been asked. */
+static void expect_alive(bt_engine *engine)
+{
+    double value;
+    bt_error_clear();
+    levels_step(engine, 1);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&value, 1)));
+    EXPECT_OK(bt_eval(bt_engine_problem(engine, "lower"), sum_of_params, NULL, BT_ARRAY(&value)));
+    EXPECT_OK(bt_engine_save(engine, "asked-saved"));
+}
+
+START_TEST(an_engine_survives_wrong_questions)
+{
+    double room[3];
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS "engine.train_iters = 3\n");
+    levels_run(engine);
+    bt_problem *problem = bt_engine_problem(engine, "upper"), *below = bt_engine_problem(engine, "lower");
+    for (int question = 0; question < 12; question++) {
+        bt_status status[] = {
+            question == 0 ? bt_eval(problem, sum_of_params, NULL, BT_ARRAY(room, 2)) : BT_OK,
+            question == 1 ? bt_eval(problem, NULL, NULL, BT_ARRAY(room)) : BT_OK,
+            question == 2 ? bt_eval(problem, lower_step, NULL, BT_ARRAY(room)) : BT_OK, /* which needs a batch */
+            question == 3 ? bt_hypergradient(problem, BT_ARRAY(room, 3)) : BT_OK,
+            question == 4 ? bt_engine_set(engine, "engine.train_iters", "8") : BT_OK,
+            question == 5 ? bt_engine_load(engine, "none.ini") : BT_OK,
+            question == 6 ? bt_engine_use(engine, &parts, NULL) : BT_OK,
+            question == 7 ? bt_engine_print(engine, BT_PLAN, NULL) : BT_OK,
+            question == 8 ? bt_adapt(problem, NULL, 1) : BT_OK,
+            question == 9 ? bt_restore(problem) : BT_OK,
+            question == 10 ? bt_engine_save(engine, NULL) : BT_OK,
+            question == 11 ? bt_engine_resume(engine, "no-such-folder") : BT_OK,
+        };
+        ck_assert_msg(status[question] != BT_OK, "question %d", question);
+        ck_assert_int_eq(bt_engine_run(engine), status[question]); /* until it is cleared */
+        expect_alive(engine);
+    }
+    ck_assert_ptr_null(bt_valid_batch(below, -1));
+    expect_alive(engine);
+    FILE *nowhere = fopen("/dev/null", "w");
+    ck_assert_int_ne(bt_engine_check_hypergradient(engine, "no such level", 1, false, nowhere), BT_OK);
+    expect_alive(engine);
+    fclose(nowhere);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* What has failed before the engine is asked, and has nothing to do with it. */
+START_TEST(an_earlier_failure)
+{
+    bt_engine *engine = levels_engine(&parts, NULL, LINKS "engine.train_iters = 3\n");
+    ck_assert_ptr_null(bt_dataset_new(-3));
+    char *said = strdup(bt_error());
+    ck_assert_int_ne(bt_engine_run(engine), BT_OK);
+    ck_assert_str_eq(bt_error(), said);
+    bt_error_clear();
+    levels_run(engine);
+    expect_alive(engine);
+    bt_engine_free(engine);
+    free(said);
+}
+END_TEST
+
+/* A step that failed is half made: the engine is at an end, and says why. */
+static bt_status no_third_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double x = (double)index;
+    (void)self, (void)mode;
+    return index == 2 ? bt_fail(BT_ERROR_DATA, "row 2: no label") : bt_batch_set(batch, "x", BT_ARRAY(&x, 1));
+}
+
+START_TEST(an_engine_that_failed_half_way)
+{
+    static const bt_problem_def made = {
+        .name = "lower", .get_batch = no_third_batch, .configure_module = number, .training_step = alone_step};
+    static const bt_export alone = {.abi = BT_ABI, .problems = {&made}};
+    bt_engine *engine = levels_engine(&alone, NULL, "engine.train_iters = 3\n");
+    for (int round = 0; round < 2; round++) {
+        ck_assert_int_eq(bt_engine_run(engine), BT_ERROR_DATA);
+        ck_assert_ptr_nonnull(strstr(bt_error(), "row 2: no label"));
+        bt_error_clear();
+    }
+    ck_assert_ptr_null(bt_engine_problem(engine, "lower"));
+    ck_assert_int_eq(bt_engine_save(engine, "asked-saved"), BT_ERROR_DATA);
+    bt_engine_free(engine);
+    bt_error_clear();
 }
 END_TEST
 
@@ -221,6 +319,9 @@ int main(void)
     tcase_add_test(tests, own_data_set);
     tcase_add_test(tests, validation_batches);
     tcase_add_test(tests, wrong_questions);
+    tcase_add_test(tests, an_engine_survives_wrong_questions);
+    tcase_add_test(tests, an_earlier_failure);
+    tcase_add_test(tests, an_engine_that_failed_half_way);
     tcase_add_loop_test(tests, wrong_callbacks, 0, 4);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -135,9 +135,12 @@ START_TEST(each_way_of_differentiating)
         expect_moved(engine, step);
         uint64_t before = levels_hash(engine, "lower");
         double gradient[1];
-        EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(gradient, 1)));
-        ck_assert_msg(isfinite(gradient[0]) && (gradient[0] != 0 || step % 2 == 0), "%s: the hypergradient is %g",
-                      method->name, gradient[0]); /* itd's is 0 where an inner loop has just ended */
+        bool there = strcmp(method->name, "itd") != 0 || step % 2; /* itd: not where an inner loop has just ended */
+        bt_status status = bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(gradient, 1));
+        ck_assert_msg(status == (there ? BT_OK : BT_ERROR_ARGUMENT), "%s: %s", method->name, bt_error());
+        bt_error_clear();
+        ck_assert_msg(!there || (isfinite(gradient[0]) && gradient[0] != 0), "%s: the hypergradient is %g",
+                      method->name, gradient[0]);
         ck_assert_msg(levels_hash(engine, "lower") == before, "%s, %s: a hypergradient has moved the lower level",
                       method->name, products[_i % 3]);
     }

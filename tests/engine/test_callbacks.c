@@ -3,6 +3,7 @@
 
 #include "engine/session/session.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- batches that the problem makes ---- */
@@ -339,6 +340,106 @@ START_TEST(within_a_step)
 }
 END_TEST
 
+/* ---- evaluation in get_batch while the step goes back through an inner loop, which draws its batches again ---- */
+
+static bool evaluates;
+
+static bt_tensor *large(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    double ramp[64];
+    for (int i = 0; i < 64; i++)
+        ramp[i] = i + 1;
+    bt_tensor *x = bt_mul(bt_forward(self), bt_constant(BT_ARRAY(ramp, 64)));
+    for (int i = 0; i < 4; i++)
+        x = bt_tanh(bt_add(x, 1));
+    return bt_sum(x);
+}
+
+static bt_status evaluated_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double x = 1 + 0.1 * (double)(index % 5), value;
+    (void)mode;
+    if (evaluates && index > 0)
+        EXPECT_OK(bt_eval(self, large, NULL, BT_ARRAY(&value)));
+    return bt_batch_set(batch, "x", BT_ARRAY(&x, 1));
+}
+
+static bt_status batch_of_two(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double x = 2;
+    (void)self, (void)mode, (void)index;
+    return bt_batch_set(batch, "x", BT_ARRAY(&x, 1));
+}
+
+static bt_tensor *follow(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *away = bt_sub(bt_mul(bt_forward(self), bt_field(batch, "x")), bt_forward(bt_peer(self, "upper")));
+    return bt_mean(bt_square(away));
+}
+
+/* The upper problem's count of steps moves between two steps of this one. */
+static bt_tensor *follow_more(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(bt_add(1, bt_step(bt_peer(self, "upper"))), follow(self, batch));
+}
+
+static bt_tensor *reach(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_square(bt_sub(bt_forward(bt_peer(self, "lower")), bt_field(batch, "x"))));
+}
+
+static void run_evaluated(bt_step_fn *step, const char *type, double found[2])
+{
+    const bt_problem_def lower = {
+        .name = "lower", .get_batch = evaluated_batch, .configure_module = scalar, .training_step = step};
+    static const bt_problem_def upper = {
+        .name = "upper", .get_batch = batch_of_two, .configure_module = scalar, .training_step = reach};
+    const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    char settings[300];
+    snprintf(settings, sizeof settings,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.type = %s\nlower.lr = 0.05\n"
+             "upper.lr = 0.01\nlower.unroll_steps = 4\nengine.train_iters = 4\nengine.log_step = 0\n%s",
+             type, step == follow ? "" : "lower.unroll_steps = 1\nlower.lr = 0.02\n");
+    bt_engine *engine = levels_engine(&parts, NULL, settings);
+    levels_run(engine);
+    levels_params(engine, "upper", &found[0], 1);
+    levels_params(engine, "lower", &found[1], 1);
+    bt_engine_free(engine);
+}
+
+/* lambda by hand: w <- w - 0.1 x (x w - lambda) four times, with dw/dlambda <- dw/dlambda - 0.1 x (x dw/dlambda - 1).
+ */
+static double by_hand(void)
+{
+    double w = 0.5, slope = 0, lambda = 0.5;
+    for (int k = 0; k < 4; k++) {
+        double x = 1 + 0.1 * k;
+        slope -= 0.1 * x * (x * slope - 1);
+        w -= 0.1 * x * (x * w - lambda);
+    }
+    return lambda - 0.01 * 2 * (w - 2) * slope;
+}
+
+START_TEST(evaluation_within_a_phase)
+{
+    static const char *const plans[] = {"on", "off", "guard"};
+    double found[2], without[2];
+    setenv("BETTY_PLAN", plans[_i], 1);
+    for (int ask = 0; ask < 2; ask++) {
+        evaluates = ask;
+        run_evaluated(follow, "itd", found);
+        ck_assert_double_eq_tol(found[0], by_hand(), 1e-14);
+    }
+    evaluates = false;
+    run_evaluated(follow_more, "darts", without);
+    evaluates = true;
+    run_evaluated(follow_more, "darts", found);
+    ck_assert_mem_eq(found, without, sizeof found);
+    unsetenv("BETTY_PLAN");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
@@ -351,6 +452,7 @@ int main(void)
     tcase_add_loop_test(tests, evaluation, 0, 2);
     tcase_add_loop_test(tests, evaluation_that_fails, 0, 5);
     tcase_add_test(tests, within_a_step);
+    tcase_add_loop_test(tests, evaluation_within_a_phase, 0, 3);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

@@ -189,12 +189,23 @@ static bool has_lower(int level)
     return false;
 }
 
+/* False where it is refused, as with type = itd no lower problem has stepped since. */
+static bool asked(bt_engine *engine, int level, double *found)
+{
+    bt_status status = bt_hypergradient(bt_engine_problem(engine, names[level]), BT_ARRAY(found, N));
+    if (status == BT_ERROR_ARGUMENT && strstr(bt_error(), "type = itd), and there are none")) {
+        bt_error_clear();
+        return false;
+    }
+    ck_assert_msg(status == BT_OK, "%s", bt_error());
+    return true;
+}
+
 static void compare(bt_engine *engine, const dense *d, int level, const char *what, double tolerance)
 {
     double found[N], expected[N], largest = 0.05; /* where the gradient is 0, rounding is all there is */
-    if (!has_lower(level))
+    if (!has_lower(level) || !asked(engine, level, found))
         return;
-    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, names[level]), BT_ARRAY(found, N)));
     ck_assert(dense_hypergradient(d, level, expected));
     for (int i = 0; i < N; i++)
         largest = fmax(largest, fabs(expected[i]));
@@ -407,9 +418,10 @@ START_TEST(all_others_stay)
             uint64_t before[LEVELS];
             for (int q = 0; q < d.levels; q++)
                 before[q] = levels_hash(engine, names[q]);
-            EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, names[level]), BT_ARRAY(once, N)));
-            EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, names[level]), BT_ARRAY(twice, N)));
-            ck_assert_mem_eq(once, twice, sizeof once);
+            bool answered = asked(engine, level, once);
+            ck_assert(asked(engine, level, twice) == answered);
+            if (answered)
+                ck_assert_mem_eq(once, twice, sizeof once);
             for (int q = 0; q < d.levels; q++)
                 ck_assert_uint_eq(levels_hash(engine, names[q]), before[q]);
             EXPECT_OK(bt_step_alone(bt_engine_problem(engine, names[level])));

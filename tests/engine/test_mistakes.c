@@ -236,6 +236,62 @@ START_TEST(modules_that_ask_for_each_other)
 }
 END_TEST
 
+/* ---- data that ask for each other ---- */
+
+static bt_dataset *rows_asking(bt_problem *asked)
+{
+    (void)bt_data_dim(asked, "x", 0);
+    return four_rows(asked);
+}
+
+static bt_dataset *rows_like_own(bt_problem *self) { return rows_asking(self); }
+static bt_dataset *rows_like_beta(bt_problem *self) { return rows_asking(bt_peer(self, "beta")); }
+static bt_dataset *rows_like_alpha(bt_problem *self) { return rows_asking(bt_peer(self, "alpha")); }
+static bt_dataset *rows_like_own_module(bt_problem *self) { return (void)bt_param_count(self), four_rows(self); }
+static bt_module *net_like_data(bt_problem *self) { return bt_nn_linear(bt_data_dim(self, "x", 1), 1); }
+
+START_TEST(data_that_ask_for_each_other)
+{
+    static const char *const said[] = {
+        "alpha, configure_train_data: alpha: configure_train_data asks for itself while it runs: ",
+        "alpha, configure_train_data: beta, configure_train_data: alpha: configure_train_data asks for itself ",
+        "alpha, configure_module: alpha, configure_train_data: alpha: configure_module asks for itself while it "
+        "runs: "};
+    bt_problem_def a = level_a, b = level_b;
+    a.configure_train_data = _i ? rows_like_beta : rows_like_own;
+    b.configure_train_data = rows_like_alpha;
+    if (_i == 2) { /* by way of the module */
+        a.configure_train_data = rows_like_own_module;
+        a.configure_module = net_like_data;
+        b.configure_train_data = four_rows;
+    }
+    bt_export parts = {.abi = BT_ABI, .problems = {&a, &b}};
+    expect_words(levels_engine(&parts, NULL, ""), &said[_i], 1);
+    bt_error_clear();
+    b.configure_train_data = four_rows; /* one way is fine */
+    a.configure_train_data = rows_like_beta;
+    bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 1\n");
+    levels_run(engine);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* Validation data are opened when they are first asked for, which may be after the start. */
+static bt_dataset *rows_like_valid(bt_problem *self) { return (void)bt_valid_batch(self, 0), four_rows(self); }
+
+START_TEST(validation_data_that_ask_for_themselves)
+{
+    bt_problem_def a = level_a;
+    a.configure_valid_data = rows_like_valid;
+    bt_export parts = {.abi = BT_ABI, .problems = {&a}};
+    bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 1\n");
+    ck_assert_ptr_null(bt_valid_batch(bt_engine_problem(engine, "alpha"), 0));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "alpha: configure_valid_data asks for itself"));
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
 /* ---- levels that are linked, but not by their losses ---- */
 
 static bt_tensor *uses(bt_problem *self, const bt_batch *batch, const char *peer)
@@ -298,6 +354,8 @@ int main(void)
     tcase_add_loop_test(tests, of_several_problems, 0, SEVERAL);
     tcase_add_test(tests, records);
     tcase_add_test(tests, modules_that_ask_for_each_other);
+    tcase_add_loop_test(tests, data_that_ask_for_each_other, 0, 3);
+    tcase_add_test(tests, validation_data_that_ask_for_themselves);
     tcase_add_loop_test(tests, losses_that_do_not_link, 0, 4);
     tcase_add_test(tests, unused_in_two_levels);
     suite_add_tcase(suite, tests);

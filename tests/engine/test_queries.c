@@ -206,6 +206,35 @@ START_TEST(what_the_next_step_uses)
 }
 END_TEST
 
+/* A method that goes by steps of the lower problem is asked once there are some. */
+START_TEST(steps_that_are_not_there)
+{
+    static const char *const types[] = {"lower.type = itd\n", "lower.type = sama\n"};
+    static const char *const said[] = {"goes back through the steps that lower has made since the last step of upper",
+                                       "goes by the last update of lower (type = sama), and there is none"};
+    double asked_for[PARAMS], before[PARAMS], after[PARAMS];
+    char settings[300];
+    snprintf(settings, sizeof settings, "upper.optimizer = sgd\nlower.unroll_steps = 2\n%s", types[_i]);
+    bt_engine *engine = engine_of(&from_sets, settings);
+    for (int steps = 0; steps < 5; steps++) { /* upper's own come after 2 and 4 */
+        bool there = _i ? steps > 0 : steps % 2 == 1;
+        bt_status status = bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(asked_for, PARAMS));
+        ck_assert_int_eq(status, there ? BT_OK : BT_ERROR_ARGUMENT);
+        if (!there)
+            ck_assert_msg(strstr(bt_error(), said[_i]) != NULL, "%s", bt_error());
+        bt_error_clear();
+        levels_step(engine, 1);
+    }
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(asked_for, PARAMS)));
+    levels_params(engine, "upper", before, PARAMS);
+    EXPECT_OK(bt_step_alone(bt_engine_problem(engine, "upper")));
+    levels_params(engine, "upper", after, PARAMS);
+    for (int k = 0; k < PARAMS; k++)
+        ck_assert_double_eq_tol(after[k], before[k] - 0.05 * asked_for[k], 1e-15);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* Before the first step the lower problem's first batch is used, and is still the first one afterwards. */
 START_TEST(before_the_first_step)
 {
@@ -232,7 +261,6 @@ START_TEST(after_a_check)
         if (with) /* whether it agrees is another question */
             bt_engine_check_hypergradient(engine, NULL, 2, false, nowhere);
         bt_error_clear();
-        engine->context.status = BT_OK;
         levels_step(engine, 3);
         hashes[with] = levels_hash(engine, NULL);
         bt_engine_free(engine);
@@ -251,6 +279,7 @@ int main(void)
     tcase_add_loop_test(tests, questions_change_nothing, 0, VARIANTS);
     tcase_add_test(tests, questions_about_made_batches);
     tcase_add_test(tests, what_the_next_step_uses);
+    tcase_add_loop_test(tests, steps_that_are_not_there, 0, 2);
     tcase_add_test(tests, before_the_first_step);
     tcase_add_test(tests, after_a_check);
     suite_add_tcase(suite, tests);

@@ -67,6 +67,8 @@ static int64_t trouble(bt_engine *engine)
     return count;
 }
 
+#define NYSTROM_FP32 "engine.precision = fp32\nlower.type = nystrom\nlower.nystrom_rank = 2\n"
+
 START_TEST(methods_that_fail)
 {
     static const struct {
@@ -88,6 +90,11 @@ START_TEST(methods_that_fail)
         {-1, 2, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 4\n", "negative", 3},
         {2, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0},
         {0, 3, "lower.type = nystrom\nlower.nystrom_rank = 2\n", NULL, 0}, /* a column of zeros is left out */
+        {10, 0.1, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 1e-14\n",
+         "2e-13 times the largest", 3},
+        {10, 0.1, "lower.type = nystrom\nlower.nystrom_rank = 2\nlower.nystrom_rho = 1e-12\n", NULL, 0},
+        {10, 0.1, NYSTROM_FP32 "lower.nystrom_rho = 1e-6\n", "1e-4 times the largest", 3},
+        {10, 0.1, NYSTROM_FP32 "lower.nystrom_rho = 1e-3\n", NULL, 0},
         {4, 4, "lower.type = penalty\nlower.penalty_lr = 0.6\nlower.penalty_iterations = 4\n", "penalty_lr", 3 * 3},
         {4, 4, "lower.type = penalty\nlower.penalty_lr = 0.4\nlower.penalty_iterations = 4\n", NULL, 0},
     };
@@ -203,7 +210,7 @@ int main(void)
 {
     Suite *suite = suite_create("trouble");
     TCase *tests = tcase_create("said");
-    tcase_add_loop_test(tests, methods_that_fail, 0, 16);
+    tcase_add_loop_test(tests, methods_that_fail, 0, 20);
     tcase_add_test(tests, questions_do_not_count);
     tcase_add_loop_test(tests, updates_left_out, 0, 3);
     tcase_add_loop_test(tests, loss_not_finite, 0, 2);

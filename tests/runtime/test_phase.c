@@ -442,6 +442,52 @@ START_TEST(the_arena_grows_under_older_phases)
 }
 END_TEST
 
+/* Two phases that begin with x and add to what they have, so that each needs its memory from part to part. */
+static void add_sum(bt_phase *to, bt_var *kept, bt_var *x, bt_var *y)
+{
+    bt_phase *before = phase;
+    phase = to;
+    bt_graph *graph = open_graph();
+    bt_graph_assign(graph, kept, bt_exp(bt_trace_read(x)));
+    close_graph(0);
+    graph = open_graph();
+    bt_graph_assign(graph, y, bt_add(bt_trace_read(kept), bt_trace_read(x)));
+    close_graph(0);
+    plan();
+    phase = before;
+}
+
+START_TEST(one_phase_at_a_time)
+{
+    begin(_i);
+    bt_phase *other = bt_phase_new(instance, "upper", "evaluation");
+    bt_var *x = run_var("x", 2, NUMBERS(1, 2)), *y = run_var("y", 2, NULL), *large = run_var("large", 64, NULL);
+    bt_var *result = run_var("result", 64, NULL), *mine = phase_var("mine", 2, false);
+    bt_var *theirs = bt_phase_own(other, bt_var_new(BT_PHASE, BT_VECTORS, "upper", "theirs",
+                                                    (bt_array){.dtype = BT_F64, .rank = 1, .dims = {64}}));
+    add_sum(phase, mine, x, y);
+    bt_phase_begin(phase);
+    EXPECT_OK(bt_phase_run(phase, 0));
+    bt_aside aside;
+    EXPECT_OK(bt_instance_set_aside(instance, &aside));
+    add_sum(other, theirs, large, result); /* needs a larger arena */
+    EXPECT_OK(bt_phase_run(other, 0));
+    EXPECT_OK(bt_phase_run(other, 1));
+    bt_phase_end(other);
+    EXPECT_OK(bt_instance_put_back(instance, &aside));
+    bt_phase_begin(other);
+    ck_assert_int_eq(bt_phase_run(other, 0), BT_ERROR_INTERNAL);
+    ck_assert_str_eq(bt_error(), "upper, evaluation: it cannot run while lower, step is in progress in the same arena");
+    bt_error_clear();
+    EXPECT_OK(bt_phase_run(phase, 1));
+    bt_phase_end(phase);
+    EXPECT_VAR(y, 1e-15, exp(1) + 1, exp(2) + 2);
+    EXPECT_OK(bt_phase_run(other, 0));
+    bt_phase_free(other);
+    end();
+}
+END_TEST
+
 /* A phase that is planned again (a program was added, or the arena was lost) is as good as a new one. */
 START_TEST(planned_again)
 {
@@ -556,6 +602,7 @@ int main(void)
     tcase_add_loop_test(tests, results_stay_to_the_end_of_their_program, 0, ways);
     tcase_add_loop_test(tests, outside_memory_is_bound_anew, 0, ways);
     tcase_add_loop_test(tests, the_arena_grows_under_older_phases, 0, ways);
+    tcase_add_loop_test(tests, one_phase_at_a_time, 0, ways);
     tcase_add_loop_test(tests, planned_again, 0, ways);
     tcase_add_loop_test(tests, two_graphs_that_look_alike, 0, ways);
     tcase_add_test(tests, saved_activations_are_counted);

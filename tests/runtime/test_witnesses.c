@@ -173,6 +173,7 @@ static void check_allocations(bt_engine *engine)
     bt_status status = bt_step_again(lower, false);
     if (status == BT_OK)
         status = bt_phase_run(lower->step->phase, lower->step->update);
+    bt_phase_end(lower->step->phase);
     if (status == BT_OK)
         status = bt_step_again(upper, true);
     if (status == BT_OK)

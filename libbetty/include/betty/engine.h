@@ -12,6 +12,9 @@ extern "C" {
 
 typedef enum bt_report { BT_PLAN, BT_INFO, BT_CONFIG, BT_EQUATION } bt_report; /* betty-run --plan, --info, ... */
 
+/* Calls fail as long as an error of this thread (bt_error) has not been cleared, whoever made it: a program need not
+ * look at each of them. After bt_error_clear an engine goes on: wrong arguments and questions that are refused leave it
+ * as it was. Where it was left half way (its set-up, a step or a validation failed), each later call fails again. */
 bt_engine *bt_engine_new(void);
 void bt_engine_free(bt_engine *engine);
 bt_status bt_engine_load(bt_engine *engine, const char *file);                  /* an INI file */

@@ -92,7 +92,9 @@ bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u);
 /* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
  * others draw batches, and so cannot be asked in get_batch. */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
-bt_status bt_hypergradient(bt_problem *self, bt_array result);   /* what its next step would use; like bt_params */
+/* What a step of the problem would use now; like bt_params. Refused where a lower problem has not made the steps that
+ * its method goes by: with itd one since the last step of this problem, with sama one at all. */
+bt_status bt_hypergradient(bt_problem *self, bt_array result);
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after the last of the validation data */
 
 /* Host: few-shot evaluation. bt_adapt does `start`, if there is one, and then `steps` training steps on one batch of
