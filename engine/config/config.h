@@ -82,6 +82,11 @@ bt_status bt_config_finish(bt_config *config);
 /* Where a value stands: "reweight.ini:14", "--set classifier.lr"; NULL if it is the default. */
 const char *bt_config_origin(const bt_config *config, const char *section, const char *key);
 
+/* A setting that somebody has written and that is not the default: "reweight.ini:14: [classifier] lr = 0.1"; NULL:
+ * there is none. The second is for hyperparameters, of a method or of an optimiser. */
+const char *bt_config_departs(bt_config *config, const char *section, const bt_key *key);
+const char *bt_config_hyper_departs(bt_config *config, const char *section, const bt_key *key, double usual);
+
 /* Each resolved setting in turn, defaults included; unset ones (output, levels) are left out. */
 typedef void bt_config_visit_fn(void *user, const char *section, const char *key, bt_key_kind kind, const char *value);
 bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, void *user);

@@ -116,23 +116,77 @@ static bt_status check_cycles(const bt_config *config)
     return BT_OK;
 }
 
-/* A hypergradient follows an l2u edge only where the upper problem also reaches the lower one. */
-static bt_status check_ways(const bt_config *config)
+static bool reaches(const bt_config *config, bt_direction direction, const char *from, const char *to)
 {
-    for (int64_t i = 0; i < config->edges.count; i++) {
-        const bt_dependency *edge = &config->edges.list[i];
-        if (edge->direction != BT_L2U)
-            continue;
-        bt_text way = {0};
-        bool found = find_way(config, BT_U2L, edge->to, edge->from, config->problem_count, &way);
-        bt_text_free(&way);
-        if (!found)
-            return bt_fail(
-                BT_ERROR_CONFIG,
-                "%s: l2u: %s > %s: %s does not reach %s through u2l, so its hypergradient would be zero; add "
-                "%s > %s to u2l",
-                edge->origin, edge->from, edge->to, edge->to, edge->from, edge->to, edge->from);
+    bt_text way = {0};
+    bool found = from == to || find_way(config, direction, from, to, config->problem_count, &way);
+    bt_text_free(&way);
+    return found;
+}
+
+/* A hypergradient follows an l2u edge only where the upper problem also reaches the lower one. */
+static bool is_followed(const bt_config *config, const bt_dependency *edge)
+{
+    return edge->direction != BT_L2U || reaches(config, BT_U2L, edge->to, edge->from);
+}
+
+/* The edge is a link of a chain, top > bottom > mid > top: mid's loss uses the solution of bottom, and a problem above
+ * mid is what bottom depends on. The hypergradient of that one goes along it where it is in u2l. */
+static bool is_link(const bt_config *config, const bt_dependency *edge)
+{
+    for (int64_t i = 0; i < config->problem_count; i++)
+        if (reaches(config, BT_L2U, edge->to, config->problems[i]->name) &&
+            reaches(config, BT_U2L, config->problems[i]->name, edge->from))
+            return true;
+    return false;
+}
+
+/* Puts links that are not followed into u2l, as what they are; whether that makes the wiring complete. */
+static bool move_links(bt_config *config)
+{
+    bool complete = true, moved = true;
+    while (moved) {
+        moved = false;
+        complete = true;
+        for (int64_t i = 0; i < config->edges.count; i++) {
+            bt_dependency *edge = &config->edges.list[i];
+            if (is_followed(config, edge))
+                continue;
+            bool link = is_link(config, edge);
+            edge->direction = link ? BT_U2L : BT_L2U;
+            moved |= link;
+            complete &= link;
+        }
     }
+    return complete;
+}
+
+/* The edges are not used any more after an error, and so are free to become the advice. */
+static bt_status fail_ways(bt_config *config, const bt_dependency *edge)
+{
+    const char *origin = edge->origin, *lower = edge->from, *upper = edge->to;
+    bt_text u2l = {0}, l2u = {0}, advice = {0};
+    if (move_links(config)) {
+        bt_config_print_edges(config, BT_U2L, &u2l);
+        bt_config_print_edges(config, BT_L2U, &l2u);
+        bt_text_add(&advice, "a chain is written as u2l = %s and l2u = %s", bt_text_get(&u2l), bt_text_get(&l2u));
+    } else {
+        bt_text_add(&advice, "add %s > %s to u2l", upper, lower);
+    }
+    bt_status s = bt_fail(BT_ERROR_CONFIG,
+                          "%s: l2u: %s > %s: %s does not reach %s through u2l, so its hypergradient would be zero; %s",
+                          origin, lower, upper, upper, lower, bt_text_get(&advice));
+    bt_text_free(&u2l);
+    bt_text_free(&l2u);
+    bt_text_free(&advice);
+    return s;
+}
+
+static bt_status check_ways(bt_config *config)
+{
+    for (int64_t i = 0; i < config->edges.count; i++)
+        if (!is_followed(config, &config->edges.list[i]))
+            return fail_ways(config, &config->edges.list[i]);
     return BT_OK;
 }
 

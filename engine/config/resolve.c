@@ -66,15 +66,22 @@ static bt_status read_hyper(bt_config *config, const char *section, const bt_key
 
 /* ---- rows of the table ---- */
 
+static const char *usual_text(bt_config *config, const char *section, const bt_key *key, const char **where);
+
 /* The text that holds for a key: its line, the key that it follows, or its default; NULL: not set. */
 static const char *value_text(bt_config *config, const char *section, const bt_key *key, const char **where)
 {
     bt_config_line *line = bt_config_find(config, section, key->name);
-    if (line) {
-        line->used = true;
-        *where = bt_config_where(config, line);
-        return line->value;
-    }
+    if (!line)
+        return usual_text(config, section, key, where);
+    line->used = true;
+    *where = bt_config_where(config, line);
+    return line->value;
+}
+
+/* The text that holds where the key has no line. */
+static const char *usual_text(bt_config *config, const char *section, const bt_key *key, const char **where)
+{
     *where = key->name;
     if (!key->like)
         return key->value;
@@ -136,6 +143,49 @@ static bt_status resolve_row(bt_config *config, const char *section, const bt_ke
     if (key->kind == BT_KEY_OPTIMIZER)
         return resolve_optimizer(config, key, where, text, (const bt_optimizer_def **)(void *)field);
     return bt_key_parse(key, where, text, field);
+}
+
+/* The value of a row that is no name, in the one form that bt_key_print gives it. */
+static bool canonical(const bt_key *key, const char *where, const char *text, bt_text *printed)
+{
+    union {
+        int64_t whole;
+        double real;
+        bool truth;
+        int choice;
+        const char *words;
+        bt_int_list list;
+    } field;
+    memset(&field, 0, sizeof field);
+    if (key->kind == BT_KEY_METHOD || key->kind == BT_KEY_OPTIMIZER)
+        bt_text_add(printed, "%s", text);
+    else if (bt_key_parse(key, where, text, &field) != BT_OK || !bt_key_print(key, &field, printed))
+        return false;
+    return !printed->failed;
+}
+
+const char *bt_config_departs(bt_config *config, const char *section, const bt_key *key)
+{
+    const bt_config_line *line = bt_config_find(config, section, key->name);
+    const char *where, *usual = line ? usual_text(config, section, key, &where) : NULL;
+    bt_text written = {0}, due = {0};
+    bool departs = line != NULL;
+    if (line && usual && canonical(key, where, usual, &due) &&
+        canonical(key, bt_config_where(config, line), line->value, &written))
+        departs = strcmp(bt_text_get(&written), bt_text_get(&due)) != 0;
+    bt_text_free(&written);
+    bt_text_free(&due);
+    return departs ? bt_region_format(config->region, "%s = %s", bt_config_where(config, line), line->value) : NULL;
+}
+
+const char *bt_config_hyper_departs(bt_config *config, const char *section, const bt_key *key, double usual)
+{
+    double value;
+    bool own;
+    if (read_hyper(config, section, key, usual, &value, &own) != BT_OK || !own || value == usual)
+        return NULL;
+    const bt_config_line *line = bt_config_find(config, section, key->name);
+    return bt_region_format(config->region, "%s = %s", bt_config_where(config, line), line->value);
 }
 
 static bt_status resolve_rows(bt_config *config, bt_section_kind kind, const char *section, void *settings)

@@ -139,20 +139,11 @@ static bt_status check_reach(const bt_problem *problem)
                        problem->name, problem->name);
     if (uses && !used && !child)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s is upper to a problem (u2l), but no solution reaches its loss: it would never step. Add "
-                       "`l2u = LOWER > %s` under [dependencies]",
+                       "%s is upper to a problem (u2l), but no solution reaches its loss: it would have no "
+                       "hypergradient. Add `l2u = LOWER > %s` under [dependencies], for the problem whose solution its "
+                       "loss uses",
                        problem->name, problem->name);
-    if (!child)
-        return BT_OK;
-    bt_problem **lowers = bt_alloc_array((size_t)context->problem_count, sizeof(bt_problem *));
-    int count = lowers ? bt_lowers(problem, lowers) : 0;
-    bt_free(lowers);
-    if (count)
-        return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG,
-                   "%s uses the solution of %s (l2u), but nothing of it reaches that problem (u2l): its "
-                   "hypergradient would be its direct gradient alone. Add `u2l = %s > %s` under [dependencies]",
-                   problem->name, child->name, problem->name, child->name);
+    return BT_OK;
 }
 
 static bt_status check_precision(const bt_problem *a, const bt_problem *b)

@@ -18,4 +18,9 @@ bt_status bt_roll_back_all(bt_context *context);    /* roll_back: where an upper
 bt_status bt_loop_starts_open(bt_context *context); /* storage for what roll_back returns to, where it is asked for */
 void bt_loop_starts_close(bt_context *context);
 
+
+/* ---- idle.c ---- */
+
+void bt_warn_idle(bt_context *context); /* says which keys somebody has set that do nothing in this run */
+
 #endif

@@ -181,6 +181,7 @@ static bt_status setup(bt_engine *engine)
     BT_TRY(bt_wire(&engine->context));
     BT_TRY(compile_all(engine));
     BT_TRY(bt_config_finish(engine->context.config));
+    bt_warn_idle(&engine->context);
     engine->context.ready = true;
     engine->load_seconds = bt_seconds() - start - engine->compile_seconds;
     return BT_OK;

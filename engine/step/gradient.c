@@ -76,7 +76,7 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss,
     bt_step_phase *step = problem->step;
     int64_t most = problem->module->param_count;
     if (problem->settings->gradient_accumulation > 1)
-        bt_warn_batch(problem, graph);
+        bt_warn_batch(problem, graph, loss, (int64_t)count);
     for (int q = 0; q < step->site.solve_count; q++)
         most += step->site.solves[q].problem->module->param_count;
     bt_tensor **wrt = bt_region_alloc(graph->region, (size_t)most * 2 * sizeof *wrt), **gradient = wrt + most;

@@ -31,8 +31,8 @@ void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind k
  * and the end of the trace, `then` (NULL: nothing) may record more. */
 typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count);
 bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kind kind, bt_loss_fn *then);
-/* additive.c: says which layers are not the sum of micro-batches, such as normalisation over the batch */
-void bt_warn_batch(bt_problem *problem, const bt_graph *graph);
+/* additive.c: says where a loss is not the sum of micro-batches, such as in a normalisation over the batch */
+void bt_warn_batch(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples);
 
 /* ---- vector.c: a problem's parameters as tensors ---- */
 

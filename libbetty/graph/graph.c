@@ -133,16 +133,22 @@ static void node_commit(bt_node *node)
 
 /* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place
  * stays. */
-static int default_batch_axis(const bt_node *node)
+static int default_batch_axis(const bt_node *node, const bt_array *in, const int *axes)
 {
     for (int i = 0; i < node->inputs; i++) {
-        const bt_tensor *x = node->in[i];
-        int axis = x->batch_axis;
-        if (axis >= 0 && axis < node->out[0].rank && x->dims[axis] == node->out[0].dims[axis] &&
-            (x->rank == node->out[0].rank || axis == 0))
+        int axis = axes[i];
+        if (axis >= 0 && axis < node->out[0].rank && in[i].dims[axis] == node->out[0].dims[axis] &&
+            (in[i].rank == node->out[0].rank || axis == 0))
             return axis;
     }
     return -1;
+}
+
+int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes)
+{
+    const bt_op_info *info = node->op->info;
+    return info && info->batch_axis ? info->batch_axis(node->attr, in, axes, node->inputs)
+                                    : default_batch_axis(node, in, axes);
 }
 
 static bt_status infer(bt_node *node)
@@ -174,9 +180,8 @@ static bt_status infer(bt_node *node)
             return bt_fail(BT_ERROR_SHAPE, "the result is too large");
         set_shape(&node->out[i], outs[i]);
     }
-    const bt_op_info *info = node->op->info;
-    node->out[0].batch_axis =
-        info && info->batch_axis ? info->batch_axis(node->attr, ins, batch, node->inputs) : default_batch_axis(node);
+    int axis = bt_node_batch_axis(node, ins, batch);
+    node->out[0].batch_axis = axis < 0 ? -1 : axis;
     return BT_OK;
 }
 

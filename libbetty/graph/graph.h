@@ -79,6 +79,8 @@ enum {
 
 enum { BT_MAX_OUTPUTS = 8 };
 
+enum { BT_BATCH_SUMMED = -2 }; /* what a batch_axis rule says of an axis that the op sums over; -1: there is none */
+
 typedef struct bt_view { /* a strided look at a buffer; strides count elements, 0 where broadcast */
     char *data;          /* NULL while planning */
     bt_dtype dtype;
@@ -91,6 +93,7 @@ typedef struct bt_sampler bt_sampler; /* collects an op's test cases: ops/sample
 typedef struct bt_op_info {
     unsigned flags;
     unsigned differentiable;             /* bit i: input i has a derivative */
+    unsigned linear;                     /* bit i: linear in input i while the others stay: the factors of a product */
     unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, elementwise and in order */
     double (*flops)(const void *attr, const bt_array *in, const bt_array *out); /* NULL: one per output element */
     /* Of output 0; NULL: see graph.c. */
@@ -146,6 +149,8 @@ const char *bt_graph_intern(bt_graph *graph, const char *text); /* the graph's o
 bt_array bt_tensor_array(const bt_tensor *x);                   /* dtype and shape, no data */
 int64_t bt_tensor_count(const bt_tensor *x);
 size_t bt_tensor_bytes(const bt_tensor *x);
+/* The batch axis of output 0, by those of the inputs, which are like `in`; -1, BT_BATCH_SUMMED: it has none. */
+int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes);
 
 /* ---- trace.c: the trace in progress, one per thread; traces nest ---- */
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define BINARY(op, kinds_, flags_, differentiable_, simplify_, absorb_)                                                \
+#define BINARY(op, kinds_, flags_, differentiable_, linear_, simplify_, absorb_)                                       \
     BT_INFER_EQUAL(op, kinds_, 2)                                                                                      \
     const bt_op bt_op_##op = {                                                                                         \
         .name = #op,                                                                                                   \
@@ -13,6 +13,7 @@
         .jvp = op##_jvp,                                                                                               \
         .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | (flags_),                                             \
                                     .differentiable = (differentiable_),                                               \
+                                    .linear = (linear_),                                                               \
                                     .overwrites = {3},                                                                 \
                                     .fold = op##_fold,                                                                 \
                                     .simplify = (simplify_),                                                           \
@@ -70,25 +71,25 @@ RULES(add, g, g)
 SAMPLES(add, -2, 2)
 FOLD(add, a + b)
 SIMPLIFY(add, is(b, 0) ? a : is(a, 0) ? b : bt_pads_joined(a, b))
-BINARY(add, BT_NUMBERS, BT_OP_LINEAR, 3, add_simplify, bt_channel_absorb_sum)
+BINARY(add, BT_NUMBERS, BT_OP_LINEAR, 3, 0, add_simplify, bt_channel_absorb_sum)
 
 RULES(sub, g, bt_neg(g))
 SAMPLES(sub, -2, 2)
 FOLD(sub, a - b)
 SIMPLIFY(sub, is(b, 0) ? a : is(a, 0) ? bt_neg(b) : NULL)
-BINARY(sub, BT_NUMBERS, BT_OP_LINEAR, 3, sub_simplify, NULL)
+BINARY(sub, BT_NUMBERS, BT_OP_LINEAR, 3, 0, sub_simplify, NULL)
 
 RULES(mul, bt_mul(g, b), bt_mul(a, g))
 SAMPLES(mul, -2, 2)
 FOLD(mul, (a)*b)
 SIMPLIFY(mul, is(b, 1) ? a : is(a, 1) ? b : is(b, -1) ? bt_neg(a) : is(a, -1) ? bt_neg(b) : NULL)
-BINARY(mul, BT_NUMBERS, 0, 3, mul_simplify, NULL)
+BINARY(mul, BT_NUMBERS, 0, 3, 3, mul_simplify, NULL)
 
 RULES(div, bt_div(g, b), bt_neg(bt_div(bt_mul(g, y), b)))
 SAMPLES(div, 0.5, 2)
 FOLD(div, a / b)
 SIMPLIFY(div, is(b, 1) ? a : NULL)
-BINARY(div, BT_FLOATS, 0, 3, div_simplify, NULL)
+BINARY(div, BT_FLOATS, 0, 3, 1, div_simplify, NULL)
 
 /* b a^(b-1), which is 0 where b is 0 even at a = 0: the power is taken of 1 there, so no order of derivative meets
  * 0^-1. */
@@ -116,7 +117,7 @@ static void pow_samples(bt_sampler *sampler)
 
 FOLD(pow, pow(a, b))
 SIMPLIFY(pow, is(b, 1) ? a : is(b, 2) ? bt_square(a) : NULL)
-BINARY(pow, BT_FLOATS, 0, 3, pow_simplify, NULL)
+BINARY(pow, BT_FLOATS, 0, 3, 0, pow_simplify, NULL)
 
 /* g where the operand is the one chosen, half of it at a tie. */
 static bt_tensor *chosen(bt_tensor *g, bt_tensor *small, bt_tensor *large)
@@ -144,9 +145,9 @@ static void choice_samples(bt_sampler *sampler)
 #define minimum_samples choice_samples
 #define maximum_samples choice_samples
 FOLD(minimum, a < b || a != a ? a : b)
-BINARY(minimum, BT_NUMBERS, 0, 3, NULL, NULL)
+BINARY(minimum, BT_NUMBERS, 0, 3, 0, NULL, NULL)
 FOLD(maximum, a > b || a != a ? a : b)
-BINARY(maximum, BT_NUMBERS, 0, 3, NULL, NULL)
+BINARY(maximum, BT_NUMBERS, 0, 3, 0, NULL, NULL)
 
 static void gate_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
                      bt_tensor **wanted)
@@ -165,7 +166,7 @@ static void gate_samples(bt_sampler *sampler)
 }
 
 FOLD(gate, b > 0 ? a : 0)
-BINARY(gate, BT_FLOATS, BT_OP_LINEAR, 1, NULL, NULL)
+BINARY(gate, BT_FLOATS, BT_OP_LINEAR, 1, 0, NULL, NULL)
 
 /* ---- builders ---- */
 

@@ -114,8 +114,17 @@ static double flops(bt_array g, bt_array w)
 
 static int first_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
-    (void)attr, (void)in, (void)count;
+    (void)attr, (void)in;
+    for (int i = 1; i < count; i++)
+        if (axes[i] >= 0) /* a window of each example's own */
+            return -1;
     return axes[0] == 0 ? 0 : -1;
+}
+
+static int summed_axis(const void *attr, const bt_array *in, const int *axes, int count)
+{
+    (void)attr, (void)in, (void)count;
+    return axes[0] == 0 || axes[1] == 0 ? BT_BATCH_SUMMED : -1;
 }
 
 static void describe(const void *attr, bt_text *text)
@@ -388,6 +397,7 @@ static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_
         .vjp = op##_vjp,                                                                                               \
         .jvp = op##_jvp,                                                                                               \
         .info = &(const bt_op_info){.differentiable = 3,                                                               \
+                                    .linear = 3,                                                                       \
                                     .flops = op##_flops,                                                               \
                                     .batch_axis = (axis),                                                              \
                                     .describe = describe,                                                              \
@@ -396,7 +406,7 @@ static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_
 
 CONV_RECORD(conv, first_axis)
 CONV_RECORD(conv_dx, first_axis)
-CONV_RECORD(conv_dw, bt_batch_none)
+CONV_RECORD(conv_dw, summed_axis)
 
 const bt_op bt_op_conv_bias = {
     .name = "conv_bias",

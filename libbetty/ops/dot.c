@@ -55,11 +55,14 @@ static double dot_flops(const void *attr, const bt_array *in, const bt_array *ou
 
 static int dot_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
-    int rank = in[0].rank;
+    int rank = in[0].rank, a = axes[0], b = axes[1];
     (void)attr, (void)count;
-    if (axes[0] >= 0 && axes[0] < rank - 1)
-        return axes[0];
-    return axes[1] >= 0 && axes[1] != rank - 2 ? axes[1] : -1;
+    bool sums_a = a == rank - 1, sums_b = b == rank - 2 && b >= 0;
+    if (a < 0 || b < 0) /* one factor has examples */
+        return sums_a || sums_b ? BT_BATCH_SUMMED : a < 0 ? b : a;
+    if (sums_a || sums_b)
+        return sums_a && sums_b ? BT_BATCH_SUMMED : -1;
+    return rank == 3 && a == 0 && b == 0 ? 0 : -1; /* else each example meets all others */
 }
 
 static void dot_samples(bt_sampler *sampler)
@@ -85,7 +88,7 @@ const bt_op bt_op_dot = {
     .jvp = dot_jvp,
     .info =
         &(const bt_op_info){
-            .differentiable = 3, .flops = dot_flops, .batch_axis = dot_batch_axis, .samples = dot_samples},
+            .differentiable = 3, .linear = 3, .flops = dot_flops, .batch_axis = dot_batch_axis, .samples = dot_samples},
 };
 
 bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b) { return BT_RECORD0(&bt_op_dot, a, b); }

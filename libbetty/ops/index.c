@@ -39,7 +39,7 @@ static void gather_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
 static int gather_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
     (void)attr, (void)in, (void)count;
-    return axes[1] >= 0 ? 0 : axes[0] > 0 ? axes[0] : -1;
+    return axes[0] == 0 ? -1 : axes[1] >= 0 ? 0 : axes[0];
 }
 
 static void gather_samples(bt_sampler *sampler)
@@ -105,7 +105,7 @@ static void scatter_add_jvp(const void *attr, bt_tensor *const *in, bt_tensor *c
 static int scatter_add_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
     (void)attr, (void)in, (void)count;
-    return axes[1] > 0 ? axes[1] : -1;
+    return axes[1] > 0 ? axes[1] : axes[0] == 0 || axes[1] == 0 ? BT_BATCH_SUMMED : -1;
 }
 
 static void scatter_add_describe(const void *attr, bt_text *text)

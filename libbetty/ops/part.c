@@ -252,11 +252,15 @@ static void concat_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
 
 static int concat_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
 {
+    int along = (int)((const bt_range_attr *)attr)->axis;
+    bool parts = true; /* each of them is made of examples, and so is the whole */
     (void)in;
-    for (int i = 0; i < count; i++)
-        if (axes[i] >= 0 && axes[i] != ((const bt_range_attr *)attr)->axis)
+    for (int i = 0; i < count; i++) {
+        if (axes[i] >= 0 && axes[i] != along)
             return axes[i];
-    return -1;
+        parts = parts && axes[i] == along;
+    }
+    return parts ? along : -1;
 }
 
 static void concat_describe(const void *attr, bt_text *text)

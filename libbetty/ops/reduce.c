@@ -40,6 +40,12 @@ static int reduce_batch_axis(const void *attr, const bt_array *in, const int *ax
     return axis;
 }
 
+static int sum_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+{
+    int axis = reduce_batch_axis(attr, in, axes, count);
+    return axis < 0 && axes[0] >= 0 ? BT_BATCH_SUMMED : axis;
+}
+
 static void reduce_describe(const void *attr, bt_text *text)
 {
     const bt_reduce_attr *reduce = attr;
@@ -140,7 +146,7 @@ const bt_op bt_op_sum = {
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
                                 .flops = bt_flops_input,
-                                .batch_axis = reduce_batch_axis,
+                                .batch_axis = sum_batch_axis,
                                 .simplify = sum_simplify,
                                 .describe = reduce_describe,
                                 .samples = sum_samples},

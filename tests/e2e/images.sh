@@ -41,7 +41,7 @@ expect "$(metric again classifier.valid.acc) > $(metric first classifier.valid.a
 grep -q "none.safetensors: there is no such file; looked in the working folder and in $examples" err ||
     fail "the message lacks the file, or where it was looked for: $(cat err)"
 run parts reweight_cifar engine.train_iters=2 engine.valid_step=0 classifier.gradient_accumulation=2 "${small[@]}"
-grep -q "classifier: gradient_accumulation = 2: .* in 7 places: classifier.bn1, " err out || fail "no layers are named"
+grep -q "classifier: gradient_accumulation = 2: .* in 7 places: classifier.bn1 " err out || fail "no layers are named"
 
 # what is chosen for each node: no plain loop in any phase
 "$BETTY_RUN" "$examples/reweight_cifar.ini" --info >out 2>err || fail "--info: $(cat err)"

@@ -2,6 +2,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -191,6 +192,85 @@ START_TEST(scheduler_moves_per_update)
 }
 END_TEST
 
+/* ---- losses that are no mean over the examples, which is said ---- */
+
+static bt_dataset *ten_rows(bt_problem *self)
+{
+    double x[10], y[10];
+    (void)self;
+    for (int i = 0; i < 10; i++)
+        x[i] = i, y[i] = i % 3;
+    bt_dataset *data = bt_dataset_new(10);
+    bt_dataset_add(data, "x", BT_ARRAY(x, 10));
+    bt_dataset_add(data, "y", BT_ARRAY(y, 10));
+    return data;
+}
+
+static bt_module *a_number(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(1)); }
+
+static bt_tensor *losses(bt_problem *self, const bt_batch *batch)
+{
+    return bt_square(bt_sub(bt_mul(bt_forward(self), bt_field(batch, "x")), bt_field(batch, "y")));
+}
+
+static bt_tensor *weights(const bt_batch *batch) { return bt_exp(bt_mul(-0.1, bt_field(batch, "x"))); }
+
+static bt_tensor *quotient(bt_problem *self, const bt_batch *batch)
+{
+    return bt_div(bt_sum(bt_mul(weights(batch), losses(self, batch))), bt_sum(weights(batch)));
+}
+
+static bt_tensor *variance(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *l = losses(self, batch);
+    return bt_sub(bt_mean(bt_square(l)), bt_square(bt_mean(l)));
+}
+
+static bt_tensor *total(bt_problem *self, const bt_batch *batch) { return bt_sum(losses(self, batch)); }
+static bt_tensor *a_mean(bt_problem *self, const bt_batch *batch) { return bt_mean(losses(self, batch)); }
+
+static const struct {
+    bt_step_fn *loss;
+    const char *warning; /* NULL: none */
+    double whole, parts; /* where the parameter ends, in one batch and in three; NaN: not known */
+} splits[] = {
+    {quotient, "training_step (div)", -34.8, -45.9},
+    {variance, "training_step (square)", -2468, -596},
+    {total, "take bt_mean instead of bt_sum", -485, -141.8},
+    {a_mean, NULL, -47.6, -47.6},
+};
+
+static void one_step(int which, bool parts)
+{
+    bt_problem_def def = {.name = "lower",
+                          .configure_train_data = ten_rows,
+                          .configure_module = a_number,
+                          .training_step = splits[which].loss};
+    bt_export all = {.abi = BT_ABI, .problems = {&def}};
+    char lines[200];
+    snprintf(lines, sizeof lines,
+             "engine.train_iters = 1\nlower.shuffle = false\nlower.lr = 1\nlower.batch_size = %d\n"
+             "lower.gradient_accumulation = %d\n",
+             parts ? 4 : 10, parts ? 3 : 1);
+    bt_engine *engine = levels_engine(&all, NULL, lines);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    const char *found = bt_text_get(&engine->context.warnings), *due = parts ? splits[which].warning : NULL;
+    ck_assert_msg(due ? strstr(found, due) != NULL : !strstr(found, "accumulation"), "%d: %s", which, found);
+    double value, expected = parts ? splits[which].parts : splits[which].whole;
+    levels_step(engine, 1);
+    levels_params(engine, "lower", &value, 1);
+    ck_assert_msg(fabs(value - expected) < 0.001 * fabs(expected), "%d, %d: %.10g", which, parts, value);
+    bt_engine_free(engine);
+}
+
+START_TEST(losses_that_do_not_split)
+{
+    one_step(_i, false);
+    one_step(_i, true);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("accumulation");
@@ -206,6 +286,7 @@ int main(void)
     tcase_add_loop_test(tests, product_of_the_last, 0, count);
     tcase_add_loop_test(tests, one_batch, 0, count);
     tcase_add_test(tests, scheduler_moves_per_update);
+    tcase_add_loop_test(tests, losses_that_do_not_split, 0, (int)(sizeof splits / sizeof *splits));
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

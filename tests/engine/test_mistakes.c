@@ -180,7 +180,7 @@ static const struct {
     {"dependencies.u2l = alpha > betta\n", {"u2l", "`betta`", "did you mean", "beta"}},
     {"dependencies.u2l = alpha > beta, beta > gamma, gamma > alpha\n", {"u2l", "cycle", "alpha", "beta", "gamma"}},
     {"dependencies.u2l = alpha > beta\ndependencies.l2u = beta > gamma, gamma > beta\n", {"l2u", "cycle", "gamma"}},
-    {"dependencies.u2l = alpha > beta\n", {"alpha", "u2l", "l2u", "never step"}},
+    {"dependencies.u2l = alpha > beta\n", {"alpha", "u2l", "l2u", "no solution reaches its loss"}},
     {"dependencies.l2u = beta > alpha\n", {"alpha", "beta", "u2l", "zero"}},
     {LINKED "alpha.precision = fp32\n", {"alpha (f32)", "beta (f64)", "same precision"}},
     {LINKED "beta.detach = follow\nbeta.product = vjp\n", {"[beta]", "follow", "vjp"}},

@@ -113,7 +113,7 @@ START_TEST(refused)
         {"t > a, a > bb", NULL, {"there is no problem `bb`"}},
         {"t > a, t", NULL, {"a problem cannot depend on itself", "t > t"}},
         {"t >", NULL, {"expected upper > lower"}},
-        {NULL, "", {"t is upper to a problem", "never step"}},
+        {NULL, "", {"t is upper to a problem", "no solution reaches its loss"}},
         {"t > b", "b > t, b > a", {"b > a"}},
     };
     bt_engine *engine = engine_of(""), *other = engine_of("");

@@ -1,0 +1,288 @@
+/* engine/schedule/idle.c: keys that somebody has set, and that do nothing in this run.
+ *
+ * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
+#include "engine/config/config_inside.h"
+#include "engine/solve/methods.h"
+#include "engine/schedule/schedule.h"
+
+#include <string.h>
+
+/* ---- conditions on the engine; problem is NULL ---- */
+
+static bool nothing_validates(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->valid || context->problems[i]->def->validation_end)
+            return false;
+    return context->settings->valid_step > 0;
+}
+
+static bool one_level(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->child_count)
+            return false;
+    return true;
+}
+
+static bool no_early_stopping(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    return !context->settings->early_stopping;
+}
+
+static bool all_have_precision(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->settings->active &&
+            !bt_config_origin(context->config, context->problems[i]->name, "precision"))
+            return false;
+    return true;
+}
+
+/* ---- conditions on a problem ---- */
+
+/* A problem whose hypergradient comes through this one's solution; NULL: none. */
+static const bt_problem *differentiates(const bt_context *context, const bt_problem *lower)
+{
+    for (int i = 0; i < context->problem_count; i++)
+        for (int q = 0; context->problems[i]->step && q < context->problems[i]->step->site.solve_count; q++)
+            if (context->problems[i]->step->site.solves[q].problem == lower)
+                return context->problems[i];
+    return NULL;
+}
+
+static bool not_lower(const bt_context *context, const bt_problem *problem) { return !differentiates(context, problem); }
+
+static bool no_parents(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, !problem->parent_count;
+}
+
+static bool has_penalty(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->settings->method->penalty != NULL;
+}
+
+static bool has_condition(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->def->condition != NULL;
+}
+
+static bool has_no_product(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->settings->method == &bt_method_itd && !bt_itd_setting(problem, "second_order");
+}
+
+/* An op of somebody else's may have a bt_detach in its body. */
+static bool detaches_nothing(const bt_context *context, const bt_problem *problem)
+{
+    const bt_graph *loss = problem->pure[BT_PURE_STEP];
+    (void)context;
+    for (int64_t n = 0; loss && n < loss->node_count; n++)
+        if (bt_op_flags(loss->nodes[n]->op) & BT_OP_DETACH || !loss->nodes[n]->op->info)
+            return false;
+    return loss != NULL;
+}
+
+static bool one_micro_batch(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->settings->gradient_accumulation == 1;
+}
+
+static bool not_finite(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->settings->product != BT_PRODUCT_FINITE;
+}
+
+static bool no_loader(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, !problem->train || !problem->train->loader;
+}
+
+/* The stream may be opened later, by bt_valid_batch. */
+static bool no_valid_loader(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->valid ? !problem->valid->loader : !problem->def->configure_valid_data;
+}
+
+static bool no_valid(const bt_context *context, const bt_problem *problem)
+{
+    return no_valid_loader(context, problem) && !problem->def->get_batch;
+}
+
+static bool no_weights(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, !problem->settings->weights;
+}
+
+static bool scheduler_is_not(const bt_problem *problem, unsigned kinds)
+{
+    return !(kinds >> problem->settings->scheduler.kind & 1);
+}
+
+static bool not_step(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_STEP);
+}
+
+static bool not_multistep(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_MULTISTEP);
+}
+
+static bool no_decay(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_STEP | 1u << BT_SCHEDULER_MULTISTEP);
+}
+
+static bool not_cosine(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_COSINE);
+}
+
+/* ---- the table ---- */
+
+typedef struct idle_row {
+    bt_section_kind section;
+    const char *key;
+    bool (*idle)(const bt_context *context, const bt_problem *problem);
+    const char *why;
+    bool wiring; /* so because of the problems that there are: engine.levels, for baselines, leaves some out */
+    bool waits;  /* the key acts where a problem above waits for the steps: that can be had */
+} idle_row;
+
+#define ENGINE(key_)  .section = BT_SECTION_ENGINE, .key = (key_)
+#define PROBLEM(key_) .section = BT_SECTION_PROBLEM, .key = (key_)
+
+static const char not_lower_why[] = "no problem above differentiates its solution";
+static const char loader_why[] = "its batches do not come from a data set of its own";
+static const char weights_why[] = "there is no `weights`";
+static const char parents_why[] = "no problem above waits for its solution (l2u)";
+static const char stopping_why[] = "early_stopping is false";
+
+static const idle_row rows[] = {
+    {ENGINE("valid_step"), nothing_validates, "no problem has validation data or a validation_end"},
+    {ENGINE("roll_back"), one_level, "no problem waits for the solution of another one (l2u)", .wiring = true},
+    {ENGINE("early_stopping_mode"), no_early_stopping, stopping_why},
+    {ENGINE("early_stopping_tolerance"), no_early_stopping, stopping_why},
+    {ENGINE("early_stopping_metric"), no_early_stopping, stopping_why},
+    {ENGINE("precision"), all_have_precision, "every problem has its own"},
+
+    {PROBLEM("type"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("product"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("product"), has_penalty, "its type has a penalty in the place of a second-order product"},
+    {PROBLEM("product"), has_condition, "the product of a condition is vjp"},
+    {PROBLEM("product"), has_no_product, "itd_second_order = false leaves the product out"},
+    {PROBLEM("detach"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("detach"), detaches_nothing, "its loss has no detached values"},
+    {PROBLEM("product_batches"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("product_batches"), one_micro_batch, "with gradient_accumulation = 1 the last batch is the only one"},
+    {PROBLEM("darts_alpha"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("darts_alpha"), has_penalty, "its type has a penalty in the place of a second-order product"},
+    {PROBLEM("darts_alpha"), not_finite, "it is the step of product = finite"},
+    {PROBLEM("meta_trainable"), not_lower, not_lower_why, .wiring = true},
+
+    {PROBLEM("unroll_steps"), no_parents, parents_why, .wiring = true, .waits = true},
+    {PROBLEM("warmup_steps"), no_parents, parents_why, .wiring = true, .waits = true},
+
+    {PROBLEM("batch_size"), no_loader, loader_why},
+    {PROBLEM("shuffle"), no_loader, loader_why},
+    {PROBLEM("drop_last"), no_loader, loader_why},
+    {PROBLEM("prefetch"), no_loader, loader_why},
+    {PROBLEM("valid_batch_size"), no_valid_loader, "its validation has no data set of its own"},
+    {PROBLEM("valid_batches"), no_valid, "it has no validation data"},
+
+    {PROBLEM("weights_layout"), no_weights, weights_why},
+    {PROBLEM("weights_missing"), no_weights, weights_why},
+
+    {PROBLEM("scheduler_step_size"), not_step, "it belongs to scheduler = step"},
+    {PROBLEM("scheduler_milestones"), not_multistep, "it belongs to scheduler = multistep"},
+    {PROBLEM("scheduler_gamma"), no_decay, "it belongs to scheduler = step and multistep"},
+    {PROBLEM("scheduler_t_max"), not_cosine, "it belongs to scheduler = cosine"},
+    {PROBLEM("scheduler_eta_min"), not_cosine, "it belongs to scheduler = cosine"},
+};
+
+/* ---- what is said ---- */
+
+/* `written` is NULL where the key has its default. */
+static void warn(bt_context *context, const char *written, const char *why, const char *cure)
+{
+    if (written)
+        bt_warn(context, "%s has no effect: %s%s", written, why, cure);
+}
+
+static void warn_rows(bt_context *context, bt_section_kind section, const bt_problem *problem)
+{
+    const char *name = problem ? problem->name : "engine", *last = NULL;
+    for (int i = 0; i < BT_COUNT_OF(rows); i++) {
+        const idle_row *row = &rows[i];
+        const bt_key *key = bt_key_find(section, row->key);
+        bool told = last && strcmp(last, row->key) == 0; /* the first reason is enough */
+        if (row->section != section || told || (row->wiring && context->settings->levels) || !row->idle(context, problem))
+            continue;
+        const bt_problem *upper = row->waits ? differentiates(context, problem) : NULL;
+        bt_text cure = {0};
+        if (upper)
+            bt_text_add(&cure, "; for %s to wait for them add %s > %s to l2u", upper->name, name, upper->name);
+        warn(context, bt_config_departs(context->config, name, key), row->why, bt_text_get(&cure));
+        bt_text_free(&cure);
+        last = row->key;
+    }
+}
+
+/* Every method's keys are read, whatever `type` is. */
+static void warn_methods(bt_context *context, const bt_problem *problem)
+{
+    bt_config *config = context->config;
+    bool lower = differentiates(context, problem) || context->settings->levels;
+    for (int64_t m = 0; m < config->method_count; m++)
+        for (int h = 0; h < bt_hyper_count(config->methods[m]->hypers); h++) {
+            const bt_method_def *method = config->methods[m];
+            bool other = method != problem->settings->method;
+            if (lower && !other)
+                continue;
+            char name[BT_METHOD_KEY];
+            bt_text why = {0};
+            bt_key key = bt_config_method_key(method, h, name);
+            bt_text_add(&why, other ? "type is %s" : "%s", other ? problem->settings->method->name : not_lower_why);
+            warn(context, bt_config_hyper_departs(config, problem->name, &key, method->hypers[h].value),
+                 bt_text_get(&why), "");
+            bt_text_free(&why);
+        }
+}
+
+static void warn_optimizer(bt_context *context, const bt_problem *problem)
+{
+    const bt_problem_settings *s = problem->settings;
+    const bt_hyper_def *hypers = s->optimizer->hypers;
+    int momentum = bt_hyper_index(hypers, "momentum"), dampening = bt_hyper_index(hypers, "dampening");
+    if (momentum >= 0 && dampening >= 0 && s->hypers[momentum] == 0) {
+        bt_key key = bt_config_optimizer_key(s->optimizer, dampening);
+        warn(context, bt_config_hyper_departs(context->config, problem->name, &key, hypers[dampening].value),
+             "there is no momentum", "");
+    }
+    for (int g = 0; g < s->group_count; g++)
+        for (int h = 0; s->groups[g].frozen && h < bt_hyper_count(hypers); h++) {
+            bt_text section = {0};
+            bt_key key = bt_config_optimizer_key(s->optimizer, h);
+            bt_text_add(&section, "%s.%s", problem->name, s->groups[g].name);
+            warn(context, bt_config_hyper_departs(context->config, bt_text_get(&section), &key, s->hypers[h]),
+                 "the group is frozen", "");
+            bt_text_free(&section);
+        }
+}
+
+void bt_warn_idle(bt_context *context)
+{
+    warn_rows(context, BT_SECTION_ENGINE, NULL);
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->settings->active) {
+            warn_rows(context, BT_SECTION_PROBLEM, context->problems[i]);
+            warn_methods(context, context->problems[i]);
+            warn_optimizer(context, context->problems[i]);
+        }
+}

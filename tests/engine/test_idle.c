@@ -1,0 +1,119 @@
+/* Keys that somebody has set and that do nothing: each is named with where it stands and why; none that acts is. */
+#include "ridge.h"
+
+#include "engine/config/config.h"
+#include "engine/session/session.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *lines, *warning; /* NULL: none */
+} cases[] = {
+    {"", NULL},
+    /* what acts */
+    {"lower.unroll_steps = 3\nlower.warmup_steps = 2\nlower.type = cg\nlower.cg_iterations = 2\n", NULL},
+    {"lower.product = finite\nlower.darts_alpha = 0.3\nlower.meta_trainable = *\n", NULL},
+    {"lower.gradient_accumulation = 2\nlower.product_batches = all\n", NULL},
+    {"lower.batch_size = 3\nlower.shuffle = false\nlower.drop_last = true\nlower.prefetch = false\n", NULL},
+    {"lower.scheduler = step\nlower.scheduler_step_size = 3\nlower.scheduler_gamma = 0.4\n", NULL},
+    {"lower.scheduler = multistep\nlower.scheduler_milestones = 3\nlower.scheduler_gamma = 0.4\n", NULL},
+    {"lower.scheduler = cosine\nlower.scheduler_t_max = 3\nlower.scheduler_eta_min = 0.1\n", NULL},
+    {"lower.momentum = 0.5\nlower.dampening = 0.1\n", NULL},
+    {"engine.roll_back = true\n", NULL},
+    /* defaults, however they are written */
+    {"upper.unroll_steps = 1\nupper.type = darts\nlower.cg_iterations = 1\n", NULL},
+    {"lower.weights_layout = pytorch\nlower.scheduler_gamma = 0.10\nlower.valid_batches = all\n", NULL},
+    /* a baseline keeps the keys of the full run */
+    {"engine.levels = lower\nlower.unroll_steps = 3\nlower.type = cg\nlower.cg_iterations = 3\n", NULL},
+    /* the engine's */
+    {"engine.valid_step = 3\n", "valid_step = 3 has no effect: no problem has validation data"},
+    {"engine.early_stopping_mode = max\n", "early_stopping_mode = max has no effect: early_stopping is false"},
+    {"engine.early_stopping_tolerance = 3\n", "early_stopping is false"},
+    {"engine.early_stopping_metric = x\n", "early_stopping is false"},
+    {"engine.precision = fp32\nupper.precision = fp64\nlower.precision = fp64\n", NULL}, /* the default */
+    /* how a solution is differentiated */
+    {"upper.type = cg\n", "[upper] type = cg has no effect: no problem above differentiates its solution"},
+    {"upper.product = vjp\n", "no problem above differentiates"},
+    {"upper.detach = follow\n", "no problem above differentiates"},
+    {"upper.product_batches = all\n", "no problem above differentiates"},
+    {"upper.darts_alpha = 1\n", "no problem above differentiates"},
+    {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
+    {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},
+    {"lower.cg_iterations = 2\n", "[lower] cg_iterations = 2 has no effect: type is darts"},
+    {"lower.type = neumann\nlower.cg_warm_start = true\n", "cg_warm_start = true has no effect: type is neumann"},
+    {"lower.darts_alpha = 1\n", "it is the step of product = finite"},
+    {"lower.type = penalty\nlower.product = vjp\n", "its type has a penalty"},
+    {"lower.type = itd\nlower.itd_second_order = false\nlower.product = vjp\n", "itd_second_order = false leaves"},
+    {"lower.product_batches = all\n", "with gradient_accumulation = 1 the last batch is the only one"},
+    {"lower.detach = follow\n", "its loss has no detached values"},
+    /* when it steps */
+    {"upper.unroll_steps = 2\n", "no problem above waits for its solution (l2u)"},
+    {"upper.warmup_steps = 2\n", "no problem above waits for its solution (l2u)"},
+    /* data */
+    {"lower.valid_batch_size = 3\n", "its validation has no data set of its own"},
+    {"lower.valid_batches = 3\n", "it has no validation data"},
+    /* the update */
+    {"lower.weights_layout = plain\n", "there is no `weights`"},
+    {"lower.weights_missing = keep\n", "there is no `weights`"},
+    {"lower.scheduler_step_size = 3\n", "it belongs to scheduler = step"},
+    {"lower.scheduler_milestones = 3\n", "it belongs to scheduler = multistep"},
+    {"lower.scheduler_gamma = 0.3\n", "it belongs to scheduler = step and multistep"},
+    {"lower.scheduler_t_max = 3\n", "it belongs to scheduler = cosine"},
+    {"lower.scheduler_eta_min = 0.3\n", "it belongs to scheduler = cosine"},
+    {"lower.dampening = 0.1\n", "there is no momentum"},
+    {"lower.some.params = *\nlower.some.frozen = true\nlower.some.lr = 0.2\n", "the group is frozen"},
+};
+
+START_TEST(a_key)
+{
+    ridge data = ridge_data();
+    char lines[500];
+    bool baseline = strstr(cases[_i].lines, "engine.levels") != NULL;
+    snprintf(lines, sizeof lines, "%slower.optimizer = sgd\nlower.lr = 0.1\n%s%s", cases[_i].lines,
+             strstr(cases[_i].lines, "lower.batch_size") ? "" : "lower.batch_size = 4\n",
+             baseline ? "" : "upper.batch_size = 3\n");
+    bt_engine *engine = ridge_engine(&data, lines);
+    EXPECT_OK(bt_engine_setup(engine));
+    const char *found = bt_text_get(&engine->context.warnings), *due = cases[_i].warning, *first = strstr(found, "no effect");
+    if (due)
+        ck_assert_msg(first && strstr(found, due), "%s%s", cases[_i].lines, found);
+    ck_assert_msg(!first == !due &&
+                      (!first || !strstr(first + 1, "no effect") || strstr(cases[_i].lines, "upper.type")),
+                  "%s%s", cases[_i].lines, found);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* Each key of the table is known here, so that a new one is thought about: acting always, or in a row of idle.c. */
+START_TEST(every_key)
+{
+    static const char *const act[] = {
+        "problems", "folder", "levels", "train_iters", "early_stopping", "seed", "device", "threads", "reassociate",
+        "log_step", "output", "checkpoint_step", "checkpoint_keep", "strategy", "logger_type", "u2l", "l2u",
+        "first_order", "allow_unused", "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer",
+        "gradient_clipping", "gradient_clipping_value", "scheduler", "scheduler_warmup", "params", "frozen",
+        "weights_names", /* without weights: refused */
+        /* in a row of idle.c, but not in a case above */
+        "roll_back", "precision", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
+    for (const bt_key *key = bt_keys; key->name; key++) {
+        bool known = false;
+        for (int i = 0; i < BT_COUNT_OF(act) && !known; i++)
+            known = strcmp(act[i], key->name) == 0;
+        char line[100];
+        snprintf(line, sizeof line, "%s = ", key->name);
+        for (int i = 0; i < BT_COUNT_OF(cases) && !known; i++)
+            known = cases[i].warning && strstr(cases[i].lines, line);
+        ck_assert_msg(known, "%s: when does it do nothing?", key->name);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("idle");
+    TCase *tests = tcase_create("keys");
+    tcase_add_loop_test(tests, a_key, 0, BT_COUNT_OF(cases));
+    tcase_add_test(tests, every_key);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
