@@ -33,20 +33,25 @@ static void add_name(bt_text *list, const char *name)
         bt_text_add(list, list->size ? ", %s" : "%s", name);
 }
 
+enum { OWN_RULE = BT_OP_OWN_VJP | BT_OP_OWN_JVP };
+
 /* Where the problem's loss detaches values; and the ops in it whose derivative is by a rule of the user's. */
 static void suspects(const bt_problem *problem, bt_text *detached, bt_text *rules)
 {
     const bt_graph *graph = problem->pure[BT_PURE_STEP];
     for (int64_t i = 0; graph && i < graph->node_count; i++) {
-        const bt_op *op = graph->nodes[i]->op;
-        bt_text place = {0};
-        if (op->info && (op->info->flags & BT_OP_DETACH)) {
-            add_place(graph->nodes[i]->in[0], &place);
+        const bt_node *node = graph->nodes[i];
+        bt_text place = {0}, rule = {0};
+        if (bt_node_any(node, BT_OP_DETACH)) {
+            add_place(bt_op_is_composite(node->op) ? node->out : node->in[0], &place);
             add_name(detached, bt_text_get(&place));
         }
+        bool own = bt_op_flags(node->op) & OWN_RULE;
+        bt_text_add(&rule, own ? "%s" : "an op within the body of %s", node->op->name);
+        if (bt_node_any(node, OWN_RULE))
+            add_name(rules, bt_text_get(&rule));
         bt_text_free(&place);
-        if (!op->info && (op->vjp || op->jvp))
-            add_name(rules, op->name);
+        bt_text_free(&rule);
     }
 }
 

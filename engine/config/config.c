@@ -328,3 +328,8 @@ void bt_config_suggest_problem(const bt_config *config, const char *name, bt_tex
         bt_text_add(text, "%s%s", i ? ", " : "; there are: ", names[i]);
     bt_free(names);
 }
+
+const bt_method_def *bt_config_method(const bt_config *config, int index)
+{
+    return index < config->method_count ? config->methods[index] : NULL;
+}

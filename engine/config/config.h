@@ -39,6 +39,7 @@ const char *bt_config_stem(const bt_config *config);
  * two is an error. */
 bt_status bt_config_add_method(bt_config *config, const bt_method_def *method);
 bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *optimizer);
+const bt_method_def *bt_config_method(const bt_config *config, int index); /* NULL after the last */
 bt_status bt_config_add_problem(bt_config *config, const char *name);
 
 /* Resolves [engine] at the first call. NULL on failure. */
@@ -97,5 +98,11 @@ bt_status bt_config_print(const bt_config *config, FILE *file);
 /* Every key with type, range, default and help, those of the known methods and optimisers included. */
 typedef enum bt_document { BT_DOCUMENT_TEXT, BT_DOCUMENT_MARKDOWN } bt_document;
 bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file);
+
+/* The key of a hyperparameter; its default is hypers[hyper].value. */
+bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);
+/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, whatever its kind. */
+enum { BT_METHOD_KEY = 128 };
+bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name);
 
 #endif

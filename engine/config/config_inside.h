@@ -54,14 +54,6 @@ bt_problem_settings *bt_config_problem_find(const bt_config *config, const char 
 /* Adds "; did you mean `x`?", the nearest problem, or "; there are: x, y". */
 void bt_config_suggest_problem(const bt_config *config, const char *name, bt_text *text);
 
-/* ---- resolve.c ---- */
-
-/* The key of a hyperparameter; its default is hypers[hyper].value. */
-bt_key bt_config_optimizer_key(const bt_optimizer_def *optimizer, int hyper);
-/* name: a buffer of BT_METHOD_KEY for NAME_hyper. The one that counts steps takes whole numbers, whatever its kind. */
-enum { BT_METHOD_KEY = 128 };
-bt_key bt_config_method_key(const bt_method_def *method, int hyper, char *name);
-
 /* ---- unknown.c ---- */
 
 /* BT_ERROR_CONFIG for the first line of `section` that nothing has used. */

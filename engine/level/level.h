@@ -22,7 +22,7 @@ typedef struct bt_memory { /* bt_state */
     size_t size;
 } bt_memory;
 
-enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_KINDS };
+enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_CONDITION, BT_PURE_START, BT_PURE_KINDS };
 
 typedef enum bt_configure { /* host callbacks that make what the problem consists of */
     BT_CONFIGURE_MODULE,

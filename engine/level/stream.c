@@ -36,6 +36,50 @@ static bt_status check_length(const bt_stream *stream)
                    stream->problem->name, (long long)steps, (long long)s->gradient_accumulation, (long long)most);
 }
 
+/* How the batch differs from the one made first; false: not at all. */
+static bool differs(const bt_batch *first, const bt_batch *again, bt_text *text)
+{
+    if (!bt_batch_fits(first, again)) {
+        bt_text_add(text, "it has other fields, dtypes or shapes");
+        return true;
+    }
+    for (int f = 0; f < first->field_count; f++) {
+        bt_array a = first->fields[f].array, b = again->fields[f].array;
+        size_t size = bt_dtype_size(a.dtype), bytes = bt_array_bytes(a), at = 0;
+        while (at < bytes && memcmp((char *)a.data + at, (char *)b.data + at, size) == 0)
+            at += size;
+        if (at == bytes)
+            continue;
+        int64_t element = (int64_t)(at / size);
+        bt_text_add(text, "element %lld of the field %s was %.9g, is %.9g", (long long)element, first->fields[f].name,
+                    bt_get(a.dtype, a.data, element), bt_get(b.dtype, b.data, element));
+        return true;
+    }
+    return false;
+}
+
+/* Now and then a batch is made twice: it must be the same. NULL after an error. */
+static bt_batch *make_same(bt_problem *problem, bt_mode mode, int64_t index)
+{
+    bt_batch *batch = make_batch(problem, mode, index);
+    if (!batch || !bt_look_again(index + 1))
+        return batch;
+    bt_batch *again = make_batch(problem, mode, index);
+    bt_text text = {0};
+    if (again && differs(batch, again, &text))
+        bt_fail(BT_ERROR_ARGUMENT,
+                "%s: get_batch is not pure: made again, batch %lld is another: %s. It must depend on mode and index "
+                "alone, as itd and a resumed run ask for earlier batches again; for random numbers take "
+                "bt_host_uniform(bt_seed(self), index, ...)",
+                problem->name, (long long)index, bt_text_get(&text));
+    bt_text_free(&text);
+    bt_batch_free(again);
+    if (again && bt_error_status() == BT_OK)
+        return batch;
+    bt_batch_free(batch);
+    return NULL;
+}
+
 static bt_status open_loader(bt_stream *stream)
 {
     bt_problem *problem = stream->problem;
@@ -244,7 +288,7 @@ bt_status bt_stream_draw(bt_stream *stream, int64_t count)
             if (!(stream->kept[i] = alias(stream, stream->drawn++)))
                 return bt_error_status();
         } else {
-            bt_batch *batch = make_batch(stream->problem, stream->mode, stream->drawn++);
+            bt_batch *batch = make_same(stream->problem, stream->mode, stream->drawn++);
             if (!batch)
                 return bt_error_status();
             bt_batch_free(stream->made[i]);

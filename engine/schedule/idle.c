@@ -1,7 +1,6 @@
 /* engine/schedule/idle.c: keys that somebody has set, and that do nothing in this run.
  *
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
-#include "engine/config/config_inside.h"
 #include "engine/solve/methods.h"
 #include "engine/schedule/schedule.h"
 
@@ -237,11 +236,10 @@ static void warn_rows(bt_context *context, bt_section_kind section, const bt_pro
 /* Every method's keys are read, whatever `type` is. */
 static void warn_methods(bt_context *context, const bt_problem *problem)
 {
-    bt_config *config = context->config;
+    const bt_method_def *method;
     bool lower = differentiates(context, problem) || context->settings->levels;
-    for (int64_t m = 0; m < config->method_count; m++)
-        for (int h = 0; h < bt_hyper_count(config->methods[m]->hypers); h++) {
-            const bt_method_def *method = config->methods[m];
+    for (int m = 0; (method = bt_config_method(context->config, m)) != NULL; m++)
+        for (int h = 0; h < bt_hyper_count(method->hypers); h++) {
             bool other = method != problem->settings->method;
             if (lower && !other)
                 continue;
@@ -249,7 +247,7 @@ static void warn_methods(bt_context *context, const bt_problem *problem)
             bt_text why = {0};
             bt_key key = bt_config_method_key(method, h, name);
             bt_text_add(&why, other ? "type is %s" : "%s", other ? problem->settings->method->name : not_lower_why);
-            warn(context, bt_config_hyper_departs(config, problem->name, &key, method->hypers[h].value),
+            warn(context, bt_config_hyper_departs(context->config, problem->name, &key, method->hypers[h].value),
                  bt_text_get(&why), "");
             bt_text_free(&why);
         }

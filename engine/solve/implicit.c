@@ -14,6 +14,7 @@
 #include "ops/ops.h"
 #include "transform/grad.h"
 #include "transform/linearize.h"
+#include <stdio.h>
 #include <string.h>
 
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear)
@@ -250,15 +251,13 @@ static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
     return failed ? bt_error_status() : BT_OK;
 }
 
-static bt_status build_step(bt_builder *b, int variant)
+/* The next x; NULL after an error. */
+static bt_graph *trace_step(bt_builder *b)
 {
     const bt_method_def *method = b->lower->settings->method;
     bt_solve *solve = b->solve;
-    solve->once[variant] = solve->each[variant] = -1;
-    if (!method->step || !solve->iterations)
-        return BT_OK;
     if (!begin(b))
-        return BT_ERROR_MEMORY;
+        return NULL;
     open_rule(b);
     bt_tensor *v = bt_graph_read(b->graph, solve->adjoint.flat), *x = bt_graph_read(b->graph, solve->x.flat);
     bt_guest before = bt_guest_enter((bt_guest){b->lower->source, method->name, "step"});
@@ -273,15 +272,28 @@ static bt_status build_step(bt_builder *b, int variant)
                         (bt_add)(bt_graph_read(b->graph, solve->iteration), bt_number(1, BT_I64)));
     bt_status status = count_trouble(b);
     bt_graph *graph = end(b, method->name);
-    if (!graph || status != BT_OK) {
-        bt_graph_free(graph);
-        return graph ? status : bt_error_status();
-    }
+    if (status == BT_OK)
+        return graph;
+    bt_graph_free(graph);
+    return NULL;
+}
+
+static bool steps(const bt_solve *solve) { return solve->problem->settings->method->step && solve->iterations; }
+
+static bt_status build_step(bt_builder *b, int variant)
+{
+    bt_solve *solve = b->solve;
+    solve->once[variant] = solve->each[variant] = -1;
+    if (!steps(solve))
+        return BT_OK;
+    bt_graph *graph = trace_step(b);
+    if (!graph)
+        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
     if (solve->iterations == 1) {
         solve->each[variant] = add(b, graph, 0, "solve");
         return solve->each[variant] < 0 ? bt_error_status() : BT_OK;
     }
-    status = split(b, graph, variant);
+    bt_status status = split(b, graph, variant);
     bt_graph_free(graph);
     return status;
 }
@@ -372,6 +384,42 @@ static bt_status open_slots(bt_builder *b)
     return BT_OK;
 }
 
+/* ---- purity: of a user's method; those that come with the library are pure ---- */
+
+static const char *const parts[] = {"start", "step"};
+
+static bt_graph *trace_part(bt_builder *b, int part)
+{
+    bool same;
+    return part ? trace_step(b) : trace_start(b, &same);
+}
+
+static bt_status keep_pure(bt_builder *b)
+{
+    const bt_method_def *method = b->lower->settings->method;
+    for (int i = 0; bt_method_builtin(i); i++)
+        if (bt_method_builtin(i) == method)
+            return BT_OK;
+    const bool has[] = {method->start != NULL, steps(b->solve)};
+    for (int part = 0; part < 2; part++)
+        if (has[part] && !(b->solve->pure[part] = trace_part(b, part)))
+            return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    return BT_OK;
+}
+
+bt_status bt_solve_check_purity(bt_solve_site *site, bt_solve *solve)
+{
+    for (int part = 0; part < 2; part++) {
+        if (!solve->pure[part])
+            continue;
+        char what[256];
+        bt_builder b = builder_of(site, solve, 0);
+        snprintf(what, sizeof what, "%s of type = %s", parts[part], solve->problem->settings->method->name);
+        BT_TRY(bt_check_same(solve->problem, what, solve->pure[part], trace_part(&b, part), "step", site->upper->steps));
+    }
+    return BT_OK;
+}
+
 bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve)
 {
     const bt_problem_settings *settings = solve->problem->settings;
@@ -386,7 +434,8 @@ bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve)
         BT_TRY(bt_micro_set_open(&solve->upper, site->upper, site->upper, site->upper->settings->gradient_accumulation));
     bt_builder b = builder_of(site, solve, 0);
     BT_TRY(open_slots(&b));
-    return open_start(&b);
+    BT_TRY(open_start(&b));
+    return keep_pure(&b);
 }
 
 bt_graph *bt_solve_product(bt_solve_site *site, bt_solve *solve, int variant)
@@ -457,6 +506,8 @@ void bt_solve_free(bt_solve *solve)
     bt_micro_set_free(&solve->upper);
     bt_unroll_free(solve->unroll);
     bt_graph_free(solve->starting);
+    for (int part = 0; part < 2; part++)
+        bt_graph_free(solve->pure[part]);
     if (solve->x.windows != solve->adjoint.windows)
         bt_free(solve->x.windows);
     bt_free(solve->adjoint.windows);

@@ -24,6 +24,7 @@ typedef struct bt_solve { /* x of one lower problem, within an upper problem's p
     bt_var *iteration;    /* I64 []: which step of the method it is; NULL: nobody asks */
     bt_graph *starting;   /* x from v, until it is an entry; NULL: none */
     bool starts_on_batch; /* start reads micro-batches, and so exists once for each variant */
+    bt_graph *pure[2];    /* start and step of a user's method, as first traced; NULL: none */
     bool reached;         /* its adjoint is not zero by construction */
     /* Entries, by variant: of its own micro-batches, times that of the upper problem's; -1: none. */
     int start[BT_MAX_ITEMS], once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
@@ -50,6 +51,7 @@ bt_status bt_solve_build(bt_solve_site *site, bt_solve *solve);                 
 int bt_solve_bind(const bt_solve_site *site, const bt_solve *solve);             /* last micro-batches; the variant or -1 */
 bt_status bt_solve_iterate(bt_solve_site *site, bt_solve *solve, int variant);   /* x from the adjoint */
 bt_status bt_solve_run(bt_solve_site *site, bt_solve *solve);                    /* and the product with it */
+bt_status bt_solve_check_purity(bt_solve_site *site, bt_solve *solve); /* of a user's method */
 void bt_solve_free(bt_solve *solve);
 
 /* ---- calls.c ---- */

@@ -25,6 +25,8 @@ bt_status bt_checkpoint_load(bt_engine *engine, const char *folder, int64_t *met
 
 /* ---- checkpoint_files.c ---- */
 
+#define BT_CHECKPOINT_1 "betty checkpoint 1" /* the format whose hashes of graphs are of their texts: not compared */
+
 typedef struct bt_checkpoint { /* read, whole, and as it was written */
     int64_t step;
     json_t *record;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FORMAT "betty checkpoint 1"
+#define FORMAT "betty checkpoint 2"
 
 static void hex(char text[17], uint64_t value) { snprintf(text, 17, "%016" PRIx64, value); }
 
@@ -146,9 +146,10 @@ static bt_status check_record(json_t *record, const char *path, int64_t step)
     if (json_unpack(record, "{s:s, s:s, s:I, s:{s:I, s:s}}", "format", &format, "version", &version, "step", &number,
                     "tensors", "bytes", &bytes, "hash", &tensors) != 0)
         return damaged(path, "it lacks what every checkpoint has");
-    if (strcmp(format, FORMAT) != 0)
-        return bt_fail(BT_ERROR_FILE, "%s is a `%s`; this program, of version %s, reads `" FORMAT "`", path, format,
-                       BT_VERSION);
+    if (strcmp(format, FORMAT) != 0 && strcmp(format, BT_CHECKPOINT_1) != 0)
+        return bt_fail(BT_ERROR_FILE,
+                       "%s is a `%s`; this program, of version %s, reads `" FORMAT "` and `" BT_CHECKPOINT_1 "`", path,
+                       format, BT_VERSION);
     return number == step ? BT_OK : damaged(path, "it is of another step than its name says");
 }
 

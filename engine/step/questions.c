@@ -14,18 +14,14 @@ static bt_eval_cache *cache_find(bt_problem *self, bt_step_fn *fn, const bt_batc
     return NULL;
 }
 
-static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_batch *batch)
+/* NULL after an error. */
+static bt_graph *trace_eval(bt_problem *self, const bt_eval_cache *cache)
 {
     bt_trace trace;
     bt_tracing tracing;
     bt_graph *graph = bt_graph_new();
-    cache->record = bt_ledger_var(self->context, self, BT_ROLE_INPUT, BT_BATCH, "record", (bt_array){.dtype = BT_I64});
-    cache->batch = batch ? bt_batch_template(batch) : NULL;
-    cache->phase = bt_phase_new(self->context->instance, self->name, "evaluation");
-    if (!graph || !cache->record || (batch && !cache->batch) || !cache->phase) {
-        bt_graph_free(graph);
-        return bt_fail(BT_ERROR_MEMORY, "%s: out of memory", self->name);
-    }
+    if (!graph)
+        return NULL;
     bt_micro micro = {.batch = cache->batch, .record = cache->record};
     bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
     bt_guest before = bt_problem_enter(self, "the function of bt_eval");
@@ -37,16 +33,31 @@ static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_bat
     else
         bt_graph_output(graph, value);
     bt_trace_end(&trace);
-    bt_status status = bt_graph_take_error(graph, self, "bt_eval");
-    if (status == BT_OK && bt_phase_add(cache->phase, graph, 0, "evaluation") < 0)
-        status = bt_error_status();
+    if (bt_graph_take_error(graph, self, "bt_eval") == BT_OK)
+        return graph;
     bt_graph_free(graph);
-    return status == BT_OK ? bt_phase_plan(cache->phase) : status;
+    return NULL;
+}
+
+static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_batch *batch)
+{
+    cache->record = bt_ledger_var(self->context, self, BT_ROLE_INPUT, BT_BATCH, "record", (bt_array){.dtype = BT_I64});
+    cache->batch = batch ? bt_batch_template(batch) : NULL;
+    cache->phase = bt_phase_new(self->context->instance, self->name, "evaluation");
+    if (cache->record && (!batch || cache->batch) && cache->phase)
+        cache->graph = trace_eval(self, cache);
+    if (!cache->graph)
+        return bt_error_status() != BT_OK ? bt_error_status()
+                                          : bt_fail(BT_ERROR_MEMORY, "%s: out of memory", self->name);
+    if (bt_phase_add(cache->phase, cache->graph, 0, "evaluation") < 0)
+        return bt_error_status();
+    return bt_phase_plan(cache->phase);
 }
 
 static void cache_free(bt_problem *self, bt_eval_cache *cache)
 {
     bt_phase_free(cache->phase);
+    bt_graph_free(cache->graph);
     bt_batch_free(cache->batch);
     bt_ledger_var_free(self->context, cache->record);
     bt_free(cache);
@@ -115,6 +126,9 @@ static bt_status answer(bt_problem *self, bt_step_fn *fn, const bt_batch *batch,
     bt_eval_cache *cache = cache_find(self, fn, batch);
     if (!cache && !(cache = cache_make(self, fn, batch)))
         return bt_error_status();
+    if (bt_look_again(++cache->calls))
+        BT_TRY(bt_check_same(self, "the function of bt_eval", cache->graph, trace_eval(self, cache), "call",
+                             cache->calls));
     bool before = bt_steps_show(self->context, true);
     bt_status status = run_cache(cache, batch, result);
     bt_steps_show(self->context, before);

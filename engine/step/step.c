@@ -3,13 +3,25 @@
 
 #include "ops/ops.h"
 
-/* A graph kept for the purity check: the callback alone, without derivatives. */
-bt_status bt_keep_pure(bt_problem *problem, int kind, const bt_micro *micro)
+/* What condition or start gives. */
+static bt_graph *trace_vector(bt_problem *problem, int kind)
 {
-    if (problem->pure[kind])
-        return BT_OK;
-    problem->pure[kind] = bt_loss_trace(problem, micro, kind == BT_PURE_VALID ? BT_TRACE_VALID : BT_TRACE_STEP, NULL);
-    return problem->pure[kind] ? BT_OK : bt_error_status();
+    bt_trace trace;
+    bt_tracing tracing;
+    const bt_micro *micro = kind == BT_PURE_START ? NULL : &problem->step->micros[0];
+    bt_graph *graph = bt_graph_new();
+    if (!graph)
+        return NULL;
+    bt_problem_begin(&trace, &tracing, problem, graph, BT_TRACE_PRODUCT, micro);
+    bt_tensor *vector = micro ? bt_problem_condition(problem, micro->batch) : bt_start_trace(problem);
+    bt_keep_effects(graph, problem, BT_TRACE_PRODUCT);
+    if (!bt_poisoned(vector))
+        bt_graph_output(graph, vector);
+    bt_trace_end(&trace);
+    if (bt_graph_take_error(graph, problem, bt_pure_name(problem, kind)) == BT_OK)
+        return graph;
+    bt_graph_free(graph);
+    return NULL;
 }
 
 bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
@@ -21,9 +33,18 @@ bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
         bt_graph_free(graph);
         return NULL;
     }
+    if (kind == BT_PURE_CONDITION || kind == BT_PURE_START)
+        return trace_vector(problem, kind);
     bool valid = kind == BT_PURE_VALID;
     return bt_loss_trace(problem, valid ? &problem->validation->micros[0] : &problem->step->micros[0],
                          valid ? BT_TRACE_VALID : BT_TRACE_STEP, NULL);
+}
+
+bt_status bt_keep_pure(bt_problem *problem, int kind)
+{
+    if (!problem->pure[kind])
+        problem->pure[kind] = bt_problem_retrace(problem, kind);
+    return problem->pure[kind] ? BT_OK : bt_error_status();
 }
 
 /* A small program over whole blocks: fn records the assigns. */
@@ -94,12 +115,8 @@ static bt_status build_update(bt_problem *problem)
         step->update = bt_phase_add(step->phase, graph, 0, "update");
         status = step->update < 0 ? bt_error_status() : BT_OK;
     }
-    if (status == BT_OK && (problem->def->schedule || problem->def->grad_callback || problem->def->param_callback)) {
-        bt_graph_free(problem->pure[BT_PURE_UPDATE]);
-        problem->pure[BT_PURE_UPDATE] = graph;
-    } else {
-        bt_graph_free(graph);
-    }
+    bt_graph_free(problem->pure[BT_PURE_UPDATE]);
+    problem->pure[BT_PURE_UPDATE] = graph;
     return status;
 }
 
@@ -143,6 +160,10 @@ bt_status bt_step_build(bt_problem *problem)
     if (problem->sums.flat && (step->collect = bt_step_add(problem, "collect", collect)) < 0)
         return bt_error_status();
     BT_TRY(bt_start_build(problem));
+    if (problem->def->start)
+        BT_TRY(bt_keep_pure(problem, BT_PURE_START));
+    if (problem->def->condition && problem->parent_count)
+        BT_TRY(bt_keep_pure(problem, BT_PURE_CONDITION));
     BT_TRY(build_update(problem));
     return bt_phase_plan(step->phase);
 }
@@ -168,5 +189,3 @@ void bt_step_free(bt_problem *problem)
     problem->used = NULL;
     problem->loop = NULL;
 }
-
-

@@ -37,6 +37,8 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
     bt_batch *batch; /* template; NULL: none */
     bt_var *record;
     bt_phase *phase;
+    bt_graph *graph; /* as first traced */
+    int64_t calls;
     struct bt_eval_cache *next;
 } bt_eval_cache;
 

@@ -88,11 +88,11 @@ static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
 }
 
 /* Whether the declared derivative may be another than the true one, so that the second derivative need not be
- * symmetric: an op of the user's with a rule of its own. */
+ * symmetric: an op of the user's with a rule of its own, itself or within the body of another. */
 static bool may_be_asymmetric(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++)
-        if (!graph->nodes[n]->op->info && graph->nodes[n]->op->vjp)
+        if (bt_node_any(graph->nodes[n], BT_OP_OWN_VJP))
             return true;
     return false;
 }

@@ -92,6 +92,14 @@ void bt_schedule_trace(void *context, bt_rule *rule);
 /* A whole-vector callback, applied to parts. */
 void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts);
 
+/* ---- purity.c ---- */
+
+const char *bt_pure_name(const bt_problem *problem, int kind); /* of a BT_PURE_ kind, for messages */
+/* Fails where a callback, traced again after so many times ("step"), has recorded another graph, which is freed (NULL:
+ * the trace has failed). */
+bt_status bt_check_same(const bt_problem *problem, const char *callback, const bt_graph *first, bt_graph *again,
+                        const char *times, int64_t time);
+
 /* dependence.c: an update that uses a parameter of `others` directly is an error: an implicit method cannot see it. */
 bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int count);
 

@@ -6,7 +6,9 @@
 
 typedef struct compiled { /* for one set of shapes */
     bt_batch *batch;      /* template; NULL: a run without a batch */
+    bt_graph *graph;      /* as first traced */
     bt_phase *phase;
+    int64_t runs;
     struct compiled *next;
 } compiled;
 
@@ -41,6 +43,7 @@ bt_function *bt_function_new(bt_function_fn *fn, void *user, bt_mode mode)
 static void compiled_free(compiled *program)
 {
     bt_phase_free(program->phase);
+    bt_graph_free(program->graph);
     bt_batch_free(program->batch);
     bt_free(program);
 }
@@ -97,17 +100,35 @@ static compiled *compile(bt_function *function, const bt_batch *batch)
         return NULL;
     program->batch = batch ? bt_batch_template(batch) : NULL;
     program->phase = bt_phase_new(function->instance, "", "function");
-    bt_graph *graph = program->phase && (!batch || program->batch) ? trace_function(function, program->batch) : NULL;
-    bool made =
-        graph && bt_phase_add(program->phase, graph, 0, "function") >= 0 && bt_phase_plan(program->phase) == BT_OK;
-    bt_graph_free(graph);
-    if (made) {
+    if (program->phase && (!batch || program->batch))
+        program->graph = trace_function(function, program->batch);
+    if (program->graph && bt_phase_add(program->phase, program->graph, 0, "function") >= 0 &&
+        bt_phase_plan(program->phase) == BT_OK) {
         program->next = function->programs;
         function->programs = program;
         return program;
     }
     compiled_free(program);
     return NULL;
+}
+
+/* Now and then a function is traced again: it must record the same. */
+static bt_status check_purity(bt_function *function, compiled *program)
+{
+    if (!bt_look_again(++program->runs))
+        return BT_OK;
+    bt_graph *again = trace_function(function, program->batch);
+    if (!again)
+        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    bt_text text = {0};
+    if (bt_graph_differs(program->graph, again, &text))
+        bt_fail(BT_ERROR_ARGUMENT,
+                "bt_function_run: the function is not pure: traced again at run %lld, %s. What changes from run to run "
+                "must come from the batch, or from a new bt_function",
+                (long long)program->runs, bt_text_get(&text));
+    bt_text_free(&text);
+    bt_graph_free(again);
+    return bt_error_status();
 }
 
 static compiled *find(const bt_function *function, const bt_batch *batch)
@@ -129,6 +150,7 @@ bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array
         program = compile(function, batch);
     if (!program)
         return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    BT_TRY(check_purity(function, program));
     if (batch)
         bt_batch_bind(program->batch, batch);
     memcpy(function->record->data, &function->runs, sizeof function->runs);

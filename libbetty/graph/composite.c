@@ -1,4 +1,4 @@
-/* graph/composite.c: ops that are named subgraphs: shapes from the body, and the body itself. */
+/* graph/composite.c: ops that are named subgraphs: shapes from the body, what it hides, and the body itself. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -39,8 +39,37 @@ static int depth(void)
     return depth;
 }
 
-bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out)
+/* What the body has recorded, as the node shows it. */
+static void look_inside(bt_node *node, const bt_graph *body)
 {
+    node->body = bt_graph_hash(body);
+    node->hides = 0;
+    for (int64_t n = 0; n < body->node_count; n++)
+        node->hides |= bt_op_flags(body->nodes[n]->op) | body->nodes[n]->hides;
+}
+
+static void trace_aside(bt_node *node, bt_graph *graph, bt_array *out)
+{
+    int outputs = node->outputs;
+    bt_tensor **results = bt_region_alloc(graph->region, (size_t)outputs * sizeof *results);
+    bt_tensor **given = bt_region_alloc(graph->region, (size_t)(node->inputs + 1) * sizeof *given);
+    if (!results || !given) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
+        return;
+    }
+    for (int i = 0; i < node->inputs; i++)
+        given[i] = bt_graph_placeholder(graph, node->in[i]);
+    bt_composite_body(node->op, node->attr, given, results);
+    for (int i = 0; i < outputs && graph->status == BT_OK; i++) {
+        if (out)
+            out[i] = bt_tensor_array(results[i]);
+        bt_graph_output(graph, results[i]);
+    }
+}
+
+bt_status bt_composite_infer(bt_node *node, bt_array *out)
+{
+    const bt_op *op = node->op;
     if (!bt_op_is_composite(op))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: an op needs `infer` or a `body`", op->name);
     if (depth() > BT_MAX_DEPTH)
@@ -49,21 +78,13 @@ bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const
     bt_graph *graph = bt_graph_new();
     if (!graph)
         return BT_ERROR_MEMORY;
-    bt_trace trace, *outer = bt_trace_now();
-    bt_trace_begin(&trace, graph, outer ? outer->mode : BT_TRAIN, outer ? outer->dtype : BT_F32);
-    int outputs = bt_op_outputs(op);
-    bt_tensor **results = bt_region_alloc(graph->region, (size_t)outputs * sizeof *results);
-    bt_tensor **given = bt_region_alloc(graph->region, (size_t)(inputs + 1) * sizeof *given);
-    if (results && given) {
-        for (int i = 0; i < inputs; i++)
-            given[i] = bt_graph_placeholder(graph, in[i]);
-        bt_composite_body(op, attr, given, results);
-        for (int i = 0; i < outputs && graph->status == BT_OK; i++)
-            out[i] = bt_tensor_array(results[i]);
-    } else {
-        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
-    }
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, node->tag.mode, node->tag.dtype);
+    trace.tag.quiet = node->tag.quiet;
+    trace_aside(node, graph, out);
     bt_trace_end(&trace);
+    if (graph->status == BT_OK)
+        look_inside(node, graph);
     bt_status status = graph->status == BT_OK ? BT_OK : bt_fail(graph->status, "%s: %s", op->name, graph->message);
     bt_graph_free(graph);
     return status;

@@ -55,19 +55,6 @@ void bt_node_describe(const bt_node *node, bt_text *text)
         bt_text_add(text, "  # %s", node->tag.path);
 }
 
-bt_status bt_graph_hash(const bt_graph *graph, uint64_t *hash)
-{
-    bt_text text = {0};
-    bt_graph_dump(graph, &text);
-    *hash = bt_hash_text(0, bt_text_get(&text));
-    for (int64_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->op == &bt_op_constant) /* of which the text shows the beginning only */
-            *hash = bt_hash(*hash, graph->nodes[i]->attr, graph->nodes[i]->attr_size);
-    bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
-    bt_text_free(&text);
-    return status;
-}
-
 void bt_graph_dump(const bt_graph *graph, bt_text *text)
 {
     for (int64_t i = 0; i < graph->node_count; i++) {

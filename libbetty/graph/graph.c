@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-unsigned bt_op_flags(const bt_op *op) { return op->info ? op->info->flags : 0; }
+unsigned bt_op_flags(const bt_op *op)
+{
+    if (op->info)
+        return op->info->flags;
+    return (op->vjp ? BT_OP_OWN_VJP : 0U) | (op->jvp ? BT_OP_OWN_JVP : 0U);
+}
+
+bool bt_node_any(const bt_node *node, unsigned flags) { return ((bt_op_flags(node->op) | node->hides) & flags) != 0; }
 
 int bt_op_outputs(const bt_op *op) { return op->outputs > 0 ? op->outputs : 1; }
 
@@ -29,6 +36,9 @@ void bt_graph_free(bt_graph *graph)
 {
     if (!graph)
         return;
+    for (int64_t i = graph->held_count - 1; i >= 0; i--)
+        graph->held[i]->info->hold(graph->held[i], false);
+    bt_free(graph->held);
     bt_region_free(graph->region);
     bt_free(graph->nodes);
     bt_free(graph->assigns);
@@ -122,6 +132,20 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
     return node;
 }
 
+/* The op's record stays while the graph does. */
+static bool hold(bt_graph *graph, const bt_op *op)
+{
+    if (!op->info || !op->info->hold)
+        return true;
+    const bt_op **held = bt_grow(graph->held, &graph->held_capacity, graph->held_count + 1, sizeof(bt_op *));
+    if (!held)
+        return false;
+    graph->held = held;
+    graph->held[graph->held_count++] = op;
+    op->info->hold(op, true);
+    return true;
+}
+
 /* The node enters the graph: its tensors get their numbers. */
 static void node_commit(bt_node *node)
 {
@@ -170,11 +194,15 @@ static bt_status infer(bt_node *node)
     }
     ins[node->inputs] = (bt_array){0};
     memset(outs, 0, (size_t)node->outputs * sizeof *outs);
-    bt_guest before = bt_op_enter(node->op, "infer");
-    bt_status status = node->op->infer ? node->op->infer(node->attr, ins, outs)
-                                       : bt_composite_infer(node->op, node->attr, node->in, node->inputs, outs);
-    bt_guest_leave(before);
-    BT_TRY(status);
+    const bt_op *op = node->op;
+    if (op->infer) {
+        bt_guest before = bt_op_enter(op, "infer");
+        bt_status status = op->infer(node->attr, ins, outs);
+        bt_guest_leave(before);
+        BT_TRY(status);
+    }
+    if (!op->infer || (op->body && !op->info)) /* the library's own records say all that their bodies do */
+        BT_TRY(bt_composite_infer(node, op->infer ? NULL : outs));
     for (int i = 0; i < node->outputs; i++) {
         if (bt_array_bytes(outs[i]) > SIZE_MAX / 4)
             return bt_fail(BT_ERROR_SHAPE, "the result is too large");
@@ -230,6 +258,10 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
         bt_graph_fail(graph, status, "%s", bt_error());
         if (before == BT_OK) /* the message lives in the graph now, and surfaces when the graph is compiled */
             bt_error_clear();
+        return NULL;
+    }
+    if (!hold(graph, op)) {
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
         return NULL;
     }
     node_commit(node);

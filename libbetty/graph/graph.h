@@ -17,6 +17,7 @@ typedef struct bt_tag {
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
+    bool quiet;        /* a derivative records a body again, whose prints and checks stand in the body already */
     bt_mode mode;      /* of the trace, like dtype: a body is recorded again by these */
     bt_dtype dtype;
 } bt_tag;
@@ -42,7 +43,9 @@ struct bt_node {
     bt_tensor **in;
     bt_tensor *out;
     bt_tag tag;
-    int64_t index; /* its place in the graph */
+    int64_t index;  /* its place in the graph */
+    unsigned hides; /* flags of what the op's body records, at any depth; 0: nothing, or no body */
+    uint64_t body;  /* hash of what the op's body records; 0: no body */
 };
 
 typedef struct bt_assign { /* at the end of a run, the variable takes the value */
@@ -58,6 +61,8 @@ struct bt_graph {
     int64_t assign_count, assign_capacity;
     bt_tensor **outputs; /* what must be kept besides the assigned values */
     int64_t output_count, output_capacity;
+    const bt_op **held; /* ops whose records last as long as the graphs that use them */
+    int64_t held_count, held_capacity;
     bt_tensor *poison;
     bt_status status;    /* the first mistake; BT_OK if none */
     const char *message; /* its text */
@@ -74,7 +79,9 @@ enum {
     BT_OP_EFFECT = 16,     /* print, check: kept although nobody reads it, never merged */
     BT_OP_DETACH = 32,     /* the identity, whose derivative is zero, or one where detach is spent (transform/grad.h) */
     BT_OP_IDENTITY = 128,  /* the output is the input: dropped once derivatives are taken */
-    BT_OP_CHEAP = 64       /* worth computing twice rather than keeping: views, broadcasts, constants */
+    BT_OP_CHEAP = 64,      /* worth computing twice rather than keeping: views, broadcasts, constants */
+    BT_OP_OWN_VJP = 256,   /* an op of the user's whose derivative is what its rule says it is */
+    BT_OP_OWN_JVP = 512
 };
 
 enum { BT_MAX_OUTPUTS = 8 };
@@ -108,14 +115,16 @@ typedef struct bt_op_info {
     bt_tensor *(*absorb)(const bt_op *reader, bt_tensor *const *in, int which);
     void (*describe)(const void *attr, bt_text *text); /* attributes, for dumps */
     void (*samples)(bt_sampler *sampler);
-    const struct bt_derived *derived; /* vjp or jvp of another op: transform/derive.c */
+    struct bt_derived *derived; /* vjp or jvp of another op: transform/derive.c */
     void (*derived_body)(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out); /* its body */
+    void (*hold)(const bt_op *op, bool on); /* a graph begins, or ends, to use it; NULL: the record is constant */
 } bt_op_info;
 
 bt_guest bt_op_enter(const bt_op *op,
                      const char *function); /* one of its functions is called next: a user's is named */
-unsigned bt_op_flags(const bt_op *op);      /* 0 without an info */
-int bt_op_outputs(const bt_op *op);         /* at least 1 */
+unsigned bt_op_flags(const bt_op *op);
+bool bt_node_any(const bt_node *node, unsigned flags); /* one of the flags is its op's, or of an op within its body */
+int bt_op_outputs(const bt_op *op);                    /* at least 1 */
 
 /* The leaves, which the graph makes itself; their records stand in ops/leaf.c. A constant's attribute is its values. */
 extern const bt_op bt_op_read, bt_op_constant;
@@ -220,18 +229,24 @@ bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it ha
 
 enum { BT_MAX_DEPTH = 64 }; /* of bodies within bodies */
 
-/* Shapes of the outputs, found by tracing the body. */
-bt_status bt_composite_infer(const bt_op *op, const void *attr, bt_tensor *const *in, int inputs, bt_array *out);
+/* Traces the body aside: shapes of the outputs (out NULL: not wanted), and what the node shows of its body. */
+bt_status bt_composite_infer(bt_node *node, bt_array *out);
 
 bool bt_op_is_composite(const bt_op *op);
 /* Records the body of `op` in the trace in progress: out[0 .. outputs-1], poison where it left none. in ends with NULL.
  */
 void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out);
 
+/* ---- compare.c ---- */
+
+uint64_t bt_graph_hash(const bt_graph *graph); /* equal for equal graphs, in any process */
+/* Whether they differ, bodies included; the first difference is added to the text. */
+bool bt_graph_differs(const bt_graph *a, const bt_graph *b, bt_text *text);
+bool bt_look_again(int64_t time); /* what must be the same each time is compared at times 2, 3, 10, 100, 1000, ... */
+
 /* ---- dump.c, verify.c ---- */
 
 void bt_graph_dump(const bt_graph *graph, bt_text *text);
-bt_status bt_graph_hash(const bt_graph *graph, uint64_t *hash);      /* equal for equal graphs, in any process */
 void bt_node_describe(const bt_node *node, bt_text *text);           /* one line */
 bt_status bt_graph_verify(const bt_graph *graph, const char *after); /* after which pass: for the message */
 

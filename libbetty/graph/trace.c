@@ -158,6 +158,11 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
             return graph->poison; /* explained already */
     bool first = graph->status == BT_OK;
     bt_node *node = bt_graph_append(graph, op, attr, attr_size, in, inputs, bt_trace_tag(now));
+    if (node && now->detached.mode != BT_DETACHED_NONE && node->hides & BT_OP_DETACH)
+        return bt_trace_poison(BT_ERROR_UNSUPPORTED,
+                               "%s: its body detaches a value, which a difference cannot keep as it was: detach it "
+                               "outside of the op, or take product = jvp or vjp, or detach = follow",
+                               op->name);
     if (node)
         return node->out;
     if (first && *now->tag.path) {

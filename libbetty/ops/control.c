@@ -113,11 +113,13 @@ static bt_text_attr text_attr(const char *text)
     return attr;
 }
 
+static bool quiet(void) { return bt_trace_now() && bt_trace_now()->tag.quiet; }
+
 bt_tensor *bt_print(bt_tensor *x, const char *label)
 {
     bt_tensor *poison = bt_operand_missing("print", x);
     bt_text_attr attr = text_attr(label);
-    return poison ? poison : BT_RECORD(&bt_op_print, &attr, x);
+    return poison ? poison : quiet() ? x : BT_RECORD(&bt_op_print, &attr, x);
 }
 
 void bt_check(bt_tensor *condition, const char *message)
@@ -131,5 +133,6 @@ void bt_check(bt_tensor *condition, const char *message)
         return;
     }
     bt_text_attr attr = text_attr(message);
-    BT_RECORD(&bt_op_check, &attr, condition);
+    if (!quiet())
+        BT_RECORD(&bt_op_check, &attr, condition);
 }

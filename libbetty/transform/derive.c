@@ -15,24 +15,42 @@ typedef struct bt_derived {
     bt_op op;
     bt_op_info info;
     const bt_op *base;
+    struct bt_derived *below; /* the base, where it is a derivative itself; else NULL */
     kind kind;
     bool through;
     int inputs, outputs; /* of the base */
     uint64_t given, wanted;
     char name[96];
+    int64_t users; /* nodes of graphs, and derivatives of this one */
     struct bt_derived *next;
 } bt_derived;
 
+/* One record for each derivative, as an op's address is its identity. It goes with the last graph that uses it: the
+ * base may be of a file that is closed then, and another op come to lie at its address. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bt_derived *all; /* they live as long as the library: graphs point at them */
+static bt_derived *all;
 
-__attribute__((destructor)) static void free_all(void)
+/* With the lock. */
+static void release(bt_derived *d)
 {
-    for (bt_derived *d = all, *next; d; d = next) {
-        next = d->next;
+    while (d && --d->users == 0) {
+        bt_derived **at = &all, *below = d->below;
+        while (*at != d)
+            at = &(*at)->next;
+        *at = d->next;
         bt_free(d);
+        d = below;
     }
-    all = NULL;
+}
+
+static void hold(const bt_op *op, bool on)
+{
+    pthread_mutex_lock(&lock);
+    if (on)
+        op->info->derived->users++;
+    else
+        release(op->info->derived);
+    pthread_mutex_unlock(&lock);
 }
 
 /* The base's body on aliases of its inputs, differentiated: result[] in full, NULL where zero. */
@@ -48,7 +66,10 @@ static void differentiate(const bt_derived *d, const void *attr, bt_tensor *cons
     bt_tensor **y = x + d->inputs + 1, **given = y + d->outputs;
     for (int i = 0; i < d->inputs; i++)
         x[i] = bt_alias(in[i]);
+    bool quiet = trace->tag.quiet;
+    trace->tag.quiet = true;
     bt_composite_body(d->base, attr, x, y);
+    trace->tag.quiet = quiet;
     int givens = d->kind == VJP ? d->outputs : d->inputs;
     for (int i = 0, next = d->inputs; i < givens; i++)
         given[i] = (d->given >> i) & 1u ? in[next++] : NULL;
@@ -103,7 +124,8 @@ static uint64_t find_wanted(const bt_derived *d, const bt_node *node, bt_tensor 
 
 static int bits(uint64_t mask) { return __builtin_popcountll(mask); }
 
-static const bt_derived *find_or_make(const bt_derived *like)
+/* With one user more, which is to be released; NULL: out of memory. */
+static bt_derived *find_or_make(const bt_derived *like)
 {
     pthread_mutex_lock(&lock);
     bt_derived *d = all;
@@ -113,15 +135,20 @@ static const bt_derived *find_or_make(const bt_derived *like)
     if (!d && (d = bt_alloc(sizeof *d)) != NULL) {
         *d = *like;
         snprintf(d->name, sizeof d->name, "%s.%s", d->base->name, d->kind == VJP ? "vjp" : "jvp");
-        d->info = (bt_op_info){.derived = d, .derived_body = body, .differentiable = ~0u};
+        d->info = (bt_op_info){.derived = d, .derived_body = body, .hold = hold, .differentiable = ~0u};
         d->op = (bt_op){.name = d->name,
                         .inputs = d->inputs + bits(d->given),
                         .outputs = bits(d->wanted),
                         .attr_size = d->base->attr_size,
                         .info = &d->info};
+        d->below = d->base->info ? d->base->info->derived : NULL;
+        if (d->below)
+            d->below->users++;
         d->next = all;
         all = d;
     }
+    if (d)
+        d->users++;
     pthread_mutex_unlock(&lock);
     return d;
 }
@@ -148,15 +175,16 @@ static void derive(const bt_node *node, kind k, bt_tensor *const *given, bt_tens
     like.wanted = find_wanted(&like, node, in, inputs);
     if (!like.wanted || node->graph->status != BT_OK)
         return;
-    const bt_derived *d = find_or_make(&like);
-    if (!d)
+    bt_derived *d = find_or_make(&like);
+    if (!d) {
         bt_graph_fail(node->graph, BT_ERROR_MEMORY, "out of memory while differentiating");
-    bt_tensor *first = d ? bt_record(&d->op, node->attr, node->attr_size, in, inputs) : NULL;
-    if (bt_poisoned(first))
         return;
-    for (int i = 0, next = 0; i < wanted_count(d); i++)
+    }
+    bt_tensor *first = bt_record(&d->op, node->attr, node->attr_size, in, inputs);
+    for (int i = 0, next = 0; !bt_poisoned(first) && i < wanted_count(d); i++)
         if ((d->wanted >> i) & 1u)
             wanted[i] = &first->node->out[next++];
+    hold(&d->op, false);
 }
 
 void bt_derive_vjp(const bt_node *node, bt_tensor *const *given, bt_tensor **wanted, bool through)

@@ -49,7 +49,7 @@ static void mark_moving(split *s)
     for (int64_t n = 0; n < s->graph->node_count; n++) {
         const bt_node *node = s->graph->nodes[n];
         const bt_var *var = read_of(node);
-        bool moves = (var && var_moves(s, var)) || bt_op_flags(node->op) & BT_OP_EFFECT;
+        bool moves = (var && var_moves(s, var)) || bt_node_any(node, BT_OP_EFFECT);
         for (int i = 0; i < node->inputs; i++)
             moves |= s->moves[node->in[i]->node->index];
         s->moves[n] = moves;

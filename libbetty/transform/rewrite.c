@@ -93,7 +93,7 @@ bool *bt_live_nodes(const bt_graph *graph)
         live[graph->outputs[i]->node->index] = true;
     for (int64_t n = graph->node_count - 1; n >= 0; n--) {
         const bt_node *node = graph->nodes[n];
-        live[n] |= (bt_op_flags(node->op) & BT_OP_EFFECT) != 0;
+        live[n] |= bt_node_any(node, BT_OP_EFFECT);
         for (int i = 0; live[n] && i < node->inputs; i++)
             live[node->in[i]->node->index] = true;
     }

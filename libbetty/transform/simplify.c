@@ -71,7 +71,7 @@ static bool merges(const bt_node *node)
 {
     if (node->op == &bt_op_read && !((const bt_read_attr *)node->attr)->var)
         return false; /* inputs that are not bound are all different */
-    return !(bt_op_flags(node->op) & BT_OP_EFFECT);
+    return !bt_node_any(node, BT_OP_EFFECT);
 }
 
 /* ---- what is known ---- */

@@ -231,6 +231,91 @@ START_TEST(another_problem)
 }
 END_TEST
 
+/* ---- a user's op ---- */
+
+typedef struct times_attr {
+    double factor;
+} times_attr;
+
+static void times_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    out[0] = bt_mul(((const times_attr *)attr)->factor, in[0]);
+}
+
+static const bt_op times = {.name = "times", .inputs = 1, .attr_size = sizeof(times_attr), .body = times_body};
+static times_attr by;
+
+static bt_tensor *times_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_apply(&times, &by, square(self, batch));
+}
+
+static bt_engine *times_engine(double factor)
+{
+    static const bt_problem_def model = {
+        .name = "model", .configure_module = one, .get_batch = no_data, .training_step = times_step};
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&model}};
+    by.factor = factor;
+    return levels_engine(&parts, NULL, "engine.train_iters = 2\n");
+}
+
+START_TEST(another_attribute)
+{
+    bt_engine *engine = times_engine(1);
+    EXPECT_OK(bt_engine_run(engine));
+    EXPECT_OK(bt_engine_save(engine, "saved"));
+    bt_engine_free(engine);
+    engine = times_engine(1);
+    EXPECT_OK(bt_engine_resume(engine, "saved"));
+    bt_engine_free(engine);
+    engine = times_engine(2);
+    ck_assert_int_eq(bt_engine_resume(engine, "saved"), BT_ERROR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "what training_step records is not what it was"));
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- the format before: graphs were told apart by their texts ---- */
+
+static void rewrite_record(const char *path, const char *old, const char *new)
+{
+    static const char tail[] = ",\n  \"hash\": \"0123456789abcdef\"\n}\n";
+    char *text, end[sizeof tail];
+    size_t size;
+    EXPECT_OK(bt_file_read(path, &text, &size));
+    size -= sizeof tail - 1;
+    text[size] = 0;
+    char *at = strstr(text, old);
+    ck_assert(at && strlen(old) == strlen(new));
+    memcpy(at, new, strlen(new));
+    snprintf(end, sizeof end, ",\n  \"hash\": \"%016llx\"\n}\n", (unsigned long long)bt_hash(0, text, size));
+    memcpy(text + size, end, sizeof tail - 1);
+    put(path, text, size + sizeof tail - 1);
+    bt_free(text);
+}
+
+START_TEST(an_older_format)
+{
+    bt_engine *engine = times_engine(1);
+    double found = 0;
+    EXPECT_OK(bt_engine_run(engine));
+    EXPECT_OK(bt_engine_save(engine, "saved"));
+    bt_engine_free(engine);
+    rewrite_record("saved/checkpoints/step-2.json", "betty checkpoint 2", "betty checkpoint 1");
+    engine = times_engine(2); /* which its hashes would not show */
+    EXPECT_OK(bt_engine_resume(engine, "saved"));
+    ck_assert_ptr_nonnull(strstr(bt_text_get(&engine->context.warnings), "is not checked"));
+    levels_params(engine, "model", &found, 1);
+    ck_assert_double_eq_tol(found, 0.998 * 0.998, 1e-12); /* two steps, lr = 0.001 */
+    bt_engine_free(engine);
+    rewrite_record("saved/checkpoints/step-2.json", "betty checkpoint 1", "betty checkpoint 3");
+    engine = times_engine(1);
+    ck_assert_int_eq(bt_engine_resume(engine, "saved"), BT_ERROR_FILE);
+    ck_assert_msg(strstr(bt_error(), "betty checkpoint 3") && strstr(bt_error(), "of version "), "%s", bt_error());
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- when it may be asked for ---- */
 
 START_TEST(not_at_any_time)
@@ -340,6 +425,8 @@ int main(void)
     tcase_add_test(tests, what_is_kept);
     tcase_add_test(tests, another_run);
     tcase_add_test(tests, another_problem);
+    tcase_add_test(tests, another_attribute);
+    tcase_add_test(tests, an_older_format);
     tcase_add_test(tests, not_at_any_time);
     tcase_add_test(tests, a_full_disk);
     tcase_add_test(tests, no_such_place);

@@ -257,6 +257,39 @@ START_TEST(a_body_without_a_derivative)
 }
 END_TEST
 
+static void cube_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    out[0] = bt_mul(bt_square(in[0]), in[0]);
+}
+
+static void power_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    out[0] = bt_mul(*(const double *)attr, bt_square(in[0]));
+}
+
+/* The op of a file that was closed, and another one that came to lie at its address. */
+START_TEST(another_op_at_the_same_address)
+{
+    static bt_op op;
+    double by = 5;
+    for (int time = 0; time < 3; time++) {
+        op = time == 1 ? (bt_op){.name = "power", .inputs = 1, .attr_size = sizeof by, .body = power_body}
+                       : (bt_op){.name = "cube", .inputs = 1, .body = cube_body};
+        bt_tensor *x = SCALAR(&s, "x", 2), *y = bt_apply(&op, time == 1 ? &by : NULL, x);
+        bt_tensor *first = bt_grad(y, x), *second = bt_grad(first, x);
+        ck_assert_str_eq(first->node->op->name, time == 1 ? "power.vjp" : "cube.vjp");
+        ck_assert_uint_eq(first->node->op->attr_size, op.attr_size);
+        bt_graph_output(s.graph, first);
+        bt_graph_output(s.graph, second);
+        scene_end(&s);
+        EXPECT_RUN(s.graph, 1e-14, time == 1 ? 20 : 12, time == 1 ? 10 : 12);
+        teardown();
+        setup();
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("derive");
@@ -271,6 +304,7 @@ int main(void)
     tcase_add_test(tests, with_integers_and_detached_values);
     tcase_add_test(tests, by_attributes_and_numbers_of_inputs);
     tcase_add_test(tests, a_body_that_does_nothing);
+    tcase_add_test(tests, another_op_at_the_same_address);
     tcase_add_test(tests, many_inputs);
     tcase_add_test(tests, a_body_without_a_derivative);
     suite_add_tcase(suite, tests);

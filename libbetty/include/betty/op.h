@@ -42,8 +42,10 @@ typedef void bt_derivative_fn(const void *attr, bt_tensor *const *in, bt_tensor 
 
 typedef struct bt_op {
     const char *name;
-    int inputs, outputs;                 /* outputs: 0 means 1 */
-    size_t attr_size;                    /* bytes; attributes are plain data, copied, and compared as bytes */
+    int inputs, outputs; /* outputs: 0 means 1 */
+    /* Bytes. Attributes are plain data, copied, compared and hashed as bytes: no pointers, and no padding that is not
+     * set (start from memset, or leave no gaps): a checkpoint is refused where they differ. */
+    size_t attr_size;
     bt_infer_fn *infer;                  /* NULL: from the body */
     bt_body_fn *body;                    /* NULL: opaque */
     bt_derivative_fn *vjp, *jvp;         /* NULL: from the body (jvp also: from vjp) */

@@ -40,7 +40,10 @@ typedef struct bt_problem_def {
     bt_vector_fn *param_callback;                           /* the parameters to keep, after each update */
 
     /* host, while training */
-    bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch); /* instead of data sets */
+    /* Instead of data sets. A pure function of (mode, index): itd, bt_hypergradient and a resumed run ask for earlier
+     * batches again, so that indices do not come in order. Random numbers come from bt_host_uniform(bt_seed(self),
+     * index, ...). Batches 1, 2, 9, 99, ... are made twice, and another batch ends the run. */
+    bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch);
     void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps */
     void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
     void (*validation_end)(bt_problem *self);      /* after the validation pass: one's own evaluation */
@@ -67,7 +70,9 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
     _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
 /* clang-format on */
 
-/* Traced: what may differ between one run and the next. All else is a constant, and a change is found and reported. */
+/* Traced: what may differ between one run and the next. All else is a constant. A change is found and reported: what is
+ * traced (the callbacks above, an optimiser's update, a method, the function of bt_eval) is traced again at steps (or
+ * calls) 2, 3, 10, 100, ... and must record the same. */
 bt_tensor *bt_step(bt_problem *self);                                                          /* updates so far */
 bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self)); /* before each run */
 int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self));    /* a change retraces */
