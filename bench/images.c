@@ -154,7 +154,7 @@ static void pools(const bt_kernel_impl *const *kernels, bt_array x)
 
 int main(int count, char **words)
 {
-    const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels();
+    const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels.list();
     if (count > 1 && *words[1])
         kernels = bt_cpu_kernels(words[1]);
     if (count > 2)

@@ -175,7 +175,7 @@ static bt_status setup(bt_engine *engine)
     engine->context.instance = bt_instance_new(bt_backend_cpu(), (int)engine->context.settings->threads);
     if (!engine->context.instance)
         return BT_ERROR_MEMORY;
-    engine->context.instance->reassociate = engine->context.settings->reassociate;
+    engine->context.instance->options.reassociate = engine->context.settings->reassociate;
     if (!engine->context.resuming)
         BT_TRY(bt_output_check(engine->context.settings->output));
     BT_TRY(bt_wire(&engine->context));

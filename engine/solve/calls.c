@@ -2,7 +2,7 @@
  * problem. */
 #include "engine/solve/calls_inside.h"
 
-#include "data/order.h"
+#include "base/random.h"
 #include "ops/ops.h"
 
 bt_loss bt_builder_lower(const bt_builder *b)

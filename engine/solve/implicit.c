@@ -235,8 +235,7 @@ static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
         moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = slot_var(b, k);
-    const bt_instance *instance = b->site->phase->instance;
-    bt_graph *once, *each, *lowered = bt_program_lowered(graph, instance->backend, instance->threads);
+    bt_graph *once, *each, *lowered = bt_compile_lowered(graph, &b->site->phase->options);
     if (!lowered)
         return bt_error_status();
     bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);

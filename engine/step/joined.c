@@ -25,7 +25,7 @@ static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
 static bool may_join(const bt_problem *upper)
 {
     const bt_step_phase *step = upper->step;
-    return step->phase->instance->reassociate && !upper->context->apart && step->site.solve_count > 0 &&
+    return step->phase->options.reassociate && !upper->context->apart && step->site.solve_count > 0 &&
            upper->settings->gradient_accumulation == 1 && step->site.solves[0].x.flat == step->site.solves[0].adjoint.flat &&
            !step->site.solves[0].upper.count;
 }
@@ -33,8 +33,7 @@ static bool may_join(const bt_problem *upper)
 /* Adds to *saved what ordering the graph's products anew saves. */
 static bt_status add_saving(const bt_problem *upper, const bt_graph *graph, double sign, double *saved)
 {
-    const bt_instance *instance = upper->step->phase->instance;
-    bt_graph *lowered = bt_program_lowered(graph, instance->backend, instance->threads), *shorter;
+    bt_graph *lowered = bt_compile_lowered(graph, &upper->step->phase->options), *shorter;
     double saving;
     if (!lowered)
         return bt_error_status();

@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 
 #include "graph/graph.h"
+#include "runtime/store.h"
 #include <string.h>
 
 bt_batch *bt_batch_new(void)
@@ -60,7 +61,7 @@ bt_status bt_batch_declare(bt_batch *batch, const char *name, bt_array shape)
 static void point_at(bt_batch_field *field, void *values)
 {
     field->array.data = values;
-    field->var->data = values;
+    bt_store_point(field->var, values);
 }
 
 static bool same_shape(bt_array a, bt_array b)

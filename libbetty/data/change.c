@@ -3,8 +3,8 @@
  *
  * Crops and flips of CIFAR: He et al., "Deep residual learning for image recognition" (CVPR 2016). Cutout: DeVries and
  * Taylor (2017). Mixup: Zhang et al. (ICLR 2018); here each example has its own share and partner. */
+#include "base/random.h"
 #include "data/dataset.h"
-#include "data/order.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,9 @@
  *
  * All memory is had when the loader is opened, so that filling a batch cannot fail, on whatever thread. A draw's
  * content is a pure function of its number, so seeking is counting. */
+#include "base/random.h"
 #include "data/dataset.h"
-#include "data/order.h"
+#include "runtime/store.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -469,7 +470,7 @@ static void lay_into(bt_batch *head, const bt_batch *full, char *memory)
 {
     for (int i = 0; i < head->field_count; i++) {
         head->fields[i].array.data = memory;
-        head->fields[i].var->data = memory;
+        bt_store_point(head->fields[i].var, memory);
         memory += bt_align_up(bt_array_bytes(full->fields[i].array));
     }
 }

@@ -1,6 +1,6 @@
 /* data/select.c: sets made of sets: parts, and what is done to classes. Pure functions of the set and the seed. */
+#include "base/random.h"
 #include "data/dataset.h"
-#include "data/order.h"
 
 #include <math.h>
 #include <string.h>

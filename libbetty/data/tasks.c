@@ -1,7 +1,7 @@
 /* data/tasks.c: few-shot tasks. A task has some classes of a set, and of each of them some examples to learn from, its
  * support, and others to be judged by, its query. It is a pure function of the seed and its number. */
+#include "base/random.h"
 #include "data/dataset.h"
-#include "data/order.h"
 
 struct bt_tasks {
     uint64_t seed;

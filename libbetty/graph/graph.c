@@ -43,6 +43,8 @@ void bt_graph_free(bt_graph *graph)
     bt_free(graph->nodes);
     bt_free(graph->assigns);
     bt_free(graph->outputs);
+    bt_map_free(&graph->leaves);
+    bt_map_free(&graph->assigned);
     bt_free(graph);
 }
 
@@ -153,6 +155,9 @@ static void node_commit(bt_node *node)
     graph->nodes[graph->node_count++] = node;
     for (int i = 0; i < node->outputs; i++)
         node->out[i].id = graph->tensor_count++;
+    const bt_var *var = node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
+    if (var && bt_map_get(&graph->leaves, var) < 0 && bt_map_put(&graph->leaves, var, node->index) != BT_OK)
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
 }
 
 /* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place
@@ -288,12 +293,28 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values)
                 trace && trace->graph == graph ? bt_trace_tag(trace) : (bt_tag){.owner = "", .path = ""});
 }
 
+/* The variable's assign; -1: none. Where assigns have been taken out, it may have moved. */
+static int64_t find_assign(const bt_graph *graph, const bt_var *var)
+{
+    int64_t i = bt_map_get(&graph->assigned, var);
+    if (i < 0 || (i < graph->assign_count && graph->assigns[i].var == var))
+        return i;
+    for (i = graph->assign_count - 1; i >= 0 && graph->assigns[i].var != var;)
+        i--;
+    return i;
+}
+
 bt_tensor *bt_graph_assigned(const bt_graph *graph, const bt_var *var)
 {
-    for (int64_t i = 0; i < graph->assign_count; i++)
-        if (graph->assigns[i].var == var)
-            return graph->assigns[i].value;
-    return NULL;
+    int64_t i = find_assign(graph, var);
+    return i < 0 ? NULL : graph->assigns[i].value;
+}
+
+void bt_graph_retarget(bt_graph *graph, int64_t assign, bt_var *var)
+{
+    if (bt_map_put(&graph->assigned, var, assign) != BT_OK)
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
+    graph->assigns[assign].var = var;
 }
 
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)
@@ -302,18 +323,19 @@ void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value)
         bt_graph_fail(graph, BT_ERROR_ARGUMENT, "a value that is assigned is missing");
         return;
     }
-    for (int64_t i = 0; i < graph->assign_count; i++)
-        if (graph->assigns[i].var == var) {
-            graph->assigns[i].value = value;
-            return;
-        }
+    int64_t known = find_assign(graph, var);
+    if (known >= 0) {
+        graph->assigns[known].value = value;
+        return;
+    }
     bt_assign *assigns =
         bt_grow(graph->assigns, &graph->assign_capacity, graph->assign_count + 1, sizeof *graph->assigns);
-    if (!assigns) {
+    if (assigns)
+        graph->assigns = assigns;
+    if (!assigns || bt_map_put(&graph->assigned, var, graph->assign_count) != BT_OK) {
         bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
         return;
     }
-    graph->assigns = assigns;
     graph->assigns[graph->assign_count++] = (bt_assign){var, value};
 }
 
@@ -343,9 +365,9 @@ bt_tensor **bt_graph_list(bt_graph *graph, int64_t count)
 
 bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
 {
-    for (int64_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->op == &bt_op_read && ((const bt_read_attr *)graph->nodes[i]->attr)->var == var)
-            return graph->nodes[i]->out;
+    int64_t known = bt_map_get(&graph->leaves, var);
+    if (known >= 0)
+        return graph->nodes[known]->out;
     bt_read_attr attr = {var};
     bt_array shape = {.dtype = var->dtype, .rank = var->rank};
     memcpy(shape.dims, var->dims, sizeof shape.dims);

@@ -4,6 +4,7 @@
 #define BT_GRAPH_H
 
 #include "base/base.h"
+#include "base/map.h"
 #include <betty/op.h>
 #include <betty/tensor.h>
 
@@ -63,6 +64,7 @@ struct bt_graph {
     int64_t output_count, output_capacity;
     const bt_op **held; /* ops whose records last as long as the graphs that use them */
     int64_t held_count, held_capacity;
+    bt_map leaves, assigned; /* by variable: the node that reads it; where it was put into `assigns` */
     bt_tensor *poison;
     bt_status status;    /* the first mistake; BT_OK if none */
     const char *message; /* its text */
@@ -150,6 +152,7 @@ bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var);
 bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like); /* a leaf without a variable: a body's input */
 bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value);   /* a later assign to the same variable wins */
+void bt_graph_retarget(bt_graph *graph, int64_t assign, bt_var *var);   /* another variable takes its value */
 bt_tensor *bt_graph_assigned(const bt_graph *graph, const bt_var *var); /* what it has been given; NULL: nothing */
 void bt_graph_output(bt_graph *graph, bt_tensor *value);
 bt_tensor **bt_graph_list(bt_graph *graph, int64_t count); /* the graph's own, with a NULL more; all NULL at first */

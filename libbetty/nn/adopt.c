@@ -1,6 +1,7 @@
 /* nn/adopt.c: from a declared tree to storage: the list of parameters in order of declaration, blocks, first values. */
 #include "nn/module.h"
 
+#include "runtime/store.h"
 #include <string.h>
 
 char *bt_module_path(const bt_module *module)
@@ -134,7 +135,14 @@ static bt_status fill(bt_slate *const *slates, int64_t count, const char *owner,
 {
     for (int64_t i = 0; i < count; i++) {
         uint64_t stream = bt_hash_text(bt_hash_text(0, owner), slates[i]->path);
-        BT_TRY(bt_init_fill(&slates[i]->init, seed, stream, bt_var_array(slates[i]->var)));
+        bt_array values = bt_var_array(slates[i]->var);
+        if (!(values.data = bt_alloc(slates[i]->var->bytes)))
+            return BT_ERROR_MEMORY;
+        bt_status status = bt_init_fill(&slates[i]->init, seed, stream, values);
+        if (status == BT_OK)
+            status = bt_store_write(NULL, slates[i]->var, 0, values.data, slates[i]->var->bytes);
+        bt_free(values.data);
+        BT_TRY(status);
     }
     return BT_OK;
 }

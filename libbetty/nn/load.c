@@ -2,6 +2,7 @@
 #include "nn/module.h"
 
 #include "io/safetensors.h"
+#include "runtime/store.h"
 #include <string.h>
 
 /* ---- names ---- */
@@ -116,17 +117,21 @@ static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain
                        bt_shape_text(wanted, expected.rank, expected.dims),
                        turn ? " there, a convolution's weight in PyTorch's order" : "");
     size_t bytes = bt_array_bytes(from);
-    void *aligned = bt_alloc(bytes ? bytes : 1);
-    if (!aligned)
-        return BT_ERROR_MEMORY;
-    memcpy(aligned, from.data, bytes);
-    from.data = aligned;
-    bt_status status = BT_OK;
-    if (turn)
-        copy_turned(to, from, axes);
-    else
-        status = bt_array_convert(to, from);
+    void *aligned = bt_alloc(bytes);
+    to.data = bt_alloc(slate->var->bytes);
+    bt_status status = aligned && to.data ? BT_OK : BT_ERROR_MEMORY;
+    if (status == BT_OK) {
+        memcpy(aligned, from.data, bytes);
+        from.data = aligned;
+        if (turn)
+            copy_turned(to, from, axes);
+        else
+            status = bt_array_convert(to, from);
+    }
+    if (status == BT_OK)
+        status = bt_store_write(NULL, slate->var, 0, to.data, slate->var->bytes);
     bt_free(aligned);
+    bt_free(to.data);
     return status;
 }
 

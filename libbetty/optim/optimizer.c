@@ -1,6 +1,7 @@
 /* optim/optimizer.c: an optimiser's settings, groups of parameters, and the scalar variables of its state. */
 #include "optim/optim.h"
 
+#include "runtime/store.h"
 #include <math.h>
 #include <string.h>
 
@@ -137,7 +138,7 @@ static void put_value(bt_optimizer_group *group, int index, double value)
 {
     group->values[index] = value;
     if (group->vars[index])
-        bt_put(BT_F64, bt_var_data(group->vars[index]), 0, value);
+        bt_store_put(NULL, group->vars[index], 0, value);
 }
 
 bt_status bt_optimizer_group_set(bt_optimizer *optimizer, int group, const char *hyper, double value)

@@ -5,9 +5,14 @@ bt_array bt_phase_result(const bt_phase *phase, int entry, int64_t output)
 {
     const bt_program *program = phase->entries[entry].program;
     bt_array array = bt_tensor_array(program->graph->outputs[output]);
-    const bt_buffer *root = &program->buffers[program->buffers[program->results[output].buffer].root];
+    int64_t number = program->buffers[program->results[output].buffer].root;
+    int64_t value = phase->entries[entry].bound->values[number];
+    const bt_buffer *root = &program->buffers[number];
     bool elsewhere = root->home == BT_HOME_VAR && root->var->lifetime != BT_PHASE;
-    array.data = elsewhere ? root->var->data + root->start : bt_phase_address((bt_phase *)(uintptr_t)phase, root);
+    if (elsewhere)
+        array.data = root->var->data + root->start;
+    else
+        array.data = value < 0 ? NULL : bt_phase_address((bt_phase *)(uintptr_t)phase, value, root->start);
     return array;
 }
 

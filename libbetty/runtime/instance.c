@@ -14,7 +14,7 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     const char *plan = getenv("BETTY_PLAN");
     instance->backend = backend;
     instance->threads = threads > 0 ? threads : bt_cores();
-    instance->reassociate = true;
+    instance->options = bt_compile_defaults(&backend->kernels, instance->threads);
     instance->red_zone = plan && strcmp(plan, "guard") == 0 ? BT_ALIGN : 0;
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     return instance;
@@ -24,7 +24,7 @@ void bt_instance_free(bt_instance *instance)
 {
     if (!instance)
         return;
-    bt_free_aligned(instance->arena);
+    instance->backend->memory->free(instance->arena);
     bt_free(instance->phases);
     bt_free(instance);
 }
@@ -32,7 +32,7 @@ void bt_instance_free(bt_instance *instance)
 void bt_instance_fill(bt_instance *instance)
 {
     if (instance->arena)
-        memset(instance->arena, FILL, instance->arena_size);
+        instance->backend->memory->fill(instance->arena, FILL, instance->arena_size);
 }
 
 size_t bt_instance_touched(const bt_instance *instance)

@@ -11,6 +11,7 @@ bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *nam
     if (!phase)
         return NULL;
     phase->instance = instance;
+    phase->options = instance->options;
     phase->name = bt_strdup(name);
     phase->owner = bt_strdup(owner);
     bt_phase **phases = bt_grow(instance->phases, &instance->phase_capacity, instance->phase_count + 1, sizeof *phases);
@@ -44,6 +45,7 @@ void bt_phase_free(bt_phase *phase)
     bt_watch_free(phase);
     for (int64_t i = 0; i < phase->entry_count; i++) {
         bt_profile_forget(instance->profile, phase->entries[i].program);
+        bt_bound_free(phase->entries[i].bound);
         bt_program_free(phase->entries[i].program);
         bt_free((char *)(uintptr_t)phase->entries[i].part);
     }
@@ -79,31 +81,29 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         return -1;
     phase->entries = entries;
     char *name = bt_strdup(part);
-    const bt_instance *instance = phase->instance;
-    bt_program *program =
-        name ? bt_program_new(graph, instance->backend, instance->threads, instance->reassociate) : NULL;
-    if (!program) {
+    bt_program *program = name ? bt_compile_graph(graph, &phase->options) : NULL;
+    bt_bound *bound = program ? bt_bound_new(program, phase->instance->backend->memory) : NULL;
+    if (!bound) {
+        bt_program_free(program);
         bt_free(name);
         return -1;
     }
     int64_t base = 0;
     if (phase->entry_count)
         base = entries[phase->entry_count - 1].base + entries[phase->entry_count - 1].program->step_count;
-    entries[phase->entry_count] = (bt_phase_entry){program, name, loop, base};
+    entries[phase->entry_count] = (bt_phase_entry){program, bound, name, loop, base};
     return (int)phase->entry_count++;
 }
 
 /* ---- planning ---- */
 
-char *bt_phase_address(void *user, const bt_buffer *root)
+char *bt_phase_address(void *user, int64_t value, size_t start)
 {
     const bt_phase *phase = user;
-    if (root->place < 0)
-        return NULL;
-    char *arena = phase->instance->arena, *memory = arena ? arena + phase->intervals[root->place].offset : NULL;
+    char *arena = phase->instance->arena, *memory = arena ? arena + phase->intervals[value].offset : NULL;
     if (!phase->instance->planned)
-        memory = bt_watch_address(phase, root->place);
-    return memory ? memory + (root->start - phase->values[root->place].start) : NULL;
+        memory = bt_watch_address(phase, value);
+    return memory ? memory + (start - phase->values[value].start) : NULL;
 }
 
 static void bind(bt_phase *phase)
@@ -113,7 +113,7 @@ static void bind(bt_phase *phase)
         if (phase->values[i].var && !phase->intervals[i].joined)
             phase->values[i].var->data = arena ? arena + phase->intervals[i].offset : NULL;
     for (int64_t e = 0; e < phase->entry_count; e++)
-        bt_program_bind(phase->entries[e].program, bt_phase_address, phase);
+        bt_bound_set(phase->entries[e].bound, bt_phase_address, phase);
 }
 
 void bt_instance_bind(bt_instance *instance)
@@ -129,8 +129,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
                        instance->current->owner, instance->current->name);
-    bt_free_aligned(instance->arena); /* first: the two need not be there at the same time */
-    instance->arena = bt_alloc_aligned(size);
+    instance->backend->memory->free(instance->arena); /* first: the two need not be there at the same time */
+    instance->arena = instance->backend->memory->alloc(size);
     instance->arena_size = instance->arena ? size : 0;
     bt_instance_bind(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
@@ -173,7 +173,7 @@ void bt_phase_clear(bt_phase *phase, int64_t value)
 {
     bt_var *var = phase->values[value].var;
     if (var && var->clear && !phase->cleared[value]) {
-        memset(var->data, 0, var->bytes);
+        phase->instance->backend->memory->fill(var->data, 0, var->bytes);
         phase->cleared[value] = true;
     }
 }
@@ -200,7 +200,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && phase->values[i].var->clear && phase->values[i].entry <= entry)
             bt_phase_clear(phase, i);
-    return phase->instance->profile ? bt_profile_run(phase, entry) : bt_program_run(phase->entries[entry].program);
+    return phase->instance->profile ? bt_profile_run(phase, entry) : bt_bound_run(phase->entries[entry].bound);
 }
 
 void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to)
@@ -213,7 +213,7 @@ void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to
         const char *from =
             phase->instance->planned ? phase->instance->arena + phase->intervals[i].offset : bt_watch_address(phase, i);
         if (from)
-            memcpy(to + value->start, from, value->used);
+            phase->instance->backend->memory->read(to + value->start, from, value->used);
     }
 }
 

@@ -3,11 +3,15 @@
 #ifndef BT_PHASE_H
 #define BT_PHASE_H
 
+#include "compile/compile.h"
 #include "plan/place.h"
-#include "runtime/program.h"
+#include "runtime/backend.h"
+#include "runtime/bind.h"
+#include "runtime/variable.h"
 
 typedef struct bt_phase_entry {
     bt_program *program;
+    bt_bound *bound;  /* the program, here */
     const char *part; /* "gradient", "product": for the report; owned by the phase */
     int loop;         /* entries with the same number repeat together; 0: run at most once a phase */
     int64_t base;     /* its first step on the time axis of the phase */
@@ -30,21 +34,22 @@ typedef struct bt_phase {
     int64_t var_count, var_capacity;
     bt_interval *intervals; /* of values, in the same order */
     bt_phase_value *values;
-    int64_t value_count, value_capacity;
-    size_t arena, bound;    /* bytes: placed, and the least possible for this order */
-    size_t used;            /* the last byte that is really touched */
-    int64_t peak;           /* the step that sets the bound */
-    bool *cleared;          /* by value: done in this run of the phase */
-    struct bt_watch *watch; /* where each value is an allocation of its own: runtime/watch.h; else NULL */
+    int64_t value_count;
+    size_t arena, bound;        /* bytes: placed, and the least possible for this order */
+    size_t used;                /* the last byte that is really touched */
+    int64_t peak;               /* the step that sets the bound */
+    bool *cleared;              /* by value: done in this run of the phase */
+    struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
+    bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
     struct bt_instance *instance;
 } bt_phase;
 
 typedef struct bt_instance { /* where phases run: one arena, as large as the largest phase */
     const bt_backend *backend;
     int threads;
-    bool reassociate; /* chains of matrix products are ordered by cost; true unless it is changed */
-    bool planned;     /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
-    size_t red_zone;  /* bytes behind each such allocation: BETTY_PLAN=guard */
+    bt_compile_options options; /* what new phases begin with; all passes, unless they are changed */
+    bool planned;               /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
+    size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
     size_t arena_size; /* bytes */
     bt_phase **phases;
@@ -86,8 +91,8 @@ void bt_instance_bind(bt_instance *instance); /* after another arena has been pu
 void bt_instance_fill(bt_instance *instance);
 size_t bt_instance_touched(const bt_instance *instance);
 
-bt_status bt_phase_list(bt_phase *phase); /* lives.c: what lives when: values and intervals, for bt_phase_plan */
-char *bt_phase_address(void *phase, const bt_buffer *root); /* where it lies now; NULL: nowhere */
+bt_status bt_phase_list(bt_phase *phase); /* layout.c: what lives when: values and intervals, for bt_phase_plan */
+char *bt_phase_address(void *phase, int64_t value, size_t start); /* where this byte of it lies now; NULL: nowhere */
 
 /* Bytes of forward values that the entry's derivatives read: its saved activations. */
 size_t bt_phase_saved(const bt_phase *phase, int entry);

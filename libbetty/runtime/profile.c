@@ -146,15 +146,16 @@ bt_status bt_profile_run(bt_phase *phase, int entry)
 {
     int64_t first;
     bt_profile *profile = phase->instance->profile;
-    bt_program *program = phase->entries[entry].program;
+    const bt_program *program = phase->entries[entry].program;
+    bt_bound *bound = phase->entries[entry].bound;
     BT_TRY(rows_of(profile, phase, entry, &first));
-    BT_TRY(bt_program_begin(program));
+    BT_TRY(bt_bound_begin(bound));
     for (int64_t s = 0; s < program->step_count; s++) {
         double begin = bt_seconds();
-        BT_TRY(bt_program_step(program, s));
+        BT_TRY(bt_bound_step(bound, s));
         note(profile, first + s, begin, bt_seconds());
     }
-    bt_program_end(program);
+    bt_bound_end(bound);
     return BT_OK;
 }
 

@@ -171,16 +171,17 @@ static bt_status advance(const moment *m)
 
 bt_status bt_watch_run(bt_phase *phase, int entry)
 {
-    bt_program *program = phase->entries[entry].program;
+    const bt_program *program = phase->entries[entry].program;
+    bt_bound *bound = phase->entries[entry].bound;
     for (int64_t s = 0; s < program->step_count; s++) {
         moment m = {phase, program, s, phase->entries[entry].base + s};
         BT_TRY(advance(&m));
-        bt_program_bind(program, bt_phase_address, phase);
-        BT_TRY(bt_program_begin(program));
-        BT_TRY(bt_program_step(program, s));
+        bt_bound_set(bound, bt_phase_address, phase);
+        BT_TRY(bt_bound_begin(bound));
+        BT_TRY(bt_bound_step(bound, s));
     }
     if (program->step_count) /* without a step, nothing lives */
-        bt_program_end(program);
+        bt_bound_end(bound);
     return BT_OK;
 }
 

@@ -40,7 +40,7 @@ bt_graph *bt_rebind(const bt_graph *graph, bt_rebind_fn *stand_in, void *user)
             bt_graph_free(result);
             return NULL;
         }
-        result->assigns[i].var = other;
+        bt_graph_retarget(result, i, other);
     }
     return result;
 }

@@ -40,11 +40,12 @@ START_TEST(knows)
 {
     const bt_backend *cpu = bt_backend_cpu();
     bt_op own = {.name = "own"};
-    ck_assert(bt_backend_knows(cpu, &bt_op_dot));
-    ck_assert(!bt_backend_knows(cpu, &bt_op_binary_cross_entropy));
-    ck_assert(!bt_backend_knows(cpu, &own) && !bt_backend_knows(NULL, &own) && !bt_backend_knows(cpu, NULL));
-    ck_assert_ptr_null(bt_backend_choose(cpu, NULL));
-    ck_assert_ptr_null(bt_backend_choose(NULL, NULL));
+    ck_assert(bt_kernel_known(&cpu->kernels, &bt_op_dot));
+    ck_assert(!bt_kernel_known(&cpu->kernels, &bt_op_binary_cross_entropy));
+    ck_assert(!bt_kernel_known(&cpu->kernels, &own) && !bt_kernel_known(NULL, &own) &&
+              !bt_kernel_known(&cpu->kernels, NULL));
+    ck_assert_ptr_null(bt_kernel_choose(&cpu->kernels, NULL));
+    ck_assert_ptr_null(bt_kernel_choose(NULL, NULL));
 }
 END_TEST
 
@@ -53,10 +54,10 @@ START_TEST(chooses)
     bt_view floats = {.dtype = BT_F32, .rank = 1, .dims = {4}, .strides = {1}}, integers = floats, out = floats;
     bt_call call = {.op = &bt_op_neg, .inputs = 1, .outputs = 1, .in = &floats, .out = &out, .threads = 1};
     integers.dtype = BT_I64;
-    const bt_kernel_impl *fast = bt_backend_choose(bt_backend_cpu(), &call);
+    const bt_kernel_impl *fast = bt_kernel_choose(&bt_backend_cpu()->kernels, &call);
     ck_assert_str_eq(fast->name, "neg.vector");
     call.in = &integers;
-    ck_assert_str_eq(bt_backend_choose(bt_backend_cpu(), &call)->name, "neg.reference");
+    ck_assert_str_eq(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->name, "neg.reference");
 }
 END_TEST
 
@@ -67,7 +68,7 @@ START_TEST(environment)
     setenv("BETTY_ISA", isas[_i], 1);
     if (!bt_cpu_kernels(isas[_i]))
         return; /* this machine cannot */
-    ck_assert(bt_backend_cpu()->kernels() == bt_cpu_kernels(isas[_i]));
+    ck_assert(bt_backend_cpu()->kernels.list() == bt_cpu_kernels(isas[_i]));
     ck_assert(strstr(bt_backend_cpu()->isa(), texts[_i]) == bt_backend_cpu()->isa());
 }
 END_TEST
@@ -75,7 +76,7 @@ END_TEST
 START_TEST(unknown_environment)
 {
     setenv("BETTY_ISA", "v99", 1);
-    const bt_kernel_impl *const *best = bt_backend_cpu()->kernels();
+    const bt_kernel_impl *const *best = bt_backend_cpu()->kernels.list();
     ck_assert_ptr_null(bt_cpu_kernels("v99"));
     for (int i = 2; i >= 0; i--)
         if (bt_cpu_kernels(isas[i])) {

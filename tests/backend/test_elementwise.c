@@ -113,7 +113,7 @@ START_TEST(integers)
             x[j] = (int32_t)values[j];
         bt_view in = {(char *)x, BT_I32, 1, {7}, {1}}, out = {(char *)y, BT_I32, 1, {7}, {1}};
         bt_call call = {.op = ops[i], .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
-        const bt_kernel_impl *kernel = bt_backend_choose(bt_backend_cpu(), &call);
+        const bt_kernel_impl *kernel = bt_kernel_choose(&bt_backend_cpu()->kernels, &call);
         ck_assert_ptr_nonnull(kernel);
         ck_assert(!kernel->prepare && kernel->launch(&call) == BT_OK);
         for (int j = 0; j < 7; j++)

@@ -171,7 +171,7 @@ END_TEST
 START_TEST(test_wild_pixels)
 {
     double x[6] = {0}, y[6];
-    for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels(); *kernel; kernel++) {
+    for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels.list(); *kernel; kernel++) {
         bool gather = (*kernel)->op == &bt_op_window_gather;
         int32_t index[] = {0, gather ? 6 : -1};
         bt_pixels_attr attr = {2, 3};
@@ -209,7 +209,7 @@ START_TEST(test_threads_change_no_bit)
             out[o] = (bt_view){(char *)results[threads - 1][o], BT_F32, 1, {C}, {1}};
         bt_call call = {.op = op, .attr = &attr, .inputs = 1 + _i, .outputs = 2, .in = in, .out = out};
         call.threads = threads;
-        const bt_kernel_impl *kernel = kernel_named(bt_backend_cpu()->kernels(), op, ".tiles");
+        const bt_kernel_impl *kernel = kernel_named(bt_backend_cpu()->kernels.list(), op, ".tiles");
         ck_assert(kernel && kernel->accepts(&call));
         call.scratch = bt_alloc_aligned(kernel->scratch(&call));
         ck_assert_ptr_nonnull(call.scratch);

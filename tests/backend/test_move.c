@@ -163,7 +163,7 @@ START_TEST(wild_indices)
     static const int64_t wild[] = {5, -1, INT64_MAX, INT64_MIN};
     float x[10] = {0}, y[4];
     for (int w = 0; w < BT_COUNT_OF(wild); w++)
-        for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels(); *kernel; kernel++) {
+        for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels.list(); *kernel; kernel++) {
             int64_t index[] = {0, wild[w]};
             bt_view at = {(char *)index, BT_I64, 1, {2}, {1}}, table = {(char *)x, BT_F32, 2, {5, 2}, {2, 1}};
             bt_view rows = {(char *)y, BT_F32, 2, {2, 2}, {2, 1}}, gathered[] = {table, at}, added[] = {at, rows};
@@ -219,7 +219,7 @@ START_TEST(looks_inside)
         .op = &bt_op_print, .attr = &label, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
     ck_assert(file >= 0 && before >= 0);
     dup2(file, STDERR_FILENO);
-    bt_status status = launch(bt_backend_choose(bt_backend_cpu(), &call), &call);
+    bt_status status = launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call);
     dup2(before, STDERR_FILENO);
     ck_assert(status == BT_OK && pread(file, text, sizeof text - 1, 0) > 0);
     ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, 3, nan],\n [-2, 4, 6]]\n");
@@ -231,11 +231,11 @@ START_TEST(looks_inside)
     call.op = &bt_op_check;
     in = (bt_view){(char *)truth, BT_BOOL, 1, {4}, {1}};
     out = (bt_view){(char *)&all, BT_BOOL, 0, {0}, {0}};
-    ck_assert_int_eq(launch(bt_backend_choose(bt_backend_cpu(), &call), &call), BT_ERROR_NUMERIC);
+    ck_assert_int_eq(launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call), BT_ERROR_NUMERIC);
     ck_assert_ptr_nonnull(strstr(bt_error(), "weights (element 2 of [4]"));
     bt_error_clear();
     truth[2] = 1;
-    ck_assert(launch(bt_backend_choose(bt_backend_cpu(), &call), &call) == BT_OK && all == 1);
+    ck_assert(launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call) == BT_OK && all == 1);
 }
 END_TEST
 

@@ -89,7 +89,7 @@ START_TEST(laws)
         attr.key += change == 1 ? (uint64_t)1 << 32 : 0;
         attr.site += change == 2;
         record += change == 3 ? (int64_t)1 << 32 : 0;
-        ck_assert(bt_backend_choose(bt_backend_cpu(), &call)->launch(&call) == BT_OK);
+        ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
         double now = bt_get(attr.dtype, data, 17);
         ck_assert(change == 0 || now < first || now > first);
         first = now;
@@ -125,7 +125,7 @@ START_TEST(dropped)
         .op = &bt_op_dropout, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = 2};
     for (int i = 0; i < COUNT; i++)
         x[i] = 3;
-    ck_assert(bt_backend_choose(bt_backend_cpu(), &call)->launch(&call) == BT_OK);
+    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
     for (int i = 0; i < COUNT; i++) {
         float u = bt_random_f32(99, 5, 3, (uint64_t)i);
         ck_assert((u >= 0.25F) == (y[i] > 0));

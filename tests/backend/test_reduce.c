@@ -93,19 +93,19 @@ START_TEST(integers)
     bt_view in = {(char *)x, BT_I64, 2, {2, 3}, {3, 1}}, out = {(char *)sums, BT_I64, 1, {3}, {1}};
     bt_reduce_attr first = {.axes = 1}, last = {.axes = 2};
     bt_call call = {.op = &bt_op_sum, .attr = &first, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
-    ck_assert(bt_backend_choose(bt_backend_cpu(), &call)->launch(&call) == BT_OK);
+    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
     ck_assert_int_eq(sums[0], INT64_MAX - 4);
     ck_assert_int_eq(sums[1], 9007199254740995);
     ck_assert_int_eq(sums[2], 9);
     call.op = &bt_op_max;
     call.attr = &last;
     out = (bt_view){(char *)most, BT_I64, 1, {2}, {1}};
-    ck_assert(bt_backend_choose(bt_backend_cpu(), &call)->launch(&call) == BT_OK);
+    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
     ck_assert_int_eq(most[0], INT64_MAX);
     ck_assert_int_eq(most[1], 9007199254740993);
     call.op = &bt_op_argmax;
     out = (bt_view){(char *)where, BT_I32, 1, {2}, {1}};
-    ck_assert(bt_backend_choose(bt_backend_cpu(), &call)->launch(&call) == BT_OK);
+    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
     ck_assert(where[0] == 0 && where[1] == 1);
 }
 END_TEST

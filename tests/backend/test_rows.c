@@ -84,7 +84,7 @@ START_TEST(wild_labels)
     static const int64_t wild[] = {3, -1, INT64_MAX, INT64_MIN};
     double x[6] = {0}, y[6], g[2] = {1, 1};
     for (int w = 0; w < BT_COUNT_OF(wild); w++)
-        for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels(); *kernel; kernel++) {
+        for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels.list(); *kernel; kernel++) {
             int64_t label[] = {0, wild[w]};
             bool grad = (*kernel)->op == &bt_op_cross_entropy_grad;
             bt_view in[] = {{(char *)x, BT_F64, 2, {2, 3}, {3, 1}},

@@ -176,7 +176,7 @@ static bt_status build(parts *p, bt_var *w, bt_var *x, bt_var *outside)
     bt_tensor *next = bt_mul(bt_sin(bt_trace_read(x)), bt_permute(bt_reshape(base, 3, 1), 1, 0));
     assign(p->graph, x, bt_reshape(next, 3));
     bt_trace_end(&trace);
-    bt_graph *lowered = bt_program_lowered(p->graph, p->instance->backend, 1);
+    bt_graph *lowered = bt_compile_lowered(p->graph, &p->instance->options);
     bt_status status = lowered ? bt_linearize(lowered, &x, 1, keep, p, &p->once, &p->each) : bt_error_status();
     bt_graph_free(lowered);
     BT_TRY(status);
@@ -263,9 +263,10 @@ static bt_status chains(result *r)
         status = graphs[k]->status;
     }
     double saved;
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
     if (status == BT_OK && graphs[0]->status == BT_OK && graphs[1] && c)
         status = bt_join(graphs[0], graphs[1], v, &joined);
-    if (joined && (lowered = bt_program_lowered(joined, bt_backend_cpu(), 1)) != NULL)
+    if (joined && (lowered = bt_compile_lowered(joined, &options)) != NULL)
         status = bt_reassociate(lowered, &shorter, &saved);
     if (shorter)
         status = run(shorter, r);

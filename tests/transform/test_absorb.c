@@ -2,7 +2,7 @@
 #include "support/scene.h"
 
 #include "ops/define.h"
-#include "runtime/program.h"
+#include "runtime/phase.h"
 #include "transform/absorb.h"
 #include "transform/grad.h"
 #include <check.h>
@@ -47,7 +47,8 @@ static bt_tensor *norm(bt_tensor *x)
 static void fuse(void)
 {
     scene_end(&s);
-    lowered = bt_program_lowered(s.graph, bt_backend_cpu(), 1);
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    lowered = bt_compile_lowered(s.graph, &options);
     ck_assert_msg(lowered != NULL, "%s", bt_error());
     EXPECT_OK(bt_absorb(lowered, &fused));
     if (fused)

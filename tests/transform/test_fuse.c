@@ -3,7 +3,7 @@
 #include "support/random_graph.h"
 
 #include "ops/define.h"
-#include "runtime/program.h"
+#include "runtime/phase.h"
 #include "transform/fuse.h"
 #include <check.h>
 
@@ -26,7 +26,8 @@ static void teardown(void)
 
 static void fuse(void)
 {
-    lowered = bt_program_lowered(s.graph, bt_backend_cpu(), 1);
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    lowered = bt_compile_lowered(s.graph, &options);
     ck_assert_msg(lowered != NULL, "%s", bt_error());
     EXPECT_OK(bt_fuse(lowered, &fused));
     if (!fused)

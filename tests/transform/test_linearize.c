@@ -51,7 +51,8 @@ static bt_var *keep(void *user, const bt_tensor *value)
 static void split(bt_var *const *moving, int count)
 {
     scene_end(&s);
-    lowered = bt_program_lowered(s.graph, bt_backend_cpu(), 1);
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    lowered = bt_compile_lowered(s.graph, &options);
     ck_assert_msg(lowered != NULL, "%s", bt_error());
     EXPECT_OK(bt_linearize(lowered, moving, count, keep, NULL, &once, &each));
     EXPECT_OK(bt_graph_verify(once, "linearize"));

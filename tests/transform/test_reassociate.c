@@ -3,7 +3,7 @@
 #include "support/random_graph.h"
 
 #include "ops/define.h"
-#include "runtime/program.h"
+#include "runtime/phase.h"
 #include "transform/grad.h"
 #include "transform/reassociate.h"
 #include "transform/simplify.h"
@@ -33,7 +33,8 @@ static void teardown(void)
 static void reassociate(void)
 {
     scene_end(&s);
-    lowered = bt_program_lowered(s.graph, bt_backend_cpu(), 1);
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    lowered = bt_compile_lowered(s.graph, &options);
     ck_assert_msg(lowered != NULL, "%s", bt_error());
     EXPECT_OK(bt_reassociate(lowered, &shorter, &saved));
     ck_assert((shorter != NULL) == (saved > 0));

@@ -106,6 +106,7 @@ const bt_kernel_impl *const *bt_cpu_kernels(const char *name)
 
 const bt_backend *bt_backend_cpu(void)
 {
-    static const bt_backend backend = {.name = "cpu", .isa = isa, .kernels = kernels};
+    static const bt_backend backend = {
+        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels}, .memory = &bt_near_memory};
     return &backend;
 }

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/view.h"
 #include "ops/ops.h"
+#include "runtime/backend.h"
 
 /* Files of BT_CPU_KERNEL_SOURCES see BT_ISA_SUFFIX (generic, v3, v4) and end what they export with it. */
 #define BT_ISA_JOIN_(name, suffix) name##_##suffix

@@ -2,7 +2,7 @@
 #ifndef BT_CPU_VIEW_H
 #define BT_CPU_VIEW_H
 
-#include "runtime/backend.h"
+#include "compile/kernels.h"
 
 int64_t bt_cpu_count(const bt_view *view);
 bool bt_cpu_contiguous(const bt_view *view);                 /* its elements lie in row-major order without gaps */

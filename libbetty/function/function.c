@@ -1,8 +1,9 @@
-/* data/function.c: traced functions of a batch, without a problem: compiled at the first run and when shapes change. */
+/* function/function.c: traced functions of a batch, without a problem: compiled at the first run and when shapes
+ * change. */
 #include "data/data.h"
 #include "runtime/evaluate.h"
+#include "runtime/store.h"
 #include <betty/function.h>
-#include <string.h>
 
 typedef struct compiled { /* for one set of shapes */
     bt_batch *batch;      /* template; NULL: a run without a batch */
@@ -153,7 +154,7 @@ bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array
     BT_TRY(check_purity(function, program));
     if (batch)
         bt_batch_bind(program->batch, batch);
-    memcpy(function->record->data, &function->runs, sizeof function->runs);
+    BT_TRY(bt_store_write(function->instance, function->record, 0, &function->runs, sizeof function->runs));
     function->runs++;
     bt_phase_begin(program->phase);
     bt_status status = bt_phase_run(program->phase, 0);

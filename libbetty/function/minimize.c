@@ -1,4 +1,5 @@
-/* optim/minimize.c: an optimiser at work without a problem: gradients, update and assigns in the trace in progress. */
+/* function/minimize.c: an optimiser at work without a problem: gradients, update and assigns in the trace in progress.
+ */
 #include "optim/optim.h"
 
 #include "nn/module.h"

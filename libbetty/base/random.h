@@ -1,6 +1,6 @@
-/* data/order.h: random numbers and orders for data sets: pure functions of a seed, a purpose and a place. */
-#ifndef BT_ORDER_H
-#define BT_ORDER_H
+/* base/random.h: random numbers and orders: pure functions of a seed, a purpose and a place. */
+#ifndef BT_RANDOM_H
+#define BT_RANDOM_H
 
 #include "base/philox.h"
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /* Random numbers on the host, against the known answers of the Random123 library (kat_vectors, philox4x32 10). */
-#include "base/philox.h"
-#include "data/order.h"
-#include "files.h"
+#include "base/random.h"
 
+#include "base/base.h"
+#include <check.h>
 #include <math.h>
+#include <stdlib.h>
 
 START_TEST(known_answers)
 {
@@ -112,11 +113,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("data.random");
-    ADD_CASE(suite, known_answers);
-    ADD_CASE(suite, uniform);
-    ADD_CASE(suite, below_is_unbiased);
-    ADD_CASE(suite, every_order_is_as_likely);
-    ADD_CASE(suite, streams_differ);
-    return run_suite(suite);
+    Suite *suite = suite_create("random");
+    TCase *tests = tcase_create("random");
+    tcase_add_test(tests, known_answers);
+    tcase_add_test(tests, uniform);
+    tcase_add_test(tests, below_is_unbiased);
+    tcase_add_test(tests, every_order_is_as_likely);
+    tcase_add_test(tests, streams_differ);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -19,13 +19,13 @@ static const bt_kernel_impl *const *kernels(void)
     return list;
 }
 
-static const bt_backend backend = {.name = "test", .kernels = kernels};
+static const bt_kernel_table table = {"test", kernels};
 
 static const bt_kernel_impl *choose(const bt_op *op, int64_t count, int64_t stride)
 {
     bt_view in = {.dtype = BT_F64, .rank = 1, .dims = {count}, .strides = {stride}};
     bt_call call = {.op = op, .inputs = 1, .in = &in};
-    return bt_backend_choose(&backend, &call);
+    return bt_kernel_choose(&table, &call);
 }
 
 START_TEST(the_first_that_accepts)
@@ -42,10 +42,10 @@ END_TEST
 START_TEST(what_a_backend_knows)
 {
     bt_call call = {.op = &bt_op_exp};
-    ck_assert(bt_backend_knows(&backend, &bt_op_exp) && bt_backend_knows(&backend, &bt_op_neg));
-    ck_assert(!bt_backend_knows(&backend, &bt_op_log));
-    ck_assert(!bt_backend_knows(NULL, &bt_op_exp) && !bt_backend_knows(&backend, NULL));
-    ck_assert(!bt_backend_choose(NULL, &call) && !bt_backend_choose(&backend, NULL));
+    ck_assert(bt_kernel_known(&table, &bt_op_exp) && bt_kernel_known(&table, &bt_op_neg));
+    ck_assert(!bt_kernel_known(&table, &bt_op_log));
+    ck_assert(!bt_kernel_known(NULL, &bt_op_exp) && !bt_kernel_known(&table, NULL));
+    ck_assert(!bt_kernel_choose(NULL, &call) && !bt_kernel_choose(&table, NULL));
 }
 END_TEST
 
@@ -58,15 +58,16 @@ START_TEST(the_cpu_knows_every_primitive)
     ck_assert_uint_lt(strlen(cpu->isa()), 64);
     for (const bt_op *const *op = bt_op_table; *op; op++) {
         bool leaf = bt_op_flags(*op) & BT_OP_LEAF, view = (*op)->info && (*op)->info->view;
-        ck_assert_msg(leaf || view || bt_op_is_composite(*op) || bt_backend_knows(cpu, *op), "%s", (*op)->name);
+        ck_assert_msg(leaf || view || bt_op_is_composite(*op) || bt_kernel_known(&cpu->kernels, *op), "%s",
+                      (*op)->name);
     }
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("backend");
-    TCase *tests = tcase_create("backend");
+    Suite *suite = suite_create("kernels");
+    TCase *tests = tcase_create("kernels");
     tcase_add_test(tests, the_first_that_accepts);
     tcase_add_test(tests, what_a_backend_knows);
     tcase_add_test(tests, the_cpu_knows_every_primitive);

@@ -58,7 +58,7 @@ START_TEST(an_update_in_its_variable)
     bt_graph_assign(s.graph, s.vars[0], bt_sub(w, bt_mul(0.5, g)));
     const bt_program *program = plan();
     ck_assert_int_eq(copies(program), 0);
-    ck_assert_ptr_eq(program->steps[program->step_count - 1].call.out[0].data, s.vars[0]->data);
+    ck_assert_ptr_eq(phase->entries[0].bound->calls[program->step_count - 1].out[0].data, s.vars[0]->data);
     expect_places(1, 16); /* 0.5 g */
     EXPECT_VAR(s.vars[0], 0, -4, -8);
 }

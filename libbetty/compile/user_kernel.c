@@ -1,5 +1,5 @@
-/* runtime/user_kernel.c: kernels of a user's bt_op, seen as kernels of the CPU backend. */
-#include "runtime/program.h"
+/* compile/user_kernel.c: kernels of a user's bt_op, seen as kernels of the CPU backend. */
+#include "compile/compile_inside.h"
 
 #include <string.h>
 

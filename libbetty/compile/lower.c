@@ -1,6 +1,6 @@
-/* runtime/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no
+/* compile/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no
  * kernel takes a look as it is, the buffer is copied into a dense one. */
-#include "runtime/program.h"
+#include "compile/compile_inside.h"
 
 #include "ops/ops.h"
 #include <string.h>
@@ -41,20 +41,21 @@ int64_t bt_program_buffer(bt_program *program, const bt_buffer *like)
     buffers[index] = *like;
     buffers[index].root = index;
     buffers[index].first = buffers[index].last = -1;
-    buffers[index].place = -1;
     return index;
 }
 
-static bt_call_step *step_new(bt_program *program, const bt_node *node, const bt_op *op, const void *attr, int inputs,
+static bt_call_step *step_new(bt_compilation *c, const bt_node *node, const bt_op *op, const void *attr, int inputs,
                               int outputs)
 {
+    bt_program *program = c->program;
     bt_call_step *steps = bt_grow(program->steps, &program->step_capacity, program->step_count + 1, sizeof *steps);
     if (!steps)
         return NULL;
     program->steps = steps;
     bt_call_step *step = &steps[program->step_count];
     *step = (bt_call_step){.node = node, .scratch = -1};
-    step->call = (bt_call){.op = op, .attr = attr, .inputs = inputs, .outputs = outputs, .threads = program->threads};
+    step->call =
+        (bt_call){.op = op, .attr = attr, .inputs = inputs, .outputs = outputs, .threads = c->options->threads};
     step->call.tag = node->tag;
     step->call.in = bt_region_alloc(program->region, (size_t)inputs * sizeof *step->call.in);
     step->call.out = bt_region_alloc(program->region, (size_t)outputs * sizeof *step->call.out);
@@ -64,8 +65,9 @@ static bt_call_step *step_new(bt_program *program, const bt_node *node, const bt
 }
 
 /* The step has its kernel: it is prepared, gets its scratch, and enters the list. */
-static bt_status step_commit(bt_program *program, bt_call_step *step, const bt_kernel_impl *kernel)
+static bt_status step_commit(bt_compilation *c, bt_call_step *step, const bt_kernel_impl *kernel)
 {
+    bt_program *program = c->program;
     step->kernel = kernel;
     if (kernel->prepare)
         BT_TRY(kernel->prepare(&step->call));
@@ -82,37 +84,37 @@ static bt_status step_commit(bt_program *program, bt_call_step *step, const bt_k
     return BT_OK;
 }
 
-static const bt_kernel_impl *choose(const bt_program *program, const bt_call *call)
+static const bt_kernel_impl *choose(const bt_compilation *c, const bt_call *call)
 {
     const bt_kernel_impl *kernel = bt_user_kernel(call);
-    return kernel ? kernel : bt_backend_choose(program->backend, call);
+    return kernel ? kernel : bt_kernel_choose(c->options->kernels, call);
 }
 
-bt_status bt_program_copy(bt_program *program, const bt_node *node, bt_look from, bt_operand to, bt_array shape)
+bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, bt_operand to, bt_array shape)
 {
-    bt_call_step *step = step_new(program, node, &bt_op_copy, NULL, 1, 1);
+    bt_call_step *step = step_new(c, node, &bt_op_copy, NULL, 1, 1);
     if (!step)
         return BT_ERROR_MEMORY;
     step->in[0] = from.at;
     step->out[0] = to;
     step->call.in[0] = from.view;
     step->call.out[0] = bt_view_of(shape);
-    const bt_kernel_impl *kernel = choose(program, &step->call);
+    const bt_kernel_impl *kernel = choose(c, &step->call);
     if (!kernel)
         return bt_fail(BT_ERROR_INTERNAL, "no kernel copies %s", bt_dtype_name(shape.dtype));
-    return step_commit(program, step, kernel);
+    return step_commit(c, step, kernel);
 }
 
 /* A dense copy of what the look shows. */
-static bt_status densify(bt_program *program, const bt_node *node, bt_look *look)
+static bt_status densify(bt_compilation *c, const bt_node *node, bt_look *look)
 {
     bt_array shape = {.dtype = look->view.dtype, .rank = look->view.rank};
     memcpy(shape.dims, look->view.dims, sizeof shape.dims);
     bt_buffer like = {.home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
-    bt_operand to = {.buffer = bt_program_buffer(program, &like)};
+    bt_operand to = {.buffer = bt_program_buffer(c->program, &like)};
     if (to.buffer < 0)
         return BT_ERROR_MEMORY;
-    BT_TRY(bt_program_copy(program, node, *look, to, shape));
+    BT_TRY(bt_compile_copy(c, node, *look, to, shape));
     *look = (bt_look){to, bt_view_of(shape)};
     return BT_OK;
 }
@@ -147,23 +149,26 @@ static bool lower_view(const bt_node *node, const bt_look *from, bt_look *look)
     return true;
 }
 
-static bt_status no_kernel(const bt_program *program, const bt_node *node)
+static bt_status no_kernel(const bt_compilation *c, const bt_node *node)
 {
     bt_text text = {0};
     bt_node_describe(node, &text);
-    bt_fail(BT_ERROR_UNSUPPORTED, "the %s backend has no kernel for %s", program->backend->name, bt_text_get(&text));
+    bt_fail(BT_ERROR_UNSUPPORTED, "the %s backend has no kernel for %s", c->options->kernels->device,
+            bt_text_get(&text));
     bt_text_free(&text);
     return BT_ERROR_UNSUPPORTED;
 }
 
-static bt_status lower_call(bt_program *program, const bt_node *node, bt_look *looks)
+static bt_status lower_call(bt_compilation *c, const bt_node *node)
 {
+    bt_program *program = c->program;
+    bt_look *looks = c->looks;
     bt_look *in = bt_region_alloc(program->region, (size_t)(node->inputs + 1) * sizeof *in);
     bt_view *trial = bt_region_alloc(program->region, (size_t)(node->inputs + node->outputs + 1) * sizeof *trial);
     if (!in || !trial)
         return BT_ERROR_MEMORY;
     bt_call call = {.op = node->op, .attr = node->attr, .inputs = node->inputs, .outputs = node->outputs};
-    call.threads = program->threads;
+    call.threads = c->options->threads;
     call.tag = node->tag;
     call.in = trial;
     call.out = trial + node->inputs;
@@ -173,17 +178,17 @@ static bt_status lower_call(bt_program *program, const bt_node *node, bt_look *l
     }
     for (int i = 0; i < node->outputs; i++)
         call.out[i] = bt_view_of(bt_tensor_array(&node->out[i]));
-    const bt_kernel_impl *kernel = choose(program, &call);
+    const bt_kernel_impl *kernel = choose(c, &call);
     for (int i = 0; !kernel && i < node->inputs; i++) /* one by one, until a kernel is content */
         if (!bt_view_dense(&in[i].view)) {
-            BT_TRY(densify(program, node, &in[i]));
+            BT_TRY(densify(c, node, &in[i]));
             looks[node->in[i]->id] = in[i]; /* later readers take the copy too */
             call.in[i] = in[i].view;
-            kernel = choose(program, &call);
+            kernel = choose(c, &call);
         }
     if (!kernel)
-        return no_kernel(program, node);
-    bt_call_step *step = step_new(program, node, node->op, node->attr, node->inputs, node->outputs);
+        return no_kernel(c, node);
+    bt_call_step *step = step_new(c, node, node->op, node->attr, node->inputs, node->outputs);
     if (!step)
         return BT_ERROR_MEMORY;
     for (int i = 0; i < node->inputs; i++) {
@@ -200,16 +205,19 @@ static bt_status lower_call(bt_program *program, const bt_node *node, bt_look *l
             return BT_ERROR_MEMORY;
         looks[node->out[i].id] = (bt_look){step->out[i], step->call.out[i]};
     }
-    return step_commit(program, step, kernel);
+    return step_commit(c, step, kernel);
 }
 
-bt_status bt_program_lower(bt_program *program, bt_look *looks)
+bt_status bt_pass_lower(bt_compilation *c)
 {
-    const bt_graph *graph = program->graph;
+    const bt_graph *graph = c->program->graph;
+    bt_look *looks = c->looks = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof *looks);
+    if (!looks)
+        return BT_ERROR_MEMORY;
     for (int64_t n = 0; n < graph->node_count; n++) {
         const bt_node *node = graph->nodes[n];
         if (bt_op_flags(node->op) & BT_OP_LEAF) {
-            BT_TRY(lower_leaf(program, node, &looks[node->out->id]));
+            BT_TRY(lower_leaf(c->program, node, &looks[node->out->id]));
             continue;
         }
         if (node->inputs > 0 && node->outputs == 1) {
@@ -217,19 +225,19 @@ bt_status bt_program_lower(bt_program *program, bt_look *looks)
             if (lower_view(node, from, &looks[node->out->id]))
                 continue;
             if (node->op->info && node->op->info->view && !bt_view_dense(&from->view)) {
-                BT_TRY(densify(program, node, from));
+                BT_TRY(densify(c, node, from));
                 if (lower_view(node, from, &looks[node->out->id]))
                     continue;
             }
         }
-        BT_TRY(lower_call(program, node, looks));
+        BT_TRY(lower_call(c, node));
     }
     return BT_OK;
 }
 
-bool bt_program_keeps(const bt_node *node, void *user)
+bool bt_compile_takes(const bt_node *node, void *user)
 {
-    const bt_program *program = user;
+    const bt_compilation *c = user;
     bt_view in[BT_MAX_ITEMS], out[BT_MAX_OUTPUTS];
     if (node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS)
         return false;
@@ -243,6 +251,6 @@ bool bt_program_keeps(const bt_node *node, void *user)
                     .outputs = node->outputs,
                     .in = in,
                     .out = out,
-                    .threads = program->threads};
-    return choose(program, &call) != NULL;
+                    .threads = c->options->threads};
+    return choose(c, &call) != NULL;
 }

@@ -1,0 +1,28 @@
+/* compile/compile.h: a graph made into a program, by a list of passes. */
+#ifndef BT_COMPILE_H
+#define BT_COMPILE_H
+
+#include "compile/program.h"
+
+/* What a program is compiled for, and the passes that can be switched off. None of them changes what a program
+ * computes; without them it needs more memory or time. */
+typedef struct bt_compile_options {
+    const bt_kernel_table *kernels; /* of the device */
+    int threads;                    /* of one kernel; at least 1 */
+    bool simplify;                  /* algebra, values computed twice, and what nobody reads */
+    bool reassociate;               /* chains of matrix products in the cheapest order */
+    bool fuse;                      /* what goes into a product is computed within it */
+    bool absorb;                    /* what alone reads a value is computed together with it */
+    bool order;                     /* steps in the order that holds fewer bytes, where there is one */
+    bool merge;                     /* values are written over others that die */
+} bt_compile_options;
+
+bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threads); /* all passes */
+
+/* The graph stays the caller's. NULL after an error, which is in bt_error. */
+bt_program *bt_compile_graph(const bt_graph *graph, const bt_compile_options *options);
+
+/* The graph inlined and simplified, as bt_compile_graph begins. NULL after an error. */
+bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options);
+
+#endif

@@ -1,0 +1,39 @@
+/* compile/compile_inside.h: what the passes share. */
+#ifndef BT_COMPILE_INSIDE_H
+#define BT_COMPILE_INSIDE_H
+
+#include "compile/compile.h"
+
+typedef struct bt_look { /* a tensor as a look at a buffer */
+    bt_operand at;
+    bt_view view;
+} bt_look;
+
+typedef struct bt_compilation {
+    const bt_compile_options *options;
+    const bt_graph *source; /* the caller's */
+    bt_program *program;    /* its graph is what the passes over graphs leave; NULL before the first */
+    bt_look *looks;         /* by tensor of this graph; from lowering on */
+} bt_compilation;
+
+
+/* From the graph to the program. */
+bt_status bt_pass_lower(bt_compilation *c);  /* lower.c: nodes to steps and buffers */
+bt_status bt_pass_order(bt_compilation *c);  /* order.c: the order of the steps */
+bt_status bt_pass_commit(bt_compilation *c); /* commit.c: where assigned values and results live */
+bt_status bt_pass_lives(bt_compilation *c);  /* merge.c: first and last steps of buffers */
+bt_status bt_pass_merge(bt_compilation *c);  /* merge.c: what is written over what */
+
+bool bt_compile_takes(const bt_node *node, void *compilation);         /* a kernel takes this composite as it is */
+int64_t bt_program_buffer(bt_program *program, const bt_buffer *like); /* a new one; -1: out of memory */
+bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
+
+/* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
+bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes);
+bool bt_view_dense(const bt_view *view); /* row-major without gaps */
+bt_view bt_view_of(bt_array shape);      /* dense, no data */
+
+/* Adapts a kernel of a user's bt_op; NULL if the op has none for this call (its inputs must be dense). */
+const bt_kernel_impl *bt_user_kernel(const bt_call *call);
+
+#endif

@@ -1,0 +1,22 @@
+/* compile/kernels.c: choosing kernels. */
+#include "compile/kernels.h"
+
+const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call)
+{
+    if (!table || !call)
+        return NULL;
+    for (const bt_kernel_impl *const *kernel = table->list(); *kernel; kernel++)
+        if ((*kernel)->op == call->op && (!(*kernel)->accepts || (*kernel)->accepts(call)))
+            return *kernel;
+    return NULL;
+}
+
+bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op)
+{
+    if (!table || !op)
+        return false;
+    for (const bt_kernel_impl *const *kernel = table->list(); *kernel; kernel++)
+        if ((*kernel)->op == op)
+            return true;
+    return false;
+}

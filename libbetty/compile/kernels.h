@@ -1,0 +1,38 @@
+/* compile/kernels.h: kernels, and the table of them that a backend offers: for each op a best-first list. */
+#ifndef BT_KERNELS_H
+#define BT_KERNELS_H
+
+#include "graph/graph.h"
+
+/* One call of a kernel, as planned: views of the inputs (any strides) and outputs (always contiguous, row-major). */
+typedef struct bt_call {
+    const bt_op *op;
+    const void *attr;
+    int inputs, outputs;
+    bt_view *in, *out; /* data is NULL while compiling: runtime/bind.h gives it */
+    void *scratch;
+    int threads; /* how many it may use; at least 1 */
+    void *state; /* made by prepare; only read from then on */
+    bt_tag tag;
+} bt_call;
+
+typedef struct bt_kernel_impl {
+    const bt_op *op;
+    const char *name;                         /* "dot.blocked.f32" */
+    bool (*accepts)(const bt_call *call);     /* these dtypes, shapes and strides; NULL: everything */
+    size_t (*scratch)(const bt_call *call);   /* bytes it needs while it runs; NULL: none */
+    bt_status (*prepare)(bt_call *call);      /* may allocate call->state, from all but data; NULL: nothing to do */
+    bt_status (*launch)(const bt_call *call); /* allocates nothing */
+    void (*release)(bt_call *call);           /* frees what prepare made */
+} bt_kernel_impl;
+
+typedef struct bt_kernel_table {
+    const char *device;                         /* "cpu" */
+    const bt_kernel_impl *const *(*list)(void); /* all, ends with NULL; for one op the best first */
+} bt_kernel_table;
+
+/* The first kernel of the table that accepts the call as it is; NULL if none. */
+const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call);
+bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op); /* there is one for the op */
+
+#endif

@@ -1,0 +1,72 @@
+/* compile/merge.c: how long values live, and which are written over others that die. */
+#include "compile/compile_inside.h"
+
+/* First and last steps of every buffer, and which values a derivative reads. */
+bt_status bt_pass_lives(bt_compilation *c)
+{
+    bt_program *program = c->program;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        bt_call_step *step = &program->steps[s];
+        for (int o = 0; o < step->call.outputs; o++) {
+            bt_buffer *buffer = &program->buffers[step->out[o].buffer];
+            buffer->first = buffer->first < 0 ? s : buffer->first;
+            buffer->last = s;
+        }
+        for (int i = 0; i < step->call.inputs; i++) {
+            bt_buffer *buffer = &program->buffers[step->in[i].buffer];
+            buffer->first = buffer->first < 0 ? s : buffer->first;
+            buffer->last = s;
+            if (buffer->home == BT_HOME_ARENA && buffer->node->tag.order == 0 && step->node->tag.order > 0)
+                buffer->saved = true;
+        }
+        if (step->scratch >= 0)
+            program->buffers[step->scratch].first = program->buffers[step->scratch].last = s;
+    }
+    for (int64_t b = 0; b < program->buffer_count; b++)
+        if (program->buffers[b].result)
+            program->buffers[b].last = program->step_count - 1;
+    for (int64_t i = 0; i < program->tail_count; i++) { /* touched when the last step is over */
+        bt_buffer *tail = &program->buffers[program->tails[i].buffer];
+        tail->first = tail->last = program->step_count - 1;
+    }
+    return BT_OK;
+}
+
+/* Whether output o can take the place of input i, which dies here. */
+static bool takes_over(const bt_program *program, int64_t s, int o, int i)
+{
+    const bt_call_step *step = &program->steps[s];
+    const bt_buffer *out = &program->buffers[step->out[o].buffer];
+    int64_t root = program->buffers[step->in[i].buffer].root;
+    const bt_buffer *in = &program->buffers[root];
+    if (in->home != BT_HOME_ARENA || in->result || in->last != s || in->bytes != out->bytes ||
+        !bt_step_overwrites(program, step, o, i, out->bytes))
+        return false;
+    for (int j = 0; j < step->call.inputs; j++) /* no other look at the same bytes */
+        if (program->buffers[step->in[j].buffer].root == root && !bt_step_overwrites(program, step, o, j, out->bytes))
+            return false;
+    for (int p = 0; p < step->call.outputs; p++) /* not taken already */
+        if (p != o && program->buffers[step->out[p].buffer].root == root)
+            return false;
+    return true;
+}
+
+bt_status bt_pass_merge(bt_compilation *c)
+{
+    bt_program *program = c->program;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        bt_call_step *step = &program->steps[s];
+        for (int o = 0; o < step->call.outputs; o++) {
+            bt_buffer *out = &program->buffers[step->out[o].buffer];
+            for (int i = 0; out->home == BT_HOME_ARENA && i < step->call.inputs; i++)
+                if (takes_over(program, s, o, i)) {
+                    bt_buffer *root = &program->buffers[program->buffers[step->in[i].buffer].root];
+                    out->home = BT_HOME_MERGED;
+                    out->root = program->buffers[step->in[i].buffer].root;
+                    root->last = out->last;
+                    root->result |= out->result;
+                }
+        }
+    }
+    return BT_OK;
+}

@@ -1,0 +1,54 @@
+/* compile/program.c: what has been compiled. */
+#include "compile/program.h"
+
+void bt_program_free(bt_program *program)
+{
+    if (!program)
+        return;
+    for (int64_t s = 0; s < program->step_count; s++)
+        if (program->steps[s].kernel->release)
+            program->steps[s].kernel->release(&program->steps[s].call);
+    bt_graph_free(program->graph);
+    bt_region_free(program->region);
+    bt_free(program->steps);
+    bt_free(program->buffers);
+    bt_free(program);
+}
+
+bool bt_program_outside(const bt_program *program, bt_operand at)
+{
+    const bt_buffer *root = &program->buffers[program->buffers[at.buffer].root];
+    return root->home == BT_HOME_VAR && root->var->lifetime == BT_EXTERNAL;
+}
+
+static void describe_operand(const bt_program *program, bt_operand at, bt_text *text)
+{
+    const bt_buffer *buffer = &program->buffers[at.buffer];
+    const bt_buffer *root = &program->buffers[buffer->root];
+    if (root->home == BT_HOME_VAR)
+        bt_text_add(text, " %s+%zu", root->var->name, root->start + at.offset);
+    else if (root->home == BT_HOME_CONSTANT)
+        bt_text_add(text, " const");
+    else
+        bt_text_add(text, " b%lld+%zu", (long long)buffer->root, at.offset);
+}
+
+void bt_program_describe(const bt_program *program, bt_text *text)
+{
+    for (int64_t s = 0; s < program->step_count; s++) {
+        const bt_call_step *step = &program->steps[s];
+        bt_text_add(text, "%4lld %-28s", (long long)s, step->kernel->name);
+        for (int i = 0; i < step->call.inputs; i++)
+            describe_operand(program, step->in[i], text);
+        bt_text_add(text, " ->");
+        for (int o = 0; o < step->call.outputs; o++) {
+            char shape[256];
+            describe_operand(program, step->out[o], text);
+            bt_text_add(text, " %s%s", bt_dtype_name(step->call.out[o].dtype),
+                        bt_shape_text(shape, step->call.out[o].rank, step->call.out[o].dims));
+        }
+        if (*step->node->tag.path)
+            bt_text_add(text, "  # %s", step->node->tag.path);
+        bt_text_add(text, "\n");
+    }
+}

@@ -1,0 +1,84 @@
+/* compile/program.h: a graph compiled: a list of kernel calls on buffers. It never changes, and has no addresses: these
+ * it gets in runtime/bind.h, once for each place that it runs in. */
+#ifndef BT_PROGRAM_H
+#define BT_PROGRAM_H
+
+#include "compile/kernels.h"
+#include "graph/variable.h"
+
+typedef enum bt_home {
+    BT_HOME_ARENA,    /* a transient: the phase gives it a place */
+    BT_HOME_VAR,      /* a window of a variable */
+    BT_HOME_CONSTANT, /* bytes of the graph */
+    BT_HOME_MERGED    /* written over another buffer, whose place it has */
+} bt_home;
+
+typedef struct bt_buffer {
+    bt_home home;
+    size_t bytes;
+    bt_category category; /* activations or workspace */
+    const bt_node *node;  /* who computes it; of scratch: who needs it */
+    int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
+    int64_t root;         /* the buffer whose place it has; itself, unless merged */
+    bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
+    size_t start;
+    const void *constant;
+    bool result; /* an output of the graph: kept to the end */
+    bool saved;  /* made in a forward pass and read by its derivative */
+} bt_buffer;
+
+typedef struct bt_operand { /* where a view begins */
+    int64_t buffer;
+    size_t offset; /* bytes */
+} bt_operand;
+
+typedef struct bt_call_step {
+    const bt_kernel_impl *kernel;
+    bt_call call; /* its views have no data */
+    bt_operand *in, *out;
+    int64_t scratch; /* buffer; -1: none */
+    const bt_node *node;
+} bt_call_step;
+
+typedef struct bt_tail { /* bytes behind a window that is written, to clear at the end */
+    int64_t buffer;      /* the window with its tail */
+    size_t bytes;
+} bt_tail;
+
+/* The passes, in their order: compile/pipeline.c. */
+typedef enum bt_pass {
+    BT_PASS_INLINE,
+    BT_PASS_SIMPLIFY,
+    BT_PASS_REASSOCIATE,
+    BT_PASS_FUSE,
+    BT_PASS_ABSORB,
+    BT_PASS_LOWER,
+    BT_PASS_ORDER,
+    BT_PASS_COMMIT,
+    BT_PASS_LIVES,
+    BT_PASS_MERGE,
+    BT_PASSES
+} bt_pass;
+const char *bt_pass_name(bt_pass pass);
+
+typedef struct bt_program {
+    bt_graph *graph; /* as lowered: the nodes that steps point at */
+    bt_region *region;
+    bt_call_step *steps;
+    int64_t step_count, step_capacity;
+    bt_buffer *buffers;
+    int64_t buffer_count, buffer_capacity;
+    bt_operand *results; /* of the graph's outputs */
+    bt_tail *tails;
+    int64_t tail_count;
+    double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
+} bt_program;
+
+void bt_program_free(bt_program *program);
+
+/* Whether what the operand shows is bound from outside before each run. */
+bool bt_program_outside(const bt_program *program, bt_operand at);
+
+void bt_program_describe(const bt_program *program, bt_text *text); /* one step a line */
+
+#endif

@@ -1,0 +1,29 @@
+/* runtime/store.h: the bytes of variables. Outside of runtime/ and the backends nobody asks where a variable lies: it
+ * is read, written, copied and cleared here, window or whole.
+ *
+ * `instance` says whose copy of the variable is meant; NULL: that of variables which no instance runs yet, as a
+ * module's before it belongs to an engine. All fail with BT_ERROR_INTERNAL where the variable lies nowhere (one of a
+ * phase that is not planned, one from outside that is not bound) or has fewer bytes than that. */
+#ifndef BT_STORE_H
+#define BT_STORE_H
+
+#include "graph/variable.h"
+
+struct bt_instance;
+
+/* So many bytes from byte `offset` of the variable on; to and from near memory. */
+bt_status bt_store_read(const struct bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes);
+bt_status bt_store_write(const struct bt_instance *instance, bt_var *var, size_t offset, const void *from,
+                         size_t bytes);
+
+bt_status bt_store_copy(const struct bt_instance *instance, bt_var *to, const bt_var *from); /* of equal size */
+bt_status bt_store_clear(const struct bt_instance *instance, bt_var *var);
+
+/* Element i as a number, whatever the dtype. */
+bt_status bt_store_get(const struct bt_instance *instance, const bt_var *var, int64_t i, double *value);
+bt_status bt_store_put(const struct bt_instance *instance, bt_var *var, int64_t i, double value);
+
+/* A variable from outside lies here from now on; NULL: nowhere. */
+void bt_store_point(bt_var *var, void *data);
+
+#endif
