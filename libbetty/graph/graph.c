@@ -148,6 +148,14 @@ static bool hold(bt_graph *graph, const bt_op *op)
     return true;
 }
 
+void bt_graph_note_leaf(bt_node *node)
+{
+    bt_map *leaves = &node->graph->leaves;
+    const bt_var *var = node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
+    if (var && bt_map_get(leaves, var) < 0 && bt_map_put(leaves, var, node->index) != BT_OK)
+        bt_graph_fail(node->graph, BT_ERROR_MEMORY, "out of memory while recording");
+}
+
 /* The node enters the graph: its tensors get their numbers. */
 static void node_commit(bt_node *node)
 {
@@ -155,9 +163,7 @@ static void node_commit(bt_node *node)
     graph->nodes[graph->node_count++] = node;
     for (int i = 0; i < node->outputs; i++)
         node->out[i].id = graph->tensor_count++;
-    const bt_var *var = node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
-    if (var && bt_map_get(&graph->leaves, var) < 0 && bt_map_put(&graph->leaves, var, node->index) != BT_OK)
-        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while recording");
+    bt_graph_note_leaf(node);
 }
 
 /* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place

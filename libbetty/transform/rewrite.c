@@ -58,6 +58,7 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     copy->tag = tag;
     if (!copy->attr)
         return bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");
+    bt_graph_note_leaf(copy);
     return leaf;
 }
 
