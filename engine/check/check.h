@@ -8,12 +8,12 @@
 #ifndef BT_CHECK_H
 #define BT_CHECK_H
 
-#include "engine/schedule/schedule.h"
 #include "engine/level/keep.h"
 #include "engine/level/ledger.h"
+#include "engine/schedule/schedule.h"
 
-#include "engine/solve/unrolled.h"
 #include "engine/output/json.h"
+#include "engine/solve/unrolled.h"
 
 /* ---- slope.c ---- */
 
@@ -75,8 +75,8 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
     double gradient_length; /* of the lower loss, where the inner loop ends */
 } bt_lower;
 
-/* Compares the hypergradient of an upper level with differences of the retrained loss, along `samples` coordinates (0: a
- * sensible number), and prints a table, or JSON. BT_ERROR_NUMERIC: they disagree. */
+/* Compares the hypergradient of an upper level with differences of the retrained loss, along `samples` coordinates (0:
+ * a sensible number), and prints a table, or JSON. BT_ERROR_NUMERIC: they disagree. */
 bt_status bt_check_level(bt_problem *upper, int64_t samples, bool json, FILE *file);
 
 struct bt_trial {

@@ -1,5 +1,5 @@
-/* engine/command/crash.c: what the command says when the process is about to die within a problem's code. Within a handler only
- * what is safe there is used: no stdio, no allocation. */
+/* engine/command/crash.c: what the command says when the process is about to die within a problem's code. Within a
+ * handler only what is safe there is used: no stdio, no allocation. */
 #include "engine/command/crash.h"
 
 #include "base/base.h"

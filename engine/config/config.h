@@ -1,4 +1,5 @@
-/* engine/config/config.h: a configuration: settings from an INI file, from --set and from bt_engine_set, one path for all.
+/* engine/config/config.h: a configuration: settings from an INI file, from --set and from bt_engine_set, one path for
+ * all.
  *
  * In this order:
  *   read, set ...             collect lines; each keeps where it came from

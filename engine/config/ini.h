@@ -1,5 +1,5 @@
-/* engine/config/ini.h: reads INI files. Our own reader, because a configuration needs what iniparser does not keep or say: the
- * line of each value, names as they are written, duplicates, and errors as messages instead of prints. */
+/* engine/config/ini.h: reads INI files. Our own reader, because a configuration needs what iniparser does not keep or
+ * say: the line of each value, names as they are written, duplicates, and errors as messages instead of prints. */
 #ifndef BT_INI_H
 #define BT_INI_H
 

@@ -7,10 +7,13 @@ static const struct {
     bt_row_kind kind;
     size_t place;
 } clock_rows[] = {
-#define BT_CLOCK_ROW(field, kind) {#field, kind, offsetof(bt_problem, field)}
-    BT_CLOCK_ROW(steps, BT_ROW_INT),        BT_CLOCK_ROW(logged, BT_ROW_INT),
-    BT_CLOCK_ROW(seen, BT_ROW_INT),         BT_CLOCK_ROW(since, BT_ROW_INT),
-    BT_CLOCK_ROW(calls, BT_ROW_INT),        BT_CLOCK_ROW(inner_loop_start, BT_ROW_BOOL),
+#define BT_CLOCK_ROW(field, kind)                                                                                      \
+    {                                                                                                                  \
+#field, kind, offsetof(bt_problem, field)                                                                      \
+    }
+    BT_CLOCK_ROW(steps, BT_ROW_INT),       BT_CLOCK_ROW(logged, BT_ROW_INT),
+    BT_CLOCK_ROW(seen, BT_ROW_INT),        BT_CLOCK_ROW(since, BT_ROW_INT),
+    BT_CLOCK_ROW(calls, BT_ROW_INT),       BT_CLOCK_ROW(inner_loop_start, BT_ROW_BOOL),
     BT_CLOCK_ROW(return_due, BT_ROW_BOOL),
 #undef BT_CLOCK_ROW
 };

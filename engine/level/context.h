@@ -27,9 +27,9 @@ struct bt_context {
     bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
     bool stepping;                      /* in bt_leaf_step */
     bool steps_now;                     /* what bt_steps_show was told last */
-    bool busy;                          /* within a step or a validation: no program may be made anew, no stream be moved */
-    int64_t step;                       /* leaf steps */
-    bt_problem **leaves;                /* active, without children, in the order of their steps */
+    bool busy;           /* within a step or a validation: no program may be made anew, no stream be moved */
+    int64_t step;        /* leaf steps */
+    bt_problem **leaves; /* active, without children, in the order of their steps */
     int leaf_count;
     bool resuming;           /* the output folder holds this run already */
     bt_text warnings, notes; /* lines to say when a run starts */

@@ -199,4 +199,3 @@ bt_status bt_wire(bt_context *context)
         }
     return list_leaves(context);
 }
-

@@ -27,8 +27,7 @@ static bool wanted(const bt_ledger_row *row, bt_keep_scope scope, const bt_probl
     case BT_KEEP_QUESTION:
         return !role->update;
     case BT_KEEP_ADAPT:
-        return row->problem == problem &&
-               (role->rolls || row->role == BT_ROLE_OPTIMIZER || row->role == BT_ROLE_CLOCK);
+        return row->problem == problem && (role->rolls || row->role == BT_ROLE_OPTIMIZER || row->role == BT_ROLE_CLOCK);
     case BT_KEEP_METRICS:
         return row->role == BT_ROLE_METRIC;
     case BT_KEEP_LOOP:

@@ -70,12 +70,10 @@ bt_status bt_ledger_enter_number(bt_context *context, const bt_problem *problem,
 {
     static const size_t sizes[] = {
         [BT_ROW_INT] = sizeof(int64_t), [BT_ROW_REAL] = sizeof(double), [BT_ROW_BOOL] = sizeof(bool)};
-    return enter(context, &(bt_ledger_row){.problem = problem,
-                                           .role = role,
-                                           .kind = kind,
-                                           .name = name,
-                                           .data = number,
-                                           .size = sizes[kind]});
+    return enter(
+        context,
+        &(bt_ledger_row){
+            .problem = problem, .role = role, .kind = kind, .name = name, .data = number, .size = sizes[kind]});
 }
 
 bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, const char *name, void *data,
@@ -91,11 +89,10 @@ bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, 
 
 bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem, bt_stream *stream)
 {
-    return enter(context, &(bt_ledger_row){.problem = problem,
-                                           .role = BT_ROLE_STREAM,
-                                           .kind = BT_ROW_STREAM,
-                                           .name = "batches",
-                                           .data = stream});
+    return enter(
+        context,
+        &(bt_ledger_row){
+            .problem = problem, .role = BT_ROLE_STREAM, .kind = BT_ROW_STREAM, .name = "batches", .data = stream});
 }
 
 /* From the end, for what comes last mostly goes first. */

@@ -1,6 +1,7 @@
-/* engine/level/ledger.h: the list of everything that a run is: variables, numbers on the host, the users' memory, streams
- * of batches. Whoever makes such a thing enters it, and takes it out before it is freed. Checkpoints, roll_back, bt_adapt,
- * questions, the check and the memory report are loops over this list, and know nothing else of what there is. */
+/* engine/level/ledger.h: the list of everything that a run is: variables, numbers on the host, the users' memory,
+ * streams of batches. Whoever makes such a thing enters it, and takes it out before it is freed. Checkpoints,
+ * roll_back, bt_adapt, questions, the check and the memory report are loops over this list, and know nothing else of
+ * what there is. */
 #ifndef BT_LEDGER_H
 #define BT_LEDGER_H
 
@@ -17,7 +18,7 @@ typedef struct bt_context bt_context; /* context.h */
     X(BT_ROLE_PARAM, "parameters", true, true, true)                                                                   \
     X(BT_ROLE_BUFFER, "buffers", true, true, false)                                                                    \
     X(BT_ROLE_SLOT, "optimizer state", true, true, true)                                                               \
-    X(BT_ROLE_OPTIMIZER, "optimizer settings", true, false, true)                                                        \
+    X(BT_ROLE_OPTIMIZER, "optimizer settings", true, false, true)                                                      \
     X(BT_ROLE_SUM, "gradient sums", true, false, true)                                                                 \
     X(BT_ROLE_METRIC, "metrics", true, false, false)                                                                   \
     X(BT_ROLE_SOLVER, "solver state", true, false, false)                                                              \
@@ -46,9 +47,9 @@ typedef struct bt_ledger_row {
     const bt_problem *problem; /* whose; NULL: the run's */
     bt_role role;
     bt_row_kind kind;
-    const char *name; /* among the problem's; lives as long as the row */
-    void *data;       /* bt_var, int64_t, double, bool, bytes, bt_stream */
-    size_t size;      /* bytes of what data stands for */
+    const char *name;      /* among the problem's; lives as long as the row */
+    void *data;            /* bt_var, int64_t, double, bool, bytes, bt_stream */
+    size_t size;           /* bytes of what data stands for */
     const bt_block *block; /* of a variable: the one that it is the whole of; NULL: none */
     int64_t number;        /* how many were entered before it, ever */
 } bt_ledger_row;

@@ -1,5 +1,5 @@
-/* engine/level/level.h: one problem of the hierarchy: who it is, what it trains, where its batches come from, how far it
- * is. What rooms above this one keep for it is opaque here. */
+/* engine/level/level.h: one problem of the hierarchy: who it is, what it trains, where its batches come from, how far
+ * it is. What rooms above this one keep for it is opaque here. */
 #ifndef BT_LEVEL_H
 #define BT_LEVEL_H
 
@@ -25,10 +25,10 @@ typedef struct bt_memory { /* bt_state */
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_CONDITION, BT_PURE_START, BT_PURE_KINDS };
 
 typedef enum bt_configure { /* host callbacks that make what the problem consists of */
-    BT_CONFIGURE_MODULE,
-    BT_CONFIGURE_TRAIN_DATA,
-    BT_CONFIGURE_VALID_DATA,
-    BT_CONFIGURES
+                            BT_CONFIGURE_MODULE,
+                            BT_CONFIGURE_TRAIN_DATA,
+                            BT_CONFIGURE_VALID_DATA,
+                            BT_CONFIGURES
 } bt_configure;
 
 struct bt_problem {
@@ -43,18 +43,18 @@ struct bt_problem {
 
     bt_module *module;
     bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
-    int64_t *order;   /* of the parameters, as they lie in their block */
-    int *group;       /* by parameter: of the optimiser */
+    int64_t *order;                  /* of the parameters, as they lie in their block */
+    int *group;                      /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
     bool told_batch; /* bt_warn_batch has looked */
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
-    bt_block slope;      /* of the last update that was made, where the method asks for it; flat NULL: it does not */
-    bt_block gradients;  /* of a step, in its phase; laid out like the parameters */
-    bt_block sums;       /* of a meta-batch; flat NULL: one call */
-    bool *used;          /* by parameter: a gradient or a product reaches it */
-    bt_var *step_count;  /* F64 []: updates asked for, for bt_step; see bt_steps_show */
-    bt_var *loop;        /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
+    bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
+    bt_block gradients; /* of a step, in its phase; laid out like the parameters */
+    bt_block sums;      /* of a meta-batch; flat NULL: one call */
+    bool *used;         /* by parameter: a gradient or a product reaches it */
+    bt_var *step_count; /* F64 []: updates asked for, for bt_step; see bt_steps_show */
+    bt_var *loop;       /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
 
@@ -82,7 +82,7 @@ struct bt_problem {
     int64_t since;  /* the tick after its last call: what it depends on has happened since */
     int64_t calls;  /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start;
-    bool return_due; /* roll_back: an upper problem has stepped; never so between two leaf steps */
+    bool return_due;   /* roll_back: an upper problem has stepped; never so between two leaf steps */
     bt_memory *memory; /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
 };
@@ -95,7 +95,7 @@ bt_guest bt_problem_enter(const bt_problem *problem, const char *callback); /* o
 bt_problem *bt_problem_find(bt_context *context, const char *name);
 const char *bt_problem_list(bt_context *context, bt_text *text); /* "a, b" */
 
-bt_status bt_problem_configure(bt_problem *problem);    /* module, storage, optimiser */
+bt_status bt_problem_configure(bt_problem *problem); /* module, storage, optimiser */
 /* The data set from its callback; where there is no callback, or it has been called, nothing. */
 bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode);
 bt_status bt_problem_open_data(bt_problem *problem);    /* streams */
@@ -113,8 +113,8 @@ bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gr
 
 /* ---- names.c: the names of what a run keeps ---- */
 
-/* Those of variables and memory begin with "PROBLEM:", those of parameters, buffers and their state with "PROBLEM.". How
- * many things have this one; words: which, is added to. */
+/* Those of variables and memory begin with "PROBLEM:", those of parameters, buffers and their state with "PROBLEM.".
+ * How many things have this one; words: which, is added to. */
 int bt_name_holders(const bt_context *context, const bt_problem *problem, const char *name, bt_text *words);
 /* Whether a new variable of the problem may be called so; else words is added to: what has that name. */
 bool bt_name_is_free(const bt_problem *problem, const char *name, bt_text *words);
@@ -128,8 +128,8 @@ void bt_clock_leave(bt_problem *problem);
 
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
-bt_status bt_wires_check(const bt_context *context); /* levels that reach nothing, or are of two precisions */
-bt_status bt_wire(bt_context *context);              /* that, and parents and children */
+bt_status bt_wires_check(const bt_context *context);           /* levels that reach nothing, or are of two precisions */
+bt_status bt_wire(bt_context *context);                        /* that, and parents and children */
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
 /* callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison. */
@@ -140,7 +140,7 @@ bool bt_usable(const bt_problem *self, const char *function);
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
 bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
-bool bt_scalars_update(bt_context *context); /* host scalars get their values; whether a static int has changed */
-int64_t bt_tick(const bt_context *context);  /* updates of all levels */
+bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
+int64_t bt_tick(const bt_context *context);        /* updates of all levels */
 
 #endif

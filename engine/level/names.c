@@ -1,5 +1,5 @@
-/* engine/level/names.c: the names of what a run keeps. A checkpoint tells its tensors apart by nothing else, so no two may
- * share one. */
+/* engine/level/names.c: the names of what a run keeps. A checkpoint tells its tensors apart by nothing else, so no two
+ * may share one. */
 #include "engine/level/level.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like them. */
+/* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like
+ * them. */
 #include "engine/level/level.h"
 
 #include <string.h>

@@ -10,8 +10,7 @@ bt_problem *bt_problem_new(bt_context *context, const bt_problem_def *def, void 
     if (!problem)
         return NULL;
     *problem = (bt_problem){.context = context, .def = def, .name = def->name, .user = user, .inner_loop_start = true};
-    problem->step_count =
-        bt_ledger_var(context, problem, BT_ROLE_INPUT, BT_BATCH, "step", (bt_array){.dtype = BT_F64});
+    problem->step_count = bt_ledger_var(context, problem, BT_ROLE_INPUT, BT_BATCH, "step", (bt_array){.dtype = BT_F64});
     if (problem->step_count && bt_clock_enter(problem) == BT_OK)
         return problem;
     bt_problem_free(problem);

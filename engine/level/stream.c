@@ -350,8 +350,8 @@ bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_strea
 {
     micro->batch = bt_batch_template(stream->shapes[shape]);
     micro->context = stream->problem->context;
-    micro->record = bt_ledger_var(micro->context, reader, BT_ROLE_INPUT, BT_BATCH, "record",
-                                  (bt_array){.dtype = BT_I64});
+    micro->record =
+        bt_ledger_var(micro->context, reader, BT_ROLE_INPUT, BT_BATCH, "record", (bt_array){.dtype = BT_I64});
     return micro->batch && micro->record ? BT_OK : BT_ERROR_MEMORY;
 }
 

@@ -1,8 +1,8 @@
 /* engine/schedule/idle.c: keys that somebody has set, and that do nothing in this run.
  *
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
-#include "engine/solve/methods.h"
 #include "engine/schedule/schedule.h"
+#include "engine/solve/methods.h"
 
 #include <string.h>
 
@@ -54,7 +54,10 @@ static const bt_problem *differentiates(const bt_context *context, const bt_prob
     return NULL;
 }
 
-static bool not_lower(const bt_context *context, const bt_problem *problem) { return !differentiates(context, problem); }
+static bool not_lower(const bt_context *context, const bt_problem *problem)
+{
+    return !differentiates(context, problem);
+}
 
 static bool no_parents(const bt_context *context, const bt_problem *problem)
 {
@@ -221,7 +224,8 @@ static void warn_rows(bt_context *context, bt_section_kind section, const bt_pro
         const idle_row *row = &rows[i];
         const bt_key *key = bt_key_find(section, row->key);
         bool told = last && strcmp(last, row->key) == 0; /* the first reason is enough */
-        if (row->section != section || told || (row->wiring && context->settings->levels) || !row->idle(context, problem))
+        if (row->section != section || told || (row->wiring && context->settings->levels) ||
+            !row->idle(context, problem))
             continue;
         const bt_problem *upper = row->waits ? differentiates(context, problem) : NULL;
         bt_text cure = {0};

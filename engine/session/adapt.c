@@ -93,4 +93,3 @@ bt_status bt_restore(bt_problem *self)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_restore: %s has not been adapted (bt_adapt)", self->name);
     return restore(self);
 }
-

@@ -1,4 +1,5 @@
-/* engine/session/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the equation.
+/* engine/session/report.c: what an engine says before it runs: the memory plan, the kernels, the configuration, the
+ * equation.
  */
 #include "engine/session/session.h"
 
@@ -245,9 +246,10 @@ static json_t *info_json(const bt_engine *engine)
             bt_text_free(&text);
         }
     }
-    json_t *object = json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->context.instance->backend->name, "backend",
-                               engine->context.instance->backend->isa(), "threads", engine->context.instance->threads, "load_seconds",
-                               engine->load_seconds, "compile_seconds", engine->compile_seconds);
+    json_t *object =
+        json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->context.instance->backend->name, "backend",
+                  engine->context.instance->backend->isa(), "threads", engine->context.instance->threads,
+                  "load_seconds", engine->load_seconds, "compile_seconds", engine->compile_seconds);
     return bt_json_with(object, "programs", phases);
 }
 

@@ -39,13 +39,14 @@ bt_status bt_engine_enter(bt_engine *engine); /* setup.c: loaded and planned, or
 
 /* rewire.c: other dependencies, while a run goes on */
 bt_status bt_rewire(bt_engine *engine, const char *u2l, const char *l2u, const char *origin); /* between two steps */
-bt_status bt_session_step(bt_engine *engine); /* one step of each leaf; then other dependencies, if any were asked for */
+bt_status
+bt_session_step(bt_engine *engine);         /* one step of each leaf; then other dependencies, if any were asked for */
 bt_status bt_rewire_due(bt_engine *engine); /* likewise: what bt_set_dependency was told within one */
 
 void bt_engine_backend(const bt_engine *engine, char text[256]); /* report.c: "x86-64-v4, 2 threads" */
 
-size_t bt_arena_planned(const bt_context *context);          /* planned: of the largest phase */
-size_t bt_arena_used(const bt_context *context);     /* up to the last byte that is written */
-void bt_engine_note_touched(bt_engine *engine);           /* how far it has been written, in engine->standing */
+size_t bt_arena_planned(const bt_context *context); /* planned: of the largest phase */
+size_t bt_arena_used(const bt_context *context);    /* up to the last byte that is written */
+void bt_engine_note_touched(bt_engine *engine);     /* how far it has been written, in engine->standing */
 
 #endif

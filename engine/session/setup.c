@@ -14,7 +14,8 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
         return bt_fail(BT_ERROR_CONFIG, "two problems have the name %s", def->name);
     BT_TRY(bt_config_add_problem(engine->context.config, def->name));
     int64_t capacity = engine->context.problem_capacity;
-    bt_problem **problems = bt_grow(engine->context.problems, &capacity, engine->context.problem_count + 1, sizeof *problems);
+    bt_problem **problems =
+        bt_grow(engine->context.problems, &capacity, engine->context.problem_count + 1, sizeof *problems);
     bt_problem *problem = problems ? bt_problem_new(&engine->context, def, user) : NULL;
     if (problems) {
         engine->context.problems = problems;
@@ -82,8 +83,8 @@ static bt_status open_plugin(bt_engine *engine, const char *name)
         return BT_ERROR_MEMORY;
     engine->plugins = plugins;
     engine->plugin_capacity = (int)capacity;
-    bt_status s =
-        bt_plugin_open(name, bt_config_folder(engine->context.config), bt_builtins, &plugins[engine->plugin_count], &parts);
+    bt_status s = bt_plugin_open(name, bt_config_folder(engine->context.config), bt_builtins,
+                                 &plugins[engine->plugin_count], &parts);
     if (s != BT_OK) {
         const char *origin = bt_config_origin(engine->context.config, "engine", "problems");
         bt_error_context("%s: problems", origin ? origin : "[engine]");
@@ -192,7 +193,8 @@ bt_status bt_engine_enter(bt_engine *engine)
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is NULL");
     if (engine->context.status != BT_OK)
-        return bt_fail(engine->context.status, "%s", engine->context.message ? engine->context.message : "an earlier call failed");
+        return bt_fail(engine->context.status, "%s",
+                       engine->context.message ? engine->context.message : "an earlier call failed");
     if (engine->context.ready || bt_error_status() != BT_OK) /* that of another call, until bt_error_clear */
         return bt_error_status();
     if (engine->context.entering)
@@ -206,4 +208,3 @@ bt_status bt_engine_enter(bt_engine *engine)
 }
 
 bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine); }
-

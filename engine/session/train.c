@@ -1,6 +1,7 @@
-/* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves behind. */
-#include "engine/state/checkpoint.h"
+/* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves
+ * behind. */
 #include "engine/output/profile.h"
+#include "engine/state/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -206,7 +207,8 @@ static bt_status check_early_stopping(const bt_engine *engine)
     if (!engine->context.settings->early_stopping)
         return BT_OK;
     if (validates && engine->context.settings->valid_step > 0)
-        return open || watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK : no_such_metric(engine);
+        return open || watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
+                                                                                        : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
                    validates ? "set valid_step" : "a problem with validation_step and validation data");
 }
@@ -326,8 +328,8 @@ static bt_status summarize(run *r)
         return BT_ERROR_MEMORY;
     for (int i = 0; i < engine->context.metric_count; i++)
         if (!isnan(engine->context.metrics[i]->last))
-            values[count++] =
-                (bt_metric_value){engine->context.metrics[i]->full, engine->context.metrics[i]->last, engine->context.metrics[i]->interval};
+            values[count++] = (bt_metric_value){engine->context.metrics[i]->full, engine->context.metrics[i]->last,
+                                                engine->context.metrics[i]->interval};
     char backend[256];
     bt_engine_backend(engine, backend);
     bt_summary summary = {.steps = engine->context.step,
@@ -426,7 +428,8 @@ static bt_status open_files(run *r)
     const char *wanted = engine->context.settings->output;
     if (!engine->output && !engine->front.files && !wanted)
         return BT_OK;
-    const char *origin = wanted && !engine->output ? bt_config_origin(engine->context.config, "engine", "output") : NULL;
+    const char *origin =
+        wanted && !engine->output ? bt_config_origin(engine->context.config, "engine", "output") : NULL;
     bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* of the end to come */
                                       : open_new(r);
     if (status == BT_OK && !(r->jsonl = bt_jsonl_open(engine->output->path, engine->metrics_length)))
@@ -449,7 +452,8 @@ static bt_status open_run(run *r)
     bt_timing_start(&r->timing, engine->context.settings->train_iters - engine->context.step);
     if (resumed) {
         r->saved = engine->context.step;
-        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path, (long long)engine->context.step);
+        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path,
+                        (long long)engine->context.step);
     }
     BT_TRY(say_equation(r));
     say_warnings(r);

@@ -177,8 +177,8 @@ static bt_tensor *unit(void *context)
     int64_t *places = bt_region_alloc(b->graph->region, (size_t)count * sizeof *places);
     if (!places)
         return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
-    bt_random random =
-        bt_random_begin((uint64_t)b->lower->context->settings->seed, BT_FOR_COLUMNS, 0, bt_hash_text(0, b->lower->name));
+    bt_random random = bt_random_begin((uint64_t)b->lower->context->settings->seed, BT_FOR_COLUMNS, 0,
+                                       bt_hash_text(0, b->lower->name));
     choose(places, count, live, &random);
     for (int64_t k = 0; k < count; k++)
         places[k] = live_place(b->lower, places[k]);

@@ -9,8 +9,8 @@
  * What depends on the lower problem's batches exists once for each number of short ones among them. */
 #include "engine/solve/calls_inside.h"
 
-#include "engine/solve/unrolled.h"
 #include "engine/solve/methods.h"
+#include "engine/solve/unrolled.h"
 #include "ops/ops.h"
 #include "transform/grad.h"
 #include "transform/linearize.h"
@@ -414,7 +414,8 @@ bt_status bt_solve_check_purity(bt_solve_site *site, bt_solve *solve)
         char what[256];
         bt_builder b = builder_of(site, solve, 0);
         snprintf(what, sizeof what, "%s of type = %s", parts[part], solve->problem->settings->method->name);
-        BT_TRY(bt_check_same(solve->problem, what, solve->pure[part], trace_part(&b, part), "step", site->upper->steps));
+        BT_TRY(
+            bt_check_same(solve->problem, what, solve->pure[part], trace_part(&b, part), "step", site->upper->steps));
     }
     return BT_OK;
 }
@@ -430,7 +431,8 @@ bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve)
     if (!site->upper->context->apart) /* a check takes the product alone */
         BT_TRY(bt_check_direct(site, solve));
     if (settings->method->penalty)
-        BT_TRY(bt_micro_set_open(&solve->upper, site->upper, site->upper, site->upper->settings->gradient_accumulation));
+        BT_TRY(
+            bt_micro_set_open(&solve->upper, site->upper, site->upper, site->upper->settings->gradient_accumulation));
     bt_builder b = builder_of(site, solve, 0);
     BT_TRY(open_slots(&b));
     BT_TRY(open_start(&b));

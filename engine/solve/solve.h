@@ -45,19 +45,19 @@ typedef struct bt_solve_site {
 
 /* ---- implicit.c ---- */
 
-bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve);                   /* what it reads; whether x is v */
-bt_graph *bt_solve_product(bt_solve_site *site, bt_solve *solve, int variant);   /* traced; NULL after an error */
-bt_status bt_solve_build(bt_solve_site *site, bt_solve *solve);                  /* the entries */
-int bt_solve_bind(const bt_solve_site *site, const bt_solve *solve);             /* last micro-batches; the variant or -1 */
-bt_status bt_solve_iterate(bt_solve_site *site, bt_solve *solve, int variant);   /* x from the adjoint */
-bt_status bt_solve_run(bt_solve_site *site, bt_solve *solve);                    /* and the product with it */
-bt_status bt_solve_check_purity(bt_solve_site *site, bt_solve *solve); /* of a user's method */
+bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve);                 /* what it reads; whether x is v */
+bt_graph *bt_solve_product(bt_solve_site *site, bt_solve *solve, int variant); /* traced; NULL after an error */
+bt_status bt_solve_build(bt_solve_site *site, bt_solve *solve);                /* the entries */
+int bt_solve_bind(const bt_solve_site *site, const bt_solve *solve); /* last micro-batches; the variant or -1 */
+bt_status bt_solve_iterate(bt_solve_site *site, bt_solve *solve, int variant); /* x from the adjoint */
+bt_status bt_solve_run(bt_solve_site *site, bt_solve *solve);                  /* and the product with it */
+bt_status bt_solve_check_purity(bt_solve_site *site, bt_solve *solve);         /* of a user's method */
 void bt_solve_free(bt_solve *solve);
 
 /* ---- calls.c ---- */
 
-/* What the methods of the upper problem keep from step to step, but for those that this site has (NULL: none). The state
- * of a run is that of the dependencies in force, so that a resumed run, which knows no others, has it all. */
+/* What the methods of the upper problem keep from step to step, but for those that this site has (NULL: none). The
+ * state of a run is that of the dependencies in force, so that a resumed run, which knows no others, has it all. */
 void bt_solve_forget(bt_problem *upper, const bt_solve_site *site);
 
 /* ---- targets.c ---- */

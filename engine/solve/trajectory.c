@@ -118,7 +118,8 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
     bool others = strcmp(source->owner, t->problem->name) != 0; /* levels have much that is called the same */
     bt_text_add(&name, "%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
     if (!name.failed) {
-        track->store = bt_ledger_var(t->problem->context, t->problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, name.data, rows);
+        track->store =
+            bt_ledger_var(t->problem->context, t->problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, name.data, rows);
         track->at = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
         track->next = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
     }
@@ -144,8 +145,7 @@ static bt_track *track_of(bt_trajectory *t, bt_var *root)
         return NULL;
     t->tracks = tracks;
     bt_track *track = &tracks[t->track_count];
-    *track =
-        (bt_track){.source = root, .own = own_state(t->problem, root), .late = root == t->problem->gradients.flat};
+    *track = (bt_track){.source = root, .own = own_state(t->problem, root), .late = root == t->problem->gradients.flat};
     if (track_fill(t, track) != BT_OK) {
         track_free(t->problem->context, track);
         return NULL;
@@ -331,7 +331,8 @@ static bt_var *stand_in(void *user, bt_var *var, bool assigned)
 {
     const binding *b = user;
     bt_var *root = bt_var_root(var);
-    bool state = assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->site->upper, root);
+    bool state =
+        assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->site->upper, root);
     if (!state)
         return var;
     const bt_track *track = track_of(b->trajectory, root);

@@ -34,10 +34,10 @@ typedef struct bt_trajectory {
 bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
 void bt_trajectory_free(bt_trajectory *trajectory);
 
-void bt_trajectory_record(bt_trajectory *trajectory);          /* before a step, its batches not drawn yet */
+void bt_trajectory_record(bt_trajectory *trajectory); /* before a step, its batches not drawn yet */
 /* before its update, with the gradient where that entry of the phase reads it */
 void bt_trajectory_record_gradient(bt_trajectory *trajectory, bt_phase *phase, int entry);
-void bt_trajectory_record_update(bt_trajectory *trajectory);   /* after that */
+void bt_trajectory_record_update(bt_trajectory *trajectory); /* after that */
 
 /* The first step that a hypergradient reaches which goes back to the tick `since`; all from there on to the last. */
 int64_t bt_trajectory_first(const bt_trajectory *trajectory, int64_t since);

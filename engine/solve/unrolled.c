@@ -23,8 +23,7 @@ const bt_method_def bt_method_itd = {
                {"spacing", 1, 0, 1e9,
                 "the state is kept at every so-manyth step, and computed again between; 0: the root of the steps",
                 BT_HYPER_WHOLE},
-               {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML",
-                BT_HYPER_SWITCH}},
+               {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML", BT_HYPER_SWITCH}},
     .unrolls = true,
 };
 

@@ -43,13 +43,13 @@ static void warn_of_machine(bt_engine *engine, json_t *record)
     char now[256];
     bt_engine_backend(engine, now);
     if (was && strcmp(was, now) != 0)
-        bt_warn(&engine->context, "the checkpoint was written with %s, and this is %s: last digits may come out otherwise",
-                       was, now);
+        bt_warn(&engine->context,
+                "the checkpoint was written with %s, and this is %s: last digits may come out otherwise", was, now);
     if (version && strcmp(version, BT_VERSION) != 0)
         bt_warn(&engine->context,
-                       "the checkpoint was written by version %s, and this is %s: last digits may come out "
-                       "otherwise",
-                       version, BT_VERSION);
+                "the checkpoint was written by version %s, and this is %s: last digits may come out "
+                "otherwise",
+                version, BT_VERSION);
 }
 
 /* A cosine was planned for the length that the run had, and goes up again where that is passed. */
@@ -62,9 +62,9 @@ static void warn_of_cosines(bt_engine *engine, json_t *record)
         if (scheduler->kind == BT_SCHEDULER_COSINE && scheduler->t_max == planned &&
             engine->context.settings->train_iters > planned)
             bt_warn(&engine->context,
-                           "[%s] scheduler = cosine: scheduler_t_max is %lld, the train_iters that the run had: its "
-                           "rate rises again after as many updates",
-                           engine->context.problems[i]->name, planned);
+                    "[%s] scheduler = cosine: scheduler_t_max is %lld, the train_iters that the run had: its "
+                    "rate rises again after as many updates",
+                    engine->context.problems[i]->name, planned);
     }
 }
 

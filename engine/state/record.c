@@ -345,9 +345,9 @@ bt_status bt_record_check_graphs(bt_engine *engine, json_t *record)
 {
     if (strcmp(text_of(record, "format"), BT_CHECKPOINT_1) == 0) {
         bt_warn(&engine->context,
-                       "the checkpoint is of version %s, which tells programs apart by another hash: whether the "
-                       "callbacks record what they did is not checked",
-                       text_of(record, "version"));
+                "the checkpoint is of version %s, which tells programs apart by another hash: whether the "
+                "callbacks record what they did is not checked",
+                text_of(record, "version"));
         return BT_OK;
     }
     for (int p = 0; p < engine->context.problem_count; p++) {

@@ -63,7 +63,8 @@ bt_status bt_levels_recompile(bt_context *context)
 bt_status bt_update_scalars(bt_context *context)
 {
     bool changed;
-    if (context->busy || context->instance->current) /* asked for from a host callback within a step, whose numbers stay as they are */
+    if (context->busy ||
+        context->instance->current) /* asked for from a host callback within a step, whose numbers stay as they are */
         return BT_OK;
     context->busy = true;
     changed = bt_scalars_update(context);

@@ -26,8 +26,8 @@ static bool may_join(const bt_problem *upper)
 {
     const bt_step_phase *step = upper->step;
     return step->phase->options.reassociate && !upper->context->apart && step->site.solve_count > 0 &&
-           upper->settings->gradient_accumulation == 1 && step->site.solves[0].x.flat == step->site.solves[0].adjoint.flat &&
-           !step->site.solves[0].upper.count;
+           upper->settings->gradient_accumulation == 1 &&
+           step->site.solves[0].x.flat == step->site.solves[0].adjoint.flat && !step->site.solves[0].upper.count;
 }
 
 /* Adds to *saved what ordering the graph's products anew saves. */

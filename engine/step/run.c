@@ -44,7 +44,8 @@ static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = problem->step;
     const bt_batch *batch = bt_stream_kept(problem->train, 0);
-    int shape = batch ? bt_stream_shape(problem->train, batch) : -1, variant = bt_solve_bind(&step->site, &step->site.solves[0]);
+    int shape = batch ? bt_stream_shape(problem->train, batch) : -1,
+        variant = bt_solve_bind(&step->site, &step->site.solves[0]);
     if (shape < 0 || variant < 0)
         return bt_error_status();
     bt_micro_bind(&step->micros[shape], batch);
@@ -148,4 +149,3 @@ bt_status bt_step_call(bt_problem *problem, bool *updated)
     bt_phase_end(step->phase);
     return BT_OK;
 }
-

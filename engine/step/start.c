@@ -21,8 +21,8 @@ bt_status bt_start_build(bt_problem *problem)
 {
     if (!problem->def->start)
         return BT_OK;
-    problem->loop = bt_ledger_var(problem->context, problem, BT_ROLE_INPUT, BT_BATCH, "inner loop",
-                                  (bt_array){.dtype = BT_I64});
+    problem->loop =
+        bt_ledger_var(problem->context, problem, BT_ROLE_INPUT, BT_BATCH, "inner loop", (bt_array){.dtype = BT_I64});
     if (!problem->loop)
         return BT_ERROR_MEMORY;
     problem->step->start = bt_step_add(problem, "start", assign_start);

@@ -141,8 +141,8 @@ bt_status bt_step_build(bt_problem *problem)
         step->gradient[s] = -1;
     step->phase = bt_phase_new(problem->context->instance, problem->name,
                                problem->child_count ? "hypergradient step" : "train step");
-    step->total = bt_ledger_var(problem->context, problem, BT_ROLE_INPUT, BT_BATCH, "examples",
-                                (bt_array){.dtype = BT_F64});
+    step->total =
+        bt_ledger_var(problem->context, problem, BT_ROLE_INPUT, BT_BATCH, "examples", (bt_array){.dtype = BT_F64});
     step->site = (bt_solve_site){.upper = problem, .phase = step->phase};
     if (!step->phase || !step->total)
         return BT_ERROR_MEMORY;

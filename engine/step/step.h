@@ -46,7 +46,7 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 
 bt_status bt_levels_compile(bt_context *context);   /* the phases of every level, lower ones first */
 bt_status bt_levels_recompile(bt_context *context); /* anew */
-bt_status bt_level_compile(bt_problem *problem); /* those below it must have their phases */
+bt_status bt_level_compile(bt_problem *problem);    /* those below it must have their phases */
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
 
@@ -71,10 +71,10 @@ bt_status bt_start_run(bt_problem *problem);   /* the parameters of `start`, the
 
 bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in problem->gradients */
 bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints; not where it joins */
-bt_status bt_step_again(bt_problem *problem, bool whole);    /* on the last step's batches; whole: the hypergradient */
-bt_status bt_step_update(bt_problem *problem);                /* the update alone, on what bt_step_again has left */
-bt_status bt_step_alone(bt_problem *problem);                /* one update, counted; no parent is called */
-bt_status bt_step_call(bt_problem *problem, bool *updated);  /* the gradient; the update once the meta-batch is full */
+bt_status bt_step_again(bt_problem *problem, bool whole);   /* on the last step's batches; whole: the hypergradient */
+bt_status bt_step_update(bt_problem *problem);              /* the update alone, on what bt_step_again has left */
+bt_status bt_step_alone(bt_problem *problem);               /* one update, counted; no parent is called */
+bt_status bt_step_call(bt_problem *problem, bool *updated); /* the gradient; the update once the meta-batch is full */
 
 /* ---- questions.c ---- */
 

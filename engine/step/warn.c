@@ -10,13 +10,13 @@ static void warn_unreached(bt_problem *problem)
     for (int q = 0; q < step->site.solve_count; q++)
         if (!step->site.solves[q].reached)
             bt_warn(problem->context,
-                           "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
-                           problem->name, step->site.solves[q].problem->name);
+                    "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
+                    problem->name, step->site.solves[q].problem->name);
     if (!step->site.reached)
         bt_warn(problem->context,
-                       "%s: no lower problem's gradient uses its parameters: its hypergradient is the direct gradient "
-                       "of its own loss alone",
-                       problem->name);
+                "%s: no lower problem's gradient uses its parameters: its hypergradient is the direct gradient "
+                "of its own loss alone",
+                problem->name);
 }
 
 /* A level that is taught, and does not move: said once. */

@@ -42,4 +42,3 @@ bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int 
     }
     return BT_OK;
 }
-

@@ -126,4 +126,3 @@ void bt_transition_trace(bt_problem *problem, bt_transition *t)
 }
 
 /* ---- the update of a step ---- */
-

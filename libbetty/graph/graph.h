@@ -151,7 +151,7 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
 bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var);
 bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like); /* a leaf without a variable: a body's input */
 bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
-void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value);   /* a later assign to the same variable wins */
+void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
 /* A node that has become a leaf after it was appended: bt_graph_read finds it from then on. */
 void bt_graph_note_leaf(bt_node *node);
 void bt_graph_retarget(bt_graph *graph, int64_t assign, bt_var *var);   /* another variable takes its value */

@@ -1,8 +1,8 @@
 /* tests/engine/resumable.c */
 #include "resumable.h"
 
-#include "engine/session/session.h"
 #include "engine/plugin/spawn.h"
+#include "engine/session/session.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

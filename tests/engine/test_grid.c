@@ -11,8 +11,8 @@
 #include "dense.h"
 #include "levels.h"
 
-#include "engine/solve/methods.h"
 #include "engine/session/session.h"
+#include "engine/solve/methods.h"
 #include "runtime/profile.h"
 #include <math.h>
 #include <stdio.h>

@@ -74,7 +74,8 @@ START_TEST(a_key)
              baseline ? "" : "upper.batch_size = 3\n");
     bt_engine *engine = ridge_engine(&data, lines);
     EXPECT_OK(bt_engine_setup(engine));
-    const char *found = bt_text_get(&engine->context.warnings), *due = cases[_i].warning, *first = strstr(found, "no effect");
+    const char *found = bt_text_get(&engine->context.warnings), *due = cases[_i].warning,
+               *first = strstr(found, "no effect");
     if (due)
         ck_assert_msg(first && strstr(found, due), "%s%s", cases[_i].lines, found);
     ck_assert_msg(!first == !due &&

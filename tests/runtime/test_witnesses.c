@@ -229,7 +229,8 @@ static measured in_child(const char *hidden)
         if (bt_engine_setup(engine) == BT_OK) {
             for (int i = 0; i < 3; i++)
                 bt_leaf_step(leaf(engine));
-            result.planned = bt_arena_planned(&engine->context) + bt_persistent_bytes(&engine->context, by_category, NULL);
+            result.planned =
+                bt_arena_planned(&engine->context) + bt_persistent_bytes(&engine->context, by_category, NULL);
             result.peak = resident_peak();
         }
         ssize_t written = write(ends[1], &result, sizeof result);

@@ -4,8 +4,8 @@
 
 #include "base/base.h"
 #include "engine/command/cli.h"
-#include "engine/plugin/cc.h"
 #include "engine/config/config.h"
+#include "engine/plugin/cc.h"
 #include "engine/session/front.h"
 #include "io/safetensors.h"
 #include <betty/data.h>
