@@ -1,0 +1,97 @@
+/* engine/config/settings.h: the plain structs that a configuration is resolved into. A new key is a field here and a row of
+ * the table in keys.c. */
+#ifndef BT_SETTINGS_H
+#define BT_SETTINGS_H
+
+#include "base/base.h"
+#include "optim/optim.h"
+
+/* The values of choice keys, in the order in which the row lists their words. */
+typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt_product;
+typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
+typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
+typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
+
+typedef struct bt_int_list { /* "3000, 4500" */
+    int64_t items[BT_MAX_ITEMS];
+    int count;
+} bt_int_list;
+
+/* [engine] */
+typedef struct bt_engine_settings {
+    const char *problems; /* built-in names and .c paths, by commas; NULL: none (problems come from bt_engine_use) */
+    const char *folder;   /* of relative paths; NULL: there is none, for it has been removed */
+    const char *levels;   /* names of problems, by commas; NULL: all */
+    int64_t train_iters, valid_step; /* valid_step 0: no validation */
+    bool roll_back;
+    bool early_stopping;
+    int early_stopping_mode; /* bt_stop_mode */
+    int64_t early_stopping_tolerance;
+    const char *early_stopping_metric; /* METRIC, or PROBLEM.METRIC */
+    int64_t seed;
+    int device;         /* 0 auto, 1 cpu */
+    int64_t threads;    /* 0: as many as there are processors */
+    int precision;      /* 0 fp32, 1 fp64; see bt_precision_dtype */
+    bool reassociate;   /* chains of matrix products in the cheapest order */
+    int64_t log_step;   /* leaf steps from one line of training metrics to the next; 0: none */
+    const char *output; /* folder; NULL: runs/STEM-N */
+    int64_t checkpoint_step, checkpoint_keep;
+    int strategy; /* 0 default */
+    int logger;   /* 0 none: metrics.jsonl only */
+} bt_engine_settings;
+
+/* [problem.group]: parameters whose optimiser settings differ from those of the problem. */
+typedef struct bt_group_settings {
+    const char *name;   /* "biases" */
+    const char *params; /* patterns, by commas, for bt_pattern_match */
+    bool frozen;
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers; what the group does not set is as in the problem */
+    unsigned own;                /* bit i: the group sets hypers[i] */
+} bt_group_settings;
+
+/* [problem] */
+typedef struct bt_problem_settings {
+    const char *name;
+    bool active; /* false: left out by engine.levels */
+
+    const bt_method_def *method;        /* type */
+    double method_hypers[BT_MAX_ITEMS]; /* as in method->hypers */
+    int product;                        /* bt_product */
+    int detach;                         /* bt_detach_mode */
+    int product_batches;                /* bt_product_batches */
+    double darts_alpha;                 /* step of the finite product */
+    int first_order;                    /* 0: true, the only choice yet */
+
+    int64_t unroll_steps, warmup_steps, gradient_accumulation, meta_batch;
+    double gradient_clipping, gradient_clipping_value; /* 0: none */
+    bool allow_unused;
+    int64_t log_step; /* -1: as the engine's */
+
+    int precision;                           /* 0 fp32, 1 fp64 */
+    int64_t batch_size;                      /* 0: all examples */
+    int64_t valid_batch_size, valid_batches; /* 0: all */
+    bool shuffle, drop_last, prefetch;
+
+    const char *weights, *weights_names; /* NULL: none */
+    int weights_layout;                  /* 0 pytorch, 1 plain */
+    int weights_missing;                 /* 0 error, 1 keep */
+
+    const char *trainable, *meta_trainable; /* patterns for bt_pattern_match; "*": all */
+
+    const bt_optimizer_def *optimizer;
+    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers */
+    bt_scheduler scheduler;      /* checked */
+    bt_int_list milestones;      /* as in scheduler */
+
+    const bt_group_settings *groups; /* in the order of the file */
+    int group_count;
+} bt_problem_settings;
+
+/* [dependencies] */
+typedef struct bt_dependency_settings {
+    const char *u2l, *l2u; /* "reweight > classifier"; NULL: none */
+} bt_dependency_settings;
+
+bt_dtype bt_precision_dtype(int precision);
+
+#endif
