@@ -1,5 +1,5 @@
-/* engine/config/settings.h: the plain structs that a configuration is resolved into. A new key is a field here and a row of
- * the table in keys.c. */
+/* engine/config/settings.h: the plain structs that a configuration is resolved into. A new key is a field here and a
+ * row of the table in keys.c. */
 #ifndef BT_SETTINGS_H
 #define BT_SETTINGS_H
 
