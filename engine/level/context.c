@@ -1,6 +1,8 @@
 /* engine/level/context.c: what all levels share: errors that are kept, warnings. */
 #include "engine/level/level.h"
 
+#include <stdio.h>
+
 bt_status bt_keep_error(bt_context *context, bt_status status)
 {
     if (status == BT_OK || context->status != BT_OK)
@@ -18,6 +20,12 @@ void bt_warn(bt_context *context, const char *format, ...)
     bt_text_vadd(&context->warnings, format, args);
     va_end(args);
     bt_text_add(&context->warnings, "\n");
+}
+
+void bt_context_backend(const bt_context *context, char text[256])
+{
+    int threads = context->instance->threads;
+    snprintf(text, 256, "%s, %d thread%s", context->instance->backend->isa(), threads, threads > 1 ? "s" : "");
 }
 
 bt_status bt_check_restored(const bt_context *context)

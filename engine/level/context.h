@@ -35,7 +35,8 @@ struct bt_context {
     bt_text warnings, notes; /* lines to say when a run starts */
 };
 
-bt_status bt_context_enter(const bt_context *context); /* an error where the engine cannot be asked now */
+bt_status bt_context_enter(const bt_context *context);              /* an error where the engine cannot be asked now */
+void bt_context_backend(const bt_context *context, char text[256]); /* "x86-64-v4, 2 threads" */
 void bt_warn(bt_context *context, const char *format, ...) BT_FORMAT(2, 3);
 /* What was failed at is done by half, so that the engine cannot go on: every later call is to fail likewise. What
  * leaves the engine as it was (wrong arguments, questions that cannot be answered) is returned, and not kept. */

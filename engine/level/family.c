@@ -90,11 +90,9 @@ static bt_status add_family(bt_problem *child, bt_problem *parent)
 {
     bt_problem **parents = bt_alloc_array((size_t)child->parent_count + 1, sizeof(bt_problem *));
     bt_problem **children = bt_alloc_array((size_t)parent->child_count + 1, sizeof(bt_problem *));
-    bool *ready = bt_alloc_array((size_t)parent->child_count + 1, sizeof *ready);
-    if (!parents || !children || !ready) {
+    if (!parents || !children) {
         bt_free(parents);
         bt_free(children);
-        bt_free(ready);
         return BT_ERROR_MEMORY;
     }
     if (child->parent_count)
@@ -103,10 +101,8 @@ static bt_status add_family(bt_problem *child, bt_problem *parent)
         memcpy(children, parent->children, (size_t)parent->child_count * sizeof *children);
     bt_free(child->parents);
     bt_free(parent->children);
-    bt_free(parent->ready);
     child->parents = parents;
     parent->children = children;
-    parent->ready = ready;
     child->parents[child->parent_count++] = parent;
     parent->children[parent->child_count++] = child;
     return BT_OK;
@@ -188,6 +184,26 @@ static bt_status list_leaves(bt_context *context)
     return BT_OK;
 }
 
+/* Whose solution is ready for the problem is part of the run: "ready.CHILD". */
+static bt_status open_ready(bt_problem *problem)
+{
+    size_t count = (size_t)problem->child_count;
+    if (!count)
+        return BT_OK;
+    problem->ready = bt_alloc_array(count, sizeof *problem->ready);
+    problem->ready_names = bt_alloc_array(count, sizeof *problem->ready_names);
+    if (!problem->ready || !problem->ready_names)
+        return BT_ERROR_MEMORY;
+    for (int c = 0; c < problem->child_count; c++) {
+        problem->ready_names[c] = bt_string("ready.%s", problem->children[c]->name);
+        if (!problem->ready_names[c])
+            return BT_ERROR_MEMORY;
+        BT_TRY(bt_ledger_enter_number(problem->context, problem, BT_ROLE_CLOCK, problem->ready_names[c], BT_ROW_BOOL,
+                                      &problem->ready[c]));
+    }
+    return BT_OK;
+}
+
 bt_status bt_wire(bt_context *context)
 {
     BT_TRY(bt_wires_check(context));
@@ -197,5 +213,24 @@ bt_status bt_wire(bt_context *context)
             if (a->settings->active && b->settings->active && i != j && edge(context, BT_L2U, a, b))
                 BT_TRY(add_family(a, b));
         }
+    for (int i = 0; i < context->problem_count; i++)
+        BT_TRY(open_ready(context->problems[i]));
     return list_leaves(context);
+}
+
+void bt_unwire(bt_problem *problem)
+{
+    for (int c = 0; problem->ready && c < problem->child_count; c++) {
+        bt_ledger_leave(problem->context, &problem->ready[c]);
+        if (problem->ready_names)
+            bt_free(problem->ready_names[c]);
+    }
+    bt_free(problem->ready_names);
+    bt_free(problem->ready);
+    bt_free(problem->parents);
+    bt_free(problem->children);
+    problem->parents = problem->children = NULL;
+    problem->ready = NULL;
+    problem->ready_names = NULL;
+    problem->parent_count = problem->child_count = 0;
 }

@@ -14,11 +14,16 @@ const bt_role_info *bt_role_of(bt_role role)
     return &infos[role];
 }
 
-/* Two rows that a checkpoint could not tell apart. */
+bool bt_row_is_number(const bt_ledger_row *row)
+{
+    return row->kind == BT_ROW_INT || row->kind == BT_ROW_REAL || row->kind == BT_ROW_BOOL;
+}
+
+/* Two rows that a checkpoint could not tell apart: numbers stand in its record, by themselves. */
 static bool clash(const bt_ledger_row *a, const bt_ledger_row *b)
 {
     return a->problem == b->problem && bt_role_of(a->role)->saved && bt_role_of(b->role)->saved &&
-           !a->block == !b->block && strcmp(a->name, b->name) == 0;
+           !a->block == !b->block && bt_row_is_number(a) == bt_row_is_number(b) && strcmp(a->name, b->name) == 0;
 }
 
 static bt_status enter(bt_context *context, const bt_ledger_row *row)

@@ -41,7 +41,14 @@ typedef struct bt_role_info {
 } bt_role_info;
 const bt_role_info *bt_role_of(bt_role role);
 
-typedef enum bt_row_kind { BT_ROW_VAR, BT_ROW_INT, BT_ROW_REAL, BT_ROW_BOOL, BT_ROW_BYTES, BT_ROW_STREAM } bt_row_kind;
+typedef enum bt_row_kind {
+    BT_ROW_VAR,
+    BT_ROW_INT, /* a count: never below 0 */
+    BT_ROW_REAL,
+    BT_ROW_BOOL,
+    BT_ROW_BYTES,
+    BT_ROW_STREAM
+} bt_row_kind;
 
 typedef struct bt_ledger_row {
     const bt_problem *problem; /* whose; NULL: the run's */
@@ -75,6 +82,7 @@ bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, 
 bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem, bt_stream *stream);
 void bt_ledger_leave(bt_context *context, const void *data); /* NULL, or what is not in it: nothing */
 bool bt_ledger_has(const bt_context *context, const void *data);
+bool bt_row_is_number(const bt_ledger_row *row);
 
 /* Every run variable of all levels, or of one problem; block: the one whose flat variable it is, or NULL. */
 typedef void bt_visit_var_fn(void *user, const bt_var *var, const bt_block *block);

@@ -59,7 +59,8 @@ struct bt_problem {
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
 
     bt_problem **children, **parents; /* whose solutions its loss uses; who use its */
-    bool *ready;                      /* by child */
+    bool *ready;                      /* by child; in the ledger */
+    char **ready_names;
     int child_count, parent_count;
 
     bt_scalar *scalars;
@@ -130,6 +131,7 @@ void bt_clock_leave(bt_problem *problem);
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bt_status bt_wires_check(const bt_context *context);           /* levels that reach nothing, or are of two precisions */
 bt_status bt_wire(bt_context *context);                        /* that, and parents and children */
+void bt_unwire(bt_problem *problem);                           /* it has none any more */
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
 /* callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison. */

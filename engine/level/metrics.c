@@ -5,10 +5,39 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The numbers of a row, which are part of a run. */
+static const struct {
+    const char *part;
+    bt_row_kind kind;
+    size_t place;
+} number_rows[BT_METRIC_NUMBERS] = {
+    {"last", BT_ROW_REAL, offsetof(bt_metric_row, last)},
+    {"interval", BT_ROW_REAL, offsetof(bt_metric_row, interval)},
+    {"host_sum", BT_ROW_REAL, offsetof(bt_metric_row, host_sum)},
+    {"host_spread", BT_ROW_REAL, offsetof(bt_metric_row, host_spread)},
+    {"host_count", BT_ROW_INT, offsetof(bt_metric_row, host_count)},
+};
+
+static bt_status enter_numbers(bt_metric_row *row)
+{
+    for (int i = 0; i < BT_METRIC_NUMBERS; i++) {
+        row->numbers[i] = bt_string("%s%s.%s", row->valid ? "valid." : "", row->name, number_rows[i].part);
+        if (!row->numbers[i])
+            return BT_ERROR_MEMORY;
+        BT_TRY(bt_ledger_enter_number(row->problem->context, row->problem, BT_ROLE_METRIC, row->numbers[i],
+                                      number_rows[i].kind, (char *)row + number_rows[i].place));
+    }
+    return BT_OK;
+}
+
 static void row_free(bt_metric_row *row)
 {
     if (!row)
         return;
+    for (int i = 0; i < BT_METRIC_NUMBERS; i++) {
+        bt_ledger_leave(row->problem->context, (char *)row + number_rows[i].place);
+        bt_free(row->numbers[i]);
+    }
     bt_free(row->name);
     bt_free(row->full);
     bt_ledger_var_free(row->problem->context, row->sum);
@@ -82,7 +111,7 @@ static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
     row->full = bt_strdup(bt_text_get(&full));
     bt_text_free(&full);
     if (row->name && row->full && check_reported(problem->context, row) == BT_OK && (row->sum = part_new(row, "sum")) &&
-        (row->weight = part_new(row, "weight")))
+        (row->weight = part_new(row, "weight")) && enter_numbers(row) == BT_OK)
         return row;
     row_free(row);
     return NULL;

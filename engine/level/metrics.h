@@ -8,6 +8,8 @@
 
 typedef struct bt_context bt_context; /* context.h */
 
+enum { BT_METRIC_NUMBERS = 5 };
+
 typedef struct bt_metric_row {
     bt_problem *problem;
     char *name; /* "loss" */
@@ -16,7 +18,8 @@ typedef struct bt_metric_row {
     bt_var *sum, *weight;         /* F64 []: of traced values, by count */
     double host_sum, host_spread; /* of numbers given on the host; spread: squares of the distances from the mean */
     int64_t host_count;
-    double last, interval; /* as last reported; NaN: never */
+    double last, interval;            /* as last reported; NaN: never */
+    char *numbers[BT_METRIC_NUMBERS]; /* the names of these in the ledger: "valid.loss.last" */
 } bt_metric_row;
 
 /* The row of that name, made if there is none; NULL after an error: no memory, or it would be taken for another. */

@@ -18,6 +18,13 @@ bt_status bt_roll_back_all(bt_context *context);    /* roll_back: where an upper
 bt_status bt_loop_starts_open(bt_context *context); /* storage for what roll_back returns to, where it is asked for */
 void bt_loop_starts_close(bt_context *context);
 
+/* ---- rewire.c: other dependencies, between two steps ---- */
+
+/* What the lines say, checked; a line that is NULL stays as it is. edges->list is to be freed. */
+bt_status bt_rewire_parse(bt_context *context, const char *u2l, const char *l2u, const char *origin, bt_edges *edges);
+/* The edges come in force, and those before are freed; or all is as it was. */
+bt_status bt_rewire_apply(bt_context *context, bt_edges *edges);
+bt_status bt_rewire(bt_context *context, const char *u2l, const char *l2u, const char *origin); /* both */
 
 /* ---- idle.c ---- */
 

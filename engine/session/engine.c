@@ -5,17 +5,35 @@
 #include <math.h>
 #include <string.h>
 
+/* Where a run stands, which checkpoints have. */
+static bt_status enter_numbers(bt_engine *engine)
+{
+    const struct {
+        const char *name;
+        bt_row_kind kind;
+        void *number;
+    } rows[] = {
+        {"step", BT_ROW_INT, &engine->context.step}, {"seconds", BT_ROW_REAL, &engine->seconds},
+        {"best", BT_ROW_REAL, &engine->best},        {"patience", BT_ROW_INT, &engine->patience},
+        {"touched", BT_ROW_INT, &engine->touched},
+    };
+    for (int i = 0; i < BT_COUNT_OF(rows); i++)
+        BT_TRY(
+            bt_ledger_enter_number(&engine->context, NULL, BT_ROLE_CLOCK, rows[i].name, rows[i].kind, rows[i].number));
+    return BT_OK;
+}
+
 bt_engine *bt_engine_new(void)
 {
     bt_engine *engine = bt_alloc(sizeof *engine);
     if (!engine)
         return NULL;
     engine->context.engine = engine;
-    engine->standing.best = NAN;
+    engine->best = NAN;
     engine->metrics_length = -1;
     engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
-    bt_status status = engine->context.config ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = engine->context.config ? enter_numbers(engine) : BT_ERROR_MEMORY;
     for (int i = 0; status == BT_OK && bt_method_builtin(i); i++)
         status = bt_config_add_method(engine->context.config, bt_method_builtin(i));
     if (status == BT_OK)

@@ -31,9 +31,9 @@ size_t bt_arena_used(const bt_context *context)
 
 void bt_engine_note_touched(bt_engine *engine)
 {
-    size_t touched = bt_instance_touched(engine->context.instance);
-    if (touched > engine->standing.touched)
-        engine->standing.touched = touched;
+    int64_t touched = (int64_t)bt_instance_touched(engine->context.instance);
+    if (touched > engine->touched)
+        engine->touched = touched;
 }
 
 /* ---- the plan as JSON; the text is printed from it, so that both say the same ---- */
@@ -225,12 +225,6 @@ static void print_plan(json_t *plan, FILE *file)
 }
 
 /* ---- kernels ---- */
-
-void bt_engine_backend(const bt_engine *engine, char text[256])
-{
-    int threads = engine->context.instance->threads;
-    snprintf(text, 256, "%s, %d thread%s", engine->context.instance->backend->isa(), threads, threads > 1 ? "s" : "");
-}
 
 static json_t *info_json(const bt_engine *engine)
 {

@@ -1,4 +1,4 @@
-/* engine/session/session.h: between setup.c, engine.c, train.c and report.c. */
+/* engine/session/session.h: what the files of this room share: the engine. */
 #ifndef BT_SESSION_H
 #define BT_SESSION_H
 
@@ -9,13 +9,6 @@
 #include "engine/schedule/schedule.h"
 #include "engine/session/front.h"
 
-typedef struct bt_standing { /* where a run stands, beyond what its problems know */
-    double seconds;          /* that it has taken */
-    double best;             /* of early stopping; NaN: none yet */
-    int64_t patience;        /* validations without improvement */
-    size_t touched;          /* bytes of the arena */
-} bt_standing;
-
 struct bt_engine {
     bt_context context;
     bt_front front;
@@ -25,7 +18,11 @@ struct bt_engine {
     int dataset_count, dataset_capacity;
     bt_edges due;             /* dependencies that hold after the step in progress */
     bool rewire_due, rewired; /* there are such; others hold since the log last said which */
-    bt_standing standing;
+    /* Where a run stands, beyond what its problems know; in the ledger, as is context.step. */
+    double seconds;                       /* that it has taken */
+    double best;                          /* of early stopping; NaN: none yet */
+    int64_t patience;                     /* validations without improvement */
+    int64_t touched;                      /* bytes of the arena */
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
@@ -37,16 +34,12 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, c
 
 bt_status bt_engine_enter(bt_engine *engine); /* setup.c: loaded and planned, or the first error */
 
-/* rewire.c: other dependencies, while a run goes on */
-bt_status bt_rewire(bt_engine *engine, const char *u2l, const char *l2u, const char *origin); /* between two steps */
-bt_status
-bt_session_step(bt_engine *engine);         /* one step of each leaf; then other dependencies, if any were asked for */
-bt_status bt_rewire_due(bt_engine *engine); /* likewise: what bt_set_dependency was told within one */
-
-void bt_engine_backend(const bt_engine *engine, char text[256]); /* report.c: "x86-64-v4, 2 threads" */
+/* dependency.c */
+bt_status bt_session_step(bt_engine *engine); /* one step of each leaf; then other dependencies, if any are due */
+bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told within a step or a validation */
 
 size_t bt_arena_planned(const bt_context *context); /* planned: of the largest phase */
 size_t bt_arena_used(const bt_context *context);    /* up to the last byte that is written */
-void bt_engine_note_touched(bt_engine *engine);     /* how far it has been written, in engine->standing */
+void bt_engine_note_touched(bt_engine *engine);     /* how far it has been written, in engine->touched */
 
 #endif

@@ -165,7 +165,7 @@ static bt_status compile_all(bt_engine *engine)
     BT_TRY(bt_levels_compile(&engine->context));
     BT_TRY(bt_loop_starts_open(&engine->context));
     engine->compile_seconds = bt_seconds() - start;
-    return bt_check_names(engine);
+    return bt_check_names(&engine->context);
 }
 
 static bt_status setup(bt_engine *engine)

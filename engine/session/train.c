@@ -1,6 +1,7 @@
 /* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves
  * behind. */
 #include "engine/output/profile.h"
+#include "engine/session/session.h"
 #include "engine/state/checkpoint.h"
 
 #include <math.h>
@@ -184,13 +185,13 @@ static bt_status early_stopping(run *r)
     const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
     if (!row)
         return no_such_metric(r->engine);
-    bt_standing *standing = &r->engine->standing;
-    double value = row->last, best = standing->best;
+    bt_engine *engine = r->engine;
+    double value = row->last, best = engine->best;
     bool better = s->early_stopping_mode == BT_STOP_MIN ? value < best : value > best;
     if (isnan(best))
         better = !isnan(value);
-    standing->best = better ? value : best;
-    standing->patience = better ? 0 : standing->patience + 1;
+    engine->best = better ? value : best;
+    engine->patience = better ? 0 : engine->patience + 1;
     return BT_OK;
 }
 
@@ -242,8 +243,9 @@ static bt_status save(run *r)
     bt_engine *engine = r->engine;
     int64_t length;
     BT_TRY(bt_jsonl_sync(r->jsonl, &length));
-    engine->standing.seconds = bt_seconds() - r->start;
-    BT_TRY(bt_checkpoint_save(engine, engine->output->path, length));
+    engine->seconds = bt_seconds() - r->start;
+    bt_engine_note_touched(engine);
+    BT_TRY(bt_checkpoint_save(&engine->context, engine->output->path, length));
     r->saved = engine->context.step;
     return BT_OK;
 }
@@ -254,7 +256,7 @@ static bt_status save(run *r)
 static const char *ended(const bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
-    if (s->early_stopping && engine->standing.patience >= s->early_stopping_tolerance)
+    if (s->early_stopping && engine->patience >= s->early_stopping_tolerance)
         return "early_stopping";
     return engine->context.step >= s->train_iters ? "train_iters" : NULL;
 }
@@ -331,10 +333,10 @@ static bt_status summarize(run *r)
             values[count++] = (bt_metric_value){engine->context.metrics[i]->full, engine->context.metrics[i]->last,
                                                 engine->context.metrics[i]->interval};
     char backend[256];
-    bt_engine_backend(engine, backend);
+    bt_context_backend(&engine->context, backend);
     bt_summary summary = {.steps = engine->context.step,
                           .ms_per_step = bt_timing_mean_ms(&r->timing),
-                          .seconds = engine->standing.seconds,
+                          .seconds = engine->seconds,
                           .data_seconds = data_seconds(engine),
                           .metrics = values,
                           .metric_count = count,
@@ -345,7 +347,7 @@ static bt_status summarize(run *r)
                           .stopped = r->stopped,
                           .config = engine->context.config};
     size_t arena = engine->context.instance->planned ? engine->context.instance->arena_size : 0;
-    summary.measured = (bt_memory_sizes){engine->standing.touched, bt_live_bytes() - r->baseline - arena};
+    summary.measured = (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - r->baseline - arena};
     size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
     bt_status status = bt_summary_write(engine->output->path, &summary);
@@ -469,7 +471,7 @@ static bt_status leave(run *r)
         BT_TRY(save(r));
     if (strcmp(r->stopped, "train_iters") == 0)
         BT_TRY(last_words(r));
-    engine->standing.seconds = bt_seconds() - r->start;
+    engine->seconds = bt_seconds() - r->start;
     if (!folder)
         return BT_OK;
     BT_TRY(summarize(r));
@@ -486,7 +488,7 @@ static bt_status train(run *r)
     bt_status status = profiled_loop(r);
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
-    engine->standing.seconds = bt_seconds() - r->start;
+    engine->seconds = bt_seconds() - r->start;
     bt_engine_note_touched(engine);
     if (status == BT_OK || status == BT_ERROR_INTERRUPTED) {
         bt_status left = leave(r);
@@ -503,7 +505,7 @@ bt_status bt_engine_run(bt_engine *engine)
     BT_TRY(bt_engine_enter(engine));
     if (engine->context.running)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already");
-    run r = {.engine = engine, .start = bt_seconds() - engine->standing.seconds, .saved = -1};
+    run r = {.engine = engine, .start = bt_seconds() - engine->seconds, .saved = -1};
     r.baseline = engine->baseline;
     engine->context.running = true;
     bt_status status = train(&r);

@@ -8,7 +8,7 @@
 #ifndef BT_CHECKPOINT_H
 #define BT_CHECKPOINT_H
 
-#include "engine/session/session.h"
+#include "engine/level/level.h"
 #include "io/safetensors.h"
 #include <jansson.h>
 
@@ -16,16 +16,14 @@
 
 /* Writes a checkpoint of what has been reached, between two steps, and removes those beyond engine.checkpoint_keep.
  * metrics_length: bytes of FOLDER/metrics.jsonl that belong to it, and are on the disk; -1: there is none. */
-bt_status bt_checkpoint_save(bt_engine *engine, const char *folder, int64_t metrics_length);
+bt_status bt_checkpoint_save(bt_context *context, const char *folder, int64_t metrics_length);
 
-/* Puts a planned engine where the newest checkpoint of the folder was written; a damaged one is passed over, with a
+/* Puts planned levels where the newest checkpoint of the folder was written; a damaged one is passed over, with a
  * warning. BT_ERROR_FILE: there is none that can be used; BT_ERROR_CONFIG: it is one of another problem, or of other
- * settings. After a failure the engine is of no use. metrics_length: as it was saved. */
-bt_status bt_checkpoint_load(bt_engine *engine, const char *folder, int64_t *metrics_length);
+ * settings. After a failure the run is of no use. metrics_length: as it was saved. */
+bt_status bt_checkpoint_load(bt_context *context, const char *folder, int64_t *metrics_length);
 
-/* ---- checkpoint_files.c ---- */
-
-#define BT_CHECKPOINT_1 "betty checkpoint 1" /* the format whose hashes of graphs are of their texts: not compared */
+/* ---- files.c ---- */
 
 typedef struct bt_checkpoint { /* read, whole, and as it was written */
     int64_t step;
@@ -44,16 +42,16 @@ bt_status bt_checkpoint_write(const char *folder, int64_t step, const bt_stored 
 /* Keeps the newest `keep` up to `step`, and removes all other files that a checkpoint left. */
 void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 
-/* ---- checkpoint_record.c: the engine's record as JSON ---- */
+/* ---- record_write.c, record_check.c, record_restore.c: what a run knows beside its variables, as JSON ---- */
 
-json_t *bt_record_new(bt_engine *engine, int64_t metrics_length); /* NULL after an error */
-/* Whether the record is one of this engine's problems, settings and data: else BT_ERROR_CONFIG with the differences. */
-bt_status bt_record_check(bt_engine *engine, json_t *record);
-bt_status bt_record_rewire(bt_engine *engine, json_t *record);       /* dependencies that were changed meanwhile */
-bt_status bt_record_restore(bt_engine *engine, json_t *record);      /* counters, streams, metrics */
-bt_status bt_record_check_graphs(bt_engine *engine, json_t *record); /* likewise of the traced callbacks */
+json_t *bt_record_new(const bt_context *context, int64_t metrics_length); /* NULL after an error */
+/* Whether the record is one of these problems, settings and data: else BT_ERROR_CONFIG with the differences. */
+bt_status bt_record_check(bt_context *context, json_t *record);
+bt_status bt_record_check_graphs(bt_context *context, json_t *record); /* likewise of the traced callbacks */
+bt_status bt_record_rewire(bt_context *context, json_t *record);       /* dependencies that were changed meanwhile */
+bt_status bt_record_restore(bt_context *context, json_t *record);      /* metrics, numbers, streams */
 
-/* ---- checkpoint_tensors.c ---- */
+/* ---- tensors.c ---- */
 
 /* Everything that is kept as a tensor: a parameter or buffer by its path, "classifier.0.weight"; a slot as
  * "classifier.0.weight:momentum"; other variables and a user's memory as "classifier:applied". */
@@ -63,9 +61,9 @@ typedef struct bt_tensor_list {
     int64_t count, capacity;
     bt_status status;
 } bt_tensor_list;
-bt_status bt_tensors_of_memory(const bt_engine *engine, bt_tensor_list *list); /* adds what bt_state was told */
-bt_status bt_tensors_of_variables(const bt_engine *engine, bt_tensor_list *list);
-bt_status bt_check_names(const bt_engine *engine); /* no two of all these have one name */
+bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list); /* adds what bt_state was told */
+bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list);
+bt_status bt_check_names(const bt_context *context); /* no two of all these have one name */
 void bt_tensors_free(bt_tensor_list *list);
 /* From the file into the engine, once it is clear that all of the list is there with the same shapes. */
 bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file);

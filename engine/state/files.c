@@ -146,10 +146,13 @@ static bt_status check_record(json_t *record, const char *path, int64_t step)
     if (json_unpack(record, "{s:s, s:s, s:I, s:{s:I, s:s}}", "format", &format, "version", &version, "step", &number,
                     "tensors", "bytes", &bytes, "hash", &tensors) != 0)
         return damaged(path, "it lacks what every checkpoint has");
-    if (strcmp(format, FORMAT) != 0 && strcmp(format, BT_CHECKPOINT_1) != 0)
+    if (strcmp(format, FORMAT) != 0)
         return bt_fail(BT_ERROR_FILE,
-                       "%s is a `%s`; this program, of version %s, reads `" FORMAT "` and `" BT_CHECKPOINT_1 "`", path,
-                       format, BT_VERSION);
+                       "%s was written by version %s, in another format (`%s`) than the one that this program, of "
+                       "version %s, goes on from (`" FORMAT "`): go on with the program that wrote it, or start a new "
+                       "run from its parameters, by three keys of each problem: `weights = %.*s.safetensors`, "
+                       "`weights_layout = plain`, `weights_names = PROBLEM.* > *`",
+                       path, version, format, BT_VERSION, (int)(strlen(path) - strlen(".json")), path);
     return number == step ? BT_OK : damaged(path, "it is of another step than its name says");
 }
 

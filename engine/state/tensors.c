@@ -46,9 +46,9 @@ static void add_row(bt_tensor_list *list, const bt_ledger_row *row)
             (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)row->size}, .data = row->data});
 }
 
-static bt_status list_rows(const bt_engine *engine, bt_row_kind kind, bt_tensor_list *list)
+static bt_status list_rows(const bt_context *context, bt_row_kind kind, bt_tensor_list *list)
 {
-    const bt_ledger *ledger = &engine->context.ledger;
+    const bt_ledger *ledger = &context->ledger;
     BT_TRY(open_list(list));
     for (int64_t i = 0; i < ledger->count; i++)
         if (ledger->rows[i].kind == kind && bt_role_of(ledger->rows[i].role)->saved)
@@ -56,14 +56,14 @@ static bt_status list_rows(const bt_engine *engine, bt_row_kind kind, bt_tensor_
     return list->status;
 }
 
-bt_status bt_tensors_of_variables(const bt_engine *engine, bt_tensor_list *list)
+bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list)
 {
-    return list_rows(engine, BT_ROW_VAR, list);
+    return list_rows(context, BT_ROW_VAR, list);
 }
 
-bt_status bt_tensors_of_memory(const bt_engine *engine, bt_tensor_list *list)
+bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list)
 {
-    return list_rows(engine, BT_ROW_BYTES, list);
+    return list_rows(context, BT_ROW_BYTES, list);
 }
 
 void bt_tensors_free(bt_tensor_list *list)
@@ -111,27 +111,27 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const bt_stored *)a)->name, ((const bt_stored *)b)->name);
 }
 
-static bt_status tell_two(const bt_engine *engine, const char *name)
+static bt_status tell_two(const bt_context *context, const char *name)
 {
     bt_text words = {0};
-    bt_name_holders(&engine->context, NULL, name, &words);
+    bt_name_holders(context, NULL, name, &words);
     bt_status status = bt_fail(BT_ERROR_ARGUMENT, "a checkpoint would keep two things as `%s`: %s; rename one of them",
                                name, bt_text_get(&words));
     bt_text_free(&words);
     return status;
 }
 
-bt_status bt_check_names(const bt_engine *engine)
+bt_status bt_check_names(const bt_context *context)
 {
     bt_tensor_list list = {0};
-    bt_status status = bt_tensors_of_memory(engine, &list);
+    bt_status status = bt_tensors_of_memory(context, &list);
     if (status == BT_OK)
-        status = bt_tensors_of_variables(engine, &list);
+        status = bt_tensors_of_variables(context, &list);
     if (status == BT_OK && list.count)
         qsort(list.items, (size_t)list.count, sizeof *list.items, by_name);
     for (int64_t i = 1; status == BT_OK && i < list.count; i++)
         if (strcmp(list.items[i - 1].name, list.items[i].name) == 0)
-            status = tell_two(engine, list.items[i].name);
+            status = tell_two(context, list.items[i].name);
     bt_tensors_free(&list);
     return status;
 }

@@ -219,9 +219,9 @@ static void add_metric(uint64_t *sum, const bt_metric_row *row)
 uint64_t resumable_hash(bt_engine *engine, const resumable *world)
 {
     uint64_t sum = 0;
-    const int64_t numbers[] = {world->epochs, world->loops, engine->context.step, engine->standing.patience};
+    const int64_t numbers[] = {world->epochs, world->loops, engine->context.step, engine->patience};
     add(&sum, numbers, sizeof numbers);
-    add(&sum, &engine->standing.best, sizeof engine->standing.best);
+    add(&sum, &engine->best, sizeof engine->best);
     bt_visit_vars(&engine->context, NULL, add_variable, &sum);
     for (int p = 0; p < engine->context.problem_count; p++)
         add_problem(&sum, engine->context.problems[p]);

@@ -275,44 +275,129 @@ START_TEST(another_attribute)
 }
 END_TEST
 
-/* ---- the format before: graphs were told apart by their texts ---- */
+/* ---- formats, and records that somebody has written ---- */
 
 static void rewrite_record(const char *path, const char *old, const char *new)
 {
     static const char tail[] = ",\n  \"hash\": \"0123456789abcdef\"\n}\n";
-    char *text, end[sizeof tail];
+    char *text;
     size_t size;
+    bt_text whole = {0};
     EXPECT_OK(bt_file_read(path, &text, &size));
-    size -= sizeof tail - 1;
-    text[size] = 0;
-    char *at = strstr(text, old);
-    ck_assert(at && strlen(old) == strlen(new));
-    memcpy(at, new, strlen(new));
-    snprintf(end, sizeof end, ",\n  \"hash\": \"%016llx\"\n}\n", (unsigned long long)bt_hash(0, text, size));
-    memcpy(text + size, end, sizeof tail - 1);
-    put(path, text, size + sizeof tail - 1);
+    text[size - (sizeof tail - 1)] = 0;
+    const char *at = strstr(text, old);
+    ck_assert_msg(at != NULL, "%s is not in: %s", old, text);
+    bt_text_add(&whole, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    uint64_t hash = bt_hash(0, whole.data, (size_t)whole.size);
+    bt_text_add(&whole, ",\n  \"hash\": \"%016llx\"\n}\n", (unsigned long long)hash);
+    put(path, whole.data, (size_t)whole.size);
+    bt_text_free(&whole);
     bt_free(text);
 }
 
+static bt_module *linear(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_linear(3, 2);
+}
+
+static bt_status counted(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double x[3] = {1, 2, (double)(index + mode)};
+    (void)self;
+    return bt_batch_set(batch, "x", BT_ARRAY(x, 1, 3));
+}
+
+static bt_tensor *length(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_square(bt_forward(self, bt_field(batch, "x"))));
+}
+
+static bt_engine *linear_engine(const char *settings)
+{
+    static const bt_problem_def model = {
+        .name = "model", .configure_module = linear, .get_batch = counted, .training_step = length};
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&model}};
+    return levels_engine(&parts, NULL, settings);
+}
+
+static void copy(const char *from, const char *to)
+{
+    char *data, path[4096];
+    size_t size;
+    snprintf(path, sizeof path, "%s/tests/engine/data/%s", getenv("BT_SOURCE_DIR"), from);
+    EXPECT_OK(bt_file_read(path, &data, &size));
+    put(to, data, size);
+    bt_free(data);
+}
+
+/* A checkpoint of format 1, as the program of those days left it; the values are those of its safetensors file. */
 START_TEST(an_older_format)
 {
-    bt_engine *engine = times_engine(1);
-    double found = 0;
-    EXPECT_OK(bt_engine_run(engine));
-    EXPECT_OK(bt_engine_save(engine, "saved"));
+    static const double due[] = {0.0144606102, 0.291853011, -0.107363708, 0.350177735,
+                                 0.441506863,  0.3192375,   -0.369672686, 0.00989291165};
+    double found[8];
+    char settings[256], path[128] = "";
+    ck_assert_int_eq(mkdir("run", 0777) | mkdir("run/checkpoints", 0777), 0);
+    copy("step-3.json", "run/checkpoints/step-3.json");
+    copy("step-3.safetensors", "run/checkpoints/step-3.safetensors");
+    bt_engine *engine = linear_engine("");
+    ck_assert_int_eq(bt_engine_resume(engine, "run"), BT_ERROR_FILE);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "was written by version 0.1.0, in another format (`betty checkpoint 1`)"));
+    const char *advice = strstr(bt_error(), "`weights = ");
+    ck_assert(advice && sscanf(advice, "`weights = %127[^`]", path) == 1);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "`weights_layout = plain`, `weights_names = PROBLEM.* > *`"));
+    snprintf(settings, sizeof settings,
+             "model.weights = %s\nmodel.weights_layout = plain\nmodel.weights_names = model.* > *\n", path);
     bt_engine_free(engine);
-    rewrite_record("saved/checkpoints/step-2.json", "betty checkpoint 2", "betty checkpoint 1");
-    engine = times_engine(2); /* which its hashes would not show */
-    EXPECT_OK(bt_engine_resume(engine, "saved"));
-    ck_assert_ptr_nonnull(strstr(bt_text_get(&engine->context.warnings), "is not checked"));
-    levels_params(engine, "model", &found, 1);
-    ck_assert_double_eq_tol(found, 0.998 * 0.998, 1e-12); /* two steps, lr = 0.001 */
+    bt_error_clear();
+    engine = linear_engine(settings);
+    levels_params(engine, "model", found, 8);
+    for (int i = 0; i < 8; i++)
+        ck_assert_double_eq_tol(found[i], due[i], 1e-9);
     bt_engine_free(engine);
-    rewrite_record("saved/checkpoints/step-2.json", "betty checkpoint 1", "betty checkpoint 3");
-    engine = times_engine(1);
-    ck_assert_int_eq(bt_engine_resume(engine, "saved"), BT_ERROR_FILE);
-    ck_assert_msg(strstr(bt_error(), "betty checkpoint 3") && strstr(bt_error(), "of version "), "%s", bt_error());
-    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(a_later_format)
+{
+    make_run("run");
+    rewrite_record(files[0], "betty checkpoint 2", "betty checkpoint 30");
+    ck_assert_int_eq(
+        resumed_step((resumable){0}, "", "format (`betty checkpoint 30`)", "going on from step 2", NOTHING), 2);
+}
+END_TEST
+
+static const struct {
+    const char *old, *new, *word;
+} forged[] = {
+    {"\"steps\": ", "\"steps\": -", "a number"},
+    {"\"steps\": ", "\"steps\": 0.", "upper, steps: "},
+    {"\"steps\": ", "\"stepz\": ", "has no number steps, which this run needs"},
+    {"\"steps\": ", "\"more\": 1, \"steps\": ", "numbers, of which this run knows"},
+    {"\"calls\": ", "\"calls\": 9", "calls: more than a meta-batch has"},
+    {"\"ready.lower\": ", "\"ready.lower\": 1, \"x\": ", "upper, ready.lower: "},
+    {"\"best\": \"", "\"best\": \"x", "the run, best: "},
+    {"\"best\": \"", "\"best\": 1, \"x\": \"", "the run, best: "},
+    {"\"best\": \"", "\"best\": \"\", \"x\": \"", "the run, best: "},
+    {"\"step\": 3", "\"step\": 4", "of step 4"},
+    {"\"patience\": ", "\"patience\": -1, \"x\": ", "the run, patience: "},
+    {"\"kept\": ", "\"kept\": 999", "streams"},
+    {"\"kept\": ", "\"kept\": -", "streams"},
+    {"\"streams\": {", "\"streams\": {}, \"x\": {", "streams"},
+    {"\"metrics\": [", "\"metrics\": {}, \"x\": [", "metrics"},
+    {"\"metrics\": [", "\"metrics\": [{\"problem\": \"upper\", \"name\": \"loss\", \"valid\": false}, ", "twice"},
+    {"\"metrics\": [", "\"metrics\": [{\"problem\": \"x\", \"name\": \"loss\", \"valid\": false}, ", "there is not"},
+    {"\"u2l\": ", "\"u2l\": 1, \"x\": ", "dependencies"},
+    {"\"numbers\": {", "\"numbers\": [], \"x\": {", "numbers"},
+};
+
+/* The hash of the file is right, what it says is not. */
+START_TEST(a_forged_record)
+{
+    make_run("run");
+    rewrite_record(files[0], forged[_i].old, forged[_i].new);
+    ck_assert_int_eq(resumed_step((resumable){0}, "", "step-3", forged[_i].word, NOTHING), -1);
 }
 END_TEST
 
@@ -427,6 +512,8 @@ int main(void)
     tcase_add_test(tests, another_problem);
     tcase_add_test(tests, another_attribute);
     tcase_add_test(tests, an_older_format);
+    tcase_add_test(tests, a_later_format);
+    tcase_add_loop_test(tests, a_forged_record, 0, (int)(sizeof forged / sizeof *forged));
     tcase_add_test(tests, not_at_any_time);
     tcase_add_test(tests, a_full_disk);
     tcase_add_test(tests, no_such_place);

@@ -1,0 +1,60 @@
+/* engine/session/resume.c: bt_engine_save, bt_engine_resume: checkpoints between two runs. */
+#include "engine/session/session.h"
+#include "engine/state/checkpoint.h"
+
+#include <string.h>
+
+static bt_status between_runs(bt_engine *engine, const char *folder, const char *function)
+{
+    BT_TRY(bt_engine_enter(engine));
+    if (!folder)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: a folder is needed", function);
+    if (engine->context.running || engine->context.busy)
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s: the engine is running; a run writes checkpoints by itself, see engine.checkpoint_step",
+                       function);
+    return bt_check_restored(&engine->context);
+}
+
+bt_status bt_engine_save(bt_engine *engine, const char *folder)
+{
+    bt_output *output = NULL;
+    BT_TRY(between_runs(engine, folder, "bt_engine_save"));
+    if (!engine->output || strcmp(engine->output->path, folder) != 0)
+        BT_TRY(bt_output_open(folder, true, &output));
+    bt_engine_note_touched(engine);
+    bt_status status = bt_checkpoint_save(&engine->context, folder, bt_output_metrics(folder));
+    bt_output_free(output);
+    return status;
+}
+
+static bt_status resume(bt_engine *engine, const char *folder)
+{
+    bt_output *output;
+    bt_output_free(engine->output);
+    engine->output = NULL;
+    BT_TRY(bt_output_open(folder, false, &output));
+    bt_status status = bt_checkpoint_load(&engine->context, folder, &engine->metrics_length);
+    const char *wanted = engine->context.settings->output;
+    bool goes_on = engine->metrics_length >= 0 || engine->front.files || (wanted && strcmp(wanted, folder) == 0);
+    if (status == BT_OK && goes_on)
+        engine->output = output;
+    else
+        bt_output_free(output);
+    return status;
+}
+
+bt_status bt_engine_resume(bt_engine *engine, const char *folder)
+{
+    bool before = engine && engine->context.ready; /* else it is set up without what a checkpoint brings */
+    if (engine)
+        engine->context.resuming = folder != NULL;
+    bt_status status = between_runs(engine, folder, "bt_engine_resume");
+    if (status != BT_OK) {
+        if (engine)
+            engine->context.resuming = false;
+        return status;
+    }
+    status = resume(engine, folder);
+    return before ? bt_fail(status, "failed") : bt_keep_error(&engine->context, status);
+}

@@ -1,0 +1,30 @@
+/* engine/state/record_inside.h: between record_write.c, record_check.c and record_restore.c.
+ *
+ *   {"numbers": {"step": 12, "best": "0.25", ...},                    of the run
+ *    "problems": [{"name": ..., "numbers": {"steps": 12, ...},        by the ledger, as those above
+ *                  "streams": {"batches": {"position": 24, "kept": 2, "hash": ...}},
+ *                  "batches_per_epoch": ..., "data": {...}, "graphs": [...]}, ...],
+ *    "metrics": [{"problem": ..., "name": ..., "valid": false}, ...], in the order in which they are reported
+ *    "config": {...}, "dependencies": {...}, "backend": ..., "metrics_length": ...}
+ *
+ * Reals are texts, for they need not be finite, and read back to the same bits. */
+#ifndef BT_RECORD_INSIDE_H
+#define BT_RECORD_INSIDE_H
+
+#include "engine/state/checkpoint.h"
+
+bt_status bt_record_malformed(const char *what); /* BT_ERROR_FILE: which entry is not as this version writes it */
+const char *bt_record_text(const json_t *object, const char *key); /* "": there is none */
+
+/* Each returns NULL after an error. */
+json_t *bt_record_config(const bt_context *context); /* {"classifier.lr": "0.1", ...} */
+json_t *
+bt_record_dependencies(const bt_context *context); /* as they are now: bt_set_dependency may have changed them */
+json_t *bt_record_data(const bt_problem *problem); /* {"image": "HASH", ...} of the training data */
+
+int64_t bt_record_batches(const bt_problem *problem);               /* of an epoch; 0: without end */
+void bt_record_graph(bt_problem *problem, int kind, char text[17]); /* of a callback as it stands; "": there is none */
+void bt_record_kept(bt_stream *stream,
+                    char text[17]); /* of the batches at hand: whether a resumed run draws the same */
+
+#endif

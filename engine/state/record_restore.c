@@ -1,0 +1,162 @@
+/* engine/state/record_restore.c: dependencies, metrics, numbers and streams as a record has them. What it says is not
+ * believed: a file may have been written by anybody. */
+#include "engine/schedule/schedule.h"
+#include "engine/state/record_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bt_status bt_record_rewire(bt_context *context, json_t *record)
+{
+    json_t *was = json_object_get(record, "dependencies"), *now = bt_record_dependencies(context);
+    const char *u2l, *l2u;
+    bt_status status = now ? BT_OK : BT_ERROR_MEMORY;
+    if (status == BT_OK && json_unpack(was, "{s:s, s:s}", "u2l", &u2l, "l2u", &l2u) != 0)
+        status = bt_record_malformed("dependencies");
+    if (status == BT_OK && !json_equal(was, now))
+        status = bt_rewire(context, u2l, l2u, "the checkpoint");
+    json_decref(now);
+    return status;
+}
+
+/* ---- numbers ---- */
+
+static bool read_real(const json_t *value, double *real)
+{
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    if (!text || !*text)
+        return false;
+    *real = strtod(text, &end);
+    return !*end;
+}
+
+/* Whether the value is one of the row's kind; then it stands there. */
+static bool read_number(const bt_ledger_row *row, const json_t *value)
+{
+    switch (row->kind) {
+    case BT_ROW_INT:
+        *(int64_t *)row->data = json_integer_value(value);
+        return json_is_integer(value) && json_integer_value(value) >= 0;
+    case BT_ROW_BOOL:
+        *(bool *)row->data = json_is_true(value);
+        return json_is_boolean(value);
+    default:
+        return read_real(value, row->data);
+    }
+}
+
+static const char *owner(const bt_problem *problem) { return problem ? problem->name : "the run"; }
+
+static bt_status restore_number(const bt_ledger_row *row, const json_t *numbers)
+{
+    const json_t *value = json_object_get(numbers, row->name);
+    if (!value)
+        return bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint has no number %s, which this run needs",
+                       owner(row->problem), row->name);
+    if (read_number(row, value))
+        return BT_OK;
+    bt_record_malformed("a number");
+    bt_error_context("%s, %s", owner(row->problem), row->name);
+    return BT_ERROR_FILE;
+}
+
+/* Those of one problem, or of the run itself. All that are there are known, and the other way round. */
+static bt_status restore_numbers(bt_context *context, const bt_problem *problem, const json_t *numbers)
+{
+    size_t known = 0;
+    if (!json_is_object(numbers))
+        return bt_record_malformed("numbers");
+    for (int64_t i = 0; i < context->ledger.count; i++) {
+        const bt_ledger_row *row = &context->ledger.rows[i];
+        if (row->problem != problem || !bt_role_of(row->role)->saved || !bt_row_is_number(row))
+            continue;
+        BT_TRY(restore_number(row, numbers));
+        known++;
+    }
+    if (json_object_size(numbers) != known)
+        return bt_fail(BT_ERROR_CONFIG, "%s: the checkpoint has %zu numbers, of which this run knows %zu",
+                       owner(problem), json_object_size(numbers), known);
+    if (problem && problem->calls >= problem->settings->meta_batch)
+        return bt_record_malformed("calls: more than a meta-batch has");
+    return BT_OK;
+}
+
+static bt_status restore_all_numbers(bt_context *context, const json_t *record, const json_t *problems)
+{
+    BT_TRY(restore_numbers(context, NULL, json_object_get(record, "numbers")));
+    for (int p = 0; p < context->problem_count; p++)
+        BT_TRY(restore_numbers(context, context->problems[p],
+                               json_object_get(json_array_get(problems, (size_t)p), "numbers")));
+    return BT_OK;
+}
+
+/* ---- streams ---- */
+
+static bt_status restore_stream(const bt_ledger_row *row, json_t *record)
+{
+    bt_stream *stream = row->data;
+    json_int_t position, kept;
+    const char *hash;
+    char now[17];
+    if (json_unpack(json_object_get(record, row->name), "{s:I, s:I, s:s}", "position", &position, "kept", &kept, "hash",
+                    &hash) != 0 ||
+        kept < 0 || kept > position || kept > stream->keep)
+        return bt_record_malformed("streams");
+    BT_TRY(bt_stream_rewind(stream, position, kept));
+    bt_record_kept(stream, now);
+    if (strcmp(now, hash) == 0)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "%s: the checkpoint is of a run with other training data: batch %lld is not what it was",
+                   row->problem->name, (long long)(position - kept));
+}
+
+/* Those that take the batches of others (batch_of) after all that have their own. */
+static bt_status restore_streams(bt_context *context, const json_t *problems)
+{
+    for (int round = 0; round < 2; round++)
+        for (int64_t i = 0; i < context->ledger.count; i++) {
+            const bt_ledger_row *row = &context->ledger.rows[i];
+            if (row->kind != BT_ROW_STREAM || (((const bt_stream *)row->data)->of != NULL) != round)
+                continue;
+            json_t *problem = json_array_get(problems, (size_t)row->problem->place);
+            BT_TRY(restore_stream(row, json_object_get(problem, "streams")));
+        }
+    return BT_OK;
+}
+
+/* ---- metrics ---- */
+
+/* A row for each, in the order of the record, for that is the order in which they are reported. */
+static bt_status restore_metric(bt_context *context, json_t *record, int place)
+{
+    const char *name, *metric;
+    int valid;
+    if (json_unpack(record, "{s:s, s:s, s:b}", "problem", &name, "name", &metric, "valid", &valid) != 0)
+        return bt_record_malformed("metrics");
+    bt_problem *problem = bt_problem_find(context, name);
+    bt_metric_row *row = problem ? bt_metric_find(context, problem, metric, valid) : NULL;
+    if (!row)
+        return problem ? bt_error_status() : bt_record_malformed("metrics of a problem that there is not");
+    for (int i = place; i < context->metric_count; i++)
+        if (context->metrics[i] == row) {
+            context->metrics[i] = context->metrics[place];
+            context->metrics[place] = row;
+            return BT_OK;
+        }
+    return bt_record_malformed("metrics: one stands there twice");
+}
+
+/* Streams go by numbers, and change some while they draw: these come before them, and once more behind. */
+bt_status bt_record_restore(bt_context *context, json_t *record)
+{
+    const json_t *problems = json_object_get(record, "problems"), *metrics = json_object_get(record, "metrics");
+    if (!json_is_array(metrics))
+        return bt_record_malformed("metrics");
+    for (size_t i = 0; i < json_array_size(metrics); i++)
+        BT_TRY(restore_metric(context, json_array_get(metrics, i), (int)i));
+    BT_TRY(restore_all_numbers(context, record, problems));
+    BT_TRY(restore_streams(context, problems));
+    return restore_all_numbers(context, record, problems);
+}
