@@ -6,7 +6,6 @@
  * equation (reference.c), or, if it is neither, the lower problem is not solved. */
 #include "engine/check/check.h"
 
-#include "engine/solve/methods.h"
 #include <math.h>
 #include <string.h>
 
@@ -235,8 +234,13 @@ bool bt_check_finite(const bt_problem *lower)
 /* What of its own steps comes through levels below it, nobody differentiates again. */
 static bool is_exact(const bt_problem *lower)
 {
-    return bt_unrolls(lower) && !bt_check_partial(lower) && !bt_itd_setting(lower, "steps") &&
-           bt_itd_setting(lower, "second_order") && !bt_check_finite(lower) && !lower->child_count;
+    const bt_solver_def *solver = bt_solver_of(lower);
+    bt_text gaps = {0};
+    if (solver->leave_out)
+        solver->leave_out(lower, &gaps);
+    bool whole = solver->leave_out && !*bt_text_get(&gaps);
+    bt_text_free(&gaps);
+    return whole && !bt_check_partial(lower) && !bt_check_finite(lower);
 }
 
 static bt_status open_lowers(bt_trial *c)
@@ -250,6 +254,7 @@ static bt_status open_lowers(bt_trial *c)
         bt_lower *lower = &c->lowers[c->lower_count];
         lower->problem = step->site.solves[c->lower_count].problem;
         lower->count = bt_check_count(lower->problem);
+        lower->unrolls = lower->problem->settings->method->unrolls;
         c->exact = c->exact && is_exact(lower->problem);
         size_t count = (size_t)lower->count;
         lower->adjoint = bt_alloc_array(count, sizeof(double));

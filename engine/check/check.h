@@ -13,7 +13,7 @@
 #include "engine/schedule/schedule.h"
 
 #include "engine/output/json.h"
-#include "engine/solve/unrolled.h"
+#include "engine/solve/implicit.h"
 
 /* ---- slope.c ---- */
 

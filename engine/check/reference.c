@@ -47,17 +47,14 @@ static bt_status record(bt_trial *c)
         BT_TRY(add_upper_part(c, step->site.solves[q].problem, NULL, step->site.solves[q].adjoint.flat));
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_solve *solve = &step->site.solves[q];
-        int variant = bt_solve_bind(&step->site, solve);
-        if (variant < 0)
-            return bt_error_status();
         read_flat(solve->adjoint.flat, c->lowers[q].adjoint);
-        if (solve->unroll) { /* there is no x; the products take any vector */
+        if (c->lowers[q].unrolls) { /* there is no x; the products take any vector */
             read_flat(solve->adjoint.flat, c->lowers[q].x);
             continue;
         }
-        BT_TRY(bt_solve_iterate(&step->site, solve, variant));
-        read_flat(solve->x.flat, c->lowers[q].x);
-        BT_TRY(bt_part_run(step->phase, solve->product[variant]));
+        BT_TRY(bt_implicit_iterate(&step->site, solve));
+        read_flat(bt_implicit_x(solve), c->lowers[q].x);
+        BT_TRY(bt_implicit_product(&step->site, solve));
     }
     bt_check_read(c->upper, &c->upper->gradients, c->recorded);
     return BT_OK;
@@ -82,16 +79,15 @@ static bt_tensor *apply(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 static const bt_method_def probe = {.name = "the product alone", .step = apply};
 
 typedef struct product {
-    bt_step_phase *step;
+    bt_solve_site *site;
     bt_solve *solve;
-    int variant;
 } product;
 
 static bt_status multiply(const product *p, const double *x, double *result)
 {
-    write_flat(p->solve->x.flat, x);
-    BT_TRY(bt_part_run(p->step->phase, p->solve->each[p->variant]));
-    read_flat(p->solve->x.flat, result);
+    write_flat(bt_implicit_x(p->solve), x);
+    BT_TRY(bt_implicit_step(p->site, p->solve));
+    read_flat(bt_implicit_x(p->solve), result);
     return BT_OK;
 }
 
@@ -216,7 +212,7 @@ static bt_status solve(bt_lower *lower, const product *p, const double *a)
 /* ---- both passes ---- */
 
 /* What the product of this solve gives to the upper problem and to the levels that are solved later. */
-static bt_status record_products(bt_trial *c, int q, int variant)
+static bt_status record_products(bt_trial *c, int q)
 {
     bt_step_phase *step = c->upper->step;
     bt_solve *now = &step->site.solves[q];
@@ -229,7 +225,7 @@ static bt_status record_products(bt_trial *c, int q, int variant)
             return BT_ERROR_MEMORY;
     for (int after = 0; after < 2; after++) {
         if (after)
-            BT_TRY(bt_part_run(step->phase, now->product[variant]));
+            BT_TRY(bt_implicit_product(&step->site, now));
         for (int i = first; i < c->part_count; i++) {
             bt_part *part = &c->parts[i];
             int64_t count = bt_check_count(part->moved);
@@ -265,11 +261,9 @@ static bt_status with_method(bt_trial *c)
     BT_TRY(bt_step_direct(c->upper));
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_lower *lower = &c->lowers[q];
-        const product p = {step, &step->site.solves[q], bt_solve_bind(&step->site, &step->site.solves[q])};
-        if (p.variant < 0)
-            return bt_error_status();
+        const product p = {&step->site, &step->site.solves[q]};
         write_flat(p.solve->adjoint.flat, lower->adjoint);
-        BT_TRY(bt_part_run(step->phase, p.solve->start[p.variant]));
+        BT_TRY(bt_implicit_start(p.site, p.solve));
         if (lower->iterates) {
             bt_part *part = bt_check_add_part(c, BT_PART_HESSIAN, q, lower->problem);
             if (!part)
@@ -280,8 +274,8 @@ static bt_status with_method(bt_trial *c)
             BT_TRY(solve(lower, &p, lower->adjoint));
         if (lower->solution)
             compare(lower);
-        write_flat(p.solve->x.flat, lower->x);
-        BT_TRY(record_products(c, q, p.variant));
+        write_flat(bt_implicit_x(p.solve), lower->x);
+        BT_TRY(record_products(c, q));
     }
     return BT_OK;
 }
@@ -293,18 +287,16 @@ static bt_status with_solutions(bt_trial *c)
     BT_TRY(bt_step_direct(c->upper));
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_lower *lower = &c->lowers[q];
-        const product p = {step, &step->site.solves[q], bt_solve_bind(&step->site, &step->site.solves[q])};
-        if (p.variant < 0)
-            return bt_error_status();
+        const product p = {&step->site, &step->site.solves[q]};
         read_flat(p.solve->adjoint.flat, lower->field);
         bool same = memcmp(lower->field, lower->adjoint, (size_t)lower->count * sizeof(double)) == 0;
-        BT_TRY(bt_part_run(step->phase, p.solve->start[p.variant]));
+        BT_TRY(bt_implicit_start(p.site, p.solve));
         if (!same)
             BT_TRY(solve(lower, &p, lower->field));
         if (!lower->solution)
             return BT_OK;
-        write_flat(p.solve->x.flat, lower->solution);
-        BT_TRY(bt_part_run(step->phase, p.solve->product[p.variant]));
+        write_flat(bt_implicit_x(p.solve), lower->solution);
+        BT_TRY(bt_implicit_product(p.site, p.solve));
     }
     bt_check_read(c->upper, &c->upper->gradients, c->reference);
     c->have_reference = true;
@@ -379,8 +371,7 @@ bt_status bt_check_reference(bt_trial *c)
     for (int q = 0; q < c->lower_count && status == BT_OK; q++) {
         bt_lower *lower = &c->lowers[q];
         own[q] = lower->problem->settings;
-        lower->unrolls = bt_unrolls(lower->problem);
-        lower->iterates = own[q]->method->step && c->upper->step->site.solves[q].iterations > 0;
+        lower->iterates = own[q]->method->step && bt_implicit_iterations(&c->upper->step->site.solves[q]) > 0;
         settings[q] = *own[q];
         settings[q].method = &probe;
         lower->finite = bt_check_finite(lower->problem);

@@ -4,7 +4,6 @@
  * approximation: x is not the solution of its equation, or the lower problem is not solved. */
 #include "engine/check/check.h"
 
-#include "engine/solve/methods.h"
 #include <math.h>
 #include <string.h>
 
@@ -137,19 +136,6 @@ static void say_unsolved(const bt_trial *c, bt_text *text)
                       "granted: more unroll_steps");
 }
 
-static void say_unrolled(const bt_problem *lower, bt_text *text)
-{
-    int64_t steps = bt_itd_setting(lower, "steps");
-    if (steps)
-        bt_text_add(text, "; %s, itd: it goes back through the last steps only, at most %lld", lower->name,
-                    (long long)steps);
-    if (!bt_itd_setting(lower, "second_order"))
-        bt_text_add(text, "; %s, itd: gradients count as constants (itd_second_order = 0)", lower->name);
-    if (lower->child_count)
-        bt_text_add(text, "; %s has lower levels of its own: what of its steps comes through them is left out",
-                    lower->name);
-}
-
 /* x is not what solves its equation. */
 static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
 {
@@ -163,7 +149,8 @@ static void say_unsolved_x(const bt_trial *c, int q, bt_text *text)
                     level, method, lower->cosine, lower->ratio);
     else
         bt_text_add(text, "; %s, %s: after %lld iterations x has cosine %.4f, length %.4g of a solution's", level,
-                    method, (long long)c->upper->step->site.solves[q].iterations, lower->cosine, lower->ratio);
+                    method, (long long)bt_implicit_iterations(&c->upper->step->site.solves[q]), lower->cosine,
+                    lower->ratio);
 }
 
 static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text)
@@ -185,7 +172,7 @@ static void say_approximation(const bt_trial *c, bt_text *text)
         if (lower->finite)
             say_finite(c, lower->problem, text);
         if (lower->unrolls)
-            say_unrolled(lower->problem, text);
+            bt_solver_of(lower->problem)->leave_out(lower->problem, text);
         else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))
             say_unsolved_x(c, q, text);
     }

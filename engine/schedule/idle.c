@@ -2,7 +2,6 @@
  *
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
 #include "engine/schedule/schedule.h"
-#include "engine/solve/methods.h"
 
 #include <string.h>
 
@@ -76,7 +75,8 @@ static bool has_condition(const bt_context *context, const bt_problem *problem)
 
 static bool has_no_product(const bt_context *context, const bt_problem *problem)
 {
-    return (void)context, problem->settings->method == &bt_method_itd && !bt_itd_setting(problem, "second_order");
+    const bt_solver_def *solver = bt_solver_of(problem);
+    return (void)context, solver->multiplies && !solver->multiplies(problem);
 }
 
 /* An op of somebody else's may have a bt_detach in its body. */

@@ -1,6 +1,6 @@
 /* engine/solve/calls.c: what a method may ask while it is traced: products, gradients, vectors of the lower
  * problem. */
-#include "engine/solve/calls_inside.h"
+#include "engine/solve/implicit_inside.h"
 
 #include "base/random.h"
 #include "ops/ops.h"
@@ -12,7 +12,7 @@ bt_loss bt_builder_lower(const bt_builder *b)
 
 bt_loss bt_builder_upper(const bt_builder *b)
 {
-    return (bt_loss){.problem = b->upper, .micros = b->upper_micros, .count = b->solve->upper.count};
+    return (bt_loss){.problem = b->upper, .micros = b->upper_micros, .count = b->own->upper.count};
 }
 
 static double hyper_value(const bt_problem *lower, const char *name)
@@ -73,14 +73,13 @@ static bt_tensor *lower_gradient(void *context, bt_tensor *shift)
 /* The upper loss is taken on its own micro-batches, which the solve then binds. */
 static bool opens_upper(bt_builder *b)
 {
-    bt_solve *solve = b->solve;
-    if (solve->upper.count)
+    if (b->own->upper.count)
         return true;
-    if (bt_micro_set_open(&solve->upper, b->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
+    if (bt_micro_set_open(&b->own->upper, b->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
         bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
         return false;
     }
-    b->upper_micros = solve->upper.items;
+    b->upper_micros = b->own->upper.items;
     return true;
 }
 
@@ -116,16 +115,15 @@ static bt_tensor *slope(void *context)
 static bt_tensor *iteration(void *context)
 {
     bt_builder *b = context;
-    bt_solve *solve = b->solve;
     b->reads_iteration = true;
-    if (!solve->iteration) {
-        solve->iteration = bt_phase_own(
+    if (!b->own->iteration) {
+        b->own->iteration = bt_phase_own(
             b->site->phase, bt_var_new(BT_PHASE, BT_VECTORS, b->lower->name, "iteration", (bt_array){.dtype = BT_I64}));
-        if (!solve->iteration)
+        if (!b->own->iteration)
             return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
-        solve->iteration->clear = true;
+        b->own->iteration->clear = true;
     }
-    return bt_graph_read(b->graph, solve->iteration);
+    return bt_graph_read(b->graph, b->own->iteration);
 }
 
 /* ---- unit vectors ---- */
@@ -170,7 +168,7 @@ static void choose(int64_t *chosen, int64_t count, int64_t below, bt_random *ran
 static bt_tensor *unit(void *context)
 {
     bt_builder *b = context;
-    int64_t steps = b->solve->iterations, live = live_count(b->lower), count = steps < live ? steps : live;
+    int64_t steps = b->own->iterations, live = live_count(b->lower), count = steps < live ? steps : live;
     if (count < 1 || live > UINT32_MAX)
         return bt_trace_poison(BT_ERROR_UNSUPPORTED, "bt_unit: method %s: %lld steps for %lld parameters", b->rule.what,
                                (long long)steps, (long long)live);

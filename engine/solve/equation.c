@@ -1,25 +1,10 @@
 /* engine/solve/equation.c: what is computed, as text: the equation of every level. */
 #include "engine/solve/solve.h"
 
-#include "engine/solve/methods.h"
-#include "engine/solve/unrolled.h"
-
 /* " - (d2C_q/d(p)d(q))^T x_q" */
 static void add_product(bt_text *text, const bt_problem *p, const bt_problem *q)
 {
     bt_text_add(text, " - (d2C_%s/d(%s)d(%s))^T x_%s", q->name, p->name, q->name, q->name);
-}
-
-/* What goes back through steps has no x of its own: it is summed over them. */
-static void add_unrolled(bt_text *text, const bt_problem *lower, const char *product)
-{
-    long long steps = bt_itd_setting(lower, "steps");
-    bt_text_add(text, "  x_%s = itd(a_%s): back through ", lower->name, lower->name);
-    if (steps)
-        bt_text_add(text, "the last %lld of ", steps);
-    bt_text_add(text, "its steps since the upper problem's last%s, product %s",
-                lower->def->start ? ", and through start" : "",
-                bt_itd_setting(lower, "second_order") ? product : "left out (second_order = 0)");
 }
 
 static void add_solve(bt_text *text, const bt_problem *upper, bt_problem *const *lowers, int q)
@@ -30,11 +15,8 @@ static void add_solve(bt_text *text, const bt_problem *upper, bt_problem *const 
     const bt_problem_settings *s = lower->settings;
     const bt_graph *loss = lower->pure[BT_PURE_STEP];
     int product = s->method->penalty ? BT_COUNT_OF(products) - 1 : loss ? bt_product_of(lower, loss) : s->product;
-    if (bt_unrolls(lower))
-        add_unrolled(text, lower, products[product]);
-    else
-        bt_text_add(text, "  x_%s = %s(a_%s), product %s", lower->name, s->method->name, lower->name,
-                    products[product]);
+    bt_text_add(text, "  x_%s = ", lower->name);
+    bt_solver_of(lower)->describe(lower, products[product], text);
     bt_text_add(text, ", detach %s; a_%s = dC_%s/d(%s)", detaches[s->detach], lower->name, upper->name, lower->name);
     for (int r = 0; r < q; r++)
         if (bt_u2l(lower, lowers[r]))

@@ -11,7 +11,4 @@ extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg, bt_
 
 const bt_method_def *bt_method_builtin(int index); /* NULL after the last */
 
-int64_t bt_itd_setting(const bt_problem *lower,
-                       const char *hyper); /* itd.c: a whole number, of a problem of that type */
-
 #endif

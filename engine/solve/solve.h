@@ -16,22 +16,13 @@ typedef struct bt_trouble { /* of the method of one lower problem */
     bool told; /* a warning of it was given */
 } bt_trouble;
 
-typedef struct bt_solve { /* x of one lower problem, within an upper problem's phase */
+typedef struct bt_solve { /* one lower problem, within an upper problem's phase */
     bt_problem *problem;
-    bt_vector adjoint, x; /* v and H^-1 v; x is adjoint where the method leaves v as it is */
-    bt_vector slots[BT_MAX_ITEMS];
-    bt_var *stacks[BT_MAX_ITEMS];
-    bt_var *iteration;    /* I64 []: which step of the method it is; NULL: nobody asks */
-    bt_graph *starting;   /* x from v, until it is an entry; NULL: none */
-    bool starts_on_batch; /* start reads micro-batches, and so exists once for each variant */
-    bt_graph *pure[2];    /* start and step of a user's method, as first traced; NULL: none */
-    bool reached;         /* its adjoint is not zero by construction */
-    /* Entries, by variant: of its own micro-batches, times that of the upper problem's; -1: none. */
-    int start[BT_MAX_ITEMS], once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
-    int64_t iterations;
-    bt_micro_set micros;      /* what its loss is taken on */
-    bt_micro_set upper;       /* what the upper loss is taken on, where the method asks for it; else count 0 */
-    struct bt_unroll *unroll; /* type = itd; NULL: another */
+    bt_vector adjoint;
+    bool reached;        /* its adjoint is not zero by construction */
+    bt_micro_set micros; /* what its loss is taken on */
+    const struct bt_solver_def *solver;
+    void *state; /* of the solver */
 } bt_solve;
 
 /* Where solves stand: the phase of an upper problem's step. */
@@ -43,15 +34,32 @@ typedef struct bt_solve_site {
     int solve_count;
 } bt_solve_site;
 
-/* ---- implicit.c ---- */
+/* How a lower problem is solved. What follows from its settings alone is asked of the problem. */
+typedef struct bt_solver_def {
+    bool together;                                            /* neighbours in the order of solves run as one */
+    bt_status (*open)(bt_solve_site *site, bt_solve *solve);  /* its state, and what it reads */
+    bt_status (*build)(bt_solve_site *site, bt_solve *solve); /* the entries */
+    bt_status (*run)(bt_solve_site *site, bt_solve *solves, int count); /* count: 1, but for those that run together */
+    bt_status (*check_purity)(bt_solve_site *site, bt_solve *solve); /* of a user's callbacks; NULL: there are none */
+    bool (*ready)(const bt_problem *upper, const bt_problem *lower); /* there is something to go by; NULL: always */
+    void (*free)(bt_solve *solve);                                   /* its state, which may be there by half */
 
-bt_status bt_solve_open(bt_solve_site *site, bt_solve *solve);                 /* what it reads; whether x is v */
-bt_graph *bt_solve_product(bt_solve_site *site, bt_solve *solve, int variant); /* traced; NULL after an error */
-bt_status bt_solve_build(bt_solve_site *site, bt_solve *solve);                /* the entries */
-int bt_solve_bind(const bt_solve_site *site, const bt_solve *solve); /* last micro-batches; the variant or -1 */
-bt_status bt_solve_iterate(bt_solve_site *site, bt_solve *solve, int variant); /* x from the adjoint */
-bt_status bt_solve_run(bt_solve_site *site, bt_solve *solve);                  /* and the product with it */
-bt_status bt_solve_check_purity(bt_solve_site *site, bt_solve *solve);         /* of a user's method */
+    /* A run that is nothing but a product with the adjoint may be joined with the gradient. All NULL: no run is. */
+    bool (*is_product)(const bt_solve *solve);
+    bt_graph *(*product)(bt_solve_site *site, bt_solve *solve, int variant); /* traced; NULL after an error */
+    int (*bind)(const bt_solve_site *site, const bt_solve *solve);           /* the batches; the variant or -1 */
+
+    void (*describe)(const bt_problem *lower, const char *product, bt_text *text); /* x in the equation */
+    bool (*multiplies)(const bt_problem *lower);                                   /* it takes products; NULL: always */
+    void (*leave_out)(const bt_problem *lower, bt_text *text); /* adds what it leaves out; NULL: x is a solution's */
+} bt_solver_def;
+
+extern const bt_solver_def bt_solver_implicit, bt_solver_unrolled;
+
+/* ---- solve.c ---- */
+
+const bt_solver_def *bt_solver_of(const bt_problem *lower); /* by its method */
+bt_status bt_solves_run(bt_solve_site *site, int first);    /* those from `first` on */
 void bt_solve_free(bt_solve *solve);
 
 /* ---- calls.c ---- */
@@ -66,6 +74,8 @@ void bt_solve_forget(bt_problem *upper, const bt_solve_site *site);
  * their adjoints, of the upper problem its gradient. Room for all problems. Returns how many. */
 int bt_solve_targets(bt_solve_site *site, const bt_solve *solve, bt_problem **others, bt_vector *vectors);
 void bt_solve_mark(bt_solve_site *site, const bt_problem *other, int64_t parameter); /* something reaches that one */
+/* An implicit method cannot see that an update uses the upper parameters directly: an error that says so. */
+bt_status bt_check_direct(bt_solve_site *site, const bt_solve *solve);
 
 /* ---- equation.c ---- */
 

@@ -1,8 +1,6 @@
 /* engine/solve/targets.c: what a solve gives its product to, and what that reaches. */
 #include "engine/solve/solve.h"
 
-#include "engine/solve/unrolled.h"
-
 int bt_solve_targets(bt_solve_site *site, const bt_solve *solve, bt_problem **others, bt_vector *vectors)
 {
     bt_problem *upper = site->upper;

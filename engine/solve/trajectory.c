@@ -1,7 +1,6 @@
 /* engine/solve/trajectory.c: the records of an inner loop's steps. */
 #include "engine/solve/trajectory.h"
 
-#include "engine/solve/methods.h"
 #include "graph/variable.h"
 #include "transform/rebind.h"
 #include <string.h>
@@ -165,7 +164,7 @@ static int64_t spacing_of(int64_t loop, int64_t wanted)
     return root;
 }
 
-bt_status bt_trajectory_open(bt_problem *problem)
+bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing)
 {
     if (problem->trajectory)
         return BT_OK;
@@ -174,16 +173,16 @@ bt_status bt_trajectory_open(bt_problem *problem)
     bt_trajectory *t = all ? bt_alloc(sizeof *t) : NULL;
     if (!t)
         return BT_ERROR_MEMORY;
-    *t = (bt_trajectory){.problem = problem, .reach = bt_itd_setting(problem, "steps"), .room = all};
-    t->spacing = spacing_of(loop, bt_itd_setting(problem, "spacing"));
+    *t = (bt_trajectory){.problem = problem, .reach = reach, .room = all};
+    t->spacing = spacing_of(loop, spacing);
     if (t->reach && t->reach + t->spacing - 1 < t->room)
         t->room = t->reach + t->spacing - 1;
     problem->trajectory = t;
     if (t->room >= TOO_MANY)
         return bt_fail(BT_ERROR_CONFIG,
-                       "[%s] type = itd would record every step since the last one of the problem above, more than %d: "
-                       "give itd_steps, how many of the last ones to go back through",
-                       problem->name, TOO_MANY);
+                       "[%s] type = %s would record every step since the last one of the problem above, more than %d: "
+                       "give %s_steps, how many of the last ones to go back through",
+                       problem->name, problem->settings->method->name, TOO_MANY, problem->settings->method->name);
     if (!aligned && t->room == all)
         t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
     t->loops = (t->room + loop - 1) / loop + !aligned;

@@ -1,4 +1,4 @@
-/* engine/solve/trajectory.h: what the steps of a problem began from: for type = itd, which goes back through them.
+/* engine/solve/trajectory.h: what the steps of a problem began from: for a solver that goes back through them.
  *
  * A record of a step is the run variables that the step reads and that may be others by the time an upper problem goes
  * back, the position of its batches, and its place in time among the steps of all problems. Steps have the numbers that
@@ -31,7 +31,8 @@ typedef struct bt_trajectory {
     bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
 } bt_trajectory;
 
-bt_status bt_trajectory_open(bt_problem *problem); /* by its method's settings; once */
+/* Once. reach: as above; spacing: likewise, 0: the root of the steps of an inner loop. */
+bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing);
 void bt_trajectory_free(bt_trajectory *trajectory);
 
 void bt_trajectory_record(bt_trajectory *trajectory); /* before a step, its batches not drawn yet */

@@ -8,10 +8,9 @@
  *
  * Domke (AISTATS 2012); Maclaurin, Duvenaud and Adams (ICML 2015); Franceschi et al. (ICML 2017, reverse mode);
  * truncated: Shaban et al. (AISTATS 2019); second_order = 0: Finn, Abbeel and Levine (ICML 2017). */
-#include "engine/solve/unrolled.h"
+#include "engine/solve/trajectory.h"
 
 #include "engine/solve/methods.h"
-#include "engine/solve/trajectory.h"
 #include "ops/ops.h"
 #include "transform/grad.h"
 #include <string.h>
@@ -27,11 +26,23 @@ const bt_method_def bt_method_itd = {
     .unrolls = true,
 };
 
-bool bt_unrolls(const bt_problem *lower) { return lower->settings->method->unrolls; }
+typedef struct unroll {            /* bt_solve.state */
+    bt_vector slots[BT_MAX_ITEMS]; /* adjoints of the optimiser's slots */
+    int reverse[BT_MAX_ITEMS];     /* entries by variant: back through one step */
+    int replay[BT_MAX_ITEMS];      /* the step once more; -1: the state before every step is kept */
+    int start;                     /* back through `start`; -1: there is none */
+    int64_t next, first;           /* steps: to go back through next, and at last */
+    int64_t replayed;              /* the kept step from which the following ones have been computed; -1: none */
+} unroll;
 
-int64_t bt_itd_setting(const bt_problem *lower, const char *hyper)
+static unroll *state_of(const bt_solve *solve) { return solve->state; }
+
+/* A hyperparameter by the name that it has in bt_method_itd; a method that leaves it out has its default. */
+static int64_t setting(const bt_problem *lower, const char *name)
 {
-    return (int64_t)lower->settings->method_hypers[bt_hyper_index(bt_method_itd.hypers, hyper)];
+    int i = bt_hyper_index(lower->settings->method->hypers, name);
+    return (int64_t)(i < 0 ? bt_method_itd.hypers[bt_hyper_index(bt_method_itd.hypers, name)].value
+                           : lower->settings->method_hypers[i]);
 }
 
 /* ---- traces ---- */
@@ -200,7 +211,7 @@ static bt_tensor **pull_update(tracer *t)
     int place = 0;
     add_outputs(t, &p, t->transition.next_param, parts(t, &t->solve->adjoint));
     for (int k = 0; k < slots(t); k++)
-        add_outputs(t, &p, t->transition.next_slot[k], parts(t, &t->solve->unroll->slots[k]));
+        add_outputs(t, &p, t->transition.next_slot[k], parts(t, &state_of(t->solve)->slots[k]));
     add_inputs(&p, t->transition.param, params(t), &place);
     add_inputs(&p, t->transition.grad, params(t), &place);
     for (int k = 0; k < slots(t); k++)
@@ -221,7 +232,7 @@ static bool trace_product(tracer *t, bt_tensor **x, bt_product_request *request)
         if (!x[i])
             x[i] = bt_zeros_like(t->transition.param[i]);
     }
-    if (!any || !bt_itd_setting(t->lower, "second_order"))
+    if (!any || !setting(t->lower, "second_order"))
         return false;
     *request = (bt_product_request){.lower = {t->lower, t->micros, t->solve->micros.count},
                                     .x = bt_problem_join(t->lower, x),
@@ -275,7 +286,7 @@ static void trace_back(tracer *t)
             add_other(t, k, i, bt_accumulate(*theirs++, request.other ? request.other[k][i] : NULL));
     set_adjoint(t, &t->solve->adjoint, adjoint);
     for (int k = 0; k < slots(t); k++)
-        set_adjoint(t, &t->solve->unroll->slots[k], slot + k * params(t));
+        set_adjoint(t, &state_of(t->solve)->slots[k], slot + k * params(t));
 }
 
 /* ---- forward through one step, and back through `start` ---- */
@@ -315,14 +326,14 @@ static void trace_start(tracer *t)
             add_other(t, k, i, *result++);
     bt_graph_assign(t->graph, t->solve->adjoint.flat, bt_zeros_like(adjoint)); /* nothing depends on what was before */
     for (int k = 0; k < slots(t); k++)
-        bt_graph_assign(t->graph, t->solve->unroll->slots[k].flat, bt_zeros_like(adjoint));
+        bt_graph_assign(t->graph, state_of(t->solve)->slots[k].flat, bt_zeros_like(adjoint));
 }
 
 /* ---- entries ---- */
 
 enum { LOOP = 99 }; /* one for all that unroll in a phase: their steps alternate */
 
-static int build(bt_solve_site *site, bt_solve *solve, int variant, const char *part, void (*fn)(tracer *t))
+static int add(bt_solve_site *site, bt_solve *solve, int variant, const char *part, void (*fn)(tracer *t))
 {
     tracer t;
     int entry = -1;
@@ -339,50 +350,50 @@ static int build(bt_solve_site *site, bt_solve *solve, int variant, const char *
 static bt_status check(const bt_problem *lower)
 {
     if (lower->settings->meta_batch > 1)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "[%s] type = itd goes through single steps, not through meta_batch = %lld",
-                       lower->name, (long long)lower->settings->meta_batch);
+        return bt_fail(BT_ERROR_UNSUPPORTED, "[%s] type = %s goes through single steps, not through meta_batch = %lld",
+                       lower->name, lower->settings->method->name, (long long)lower->settings->meta_batch);
     return BT_OK;
 }
 
-bt_status bt_unroll_open(bt_solve_site *site, bt_solve *solve)
+static bt_status open(bt_solve_site *site, bt_solve *solve)
 {
     bt_problem *lower = solve->problem;
-    BT_TRY(check(lower));
-    BT_TRY(bt_trajectory_open(lower));
-    solve->unroll = bt_alloc(sizeof *solve->unroll);
-    if (!solve->unroll)
+    unroll *state = solve->state = bt_alloc(sizeof *state);
+    if (!state)
         return BT_ERROR_MEMORY;
+    BT_TRY(check(lower));
+    BT_TRY(bt_micro_set_open(&solve->micros, site->upper, lower, lower->settings->gradient_accumulation));
+    BT_TRY(bt_trajectory_open(lower, setting(lower, "steps"), setting(lower, "spacing")));
     for (int k = 0; k < bt_optimizer_slot_count(lower->optimizer); k++) {
         const char *name = bt_optimizer_slot_name(lower->optimizer, k);
-        solve->unroll->slots[k] = bt_vector_new(site->phase, lower, name, true);
-        if (!solve->unroll->slots[k].flat)
+        state->slots[k] = bt_vector_new(site->phase, lower, name, true);
+        if (!state->slots[k].flat)
             return BT_ERROR_MEMORY;
     }
     return BT_OK;
 }
 
-bt_status bt_unroll_build(bt_solve_site *site, bt_solve *solve)
+static bt_status build(bt_solve_site *site, bt_solve *solve)
 {
-    bt_unroll *unroll = solve->unroll;
+    unroll *state = state_of(solve);
     bool replays = solve->problem->trajectory->spacing > 1;
     for (int v = 0; v < solve->micros.variants; v++) {
-        unroll->replay[v] = replays ? build(site, solve, v, "step, again", trace_forward) : -1;
-        unroll->reverse[v] = build(site, solve, v, "step, backwards", trace_back);
-        if (unroll->reverse[v] < 0 || (replays && unroll->replay[v] < 0))
+        state->replay[v] = replays ? add(site, solve, v, "step, again", trace_forward) : -1;
+        state->reverse[v] = add(site, solve, v, "step, backwards", trace_back);
+        if (state->reverse[v] < 0 || (replays && state->replay[v] < 0))
             return bt_error_status();
     }
     bool starts = solve->problem->def->start != NULL;
-    unroll->start = starts ? build(site, solve, 0, "start, backwards", trace_start) : -1;
-    return starts && unroll->start < 0 ? bt_error_status() : BT_OK;
+    state->start = starts ? add(site, solve, 0, "start, backwards", trace_start) : -1;
+    return starts && state->start < 0 ? bt_error_status() : BT_OK;
 }
 
-void bt_unroll_free(bt_unroll *unroll)
+static void release(bt_solve *solve)
 {
-    if (!unroll)
-        return;
+    unroll *state = state_of(solve);
     for (int k = 0; k < BT_MAX_ITEMS; k++)
-        bt_free(unroll->slots[k].windows);
-    bt_free(unroll);
+        bt_free(state->slots[k].windows);
+    bt_free(state);
 }
 
 /* ---- runs ---- */
@@ -423,33 +434,33 @@ static bt_status replay(bt_phase *phase, bt_solve *solve, int64_t step)
 {
     const bt_trajectory *trajectory = solve->problem->trajectory;
     int64_t kept = bt_trajectory_kept(trajectory, step);
-    if (kept == solve->unroll->replayed)
+    if (kept == state_of(solve)->replayed)
         return BT_OK;
     for (int64_t i = kept; i < step; i++) {
         int variant = look(solve, i);
         if (variant < 0)
             return bt_error_status();
         bt_trajectory_copy(trajectory, i);
-        BT_TRY(bt_part_run(phase, solve->unroll->replay[variant]));
+        BT_TRY(bt_part_run(phase, state_of(solve)->replay[variant]));
     }
-    solve->unroll->replayed = kept;
+    state_of(solve)->replayed = kept;
     return BT_OK;
 }
 
 static bt_status back(bt_phase *phase, bt_solve *solve)
 {
     const bt_trajectory *trajectory = solve->problem->trajectory;
-    bt_unroll *unroll = solve->unroll;
-    int64_t step = unroll->next--;
+    unroll *state = state_of(solve);
+    int64_t step = state->next--;
     BT_TRY(replay(phase, solve, step));
     int variant = look(solve, step);
     if (variant < 0)
         return bt_error_status();
-    BT_TRY(bt_part_run(phase, unroll->reverse[variant]));
-    if (unroll->start < 0 || !bt_trajectory_begins(trajectory, step))
+    BT_TRY(bt_part_run(phase, state->reverse[variant]));
+    if (state->start < 0 || !bt_trajectory_begins(trajectory, step))
         return BT_OK;
     memcpy(solve->problem->loop->data, &step, sizeof step);
-    return bt_part_run(phase, unroll->start);
+    return bt_part_run(phase, state->start);
 }
 
 /* Whose step was the last in time; NULL: none is left. */
@@ -459,8 +470,8 @@ static bt_solve *latest(bt_solve *solves, int count)
     int64_t most = -1;
     for (int q = 0; q < count; q++) {
         const bt_trajectory *trajectory = solves[q].problem->trajectory;
-        int64_t step = solves[q].unroll->next;
-        if (step < solves[q].unroll->first)
+        int64_t step = state_of(&solves[q])->next;
+        if (step < state_of(&solves[q])->first)
             continue;
         if (bt_trajectory_tick(trajectory, step) > most) {
             most = bt_trajectory_tick(trajectory, step);
@@ -470,7 +481,7 @@ static bt_solve *latest(bt_solve *solves, int count)
     return last;
 }
 
-static bt_status run(bt_phase *phase, bt_solve *solves, int count)
+static bt_status all_back(bt_phase *phase, bt_solve *solves, int count)
 {
     bt_solve *solve;
     while ((solve = latest(solves, count)) != NULL)
@@ -478,18 +489,18 @@ static bt_status run(bt_phase *phase, bt_solve *solves, int count)
     return BT_OK;
 }
 
-bt_status bt_unroll_run(bt_solve_site *site, bt_solve *solves, int count)
+static bt_status run(bt_solve_site *site, bt_solve *solves, int count)
 {
     place *before = bt_alloc_array((size_t)count, sizeof *before);
     if (!before)
         return BT_ERROR_MEMORY;
     for (int q = 0; q < count; q++) {
         before[q] = place_of(solves[q].problem->train);
-        solves[q].unroll->first = bt_trajectory_first(solves[q].problem->trajectory, site->upper->since);
-        solves[q].unroll->next = solves[q].problem->steps - 1;
-        solves[q].unroll->replayed = -1;
+        state_of(&solves[q])->first = bt_trajectory_first(solves[q].problem->trajectory, site->upper->since);
+        state_of(&solves[q])->next = solves[q].problem->steps - 1;
+        state_of(&solves[q])->replayed = -1;
     }
-    bt_status status = run(site->phase, solves, count);
+    bt_status status = all_back(site->phase, solves, count);
     for (int q = 0; q < count; q++) {
         bt_status moved = move_to(solves[q].problem->train, before[q]);
         status = status == BT_OK ? moved : status;
@@ -497,3 +508,50 @@ bt_status bt_unroll_run(bt_solve_site *site, bt_solve *solves, int count)
     bt_free(before);
     return status;
 }
+
+/* ---- what there is to know of it ---- */
+
+static bool ready(const bt_problem *upper, const bt_problem *lower)
+{
+    return bt_trajectory_first(lower->trajectory, upper->since) < lower->steps;
+}
+
+static bool multiplies(const bt_problem *lower) { return setting(lower, "second_order") != 0; }
+
+/* What goes back through steps has no x of its own: it is summed over them. */
+static void describe(const bt_problem *lower, const char *product, bt_text *text)
+{
+    long long steps = setting(lower, "steps");
+    bt_text_add(text, "%s(a_%s): back through ", lower->settings->method->name, lower->name);
+    if (steps)
+        bt_text_add(text, "the last %lld of ", steps);
+    bt_text_add(text, "its steps since the upper problem's last%s, product %s",
+                lower->def->start ? ", and through start" : "",
+                multiplies(lower) ? product : "left out (second_order = 0)");
+}
+
+static void leave_out(const bt_problem *lower, bt_text *text)
+{
+    const char *method = lower->settings->method->name;
+    long long steps = setting(lower, "steps");
+    if (steps)
+        bt_text_add(text, "; %s, %s: it goes back through the last steps only, at most %lld", lower->name, method,
+                    steps);
+    if (!multiplies(lower))
+        bt_text_add(text, "; %s, %s: gradients count as constants (%s_second_order = 0)", lower->name, method, method);
+    if (lower->child_count)
+        bt_text_add(text, "; %s has lower levels of its own: what of its steps comes through them is left out",
+                    lower->name);
+}
+
+const bt_solver_def bt_solver_unrolled = {
+    .together = true,
+    .open = open,
+    .build = build,
+    .run = run,
+    .ready = ready,
+    .free = release,
+    .describe = describe,
+    .multiplies = multiplies,
+    .leave_out = leave_out,
+};

@@ -26,8 +26,8 @@ static bool may_join(const bt_problem *upper)
 {
     const bt_step_phase *step = upper->step;
     return step->phase->options.reassociate && !upper->context->apart && step->site.solve_count > 0 &&
-           upper->settings->gradient_accumulation == 1 &&
-           step->site.solves[0].x.flat == step->site.solves[0].adjoint.flat && !step->site.solves[0].upper.count;
+           upper->settings->gradient_accumulation == 1 && step->site.solves[0].solver->is_product &&
+           step->site.solves[0].solver->is_product(&step->site.solves[0]);
 }
 
 /* Adds to *saved what ordering the graph's products anew saves. */
@@ -65,7 +65,7 @@ static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_grap
     bt_status status = BT_OK;
     *all = true;
     for (int v = 0; v < solve->micros.variants && status == BT_OK && *all; v++) {
-        bt_graph *product = bt_solve_product(&upper->step->site, solve, v);
+        bt_graph *product = solve->solver->product(&upper->step->site, solve, v);
         if (!product)
             return bt_error_status();
         for (int s = 0; s < upper->train->shape_count && status == BT_OK && *all; s++) {

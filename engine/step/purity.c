@@ -12,7 +12,9 @@ bt_status bt_check_purity(bt_problem *problem)
         BT_TRY(bt_check_same(problem, bt_pure_name(problem, kind), problem->pure[kind],
                              bt_problem_retrace(problem, kind), "step", problem->steps));
     }
-    for (int q = 0; q < problem->step->site.solve_count; q++)
-        BT_TRY(bt_solve_check_purity(&problem->step->site, &problem->step->site.solves[q]));
+    bt_solve_site *site = &problem->step->site;
+    for (int q = 0; q < site->solve_count; q++)
+        if (site->solves[q].solver->check_purity)
+            BT_TRY(site->solves[q].solver->check_purity(site, &site->solves[q]));
     return BT_OK;
 }

@@ -2,7 +2,6 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
-#include "engine/solve/trajectory.h"
 
 #include "runtime/evaluate.h"
 
@@ -180,7 +179,7 @@ static void gather(const bt_problem *problem, const bt_block *block, bt_array re
 /* What a step would go by is there: without it the answer would be a 0 that no step uses. */
 static bt_status check_steps(const bt_problem *self)
 {
-    const bt_problem *still = NULL; /* with itd, and without a step to go back through */
+    const bt_problem *still = NULL; /* without a step to go back through */
     bool moved = false;             /* another one has some, as it may where not all levels move */
     for (int q = 0; q < self->step->site.solve_count; q++) {
         const bt_solve *solve = &self->step->site.solves[q];
@@ -190,17 +189,17 @@ static bt_status check_steps(const bt_problem *self)
                            "bt_hypergradient: %s goes by the last update of %s (type = %s), and there is none: ask "
                            "after the first step of %s",
                            self->name, lower->name, lower->settings->method->name, lower->name);
-        if (solve->unroll && bt_trajectory_first(lower->trajectory, self->since) < lower->steps)
+        if (solve->solver->ready && solve->solver->ready(self, lower))
             moved = true;
-        else if (solve->unroll)
+        else if (solve->solver->ready)
             still = lower;
     }
     if (!still || moved)
         return BT_OK;
     return bt_fail(BT_ERROR_ARGUMENT,
                    "bt_hypergradient: %s goes back through the steps that %s has made since the last step of %s (type "
-                   "= itd), and there are none: ask after a step of %s, as in its epoch_callback",
-                   self->name, still->name, self->name, still->name);
+                   "= %s), and there are none: ask after a step of %s, as in its epoch_callback",
+                   self->name, still->name, self->name, still->settings->method->name, still->name);
 }
 
 /* Lower problems need a batch to be differentiated on: the last one, or the first where there was none yet. */

@@ -2,7 +2,6 @@
 #include "engine/step/step.h"
 
 #include "engine/solve/trajectory.h"
-#include "engine/solve/unrolled.h"
 #include "runtime/profile.h"
 #include <string.h>
 
@@ -44,26 +43,13 @@ static bt_status run_joined(bt_problem *problem)
 {
     bt_step_phase *step = problem->step;
     const bt_batch *batch = bt_stream_kept(problem->train, 0);
-    int shape = batch ? bt_stream_shape(problem->train, batch) : -1,
-        variant = bt_solve_bind(&step->site, &step->site.solves[0]);
+    const bt_solve *first = &step->site.solves[0];
+    int shape = batch ? bt_stream_shape(problem->train, batch) : -1, variant = first->solver->bind(&step->site, first);
     if (shape < 0 || variant < 0)
         return bt_error_status();
     bt_micro_bind(&step->micros[shape], batch);
     set_number(step->total, (double)batch->count);
     return bt_part_run(step->phase, step->joined[shape][variant]);
-}
-
-static bt_status run_solves(bt_problem *problem)
-{
-    bt_step_phase *step = problem->step;
-    for (int q = step->joins, count; q < step->site.solve_count; q += count) {
-        for (count = 0; q + count < step->site.solve_count && step->site.solves[q + count].unroll; count++)
-            ;
-        BT_TRY(count ? bt_unroll_run(&step->site, &step->site.solves[q], count)
-                     : bt_solve_run(&step->site, &step->site.solves[q]));
-        count = count ? count : 1;
-    }
-    return BT_OK;
 }
 
 bt_status bt_step_direct(bt_problem *problem)
@@ -80,7 +66,7 @@ bt_status bt_step_gradient(bt_problem *problem)
 {
     if (!problem->step->joins) {
         BT_TRY(bt_step_direct(problem));
-        return run_solves(problem);
+        return bt_solves_run(&problem->step->site, problem->step->joins);
     }
     bt_status status = draw(problem);
     bt_steps_show(problem->context, false);
@@ -91,7 +77,7 @@ bt_status bt_step_again(bt_problem *problem, bool whole)
 {
     bt_phase_begin(problem->step->phase);
     BT_TRY(whole && problem->step->joins ? run_joined(problem) : run_gradients(problem));
-    return whole ? run_solves(problem) : BT_OK;
+    return whole ? bt_solves_run(&problem->step->site, problem->step->joins) : BT_OK;
 }
 
 /* The gradient of a step that will be made, and may be gone back through. */

@@ -77,12 +77,12 @@ static bt_status build_hypergradient(bt_problem *problem, bt_graph **gradients)
     bt_step_phase *step = problem->step;
     BT_TRY(bt_gradients_trace(problem, gradients));
     for (int q = 0; q < step->site.solve_count; q++)
-        BT_TRY(bt_solve_open(&step->site, &step->site.solves[q]));
+        BT_TRY(step->site.solves[q].solver->open(&step->site, &step->site.solves[q]));
     BT_TRY(bt_joined_build(problem, gradients));
     if (!step->joins)
         BT_TRY(bt_gradients_add(problem, gradients));
     for (int q = step->joins; q < step->site.solve_count; q++)
-        BT_TRY(bt_solve_build(&step->site, &step->site.solves[q]));
+        BT_TRY(step->site.solves[q].solver->build(&step->site, &step->site.solves[q]));
     return BT_OK;
 }
 
@@ -97,6 +97,7 @@ static bt_status open_solves(bt_problem *problem)
     bt_status status = step->site.solves ? BT_OK : BT_ERROR_MEMORY;
     for (int q = 0; status == BT_OK && q < count; q++) {
         step->site.solves[q].problem = lowers[q];
+        step->site.solves[q].solver = bt_solver_of(lowers[q]);
         step->site.solves[q].adjoint =
             bt_vector_new(step->phase, lowers[q], "adjoint", problem->settings->gradient_accumulation > 1);
         step->site.solve_count = q + 1;

@@ -45,7 +45,7 @@ static bt_status check_taught(const bt_problem *problem)
         return BT_OK;
     for (int q = 0; q < step->site.solve_count; q++) {
         const bt_problem *lower = step->site.solves[q].problem;
-        if (lower->def->start && !step->site.solves[q].unroll)
+        if (lower->def->start && !lower->settings->method->unrolls)
             return bt_fail(BT_ERROR_CONFIG,
                            "%s: its gradient is zero: type = %s of %s sees what the loss of %s uses, and not what its "
                            "start does: take type = itd, or add the distance from there to the loss",

@@ -1,0 +1,62 @@
+/* engine/solve/solve.c: what all solvers share. */
+#include "engine/solve/solve.h"
+
+bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear)
+{
+    bt_vector vector = {0};
+    int64_t count = problem->module->param_count, elements = 0;
+    for (int64_t i = 0; i < count; i++)
+        elements += bt_array_count(problem->module->params[i]->shape);
+    bt_var *flat = bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name,
+                              (bt_array){.dtype = problem->dtype, .rank = 1, .dims = {elements}});
+    if (!bt_phase_own(phase, flat))
+        return vector;
+    flat->clear = clear;
+    vector.windows = bt_alloc_array((size_t)count, sizeof(bt_var *));
+    size_t at = 0;
+    for (int64_t i = 0; vector.windows && i < count; i++) {
+        bt_array shape = problem->module->params[i]->shape;
+        shape.dtype = problem->dtype;
+        vector.windows[i] = bt_phase_own(phase, bt_var_window(flat, at, problem->module->params[i]->path, shape));
+        if (!vector.windows[i])
+            return vector;
+        at += vector.windows[i]->bytes;
+    }
+    if (vector.windows) {
+        vector.flat = flat;
+        vector.count = count;
+    }
+    return vector;
+}
+
+const bt_solver_def *bt_solver_of(const bt_problem *lower)
+{
+    return lower->settings->method->unrolls ? &bt_solver_unrolled : &bt_solver_implicit;
+}
+
+/* How many solves from `first` on run as one. */
+static int neighbours(const bt_solve_site *site, int first)
+{
+    const bt_solver_def *solver = site->solves[first].solver;
+    int count = 1;
+    while (solver->together && first + count < site->solve_count && site->solves[first + count].solver == solver)
+        count++;
+    return count;
+}
+
+bt_status bt_solves_run(bt_solve_site *site, int first)
+{
+    for (int q = first, count; q < site->solve_count; q += count) {
+        count = neighbours(site, q);
+        BT_TRY(site->solves[q].solver->run(site, &site->solves[q], count));
+    }
+    return BT_OK;
+}
+
+void bt_solve_free(bt_solve *solve)
+{
+    bt_micro_set_free(&solve->micros);
+    if (solve->state)
+        solve->solver->free(solve);
+    bt_free(solve->adjoint.windows);
+}
