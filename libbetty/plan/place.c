@@ -127,7 +127,8 @@ static bt_status place_best(bt_interval *intervals, int64_t count, value *values
 {
     static int (*const orders[])(const void *, const void *) = {by_size, by_life};
     int64_t step;
-    size_t bound = bt_place_bound(intervals, count, &step);
+    size_t bound;
+    BT_TRY(bt_place_bound(intervals, count, &bound, &step));
     for (int o = 0; o < BT_COUNT_OF(orders) && (o == 0 || *arena > bound); o++) {
         size_t found = 0;
         qsort(values, (size_t)value_count, sizeof *values, orders[o]);
@@ -158,39 +159,4 @@ bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
     bt_free(placed);
     bt_free(offsets);
     return status;
-}
-
-size_t bt_place_bound(const bt_interval *intervals, int64_t count, int64_t *step)
-{
-    size_t most = 0;
-    *step = 0;
-    for (int64_t i = 0; i < count; i++) { /* the most is reached where something begins */
-        size_t live = 0;
-        for (int64_t j = 0; j < count; j++)
-            if (intervals[j].first <= intervals[i].first && intervals[j].last >= intervals[i].first)
-                live = live > SIZE_MAX - intervals[j].bytes ? SIZE_MAX : live + intervals[j].bytes;
-        if (live > most || (live == most && intervals[i].first < *step)) {
-            most = live;
-            *step = intervals[i].first;
-        }
-    }
-    return most;
-}
-
-bt_status bt_place_verify(const bt_interval *intervals, int64_t count, size_t arena)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const bt_interval *a = &intervals[i];
-        if (a->offset > arena || arena - a->offset < a->bytes)
-            return bt_fail(BT_ERROR_INTERNAL, "plan: value %lld ends beyond the arena", (long long)i);
-        if (i > 0 && a->joined && a->offset != a[-1].offset + a[-1].bytes)
-            return bt_fail(BT_ERROR_INTERNAL, "plan: value %lld lies apart from the one it belongs to", (long long)i);
-        for (int64_t j = 0; j < i; j++) {
-            const bt_interval *b = &intervals[j];
-            if (a->bytes && b->bytes && together(a, b) && a->offset < b->offset + b->bytes &&
-                b->offset < a->offset + a->bytes)
-                return bt_fail(BT_ERROR_INTERNAL, "plan: values %lld and %lld overlap", (long long)j, (long long)i);
-        }
-    }
-    return BT_OK;
 }

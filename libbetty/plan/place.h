@@ -15,8 +15,9 @@ typedef struct bt_interval {
  * first, or, if that needs less, the one that lives longest. *arena: what they need. */
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena);
 
-/* The most bytes that live at one step, and the first such step: no placement can need less. */
-size_t bt_place_bound(const bt_interval *intervals, int64_t count, int64_t *step);
+/* The most bytes that live at one step (SIZE_MAX: more than there are addresses), and the first such step: no placement
+ * can need less. */
+bt_status bt_place_bound(const bt_interval *intervals, int64_t count, size_t *bound, int64_t *step);
 
 /* Fails where two intervals share a byte at the same time, one ends beyond the arena, or parts of a value lie apart. */
 bt_status bt_place_verify(const bt_interval *intervals, int64_t count, size_t arena);

@@ -144,7 +144,7 @@ bt_status bt_phase_plan(bt_phase *phase)
     size_t arena;
     BT_TRY(bt_place(phase->intervals, phase->value_count, &arena));
     BT_TRY(bt_place_verify(phase->intervals, phase->value_count, arena));
-    phase->bound = bt_place_bound(phase->intervals, phase->value_count, &phase->peak);
+    BT_TRY(bt_place_bound(phase->intervals, phase->value_count, &phase->bound, &phase->peak));
     phase->arena = arena;
     phase->used = 0;
     for (int64_t i = 0; i < phase->value_count; i++) {

@@ -26,6 +26,13 @@ static void draw_intervals(draw *d, bt_interval *intervals, int64_t count, int64
     }
 }
 
+static size_t bound_of(const bt_interval *intervals, int64_t count, int64_t *step)
+{
+    size_t bound;
+    ck_assert_int_eq(bt_place_bound(intervals, count, &bound, step), BT_OK);
+    return bound;
+}
+
 static bool share_a_byte(const bt_interval *a, const bt_interval *b)
 {
     return a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes &&
@@ -125,7 +132,7 @@ START_TEST(between_the_bound_and_a_factor_of_the_best)
             order[i] = i;
         ck_assert_int_eq(bt_place(intervals, count, &arena), BT_OK);
         expect_sound(intervals, count, arena);
-        size_t least = best(copy, order, count, 0, 0, SIZE_MAX), bound = bt_place_bound(intervals, count, &peak);
+        size_t least = best(copy, order, count, 0, 0, SIZE_MAX), bound = bound_of(intervals, count, &peak);
         ck_assert_uint_eq(bound, most_live(intervals, count, 6, &expected_peak));
         ck_assert_int_eq(peak, expected_peak);
         ck_assert_uint_le(bound, least);
@@ -150,13 +157,13 @@ START_TEST(what_is_obvious)
     ck_assert(apart[0].offset == 0 && apart[1].offset == 0 && apart[2].offset == 0);
     ck_assert_int_eq(bt_place(together, 3, &arena), BT_OK);
     ck_assert_uint_eq(arena, 832);
-    ck_assert_uint_eq(bt_place_bound(together, 3, &peak), 832);
+    ck_assert_uint_eq(bound_of(together, 3, &peak), 832);
     ck_assert_int_eq(peak, 4);
     ck_assert_int_eq(bt_place(stairs, 3, &arena), BT_OK);
     ck_assert_uint_eq(arena, 384);
     ck_assert_int_eq(bt_place(NULL, 0, &arena), BT_OK);
     ck_assert_uint_eq(arena, 0);
-    ck_assert_uint_eq(bt_place_bound(NULL, 0, &peak), 0);
+    ck_assert_uint_eq(bound_of(NULL, 0, &peak), 0);
     ck_assert_int_eq(bt_place_verify(NULL, 0, 0), BT_OK);
 }
 END_TEST
@@ -189,7 +196,7 @@ START_TEST(values_in_parts)
         for (int64_t i = 1; i < count; i++)
             if (intervals[i].joined)
                 ck_assert_uint_eq(intervals[i].offset, intervals[i - 1].offset + intervals[i - 1].bytes);
-        size_t bound = bt_place_bound(intervals, count, &peak);
+        size_t bound = bound_of(intervals, count, &peak);
         ck_assert_uint_eq(bound, most_live(intervals, count, steps, &expected_peak));
         ck_assert_uint_le(bound, arena);
         excess += bound ? (double)arena / (double)bound - 1 : 0;
@@ -212,7 +219,7 @@ START_TEST(a_window_that_is_not_yet_written)
     int64_t peak;
     ck_assert_int_eq(bt_place(gradients, 4, &arena), BT_OK);
     ck_assert_uint_eq(arena, 1024 + 128 + 256);
-    ck_assert_uint_eq(bt_place_bound(gradients, 4, &peak), 1024 + 128 + 256);
+    ck_assert_uint_eq(bound_of(gradients, 4, &peak), 1024 + 128 + 256);
     ck_assert_int_eq(peak, 5);
     ck_assert(gradients[0].offset == 0 && gradients[1].offset == 1024 && gradients[2].offset == 0);
 }
@@ -231,7 +238,7 @@ START_TEST(random_instances)
         ck_assert_int_eq(bt_place(intervals, count, &arena), BT_OK);
         ck_assert_int_eq(bt_place_verify(intervals, count, arena), BT_OK);
         expect_sound(intervals, count, arena);
-        size_t bound = bt_place_bound(intervals, count, &peak);
+        size_t bound = bound_of(intervals, count, &peak);
         ck_assert_uint_eq(bound, most_live(intervals, count, steps, &expected_peak));
         ck_assert_int_eq(peak, expected_peak);
         ck_assert_uint_le(bound, arena);
@@ -296,7 +303,7 @@ START_TEST(many_values)
     clock_t start = clock();
     ck_assert_int_eq(bt_place(nested, DEEP, &arena), BT_OK);
     ck_assert_int_eq(bt_place_verify(nested, DEEP, arena), BT_OK);
-    ck_assert_uint_eq(bt_place_bound(nested, DEEP, &peak), sum);
+    ck_assert_uint_eq(bound_of(nested, DEEP, &peak), sum);
     ck_assert(arena == sum && peak == DEEP - 1);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     ck_assert_msg(seconds < 10, "took %.1f s", seconds);
@@ -326,6 +333,30 @@ START_TEST(an_overlap_by_one_byte)
     pair[1].offset = 64; /* nothing, in the middle of something */
     ck_assert_int_eq(bt_place_verify(pair, 2, 192), BT_OK);
     ck_assert_str_eq(bt_error(), "");
+}
+END_TEST
+
+/* Against looking at each pair, where values lie anywhere. */
+START_TEST(every_overlap_is_found)
+{
+    enum { FEW_VALUES = 12 };
+    draw d = {.seed = 12};
+    int sound = 0;
+    for (int round = 0; round < 3000; round++) {
+        bt_interval intervals[FEW_VALUES];
+        int64_t count = 1 + below(&d, FEW_VALUES);
+        bool apart = true;
+        draw_intervals(&d, intervals, count, 6, 4);
+        for (int64_t i = 0; i < count; i++)
+            intervals[i].offset = BT_ALIGN * (size_t)below(&d, 30);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t j = 0; j < i; j++)
+                apart &= !intervals[i].bytes || !intervals[j].bytes || !share_a_byte(&intervals[i], &intervals[j]);
+        ck_assert_int_eq(bt_place_verify(intervals, count, 64 * BT_ALIGN), apart ? BT_OK : BT_ERROR_INTERNAL);
+        bt_error_clear();
+        sound += apart;
+    }
+    ck_assert(sound > 300 && sound < 2700);
 }
 END_TEST
 
@@ -382,7 +413,7 @@ START_TEST(more_than_there_are_addresses)
                            {.bytes = 3 * BT_ALIGN, .first = 2, .last = 3}};
     ck_assert_int_eq(bt_place(three, 3, &arena), BT_ERROR_MEMORY);
     ck_assert_str_eq(bt_error(), "the plan needs more bytes than there are addresses");
-    ck_assert_uint_eq(bt_place_bound(three, 3, &peak), SIZE_MAX); /* no wrapping round to a small number */
+    ck_assert_uint_eq(bound_of(three, 3, &peak), SIZE_MAX); /* no wrapping round to a small number */
     ck_assert_int_eq(peak, 2);
     bt_error_clear();
     three[2].bytes = BT_ALIGN; /* just fits */
@@ -414,6 +445,7 @@ int main(void)
     tcase_add_test(tests, the_plan_is_the_same_every_time);
     tcase_add_test(tests, many_values);
     tcase_add_test(tests, an_overlap_by_one_byte);
+    tcase_add_test(tests, every_overlap_is_found);
     tcase_add_test(tests, a_lifetime_one_step_short);
     tcase_add_test(tests, parts_that_lie_apart);
     tcase_add_test(tests, beyond_the_arena);

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""How the time of set-up grows with the size of a graph or a hierarchy: seconds on one core, from reading the files to
+the plan. Doubling a size is to cost at most 2.3 times the time.
+
+Needs ./dev build. Prints a table. A file is compiled once, before its runs are measured.
+"""
+import argparse
+import os
+import subprocess
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+LISTED = 16  # problems in the record of a file, BT_MAX_ITEMS
+
+LEVEL = """
+static bt_tensor *step_{i}(bt_problem *self, const bt_batch *batch)
+{{
+    (void)batch;
+    bt_tensor *loss = bt_square(bt_sub(bt_forward(self), 1));
+    {above}{below}return loss;
+}}
+static const bt_problem_def p{i} = {{
+    .name = "p{i}", .get_batch = nothing, .configure_module = number, .training_step = step_{i}}};
+"""
+CHAIN = """#include <betty/betty.h>
+static bt_status nothing(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    const float one = 1;
+    (void)self, (void)mode, (void)index;
+    return bt_batch_set(batch, "one", BT_ARRAY(&one, 1));
+}
+static bt_module *number(bt_problem *self)
+{
+    (void)self;
+    return (bt_nn_parameter)(bt_init_constant(0), (const int64_t[]){BT_END});
+}
+"""
+
+
+def chain(folder, size):
+    """p0 > p1 > ...; each loss reads the number above it and the one below it."""
+    files = []
+    for start in range(0, size, LISTED):
+        levels = range(start, min(size, start + LISTED))
+        files.append(os.path.join(folder, f"chain{size}_{start}.c"))
+        with open(files[-1], "w") as file:
+            file.write(CHAIN)
+            for i in levels:
+                term = 'loss = bt_add(loss, bt_square(bt_sub(bt_forward(self), bt_forward(bt_peer(self, "p{}")))));\n    '
+                file.write(LEVEL.format(i=i, above=term.format(i - 1) if i else "",
+                                        below=term.format(i + 1) if i + 1 < size else ""))
+            file.write("BT_EXPORT(.problems = {" + ", ".join(f"&p{i}" for i in levels) + "});\n")
+    u2l = ", ".join(f"p{i} > p{i + 1}" for i in range(size - 1))
+    l2u = ", ".join(f"p{i + 1} > p{i}" for i in range(size - 1))
+    text = f"[engine]\nproblems = {', '.join(files)}\ntrain_iters = 1\n[dependencies]\nu2l = {u2l}\nl2u = {l2u}\n"
+    return text + "".join(f"[p{i}]\n" + ("type = darts\n" if i else "") for i in range(size))
+
+
+def graph(settings, above=True):
+    def ini(_, size):
+        head = f"[engine]\nproblems = {os.path.join(HERE, 'problems', 'setup.c')}\ntrain_iters = 1\n"
+        head += "" if above else "levels = lower\n"
+        edges = "[dependencies]\nu2l = penalty > lower\nl2u = lower > penalty\n" if above else ""
+        lower = f"[lower]\nsize = {size}\noptimizer = sgd\n" + "".join(f"{s}\n" for s in settings)
+        return head + edges + lower + ("" if above else "penalised = false\n")
+    return ini
+
+
+ROWS = [
+    ("layers of an MLP", graph([], above=False), [500, 1000, 2000, 4000]),
+    ("with a penalty, `darts`", graph(["type = darts"]), [500, 1000, 2000, 4000]),
+    ("with a penalty, `cg`", graph(["type = cg"]), [500, 1000, 2000, 4000]),
+    ("with a penalty, `itd`, 10 steps", graph(["type = itd", "unroll_steps = 10"]), [125, 250, 500, 1000]),
+    ("parameters of one number, with a penalty", graph(["type = darts", "wide = true"]), [1250, 2500, 5000, 10000]),
+    ("levels of a chain", chain, [25, 50, 100, 200]),
+]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where betty-run is")
+    parser.add_argument("--limit", type=float, default=60, help="seconds after which a run is given up")
+    parser.add_argument("--shrink", type=int, default=1, help="divide all sizes by this")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep the files there")
+    parser.add_argument("rows", nargs="*", help="words of the rows to be measured; none: all")
+    return parser.parse_args()
+
+
+def seconds(args, folder, make, size):
+    path = os.path.join(folder, f"{abs(hash((make, size)))}.ini" if not args.keep else f"{size}.ini")
+    with open(path, "w") as file:
+        file.write(make(folder, size))
+    command = [os.path.join(args.build, "betty-run"), path, "--threads", "1"]
+    # Compiles the problems; then an unknown setting ends it.
+    subprocess.run([*command, "--set", "engine.none=1", "--plan"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    start = time.perf_counter()
+    try:
+        subprocess.run([*command, "--plan"], check=True, stdout=subprocess.DEVNULL, timeout=args.limit)
+    except subprocess.TimeoutExpired:
+        return None
+    return time.perf_counter() - start
+
+
+def main():
+    args = arguments()
+    print("| seconds of set-up | sizes | seconds | twice the size |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="libbetty-setup-") as folder:
+        for name, make, sizes in ROWS:
+            if args.rows and not any(word in name for word in args.rows):
+                continue
+            times = []
+            for size in sizes:
+                times.append(seconds(args, args.keep or folder, make, max(2, size // args.shrink)))
+                if times[-1] is None:
+                    break
+            cells = [f"{t:.2f}" if t is not None else f"over {args.limit:g}" for t in times]
+            ratios = [f"{b / a:.1f}" for a, b in zip(times, times[1:]) if b is not None]
+            shown = ", ".join(f"{max(2, size // args.shrink):,}" for size in sizes)
+            print(f"| {name} | {shown} | {', '.join(cells)} | {', '.join(ratios)} |", flush=True)
+
+
+main()
