@@ -26,6 +26,12 @@ struct bt_engine {
     bt_edges due;             /* dependencies that hold after the step in progress */
     bool rewire_due, rewired; /* there are such; others hold since the log last said which */
     bt_standing standing;
+    struct bt_run *run;                   /* in progress, between two calls too; NULL: none, or it has ended */
+    bt_progress *progress;                /* where it tells how far it is; NULL: nowhere */
+    char *left;                           /* the folder of the run that has ended; NULL: none */
+    int64_t closing;                      /* the step whose last words were said; -1: none */
+    bool changed;                         /* a setting has changed since the run went on */
+    bt_text name;                         /* of bt_engine_name */
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
@@ -36,6 +42,9 @@ struct bt_engine {
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, const char *source);
 
 bt_status bt_engine_enter(bt_engine *engine); /* setup.c: loaded and planned, or the first error */
+
+/* train.c: a run that will not go on, or whose engine goes; what it would have said at its end is not said. */
+bt_status bt_run_close(bt_engine *engine);
 
 /* rewire.c: other dependencies, while a run goes on */
 bt_status bt_rewire(bt_engine *engine, const char *u2l, const char *l2u, const char *origin); /* between two steps */
