@@ -207,6 +207,41 @@ bt_status bt_config_set(bt_config *config, const char *key, const char *value, c
     return put(config, section, dot + 1, *value ? value : NULL, origin, false);
 }
 
+/* The settings of a section that live keys are of, and which kind they are; NULL: there is no such section. */
+static void *live_settings(bt_config *config, const char *section, bt_section_kind *kind)
+{
+    *kind = strcmp(section, "engine") == 0 ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
+    if (*kind == BT_SECTION_ENGINE)
+        return &config->engine;
+    return bt_config_problem_find(config, section, strlen(section));
+}
+
+bt_status bt_config_change(bt_config *config, const char *key, const char *value, const char *origin)
+{
+    const char *dot = strrchr(key, '.');
+    const char *section = dot ? bt_config_copy(config, key, (size_t)(dot - key)) : NULL;
+    if (dot && !section)
+        return BT_ERROR_MEMORY;
+    bt_section_kind kind;
+    void *settings = section ? live_settings(config, section, &kind) : NULL;
+    const bt_key *row = settings ? bt_key_find(kind, dot + 1) : NULL;
+    if (!row || !row->live)
+        return bt_fail(
+            BT_ERROR_ARGUMENT,
+            "%s: %s cannot change once the engine is set up, as engine.train_iters, valid_step, log_step and "
+            "checkpoint_step can: set it before the first call that runs",
+            origin, key);
+    int64_t number; /* all live keys are of this kind */
+    const char *where = bt_region_format(config->region, "%s: [%s] %s", origin, section, row->name);
+    if (!where)
+        return BT_ERROR_MEMORY;
+    BT_TRY(bt_key_parse(row, where, value, &number));
+    BT_TRY(put(config, section, row->name, value, origin, false));
+    bt_config_find(config, section, row->name)->used = true;
+    memcpy((char *)settings + row->offset, &number, sizeof number);
+    return BT_OK;
+}
+
 const char *bt_config_origin(const bt_config *config, const char *section, const char *key)
 {
     const bt_config_line *line = config && section && key ? bt_config_find(config, section, key) : NULL;

@@ -30,6 +30,10 @@ bt_status bt_config_read(bt_config *config, const char *file);
  * error. */
 bt_status bt_config_set(bt_config *config, const char *key, const char *value, const char *origin);
 
+/* Likewise of a resolved one, for a key whose row says `live`: its value is another from now on. A key that follows it
+ * stays as it is. Refused (BT_ERROR_ARGUMENT): every other key. */
+bt_status bt_config_change(bt_config *config, const char *key, const char *value, const char *origin);
+
 /* What paths in the configuration are relative to: engine.folder, or the folder of the INI file, or ".". And the name
  * of that file without .ini. */
 const char *bt_config_folder(const bt_config *config);

@@ -20,6 +20,7 @@
 #define SIZE(word)     .kind = BT_KEY_SIZE, .low = 1, .high = MANY, .words = (word)
 #define CHOICE(list)   .kind = BT_KEY_CHOICE, .words = (list)
 #define RESUMABLE      .resumable = true
+#define LIVE           RESUMABLE, .live = true
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
@@ -31,9 +32,8 @@ const bt_key bt_keys[] = {
              "folder"},
     {"levels", ENGINE(levels), TEXT,
      .help = "the problems to train, by commas, for a baseline run with some of a file's; not set: all"},
-    {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", RESUMABLE,
-     .help = "steps of the leaf problems"},
-    {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500", RESUMABLE,
+    {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", LIVE, .help = "steps of the leaf problems"},
+    {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500", LIVE,
      .help = "leaf steps from one validation to the next; 0: none"},
     {"roll_back", ENGINE(roll_back), BOOL, .value = "false",
      .help =
@@ -43,7 +43,7 @@ const bt_key bt_keys[] = {
      .help = "stop when the metric has not improved for a while"},
     {"early_stopping_mode", ENGINE(early_stopping_mode), CHOICE("min | max"), .value = "min",
      .help = "whether the metric is to fall or to rise"},
-    {"early_stopping_tolerance", ENGINE(early_stopping_tolerance), INT(1, MANY), .value = "5", RESUMABLE,
+    {"early_stopping_tolerance", ENGINE(early_stopping_tolerance), INT(1, MANY), .value = "5", LIVE,
      .help = "validations without an improvement before the run stops"},
     {"early_stopping_metric", ENGINE(early_stopping_metric), TEXT, .value = "loss",
      .help = "METRIC or PROBLEM.METRIC, from the validation"},
@@ -57,13 +57,13 @@ const bt_key bt_keys[] = {
     {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
      .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
              "that pays; false: as written"},
-    {"log_step", ENGINE(log_step), INT(0, MANY), .value = "100", RESUMABLE,
+    {"log_step", ENGINE(log_step), INT(0, MANY), .value = "100", LIVE,
      .help = "leaf steps from one line of training metrics to the next; 0: none"},
     {"output", ENGINE(output), TEXT, RESUMABLE,
      .help = "the folder that the run leaves; not set: runs/NAME-N with the next free number"},
-    {"checkpoint_step", ENGINE(checkpoint_step), INT(0, MANY), .value = "0", RESUMABLE,
+    {"checkpoint_step", ENGINE(checkpoint_step), INT(0, MANY), .value = "0", LIVE,
      .help = "leaf steps from one checkpoint to the next; 0: only at the end, and when the run is interrupted"},
-    {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", RESUMABLE,
+    {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", LIVE,
      .help = "checkpoints that stay, the newest ones"},
     {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .later = "distributed | zero | fsdp",
      .help = "how the work is spread over devices"},
@@ -103,7 +103,7 @@ const bt_key bt_keys[] = {
      .help = "micro-batches to one step, all at the same state of every level"},
     {"meta_batch", PROBLEM(meta_batch), INT(1, 1e6), .value = "1",
      .help = "an upper problem: inner loops to one step, as in a batch of tasks"},
-    {"log_step", PROBLEM(log_step), INT(-1, MANY), .value = "-1", RESUMABLE,
+    {"log_step", PROBLEM(log_step), INT(-1, MANY), .value = "-1", LIVE,
      .help = "steps of this problem from one line of its training metrics to the next; -1: as the engine's"},
 
     /* ---- a problem: data ---- */

@@ -38,6 +38,7 @@ typedef struct bt_key {
     const char *words;  /* "min | max" */
     const char *later;  /* words known from Betty that are not there yet: "zero | fsdp" */
     const char *advice; /* what to do instead of a `later` word; or NULL */
+    bool live;          /* may change between two calls that train */
     bool resumable;     /* a resumed run may have another value than the run that it continues */
     const char *help;
 } bt_key;

@@ -1,7 +1,8 @@
-/* engine/level/context.c: what all levels share: errors that are kept, warnings. */
+/* engine/level/context.c: what all levels share: errors that are kept, lines that are said. */
 #include "engine/level/level.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bt_status bt_keep_error(bt_context *context, bt_status status)
 {
@@ -13,13 +14,52 @@ bt_status bt_keep_error(bt_context *context, bt_status status)
     return status;
 }
 
+/* Each line of a text, which is changed meanwhile. */
+static void hear(const bt_context *context, bt_line kind, char *text)
+{
+    for (char *end; text && *text; text = end) {
+        end = strchr(text, '\n');
+        if (end)
+            *end++ = 0;
+        context->log(context->log_user, kind, text);
+    }
+}
+
+static void say(bt_context *context, bt_line kind, const char *format, va_list args)
+{
+    bt_text text = {0}, *later = kind == BT_LINE_WARNING ? &context->warnings : &context->notes;
+    bt_text_vadd(&text, format, args);
+    if (context->log)
+        hear(context, kind, text.data);
+    else if (kind == BT_LINE_WARNING || kind == BT_LINE_NOTE)
+        bt_text_add(later, "%s\n", bt_text_get(&text));
+    bt_text_free(&text);
+}
+
+void bt_say(bt_context *context, bt_line kind, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(context, kind, format, args);
+    va_end(args);
+}
+
 void bt_warn(bt_context *context, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    bt_text_vadd(&context->warnings, format, args);
+    say(context, BT_LINE_WARNING, format, args);
     va_end(args);
-    bt_text_add(&context->warnings, "\n");
+}
+
+void bt_say_unheard(bt_context *context)
+{
+    if (!context->log)
+        return;
+    hear(context, BT_LINE_NOTE, context->notes.data);
+    hear(context, BT_LINE_WARNING, context->warnings.data);
+    bt_text_free(&context->notes);
+    bt_text_free(&context->warnings);
 }
 
 void bt_context_backend(const bt_context *context, char text[256])

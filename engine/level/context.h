@@ -6,6 +6,7 @@
 #include "engine/level/ledger.h"
 #include "engine/level/metrics.h"
 #include "runtime/phase.h"
+#include <betty/engine.h>
 
 struct bt_context {
     bt_engine *engine; /* whose part it is: for the session alone */
@@ -31,13 +32,18 @@ struct bt_context {
     int64_t step;        /* leaf steps */
     bt_problem **leaves; /* active, without children, in the order of their steps */
     int leaf_count;
-    bool resuming;           /* the output folder holds this run already */
-    bt_text warnings, notes; /* lines to say when a run starts */
+    bool resuming;  /* the output folder holds this run already */
+    bt_log_fn *log; /* hears every line, with its user; NULL: nobody listens yet */
+    void *log_user;
+    bt_text warnings, notes; /* lines that nobody has heard yet */
 };
 
 bt_status bt_context_enter(const bt_context *context);              /* an error where the engine cannot be asked now */
 void bt_context_backend(const bt_context *context, char text[256]); /* "x86-64-v4, 2 threads" */
 void bt_warn(bt_context *context, const char *format, ...) BT_FORMAT(2, 3);
+/* Each line of the text, to whoever listens. Warnings and notes wait for the first who does; the others are lost. */
+void bt_say(bt_context *context, bt_line kind, const char *format, ...) BT_FORMAT(3, 4);
+void bt_say_unheard(bt_context *context); /* what waits, to who listens now */
 /* What was failed at is done by half, so that the engine cannot go on: every later call is to fail likewise. What
  * leaves the engine as it was (wrong arguments, questions that cannot be answered) is returned, and not kept. */
 bt_status bt_keep_error(bt_context *context, bt_status status);

@@ -39,7 +39,7 @@ bt_status bt_problem_load_weights(bt_problem *problem)
     bt_text report = {0};
     bt_status status = path ? bt_module_fill(problem->module, path, &options, &report) : bt_error_status();
     if (status == BT_OK)
-        bt_text_add(&problem->context->notes, "%s: %s: %s\n", problem->name, path, bt_text_get(&report));
+        bt_say(problem->context, BT_LINE_NOTE, "%s: %s: %s", problem->name, path, bt_text_get(&report));
     else
         bt_error_context("[%s] weights", problem->name);
     bt_text_free(&report);

@@ -3,6 +3,7 @@
 #define BT_LOG_H
 
 #include "engine/config/config.h"
+#include <betty/engine.h>
 #include <stdio.h>
 
 typedef struct bt_metric_value {
@@ -18,13 +19,16 @@ typedef struct bt_progress bt_progress;
 
 /* file NULL: says nothing. total: leaf steps of the whole run. */
 bt_progress *bt_progress_new(FILE *file, int64_t total);
-void bt_progress_start(bt_progress *progress, int64_t step); /* the run begins after this step, not after step 0 */
-void bt_progress_step(bt_progress *progress, int64_t step);  /* after each leaf step; cheap */
-/* lasting (a validation): a line of its own. Otherwise (training) the values go into the line on a terminal, and in a
- * pipe into at most one line a second. */
-void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count, bool lasting);
-void bt_progress_say(bt_progress *progress, const char *format, ...) BT_FORMAT(2, 3); /* a line that stays */
-void bt_progress_free(bt_progress *progress); /* the line on the terminal stays as it was last; NULL ok */
+/* The run begins after this step, not after step 0, and is to go up to step `total`. */
+void bt_progress_start(bt_progress *progress, int64_t step, int64_t total);
+void bt_progress_step(bt_progress *progress, int64_t step); /* after each leaf step; cheap */
+/* A line that stays, of a bt_progress; a bt_log_fn. But BT_LINE_TRAINING: the values go into the line on a terminal,
+ * and in a pipe into at most one line a second. */
+void bt_progress_line(void *progress, bt_line kind, const char *text);
+void bt_progress_end(bt_progress *progress); /* the line on the terminal stays as it is; NULL ok */
+/* "step 10/6000  classifier.loss 0.43": a line of metrics. */
+void bt_metrics_text(int64_t step, int64_t total, const bt_metric_value *metrics, int count, bt_text *text);
+void bt_progress_free(bt_progress *progress); /* ended; NULL ok */
 
 /* ---- timing.c: the mean time of a step ---- */
 

@@ -65,8 +65,9 @@ static void add_rate(const bt_progress *progress, bt_text *text)
     add_time(text, left > 0 ? (double)left / progress->rate : bt_seconds() - progress->start);
 }
 
-static void add_metrics(const bt_metric_value *metrics, int count, bt_text *text)
+void bt_metrics_text(int64_t step, int64_t total, const bt_metric_value *metrics, int count, bt_text *text)
 {
+    bt_text_add(text, "step %lld/%lld", (long long)step, (long long)total);
     for (int i = 0; i < count; i++) {
         bt_text_add(text, "  %s %.4g", metrics[i].name, metrics[i].value);
         if (!isnan(metrics[i].interval))
@@ -101,10 +102,14 @@ static void erase(bt_progress *progress)
     progress->drawn = false;
 }
 
-void bt_progress_start(bt_progress *progress, int64_t step)
+void bt_progress_start(bt_progress *progress, int64_t step, int64_t total)
 {
-    if (progress)
-        progress->step = progress->rated_step = step;
+    if (!progress)
+        return;
+    progress->step = progress->rated_step = step;
+    progress->total = total;
+    progress->start = progress->rated = bt_seconds();
+    progress->metrics.size = 0;
 }
 
 void bt_progress_step(bt_progress *progress, int64_t step)
@@ -120,14 +125,19 @@ void bt_progress_step(bt_progress *progress, int64_t step)
     draw(progress);
 }
 
-void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_value *metrics, int count, bool lasting)
+static void print_line(bt_progress *progress, const char *before, const char *text, const char *after)
 {
-    if (!progress || !progress->file || !metrics || count <= 0)
-        return;
-    progress->step = step;
+    erase(progress);
+    fprintf(progress->file, "%s%s%s\n", before, text, after);
+    fflush(progress->file);
+}
+
+static void metrics_line(bt_progress *progress, bool lasting, const char *text)
+{
+    const char *values = strstr(text, "  "); /* behind "step 10/6000" */
     if (progress->terminal && !lasting) {
         progress->metrics.size = 0;
-        add_metrics(metrics, count, &progress->metrics);
+        bt_text_add(&progress->metrics, "%s", values ? values : "");
         return;
     }
     double now = bt_seconds();
@@ -135,37 +145,39 @@ void bt_progress_metrics(bt_progress *progress, int64_t step, const bt_metric_va
     if (!lasting && now - progress->printed < BETWEEN_LINES)
         return;
     progress->printed = now;
-    bt_text line = {0};
-    bt_text_add(&line, "step %lld/%lld", (long long)step, (long long)progress->total);
-    add_metrics(metrics, count, &line);
+    bt_text rate = {0};
     if (!progress->terminal)
-        add_rate(progress, &line);
-    bt_progress_say(progress, "%s", bt_text_get(&line));
-    bt_text_free(&line);
+        add_rate(progress, &rate);
+    print_line(progress, "", text, bt_text_get(&rate));
+    bt_text_free(&rate);
 }
 
-void bt_progress_say(bt_progress *progress, const char *format, ...)
+void bt_progress_line(void *user, bt_line kind, const char *text)
 {
-    if (!progress || !progress->file || !format)
+    bt_progress *progress = user;
+    if (!progress || !progress->file || !text)
         return;
-    erase(progress);
-    va_list args;
-    va_start(args, format);
-    vfprintf(progress->file, format, args);
-    va_end(args);
+    if (kind == BT_LINE_TRAINING || kind == BT_LINE_VALIDATION)
+        metrics_line(progress, kind == BT_LINE_VALIDATION, text);
+    else
+        print_line(progress, kind == BT_LINE_WARNING ? "warning: " : "", text, "");
+}
+
+void bt_progress_end(bt_progress *progress)
+{
+    if (!progress || !progress->drawn)
+        return;
+    draw(progress);
     fputc('\n', progress->file);
     fflush(progress->file);
+    progress->drawn = false;
 }
 
 void bt_progress_free(bt_progress *progress)
 {
     if (!progress)
         return;
-    if (progress->drawn) {
-        draw(progress);
-        fputc('\n', progress->file);
-        fflush(progress->file);
-    }
+    bt_progress_end(progress);
     bt_text_free(&progress->metrics);
     bt_free(progress);
 }

@@ -30,7 +30,7 @@ bt_engine *bt_engine_new(void)
         return NULL;
     engine->context.engine = engine;
     engine->best = NAN;
-    engine->metrics_length = -1;
+    engine->metrics_length = engine->closing = -1;
     engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
     bt_status status = engine->context.config ? enter_numbers(engine) : BT_ERROR_MEMORY;
@@ -47,6 +47,7 @@ void bt_engine_free(bt_engine *engine)
     if (!engine)
         return;
     bt_context *context = &engine->context;
+    bt_run_close(engine);
     bt_loop_starts_close(context);
     for (int i = 0; i < context->problem_count; i++) {
         bt_problem_uncompile(context->problems[i]);
@@ -58,6 +59,9 @@ void bt_engine_free(bt_engine *engine)
         bt_problem_free(context->problems[i]);
     bt_free(context->ledger.rows);
     bt_output_free(engine->output);
+    bt_free(engine->left);
+    bt_progress_free(engine->progress);
+    bt_text_free(&engine->name);
     bt_instance_free(engine->context.instance);
     bt_config_free(engine->context.config);
     for (int i = 0; i < engine->dataset_count; i++)
@@ -109,18 +113,43 @@ bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *val
     return bt_config_set(engine->context.config, key, value, origin);
 }
 
+/* Between two calls that train. */
+static bt_status change(bt_engine *engine, const char *key, const char *value)
+{
+    BT_TRY(bt_context_enter(&engine->context));
+    if (engine->context.running || engine->context.busy)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: %s: the engine is running", key);
+    BT_TRY(bt_config_change(engine->context.config, key, value, "bt_engine_set"));
+    engine->changed = true;
+    return BT_OK;
+}
+
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...)
 {
     va_list args;
-    BT_TRY(may_change(engine, "bt_engine_set"));
+    bool late = engine && engine->context.ready;
+    if (!late)
+        BT_TRY(may_change(engine, "bt_engine_set"));
     if (!key || !value)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: the %s is NULL", key ? "value" : "key");
     va_start(args, value);
     char *text = bt_format(value, args);
     va_end(args);
-    bt_status status = text ? bt_engine_set_from(engine, key, text, "bt_engine_set") : BT_ERROR_MEMORY;
+    bt_status status = !text  ? BT_ERROR_MEMORY
+                       : late ? change(engine, key, text)
+                              : bt_engine_set_from(engine, key, text, "bt_engine_set");
     bt_free(text);
     return status;
+}
+
+bt_status bt_engine_log(bt_engine *engine, bt_log_fn *fn, void *user)
+{
+    if (!engine)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_log: the engine is NULL");
+    engine->context.log = fn;
+    engine->context.log_user = user;
+    bt_say_unheard(&engine->context);
+    return BT_OK;
 }
 
 bt_status bt_engine_attach(bt_engine *engine, const bt_front *front)
@@ -128,7 +157,12 @@ bt_status bt_engine_attach(bt_engine *engine, const bt_front *front)
     if (!engine || !front)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_attach: an engine and a front are needed");
     engine->front = *front;
-    return BT_OK;
+    bt_progress_free(engine->progress);
+    engine->progress = NULL;
+    if (!front->progress)
+        return BT_OK;
+    engine->progress = bt_progress_new(front->progress, 0);
+    return engine->progress ? bt_engine_log(engine, bt_progress_line, engine->progress) : BT_ERROR_MEMORY;
 }
 
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name)

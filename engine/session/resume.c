@@ -31,6 +31,7 @@ bt_status bt_engine_save(bt_engine *engine, const char *folder)
 static bt_status resume(bt_engine *engine, const char *folder)
 {
     bt_output *output;
+    BT_TRY(bt_run_close(engine)); /* the run in progress is not the one that goes on */
     bt_output_free(engine->output);
     engine->output = NULL;
     BT_TRY(bt_output_open(folder, false, &output));

@@ -23,6 +23,12 @@ struct bt_engine {
     double best;                          /* of early stopping; NaN: none yet */
     int64_t patience;                     /* validations without improvement */
     int64_t touched;                      /* bytes of the arena */
+    struct bt_run *run;                   /* in progress, between two calls too; NULL: none, or it has ended */
+    bt_progress *progress;                /* where it tells how far it is; NULL: nowhere */
+    char *left;                           /* the folder of the run that has ended; NULL: none */
+    int64_t closing;                      /* the step whose last words were said; -1: none */
+    bool changed;                         /* a setting has changed since the run went on */
+    bt_text name;                         /* of bt_engine_name */
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
@@ -37,6 +43,9 @@ bt_status bt_engine_enter(bt_engine *engine); /* setup.c: loaded and planned, or
 /* dependency.c */
 bt_status bt_session_step(bt_engine *engine); /* one step of each leaf; then other dependencies, if any are due */
 bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told within a step or a validation */
+
+/* train.c: a run that will not go on, or whose engine goes; what it would have said at its end is not said. */
+bt_status bt_run_close(bt_engine *engine);
 
 size_t bt_arena_planned(const bt_context *context); /* planned: of the largest phase */
 size_t bt_arena_used(const bt_context *context);    /* up to the last byte that is written */

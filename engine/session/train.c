@@ -9,26 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct run {
+typedef struct bt_run { /* from the first call to the one that ends it */
     bt_engine *engine;
-    bt_progress *progress;
+    bt_context *context;
+    bt_progress *progress; /* the engine's; NULL: none */
     bt_jsonl *jsonl;
     bt_profile *profile; /* NULL: not profiled */
+    bt_profile_total profiled;
     bt_timing timing;
-    double start;  /* when it would have begun, had it never stopped */
-    int64_t saved; /* the step of the last checkpoint in the output folder; -1: none */
-    const char *stopped;
+    double start;        /* when it would have begun, had it never stopped */
+    int64_t until;       /* the step at which this call returns */
+    int64_t train_iters; /* as they were when it last began, or went on */
+    int64_t saved;       /* the step of the last checkpoint in the output folder; -1: none */
+    const char *stopped; /* why it has ended; NULL: it has not */
+    bool opened;
     bool told;       /* that an update was left out */
     bool told_loss;  /* that a loss was not finite */
     size_t baseline; /* aligned bytes that were live before the engine */
 } run;
-
-/* Each line of a text, after a word. */
-static void say_lines(run *r, const char *before, const char *line)
-{
-    for (const char *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1)
-        bt_progress_say(r->progress, "%s%.*s", before, (int)(end - line), line);
-}
 
 /* What the levels follow, where there are several. */
 static bt_status say_equation(run *r)
@@ -39,7 +37,8 @@ static bt_status say_equation(run *r)
         levels |= r->engine->context.problems[i]->parent_count > 0;
     if (levels)
         bt_print_equation(&r->engine->context, &text);
-    say_lines(r, "", text.data);
+    if (text.size)
+        bt_say(r->context, BT_LINE_INFO, "%s", text.data);
     r->engine->rewired = false;
     bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
     bt_text_free(&text);
@@ -72,9 +71,9 @@ static void say_trouble(run *r)
             if (trouble->count)
                 memcpy(&count, trouble->count->data, sizeof count);
             if (count && !trouble->told)
-                bt_progress_say(r->progress, "warning: %s, type = %s: up to step %lld, %lld times: %s", lower->name,
-                                lower->settings->method->name, (long long)engine->context.step, (long long)count,
-                                trouble->means);
+                bt_warn(r->context, "%s, type = %s: up to step %lld, %lld times: %s", lower->name,
+                        lower->settings->method->name, (long long)engine->context.step, (long long)count,
+                        trouble->means);
             trouble->told = trouble->told || count;
         }
 }
@@ -93,8 +92,8 @@ static void say_first_skipped(run *r)
 {
     for (int i = 0; i < r->engine->context.problem_count && !r->told; i++)
         if (skipped_updates(r->engine->context.problems[i])) {
-            bt_progress_say(r->progress, "warning: %s: a gradient was not finite, so the update was left out",
-                            r->engine->context.problems[i]->name);
+            bt_warn(r->context, "%s: a gradient was not finite, so the update was left out",
+                    r->engine->context.problems[i]->name);
             r->told = true;
         }
 }
@@ -107,8 +106,8 @@ static void say_first_nonfinite(run *r, const bt_metric_value *values, int count
             const bt_metric_row *row = r->engine->context.metrics[i];
             if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
                 continue;
-            bt_progress_say(r->progress, "warning: %s: up to step %lld, the loss is not finite", row->problem->name,
-                            (long long)r->engine->context.step);
+            bt_warn(r->context, "%s: up to step %lld, the loss is not finite", row->problem->name,
+                    (long long)r->engine->context.step);
             r->told_loss = true;
         }
 }
@@ -118,7 +117,10 @@ static bt_status say_metrics(run *r, const bt_metric_value *values, int count, b
     say_trouble(r);
     say_first_skipped(r);
     say_first_nonfinite(r, values, count);
-    bt_progress_metrics(r->progress, r->engine->context.step, values, count, lasting);
+    bt_text text = {0};
+    bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
+    bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
+    bt_text_free(&text);
     return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
 }
 
@@ -232,7 +234,7 @@ static bt_status rewire(run *r)
     BT_TRY(bt_rewire_due(r->engine));
     if (!r->engine->rewired)
         return BT_OK;
-    bt_progress_say(r->progress, "step %lld: other dependencies from here on", (long long)r->engine->context.step);
+    bt_say(r->context, BT_LINE_INFO, "step %lld: other dependencies from here on", (long long)r->engine->context.step);
     return say_equation(r);
 }
 
@@ -266,6 +268,8 @@ static bt_status loop(run *r)
     bt_engine *engine = r->engine;
     const bt_engine_settings *s = engine->context.settings;
     while (!(r->stopped = ended(engine))) {
+        if (engine->context.step >= r->until)
+            return BT_OK;
         double start = bt_seconds();
         BT_TRY(bt_keep_error(&engine->context, bt_session_step(engine)));
         engine->context.step++;
@@ -290,8 +294,9 @@ static bt_status last_words(run *r)
 {
     const bt_engine *engine = r->engine;
     const bt_engine_settings *s = engine->context.settings;
-    if (engine->context.step != s->train_iters)
+    if (engine->context.step != s->train_iters || engine->closing == engine->context.step)
         return BT_OK;
+    r->engine->closing = engine->context.step;
     BT_TRY(report(r, false, true));
     return s->valid_step > 0 && !multiple(engine->context.step, s->valid_step) ? validate(r) : BT_OK;
 }
@@ -361,26 +366,21 @@ static bt_status profiled_loop(run *r)
     bt_engine *engine = r->engine;
     double start = bt_seconds();
     int64_t from = engine->context.step;
-    if (engine->front.profile && !(r->profile = bt_profile_new()))
+    if (engine->front.profile && !r->profile && !(r->profile = bt_profile_new()))
         return BT_ERROR_MEMORY;
     engine->context.instance->profile = r->profile;
     bt_status status = loop(r);
     engine->context.instance->profile = NULL;
-    bt_profile_total total = {.steps = engine->context.step - from, .seconds = bt_seconds() - start};
-    if (!r->profile || !total.steps || (status != BT_OK && status != BT_ERROR_INTERRUPTED))
+    r->profiled.steps += engine->context.step - from;
+    r->profiled.seconds += bt_seconds() - start;
+    if (status == BT_OK && !r->stopped)
+        return BT_OK;
+    if (!r->profile || !r->profiled.steps || (status != BT_OK && status != BT_ERROR_INTERRUPTED))
         return status;
-    bt_status printed = bt_profile_print(r->profile, &total, engine->front.profile);
+    bt_status printed = bt_profile_print(r->profile, &r->profiled, engine->front.profile);
     if (printed == BT_OK && engine->output)
-        printed = bt_profile_write(r->profile, &total, engine->output->path);
+        printed = bt_profile_write(r->profile, &r->profiled, engine->output->path);
     return printed == BT_OK ? status : printed;
-}
-
-static void say_warnings(run *r)
-{
-    say_lines(r, "", r->engine->context.notes.data);
-    bt_text_free(&r->engine->context.notes);
-    say_lines(r, "warning: ", r->engine->context.warnings.data);
-    bt_text_free(&r->engine->context.warnings);
 }
 
 /* A run most of whose updates were left out has diverged: that is a failure. */
@@ -390,8 +390,8 @@ static bt_status say_skipped(run *r)
         const bt_problem *problem = r->engine->context.problems[i];
         int64_t skipped = skipped_updates(problem);
         if (skipped)
-            bt_progress_say(r->progress, "warning: %s: %lld of %lld updates were left out: the gradient was not finite",
-                            problem->name, (long long)skipped, (long long)problem->steps);
+            bt_warn(r->context, "%s: %lld of %lld updates were left out: the gradient was not finite", problem->name,
+                    (long long)skipped, (long long)problem->steps);
         if (skipped > problem->steps / 2)
             return bt_fail(BT_ERROR_NUMERIC,
                            "%s has diverged: in %lld of %lld steps the gradient was not finite; a smaller lr, "
@@ -414,6 +414,16 @@ static bt_status write_config(const bt_engine *engine)
         status = bt_output_write(engine->output->path, "config.ini", text, size);
     free(text);
     return status;
+}
+
+/* A run that goes on goes on in the folder that it has left. */
+static bt_status open_left(bt_engine *engine)
+{
+    if (engine->output || !engine->left)
+        return BT_OK;
+    BT_TRY(bt_output_open(engine->left, false, &engine->output));
+    engine->metrics_length = bt_output_metrics(engine->left);
+    return BT_OK;
 }
 
 static bt_status open_new(run *r)
@@ -444,21 +454,31 @@ static bt_status open_files(run *r)
 static bt_status open_run(run *r)
 {
     bt_engine *engine = r->engine;
+    BT_TRY(open_left(engine));
     bool resumed = engine->output != NULL;
-    BT_TRY(check_early_stopping(engine));
     BT_TRY(open_files(r));
-    r->progress = bt_progress_new(engine->front.progress, engine->context.settings->train_iters);
-    if (!r->progress)
-        return BT_ERROR_MEMORY;
-    bt_progress_start(r->progress, engine->context.step);
+    r->opened = true;
     bt_timing_start(&r->timing, engine->context.settings->train_iters - engine->context.step);
     if (resumed) {
         r->saved = engine->context.step;
-        bt_progress_say(r->progress, "%s: going on after step %lld", engine->output->path,
-                        (long long)engine->context.step);
+        bt_say(r->context, BT_LINE_INFO, "%s: going on after step %lld", engine->output->path,
+               (long long)engine->context.step);
     }
-    BT_TRY(say_equation(r));
-    say_warnings(r);
+    return say_equation(r);
+}
+
+/* Settings may have changed since the last call. */
+static bt_status go_on(run *r)
+{
+    bt_engine *engine = r->engine;
+    BT_TRY(check_early_stopping(engine));
+    if (!r->opened)
+        BT_TRY(open_run(r));
+    else if (engine->changed && engine->output)
+        BT_TRY(write_config(engine));
+    engine->changed = false;
+    r->train_iters = engine->context.settings->train_iters;
+    bt_progress_start(r->progress, engine->context.step, r->train_iters);
     return BT_OK;
 }
 
@@ -475,45 +495,111 @@ static bt_status leave(run *r)
     if (!folder)
         return BT_OK;
     BT_TRY(summarize(r));
-    bt_progress_say(r->progress, "%s: metrics.jsonl, summary.json, checkpoints/step-%lld.safetensors", folder,
-                    (long long)engine->context.step);
+    bt_say(r->context, BT_LINE_INFO, "%s: metrics.jsonl, summary.json, checkpoints/step-%lld.safetensors", folder,
+           (long long)engine->context.step);
     return BT_OK;
 }
 
 static bt_status train(run *r)
 {
     bt_engine *engine = r->engine;
-    BT_TRY(open_run(r));
+    BT_TRY(go_on(r));
     bt_instance_fill(engine->context.instance);
     bt_status status = profiled_loop(r);
     if (status == BT_ERROR_INTERRUPTED)
         r->stopped = "interrupted";
     engine->seconds = bt_seconds() - r->start;
     bt_engine_note_touched(engine);
-    if (status == BT_OK || status == BT_ERROR_INTERRUPTED) {
+    if (r->stopped && (status == BT_OK || status == BT_ERROR_INTERRUPTED)) {
         bt_status left = leave(r);
         status = left == BT_OK ? status : left;
     }
     if (status == BT_ERROR_INTERRUPTED)
         return bt_fail(status, "interrupted after step %lld", (long long)engine->context.step);
-    bt_status diverged = say_skipped(r);
+    bt_status diverged = r->stopped ? say_skipped(r) : BT_OK;
     return status == BT_OK ? diverged : status;
+}
+
+/* ---- a run is several calls ---- */
+
+bt_status bt_run_close(bt_engine *engine)
+{
+    run *r = engine->run;
+    if (!r)
+        return BT_OK;
+    bt_status status = bt_jsonl_close(r->jsonl);
+    bt_profile_free(r->profile);
+    engine->run = NULL;
+    if (engine->output && r->opened) { /* the path stays, for a run that goes on */
+        bt_free(engine->left);
+        engine->left = engine->output->path;
+        engine->output->path = NULL;
+    }
+    bt_output_free(engine->output);
+    engine->output = NULL;
+    bt_free(r);
+    return status;
+}
+
+static run *open_call(bt_engine *engine, int64_t until)
+{
+    run *r = engine->run ? engine->run : bt_alloc(sizeof *r);
+    if (!r)
+        return NULL;
+    if (!engine->run)
+        *r = (run){.engine = engine,
+                   .context = &engine->context,
+                   .progress = engine->progress,
+                   .saved = -1,
+                   .baseline = engine->baseline};
+    engine->run = r;
+    r->start = bt_seconds() - engine->seconds;
+    r->until = until;
+    return r;
+}
+
+/* Up to the end, or to leaf step `until`. */
+static bt_status advance(bt_engine *engine, int64_t until)
+{
+    run *r = open_call(engine, until);
+    if (!r)
+        return BT_ERROR_MEMORY;
+    engine->context.running = true;
+    bt_status status = train(r);
+    engine->context.running = false;
+    bt_progress_end(engine->progress);
+    bt_status closed = status != BT_OK || r->stopped ? bt_run_close(engine) : BT_OK;
+    return bt_fail(status == BT_OK ? closed : status, "failed");
+}
+
+static bt_status may_train(bt_engine *engine, const char *function)
+{
+    BT_TRY(bt_engine_enter(engine));
+    if (engine->context.running)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: this engine is running already", function);
+    return BT_OK;
 }
 
 bt_status bt_engine_run(bt_engine *engine)
 {
-    BT_TRY(bt_engine_enter(engine));
-    if (engine->context.running)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already");
-    run r = {.engine = engine, .start = bt_seconds() - engine->seconds, .saved = -1};
-    r.baseline = engine->baseline;
-    engine->context.running = true;
-    bt_status status = train(&r);
-    engine->context.running = false;
-    bt_status closed = bt_jsonl_close(r.jsonl);
-    bt_progress_free(r.progress);
-    bt_profile_free(r.profile);
-    bt_output_free(engine->output);
-    engine->output = NULL;
-    return bt_fail(status == BT_OK ? closed : status, "failed");
+    BT_TRY(may_train(engine, "bt_engine_run"));
+    return advance(engine, INT64_MAX);
 }
+
+bt_status bt_engine_run_to(bt_engine *engine, int64_t step)
+{
+    BT_TRY(may_train(engine, "bt_engine_run_to"));
+    if (step >= engine->context.step)
+        return advance(engine, step);
+    return bt_fail(BT_ERROR_ARGUMENT,
+                   "bt_engine_run_to: found step %lld; the run is at step %lld, and does not go back", (long long)step,
+                   (long long)engine->context.step);
+}
+
+bt_status bt_engine_step(bt_engine *engine)
+{
+    BT_TRY(may_train(engine, "bt_engine_step"));
+    return ended(engine) ? BT_DONE : advance(engine, engine->context.step + 1);
+}
+
+int64_t bt_engine_steps(const bt_engine *engine) { return engine ? engine->context.step : 0; }

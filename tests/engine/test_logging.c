@@ -52,6 +52,15 @@ static int lines_of(const char *text)
 
 /* ---- progress ---- */
 
+static void metrics_line(bt_progress *progress, int64_t step, int64_t total, const bt_metric_value *values, int count,
+                         bool lasting)
+{
+    bt_text text = {0};
+    bt_metrics_text(step, total, values, count, &text);
+    bt_progress_line(progress, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, bt_text_get(&text));
+    bt_text_free(&text);
+}
+
 START_TEST(plain_lines_in_a_pipe)
 {
     char *data = NULL;
@@ -60,14 +69,14 @@ START_TEST(plain_lines_in_a_pipe)
     bt_progress *progress = bt_progress_new(file, 6000);
     const bt_metric_value train[] = {{"classifier.loss", 0.43218, NAN}};
     const bt_metric_value valid[] = {{"classifier.valid.loss", 0.5, NAN}, {"classifier.valid.acc", 0.85128, 0.004}};
-    bt_progress_say(progress, "training %d levels", 2);
+    bt_progress_line(progress, BT_LINE_INFO, "training 2 levels");
     for (int step = 1; step <= 1000; step++) { /* in far less than a second: one line of training metrics */
         bt_progress_step(progress, step);
         if (step % 10 == 0)
-            bt_progress_metrics(progress, step, train, 1, false);
+            metrics_line(progress, step, 6000, train, 1, false);
     }
-    bt_progress_metrics(progress, 500, valid, 2, true);
-    bt_progress_metrics(progress, 1000, valid, 2, true);
+    metrics_line(progress, 500, 6000, valid, 2, true);
+    metrics_line(progress, 1000, 6000, valid, 2, true);
     bt_progress_free(progress);
     fclose(file);
     ck_assert_ptr_null(strchr(data, '\r'));
@@ -89,7 +98,7 @@ START_TEST(rate_and_time_left)
     const bt_metric_value metric[] = {{"loss", 1, NAN}};
     pause_ms(100);
     bt_progress_step(progress, 10); /* about 100 steps a second: a little under 10 seconds for 990 more */
-    bt_progress_metrics(progress, 10, metric, 1, true);
+    metrics_line(progress, 10, 1000, metric, 1, true);
     bt_progress_free(progress);
     fclose(file);
     double rate;
@@ -116,10 +125,10 @@ START_TEST(one_line_on_a_terminal)
     const bt_metric_value train[] = {{"a_metric_with_a_long_name.loss", 0.25, NAN}}, valid[] = {{"acc", 0.5, NAN}};
     for (int step = 1; step <= 300; step++) {
         pause_ms(2);
-        bt_progress_metrics(progress, step, train, 1, false);
+        metrics_line(progress, step, 300, train, 1, false);
         bt_progress_step(progress, step);
         if (step == 200)
-            bt_progress_metrics(progress, step, valid, 1, true);
+            metrics_line(progress, step, 300, valid, 1, true);
     }
     bt_progress_free(progress);
     fflush(file);
@@ -153,12 +162,12 @@ START_TEST(silence)
     bt_progress *progress = bt_progress_new(NULL, 10);
     const bt_metric_value metric[] = {{"loss", 1, NAN}};
     bt_progress_step(progress, 1);
-    bt_progress_metrics(progress, 1, metric, 1, true);
-    bt_progress_say(progress, "%s", "nobody listens");
+    metrics_line(progress, 1, 10, metric, 1, true);
+    bt_progress_line(progress, BT_LINE_INFO, "nobody listens");
     bt_progress_free(progress);
     bt_progress_free(NULL);
     bt_progress_step(NULL, 1);
-    bt_progress_say(NULL, "x");
+    bt_progress_line(NULL, BT_LINE_INFO, "x");
 }
 END_TEST
 

@@ -20,10 +20,41 @@ void bt_engine_free(bt_engine *engine);
 bt_status bt_engine_load(bt_engine *engine, const char *file);                  /* an INI file */
 bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user); /* problems and parts from C */
 
-/* One setting, as in the INI file: key is SECTION.KEY; value: format. bt_engine_set(e, "model.lr", "%g", lr). */
+/* One setting, as in the INI file: key is SECTION.KEY; value: format. bt_engine_set(e, "model.lr", "%g", lr). Between
+ * two calls that train, what says how long and how loudly may change: train_iters, valid_step, log_step,
+ * checkpoint_step, checkpoint_keep and early_stopping_tolerance of [engine], log_step of a problem. A schedule that
+ * goes by train_iters keeps the number that it was set up with. Everything else is refused then (BT_ERROR_ARGUMENT). */
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...) BT_FORMAT(3, 4);
 
-bt_status bt_engine_run(bt_engine *engine); /* up to train_iters, with validation and logs */
+/* What a run says, line by line, without line ends. The text is gone when the function returns, which must not call the
+ * engine. */
+typedef enum bt_line {
+    BT_LINE_INFO,       /* what the levels follow, where the files are */
+    BT_LINE_NOTE,       /* what set-up has done: weights that were loaded */
+    BT_LINE_WARNING,    /* something is not as it should be, and the run goes on */
+    BT_LINE_TRAINING,   /* "step 10/6000  classifier.loss 0.43": metrics, each log_step steps */
+    BT_LINE_VALIDATION, /* likewise, of a validation, and the last of a run */
+} bt_line;
+typedef void bt_log_fn(void *user, bt_line kind, const char *text);
+/* From now on fn hears each line when it is said, in place of the one before; NULL: nobody does. The library itself
+ * prints nothing: warnings and notes that nobody has heard wait, and come within this call. */
+bt_status bt_engine_log(bt_engine *engine, bt_log_fn *fn, void *user);
+
+/* Trains up to engine.train_iters, with validation, logs, checkpoints and early stopping. Several calls are one run:
+ * its metrics, output folder and summary are those of a single one. A run that has ended goes on, in its folder, once
+ * train_iters is larger; what its end has said, and validated, it has. */
+bt_status bt_engine_run(bt_engine *engine);
+/* The same, but no further than to leaf step `step`, counted from the very beginning, and by one step. Only the call
+ * that reaches the end of the run ends it: the last metrics, checkpoint and summary.json come then. An earlier step
+ * than the one reached is refused (BT_ERROR_ARGUMENT). bt_engine_step: BT_DONE where the run has no further step.
+ *
+ * A leaf step is one step of each leaf, which is a problem that no solution of another reaches (l2u). Leaves step in
+ * the order in which bt_engine_use and engine.problems give them, but one whose parameters the loss of another leaf
+ * reads (u2l) comes before that one. After the step of a leaf, each problem above it that has waited for nothing else
+ * makes its own step, and so on upwards, before the next leaf begins. */
+bt_status bt_engine_run_to(bt_engine *engine, int64_t step);
+bt_status bt_engine_step(bt_engine *engine);
+int64_t bt_engine_steps(const bt_engine *engine); /* leaf steps so far; of NULL 0 */
 
 /* A checkpoint, between two runs: everything that training has changed, in FOLDER/checkpoints/step-N.safetensors and
  * .json. A run that has an output folder writes them by itself (engine.checkpoint_step, and at its end). Parameters are
@@ -36,6 +67,19 @@ bt_status bt_engine_save(bt_engine *engine, const char *folder);
 bt_status bt_engine_resume(bt_engine *engine, const char *folder);
 
 bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file);
+
+/* Variables by name, between two steps: `name` as in a checkpoint, "classifier.0.weight" (a parameter or buffer),
+ * "classifier.0.weight:momentum" (what belongs to one: a slot, or D, "...:slope of the update", where the method keeps
+ * it), "classifier:applied" (others). "classifier:gradient" is what bt_hypergradient gives: the gradient that a step
+ * would use now, of all parameters, like bt_params; it can be read only. The array has as many elements as the
+ * variable, and any dtype: numbers are converted. An unknown name, and another number of elements, are refused and harm
+ * nothing (BT_ERROR_ARGUMENT, BT_ERROR_SHAPE). */
+bt_status bt_engine_read(bt_engine *engine, const char *name, bt_array values);
+bt_status bt_engine_write(bt_engine *engine, const char *name, bt_array values);
+/* The names, one by one, and the shape if `shape` is not NULL (its data is NULL); NULL after the last. The text is the
+ * engine's, until the next call of this function. */
+const char *bt_engine_name(bt_engine *engine, int64_t index, bt_array *shape);
+
 double bt_engine_metric(bt_engine *engine, const char *name);       /* last value of PROBLEM.METRIC; NaN if none */
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name); /* for bt_eval and bt_adapt; NULL if missing */
 

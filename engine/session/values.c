@@ -1,0 +1,141 @@
+/* engine/session/values.c: the variables of a run, read and written by name. */
+#include "engine/session/session.h"
+
+#include "engine/state/checkpoint.h"
+#include <string.h>
+
+/* ---- all that has a name ---- */
+
+/* Between two steps, and after a bt_adapt only what it has changed: that is what a program wants to see. */
+static bt_status may_look(bt_engine *engine, const char *function)
+{
+    BT_TRY(bt_engine_enter(engine));
+    if (engine->context.busy)
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s: the engine is within a step or a validation: ask between two calls that train, or in "
+                       "epoch_callback, on_inner_loop_start or validation_end",
+                       function);
+    return BT_OK;
+}
+
+static const bt_stored *find(const bt_tensor_list *list, const char *name)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].name, name) == 0)
+            return &list->items[i];
+    return NULL;
+}
+
+/* The names that are nearest, for a message. */
+static bt_status no_such(const bt_tensor_list *list, const char *function, const char *name)
+{
+    const char **names = bt_alloc_array((size_t)list->count + 1, sizeof *names);
+    for (int64_t i = 0; names && i < list->count; i++)
+        names[i] = list->items[i].name;
+    const char *nearest = names ? bt_nearest(name, names) : NULL;
+    bt_free(names);
+    if (nearest)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: there is no variable `%s`; did you mean `%s`?", function, name, nearest);
+    return bt_fail(BT_ERROR_ARGUMENT, "%s: there is no variable `%s`; bt_engine_name lists all", function, name);
+}
+
+/* The level of "LEVEL:gradient"; NULL: it is another name. */
+static bt_problem *gradient_of(bt_engine *engine, const char *name)
+{
+    const char *colon = strrchr(name, ':');
+    if (!colon || strcmp(colon, ":gradient") != 0)
+        return NULL;
+    for (int i = 0; i < engine->context.problem_count; i++) {
+        bt_problem *problem = engine->context.problems[i];
+        if (strlen(problem->name) == (size_t)(colon - name) && strncmp(name, problem->name, strlen(problem->name)) == 0)
+            return problem;
+    }
+    return NULL;
+}
+
+static bt_status check_array(const char *function, const char *name, bt_array values, bt_array due)
+{
+    char found[256], expected[256];
+    if (!values.data)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: %s: an array is needed", function, name);
+    if (bt_array_count(values) == bt_array_count(due))
+        return BT_OK;
+    return bt_fail(BT_ERROR_SHAPE, "%s: %s is %s%s; the array is %s%s", function, name, bt_dtype_name(due.dtype),
+                   bt_shape_text(expected, due.rank, due.dims), bt_dtype_name(values.dtype),
+                   bt_shape_text(found, values.rank, values.dims));
+}
+
+/* The variable, or what is wrong with the name or the array. */
+static bt_status look_up(bt_engine *engine, const char *function, const char *name, bt_array values,
+                         bt_tensor_list *list, bt_array *variable)
+{
+    if (!name)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: the name is NULL", function);
+    BT_TRY(bt_tensors_of_variables(&engine->context, list));
+    const bt_stored *item = find(list, name);
+    if (!item)
+        return no_such(list, function, name);
+    *variable = item->array;
+    return check_array(function, name, values, item->array);
+}
+
+/* ---- the calls ---- */
+
+static bt_status read_one(bt_engine *engine, const char *name, bt_array values)
+{
+    bt_problem *problem = name ? gradient_of(engine, name) : NULL;
+    if (problem)
+        return bt_hypergradient(problem, values);
+    bt_tensor_list list = {0};
+    bt_array variable;
+    bt_status status = look_up(engine, "bt_engine_read", name, values, &list, &variable);
+    if (status == BT_OK)
+        status = bt_array_convert(values, variable);
+    bt_tensors_free(&list);
+    return status;
+}
+
+static bt_status write_one(bt_engine *engine, const char *name, bt_array values)
+{
+    bt_tensor_list list = {0};
+    bt_array variable;
+    if (name && gradient_of(engine, name))
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_write: %s is worked out anew by each step, and cannot be written",
+                       name);
+    bt_status status = look_up(engine, "bt_engine_write", name, values, &list, &variable);
+    if (status == BT_OK)
+        status = bt_array_convert(variable, values);
+    bt_tensors_free(&list);
+    return status;
+}
+
+bt_status bt_engine_read(bt_engine *engine, const char *name, bt_array values)
+{
+    BT_TRY(may_look(engine, "bt_engine_read"));
+    return bt_fail(read_one(engine, name, values), "failed");
+}
+
+bt_status bt_engine_write(bt_engine *engine, const char *name, bt_array values)
+{
+    BT_TRY(may_look(engine, "bt_engine_write"));
+    return bt_fail(write_one(engine, name, values), "failed");
+}
+
+const char *bt_engine_name(bt_engine *engine, int64_t index, bt_array *shape)
+{
+    bt_tensor_list list = {0};
+    if (may_look(engine, "bt_engine_name") != BT_OK)
+        return NULL;
+    bt_text_free(&engine->name);
+    bt_status status = bt_tensors_of_variables(&engine->context, &list);
+    if (status == BT_OK && index >= 0 && index < list.count) {
+        bt_text_add(&engine->name, "%s", list.items[index].name);
+        if (shape) {
+            *shape = list.items[index].array;
+            shape->data = NULL;
+        }
+    }
+    bt_fail(status, "out of memory");
+    bt_tensors_free(&list);
+    return engine->name.data;
+}
