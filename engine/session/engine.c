@@ -75,16 +75,11 @@ void bt_engine_free(bt_engine *engine)
     bt_free(engine);
 }
 
-/* Calls that change an engine: NULL, an earlier failure, or one that is planned already cannot be changed. */
 static bt_status may_change(bt_engine *engine, const char *function)
 {
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is NULL", function);
-    if (engine->context.status != BT_OK)
-        return engine->context.status;
-    if (engine->context.loaded)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is set up already", function);
-    return BT_OK;
+    return bt_context_may(&engine->context, BT_REQUEST_CONFIGURE, function);
 }
 
 bt_status bt_engine_load(bt_engine *engine, const char *file)
@@ -133,7 +128,7 @@ bt_status bt_engine_attach(bt_engine *engine, const bt_front *front)
 
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name)
 {
-    if (bt_engine_enter(engine) != BT_OK)
+    if (bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_problem") != BT_OK)
         return NULL;
     bt_problem *problem = bt_problem_find(&engine->context, name);
     if (!problem) {

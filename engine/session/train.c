@@ -502,14 +502,12 @@ static bt_status train(run *r)
 
 bt_status bt_engine_run(bt_engine *engine)
 {
-    BT_TRY(bt_engine_enter(engine));
-    if (engine->context.running)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_run: this engine is running already");
+    BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_run"));
     run r = {.engine = engine, .start = bt_seconds() - engine->seconds, .saved = -1};
     r.baseline = engine->baseline;
-    engine->context.running = true;
+    bt_stage_enter(&engine->context, BT_STAGE_RUN);
     bt_status status = train(&r);
-    engine->context.running = false;
+    bt_stage_leave(&engine->context);
     bt_status closed = bt_jsonl_close(r.jsonl);
     bt_progress_free(r.progress);
     bt_profile_free(r.profile);
