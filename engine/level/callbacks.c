@@ -39,10 +39,10 @@ bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size
 {
     if (!self || self->missing || !name || !*name || !memory || !size || size > INT64_MAX)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_state: a problem, a name and memory are needed");
-    if (self->context->ready)
-        return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: bt_state `%s` comes too late: call it while the problem is set up, as in configure_module",
-                       self->name, name);
+    if (bt_context_may(self->context, BT_REQUEST_STATE, "bt_state") != BT_OK) {
+        bt_error_context("%s, `%s`", self->name, name);
+        return bt_error_status();
+    }
     for (int64_t i = 0; i < self->memory_count; i++) {
         const bt_memory *known = &self->memory[i];
         if (strcmp(known->name, name) == 0)

@@ -79,14 +79,3 @@ bt_status bt_check_restored(const bt_context *context)
                 context->problems[i]->name);
     return BT_OK;
 }
-
-bt_status bt_context_enter(const bt_context *context)
-{
-    if (context->status != BT_OK)
-        return bt_fail(context->status, "%s", context->message ? context->message : "an earlier call failed");
-    if (bt_error_status() != BT_OK) /* that of another call, until bt_error_clear */
-        return bt_error_status();
-    if (!context->ready)
-        return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
-    return BT_OK;
-}

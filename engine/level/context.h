@@ -5,6 +5,7 @@
 #include "engine/config/config.h"
 #include "engine/level/ledger.h"
 #include "engine/level/metrics.h"
+#include "engine/level/stage.h"
 #include "runtime/phase.h"
 #include <betty/engine.h>
 
@@ -20,17 +21,12 @@ struct bt_context {
     bt_ledger ledger; /* everything that a run is */
     bt_metric_row **metrics;
     int metric_count, metric_capacity;
-    bool loaded, ready;                 /* problems are known; everything is planned */
-    bool entering, running, validating; /* setting up; in bt_engine_run; in a validation */
-    const bt_problem *until;            /* bt_run_until: this level does not step; NULL: all do */
-    bool *inner;                        /* then: which ones do, by place */
-    bool arrived;                       /* then: it would step now */
-    bool apart;                         /* a check asks for gradients and products by themselves: none are joined */
-    bool stepping;                      /* in bt_leaf_step */
-    bool steps_now;                     /* what bt_steps_show was told last */
-    bool busy;           /* within a step or a validation: no program may be made anew, no stream be moved */
-    int64_t step;        /* leaf steps */
-    bt_problem **leaves; /* active, without children, in the order of their steps */
+    bt_stages stages;       /* what is under way */
+    struct bt_until *until; /* schedule/: only some levels step; NULL: all do */
+    bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined */
+    bool steps_now;         /* what bt_steps_show was told last */
+    int64_t step;           /* leaf steps */
+    bt_problem **leaves;    /* active, without children, in the order of their steps */
     int leaf_count;
     bool resuming;  /* the output folder holds this run already */
     bt_log_fn *log; /* hears every line, with its user; NULL: nobody listens yet */
@@ -38,7 +34,6 @@ struct bt_context {
     bt_text warnings, notes; /* lines that nobody has heard yet */
 };
 
-bt_status bt_context_enter(const bt_context *context);              /* an error where the engine cannot be asked now */
 void bt_context_backend(const bt_context *context, char text[256]); /* "x86-64-v4, 2 threads" */
 void bt_warn(bt_context *context, const char *format, ...) BT_FORMAT(2, 3);
 /* Each line of the text, to whoever listens. Warnings and notes wait for the first who does; the others are lost. */

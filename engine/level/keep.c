@@ -112,29 +112,40 @@ static bool alive(const bt_kept *kept, const item *it, int64_t *at)
     return *at < ledger->count && ledger->rows[*at].number == it->row.number;
 }
 
-static bt_status restore_stream(const item *it)
+static bt_status rewind_streams(const bt_kept *kept, bool *moved)
 {
-    bt_stream *stream = it->row.data;
-    return bt_stream_position(stream) == it->position ? BT_OK : bt_stream_rewind(stream, it->position, it->count);
-}
-
-/* Streams come before numbers: to rewind one may draw from another, and say so. */
-bt_status bt_kept_restore(const bt_kept *kept)
-{
-    for (int numbers = 0; numbers < 2; numbers++) {
-        int64_t at = 0;
-        for (int64_t i = 0; i < kept->count; i++) {
-            const item *it = &kept->items[i];
-            bool number = it->row.kind != BT_ROW_VAR && it->row.kind != BT_ROW_STREAM;
-            if (!alive(kept, it, &at) || number != (numbers == 1))
-                continue;
-            if (it->row.kind == BT_ROW_STREAM)
-                BT_TRY(restore_stream(it));
-            else
-                memcpy(bytes_of(&it->row), it->copy, it->row.size);
-        }
+    int64_t at = 0;
+    *moved = false;
+    for (int64_t i = 0; i < kept->count; i++) {
+        const item *it = &kept->items[i];
+        if (it->row.kind != BT_ROW_STREAM || !alive(kept, it, &at) || bt_stream_position(it->row.data) == it->position)
+            continue;
+        *moved = true;
+        BT_TRY(bt_stream_rewind(it->row.data, it->position, it->count));
     }
     return BT_OK;
+}
+
+static void restore_bytes(const bt_kept *kept)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < kept->count; i++) {
+        const item *it = &kept->items[i];
+        if (it->row.kind != BT_ROW_STREAM && alive(kept, it, &at))
+            memcpy(bytes_of(&it->row), it->copy, it->row.size);
+    }
+}
+
+/* Batches may be made again by what they were made by, so that this comes first; and to make them may move what has
+ * come, so that it comes behind once more. */
+bt_status bt_kept_restore(const bt_kept *kept)
+{
+    bool moved;
+    restore_bytes(kept);
+    bt_status status = rewind_streams(kept, &moved);
+    if (moved)
+        restore_bytes(kept);
+    return status;
 }
 
 void bt_kept_free(bt_kept *kept)

@@ -146,7 +146,7 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
         bt_fail(BT_ERROR_ARGUMENT, "bt_metric: a problem and a name are needed");
         return;
     }
-    bt_metric_row *row = bt_metric_find(self->context, self, name, self->context->validating);
+    bt_metric_row *row = bt_metric_find(self->context, self, name, bt_stage_within(self->context, BT_STAGE_VALIDATION));
     if (!row)
         return;
     /* Youngs and Cramer, 1971: a sum of squares would lose a small spread beside a large mean. */

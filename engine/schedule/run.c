@@ -14,9 +14,9 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     *updated = false;
     BT_TRY(bt_check_restored(problem->context));
     BT_TRY(bt_update_scalars(problem->context));
-    problem->context->busy = true;
+    bt_stage_enter(problem->context, BT_STAGE_PROGRAM);
     bt_status status = bt_step_call(problem, updated);
-    problem->context->busy = false;
+    bt_stage_leave(problem->context);
     BT_TRY(status);
     for (; problem->def->epoch_callback && epoch < epoch_of(problem); epoch++) {
         bt_guest before = bt_problem_enter(problem, "epoch_callback");
@@ -45,9 +45,9 @@ static bool all_ready(const bt_problem *problem)
 static bt_status step(bt_problem *problem)
 {
     bool updated;
-    bt_context *context = problem->context;
-    if (context->until && !context->inner[problem->place]) {
-        context->arrived = context->arrived || problem == context->until;
+    bt_until *until = problem->context->until;
+    if (until && !until->inner[problem->place]) {
+        until->arrived = until->arrived || problem == until->level;
         return BT_OK;
     }
     BT_TRY(bt_inner_loop_begin(problem));
@@ -82,11 +82,11 @@ static bt_status call_parents(bt_problem *problem)
 
 bt_status bt_leaf_step(bt_problem *leaf)
 {
-    leaf->context->stepping = true;
+    bt_stage_enter(leaf->context, BT_STAGE_STEP);
     bt_status status = step(leaf);
     if (status == BT_OK)
         status = bt_roll_back_all(leaf->context);
-    leaf->context->stepping = false;
+    bt_stage_leave(leaf->context);
     return status;
 }
 
@@ -99,14 +99,14 @@ bt_status bt_step_leaves(bt_context *context)
 
 /* ---- up to a step of one level ---- */
 
-static bt_status run_until(bt_context *context)
+static bt_status run_until(bt_context *context, const bt_until *until)
 {
-    while (!context->arrived)
-        for (int i = 0; i < context->leaf_count && !context->arrived; i++) {
-            if (!context->inner[context->leaves[i]->place])
+    while (!until->arrived)
+        for (int i = 0; i < context->leaf_count && !until->arrived; i++) {
+            if (!until->inner[context->leaves[i]->place])
                 continue;
             BT_TRY(step(context->leaves[i]));
-            if (!context->arrived) /* else what it sees comes first */
+            if (!until->arrived) /* else what it sees comes first */
                 BT_TRY(bt_roll_back_all(context));
         }
     return BT_OK;
@@ -133,14 +133,15 @@ static bt_status mark_inner(const bt_problem *upper, bool *inner)
 bt_status bt_run_until(bt_problem *upper)
 {
     bt_context *context = upper->context;
-    context->inner = bt_alloc_array((size_t)context->problem_count, sizeof *context->inner);
-    bt_status status = context->inner ? mark_inner(upper, context->inner) : BT_ERROR_MEMORY;
-    context->until = upper;
-    context->arrived = !upper->child_count;
+    bt_until until = {.level = upper, .arrived = !upper->child_count};
+    until.inner = bt_alloc_array((size_t)context->problem_count, sizeof *until.inner);
+    bt_status status = until.inner ? mark_inner(upper, until.inner) : BT_ERROR_MEMORY;
+    context->until = &until;
+    bt_stage_enter(context, BT_STAGE_STEP);
     if (status == BT_OK)
-        status = run_until(context);
+        status = run_until(context, &until);
+    bt_stage_leave(context);
     context->until = NULL;
-    bt_free(context->inner);
-    context->inner = NULL;
+    bt_free(until.inner);
     return status;
 }

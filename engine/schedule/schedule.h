@@ -6,6 +6,12 @@
 
 /* ---- run.c ---- */
 
+typedef struct bt_until { /* only what comes before a step of one level is done */
+    const bt_problem *level;
+    bool *inner;  /* which levels step, by place */
+    bool arrived; /* it would step now */
+} bt_until;
+
 bt_status bt_step_leaves(bt_context *context); /* one step of each leaf, and of the parents that become ready */
 bt_status bt_leaf_step(bt_problem *leaf);      /* one step, and those of the parents that become ready */
 /* All steps of the levels below, in the order of a run, that come before a step of `upper`; warm-ups are left out. */

@@ -73,8 +73,10 @@ static bt_status adapt(bt_problem *self, const bt_batch *batch, int64_t steps)
                        self->children[0]->name);
     BT_TRY(bt_update_scalars(self->context));
     bt_status status = keep(self);
+    bt_stage_enter(self->context, BT_STAGE_QUESTION);
     if (status == BT_OK)
         status = steps_on(self, batch, steps);
+    bt_stage_leave(self->context);
     if (status != BT_OK && self->adapted)
         restore(self);
     return status;

@@ -7,7 +7,7 @@
 bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file)
 {
     bool found = false;
-    BT_TRY(bt_engine_enter(engine));
+    BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_check_hypergradient"));
     BT_TRY(bt_update_scalars(&engine->context));
     for (int i = 0; i < engine->context.problem_count; i++) {
         bt_problem *problem = engine->context.problems[i];

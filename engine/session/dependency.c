@@ -16,7 +16,8 @@ bt_status bt_rewire_due(bt_engine *engine)
 static bt_status set_dependency(bt_engine *engine, const char *u2l, const char *l2u)
 {
     static const char origin[] = "bt_set_dependency";
-    if (!engine->context.stepping && !engine->context.validating && !engine->context.busy)
+    bt_stage stage = bt_stage_now(&engine->context);
+    if (stage == BT_STAGE_READY || stage == BT_STAGE_RUN)
         return bt_rewire(&engine->context, u2l, l2u, origin);
     bt_edges edges;
     BT_TRY(bt_rewire_parse(&engine->context, u2l, l2u, origin, &edges));
@@ -36,9 +37,7 @@ bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u)
                        "validation_end, or between two runs",
                        self->name);
     bt_engine *engine = self->context->engine;
-    if (!engine->context.ready)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: bt_set_dependency comes too early: at the start [dependencies] holds",
-                       self->name);
+    BT_TRY(bt_context_may(&engine->context, BT_REQUEST_REWIRE, "bt_set_dependency"));
     if (engine->context.until) /* a check, which takes the hierarchy as it is */
         return BT_OK;
     return set_dependency(engine, u2l, l2u);

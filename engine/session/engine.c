@@ -79,16 +79,11 @@ void bt_engine_free(bt_engine *engine)
     bt_free(engine);
 }
 
-/* Calls that change an engine: NULL, an earlier failure, or one that is planned already cannot be changed. */
 static bt_status may_change(bt_engine *engine, const char *function)
 {
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is NULL", function);
-    if (engine->context.status != BT_OK)
-        return engine->context.status;
-    if (engine->context.loaded)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: the engine is set up already", function);
-    return BT_OK;
+    return bt_context_may(&engine->context, BT_REQUEST_CONFIGURE, function);
 }
 
 bt_status bt_engine_load(bt_engine *engine, const char *file)
@@ -116,9 +111,7 @@ bt_status bt_engine_set_from(bt_engine *engine, const char *key, const char *val
 /* Between two calls that train. */
 static bt_status change(bt_engine *engine, const char *key, const char *value)
 {
-    BT_TRY(bt_context_enter(&engine->context));
-    if (engine->context.running || engine->context.busy)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_set: %s: the engine is running", key);
+    BT_TRY(bt_context_may(&engine->context, BT_REQUEST_CHANGE, "bt_engine_set"));
     BT_TRY(bt_config_change(engine->context.config, key, value, "bt_engine_set"));
     engine->changed = true;
     return BT_OK;
@@ -127,7 +120,7 @@ static bt_status change(bt_engine *engine, const char *key, const char *value)
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...)
 {
     va_list args;
-    bool late = engine && engine->context.ready;
+    bool late = engine && bt_stage_now(&engine->context) != BT_STAGE_NEW;
     if (!late)
         BT_TRY(may_change(engine, "bt_engine_set"));
     if (!key || !value)
@@ -167,7 +160,7 @@ bt_status bt_engine_attach(bt_engine *engine, const bt_front *front)
 
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name)
 {
-    if (bt_engine_enter(engine) != BT_OK)
+    if (bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_problem") != BT_OK)
         return NULL;
     bt_problem *problem = bt_problem_find(&engine->context, name);
     if (!problem) {

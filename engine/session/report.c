@@ -284,7 +284,7 @@ static bt_status print_object(json_t *object, bt_report what, bool json, FILE *f
 
 bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *file)
 {
-    BT_TRY(bt_engine_enter(engine));
+    BT_TRY(bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_print"));
     if (!file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed");
     bt_status status = BT_OK;

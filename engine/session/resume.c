@@ -6,13 +6,9 @@
 
 static bt_status between_runs(bt_engine *engine, const char *folder, const char *function)
 {
-    BT_TRY(bt_engine_enter(engine));
+    BT_TRY(bt_engine_enter(engine, BT_REQUEST_SAVE, function));
     if (!folder)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: a folder is needed", function);
-    if (engine->context.running || engine->context.busy)
-        return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: the engine is running; a run writes checkpoints by itself, see engine.checkpoint_step",
-                       function);
     return bt_check_restored(&engine->context);
 }
 
@@ -47,7 +43,8 @@ static bt_status resume(bt_engine *engine, const char *folder)
 
 bt_status bt_engine_resume(bt_engine *engine, const char *folder)
 {
-    bool before = engine && engine->context.ready; /* else it is set up without what a checkpoint brings */
+    bool before = engine && bt_stage_now(&engine->context) !=
+                                BT_STAGE_NEW; /* else it is set up without what a checkpoint brings */
     if (engine)
         engine->context.resuming = folder != NULL;
     bt_status status = between_runs(engine, folder, "bt_engine_resume");

@@ -38,7 +38,8 @@ struct bt_engine {
 /* setup.c; source: the file that the parts come from, for messages, or NULL; it lives as long as the engine. */
 bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, const char *source);
 
-bt_status bt_engine_enter(bt_engine *engine); /* setup.c: loaded and planned, or the first error */
+/* setup.c: set up if it is not yet, and such a call may be made now; or the first error. */
+bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *function);
 
 /* dependency.c */
 bt_status bt_session_step(bt_engine *engine); /* one step of each leaf; then other dependencies, if any are due */

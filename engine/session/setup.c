@@ -126,7 +126,6 @@ static bt_status load(bt_engine *engine)
             return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
         problem->dtype = bt_precision_dtype(problem->settings->precision);
     }
-    engine->context.loaded = true;
     return BT_OK;
 }
 
@@ -171,8 +170,7 @@ static bt_status compile_all(bt_engine *engine)
 static bt_status setup(bt_engine *engine)
 {
     double start = bt_seconds();
-    if (!engine->context.loaded)
-        BT_TRY(load(engine));
+    BT_TRY(load(engine));
     engine->context.instance = bt_instance_new(bt_backend_cpu(), (int)engine->context.settings->threads);
     if (!engine->context.instance)
         return BT_ERROR_MEMORY;
@@ -183,28 +181,28 @@ static bt_status setup(bt_engine *engine)
     BT_TRY(compile_all(engine));
     BT_TRY(bt_config_finish(engine->context.config));
     bt_warn_idle(&engine->context);
-    engine->context.ready = true;
     engine->load_seconds = bt_seconds() - start - engine->compile_seconds;
     return BT_OK;
 }
 
-bt_status bt_engine_enter(bt_engine *engine)
+bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *function)
 {
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "the engine is NULL");
-    if (engine->context.status != BT_OK)
-        return bt_fail(engine->context.status, "%s",
-                       engine->context.message ? engine->context.message : "an earlier call failed");
-    if (engine->context.ready || bt_error_status() != BT_OK) /* that of another call, until bt_error_clear */
-        return bt_error_status();
-    if (engine->context.entering)
-        return bt_fail(BT_ERROR_ARGUMENT, "the engine is being set up: it can be asked once its problems are made");
-    engine->context.entering = true;
+    bt_context *context = &engine->context;
+    if (bt_stage_now(context) != BT_STAGE_FAILED && bt_error_status() != BT_OK)
+        return bt_error_status(); /* that of another call, until bt_error_clear */
+    BT_TRY(bt_context_may(context, call, function));
+    if (bt_stage_now(context) != BT_STAGE_NEW)
+        return BT_OK;
+    bt_stage_enter(context, BT_STAGE_SETUP);
     const char *beside = bt_data_beside(bt_config_folder(engine->context.config));
     bt_status status = setup(engine);
     bt_data_beside(beside);
-    engine->context.entering = false;
-    return bt_keep_error(&engine->context, status);
+    bt_stage_leave(context);
+    if (status == BT_OK)
+        context->stages.list[0] = BT_STAGE_READY;
+    return bt_keep_error(context, status);
 }
 
-bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine); }
+bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_setup"); }

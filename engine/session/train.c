@@ -564,9 +564,9 @@ static bt_status advance(bt_engine *engine, int64_t until)
     run *r = open_call(engine, until);
     if (!r)
         return BT_ERROR_MEMORY;
-    engine->context.running = true;
+    bt_stage_enter(&engine->context, BT_STAGE_RUN);
     bt_status status = train(r);
-    engine->context.running = false;
+    bt_stage_leave(&engine->context);
     bt_progress_end(engine->progress);
     bt_status closed = status != BT_OK || r->stopped ? bt_run_close(engine) : BT_OK;
     return bt_fail(status == BT_OK ? closed : status, "failed");
@@ -574,10 +574,7 @@ static bt_status advance(bt_engine *engine, int64_t until)
 
 static bt_status may_train(bt_engine *engine, const char *function)
 {
-    BT_TRY(bt_engine_enter(engine));
-    if (engine->context.running)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s: this engine is running already", function);
-    return BT_OK;
+    return bt_engine_enter(engine, BT_REQUEST_RUN, function);
 }
 
 bt_status bt_engine_run(bt_engine *engine)

@@ -9,13 +9,7 @@
 /* Between two steps, and after a bt_adapt only what it has changed: that is what a program wants to see. */
 static bt_status may_look(bt_engine *engine, const char *function)
 {
-    BT_TRY(bt_engine_enter(engine));
-    if (engine->context.busy)
-        return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s: the engine is within a step or a validation: ask between two calls that train, or in "
-                       "epoch_callback, on_inner_loop_start or validation_end",
-                       function);
-    return BT_OK;
+    return bt_engine_enter(engine, BT_REQUEST_VALUES, function);
 }
 
 static const bt_stored *find(const bt_tensor_list *list, const char *name)

@@ -86,26 +86,19 @@ static bt_eval_cache *cache_make(bt_problem *self, bt_step_fn *fn, const bt_batc
     return NULL;
 }
 
-static bt_status ask(bt_problem *self, const char *function)
+static bt_status ask(bt_problem *self, bt_request call, const char *function)
 {
     if (!self || self->missing)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: no such problem", function);
     if (bt_trace_now())
         return bt_fail(BT_ERROR_ARGUMENT, "%s is for the host, not for traced callbacks", function);
-    return bt_context_enter(self->context);
+    if (bt_stage_now(self->context) != BT_STAGE_FAILED && bt_error_status() != BT_OK)
+        return bt_error_status(); /* that of another call, until bt_error_clear */
+    return bt_context_may(self->context, call, function);
 }
 
 /* For what draws batches, which must wait for the end of a step or a validation. */
-bt_status bt_ask_between(bt_problem *self, const char *function)
-{
-    BT_TRY(ask(self, function));
-    if (!self->context->busy)
-        return BT_OK;
-    return bt_fail(BT_ERROR_ARGUMENT,
-                   "%s: %s cannot be asked within a step or a validation: ask in epoch_callback, on_inner_loop_start "
-                   "or validation_end",
-                   function, self->name);
-}
+bt_status bt_ask_between(bt_problem *self, const char *function) { return ask(self, BT_REQUEST_QUESTION, function); }
 
 static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array result)
 {
@@ -149,7 +142,7 @@ static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batc
 
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
-    BT_TRY(ask(self, "bt_eval"));
+    BT_TRY(ask(self, BT_REQUEST_EVAL, "bt_eval"));
     return bt_fail(evaluate(self, fn, batch, result), "failed");
 }
 
@@ -225,7 +218,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     bt_kept *state = bt_kept_new(self->context, BT_KEEP_QUESTION, NULL);
     if (!state)
         return BT_ERROR_MEMORY;
-    self->context->busy = true;
+    bt_stage_enter(self->context, BT_STAGE_QUESTION);
     bt_status status = lower_batches(self);
     if (status == BT_OK)
         status = bt_step_gradient(self);
@@ -235,7 +228,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     bt_failure failure = bt_failure_take(); /* batches may have to be made again */
     bt_status restored = bt_keep_error(self->context, bt_kept_restore(state));
     bt_failure_give(&failure);
-    self->context->busy = false;
+    bt_stage_leave(self->context);
     bt_kept_free(state);
     return restored == BT_OK ? status : restored;
 }

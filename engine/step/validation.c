@@ -67,11 +67,11 @@ static bt_status validate_problem(bt_problem *problem, bool *any)
     bt_context *context = problem->context;
     if (problem->validation) {
         BT_TRY(bt_update_scalars(context));
-        context->busy = true;
+        bt_stage_enter(context, BT_STAGE_PROGRAM);
         bt_steps_show(context, true);
         bt_status status = validate(problem);
         bt_steps_show(context, false);
-        context->busy = false;
+        bt_stage_leave(context);
         BT_TRY(status);
         *any = true;
     }
@@ -88,10 +88,10 @@ bt_status bt_validate(bt_context *context, bool *any)
 {
     bt_status status = BT_OK;
     *any = false;
-    context->validating = true;
+    bt_stage_enter(context, BT_STAGE_VALIDATION);
     for (int p = 0; p < context->problem_count && status == BT_OK; p++)
         if (context->problems[p]->settings->active)
             status = validate_problem(context->problems[p], any);
-    context->validating = false;
+    bt_stage_leave(context);
     return status;
 }

@@ -5,7 +5,7 @@
 static void warn_unreached(bt_problem *problem)
 {
     const bt_step_phase *step = problem->step;
-    if (problem->context->ready || !step->site.solve_count)
+    if (!bt_stage_within(problem->context, BT_STAGE_SETUP) || !step->site.solve_count)
         return;
     for (int q = 0; q < step->site.solve_count; q++)
         if (!step->site.solves[q].reached)
@@ -24,7 +24,7 @@ static void warn_still(bt_problem *problem)
 {
     const bt_optimizer *optimizer = problem->optimizer;
     int lr = bt_hyper_index(optimizer->kind.def->hypers, "lr");
-    bool still = lr >= 0 && !problem->def->schedule && !problem->context->ready;
+    bool still = lr >= 0 && !problem->def->schedule && bt_stage_within(problem->context, BT_STAGE_SETUP);
     for (int g = 0; still && g < optimizer->group_count; g++)
         still = optimizer->groups[g].values[lr] == 0;
     if (still)

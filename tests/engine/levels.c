@@ -43,7 +43,7 @@ void levels_run(bt_engine *engine)
 void levels_step(bt_engine *engine, int64_t count)
 {
     ck_assert_msg(engine != NULL, "%s", bt_error());
-    EXPECT_OK(bt_engine_enter(engine));
+    EXPECT_OK(bt_engine_setup(engine));
     for (int64_t i = 0; i < count; i++)
         EXPECT_OK(bt_session_step(engine));
 }

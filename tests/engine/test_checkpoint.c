@@ -431,7 +431,7 @@ START_TEST(not_at_any_time)
     bt_problem *lower = bt_engine_problem(engine, "lower");
     int64_t number;
     ck_assert_int_eq(bt_state(lower, "late", &number, sizeof number), BT_ERROR_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "lower: bt_state `late` comes too late"));
+    ck_assert_ptr_nonnull(strstr(bt_error(), "lower, `late`: bt_state: it comes too late"));
     bt_engine_free(engine);
 }
 END_TEST

@@ -470,7 +470,7 @@ START_TEST(evaluation_leaves_no_trace)
     double theta[LEARNED];
     plain_parameters(theta);
     for (int step = 0; step < 2 * 3 * TASKS; step++) {
-        EXPECT_OK(bt_engine_enter(evaluated));
+        EXPECT_OK(bt_engine_setup(evaluated));
         levels_params(evaluated, "meta", theta, SIZE);
         evaluate(evaluated, _i ? NULL : &methods[0], theta);
         levels_step(plain, 1);

@@ -164,7 +164,7 @@ static bt_engine *engine_of(const dense *d, const char *product, const char *mor
     bt_engine *engine = levels_engine(&parts, NULL, bt_text_get(&lines));
     bt_text_free(&lines);
     ck_assert_msg(engine != NULL, "%s", bt_error());
-    ck_assert_msg(bt_engine_enter(engine) == BT_OK, "%s of %d levels, type = %s, %s: %s", now->name, now->levels,
+    ck_assert_msg(bt_engine_setup(engine) == BT_OK, "%s of %d levels, type = %s, %s: %s", now->name, now->levels,
                   d->method[now->levels - 1], product, bt_error());
     return engine;
 }

@@ -1,0 +1,52 @@
+/* engine/level/stage.h: what an engine is doing, and so what may be asked of it. */
+#ifndef BT_STAGE_H
+#define BT_STAGE_H
+
+#include "base/base.h"
+
+typedef struct bt_context bt_context; /* context.h */
+
+typedef enum bt_stage {
+    BT_STAGE_NEW,        /* settings and problems are being given */
+    BT_STAGE_SETUP,      /* data are opened, callbacks traced, phases planned */
+    BT_STAGE_READY,      /* nothing is under way */
+    BT_STAGE_RUN,        /* in bt_engine_run, between two steps */
+    BT_STAGE_STEP,       /* in a leaf's step, between its programs: epoch_callback, on_inner_loop_start */
+    BT_STAGE_VALIDATION, /* in a validation, between its programs: validation_end */
+    BT_STAGE_PROGRAM,    /* programs run or are made anew: get_batch, host scalars. None may be made, no stream moved */
+    BT_STAGE_QUESTION,   /* likewise, to answer a question */
+    BT_STAGE_FAILED,     /* a call failed half way: all later ones fail with it */
+    BT_STAGES
+} bt_stage;
+
+typedef enum bt_request {
+    BT_REQUEST_CONFIGURE, /* bt_engine_load, bt_engine_use, bt_engine_set */
+    BT_REQUEST_CHANGE,    /* bt_engine_set of a key that may change once all is planned */
+    BT_REQUEST_VALUES,    /* bt_engine_read, bt_engine_write and their kin */
+    BT_REQUEST_LOOK,      /* bt_engine_problem, bt_engine_print */
+    BT_REQUEST_RUN,       /* bt_engine_run, the check of hypergradients */
+    BT_REQUEST_SAVE,      /* bt_engine_save, bt_engine_resume */
+    BT_REQUEST_STATE,     /* bt_state */
+    BT_REQUEST_REWIRE,    /* bt_set_dependency */
+    BT_REQUEST_EVAL,      /* bt_eval */
+    BT_REQUEST_QUESTION,  /* bt_hypergradient, bt_valid_batch, bt_adapt, bt_restore */
+    BT_REQUESTS
+} bt_request;
+
+/* Stages lie within one another: a question within a step, a validation within a run. When one is left, that around it
+ * goes on. */
+typedef struct bt_stages {
+    bt_stage list[BT_STAGES]; /* the innermost last; none lies within itself */
+    int depth;
+} bt_stages;
+
+bt_stage bt_stage_now(const bt_context *context);
+bool bt_stage_within(const bt_context *context, bt_stage stage); /* it is under way, or lies around what is */
+void bt_stage_enter(bt_context *context, bt_stage stage);
+void bt_stage_leave(bt_context *context);
+
+const char *bt_stage_refusal(bt_stage stage, bt_request call); /* why such a call is refused then; NULL: it is not */
+/* Whether the call may be made now: else an error that says why not, and what to do. */
+bt_status bt_context_may(const bt_context *context, bt_request call, const char *function);
+
+#endif
