@@ -9,19 +9,6 @@
 
 /* ---- parents and children ---- */
 
-static void forget_families(bt_engine *engine)
-{
-    for (int i = 0; i < engine->context.problem_count; i++) {
-        bt_problem *problem = engine->context.problems[i];
-        bt_free(problem->parents);
-        bt_free(problem->children);
-        bt_free(problem->ready);
-        problem->parents = problem->children = NULL;
-        problem->ready = NULL;
-        problem->parent_count = problem->child_count = 0;
-    }
-}
-
 /* Whose solution is ready for whom, [upper, lower] by place; `to`: into the problems, else from them. */
 static void copy_ready(bt_engine *engine, bool *ready, bool to)
 {
@@ -42,7 +29,6 @@ static bt_status build(bt_engine *engine)
     if (!ready)
         return BT_ERROR_MEMORY;
     copy_ready(engine, ready, false);
-    forget_families(engine);
     bt_status status = bt_wire(&engine->context);
     if (status == BT_OK) {
         copy_ready(engine, ready, true);
