@@ -332,6 +332,7 @@ bt_status bt_config_add_problem(bt_config *config, const char *name)
         config->problems = grown;
     if (!problem || !(problem->name = copy(config, name)))
         return BT_ERROR_MEMORY;
+    problem->place = (int)config->problem_count;
     config->problems[config->problem_count++] = problem;
     return BT_OK;
 }

@@ -15,6 +15,7 @@
 #define BT_CONFIG_H
 
 #include "engine/config/keys.h"
+#include "engine/hierarchy/hierarchy.h"
 
 typedef struct bt_config bt_config;
 
@@ -54,13 +55,14 @@ bt_status bt_config_resolve(bt_config *config);
 const bt_problem_settings *bt_config_problem(const bt_config *config, const char *name); /* NULL if missing */
 
 /* A dependency between two active problems; those of problems left out by engine.levels are dropped. */
-typedef enum bt_direction { BT_U2L, BT_L2U } bt_direction;
 typedef struct bt_dependency {
     bt_direction direction;
     const char *from, *to;
     const char *origin; /* "reweight.ini:7" */
+    bt_edge edge;       /* that, by the places of the problems, in the order in which they were added */
 } bt_dependency;
 const bt_dependency *bt_config_dependencies(const bt_config *config, int *count);
+bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy); /* of the dependencies in force */
 
 /* Other dependencies in the place of those: the lines are checked as in a file, without a change of the configuration;
  * the list is the caller's, until it is swapped with that in force. Only from then on do they hold. */

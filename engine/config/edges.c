@@ -42,7 +42,8 @@ static bt_status add_edge(const wiring *w, const bt_problem_settings *from, cons
     if (!grown)
         return BT_ERROR_MEMORY;
     config->edges.list = grown;
-    config->edges.list[config->edges.count++] = (bt_dependency){w->direction, from->name, to->name, w->origin};
+    config->edges.list[config->edges.count++] =
+        (bt_dependency){w->direction, from->name, to->name, w->origin, {w->direction, from->place, to->place}};
     return BT_OK;
 }
 
@@ -79,84 +80,77 @@ static bt_status add_line(bt_config *config, bt_direction direction, const char 
     return BT_OK;
 }
 
-/* ---- reachability; a graph of a handful of nodes ---- */
+/* ---- what the edges have to be ---- */
 
-/* A way along edges of `direction` from `from` to `to`; adds " > name" for each problem on it. `depth` bounds the way's
- * length, for a way need not be longer than there are problems. */
-static bool find_way(const bt_config *config, bt_direction direction, const char *from, const char *to, int64_t depth,
-                     bt_text *way)
+bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy)
 {
-    for (int64_t i = 0; depth > 0 && i < config->edges.count; i++) {
-        const bt_dependency *edge = &config->edges.list[i];
-        if (edge->direction != direction || edge->from != from)
-            continue;
-        int64_t size = way->size;
-        bt_text_add(way, " > %s", edge->to);
-        if (edge->to == to || find_way(config, direction, edge->to, to, depth - 1, way))
-            return true;
-        way->size = size;
-    }
-    return false;
+    bt_edge *edges = bt_alloc_array((size_t)config->edges.count, sizeof *edges);
+    *hierarchy = (bt_hierarchy){0};
+    if (!edges)
+        return BT_ERROR_MEMORY;
+    for (int64_t i = 0; i < config->edges.count; i++)
+        edges[i] = config->edges.list[i].edge;
+    bt_status status = bt_hierarchy_new(hierarchy, (int)config->problem_count, edges, config->edges.count);
+    bt_free(edges);
+    return status;
 }
 
-static bt_status check_cycles(const bt_config *config)
+static bt_status fail_cycle(const bt_config *config, const bt_dependency *edge, const int *way, int length)
 {
+    bt_text text = {0};
+    bt_text_add(&text, "%s", edge->from);
+    for (int i = 0; i < length; i++)
+        bt_text_add(&text, " > %s", config->problems[way[i]]->name);
+    bt_status status =
+        bt_fail(BT_ERROR_CONFIG, "%s: %s has a cycle: %s; a level can be above another one or below it, not both",
+                edge->origin, line_names[edge->direction], bt_text_get(&text));
+    bt_text_free(&text);
+    return status;
+}
+
+static bt_status check_cycles(const bt_config *config, const bt_hierarchy *h)
+{
+    const bool cycle[] = {bt_hierarchy_has_cycle(h, BT_U2L), bt_hierarchy_has_cycle(h, BT_L2U)};
+    int *way = bt_alloc_array((size_t)config->problem_count + 1, sizeof *way);
+    bt_status status = way ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < config->edges.count; i++) {
+        const bt_edge *edge = &config->edges.list[i].edge;
+        int length = cycle[edge->direction] ? bt_hierarchy_way(h, edge->direction, edge->from, edge->from, way) : 0;
+        if (length)
+            status = fail_cycle(config, &config->edges.list[i], way, length);
+    }
+    bt_free(way);
+    return status;
+}
+
+/* Puts one link that is not followed into u2l, as what it is; false: there is none. *complete: nor another edge that is
+ * not followed. */
+static bool move_link(bt_config *config, const bt_hierarchy *h, bool *complete)
+{
+    *complete = true;
     for (int64_t i = 0; i < config->edges.count; i++) {
-        const bt_dependency *edge = &config->edges.list[i];
-        bt_text way = {0};
-        bt_status s = BT_OK;
-        bt_text_add(&way, "%s", edge->from);
-        if (find_way(config, edge->direction, edge->from, edge->from, config->problem_count, &way))
-            s = bt_fail(BT_ERROR_CONFIG,
-                        "%s: %s has a cycle: %s; a level can be above another one or below it, not both", edge->origin,
-                        line_names[edge->direction], bt_text_get(&way));
-        bt_text_free(&way);
-        BT_TRY(s);
-    }
-    return BT_OK;
-}
-
-static bool reaches(const bt_config *config, bt_direction direction, const char *from, const char *to)
-{
-    bt_text way = {0};
-    bool found = from == to || find_way(config, direction, from, to, config->problem_count, &way);
-    bt_text_free(&way);
-    return found;
-}
-
-/* A hypergradient follows an l2u edge only where the upper problem also reaches the lower one. */
-static bool is_followed(const bt_config *config, const bt_dependency *edge)
-{
-    return edge->direction != BT_L2U || reaches(config, BT_U2L, edge->to, edge->from);
-}
-
-/* The edge is a link of a chain, top > bottom > mid > top: mid's loss uses the solution of bottom, and a problem above
- * mid is what bottom depends on. The hypergradient of that one goes along it where it is in u2l. */
-static bool is_link(const bt_config *config, const bt_dependency *edge)
-{
-    for (int64_t i = 0; i < config->problem_count; i++)
-        if (reaches(config, BT_L2U, edge->to, config->problems[i]->name) &&
-            reaches(config, BT_U2L, config->problems[i]->name, edge->from))
+        bt_dependency *edge = &config->edges.list[i];
+        if (bt_hierarchy_follows(h, &edge->edge))
+            continue;
+        *complete = false;
+        if (bt_hierarchy_links(h, &edge->edge)) {
+            edge->direction = edge->edge.direction = BT_U2L;
             return true;
+        }
+    }
     return false;
 }
 
-/* Puts links that are not followed into u2l, as what they are; whether that makes the wiring complete. */
+/* Likewise all; whether that makes the wiring complete. */
 static bool move_links(bt_config *config)
 {
-    bool complete = true, moved = true;
-    while (moved) {
-        moved = false;
-        complete = true;
-        for (int64_t i = 0; i < config->edges.count; i++) {
-            bt_dependency *edge = &config->edges.list[i];
-            if (is_followed(config, edge))
-                continue;
-            bool link = is_link(config, edge);
-            edge->direction = link ? BT_U2L : BT_L2U;
-            moved |= link;
-            complete &= link;
-        }
+    bool complete = false;
+    for (bool moved = true; moved;) {
+        bt_hierarchy h;
+        if (bt_config_hierarchy(config, &h) != BT_OK)
+            return false;
+        moved = move_link(config, &h, &complete);
+        bt_hierarchy_free(&h);
     }
     return complete;
 }
@@ -182,20 +176,25 @@ static bt_status fail_ways(bt_config *config, const bt_dependency *edge)
     return s;
 }
 
-static bt_status check_ways(bt_config *config)
+static bt_status check_ways(bt_config *config, const bt_hierarchy *h)
 {
     for (int64_t i = 0; i < config->edges.count; i++)
-        if (!is_followed(config, &config->edges.list[i]))
+        if (!bt_hierarchy_follows(h, &config->edges.list[i].edge))
             return fail_ways(config, &config->edges.list[i]);
     return BT_OK;
 }
 
 static bt_status add_all(bt_config *config, const char *const lines[2], const char *const origins[2])
 {
+    bt_hierarchy h;
     BT_TRY(add_line(config, BT_U2L, lines[BT_U2L], origins[BT_U2L]));
     BT_TRY(add_line(config, BT_L2U, lines[BT_L2U], origins[BT_L2U]));
-    BT_TRY(check_cycles(config));
-    return check_ways(config);
+    BT_TRY(bt_config_hierarchy(config, &h));
+    bt_status status = check_cycles(config, &h);
+    if (status == BT_OK)
+        status = check_ways(config, &h);
+    bt_hierarchy_free(&h);
+    return status;
 }
 
 bt_status bt_config_resolve_dependencies(bt_config *config)

@@ -52,6 +52,7 @@ typedef struct bt_group_settings {
 /* [problem] */
 typedef struct bt_problem_settings {
     const char *name;
+    int place;   /* in the order in which problems were added */
     bool active; /* false: left out by engine.levels */
 
     const bt_method_def *method;        /* type */

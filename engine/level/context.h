@@ -3,6 +3,7 @@
 #define BT_CONTEXT_H
 
 #include "engine/config/config.h"
+#include "engine/hierarchy/hierarchy.h"
 #include "engine/level/ledger.h"
 #include "engine/level/metrics.h"
 #include "engine/level/stage.h"
@@ -15,8 +16,9 @@ struct bt_context {
     const bt_engine_settings *settings;
     bt_status status; /* of the call that failed half way: all later ones fail with it */
     char *message;
-    bt_problem **problems; /* owned */
+    bt_problem **problems; /* owned; the configuration and the hierarchy have them at the same places */
     int problem_count, problem_capacity;
+    bt_hierarchy hierarchy; /* of the dependencies in force */
     bt_instance *instance;
     bt_ledger ledger; /* everything that a run is */
     bt_metric_row **metrics;

@@ -130,8 +130,8 @@ void bt_clock_leave(bt_problem *problem);
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bt_status bt_wires_check(const bt_context *context);           /* levels that reach nothing, or are of two precisions */
-bt_status bt_wire(bt_context *context);                        /* that, and parents and children */
-void bt_unwire(bt_problem *problem);                           /* it has none any more */
+bt_status bt_wire(bt_context *context);                        /* that, and parents, children and leaves, anew */
+void bt_unwire(bt_context *context);                           /* there are none, nor a hierarchy */
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
 /* callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison. */

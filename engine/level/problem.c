@@ -52,7 +52,6 @@ void bt_problem_free(bt_problem *problem)
     bt_free(problem->group);
     bt_free(problem->trainable);
     bt_free(problem->meta_trainable);
-    bt_unwire(problem);
     bt_ledger_var_free(problem->context, problem->step_count);
     bt_clock_leave(problem);
     bt_free(problem);

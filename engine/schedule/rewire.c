@@ -25,8 +25,6 @@ static bt_status build(bt_context *context)
     if (!ready)
         return BT_ERROR_MEMORY;
     copy_ready(context, ready, false);
-    for (int i = 0; i < context->problem_count; i++)
-        bt_unwire(context->problems[i]);
     bt_status status = bt_wire(context);
     if (status == BT_OK) {
         copy_ready(context, ready, true);

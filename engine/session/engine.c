@@ -55,6 +55,7 @@ void bt_engine_free(bt_engine *engine)
         bt_kept_free(context->problems[i]->adapted);
     }
     bt_metrics_free(&engine->context);
+    bt_unwire(&engine->context);
     for (int i = 0; i < context->problem_count; i++)
         bt_problem_free(context->problems[i]);
     bt_free(context->ledger.rows);
@@ -70,7 +71,6 @@ void bt_engine_free(bt_engine *engine)
     for (int i = 0; i < engine->plugin_count; i++)
         bt_plugin_close(engine->plugins[i]);
     bt_free(engine->plugins);
-    bt_free(engine->context.leaves);
     bt_free(engine->context.problems);
     bt_free(engine->due.list);
     bt_free(engine->context.message);

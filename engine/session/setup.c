@@ -12,7 +12,6 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
                        def->name ? def->name : "(no name)");
     if (bt_problem_find(&engine->context, def->name))
         return bt_fail(BT_ERROR_CONFIG, "two problems have the name %s", def->name);
-    BT_TRY(bt_config_add_problem(engine->context.config, def->name));
     int64_t capacity = engine->context.problem_capacity;
     bt_problem **problems =
         bt_grow(engine->context.problems, &capacity, engine->context.problem_count + 1, sizeof *problems);
@@ -21,8 +20,11 @@ static bt_status add_problem(bt_engine *engine, const bt_problem_def *def, void 
         engine->context.problems = problems;
         engine->context.problem_capacity = (int)capacity;
     }
-    if (!problem)
-        return BT_ERROR_MEMORY;
+    bt_status status = problem ? bt_config_add_problem(engine->context.config, def->name) : BT_ERROR_MEMORY;
+    if (status != BT_OK) { /* the configuration has each at the same place */
+        bt_problem_free(problem);
+        return status;
+    }
     problem->source = source;
     problem->place = engine->context.problem_count;
     engine->context.problems[engine->context.problem_count++] = problem;

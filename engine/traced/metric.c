@@ -5,10 +5,8 @@
 
 static bt_tensor *assigned_or_read(bt_trace *trace, bt_var *var)
 {
-    for (int64_t i = 0; i < trace->graph->assign_count; i++)
-        if (trace->graph->assigns[i].var == var)
-            return trace->graph->assigns[i].value;
-    return bt_graph_read(trace->graph, var);
+    bt_tensor *assigned = bt_graph_assigned(trace->graph, var);
+    return assigned ? assigned : bt_graph_read(trace->graph, var);
 }
 
 void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)

@@ -3,7 +3,7 @@
  * A program reads every variable as it was at entry. A value that is assigned is computed straight into its variable
  * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
 #include "compile/compile_inside.h"
-#include "plan/overlap.h"
+#include "base/overlap.h"
 
 typedef struct commit {
     bt_compilation *c;

@@ -6,14 +6,6 @@
 #include "ops/ops.h"
 #include "transform/grad.h"
 
-static bool assigned_already(const bt_graph *graph, const bt_var *var)
-{
-    for (int64_t i = 0; i < graph->assign_count; i++)
-        if (graph->assigns[i].var == var)
-            return true;
-    return false;
-}
-
 /* One block per slot, laid out like the module's parameters. */
 static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
 {
@@ -58,7 +50,7 @@ static bool ready(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module)
     else if (optimizer->module && optimizer->module != module)
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_optimizer_minimize: this optimiser's state is of another module; make one for each");
-    else if (optimizer->applied && assigned_already(trace->graph, optimizer->applied))
+    else if (optimizer->applied && bt_graph_assigned(trace->graph, optimizer->applied))
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_optimizer_minimize: called twice in one function with the same optimiser");
     else

@@ -114,6 +114,15 @@ static void bind(bt_phase *phase)
             phase->values[i].var->data = arena ? arena + phase->intervals[i].offset : NULL;
     for (int64_t e = 0; e < phase->entry_count; e++)
         bt_bound_set(phase->entries[e].bound, bt_phase_address, phase);
+    phase->bound_to = arena;
+}
+
+/* The arena may have grown since, and so have moved. Only whoever needs its addresses has them set anew: the arena
+ * grows with many of the phases that are planned. */
+static void bind_anew(bt_phase *phase)
+{
+    if (phase->instance->planned && phase->bound_to != phase->instance->arena)
+        bind(phase);
 }
 
 void bt_instance_bind(bt_instance *instance)
@@ -132,7 +141,6 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     instance->backend->memory->free(instance->arena); /* first: the two need not be there at the same time */
     instance->arena = instance->backend->memory->alloc(size);
     instance->arena_size = instance->arena ? size : 0;
-    bt_instance_bind(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -165,6 +173,7 @@ bt_status bt_phase_plan(bt_phase *phase)
 void bt_phase_begin(bt_phase *phase)
 {
     leave(phase); /* the run before may have failed */
+    bind_anew(phase);
     if (phase->value_count)
         memset(phase->cleared, 0, (size_t)phase->value_count * sizeof *phase->cleared);
 }
@@ -195,6 +204,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     BT_TRY(enter(phase));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
+    bind_anew(phase);
     if (phase->arena > phase->instance->arena_size)
         return bt_fail(BT_ERROR_MEMORY, "%s: there is no memory for the arena of %zu bytes", phase->name, phase->arena);
     for (int64_t i = 0; i < phase->value_count; i++)
@@ -241,8 +251,10 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
 {
     bt_status status =
         aside->copy ? grow_arena(instance, aside->phase->arena) : BT_OK; /* lost where it could not grow */
-    if (aside->copy && status == BT_OK)
+    if (aside->copy && status == BT_OK) {
+        bind_anew(aside->phase);
         memcpy(instance->arena, aside->copy, aside->phase->arena);
+    }
     if (aside->phase)
         instance->current = aside->phase;
     bt_free(aside->copy);

@@ -39,6 +39,7 @@ typedef struct bt_phase {
     size_t used;                /* the last byte that is really touched */
     int64_t peak;               /* the step that sets the bound */
     bool *cleared;              /* by value: done in this run of the phase */
+    const char *bound_to;       /* the arena that its addresses are of; it may have become another one since */
     struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
     struct bt_instance *instance;

@@ -1,6 +1,7 @@
 /* transform/join.c: two graphs that run one after the other, made one. */
 #include "transform/join.h"
 
+#include "base/overlap.h"
 #include "graph/variable.h"
 #include "ops/ops.h"
 #include "transform/rewrite.h"
@@ -8,62 +9,71 @@
 typedef struct join {
     const bt_graph *first, *second;
     const bt_var *last;
-    bt_rewrite rewrite; /* of `second`, behind the nodes of `first` */
-    bt_tensor **map;    /* of `first`; until its nodes are copied, the room for that of `second` */
-    bool apart;         /* they cannot be joined */
+    bt_rewrite rewrite;   /* of `second`, behind the nodes of `first` */
+    bt_tensor **map;      /* of `first`; until its nodes are copied, the room for that of `second` */
+    bt_overlaps assigned; /* by `first`: items are its assigns */
+    bool apart;           /* they cannot be joined */
 } join;
 
 static bool left_out(const join *j, const bt_var *var) { return j->last && bt_var_overlap(var, j->last); }
 
-/* Whether an assign of the second graph would write over a part of what the first assigns. */
-static bool collide(const join *j)
+static bt_status list_assigned(join *j)
 {
-    for (int64_t i = 0; i < j->first->assign_count; i++)
-        for (int64_t k = 0; k < j->second->assign_count; k++) {
-            const bt_var *a = j->first->assigns[i].var, *b = j->second->assigns[k].var;
-            if (a != b && !left_out(j, a) && bt_var_overlap(a, b))
+    BT_TRY(bt_overlaps_new(&j->assigned, j->first->assign_count));
+    for (int64_t i = 0; i < j->first->assign_count; i++) {
+        bt_var *var = j->first->assigns[i].var;
+        size_t start = bt_var_start(var);
+        j->assigned.stretches[j->assigned.count++] =
+            (bt_stretch){(uintptr_t)bt_var_root(var), start, start + var->bytes, i};
+    }
+    bt_overlaps_sort(&j->assigned);
+    return BT_OK;
+}
+
+/* Which assigns of the first graph share a byte with the variable; how many. */
+static int64_t find_assigned(join *j, const bt_var *var)
+{
+    const bt_var *root = var->base ? var->base : var;
+    size_t start = bt_var_start(var);
+    bt_overlaps_find(&j->assigned, (uintptr_t)root, start, start + var->bytes);
+    return j->assigned.found_count;
+}
+
+/* Whether an assign of the second graph would write over a part of what the first assigns. */
+static bool collide(join *j)
+{
+    for (int64_t k = 0; k < j->second->assign_count; k++) {
+        const bt_var *var = j->second->assigns[k].var;
+        int64_t found = find_assigned(j, var);
+        for (int64_t i = 0; i < found; i++) {
+            const bt_var *other = j->first->assigns[j->assigned.found[i]].var;
+            if (other != var && !left_out(j, other))
                 return true;
         }
-    return false;
-}
-
-/* The assign of the first graph that the byte of var's base falls into; NULL: none. */
-static const bt_assign *assigned_at(const join *j, const bt_var *var, size_t byte)
-{
-    for (int64_t i = 0; i < j->first->assign_count; i++) {
-        const bt_assign *assign = &j->first->assigns[i];
-        size_t from = bt_var_start(assign->var);
-        if (bt_var_overlap(assign->var, var) && from <= byte && byte - from < assign->var->bytes)
-            return assign;
     }
-    return NULL;
-}
-
-static bool touched(const join *j, const bt_var *var)
-{
-    for (int64_t i = 0; i < j->first->assign_count; i++)
-        if (bt_var_overlap(j->first->assigns[i].var, var))
-            return true;
     return false;
 }
 
-/* What the variable holds after the first graph, of the parts that it assigns; NULL: not all of it is known. */
+/* What the variable holds after the first graph, of the parts that it assigns, which have been found; NULL: not all of
+ * it is known. */
 static bt_tensor *held(join *j, const bt_var *var)
 {
     bt_graph *to = j->rewrite.to;
-    bt_tensor **parts = bt_region_alloc(to->region, (size_t)j->first->assign_count * sizeof *parts);
+    bt_tensor **parts = bt_region_alloc(to->region, (size_t)j->assigned.found_count * sizeof *parts);
     if (!parts)
         return bt_graph_fail(to, BT_ERROR_MEMORY, "out of memory");
     size_t begin = bt_var_start(var), end = begin + var->bytes, size = bt_dtype_size(var->dtype), at = begin;
     int count = 0;
-    for (; at < end; count++) {
-        const bt_assign *assign = assigned_at(j, var, at);
-        if (!assign || assign->value->dtype != var->dtype)
+    for (int64_t i = 0; at < end; i++) {
+        const bt_assign *assign = i < j->assigned.found_count ? &j->first->assigns[j->assigned.found[i]] : NULL;
+        size_t from = assign ? bt_var_start(assign->var) : 0, to = assign ? from + assign->var->bytes : 0;
+        if (!assign || from > at || assign->value->dtype != var->dtype)
             return NULL;
-        size_t from = bt_var_start(assign->var), to = from + assign->var->bytes;
+        if (to <= at)
+            continue;
         to = to < end ? to : end;
         bt_tensor *flat = bt_reshape(j->map[assign->value->id], -1);
-        parts[count] = bt_slice(flat, 0, (int64_t)((at - from) / size), (int64_t)((to - from) / size));
+        parts[count++] = bt_slice(flat, 0, (int64_t)((at - from) / size), (int64_t)((to - from) / size));
         at = to;
     }
     bt_tensor *all = count == 1 ? parts[0] : bt_concat_list(0, parts, count);
@@ -77,7 +87,7 @@ static bt_tensor *held(join *j, const bt_var *var)
 static void take_over(join *j, const bt_node *node)
 {
     const bt_var *var = node->op == &bt_op_read ? ((const bt_read_attr *)node->attr)->var : NULL;
-    if (!var || !touched(j, var)) {
+    if (!var || !find_assigned(j, var)) {
         bt_rewrite_copy(&j->rewrite, node);
         return;
     }
@@ -105,24 +115,31 @@ static void copy_both(join *j)
         bt_graph_output(rewrite->to, j->map[j->first->outputs[i]->id]);
 }
 
-bt_status bt_join(const bt_graph *first, const bt_graph *second, const bt_var *last, bt_graph **joined)
+static bt_status join_both(join *j, bt_graph **joined)
 {
-    join j = {.first = first, .second = second, .last = last};
-    *joined = NULL;
-    if (collide(&j))
-        return BT_OK;
-    j.map = bt_alloc_array((size_t)second->tensor_count + 1, sizeof(bt_tensor *));
-    if (!j.map || !bt_rewrite_begin(&j.rewrite, first)) {
-        bt_free(j.map);
+    j->map = bt_alloc_array((size_t)j->second->tensor_count + 1, sizeof(bt_tensor *));
+    if (!j->map || !bt_rewrite_begin(&j->rewrite, j->first)) {
+        bt_free(j->map);
         return BT_ERROR_MEMORY;
     }
-    copy_both(&j);
-    bt_graph *graph = bt_rewrite_end(&j.rewrite);
-    bt_free(j.map);
-    if (graph && j.apart) {
+    copy_both(j);
+    bt_graph *graph = bt_rewrite_end(&j->rewrite);
+    bt_free(j->map);
+    if (graph && j->apart) {
         bt_graph_free(graph);
         return BT_OK;
     }
     *joined = graph;
     return graph ? BT_OK : bt_error_status();
+}
+
+bt_status bt_join(const bt_graph *first, const bt_graph *second, const bt_var *last, bt_graph **joined)
+{
+    join j = {.first = first, .second = second, .last = last};
+    *joined = NULL;
+    bt_status status = list_assigned(&j);
+    if (status == BT_OK && !collide(&j))
+        status = join_both(&j, joined);
+    bt_overlaps_free(&j.assigned);
+    return status;
 }

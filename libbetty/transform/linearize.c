@@ -1,6 +1,8 @@
 /* transform/linearize.c: a graph split by what depends on certain variables: the rest is computed once. */
 #include "transform/linearize.h"
 
+#include "base/map.h"
+#include "base/overlap.h"
 #include "graph/variable.h"
 #include "ops/ops.h"
 #include "transform/rewrite.h"
@@ -9,18 +11,29 @@ typedef struct split {
     const bt_graph *graph;
     bt_var *const *moving;
     int moving_count;
-    bool *moves;   /* by node: depends on a moving variable */
-    bool *crosses; /* by node: its value is kept */
-    bool *again;   /* by node: computed again in the second part */
+    bool *moves;         /* by node: depends on a moving variable */
+    bool *crosses;       /* by node: its value is kept */
+    bool *again;         /* by node: computed again in the second part */
+    bt_overlaps windows; /* that move: items are those of `moving` */
+    bt_overlaps once;    /* that the first part assigns: items are the graph's assigns */
+    bt_map assigns;      /* by variable: the graph's assign */
 } split;
 
-static bool var_moves(const split *s, const bt_var *var)
+static void add_stretch(bt_overlaps *overlaps, const bt_var *var, int64_t item)
 {
-    for (int i = 0; i < s->moving_count; i++)
-        if (bt_var_overlap(var, s->moving[i]))
-            return true;
-    return false;
+    size_t start = bt_var_start(var);
+    const bt_var *root = var->base ? var->base : var;
+    overlaps->stretches[overlaps->count++] = (bt_stretch){(uintptr_t)root, start, start + var->bytes, item};
 }
+
+static bool overlaps_any(bt_overlaps *overlaps, const bt_var *var)
+{
+    size_t start = bt_var_start(var);
+    bt_overlaps_find(overlaps, (uintptr_t)(var->base ? var->base : var), start, start + var->bytes);
+    return overlaps->found_count > 0;
+}
+
+static bool var_moves(split *s, const bt_var *var) { return overlaps_any(&s->windows, var); }
 
 static const bt_var *read_of(const bt_node *node)
 {
@@ -29,19 +42,16 @@ static const bt_var *read_of(const bt_node *node)
 
 /* A value that stands is assigned by the first part, but for one that a moving variable takes: there the second part
  * reads the old value first. */
-static bool assigned_once(const split *s, const bt_assign *assign)
+static bool assigned_once(split *s, const bt_assign *assign)
 {
     return !s->moves[assign->value->node->index] && !var_moves(s, assign->var);
 }
 
 /* The first part changes what the node reads. */
-static bool overwritten(const split *s, const bt_node *node)
+static bool overwritten(split *s, const bt_node *node)
 {
     const bt_var *var = read_of(node);
-    for (int64_t i = 0; var && i < s->graph->assign_count; i++)
-        if (assigned_once(s, &s->graph->assigns[i]) && bt_var_overlap(var, s->graph->assigns[i].var))
-            return true;
-    return false;
+    return var && overlaps_any(&s->once, var);
 }
 
 static void mark_moving(split *s)
@@ -74,6 +84,27 @@ static void mark_wanted(split *s, bool *wanted)
     }
 }
 
+static bt_status list_moving(split *s)
+{
+    BT_TRY(bt_overlaps_new(&s->windows, s->moving_count));
+    for (int i = 0; i < s->moving_count; i++)
+        add_stretch(&s->windows, s->moving[i], i);
+    bt_overlaps_sort(&s->windows);
+    return BT_OK;
+}
+
+static bt_status list_assigns(split *s)
+{
+    BT_TRY(bt_overlaps_new(&s->once, s->graph->assign_count));
+    for (int64_t i = 0; i < s->graph->assign_count; i++) {
+        BT_TRY(bt_map_put(&s->assigns, s->graph->assigns[i].var, i));
+        if (assigned_once(s, &s->graph->assigns[i]))
+            add_stretch(&s->once, s->graph->assigns[i].var, i);
+    }
+    bt_overlaps_sort(&s->once);
+    return BT_OK;
+}
+
 /* First part: all that stands; values that cross are assigned to new variables, which `kept` lists by tensor id. */
 static bt_graph *first_part(const split *s, bt_keep_fn *keep, void *user, bt_var **kept)
 {
@@ -99,17 +130,12 @@ static bt_graph *first_part(const split *s, bt_keep_fn *keep, void *user, bt_var
 }
 
 /* Of the assigns that were carried over, those that belong to the part. */
-static void choose_assigns(const split *s, bt_graph *part, bool first)
+static void choose_assigns(split *s, bt_graph *part, bool first)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < part->assign_count; i++) {
-        bool once = false, ours = false; /* ours: of the whole graph, not to keep a value */
-        for (int64_t k = 0; k < s->graph->assign_count; k++)
-            if (s->graph->assigns[k].var == part->assigns[i].var) {
-                once = assigned_once(s, &s->graph->assigns[k]);
-                ours = true;
-            }
-        if (!ours || once == first)
+        int64_t whole = bt_map_get(&s->assigns, part->assigns[i].var); /* -1: it keeps a value */
+        if (whole < 0 || assigned_once(s, &s->graph->assigns[whole]) == first)
             part->assigns[count++] = part->assigns[i];
     }
     part->assign_count = count;
@@ -142,8 +168,12 @@ bt_status bt_linearize(const bt_graph *graph, bt_var *const *moving, int count, 
     bool *wanted = bt_alloc_array(nodes, sizeof *wanted);
     bt_var **kept = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof(bt_var *));
     *once = *each = NULL;
-    if (s.moves && s.crosses && s.again && wanted && kept) {
+    bool ready = s.moves && s.crosses && s.again && wanted && kept && list_moving(&s) == BT_OK;
+    if (ready) {
         mark_moving(&s);
+        ready = list_assigns(&s) == BT_OK;
+    }
+    if (ready) {
         mark_wanted(&s, wanted);
         *once = first_part(&s, keep, user, kept);
         *each = *once ? second_part(&s, kept) : NULL;
@@ -157,6 +187,9 @@ bt_status bt_linearize(const bt_graph *graph, bt_var *const *moving, int count, 
     bt_free(s.again);
     bt_free(wanted);
     bt_free(kept);
+    bt_overlaps_free(&s.windows);
+    bt_overlaps_free(&s.once);
+    bt_map_free(&s.assigns);
     if (*each)
         return BT_OK;
     bt_graph_free(*once);

@@ -1,5 +1,5 @@
-/* plan/overlap.c: an interval tree, which stands in a sorted array: the root of a range is its middle. */
-#include "plan/overlap.h"
+/* base/overlap.c: an interval tree, which stands in a sorted array: the root of a range is its middle. */
+#include "base/overlap.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* plan/overlap.h: which of many stretches of bytes share one with a given stretch. */
+/* base/overlap.h: which of many stretches of bytes share one with a given stretch. */
 #ifndef BT_OVERLAP_H
 #define BT_OVERLAP_H
 
@@ -22,7 +22,7 @@ bt_status bt_overlaps_new(bt_overlaps *overlaps, int64_t capacity);
 void bt_overlaps_sort(bt_overlaps *overlaps);
 void bt_overlaps_free(bt_overlaps *overlaps);
 
-/* Fills `found`, in no particular order. */
+/* Fills `found`, in the order of their starts. */
 void bt_overlaps_find(bt_overlaps *overlaps, uintptr_t of, size_t start, size_t end);
 bool bt_overlaps_any_of(const bt_overlaps *overlaps, uintptr_t of); /* there is a stretch of it */
 
