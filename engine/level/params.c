@@ -2,6 +2,7 @@
  * them. */
 #include "engine/level/level.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What patterns call parameter i: its path, without the problem's name. */
@@ -80,27 +81,40 @@ static bt_status sort_parameters(bt_problem *problem)
 }
 
 /* The order in their block: by group, trained before frozen, the differentiated before the others. */
-static bool before(const bt_problem *p, int64_t a, int64_t b)
+typedef struct ordered {
+    bool trainable, meta_trainable;
+    int group;
+    int64_t i;
+} ordered;
+
+static int by_group(const void *a, const void *b)
 {
-    if (p->trainable[a] != p->trainable[b])
-        return p->trainable[a];
-    if (p->group[a] != p->group[b])
-        return p->group[a] < p->group[b];
-    if (p->meta_trainable[a] != p->meta_trainable[b])
-        return p->meta_trainable[a];
-    return a < b;
+    const ordered *x = a, *y = b;
+    if (x->trainable != y->trainable)
+        return x->trainable ? -1 : 1;
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    if (x->meta_trainable != y->meta_trainable)
+        return x->meta_trainable ? -1 : 1;
+    return x->i < y->i ? -1 : x->i > y->i;
 }
 
 static int64_t *block_order(const bt_problem *problem)
 {
-    int64_t count = problem->module->param_count;
-    int64_t *order = bt_alloc_array((size_t)count, sizeof *order);
-    for (int64_t i = 0; order && i < count; i++) {
-        int64_t j = i;
-        for (; j > 0 && before(problem, i, order[j - 1]); j--)
-            order[j] = order[j - 1];
-        order[j] = i;
+    size_t count = (size_t)problem->module->param_count;
+    int64_t *order = bt_alloc_array(count, sizeof *order);
+    ordered *list = bt_alloc_array(count, sizeof *list);
+    for (size_t i = 0; order && list && i < count; i++)
+        list[i] = (ordered){problem->trainable[i], problem->meta_trainable[i], problem->group[i], (int64_t)i};
+    if (order && list && count)
+        qsort(list, count, sizeof *list, by_group);
+    for (size_t i = 0; order && list && i < count; i++)
+        order[i] = list[i].i;
+    if (!list) {
+        bt_free(order);
+        order = NULL;
     }
+    bt_free(list);
     return order;
 }
 

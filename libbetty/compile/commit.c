@@ -2,8 +2,8 @@
  *
  * A program reads every variable as it was at entry. A value that is assigned is computed straight into its variable
  * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
-#include "compile/compile_inside.h"
 #include "base/overlap.h"
+#include "compile/compile_inside.h"
 
 typedef struct commit {
     bt_compilation *c;

@@ -1,7 +1,7 @@
 /* compile/order.c: a program's steps as plan/order.h sees them. */
 #include "plan/order.h"
-#include "compile/compile_inside.h"
 #include "base/overlap.h"
+#include "compile/compile_inside.h"
 
 #include <string.h>
 

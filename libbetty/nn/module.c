@@ -40,11 +40,11 @@ static void unlink_from_parent(bt_module *module)
     bt_module *parent = module->parent;
     if (!parent)
         return;
-    int64_t kept = 0;
-    for (int64_t i = 0; i < parent->child_count; i++)
-        if (parent->children[i] != module)
-            parent->children[kept++] = parent->children[i];
-    parent->child_count = kept;
+    int64_t i = parent->child_count - 1; /* the last one mostly goes first */
+    while (parent->children[i] != module)
+        i--;
+    for (parent->child_count--; i < parent->child_count; i++)
+        parent->children[i] = parent->children[i + 1];
     module->parent = NULL;
 }
 
@@ -65,6 +65,7 @@ void bt_module_free(bt_module *module)
     bt_free(module->buffers);
     bt_free(module->slates);
     bt_free(module->children);
+    bt_map_free(&module->names);
     bt_free(module->data);
     bt_free(module->message);
     bt_free(module->name);
@@ -89,23 +90,12 @@ bt_module *bt_module_root(bt_module *module)
     return module;
 }
 
-static bool name_is_free(const bt_module *module, const char *name)
-{
-    for (int64_t i = 0; i < module->child_count; i++)
-        if (strcmp(module->children[i]->name, name) == 0)
-            return false;
-    for (int64_t i = 0; i < module->slate_count; i++)
-        if (strcmp(module->slates[i]->name, name) == 0)
-            return false;
-    return true;
-}
-
 /* Notes what is wrong with a new name; the tree keeps the entry nevertheless, so that it is freed with it. */
 static void check_name(bt_module *module, const char *name, const char *what)
 {
     if (!*name || strchr(name, '.'))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" of a %s is empty or has a dot in it", name, what);
-    else if (!name_is_free(module, name))
+    else if (bt_module_child_named(module, name, strlen(name)) || bt_module_slate_named(module, name, strlen(name)))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" is used twice", name);
     if (bt_module_root(module)->listed)
         bt_module_mistake(bt_module_root(module), BT_ERROR_ARGUMENT,
@@ -151,6 +141,8 @@ void bt_module_add(bt_module *self, bt_module *child, const char *format, ...)
             bt_module_free(child);
         } else {
             check_name(self, name, "child");
+            if (bt_module_note_child(self, name) != BT_OK)
+                bt_module_mistake(self, BT_ERROR_MEMORY, "out of memory");
             child->name = name;
             child->parent = self;
             children[self->child_count++] = child;
@@ -216,6 +208,8 @@ static void add_slate(bt_module *self, const char *name, bt_init init, const int
         return;
     }
     check_name(self, name, what);
+    if (bt_module_note_slate(self, name) != BT_OK)
+        bt_module_mistake(self, BT_ERROR_MEMORY, "out of memory");
     read_sizes(self, slate, sizes);
     self->slates[self->slate_count++] = slate;
 }

@@ -3,6 +3,7 @@
 #define BT_MODULE_H
 
 #include "base/base.h"
+#include "base/map.h"
 #include "runtime/variable.h"
 #include <betty/nn.h>
 
@@ -26,6 +27,7 @@ struct bt_module {
     int64_t child_count, child_capacity;
     bt_slate **slates; /* its own parameters and buffers, in order of adding; owned */
     int64_t slate_count, slate_capacity;
+    bt_map names;     /* by the hash of a name: whose it is, 2 i of child i, 2 i + 1 of slate i; see named.c */
     void *data;       /* of a ready kind: its options; owned */
     bt_status status; /* the first mistake in making it; surfaces in bt_module_list */
     char *message;
@@ -50,6 +52,16 @@ bt_status bt_module_list(bt_module *root);
 bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, uint64_t seed, const int64_t *order);
 
 bt_module *bt_module_root(bt_module *module);
+
+/* ---- named.c ---- */
+
+/* The child, or the parameter or buffer, of this name, which may go on after `length`; NULL: there is none. */
+bt_module *bt_module_child_named(const bt_module *module, const char *name, size_t length);
+bt_slate *bt_module_slate_named(const bt_module *module, const char *name, size_t length);
+
+/* The next child, or slate, will have this name, which is free. */
+bt_status bt_module_note_child(bt_module *module, const char *name);
+bt_status bt_module_note_slate(bt_module *module, const char *name);
 
 /* The parameter, buffer or module of a path that starts at `module`; NULL (no message) if missing. */
 bt_slate *bt_module_find(bt_module *module, const char *path);

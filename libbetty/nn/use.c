@@ -7,19 +7,11 @@
 
 /* ---- finding ---- */
 
-static bt_module *child_of(const bt_module *module, const char *name, size_t length)
-{
-    for (int64_t i = 0; i < module->child_count; i++)
-        if (strlen(module->children[i]->name) == length && strncmp(module->children[i]->name, name, length) == 0)
-            return module->children[i];
-    return NULL;
-}
-
 /* Follows all names of a path but the last one, where `*path` then points; NULL if one is missing. */
 static bt_module *walk(bt_module *module, const char **path)
 {
     for (const char *dot; module && (dot = strchr(*path, '.')); *path = dot + 1)
-        module = child_of(module, *path, (size_t)(dot - *path));
+        module = bt_module_child_named(module, *path, (size_t)(dot - *path));
     return module;
 }
 
@@ -28,16 +20,13 @@ bt_module *bt_module_find_child(bt_module *module, const char *path)
     if (!module || !path || !*path)
         return module;
     bt_module *above = walk(module, &path);
-    return above ? child_of(above, path, strlen(path)) : NULL;
+    return above ? bt_module_child_named(above, path, strlen(path)) : NULL;
 }
 
 bt_slate *bt_module_find(bt_module *module, const char *path)
 {
     bt_module *owner = path ? walk(module, &path) : NULL;
-    for (int64_t i = 0; owner && i < owner->slate_count; i++)
-        if (strcmp(owner->slates[i]->name, path) == 0)
-            return owner->slates[i];
-    return NULL;
+    return owner ? bt_module_slate_named(owner, path, strlen(path)) : NULL;
 }
 
 /* ---- what there is, for messages ---- */

@@ -4,6 +4,7 @@
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -373,6 +374,36 @@ START_TEST(test_missing_names_list_what_there_is)
 }
 END_TEST
 
+static const char *name_of(const char *format, int number)
+{
+    static char name[32];
+    snprintf(name, sizeof name, format, number);
+    return name;
+}
+
+/* Looking through all of them for each would take minutes. */
+START_TEST(many_children_and_parameters)
+{
+    enum { MANY = 100000 };
+    bt_module *net = bt_module_new(NULL);
+    for (int i = 0; i < MANY; i++) {
+        bt_module_add(net, bt_module_new(NULL), "child%d", i);
+        (bt_module_add_param)(net, name_of("own%d", i), bt_init_constant(i), (const int64_t[]){BT_END});
+    }
+    ck_assert_int_eq(bt_module_list(net), BT_OK);
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_ptr_eq(bt_module_find_child(net, name_of("child%d", i)), net->children[i]);
+        ck_assert_ptr_eq(bt_module_find(net, name_of("own%d", i)), net->slates[i]);
+    }
+    ck_assert_ptr_null(bt_module_find_child(net, "own7"));
+    ck_assert_ptr_null(bt_module_find(net, "child7"));
+    bt_module_free(net->children[0]); /* the others move up by one */
+    ck_assert_ptr_null(bt_module_find_child(net, "child0"));
+    ck_assert_ptr_eq(bt_module_find_child(net, "child1"), net->children[0]);
+    bt_module_free(net);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("module");
@@ -390,6 +421,7 @@ int main(void)
     tcase_add_test(test, test_constants_and_arrays);
     tcase_add_test(test, test_the_block_lies_in_the_given_order);
     tcase_add_test(test, test_missing_names_list_what_there_is);
+    tcase_add_test(test, many_children_and_parameters);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
