@@ -53,17 +53,23 @@ static bt_status run_joined(bt_problem *problem)
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
-static bt_status run_solves(bt_problem *problem)
+bt_status bt_step_solves(bt_problem *problem, int from, int to)
 {
     bt_step_phase *step = problem->step;
-    for (int q = step->joins, count; q < step->site.solve_count; q += count) {
-        for (count = 0; q + count < step->site.solve_count && step->site.solves[q + count].unroll; count++)
+    for (int q = from, count; q < to; q += count) {
+        for (count = 0; q + count < to && step->site.solves[q + count].unroll; count++)
             ;
         BT_TRY(count ? bt_unroll_run(&step->site, &step->site.solves[q], count)
                      : bt_solve_run(&step->site, &step->site.solves[q]));
         count = count ? count : 1;
     }
     return BT_OK;
+}
+
+static bt_status run_solves(bt_problem *problem)
+{
+    const bt_step_phase *step = problem->step;
+    return bt_step_solves(problem, step->joins, step->site.solve_count);
 }
 
 bt_status bt_step_direct(bt_problem *problem)

@@ -71,6 +71,7 @@ bt_status bt_start_run(bt_problem *problem);   /* the parameters of `start`, the
 
 bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in problem->gradients */
 bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints; not where it joins */
+bt_status bt_step_solves(bt_problem *problem, int from, int to); /* of these lower problems, after bt_step_direct */
 bt_status bt_step_again(bt_problem *problem, bool whole);   /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_update(bt_problem *problem);              /* the update alone, on what bt_step_again has left */
 bt_status bt_step_alone(bt_problem *problem);               /* one update, counted; no parent is called */
@@ -79,6 +80,11 @@ bt_status bt_step_call(bt_problem *problem, bool *updated); /* the gradient; the
 /* ---- questions.c ---- */
 
 void bt_questions_free(bt_problem *self);
+/* What a step of the problem would have: `answer` makes a part of one, and everything that this moves is put back. */
+typedef bt_status bt_answer_fn(bt_problem *self, void *user);
+bt_status bt_question(bt_problem *self, bt_answer_fn *answer, void *user);
+/* x of a lower problem (with `adjoint`: what it is made from) in the next step of the upper one, like bt_params. */
+bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result);
 /* Such a question may be asked now, between two steps; else an error that names the function. */
 bt_status bt_ask_between(bt_problem *self, const char *function);
 

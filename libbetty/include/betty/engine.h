@@ -71,9 +71,10 @@ bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file);
 /* Variables by name, between two steps: `name` as in a checkpoint, "classifier.0.weight" (a parameter or buffer),
  * "classifier.0.weight:momentum" (what belongs to one: a slot, or D, "...:slope of the update", where the method keeps
  * it), "classifier:applied" (others). "classifier:gradient" is what bt_hypergradient gives: the gradient that a step
- * would use now, of all parameters, like bt_params; it can be read only. The array has as many elements as the
- * variable, and any dtype: numbers are converted. An unknown name, and another number of elements, are refused and harm
- * nothing (BT_ERROR_ARGUMENT, BT_ERROR_SHAPE). */
+ * would use now; "reweight:x.classifier" and "reweight:adjoint.classifier" are what that step of reweight would have as
+ * x and make it from: all of them like bt_params, worked out when they are asked for, and not to be written. The array
+ * has as many elements as the variable, and any dtype: numbers are converted. An unknown name, and another number of
+ * elements, are refused and harm nothing (BT_ERROR_ARGUMENT, BT_ERROR_SHAPE). */
 bt_status bt_engine_read(bt_engine *engine, const char *name, bt_array values);
 bt_status bt_engine_write(bt_engine *engine, const char *name, bt_array values);
 /* The names, one by one, and the shape if `shape` is not NULL (its data is NULL); NULL after the last. The text is the
