@@ -317,7 +317,9 @@ static bt_status go_on(bt_run *r)
     BT_TRY(check_early_stopping(engine));
     if (!r->opened)
         BT_TRY(open_run(r));
-    else if (engine->changed && engine->output)
+    else
+        BT_TRY(rewire(r)); /* between the calls */
+    if (engine->changed && engine->output)
         BT_TRY(write_config(engine));
     engine->changed = false;
     r->train_iters = engine->context.settings->train_iters;

@@ -165,7 +165,7 @@ START_TEST(wrong_questions)
     engine = levels_engine(&parts, NULL, LINKS);
     EXPECT_OK(bt_engine_setup(engine));
     ck_assert_int_eq(bt_engine_set(engine, "lower.lr", "1"), BT_ERROR_ARGUMENT);
-    expect_said(engine, "bt_engine_set: the engine is set up already");
+    expect_said(engine, "bt_engine_set: lower.lr cannot change once the engine is set up");
 
     engine = levels_engine(&parts, NULL, LINKS);
     ck_assert_int_eq(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 3)), BT_ERROR_SHAPE);
@@ -200,7 +200,7 @@ START_TEST(an_engine_survives_wrong_questions)
             question == 1 ? bt_eval(problem, NULL, NULL, BT_ARRAY(room)) : BT_OK,
             question == 2 ? bt_eval(problem, lower_step, NULL, BT_ARRAY(room)) : BT_OK, /* which needs a batch */
             question == 3 ? bt_hypergradient(problem, BT_ARRAY(room, 3)) : BT_OK,
-            question == 4 ? bt_engine_set(engine, "engine.train_iters", "8") : BT_OK,
+            question == 4 ? bt_engine_set(engine, "engine.seed", "8") : BT_OK,
             question == 5 ? bt_engine_load(engine, "none.ini") : BT_OK,
             question == 6 ? bt_engine_use(engine, &parts, NULL) : BT_OK,
             question == 7 ? bt_engine_print(engine, BT_PLAN, NULL) : BT_OK,
