@@ -327,23 +327,19 @@ static bt_status put_back(const bt_trial *c, bt_kept *before)
     return status == BT_OK ? restored : status;
 }
 
-bt_status bt_check_level(bt_problem *upper, int64_t samples, bool json, FILE *file)
+bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *take, void *user)
 {
     bt_context *context = upper->context;
     bt_trial c = {.context = context, .upper = upper};
     bt_kept *before = bt_kept_new(context, BT_KEEP_ALL, NULL);
     bt_status status = before ? run_check(&c, samples > 0 ? samples : DEFAULT_SAMPLES) : BT_ERROR_MEMORY;
-    if (c.result && json)
-        status = bt_json_print(c.result, file) == BT_OK ? status : BT_ERROR_MEMORY;
-    else if (c.result)
-        bt_check_print(&c, file);
+    if (status == BT_OK)
+        status = take(user, &c);
     if (before) { /* after an error nothing can be put back */
         bt_status again = bt_error_status() == BT_OK ? put_back(&c, before) : bt_error_status();
         bt_keep_error(context, again);
         status = again == BT_OK ? status : again;
     }
-    if (status == BT_ERROR_NUMERIC)
-        bt_fail(status, "%s: the hypergradient disagrees with differences", upper->name);
     bt_kept_free(before);
     close_check(&c);
     return bt_fail(status, "failed");

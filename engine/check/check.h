@@ -76,8 +76,9 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
 } bt_lower;
 
 /* Compares the hypergradient of an upper level with differences of the retrained loss, along `samples` coordinates (0:
- * a sensible number), and prints a table, or JSON. BT_ERROR_NUMERIC: they disagree. */
-bt_status bt_check_level(bt_problem *upper, int64_t samples, bool json, FILE *file);
+ * a sensible number). `take` gets what has come out of it, and copies what it wants. */
+typedef bt_status bt_check_take_fn(void *user, const bt_trial *trial);
+bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *take, void *user);
 
 struct bt_trial {
     bt_context *context;
@@ -101,6 +102,7 @@ struct bt_trial {
     bool loose;     /* a difference stays for a product, which no exact one can replace */
     bt_cause cause; /* of the whole hypergradient, where it should agree and does not */
     json_t *rows, *result;
+    bt_verdict verdict;
 };
 
 int64_t bt_check_count(const bt_problem *problem); /* of parameters */
@@ -130,7 +132,7 @@ bt_status bt_check_reference(bt_trial *c);
 
 /* ---- report.c ---- */
 
-bt_status bt_check_judge(bt_trial *c); /* BT_ERROR_NUMERIC: something that must be exact is not */
+bt_status bt_check_judge(bt_trial *c); /* the verdict, and all as JSON */
 void bt_check_print(const bt_trial *c, FILE *file);
 
 #endif

@@ -185,7 +185,7 @@ static void say_approximation(const bt_trial *c, bt_text *text)
 }
 
 /* All that is not close is an error then, but for what differences cannot tell. */
-static bt_status say_inexact(const bt_trial *c, bt_text *text)
+static bt_verdict say_inexact(const bt_trial *c, bt_text *text)
 {
     const char *method = c->lowers[0].problem->settings->method->name;
     if (c->cause == BT_CAUSE_KINK)
@@ -197,7 +197,7 @@ static bt_status say_inexact(const bt_trial *c, bt_text *text)
         bt_text_add(text, "undecided: rounding limits these differences: %s", against_noise(c));
     else
         bt_text_add(text, "DISAGREES: type = %s differentiates all steps that were made, and should be exact", method);
-    return c->cause == BT_CAUSE_KINK || c->cause == BT_CAUSE_NOISE ? BT_OK : BT_ERROR_NUMERIC;
+    return c->cause == BT_CAUSE_KINK || c->cause == BT_CAUSE_NOISE ? BT_UNDECIDED : BT_DISAGREES;
 }
 
 static bool all_finite(const bt_trial *c) { return isfinite(c->mm) && isfinite(c->dd); }
@@ -234,25 +234,25 @@ static void say_parts(const bt_trial *c, bool wrong, bt_text *text)
     }
 }
 
-static bt_status verdict(const bt_trial *c, bt_text *text)
+static bt_verdict verdict(const bt_trial *c, bt_text *text)
 {
     say_void(c, text);
     if (!text->size)
         say_parts(c, true, text);
     if (text->size)
-        return BT_ERROR_NUMERIC;
+        return BT_DISAGREES;
     say_parts(c, false, text);
     if (text->size)
-        return BT_OK;
+        return BT_UNDECIDED;
     if (close_to(c, cosine_of(c->mm, c->md, c->dd), ratio_of(c->mm, c->dd)) && !(c->finite_error > 1e-2)) {
         bt_text_add(text, "agrees, in direction and in length");
-        return BT_OK;
+        return BT_AGREES;
     }
     if (c->exact)
         return say_inexact(c, text);
     bt_text_add(text, "approximation: what must be exact agrees");
     say_approximation(c, text);
-    return BT_OK;
+    return BT_APPROXIMATION;
 }
 
 /* ---- as JSON ---- */
@@ -296,7 +296,7 @@ static json_t *pair_json(double cosine, double ratio)
 bt_status bt_check_judge(bt_trial *c)
 {
     bt_text text = {0};
-    bt_status status = verdict(c, &text);
+    c->verdict = verdict(c, &text);
     json_t *result = bt_json_with(json_object(), "level", json_string(c->upper->name));
     result = bt_json_with(result, "samples", c->rows);
     c->rows = NULL;
@@ -309,7 +309,7 @@ bt_status bt_check_judge(bt_trial *c)
     result = bt_json_with(result, "verdict", text.failed ? NULL : json_string(bt_text_get(&text)));
     bt_text_free(&text);
     c->result = result;
-    return result ? status : bt_fail(BT_ERROR_MEMORY, "out of memory for the check");
+    return result ? BT_OK : bt_fail(BT_ERROR_MEMORY, "out of memory for the check");
 }
 
 /* ---- as text ---- */

@@ -1,10 +1,13 @@
-/* engine/session/ask.c: what a program may ask an engine: the check of its hypergradients. */
+/* engine/session/ask.c: what a program may ask an engine: the check of its hypergradients; and batches of its own. */
 #include "engine/session/session.h"
 
 #include "engine/check/check.h"
+#include <math.h>
 #include <string.h>
 
-bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file)
+/* ---- the check of each level ---- */
+
+static bt_status check_levels(bt_engine *engine, const char *level, int64_t samples, bt_check_take_fn *take, void *user)
 {
     bool found = false;
     BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_check_hypergradient"));
@@ -14,9 +17,151 @@ bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, in
         if (!problem->settings->active || !problem->child_count || (level && strcmp(level, problem->name) != 0))
             continue;
         found = true;
-        BT_TRY(bt_check_level(problem, samples, json, file));
+        BT_TRY(bt_check_level(problem, samples, take, user));
     }
     if (found)
         return BT_OK;
-    return bt_fail(BT_ERROR_ARGUMENT, "--level %s: there is no such upper level in this run", level ? level : "(any)");
+    return bt_fail(BT_ERROR_ARGUMENT, "there is no upper level %s%sin this run", level ? level : "", level ? " " : "");
+}
+
+/* ---- as a table, or JSON ---- */
+
+typedef struct printing {
+    FILE *file;
+    bool json;
+    const bt_problem *wrong; /* whose hypergradient disagrees; NULL: none's */
+} printing;
+
+static bt_status print(void *user, const bt_trial *trial)
+{
+    printing *p = user;
+    if (trial->verdict == BT_DISAGREES && !p->wrong)
+        p->wrong = trial->upper;
+    if (p->json)
+        return bt_json_print(trial->result, p->file);
+    bt_check_print(trial, p->file);
+    return BT_OK;
+}
+
+bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file)
+{
+    printing p = {.file = file, .json = json};
+    BT_TRY(check_levels(engine, level, samples, print, &p));
+    return p.wrong ? bt_fail(BT_ERROR_NUMERIC, "%s: the hypergradient disagrees with differences", p.wrong->name)
+                   : BT_OK;
+}
+
+/* ---- as structs ---- */
+
+typedef struct collected {
+    bt_check_result public;
+    bt_region *region; /* of all of it */
+    bt_check_level_result *levels;
+} collected;
+
+static const char *text_of(collected *all, const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return bt_region_copy(all->region, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static bt_status take_parts(collected *all, const json_t *list, bt_check_level_result *level)
+{
+    size_t count = json_array_size(list);
+    bt_check_part *parts = bt_region_alloc(all->region, (count + 1) * sizeof *parts);
+    for (size_t i = 0; parts && i < count; i++) {
+        const json_t *row = json_array_get(list, i);
+        parts[i] = (bt_check_part){text_of(all, row, "part"), number_of(row, "error"), text_of(all, row, "cause")};
+        if (!parts[i].name || !parts[i].cause)
+            return BT_ERROR_MEMORY;
+    }
+    level->parts = parts;
+    level->part_count = (int64_t)count;
+    return parts ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status take_lowers(collected *all, const json_t *list, bt_check_level_result *level)
+{
+    size_t count = json_array_size(list);
+    bt_check_lower *lowers = bt_region_alloc(all->region, (count + 1) * sizeof *lowers);
+    for (size_t i = 0; lowers && i < count; i++) {
+        const json_t *row = json_array_get(list, i);
+        lowers[i] = (bt_check_lower){.level = text_of(all, row, "level"),
+                                     .method = text_of(all, row, "method"),
+                                     .cosine = number_of(row, "cosine"),
+                                     .ratio = number_of(row, "ratio")};
+        if (!lowers[i].level || !lowers[i].method)
+            return BT_ERROR_MEMORY;
+    }
+    level->lowers = lowers;
+    level->lower_count = (int64_t)count;
+    return lowers ? BT_OK : BT_ERROR_MEMORY;
+}
+
+/* The same that is printed. */
+static bt_status collect(void *user, const bt_trial *trial)
+{
+    collected *all = user;
+    bt_check_level_result *level = &all->levels[all->public.count];
+    level->verdict = trial->verdict;
+    level->level = text_of(all, trial->result, "level");
+    level->text = text_of(all, trial->result, "verdict");
+    level->cosine = number_of(trial->result, "cosine");
+    level->ratio = number_of(trial->result, "ratio");
+    if (!level->level || !level->text)
+        return BT_ERROR_MEMORY;
+    BT_TRY(take_parts(all, json_object_get(trial->result, "parts"), level));
+    BT_TRY(take_lowers(all, json_object_get(trial->result, "lowers"), level));
+    all->public.count++;
+    return BT_OK;
+}
+
+bt_check_result *bt_engine_check(bt_engine *engine, const char *level, int64_t samples)
+{
+    if (bt_engine_enter(engine) != BT_OK)
+        return NULL;
+    collected *all = bt_alloc(sizeof *all);
+    if (!all)
+        return NULL;
+    size_t room = (size_t)engine->context.problem_count + 1;
+    all->region = bt_region_new();
+    all->levels = all->region ? bt_region_alloc(all->region, room * sizeof *all->levels) : NULL;
+    all->public.levels = all->levels;
+    bt_status status = all->levels ? check_levels(engine, level, samples, collect, all) : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        return &all->public;
+    bt_fail(status, "out of memory");
+    bt_check_result_free(&all->public);
+    return NULL;
+}
+
+void bt_check_result_free(bt_check_result *result)
+{
+    collected *all = (collected *)result; /* its first field */
+    if (!all)
+        return;
+    bt_region_free(all->region);
+    bt_free(all);
+}
+
+/* ---- batches ---- */
+
+bt_loader *bt_loader_for(bt_problem *self, bt_dataset *data, int64_t batch_size, uint64_t seed)
+{
+    bt_loader_options options = bt_loader_defaults();
+    if (!bt_usable(self, "bt_loader_for")) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_loader_for: there is no such problem");
+        bt_dataset_free(data);
+        return NULL;
+    }
+    options.batch_size = batch_size;
+    options.seed = seed;
+    options.dtype = self->dtype;
+    return bt_loader_open(data, &options);
 }

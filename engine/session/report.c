@@ -47,11 +47,6 @@ static json_t *categories(const size_t by_category[BT_CATEGORIES])
     return object;
 }
 
-static bool live_at(const bt_phase *phase, int64_t value, int64_t step)
-{
-    return phase->intervals[value].first <= step && phase->intervals[value].last >= step;
-}
-
 static const char *value_name(const bt_phase_value *value, bt_text *text)
 {
     if (value->var) {
@@ -72,7 +67,7 @@ static json_t *largest(const bt_phase *phase)
     for (int k = 0; taken && k < LARGEST; k++) {
         int64_t best = -1;
         for (int64_t i = 0; i < phase->value_count; i++)
-            if (!taken[i] && live_at(phase, i, phase->peak) &&
+            if (!taken[i] && bt_phase_lives(phase, i, phase->peak) &&
                 (best < 0 || phase->values[i].used > phase->values[best].used))
                 best = i;
         if (best < 0)
@@ -109,10 +104,8 @@ static const char *peak_part(const bt_phase *phase)
 
 static json_t *phase_json(const bt_phase *phase)
 {
-    size_t at_peak[BT_CATEGORIES] = {0};
-    for (int64_t i = 0; i < phase->value_count; i++)
-        if (live_at(phase, i, phase->peak))
-            at_peak[phase->values[i].category] += phase->intervals[i].bytes;
+    size_t at_peak[BT_CATEGORIES];
+    bt_phase_at_peak(phase, at_peak);
     json_t *object = json_pack("{s:s, s:I, s:I, s:s}", "phase", phase->name, "arena", (json_int_t)phase->arena, "bound",
                                (json_int_t)phase->bound, "peak_in", peak_part(phase));
     object = bt_json_with(object, "at_peak", categories(at_peak));

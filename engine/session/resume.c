@@ -28,6 +28,7 @@ static bt_status resume(bt_engine *engine, const char *folder)
 {
     bt_output *output;
     BT_TRY(bt_run_close(engine)); /* the run in progress is not the one that goes on */
+    engine->closing = -1;
     bt_output_free(engine->output);
     engine->output = NULL;
     BT_TRY(bt_output_open(folder, false, &output));

@@ -48,6 +48,10 @@ bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told
 /* train.c: a run that will not go on, or whose engine goes; what it would have said at its end is not said. */
 bt_status bt_run_close(bt_engine *engine);
 
+/* memory.c: bytes of what lives where the phase needs most; whether a value does at this step of it */
+void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES]);
+bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step);
+
 size_t bt_arena_planned(const bt_context *context); /* planned: of the largest phase */
 size_t bt_arena_used(const bt_context *context);    /* up to the last byte that is written */
 void bt_engine_note_touched(bt_engine *engine);     /* how far it has been written, in engine->touched */

@@ -1,149 +1,11 @@
-/* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it says and leaves
- * behind. */
-#include "engine/output/profile.h"
-#include "engine/session/session.h"
-#include "engine/state/checkpoint.h"
+/* engine/session/train.c: a run from the first step to the last: validation, early stopping, what it leaves behind. */
+#include "engine/session/run.h"
 
+#include "engine/state/checkpoint.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct bt_run { /* from the first call to the one that ends it */
-    bt_engine *engine;
-    bt_context *context;
-    bt_progress *progress; /* the engine's; NULL: none */
-    bt_jsonl *jsonl;
-    bt_profile *profile; /* NULL: not profiled */
-    bt_profile_total profiled;
-    bt_timing timing;
-    double start;        /* when it would have begun, had it never stopped */
-    int64_t until;       /* the step at which this call returns */
-    int64_t train_iters; /* as they were when it last began, or went on */
-    int64_t saved;       /* the step of the last checkpoint in the output folder; -1: none */
-    const char *stopped; /* why it has ended; NULL: it has not */
-    bool opened;
-    bool told;       /* that an update was left out */
-    bool told_loss;  /* that a loss was not finite */
-    size_t baseline; /* aligned bytes that were live before the engine */
-} run;
-
-/* What the levels follow, where there are several. */
-static bt_status say_equation(run *r)
-{
-    bt_text text = {0};
-    bool levels = false;
-    for (int i = 0; i < r->engine->context.problem_count; i++)
-        levels |= r->engine->context.problems[i]->parent_count > 0;
-    if (levels)
-        bt_print_equation(&r->engine->context, &text);
-    if (text.size)
-        bt_say(r->context, BT_LINE_INFO, "%s", text.data);
-    r->engine->rewired = false;
-    bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
-    bt_text_free(&text);
-    return status;
-}
-
-static bool multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
-
-/* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
-static bool due(bt_problem *problem, bool last)
-{
-    const bt_context *context = problem->context;
-    int64_t every = problem->settings->log_step;
-    bool now = every < 0 ? multiple(context->step, context->settings->log_step)
-                         : every > 0 && problem->steps / every > problem->logged / every;
-    if (now)
-        problem->logged = problem->steps;
-    return now || last;
-}
-
-/* Methods that fail, said once each. */
-static void say_trouble(run *r)
-{
-    const bt_engine *engine = r->engine;
-    for (int p = 0; p < engine->context.problem_count; p++)
-        for (int i = 0; engine->context.problems[p]->troubles && i < engine->context.problem_count; i++) {
-            bt_trouble *trouble = &engine->context.problems[p]->troubles[i];
-            const bt_problem *lower = engine->context.problems[i];
-            int64_t count = 0;
-            if (trouble->count)
-                memcpy(&count, trouble->count->data, sizeof count);
-            if (count && !trouble->told)
-                bt_warn(r->context, "%s, type = %s: up to step %lld, %lld times: %s", lower->name,
-                        lower->settings->method->name, (long long)engine->context.step, (long long)count,
-                        trouble->means);
-            trouble->told = trouble->told || count;
-        }
-}
-
-/* Updates left out so far because a gradient was not finite. */
-static int64_t skipped_updates(const bt_problem *problem)
-{
-    int64_t skipped = 0;
-    if (problem->optimizer && problem->optimizer->skipped)
-        memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
-    return skipped;
-}
-
-/* The first time, where a run reports; the count is told at the end. */
-static void say_first_skipped(run *r)
-{
-    for (int i = 0; i < r->engine->context.problem_count && !r->told; i++)
-        if (skipped_updates(r->engine->context.problems[i])) {
-            bt_warn(r->context, "%s: a gradient was not finite, so the update was left out",
-                    r->engine->context.problems[i]->name);
-            r->told = true;
-        }
-}
-
-/* Its gradient may be finite nevertheless, so that nothing else says it. */
-static void say_first_nonfinite(run *r, const bt_metric_value *values, int count)
-{
-    for (int v = 0; v < count; v++)
-        for (int i = 0; i < r->engine->context.metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
-            const bt_metric_row *row = r->engine->context.metrics[i];
-            if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
-                continue;
-            bt_warn(r->context, "%s: up to step %lld, the loss is not finite", row->problem->name,
-                    (long long)r->engine->context.step);
-            r->told_loss = true;
-        }
-}
-
-static bt_status say_metrics(run *r, const bt_metric_value *values, int count, bool lasting)
-{
-    say_trouble(r);
-    say_first_skipped(r);
-    say_first_nonfinite(r, values, count);
-    bt_text text = {0};
-    bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
-    bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
-    bt_text_free(&text);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
-}
-
-static bt_metric_value *room_for_metrics(const bt_engine *engine)
-{
-    return bt_alloc_array((size_t)engine->context.metric_count + 1, sizeof(bt_metric_value));
-}
-
-static bt_status report(run *r, bool valid, bool last)
-{
-    bt_engine *engine = r->engine;
-    bt_metric_value *values = room_for_metrics(engine);
-    if (!values)
-        return BT_ERROR_MEMORY;
-    int count = 0;
-    for (int p = 0; p < engine->context.problem_count; p++)
-        if (engine->context.problems[p]->settings->active && (valid || due(engine->context.problems[p], last)))
-            count += bt_metrics_take(&engine->context, engine->context.problems[p], valid, values + count);
-    bool lasting = valid || engine->context.step == engine->context.settings->train_iters;
-    bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
-    bt_free(values);
-    return status;
-}
 
 /* ---- early stopping ---- */
 
@@ -179,7 +41,7 @@ static bt_status no_such_metric(const bt_engine *engine)
 }
 
 /* A value that is not a number is no improvement. */
-static bt_status early_stopping(run *r)
+static bt_status early_stopping(bt_run *r)
 {
     const bt_engine_settings *s = r->engine->context.settings;
     if (!s->early_stopping)
@@ -216,31 +78,31 @@ static bt_status check_early_stopping(const bt_engine *engine)
                    validates ? "set valid_step" : "a problem with validation_step and validation data");
 }
 
-static bt_status validate(run *r)
+static bt_status validate(bt_run *r)
 {
     bool any;
     BT_TRY(bt_keep_error(&r->engine->context, bt_validate(&r->engine->context, &any)));
     if (!any)
         return BT_OK;
-    BT_TRY(report(r, true, false));
+    BT_TRY(bt_run_report(r, true, false));
     return early_stopping(r);
 }
 
 /* Dependencies that callbacks have changed hold from the next step on. */
-static bt_status rewire(run *r)
+static bt_status rewire(bt_run *r)
 {
     if (r->engine->rewire_due)
-        say_trouble(r); /* what methods counted goes with the dependencies */
+        bt_run_say_trouble(r); /* what methods counted goes with the dependencies */
     BT_TRY(bt_rewire_due(r->engine));
     if (!r->engine->rewired)
         return BT_OK;
     bt_say(r->context, BT_LINE_INFO, "step %lld: other dependencies from here on", (long long)r->engine->context.step);
-    return say_equation(r);
+    return bt_run_say_equation(r);
 }
 
 /* ---- checkpoints ---- */
 
-static bt_status save(run *r)
+static bt_status save(bt_run *r)
 {
     bt_engine *engine = r->engine;
     int64_t length;
@@ -263,7 +125,7 @@ static const char *ended(const bt_engine *engine)
     return engine->context.step >= s->train_iters ? "train_iters" : NULL;
 }
 
-static bt_status loop(run *r)
+static bt_status loop(bt_run *r)
 {
     bt_engine *engine = r->engine;
     const bt_engine_settings *s = engine->context.settings;
@@ -275,14 +137,14 @@ static bt_status loop(run *r)
         engine->context.step++;
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->context.step);
-        BT_TRY(report(r, false, false));
-        if (multiple(engine->context.step, s->valid_step))
+        BT_TRY(bt_run_report(r, false, false));
+        if (bt_run_is_due(engine->context.step, s->valid_step))
             BT_TRY(validate(r));
         BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         if (engine->front.stop && *engine->front.stop)
             return BT_ERROR_INTERRUPTED;
-        if (engine->output && multiple(engine->context.step, s->checkpoint_step))
+        if (engine->output && bt_run_is_due(engine->context.step, s->checkpoint_step))
             BT_TRY(save(r));
     }
     return BT_OK;
@@ -290,15 +152,15 @@ static bt_status loop(run *r)
 
 /* What is said because the last step was the last one. A longer run would not say it here: the checkpoint comes first,
  * and a run that goes on from it later has not said it. */
-static bt_status last_words(run *r)
+static bt_status last_words(bt_run *r)
 {
     const bt_engine *engine = r->engine;
     const bt_engine_settings *s = engine->context.settings;
     if (engine->context.step != s->train_iters || engine->closing == engine->context.step)
         return BT_OK;
     r->engine->closing = engine->context.step;
-    BT_TRY(report(r, false, true));
-    return s->valid_step > 0 && !multiple(engine->context.step, s->valid_step) ? validate(r) : BT_OK;
+    BT_TRY(bt_run_report(r, false, true));
+    return s->valid_step > 0 && !bt_run_is_due(engine->context.step, s->valid_step) ? validate(r) : BT_OK;
 }
 
 /* ---- what is left behind ---- */
@@ -325,10 +187,10 @@ static double data_seconds(const bt_engine *engine)
     return sum;
 }
 
-static bt_status summarize(run *r)
+static bt_status summarize(bt_run *r)
 {
     bt_engine *engine = r->engine;
-    bt_metric_value *values = room_for_metrics(engine);
+    bt_metric_value *values = bt_run_room(engine);
     size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     int count = 0;
     if (!values)
@@ -361,7 +223,7 @@ static bt_status summarize(run *r)
 }
 
 /* The loop, with its kernel calls timed if that is asked for. */
-static bt_status profiled_loop(run *r)
+static bt_status profiled_loop(bt_run *r)
 {
     bt_engine *engine = r->engine;
     double start = bt_seconds();
@@ -381,24 +243,6 @@ static bt_status profiled_loop(run *r)
     if (printed == BT_OK && engine->output)
         printed = bt_profile_write(r->profile, &r->profiled, engine->output->path);
     return printed == BT_OK ? status : printed;
-}
-
-/* A run most of whose updates were left out has diverged: that is a failure. */
-static bt_status say_skipped(run *r)
-{
-    for (int i = 0; i < r->engine->context.problem_count; i++) {
-        const bt_problem *problem = r->engine->context.problems[i];
-        int64_t skipped = skipped_updates(problem);
-        if (skipped)
-            bt_warn(r->context, "%s: %lld of %lld updates were left out: the gradient was not finite", problem->name,
-                    (long long)skipped, (long long)problem->steps);
-        if (skipped > problem->steps / 2)
-            return bt_fail(BT_ERROR_NUMERIC,
-                           "%s has diverged: in %lld of %lld steps the gradient was not finite; a smaller lr, "
-                           "gradient_clipping or precision = fp64 may help",
-                           problem->name, (long long)skipped, (long long)problem->steps);
-    }
-    return BT_OK;
 }
 
 /* With it a run can go on, or be run again, when its own file has changed. */
@@ -426,7 +270,7 @@ static bt_status open_left(bt_engine *engine)
     return BT_OK;
 }
 
-static bt_status open_new(run *r)
+static bt_status open_new(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(bt_output_make(engine->context.settings->output, bt_config_stem(engine->context.config), &engine->output));
@@ -434,7 +278,7 @@ static bt_status open_new(run *r)
     return write_config(engine);
 }
 
-static bt_status open_files(run *r)
+static bt_status open_files(bt_run *r)
 {
     bt_engine *engine = r->engine;
     const char *wanted = engine->context.settings->output;
@@ -451,7 +295,7 @@ static bt_status open_files(run *r)
     return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status; /* where a run leaves its files is a setting */
 }
 
-static bt_status open_run(run *r)
+static bt_status open_run(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(open_left(engine));
@@ -464,17 +308,19 @@ static bt_status open_run(run *r)
         bt_say(r->context, BT_LINE_INFO, "%s: going on after step %lld", engine->output->path,
                (long long)engine->context.step);
     }
-    return say_equation(r);
+    return bt_run_say_equation(r);
 }
 
 /* Settings may have changed since the last call. */
-static bt_status go_on(run *r)
+static bt_status go_on(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(check_early_stopping(engine));
     if (!r->opened)
         BT_TRY(open_run(r));
-    else if (engine->changed && engine->output)
+    else
+        BT_TRY(rewire(r)); /* between the calls */
+    if (engine->changed && engine->output)
         BT_TRY(write_config(engine));
     engine->changed = false;
     r->train_iters = engine->context.settings->train_iters;
@@ -483,7 +329,7 @@ static bt_status go_on(run *r)
 }
 
 /* A run has come to its end, or was told to stop: what it leaves, and its last words. */
-static bt_status leave(run *r)
+static bt_status leave(bt_run *r)
 {
     bt_engine *engine = r->engine;
     const char *folder = engine->output ? engine->output->path : NULL;
@@ -500,7 +346,7 @@ static bt_status leave(run *r)
     return BT_OK;
 }
 
-static bt_status train(run *r)
+static bt_status train(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(go_on(r));
@@ -516,7 +362,7 @@ static bt_status train(run *r)
     }
     if (status == BT_ERROR_INTERRUPTED)
         return bt_fail(status, "interrupted after step %lld", (long long)engine->context.step);
-    bt_status diverged = r->stopped ? say_skipped(r) : BT_OK;
+    bt_status diverged = r->stopped ? bt_run_say_skipped(r) : BT_OK;
     return status == BT_OK ? diverged : status;
 }
 
@@ -524,7 +370,7 @@ static bt_status train(run *r)
 
 bt_status bt_run_close(bt_engine *engine)
 {
-    run *r = engine->run;
+    bt_run *r = engine->run;
     if (!r)
         return BT_OK;
     bt_status status = bt_jsonl_close(r->jsonl);
@@ -541,17 +387,17 @@ bt_status bt_run_close(bt_engine *engine)
     return status;
 }
 
-static run *open_call(bt_engine *engine, int64_t until)
+static bt_run *open_call(bt_engine *engine, int64_t until)
 {
-    run *r = engine->run ? engine->run : bt_alloc(sizeof *r);
+    bt_run *r = engine->run ? engine->run : bt_alloc(sizeof *r);
     if (!r)
         return NULL;
     if (!engine->run)
-        *r = (run){.engine = engine,
-                   .context = &engine->context,
-                   .progress = engine->progress,
-                   .saved = -1,
-                   .baseline = engine->baseline};
+        *r = (bt_run){.engine = engine,
+                      .context = &engine->context,
+                      .progress = engine->progress,
+                      .saved = -1,
+                      .baseline = engine->baseline};
     engine->run = r;
     r->start = bt_seconds() - engine->seconds;
     r->until = until;
@@ -561,7 +407,7 @@ static run *open_call(bt_engine *engine, int64_t until)
 /* Up to the end, or to leaf step `until`. */
 static bt_status advance(bt_engine *engine, int64_t until)
 {
-    run *r = open_call(engine, until);
+    bt_run *r = open_call(engine, until);
     if (!r)
         return BT_ERROR_MEMORY;
     bt_stage_enter(&engine->context, BT_STAGE_RUN);

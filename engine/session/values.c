@@ -33,18 +33,35 @@ static bt_status no_such(const bt_tensor_list *list, const char *function, const
     return bt_fail(BT_ERROR_ARGUMENT, "%s: there is no variable `%s`; bt_engine_name lists all", function, name);
 }
 
-/* The level of "LEVEL:gradient"; NULL: it is another name. */
-static bt_problem *gradient_of(bt_engine *engine, const char *name)
+/* What is no variable, but worked out when it is asked for: "LEVEL:gradient", "UPPER:x.LOWER", "UPPER:adjoint.LOWER".
+ */
+typedef struct question {
+    bt_problem *level, *lower; /* level NULL: it is another name; lower NULL: the gradient */
+    bool adjoint;
+} question;
+
+static bt_problem *level_of(bt_engine *engine, const char *name, size_t length)
 {
-    const char *colon = strrchr(name, ':');
-    if (!colon || strcmp(colon, ":gradient") != 0)
-        return NULL;
-    for (int i = 0; i < engine->context.problem_count; i++) {
-        bt_problem *problem = engine->context.problems[i];
-        if (strlen(problem->name) == (size_t)(colon - name) && strncmp(name, problem->name, strlen(problem->name)) == 0)
-            return problem;
-    }
+    for (int i = 0; i < engine->context.problem_count; i++)
+        if (bt_word_is(name, length, engine->context.problems[i]->name))
+            return engine->context.problems[i];
     return NULL;
+}
+
+static question parse(bt_engine *engine, const char *name)
+{
+    question q = {0};
+    const char *colon = name ? strchr(name, ':') : NULL, *what = colon ? colon + 1 : "";
+    bt_problem *level = colon ? level_of(engine, name, (size_t)(colon - name)) : NULL;
+    q.adjoint = strncmp(what, "adjoint.", 8) == 0;
+    if (q.adjoint || strncmp(what, "x.", 2) == 0) {
+        what += q.adjoint ? 8 : 2;
+        q.lower = level_of(engine, what, strlen(what));
+        q.level = q.lower ? level : NULL;
+    } else if (strcmp(what, "gradient") == 0) {
+        q.level = level;
+    }
+    return q;
 }
 
 static bt_status check_array(const char *function, const char *name, bt_array values, bt_array due)
@@ -77,9 +94,9 @@ static bt_status look_up(bt_engine *engine, const char *function, const char *na
 
 static bt_status read_one(bt_engine *engine, const char *name, bt_array values)
 {
-    bt_problem *problem = name ? gradient_of(engine, name) : NULL;
-    if (problem)
-        return bt_hypergradient(problem, values);
+    question q = parse(engine, name);
+    if (q.level)
+        return q.lower ? bt_solution(q.level, q.lower, q.adjoint, values) : bt_hypergradient(q.level, values);
     bt_tensor_list list = {0};
     bt_array variable;
     bt_status status = look_up(engine, "bt_engine_read", name, values, &list, &variable);
@@ -93,7 +110,7 @@ static bt_status write_one(bt_engine *engine, const char *name, bt_array values)
 {
     bt_tensor_list list = {0};
     bt_array variable;
-    if (name && gradient_of(engine, name))
+    if (parse(engine, name).level)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_write: %s is worked out anew by each step, and cannot be written",
                        name);
     bt_status status = look_up(engine, "bt_engine_write", name, values, &list, &variable);

@@ -206,12 +206,8 @@ static bt_status lower_batches(bt_problem *self)
     return BT_OK;
 }
 
-/* A question: everything that answering it moves is put back. */
-static bt_status hypergradient(bt_problem *self, bt_array result)
+bt_status bt_question(bt_problem *self, bt_answer_fn *answer, void *user)
 {
-    if (!self->settings->active)
-        return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
-    BT_TRY(check_room(self, result));
     BT_TRY(bt_check_restored(self->context));
     BT_TRY(bt_update_scalars(self->context));
     BT_TRY(check_steps(self));
@@ -221,9 +217,7 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     bt_stage_enter(self->context, BT_STAGE_QUESTION);
     bt_status status = lower_batches(self);
     if (status == BT_OK)
-        status = bt_step_gradient(self);
-    if (status == BT_OK)
-        gather(self, &self->gradients, result);
+        status = answer(self, user);
     bt_phase_end(self->step->phase);
     bt_failure failure = bt_failure_take(); /* batches may have to be made again */
     bt_status restored = bt_keep_error(self->context, bt_kept_restore(state));
@@ -231,6 +225,22 @@ static bt_status hypergradient(bt_problem *self, bt_array result)
     bt_stage_leave(self->context);
     bt_kept_free(state);
     return restored == BT_OK ? status : restored;
+}
+
+static bt_status answer_gradient(bt_problem *self, void *user)
+{
+    const bt_array *result = user;
+    BT_TRY(bt_step_gradient(self));
+    gather(self, &self->gradients, *result);
+    return BT_OK;
+}
+
+static bt_status hypergradient(bt_problem *self, bt_array result)
+{
+    if (!self->settings->active)
+        return bt_fail(BT_ERROR_ARGUMENT, "%s takes no part in this run", self->name);
+    BT_TRY(check_room(self, result));
+    return bt_question(self, answer_gradient, &result);
 }
 
 bt_status bt_hypergradient(bt_problem *self, bt_array result)

@@ -79,6 +79,11 @@ bt_status bt_step_call(bt_problem *problem, bool *updated); /* the gradient; the
 /* ---- questions.c ---- */
 
 void bt_questions_free(bt_problem *self);
+/* What a step of the problem would have: `answer` makes a part of one, and everything that this moves is put back. */
+typedef bt_status bt_answer_fn(bt_problem *self, void *user);
+bt_status bt_question(bt_problem *self, bt_answer_fn *answer, void *user);
+/* x of a lower problem (with `adjoint`: what it is made from) in the next step of the upper one, like bt_params. */
+bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result);
 /* Such a question may be asked now, between two steps; else an error that names the function. */
 bt_status bt_ask_between(bt_problem *self, const char *function);
 

@@ -105,7 +105,7 @@ expect 2 'there is no option `--plam`; did you mean `--plan`?' run.ini --plam
 expect 2 'nothing.ini: cannot be opened: No such file or directory' nothing.ini
 expect 2 '--threads = many: expected a whole number' run.ini --threads many
 expect 2 '--set model.lrr: [model] has no key `lrr`; did you mean `lr`?' run.ini --set model.lrr=1
-expect 2 '--level nope: there is no such upper level in this run' run.ini --check-hypergradient --level nope
+expect 2 'there is no upper level nope in this run' run.ini --check-hypergradient --level nope
 expect 2 'the output folder good holds a run already' run.ini --output good
 
 # the file

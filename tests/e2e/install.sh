@@ -25,7 +25,9 @@ build "$source" shared "${libs[@]}"
 LD_LIBRARY_PATH=$libdir "$work/shared"
 build "$BT_SOURCE_DIR/examples/plain.c" plain "${libs[@]}"
 build "$BT_SOURCE_DIR/examples/embed.c" embed "${libs[@]}"
+build "$BT_SOURCE_DIR/examples/step_by_step.c" step_by_step "${libs[@]}"
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | tail -n 6)
+(cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails where ten calls are not one
 
 read -ra libs <<<"$(pkg-config --static --libs libbetty | sed 's/-lbetty/-l:libbetty.a/')"
 build "$source" static "${libs[@]}"

@@ -34,6 +34,8 @@ static const bt_batch *batch;
     X(bt_optimizer_free, bt_optimizer_free(o)) X(bt_dataset_free, bt_dataset_free(d))                                  \
     X(bt_batch_free, bt_batch_free(b)) X(bt_loader_free, bt_loader_free(l))                                            \
     X(bt_rank, bt_rank(t)) X(bt_dim, bt_dim(t, 0)) X(bt_engine_metric, bt_engine_metric(e, s))                         \
+    X(bt_check_result_free, bt_check_result_free(NULL)) X(bt_memory_table_free, bt_memory_table_free(NULL))            \
+    X(bt_engine_steps, bt_engine_steps(e))                                                                             \
     X(bt_user, bt_user(p)) X(bt_param_count, bt_param_count(m)) X(bt_net, bt_net(p))                                   \
     X(bt_engine_new, bt_engine_free(bt_engine_new())) X(bt_batch_new, bt_batch_free(bt_batch_new()))                   \
     X(bt_module_new, bt_module_free(bt_module_new(NULL))) X(bt_operand_number_, bt_operand_number_(1))                 \
@@ -96,6 +98,11 @@ static const bt_batch *batch;
     X(bt_engine_set, bt_engine_set(e, s, s, 0)) X(bt_engine_set, bt_engine_set(e, "engine.seed", "%d", 1))             \
     X(bt_engine_run, bt_engine_run(e)) X(bt_engine_print, bt_engine_print(e, BT_PLAN, NULL))                           \
     X(bt_engine_save, bt_engine_save(e, s)) X(bt_engine_resume, bt_engine_resume(e, "x"))                              \
+    X(bt_engine_run_to, bt_engine_run_to(e, 1)) X(bt_engine_step, bt_engine_step(e))                                   \
+    X(bt_engine_check, bt_engine_check(e, s, 0)) X(bt_engine_memory, bt_engine_memory(e))                              \
+    X(bt_loader_for, bt_loader_for(p, d, 0, 1))                                                                        \
+    X(bt_engine_log, bt_engine_log(e, NULL, NULL)) X(bt_engine_read, bt_engine_read(e, s, none))                       \
+    X(bt_engine_write, bt_engine_write(e, s, none)) X(bt_engine_name, bt_engine_name(e, 0, NULL))                      \
     X(bt_set_dependency, bt_set_dependency(p, "a", NULL))                                                              \
     X(bt_state, bt_state(p, "x", NULL, 1))                                                                             \
     X(bt_engine_problem, bt_engine_problem(e, s))                                                                      \

@@ -190,6 +190,24 @@ START_TEST(after_the_end)
 }
 END_TEST
 
+/* Where the end is taken back first, nothing tells that it has been. */
+START_TEST(taken_back)
+{
+    uint64_t due = in_one("engine.train_iters = 20\n", "long");
+    resumable world = {0};
+    bt_engine *engine = resumable_engine(&world, settings, "", "grown");
+    EXPECT_OK(bt_engine_run(engine));
+    EXPECT_OK(bt_engine_resume(engine, "grown"));
+    EXPECT_OK(bt_engine_run(engine)); /* to the same end once more */
+    EXPECT_OK(bt_engine_resume(engine, "grown"));
+    EXPECT_OK(bt_engine_set(engine, "engine.train_iters", "20"));
+    EXPECT_OK(bt_engine_run(engine));
+    ck_assert_uint_eq(resumable_hash(engine, &world), due);
+    bt_engine_free(engine);
+    expect_same_metrics("long", "grown");
+}
+END_TEST
+
 START_TEST(refused_and_unharmed)
 {
     uint64_t due = in_one("", "one");
@@ -297,6 +315,7 @@ int main(void)
     tcase_add_test(tests, left_half_way);
     tcase_add_test(tests, more_steps_later);
     tcase_add_test(tests, after_the_end);
+    tcase_add_test(tests, taken_back);
     tcase_add_test(tests, refused_and_unharmed);
     tcase_add_test(tests, lines_are_heard_when_said);
     tcase_add_test(tests, warnings_wait);

@@ -70,6 +70,7 @@ quotes() { # PAGE EXAMPLE...
     done
 }
 quotes writing-a-problem.md tutorial.c tutorial.ini || bad=1
+quotes programs.md step_by_step.c || bad=1
 quotes extending.md custom_op.c game.c curriculum.c || bad=1
 
 # Links between pages lead somewhere.

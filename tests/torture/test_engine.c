@@ -143,12 +143,41 @@ START_TEST(every_allocation_in_turn)
 }
 END_TEST
 
-/* ---- a check of the hypergradient; the hierarchy made anew ---- */
+/* ---- a check of the hypergradient; the hierarchy made anew; a run in several calls, looked into ---- */
+
+static void hear(void *user, bt_line kind, const char *text) { (void)user, (void)kind, (void)text; }
+
+static bt_status look(bt_engine *engine)
+{
+    enum { PARAMETERS = 2 * 4 + 4 + 4 * 3 + 3 };
+    double x[PARAMETERS], value;
+    bt_status status = bt_engine_log(engine, hear, NULL);
+    if (status == BT_OK)
+        status = bt_engine_step(engine);
+    if (status == BT_OK)
+        status = bt_engine_read(engine, "upper:x.lower", BT_ARRAY(x, PARAMETERS));
+    if (status == BT_OK)
+        status = bt_engine_read(engine, "upper.value", BT_ARRAY(&value));
+    if (status == BT_OK)
+        status = bt_engine_write(engine, "upper.value", BT_ARRAY(&value));
+    if (status == BT_OK)
+        status = bt_engine_set(engine, "engine.train_iters", "2");
+    if (status != BT_OK)
+        return status;
+    bt_memory_table *table = bt_engine_memory(engine);
+    bt_check_result *result = table ? bt_engine_check(engine, NULL, 1) : NULL;
+    const char *name = result ? bt_engine_name(engine, 0, NULL) : NULL;
+    bt_memory_table_free(table);
+    bt_check_result_free(result);
+    return name ? bt_engine_run(engine) : BT_ERROR_MEMORY;
+}
 
 static bt_status answer(bt_engine *engine, int question, FILE *nowhere)
 {
     if (question == 0)
         return bt_engine_check_hypergradient(engine, NULL, 1, true, nowhere);
+    if (question == 2)
+        return look(engine);
     bt_problem *self = bt_engine_problem(engine, "upper");
     bt_status status = self ? bt_set_dependency(self, "upper > lower", "lower > upper") : BT_ERROR_MEMORY;
     return status == BT_OK ? bt_engine_run(engine) : status;
@@ -201,7 +230,7 @@ int main(void)
     TCase *tests = tcase_create("engine");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_in_turn, 0, (int)(sizeof methods / sizeof *methods));
-    tcase_add_loop_test(tests, questions_in_turn, 0, 2);
+    tcase_add_loop_test(tests, questions_in_turn, 0, 3);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

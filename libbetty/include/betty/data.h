@@ -71,8 +71,8 @@ bt_batch *bt_batch_new(void);
 bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* copied */
 void bt_batch_free(bt_batch *batch);
 
-/* Without a problem: shuffled batches, images changed as in training; BT_DONE once after each epoch, whose last batch
- * may be short. */
+/* Without a problem (bt_loader_for is for one), floating fields as float: shuffled batches, images changed as in
+ * training; BT_DONE once after each epoch, whose last batch may be short. */
 bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed); /* takes the set over */
 bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch);           /* valid until the next call */
 void bt_loader_free(bt_loader *loader);

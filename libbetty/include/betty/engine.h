@@ -71,14 +71,65 @@ bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file);
 /* Variables by name, between two steps: `name` as in a checkpoint, "classifier.0.weight" (a parameter or buffer),
  * "classifier.0.weight:momentum" (what belongs to one: a slot, or D, "...:slope of the update", where the method keeps
  * it), "classifier:applied" (others). "classifier:gradient" is what bt_hypergradient gives: the gradient that a step
- * would use now, of all parameters, like bt_params; it can be read only. The array has as many elements as the
- * variable, and any dtype: numbers are converted. An unknown name, and another number of elements, are refused and harm
- * nothing (BT_ERROR_ARGUMENT, BT_ERROR_SHAPE). */
+ * would use now; "reweight:x.classifier" and "reweight:adjoint.classifier" are what that step of reweight would have as
+ * x and make it from: all of them like bt_params, worked out when they are asked for, and not to be written. The array
+ * has as many elements as the variable, and any dtype: numbers are converted. An unknown name, and another number of
+ * elements, are refused and harm nothing (BT_ERROR_ARGUMENT, BT_ERROR_SHAPE). */
 bt_status bt_engine_read(bt_engine *engine, const char *name, bt_array values);
 bt_status bt_engine_write(bt_engine *engine, const char *name, bt_array values);
 /* The names, one by one, and the shape if `shape` is not NULL (its data is NULL); NULL after the last. The text is the
  * engine's, until the next call of this function. */
 const char *bt_engine_name(bt_engine *engine, int64_t index, bt_array *shape);
+
+/* betty-run --check-hypergradient: what a hypergradient stands for is measured by training the levels below again, with
+ * the upper parameters moved, and compared. `level`: an upper problem; NULL: each of them. `samples`: coordinates; 0: a
+ * sensible number. The engine is afterwards as it was. NULL after an error, which a hypergradient that disagrees is
+ * not. The result, with all its text, is the caller's, for bt_check_result_free. */
+typedef enum bt_verdict {
+    BT_AGREES,        /* in direction and in length */
+    BT_APPROXIMATION, /* what must be exact agrees, and the text says what the method leaves out */
+    BT_UNDECIDED,     /* a kink or rounding is in the way of differences */
+    BT_DISAGREES,     /* something that must be exact is not */
+} bt_verdict;
+typedef struct bt_check_part { /* what must be exact: a gradient, or a product of a lower problem */
+    const char *name;          /* "the product of classifier with reweight" */
+    double error;              /* relative */
+    const char *cause;         /* "none": it agrees; "noise", "kink"; "rule": it is wrong */
+} bt_check_part;
+typedef struct bt_check_lower { /* x of a lower problem, against a solution of its equation */
+    const char *level, *method;
+    double cosine, ratio; /* direction; length; NaN: there is no x, or no solution could be had */
+} bt_check_lower;
+typedef struct bt_check_level_result {
+    const char *level, *text; /* text: the verdict in words */
+    bt_verdict verdict;
+    double cosine, ratio; /* of the hypergradient to differences: direction; length */
+    const bt_check_part *parts;
+    const bt_check_lower *lowers;
+    int64_t part_count, lower_count;
+} bt_check_level_result;
+typedef struct bt_check_result {
+    const bt_check_level_result *levels;
+    int64_t count;
+} bt_check_result;
+bt_check_result *bt_engine_check(bt_engine *engine, const char *level, int64_t samples);
+void bt_check_result_free(bt_check_result *result); /* NULL ok */
+
+/* betty-run --plan, in bytes: what is kept for the whole run, and of each phase what lives where it needs most. NULL
+ * after an error; the table, with all its text, is the caller's, for bt_memory_table_free. */
+typedef struct bt_memory_row {
+    const char *level, *phase; /* phase NULL: kept for the whole run */
+    const char *category;      /* "parameters", "saved activations", ... */
+    size_t bytes;
+} bt_memory_row;
+typedef struct bt_memory_table {
+    size_t persistent;        /* kept for the whole run: the sum of those rows */
+    size_t arena, arena_used; /* shared by all phases; up to the last byte that is written */
+    const bt_memory_row *rows;
+    int64_t count;
+} bt_memory_table;
+bt_memory_table *bt_engine_memory(bt_engine *engine);
+void bt_memory_table_free(bt_memory_table *table); /* NULL ok */
 
 double bt_engine_metric(bt_engine *engine, const char *name);       /* last value of PROBLEM.METRIC; NaN if none */
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name); /* for bt_eval and bt_adapt; NULL if missing */

@@ -101,6 +101,9 @@ bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_ar
  * its method goes by: with itd one since the last step of this problem, with sama one at all. */
 bt_status bt_hypergradient(bt_problem *self, bt_array result);
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after the last of the validation data */
+/* bt_loader_new, whose floating fields come in the precision of the problem: for data of one's own in bt_eval and
+ * bt_adapt. It is the caller's, and takes the set over. */
+bt_loader *bt_loader_for(bt_problem *self, bt_dataset *data, int64_t batch_size, uint64_t seed);
 
 /* Host: few-shot evaluation. bt_adapt does `start`, if there is one, and then `steps` training steps on one batch of
  * the shape that the problem trains on; bt_restore brings back what was there before, and must come before the next

@@ -1,0 +1,104 @@
+/* engine/session/memory.c: what takes how many bytes, by level, phase and category. */
+#include "engine/session/session.h"
+
+#include <string.h>
+
+void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES])
+{
+    for (int c = 0; c < BT_CATEGORIES; c++)
+        by_category[c] = 0;
+    for (int64_t i = 0; i < phase->value_count; i++)
+        if (bt_phase_lives(phase, i, phase->peak))
+            by_category[phase->values[i].category] += phase->intervals[i].bytes;
+}
+
+bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step)
+{
+    return phase->intervals[value].first <= step && phase->intervals[value].last >= step;
+}
+
+/* ---- the table ---- */
+
+typedef struct table {
+    bt_memory_table public;
+    bt_region *region; /* of all text */
+    bt_memory_row *rows;
+    int64_t room;
+    bool failed;
+} table;
+
+static const char *copy(table *t, const char *text)
+{
+    const char *made = text ? bt_region_copy(t->region, text, strlen(text) + 1) : NULL;
+    t->failed = t->failed || (text && !made);
+    return made;
+}
+
+static void add(table *t, const char *level, const char *phase, const size_t by_category[BT_CATEGORIES])
+{
+    for (int c = 0; c < BT_CATEGORIES && !t->failed; c++) {
+        if (!by_category[c])
+            continue;
+        bt_memory_row *rows = bt_grow(t->rows, &t->room, t->public.count + 1, sizeof *rows);
+        if (!rows) {
+            t->failed = true;
+            return;
+        }
+        t->rows = rows;
+        t->public.rows = rows;
+        rows[t->public.count++] = (bt_memory_row){.level = copy(t, level),
+                                                  .phase = copy(t, phase),
+                                                  .category = copy(t, bt_category_name((bt_category)c)),
+                                                  .bytes = by_category[c]};
+    }
+}
+
+static void fill(table *t, const bt_context *context)
+{
+    size_t bytes[BT_CATEGORIES];
+    t->public.persistent = bt_persistent_bytes(context, bytes, NULL);
+    t->public.arena = bt_arena_planned(context);
+    t->public.arena_used = bt_arena_used(context);
+    for (int p = 0; p < context->problem_count; p++) {
+        const bt_problem *problem = context->problems[p];
+        if (!problem->settings->active)
+            continue;
+        bt_persistent_bytes(context, bytes, problem);
+        add(t, problem->name, NULL, bytes);
+        for (int64_t i = 0; i < context->instance->phase_count; i++) {
+            const bt_phase *phase = context->instance->phases[i];
+            if (strcmp(phase->owner, problem->name) != 0)
+                continue;
+            bt_phase_at_peak(phase, bytes);
+            add(t, problem->name, phase->name, bytes);
+        }
+    }
+}
+
+bt_memory_table *bt_engine_memory(bt_engine *engine)
+{
+    if (bt_engine_enter(engine) != BT_OK)
+        return NULL;
+    table *t = bt_alloc(sizeof *t);
+    if (!t)
+        return NULL;
+    t->region = bt_region_new();
+    t->failed = !t->region;
+    if (!t->failed)
+        fill(t, &engine->context);
+    if (!t->failed)
+        return &t->public;
+    bt_fail(BT_ERROR_MEMORY, "out of memory");
+    bt_memory_table_free(&t->public);
+    return NULL;
+}
+
+void bt_memory_table_free(bt_memory_table *memory)
+{
+    table *t = (table *)memory; /* its first field */
+    if (!t)
+        return;
+    bt_free(t->rows);
+    bt_region_free(t->region);
+    bt_free(t);
+}

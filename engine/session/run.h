@@ -1,0 +1,38 @@
+/* engine/session/run.h: a run, between train.c, which makes it, and say.c, which tells of it. */
+#ifndef BT_RUN_H
+#define BT_RUN_H
+
+#include "engine/output/profile.h"
+#include "engine/session/session.h"
+
+typedef struct bt_run { /* from the first call to the one that ends it */
+    bt_engine *engine;
+    bt_context *context;
+    bt_progress *progress; /* the engine's; NULL: none */
+    bt_jsonl *jsonl;
+    bt_profile *profile; /* NULL: not profiled */
+    bt_profile_total profiled;
+    bt_timing timing;
+    double start;        /* when it would have begun, had it never stopped */
+    int64_t until;       /* the step at which this call returns */
+    int64_t train_iters; /* as they were when it last began, or went on */
+    int64_t saved;       /* the step of the last checkpoint in the output folder; -1: none */
+    const char *stopped; /* why it has ended; NULL: it has not */
+    bool opened;
+    bool told;       /* that an update was left out */
+    bool told_loss;  /* that a loss was not finite */
+    size_t baseline; /* aligned bytes that were live before the engine */
+} bt_run;
+
+static inline bool bt_run_is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+bt_status bt_run_say_equation(bt_run *r); /* what the levels follow, where there are several */
+void bt_run_say_trouble(bt_run *r);       /* methods that fail, once each */
+/* A run most of whose updates were left out has diverged: BT_ERROR_NUMERIC. */
+bt_status bt_run_say_skipped(bt_run *r);
+/* The metrics that are due now: of the validation that has been; of training, all of them where the step was the last.
+ */
+bt_status bt_run_report(bt_run *r, bool valid, bool last);
+bt_metric_value *bt_run_room(const bt_engine *engine); /* for all metrics; bt_free; NULL: out of memory */
+
+#endif

@@ -1,0 +1,138 @@
+/* engine/session/say.c: what a run says while it goes: the equation, metrics, what has gone wrong. */
+#include "engine/session/run.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What the levels follow, where there are several. */
+bt_status bt_run_say_equation(bt_run *r)
+{
+    bt_text text = {0};
+    bool levels = false;
+    for (int i = 0; i < r->engine->context.problem_count; i++)
+        levels |= r->engine->context.problems[i]->parent_count > 0;
+    if (levels)
+        bt_print_equation(&r->engine->context, &text);
+    if (text.size)
+        bt_say(r->context, BT_LINE_INFO, "%s", text.data);
+    r->engine->rewired = false;
+    bt_status status = text.failed ? BT_ERROR_MEMORY : BT_OK;
+    bt_text_free(&text);
+    return status;
+}
+
+/* Whether a problem's training metrics are to be said: after its own number of steps, or when the engine's are. */
+static bool due(bt_problem *problem, bool last)
+{
+    const bt_context *context = problem->context;
+    int64_t every = problem->settings->log_step;
+    bool now = every < 0 ? bt_run_is_due(context->step, context->settings->log_step)
+                         : every > 0 && problem->steps / every > problem->logged / every;
+    if (now)
+        problem->logged = problem->steps;
+    return now || last;
+}
+
+/* Methods that fail, said once each. */
+void bt_run_say_trouble(bt_run *r)
+{
+    const bt_engine *engine = r->engine;
+    for (int p = 0; p < engine->context.problem_count; p++)
+        for (int i = 0; engine->context.problems[p]->troubles && i < engine->context.problem_count; i++) {
+            bt_trouble *trouble = &engine->context.problems[p]->troubles[i];
+            const bt_problem *lower = engine->context.problems[i];
+            int64_t count = 0;
+            if (trouble->count)
+                memcpy(&count, trouble->count->data, sizeof count);
+            if (count && !trouble->told)
+                bt_warn(r->context, "%s, type = %s: up to step %lld, %lld times: %s", lower->name,
+                        lower->settings->method->name, (long long)engine->context.step, (long long)count,
+                        trouble->means);
+            trouble->told = trouble->told || count;
+        }
+}
+
+/* Updates left out so far because a gradient was not finite. */
+static int64_t skipped_updates(const bt_problem *problem)
+{
+    int64_t skipped = 0;
+    if (problem->optimizer && problem->optimizer->skipped)
+        memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
+    return skipped;
+}
+
+/* The first time, where a run reports; the count is told at the end. */
+static void say_first_skipped(bt_run *r)
+{
+    for (int i = 0; i < r->engine->context.problem_count && !r->told; i++)
+        if (skipped_updates(r->engine->context.problems[i])) {
+            bt_warn(r->context, "%s: a gradient was not finite, so the update was left out",
+                    r->engine->context.problems[i]->name);
+            r->told = true;
+        }
+}
+
+/* Its gradient may be finite nevertheless, so that nothing else says it. */
+static void say_first_nonfinite(bt_run *r, const bt_metric_value *values, int count)
+{
+    for (int v = 0; v < count; v++)
+        for (int i = 0; i < r->engine->context.metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
+            const bt_metric_row *row = r->engine->context.metrics[i];
+            if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
+                continue;
+            bt_warn(r->context, "%s: up to step %lld, the loss is not finite", row->problem->name,
+                    (long long)r->engine->context.step);
+            r->told_loss = true;
+        }
+}
+
+static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count, bool lasting)
+{
+    bt_run_say_trouble(r);
+    say_first_skipped(r);
+    say_first_nonfinite(r, values, count);
+    bt_text text = {0};
+    bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
+    bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
+    bt_text_free(&text);
+    return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
+}
+
+bt_metric_value *bt_run_room(const bt_engine *engine)
+{
+    return bt_alloc_array((size_t)engine->context.metric_count + 1, sizeof(bt_metric_value));
+}
+
+bt_status bt_run_report(bt_run *r, bool valid, bool last)
+{
+    bt_engine *engine = r->engine;
+    bt_metric_value *values = bt_run_room(engine);
+    if (!values)
+        return BT_ERROR_MEMORY;
+    int count = 0;
+    for (int p = 0; p < engine->context.problem_count; p++)
+        if (engine->context.problems[p]->settings->active && (valid || due(engine->context.problems[p], last)))
+            count += bt_metrics_take(&engine->context, engine->context.problems[p], valid, values + count);
+    bool lasting = valid || engine->context.step == engine->context.settings->train_iters;
+    bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
+    bt_free(values);
+    return status;
+}
+
+/* A run most of whose updates were left out has diverged: that is a failure. */
+bt_status bt_run_say_skipped(bt_run *r)
+{
+    for (int i = 0; i < r->engine->context.problem_count; i++) {
+        const bt_problem *problem = r->engine->context.problems[i];
+        int64_t skipped = skipped_updates(problem);
+        if (skipped)
+            bt_warn(r->context, "%s: %lld of %lld updates were left out: the gradient was not finite", problem->name,
+                    (long long)skipped, (long long)problem->steps);
+        if (skipped > problem->steps / 2)
+            return bt_fail(BT_ERROR_NUMERIC,
+                           "%s has diverged: in %lld of %lld steps the gradient was not finite; a smaller lr, "
+                           "gradient_clipping or precision = fp64 may help",
+                           problem->name, (long long)skipped, (long long)problem->steps);
+    }
+    return BT_OK;
+}
