@@ -4,6 +4,7 @@
 #define BT_STREAM_H
 
 #include "data/data.h"
+#include "runtime/phase.h"
 #include <betty/problem.h>
 
 enum { BT_MAX_SHAPES = 2 }; /* batches of a stream: the full one, and the short last one */
@@ -50,16 +51,23 @@ bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_strea
 void bt_micro_free(bt_micro *micro);
 void bt_micro_bind(bt_micro *micro, const bt_batch *batch);
 
-/* What a program reads of a problem's newest micro-batches: full ones first; one such set for each number of short ones
- * among them, 0 .. variants - 1. */
+/* What programs read of the newest `count` micro-batches of a problem. A program reads one of them: where there are
+ * several, it is run once for each and adds up, in a phase variable, what it makes times the share. */
 typedef struct bt_micro_set {
-    bt_micro *items; /* [variants][count] */
+    bt_micro shapes[BT_MAX_SHAPES];
+    int shape_count;
     int64_t count;
-    int variants;
+    bt_var *share; /* F64 []: of the micro-batch in hand, by its examples; NULL: it is the only one */
+    struct bt_context *context;
 } bt_micro_set;
 
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count);
 void bt_micro_set_free(bt_micro_set *set);
-int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem); /* the variant; -1 after an error */
+/* How many programs there are, by bt_micro_set_bind, of one that reads the only micro-batch, if it is one. */
+int bt_micro_set_kinds(const bt_micro_set *set);
+/* The only micro-batch, if it is one: its shape. Else 0. -1 after an error. */
+int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem);
+/* An entry, by shape, once for each micro-batch. */
+bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries);
 
 #endif

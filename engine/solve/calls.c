@@ -5,14 +5,11 @@
 #include "base/random.h"
 #include "ops/ops.h"
 
-bt_loss bt_builder_lower(const bt_builder *b)
-{
-    return (bt_loss){.problem = b->lower, .micros = b->micros, .count = b->solve->micros.count};
-}
+bt_loss bt_builder_lower(const bt_builder *b) { return (bt_loss){.problem = b->lower, .micros = b->micro, .count = 1}; }
 
 bt_loss bt_builder_upper(const bt_builder *b)
 {
-    return (bt_loss){.problem = b->upper, .micros = b->upper_micros, .count = b->own->upper.count};
+    return (bt_loss){.problem = b->upper, .micros = b->upper_micro, .count = b->own->upper.count ? 1 : 0};
 }
 
 static double hyper_value(const bt_problem *lower, const char *name)
@@ -44,42 +41,50 @@ static bool is_vector(const bt_builder *b, const bt_tensor *x, const char *call)
     return false;
 }
 
-static bt_tensor *hvp(void *context, bt_tensor *x)
+bt_tensor *bt_ask_trace(bt_builder *b, bt_ask_kind kind, bt_tensor *given)
 {
-    bt_builder *b = context;
-    b->reads_batch = true;
-    if (!is_vector(b, x, "bt_hvp"))
-        return poison_now();
-    bt_product_request request = {.lower = bt_builder_lower(b), .x = x, .wants_self = true};
+    if (kind != BT_ASK_HVP) {
+        bt_loss loss = kind == BT_ASK_UPPER ? bt_builder_upper(b) : bt_builder_lower(b);
+        return bt_gradient_trace(b->lower, &loss, given);
+    }
+    bt_product_request request = {.lower = bt_builder_lower(b), .x = given, .wants_self = true};
     bt_product_trace(&request);
     return request.self ? request.self : bt_trace_poison(BT_ERROR_INTERNAL, "the product with the Hessian is missing");
 }
 
-static bt_tensor *gradient(bt_builder *b, const bt_loss *loss, bt_tensor *shift, const char *call)
+/* Of the only micro-batch, or added up over all. */
+static bt_tensor *asked(bt_builder *b, bt_ask_kind kind, bt_tensor *given)
 {
+    const bt_micro_set *set = kind == BT_ASK_UPPER ? &b->own->upper : &b->solve->micros;
+    if (set->count > 1)
+        return bt_round_ask(b, kind, given);
     b->reads_batch = true;
-    if (shift && !is_vector(b, shift, call))
-        return poison_now();
-    return bt_gradient_trace(b->lower, loss, shift);
+    return bt_ask_trace(b, kind, given);
+}
+
+static bt_tensor *hvp(void *context, bt_tensor *x)
+{
+    bt_builder *b = context;
+    return is_vector(b, x, "bt_hvp") ? asked(b, BT_ASK_HVP, x) : poison_now();
 }
 
 static bt_tensor *lower_gradient(void *context, bt_tensor *shift)
 {
     bt_builder *b = context;
-    bt_loss loss = bt_builder_lower(b);
-    return gradient(b, &loss, shift, "bt_lower_gradient");
+    return !shift || is_vector(b, shift, "bt_lower_gradient") ? asked(b, BT_ASK_LOWER, shift) : poison_now();
 }
 
 /* The upper loss is taken on its own micro-batches, which the solve then binds. */
 static bool opens_upper(bt_builder *b)
 {
-    if (b->own->upper.count)
+    bt_micro_set *set = &b->own->upper;
+    if (set->count)
         return true;
-    if (bt_micro_set_open(&b->own->upper, b->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
+    if (bt_micro_set_open(set, b->upper, b->upper, b->upper->settings->gradient_accumulation) != BT_OK) {
         bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
         return false;
     }
-    b->upper_micros = b->own->upper.items;
+    b->upper_micro = set->shapes;
     return true;
 }
 
@@ -90,11 +95,10 @@ static bt_tensor *upper_gradient(void *context, bt_tensor *shift)
     bt_tensor *v = bt_graph_read(b->graph, b->solve->adjoint.flat);
     if (!shift || !opens_upper(b))
         return shift ? poison_now() : v;
-    bt_loss loss = bt_builder_upper(b);
-    bt_tensor *moved = gradient(b, &loss, shift, "bt_upper_gradient");
+    bt_tensor *moved = is_vector(b, shift, "bt_upper_gradient") ? asked(b, BT_ASK_UPPER, shift) : poison_now();
     if (b->solve == b->site->solves || bt_poisoned(moved))
         return moved;
-    return bt_add(v, bt_sub(moved, gradient(b, &loss, NULL, "bt_upper_gradient")));
+    return bt_add(v, bt_sub(moved, asked(b, BT_ASK_UPPER, NULL)));
 }
 
 static bt_tensor *slope(void *context)

@@ -6,7 +6,8 @@
  *               (transform/linearize.h)
  *   product     a_P -= g_P^T x, for every P on the way whose parameters the lower loss reads
  *
- * What depends on the lower problem's batches exists once for each number of short ones among them. */
+ * What depends on one micro-batch exists once for each of its shapes. Over several micro-batches it is an entry that
+ * runs once for each of them and adds up (round.c). */
 #include "engine/solve/implicit_inside.h"
 
 #include "engine/solve/methods.h"
@@ -28,6 +29,7 @@ static int add(bt_builder *b, bt_graph *graph, int loop, const char *part)
 static bt_status open_start(bt_builder *b)
 {
     bool same;
+    b->round = b->own->start;
     b->own->starting = bt_method_start(b, &same);
     b->own->starts_on_batch = b->reads_batch;
     if (!b->own->starting)
@@ -43,14 +45,15 @@ static bt_status open_start(bt_builder *b)
 static bt_status build_start(bt_builder *b, int variant)
 {
     bool same;
-    b->own->start[variant] = variant && !b->own->starts_on_batch ? b->own->start[0] : -1;
+    b->round = &b->own->start[variant];
     if (variant && b->own->starts_on_batch)
         b->own->starting = bt_method_start(b, &same);
-    else if (variant || !b->own->starting)
-        return BT_OK;
-    b->own->start[variant] = add(b, b->own->starting, 0, "solve start");
+    if (!b->own->starting)
+        return bt_error_status();
+    bt_status status = bt_round_build(b, b->own->starting, 0, "solve start");
+    bt_graph_free(b->own->starting);
     b->own->starting = NULL;
-    return b->own->start[variant] < 0 ? bt_error_status() : BT_OK;
+    return status;
 }
 
 static bt_var *keep(void *user, const bt_tensor *value)
@@ -63,7 +66,7 @@ static bt_var *keep(void *user, const bt_tensor *value)
 }
 
 /* The step of the method in two programs. */
-static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
+static bt_status split(bt_builder *b, const bt_graph *graph)
 {
     bt_var *moving[BT_MAX_ITEMS + 3] = {b->own->x.flat};
     int count = 1;
@@ -80,9 +83,9 @@ static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
     bt_graph_free(lowered);
     if (status != BT_OK)
         return status;
-    b->own->once[variant] = once->node_count ? bt_phase_add(b->site->phase, once, 0, "solve, once") : -1;
-    b->own->each[variant] = bt_phase_add(b->site->phase, each, b->loop, "solve, each");
-    bool failed = b->own->each[variant] < 0 || (once->node_count && b->own->once[variant] < 0);
+    b->round->once = once->node_count ? bt_phase_add(b->site->phase, once, 0, "solve, once") : -1;
+    b->round->last = bt_phase_add(b->site->phase, each, b->loop, "solve, each");
+    bool failed = b->round->last < 0 || (once->node_count && b->round->once < 0);
     bt_graph_free(once);
     bt_graph_free(each);
     return failed ? bt_error_status() : BT_OK;
@@ -90,19 +93,19 @@ static bt_status split(bt_builder *b, const bt_graph *graph, int variant)
 
 static bool steps(const bt_solve *solve) { return solve->problem->settings->method->step && own(solve)->iterations; }
 
+/* Over several micro-batches everything is computed again in each step: to keep it would take as much memory as there
+ * are micro-batches. */
 static bt_status build_step(bt_builder *b, int variant)
 {
-    b->own->once[variant] = b->own->each[variant] = -1;
+    b->round = &b->own->step[variant];
     if (!steps(b->solve))
         return BT_OK;
     bt_graph *graph = bt_method_step(b);
     if (!graph)
         return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
-    if (b->own->iterations == 1) {
-        b->own->each[variant] = add(b, graph, 0, "solve");
-        return b->own->each[variant] < 0 ? bt_error_status() : BT_OK;
-    }
-    bt_status status = split(b, graph, variant);
+    bool many = b->own->iterations > 1;
+    bt_status status =
+        many && !b->round->ask_count ? split(b, graph) : bt_round_build(b, graph, many ? b->loop : 0, "solve");
     bt_graph_free(graph);
     return status;
 }
@@ -119,15 +122,16 @@ static void keep_solution(bt_builder *b, bt_tensor *x)
         bt_graph_fail(b->graph, BT_ERROR_MEMORY, "out of memory");
 }
 
-static bt_graph *trace_product(bt_builder *b)
+/* What one loss, or both, give to the levels above; share: of what is added up over several micro-batches. */
+static bt_graph *trace_product(bt_builder *b, bt_loss lower, bt_loss upper, const bt_micro_set *share)
 {
     size_t problems = (size_t)b->upper->context->problem_count;
     bt_problem **others = bt_alloc_array(problems, sizeof(bt_problem *));
     bt_vector *vectors = bt_alloc_array(problems, sizeof *vectors);
     bt_graph *graph = NULL;
     if (others && vectors && bt_builder_begin(b)) {
-        bt_product_request request = {.lower = bt_builder_lower(b),
-                                      .upper = bt_builder_upper(b),
+        bt_product_request request = {.lower = lower,
+                                      .upper = upper,
                                       .penalty = bt_penalty_of(b->lower),
                                       .x = bt_graph_read(b->graph, b->own->x.flat),
                                       .others = others,
@@ -139,7 +143,8 @@ static bt_graph *trace_product(bt_builder *b)
             for (int64_t i = 0; i < others[k]->module->param_count; i++)
                 if (request.other[k][i]) {
                     bt_var *var = vectors[k].windows[i];
-                    bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), request.other[k][i]));
+                    bt_tensor *part = bt_shared(b->graph, share, request.other[k][i]);
+                    bt_graph_assign(b->graph, var, (bt_sub)(bt_graph_read(b->graph, var), part));
                     bt_solve_mark(b->site, others[k], i);
                 }
         graph = bt_builder_end(b, "product");
@@ -159,17 +164,21 @@ static int64_t iterations(const bt_solve *solve)
     return !method->step ? 0 : method->stacks[0] && steps > most ? most : steps;
 }
 
+static int variant_count(const bt_solve *solve)
+{
+    return bt_micro_set_kinds(&solve->micros) * bt_micro_set_kinds(&own(solve)->upper);
+}
+
 static bt_builder builder_of(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    const bt_micro_set *set = &solve->micros, *above = &own(solve)->upper;
-    int variant_above = variant / set->variants;
+    int kinds = bt_micro_set_kinds(&solve->micros);
     return (bt_builder){.site = site,
                         .solve = solve,
                         .own = own(solve),
                         .upper = site->upper,
                         .lower = solve->problem,
-                        .micros = set->items + variant % set->variants * set->count,
-                        .upper_micros = above->items ? above->items + variant_above * above->count : NULL,
+                        .micro = &solve->micros.shapes[variant % kinds],
+                        .upper_micro = &own(solve)->upper.shapes[variant / kinds],
                         .loop = 100 + (int)(solve - site->solves)};
 }
 
@@ -180,6 +189,7 @@ static const char *const parts[] = {"start", "step"};
 static bt_graph *trace_part(bt_builder *b, int part)
 {
     bool same;
+    b->round = part ? b->own->step : b->own->start;
     return part ? bt_method_step(b) : bt_method_start(b, &same);
 }
 
@@ -228,6 +238,10 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
     if (!state)
         return BT_ERROR_MEMORY;
     state->iterations = iterations(solve);
+    for (int v = 0; v < BT_SHAPE_PAIRS; v++) {
+        state->start[v].once = state->start[v].last = -1;
+        state->step[v].once = state->step[v].last = -1;
+    }
     if (!site->upper->context->apart) /* a check takes the product alone */
         BT_TRY(bt_check_direct(site, solve));
     BT_TRY(open_micros(site, solve));
@@ -239,62 +253,89 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
 
 static bool is_product(const bt_solve *solve)
 {
-    return own(solve)->x.flat == solve->adjoint.flat && !own(solve)->upper.count;
+    return own(solve)->x.flat == solve->adjoint.flat && !own(solve)->upper.count && solve->micros.count == 1;
 }
 
 static bt_graph *product(bt_solve_site *site, bt_solve *solve, int variant)
 {
     bt_builder b = builder_of(site, solve, variant);
-    return trace_product(&b);
+    return trace_product(&b, bt_builder_lower(&b), bt_builder_upper(&b), &solve->micros);
 }
 
-static int variant_count(const bt_solve *solve)
+/* The product adds up over micro-batches of the one loss or the other. */
+static bool adds_up(const bt_solve *solve)
 {
-    return solve->micros.variants * (own(solve)->upper.count ? own(solve)->upper.variants : 1);
+    return solve->micros.count > 1 || (bt_penalty_of(solve->problem) > 0 && own(solve)->upper.count > 1);
+}
+
+/* The products with one loss by shape of its micro-batches. */
+static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, const bt_micro_set *set, int *entries)
+{
+    int loop = bt_micro_loop(site->phase);
+    for (int s = 0; s < set->shape_count; s++) {
+        bt_builder b = builder_of(site, solve, 0);
+        bt_loss loss = {set == &solve->micros ? b.lower : b.upper, &set->shapes[s], 1};
+        bt_loss lower = set == &solve->micros ? loss : (bt_loss){.problem = b.lower}, none = {.problem = b.upper};
+        entries[s] = add(&b, trace_product(&b, lower, set == &solve->micros ? none : loss, set), loop, "product");
+        if (entries[s] < 0)
+            return bt_error_status();
+    }
+    return BT_OK;
 }
 
 static bt_status build(bt_solve_site *site, bt_solve *solve)
 {
+    bt_implicit *state = own(solve);
     for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the upper problem's batches */
-        if (v == BT_MAX_ITEMS)
-            return bt_fail(BT_ERROR_UNSUPPORTED,
-                           "%s, type = %s: there would be %d programs, one for each way in which micro-batches of %s "
-                           "and %s can be short, and at most %d can be kept: take drop_last = true",
-                           solve->problem->name, solve->problem->settings->method->name, variant_count(solve),
-                           solve->problem->name, site->upper->name, BT_MAX_ITEMS);
         bt_builder b = builder_of(site, solve, v);
-        BT_TRY(build_start(&b, v));
+        if (state->starting || (v && state->starts_on_batch))
+            BT_TRY(build_start(&b, v));
         BT_TRY(build_step(&b, v));
-        own(solve)->product[v] = add(&b, trace_product(&b), 0, "product");
-        if (own(solve)->product[v] < 0)
+        if (adds_up(solve))
+            continue;
+        state->product[v] = add(&b, product(site, solve, v), 0, "product");
+        if (state->product[v] < 0)
             return bt_error_status();
     }
-    return BT_OK;
+    if (!adds_up(solve))
+        return BT_OK;
+    BT_TRY(build_shapes(site, solve, &solve->micros, state->product));
+    return bt_penalty_of(solve->problem) > 0 ? build_shapes(site, solve, &state->upper, state->upper_product) : BT_OK;
 }
 
 static int bind(const bt_solve_site *site, const bt_solve *solve)
 {
     int lower = bt_micro_set_bind(&solve->micros, solve->problem);
     int above = own(solve)->upper.count ? bt_micro_set_bind(&own(solve)->upper, site->upper) : 0;
-    return lower < 0 || above < 0 ? -1 : above * solve->micros.variants + lower;
+    return lower < 0 || above < 0 ? -1 : above * bt_micro_set_kinds(&solve->micros) + lower;
 }
 
-/* One of the entries by variant, where there is one, on the batches at hand. */
-static bt_status run_part(bt_solve_site *site, bt_solve *solve, const int *entries)
+bt_status bt_implicit_start(bt_solve_site *site, bt_solve *solve)
 {
     int variant = bind(site, solve);
     if (variant < 0)
         return bt_error_status();
-    return entries[variant] < 0 ? BT_OK : bt_part_run(site->phase, entries[variant]);
+    return bt_round_run(site, solve, &own(solve)->start[own(solve)->starts_on_batch ? variant : 0]);
 }
 
-bt_status bt_implicit_start(bt_solve_site *site, bt_solve *solve) { return run_part(site, solve, own(solve)->start); }
-
-bt_status bt_implicit_step(bt_solve_site *site, bt_solve *solve) { return run_part(site, solve, own(solve)->each); }
+bt_status bt_implicit_step(bt_solve_site *site, bt_solve *solve)
+{
+    int variant = bind(site, solve);
+    return variant < 0 ? bt_error_status() : bt_round_run(site, solve, &own(solve)->step[variant]);
+}
 
 bt_status bt_implicit_product(bt_solve_site *site, bt_solve *solve)
 {
-    return run_part(site, solve, own(solve)->product);
+    const bt_implicit *state = own(solve);
+    int variant = bind(site, solve);
+    if (variant < 0)
+        return bt_error_status();
+    if (!adds_up(solve))
+        return bt_part_run(site->phase, state->product[variant]);
+    BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, site->phase, state->product));
+    return bt_penalty_of(solve->problem) > 0
+               ? bt_micro_set_run(&state->upper, site->upper, site->phase, state->upper_product)
+               : BT_OK;
 }
 
 bt_status bt_implicit_iterate(bt_solve_site *site, bt_solve *solve)
@@ -302,9 +343,14 @@ bt_status bt_implicit_iterate(bt_solve_site *site, bt_solve *solve)
     BT_TRY(bt_implicit_start(site, solve));
     if (!steps(solve))
         return BT_OK;
-    BT_TRY(run_part(site, solve, own(solve)->once));
+    int variant = bind(site, solve);
+    if (variant < 0)
+        return bt_error_status();
+    const bt_round *round = &own(solve)->step[variant];
+    if (round->once >= 0)
+        BT_TRY(bt_part_run(site->phase, round->once));
     for (int64_t k = 0; k < own(solve)->iterations; k++)
-        BT_TRY(bt_implicit_step(site, solve));
+        BT_TRY(bt_round_run(site, solve, round));
     return BT_OK;
 }
 
@@ -323,6 +369,10 @@ static void release(bt_solve *solve)
 {
     bt_implicit *state = own(solve);
     bt_micro_set_free(&state->upper);
+    for (int v = 0; v < BT_SHAPE_PAIRS; v++) {
+        bt_round_free(&state->start[v]);
+        bt_round_free(&state->step[v]);
+    }
     bt_graph_free(state->starting);
     for (int part = 0; part < BT_COUNT_OF(state->pure); part++)
         bt_graph_free(state->pure[part]);

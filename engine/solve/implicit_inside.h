@@ -6,6 +6,25 @@
 #include "engine/solve/implicit.h"
 #include "optim/rule.h"
 
+typedef enum bt_ask_kind { BT_ASK_HVP, BT_ASK_LOWER, BT_ASK_UPPER } bt_ask_kind;
+
+/* What a method's callback asks of several micro-batches: an entry runs once for each and adds it up. The callback is
+ * cut there: what it gives is kept before, and the sum is read after. */
+typedef struct bt_ask {
+    bt_ask_kind kind;
+    bt_var *given, *sum;             /* vectors; given NULL: nothing is given */
+    bt_tensor *value, *zero;         /* while it is traced: what they begin with */
+    int before, each[BT_MAX_SHAPES]; /* entries: up to here; by shape of the micro-batch */
+} bt_ask;
+
+typedef struct bt_round { /* a callback of a method as entries */
+    bt_ask *asks;
+    int64_t ask_count, ask_capacity;
+    int once, last; /* entries; -1: none */
+} bt_round;
+
+enum { BT_SHAPE_PAIRS = BT_MAX_SHAPES * BT_MAX_SHAPES };
+
 typedef struct bt_implicit { /* bt_solve.state */
     bt_vector x;             /* H^-1 v; the adjoint itself where the method leaves v as it is */
     bt_vector slots[BT_MAX_ITEMS];
@@ -13,11 +32,13 @@ typedef struct bt_implicit { /* bt_solve.state */
     int64_t iterations;
     bt_var *iteration;    /* I64 []: which step of the method it is; NULL: nobody asks */
     bt_graph *starting;   /* x from v, until it is an entry; NULL: none */
-    bool starts_on_batch; /* start reads micro-batches, and so exists once for each variant */
+    bool starts_on_batch; /* start reads the only micro-batch, and so exists once for each variant */
     bt_graph *pure[2];    /* start and step of a user's method, as first traced; NULL: none */
     bt_micro_set upper;   /* what the upper loss is taken on, where the method asks for it; else count 0 */
-    /* Entries, by variant: of its own micro-batches, times that of the upper problem's; -1: none. */
-    int start[BT_MAX_ITEMS], once[BT_MAX_ITEMS], each[BT_MAX_ITEMS], product[BT_MAX_ITEMS];
+    /* By variant: shapes of the only micro-batch of its own, times those of the upper problem's. */
+    bt_round start[BT_SHAPE_PAIRS], step[BT_SHAPE_PAIRS];
+    int product[BT_SHAPE_PAIRS];      /* entries; where there are several micro-batches: by shape */
+    int upper_product[BT_MAX_SHAPES]; /* then: of the upper loss */
 } bt_implicit;
 
 typedef struct bt_builder { /* while a program is traced */
@@ -25,12 +46,14 @@ typedef struct bt_builder { /* while a program is traced */
     bt_solve *solve;
     bt_implicit *own; /* the solve's state */
     bt_problem *upper, *lower;
-    const bt_micro *micros, *upper_micros; /* of the variant in hand */
+    const bt_micro *micro, *upper_micro; /* in hand */
     bt_trace trace;
     bt_tracing tracing;
     bt_graph *graph;
     bt_rule rule;
-    bool reads_batch;     /* the rule has asked for something that depends on micro-batches */
+    bt_round *round;      /* that the callback is to become */
+    int64_t asked;        /* of its asks */
+    bool reads_batch;     /* the rule has asked for something of the only micro-batch */
     bool reads_iteration; /* the rule has asked which step it is */
     int loop;
 } bt_builder;
@@ -44,9 +67,20 @@ bt_var *bt_method_slot(const bt_builder *builder, int k);   /* slots, and behind
 bt_graph *bt_method_start(bt_builder *builder, bool *same); /* the first x; NULL after an error; *same: x is v */
 bt_graph *bt_method_step(bt_builder *builder);              /* the next x; NULL after an error */
 
+/* ---- round.c: a callback cut into entries ---- */
+
+bt_tensor *bt_round_ask(bt_builder *builder, bt_ask_kind kind, bt_tensor *given); /* while it is traced: the sum */
+void bt_round_assign(bt_builder *builder);                                        /* at its end */
+/* The entries of the callback that has been traced last, to run many times or (loop 0) once. */
+bt_status bt_round_build(bt_builder *builder, bt_graph *graph, int loop, const char *part);
+bt_status bt_round_run(bt_solve_site *site, const bt_solve *solve, const bt_round *round);
+void bt_round_free(bt_round *round);
+int bt_micro_loop(const bt_phase *phase); /* the number of a loop over micro-batches that begins with the next entry */
+
 /* ---- calls.c ---- */
 
-extern const bt_rule_calls bt_method_calls; /* their context: a bt_builder */
+extern const bt_rule_calls bt_method_calls;                                       /* their context: a bt_builder */
+bt_tensor *bt_ask_trace(bt_builder *builder, bt_ask_kind kind, bt_tensor *given); /* on the micro-batch in hand */
 bt_loss bt_builder_lower(const bt_builder *builder);
 bt_loss bt_builder_upper(const bt_builder *builder);
 /* The x of the last upper step, which `upper` keeps; NULL: out of memory. */

@@ -55,6 +55,7 @@ static void open_rule(bt_builder *b)
     b->rule.calls = &bt_method_calls;
     b->rule.context = b;
     b->reads_batch = b->reads_iteration = false;
+    b->asked = 0;
 }
 
 static void assign_slots(bt_builder *b)
@@ -122,12 +123,14 @@ bt_graph *bt_method_start(bt_builder *b, bool *same)
     bt_tensor *x = method->start ? method->start(&b->rule, v) : v;
     bt_guest_leave(before);
     x = checked(b, x, "start");
+    bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
     *same = x == v && !b->own->iterations && !method->penalty;
     if (!*same && !b->own->x.flat)
         b->own->x = bt_vector_new(b->site->phase, b->lower, "x", false);
     if (!*same && b->own->x.flat) {
         bt_graph_assign(b->graph, b->own->x.flat, x);
         assign_slots(b);
+        bt_round_assign(b);
     }
     return bt_builder_end(b, "solve start");
 }
@@ -146,6 +149,7 @@ bt_graph *bt_method_step(bt_builder *b)
     bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
     bt_graph_assign(b->graph, b->own->x.flat, x);
     assign_slots(b);
+    bt_round_assign(b);
     if (b->reads_iteration)
         bt_graph_assign(b->graph, b->own->iteration,
                         (bt_add)(bt_graph_read(b->graph, b->own->iteration), bt_number(1, BT_I64)));

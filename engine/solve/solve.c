@@ -1,6 +1,8 @@
 /* engine/solve/solve.c: what all solvers share. */
 #include "engine/solve/solve.h"
 
+#include "ops/ops.h"
+
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear)
 {
     bt_vector vector = {0};
@@ -27,6 +29,11 @@ bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, 
         vector.count = count;
     }
     return vector;
+}
+
+bt_tensor *bt_shared(bt_graph *graph, const bt_micro_set *set, bt_tensor *value)
+{
+    return set->share ? bt_mul(bt_as(bt_graph_read(graph, set->share), value->dtype), value) : value;
 }
 
 const bt_solver_def *bt_solver_of(const bt_problem *lower)

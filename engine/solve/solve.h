@@ -61,6 +61,7 @@ extern const bt_solver_def bt_solver_implicit, bt_solver_unrolled;
 const bt_solver_def *bt_solver_of(const bt_problem *lower); /* by its method */
 bt_status bt_solves_run(bt_solve_site *site, int first);    /* those from `first` on */
 void bt_solve_free(bt_solve *solve);
+bt_tensor *bt_shared(bt_graph *graph, const bt_micro_set *set, bt_tensor *value); /* times the micro-batch's share */
 
 /* ---- calls.c ---- */
 

@@ -324,12 +324,23 @@ void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
 typedef struct binding {
     bt_trajectory *trajectory;
     const bt_solve_site *site;
+    bt_var *buffers;
 } binding;
+
+/* What `var` is of its root, of `whole`. */
+static bt_var *part_of(const binding *b, bt_var *whole, bt_var *var)
+{
+    if (var == bt_var_root(var))
+        return whole;
+    return bt_phase_own(b->site->phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
+}
 
 static bt_var *stand_in(void *user, bt_var *var, bool assigned)
 {
     const binding *b = user;
     bt_var *root = bt_var_root(var);
+    if (b->buffers && bt_owns_buffer(b->trajectory->problem, var))
+        return part_of(b, b->buffers, var);
     bool state =
         assigned ? own_state(b->trajectory->problem, root) : must_keep(b->trajectory->problem, b->site->upper, root);
     if (!state)
@@ -337,14 +348,11 @@ static bt_var *stand_in(void *user, bt_var *var, bool assigned)
     const bt_track *track = track_of(b->trajectory, root);
     if (!track)
         return NULL;
-    bt_var *whole = assigned ? track->next : track->at;
-    if (var == root)
-        return whole;
-    return bt_phase_own(b->site->phase, bt_var_window(whole, bt_var_start(var), var->name, bt_var_array(var)));
+    return part_of(b, assigned ? track->next : track->at, var);
 }
 
-bt_graph *bt_trajectory_rebind(bt_trajectory *t, const bt_solve_site *site, const bt_graph *graph)
+bt_graph *bt_trajectory_rebind(bt_trajectory *t, const bt_solve_site *site, const bt_graph *graph, bt_var *buffers)
 {
-    binding b = {t, site};
+    binding b = {t, site, buffers};
     return bt_rebind(graph, stand_in, &b);
 }

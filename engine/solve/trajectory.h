@@ -51,7 +51,9 @@ void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `a
 void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step);    /* own state of `step`, to the one after */
 
 /* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is
- * read, by `next` where it is assigned; from then on it is kept. NULL after an error. */
-bt_graph *bt_trajectory_rebind(bt_trajectory *trajectory, const bt_solve_site *site, const bt_graph *graph);
+ * read, by `next` where it is assigned; from then on it is kept. buffers: takes the place of the problem's own ones;
+ * NULL: nothing does. NULL after an error. */
+bt_graph *bt_trajectory_rebind(bt_trajectory *trajectory, const bt_solve_site *site, const bt_graph *graph,
+                               bt_var *buffers);
 
 #endif

@@ -64,7 +64,7 @@ static bt_status join_all(bt_problem *upper, bt_graph *const *gradients, bt_grap
     bt_solve *solve = &upper->step->site.solves[0];
     bt_status status = BT_OK;
     *all = true;
-    for (int v = 0; v < solve->micros.variants && status == BT_OK && *all; v++) {
+    for (int v = 0; v < solve->micros.shape_count && status == BT_OK && *all; v++) {
         bt_graph *product = solve->solver->product(&upper->step->site, solve, v);
         if (!product)
             return bt_error_status();
@@ -89,7 +89,7 @@ bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients)
     for (int s = 0; s < upper->train->shape_count; s++)
         if (reads_steps(upper, gradients[s]))
             return BT_OK;
-    bt_graph *joined[BT_MAX_ITEMS * BT_MAX_SHAPES] = {NULL};
+    bt_graph *joined[BT_MAX_SHAPES * BT_MAX_SHAPES] = {NULL};
     bool all;
     bt_status status = join_all(upper, gradients, joined, &all);
     step->joins = status == BT_OK && all;

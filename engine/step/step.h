@@ -15,9 +15,9 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_micro micros[BT_MAX_SHAPES];
     int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
     bool joins;                  /* the gradient and the first product are one program, and none of their own */
-    int joined[BT_MAX_SHAPES][BT_MAX_ITEMS]; /* then its entries, by shape and variant */
-    int average;                             /* entry; -1: one micro-batch, nothing to divide */
-    int start;                               /* entry; -1: the loop begins where the last one ended */
+    int joined[BT_MAX_SHAPES][BT_MAX_SHAPES]; /* then its entries, by shape of its batch and of the lower one */
+    int average;                              /* entry; -1: one micro-batch, nothing to divide */
+    int start;                                /* entry; -1: the loop begins where the last one ended */
     int update;
     int collect;           /* entry; -1: the meta-batch is one call */
     bt_var *total;         /* F64 []: examples of all micro-batches */

@@ -466,6 +466,49 @@ START_TEST(whole_updates)
 }
 END_TEST
 
+/* ---- a buffer that every micro-batch moves, and that the next one reads ---- */
+
+static bt_module *with_buffer(bt_problem *self)
+{
+    const world *now = bt_user(self);
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "w", bt_init_array(BT_ARRAY((double *)(uintptr_t)now->w, now->ws)), now->ws);
+    bt_module_add_buffer(module, "seen", bt_init_constant(0.5), 1);
+    return module;
+}
+
+static bt_tensor *moving(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *seen = bt_param(self, "seen"), *v = bt_param(self, "w");
+    bt_tensor *next = bt_add(bt_mul(0.8, seen), bt_mul(0.1, bt_reshape(bt_field(batch, "number"), 1)));
+    bt_param_set(self, "seen", next);
+    return bt_mean(bt_mul(bt_exp(bt_mul(0.3, seen)), bt_square(bt_sub(v, bt_mul(lambda(self), next)))));
+}
+
+static bt_tensor *moving_upper(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_square(bt_param(bt_peer(self, "lower"), "w")));
+}
+
+START_TEST(buffers_over_micro_batches)
+{
+    static const char *const cases[] = {"", "lower.gradient_accumulation = 3\n",
+                                        "lower.gradient_accumulation = 3\nlower.itd_spacing = 3\n"};
+    world now = {.w = {0.3, -0.4},
+                 .lambda = {0.2, -0.5},
+                 .ws = 2,
+                 .lambdas = 2,
+                 .module = with_buffer,
+                 .lower = moving,
+                 .upper = moving_upper};
+    char settings[300];
+    snprintf(settings, sizeof settings, "lower.type = itd\nlower.unroll_steps = 6\nengine.train_iters = 6\n%s",
+             cases[_i]);
+    check_differences(&now, settings);
+}
+END_TEST
+
 /* ---- C = w^2 / 2 + b w, where the third batch has b = infinity: that update is left out; w_0 = lambda ---- */
 
 static bt_tensor *broken_once(bt_problem *self, const bt_batch *batch)
@@ -626,6 +669,7 @@ int main(void)
     tcase_add_test(tc, r15_momentum);
     tcase_add_loop_test(tc, r13_adam_at_zero, 0, 4);
     tcase_add_loop_test(tc, adam_stays_at_zero, 0, 3);
+    tcase_add_loop_test(tc, buffers_over_micro_batches, 0, 3);
     tcase_add_loop_test(tc, whole_updates, 0, 4 * (int)(sizeof optimizers / sizeof *optimizers));
     tcase_add_test(tc, a_step_that_was_left_out);
     tcase_add_test(tc, the_equation_says_how_far);

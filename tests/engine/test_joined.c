@@ -248,7 +248,7 @@ static const struct {
     {"upper.gradient_accumulation = 2\n", false},            /* a sum over micro-batches */
     {"lower.batch_size = 7\nupper.batch_size = 11\n", true}, /* 30 rows: short batches of 2 and 8 */
     {"lower.gradient_accumulation = 3\nlower.batch_size = 7\nlower.product_batches = all\nupper.batch_size = 11\n",
-     true},
+     false},
     {"upper.optimizer = adam\nlower.momentum = 0.9\nupper.gradient_clipping = 0.1\n", true},
     {"lower.meta_trainable = *.bias\n", false}, /* the gradient of the large layer is not asked for */
     {"engine.roll_back = true\n", true},

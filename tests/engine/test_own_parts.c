@@ -58,6 +58,22 @@ static bt_tensor *richardson_start(bt_rule *rule, bt_tensor *v) { return bt_sub(
 
 static const bt_method_def richardson = {.name = "richardson", .start = richardson_start}; /* x = v - 0.3 H v */
 
+/* x = v - 0.3 H H v; then x + 0.1 (v(w + x) - g(w + x) - H H (x - H v)), v and g the gradients of both losses. */
+static bt_tensor *winding_start(bt_rule *rule, bt_tensor *v)
+{
+    return bt_sub(v, bt_mul(0.3, bt_hvp(rule, bt_hvp(rule, v))));
+}
+
+static bt_tensor *winding_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    bt_tensor *slope = bt_sub(bt_upper_gradient(rule, x), bt_lower_gradient(rule, x));
+    bt_tensor *curved = bt_hvp(rule, bt_hvp(rule, bt_sub(x, bt_hvp(rule, v))));
+    return bt_add(x, bt_mul(0.1, bt_sub(slope, curved)));
+}
+
+static const bt_method_def winding = {
+    .name = "winding", .hypers = {{"iterations", 3, 0, 100, "steps"}}, .start = winding_start, .step = winding_step};
+
 static bt_tensor *first_of_two(bt_tensor *v) { return bt_slice(v, 0, 0, 1); }
 static bt_tensor *product_start(bt_rule *rule, bt_tensor *v) { return bt_hvp(rule, first_of_two(v)); }
 static bt_tensor *moved_start(bt_rule *rule, bt_tensor *v) { return bt_lower_gradient(rule, first_of_two(v)); }
@@ -103,10 +119,10 @@ static const bt_method_def too_short = {.name = "short", .start = short_start};
 static const bt_method_def lost = {.name = "lost", .step = lost_step};
 static const bt_method_def slotless = {.name = "slotless", .slots = {"d"}, .step = slotless_step};
 static const bt_optimizer_def curious = {.name = "curious", .update = curious_update};
-static const bt_export own_rules = {
-    .abi = BT_ABI,
-    .optimizers = {&heavy, &curious, &whole},
-    .methods = {&ball, &once, &too_short, &lost, &slotless, &richardson, &half_product, &half_moved, &undeclared}};
+static const bt_export own_rules = {.abi = BT_ABI,
+                                    .optimizers = {&heavy, &curious, &whole},
+                                    .methods = {&ball, &once, &too_short, &lost, &slotless, &richardson, &half_product,
+                                                &half_moved, &undeclared, &winding}};
 
 static bt_engine *engine_of(ridge *data, const char *settings)
 {
@@ -221,6 +237,32 @@ START_TEST(optimizer_and_method)
     ck_assert_double_eq_tol(found[0], lambda[0], 1e-11);
     ck_assert_double_eq_tol(found[1], lambda[1], 1e-11);
     bt_engine_free(engine);
+}
+END_TEST
+
+/* Whatever a method asks, and however often, over micro-batches it gets what it would of the large batch. */
+START_TEST(method_over_micro_batches)
+{
+    static const char *const whole_lower = "lower.batch_size=all\n", *const whole_upper = "upper.batch_size=all\n";
+    static const char *const parts[] = {
+        "lower.batch_size=4\nlower.gradient_accumulation=3\nlower.product_batches=all\n",
+        "upper.batch_size=%d\nupper.gradient_accumulation=2\n"};
+    ridge data = ridge_data();
+    double due[2], found[2];
+    char upper[100], settings[500];
+    snprintf(upper, sizeof upper, parts[1], RIDGE_UPPER_ROWS - 2);
+    for (int split = 0; split < 4; split++) {
+        snprintf(settings, sizeof settings,
+                 "engine.train_iters=3\nlower.type=winding\nlower.winding_iterations=%d\n%s%s", _i,
+                 split & 1 ? parts[0] : whole_lower, split & 2 ? upper : whole_upper);
+        bt_engine *engine = engine_of(&data, settings);
+        levels_run(engine);
+        levels_params(engine, "upper", split ? found : due, 2);
+        bt_engine_free(engine);
+        for (int k = 0; split && k < 2; k++)
+            ck_assert_double_eq_tol(found[k], due[k], 1e-11);
+    }
+    ck_assert(isfinite(due[0]) && fabs(due[0] - data.lambda[0]) > 1e-3);
 }
 END_TEST
 
@@ -488,6 +530,7 @@ int main(void)
     Suite *suite = suite_create("own parts");
     TCase *tests = tcase_create("two levels");
     tcase_add_loop_test(tests, optimizer_and_method, 0, 7);
+    tcase_add_loop_test(tests, method_over_micro_batches, 0, 4);
     tcase_add_test(tests, rules_that_are_wrong);
     tcase_add_loop_test(tests, own_ops, 0, 7);
     tcase_add_loop_test(tests, meta_trainable, 0, 10);
