@@ -3,6 +3,7 @@
  *
  * Numbers that need not be finite are texts, which read back to the same bits. */
 #include "engine/state/checkpoint.h"
+#include "engine/traced/traced.h"
 #include "io/json.h"
 
 #include <inttypes.h>
@@ -43,11 +44,12 @@ static json_t *ready_json(const bt_problem *problem)
 static void graph_hash(bt_problem *problem, int kind, char text[17])
 {
     text[0] = 0;
-    if (!problem->pure[kind])
+    bt_traced *traced = problem->traced[kind][0];
+    if (!traced)
         return;
-    if (!problem->pure_hash[kind])
-        problem->pure_hash[kind] = bt_graph_hash(problem->pure[kind]);
-    snprintf(text, 17, "%016" PRIx64, problem->pure_hash[kind]);
+    if (!traced->hash)
+        traced->hash = bt_graph_hash(traced->graph);
+    snprintf(text, 17, "%016" PRIx64, traced->hash);
 }
 
 static json_t *graphs_json(bt_problem *problem)

@@ -83,6 +83,16 @@ void bt_rewrite_copy(bt_rewrite *rewrite, const bt_node *node)
     }
 }
 
+void bt_live_spread(const bt_graph *graph, bool *live)
+{
+    for (int64_t n = graph->node_count - 1; n >= 0; n--) {
+        const bt_node *node = graph->nodes[n];
+        live[n] |= bt_node_any(node, BT_OP_EFFECT);
+        for (int i = 0; live[n] && i < node->inputs; i++)
+            live[node->in[i]->node->index] = true;
+    }
+}
+
 bool *bt_live_nodes(const bt_graph *graph)
 {
     bool *live = bt_alloc_array((size_t)graph->node_count + 1, sizeof *live);
@@ -92,12 +102,7 @@ bool *bt_live_nodes(const bt_graph *graph)
         live[graph->assigns[i].value->node->index] = true;
     for (int64_t i = 0; i < graph->output_count; i++)
         live[graph->outputs[i]->node->index] = true;
-    for (int64_t n = graph->node_count - 1; n >= 0; n--) {
-        const bt_node *node = graph->nodes[n];
-        live[n] |= bt_node_any(node, BT_OP_EFFECT);
-        for (int i = 0; live[n] && i < node->inputs; i++)
-            live[node->in[i]->node->index] = true;
-    }
+    bt_live_spread(graph, live);
     return live;
 }
 
