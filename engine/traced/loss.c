@@ -14,7 +14,7 @@ void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem,
                             .kind = kind,
                             .count = micro && micro->batch ? micro->batch->count : 1};
     trace->context = tracing;
-    trace->tag.owner = problem->name;
+    trace->tag.owner = trace->tag.level = problem->name;
     trace->seed = bt_hash_text((uint64_t)problem->context->settings->seed, problem->name);
     trace->record = micro ? micro->record : NULL;
 }

@@ -14,7 +14,8 @@ typedef struct bt_var bt_var; /* storage that outlives a program: runtime/variab
 
 /* Where a node comes from. The texts are the graph's own; nodes near to each other share them. */
 typedef struct bt_tag {
-    const char *owner; /* the problem whose module or callback recorded it; "" if none */
+    const char *owner; /* the problem whose callback recorded it; "" if none */
+    const char *level; /* the problem whose module did, within that callback; outside of modules the owner */
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */

@@ -54,6 +54,7 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     /* Interned before the node has them: interning looks at the latest nodes, and would find the old graph's texts. */
     bt_tag tag = node->tag;
     tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
+    tag.level = bt_graph_intern(rewrite->to, node->tag.level);
     tag.path = bt_graph_intern(rewrite->to, node->tag.path);
     copy->tag = tag;
     if (!copy->attr)
