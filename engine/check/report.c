@@ -37,7 +37,7 @@ enum { OWN_RULE = BT_OP_OWN_VJP | BT_OP_OWN_JVP };
 /* Where the problem's loss detaches values; and the ops in it whose derivative is by a rule of the user's. */
 static void suspects(const bt_problem *problem, bt_text *detached, bt_text *rules)
 {
-    const bt_graph *graph = problem->pure[BT_PURE_STEP];
+    const bt_graph *graph = bt_traced_graph(problem, BT_PURE_STEP);
     for (int64_t i = 0; graph && i < graph->node_count; i++) {
         const bt_node *node = graph->nodes[i];
         bt_text place = {0}, rule = {0};

@@ -65,8 +65,7 @@ struct bt_problem {
 
     bt_scalar *scalars;
     int scalar_count, scalar_capacity;
-    bt_graph *pure[BT_PURE_KINDS];     /* traced/: as first traced */
-    uint64_t pure_hash[BT_PURE_KINDS]; /* 0: not computed since */
+    struct bt_traced *traced[BT_PURE_KINDS][BT_MAX_SHAPES]; /* traced/: by callback and shape of batch; NULL: not yet */
 
     struct bt_trajectory *trajectory; /* solve/: of its steps; NULL: nobody goes back through them */
     struct bt_trouble *troubles;      /* solve/: by place of the lower problem; NULL: none */

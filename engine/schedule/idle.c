@@ -82,7 +82,7 @@ static bool has_no_product(const bt_context *context, const bt_problem *problem)
 /* An op of somebody else's may have a bt_detach in its body. */
 static bool detaches_nothing(const bt_context *context, const bt_problem *problem)
 {
-    const bt_graph *loss = problem->pure[BT_PURE_STEP];
+    const bt_graph *loss = bt_traced_graph(problem, BT_PURE_STEP);
     (void)context;
     for (int64_t n = 0; loss && n < loss->node_count; n++)
         if (bt_op_flags(loss->nodes[n]->op) & BT_OP_DETACH || !loss->nodes[n]->op->info)

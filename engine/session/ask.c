@@ -124,7 +124,7 @@ static bt_status collect(void *user, const bt_trial *trial)
 
 bt_check_result *bt_engine_check(bt_engine *engine, const char *level, int64_t samples)
 {
-    if (bt_engine_enter(engine) != BT_OK)
+    if (bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_check") != BT_OK)
         return NULL;
     collected *all = bt_alloc(sizeof *all);
     if (!all)

@@ -77,7 +77,7 @@ static void fill(table *t, const bt_context *context)
 
 bt_memory_table *bt_engine_memory(bt_engine *engine)
 {
-    if (bt_engine_enter(engine) != BT_OK)
+    if (bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_memory") != BT_OK)
         return NULL;
     table *t = bt_alloc(sizeof *t);
     if (!t)

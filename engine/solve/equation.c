@@ -13,7 +13,7 @@ static void add_solve(bt_text *text, const bt_problem *upper, bt_problem *const 
                                                                                           "frozen", "field", "follow"};
     const bt_problem *lower = lowers[q];
     const bt_problem_settings *s = lower->settings;
-    const bt_graph *loss = lower->pure[BT_PURE_STEP];
+    const bt_graph *loss = bt_traced_graph(lower, BT_PURE_STEP);
     int product = s->method->penalty ? BT_COUNT_OF(products) - 1 : loss ? bt_product_of(lower, loss) : s->product;
     bt_text_add(text, "  x_%s = ", lower->name);
     bt_solver_of(lower)->describe(lower, products[product], text);

@@ -59,7 +59,7 @@ extern const bt_solver_def bt_solver_implicit, bt_solver_unrolled;
 /* ---- solve.c ---- */
 
 const bt_solver_def *bt_solver_of(const bt_problem *lower); /* by its method */
-bt_status bt_solves_run(bt_solve_site *site, int first);    /* those from `first` on */
+bt_status bt_solves_run(bt_solve_site *site, int first, int end); /* those from `first` to before `end` */
 void bt_solve_free(bt_solve *solve);
 bt_tensor *bt_shared(bt_graph *graph, const bt_micro_set *set, bt_tensor *value); /* times the micro-batch's share */
 

@@ -2,6 +2,8 @@
  * what tells whether it is the same run: problems, settings, data, traced callbacks. */
 #include "engine/state/record_inside.h"
 
+#include "engine/traced/traced.h"
+
 #include "io/json.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,11 +63,12 @@ static json_t *rows_json(const bt_context *context, const bt_problem *problem, b
 void bt_record_graph(bt_problem *problem, int kind, char text[17])
 {
     text[0] = 0;
-    if (!problem->pure[kind])
+    bt_traced *traced = problem->traced[kind][0];
+    if (!traced)
         return;
-    if (!problem->pure_hash[kind])
-        problem->pure_hash[kind] = bt_graph_hash(problem->pure[kind]);
-    snprintf(text, 17, "%016" PRIx64, problem->pure_hash[kind]);
+    if (!traced->hash)
+        traced->hash = bt_graph_hash(traced->graph);
+    snprintf(text, 17, "%016" PRIx64, traced->hash);
 }
 
 static json_t *graphs_json(bt_problem *problem)

@@ -29,11 +29,7 @@ void bt_problem_uncompile(bt_problem *problem)
     bt_step_free(problem);
     bt_validation_free(problem);
     bt_questions_free(problem);
-    for (int kind = 0; kind < BT_PURE_KINDS; kind++) {
-        bt_graph_free(problem->pure[kind]);
-        problem->pure[kind] = NULL;
-        problem->pure_hash[kind] = 0;
-    }
+    bt_traced_free(problem);
 }
 
 /* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */

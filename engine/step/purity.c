@@ -7,10 +7,10 @@ bt_status bt_check_purity(bt_problem *problem)
     if (!bt_look_again(problem->steps) || problem->calls)
         return BT_OK;
     for (int kind = 0; kind < BT_PURE_KINDS; kind++) {
-        if (!problem->pure[kind])
-            continue;
-        BT_TRY(bt_check_same(problem, bt_pure_name(problem, kind), problem->pure[kind],
-                             bt_problem_retrace(problem, kind), "step", problem->steps));
+        const bt_graph *first = bt_traced_graph(problem, kind);
+        if (first)
+            BT_TRY(bt_check_same(problem, bt_pure_name(problem, kind), first, bt_problem_retrace(problem, kind), "step",
+                                 problem->steps));
     }
     bt_solve_site *site = &problem->step->site;
     for (int q = 0; q < site->solve_count; q++)

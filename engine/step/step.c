@@ -3,48 +3,15 @@
 
 #include "ops/ops.h"
 
-/* What condition or start gives. */
-static bt_graph *trace_vector(bt_problem *problem, int kind)
+bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
 {
-    bt_trace trace;
-    bt_tracing tracing;
-    const bt_micro *micro = kind == BT_PURE_START ? NULL : &problem->step->micros[0];
+    if (kind != BT_PURE_UPDATE)
+        return bt_traced_again(problem, kind);
     bt_graph *graph = bt_graph_new();
-    if (!graph)
-        return NULL;
-    bt_problem_begin(&trace, &tracing, problem, graph, BT_TRACE_PRODUCT, micro);
-    bt_tensor *vector = micro ? bt_problem_condition(problem, micro->batch) : bt_start_trace(problem);
-    bt_keep_effects(graph, problem, BT_TRACE_PRODUCT);
-    if (!bt_poisoned(vector))
-        bt_graph_output(graph, vector);
-    bt_trace_end(&trace);
-    if (bt_graph_take_error(graph, problem, bt_pure_name(problem, kind)) == BT_OK)
+    if (graph && bt_update_trace(problem, graph) == BT_OK)
         return graph;
     bt_graph_free(graph);
     return NULL;
-}
-
-bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
-{
-    if (kind == BT_PURE_UPDATE) {
-        bt_graph *graph = bt_graph_new();
-        if (graph && bt_update_trace(problem, graph) == BT_OK)
-            return graph;
-        bt_graph_free(graph);
-        return NULL;
-    }
-    if (kind == BT_PURE_CONDITION || kind == BT_PURE_START)
-        return trace_vector(problem, kind);
-    bool valid = kind == BT_PURE_VALID;
-    return bt_loss_trace(problem, valid ? &problem->validation->micros[0] : &problem->step->micros[0],
-                         valid ? BT_TRACE_VALID : BT_TRACE_STEP, NULL);
-}
-
-bt_status bt_keep_pure(bt_problem *problem, int kind)
-{
-    if (!problem->pure[kind])
-        problem->pure[kind] = bt_problem_retrace(problem, kind);
-    return problem->pure[kind] ? BT_OK : bt_error_status();
 }
 
 /* A small program over whole blocks: fn records the assigns. */
@@ -110,15 +77,12 @@ static bt_status open_solves(bt_problem *problem)
 static bt_status build_update(bt_problem *problem)
 {
     bt_step_phase *step = problem->step;
-    bt_graph *graph = bt_graph_new();
-    bt_status status = graph ? bt_update_trace(problem, graph) : BT_ERROR_MEMORY;
-    if (status == BT_OK) {
-        step->update = bt_phase_add(step->phase, graph, 0, "update");
-        status = step->update < 0 ? bt_error_status() : BT_OK;
-    }
-    bt_graph_free(problem->pure[BT_PURE_UPDATE]);
-    problem->pure[BT_PURE_UPDATE] = graph;
-    return status;
+    bt_graph *graph = bt_problem_retrace(problem, BT_PURE_UPDATE);
+    if (!graph)
+        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+    BT_TRY(bt_traced_keep(problem, BT_PURE_UPDATE, graph));
+    step->update = bt_phase_add(step->phase, graph, 0, "update");
+    return step->update < 0 ? bt_error_status() : BT_OK;
 }
 
 static bt_status make_gradients(bt_problem *problem)
@@ -161,10 +125,9 @@ bt_status bt_step_build(bt_problem *problem)
     if (problem->sums.flat && (step->collect = bt_step_add(problem, "collect", collect)) < 0)
         return bt_error_status();
     BT_TRY(bt_start_build(problem));
-    if (problem->def->start)
-        BT_TRY(bt_keep_pure(problem, BT_PURE_START));
-    if (problem->def->condition && problem->parent_count)
-        BT_TRY(bt_keep_pure(problem, BT_PURE_CONDITION));
+    if (problem->def->condition && problem->parent_count) /* a mistake in it is told here, where it belongs */
+        if (!bt_traced_of(problem, BT_PURE_CONDITION, &step->micros[0]))
+            return bt_error_status();
     BT_TRY(build_update(problem));
     return bt_phase_plan(step->phase);
 }

@@ -8,9 +8,6 @@
 bt_status bt_gradients_trace(bt_problem *problem, bt_graph **gradients); /* by shape of the batch */
 bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients);
 
-/* step.c: a graph kept for the purity check: the callback alone, without derivatives. */
-bt_status bt_keep_pure(bt_problem *problem, int kind);
-
 /* warn.c: parameters that neither the loss nor a lower problem's loss uses. */
 bt_status bt_check_used(bt_problem *problem);
 

@@ -20,7 +20,6 @@ bt_status bt_validation_build(bt_problem *problem)
         if (validation->entries[s] < 0)
             return bt_error_status();
     }
-    BT_TRY(bt_keep_pure(problem, BT_PURE_VALID));
     return bt_phase_plan(validation->phase);
 }
 

@@ -14,7 +14,7 @@ void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem,
                             .kind = kind,
                             .count = micro && micro->batch ? micro->batch->count : 1};
     trace->context = tracing;
-    trace->tag.owner = problem->name;
+    trace->tag.owner = trace->tag.level = problem->name;
     trace->seed = bt_hash_text((uint64_t)problem->context->settings->seed, problem->name);
     trace->record = micro ? micro->record : NULL;
 }
@@ -83,17 +83,16 @@ bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kin
 {
     bt_trace trace;
     bt_tracing tracing;
+    int callback = kind == BT_TRACE_VALID ? BT_PURE_VALID : BT_PURE_STEP;
     bt_graph *graph = bt_graph_new();
     if (!graph)
         return NULL;
     bt_problem_begin(&trace, &tracing, problem, graph, kind, micro);
-    bt_tensor *loss = bt_problem_loss(problem, micro->batch, kind == BT_TRACE_VALID ? BT_VALID : BT_TRAIN);
-    bt_metric_tensor_(problem, "loss", loss);
-    bt_keep_effects(graph, problem, kind);
+    bt_tensor *loss = bt_traced_here(problem, callback, micro, &(bt_recording){.assigns = true});
     if (then && !bt_poisoned(loss) && graph->status == BT_OK)
         then(problem, graph, loss, (double)micro->batch->count);
     bt_trace_end(&trace);
-    if (bt_graph_take_error(graph, problem, kind == BT_TRACE_VALID ? "validation_step" : "training_step") == BT_OK)
+    if (bt_graph_take_error(graph, problem, bt_pure_name(problem, callback)) == BT_OK)
         return graph;
     bt_graph_free(graph);
     return NULL;

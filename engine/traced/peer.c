@@ -19,6 +19,8 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in)
     if (!p->def->forward)
         return bt_forward_module_(net, in);
     bt_tag tag = trace ? trace->tag : (bt_tag){0};
+    if (trace)
+        trace->tag.level = p->name;
     bt_guest before = bt_problem_enter(p, "forward");
     bt_tensor *out = p->def->forward(p, in);
     bt_guest_leave(before);

@@ -23,31 +23,10 @@ typedef struct terms {       /* tensors of one evaluation of the lower loss */
     const bt_problem_settings *settings;
 } terms;
 
-/* What a callback of a problem records on a micro-batch, with the random streams of that problem's step. */
-static bt_tensor *recorded(bt_problem *problem, const bt_micro *micro, bool condition)
+bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro)
 {
-    bt_trace *trace = bt_trace_now();
-    bt_tracing *outer = trace->context, tracing = *outer;
-    bt_trace before = *trace;
-    tracing.problem = problem;
-    tracing.kind = BT_TRACE_PRODUCT;
-    tracing.count = micro->batch->count;
-    trace->context = &tracing;
-    trace->tag = (bt_tag){.owner = problem->name, .path = ""};
-    trace->seed = bt_hash_text((uint64_t)problem->context->settings->seed, problem->name);
-    trace->record = micro->record;
-    for (int64_t i = 0; i < trace->site_count; i++) /* the same random streams as in the problem's step */
-        trace->sites[i].next = 0;
-    bt_tensor *value =
-        condition ? bt_problem_condition(problem, micro->batch) : bt_problem_loss(problem, micro->batch, BT_TRAIN);
-    trace->context = before.context;
-    trace->tag = before.tag;
-    trace->seed = before.seed;
-    trace->record = before.record;
-    return value;
+    return bt_traced_here(problem, BT_PURE_STEP, micro, NULL);
 }
-
-bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro) { return recorded(problem, micro, false); }
 
 static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
 
@@ -109,14 +88,15 @@ int bt_product_of(const bt_problem *lower, const bt_graph *graph)
 /* The lower problem's own condition takes the place of its gradient. */
 static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
 {
-    bt_tensor *vector = recorded(t->lower, micro, true), **field = bt_graph_list(t->graph, t->ws);
+    bt_tensor *vector = bt_traced_here(t->lower, BT_PURE_CONDITION, micro, NULL),
+              **field = bt_graph_list(t->graph, t->ws);
     if (!field || bt_poisoned(vector) || t->graph->status != BT_OK)
         return;
     bt_problem_split(t->lower, vector, field);
     of_field(t, field, result);
 }
 
-static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
+static void exact(terms *t, const bt_micro *micro, int product, bt_tensor **result)
 {
     bt_problem_params(t->lower, t->w);
     fill_targets(t);
@@ -127,14 +107,16 @@ static void exact(terms *t, const bt_micro *micro, bt_tensor **result)
     bt_tensor *loss = bt_product_loss(t->lower, micro);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
-    if (bt_product_of(t->lower, t->graph) == BT_PRODUCT_VJP)
+    if (product == BT_PRODUCT_VJP)
         by_vjp(t, loss, result);
     else
         by_jvp(t, loss, result);
 }
 
-/* The gradient of a problem's loss, the lower parameters being w + step * tangent; step NULL: w. */
-static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *step, bt_tensor **gradient)
+/* The gradient of a problem's loss, the lower parameters being w + step * tangent; step NULL: w. The loss's detached
+ * values are those of a point where it has been recorded; NULL: this one's. */
+static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *step, bt_tensor *const *detached,
+                    bt_tensor **gradient)
 {
     bt_slate **params = t->lower->module->params;
     bt_tensor **base = bt_graph_list(t->graph, t->ws);
@@ -146,7 +128,7 @@ static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *
         bt_trace_overlay(params[i]->var, t->w[i]);
     }
     fill_targets(t);
-    bt_tensor *loss = bt_product_loss(of, micro);
+    bt_tensor *loss = bt_traced_here(of, BT_PURE_STEP, micro, &(bt_recording){.detached = detached});
     for (int i = 0; i < t->ws; i++)
         bt_trace_overlay(params[i]->var, base[i]);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
@@ -155,17 +137,16 @@ static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *
     bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
 }
 
-/* Before the lower loss is taken at several points: whether its detached values stay those of the first. */
-static enum bt_detached_mode detached_of(terms *t, const bt_micro *micro)
+/* The lower loss where it is, before it is taken at several points: what its detached values are at all of them; NULL:
+ * they are each point's own. */
+static bt_tensor *const *frozen(terms *t, const bt_micro *micro)
 {
-    bt_trace *trace = bt_trace_now();
-    trace->detached.mode = BT_DETACHED_NONE;
+    bt_tensor **map = NULL;
     if (t->settings->detach != BT_DETACH_FROZEN)
-        return BT_DETACHED_NONE;
-    bt_trace_detached(trace, BT_DETACHED_COLLECT);
+        return NULL;
     bt_problem_params(t->lower, t->w);
-    bt_product_loss(t->lower, micro);
-    return BT_DETACHED_REPLAY;
+    bt_traced_here(t->lower, BT_PURE_STEP, micro, &(bt_recording){.map = &map});
+    return map;
 }
 
 static bt_tensor *difference(bt_tensor *scale, bt_tensor *plus, bt_tensor *minus)
@@ -176,7 +157,6 @@ static bt_tensor *difference(bt_tensor *scale, bt_tensor *plus, bt_tensor *minus
 
 static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
 {
-    bt_trace *trace = bt_trace_now();
     bt_tensor **plus = bt_graph_list(t->graph, t->most), **minus = bt_graph_list(t->graph, t->most);
     bt_tensor *norm = bt_as(bt_norm_square(t->request->x), t->request->x->dtype);
     if (!plus || !minus || bt_poisoned(norm))
@@ -184,12 +164,9 @@ static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
     norm = bt_sqrt(norm);
     bt_tensor *positive = bt_greater(norm, 0); /* x = 0 gives 0 */
     bt_tensor *step = bt_div(t->settings->darts_alpha, bt_where(positive, norm, 1));
-    enum bt_detached_mode detached = detached_of(t, micro);
-    bt_trace_detached(trace, detached);
-    shifted(t, t->lower, micro, step, plus);
-    bt_trace_detached(trace, detached);
-    shifted(t, t->lower, micro, bt_neg(step), minus);
-    bt_trace_detached(trace, BT_DETACHED_NONE);
+    bt_tensor *const *detached = frozen(t, micro);
+    shifted(t, t->lower, micro, step, detached, plus);
+    shifted(t, t->lower, micro, bt_neg(step), detached, minus);
     bt_tensor *scale = bt_div(0.5, step);
     for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
         result[k] = difference(scale, plus[k], minus[k]);
@@ -198,16 +175,13 @@ static void finite(terms *t, const bt_micro *micro, bt_tensor **result)
 /* -p (grad C(w - x / p) - grad C(w)), which is D(x) but for second order in x / p. */
 static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale, bt_tensor **result)
 {
-    bt_trace *trace = bt_trace_now();
     bt_tensor **moved = bt_graph_list(t->graph, t->most), **still = bt_graph_list(t->graph, t->most);
     bt_dtype dtype = t->request->x->dtype;
     if (!moved || !still)
         return;
-    if (of == t->lower)
-        bt_trace_detached(trace, detached_of(t, micro));
-    shifted(t, of, micro, bt_number(-1 / t->request->penalty, dtype), moved);
-    bt_trace_detached(trace, BT_DETACHED_NONE);
-    shifted(t, of, micro, NULL, still);
+    bt_tensor *const *detached = of == t->lower ? frozen(t, micro) : NULL;
+    shifted(t, of, micro, bt_number(-1 / t->request->penalty, dtype), detached, moved);
+    shifted(t, of, micro, NULL, NULL, still);
     for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
         result[k] = difference(bt_number(scale, dtype), moved[k], still[k]);
 }
@@ -279,12 +253,16 @@ static void clear(terms *t) { memset(t->part, 0, (size_t)t->most * sizeof *t->pa
 
 static void one_product(terms *t, const bt_micro *micro)
 {
-    if (t->request->penalty > 0)
+    const bt_traced *loss = bt_traced_of(t->lower, BT_PURE_STEP, micro);
+    int product = loss ? bt_product_of(t->lower, loss->graph) : 0;
+    if (!loss)
+        bt_graph_fail(t->graph, bt_error_status(), "%s", bt_error());
+    else if (t->request->penalty > 0)
         secant(t, t->lower, micro, -t->request->penalty, t->part);
-    else if (bt_product_of(t->lower, t->graph) == BT_PRODUCT_FINITE)
+    else if (product == BT_PRODUCT_FINITE)
         finite(t, micro, t->part);
     else
-        exact(t, micro, t->part);
+        exact(t, micro, product, t->part);
 }
 
 void bt_product_trace(bt_product_request *request)
@@ -317,10 +295,8 @@ bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *
     bt_tensor *whole = shift ? bt_number(1, shift->dtype) : NULL;
     for (int64_t m = 0; m < loss->count && trace->graph->status == BT_OK; m++) {
         clear(&t);
-        if (loss->problem == lower && shift)
-            bt_trace_detached(trace, detached_of(&t, &loss->micros[m]));
-        shifted(&t, loss->problem, &loss->micros[m], whole, t.part);
-        bt_trace_detached(trace, BT_DETACHED_NONE);
+        bt_tensor *const *detached = loss->problem == lower && shift ? frozen(&t, &loss->micros[m]) : NULL;
+        shifted(&t, loss->problem, &loss->micros[m], whole, detached, t.part);
         accumulate(&t, t.sum, t.part, bt_loss_share(loss, m));
     }
     return joined(&t, t.sum);

@@ -1,7 +1,7 @@
 /* engine/traced/start.c: the parameters that an inner loop starts from. */
 #include "engine/traced/traced.h"
 
-bt_tensor *bt_start_trace(bt_problem *problem)
+bt_tensor *bt_problem_start(bt_problem *problem)
 {
     bt_trace *trace = bt_trace_now();
     bt_var *record = trace->record;
@@ -15,3 +15,5 @@ bt_tensor *bt_start_trace(bt_problem *problem)
     trace->seed = seed;
     return bt_problem_vector(problem, start, "start");
 }
+
+bt_tensor *bt_start_trace(bt_problem *problem) { return bt_traced_here(problem, BT_PURE_START, NULL, NULL); }

@@ -27,12 +27,38 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
 bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch);          /* a vector; where there is one */
 bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
-/* A whole trace of the step's or the validation's callback, with its metrics; NULL after an error. Between the callback
- * and the end of the trace, `then` (NULL: nothing) may record more. */
+/* A graph of the step's or the validation's loss on that micro-batch, with its metrics; NULL after an error. Between
+ * the loss and the end of the trace, `then` (NULL: nothing) may record more. */
 typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count);
 bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kind kind, bt_loss_fn *then);
 /* additive.c: says where a loss is not the sum of micro-batches, such as in a normalisation over the batch */
 void bt_warn_batch(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples);
+
+/* ---- callback.c: the callbacks of a problem, each called once for each shape of batch ---- */
+
+/* What a callback, of a BT_PURE_ kind, has recorded. The problem keeps it while its programs stay as they are. */
+typedef struct bt_traced {
+    bt_graph *graph;  /* with the effects that may be kept (bt_keep_effects), and without derivatives of the value */
+    bt_tensor *value; /* what the callback has returned; of an update NULL */
+    bt_micro micro;   /* what it was called with; batch NULL: with none */
+    uint64_t hash;    /* of the graph; 0: not computed yet */
+} bt_traced;
+/* Of batches like that of micro (NULL: of a callback that takes none): calls the callback, the first time. NULL after
+ * an error. */
+bt_traced *bt_traced_of(bt_problem *problem, int kind, const bt_micro *micro);
+const bt_graph *bt_traced_graph(const bt_problem *problem, int kind);     /* of full batches; NULL: not called yet */
+bt_status bt_traced_keep(bt_problem *problem, int kind, bt_graph *graph); /* an update's, which is taken over */
+bt_graph *bt_traced_again(bt_problem *problem, int kind); /* the callback is called once more; NULL after an error */
+void bt_traced_free(bt_problem *problem);
+
+typedef struct bt_recording { /* how it takes part in another trace */
+    bool assigns;             /* what it assigns is assigned */
+    bt_tensor *const *detached;
+    bt_tensor ***map; /* transform/splice.h; NULL: not wanted */
+} bt_recording;
+/* Records it on that micro-batch in the trace in progress, with the random numbers and the names that it has anywhere;
+ * how: NULL for its value alone. The value, or poison. */
+bt_tensor *bt_traced_here(bt_problem *problem, int kind, const bt_micro *micro, const bt_recording *how);
 
 /* ---- vector.c: a problem's parameters as tensors ---- */
 
@@ -43,7 +69,8 @@ void bt_problem_split(bt_problem *problem, bt_tensor *vector, bt_tensor **parts)
 /* What the callback returned, if it is a vector like the parameters. */
 bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback);
 
-bt_tensor *bt_start_trace(bt_problem *problem); /* start.c: what `start` gives, like bt_params */
+bt_tensor *bt_problem_start(bt_problem *problem); /* start.c: what `start` gives, like bt_params: called */
+bt_tensor *bt_start_trace(bt_problem *problem);   /* likewise, in the trace in progress */
 
 /* ---- product.c; all append to the trace in progress ---- */
 
@@ -71,7 +98,7 @@ void bt_product_trace(bt_product_request *request);
 /* The gradient of a loss (the lower one, or an upper one's) with respect to the lower parameters, where these are moved
  * by `shift`, a vector (NULL: not at all). Of parameters that are not meta-trainable it is 0. */
 bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift);
-/* A loss on one micro-batch in the trace in progress, with the random numbers of that problem's step. */
+/* A loss on one micro-batch in the trace in progress. */
 bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro);
 int bt_product_of(const bt_problem *lower, const bt_graph *graph); /* the bt_product taken; graph: of the lower loss */
 

@@ -170,6 +170,16 @@ void bt_batch_bind(bt_batch *to, const bt_batch *from)
     to->number = from->number;
 }
 
+bt_var *bt_batch_other(const bt_batch *from, const bt_batch *to, const bt_var *var)
+{
+    for (int i = 0; i < from->field_count; i++)
+        if (from->fields[i].var == var) {
+            const bt_batch_field *field = find(to, from->fields[i].name);
+            return field ? field->var : NULL;
+        }
+    return NULL;
+}
+
 /* ---- traced ---- */
 
 static bt_tensor *no_field(const bt_batch *batch, const char *name)

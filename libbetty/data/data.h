@@ -23,6 +23,8 @@ struct bt_batch {
 bt_batch *bt_batch_template(const bt_batch *shape);
 bool bt_batch_fits(const bt_batch *a, const bt_batch *b); /* same fields, dtypes and shapes */
 void bt_batch_bind(bt_batch *to, const bt_batch *from);   /* to's variables look at from's values */
+/* What a trace reads of `to` where another has read `var` of `from`; NULL: that is no field of it. */
+bt_var *bt_batch_other(const bt_batch *from, const bt_batch *to, const bt_var *var);
 
 typedef struct bt_loader_options {
     int64_t batch_size; /* 0, or as many as there are: all, in the order of the set, gathered once if nothing changes */

@@ -86,6 +86,8 @@ const char *bt_graph_intern(bt_graph *graph, const char *text)
         const bt_tag *tag = &graph->nodes[i]->tag;
         if (tag->owner == text || strcmp(tag->owner, text) == 0)
             return tag->owner;
+        if (tag->level == text || strcmp(tag->level, text) == 0)
+            return tag->level;
         if (tag->path == text || strcmp(tag->path, text) == 0)
             return tag->path;
     }
@@ -118,6 +120,7 @@ static bt_node *node_new(bt_graph *graph, const bt_op *op, const void *attr, siz
         return NULL;
     }
     tag.owner = bt_graph_intern(graph, tag.owner);
+    tag.level = bt_graph_intern(graph, tag.level);
     tag.path = bt_graph_intern(graph, tag.path);
     *node = (bt_node){.graph = graph,
                       .op = op,
@@ -377,7 +380,8 @@ bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
     bt_read_attr attr = {var};
     bt_array shape = {.dtype = var->dtype, .rank = var->rank};
     memcpy(shape.dims, var->dims, sizeof shape.dims);
-    return leaf(graph, &bt_op_read, &attr, sizeof attr, shape, (bt_tag){.owner = var->owner, .path = var->name});
+    return leaf(graph, &bt_op_read, &attr, sizeof attr, shape,
+                (bt_tag){.owner = var->owner, .level = var->owner, .path = var->name});
 }
 
 bt_tensor *bt_graph_placeholder(bt_graph *graph, const bt_tensor *like)

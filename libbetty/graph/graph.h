@@ -14,7 +14,8 @@ typedef struct bt_var bt_var; /* storage that outlives a program: runtime/variab
 
 /* Where a node comes from. The texts are the graph's own; nodes near to each other share them. */
 typedef struct bt_tag {
-    const char *owner; /* the problem whose module or callback recorded it; "" if none */
+    const char *owner; /* the problem whose callback recorded it; "" if none */
+    const char *level; /* the problem whose module did, within that callback; outside of modules the owner */
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
@@ -168,13 +169,6 @@ int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes)
 
 /* ---- trace.c: the trace in progress, one per thread; traces nest ---- */
 
-/* Where a traced function is evaluated at several points, its detached values can stay those of the first. */
-enum bt_detached_mode {
-    BT_DETACHED_NONE,
-    BT_DETACHED_COLLECT, /* each bt_detach is remembered, in order */
-    BT_DETACHED_REPLAY   /* each bt_detach gives what the same one gave before */
-};
-
 typedef struct bt_trace {
     bt_graph *graph;
     bt_mode mode;
@@ -193,11 +187,6 @@ typedef struct bt_trace {
         uint32_t next;
     } * sites;
     int64_t site_count, site_capacity;
-    struct {
-        enum bt_detached_mode mode;
-        bt_tensor **items;
-        int64_t count, capacity, next;
-    } detached;
     struct bt_trace *outer;
 } bt_trace;
 
@@ -214,8 +203,6 @@ void bt_trace_overlay(bt_var *var, bt_tensor *value); /* replaces an earlier one
 const char *bt_trace_push(const char *name);          /* enters a module; returns what bt_trace_pop takes */
 void bt_trace_pop(const char *before);
 
-void bt_trace_detached(bt_trace *trace, enum bt_detached_mode mode); /* from here on */
-bt_tensor *bt_trace_detach(bt_tensor *detached);                     /* what stands for it, by the mode */
 /* For the next random op: a number for (owner, path, how-manyth), the same in every trace. */
 uint32_t bt_trace_site(void);
 

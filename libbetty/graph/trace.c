@@ -45,8 +45,6 @@ void bt_trace_end(bt_trace *trace)
     now = trace->outer;
     bt_free(trace->overlay);
     bt_free(trace->sites);
-    bt_free(trace->detached.items);
-    trace->detached.items = NULL;
     trace->overlay = NULL;
     trace->sites = NULL;
 }
@@ -158,11 +156,6 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
             return graph->poison; /* explained already */
     bool first = graph->status == BT_OK;
     bt_node *node = bt_graph_append(graph, op, attr, attr_size, in, inputs, bt_trace_tag(now));
-    if (node && now->detached.mode != BT_DETACHED_NONE && node->hides & BT_OP_DETACH)
-        return bt_trace_poison(BT_ERROR_UNSUPPORTED,
-                               "%s: its body detaches a value, which a difference cannot keep as it was: detach it "
-                               "outside of the op, or take product = jvp or vjp, or detach = follow",
-                               op->name);
     if (node)
         return node->out;
     if (first && *now->tag.path) {
@@ -179,31 +172,4 @@ bt_tensor *bt_number(double value, bt_dtype dtype)
     unsigned char bytes[8] = {0};
     bt_put(dtype, bytes, 0, value);
     return bt_graph_constant(now->graph, (bt_array){.dtype = dtype, .data = bytes});
-}
-
-void bt_trace_detached(bt_trace *trace, enum bt_detached_mode mode)
-{
-    trace->detached.mode = mode;
-    trace->detached.next = 0;
-    if (mode == BT_DETACHED_COLLECT)
-        trace->detached.count = 0;
-}
-
-bt_tensor *bt_trace_detach(bt_tensor *detached)
-{
-    if (!now || bt_poisoned(detached) || now->detached.mode == BT_DETACHED_NONE)
-        return detached;
-    if (now->detached.mode == BT_DETACHED_REPLAY) {
-        if (now->detached.next < now->detached.count)
-            return now->detached.items[now->detached.next++];
-        return bt_trace_poison(BT_ERROR_ARGUMENT,
-                               "a callback detaches another number of values each time it is traced");
-    }
-    bt_tensor **items =
-        bt_grow(now->detached.items, &now->detached.capacity, now->detached.count + 1, sizeof(bt_tensor *));
-    if (!items)
-        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
-    now->detached.items = items;
-    now->detached.items[now->detached.count++] = detached;
-    return detached;
 }

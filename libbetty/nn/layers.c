@@ -96,7 +96,7 @@ static bt_tensor *mlp_forward(bt_module *self, bt_tensor *const *in)
         x = flatten(x, options->features);
     for (int64_t i = 0; i < self->child_count; i++) {
         bool last = i == self->child_count - 1, fused = options->activation == bt_relu;
-        const char *before = bt_module_enter(self->children[i]);
+        bt_tag before = bt_module_enter(self->children[i]);
         x = linear_apply(self->children[i], x, !last && fused);
         bt_module_leave(before);
         if (!last && !fused)

@@ -86,9 +86,10 @@ bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt
 /* A module of a ready kind: its options are `size` bytes copied from `options`. */
 bt_module *bt_module_make(bt_forward_fn *forward, const void *options, size_t size);
 
-/* Steps into a module while tracing, and out again: what is recorded between carries its path. */
-const char *bt_module_enter(const bt_module *module);
-void bt_module_leave(const char *before);
+/* Steps into a module while tracing, and out again: what is recorded between carries its path, and its root's name as
+ * the level. */
+bt_tag bt_module_enter(const bt_module *module);
+void bt_module_leave(bt_tag before);
 
 /* Are the numbers of `init` such that `shape` can be filled? BT_ERROR_ARGUMENT. */
 bt_status bt_init_check(const bt_init *init, bt_array shape);

@@ -250,27 +250,35 @@ bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt
 }
 
 /* The declared path, whoever calls: so a module's nodes and random streams are named alike from everywhere. */
-const char *bt_module_enter(const bt_module *module)
+bt_tag bt_module_enter(const bt_module *module)
 {
     bt_trace *trace = bt_trace_now();
     if (!trace)
-        return "";
-    const char *before = trace->tag.path;
+        return (bt_tag){0};
+    bt_tag before = trace->tag;
     char *path = bt_module_path(module);
     if (path)
         trace->tag.path = bt_graph_intern(trace->graph, path);
     bt_free(path);
+    while (module->parent)
+        module = module->parent;
+    if (module->name)
+        trace->tag.level = module->name;
     return before;
 }
 
-void bt_module_leave(const char *before) { bt_trace_pop(before); }
+void bt_module_leave(bt_tag before)
+{
+    if (bt_trace_now())
+        bt_trace_now()->tag = before;
+}
 
 bt_tensor *bt_forward_module_(bt_module *m, bt_tensor *const *in)
 {
     static bt_tensor *const nothing[] = {NULL};
     if (!m)
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_forward: the module is NULL");
-    const char *before = bt_module_enter(m);
+    bt_tag before = bt_module_enter(m);
     bt_tensor *out = m->forward ? m->forward(m, in ? in : nothing)
                                 : bt_trace_poison(BT_ERROR_ARGUMENT,
                                                   "bt_forward: this module has no forward function; it only holds");

@@ -97,7 +97,7 @@ const bt_op bt_op_check = {
 bt_tensor *bt_detach(bt_tensor *x)
 {
     bt_tensor *poison = bt_operand_missing("detach", x);
-    return poison ? poison : bt_trace_detach(BT_RECORD0(&bt_op_detach, x));
+    return poison ? poison : BT_RECORD0(&bt_op_detach, x);
 }
 
 bt_tensor *bt_stop(bt_tensor *x)

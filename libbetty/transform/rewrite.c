@@ -54,6 +54,7 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     /* Interned before the node has them: interning looks at the latest nodes, and would find the old graph's texts. */
     bt_tag tag = node->tag;
     tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
+    tag.level = bt_graph_intern(rewrite->to, node->tag.level);
     tag.path = bt_graph_intern(rewrite->to, node->tag.path);
     copy->tag = tag;
     if (!copy->attr)
@@ -83,6 +84,16 @@ void bt_rewrite_copy(bt_rewrite *rewrite, const bt_node *node)
     }
 }
 
+void bt_live_spread(const bt_graph *graph, bool *live)
+{
+    for (int64_t n = graph->node_count - 1; n >= 0; n--) {
+        const bt_node *node = graph->nodes[n];
+        live[n] |= bt_node_any(node, BT_OP_EFFECT);
+        for (int i = 0; live[n] && i < node->inputs; i++)
+            live[node->in[i]->node->index] = true;
+    }
+}
+
 bool *bt_live_nodes(const bt_graph *graph)
 {
     bool *live = bt_alloc_array((size_t)graph->node_count + 1, sizeof *live);
@@ -92,12 +103,7 @@ bool *bt_live_nodes(const bt_graph *graph)
         live[graph->assigns[i].value->node->index] = true;
     for (int64_t i = 0; i < graph->output_count; i++)
         live[graph->outputs[i]->node->index] = true;
-    for (int64_t n = graph->node_count - 1; n >= 0; n--) {
-        const bt_node *node = graph->nodes[n];
-        live[n] |= bt_node_any(node, BT_OP_EFFECT);
-        for (int i = 0; live[n] && i < node->inputs; i++)
-            live[node->in[i]->node->index] = true;
-    }
+    bt_live_spread(graph, live);
     return live;
 }
 

@@ -24,6 +24,7 @@ void bt_rewrite_inputs(const bt_rewrite *rewrite, const bt_node *node, bt_tensor
 
 /* Which nodes are needed: by node index; effects, assigned values and outputs are the roots. NULL: out of memory. */
 bool *bt_live_nodes(const bt_graph *graph);
+void bt_live_spread(const bt_graph *graph, bool *live); /* from the roots marked in it, and effects, to all they need */
 
 /* By tensor id: how often these nodes, assigns and outputs read it; and, unless users is NULL, the last node that does
  * (NULL: it is not a node). Both are zeros at first. */

@@ -383,7 +383,7 @@ START_TEST(schedule_by_steps)
         w -= 0.1 / (1 + t);
     levels_params(engine, "model", &found, 1);
     ck_assert_double_eq_tol(found, w, 1e-12);
-    ck_assert_int_eq(now.traced, 2 + 4); /* once for the program, once to compare with, and the retraces */
+    ck_assert_int_eq(now.traced, 1 + 4); /* once for the program, and the retraces */
     bt_engine_free(engine);
 }
 END_TEST

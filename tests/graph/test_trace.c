@@ -242,43 +242,6 @@ START_TEST(no_random_numbers_without_a_record)
 }
 END_TEST
 
-/* ---- detached values ---- */
-
-START_TEST(detached_values_are_collected_and_replayed)
-{
-    bt_tensor *x = SCALAR(&s, "x", 1), *y = SCALAR(&s, "y", 2);
-    bt_tensor *free_one = bt_detach(x);
-    ck_assert(free_one->node->op == &bt_op_detach && free_one->node->in[0] == x);
-    bt_trace_detached(&s.trace, BT_DETACHED_COLLECT);
-    bt_tensor *a = bt_detach(x), *b = bt_detach(bt_exp(x));
-    for (int round = 0; round < 2; round++) { /* at another point, as often as one likes */
-        bt_trace_detached(&s.trace, BT_DETACHED_REPLAY);
-        ck_assert_ptr_eq(bt_detach(y), a);
-        ck_assert_ptr_eq(bt_detach(bt_exp(y)), b);
-    }
-    bt_trace_detached(&s.trace, BT_DETACHED_NONE);
-    ck_assert(bt_detach(y)->node->in[0] == y);
-    bt_trace_detached(&s.trace, BT_DETACHED_COLLECT); /* begins anew */
-    bt_tensor *c = bt_detach(y);
-    bt_trace_detached(&s.trace, BT_DETACHED_REPLAY);
-    ck_assert_ptr_eq(bt_detach(x), c);
-    ck_assert_int_eq(s.graph->status, BT_OK);
-    ck_assert(bt_poisoned(bt_detach(x)));
-    ck_assert_str_eq(s.graph->message, "a callback detaches another number of values each time it is traced");
-}
-END_TEST
-
-START_TEST(stopped_values_are_not_replayed)
-{
-    bt_tensor *x = SCALAR(&s, "x", 1), *y = SCALAR(&s, "y", 2);
-    bt_trace_detached(&s.trace, BT_DETACHED_COLLECT);
-    bt_stop(x);
-    bt_trace_detached(&s.trace, BT_DETACHED_REPLAY);
-    ck_assert_ptr_eq(bt_stop(y)->node->in[0], y);
-    scene_end(&s);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("trace");
@@ -295,8 +258,6 @@ int main(void)
     tcase_add_test(tests, sites_are_the_same_in_every_trace);
     tcase_add_test(tests, equal_modules_draw_different_numbers);
     tcase_add_test(tests, no_random_numbers_without_a_record);
-    tcase_add_test(tests, detached_values_are_collected_and_replayed);
-    tcase_add_test(tests, stopped_values_are_not_replayed);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -70,7 +70,8 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
     _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
 /* clang-format on */
 
-/* Traced: what may differ between one run and the next. All else is a constant. A change is found and reported: what is
+/* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
+ * for each shape of its batches, however many programs its loss takes part in. A change is found and reported: what is
  * traced (the callbacks above, an optimiser's update, a method, the function of bt_eval) is traced again at steps (or
  * calls) 2, 3, 10, 100, ... and must record the same. */
 bt_tensor *bt_step(bt_problem *self);                                                          /* updates so far */

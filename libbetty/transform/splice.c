@@ -1,0 +1,74 @@
+/* transform/splice.c: a graph recorded once more, within another. */
+#include "transform/splice.h"
+
+#include "transform/rewrite.h"
+
+static bt_tensor *read_here(const bt_splice *splice, const bt_node *node)
+{
+    bt_var *var = ((const bt_read_attr *)node->attr)->var;
+    bt_tensor *here = bt_trace_read(splice->stand_in ? splice->stand_in(splice->user, var) : var);
+    if (!bt_poisoned(here) && here->batch_axis < 0)
+        here->batch_axis = node->out->batch_axis;
+    return here;
+}
+
+/* A difference takes a loss at several points, of which the detached values are those of the first. */
+static bool keeps(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
+{
+    if (!splice->detached)
+        return false;
+    if (node->hides & BT_OP_DETACH)
+        bt_trace_poison(BT_ERROR_UNSUPPORTED,
+                        "%s: its body detaches a value, which a difference cannot keep as it was: detach it "
+                        "outside of the op, or take product = jvp or vjp, or detach = follow",
+                        node->op->name);
+    else if (bt_op_flags(node->op) & BT_OP_DETACH)
+        rewrite->map[node->out->id] = splice->detached[node->out->id];
+    return rewrite->map[node->out->id] != NULL;
+}
+
+static void record(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
+{
+    if (node->op == &bt_op_read) {
+        rewrite->map[node->out->id] = read_here(splice, node);
+        return;
+    }
+    if (keeps(rewrite, splice, node))
+        return;
+    bt_rewrite_copy(rewrite, node);
+    for (int i = 0; i < node->outputs; i++) {
+        bt_tensor *here = rewrite->map[node->out[i].id];
+        if (bt_poisoned(here))
+            continue;
+        here->weak = node->out[i].weak;
+        here->params = node->out[i].params;
+    }
+}
+
+bt_tensor **bt_graph_splice(const bt_graph *from, const bt_tensor *value, const bt_splice *splice)
+{
+    bt_trace *trace = bt_trace_now();
+    bt_graph *graph = trace->graph;
+    bt_rewrite rewrite = {.from = from, .to = graph, .map = bt_graph_list(graph, from->tensor_count)};
+    bool *live = bt_alloc_array((size_t)from->node_count + 1, sizeof *live);
+    bt_tag before = bt_trace_tag(trace);
+    if (!rewrite.map || !live) {
+        bt_free(live);
+        bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    live[value->node->index] = true;
+    for (int64_t i = 0; splice->assigns && i < from->assign_count; i++)
+        live[from->assigns[i].value->node->index] = true;
+    bt_live_spread(from, live);
+    for (int64_t n = 0; n < from->node_count && graph->status == BT_OK; n++)
+        if (live[n]) {
+            bt_trace_as(trace, &from->nodes[n]->tag);
+            record(&rewrite, splice, from->nodes[n]);
+        }
+    bt_trace_as(trace, &before);
+    for (int64_t i = 0; splice->assigns && i < from->assign_count && graph->status == BT_OK; i++)
+        bt_graph_assign(graph, from->assigns[i].var, rewrite.map[from->assigns[i].value->id]);
+    bt_free(live);
+    return rewrite.map;
+}
