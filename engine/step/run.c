@@ -52,6 +52,12 @@ static bt_status run_joined(bt_problem *problem)
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
+static bt_status run_solves(bt_problem *problem)
+{
+    bt_step_phase *step = problem->step;
+    return bt_solves_run(&step->site, step->joins, step->site.solve_count);
+}
+
 bt_status bt_step_direct(bt_problem *problem)
 {
     bt_phase_begin(problem->step->phase);
@@ -66,7 +72,7 @@ bt_status bt_step_gradient(bt_problem *problem)
 {
     if (!problem->step->joins) {
         BT_TRY(bt_step_direct(problem));
-        return bt_solves_run(&problem->step->site, problem->step->joins);
+        return run_solves(problem);
     }
     bt_status status = draw(problem);
     bt_steps_show(problem->context, false);
@@ -77,7 +83,7 @@ bt_status bt_step_again(bt_problem *problem, bool whole)
 {
     bt_phase_begin(problem->step->phase);
     BT_TRY(whole && problem->step->joins ? run_joined(problem) : run_gradients(problem));
-    return whole ? bt_solves_run(&problem->step->site, problem->step->joins) : BT_OK;
+    return whole ? run_solves(problem) : BT_OK;
 }
 
 /* The gradient of a step that will be made, and may be gone back through. */
