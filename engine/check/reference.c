@@ -48,12 +48,12 @@ static bt_status record(bt_trial *c)
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_solve *solve = &step->site.solves[q];
         read_flat(solve->adjoint.flat, c->lowers[q].adjoint);
-        if (c->lowers[q].unrolls) { /* there is no x; the products take any vector */
+        if (!solve->solver->iterate) { /* there is no x; the products take any vector */
             read_flat(solve->adjoint.flat, c->lowers[q].x);
             continue;
         }
-        BT_TRY(bt_implicit_iterate(&step->site, solve));
-        read_flat(bt_implicit_x(solve), c->lowers[q].x);
+        BT_TRY(solve->solver->iterate(&step->site, solve));
+        read_flat(solve->solver->x(solve), c->lowers[q].x);
         BT_TRY(bt_implicit_product(&step->site, solve));
     }
     bt_check_read(c->upper, &c->upper->gradients, c->recorded);

@@ -20,7 +20,7 @@ void bt_micro_free(bt_micro *micro)
     *micro = (bt_micro){0};
 }
 
-void bt_micro_bind(bt_micro *micro, const bt_batch *batch)
+void bt_micro_bind(const bt_micro *micro, const bt_batch *batch)
 {
     bt_batch_bind(micro->batch, batch);
     memcpy(micro->record->data, &batch->number, sizeof batch->number);
@@ -65,7 +65,7 @@ static int bind(const bt_micro_set *set, const bt_problem *problem, int64_t m)
     const bt_batch *batch = newest(set, problem, m);
     int shape = batch ? bt_stream_shape(problem->train, batch) : -1;
     if (shape >= 0)
-        bt_micro_bind((bt_micro *)&set->shapes[shape], batch);
+        bt_micro_bind(&set->shapes[shape], batch);
     return shape;
 }
 

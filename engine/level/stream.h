@@ -49,7 +49,7 @@ int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of
 /* reader: whose programs read it. */
 bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_stream *stream, int shape);
 void bt_micro_free(bt_micro *micro);
-void bt_micro_bind(bt_micro *micro, const bt_batch *batch);
+void bt_micro_bind(const bt_micro *micro, const bt_batch *batch);
 
 /* What programs read of the newest `count` micro-batches of a problem. A program reads one of them: where there are
  * several, it is run once for each and adds up, in a phase variable, what it makes times the share. */

@@ -41,20 +41,20 @@ const bt_solver_def *bt_solver_of(const bt_problem *lower)
     return lower->settings->method->unrolls ? &bt_solver_unrolled : &bt_solver_implicit;
 }
 
-/* How many solves from `first` on, before `end`, run as one. */
-static int neighbours(const bt_solve_site *site, int first, int end)
+/* How many solves from `first` on, before `to`, run as one. */
+static int neighbours(const bt_solve_site *site, int first, int to)
 {
     const bt_solver_def *solver = site->solves[first].solver;
     int count = 1;
-    while (solver->together && first + count < end && site->solves[first + count].solver == solver)
+    while (solver->together && first + count < to && site->solves[first + count].solver == solver)
         count++;
     return count;
 }
 
-bt_status bt_solves_run(bt_solve_site *site, int first, int end)
+bt_status bt_solves_run(bt_solve_site *site, int from, int to)
 {
-    for (int q = first, count; q < end; q += count) {
-        count = neighbours(site, q, end);
+    for (int q = from, count; q < to; q += count) {
+        count = neighbours(site, q, to);
         BT_TRY(site->solves[q].solver->run(site, &site->solves[q], count));
     }
     return BT_OK;

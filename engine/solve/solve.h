@@ -44,6 +44,10 @@ typedef struct bt_solver_def {
     bool (*ready)(const bt_problem *upper, const bt_problem *lower); /* there is something to go by; NULL: always */
     void (*free)(bt_solve *solve);                                   /* its state, which may be there by half */
 
+    /* Where the solver makes an x, before the product with it; NULL: it does not. */
+    bt_status (*iterate)(bt_solve_site *site, bt_solve *solve); /* x from the adjoint */
+    bt_var *(*x)(const bt_solve *solve);                        /* a flat vector */
+
     /* A run that is nothing but a product with the adjoint may be joined with the gradient. All NULL: no run is. */
     bool (*is_product)(const bt_solve *solve);
     bt_graph *(*product)(bt_solve_site *site, bt_solve *solve, int variant); /* traced; NULL after an error */
@@ -58,8 +62,8 @@ extern const bt_solver_def bt_solver_implicit, bt_solver_unrolled;
 
 /* ---- solve.c ---- */
 
-const bt_solver_def *bt_solver_of(const bt_problem *lower); /* by its method */
-bt_status bt_solves_run(bt_solve_site *site, int first, int end); /* those from `first` to before `end` */
+const bt_solver_def *bt_solver_of(const bt_problem *lower);     /* by its method */
+bt_status bt_solves_run(bt_solve_site *site, int from, int to); /* in their order */
 void bt_solve_free(bt_solve *solve);
 bt_tensor *bt_shared(bt_graph *graph, const bt_micro_set *set, bt_tensor *value); /* times the micro-batch's share */
 

@@ -2,7 +2,7 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
-#include "engine/solve/implicit.h"
+
 
 typedef struct wanted {
     const bt_problem *lower;
@@ -28,8 +28,8 @@ static bt_status answer(bt_problem *upper, void *user)
     BT_TRY(bt_solves_run(site, 0, (int)(solve - site->solves)));
     if (w->adjoint)
         return bt_array_convert(w->result, bt_var_array(solve->adjoint.flat));
-    BT_TRY(bt_implicit_iterate(site, solve));
-    return bt_array_convert(w->result, bt_var_array(bt_implicit_x(solve)));
+    BT_TRY(solve->solver->iterate(site, solve));
+    return bt_array_convert(w->result, bt_var_array(solve->solver->x(solve)));
 }
 
 static bt_status check(const bt_problem *upper, const wanted *w)
@@ -38,7 +38,7 @@ static bt_status check(const bt_problem *upper, const wanted *w)
     if (!found)
         return bt_fail(BT_ERROR_ARGUMENT, "no hypergradient of %s goes through %s, so that there is no x", upper->name,
                        w->lower->name);
-    if (found->solver != &bt_solver_implicit && !w->adjoint)
+    if (!found->solver->x && !w->adjoint)
         return bt_fail(BT_ERROR_ARGUMENT,
                        "%s: type = %s goes back through the steps of %s, and has no x: ask for its adjoint",
                        upper->name, w->lower->settings->method->name, w->lower->name);
