@@ -15,14 +15,16 @@ bt_status bt_keep_error(bt_context *context, bt_status status)
 }
 
 /* Each line of a text, which is changed meanwhile. */
-static void hear(const bt_context *context, bt_line kind, char *text)
+static void hear(bt_context *context, bt_line kind, char *text)
 {
+    bt_stage_enter(context, BT_STAGE_SAYING);
     for (char *end; text && *text; text = end) {
         end = strchr(text, '\n');
         if (end)
             *end++ = 0;
         context->log(context->log_user, kind, text);
     }
+    bt_stage_leave(context);
 }
 
 static void say(bt_context *context, bt_line kind, const char *format, va_list args)

@@ -17,20 +17,22 @@
     "it draws batches, and so cannot be asked by what is called to answer a question: ask when that is over"
 #define MOVING                                                                                                         \
     "its programs run: ask between two calls that train, or in epoch_callback, on_inner_loop_start or validation_end"
+#define SAYING  "a line is being told: keep what it says, and ask when the call that trains has returned"
 #define EARLIER "an earlier call failed"
 
-/* The columns: NEW, SETUP, READY, RUN, STEP, VALIDATION, PROGRAM, QUESTION, FAILED. */
+/* The columns: NEW, SETUP, READY, RUN, STEP, VALIDATION, PROGRAM, QUESTION, SAYING, FAILED. */
 static const char *const refusals[BT_REQUESTS][BT_STAGES] = {
-    [BT_REQUEST_CONFIGURE] = {0, SET_UP, SET_UP, SET_UP, SET_UP, SET_UP, SET_UP, SET_UP, EARLIER},
-    [BT_REQUEST_CHANGE] = {0, BEING, 0, RUNNING, RUNNING, RUNNING, RUNNING, RUNNING, EARLIER},
-    [BT_REQUEST_VALUES] = {0, BEING, 0, 0, 0, 0, MOVING, MOVING, EARLIER},
-    [BT_REQUEST_LOOK] = {0, BEING, 0, 0, 0, 0, 0, 0, EARLIER},
-    [BT_REQUEST_RUN] = {0, BEING, 0, RUNNING, RUNNING, RUNNING, RUNNING, RUNNING, EARLIER},
-    [BT_REQUEST_SAVE] = {0, BEING, 0, SAVING, SAVING, SAVING, SAVING, SAVING, EARLIER},
-    [BT_REQUEST_STATE] = {0, 0, TOO_LATE, TOO_LATE, TOO_LATE, TOO_LATE, TOO_LATE, TOO_LATE, EARLIER},
-    [BT_REQUEST_REWIRE] = {TOO_EARLY, TOO_EARLY, 0, 0, 0, 0, 0, 0, EARLIER},
-    [BT_REQUEST_EVAL] = {NOT_YET, BEING, 0, 0, 0, 0, 0, 0, EARLIER},
-    [BT_REQUEST_QUESTION] = {NOT_YET, BEING, 0, 0, 0, 0, WITHIN, ANSWERING, EARLIER},
+    [BT_REQUEST_CONFIGURE] = {0, SET_UP, SET_UP, SET_UP, SET_UP, SET_UP, SET_UP, SET_UP, SAYING, EARLIER},
+    [BT_REQUEST_CHANGE] = {0, BEING, 0, RUNNING, RUNNING, RUNNING, RUNNING, RUNNING, SAYING, EARLIER},
+    [BT_REQUEST_VALUES] = {0, BEING, 0, 0, 0, 0, MOVING, MOVING, SAYING, EARLIER},
+    [BT_REQUEST_LOG] = {0, 0, 0, 0, 0, 0, 0, 0, SAYING, 0},
+    [BT_REQUEST_LOOK] = {0, BEING, 0, 0, 0, 0, 0, 0, SAYING, EARLIER},
+    [BT_REQUEST_RUN] = {0, BEING, 0, RUNNING, RUNNING, RUNNING, RUNNING, RUNNING, SAYING, EARLIER},
+    [BT_REQUEST_SAVE] = {0, BEING, 0, SAVING, SAVING, SAVING, SAVING, SAVING, SAYING, EARLIER},
+    [BT_REQUEST_STATE] = {0, 0, TOO_LATE, TOO_LATE, TOO_LATE, TOO_LATE, TOO_LATE, TOO_LATE, SAYING, EARLIER},
+    [BT_REQUEST_REWIRE] = {TOO_EARLY, TOO_EARLY, 0, 0, 0, 0, 0, 0, SAYING, EARLIER},
+    [BT_REQUEST_EVAL] = {NOT_YET, BEING, 0, 0, 0, 0, 0, 0, SAYING, EARLIER},
+    [BT_REQUEST_QUESTION] = {NOT_YET, BEING, 0, 0, 0, 0, WITHIN, ANSWERING, SAYING, EARLIER},
 };
 
 bt_stage bt_stage_now(const bt_context *context)

@@ -15,6 +15,7 @@ typedef enum bt_stage {
     BT_STAGE_VALIDATION, /* in a validation, between its programs: validation_end */
     BT_STAGE_PROGRAM,    /* programs run or are made anew: get_batch, host scalars. None may be made, no stream moved */
     BT_STAGE_QUESTION,   /* likewise, to answer a question */
+    BT_STAGE_SAYING,     /* a line is told: the function of bt_engine_log, which calls nothing of the engine */
     BT_STAGE_FAILED,     /* a call failed half way: all later ones fail with it */
     BT_STAGES
 } bt_stage;
@@ -23,6 +24,7 @@ typedef enum bt_request {
     BT_REQUEST_CONFIGURE, /* bt_engine_load, bt_engine_use, bt_engine_set */
     BT_REQUEST_CHANGE,    /* bt_engine_set of a key that may change once all is planned */
     BT_REQUEST_VALUES,    /* bt_engine_read, bt_engine_write and their kin */
+    BT_REQUEST_LOG,       /* bt_engine_log */
     BT_REQUEST_LOOK,      /* bt_engine_problem, bt_engine_print */
     BT_REQUEST_RUN,       /* bt_engine_run, the check of hypergradients */
     BT_REQUEST_SAVE,      /* bt_engine_save, bt_engine_resume */

@@ -139,6 +139,7 @@ bt_status bt_engine_log(bt_engine *engine, bt_log_fn *fn, void *user)
 {
     if (!engine)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_log: the engine is NULL");
+    BT_TRY(bt_context_may(&engine->context, BT_REQUEST_LOG, "bt_engine_log"));
     engine->context.log = fn;
     engine->context.log_user = user;
     bt_say_unheard(&engine->context);
