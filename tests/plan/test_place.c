@@ -248,6 +248,47 @@ START_TEST(random_instances)
 }
 END_TEST
 
+/* The greedy rule itself, one value after the other, the largest first: at each end of one placed before, and at 0, is
+ * there room? Where that reaches the bound, it is what comes out. */
+START_TEST(as_if_each_place_were_tried)
+{
+    enum { SEVERAL = 40 };
+    draw d = {.seed = 21};
+    int reached = 0;
+    for (int round = 0; round < 1500; round++) {
+        bt_interval intervals[SEVERAL], plain[SEVERAL];
+        int order[SEVERAL], count = 1 + (int)below(&d, SEVERAL);
+        int64_t peak;
+        size_t arena, end = 0;
+        draw_intervals(&d, intervals, count, 1 + below(&d, 30), round % 3 ? 12 : 3);
+        memcpy(plain, intervals, sizeof plain);
+        for (int i = 0; i < count; i++) { /* by size, then by the first step, then as listed */
+            int k = i;
+            for (;
+                 k > 0 && (plain[order[k - 1]].bytes < plain[i].bytes ||
+                           (plain[order[k - 1]].bytes == plain[i].bytes && plain[order[k - 1]].first > plain[i].first));
+                 k--)
+                order[k] = order[k - 1];
+            order[k] = i;
+        }
+        for (int i = 0; i < count; i++) {
+            bt_interval *interval = &plain[order[i]];
+            interval->offset = lowest(plain, order, i, order[i]);
+            end = interval->offset + interval->bytes > end ? interval->offset + interval->bytes : end;
+        }
+        ck_assert_int_eq(bt_place(intervals, count, &arena), BT_OK);
+        ck_assert_uint_le(arena, end);
+        if (end > bound_of(plain, count, &peak))
+            continue;
+        reached++;
+        for (int i = 0; i < count; i++)
+            if (plain[i].bytes)
+                ck_assert_uint_eq(intervals[i].offset, plain[i].offset);
+    }
+    ck_assert_int_ge(reached, 500);
+}
+END_TEST
+
 /* The same values placed again, or in another order of the list, need the same arena: plans can be compared. */
 /* What a derivative keeps lives from ever later to ever sooner, with one short value a step beside it: a stack, for
  * which the bound can be reached. */
@@ -441,6 +482,7 @@ int main(void)
     tcase_add_test(tests, values_in_parts);
     tcase_add_test(tests, a_window_that_is_not_yet_written);
     tcase_add_test(tests, random_instances);
+    tcase_add_test(tests, as_if_each_place_were_tried);
     tcase_add_test(tests, nested_lives);
     tcase_add_test(tests, the_plan_is_the_same_every_time);
     tcase_add_test(tests, many_values);

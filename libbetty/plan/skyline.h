@@ -1,0 +1,23 @@
+/* plan/skyline.h: up to where each step of an arena is full, without a gap from its beginning on. */
+#ifndef BT_SKYLINE_H
+#define BT_SKYLINE_H
+
+#include "base/base.h"
+
+typedef struct bt_skyline { /* a tree over the steps: node k has nodes 2 k and 2 k + 1 below it */
+    size_t *low, *high;     /* by node: of its steps; equal: what stands below it does not count */
+    int64_t steps;          /* a power of two */
+} bt_skyline;
+
+bt_status bt_skyline_new(bt_skyline *skyline, int64_t steps); /* all steps are empty */
+void bt_skyline_free(bt_skyline *skyline);
+void bt_skyline_clear(bt_skyline *skyline);
+
+/* The highest of the steps first .. last: nothing that lives there can lie below it. */
+size_t bt_skyline_highest(const bt_skyline *skyline, int64_t first, int64_t last);
+
+/* The bytes from `start` on are taken, up to `end`: the steps that are full up to their start are so up to their end.
+ */
+void bt_skyline_raise(bt_skyline *skyline, int64_t first, int64_t last, size_t start, size_t end);
+
+#endif
