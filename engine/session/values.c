@@ -23,6 +23,11 @@ static const bt_stored *find(const bt_tensor_list *list, const char *name)
 /* The names that are nearest, for a message. */
 static bt_status no_such(const bt_tensor_list *list, const char *function, const char *name)
 {
+    if (strstr(name, ":slope of the update"))
+        return bt_fail(BT_ERROR_ARGUMENT,
+                       "%s: there is no `%s`: D is kept for parameters of a problem whose method goes by it (type = "
+                       "sama)",
+                       function, name);
     const char **names = bt_alloc_array((size_t)list->count + 1, sizeof *names);
     for (int64_t i = 0; names && i < list->count; i++)
         names[i] = list->items[i].name;

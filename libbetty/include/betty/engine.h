@@ -42,7 +42,7 @@ bt_status bt_engine_log(bt_engine *engine, bt_log_fn *fn, void *user);
 
 /* Trains up to engine.train_iters, with validation, logs, checkpoints and early stopping. Several calls are one run:
  * its metrics, output folder and summary are those of a single one. A run that has ended goes on, in its folder, once
- * train_iters is larger; what its end has said, and validated, it has. */
+ * train_iters is larger; the metrics and the validation that its end has brought stay. */
 bt_status bt_engine_run(bt_engine *engine);
 /* The same, but no further than to leaf step `step`, counted from the very beginning, and by one step. Only the call
  * that reaches the end of the run ends it: the last metrics, checkpoint and summary.json come then. An earlier step
