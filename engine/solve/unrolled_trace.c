@@ -69,9 +69,15 @@ static void read_parts(tracer *t, bt_var *const *windows, bt_tensor **items)
         items[i] = bt_graph_read(t->graph, windows[i]);
 }
 
+/* The loss where the step is, with what it leaves in buffers. */
+static bt_tensor *loss_of(const tracer *t)
+{
+    return bt_traced_here(t->lower, BT_PURE_STEP, t->micro, &(bt_recording){.assigns = true});
+}
+
 static void gradient_of(tracer *t, bt_tensor **wrt, bt_tensor **gradient)
 {
-    bt_tensor *loss = bt_product_loss(t->lower, t->micro);
+    bt_tensor *loss = loss_of(t);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     bt_tensor *one = bt_number(1, loss->dtype);
@@ -329,6 +335,8 @@ static void trace_products(tracer *t)
 {
     bt_product_request request = {0};
     bt_tensor **self = trace_product(t, bt_graph_read(t->graph, state_of(t)->x.flat), &request);
+    if (state_of(t)->buffers) /* the product has the loss's value alone, and maybe at other points */
+        loss_of(t);
     keep_buffers(t);
     if (!self)
         return;

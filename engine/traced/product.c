@@ -23,11 +23,6 @@ typedef struct terms {       /* tensors of one evaluation of the lower loss */
     const bt_problem_settings *settings;
 } terms;
 
-bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro)
-{
-    return bt_traced_here(problem, BT_PURE_STEP, micro, NULL);
-}
-
 static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
 
 static void fill_targets(terms *t)
@@ -104,7 +99,7 @@ static void exact(terms *t, const bt_micro *micro, int product, bt_tensor **resu
         of_condition(t, micro, result);
         return;
     }
-    bt_tensor *loss = bt_product_loss(t->lower, micro);
+    bt_tensor *loss = bt_traced_here(t->lower, BT_PURE_STEP, micro, NULL);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     if (product == BT_PRODUCT_VJP)

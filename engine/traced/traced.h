@@ -98,8 +98,6 @@ void bt_product_trace(bt_product_request *request);
 /* The gradient of a loss (the lower one, or an upper one's) with respect to the lower parameters, where these are moved
  * by `shift`, a vector (NULL: not at all). Of parameters that are not meta-trainable it is 0. */
 bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *shift);
-/* A loss on one micro-batch in the trace in progress. */
-bt_tensor *bt_product_loss(bt_problem *problem, const bt_micro *micro);
 int bt_product_of(const bt_problem *lower, const bt_graph *graph); /* the bt_product taken; graph: of the lower loss */
 
 /* ---- transition.c: one whole update as a function of what it starts from ---- */
