@@ -9,10 +9,8 @@
 #define BT_CHECK_H
 
 #include "engine/level/keep.h"
-#include "engine/level/ledger.h"
-#include "engine/schedule/schedule.h"
-
 #include "engine/output/json.h"
+#include "engine/schedule/schedule.h"
 #include "engine/solve/implicit.h"
 
 /* ---- slope.c ---- */

@@ -1,7 +1,6 @@
 /* engine/command/cli.c: the command line of betty-run. */
 #include "engine/command/cli.h"
 
-#include "engine/config/ini.h"
 #include "engine/solve/methods.h"
 #include <stddef.h>
 #include <string.h>

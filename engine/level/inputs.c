@@ -31,7 +31,7 @@ static bt_scalar *find_scalar(bt_problem *self, const char *name)
     scalar->var = bt_ledger_var(self->context, self, BT_ROLE_INPUT, BT_BATCH, name, (bt_array){.dtype = BT_F64});
     if (!scalar->name || !scalar->var) {
         bt_free(scalar->name);
-        bt_var_free(scalar->var);
+        bt_ledger_var_free(self->context, scalar->var);
         return NULL;
     }
     self->scalar_count++;

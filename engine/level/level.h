@@ -100,6 +100,7 @@ bt_status bt_problem_configure(bt_problem *problem); /* module, storage, optimis
 bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode);
 bt_status bt_problem_open_data(bt_problem *problem);    /* streams */
 bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `weights` */
+
 /* ---- params.c ---- */
 
 bt_status bt_params_sort(bt_problem *problem); /* which are trained, by which group, in what order they lie */
@@ -133,7 +134,9 @@ bt_status bt_wire(bt_context *context);                        /* that, and pare
 void bt_unwire(bt_context *context);                           /* there are none, nor a hierarchy */
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
-/* callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison. */
+/* ---- callbacks.c ---- */
+
+/* Whether a callback may go on with this problem: else an error, in a trace a poison. */
 bool bt_usable(const bt_problem *self, const char *function);
 
 /* ---- inputs.c: what programs read from the host ---- */

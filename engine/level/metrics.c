@@ -2,7 +2,6 @@
 #include "engine/level/level.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The numbers of a row, which are part of a run. */

@@ -1,7 +1,6 @@
 /* engine/level/problem.c: a problem's life: made, configured, freed. */
 #include "engine/level/level.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bt_problem *bt_problem_new(bt_context *context, const bt_problem_def *def, void *user)

@@ -4,37 +4,9 @@
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
-#include "ops/ops.h"
 #include <string.h>
 
 enum { LARGEST = 8 };
-
-/* ---- bytes of the arena ---- */
-
-size_t bt_arena_planned(const bt_context *context)
-{
-    size_t most = 0;
-    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
-        if (context->instance->phases[i]->arena > most)
-            most = context->instance->phases[i]->arena;
-    return most;
-}
-
-size_t bt_arena_used(const bt_context *context)
-{
-    size_t most = 0;
-    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
-        if (context->instance->phases[i]->used > most)
-            most = context->instance->phases[i]->used;
-    return most;
-}
-
-void bt_engine_note_touched(bt_engine *engine)
-{
-    int64_t touched = (int64_t)bt_instance_touched(engine->context.instance);
-    if (touched > engine->touched)
-        engine->touched = touched;
-}
 
 /* ---- the plan as JSON; the text is printed from it, so that both say the same ---- */
 

@@ -12,7 +12,6 @@
 
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
-#include "transform/grad.h"
 #include "transform/linearize.h"
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /* engine/solve/trajectory.c: the records of an inner loop's steps. */
 #include "engine/solve/trajectory.h"
 
-#include "graph/variable.h"
 #include "transform/rebind.h"
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "engine/state/record_inside.h"
 
 #include "engine/traced/traced.h"
-
 #include "io/json.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
-
 #include "runtime/evaluate.h"
 
 static bt_eval_cache *cache_find(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)

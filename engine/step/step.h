@@ -5,10 +5,11 @@
 
 #include "engine/solve/solve.h"
 
-typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of a group, or one of them */
+typedef struct bt_update_part { /* a part of the block that is updated in one go: parameters of a group, or one of them
+                                 */
     int group;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
-} bt_stretch;
+} bt_update_part;
 
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
@@ -19,9 +20,9 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     int average;                              /* entry; -1: one micro-batch, nothing to divide */
     int start;                                /* entry; -1: the loop begins where the last one ended */
     int update;
-    int collect;           /* entry; -1: the meta-batch is one call */
-    bt_var *total;         /* F64 []: examples of all micro-batches */
-    bt_stretch *stretches; /* their variables belong to the phase */
+    int collect;               /* entry; -1: the meta-batch is one call */
+    bt_var *total;             /* F64 []: examples of all micro-batches */
+    bt_update_part *stretches; /* their variables belong to the phase */
     int64_t stretch_count;
     bt_solve_site site;
 } bt_step_phase;
@@ -82,10 +83,13 @@ void bt_questions_free(bt_problem *self);
 /* What a step of the problem would have: `answer` makes a part of one, and everything that this moves is put back. */
 typedef bt_status bt_answer_fn(bt_problem *self, void *user);
 bt_status bt_question(bt_problem *self, bt_answer_fn *answer, void *user);
-/* x of a lower problem (with `adjoint`: what it is made from) in the next step of the upper one, like bt_params. */
-bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result);
 /* Such a question may be asked now, between two steps; else an error that names the function. */
 bt_status bt_ask_between(bt_problem *self, const char *function);
+
+/* ---- solution.c ---- */
+
+/* x of a lower problem (with `adjoint`: what it is made from) in the next step of the upper one, like bt_params. */
+bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result);
 
 /* ---- validation.c ---- */
 
