@@ -103,10 +103,8 @@ struct bt_trial {
     bt_verdict verdict;
 };
 
-int64_t bt_check_count(const bt_problem *problem); /* of parameters */
 double bt_check_dot(const double *a, const double *b, int64_t count);
-/* A problem's parameters, or its gradient's block, in order of declaration. */
-void bt_check_read(const bt_problem *problem, const bt_block *block, double *to);
+void bt_check_gradient(const bt_problem *problem, double *to); /* bt_gradient_read */
 void bt_check_move(const bt_problem *problem, const double *direction, double step);
 /* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,

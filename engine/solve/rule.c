@@ -73,12 +73,11 @@ static bt_trouble *trouble_of(bt_builder *b)
         b->upper->troubles = bt_alloc_array(count, sizeof *b->upper->troubles);
     bt_trouble *trouble = b->upper->troubles ? &b->upper->troubles[b->lower->place] : NULL;
     if (trouble && !trouble->count) {
-        bt_text name = {0};
-        bt_text_add(&name, "solver trouble of %s", b->lower->name);
-        if (!name.failed)
-            trouble->count = bt_ledger_var(b->upper->context, b->upper, BT_ROLE_SOLVER, BT_BUFFERS, name.data,
+        char *name = bt_string("solver trouble of %s", b->lower->name);
+        if (name)
+            trouble->count = bt_ledger_var(b->upper->context, b->upper, BT_ROLE_SOLVER, BT_BUFFERS, name,
                                            (bt_array){.dtype = BT_I64});
-        bt_text_free(&name);
+        bt_free(name);
     }
     return trouble && trouble->count ? trouble : NULL;
 }

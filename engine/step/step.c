@@ -79,7 +79,7 @@ static bt_status build_update(bt_problem *problem)
     bt_step_phase *step = problem->step;
     bt_graph *graph = bt_problem_retrace(problem, BT_PURE_UPDATE);
     if (!graph)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     BT_TRY(bt_traced_keep(problem, BT_PURE_UPDATE, graph));
     step->update = bt_phase_add(step->phase, graph, 0, "update");
     return step->update < 0 ? bt_error_status() : BT_OK;

@@ -63,6 +63,11 @@ bt_status bt_check_purity(bt_problem *problem);                  /* purity.c */
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 
+/* ---- gradient.c ---- */
+
+/* problem->gradients like bt_params, as they are after a run: 0 where no update follows them. */
+void bt_gradient_read(const bt_problem *problem, bt_array to);
+
 /* ---- start.c: how an inner loop begins ---- */
 
 bt_status bt_start_build(bt_problem *problem); /* its entry in the step's phase, where there is a start */
