@@ -63,7 +63,7 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
     bt_problem *problem;
     int64_t count;
     double *adjoint, *x;    /* what the method was given, and what it made of it */
-    double *solution;       /* of H x = adjoint; NULL: too large to be had */
+    double *solution;       /* of H x = adjoint; NULL: the level is too large */
     double *field;          /* room for the lower gradient */
     double cosine, ratio;   /* of x to the solution */
     double residual;        /* of the solution, relative */
@@ -94,7 +94,7 @@ struct bt_trial {
     double scale;              /* the hypergradient's length */
     double mm, md, dd, rr, rd; /* sums over the samples: method, difference, reference */
     bool exact;                /* every method differentiates all steps that were made, as they were made */
-    bool apart;                /* the programs were made anew, so that gradients are by themselves */
+    bool apart;                /* the programs were recompiled, so that gradients are by themselves */
     bool repeats;              /* run again, the inner problem gives the same loss */
     bool have_reference;
     bool loose;     /* a difference stays for a product, which no exact one can replace */

@@ -46,7 +46,7 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 /* ---- compile.c ---- */
 
 bt_status bt_levels_compile(bt_context *context);   /* the phases of every level, lower ones first */
-bt_status bt_levels_recompile(bt_context *context); /* anew */
+bt_status bt_levels_recompile(bt_context *context); /* the old ones are freed first */
 bt_status bt_level_compile(bt_problem *problem);    /* those below it must have their phases */
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
