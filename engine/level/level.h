@@ -145,5 +145,6 @@ bool bt_usable(const bt_problem *self, const char *function);
 bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
 bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
 int64_t bt_tick(const bt_context *context);        /* updates of all levels */
+void bt_number_set(bt_var *var, double value);     /* F64 [] */
 
 #endif
