@@ -33,7 +33,7 @@ static bool is_vector(const bt_builder *b, const bt_tensor *x, const char *call)
         bt_trace_poison(BT_ERROR_ARGUMENT, "%s: method %s: the vector is missing", call, b->rule.what);
         return false;
     }
-    if (x->dtype == like->dtype && x->rank == 1 && x->dims[0] == like->dims[0])
+    if (bt_array_same(bt_tensor_array(x), bt_var_array(like)))
         return true;
     bt_trace_poison(BT_ERROR_SHAPE, "%s: method %s: the vector is %s %s, expected %s %s like v", call, b->rule.what,
                     bt_dtype_name(x->dtype), bt_shape_text(found, x->rank, x->dims), bt_dtype_name(like->dtype),

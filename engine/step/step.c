@@ -125,9 +125,9 @@ bt_status bt_step_build(bt_problem *problem)
     if (problem->sums.flat && (step->collect = bt_step_add(problem, "collect", collect)) < 0)
         return bt_error_status();
     BT_TRY(bt_start_build(problem));
-    if (problem->def->condition && problem->parent_count) /* a mistake in it is told here, where it belongs */
-        if (!bt_traced_of(problem, BT_PURE_CONDITION, &step->micros[0]))
-            return bt_error_status();
+    if (problem->def->condition && problem->parent_count && /* a mistake in it is told here, where it belongs */
+        !bt_traced_of(problem, BT_PURE_CONDITION, &step->micros[0]))
+        return bt_error_status();
     BT_TRY(build_update(problem));
     return bt_phase_plan(step->phase);
 }

@@ -3,7 +3,6 @@
 #include "compile/compile_inside.h"
 
 #include "ops/ops.h"
-#include <string.h>
 
 bt_view bt_view_of(bt_array shape)
 {
@@ -108,8 +107,7 @@ bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, 
 /* A dense copy of what the look shows. */
 static bt_status densify(bt_compilation *c, const bt_node *node, bt_look *look)
 {
-    bt_array shape = {.dtype = look->view.dtype, .rank = look->view.rank};
-    memcpy(shape.dims, look->view.dims, sizeof shape.dims);
+    bt_array shape = bt_view_array(&look->view);
     bt_buffer like = {.home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
     bt_operand to = {.buffer = bt_program_buffer(c->program, &like)};
     if (to.buffer < 0)
