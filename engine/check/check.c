@@ -66,17 +66,14 @@ double bt_check_step(const bt_problem *problem, const double *direction)
 
 bt_status bt_check_loss(bt_trial *c, double *loss)
 {
-    double sum, weight;
     bt_metric_row *row = bt_metric_find(c->context, c->upper, "loss", false);
     if (!row)
         return BT_ERROR_MEMORY;
-    memset(row->sum->data, 0, sizeof sum);
-    memset(row->weight->data, 0, sizeof weight);
+    bt_number_set(c->context, row->sum, 0);
+    bt_number_set(c->context, row->weight, 0);
     bt_status status = bt_step_direct(c->upper);
     bt_phase_end(c->upper->step->phase);
-    memcpy(&sum, row->sum->data, sizeof sum);
-    memcpy(&weight, row->weight->data, sizeof weight);
-    *loss = sum / weight;
+    *loss = bt_number_get(c->context, row->sum) / bt_number_get(c->context, row->weight);
     return status;
 }
 
@@ -130,8 +127,7 @@ static const bt_problem *find_nonfinite(const bt_trial *c, double upper_loss)
 {
     for (int i = 0; i < c->context->metric_count; i++) {
         const bt_metric_row *row = c->context->metrics[i];
-        double sum;
-        memcpy(&sum, row->sum->data, sizeof sum);
+        double sum = bt_number_get(c->context, row->sum);
         if (row->problem != c->upper && !row->valid && strcmp(row->name, "loss") == 0 && !isfinite(sum))
             return row->problem;
     }

@@ -2,9 +2,32 @@
 #include "engine/level/level.h"
 
 #include "ops/ops.h"
+#include "runtime/store.h"
 #include <string.h>
 
-void bt_number_set(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
+void bt_number_set(const bt_context *context, bt_var *var, double value)
+{
+    bt_store_write(context->instance, var, 0, &value, sizeof value);
+}
+
+double bt_number_get(const bt_context *context, const bt_var *var)
+{
+    double value = 0;
+    bt_store_read(context->instance, var, 0, &value, sizeof value);
+    return value;
+}
+
+void bt_count_set(const bt_context *context, bt_var *var, int64_t value)
+{
+    bt_store_write(context->instance, var, 0, &value, sizeof value);
+}
+
+int64_t bt_count_get(const bt_context *context, const bt_var *var)
+{
+    int64_t value = 0;
+    bt_store_read(context->instance, var, 0, &value, sizeof value);
+    return value;
+}
 
 static bt_scalar *find_scalar(bt_problem *self, const char *name)
 {
@@ -60,7 +83,7 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
         double first = fn(self);
         bt_trace_resume(suspended);
         scalar = find_scalar(self, name); /* the function may have evaluated something that brought others */
-        bt_number_set(scalar->var, first);
+        bt_number_set(self->context, scalar->var, first);
     }
     scalar->number = fn;
     bt_tensor *value = bt_trace_read(scalar->var);
@@ -100,7 +123,7 @@ static bool update_scalars(bt_problem *problem)
         int64_t integer = scalar->integer ? scalar->integer(problem) : 0;
         scalar = &problem->scalars[i]; /* the function may have evaluated something that brought others */
         if (scalar->number)
-            bt_number_set(scalar->var, number);
+            bt_number_set(problem->context, scalar->var, number);
         changed |= scalar->integer && integer != scalar->value;
         scalar->value = integer;
         bt_guest_leave(before);
@@ -114,7 +137,7 @@ bool bt_steps_show(bt_context *context, bool now)
     context->steps_now = now;
     for (int p = 0; p < context->problem_count; p++) {
         const bt_problem *problem = context->problems[p];
-        bt_number_set(problem->step_count, (double)(now ? problem->steps : problem->seen));
+        bt_number_set(context, problem->step_count, (double)(now ? problem->steps : problem->seen));
     }
     return before;
 }

@@ -2,6 +2,7 @@
 #include "engine/level/keep.h"
 
 #include "engine/level/level.h"
+#include "runtime/store.h"
 #include <string.h>
 
 typedef struct item {
@@ -36,9 +37,19 @@ static bool wanted(const bt_ledger_row *row, bt_keep_scope scope, const bt_probl
     return false;
 }
 
-static void *bytes_of(const bt_ledger_row *row)
+/* Between the row and its copy. */
+static bt_status transfer(const bt_context *context, const item *it, bool back)
 {
-    return row->kind == BT_ROW_VAR ? ((bt_var *)row->data)->data : row->data;
+    bt_var *var = it->row.data;
+    size_t size = it->row.size;
+    if (it->row.kind != BT_ROW_VAR) {
+        memcpy(back ? it->row.data : it->copy, back ? it->copy : it->row.data, size);
+        return BT_OK;
+    }
+    if (it->var)
+        return back ? bt_store_copy(context->instance, var, it->var) : bt_store_copy(context->instance, it->var, var);
+    return back ? bt_store_write(context->instance, var, 0, it->copy, size)
+                : bt_store_read(context->instance, var, 0, it->copy, size);
 }
 
 /* A copy that is part of the state of a run itself. */
@@ -51,7 +62,6 @@ static bt_status open_entered(bt_context *context, item *it)
     if (row->kind == BT_ROW_VAR) {
         const bt_var *var = row->data;
         it->var = bt_ledger_var(context, row->problem, BT_ROLE_SNAPSHOT, var->category, it->name, bt_var_array(var));
-        it->copy = it->var ? it->var->data : NULL;
         return it->var ? BT_OK : bt_error_status();
     }
     it->copy = bt_alloc(row->size);
@@ -98,7 +108,7 @@ void bt_kept_renew(bt_kept *kept)
             it->position = bt_stream_position(stream);
             it->count = stream->kept_count;
         } else {
-            memcpy(it->copy, bytes_of(&it->row), it->row.size);
+            transfer(kept->context, it, false);
         }
     }
 }
@@ -126,14 +136,15 @@ static bt_status rewind_streams(const bt_kept *kept, bool *moved)
     return BT_OK;
 }
 
-static void restore_bytes(const bt_kept *kept)
+static bt_status restore_bytes(const bt_kept *kept)
 {
     int64_t at = 0;
     for (int64_t i = 0; i < kept->count; i++) {
         const item *it = &kept->items[i];
         if (it->row.kind != BT_ROW_STREAM && alive(kept, it, &at))
-            memcpy(bytes_of(&it->row), it->copy, it->row.size);
+            BT_TRY(transfer(kept->context, it, true));
     }
+    return BT_OK;
 }
 
 /* Batches may be made again by what they were made by, so that this comes first; and to make them may move what has
@@ -141,11 +152,10 @@ static void restore_bytes(const bt_kept *kept)
 bt_status bt_kept_restore(const bt_kept *kept)
 {
     bool moved;
-    restore_bytes(kept);
+    BT_TRY(restore_bytes(kept));
     bt_status status = rewind_streams(kept, &moved);
-    if (moved)
-        restore_bytes(kept);
-    return status;
+    bt_status again = moved ? restore_bytes(kept) : BT_OK;
+    return status == BT_OK ? again : status;
 }
 
 void bt_kept_free(bt_kept *kept)

@@ -4,6 +4,7 @@
 #define BT_LEVEL_H
 
 #include "engine/level/context.h"
+#include "engine/level/inputs.h"
 #include "nn/module.h"
 #include "optim/optim.h"
 
@@ -137,14 +138,5 @@ bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss
 /* ---- callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison ---- */
 
 bool bt_usable(const bt_problem *self, const char *function);
-
-/* ---- inputs.c: what programs read from the host ---- */
-
-/* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
- * before, what that step saw. */
-bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
-bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
-int64_t bt_tick(const bt_context *context);        /* updates of all levels */
-void bt_number_set(bt_var *var, double value);     /* F64 [] */
 
 #endif

@@ -152,9 +152,8 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
 /* The mean since the last report, with half of a 95 % interval if it is one of several numbers. */
 static bool take(bt_metric_row *row, bt_metric_value *value)
 {
-    double sum, weight;
-    memcpy(&sum, row->sum->data, sizeof sum);
-    memcpy(&weight, row->weight->data, sizeof weight);
+    bt_context *context = row->problem->context;
+    double sum = bt_number_get(context, row->sum), weight = bt_number_get(context, row->weight);
     *value = (bt_metric_value){.name = row->full, .interval = NAN};
     if (row->host_count) {
         double n = (double)row->host_count;
@@ -168,8 +167,8 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     }
     row->last = value->value;
     row->interval = value->interval;
-    memset(row->sum->data, 0, sizeof sum);
-    memset(row->weight->data, 0, sizeof weight);
+    bt_number_set(context, row->sum, 0);
+    bt_number_set(context, row->weight, 0);
     row->host_sum = row->host_spread = 0;
     row->host_count = 0;
     return true;

@@ -23,7 +23,7 @@ void bt_micro_free(bt_micro *micro)
 void bt_micro_bind(const bt_micro *micro, const bt_batch *batch)
 {
     bt_batch_bind(micro->batch, batch);
-    memcpy(micro->record->data, &batch->number, sizeof batch->number);
+    bt_count_set(micro->context, micro->record, batch->number);
 }
 
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count)
@@ -89,7 +89,7 @@ bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, b
             return bt_error_status();
         double share = (double)set->shapes[shape].batch->count / total;
         if (set->share)
-            bt_number_set(set->share, share);
+            bt_number_set(problem->context, set->share, share);
         BT_TRY(bt_part_run(phase, entries[shape]));
     }
     return BT_OK;

@@ -41,9 +41,7 @@ void bt_run_say_trouble(bt_run *r)
         for (int i = 0; context->problems[p]->troubles && i < context->problem_count; i++) {
             bt_trouble *trouble = &context->problems[p]->troubles[i];
             const bt_problem *lower = context->problems[i];
-            int64_t count = 0;
-            if (trouble->count)
-                memcpy(&count, trouble->count->data, sizeof count);
+            int64_t count = trouble->count ? bt_count_get(context, trouble->count) : 0;
             if (count && !trouble->told)
                 bt_warn(r->context, "%s, type = %s: up to step %lld, %lld times: %s", lower->name,
                         lower->settings->method->name, (long long)context->step, (long long)count, trouble->means);
@@ -54,10 +52,8 @@ void bt_run_say_trouble(bt_run *r)
 /* Updates left out so far because a gradient was not finite. */
 static int64_t skipped_updates(const bt_problem *problem)
 {
-    int64_t skipped = 0;
-    if (problem->optimizer && problem->optimizer->skipped)
-        memcpy(&skipped, problem->optimizer->skipped->data, sizeof skipped);
-    return skipped;
+    const bt_optimizer *optimizer = problem->optimizer;
+    return optimizer && optimizer->skipped ? bt_count_get(problem->context, optimizer->skipped) : 0;
 }
 
 /* The first time, where a run reports; the count is told at the end. */

@@ -1,14 +1,37 @@
 /* engine/solve/trajectory.c: the records of an inner loop's steps. */
 #include "engine/solve/trajectory.h"
 
+#include "runtime/store.h"
 #include "transform/rebind.h"
 #include <string.h>
 
 enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, MADE, ENTRY }; /* the index: one number, then four for each step */
 
-static int64_t *index_of(const bt_trajectory *t) { return (int64_t *)(void *)t->index->data; }
+static const bt_instance *instance_of(const bt_trajectory *t) { return t->problem->context->instance; }
 
-static int64_t *entry(const bt_trajectory *t, int64_t step) { return index_of(t) + ENTRIES + ENTRY * (step % t->room); }
+static size_t place_of(const bt_trajectory *t, int64_t step, int what)
+{
+    return (size_t)(ENTRIES + ENTRY * (step % t->room) + what) * sizeof(int64_t);
+}
+
+static int64_t first_of(const bt_trajectory *t)
+{
+    int64_t first = 0;
+    bt_store_read(instance_of(t), t->index, FROM * sizeof first, &first, sizeof first);
+    return first;
+}
+
+static int64_t get(const bt_trajectory *t, int64_t step, int what)
+{
+    int64_t value = 0;
+    bt_store_read(instance_of(t), t->index, place_of(t, step, what), &value, sizeof value);
+    return value;
+}
+
+static void set(const bt_trajectory *t, int64_t step, int what, int64_t value)
+{
+    bt_store_write(instance_of(t), t->index, place_of(t, step, what), &value, sizeof value);
+}
 
 /* ---- how many steps lie between two of a problem above ---- */
 
@@ -190,8 +213,8 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
     t->made = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, problem->name, "update was made", (bt_array){.dtype = BT_I64});
     if (!t->index || !t->made)
         return BT_ERROR_MEMORY;
-    index_of(t)[FROM] = problem->steps;
-    return BT_OK;
+    return bt_store_write(instance_of(t), t->index, FROM * sizeof problem->steps, &problem->steps,
+                          sizeof problem->steps);
 }
 
 void bt_trajectory_free(bt_trajectory *t)
@@ -214,18 +237,19 @@ static int64_t of_loop(const bt_trajectory *t, int64_t step) { return step % t->
  */
 static bool is_kept(const bt_trajectory *t, int64_t step)
 {
-    return of_loop(t, step) % t->spacing == 0 || step == index_of(t)[FROM];
+    return of_loop(t, step) % t->spacing == 0 || step == first_of(t);
 }
 
-/* Where the track's value before the step lies; of a step between two that are kept, behind theirs. */
-static char *row(const bt_trajectory *t, const bt_track *track, int64_t step)
+/* At which byte of its storage the track's value before the step lies; of a step between two that are kept, behind
+ * theirs. */
+static size_t row(const bt_trajectory *t, const bt_track *track, int64_t step)
 {
     int64_t at = step % t->room, place = of_loop(t, step), loop = step / t->problem->settings->unroll_steps;
     if (track->own && t->spacing > 1 && is_kept(t, step))
         at = loop % t->loops * t->each + place / t->spacing;
     else if (track->own && t->spacing > 1)
         at = t->loops * t->each + place % t->spacing - 1;
-    return track->store->data + (size_t)at * track->source->bytes;
+    return (size_t)at * track->source->bytes;
 }
 
 /* phase: with what is late, which lies there as `entry` reads it. */
@@ -237,13 +261,16 @@ static void keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entr
         if (track->late != late || (track->own && !is_kept(t, step)))
             continue;
         if (late)
-            bt_phase_read(phase, entry, track->source, row(t, track, step));
+            bt_phase_keep(phase, entry, track->source, track->store, row(t, track, step));
         else
-            memcpy(row(t, track, step), track->source->data, track->source->bytes);
+            bt_store_move(instance_of(t), track->store, row(t, track, step), track->source, 0, track->source->bytes);
     }
 }
 
-static int64_t applied(const bt_problem *problem) { return *(int64_t *)(void *)problem->optimizer->applied->data; }
+static int64_t applied(const bt_problem *problem)
+{
+    return bt_count_get(problem->context, problem->optimizer->applied);
+}
 
 void bt_trajectory_record(bt_trajectory *t)
 {
@@ -251,10 +278,10 @@ void bt_trajectory_record(bt_trajectory *t)
         return;
     const bt_problem *problem = t->problem;
     int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
-    entry(t, step)[TICK] = bt_tick(problem->context);
-    entry(t, step)[POSITION] = bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws);
-    entry(t, step)[TASK] = problem->train->of ? bt_stream_position(problem->train->of) : 0;
-    entry(t, step)[MADE] = -applied(problem);
+    set(t, step, TICK, bt_tick(problem->context));
+    set(t, step, POSITION, bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws));
+    set(t, step, TASK, problem->train->of ? bt_stream_position(problem->train->of) : 0);
+    set(t, step, MADE, -applied(problem));
     keep(t, step, NULL, 0);
 }
 
@@ -267,14 +294,14 @@ void bt_trajectory_record_gradient(bt_trajectory *t, bt_phase *phase, int entry)
 void bt_trajectory_record_update(bt_trajectory *t)
 {
     if (t)
-        entry(t, t->problem->steps)[MADE] += applied(t->problem);
+        set(t, t->problem->steps, MADE, get(t, t->problem->steps, MADE) + applied(t->problem));
 }
 
 /* ---- looking back ---- */
 
 int64_t bt_trajectory_first(const bt_trajectory *t, int64_t since)
 {
-    int64_t last = t->problem->steps, first = index_of(t)[FROM];
+    int64_t last = t->problem->steps, first = first_of(t);
     first = last - t->room > first ? last - t->room : first;
     while (first < last && !is_kept(t, first)) /* a step between two needs the state that is kept before it */
         first++;
@@ -285,28 +312,28 @@ int64_t bt_trajectory_first(const bt_trajectory *t, int64_t since)
     return first;
 }
 
-int64_t bt_trajectory_tick(const bt_trajectory *t, int64_t step) { return entry(t, step)[TICK]; }
+int64_t bt_trajectory_tick(const bt_trajectory *t, int64_t step) { return get(t, step, TICK); }
 
-int64_t bt_trajectory_position(const bt_trajectory *t, int64_t step) { return entry(t, step)[POSITION]; }
+int64_t bt_trajectory_position(const bt_trajectory *t, int64_t step) { return get(t, step, POSITION); }
 
-int64_t bt_trajectory_task(const bt_trajectory *t, int64_t step) { return entry(t, step)[TASK]; }
+int64_t bt_trajectory_task(const bt_trajectory *t, int64_t step) { return get(t, step, TASK); }
 
 bool bt_trajectory_begins(const bt_trajectory *t, int64_t step) { return of_loop(t, step) == 0; }
 
 int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step)
 {
-    int64_t kept = step - of_loop(t, step) % t->spacing, from = index_of(t)[FROM];
+    int64_t kept = step - of_loop(t, step) % t->spacing, from = first_of(t);
     return kept > from ? kept : from;
 }
 
 void bt_trajectory_look(const bt_trajectory *t, int64_t step)
 {
-    t->made->data = (char *)&entry(t, step)[MADE];
+    bt_store_lay(t->made, t->index, place_of(t, step, MADE));
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
-        track->at->data = row(t, track, step);
+        bt_store_lay(track->at, track->store, row(t, track, step));
         if (track->own && !is_kept(t, step + 1))
-            track->next->data = row(t, track, step + 1);
+            bt_store_lay(track->next, track->store, row(t, track, step + 1));
     }
 }
 
@@ -314,7 +341,8 @@ void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
 {
     for (int64_t i = 0; i < t->track_count; i++)
         if (t->tracks[i].own && !is_kept(t, step + 1))
-            memcpy(row(t, &t->tracks[i], step + 1), row(t, &t->tracks[i], step), t->tracks[i].source->bytes);
+            bt_store_move(instance_of(t), t->tracks[i].store, row(t, &t->tracks[i], step + 1), t->tracks[i].store,
+                          row(t, &t->tracks[i], step), t->tracks[i].source->bytes);
 }
 
 /* ---- programs on it ---- */

@@ -203,7 +203,7 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
         BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, phase, state->products));
     if (state->start < 0 || !bt_trajectory_begins(trajectory, step))
         return BT_OK;
-    memcpy(solve->problem->loop->data, &step, sizeof step);
+    bt_count_set(solve->problem->context, solve->problem->loop, step);
     return bt_part_run(phase, state->start);
 }
 

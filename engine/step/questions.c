@@ -20,7 +20,7 @@ static bt_graph *trace_eval(bt_problem *self, const bt_eval_cache *cache)
     bt_graph *graph = bt_graph_new();
     if (!graph)
         return NULL;
-    bt_micro micro = {.batch = cache->batch, .record = cache->record};
+    bt_micro micro = {.batch = cache->batch, .record = cache->record, .context = self->context};
     bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
     bt_guest before = bt_problem_enter(self, "the function of bt_eval");
     bt_tensor *value = cache->fn(self, cache->batch);
@@ -98,9 +98,9 @@ static bt_status ask(bt_problem *self, bt_request call, const char *function)
 /* For what draws batches, which must wait for the end of a step or a validation. */
 bt_status bt_ask_between(bt_problem *self, const char *function) { return ask(self, BT_REQUEST_QUESTION, function); }
 
-static bt_status run_cache(bt_eval_cache *cache, const bt_batch *batch, bt_array result)
+static bt_status run_cache(const bt_problem *self, bt_eval_cache *cache, const bt_batch *batch, bt_array result)
 {
-    bt_micro micro = {.batch = cache->batch, .record = cache->record};
+    bt_micro micro = {.batch = cache->batch, .record = cache->record, .context = self->context};
     if (batch)
         bt_micro_bind(&micro, batch);
     bt_phase_begin(cache->phase);
@@ -120,7 +120,7 @@ static bt_status answer(bt_problem *self, bt_step_fn *fn, const bt_batch *batch,
         BT_TRY(bt_check_same(self, "the function of bt_eval", cache->graph, trace_eval(self, cache), "call",
                              cache->calls));
     bool before = bt_steps_show(self->context, true);
-    bt_status status = run_cache(cache, batch, result);
+    bt_status status = run_cache(self, cache, batch, result);
     bt_steps_show(self->context, before);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "engine/solve/trajectory.h"
 #include "runtime/profile.h"
+#include "runtime/store.h"
 #include <string.h>
 
 /* The next micro-batches; programs see the steps so far. */
@@ -34,7 +35,7 @@ static bt_status add_gradient(bt_problem *problem, const bt_batch *batch)
 /* By the examples of all micro-batches. */
 static bt_status average(bt_problem *problem, int64_t total)
 {
-    bt_number_set(problem->step->total, (double)total);
+    bt_number_set(problem->context, problem->step->total, (double)total);
     return problem->step->average >= 0 ? bt_part_run(problem->step->phase, problem->step->average) : BT_OK;
 }
 
@@ -59,7 +60,7 @@ static bt_status run_joined(bt_problem *problem)
     int shape = bind(problem, batch), variant = first->solver->bind(&step->site, first);
     if (shape < 0 || variant < 0)
         return bt_error_status();
-    bt_number_set(step->total, (double)batch->count);
+    bt_number_set(problem->context, step->total, (double)batch->count);
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
@@ -161,7 +162,7 @@ bt_status bt_step_call(bt_problem *problem, bool *updated)
     if (++problem->calls >= problem->settings->meta_batch) {
         BT_TRY(update(problem));
         if (problem->sums.flat)
-            memset(problem->sums.flat->data, 0, problem->sums.flat->bytes);
+            BT_TRY(bt_store_clear(problem->context->instance, problem->sums.flat));
         problem->calls = 0;
         problem->steps++;
         *updated = true;

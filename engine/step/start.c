@@ -1,7 +1,8 @@
 /* engine/step/start.c: the program that begins an inner loop with what `start` gives. */
 #include "engine/step/step.h"
 
-#include <string.h>
+#include "runtime/store.h"
+
 
 static void assign_start(bt_problem *problem, bt_graph *graph)
 {
@@ -34,14 +35,14 @@ bt_status bt_start_run(bt_problem *problem)
     bt_phase *phase = problem->step->phase;
     if (!problem->def->start)
         return BT_OK;
-    memcpy(problem->loop->data, &problem->steps, sizeof problem->steps);
+    bt_count_set(problem->context, problem->loop, problem->steps);
     bt_steps_show(problem->context, true);
     bt_phase_begin(phase);
     bt_status status = bt_part_run(phase, problem->step->start);
     bt_phase_end(phase);
     bt_steps_show(problem->context, false);
     for (int k = 0; k < BT_MAX_ITEMS && problem->slots[k].flat; k++)
-        memset(problem->slots[k].flat->data, 0, problem->slots[k].flat->bytes);
-    memset(problem->optimizer->applied->data, 0, problem->optimizer->applied->bytes);
+        BT_TRY(bt_store_clear(problem->context->instance, problem->slots[k].flat));
+    bt_count_set(problem->context, problem->optimizer->applied, 0);
     return status;
 }

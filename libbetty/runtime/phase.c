@@ -227,6 +227,11 @@ void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to
     }
 }
 
+void bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset)
+{
+    bt_phase_read(phase, entry, var, bt_var_data(to) + offset);
+}
+
 void bt_phase_end(bt_phase *phase)
 {
     leave(phase);

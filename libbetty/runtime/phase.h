@@ -86,6 +86,8 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside); /* frees
 
 /* What a whole variable of the phase holds before the entry runs; zero where nothing will read it any more. */
 void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to);
+/* Likewise, into another variable, from its byte `offset` on. */
+void bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset);
 
 /* The part of the arena that has been touched since the fill: witness of the plan. */
 void bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */

@@ -49,6 +49,19 @@ bt_status bt_store_copy(const bt_instance *instance, bt_var *to, const bt_var *f
     return BT_OK;
 }
 
+bt_status bt_store_move(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
+                        size_t from_offset, size_t bytes)
+{
+    char *target = find(to, to_offset, bytes);
+    const char *source = find(from, from_offset, bytes);
+    if (!target || !source)
+        return BT_ERROR_INTERNAL;
+    memory_of(instance)->copy(target, source, bytes);
+    return BT_OK;
+}
+
+void bt_store_lay(bt_var *var, const bt_var *within, size_t offset) { var->data = bt_var_data(within) + offset; }
+
 bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
 {
     char *data = find(var, 0, var->bytes);

@@ -23,6 +23,13 @@ bt_status bt_store_clear(const struct bt_instance *instance, bt_var *var);
 bt_status bt_store_get(const struct bt_instance *instance, const bt_var *var, int64_t i, double *value);
 bt_status bt_store_put(const struct bt_instance *instance, bt_var *var, int64_t i, double value);
 
+/* So many bytes from one variable, from byte `from_offset` on, into another. */
+bt_status bt_store_move(const struct bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
+                        size_t from_offset, size_t bytes);
+
+/* A variable from outside lies within another one from now on, from its byte `offset` on. */
+void bt_store_lay(bt_var *var, const bt_var *within, size_t offset);
+
 /* A variable from outside lies here from now on; NULL: nowhere. */
 void bt_store_point(bt_var *var, void *data);
 

@@ -26,6 +26,9 @@ forbid "the library never prints; bt_print is an op" -w '(printf|puts|putchar|pe
 forbid "memory comes from base/memory.c" -w '(malloc|calloc|realloc|strdup|aligned_alloc|posix_memalign) ?\(' \
     --exclude=memory.c libbetty engine
 
+forbid "the bytes of a variable are reached by runtime/store.h" '(var|flat|applied|skipped|record|loop|sum|weight|store|index|made|at|next|source|copy|windows\[[^]]*\])->data\b' \
+    --exclude-dir=runtime --exclude-dir=backend --exclude-dir=fuzz libbetty engine
+
 forbid "a line has at most 120 columns" '^.{121,}$' libbetty engine problems examples tests bench
 
 # One subject per file, and a function fits a screen.

@@ -1,0 +1,18 @@
+/* engine/level/inputs.h: what programs read from the host; numbers of a run that lie in variables. */
+#ifndef BT_INPUTS_H
+#define BT_INPUTS_H
+
+#include "engine/level/context.h"
+
+void bt_number_set(const bt_context *context, bt_var *var, double value); /* F64 [] */
+double bt_number_get(const bt_context *context, const bt_var *var);
+void bt_count_set(const bt_context *context, bt_var *var, int64_t value); /* I64 [] */
+int64_t bt_count_get(const bt_context *context, const bt_var *var);
+
+/* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
+ * before, what that step saw. */
+bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
+bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
+int64_t bt_tick(const bt_context *context);        /* updates of all levels */
+
+#endif
