@@ -6,6 +6,7 @@
 
 typedef struct item {
     bt_ledger_row row;
+    char *called;            /* the row's name, which may go with it */
     char *copy;              /* of the row's bytes */
     bt_var *var;             /* BT_KEEP_LOOP: what copy is the storage of; NULL: copy is ours */
     char *name;              /* BT_KEEP_LOOP: of a number's copy */
@@ -60,6 +61,9 @@ static bt_status open_entered(bt_context *context, item *it)
 
 static bt_status open_item(bt_context *context, item *it, bt_keep_scope scope)
 {
+    it->called = bt_strdup(it->row.name);
+    if (!it->called)
+        return BT_ERROR_MEMORY;
     if (scope == BT_KEEP_LOOP)
         return open_entered(context, it);
     it->copy = it->row.kind == BT_ROW_STREAM ? NULL : bt_alloc(it->row.size);
@@ -103,13 +107,26 @@ void bt_kept_renew(bt_kept *kept)
     }
 }
 
-/* Whether the row is there still. The numbers rise along the ledger, so that the search goes on from the last one. */
-static bool alive(const bt_kept *kept, const item *it, int64_t *at)
+static bool stands_for(const bt_ledger_row *now, const item *it)
+{
+    const bt_ledger_row *then = &it->row;
+    return now->problem == then->problem && now->role == then->role && now->kind == then->kind &&
+           now->size == then->size && strcmp(now->name, it->called) == 0;
+}
+
+/* The row as it is now: itself, or what has been made anew in its place along with the programs; NULL: it is gone. The
+ * numbers rise along the ledger, so that the search goes on from the last one. */
+static const bt_ledger_row *alive(const bt_kept *kept, const item *it, int64_t *at)
 {
     const bt_ledger *ledger = &kept->context->ledger;
     while (*at < ledger->count && ledger->rows[*at].number < it->row.number)
         ++*at;
-    return *at < ledger->count && ledger->rows[*at].number == it->row.number;
+    if (*at < ledger->count && ledger->rows[*at].number == it->row.number)
+        return &ledger->rows[*at];
+    for (int64_t i = ledger->count - 1; i >= *at; i--)
+        if (stands_for(&ledger->rows[i], it))
+            return &ledger->rows[i];
+    return NULL;
 }
 
 static bt_status rewind_streams(const bt_kept *kept, bool *moved)
@@ -118,10 +135,11 @@ static bt_status rewind_streams(const bt_kept *kept, bool *moved)
     *moved = false;
     for (int64_t i = 0; i < kept->count; i++) {
         const item *it = &kept->items[i];
-        if (it->row.kind != BT_ROW_STREAM || !alive(kept, it, &at) || bt_stream_position(it->row.data) == it->position)
+        const bt_ledger_row *row = it->row.kind == BT_ROW_STREAM ? alive(kept, it, &at) : NULL;
+        if (!row || bt_stream_position(row->data) == it->position)
             continue;
         *moved = true;
-        BT_TRY(bt_stream_rewind(it->row.data, it->position, it->count));
+        BT_TRY(bt_stream_rewind(row->data, it->position, it->count));
     }
     return BT_OK;
 }
@@ -131,8 +149,9 @@ static void restore_bytes(const bt_kept *kept)
     int64_t at = 0;
     for (int64_t i = 0; i < kept->count; i++) {
         const item *it = &kept->items[i];
-        if (it->row.kind != BT_ROW_STREAM && alive(kept, it, &at))
-            memcpy(bytes_of(&it->row), it->copy, it->row.size);
+        const bt_ledger_row *row = it->row.kind != BT_ROW_STREAM ? alive(kept, it, &at) : NULL;
+        if (row)
+            memcpy(bytes_of(row), it->copy, row->size);
     }
 }
 
@@ -161,6 +180,7 @@ void bt_kept_free(bt_kept *kept)
             bt_free(it->copy);
         }
         bt_free(it->name);
+        bt_free(it->called);
     }
     bt_free(kept->items);
     bt_free(kept);
