@@ -355,6 +355,7 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *t
     bt_trial c = {.context = context, .upper = upper};
     bt_kept *before = bt_kept_new(context, BT_KEEP_ALL, NULL);
     context->on_trial = true;
+    bt_stage_enter(context, BT_STAGE_RUN);
     bt_status status = before ? run_check(&c, samples > 0 ? samples : DEFAULT_SAMPLES) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = take(user, &c);
@@ -363,6 +364,7 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *t
         bt_keep_error(context, again);
         status = again == BT_OK ? status : again;
     }
+    bt_stage_leave(context);
     context->on_trial = false;
     bt_kept_free(before);
     close_check(&c);
