@@ -66,9 +66,9 @@ static bt_tensor *lion_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 
 static const bt_optimizer_def lion = {
     .name = "lion",
-    .hypers = {{"lr", 1e-4, 0, 1e9, "learning rate"},
-               {"beta1", 0.9, 0, 1, "share of the momentum in the direction"},
-               {"beta2", 0.99, 0, 1, "share of the momentum that is kept"}},
+    .hypers = {{"lr", 1e-4, 0, 1e9, "learning rate", BT_HYPER_REAL},
+               {"beta1", 0.9, 0, 1, "share of the momentum in the direction", BT_HYPER_REAL},
+               {"beta2", 0.99, 0, 1, "share of the momentum that is kept", BT_HYPER_REAL}},
     .slots = {"m"},
     .update = lion_update,
 };
@@ -91,9 +91,9 @@ static bt_tensor *polyak_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 static const bt_method_def polyak = {
     .name = "polyak",
-    .hypers = {{"iterations", 10, 0, 1e6, "steps"},
-               {"alpha", 0.1, 0, 1e9, "step size, below 2 / (largest eigenvalue of H)"},
-               {"beta", 0.5, 0, 1, "how much of the last step is made again"}},
+    .hypers = {{"iterations", 10, 0, 1e6, "steps", BT_HYPER_WHOLE},
+               {"alpha", 0.1, 0, 1e9, "step size, below 2 / (largest eigenvalue of H)", BT_HYPER_REAL},
+               {"beta", 0.5, 0, 1, "how much of the last step is made again", BT_HYPER_REAL}},
     .slots = {"before"},
     .start = polyak_start,
     .step = polyak_step,

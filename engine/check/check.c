@@ -13,14 +13,6 @@ enum { DEFAULT_SAMPLES = 10 };
 
 /* ---- vectors like a problem's parameters ---- */
 
-int64_t bt_check_count(const bt_problem *problem)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < problem->module->param_count; i++)
-        count += bt_array_count(problem->module->params[i]->shape);
-    return count;
-}
-
 double bt_check_dot(const double *a, const double *b, int64_t count)
 {
     double sum = 0;
@@ -29,14 +21,9 @@ double bt_check_dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-void bt_check_read(const bt_problem *problem, const bt_block *block, double *to)
+void bt_check_gradient(const bt_problem *problem, double *to)
 {
-    int64_t at = 0;
-    for (int64_t i = 0; i < problem->module->param_count; i++) {
-        bt_array window = bt_var_array(block ? block->windows[i] : problem->module->params[i]->var);
-        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            to[at++] = !block || bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0;
-    }
+    bt_gradient_read(problem, BT_ARRAY(to, bt_params_elements(problem)));
 }
 
 void bt_check_move(const bt_problem *problem, const double *direction, double step)
@@ -71,7 +58,7 @@ double bt_check_step(const bt_problem *problem, const double *direction)
         for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
             square += pow(bt_get(window.dtype, window.data, k), 2);
     }
-    double length = sqrt(bt_check_dot(direction, direction, bt_check_count(problem)));
+    double length = sqrt(bt_check_dot(direction, direction, bt_params_elements(problem)));
     return (problem->dtype == BT_F64 ? 6e-6 : 5e-3) * (1 + sqrt(square)) / (length > 0 ? length : 1);
 }
 
@@ -143,7 +130,7 @@ static bt_status method_value(bt_trial *c)
 {
     BT_TRY(bt_run_until(c->upper));
     BT_TRY(bt_step_gradient(c->upper));
-    bt_check_read(c->upper, &c->upper->gradients, c->hypergradient);
+    bt_check_gradient(c->upper, c->hypergradient);
     c->scale = sqrt(bt_check_dot(c->hypergradient, c->hypergradient, c->count));
     bt_phase_end(c->upper->step->phase);
     BT_TRY(bt_kept_restore(c->start));
@@ -269,7 +256,7 @@ static bt_status open_lowers(bt_trial *c)
     for (; c->lower_count < step->site.solve_count; c->lower_count++) {
         bt_lower *lower = &c->lowers[c->lower_count];
         lower->problem = step->site.solves[c->lower_count].problem;
-        lower->count = bt_check_count(lower->problem);
+        lower->count = bt_params_elements(lower->problem);
         lower->unrolls = lower->problem->settings->method->unrolls;
         c->exact = c->exact && is_exact(lower->problem);
         size_t count = (size_t)lower->count;
@@ -286,7 +273,7 @@ static bt_status open_lowers(bt_trial *c)
 
 static bt_status open_check(bt_trial *c)
 {
-    c->count = bt_check_count(c->upper);
+    c->count = bt_params_elements(c->upper);
     size_t size = sizeof(double), count = (size_t)c->count;
     c->hypergradient = bt_alloc_array(count, size);
     c->reference = bt_alloc_array(count, size);

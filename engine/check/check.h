@@ -9,10 +9,8 @@
 #define BT_CHECK_H
 
 #include "engine/level/keep.h"
-#include "engine/level/ledger.h"
-#include "engine/schedule/schedule.h"
-
 #include "engine/output/json.h"
+#include "engine/schedule/schedule.h"
 #include "engine/solve/implicit.h"
 
 /* ---- slope.c ---- */
@@ -65,7 +63,7 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
     bt_problem *problem;
     int64_t count;
     double *adjoint, *x;    /* what the method was given, and what it made of it */
-    double *solution;       /* of H x = adjoint; NULL: too large to be had */
+    double *solution;       /* of H x = adjoint; NULL: the level is too large */
     double *field;          /* room for the lower gradient */
     double cosine, ratio;   /* of x to the solution */
     double residual;        /* of the solution, relative */
@@ -96,7 +94,7 @@ struct bt_trial {
     double scale;              /* the hypergradient's length */
     double mm, md, dd, rr, rd; /* sums over the samples: method, difference, reference */
     bool exact;                /* every method differentiates all steps that were made, as they were made */
-    bool apart;                /* the programs were made anew, so that gradients are by themselves */
+    bool apart;                /* the programs were recompiled, so that gradients are by themselves */
     bool gone_through;         /* levels above go back through the steps of the upper one */
     bool adrift;               /* an inner loop of all levels below is not to begin again */
     bool repeats;              /* run again, the inner problem gives the same loss */
@@ -107,10 +105,8 @@ struct bt_trial {
     bt_verdict verdict;
 };
 
-int64_t bt_check_count(const bt_problem *problem); /* of parameters */
 double bt_check_dot(const double *a, const double *b, int64_t count);
-/* A problem's parameters, or its gradient's block, in order of declaration. */
-void bt_check_read(const bt_problem *problem, const bt_block *block, double *to);
+void bt_check_gradient(const bt_problem *problem, double *to); /* bt_gradient_read */
 void bt_check_move(const bt_problem *problem, const double *direction, double step);
 /* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,

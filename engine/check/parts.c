@@ -10,7 +10,7 @@ bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem
 {
     int64_t room = c->part_room;
     bt_part *parts = bt_grow(c->parts, &room, c->part_count + 1, sizeof *parts);
-    double *declared = bt_alloc_array((size_t)bt_check_count(moved), sizeof *declared);
+    double *declared = bt_alloc_array((size_t)bt_params_elements(moved), sizeof *declared);
     if (parts) {
         c->parts = parts;
         c->part_room = (int)room;
@@ -62,7 +62,7 @@ static bt_status lower_gradient(bt_trial *c, int q)
     stream->kept -= left_out;
     stream->kept_count += left_out;
     if (status == BT_OK)
-        bt_check_read(lower, &lower->gradients, c->lowers[q].field);
+        bt_check_gradient(lower, c->lowers[q].field);
     bt_phase_end(lower->step->phase);
     return status;
 }
@@ -132,7 +132,7 @@ static bt_status explain_part(bt_trial *c, bt_part *part, motion *m, comparison 
 
 static bt_status check_part(bt_trial *c, bt_part *part, double *direction)
 {
-    int64_t count = bt_check_count(part->moved);
+    int64_t count = bt_params_elements(part->moved);
     motion m = {c, part, direction};
     comparison a;
     for (int s = 0; s < DIRECTIONS; s++) {
@@ -162,7 +162,7 @@ bt_status bt_check_parts(bt_trial *c)
         lower->gradient_length = sqrt(bt_check_dot(lower->field, lower->field, lower->count));
     }
     for (int i = 0; i < c->part_count && status == BT_OK; i++) {
-        double *direction = bt_alloc_array((size_t)bt_check_count(c->parts[i].moved), sizeof *direction);
+        double *direction = bt_alloc_array((size_t)bt_params_elements(c->parts[i].moved), sizeof *direction);
         status = direction ? check_part(c, &c->parts[i], direction) : BT_ERROR_MEMORY;
         bt_free(direction);
     }

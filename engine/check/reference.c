@@ -26,15 +26,16 @@ static void write_flat(bt_var *flat, const double *from)
         bt_put(array.dtype, array.data, i, from[i]);
 }
 
-static bt_status add_upper_part(bt_trial *c, bt_problem *moved, const bt_block *block, const bt_var *flat)
+/* adjoint NULL: of the upper problem itself. */
+static bt_status add_upper_part(bt_trial *c, bt_problem *moved, const bt_var *adjoint)
 {
     bt_part *part = bt_check_add_part(c, BT_PART_UPPER, -1, moved);
     if (!part)
         return BT_ERROR_MEMORY;
-    if (block)
-        bt_check_read(moved, block, part->declared);
+    if (adjoint)
+        read_flat(adjoint, part->declared);
     else
-        read_flat(flat, part->declared);
+        bt_check_gradient(moved, part->declared);
     return BT_OK;
 }
 
@@ -42,9 +43,9 @@ static bt_status record(bt_trial *c)
 {
     bt_step_phase *step = c->upper->step;
     BT_TRY(bt_step_direct(c->upper));
-    BT_TRY(add_upper_part(c, c->upper, &c->upper->gradients, NULL));
+    BT_TRY(add_upper_part(c, c->upper, NULL));
     for (int q = 0; q < step->site.solve_count; q++)
-        BT_TRY(add_upper_part(c, step->site.solves[q].problem, NULL, step->site.solves[q].adjoint.flat));
+        BT_TRY(add_upper_part(c, step->site.solves[q].problem, step->site.solves[q].adjoint.flat));
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_solve *solve = &step->site.solves[q];
         read_flat(solve->adjoint.flat, c->lowers[q].adjoint);
@@ -56,7 +57,7 @@ static bt_status record(bt_trial *c)
         read_flat(solve->solver->x(solve), c->lowers[q].x);
         BT_TRY(bt_implicit_product(&step->site, solve));
     }
-    bt_check_read(c->upper, &c->upper->gradients, c->recorded);
+    bt_check_gradient(c->upper, c->recorded);
     return BT_OK;
 }
 
@@ -228,12 +229,12 @@ static bt_status record_products(bt_trial *c, int q)
             BT_TRY(bt_implicit_product(&step->site, now));
         for (int i = first; i < c->part_count; i++) {
             bt_part *part = &c->parts[i];
-            int64_t count = bt_check_count(part->moved);
+            int64_t count = bt_params_elements(part->moved);
             double *values = bt_alloc_array((size_t)count, sizeof *values);
             if (!values)
                 return BT_ERROR_MEMORY;
             if (part->moved == c->upper)
-                bt_check_read(c->upper, &c->upper->gradients, values);
+                bt_check_gradient(c->upper, values);
             for (int r = 0; r < step->site.solve_count; r++)
                 if (step->site.solves[r].problem == part->moved)
                     read_flat(step->site.solves[r].adjoint.flat, values);
@@ -298,7 +299,7 @@ static bt_status with_solutions(bt_trial *c)
         write_flat(bt_implicit_x(p.solve), lower->solution);
         BT_TRY(bt_implicit_product(p.site, p.solve));
     }
-    bt_check_read(c->upper, &c->upper->gradients, c->reference);
+    bt_check_gradient(c->upper, c->reference);
     c->have_reference = true;
     return BT_OK;
 }

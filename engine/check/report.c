@@ -314,18 +314,6 @@ bt_status bt_check_judge(bt_trial *c)
 
 /* ---- as text ---- */
 
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static const char *string(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static void print_samples(const json_t *result, FILE *file)
 {
     size_t i;
@@ -335,16 +323,16 @@ static void print_samples(const json_t *result, FILE *file)
     json_array_foreach(samples, i, row)
     {
         fprintf(file, "%8lld %16.8g %16.8g", (long long)json_integer_value(json_object_get(row, "sample")),
-                number(row, "method"), number(row, "difference"));
+                bt_json_read_number(row, "method"), bt_json_read_number(row, "difference"));
         if (solved)
-            fprintf(file, " %16.8g", number(row, "reference"));
+            fprintf(file, " %16.8g", bt_json_read_number(row, "reference"));
         fprintf(file, "\n");
     }
-    fprintf(file, "direction: cosine %.6f; length: method / difference = %.6g\n", number(result, "cosine"),
-            number(result, "ratio"));
+    fprintf(file, "direction: cosine %.6f; length: method / difference = %.6g\n", bt_json_read_number(result, "cosine"),
+            bt_json_read_number(result, "ratio"));
     if (solved)
-        fprintf(file, "with every x solved for: cosine %.6f; length %.6g\n", number(solved, "cosine"),
-                number(solved, "ratio"));
+        fprintf(file, "with every x solved for: cosine %.6f; length %.6g\n", bt_json_read_number(solved, "cosine"),
+                bt_json_read_number(solved, "ratio"));
 }
 
 void bt_check_print(const bt_trial *c, FILE *file)
@@ -355,13 +343,13 @@ void bt_check_print(const bt_trial *c, FILE *file)
     print_samples(c->result, file);
     json_array_foreach(json_object_get(c->result, "lowers"), i, row)
     {
-        fprintf(file, "%s, %s: ", string(row, "level"), string(row, "method"));
+        fprintf(file, "%s, %s: ", bt_json_read_text(row, "level"), bt_json_read_text(row, "method"));
         if (json_object_get(row, "cosine"))
-            fprintf(file, "x to the solution of H x = a: cosine %.6f; length %.6g; ", number(row, "cosine"),
-                    number(row, "ratio"));
-        fprintf(file, "the lower gradient's length is %.3g\n", number(row, "gradient"));
+            fprintf(file, "x to the solution of H x = a: cosine %.6f; length %.6g; ",
+                    bt_json_read_number(row, "cosine"), bt_json_read_number(row, "ratio"));
+        fprintf(file, "the lower gradient's length is %.3g\n", bt_json_read_number(row, "gradient"));
     }
     json_array_foreach(json_object_get(c->result, "parts"), i, row)
-        fprintf(file, "%s: relative error %.3g\n", string(row, "part"), number(row, "error"));
-    fprintf(file, "%s\n", string(c->result, "verdict"));
+        fprintf(file, "%s: relative error %.3g\n", bt_json_read_text(row, "part"), bt_json_read_number(row, "error"));
+    fprintf(file, "%s\n", bt_json_read_text(c->result, "verdict"));
 }

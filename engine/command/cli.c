@@ -1,7 +1,6 @@
 /* engine/command/cli.c: the command line of betty-run. */
 #include "engine/command/cli.h"
 
-#include "engine/config/ini.h"
 #include "engine/solve/methods.h"
 #include <stddef.h>
 #include <string.h>
@@ -131,10 +130,10 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
             continue;
         if (word[length])
             return take_value(cli, o, word + length + 1);
-        if (o->kind == FLAG)
+        if (o->kind == FLAG) {
             *((bool *)(void *)((char *)cli + o->offset)) = true;
-        if (o->kind == FLAG)
             return BT_OK;
+        }
         if (o->kind == KEYS)
             return take_value(cli, o, "text");
         if (!**next)

@@ -3,7 +3,6 @@
 #include "engine/command/crash.h"
 
 #include "base/base.h"
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -2,7 +2,6 @@
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
-#include <stdio.h>
 #include <string.h>
 
 bt_config *bt_config_new(void)

@@ -61,7 +61,7 @@ bt_status bt_config_check_used(bt_config *config, bt_section_kind kind, const ch
 /* A key of the table, of an optimiser or of a method for problems? A problem's own keys must have other names. */
 bool bt_config_is_key(const bt_config *config, const char *name);
 
-/* ---- dependencies.c ---- */
+/* ---- edges.c ---- */
 
 bt_status bt_config_resolve_dependencies(bt_config *config);
 

@@ -24,14 +24,28 @@ static void visit_field(visitor *v, const bt_key *key, const void *field)
     bt_text_free(&text);
 }
 
+typedef union hyper_field { /* a hyperparameter, which is kept as a double, in the field that its key prints */
+    int64_t whole;
+    bool truth;
+    double real;
+} hyper_field;
+
+static hyper_field field_of(const bt_key *key, double value)
+{
+    switch (key->kind) {
+    case BT_KEY_INT:
+        return (hyper_field){.whole = (int64_t)value};
+    case BT_KEY_BOOL:
+        return (hyper_field){.truth = value != 0};
+    default:
+        return (hyper_field){.real = value};
+    }
+}
+
 static void visit_hyper(visitor *v, const bt_key *key, double value)
 {
-    int64_t whole = key->kind == BT_KEY_INT ? (int64_t)value : 0;
-    bool truth = value != 0;
-    visit_field(v, key,
-                key->kind == BT_KEY_INT    ? (const void *)&whole
-                : key->kind == BT_KEY_BOOL ? (const void *)&truth
-                                           : (const void *)&value);
+    hyper_field field = field_of(key, value);
+    visit_field(v, key, &field);
 }
 
 /* The keys of the table; those of a method or an optimiser follow the key that names it. */
@@ -177,13 +191,8 @@ static void write_row(const row_writer *w, const bt_key *key, const char *value)
 static void write_hyper(const row_writer *w, const bt_key *key, double value)
 {
     bt_text text = {0};
-    int64_t whole = (int64_t)value;
-    bool truth = value != 0;
-    bt_key_print(key,
-                 key->kind == BT_KEY_INT    ? (const void *)&whole
-                 : key->kind == BT_KEY_BOOL ? (const void *)&truth
-                                            : (const void *)&value,
-                 &text);
+    hyper_field field = field_of(key, value);
+    bt_key_print(key, &field, &text);
     write_row(w, key, bt_text_get(&text));
     bt_text_free(&text);
 }

@@ -155,6 +155,7 @@ const bt_key bt_keys[] = {
      .help = "cosine: the least rate"},
     {"scheduler_warmup", PROBLEM(scheduler.warmup), INT(0, MANY), .value = "0",
      .help = "updates over which the rate first rises linearly; the scheduler begins after them"},
+
     /* ---- a group of parameters ---- */
     {"params", GROUP(params), TEXT, .help = "needed: patterns, by commas, of the group's parameters"},
     {"frozen", GROUP(frozen), BOOL, .value = "false", .help = "the optimiser leaves them as they are"},

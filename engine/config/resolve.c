@@ -1,6 +1,5 @@
 /* engine/config/resolve.c: from lines to settings. */
 #include "engine/config/config_inside.h"
-#include "engine/config/ini.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* engine/level/callbacks.c: what a problem's callbacks may ask: peers, options, numbers that move. */
 #include "engine/level/level.h"
 
-#include "ops/ops.h"
 #include <string.h>
 
 static bt_problem nobody = {.name = "(missing)", .missing = true};

@@ -1,8 +1,6 @@
 /* engine/level/family.c: who is above and below: the hierarchy's places as problems. */
 #include "engine/level/level.h"
 
-#include <string.h>
-
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower)
 {
     return bt_hierarchy_has(&upper->context->hierarchy, BT_U2L, upper->place, lower->place);

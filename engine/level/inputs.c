@@ -4,7 +4,7 @@
 #include "ops/ops.h"
 #include <string.h>
 
-static void set_number(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
+void bt_number_set(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
 
 static bt_scalar *find_scalar(bt_problem *self, const char *name)
 {
@@ -31,7 +31,7 @@ static bt_scalar *find_scalar(bt_problem *self, const char *name)
     scalar->var = bt_ledger_var(self->context, self, BT_ROLE_INPUT, BT_BATCH, name, (bt_array){.dtype = BT_F64});
     if (!scalar->name || !scalar->var) {
         bt_free(scalar->name);
-        bt_var_free(scalar->var);
+        bt_ledger_var_free(self->context, scalar->var);
         return NULL;
     }
     self->scalar_count++;
@@ -60,7 +60,7 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
         double first = fn(self);
         bt_trace_resume(suspended);
         scalar = find_scalar(self, name); /* the function may have evaluated something that brought others */
-        bt_put(BT_F64, scalar->var->data, 0, first);
+        bt_number_set(scalar->var, first);
     }
     scalar->number = fn;
     bt_tensor *value = bt_trace_read(scalar->var);
@@ -100,7 +100,7 @@ static bool update_scalars(bt_problem *problem)
         int64_t integer = scalar->integer ? scalar->integer(problem) : 0;
         scalar = &problem->scalars[i]; /* the function may have evaluated something that brought others */
         if (scalar->number)
-            set_number(scalar->var, number);
+            bt_number_set(scalar->var, number);
         changed |= scalar->integer && integer != scalar->value;
         scalar->value = integer;
         bt_guest_leave(before);
@@ -114,7 +114,7 @@ bool bt_steps_show(bt_context *context, bool now)
     context->steps_now = now;
     for (int p = 0; p < context->problem_count; p++) {
         const bt_problem *problem = context->problems[p];
-        set_number(problem->step_count, (double)(now ? problem->steps : problem->seen));
+        bt_number_set(problem->step_count, (double)(now ? problem->steps : problem->seen));
     }
     return before;
 }

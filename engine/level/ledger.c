@@ -109,8 +109,6 @@ static int64_t find(const bt_context *context, const void *data)
     return i;
 }
 
-bool bt_ledger_has(const bt_context *context, const void *data) { return find(context, data) >= 0; }
-
 void bt_ledger_leave(bt_context *context, const void *data)
 {
     bt_ledger *ledger = &context->ledger;

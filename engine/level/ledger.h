@@ -81,7 +81,6 @@ bt_status bt_ledger_enter_bytes(bt_context *context, const bt_problem *problem, 
                                 size_t size);
 bt_status bt_ledger_enter_stream(bt_context *context, const bt_problem *problem, bt_stream *stream);
 void bt_ledger_leave(bt_context *context, const void *data); /* NULL, or what is not in it: nothing */
-bool bt_ledger_has(const bt_context *context, const void *data);
 bool bt_row_is_number(const bt_ledger_row *row);
 
 /* Every run variable of all levels, or of one problem; block: the one whose flat variable it is, or NULL. */

@@ -4,7 +4,6 @@
 #define BT_LEVEL_H
 
 #include "engine/level/context.h"
-#include "engine/level/stream.h"
 #include "nn/module.h"
 #include "optim/optim.h"
 
@@ -100,6 +99,7 @@ bt_status bt_problem_configure(bt_problem *problem); /* module, storage, optimis
 bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode);
 bt_status bt_problem_open_data(bt_problem *problem);    /* streams */
 bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `weights` */
+
 /* ---- params.c ---- */
 
 bt_status bt_params_sort(bt_problem *problem); /* which are trained, by which group, in what order they lie */
@@ -108,6 +108,7 @@ void bt_params_close(bt_problem *problem);
 /* A block with a variable for each parameter, laid out like the parameters. */
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
                                const char *name);
+int64_t bt_params_elements(const bt_problem *problem); /* how long bt_params is */
 bool bt_owns_buffer(const bt_problem *problem, bt_var *var);
 bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 
@@ -133,7 +134,8 @@ bt_status bt_wire(bt_context *context);                        /* that, and pare
 void bt_unwire(bt_context *context);                           /* there are none, nor a hierarchy */
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
-/* callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison. */
+/* ---- callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison ---- */
+
 bool bt_usable(const bt_problem *self, const char *function);
 
 /* ---- inputs.c: what programs read from the host ---- */
@@ -143,5 +145,6 @@ bool bt_usable(const bt_problem *self, const char *function);
 bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
 bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
 int64_t bt_tick(const bt_context *context);        /* updates of all levels */
+void bt_number_set(bt_var *var, double value);     /* F64 [] */
 
 #endif

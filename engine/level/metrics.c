@@ -2,7 +2,6 @@
 #include "engine/level/level.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The numbers of a row, which are part of a run. */
@@ -57,21 +56,18 @@ void bt_metrics_free(bt_context *context)
 /* A variable of its own name among the problem's: "valid.loss.sum". */
 static bt_var *part_new(const bt_metric_row *row, const char *part)
 {
-    bt_text name = {0}, words = {0};
-    bt_text_add(&name, "%s%s.%s", row->valid ? "valid." : "", row->name ? row->name : "", part);
     const bt_problem *problem = row->problem;
+    char *name = bt_string("%s%s.%s", row->valid ? "valid." : "", row->name, part);
+    bt_text words = {0};
     bt_var *var = NULL;
-    if (name.failed)
-        bt_fail(BT_ERROR_MEMORY, "out of memory");
-    else if (!bt_name_is_free(problem, name.data, &words))
+    if (name && bt_name_is_free(problem, name, &words))
+        var = bt_ledger_var(problem->context, problem, BT_ROLE_METRIC, BT_BUFFERS, name, (bt_array){.dtype = BT_F64});
+    else if (name)
         bt_fail(BT_ERROR_ARGUMENT,
                 "%s: bt_metric `%s` would be kept as the variable `%s`, which is the name of %s; choose another name",
-                problem->name, row->name, name.data, bt_text_get(&words));
-    else
-        var = bt_ledger_var(problem->context, problem, BT_ROLE_METRIC, BT_BUFFERS, name.data,
-                            (bt_array){.dtype = BT_F64});
+                problem->name, row->name, name, bt_text_get(&words));
     bt_text_free(&words);
-    bt_text_free(&name);
+    bt_free(name);
     return var;
 }
 
@@ -102,14 +98,11 @@ static bt_status check_reported(const bt_context *context, const bt_metric_row *
 static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
 {
     bt_metric_row *row = bt_alloc(sizeof *row);
-    bt_text full = {0};
     if (!row)
         return NULL;
-    bt_text_add(&full, "%s.%s%s", problem->name, valid ? "valid." : "", name);
     *row = (bt_metric_row){.problem = problem, .valid = valid, .last = NAN, .interval = NAN};
     row->name = bt_strdup(name);
-    row->full = bt_strdup(bt_text_get(&full));
-    bt_text_free(&full);
+    row->full = bt_string("%s.%s%s", problem->name, valid ? "valid." : "", name);
     if (row->name && row->full && check_reported(problem->context, row) == BT_OK && (row->sum = part_new(row, "sum")) &&
         (row->weight = part_new(row, "weight")) && enter_numbers(row) == BT_OK)
         return row;

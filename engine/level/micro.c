@@ -89,7 +89,7 @@ bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, b
             return bt_error_status();
         double share = (double)set->shapes[shape].batch->count / total;
         if (set->share)
-            memcpy(set->share->data, &share, sizeof share);
+            bt_number_set(set->share, share);
         BT_TRY(bt_part_run(phase, entries[shape]));
     }
     return BT_OK;

@@ -203,6 +203,14 @@ bt_status bt_params_open(bt_problem *problem)
     return problem->settings->active ? make_slots(problem) : BT_OK;
 }
 
+int64_t bt_params_elements(const bt_problem *problem)
+{
+    int64_t elements = 0;
+    for (int64_t i = 0; i < problem->module->param_count; i++)
+        elements += bt_array_count(problem->module->params[i]->shape);
+    return elements;
+}
+
 bool bt_owns_buffer(const bt_problem *problem, bt_var *var)
 {
     return problem->module && problem->module->buffer_block.flat &&

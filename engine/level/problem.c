@@ -1,7 +1,6 @@
 /* engine/level/problem.c: a problem's life: made, configured, freed. */
 #include "engine/level/level.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bt_problem *bt_problem_new(bt_context *context, const bt_problem_def *def, void *user)
@@ -169,14 +168,14 @@ bt_status bt_problem_open_data(bt_problem *problem)
         BT_TRY(bt_problem_open_set(problem, BT_TRAIN));
         problem->train = bt_stream_open(problem, BT_TRAIN, s->gradient_accumulation);
         if (!problem->train)
-            return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+            return bt_error_status();
     }
     if (def->validation_step && !problem->valid) {
         BT_TRY(bt_problem_open_set(problem, BT_VALID));
         if (problem->valid_data || def->get_batch) {
             problem->valid = bt_stream_open(problem, BT_VALID, 1);
             if (!problem->valid)
-                return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+                return bt_error_status();
         }
     }
     return BT_OK;

@@ -13,10 +13,10 @@ typedef enum bt_stage {
     BT_STAGE_RUN,        /* in bt_engine_run or a check, between two steps */
     BT_STAGE_STEP,       /* in a leaf's step, between its programs: epoch_callback, on_inner_loop_start */
     BT_STAGE_VALIDATION, /* in a validation, between its programs: validation_end */
-    BT_STAGE_PROGRAM,    /* programs run or are made anew: get_batch, host scalars. None may be made, no stream moved */
-    BT_STAGE_QUESTION,   /* likewise, to answer a question */
-    BT_STAGE_SAYING,     /* a line is told: the function of bt_engine_log, which calls nothing of the engine */
-    BT_STAGE_FAILED,     /* a call failed half way: all later ones fail with it */
+    BT_STAGE_PROGRAM,  /* programs run or are recompiled: get_batch, host scalars. None may be made, no stream moved */
+    BT_STAGE_QUESTION, /* likewise, to answer a question */
+    BT_STAGE_SAYING,   /* a line is told: the function of bt_engine_log, which calls nothing of the engine */
+    BT_STAGE_FAILED,   /* a call failed half way: all later ones fail with it */
     BT_STAGES
 } bt_stage;
 

@@ -39,8 +39,8 @@ bt_status bt_stream_take(bt_stream *stream, int64_t count);   /* likewise; or wh
 bt_status bt_stream_next_task(bt_stream *stream);             /* batch_of: an inner loop begins; else nothing */
 const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i); /* kept[i], as it lies now */
 int64_t bt_stream_position(const bt_stream *stream);          /* how many have been drawn */
-bt_status bt_stream_rewind(bt_stream *stream, int64_t position,
-                           int64_t kept);              /* with the newest `kept` at hand again */
+/* With the newest `kept` at hand again. */
+bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept);
 int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
 int bt_stream_shape(const bt_stream *stream, const bt_batch *batch); /* which of shapes; -1 after an error */
 

@@ -1,7 +1,6 @@
 /* engine/level/weights.c: a problem that starts from values in a file. */
 #include "engine/level/level.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* The file as it is named, or, where there is none, beside the INI file; to be freed. */

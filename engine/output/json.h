@@ -10,6 +10,10 @@ bt_status bt_json_write(const char *folder, const char *name, const json_t *valu
 bt_status bt_json_print(const json_t *value, FILE *file); /* indented; whether the file took it, its owner asks */
 
 json_t *bt_json_number(double value); /* null where it is not finite, for JSON has no such numbers */
+/* What an object has under the key: "" and NaN where there is no such thing. */
+const char *bt_json_read_text(const json_t *object, const char *key);
+double bt_json_read_number(const json_t *object, const char *key);
+
 /* Adds NAME and, of a mean, NAME.interval. false: out of memory. */
 bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count);
 

@@ -33,11 +33,9 @@ bt_jsonl *bt_jsonl_open(const char *folder, int64_t length)
         bt_fail(BT_ERROR_ARGUMENT, "bt_jsonl_open: the folder is NULL");
         return NULL;
     }
-    bt_text path = {0};
-    bt_text_add(&path, "%s/metrics.jsonl", folder);
-    sink->path = path.data;
-    if (!path.failed)
-        sink->file = length < 0 ? fopen(path.data, "wbe") : reopen(path.data, length);
+    sink->path = bt_string("%s/metrics.jsonl", folder);
+    if (sink->path)
+        sink->file = length < 0 ? fopen(sink->path, "wbe") : reopen(sink->path, length);
     if (!sink->file) {
         bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl cannot be written: %s", folder, strerror(errno));
         bt_jsonl_close(sink);
@@ -45,26 +43,6 @@ bt_jsonl *bt_jsonl_open(const char *folder, int64_t length)
     }
     sink->whole = length < 0 ? 0 : (off_t)length;
     return sink;
-}
-
-static bool add_metric(json_t *object, const bt_metric_value *metric)
-{
-    bool good = json_object_set_new(object, metric->name, bt_json_number(metric->value)) == 0;
-    if (isnan(metric->interval))
-        return good;
-    bt_text name = {0};
-    bt_text_add(&name, "%s.interval", metric->name);
-    good = json_object_set_new(object, bt_text_get(&name), bt_json_number(metric->interval)) == 0 && good;
-    bt_text_free(&name);
-    return good;
-}
-
-bool bt_json_metrics(json_t *object, const bt_metric_value *metrics, int count)
-{
-    bool good = object != NULL;
-    for (int i = 0; i < count && good; i++)
-        good = add_metric(object, &metrics[i]);
-    return good;
 }
 
 /* One flush a line: what a killed run leaves is whole. Where a disk is full, the part of a line that went on it is

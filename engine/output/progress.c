@@ -2,7 +2,6 @@
 #include "engine/output/log.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -245,10 +245,10 @@ static bt_status object_name(const command *c, const char *source, char **object
     return *object ? BT_OK : BT_ERROR_MEMORY;
 }
 
-bt_status bt_compile(const char *source, char **object)
+bt_status bt_cc(const char *source, char **object)
 {
     if (!source || !object)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_compile: an argument is NULL");
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_cc: an argument is NULL");
     *object = NULL;
     if (access(source, R_OK) != 0)
         return bt_fail(BT_ERROR_FILE, "%s cannot be read: %s", source, strerror(errno));

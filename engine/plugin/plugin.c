@@ -38,7 +38,7 @@ static bt_status check_export(const char *source, const bt_export *parts)
 static bt_status open_file(const char *source, bt_plugin *plugin, const bt_export **parts)
 {
     char *object;
-    BT_TRY(bt_compile(source, &object));
+    BT_TRY(bt_cc(source, &object));
     plugin->source = bt_strdup(source);
     bt_guest before = bt_guest_enter((bt_guest){.file = plugin->source, .function = "loading"});
     plugin->handle = plugin->source ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;

@@ -1,8 +1,8 @@
 /* engine/schedule/rewire.c: who depends on whom changes between two steps.
  *
- * The programs of every level are made anew, for the losses may have other derivatives to take; parameters, optimiser
- * state, positions in the data and counters are not touched. What a method keeps for an upper problem goes with the
- * dependency. What cannot be is refused, and all stays as it was. */
+ * The programs of every level are compiled again, for the losses may have other derivatives to take; parameters,
+ * optimiser state, positions in the data and counters are not touched. What a method keeps for an upper problem goes
+ * with the dependency. What cannot be is refused, and all stays as it was. */
 #include "engine/schedule/schedule.h"
 
 /* Whose solution is ready for whom, [upper, lower] by place; `to`: into the problems, else from them. */

@@ -1,8 +1,6 @@
 /* engine/session/adapt.c: few-shot evaluation: a few steps of a problem on one batch, and back. */
 #include "engine/session/session.h"
 
-#include <string.h>
-
 /* What is there before the first bt_adapt; a second one goes on from the first. */
 static bt_status keep(bt_problem *self)
 {
@@ -19,33 +17,6 @@ static bt_status restore(bt_problem *self)
     return status;
 }
 
-/* One update on the batch; random numbers are those of the step, counted from this call. */
-static bt_status step_on(bt_problem *self, const bt_batch *batch, int64_t number)
-{
-    bt_step_phase *step = self->step;
-    int shape = bt_stream_shape(self->train, batch);
-    if (shape < 0) {
-        bt_error_context("bt_adapt");
-        return bt_error_status();
-    }
-    double total = (double)batch->count;
-    self->seen = self->steps;
-    bt_steps_show(self->context, true);
-    bt_micro_bind(&step->micros[shape], batch);
-    memcpy(step->micros[shape].record->data, &number, sizeof number);
-    memcpy(step->total->data, &total, sizeof total);
-    bt_phase_begin(step->phase);
-    bt_status status = bt_part_run(step->phase, step->gradient[shape]);
-    if (status == BT_OK && step->average >= 0)
-        status = bt_part_run(step->phase, step->average);
-    if (status == BT_OK)
-        status = bt_part_run(step->phase, step->update);
-    bt_phase_end(step->phase);
-    bt_steps_show(self->context, false);
-    self->steps++;
-    return status;
-}
-
 /* Training metrics stay as they are. */
 static bt_status steps_on(bt_problem *self, const bt_batch *batch, int64_t steps)
 {
@@ -53,8 +24,8 @@ static bt_status steps_on(bt_problem *self, const bt_batch *batch, int64_t steps
     if (!metrics)
         return BT_ERROR_MEMORY;
     bt_status status = bt_start_run(self);
-    for (int64_t k = 0; k < steps && status == BT_OK; k++)
-        status = step_on(self, batch, k);
+    for (int64_t k = 0; k < steps && status == BT_OK; k++) /* random numbers are counted from this call */
+        status = bt_step_on(self, batch, k);
     bt_status restored = bt_kept_restore(metrics);
     bt_kept_free(metrics);
     return status == BT_OK ? restored : status;
@@ -77,7 +48,10 @@ static bt_status adapt(bt_problem *self, const bt_batch *batch, int64_t steps)
     if (status == BT_OK)
         status = steps_on(self, batch, steps);
     bt_stage_leave(self->context);
-    if (status != BT_OK && self->adapted)
+    if (status == BT_OK)
+        return BT_OK;
+    bt_error_context("bt_adapt");
+    if (self->adapted)
         restore(self);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "engine/session/session.h"
 
 #include "engine/check/check.h"
-#include <math.h>
 #include <string.h>
 
 /* ---- the check of each level ---- */
@@ -61,14 +60,8 @@ typedef struct collected {
 
 static const char *text_of(collected *all, const json_t *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
-    return bt_region_copy(all->region, text ? text : "", text ? strlen(text) + 1 : 1);
-}
-
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    const char *text = bt_json_read_text(object, key);
+    return bt_region_copy(all->region, text, strlen(text) + 1);
 }
 
 static bt_status take_parts(collected *all, const json_t *list, bt_check_level_result *level)
@@ -77,7 +70,8 @@ static bt_status take_parts(collected *all, const json_t *list, bt_check_level_r
     bt_check_part *parts = bt_region_alloc(all->region, (count + 1) * sizeof *parts);
     for (size_t i = 0; parts && i < count; i++) {
         const json_t *row = json_array_get(list, i);
-        parts[i] = (bt_check_part){text_of(all, row, "part"), number_of(row, "error"), text_of(all, row, "cause")};
+        parts[i] =
+            (bt_check_part){text_of(all, row, "part"), bt_json_read_number(row, "error"), text_of(all, row, "cause")};
         if (!parts[i].name || !parts[i].cause)
             return BT_ERROR_MEMORY;
     }
@@ -94,8 +88,8 @@ static bt_status take_lowers(collected *all, const json_t *list, bt_check_level_
         const json_t *row = json_array_get(list, i);
         lowers[i] = (bt_check_lower){.level = text_of(all, row, "level"),
                                      .method = text_of(all, row, "method"),
-                                     .cosine = number_of(row, "cosine"),
-                                     .ratio = number_of(row, "ratio")};
+                                     .cosine = bt_json_read_number(row, "cosine"),
+                                     .ratio = bt_json_read_number(row, "ratio")};
         if (!lowers[i].level || !lowers[i].method)
             return BT_ERROR_MEMORY;
     }
@@ -112,8 +106,8 @@ static bt_status collect(void *user, const bt_trial *trial)
     level->verdict = trial->verdict;
     level->level = text_of(all, trial->result, "level");
     level->text = text_of(all, trial->result, "verdict");
-    level->cosine = number_of(trial->result, "cosine");
-    level->ratio = number_of(trial->result, "ratio");
+    level->cosine = bt_json_read_number(trial->result, "cosine");
+    level->ratio = bt_json_read_number(trial->result, "ratio");
     if (!level->level || !level->text)
         return BT_ERROR_MEMORY;
     BT_TRY(take_parts(all, json_object_get(trial->result, "parts"), level));

@@ -1,4 +1,4 @@
-/* engine/session/engine.c: the public engine: its life, its settings, training. */
+/* engine/session/engine.c: the public engine: its life, its settings, its problems and metrics by name. */
 #include "engine/session/session.h"
 
 #include "engine/solve/methods.h"

@@ -17,6 +17,33 @@ bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step)
     return phase->intervals[value].first <= step && phase->intervals[value].last >= step;
 }
 
+/* ---- bytes of the arena ---- */
+
+size_t bt_arena_planned(const bt_context *context)
+{
+    size_t most = 0;
+    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
+        if (context->instance->phases[i]->arena > most)
+            most = context->instance->phases[i]->arena;
+    return most;
+}
+
+size_t bt_arena_used(const bt_context *context)
+{
+    size_t most = 0;
+    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
+        if (context->instance->phases[i]->used > most)
+            most = context->instance->phases[i]->used;
+    return most;
+}
+
+void bt_engine_note_touched(bt_engine *engine)
+{
+    int64_t touched = (int64_t)bt_instance_touched(engine->context.instance);
+    if (touched > engine->touched)
+        engine->touched = touched;
+}
+
 /* ---- the table ---- */
 
 typedef struct table {

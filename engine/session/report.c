@@ -4,37 +4,9 @@
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
-#include "ops/ops.h"
 #include <string.h>
 
 enum { LARGEST = 8 };
-
-/* ---- bytes of the arena ---- */
-
-size_t bt_arena_planned(const bt_context *context)
-{
-    size_t most = 0;
-    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
-        if (context->instance->phases[i]->arena > most)
-            most = context->instance->phases[i]->arena;
-    return most;
-}
-
-size_t bt_arena_used(const bt_context *context)
-{
-    size_t most = 0;
-    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
-        if (context->instance->phases[i]->used > most)
-            most = context->instance->phases[i]->used;
-    return most;
-}
-
-void bt_engine_note_touched(bt_engine *engine)
-{
-    int64_t touched = (int64_t)bt_instance_touched(engine->context.instance);
-    if (touched > engine->touched)
-        engine->touched = touched;
-}
 
 /* ---- the plan as JSON; the text is printed from it, so that both say the same ---- */
 
@@ -178,18 +150,16 @@ static void print_phase(json_t *phase, FILE *file)
     size_t i;
     json_t *item;
     char text[32];
-    fprintf(file, "  phase %-20s %14zu  %10s  (lower bound %zu, peak in %s)\n",
-            json_string_value(json_object_get(phase, "phase")), bytes_of(phase, "arena"),
-            bt_bytes_text(text, bytes_of(phase, "arena")), bytes_of(phase, "bound"),
-            json_string_value(json_object_get(phase, "peak_in")));
+    fprintf(file, "  phase %-20s %14zu  %10s  (lower bound %zu, peak in %s)\n", bt_json_read_text(phase, "phase"),
+            bytes_of(phase, "arena"), bt_bytes_text(text, bytes_of(phase, "arena")), bytes_of(phase, "bound"),
+            bt_json_read_text(phase, "peak_in"));
     print_categories(json_object_get(phase, "at_peak"), "    ", file);
-    json_array_foreach(json_object_get(phase, "parts"), i, item)
-        fprintf(file, "    part %-25s %6lld kernels, %zu bytes saved for derivatives\n",
-                json_string_value(json_object_get(item, "part")),
-                (long long)json_integer_value(json_object_get(item, "kernels")), bytes_of(item, "saved"));
+    json_array_foreach(json_object_get(phase, "parts"), i, item) fprintf(
+        file, "    part %-25s %6lld kernels, %zu bytes saved for derivatives\n", bt_json_read_text(item, "part"),
+        (long long)json_integer_value(json_object_get(item, "kernels")), bytes_of(item, "saved"));
     json_array_foreach(json_object_get(phase, "largest"), i, item)
         fprintf(file, "    %s %14zu  %s\n", i ? "        " : "largest ", bytes_of(item, "bytes"),
-                json_string_value(json_object_get(item, "value")));
+                bt_json_read_text(item, "value"));
 }
 
 static void print_plan(json_t *plan, FILE *file)
@@ -197,13 +167,12 @@ static void print_plan(json_t *plan, FILE *file)
     size_t i, k;
     json_t *level, *phase, *planned = json_object_get(plan, "planned_bytes"), *peak = json_object_get(plan, "peak");
     char text[32];
-    fprintf(file, "memory plan for %s, %lld thread(s)\n", json_string_value(json_object_get(plan, "backend")),
+    fprintf(file, "memory plan for %s, %lld thread(s)\n", bt_json_read_text(plan, "backend"),
             (long long)json_integer_value(json_object_get(plan, "threads")));
     json_array_foreach(json_object_get(plan, "levels"), i, level)
     {
-        fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", json_string_value(json_object_get(level, "level")),
-                "kept for the whole run", bytes_of(level, "persistent"),
-                bt_bytes_text(text, bytes_of(level, "persistent")));
+        fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", bt_json_read_text(level, "level"), "kept for the whole run",
+                bytes_of(level, "persistent"), bt_bytes_text(text, bytes_of(level, "persistent")));
         print_categories(json_object_get(level, "kept"), "    ", file);
         json_array_foreach(json_object_get(level, "phases"), k, phase) print_phase(phase, file);
     }
@@ -213,7 +182,7 @@ static void print_plan(json_t *plan, FILE *file)
             bt_bytes_text(text, bytes_of(plan, "arena")));
     if (peak)
         fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
-                json_string_value(json_object_get(peak, "level")), json_string_value(json_object_get(peak, "phase")));
+                bt_json_read_text(peak, "level"), bt_json_read_text(peak, "phase"));
     fprintf(file, "\n");
 }
 
@@ -247,14 +216,13 @@ static void print_info(json_t *info, FILE *file)
     fprintf(file,
             "device %s (%s), %lld thread(s); problems and data loaded in %.3f s; traced, differentiated, compiled and "
             "planned in %.3f s\n",
-            json_string_value(json_object_get(info, "device")), json_string_value(json_object_get(info, "backend")),
+            bt_json_read_text(info, "device"), bt_json_read_text(info, "backend"),
             (long long)json_integer_value(json_object_get(info, "threads")),
             json_real_value(json_object_get(info, "load_seconds")),
             json_real_value(json_object_get(info, "compile_seconds")));
-    json_array_foreach(json_object_get(info, "programs"), i, program) fprintf(
-        file, "\n%s, %s, %s\n%s", json_string_value(json_object_get(program, "level")),
-        json_string_value(json_object_get(program, "phase")), json_string_value(json_object_get(program, "part")),
-        json_string_value(json_object_get(program, "kernels")));
+    json_array_foreach(json_object_get(info, "programs"), i, program)
+        fprintf(file, "\n%s, %s, %s\n%s", bt_json_read_text(program, "level"), bt_json_read_text(program, "phase"),
+                bt_json_read_text(program, "part"), bt_json_read_text(program, "kernels"));
 }
 
 /* ---- all reports ---- */

@@ -33,6 +33,6 @@ bt_status bt_run_say_skipped(bt_run *r);
 /* The metrics that are due now: of the validation that has been; of training, all of them where the step was the last.
  */
 bt_status bt_run_report(bt_run *r, bool valid, bool last);
-bt_metric_value *bt_run_room(const bt_engine *engine); /* for all metrics; bt_free; NULL: out of memory */
+bt_metric_value *bt_run_room(const bt_context *context); /* for all metrics; bt_free; NULL: out of memory */
 
 #endif

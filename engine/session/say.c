@@ -9,10 +9,10 @@ bt_status bt_run_say_equation(bt_run *r)
 {
     bt_text text = {0};
     bool levels = false;
-    for (int i = 0; i < r->engine->context.problem_count; i++)
-        levels |= r->engine->context.problems[i]->parent_count > 0;
+    for (int i = 0; i < r->context->problem_count; i++)
+        levels |= r->context->problems[i]->parent_count > 0;
     if (levels)
-        bt_print_equation(&r->engine->context, &text);
+        bt_print_equation(r->context, &text);
     if (text.size)
         bt_say(r->context, BT_LINE_INFO, "%s", text.data);
     r->engine->rewired = false;
@@ -36,18 +36,17 @@ static bool due(bt_problem *problem, bool last)
 /* Methods that fail, said once each. */
 void bt_run_say_trouble(bt_run *r)
 {
-    const bt_engine *engine = r->engine;
-    for (int p = 0; p < engine->context.problem_count; p++)
-        for (int i = 0; engine->context.problems[p]->troubles && i < engine->context.problem_count; i++) {
-            bt_trouble *trouble = &engine->context.problems[p]->troubles[i];
-            const bt_problem *lower = engine->context.problems[i];
+    const bt_context *context = r->context;
+    for (int p = 0; p < context->problem_count; p++)
+        for (int i = 0; context->problems[p]->troubles && i < context->problem_count; i++) {
+            bt_trouble *trouble = &context->problems[p]->troubles[i];
+            const bt_problem *lower = context->problems[i];
             int64_t count = 0;
             if (trouble->count)
                 memcpy(&count, trouble->count->data, sizeof count);
             if (count && !trouble->told)
                 bt_warn(r->context, "%s, type = %s: up to step %lld, %lld times: %s", lower->name,
-                        lower->settings->method->name, (long long)engine->context.step, (long long)count,
-                        trouble->means);
+                        lower->settings->method->name, (long long)context->step, (long long)count, trouble->means);
             trouble->told = trouble->told || count;
         }
 }
@@ -64,10 +63,10 @@ static int64_t skipped_updates(const bt_problem *problem)
 /* The first time, where a run reports; the count is told at the end. */
 static void say_first_skipped(bt_run *r)
 {
-    for (int i = 0; i < r->engine->context.problem_count && !r->told; i++)
-        if (skipped_updates(r->engine->context.problems[i])) {
+    for (int i = 0; i < r->context->problem_count && !r->told; i++)
+        if (skipped_updates(r->context->problems[i])) {
             bt_warn(r->context, "%s: a gradient was not finite, so the update was left out",
-                    r->engine->context.problems[i]->name);
+                    r->context->problems[i]->name);
             r->told = true;
         }
 }
@@ -76,12 +75,12 @@ static void say_first_skipped(bt_run *r)
 static void say_first_nonfinite(bt_run *r, const bt_metric_value *values, int count)
 {
     for (int v = 0; v < count; v++)
-        for (int i = 0; i < r->engine->context.metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
-            const bt_metric_row *row = r->engine->context.metrics[i];
+        for (int i = 0; i < r->context->metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
+            const bt_metric_row *row = r->context->metrics[i];
             if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
                 continue;
             bt_warn(r->context, "%s: up to step %lld, the loss is not finite", row->problem->name,
-                    (long long)r->engine->context.step);
+                    (long long)r->context->step);
             r->told_loss = true;
         }
 }
@@ -95,25 +94,25 @@ static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count
     bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
     bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
     bt_text_free(&text);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, r->engine->context.step, bt_seconds() - r->start, values, count) : BT_OK;
+    return r->jsonl ? bt_jsonl_write(r->jsonl, r->context->step, bt_seconds() - r->start, values, count) : BT_OK;
 }
 
-bt_metric_value *bt_run_room(const bt_engine *engine)
+bt_metric_value *bt_run_room(const bt_context *context)
 {
-    return bt_alloc_array((size_t)engine->context.metric_count + 1, sizeof(bt_metric_value));
+    return bt_alloc_array((size_t)context->metric_count + 1, sizeof(bt_metric_value));
 }
 
 bt_status bt_run_report(bt_run *r, bool valid, bool last)
 {
-    bt_engine *engine = r->engine;
-    bt_metric_value *values = bt_run_room(engine);
+    bt_context *context = r->context;
+    bt_metric_value *values = bt_run_room(context);
     if (!values)
         return BT_ERROR_MEMORY;
     int count = 0;
-    for (int p = 0; p < engine->context.problem_count; p++)
-        if (engine->context.problems[p]->settings->active && (valid || due(engine->context.problems[p], last)))
-            count += bt_metrics_take(&engine->context, engine->context.problems[p], valid, values + count);
-    bool lasting = valid || engine->context.step == engine->context.settings->train_iters;
+    for (int p = 0; p < context->problem_count; p++)
+        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last)))
+            count += bt_metrics_take(context, context->problems[p], valid, values + count);
+    bool lasting = valid || context->step == context->settings->train_iters;
     bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
     bt_free(values);
     return status;
@@ -122,8 +121,8 @@ bt_status bt_run_report(bt_run *r, bool valid, bool last)
 /* A run most of whose updates were left out has diverged: that is a failure. */
 bt_status bt_run_say_skipped(bt_run *r)
 {
-    for (int i = 0; i < r->engine->context.problem_count; i++) {
-        const bt_problem *problem = r->engine->context.problems[i];
+    for (int i = 0; i < r->context->problem_count; i++) {
+        const bt_problem *problem = r->context->problems[i];
         int64_t skipped = skipped_updates(problem);
         if (skipped)
             bt_warn(r->context, "%s: %lld of %lld updates were left out: the gradient was not finite", problem->name,

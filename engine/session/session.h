@@ -48,7 +48,9 @@ bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told
 /* train.c: a run that will not go on, or whose engine goes; what it would have said at its end is not said. */
 bt_status bt_run_close(bt_engine *engine);
 
-/* memory.c: bytes of what lives where the phase needs most; whether a value does at this step of it */
+/* ---- memory.c ---- */
+
+/* Bytes of what lives where the phase needs most; and whether a value lives at this step of it. */
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES]);
 bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step);
 

@@ -1,7 +1,6 @@
 /* engine/session/setup.c: from a configuration to planned phases. */
 #include "engine/session/session.h"
 
-#include "engine/solve/methods.h"
 #include "engine/state/checkpoint.h"
 #include <string.h>
 

@@ -190,7 +190,7 @@ static double data_seconds(const bt_engine *engine)
 static bt_status summarize(bt_run *r)
 {
     bt_engine *engine = r->engine;
-    bt_metric_value *values = bt_run_room(engine);
+    bt_metric_value *values = bt_run_room(&engine->context);
     size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     int count = 0;
     if (!values)

@@ -5,11 +5,11 @@
 #include "base/random.h"
 #include "ops/ops.h"
 
-bt_loss bt_builder_lower(const bt_builder *b) { return (bt_loss){.problem = b->lower, .micros = b->micro, .count = 1}; }
+bt_loss bt_builder_lower(const bt_builder *b) { return (bt_loss){b->lower, b->micro}; }
 
 bt_loss bt_builder_upper(const bt_builder *b)
 {
-    return (bt_loss){.problem = b->upper, .micros = b->upper_micro, .count = b->own->upper.count ? 1 : 0};
+    return (bt_loss){b->upper, b->own->upper.count ? b->upper_micro : NULL};
 }
 
 static double hyper_value(const bt_problem *lower, const char *name)
@@ -33,7 +33,7 @@ static bool is_vector(const bt_builder *b, const bt_tensor *x, const char *call)
         bt_trace_poison(BT_ERROR_ARGUMENT, "%s: method %s: the vector is missing", call, b->rule.what);
         return false;
     }
-    if (x->dtype == like->dtype && x->rank == 1 && x->dims[0] == like->dims[0])
+    if (bt_array_same(bt_tensor_array(x), bt_var_array(like)))
         return true;
     bt_trace_poison(BT_ERROR_SHAPE, "%s: method %s: the vector is %s %s, expected %s %s like v", call, b->rule.what,
                     bt_dtype_name(x->dtype), bt_shape_text(found, x->rank, x->dims), bt_dtype_name(like->dtype),
@@ -195,18 +195,16 @@ static bt_tensor *unit(void *context)
 bt_var *bt_solution_var(bt_problem *upper, const bt_problem *lower)
 {
     size_t count = (size_t)upper->context->problem_count;
-    int64_t elements = 0;
     if (!upper->solutions && !(upper->solutions = bt_alloc_array(count, sizeof(bt_var *))))
         return NULL;
     bt_var **solution = &upper->solutions[lower->place];
-    for (int64_t i = 0; i < lower->module->param_count; i++)
-        elements += bt_array_count(lower->module->params[i]->shape);
-    bt_text name = {0};
-    bt_text_add(&name, "solution for %s", lower->name);
-    if (!*solution && !name.failed)
-        *solution = bt_ledger_var(upper->context, upper, BT_ROLE_SOLVER, BT_VECTORS, name.data,
-                                  (bt_array){.dtype = lower->dtype, .rank = 1, .dims = {elements}});
-    bt_text_free(&name);
+    if (*solution)
+        return *solution;
+    char *name = bt_string("solution for %s", lower->name);
+    if (name)
+        *solution = bt_ledger_var(upper->context, upper, BT_ROLE_SOLVER, BT_VECTORS, name,
+                                  (bt_array){.dtype = lower->dtype, .rank = 1, .dims = {bt_params_elements(lower)}});
+    bt_free(name);
     return *solution;
 }
 

@@ -12,7 +12,6 @@
 
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
-#include "transform/grad.h"
 #include "transform/linearize.h"
 #include <stdio.h>
 
@@ -33,7 +32,7 @@ static bt_status open_start(bt_builder *b)
     b->own->starting = bt_method_start(b, &same);
     b->own->starts_on_batch = b->reads_batch;
     if (!b->own->starting)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     if (same) {
         b->own->x = b->solve->adjoint;
         bt_graph_free(b->own->starting);
@@ -102,7 +101,7 @@ static bt_status build_step(bt_builder *b, int variant)
         return BT_OK;
     bt_graph *graph = bt_method_step(b);
     if (!graph)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     bool many = b->own->iterations > 1;
     bt_status status =
         many && !b->round->ask_count ? split(b, graph) : bt_round_build(b, graph, many ? b->loop : 0, "solve");
@@ -137,7 +136,6 @@ static bt_graph *trace_product(bt_builder *b, bt_loss lower, bt_loss upper, cons
                                       .others = others,
                                       .other_count = bt_solve_targets(b->site, b->solve, others, vectors)};
         bt_product_trace(&request);
-        bt_keep_effects(b->graph, b->lower, BT_TRACE_PRODUCT);
         keep_solution(b, request.x);
         for (int k = 0; k < request.other_count && b->graph->status == BT_OK; k++)
             for (int64_t i = 0; i < others[k]->module->param_count; i++)
@@ -202,7 +200,7 @@ static bt_status keep_pure(bt_builder *b)
     const bool has[] = {method->start != NULL, steps(b->solve)};
     for (int part = 0; part < 2; part++)
         if (has[part] && !(b->own->pure[part] = trace_part(b, part)))
-            return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+            return bt_error_status();
     return BT_OK;
 }
 
@@ -274,9 +272,10 @@ static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, const bt_mic
     int loop = bt_micro_loop(site->phase);
     for (int s = 0; s < set->shape_count; s++) {
         bt_builder b = builder_of(site, solve, 0);
-        bt_loss loss = {set == &solve->micros ? b.lower : b.upper, &set->shapes[s], 1};
-        bt_loss lower = set == &solve->micros ? loss : (bt_loss){.problem = b.lower}, none = {.problem = b.upper};
-        entries[s] = add(&b, trace_product(&b, lower, set == &solve->micros ? none : loss, set), loop, "product");
+        bool is_lower = set == &solve->micros;
+        bt_loss lower = {b.lower, is_lower ? &set->shapes[s] : NULL},
+                upper = {b.upper, is_lower ? NULL : &set->shapes[s]};
+        entries[s] = add(&b, trace_product(&b, lower, upper, set), loop, "product");
         if (entries[s] < 0)
             return bt_error_status();
     }

@@ -48,10 +48,11 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 const bt_method_def bt_method_cg = {
     .name = "cg",
-    .hypers = {{"iterations", 1, 0, 1e9, "how many steps"},
-               {"alpha", 1, 1e-300, 1e300, "Betty's scaling of H; the result does not depend on it"},
-               {"damping", 0, 0, 1e9, "added to the diagonal of H"},
-               {"tolerance", 0, 0, 1, "the iteration stops where |v - H x| is at most this times |v|; 0: it does not"},
+    .hypers = {{"iterations", 1, 0, 1e9, "how many steps", BT_HYPER_WHOLE},
+               {"alpha", 1, 1e-300, 1e300, "Betty's scaling of H; the result does not depend on it", BT_HYPER_REAL},
+               {"damping", 0, 0, 1e9, "added to the diagonal of H", BT_HYPER_REAL},
+               {"tolerance", 0, 0, 1, "the iteration stops where |v - H x| is at most this times |v|; 0: it does not",
+                BT_HYPER_REAL},
                {"warm_start", 0, 0, 1, "begin at the x of the last upper step rather than at 0", BT_HYPER_SWITCH}},
     .slots = {"residual", "direction"},
     .start = start,

@@ -60,8 +60,9 @@ static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 
 const bt_method_def bt_method_nystrom = {
     .name = "nystrom",
-    .hypers = {{"rank", 10, 0, 1e9, "how many columns of H are used; at most as many as there are parameters"},
-               {"rho", 0.01, 1e-30, 1e30, "added to the diagonal of the approximation"}},
+    .hypers = {{"rank", 10, 0, 1e9, "how many columns of H are used; at most as many as there are parameters",
+                BT_HYPER_WHOLE},
+               {"rho", 0.01, 1e-30, 1e30, "added to the diagonal of the approximation", BT_HYPER_REAL}},
     .stacks = {"rows"},
     .steps = "rank",
     .start = start,

@@ -99,7 +99,6 @@ static int add_each(const bt_builder *outer, const bt_ask *ask, int shape, int l
     if (!bt_builder_begin(&b))
         return -1;
     bt_tensor *value = bt_ask_trace(&b, ask->kind, ask->given ? bt_graph_read(b.graph, ask->given) : NULL);
-    bt_keep_effects(b.graph, b.lower, BT_TRACE_PRODUCT);
     if (!bt_poisoned(value))
         bt_graph_assign(b.graph, ask->sum, (bt_add)(bt_graph_read(b.graph, ask->sum), bt_shared(b.graph, set, value)));
     bt_graph *graph = bt_builder_end(&b, "solve, a micro-batch");

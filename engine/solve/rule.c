@@ -73,12 +73,11 @@ static bt_trouble *trouble_of(bt_builder *b)
         b->upper->troubles = bt_alloc_array(count, sizeof *b->upper->troubles);
     bt_trouble *trouble = b->upper->troubles ? &b->upper->troubles[b->lower->place] : NULL;
     if (trouble && !trouble->count) {
-        bt_text name = {0};
-        bt_text_add(&name, "solver trouble of %s", b->lower->name);
-        if (!name.failed)
-            trouble->count = bt_ledger_var(b->upper->context, b->upper, BT_ROLE_SOLVER, BT_BUFFERS, name.data,
+        char *name = bt_string("solver trouble of %s", b->lower->name);
+        if (name)
+            trouble->count = bt_ledger_var(b->upper->context, b->upper, BT_ROLE_SOLVER, BT_BUFFERS, name,
                                            (bt_array){.dtype = BT_I64});
-        bt_text_free(&name);
+        bt_free(name);
     }
     return trouble && trouble->count ? trouble : NULL;
 }
@@ -103,12 +102,12 @@ static bt_tensor *checked(bt_builder *b, bt_tensor *x, const char *callback)
     bt_var *like = b->solve->adjoint.flat;
     if (bt_poisoned(x))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "method %s: %s returned nothing", b->rule.what, callback);
-    if (x->dtype != like->dtype || x->rank != 1 || x->dims[0] != like->dims[0]) {
-        char found[256], due[256];
-        return bt_trace_poison(BT_ERROR_SHAPE, "method %s: %s returned %s, expected %s like v", b->rule.what, callback,
-                               bt_shape_text(found, x->rank, x->dims), bt_shape_text(due, like->rank, like->dims));
-    }
-    return x;
+    if (bt_array_same(bt_tensor_array(x), bt_var_array(like)))
+        return x;
+    char found[256], due[256];
+    return bt_trace_poison(BT_ERROR_SHAPE, "method %s: %s returned %s %s, expected %s %s like v", b->rule.what,
+                           callback, bt_dtype_name(x->dtype), bt_shape_text(found, x->rank, x->dims),
+                           bt_dtype_name(like->dtype), bt_shape_text(due, like->rank, like->dims));
 }
 
 /* Where x is v there is nothing to do. */

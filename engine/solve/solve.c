@@ -6,11 +6,9 @@
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear)
 {
     bt_vector vector = {0};
-    int64_t count = problem->module->param_count, elements = 0;
-    for (int64_t i = 0; i < count; i++)
-        elements += bt_array_count(problem->module->params[i]->shape);
-    bt_var *flat = bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name,
-                              (bt_array){.dtype = problem->dtype, .rank = 1, .dims = {elements}});
+    int64_t count = problem->module->param_count;
+    bt_array shape_of_all = {.dtype = problem->dtype, .rank = 1, .dims = {bt_params_elements(problem)}};
+    bt_var *flat = bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name, shape_of_all);
     if (!bt_phase_own(phase, flat))
         return vector;
     flat->clear = clear;

@@ -1,7 +1,6 @@
 /* engine/solve/trajectory.c: the records of an inner loop's steps. */
 #include "engine/solve/trajectory.h"
 
-#include "graph/variable.h"
 #include "transform/rebind.h"
 #include <string.h>
 
@@ -113,16 +112,15 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
     bt_array shape = bt_var_array(source), rows = {.dtype = source->dtype, .rank = 2};
     rows.dims[0] = rows_of(t, track->own);
     rows.dims[1] = bt_array_count(shape);
-    bt_text name = {0};
     bool others = strcmp(source->owner, t->problem->name) != 0; /* levels have much that is called the same */
-    bt_text_add(&name, "%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
-    if (!name.failed) {
-        track->store =
-            bt_ledger_var(t->problem->context, t->problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, name.data, rows);
+    char *name =
+        bt_string("%s%s%s over the inner loop", source->name, others ? " of " : "", others ? source->owner : "");
+    if (name) {
+        track->store = bt_ledger_var(t->problem->context, t->problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, name, rows);
         track->at = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
         track->next = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
     }
-    bt_text_free(&name);
+    bt_free(name);
     return track->store && track->at && track->next ? BT_OK : BT_ERROR_MEMORY;
 }
 

@@ -25,7 +25,7 @@ typedef struct bt_trajectory {
     int64_t track_count, track_capacity;
     int64_t reach;       /* the most steps that a hypergradient goes back; 0: all since the upper problem's last */
     int64_t room;        /* steps that are recorded */
-    int64_t spacing;     /* own state at every so-manyth step of a loop */
+    int64_t spacing;     /* own state is kept at every n-th step of a loop, n this */
     int64_t loops, each; /* inner loops in the room; states kept of each; `spacing` - 1 rows follow for those between */
     bt_var *index;       /* I64: the first step there is; of each in `room` its tick, positions, and `made` */
     bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */

@@ -16,10 +16,10 @@
 
 const bt_method_def bt_method_itd = {
     .name = "itd",
-    .hypers = {{"steps", 0, 0, 1e9, "so many of the last steps are gone back through; 0: the whole inner loop",
+    .hypers = {{"steps", 0, 0, 1e9, "how many of the last steps are gone back through; 0: the whole inner loop",
                 BT_HYPER_WHOLE},
                {"spacing", 1, 0, 1e9,
-                "the state is kept at every so-manyth step, and computed again between; 0: the root of the steps",
+                "the state is kept once in so many steps, and computed again in between; 0: in the root of all",
                 BT_HYPER_WHOLE},
                {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML", BT_HYPER_SWITCH}},
     .unrolls = true,

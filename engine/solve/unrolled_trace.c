@@ -213,7 +213,7 @@ static void copy_buffers(tracer *t, bt_var *to, bt_var *from)
 static bt_tensor **trace_product(tracer *t, bt_tensor *x, bt_product_request *request)
 {
     bt_tensor **self = bt_graph_list(t->graph, params(t));
-    *request = (bt_product_request){.lower = {t->lower, t->micro, 1},
+    *request = (bt_product_request){.lower = {t->lower, t->micro},
                                     .x = x,
                                     .wants_self = true,
                                     .of_steps = true,

@@ -1,8 +1,9 @@
 /* engine/state/record_check.c: whether a checkpoint is one of this run: the same problems, settings, data and traced
  * callbacks. */
 #include "engine/state/record_inside.h"
-#include "engine/traced/traced.h"
 
+#include "engine/output/json.h"
+#include "engine/traced/traced.h"
 #include <string.h>
 
 bt_status bt_record_malformed(const char *what)
@@ -10,18 +11,12 @@ bt_status bt_record_malformed(const char *what)
     return bt_fail(BT_ERROR_FILE, "the checkpoint's record is not what this version writes: %s", what);
 }
 
-const char *bt_record_text(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static bt_status check_problems(bt_context *context, json_t *problems)
 {
     bool same = json_array_size(problems) == (size_t)context->problem_count;
     bt_text was = {0}, now = {0};
     for (size_t i = 0; i < json_array_size(problems); i++)
-        bt_text_add(&was, i ? ", %s" : "%s", bt_record_text(json_array_get(problems, i), "name"));
+        bt_text_add(&was, i ? ", %s" : "%s", bt_json_read_text(json_array_get(problems, i), "name"));
     bt_problem_list(context, &now);
     same = same && strcmp(bt_text_get(&was), bt_text_get(&now)) == 0;
     bt_status status = BT_OK;
@@ -49,7 +44,7 @@ static bool matters(json_t *config, const char *setting)
     if (strcmp(key, "scheduler_t_max") != 0) /* which by default is train_iters, and only a cosine uses */
         return true;
     char *scheduler = bt_string("%.*s.scheduler", length, setting);
-    bool cosine = !scheduler || strcmp(bt_record_text(config, scheduler), "cosine") == 0;
+    bool cosine = !scheduler || strcmp(bt_json_read_text(config, scheduler), "cosine") == 0;
     bt_free(scheduler);
     return cosine;
 }

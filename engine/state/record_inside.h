@@ -13,18 +13,20 @@
 
 #include "engine/state/checkpoint.h"
 
+/* ---- record_check.c ---- */
+
 bt_status bt_record_malformed(const char *what); /* BT_ERROR_FILE: which entry is not as this version writes it */
-const char *bt_record_text(const json_t *object, const char *key); /* "": there is none */
 
-/* Each returns NULL after an error. */
+/* ---- record_write.c; JSON is NULL after an error ---- */
+
 json_t *bt_record_config(const bt_context *context); /* {"classifier.lr": "0.1", ...} */
-json_t *
-bt_record_dependencies(const bt_context *context); /* as they are now: bt_set_dependency may have changed them */
-json_t *bt_record_data(const bt_problem *problem); /* {"image": "HASH", ...} of the training data */
-
-int64_t bt_record_batches(const bt_problem *problem);               /* of an epoch; 0: without end */
-void bt_record_graph(bt_problem *problem, int kind, char text[17]); /* of a callback as it stands; "": there is none */
-void bt_record_kept(bt_stream *stream,
-                    char text[17]); /* of the batches at hand: whether a resumed run draws the same */
+/* As they are now: bt_set_dependency may have changed them. */
+json_t *bt_record_dependencies(const bt_context *context);
+json_t *bt_record_data(const bt_problem *problem);    /* {"image": "HASH", ...} of the training data */
+int64_t bt_record_batches(const bt_problem *problem); /* of an epoch; 0: without end */
+/* Hashes: of a callback's graph as it stands ("": there is none), and of the batches at hand, by which it is seen
+ * whether a resumed run draws the same. */
+void bt_record_graph(bt_problem *problem, int kind, char text[17]);
+void bt_record_kept(bt_stream *stream, char text[17]);
 
 #endif

@@ -3,7 +3,6 @@
 #include "engine/state/record_inside.h"
 
 #include "engine/traced/traced.h"
-
 #include "io/json.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,10 +107,9 @@ static void add_setting(void *user, const char *section, const char *key, bt_key
 {
     (void)kind;
     json_t **object = user;
-    bt_text name = {0};
-    bt_text_add(&name, "%s.%s", section, key);
-    *object = bt_json_with(*object, name.failed ? NULL : name.data, json_string(value));
-    bt_text_free(&name);
+    char *name = bt_string("%s.%s", section, key);
+    *object = bt_json_with(*object, name, json_string(value));
+    bt_free(name);
 }
 
 json_t *bt_record_config(const bt_context *context)

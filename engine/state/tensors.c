@@ -73,14 +73,6 @@ void bt_tensors_free(bt_tensor_list *list)
     *list = (bt_tensor_list){0};
 }
 
-static bool same_shape(const bt_array *a, const bt_array *b)
-{
-    bool same = a->dtype == b->dtype && a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->dims[i] == b->dims[i];
-    return same;
-}
-
 bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file)
 {
     for (int64_t i = 0; i < list->count; i++) {
@@ -90,7 +82,7 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
         if (!was)
             return bt_fail(BT_ERROR_CONFIG, "the checkpoint has no tensor %s, which this run needs",
                            list->items[i].name);
-        if (!same_shape(&was->array, now))
+        if (!bt_array_same(was->array, *now))
             return bt_fail(BT_ERROR_CONFIG, "%s: was %s%s, is %s%s", list->items[i].name,
                            bt_dtype_name(was->array.dtype), bt_shape_text(found, was->array.rank, was->array.dims),
                            bt_dtype_name(now->dtype), bt_shape_text(due, now->rank, now->dims));

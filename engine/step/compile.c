@@ -1,4 +1,4 @@
-/* engine/step/compile.c: the programs of all levels, made and made anew. */
+/* engine/step/compile.c: the programs of all levels, compiled and compiled again. */
 #include "engine/step/step.h"
 
 #include "engine/solve/trajectory.h"

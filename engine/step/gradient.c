@@ -135,3 +135,13 @@ bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
         return bt_error_status();
     return BT_OK;
 }
+
+void bt_gradient_read(const bt_problem *problem, bt_array to)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < problem->gradients.count; i++) {
+        bt_array window = bt_var_array(problem->gradients.windows[i]);
+        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
+            bt_put(to.dtype, to.data, at++, bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0);
+    }
+}

@@ -2,7 +2,6 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
-
 #include "runtime/evaluate.h"
 
 static bt_eval_cache *cache_find(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)
@@ -46,8 +45,7 @@ static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_bat
     if (cache->record && (!batch || cache->batch) && cache->phase)
         cache->graph = trace_eval(self, cache);
     if (!cache->graph)
-        return bt_error_status() != BT_OK ? bt_error_status()
-                                          : bt_fail(BT_ERROR_MEMORY, "%s: out of memory", self->name);
+        return bt_error_status();
     if (bt_phase_add(cache->phase, cache->graph, 0, "evaluation") < 0)
         return bt_error_status();
     return bt_phase_plan(cache->phase);
@@ -148,25 +146,11 @@ bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_ar
 
 static bt_status check_room(const bt_problem *problem, bt_array result)
 {
-    int64_t total = 0, room = result.data ? bt_array_count(result) : 0;
-    for (int64_t i = 0; i < problem->module->param_count; i++)
-        total += bt_array_count(problem->module->params[i]->shape);
+    int64_t total = bt_params_elements(problem), room = result.data ? bt_array_count(result) : 0;
     if (room == total)
         return BT_OK;
     return bt_fail(BT_ERROR_SHAPE, "bt_hypergradient: %s has %lld parameters, the result has room for %lld",
                    problem->name, (long long)total, (long long)room);
-}
-
-/* The windows of a block, in order of declaration, into one array. */
-static void gather(const bt_problem *problem, const bt_block *block, bt_array result)
-{
-    int64_t at = 0;
-    for (int64_t i = 0; i < block->count; i++) {
-        bt_array window = bt_var_array(block->windows[i]);
-        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            bt_put(result.dtype, result.data, at++,
-                   bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0);
-    }
 }
 
 /* What a step would go by is there: without it the answer would be a 0 that no step uses. */
@@ -231,7 +215,7 @@ static bt_status answer_gradient(bt_problem *self, void *user)
 {
     const bt_array *result = user;
     BT_TRY(bt_step_gradient(self));
-    gather(self, &self->gradients, *result);
+    bt_gradient_read(self, *result);
     return BT_OK;
 }
 

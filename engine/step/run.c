@@ -5,10 +5,6 @@
 #include "runtime/profile.h"
 #include <string.h>
 
-static void set_number(bt_var *var, double value) { memcpy(var->data, &value, sizeof value); }
-
-/* ---- one step ---- */
-
 /* The next micro-batches; programs see the steps so far. */
 static bt_status draw(bt_problem *problem)
 {
@@ -20,22 +16,38 @@ static bt_status draw(bt_problem *problem)
     return bt_profile_add(profile, problem->name, "batches", begin);
 }
 
+/* Programs read this micro-batch; returns its shape, -1 after an error. batch NULL: after an error. */
+static int bind(bt_problem *problem, const bt_batch *batch)
+{
+    int shape = batch ? bt_stream_shape(problem->train, batch) : -1;
+    if (shape >= 0)
+        bt_micro_bind(&problem->step->micros[shape], batch);
+    return shape;
+}
+
+static bt_status add_gradient(bt_problem *problem, const bt_batch *batch)
+{
+    int shape = bind(problem, batch);
+    return shape < 0 ? bt_error_status() : bt_part_run(problem->step->phase, problem->step->gradient[shape]);
+}
+
+/* By the examples of all micro-batches. */
+static bt_status average(bt_problem *problem, int64_t total)
+{
+    bt_number_set(problem->step->total, (double)total);
+    return problem->step->average >= 0 ? bt_part_run(problem->step->phase, problem->step->average) : BT_OK;
+}
+
 /* The gradient on the micro-batches at hand, at fixed state of every level. */
 static bt_status run_gradients(bt_problem *problem)
 {
-    bt_step_phase *step = problem->step;
     int64_t total = 0;
     for (int64_t m = 0; m < problem->train->kept_count; m++) {
         const bt_batch *batch = bt_stream_kept(problem->train, m);
-        int shape = batch ? bt_stream_shape(problem->train, batch) : -1;
-        if (shape < 0)
-            return bt_error_status();
-        bt_micro_bind(&step->micros[shape], batch);
+        BT_TRY(add_gradient(problem, batch));
         total += batch->count;
-        BT_TRY(bt_part_run(step->phase, step->gradient[shape]));
     }
-    set_number(step->total, (double)total);
-    return step->average >= 0 ? bt_part_run(step->phase, step->average) : BT_OK;
+    return average(problem, total);
 }
 
 /* The gradient and the first product in one: nothing between them may have read what bt_steps_show changes there. */
@@ -44,11 +56,10 @@ static bt_status run_joined(bt_problem *problem)
     bt_step_phase *step = problem->step;
     const bt_batch *batch = bt_stream_kept(problem->train, 0);
     const bt_solve *first = &step->site.solves[0];
-    int shape = batch ? bt_stream_shape(problem->train, batch) : -1, variant = first->solver->bind(&step->site, first);
+    int shape = bind(problem, batch), variant = first->solver->bind(&step->site, first);
     if (shape < 0 || variant < 0)
         return bt_error_status();
-    bt_micro_bind(&step->micros[shape], batch);
-    set_number(step->total, (double)batch->count);
+    bt_number_set(step->total, (double)batch->count);
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
@@ -120,6 +131,24 @@ bt_status bt_step_alone(bt_problem *problem)
     problem->steps++;
     problem->since = bt_tick(problem->context);
     return BT_OK;
+}
+
+bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number)
+{
+    bt_batch numbered = *batch;
+    numbered.number = number;
+    problem->seen = problem->steps;
+    bt_steps_show(problem->context, true);
+    bt_phase_begin(problem->step->phase);
+    bt_status status = add_gradient(problem, &numbered);
+    if (status == BT_OK)
+        status = average(problem, batch->count);
+    if (status == BT_OK)
+        status = bt_part_run(problem->step->phase, problem->step->update);
+    bt_phase_end(problem->step->phase);
+    bt_steps_show(problem->context, false);
+    problem->steps++;
+    return status;
 }
 
 /* One call: the gradient, and the update once the meta-batch is full. */

@@ -3,7 +3,6 @@
 
 #include "engine/level/keep.h"
 
-
 typedef struct wanted {
     const bt_problem *lower;
     bool adjoint;

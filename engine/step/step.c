@@ -79,7 +79,7 @@ static bt_status build_update(bt_problem *problem)
     bt_step_phase *step = problem->step;
     bt_graph *graph = bt_problem_retrace(problem, BT_PURE_UPDATE);
     if (!graph)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     BT_TRY(bt_traced_keep(problem, BT_PURE_UPDATE, graph));
     step->update = bt_phase_add(step->phase, graph, 0, "update");
     return step->update < 0 ? bt_error_status() : BT_OK;
@@ -125,9 +125,9 @@ bt_status bt_step_build(bt_problem *problem)
     if (problem->sums.flat && (step->collect = bt_step_add(problem, "collect", collect)) < 0)
         return bt_error_status();
     BT_TRY(bt_start_build(problem));
-    if (problem->def->condition && problem->parent_count) /* a mistake in it is told here, where it belongs */
-        if (!bt_traced_of(problem, BT_PURE_CONDITION, &step->micros[0]))
-            return bt_error_status();
+    if (problem->def->condition && problem->parent_count && /* a mistake in it is told here, where it belongs */
+        !bt_traced_of(problem, BT_PURE_CONDITION, &step->micros[0]))
+        return bt_error_status();
     BT_TRY(build_update(problem));
     return bt_phase_plan(step->phase);
 }

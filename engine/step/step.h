@@ -5,10 +5,11 @@
 
 #include "engine/solve/solve.h"
 
-typedef struct bt_stretch { /* a part of the block that is updated in one go: parameters of a group, or one of them */
+typedef struct bt_update_part { /* a part of the block that is updated in one go: parameters of a group, or one of them
+                                 */
     int group;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
-} bt_stretch;
+} bt_update_part;
 
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
@@ -19,9 +20,9 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     int average;                              /* entry; -1: one micro-batch, nothing to divide */
     int start;                                /* entry; -1: the loop begins where the last one ended */
     int update;
-    int collect;           /* entry; -1: the meta-batch is one call */
-    bt_var *total;         /* F64 []: examples of all micro-batches */
-    bt_stretch *stretches; /* their variables belong to the phase */
+    int collect;               /* entry; -1: the meta-batch is one call */
+    bt_var *total;             /* F64 []: examples of all micro-batches */
+    bt_update_part *stretches; /* their variables belong to the phase */
     int64_t stretch_count;
     bt_solve_site site;
 } bt_step_phase;
@@ -45,7 +46,7 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 /* ---- compile.c ---- */
 
 bt_status bt_levels_compile(bt_context *context);   /* the phases of every level, lower ones first */
-bt_status bt_levels_recompile(bt_context *context); /* anew */
+bt_status bt_levels_recompile(bt_context *context); /* the old ones are freed first */
 bt_status bt_level_compile(bt_problem *problem);    /* those below it must have their phases */
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
@@ -62,6 +63,11 @@ bt_status bt_check_purity(bt_problem *problem);                  /* purity.c */
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 
+/* ---- gradient.c ---- */
+
+/* problem->gradients like bt_params, as they are after a run: 0 where no update follows them. */
+void bt_gradient_read(const bt_problem *problem, bt_array to);
+
 /* ---- start.c: how an inner loop begins ---- */
 
 bt_status bt_start_build(bt_problem *problem); /* its entry in the step's phase, where there is a start */
@@ -71,9 +77,12 @@ bt_status bt_start_run(bt_problem *problem);   /* the parameters of `start`, the
 
 bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in problem->gradients */
 bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints; not where it joins */
-bt_status bt_step_again(bt_problem *problem, bool whole);   /* on the last step's batches; whole: the hypergradient */
-bt_status bt_step_update(bt_problem *problem);              /* the update alone, on what bt_step_again has left */
-bt_status bt_step_alone(bt_problem *problem);               /* one update, counted; no parent is called */
+bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
+bt_status bt_step_update(bt_problem *problem);            /* the update alone, on what bt_step_again has left */
+bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
+/* One update of a leaf on a batch that is not its stream's, counted, but in no trajectory. number: of its random ops.
+ */
+bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number);
 bt_status bt_step_call(bt_problem *problem, bool *updated); /* the gradient; the update once the meta-batch is full */
 
 /* ---- questions.c ---- */
@@ -82,10 +91,13 @@ void bt_questions_free(bt_problem *self);
 /* What a step of the problem would have: `answer` makes a part of one, and everything that this moves is put back. */
 typedef bt_status bt_answer_fn(bt_problem *self, void *user);
 bt_status bt_question(bt_problem *self, bt_answer_fn *answer, void *user);
-/* x of a lower problem (with `adjoint`: what it is made from) in the next step of the upper one, like bt_params. */
-bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result);
 /* Such a question may be asked now, between two steps; else an error that names the function. */
 bt_status bt_ask_between(bt_problem *self, const char *function);
+
+/* ---- solution.c ---- */
+
+/* x of a lower problem (with `adjoint`: what it is made from) in the next step of the upper one, like bt_params. */
+bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result);
 
 /* ---- validation.c ---- */
 

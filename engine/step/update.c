@@ -5,12 +5,12 @@
 #include <string.h>
 
 /* Windows of the same place in every block. */
-static bt_status stretch_new(bt_problem *problem, bt_stretch *stretch, int group, const char *name, size_t from,
+static bt_status stretch_new(bt_problem *problem, bt_update_part *stretch, int group, const char *name, size_t from,
                              bt_array shape)
 {
     bt_step_phase *step = problem->step;
     bt_block *gradients = problem->sums.flat ? &problem->sums : &problem->gradients;
-    *stretch = (bt_stretch){.group = group};
+    *stretch = (bt_update_part){.group = group};
     stretch->param = bt_phase_own(step->phase, bt_var_window(problem->module->param_block.flat, from, name, shape));
     stretch->grad = bt_phase_own(step->phase, bt_var_window(gradients->flat, from, name, shape));
     bool made = stretch->param && stretch->grad;
@@ -120,7 +120,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
 }
 
 /* What a stretch has for one of its parameters; NULL: that one is not in it. */
-static bt_tensor *part_of(const bt_stretch *stretch, bt_tensor *whole, const bt_slate *param)
+static bt_tensor *part_of(const bt_update_part *stretch, bt_tensor *whole, const bt_slate *param)
 {
     size_t from = bt_var_start(stretch->param), at = bt_var_start(param->var);
     if (at < from || at >= from + stretch->param->bytes || bt_poisoned(whole))

@@ -1,7 +1,6 @@
 /* engine/traced/loss.c: traces of a problem's callbacks, and what is kept of them. */
 #include "engine/traced/traced.h"
 
-#include "graph/variable.h"
 #include "ops/ops.h"
 
 void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,

@@ -15,7 +15,7 @@ typedef struct terms {       /* tensors of one evaluation of the lower loss */
     bt_tensor **w;           /* its parameters */
     bt_tensor **tangent;     /* x, in parts like them */
     bt_tensor **y;           /* what is differentiated with respect to: w first if it is wanted, then the others' */
-    bt_tensor **sum, **part; /* [y]: results, over the micro-batches and of one */
+    bt_tensor **sum, **part; /* [y]: results, of all losses and of one */
     int ws, ys, most;        /* how many; ys is most where everything is wanted */
     bt_product_request *request;
     bt_problem *lower;
@@ -181,20 +181,13 @@ static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale
         result[k] = difference(bt_number(scale, dtype), moved[k], still[k]);
 }
 
-/* Adds the micro-batch's share to the sums. */
-static void accumulate(terms *t, bt_tensor **sum, bt_tensor **part, double share)
+/* Adds what one loss has given to the sums. */
+static void accumulate(terms *t)
 {
     for (int k = 0; k < t->ys; k++)
-        if (part[k])
-            sum[k] = bt_accumulate(sum[k], share < 1 ? bt_mul(share, part[k]) : part[k]);
-}
-
-double bt_loss_share(const bt_loss *loss, int64_t m)
-{
-    int64_t total = 0;
-    for (int64_t i = 0; i < loss->count; i++)
-        total += loss->micros[i].batch->count;
-    return (double)loss->micros[m].batch->count / (double)total;
+        if (t->part[k])
+            t->sum[k] = bt_accumulate(t->sum[k], t->part[k]);
+    memset(t->part, 0, (size_t)t->most * sizeof *t->part);
 }
 
 /* The sums as one vector, zero where nothing is differentiated. */
@@ -244,8 +237,6 @@ static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower,
     return true;
 }
 
-static void clear(terms *t) { memset(t->part, 0, (size_t)t->most * sizeof *t->part); }
-
 static void one_product(terms *t, const bt_micro *micro)
 {
     const bt_traced *loss = bt_traced_of(t->lower, BT_PURE_STEP, micro);
@@ -267,15 +258,13 @@ void bt_product_trace(bt_product_request *request)
     request->other = bt_region_alloc(graph->region, (size_t)(request->other_count + 1) * sizeof *request->other);
     if (!request->other || !open_terms(&t, request, request->lower.problem, request->x))
         return;
-    for (int64_t m = 0; m < request->lower.count && graph->status == BT_OK; m++) {
-        clear(&t);
-        one_product(&t, &request->lower.micros[m]);
-        accumulate(&t, t.sum, t.part, bt_loss_share(&request->lower, m));
+    if (request->lower.micro) {
+        one_product(&t, request->lower.micro);
+        accumulate(&t);
     }
-    for (int64_t m = 0; request->penalty > 0 && m < request->upper.count && graph->status == BT_OK; m++) {
-        clear(&t);
-        secant(&t, request->upper.problem, &request->upper.micros[m], -1, t.part);
-        accumulate(&t, t.sum, t.part, bt_loss_share(&request->upper, m));
+    if (request->penalty > 0 && request->upper.micro && graph->status == BT_OK) {
+        secant(&t, request->upper.problem, request->upper.micro, -1, t.part);
+        accumulate(&t);
     }
     deliver(&t, t.sum);
 }
@@ -288,11 +277,7 @@ bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *
     if (!open_terms(&t, &request, lower, shift))
         return trace->graph->poison;
     bt_tensor *whole = shift ? bt_number(1, shift->dtype) : NULL;
-    for (int64_t m = 0; m < loss->count && trace->graph->status == BT_OK; m++) {
-        clear(&t);
-        bt_tensor *const *detached = loss->problem == lower && shift ? frozen(&t, &loss->micros[m]) : NULL;
-        shifted(&t, loss->problem, &loss->micros[m], whole, detached, t.part);
-        accumulate(&t, t.sum, t.part, bt_loss_share(loss, m));
-    }
+    bt_tensor *const *detached = loss->problem == lower && shift ? frozen(&t, loss->micro) : NULL;
+    shifted(&t, loss->problem, loss->micro, whole, detached, t.sum);
     return joined(&t, t.sum);
 }

@@ -14,7 +14,7 @@ bt_status bt_check_same(const bt_problem *problem, const char *callback, const b
                         const char *times, int64_t time)
 {
     if (!again)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     bt_text text = {0};
     if (bt_graph_differs(first, again, &text))
         bt_fail(BT_ERROR_ARGUMENT,

@@ -74,13 +74,10 @@ bt_tensor *bt_start_trace(bt_problem *problem);   /* likewise, in the trace in p
 
 /* ---- product.c; all append to the trace in progress ---- */
 
-/* A problem's loss on some micro-batches: their mean by count. */
-typedef struct bt_loss {
+typedef struct bt_loss { /* a problem's loss on a micro-batch; micro NULL: it is left out */
     bt_problem *problem;
-    const bt_micro *micros;
-    int64_t count;
+    const bt_micro *micro;
 } bt_loss;
-double bt_loss_share(const bt_loss *loss, int64_t micro); /* the weight of that one in the mean */
 
 typedef struct bt_product_request {
     bt_loss lower;

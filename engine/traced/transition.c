@@ -12,7 +12,6 @@ void bt_schedule_trace(void *context, bt_rule *rule)
     bt_guest_leave(before);
 }
 
-/* A whole-vector callback, applied to parts. */
 void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts)
 {
     bt_tensor *before = bt_problem_join(problem, parts);
@@ -124,5 +123,3 @@ void bt_transition_trace(bt_problem *problem, bt_transition *t)
     if (graph->status == BT_OK)
         read_results(problem, &update, t);
 }
-
-/* ---- the update of a step ---- */

@@ -5,12 +5,10 @@
 
 bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const char *callback)
 {
-    int64_t due = 0;
+    char found[256];
+    int64_t due = bt_params_elements(problem);
     if (bt_poisoned(vector))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", callback);
-    for (int64_t i = 0; i < problem->module->param_count; i++)
-        due += bt_array_count(problem->module->params[i]->shape);
-    char found[256];
     if (vector->rank != 1 || vector->dims[0] != due || !bt_dtype_floats(vector->dtype))
         return bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s, expected [%lld] like bt_params(self)", callback,
                                bt_shape_text(found, vector->rank, vector->dims), (long long)due);

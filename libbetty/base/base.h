@@ -114,7 +114,9 @@ uint64_t bt_hash_text(uint64_t seed, const char *text);
 size_t bt_dtype_size(bt_dtype dtype);
 const char *bt_dtype_name(bt_dtype dtype); /* "f32" */
 bool bt_dtype_floats(bt_dtype dtype);
-size_t bt_array_bytes(bt_array array);                                  /* SIZE_MAX on overflow */
+size_t bt_array_bytes(bt_array array); /* SIZE_MAX on overflow */
+bool bt_shape_same(bt_array a, bt_array b);
+bool bt_array_same(bt_array a, bt_array b);                             /* shape and dtype */
 const char *bt_shape_text(char *buffer, int rank, const int64_t *dims); /* "[100, 784]"; a buffer of 256 */
 /* Element i as a number, whatever the dtype; and back, rounded as C does. */
 double bt_get(bt_dtype dtype, const void *data, int64_t i);

@@ -53,6 +53,16 @@ size_t bt_array_bytes(bt_array array)
     return count < 0 || !bt_mul_size((size_t)count, bt_dtype_size(array.dtype), &bytes) ? SIZE_MAX : bytes;
 }
 
+bool bt_shape_same(bt_array a, bt_array b)
+{
+    bool same = a.rank == b.rank;
+    for (int i = 0; same && i < a.rank; i++)
+        same = a.dims[i] == b.dims[i];
+    return same;
+}
+
+bool bt_array_same(bt_array a, bt_array b) { return a.dtype == b.dtype && bt_shape_same(a, b); }
+
 const char *bt_shape_text(char *buffer, int rank, const int64_t *dims)
 {
     int used = snprintf(buffer, 256, "[");

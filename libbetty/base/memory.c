@@ -20,7 +20,7 @@ size_t bt_align_up(size_t size)
 
 static void *out_of_memory(size_t size)
 {
-    bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes were not to be had", size);
+    bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", size);
     return NULL;
 }
 

@@ -16,7 +16,6 @@ typedef struct bt_compilation {
     bt_look *looks;         /* by tensor of this graph; from lowering on */
 } bt_compilation;
 
-
 /* From the graph to the program. */
 bt_status bt_pass_lower(bt_compilation *c);  /* lower.c: nodes to steps and buffers */
 bt_status bt_pass_order(bt_compilation *c);  /* order.c: the order of the steps */

@@ -1,6 +1,15 @@
 /* compile/kernels.c: choosing kernels. */
 #include "compile/kernels.h"
 
+#include <string.h>
+
+bt_array bt_view_array(const bt_view *view)
+{
+    bt_array array = {.dtype = view->dtype, .rank = view->rank, .data = view->data};
+    memcpy(array.dims, view->dims, sizeof array.dims);
+    return array;
+}
+
 const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call)
 {
     if (!table || !call)

@@ -31,6 +31,8 @@ typedef struct bt_kernel_table {
     const bt_kernel_impl *const *(*list)(void); /* all, ends with NULL; for one op the best first */
 } bt_kernel_table;
 
+bt_array bt_view_array(const bt_view *view); /* its dtype, shape and data, without strides */
+
 /* The first kernel of the table that accepts the call as it is; NULL if none. */
 const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call);
 bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op); /* there is one for the op */

@@ -3,7 +3,6 @@
 #include "compile/compile_inside.h"
 
 #include "ops/ops.h"
-#include <string.h>
 
 bt_view bt_view_of(bt_array shape)
 {
@@ -108,8 +107,7 @@ bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, 
 /* A dense copy of what the look shows. */
 static bt_status densify(bt_compilation *c, const bt_node *node, bt_look *look)
 {
-    bt_array shape = {.dtype = look->view.dtype, .rank = look->view.rank};
-    memcpy(shape.dims, look->view.dims, sizeof shape.dims);
+    bt_array shape = bt_view_array(&look->view);
     bt_buffer like = {.home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
     bt_operand to = {.buffer = bt_program_buffer(c->program, &like)};
     if (to.buffer < 0)
@@ -159,6 +157,23 @@ static bt_status no_kernel(const bt_compilation *c, const bt_node *node)
     return BT_ERROR_UNSUPPORTED;
 }
 
+/* The kernel for the call. Where none takes the inputs as they lie, they are copied into dense ones, one by one, until
+ * one does. */
+static bt_status find_kernel(bt_compilation *c, const bt_node *node, bt_call *call, bt_look *in,
+                             const bt_kernel_impl **kernel)
+{
+    *kernel = choose(c, call);
+    for (int i = 0; !*kernel && i < node->inputs; i++) {
+        if (bt_view_dense(&in[i].view))
+            continue;
+        BT_TRY(densify(c, node, &in[i]));
+        c->looks[node->in[i]->id] = in[i]; /* later readers take the copy too */
+        call->in[i] = in[i].view;
+        *kernel = choose(c, call);
+    }
+    return *kernel ? BT_OK : no_kernel(c, node);
+}
+
 static bt_status lower_call(bt_compilation *c, const bt_node *node)
 {
     bt_program *program = c->program;
@@ -178,16 +193,8 @@ static bt_status lower_call(bt_compilation *c, const bt_node *node)
     }
     for (int i = 0; i < node->outputs; i++)
         call.out[i] = bt_view_of(bt_tensor_array(&node->out[i]));
-    const bt_kernel_impl *kernel = choose(c, &call);
-    for (int i = 0; !kernel && i < node->inputs; i++) /* one by one, until a kernel is content */
-        if (!bt_view_dense(&in[i].view)) {
-            BT_TRY(densify(c, node, &in[i]));
-            looks[node->in[i]->id] = in[i]; /* later readers take the copy too */
-            call.in[i] = in[i].view;
-            kernel = choose(c, &call);
-        }
-    if (!kernel)
-        return no_kernel(c, node);
+    const bt_kernel_impl *kernel;
+    BT_TRY(find_kernel(c, node, &call, in, &kernel));
     bt_call_step *step = step_new(c, node, node->op, node->attr, node->inputs, node->outputs);
     if (!step)
         return BT_ERROR_MEMORY;

@@ -1,15 +1,6 @@
 /* compile/user_kernel.c: kernels of a user's bt_op, seen as kernels of the CPU backend. */
 #include "compile/compile_inside.h"
 
-#include <string.h>
-
-static bt_array array_of(const bt_view *view)
-{
-    bt_array array = {.dtype = view->dtype, .rank = view->rank, .data = view->data};
-    memcpy(array.dims, view->dims, sizeof array.dims);
-    return array;
-}
-
 static const bt_kernel *find(const bt_call *call)
 {
     if (call->inputs < 1)
@@ -25,7 +16,7 @@ static size_t scratch(const bt_call *call)
     const bt_kernel *kernel = find(call);
     bt_array in[BT_MAX_ITEMS + 1] = {{0}};
     for (int i = 0; i < call->inputs; i++)
-        in[i] = array_of(&call->in[i]);
+        in[i] = bt_view_array(&call->in[i]);
     bt_guest before = bt_guest_enter((bt_guest){.owner = call->op->name, .function = "scratch"});
     size_t size = kernel->scratch ? kernel->scratch(call->attr, in, call->threads) : 0;
     bt_guest_leave(before);
@@ -37,9 +28,9 @@ static bt_status launch(const bt_call *call)
     const bt_kernel *kernel = find(call);
     bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
     for (int i = 0; i < call->inputs; i++)
-        in[i] = array_of(&call->in[i]);
+        in[i] = bt_view_array(&call->in[i]);
     for (int o = 0; o < call->outputs; o++)
-        out[o] = array_of(&call->out[o]);
+        out[o] = bt_view_array(&call->out[o]);
     bt_launch run = {.attr = call->attr, .in = in, .out = out, .scratch = call->scratch, .threads = call->threads};
     bt_guest before = bt_guest_enter((bt_guest){.owner = call->op->name, .function = "launch"});
     bt_status status = kernel->launch(&run);

@@ -64,11 +64,6 @@ static void point_at(bt_batch_field *field, void *values)
     bt_store_point(field->var, values);
 }
 
-static bool same_shape(bt_array a, bt_array b)
-{
-    return a.dtype == b.dtype && a.rank == b.rank && memcmp(a.dims, b.dims, (size_t)a.rank * sizeof *a.dims) == 0;
-}
-
 /* The examples are counted by the first field that has an axis. */
 static void recount(bt_batch *batch)
 {
@@ -102,7 +97,7 @@ bt_status bt_batch_set(bt_batch *batch, const char *name, bt_array values)
     BT_TRY(bt_check_field("bt_batch_set", name, values));
     size_t bytes = bt_array_bytes(values);
     bt_batch_field *field = find(batch, name);
-    if (field && same_shape(field->array, values)) {
+    if (field && bt_array_same(field->array, values)) {
         memmove(field->array.data, values.data, bytes);
         return BT_OK;
     }
@@ -149,7 +144,7 @@ bool bt_batch_fits(const bt_batch *a, const bt_batch *b)
         return false;
     for (int i = 0; i < a->field_count; i++) {
         const bt_batch_field *other = find(b, a->fields[i].name);
-        if (!other || !same_shape(a->fields[i].array, other->array))
+        if (!other || !bt_array_same(a->fields[i].array, other->array))
             return false;
     }
     return true;

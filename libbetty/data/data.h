@@ -15,7 +15,7 @@ struct bt_batch {
     bt_batch_field *fields;
     int field_count;
     int64_t count;  /* examples */
-    int64_t number; /* the how-manyth batch of its loader, from 0: (epoch, index) in one number */
+    int64_t number; /* which batch of its loader, from 0: (epoch, index) in one number */
     bool owns;      /* the arrays are copies that bt_batch_free frees */
 };
 

@@ -120,7 +120,7 @@ static bt_status check_purity(bt_function *function, compiled *program)
         return BT_OK;
     bt_graph *again = trace_function(function, program->batch);
     if (!again)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     bt_text text = {0};
     if (bt_graph_differs(program->graph, again, &text))
         bt_fail(BT_ERROR_ARGUMENT,
@@ -150,7 +150,7 @@ bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array
     if (!program)
         program = compile(function, batch);
     if (!program)
-        return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
+        return bt_error_status();
     BT_TRY(check_purity(function, program));
     if (batch)
         bt_batch_bind(program->batch, batch);

@@ -2,7 +2,6 @@
 #include "graph/graph.h"
 
 #include "graph/variable.h"
-#include <string.h>
 
 static bool belongs(const bt_graph *graph, const bt_tensor *x, int64_t before)
 {
@@ -44,8 +43,7 @@ static const char *shape_fault(const bt_node *node)
     if (node->op->infer(node->attr, in, out) != BT_OK)
         return "does not accept its inputs";
     for (int i = 0; i < node->outputs; i++)
-        if (out[i].dtype != node->out[i].dtype || out[i].rank != node->out[i].rank ||
-            memcmp(out[i].dims, node->out[i].dims, (size_t)out[i].rank * sizeof *out[i].dims) != 0)
+        if (!bt_array_same(out[i], bt_tensor_array(&node->out[i])))
             return "has outputs of another shape than its inputs give";
     return NULL;
 }

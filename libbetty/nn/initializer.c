@@ -32,21 +32,11 @@ bt_init bt_init_xavier_uniform(int64_t fan_in, int64_t fan_out)
 
 bt_init bt_init_array(bt_array values) { return (bt_init){.kind = BT_INIT_ARRAY, .values = values}; }
 
-static bool same_shape(bt_array a, bt_array b)
-{
-    if (a.rank != b.rank)
-        return false;
-    for (int i = 0; i < a.rank; i++)
-        if (a.dims[i] != b.dims[i])
-            return false;
-    return true;
-}
-
 static bt_status check_values(bt_array values, bt_array shape)
 {
     if (!values.data)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_init_array: the values are NULL");
-    if (!same_shape(values, shape)) {
+    if (!bt_shape_same(values, shape)) {
         char found[256], expected[256];
         return bt_fail(BT_ERROR_ARGUMENT, "bt_init_array: the values have the shape %s, expected %s",
                        bt_shape_text(found, values.rank, values.dims), bt_shape_text(expected, shape.rank, shape.dims));

@@ -108,10 +108,7 @@ static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain
     char found[256], wanted[256];
     for (int k = 0; turn && k < to.rank; k++)
         expected.dims[axes[k]] = to.dims[k];
-    bool same = from.rank == expected.rank;
-    for (int k = 0; same && k < from.rank; k++)
-        same = from.dims[k] == expected.dims[k];
-    if (!same)
+    if (!bt_shape_same(from, expected))
         return bt_fail(BT_ERROR_FILE, "\"%s\" is %s, the module's \"%s\" needs %s%s", stored->name,
                        bt_shape_text(found, from.rank, from.dims), slate->path,
                        bt_shape_text(wanted, expected.rank, expected.dims),

@@ -192,14 +192,6 @@ int64_t(bt_param_count)(bt_module *m)
     return elements;
 }
 
-static bool like_slate(const bt_slate *slate, const bt_tensor *value)
-{
-    bool same = slate->shape.rank == value->rank;
-    for (int i = 0; same && i < value->rank; i++)
-        same = slate->shape.dims[i] == value->dims[i];
-    return same;
-}
-
 void(bt_param_set)(bt_module *m, const char *path, bt_tensor *value)
 {
     bt_slate *slate = bt_module_find(m, path);
@@ -218,7 +210,7 @@ void(bt_param_set)(bt_module *m, const char *path, bt_tensor *value)
         read_slate(slate); /* says what is wrong */
     } else if (!value) {
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_param_set: the value for \"%s\" is NULL", path);
-    } else if (!bt_poisoned(value) && !like_slate(slate, value)) {
+    } else if (!bt_poisoned(value) && !bt_shape_same(slate->shape, bt_tensor_array(value))) {
         bt_trace_poison(BT_ERROR_SHAPE, "bt_param_set: the buffer \"%s\" is %s, its new value %s", path,
                         bt_shape_text(expected, slate->shape.rank, slate->shape.dims),
                         bt_shape_text(found, value->rank, value->dims));

@@ -1,7 +1,6 @@
 /* ops/infer.c: checks of dtypes and shapes that many ops share. */
 #include "ops/define.h"
 
-#include <string.h>
 
 bool bt_dtype_is(bt_dtype dtype, unsigned kinds)
 {
@@ -30,14 +29,9 @@ bt_status bt_check_dtype(const char *op, const char *what, bt_dtype found, unsig
                                           : "a known dtype");
 }
 
-static bool same_shape(bt_array a, bt_array b)
-{
-    return a.rank == b.rank && memcmp(a.dims, b.dims, (size_t)a.rank * sizeof *a.dims) == 0;
-}
-
 bt_status bt_check_equal(const char *op, const char *what, bt_array found, const char *like, bt_array expected)
 {
-    if (found.dtype == expected.dtype && same_shape(found, expected))
+    if (bt_array_same(found, expected))
         return BT_OK;
     char a[256], b[256];
     return bt_fail(BT_ERROR_SHAPE, "%s: %s is %s %s, must be %s %s, as %s", op, what, bt_dtype_name(found.dtype),

@@ -1,8 +1,8 @@
 /* ops/random.h: random numbers of the ops uniform, normal and dropout: the same for every backend and every pass.
  * Element e of a stream is a pure function of (key, site, record, e); bt_random_attr in ops/ops.h says how they lie in
  * Philox's counter. */
-#ifndef BT_RANDOM_H
-#define BT_RANDOM_H
+#ifndef BT_OPS_RANDOM_H
+#define BT_OPS_RANDOM_H
 
 #include "base/philox.h"
 #include <math.h>

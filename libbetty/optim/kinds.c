@@ -84,10 +84,13 @@ static bt_tensor *sgd_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 
 static const bt_optimizer_def sgd = {
     .name = "sgd",
-    .hypers = {[SGD_LR] = {"lr", 1e-3, 0, 1e6, "learning rate"},
-               [SGD_MOMENTUM] = {"momentum", 0, 0, 1, "share of the last step that is kept; 0: no momentum, no slot"},
-               [SGD_DAMPENING] = {"dampening", 0, 0, 1, "the gradient enters the momentum with 1 - dampening"},
-               [SGD_WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6, "times the parameter is added to the gradient"},
+    .hypers = {[SGD_LR] = {"lr", 1e-3, 0, 1e6, "learning rate", BT_HYPER_REAL},
+               [SGD_MOMENTUM] = {"momentum", 0, 0, 1, "share of the last step that is kept; 0: no momentum, no slot",
+                                 BT_HYPER_REAL},
+               [SGD_DAMPENING] = {"dampening", 0, 0, 1, "the gradient enters the momentum with 1 - dampening",
+                                  BT_HYPER_REAL},
+               [SGD_WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6, "times the parameter is added to the gradient",
+                                     BT_HYPER_REAL},
                [SGD_NESTEROV] = {"nesterov", 0, 0, 1, "1: Nesterov's momentum", BT_HYPER_SWITCH}},
     .slots = {"momentum"},
     .update = sgd_update,
@@ -130,12 +133,12 @@ static bt_tensor *adamw_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 /* The betas end below 1, where the bias correction would divide by 0; eps above 0, so that 0 / eps is 0. */
 #define ADAM_HYPERS(decay, decay_help)                                                                                 \
     {                                                                                                                  \
-        {"lr", 1e-3, 0, 1e6, "learning rate"},                                                                         \
-            {"beta1", 0.9, 0, 0.999999, "share of the gradient's running mean that is kept"},                          \
-            {"beta2", 0.999, 0, 0.999999, "share of the running mean of its square that is kept"},                     \
-            {"eps", 1e-8, 1e-30, 1, "is added to the root of the mean square"},                                        \
+        {"lr", 1e-3, 0, 1e6, "learning rate", BT_HYPER_REAL},                                                          \
+            {"beta1", 0.9, 0, 0.999999, "share of the gradient's running mean that is kept", BT_HYPER_REAL},           \
+            {"beta2", 0.999, 0, 0.999999, "share of the running mean of its square that is kept", BT_HYPER_REAL},      \
+            {"eps", 1e-8, 1e-30, 1, "is added to the root of the mean square", BT_HYPER_REAL},                         \
         {                                                                                                              \
-            "weight_decay", decay, 0, 1e6, decay_help                                                                  \
+            "weight_decay", decay, 0, 1e6, decay_help, BT_HYPER_REAL                                                   \
         }                                                                                                              \
     }
 

@@ -99,14 +99,6 @@ bt_tensor *bt_slot(bt_rule *rule, const char *name)
     return item->value;
 }
 
-static bool same_shape(const bt_tensor *a, const bt_tensor *b)
-{
-    bool same = a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->dims[i] == b->dims[i];
-    return same;
-}
-
 void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value)
 {
     bt_rule_item *item = bt_rule_slot(rule, name);
@@ -117,7 +109,7 @@ void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_slot_set: %s: the value for \"%s\" is NULL", rule->what, name);
     else if (bt_poisoned(value) || bt_poisoned(item->value))
         return; /* explained already */
-    else if (!same_shape(item->value, value))
+    else if (!bt_shape_same(bt_tensor_array(item->value), bt_tensor_array(value)))
         bt_trace_poison(BT_ERROR_SHAPE, "bt_slot_set: %s: the slot \"%s\" is %s, its new value %s", rule->what, name,
                         bt_shape_text(expected, item->value->rank, item->value->dims),
                         bt_shape_text(found, value->rank, value->dims));

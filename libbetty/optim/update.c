@@ -16,10 +16,7 @@ typedef struct update_trace { /* what all segments of one update share */
 
 static bool fits(const bt_tensor *x, const bt_tensor *like)
 {
-    bool same = x->rank == like->rank;
-    for (int i = 0; same && i < x->rank; i++)
-        same = x->dims[i] == like->dims[i];
-    return same;
+    return bt_shape_same(bt_tensor_array(x), bt_tensor_array(like));
 }
 
 /* ---- the gradient ---- */

@@ -81,23 +81,16 @@ static double call_bytes(const bt_call *call)
     return bytes;
 }
 
-static bt_array view_array(const bt_view *view)
-{
-    bt_array array = {.dtype = view->dtype, .rank = view->rank};
-    memcpy(array.dims, view->dims, sizeof view->dims);
-    return array;
-}
-
 static double call_flops(const bt_call *call)
 {
     bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
     const bt_op_info *info = call->op->info;
     if (!info || !info->flops || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
-        return (double)bt_array_count(view_array(&call->out[0]));
+        return (double)bt_array_count(bt_view_array(&call->out[0]));
     for (int i = 0; i < call->inputs; i++)
-        in[i] = view_array(&call->in[i]);
+        in[i] = bt_view_array(&call->in[i]);
     for (int o = 0; o < call->outputs; o++)
-        out[o] = view_array(&call->out[o]);
+        out[o] = bt_view_array(&call->out[o]);
     return info->flops(call->attr, in, out);
 }
 

@@ -110,7 +110,7 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
         bytes += rounded(phase, k);
     char *memory = aligned_alloc(BT_ALIGN, bytes);
     if (!memory)
-        return bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes were not to be had", bytes);
+        return bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
     memset(memory, PATTERN, bytes);
     for (int64_t k = i; k < to; k++) {
         held *h = &phase->watch->values[k];

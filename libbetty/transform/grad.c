@@ -114,8 +114,7 @@ static bt_tensor *checked(const bt_node *node, bt_tensor *found, const bt_tensor
 {
     if (!found || !found->node)
         return found;
-    if (found->dtype == like->dtype && found->rank == like->rank &&
-        memcmp(found->dims, like->dims, (size_t)like->rank * sizeof *like->dims) == 0)
+    if (bt_array_same(bt_tensor_array(found), bt_tensor_array(like)))
         return found;
     char a[256], b[256];
     return bt_graph_fail(node->graph, BT_ERROR_INTERNAL, "%s: its %s rule gives %s%s where %s%s is due", node->op->name,

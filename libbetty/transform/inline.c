@@ -2,15 +2,13 @@
 #include "transform/inline.h"
 
 #include "transform/rewrite.h"
-#include <string.h>
 
 /* Where the op has an infer of its own, its body may say something else. */
 static bt_tensor *checked(const bt_node *node, int output, bt_tensor *found)
 {
     const bt_tensor *due = &node->out[output];
     char a[256], b[256];
-    if (bt_poisoned(found) || (found->dtype == due->dtype && found->rank == due->rank &&
-                               memcmp(found->dims, due->dims, (size_t)due->rank * sizeof *due->dims) == 0))
+    if (bt_poisoned(found) || bt_array_same(bt_tensor_array(found), bt_tensor_array(due)))
         return found;
     return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the body gives %s%s as output %d, infer %s%s", node->op->name,
                            bt_dtype_name(found->dtype), bt_shape_text(a, found->rank, found->dims), output,

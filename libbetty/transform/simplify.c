@@ -27,8 +27,7 @@ static uint64_t node_hash(const bt_node *node)
 
 static bool same_shape(const bt_tensor *a, const bt_tensor *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+    return bt_array_same(bt_tensor_array(a), bt_tensor_array(b));
 }
 
 static bool node_equal(const bt_node *a, const bt_node *b)

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 static const bt_method_def darts = {.name = "darts"};
-static const bt_method_def cg = {.name = "cg",
-                                 .hypers = {{"iterations", 1, 0, 1000, "steps"}, {"alpha", 1, 1e-6, 1e6, "factor"}}};
-static const bt_optimizer_def lion = {.name = "lion",
-                                      .hypers = {{"lr", 1e-4, 0, 1, "rate"}, {"sharpness", 3, 1, 9, "steepness"}}};
+static const bt_method_def cg = {
+    .name = "cg",
+    .hypers = {{"iterations", 1, 0, 1000, "steps", BT_HYPER_WHOLE}, {"alpha", 1, 1e-6, 1e6, "factor", BT_HYPER_REAL}}};
+static const bt_optimizer_def lion = {
+    .name = "lion",
+    .hypers = {{"lr", 1e-4, 0, 1, "rate", BT_HYPER_REAL}, {"sharpness", 3, 1, 9, "steepness", BT_HYPER_REAL}}};
 
 #define BASE                                                                                                           \
     "[engine]\nproblems = reweight.c ; a comment\ntrain_iters = 6000\n"                                                \
@@ -626,8 +628,8 @@ START_TEST(own_optimizers_bring_keys)
 
     config = bt_config_new();
     static const bt_optimizer_def twice = {.name = "sgd"},
-                                  clash = {.name = "mine", .hypers = {{"batch_size", 1, 0, 2, ""}}};
-    static const bt_method_def method = {.name = "unroll", .hypers = {{"steps", 1, 0, 9, ""}}};
+                                  clash = {.name = "mine", .hypers = {{"batch_size", 1, 0, 2, "", BT_HYPER_REAL}}};
+    static const bt_method_def method = {.name = "unroll", .hypers = {{"steps", 1, 0, 9, "", BT_HYPER_WHOLE}}};
     bt_config_add_optimizer(config, &twice);
     expect_error("optimizer sgd: there is one of that name already");
     bt_config_add_optimizer(config, &clash);

@@ -334,7 +334,7 @@ END_TEST
 
 /* ---- summary.json ---- */
 
-static const bt_method_def cg = {.name = "darts", .hypers = {{"iterations", 5, 0, 100, "steps"}}};
+static const bt_method_def cg = {.name = "darts", .hypers = {{"iterations", 5, 0, 100, "steps", BT_HYPER_WHOLE}}};
 
 static bt_config *configuration(void)
 {

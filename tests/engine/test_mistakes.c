@@ -255,8 +255,7 @@ START_TEST(data_that_ask_for_each_other)
     static const char *const said[] = {
         "alpha, configure_train_data: alpha: configure_train_data asks for itself while it runs: ",
         "alpha, configure_train_data: beta, configure_train_data: alpha: configure_train_data asks for itself ",
-        "alpha, configure_module: alpha, configure_train_data: alpha: configure_module asks for itself while it "
-        "runs: "};
+        "alpha, configure_module: alpha, configure_train_data: alpha: configure_module asks for itself while "};
     bt_problem_def a = level_a, b = level_b;
     a.configure_train_data = _i ? rows_like_beta : rows_like_own;
     b.configure_train_data = rows_like_alpha;

@@ -15,10 +15,11 @@ static bt_tensor *heavy_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
     return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), m));
 }
 
-static const bt_optimizer_def heavy = {.name = "heavy",
-                                       .hypers = {{"lr", 0.01, 0, 10, "rate"}, {"beta", 0.5, 0, 1, "of the old m"}},
-                                       .slots = {"m"},
-                                       .update = heavy_update};
+static const bt_optimizer_def heavy = {
+    .name = "heavy",
+    .hypers = {{"lr", 0.01, 0, 10, "rate", BT_HYPER_REAL}, {"beta", 0.5, 0, 1, "of the old m", BT_HYPER_REAL}},
+    .slots = {"m"},
+    .update = heavy_update};
 
 /* ---- a method with a slot: d = gamma d + omega (v - H x), x = x + d, from x = omega v ---- */
 
@@ -39,9 +40,9 @@ static bt_tensor *ball_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 }
 
 static const bt_method_def ball = {.name = "ball",
-                                   .hypers = {{"iterations", 1, 0, 100, "steps"},
-                                              {"omega", 0.5, 0, 10, "of the residual"},
-                                              {"gamma", 0.1, 0, 1, "of the last step"}},
+                                   .hypers = {{"iterations", 1, 0, 100, "steps", BT_HYPER_WHOLE},
+                                              {"omega", 0.5, 0, 10, "of the residual", BT_HYPER_REAL},
+                                              {"gamma", 0.1, 0, 1, "of the last step", BT_HYPER_REAL}},
                                    .slots = {"d"},
                                    .start = ball_start,
                                    .step = ball_step};
@@ -71,8 +72,10 @@ static bt_tensor *winding_step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
     return bt_add(x, bt_mul(0.1, bt_sub(slope, curved)));
 }
 
-static const bt_method_def winding = {
-    .name = "winding", .hypers = {{"iterations", 3, 0, 100, "steps"}}, .start = winding_start, .step = winding_step};
+static const bt_method_def winding = {.name = "winding",
+                                      .hypers = {{"iterations", 3, 0, 100, "steps", BT_HYPER_WHOLE}},
+                                      .start = winding_start,
+                                      .step = winding_step};
 
 static bt_tensor *first_of_two(bt_tensor *v) { return bt_slice(v, 0, 0, 1); }
 static bt_tensor *product_start(bt_rule *rule, bt_tensor *v) { return bt_hvp(rule, first_of_two(v)); }
@@ -90,7 +93,9 @@ static bt_tensor *whole_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 }
 
 static const bt_optimizer_def whole = {
-    .name = "whole", .hypers = {{"lr", 0.01, 0, 10, "rate"}, {"beta", 0, 0, 1, "none"}}, .update = whole_update};
+    .name = "whole",
+    .hypers = {{"lr", 0.01, 0, 10, "rate", BT_HYPER_REAL}, {"beta", 0, 0, 1, "none", BT_HYPER_REAL}},
+    .update = whole_update};
 
 static bt_tensor *short_start(bt_rule *rule, bt_tensor *v)
 {

@@ -72,9 +72,12 @@ static bt_tensor *update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
     return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), bt_mul(drifting(UPDATE), grad)));
 }
 
-static const bt_method_def method = {
-    .name = "drift", .hypers = {{"iterations", 2, 0, 10, "steps"}}, .start = method_start, .step = method_step};
-static const bt_optimizer_def optimizer = {.name = "drifter", .hypers = {{"lr", 0.1, 0, 1, "rate"}}, .update = update};
+static const bt_method_def method = {.name = "drift",
+                                     .hypers = {{"iterations", 2, 0, 10, "steps", BT_HYPER_WHOLE}},
+                                     .start = method_start,
+                                     .step = method_step};
+static const bt_optimizer_def optimizer = {
+    .name = "drifter", .hypers = {{"lr", 0.1, 0, 1, "rate", BT_HYPER_REAL}}, .update = update};
 static const bt_problem_def upper = {
     .name = "upper", .get_batch = make, .configure_module = scalar, .training_step = upper_step};
 

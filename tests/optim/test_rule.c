@@ -25,7 +25,9 @@ static bt_tensor *lion_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 
 static const bt_optimizer_def lion = {
     .name = "lion",
-    .hypers = {{"lr", 0.01, 0, 10, ""}, {"beta1", 0.9, 0, 1, ""}, {"beta2", 0.99, 0, 1, ""}},
+    .hypers = {{"lr", 0.01, 0, 10, "", BT_HYPER_REAL},
+               {"beta1", 0.9, 0, 1, "", BT_HYPER_REAL},
+               {"beta2", 0.99, 0, 1, "", BT_HYPER_REAL}},
     .slots = {"m"},
     .update = lion_update,
 };

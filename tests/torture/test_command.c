@@ -158,7 +158,7 @@ static bt_status keys(void) { return bt_cli_keys(BT_DOCUMENT_MARKDOWN, sink); }
 static bt_status plugin(void)
 {
     char *object;
-    bt_status status = bt_compile("own.c", &object);
+    bt_status status = bt_cc("own.c", &object);
     bt_free(object);
     return status;
 }
