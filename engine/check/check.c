@@ -98,10 +98,26 @@ static bool at_start(const bt_problem *upper)
     return true;
 }
 
+/* Leaf steps after which the schedule repeats itself, at the latest. */
+static double period(const bt_context *context)
+{
+    double steps = 1;
+    for (int i = 0; i < context->problem_count; i++) {
+        const bt_problem_settings *s = context->problems[i]->settings;
+        steps *= s->active ? (double)s->unroll_steps * (double)s->meta_batch : 1;
+    }
+    return steps;
+}
+
+/* Inner loops of different length, or with different warm-ups, may never begin together again. */
 static bt_status go_to_start(bt_trial *c)
 {
-    while (!at_start(c->upper))
+    for (double left = 2 * period(c->context); !at_start(c->upper); left--) {
+        c->adrift = left <= 0;
+        if (c->adrift)
+            return BT_ERROR_UNSUPPORTED;
         BT_TRY(bt_step_leaves(c->context));
+    }
     return BT_OK;
 }
 
@@ -301,13 +317,19 @@ static bt_status run_check(bt_trial *c, int64_t samples)
     return bt_check_judge(c);
 }
 
-/* The programs that train, and the state before the check. */
+/* The state before the check, and the programs that train from there: where static ints have moved, they are others.
+ * What belongs to programs is put back once these are there. */
 static bt_status put_back(const bt_trial *c, bt_kept *before)
 {
     c->context->apart = false;
-    bt_status status = c->apart ? bt_levels_recompile(c->context) : BT_OK;
-    bt_status restored = bt_kept_restore(before);
-    return status == BT_OK ? restored : status;
+    BT_TRY(bt_kept_restore(before));
+    bt_stage_enter(c->context, BT_STAGE_PROGRAM);
+    bool moved = bt_scalars_update(c->context);
+    bt_stage_leave(c->context);
+    BT_TRY(bt_error_status());
+    if (c->apart || moved)
+        BT_TRY(bt_levels_recompile(c->context));
+    return bt_kept_restore(before);
 }
 
 bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *take, void *user)
@@ -315,6 +337,8 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *t
     bt_context *context = upper->context;
     bt_trial c = {.context = context, .upper = upper};
     bt_kept *before = bt_kept_new(context, BT_KEEP_ALL, NULL);
+    context->on_trial = true;
+    bt_stage_enter(context, BT_STAGE_RUN);
     bt_status status = before ? run_check(&c, samples > 0 ? samples : DEFAULT_SAMPLES) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = take(user, &c);
@@ -323,7 +347,15 @@ bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *t
         bt_keep_error(context, again);
         status = again == BT_OK ? status : again;
     }
+    bt_stage_leave(context);
+    context->on_trial = false;
     bt_kept_free(before);
     close_check(&c);
+    if (c.adrift)
+        bt_fail(status,
+                "%s: the inner loops of the levels below it never begin together from here on, so that there is no "
+                "point to train again from; check before the first step, or give them the same unroll_steps and "
+                "warmup_steps",
+                upper->name);
     return bt_fail(status, "failed");
 }

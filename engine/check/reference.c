@@ -328,10 +328,19 @@ static bt_status compare_finite(bt_trial *c)
     return BT_OK;
 }
 
+/* By the settings in force. Levels above that go back through the steps of this one have programs made of its own. */
+static bt_status recompile(const bt_trial *c)
+{
+    if (c->gone_through)
+        return bt_levels_recompile(c->context);
+    bt_problem_uncompile(c->upper);
+    return bt_level_compile(c->upper);
+}
+
 /* With exact products, if the ops of the losses have the derivatives for that. */
 static bt_status compile_reference(bt_trial *c, bt_problem_settings *settings)
 {
-    bt_status status = bt_level_compile(c->upper);
+    bt_status status = recompile(c);
     for (int q = 0; q < c->lower_count && status == BT_ERROR_UNSUPPORTED; q++)
         c->loose |= c->lowers[q].finite;
     if (!c->loose)
@@ -340,8 +349,7 @@ static bt_status compile_reference(bt_trial *c, bt_problem_settings *settings)
     for (int q = 0; q < c->lower_count; q++)
         if (c->lowers[q].finite)
             settings[q].product = BT_PRODUCT_FINITE;
-    bt_problem_uncompile(c->upper);
-    return bt_level_compile(c->upper);
+    return recompile(c);
 }
 
 static bt_status both(bt_trial *c, bt_problem_settings *settings)
@@ -381,13 +389,12 @@ bt_status bt_check_reference(bt_trial *c)
         lower->problem->settings = &settings[q];
     }
     if (status == BT_OK) {
-        bt_problem_uncompile(c->upper);
+        c->gone_through = c->upper->trajectory != NULL;
         status = both(c, settings);
         for (int q = 0; q < c->lower_count; q++)
             c->lowers[q].problem->settings = own[q];
-        bt_problem_uncompile(c->upper);
         if (status == BT_OK)
-            status = bt_level_compile(c->upper);
+            status = recompile(c);
     }
     bt_free(settings);
     bt_free(own);

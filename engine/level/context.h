@@ -25,6 +25,7 @@ struct bt_context {
     int metric_count, metric_capacity;
     bt_stages stages;       /* what is under way */
     struct bt_until *until; /* schedule/: only some levels step; NULL: all do */
+    bool on_trial;          /* a check trains, to be undone: who depends on whom stays as it is */
     bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined */
     bool steps_now;         /* what bt_steps_show was told last */
     int64_t step;           /* leaf steps */

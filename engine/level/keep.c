@@ -7,6 +7,7 @@
 
 typedef struct item {
     bt_ledger_row row;
+    char *called;            /* the row's name, which may go with it */
     char *copy;              /* of the row's bytes */
     bt_var *var;             /* BT_KEEP_LOOP: what copy is the storage of; NULL: copy is ours */
     char *name;              /* BT_KEEP_LOOP: of a number's copy */
@@ -37,19 +38,18 @@ static bool wanted(const bt_ledger_row *row, bt_keep_scope scope, const bt_probl
     return false;
 }
 
-/* Between the row and its copy. */
-static bt_status transfer(const bt_context *context, const item *it, bool back)
+/* Between the row, which may have been made anew, and the item's copy. */
+static bt_status transfer(const bt_context *context, const bt_ledger_row *row, const item *it, bool back)
 {
-    bt_var *var = it->row.data;
-    size_t size = it->row.size;
-    if (it->row.kind != BT_ROW_VAR) {
-        memcpy(back ? it->row.data : it->copy, back ? it->copy : it->row.data, size);
+    bt_var *var = row->data;
+    if (row->kind != BT_ROW_VAR) {
+        memcpy(back ? row->data : it->copy, back ? it->copy : row->data, row->size);
         return BT_OK;
     }
     if (it->var)
         return back ? bt_store_copy(context->instance, var, it->var) : bt_store_copy(context->instance, it->var, var);
-    return back ? bt_store_write(context->instance, var, 0, it->copy, size)
-                : bt_store_read(context->instance, var, 0, it->copy, size);
+    return back ? bt_store_write(context->instance, var, 0, it->copy, row->size)
+                : bt_store_read(context->instance, var, 0, it->copy, row->size);
 }
 
 /* A copy that is part of the state of a run itself. */
@@ -70,6 +70,9 @@ static bt_status open_entered(bt_context *context, item *it)
 
 static bt_status open_item(bt_context *context, item *it, bt_keep_scope scope)
 {
+    it->called = bt_strdup(it->row.name);
+    if (!it->called)
+        return BT_ERROR_MEMORY;
     if (scope == BT_KEEP_LOOP)
         return open_entered(context, it);
     it->copy = it->row.kind == BT_ROW_STREAM ? NULL : bt_alloc(it->row.size);
@@ -108,18 +111,31 @@ void bt_kept_renew(bt_kept *kept)
             it->position = bt_stream_position(stream);
             it->count = stream->kept_count;
         } else {
-            transfer(kept->context, it, false);
+            transfer(kept->context, &it->row, it, false);
         }
     }
 }
 
-/* Whether the row is there still. The numbers rise along the ledger, so that the search goes on from the last one. */
-static bool alive(const bt_kept *kept, const item *it, int64_t *at)
+static bool stands_for(const bt_ledger_row *now, const item *it)
+{
+    const bt_ledger_row *then = &it->row;
+    return now->problem == then->problem && now->role == then->role && now->kind == then->kind &&
+           now->size == then->size && strcmp(now->name, it->called) == 0;
+}
+
+/* The row as it is now: itself, or what has been made anew in its place along with the programs; NULL: it is gone. The
+ * numbers rise along the ledger, so that the search goes on from the last one. */
+static const bt_ledger_row *alive(const bt_kept *kept, const item *it, int64_t *at)
 {
     const bt_ledger *ledger = &kept->context->ledger;
     while (*at < ledger->count && ledger->rows[*at].number < it->row.number)
         ++*at;
-    return *at < ledger->count && ledger->rows[*at].number == it->row.number;
+    if (*at < ledger->count && ledger->rows[*at].number == it->row.number)
+        return &ledger->rows[*at];
+    for (int64_t i = ledger->count - 1; i >= *at; i--)
+        if (stands_for(&ledger->rows[i], it))
+            return &ledger->rows[i];
+    return NULL;
 }
 
 static bt_status rewind_streams(const bt_kept *kept, bool *moved)
@@ -128,10 +144,11 @@ static bt_status rewind_streams(const bt_kept *kept, bool *moved)
     *moved = false;
     for (int64_t i = 0; i < kept->count; i++) {
         const item *it = &kept->items[i];
-        if (it->row.kind != BT_ROW_STREAM || !alive(kept, it, &at) || bt_stream_position(it->row.data) == it->position)
+        const bt_ledger_row *row = it->row.kind == BT_ROW_STREAM ? alive(kept, it, &at) : NULL;
+        if (!row || bt_stream_position(row->data) == it->position)
             continue;
         *moved = true;
-        BT_TRY(bt_stream_rewind(it->row.data, it->position, it->count));
+        BT_TRY(bt_stream_rewind(row->data, it->position, it->count));
     }
     return BT_OK;
 }
@@ -141,8 +158,9 @@ static bt_status restore_bytes(const bt_kept *kept)
     int64_t at = 0;
     for (int64_t i = 0; i < kept->count; i++) {
         const item *it = &kept->items[i];
-        if (it->row.kind != BT_ROW_STREAM && alive(kept, it, &at))
-            BT_TRY(transfer(kept->context, it, true));
+        const bt_ledger_row *row = it->row.kind != BT_ROW_STREAM ? alive(kept, it, &at) : NULL;
+        if (row)
+            BT_TRY(transfer(kept->context, row, it, true));
     }
     return BT_OK;
 }
@@ -171,6 +189,7 @@ void bt_kept_free(bt_kept *kept)
             bt_free(it->copy);
         }
         bt_free(it->name);
+        bt_free(it->called);
     }
     bt_free(kept->items);
     bt_free(kept);

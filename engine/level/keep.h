@@ -17,7 +17,7 @@ typedef struct bt_kept bt_kept;
 /* Copies of what is there now; problem: of BT_KEEP_ADAPT and BT_KEEP_LOOP. NULL after an error. */
 bt_kept *bt_kept_new(bt_context *context, bt_keep_scope scope, const bt_problem *problem);
 void bt_kept_renew(bt_kept *kept); /* the copies are of now */
-/* What has left the ledger since is passed over. */
+/* What has left the ledger since is passed over, unless it is there anew, under its name. */
 bt_status bt_kept_restore(const bt_kept *kept);
 void bt_kept_free(bt_kept *kept); /* NULL ok */
 

@@ -10,7 +10,7 @@ typedef enum bt_stage {
     BT_STAGE_NEW,        /* settings and problems are being given */
     BT_STAGE_SETUP,      /* data are opened, callbacks traced, phases planned */
     BT_STAGE_READY,      /* nothing is under way */
-    BT_STAGE_RUN,        /* in bt_engine_run, between two steps */
+    BT_STAGE_RUN,        /* in bt_engine_run or a check, between two steps */
     BT_STAGE_STEP,       /* in a leaf's step, between its programs: epoch_callback, on_inner_loop_start */
     BT_STAGE_VALIDATION, /* in a validation, between its programs: validation_end */
     BT_STAGE_PROGRAM,  /* programs run or are recompiled: get_batch, host scalars. None may be made, no stream moved */

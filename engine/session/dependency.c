@@ -38,7 +38,7 @@ bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u)
                        self->name);
     bt_engine *engine = self->context->engine;
     BT_TRY(bt_context_may(&engine->context, BT_REQUEST_REWIRE, "bt_set_dependency"));
-    if (engine->context.until) /* a check, which takes the hierarchy as it is */
+    if (engine->context.on_trial)
         return BT_OK;
     return set_dependency(engine, u2l, l2u);
 }

@@ -47,6 +47,11 @@ void bt_engine_free(bt_engine *engine)
     if (!engine)
         return;
     bt_context *context = &engine->context;
+    if (context->stages.depth > 0) {
+        bt_fail(BT_ERROR_ARGUMENT, "bt_engine_free: a call of the engine is under way, and this is one of its "
+                                   "callbacks: free it when that has returned");
+        return;
+    }
     bt_run_close(engine);
     bt_loop_starts_close(context);
     for (int i = 0; i < context->problem_count; i++) {

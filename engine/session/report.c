@@ -248,6 +248,8 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
     BT_TRY(bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_print"));
     if (!file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: a file is needed");
+    if ((int)what < BT_PLAN || (int)what > BT_EQUATION)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_print: there is no report %d", (int)what);
     bt_status status = BT_OK;
     if (what == BT_CONFIG) {
         status = bt_config_print(engine->context.config, file);

@@ -120,9 +120,9 @@ static bt_status save(bt_run *r)
 static const char *ended(const bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
-    if (s->early_stopping && engine->patience >= s->early_stopping_tolerance)
-        return "early_stopping";
-    return engine->context.step >= s->train_iters ? "train_iters" : NULL;
+    if (engine->context.step >= s->train_iters) /* comes first: the validation at the end may try the patience, too */
+        return "train_iters";
+    return s->early_stopping && engine->patience >= s->early_stopping_tolerance ? "early_stopping" : NULL;
 }
 
 static bt_status loop(bt_run *r)

@@ -48,21 +48,35 @@ static bt_status check(const bt_problem *upper, const wanted *w)
                    (long long)due, (long long)(w->result.data ? room : 0));
 }
 
+/* The programs anew, joined or apart, with what belongs to them as it was. */
+static bt_status programs(bt_context *context, bool apart, const bt_kept *before)
+{
+    context->apart = apart;
+    BT_TRY(bt_levels_recompile(context));
+    return bt_kept_restore(before);
+}
+
 /* Where the gradient and the first product are one program, they are apart meanwhile. */
-bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result)
+static bt_status ask_apart(bt_problem *upper, wanted *w)
 {
     bt_context *context = upper->context;
+    bt_kept *before = bt_kept_new(context, BT_KEEP_ALL, NULL);
+    if (!before)
+        return BT_ERROR_MEMORY;
+    bt_status status = bt_keep_error(context, programs(context, true, before));
+    if (status == BT_OK)
+        status = bt_question(upper, answer, w);
+    bt_failure failure = bt_failure_take();
+    bt_status back = bt_keep_error(context, programs(context, false, before));
+    bt_failure_give(&failure);
+    bt_kept_free(before);
+    return back == BT_OK ? status : back;
+}
+
+bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, bt_array result)
+{
     wanted w = {lower, adjoint, result};
     BT_TRY(bt_ask_between(upper, "bt_engine_read"));
     BT_TRY(check(upper, &w));
-    bool joins = upper->step->joins;
-    context->apart = joins;
-    bt_status status = joins ? bt_keep_error(context, bt_levels_recompile(context)) : BT_OK;
-    if (status == BT_OK)
-        status = bt_question(upper, answer, &w);
-    context->apart = false;
-    bt_failure failure = bt_failure_take();
-    bt_status back = joins ? bt_keep_error(context, bt_levels_recompile(context)) : BT_OK;
-    bt_failure_give(&failure);
-    return back == BT_OK ? status : back;
+    return upper->step->joins ? ask_apart(upper, &w) : bt_question(upper, answer, &w);
 }

@@ -171,6 +171,16 @@ START_TEST(wrong_questions)
     ck_assert_int_eq(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 3)), BT_ERROR_SHAPE);
     expect_said(engine, "bt_hypergradient: upper has 1 parameters, the result has room for 3");
 
+    engine = levels_engine(&parts, NULL, LINKS);
+    ck_assert_int_eq(bt_engine_print(engine, (bt_report)44, stdout), BT_ERROR_ARGUMENT);
+    expect_said(engine, "bt_engine_print: there is no report 44");
+
+    engine = levels_engine(&parts, NULL, LINKS);
+    bt_array odd = BT_ARRAY(room, 1);
+    odd.dtype = (bt_dtype)99;
+    ck_assert_int_eq(bt_engine_read(engine, "lower.value", odd), BT_ERROR_ARGUMENT);
+    expect_said(engine, "bt_engine_read: lower.value: there is no dtype 99");
+
     engine = levels_engine(&parts, NULL, LINKS "engine.levels = lower\n");
     ck_assert_int_ne(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(room, 1)), BT_OK);
     expect_said(engine, "upper takes no part in this run");

@@ -343,10 +343,38 @@ START_TEST(a_check)
 }
 END_TEST
 
+/* What makes the programs of `upper` anew, apart or joined, leaves the steps that `top` goes back through. */
+START_TEST(steps_of_a_level_that_is_looked_into)
+{
+    double before, after, *x = malloc(100000 * sizeof *x);
+    made m = usual;
+    m.smooth = true;
+    bt_engine *engine =
+        engine_of(&m, "top.lr = 0.1\ntop.batch_size = 12\nupper.type = itd\nupper.unroll_steps = 3\n", _i < 2);
+    ck_assert(x && joins(engine, "upper") == (_i < 2));
+    bt_problem *above = bt_engine_problem(engine, "top");
+    levels_step(engine, 2);
+    EXPECT_OK(bt_hypergradient(above, BT_ARRAY(&before, 1)));
+    if (_i) {
+        bt_check_result *result = bt_engine_check(engine, "upper", 1);
+        ck_assert_msg(result != NULL, "%s", bt_error());
+        bt_check_result_free(result);
+    } else {
+        int64_t count = bt_param_count(bt_engine_problem(engine, "lower"));
+        EXPECT_OK(bt_engine_read(engine, "upper:x.lower", BT_ARRAY(x, count)));
+    }
+    EXPECT_OK(bt_hypergradient(above, BT_ARRAY(&after, 1)));
+    ck_assert(before != 0 && before == after);
+    bt_engine_free(engine);
+    free(x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("joined");
     TCase *tests = tcase_create("one program");
+    tcase_add_loop_test(tests, steps_of_a_level_that_is_looked_into, 0, 3);
     tcase_add_loop_test(tests, products_of_a_step, 0, 2);
     tcase_add_loop_test(tests, a_small_layer_is_left_alone, 0, 2);
     tcase_add_loop_test(tests, the_same_is_computed, 0, CASES);

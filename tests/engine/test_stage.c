@@ -11,7 +11,7 @@
 typedef struct world {
     bt_stage at; /* where the call is to be made */
     int call;
-    bool made;
+    bool made, frees;
     bt_stage before, after; /* of the call */
     bt_status status;
     char message[512];
@@ -154,7 +154,16 @@ static bt_status draw(bt_problem *self, bt_mode mode, int64_t index, bt_batch *b
     return bt_batch_set(batch, "x", BT_ARRAY(&x, 1));
 }
 
-static void between(bt_problem *self) { make(bt_user(self)); }
+static void between(bt_problem *self)
+{
+    world *w = bt_user(self);
+    if (w->frees) {
+        bt_engine_free(w->engine);
+        snprintf(w->message, sizeof w->message, "%s", bt_error());
+        bt_error_clear();
+    }
+    make(w);
+}
 
 static bt_tensor *lower_loss(bt_problem *self, const bt_batch *batch)
 {
@@ -268,12 +277,25 @@ START_TEST(stages_are_left)
 }
 END_TEST
 
+/* What is under way goes on, with an engine that is still there. */
+START_TEST(freed_in_a_callback)
+{
+    world w = {.at = BT_STAGE_FAILED, .frees = true};
+    w.engine = engine_new(&w);
+    levels_run(w.engine);
+    ck_assert_ptr_nonnull(strstr(w.message, "bt_engine_free: a call of the engine is under way"));
+    ck_assert_int_eq(bt_engine_steps(w.engine), 2);
+    bt_engine_free(w.engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("stage");
     TCase *tests = tcase_create("stage");
     tcase_add_loop_test(tests, every_call_in_every_stage, 0, CALLS * BT_STAGES);
     tcase_add_test(tests, stages_are_left);
+    tcase_add_test(tests, freed_in_a_callback);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

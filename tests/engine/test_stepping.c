@@ -110,6 +110,22 @@ START_TEST(ten_calls_are_one_run)
 }
 END_TEST
 
+/* The validation at the end is one more without an improvement: the run has ended before it, as it says. */
+START_TEST(a_call_after_the_end_says_the_same)
+{
+    char more[120];
+    snprintf(more, sizeof more, "engine.early_stopping_tolerance = %d\nengine.early_stopping_mode = max\n", _i);
+    in_one(more, "one");
+    resumable world = {0};
+    bt_engine *engine = resumable_engine(&world, settings, more, "two");
+    EXPECT_OK(bt_engine_run(engine));
+    EXPECT_OK(bt_engine_run(engine));
+    bt_engine_free(engine);
+    expect_same_summary("one", "two");
+    expect_same_metrics("one", "two");
+}
+END_TEST
+
 START_TEST(step_by_step)
 {
     uint64_t due = in_one("", "one");
@@ -311,6 +327,7 @@ int main(void)
     tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, ten_calls_are_one_run);
+    tcase_add_loop_test(tests, a_call_after_the_end_says_the_same, 1, 6);
     tcase_add_test(tests, step_by_step);
     tcase_add_test(tests, left_half_way);
     tcase_add_test(tests, more_steps_later);

@@ -16,8 +16,8 @@ typedef enum bt_report { BT_PLAN, BT_INFO, BT_CONFIG, BT_EQUATION } bt_report; /
  * look at each of them. After bt_error_clear an engine goes on: wrong arguments and questions that are refused leave it
  * as it was. Where it was left half way (its set-up, a step or a validation failed), each later call fails again. */
 bt_engine *bt_engine_new(void);
-void bt_engine_free(bt_engine *engine);
-bt_status bt_engine_load(bt_engine *engine, const char *file);                  /* an INI file */
+void bt_engine_free(bt_engine *engine);                        /* NULL ok; refused in a callback of this engine */
+bt_status bt_engine_load(bt_engine *engine, const char *file); /* an INI file */
 bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user); /* problems and parts from C */
 
 /* One setting, as in the INI file: key is SECTION.KEY; value: format. bt_engine_set(e, "model.lr", "%g", lr). Between
