@@ -1,6 +1,7 @@
 /* tests/engine/test_asked.c: what a program asks of an engine from outside: reports, data sets of its own, validation
  * batches; and what is said to a program that asks wrongly. */
 #include "levels.h"
+#include "resumable.h"
 
 #include "engine/session/session.h"
 #include <math.h>
@@ -324,6 +325,7 @@ int main(void)
 {
     Suite *suite = suite_create("asked");
     TCase *tests = tcase_create("asked");
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave); /* what is saved goes with the folder */
     tcase_add_test(tests, equation);
     tcase_add_test(tests, reports);
     tcase_add_test(tests, own_data_set);
