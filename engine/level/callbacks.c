@@ -10,8 +10,8 @@ bool bt_usable(const bt_problem *self, const char *function)
 {
     if (self && !self->missing)
         return true;
-    bt_trace_poison(BT_ERROR_ARGUMENT, self ? "%s is called for a problem that there is not" : "%s is called with NULL",
-                    function);
+    bt_trace_poison(BT_ERROR_ARGUMENT,
+                    self ? "%s is called for a problem that does not exist" : "%s is called with NULL", function);
     return false;
 }
 

@@ -38,7 +38,7 @@ static bool wanted(const bt_ledger_row *row, bt_keep_scope scope, const bt_probl
     return false;
 }
 
-/* Between the row, which may have been made anew, and the item's copy. */
+/* Copies between the row, which may have been replaced, and the item's copy. */
 static bt_status transfer(const bt_context *context, const bt_ledger_row *row, const item *it, bool back)
 {
     bt_var *var = row->data;
@@ -123,8 +123,8 @@ static bool stands_for(const bt_ledger_row *now, const item *it)
            now->size == then->size && strcmp(now->name, it->called) == 0;
 }
 
-/* The row as it is now: itself, or what has been made anew in its place along with the programs; NULL: it is gone. The
- * numbers rise along the ledger, so that the search goes on from the last one. */
+/* The row as it is now: itself, or the one that replaced it when the programs were rebuilt; NULL: it is gone. Numbers
+ * rise along the ledger, so the search continues from the last one. */
 static const bt_ledger_row *alive(const bt_kept *kept, const item *it, int64_t *at)
 {
     const bt_ledger *ledger = &kept->context->ledger;

@@ -38,7 +38,7 @@ struct bt_problem {
     const bt_problem_settings *settings;
     void *user;
     int place;    /* in context->problems */
-    bool missing; /* stands for a problem that there is not */
+    bool missing; /* stands for a problem that does not exist */
     bt_dtype dtype;
 
     bt_module *module;

@@ -43,12 +43,9 @@ static void warn_of_machine(bt_context *context, json_t *record)
     char now[256];
     bt_context_backend(context, now);
     if (was && strcmp(was, now) != 0)
-        bt_warn(context, "the checkpoint was written with %s, and this is %s: last digits may come out otherwise", was,
-                now);
+        bt_warn(context, "the checkpoint was written with %s, and this is %s: the last digits may differ", was, now);
     if (version && strcmp(version, BT_VERSION) != 0)
-        bt_warn(context,
-                "the checkpoint was written by version %s, and this is %s: last digits may come out "
-                "otherwise",
+        bt_warn(context, "the checkpoint was written by version %s, and this is %s: the last digits may differ",
                 version, BT_VERSION);
 }
 
