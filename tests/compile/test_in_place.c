@@ -28,17 +28,6 @@ static void teardown(void)
     bt_error_clear();
 }
 
-static const bt_program *plan(void)
-{
-    scene_end(&s);
-    ck_assert_msg(bt_phase_add(phase, s.graph, 0, "whole") == 0, "%s", bt_error());
-    EXPECT_OK(bt_phase_plan(phase));
-    bt_instance_fill(instance);
-    bt_phase_begin(phase);
-    EXPECT_OK(bt_phase_run(phase, 0));
-    return phase->entries[0].program;
-}
-
 static int copies(const bt_program *program)
 {
     int count = 0;
@@ -56,7 +45,7 @@ START_TEST(an_update_in_its_variable)
 {
     bt_tensor *w = VECTOR(&s, "w", 1, 2), *g = VECTOR(&s, "g", 10, 20);
     bt_graph_assign(s.graph, s.vars[0], bt_sub(w, bt_mul(0.5, g)));
-    const bt_program *program = plan();
+    const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 0);
     ck_assert_ptr_eq(phase->entries[0].bound->calls[program->step_count - 1].out[0].data, s.vars[0]->data);
     expect_places(1, 16); /* 0.5 g */
@@ -70,7 +59,7 @@ START_TEST(not_while_the_old_value_is_wanted)
     bt_tensor *w = VECTOR(&s, "w", 1, 2), *g = VECTOR(&s, "g", 10, 20), *next = bt_add(w, g);
     bt_graph_assign(s.graph, s.vars[0], next);
     bt_graph_output(s.graph, bt_mul(bt_exp(next), w));
-    const bt_program *program = plan();
+    const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 1);
     EXPECT_VAR(s.vars[0], 0, 11, 22);
     bt_array result = bt_phase_result(phase, 0, 0);
@@ -84,7 +73,7 @@ START_TEST(not_under_two_different_looks)
     bt_tensor *w = MATRIX(&s, "w", 2, 2, 1, 2, 3, 4), *v = MATRIX(&s, "v", 2, 2, 1, 2, 3, 4);
     bt_graph_assign(s.graph, s.vars[0], bt_add(w, bt_permute(w, 1, 0)));
     bt_graph_assign(s.graph, s.vars[1], bt_add(bt_broadcast_like(bt_slice(v, 0, 0, 1), v), v)); /* a row of it */
-    plan();
+    scene_run_in(&s, phase);
     EXPECT_VAR(s.vars[0], 0, 2, 5, 5, 8);
     EXPECT_VAR(s.vars[1], 0, 2, 4, 4, 6);
 }
@@ -95,7 +84,7 @@ START_TEST(under_the_same_look_twice)
 {
     bt_tensor *w = VECTOR(&s, "w", 3, 4);
     bt_graph_assign(s.graph, s.vars[0], bt_mul(w, w));
-    const bt_program *program = plan();
+    const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 0);
     ck_assert_uint_eq(phase->arena, 0);
     EXPECT_VAR(s.vars[0], 0, 9, 16);
@@ -108,7 +97,7 @@ START_TEST(not_by_an_op_that_looks_around)
     bt_tensor *w = MATRIX(&s, "w", 2, 2, 1, 2, 3, 4), *v = VECTOR(&s, "v", 1, 2, 4);
     bt_graph_assign(s.graph, s.vars[0], bt_dot(w, w));
     bt_graph_assign(s.graph, s.vars[1], bt_softmax(v, 0));
-    plan();
+    scene_run_in(&s, phase);
     EXPECT_VAR(s.vars[0], 0, 7, 10, 15, 22);
     double sum = exp(1) + exp(2) + exp(4);
     EXPECT_VAR(s.vars[1], 1e-15, exp(1) / sum, exp(2) / sum, exp(4) / sum);
@@ -121,7 +110,7 @@ START_TEST(by_any_op_where_the_old_value_is_gone)
     bt_tensor *a = MATRIX(&s, "a", 2, 2, 1, 2, 3, 4), *w = MATRIX(&s, "w", 2, 2, 0, 0, 0, 0);
     bt_tensor *sum = bt_sum(w);
     bt_graph_assign(s.graph, s.vars[1], bt_dot(a, bt_add(a, sum)));
-    const bt_program *program = plan();
+    const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 0);
     EXPECT_VAR(s.vars[1], 0, 7, 10, 15, 22);
 }
@@ -132,7 +121,7 @@ START_TEST(an_output_stays_outside)
     bt_tensor *w = VECTOR(&s, "w", 1, 2), *next = bt_exp(w);
     bt_graph_assign(s.graph, s.vars[0], next);
     bt_graph_output(s.graph, next);
-    plan();
+    scene_run_in(&s, phase);
     bt_array result = bt_phase_result(phase, 0, 0);
     ck_assert_ptr_ne(result.data, s.vars[0]->data);
     EXPECT_VAR(s.vars[0], 1e-15, exp(1), exp(2));
@@ -150,7 +139,7 @@ START_TEST(a_window_of_a_block)
     bt_tensor *scale = bt_sum(bt_trace_read(block));
     bt_graph_assign(s.graph, low, bt_mul(bt_trace_read(low), scale));
     bt_graph_assign(s.graph, high, bt_mul(bt_trace_read(high), scale));
-    const bt_program *program = plan();
+    const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 0);
     EXPECT_VAR(block, 0, 10, 20, 30, 40);
 }
@@ -167,7 +156,7 @@ START_TEST(all_of_an_update)
     bt_node *node = BT_RECORD(&bt_op_adam_update, &attr, p, g, m, v, ok, lr, beta1, beta2, eps, zero, one)->node;
     for (int i = 0; i < 3; i++)
         bt_graph_assign(s.graph, s.vars[i], &node->out[i]);
-    const bt_program *program = plan();
+    const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(copies(program), 0);
     EXPECT_VAR(s.vars[0], 1e-8, 0.5, 2.5); /* the first step of Adam: lr, against the sign of g */
     EXPECT_VAR(s.vars[1], 1e-15, 1, -2);
@@ -183,7 +172,7 @@ START_TEST(a_chain_takes_one_place)
     for (int i = 0; i < 6; i++)
         y = bt_tanh(bt_exp(bt_neg(y)));
     bt_graph_output(s.graph, y);
-    plan();
+    scene_run_in(&s, phase);
     expect_places(1, 16);
     double a = 0.5, b = 0.25;
     for (int i = 0; i < 6; i++) {
@@ -198,7 +187,7 @@ START_TEST(not_over_a_value_that_lives)
 {
     bt_tensor *x = VECTOR(&s, "x", 0.5, 0.25), *y = bt_exp(x), *z = bt_tanh(y);
     bt_graph_output(s.graph, bt_mul(bt_sin(z), y));
-    plan();
+    scene_run_in(&s, phase);
     expect_places(2, 16);
     EXPECT_VALUES(bt_phase_result(phase, 0, 0).data, 1e-15, sin(tanh(exp(0.5))) * exp(0.5),
                   sin(tanh(exp(0.25))) * exp(0.25));
@@ -211,7 +200,7 @@ START_TEST(not_over_a_result)
     bt_tensor *x = VECTOR(&s, "x", 0.5, 0.25), *y = bt_neg(bt_exp(x));
     bt_graph_output(s.graph, y);
     bt_graph_output(s.graph, bt_tanh(y));
-    plan();
+    scene_run_in(&s, phase);
     expect_places(2, 16);
     EXPECT_VALUES(bt_phase_result(phase, 0, 0).data, 1e-15, -exp(0.5), -exp(0.25));
     EXPECT_VALUES(bt_phase_result(phase, 0, 1).data, 1e-15, -tanh(exp(0.5)), -tanh(exp(0.25)));
@@ -224,7 +213,7 @@ START_TEST(not_over_a_value_seen_in_another_way)
     bt_tensor *x = MATRIX(&s, "x", 2, 2, 1, 2, 3, 4), *y = bt_mul(x, 2), *z = bt_add(y, bt_permute(y, 1, 0));
     bt_tensor *t = bt_sub(z, bt_broadcast_like(bt_slice(z, 1, 1, 2), z));
     bt_graph_output(s.graph, bt_add(t, 0.5));
-    plan();
+    scene_run_in(&s, phase);
     ck_assert_uint_ge(phase->arena, 128);
     EXPECT_VALUES(bt_phase_result(phase, 0, 0).data, 0, 4 - 10 + 0.5, 0.5, 10 - 16 + 0.5, 0.5);
 }
@@ -235,7 +224,7 @@ START_TEST(not_over_one_of_another_size)
     bt_tensor *x = VECTOR(&s, "x", 1, 2, 3, 4, 5, 6, 7, 8, 9), *half = bt_slice(bt_exp(x), 0, 0, 4);
     bt_graph_output(s.graph, bt_neg(half)); /* the first four of nine */
     bt_graph_output(s.graph, bt_as(bt_greater(bt_mul(x, 2), 4), BT_F64));
-    plan();
+    scene_run_in(&s, phase);
     EXPECT_VALUES(bt_phase_result(phase, 0, 0).data, 1e-15, -exp(1), -exp(2), -exp(3), -exp(4));
     EXPECT_VALUES(bt_phase_result(phase, 0, 1).data, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1);
 }
@@ -252,7 +241,7 @@ START_TEST(two_outputs_take_two_places)
         BT_RECORD(&bt_op_sgd_update, &attr, p, g, m, ok, lr, half, zero, zero, bt_less(lr, 0))->node; /* m' = m/2 + g */
     bt_graph_output(s.graph, node->out);
     bt_graph_output(s.graph, &node->out[1]);
-    plan();
+    scene_run_in(&s, phase);
     EXPECT_VALUES(bt_phase_result(phase, 0, 0).data, 0, 2 - 16.5, 4 - 31.5);
     EXPECT_VALUES(bt_phase_result(phase, 0, 1).data, 0, 16.5, 31.5);
 }
@@ -269,7 +258,7 @@ START_TEST(softmax_backward_over_its_operands)
         bt_tensor *y = VECTOR(&s, "y", 0.2, 0.3, 0.5), *g = VECTOR(&s, "g", 1, 10, 100);
         bt_axis_attr attr = {0};
         bt_graph_assign(s.graph, s.vars[over], BT_RECORD(&bt_op_softmax_grad, &attr, y, g));
-        plan();
+        scene_run_in(&s, phase);
         double mean = 0.2 * 1 + 0.3 * 10 + 0.5 * 100;
         EXPECT_VAR(s.vars[over], 1e-15, 0.2 * (1 - mean), 0.3 * (10 - mean), 0.5 * (100 - mean));
     }
@@ -295,7 +284,7 @@ START_TEST(layer_norm_over_its_operands)
         else
             for (int i = 0; i < 2; i++)
                 bt_graph_output(s.graph, i ? g : y);
-        plan();
+        scene_run_in(&s, phase);
         for (int i = 0; i < 2; i++)
             for (int k = 0; k < 3; k++) {
                 double found = way ? var_get(s.vars[target[i]], k) : ((double *)bt_phase_result(phase, 0, i).data)[k];

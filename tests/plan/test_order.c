@@ -25,17 +25,6 @@ static void teardown(void)
     bt_error_clear();
 }
 
-static const bt_program *run(void)
-{
-    scene_end(&s);
-    ck_assert_msg(bt_phase_add(phase, s.graph, 0, "whole") == 0, "%s", bt_error());
-    EXPECT_OK(bt_phase_plan(phase));
-    bt_instance_fill(instance);
-    bt_phase_begin(phase);
-    EXPECT_OK(bt_phase_run(phase, 0));
-    return phase->entries[0].program;
-}
-
 /* x x', 8 x 8 in 512 bytes. */
 static bt_tensor *square(bt_tensor *x) { return bt_dot(bt_reshape(x, 8, 1), bt_reshape(x, 1, 8)); }
 
@@ -46,7 +35,7 @@ START_TEST(wide_values_one_after_the_other)
     bt_var *sum = scene_var(&s, "sum", BT_F64, NULL, (const int64_t[]){8, BT_END});
     bt_tensor *one = square(x), *two = square(y);
     bt_graph_assign(s.graph, sum, bt_add(bt_sum(one, 1), bt_sum(two, 1)));
-    run();
+    scene_run_in(&s, phase);
     ck_assert_uint_eq(phase->bound, 512 + 2 * 64); /* a wide value, its sums, and those of the other one */
     EXPECT_VAR(sum, 1e-15, 36 + 9, 72 + 9, 108 + 9, 144 + 9, 180 + 9, 216 + 9, 252 + 9, 288 + 18);
 }
@@ -57,7 +46,7 @@ START_TEST(a_chain_stays)
 {
     bt_tensor *x = VECTOR(&s, "x", 1, 2, 3, 4, 5, 6, 7, 8);
     bt_graph_output(s.graph, bt_sum(bt_exp(bt_neg(square(x)))));
-    const bt_program *program = run();
+    const bt_program *program = scene_run_in(&s, phase);
     static const bt_op *const ops[] = {&bt_op_dot, &bt_op_neg, &bt_op_exp, &bt_op_sum};
     ck_assert_int_eq(program->step_count, BT_COUNT_OF(ops));
     for (int i = 0; i < BT_COUNT_OF(ops); i++)
@@ -73,7 +62,7 @@ START_TEST(readers_stay_before_the_update)
     bt_tensor *one = square(x), *two = square(y), *old = bt_mul(x, y);
     bt_graph_assign(s.graph, s.vars[0], bt_add(x, 1));
     bt_graph_output(s.graph, bt_add(old, bt_add(bt_sum(one, 1), bt_sum(two, 1))));
-    const bt_program *program = run();
+    const bt_program *program = scene_run_in(&s, phase);
     for (int64_t i = 0; i < program->step_count; i++)
         ck_assert_ptr_ne(program->steps[i].call.op, &bt_op_copy);
     EXPECT_VAR(s.vars[0], 0, 2, 3, 4, 5, 6, 7, 8, 9);

@@ -110,6 +110,17 @@ void expect_var(const char *file, int line, const bt_var *var, const double *exp
     free(values);
 }
 
+const bt_program *scene_run_in(scene *s, bt_phase *phase)
+{
+    scene_end(s);
+    ck_assert_msg(bt_phase_add(phase, s->graph, 0, "whole") == 0, "%s", bt_error());
+    EXPECT_OK(bt_phase_plan(phase));
+    bt_instance_fill(phase->instance);
+    bt_phase_begin(phase);
+    EXPECT_OK(bt_phase_run(phase, 0));
+    return phase->entries[0].program;
+}
+
 void expect_run(const char *file, int line, const bt_graph *graph, const double *expected, int64_t count,
                 double tolerance)
 {

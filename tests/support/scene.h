@@ -6,6 +6,7 @@
 #include "graph/variable.h"
 #include "ops/interpret.h"
 #include "ops/ops.h"
+#include "runtime/phase.h"
 
 enum { SCENE_VARS = 64 };
 
@@ -40,6 +41,9 @@ double var_get(const bt_var *var, int64_t i);
 
 /* The graph run once, as bt_evaluate does: its outputs one after another, to be freed. */
 double *run_once(const bt_graph *graph);
+
+/* Ends the trace, and runs the graph once as the only program of the phase, in an arena full of a pattern. */
+const bt_program *scene_run_in(scene *s, bt_phase *phase);
 
 /* EXPECT_VALUES(found, tolerance, values...): relative to the largest value, or absolute below 1. */
 #define EXPECT_VALUES(found, tolerance, ...)                                                                           \
