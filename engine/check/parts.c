@@ -34,7 +34,7 @@ static bt_status condition(bt_trial *c, int q, int64_t from)
     bt_status status = one ? BT_OK : BT_ERROR_MEMORY;
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int64_t m = from; m < lower->train->kept_count && status == BT_OK; m++) {
-        const bt_batch *batch = bt_stream_kept(lower->train, m);
+        const bt_batch *batch = bt_stream_newest(lower->train, lower->train->kept_count, m);
         status = batch ? bt_eval(lower, lower->def->condition, batch, BT_ARRAY(one, count)) : bt_error_status();
         for (int64_t i = 0; status == BT_OK && i < count; i++)
             sum[i] += (double)batch->count * one[i];

@@ -28,6 +28,7 @@ struct bt_context {
     bool on_trial;          /* a check trains, to be undone: who depends on whom stays as it is */
     bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined */
     bool steps_now;         /* what bt_steps_show was told last */
+    int64_t scalar_count;   /* host scalars and static ints of all levels */
     int64_t step;           /* leaf steps */
     bt_problem **leaves;    /* active, without children, in the order of their steps */
     int leaf_count;

@@ -58,7 +58,14 @@ static bt_scalar *find_scalar(bt_problem *self, const char *name)
         return NULL;
     }
     self->scalar_count++;
+    self->context->scalar_count++;
     return scalar;
+}
+
+static void show_steps(const bt_problem *problem)
+{
+    bool now = problem->context->steps_now;
+    bt_number_set(problem->context, problem->step_count, (double)(now ? problem->steps : problem->seen));
 }
 
 bt_tensor *bt_step(bt_problem *self)
@@ -66,6 +73,10 @@ bt_tensor *bt_step(bt_problem *self)
     if (!bt_usable(self, "bt_step"))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_step: no such problem");
     bt_trace *trace = bt_trace_now();
+    if (trace && !self->shows_steps) {
+        self->shows_steps = true;
+        show_steps(self);
+    }
     bt_tensor *step = bt_trace_read(self->step_count);
     return trace && !bt_poisoned(step) ? bt_as(step, trace->dtype) : step;
 }
@@ -135,10 +146,9 @@ bool bt_steps_show(bt_context *context, bool now)
 {
     bool before = context->steps_now;
     context->steps_now = now;
-    for (int p = 0; p < context->problem_count; p++) {
-        const bt_problem *problem = context->problems[p];
-        bt_number_set(context, problem->step_count, (double)(now ? problem->steps : problem->seen));
-    }
+    for (int p = 0; p < context->problem_count; p++)
+        if (context->problems[p]->shows_steps)
+            show_steps(context->problems[p]);
     return before;
 }
 

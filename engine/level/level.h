@@ -54,6 +54,7 @@ struct bt_problem {
     bt_block sums;      /* of a meta-batch; flat NULL: one call */
     bool *used;         /* by parameter: a gradient or a product reaches it */
     bt_var *step_count; /* F64 []: updates asked for, for bt_step; see bt_steps_show */
+    bool shows_steps;   /* somebody has read it */
     bt_var *loop;       /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */

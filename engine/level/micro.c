@@ -29,6 +29,7 @@ void bt_micro_bind(const bt_micro *micro, const bt_batch *batch)
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count)
 {
     *set = (bt_micro_set){.count = count, .context = problem->context};
+    set->kinds = count == 1 ? problem->train->shape_count : 1;
     for (int s = 0; s < problem->train->shape_count; s++) {
         set->shape_count++;
         BT_TRY(bt_micro_new(&set->shapes[s], reader, problem->train, s));
@@ -47,22 +48,9 @@ void bt_micro_set_free(bt_micro_set *set)
     *set = (bt_micro_set){0};
 }
 
-int bt_micro_set_kinds(const bt_micro_set *set) { return set->count == 1 ? set->shape_count : 1; }
-
-/* The m-th of the newest `count` micro-batches; NULL after an error. */
-static const bt_batch *newest(const bt_micro_set *set, const bt_problem *problem, int64_t m)
+/* Programs read this one (NULL: after an error). Returns its shape; -1 after an error. */
+static int bind(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch)
 {
-    int64_t first = problem->train->kept_count - set->count;
-    if (problem->train->of || first >= 0)
-        return bt_stream_kept(problem->train, first + m);
-    bt_fail(BT_ERROR_ARGUMENT, "%s has made no step yet, on whose batch its product could be taken", problem->name);
-    return NULL;
-}
-
-/* Returns its shape; -1 after an error. */
-static int bind(const bt_micro_set *set, const bt_problem *problem, int64_t m)
-{
-    const bt_batch *batch = newest(set, problem, m);
     int shape = batch ? bt_stream_shape(problem->train, batch) : -1;
     if (shape >= 0)
         bt_micro_bind(&set->shapes[shape], batch);
@@ -71,26 +59,31 @@ static int bind(const bt_micro_set *set, const bt_problem *problem, int64_t m)
 
 int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem)
 {
-    return set->count == 1 ? bind(set, problem, 0) : 0;
+    return set->count == 1 ? bind(set, problem, bt_stream_newest(problem->train, 1, 0)) : 0;
+}
+
+bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch, double share,
+                              bt_phase *phase, const int *entries)
+{
+    int shape = bind(set, problem, batch);
+    if (set->share)
+        bt_number_set(problem->context, set->share, share);
+    return shape < 0 ? bt_error_status() : bt_part_run(phase, entries[shape]);
 }
 
 bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries)
 {
     double total = 0;
-    for (int64_t m = 0; m < set->count; m++) {
-        const bt_batch *batch = newest(set, problem, m);
+    for (int64_t m = 0; set->share && m < set->count; m++) {
+        const bt_batch *batch = bt_stream_newest(problem->train, set->count, m);
         if (!batch)
             return bt_error_status();
         total += (double)batch->count;
     }
     for (int64_t m = 0; m < set->count; m++) {
-        int shape = bind(set, problem, m);
-        if (shape < 0)
-            return bt_error_status();
-        double share = (double)set->shapes[shape].batch->count / total;
-        if (set->share)
-            bt_number_set(problem->context, set->share, share);
-        BT_TRY(bt_part_run(phase, entries[shape]));
+        const bt_batch *batch = bt_stream_newest(problem->train, set->count, m);
+        double share = batch && set->share ? (double)batch->count / total : 1;
+        BT_TRY(bt_micro_set_run_on(set, problem, batch, share, phase, entries));
     }
     return BT_OK;
 }

@@ -223,9 +223,16 @@ bt_status bt_stream_take(bt_stream *stream, int64_t count)
     return ahead ? BT_OK : bt_stream_draw(stream, count);
 }
 
-const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i)
+const bt_batch *bt_stream_newest(bt_stream *stream, int64_t count, int64_t m)
 {
-    return stream->of ? alias(stream, stream->drawn - 1) : stream->kept[i];
+    int64_t first = stream->kept_count - count;
+    if (stream->of)
+        return alias(stream, stream->drawn - 1);
+    if (first >= 0)
+        return stream->kept[first + m];
+    bt_fail(BT_ERROR_ARGUMENT, "%s has made no step yet, on whose batch its product could be taken",
+            stream->problem->name);
+    return NULL;
 }
 
 /* ---- streams ---- */

@@ -34,11 +34,12 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
 
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
-bt_status bt_stream_draw(bt_stream *stream, int64_t count);   /* the next `count` micro-batches, into kept[] */
-bt_status bt_stream_take(bt_stream *stream, int64_t count);   /* likewise; or what was drawn ahead */
-bt_status bt_stream_next_task(bt_stream *stream);             /* batch_of: an inner loop begins; else nothing */
-const bt_batch *bt_stream_kept(bt_stream *stream, int64_t i); /* kept[i], as it lies now */
-int64_t bt_stream_position(const bt_stream *stream);          /* how many have been drawn */
+bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */
+bt_status bt_stream_take(bt_stream *stream, int64_t count); /* likewise; or what was drawn ahead */
+bt_status bt_stream_next_task(bt_stream *stream);           /* batch_of: an inner loop begins; else nothing */
+/* The m-th of the newest `count` micro-batches, as it lies now; NULL after an error. */
+const bt_batch *bt_stream_newest(bt_stream *stream, int64_t count, int64_t m);
+int64_t bt_stream_position(const bt_stream *stream); /* how many have been drawn */
 /* With the newest `kept` at hand again. */
 bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept);
 int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */
@@ -56,6 +57,8 @@ void bt_micro_bind(const bt_micro *micro, const bt_batch *batch);
 typedef struct bt_micro_set {
     bt_micro shapes[BT_MAX_SHAPES];
     int shape_count;
+    int kinds; /* how many programs there are, by bt_micro_set_bind, of one that reads the only micro-batch, if it is
+                  one */
     int64_t count;
     bt_var *share; /* F64 []: of the micro-batch in hand, by its examples; NULL: it is the only one */
     struct bt_context *context;
@@ -63,11 +66,12 @@ typedef struct bt_micro_set {
 
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count);
 void bt_micro_set_free(bt_micro_set *set);
-/* How many programs there are, by bt_micro_set_bind, of one that reads the only micro-batch, if it is one. */
-int bt_micro_set_kinds(const bt_micro_set *set);
 /* The only micro-batch, if it is one: its shape. Else 0. -1 after an error. */
 int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem);
-/* An entry, by shape, once for each micro-batch. */
+/* An entry, by shape, on one batch (NULL: after an error), which counts by its share. */
+bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch, double share,
+                              bt_phase *phase, const int *entries);
+/* Likewise once for each micro-batch, by its examples. */
 bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries);
 
 #endif

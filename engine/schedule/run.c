@@ -3,14 +3,21 @@
 
 #include <string.h>
 
-static int64_t epoch_of(const bt_problem *problem)
+static bt_status end_epochs(bt_problem *problem, const bt_loader *loader, int64_t epoch)
 {
-    return problem->train->loader ? bt_loader_epoch(problem->train->loader) : 0;
+    for (; epoch < bt_loader_epoch(loader); epoch++) {
+        bt_guest before = bt_problem_enter(problem, "epoch_callback");
+        problem->def->epoch_callback(problem);
+        bt_guest_leave(before);
+        BT_TRY(bt_error_status());
+    }
+    return BT_OK;
 }
 
 static bt_status step_once(bt_problem *problem, bool *updated)
 {
-    int64_t epoch = epoch_of(problem);
+    const bt_loader *loader = problem->def->epoch_callback ? problem->train->loader : NULL;
+    int64_t epoch = loader ? bt_loader_epoch(loader) : 0;
     *updated = false;
     BT_TRY(bt_check_restored(problem->context));
     BT_TRY(bt_update_scalars(problem->context));
@@ -18,12 +25,8 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     bt_status status = bt_step_call(problem, updated);
     bt_stage_leave(problem->context);
     BT_TRY(status);
-    for (; problem->def->epoch_callback && epoch < epoch_of(problem); epoch++) {
-        bt_guest before = bt_problem_enter(problem, "epoch_callback");
-        problem->def->epoch_callback(problem);
-        bt_guest_leave(before);
-        BT_TRY(bt_error_status());
-    }
+    if (loader)
+        BT_TRY(end_epochs(problem, loader, epoch));
     return bt_check_purity(problem);
 }
 

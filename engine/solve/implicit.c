@@ -15,8 +15,6 @@
 #include "transform/linearize.h"
 #include <stdio.h>
 
-static bt_implicit *own(const bt_solve *solve) { return solve->state; }
-
 /* The graph, which is freed, becomes an entry; -1 after an error, also where there is no graph. */
 static int add(bt_builder *b, bt_graph *graph, int loop, const char *part)
 {
@@ -90,14 +88,12 @@ static bt_status split(bt_builder *b, const bt_graph *graph)
     return failed ? bt_error_status() : BT_OK;
 }
 
-static bool steps(const bt_solve *solve) { return solve->problem->settings->method->step && own(solve)->iterations; }
-
 /* Over several micro-batches everything is computed again in each step: to keep it would take as much memory as there
  * are micro-batches. */
 static bt_status build_step(bt_builder *b, int variant)
 {
     b->round = &b->own->step[variant];
-    if (!steps(b->solve))
+    if (!b->own->iterations)
         return BT_OK;
     bt_graph *graph = bt_method_step(b);
     if (!graph)
@@ -164,19 +160,21 @@ static int64_t iterations(const bt_solve *solve)
 
 static int variant_count(const bt_solve *solve)
 {
-    return bt_micro_set_kinds(&solve->micros) * bt_micro_set_kinds(&own(solve)->upper);
+    const bt_implicit *own = solve->state;
+    return solve->micros.kinds * (own->upper.count ? own->upper.kinds : 1);
 }
 
 static bt_builder builder_of(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    int kinds = bt_micro_set_kinds(&solve->micros);
+    bt_implicit *own = solve->state;
+    int kinds = solve->micros.kinds;
     return (bt_builder){.site = site,
                         .solve = solve,
-                        .own = own(solve),
+                        .own = own,
                         .upper = site->upper,
                         .lower = solve->problem,
                         .micro = &solve->micros.shapes[variant % kinds],
-                        .upper_micro = &own(solve)->upper.shapes[variant / kinds],
+                        .upper_micro = &own->upper.shapes[variant / kinds],
                         .loop = 100 + (int)(solve - site->solves)};
 }
 
@@ -197,7 +195,7 @@ static bt_status keep_pure(bt_builder *b)
     for (int i = 0; bt_method_builtin(i); i++)
         if (bt_method_builtin(i) == method)
             return BT_OK;
-    const bool has[] = {method->start != NULL, steps(b->solve)};
+    const bool has[] = {method->start != NULL, b->own->iterations > 0};
     for (int part = 0; part < 2; part++)
         if (has[part] && !(b->own->pure[part] = trace_part(b, part)))
             return bt_error_status();
@@ -206,14 +204,14 @@ static bt_status keep_pure(bt_builder *b)
 
 static bt_status check_purity(bt_solve_site *site, bt_solve *solve)
 {
+    const bt_implicit *own = solve->state;
     for (int part = 0; part < 2; part++) {
-        if (!own(solve)->pure[part])
+        if (!own->pure[part])
             continue;
         char what[256];
         bt_builder b = builder_of(site, solve, 0);
         snprintf(what, sizeof what, "%s of type = %s", parts[part], solve->problem->settings->method->name);
-        BT_TRY(bt_check_same(solve->problem, what, own(solve)->pure[part], trace_part(&b, part), "step",
-                             site->upper->steps));
+        BT_TRY(bt_check_same(solve->problem, what, own->pure[part], trace_part(&b, part), "step", site->upper->steps));
     }
     return BT_OK;
 }
@@ -222,12 +220,15 @@ static bt_status check_purity(bt_solve_site *site, bt_solve *solve)
 
 static bt_status open_micros(const bt_solve_site *site, bt_solve *solve)
 {
+    bt_implicit *own = solve->state;
     const bt_problem_settings *settings = solve->problem->settings, *above = site->upper->settings;
     bool all = settings->product_batches == BT_BATCHES_ALL;
     BT_TRY(bt_micro_set_open(&solve->micros, site->upper, solve->problem, all ? settings->gradient_accumulation : 1));
-    if (!settings->method->penalty)
-        return BT_OK;
-    return bt_micro_set_open(&own(solve)->upper, site->upper, site->upper, above->gradient_accumulation);
+    if (settings->method->penalty)
+        BT_TRY(bt_micro_set_open(&own->upper, site->upper, site->upper, above->gradient_accumulation));
+    own->penalizes = bt_penalty_of(solve->problem) > 0;
+    own->adds_up = solve->micros.count > 1 || (own->penalizes && own->upper.count > 1);
+    return BT_OK;
 }
 
 static bt_status open(bt_solve_site *site, bt_solve *solve)
@@ -251,19 +252,14 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
 
 static bool is_product(const bt_solve *solve)
 {
-    return own(solve)->x.flat == solve->adjoint.flat && !own(solve)->upper.count && solve->micros.count == 1;
+    const bt_implicit *own = solve->state;
+    return own->x.flat == solve->adjoint.flat && !own->upper.count && solve->micros.count == 1;
 }
 
 static bt_graph *product(bt_solve_site *site, bt_solve *solve, int variant)
 {
     bt_builder b = builder_of(site, solve, variant);
     return trace_product(&b, bt_builder_lower(&b), bt_builder_upper(&b), &solve->micros);
-}
-
-/* The product adds up over micro-batches of the one loss or the other. */
-static bool adds_up(const bt_solve *solve)
-{
-    return solve->micros.count > 1 || (bt_penalty_of(solve->problem) > 0 && own(solve)->upper.count > 1);
 }
 
 /* The products with one loss by shape of its micro-batches. */
@@ -284,89 +280,110 @@ static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, const bt_mic
 
 static bt_status build(bt_solve_site *site, bt_solve *solve)
 {
-    bt_implicit *state = own(solve);
+    bt_implicit *state = solve->state;
     for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the upper problem's batches */
         bt_builder b = builder_of(site, solve, v);
         if (state->starting || (v && state->starts_on_batch))
             BT_TRY(build_start(&b, v));
         BT_TRY(build_step(&b, v));
-        if (adds_up(solve))
+        if (state->adds_up)
             continue;
         state->product[v] = add(&b, product(site, solve, v), 0, "product");
         if (state->product[v] < 0)
             return bt_error_status();
     }
-    if (!adds_up(solve))
+    if (!state->adds_up)
         return BT_OK;
     BT_TRY(build_shapes(site, solve, &solve->micros, state->product));
-    return bt_penalty_of(solve->problem) > 0 ? build_shapes(site, solve, &state->upper, state->upper_product) : BT_OK;
+    return state->penalizes ? build_shapes(site, solve, &state->upper, state->upper_product) : BT_OK;
 }
 
 static int bind(const bt_solve_site *site, const bt_solve *solve)
 {
+    const bt_implicit *own = solve->state;
     int lower = bt_micro_set_bind(&solve->micros, solve->problem);
-    int above = own(solve)->upper.count ? bt_micro_set_bind(&own(solve)->upper, site->upper) : 0;
-    return lower < 0 || above < 0 ? -1 : above * bt_micro_set_kinds(&solve->micros) + lower;
+    int above = own->upper.count ? bt_micro_set_bind(&own->upper, site->upper) : 0;
+    return lower < 0 || above < 0 ? -1 : above * solve->micros.kinds + lower;
 }
 
-bt_status bt_implicit_start(bt_solve_site *site, bt_solve *solve)
+/* ---- a run, on the batches that `bind` has found, and by its variant ---- */
+
+static bt_status start(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    int variant = bind(site, solve);
-    if (variant < 0)
-        return bt_error_status();
-    return bt_round_run(site, solve, &own(solve)->start[own(solve)->starts_on_batch ? variant : 0]);
+    const bt_implicit *own = solve->state;
+    return bt_round_run(site, solve, &own->start[own->starts_on_batch ? variant : 0]);
 }
 
-bt_status bt_implicit_step(bt_solve_site *site, bt_solve *solve)
+static bt_status step(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    int variant = bind(site, solve);
-    return variant < 0 ? bt_error_status() : bt_round_run(site, solve, &own(solve)->step[variant]);
+    const bt_implicit *own = solve->state;
+    return bt_round_run(site, solve, &own->step[variant]);
 }
 
-bt_status bt_implicit_product(bt_solve_site *site, bt_solve *solve)
+static bt_status iterate(bt_solve_site *site, bt_solve *solve, int variant)
 {
-    const bt_implicit *state = own(solve);
-    int variant = bind(site, solve);
-    if (variant < 0)
-        return bt_error_status();
-    if (!adds_up(solve))
-        return bt_part_run(site->phase, state->product[variant]);
-    BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, site->phase, state->product));
-    return bt_penalty_of(solve->problem) > 0
-               ? bt_micro_set_run(&state->upper, site->upper, site->phase, state->upper_product)
-               : BT_OK;
-}
-
-bt_status bt_implicit_iterate(bt_solve_site *site, bt_solve *solve)
-{
-    BT_TRY(bt_implicit_start(site, solve));
-    if (!steps(solve))
-        return BT_OK;
-    int variant = bind(site, solve);
-    if (variant < 0)
-        return bt_error_status();
-    const bt_round *round = &own(solve)->step[variant];
-    if (round->once >= 0)
+    const bt_implicit *own = solve->state;
+    const bt_round *round = &own->step[variant];
+    BT_TRY(start(site, solve, variant));
+    if (own->iterations && round->once >= 0)
         BT_TRY(bt_part_run(site->phase, round->once));
-    for (int64_t k = 0; k < own(solve)->iterations; k++)
+    for (int64_t k = 0; k < own->iterations; k++)
         BT_TRY(bt_round_run(site, solve, round));
     return BT_OK;
 }
 
-bt_var *bt_implicit_x(const bt_solve *solve) { return own(solve)->x.flat; }
-
-int64_t bt_implicit_iterations(const bt_solve *solve) { return own(solve)->iterations; }
+static bt_status multiply(bt_solve_site *site, bt_solve *solve, int variant)
+{
+    const bt_implicit *own = solve->state;
+    if (!own->adds_up)
+        return bt_part_run(site->phase, own->product[variant]);
+    BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, site->phase, own->product));
+    return own->penalizes ? bt_micro_set_run(&own->upper, site->upper, site->phase, own->upper_product) : BT_OK;
+}
 
 static bt_status run(bt_solve_site *site, bt_solve *solve, int count)
 {
     (void)count;
-    BT_TRY(bt_implicit_iterate(site, solve));
-    return bt_implicit_product(site, solve);
+    int variant = bind(site, solve);
+    if (variant < 0)
+        return bt_error_status();
+    BT_TRY(iterate(site, solve, variant));
+    return multiply(site, solve, variant);
+}
+
+/* ---- parts of a run, for those who ask for one alone ---- */
+
+typedef bt_status run_part(bt_solve_site *site, bt_solve *solve, int variant);
+
+static bt_status on_batch(bt_solve_site *site, bt_solve *solve, run_part *part)
+{
+    int variant = bind(site, solve);
+    return variant < 0 ? bt_error_status() : part(site, solve, variant);
+}
+
+bt_status bt_implicit_start(bt_solve_site *site, bt_solve *solve) { return on_batch(site, solve, start); }
+
+bt_status bt_implicit_step(bt_solve_site *site, bt_solve *solve) { return on_batch(site, solve, step); }
+
+bt_status bt_implicit_iterate(bt_solve_site *site, bt_solve *solve) { return on_batch(site, solve, iterate); }
+
+bt_status bt_implicit_product(bt_solve_site *site, bt_solve *solve) { return on_batch(site, solve, multiply); }
+
+bt_var *bt_implicit_x(const bt_solve *solve)
+{
+    const bt_implicit *own = solve->state;
+    return own->x.flat;
+}
+
+int64_t bt_implicit_iterations(const bt_solve *solve)
+{
+    const bt_implicit *own = solve->state;
+    return own->iterations;
 }
 
 static void release(bt_solve *solve)
 {
-    bt_implicit *state = own(solve);
+    bt_implicit *state = solve->state;
     bt_micro_set_free(&state->upper);
     for (int v = 0; v < BT_SHAPE_PAIRS; v++) {
         bt_round_free(&state->start[v]);

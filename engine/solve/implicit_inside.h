@@ -34,6 +34,8 @@ typedef struct bt_implicit { /* bt_solve.state */
     bt_graph *starting;   /* x from v, until it is an entry; NULL: none */
     bool starts_on_batch; /* start reads the only micro-batch, and so exists once for each variant */
     bt_graph *pure[2];    /* start and step of a user's method, as first traced; NULL: none */
+    bool penalizes;       /* the upper loss is part of what is differentiated */
+    bool adds_up;         /* the product adds up over micro-batches of the one loss or the other */
     bt_micro_set upper;   /* what the upper loss is taken on, where the method asks for it; else count 0 */
     /* By variant: shapes of the only micro-batch of its own, times those of the upper problem's. */
     bt_round start[BT_SHAPE_PAIRS], step[BT_SHAPE_PAIRS];

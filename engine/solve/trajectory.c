@@ -274,8 +274,6 @@ static int64_t applied(const bt_problem *problem)
 
 void bt_trajectory_record(bt_trajectory *t)
 {
-    if (!t)
-        return;
     const bt_problem *problem = t->problem;
     int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
     set(t, step, TICK, bt_tick(problem->context));
@@ -287,14 +285,12 @@ void bt_trajectory_record(bt_trajectory *t)
 
 void bt_trajectory_record_gradient(bt_trajectory *t, bt_phase *phase, int entry)
 {
-    if (t)
-        keep(t, t->problem->steps, phase, entry);
+    keep(t, t->problem->steps, phase, entry);
 }
 
 void bt_trajectory_record_update(bt_trajectory *t)
 {
-    if (t)
-        set(t, t->problem->steps, MADE, get(t, t->problem->steps, MADE) + applied(t->problem));
+    set(t, t->problem->steps, MADE, get(t, t->problem->steps, MADE) + applied(t->problem));
 }
 
 /* ---- looking back ---- */

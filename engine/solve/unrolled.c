@@ -102,7 +102,7 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
 static bt_status build(bt_solve_site *site, bt_solve *solve)
 {
     bt_unrolled *state = state_of(solve);
-    int kinds = bt_micro_set_kinds(&solve->micros), shapes = solve->micros.shape_count;
+    int kinds = solve->micros.kinds, shapes = solve->micros.shape_count;
     bool sums = bt_unrolled_adds_up(solve), made = sums && !solve->problem->child_count;
     state->clear = state->start = -1;
     if (made) {

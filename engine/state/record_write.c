@@ -28,7 +28,7 @@ void bt_record_kept(bt_stream *stream, char text[17])
 {
     uint64_t hash = 0;
     for (int64_t k = 0; k < stream->kept_count; k++) {
-        const bt_batch *batch = bt_stream_kept(stream, k);
+        const bt_batch *batch = bt_stream_newest(stream, stream->kept_count, k);
         for (int f = 0; batch && f < batch->field_count; f++)
             hash = bt_hash(hash, batch->fields[f].array.data, bt_array_bytes(batch->fields[f].array));
     }

@@ -58,13 +58,14 @@ bt_status bt_levels_recompile(bt_context *context)
 
 bt_status bt_update_scalars(bt_context *context)
 {
-    bool changed;
+    if (!context->scalar_count)
+        return bt_error_status();
     bt_stage stage = bt_stage_now(context);
     if (stage == BT_STAGE_PROGRAM || stage == BT_STAGE_QUESTION ||
         context->instance->current) /* asked for from a host callback within a step, whose numbers stay as they are */
         return BT_OK;
     bt_stage_enter(context, BT_STAGE_PROGRAM);
-    changed = bt_scalars_update(context);
+    bool changed = bt_scalars_update(context);
     bt_status status = bt_error_status();
     if (changed)
         status = bt_keep_error(context, status == BT_OK ? bt_levels_recompile(context) : status);

@@ -1,16 +1,16 @@
-/* engine/step/gradient.c: the gradient of a step: traced, differentiated, kept, averaged. */
+/* engine/step/gradient.c: the gradient of a step: traced, differentiated, kept. */
 #include "engine/step/step_inside.h"
 
 #include "ops/ops.h"
 #include "transform/grad.h"
 
-/* Writes a gradient into its window; over several micro-batches, the sum of count times gradient. */
-static void keep_gradient(bt_graph *graph, bt_var *window, bt_tensor *gradient, double count, bool sum)
+/* Writes a gradient into its window; over several micro-batches, adds this one's share of it. */
+static void keep_gradient(bt_graph *graph, const bt_micro_set *micros, bt_var *window, bt_tensor *gradient)
 {
-    if (!sum)
+    if (!micros->share)
         bt_graph_assign(graph, window, gradient ? gradient : bt_zeros_like(bt_graph_read(graph, window)));
     else if (gradient)
-        bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), bt_mul(count, gradient)));
+        bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), bt_shared(graph, micros, gradient)));
 }
 
 /* A batch whose gradient is not finite leaves no trace in the buffers either. */
@@ -71,12 +71,12 @@ static void mark(bt_problem *problem, int64_t k)
     }
 }
 
-static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count)
+static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples)
 {
     bt_step_phase *step = problem->step;
     int64_t most = problem->module->param_count;
     if (problem->settings->gradient_accumulation > 1)
-        bt_warn_batch(problem, graph, loss, (int64_t)count);
+        bt_warn_batch(problem, graph, loss, examples);
     for (int q = 0; q < step->site.solve_count; q++)
         most += step->site.solves[q].problem->module->param_count;
     bt_tensor **wrt = bt_region_alloc(graph->region, (size_t)most * 2 * sizeof *wrt), **gradient = wrt + most;
@@ -90,35 +90,23 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss,
     bt_tensor *one = bt_number(1, loss->dtype);
     bt_vjp(graph, &loss, &one, 1, wrt, wrts, gradient, false);
     guard_buffers(problem, graph, gradient, skip, wrts);
-    bool sum = problem->settings->gradient_accumulation > 1;
     for (int k = 0; k < wrts && graph->status == BT_OK; k++) {
         if (gradient[k])
             mark(problem, k);
-        keep_gradient(graph, windows[k], skip[k] ? NULL : gradient[k], count, sum);
+        keep_gradient(graph, &step->micros, windows[k], skip[k] ? NULL : gradient[k]);
     }
 }
 
 bt_status bt_gradients_trace(bt_problem *problem, bt_graph **gradients)
 {
     bt_step_phase *step = problem->step;
+    BT_TRY(bt_micro_set_open(&step->micros, problem, problem, problem->settings->gradient_accumulation));
     for (int s = 0; s < problem->train->shape_count; s++) {
-        BT_TRY(bt_micro_new(&step->micros[s], problem, problem->train, s));
-        gradients[s] = bt_loss_trace(problem, &step->micros[s], BT_TRACE_STEP, differentiate);
+        gradients[s] = bt_loss_trace(problem, &step->micros.shapes[s], BT_TRACE_STEP, differentiate);
         if (!gradients[s])
             return bt_error_status();
     }
     return BT_OK;
-}
-
-static void average(bt_problem *problem, bt_graph *graph)
-{
-    bt_step_phase *step = problem->step;
-    bt_tensor *total = bt_as(bt_graph_read(graph, step->total), problem->dtype);
-    bt_graph_assign(graph, problem->gradients.flat, (bt_div)(bt_graph_read(graph, problem->gradients.flat), total));
-    for (int q = 0; q < step->site.solve_count; q++) {
-        bt_var *adjoint = step->site.solves[q].adjoint.flat;
-        bt_graph_assign(graph, adjoint, (bt_div)(bt_graph_read(graph, adjoint), total));
-    }
 }
 
 bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
@@ -131,8 +119,6 @@ bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
         if (step->gradient[s] < 0)
             return bt_error_status();
     }
-    if (many && (step->average = bt_step_add(problem, "average", average)) < 0)
-        return bt_error_status();
     return BT_OK;
 }
 

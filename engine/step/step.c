@@ -101,15 +101,13 @@ bt_status bt_step_build(bt_problem *problem)
     bt_step_phase *step = problem->step = bt_alloc(sizeof *step);
     if (!step)
         return BT_ERROR_MEMORY;
-    step->average = step->collect = step->start = step->update = -1;
+    step->collect = step->start = step->update = -1;
     for (int s = 0; s < BT_MAX_SHAPES; s++)
         step->gradient[s] = -1;
     step->phase = bt_phase_new(problem->context->instance, problem->name,
                                problem->child_count ? "hypergradient step" : "train step");
-    step->total =
-        bt_ledger_var(problem->context, problem, BT_ROLE_INPUT, BT_BATCH, "examples", (bt_array){.dtype = BT_F64});
     step->site = (bt_solve_site){.upper = problem, .phase = step->phase};
-    if (!step->phase || !step->total)
+    if (!step->phase)
         return BT_ERROR_MEMORY;
     problem->used = bt_alloc_array((size_t)problem->module->param_count, sizeof *problem->used);
     if (!problem->used)
@@ -126,7 +124,7 @@ bt_status bt_step_build(bt_problem *problem)
         return bt_error_status();
     BT_TRY(bt_start_build(problem));
     if (problem->def->condition && problem->parent_count && /* a mistake in it is told here, where it belongs */
-        !bt_traced_of(problem, BT_PURE_CONDITION, &step->micros[0]))
+        !bt_traced_of(problem, BT_PURE_CONDITION, &step->micros.shapes[0]))
         return bt_error_status();
     BT_TRY(build_update(problem));
     return bt_phase_plan(step->phase);
@@ -138,13 +136,11 @@ void bt_step_free(bt_problem *problem)
     if (!step)
         return;
     bt_phase_free(step->phase);
-    for (int s = 0; s < BT_MAX_SHAPES; s++)
-        bt_micro_free(&step->micros[s]);
+    bt_micro_set_free(&step->micros);
     for (int q = 0; q < step->site.solve_count; q++)
         bt_solve_free(&step->site.solves[q]);
     bt_free(step->site.solves);
     bt_free(step->stretches);
-    bt_ledger_var_free(problem->context, step->total);
     bt_free(step);
     bt_free(problem->used);
     bt_block_free(&problem->gradients); /* the sums of a meta-batch go on through a retrace */

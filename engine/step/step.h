@@ -13,15 +13,13 @@ typedef struct bt_update_part { /* a part of the block that is updated in one go
 
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
-    bt_micro micros[BT_MAX_SHAPES];
+    bt_micro_set micros;         /* what its own loss is taken on */
     int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
     bool joins;                  /* the gradient and the first product are one program, and none of their own */
     int joined[BT_MAX_SHAPES][BT_MAX_SHAPES]; /* then its entries, by shape of its batch and of the lower one */
-    int average;                              /* entry; -1: one micro-batch, nothing to divide */
     int start;                                /* entry; -1: the loop begins where the last one ended */
     int update;
     int collect;               /* entry; -1: the meta-batch is one call */
-    bt_var *total;             /* F64 []: examples of all micro-batches */
     bt_update_part *stretches; /* their variables belong to the phase */
     int64_t stretch_count;
     bt_solve_site site;
@@ -76,7 +74,7 @@ bt_status bt_start_run(bt_problem *problem);   /* the parameters of `start`, the
 /* ---- run.c ---- */
 
 bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in problem->gradients */
-bt_status bt_step_direct(bt_problem *problem);   /* draws; the direct gradient and the adjoints; not where it joins */
+bt_status bt_step_direct(bt_problem *problem); /* draws; the direct gradient, the adjoints; what is joined with them */
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
 bt_status bt_step_update(bt_problem *problem);            /* the update alone, on what bt_step_again has left */
 bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */

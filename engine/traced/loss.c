@@ -89,7 +89,7 @@ bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kin
     bt_problem_begin(&trace, &tracing, problem, graph, kind, micro);
     bt_tensor *loss = bt_traced_here(problem, callback, micro, &(bt_recording){.assigns = true});
     if (then && !bt_poisoned(loss) && graph->status == BT_OK)
-        then(problem, graph, loss, (double)micro->batch->count);
+        then(problem, graph, loss, micro->batch->count);
     bt_trace_end(&trace);
     if (bt_graph_take_error(graph, problem, bt_pure_name(problem, callback)) == BT_OK)
         return graph;

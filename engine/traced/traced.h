@@ -29,7 +29,7 @@ bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const 
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
 /* A graph of the step's or the validation's loss on that micro-batch, with its metrics; NULL after an error. Between
  * the loss and the end of the trace, `then` (NULL: nothing) may record more. */
-typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count);
+typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples);
 bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kind kind, bt_loss_fn *then);
 /* additive.c: says where a loss is not the sum of micro-batches, such as in a normalisation over the batch */
 void bt_warn_batch(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples);

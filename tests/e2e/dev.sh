@@ -8,6 +8,8 @@ trap 'rm -rf "$PWD"' EXIT
 "$dev" help | grep -q 'dev run FILE'
 ! "$dev" nonsense 2>error || exit 1
 grep -q 'no such command: nonsense' error
+! "$dev" test everything 2>error || exit 1
+grep -q 'takes --all or nothing, found: everything' error
 ! "$dev" run 2>error || exit 1
 grep -q 'run which file' error
 ! "$dev" mutants nonsense 2>error || exit 1

@@ -207,11 +207,11 @@ static void look(const bt_graph *graph)
     }
 }
 
-static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, double count)
+static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples)
 {
     bt_tensor **w = bt_graph_list(graph, problem->module->param_count),
               **result = bt_graph_list(graph, problem->module->param_count), *one = bt_number(1, loss->dtype);
-    (void)count;
+    (void)examples;
     bt_problem_params(problem, w);
     bt_vjp(graph, &loss, &one, 1, w, (int)problem->module->param_count, result, false);
 }
@@ -223,7 +223,7 @@ START_TEST(nodes_know_their_level)
     bt_problem *problem = bt_engine_problem(engine, "classifier");
     look(bt_traced_graph(problem, BT_PURE_STEP));
     ck_assert(seen[0][0] && seen[1][0]);
-    bt_graph *graph = bt_loss_trace(problem, &problem->step->micros[0], BT_TRACE_STEP, differentiate);
+    bt_graph *graph = bt_loss_trace(problem, &problem->step->micros.shapes[0], BT_TRACE_STEP, differentiate);
     ck_assert_msg(graph != NULL, "%s", bt_error());
     look(graph);
     ck_assert(seen[0][0] && seen[1][0] && seen[0][1]);
