@@ -101,13 +101,14 @@ bt_metric_value *bt_run_room(const bt_context *context)
 bt_status bt_run_report(bt_run *r, bool valid, bool last)
 {
     bt_context *context = r->context;
-    bt_metric_value *values = bt_run_room(context);
-    if (!values)
-        return BT_ERROR_MEMORY;
+    bt_metric_value *values = NULL; /* most steps report nothing */
     int count = 0;
     for (int p = 0; p < context->problem_count; p++)
-        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last)))
+        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last))) {
+            if (!values && !(values = bt_run_room(context)))
+                return BT_ERROR_MEMORY;
             count += bt_metrics_take(context, context->problems[p], valid, values + count);
+        }
     bool lasting = valid || context->step == context->settings->train_iters;
     bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
     bt_free(values);

@@ -36,6 +36,13 @@ static bt_batch_field *find(const bt_batch *batch, const char *name)
     return NULL;
 }
 
+/* The field of that name; in a batch like the one where it is field i, it most often stands there too. */
+static bt_batch_field *match(const bt_batch *batch, int i, const char *name)
+{
+    bool here = i < batch->field_count && strcmp(batch->fields[i].name, name) == 0;
+    return here ? &batch->fields[i] : find(batch, name);
+}
+
 bt_status bt_batch_declare(bt_batch *batch, const char *name, bt_array shape)
 {
     if (find(batch, name))
@@ -143,7 +150,7 @@ bool bt_batch_fits(const bt_batch *a, const bt_batch *b)
     if (!a || !b || a->field_count != b->field_count)
         return false;
     for (int i = 0; i < a->field_count; i++) {
-        const bt_batch_field *other = find(b, a->fields[i].name);
+        const bt_batch_field *other = match(b, i, a->fields[i].name);
         if (!other || !bt_array_same(a->fields[i].array, other->array))
             return false;
     }
@@ -156,9 +163,7 @@ void bt_batch_bind(bt_batch *to, const bt_batch *from)
         return;
     for (int i = 0; i < to->field_count; i++) {
         bt_batch_field *field = &to->fields[i];
-        const bt_batch_field *source = i < from->field_count && strcmp(from->fields[i].name, field->name) == 0
-                                           ? &from->fields[i]
-                                           : find(from, field->name);
+        const bt_batch_field *source = match(from, i, field->name);
         if (source)
             point_at(field, source->array.data);
     }

@@ -148,9 +148,14 @@ void bt_bound_end(const bt_bound *bound)
 
 bt_status bt_bound_run(bt_bound *bound)
 {
+    const bt_call_step *steps = bound->program->steps;
+    int64_t count = bound->program->step_count;
     BT_TRY(bt_bound_begin(bound));
-    for (int64_t s = 0; s < bound->program->step_count; s++)
-        BT_TRY(bt_bound_step(bound, s));
+    for (int64_t s = 0; s < count; s++) {
+        bt_status status = steps[s].kernel->launch(&bound->calls[s]);
+        if (status != BT_OK)
+            return failed(&steps[s], status);
+    }
     bt_bound_end(bound);
     return BT_OK;
 }
