@@ -6,6 +6,7 @@
  * equation (reference.c), or, if it is neither, the lower problem is not solved. */
 #include "engine/check/check.h"
 
+#include "runtime/store.h"
 #include <math.h>
 #include <string.h>
 
@@ -21,19 +22,24 @@ double bt_check_dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-void bt_check_gradient(const bt_problem *problem, double *to)
+bt_status bt_check_gradient(const bt_problem *problem, double *to)
 {
-    bt_gradient_read(problem, BT_ARRAY(to, bt_params_elements(problem)));
+    return bt_gradient_read(problem, BT_ARRAY(to, bt_params_elements(problem)));
 }
 
-void bt_check_move(const bt_problem *problem, const double *direction, double step)
+bt_status bt_check_move(const bt_problem *problem, const double *direction, double step)
 {
+    const bt_instance *instance = problem->context->instance;
     int64_t at = 0;
     for (int64_t i = 0; i < problem->module->param_count; i++) {
-        bt_array window = bt_var_array(problem->module->params[i]->var);
-        for (int64_t k = 0, n = bt_array_count(window); k < n; k++, at++)
-            bt_put(window.dtype, window.data, k, bt_get(window.dtype, window.data, k) + step * direction[at]);
+        bt_var *var = problem->module->params[i]->var;
+        double value = 0;
+        for (int64_t k = 0, n = bt_array_count(bt_var_array(var)); k < n; k++, at++) {
+            BT_TRY(bt_store_get(instance, var, k, &value));
+            BT_TRY(bt_store_put(instance, var, k, value + step * direction[at]));
+        }
     }
+    return BT_OK;
 }
 
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
@@ -52,11 +58,11 @@ void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t s
 /* The cube root of the precision, of the parameters' length: where rounding and curvature do the same harm. */
 double bt_check_step(const bt_problem *problem, const double *direction)
 {
-    double square = 0;
+    double square = 0, value = 0;
     for (int64_t i = 0; i < problem->module->param_count; i++) {
-        bt_array window = bt_var_array(problem->module->params[i]->var);
-        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            square += pow(bt_get(window.dtype, window.data, k), 2);
+        const bt_var *var = problem->module->params[i]->var;
+        for (int64_t k = 0, n = bt_array_count(bt_var_array(var)); k < n; k++)
+            square += bt_store_get(problem->context->instance, var, k, &value) == BT_OK ? value * value : 0;
     }
     double length = sqrt(bt_check_dot(direction, direction, bt_params_elements(problem)));
     return (problem->dtype == BT_F64 ? 6e-6 : 5e-3) * (1 + sqrt(square)) / (length > 0 ? length : 1);
@@ -82,7 +88,7 @@ static bt_status retrained(void *user, double step, double *loss)
 {
     bt_trial *c = user;
     BT_TRY(bt_kept_restore(c->start));
-    bt_check_move(c->upper, c->direction, step);
+    BT_TRY(bt_check_move(c->upper, c->direction, step));
     BT_TRY(bt_run_until(c->upper));
     return bt_check_loss(c, loss);
 }
@@ -127,7 +133,7 @@ static bt_status method_value(bt_trial *c)
 {
     BT_TRY(bt_run_until(c->upper));
     BT_TRY(bt_step_gradient(c->upper));
-    bt_check_gradient(c->upper, c->hypergradient);
+    BT_TRY(bt_check_gradient(c->upper, c->hypergradient));
     c->scale = sqrt(bt_check_dot(c->hypergradient, c->hypergradient, c->count));
     bt_phase_end(c->upper->step->phase);
     BT_TRY(bt_kept_restore(c->start));

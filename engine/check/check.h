@@ -106,8 +106,8 @@ struct bt_trial {
 };
 
 double bt_check_dot(const double *a, const double *b, int64_t count);
-void bt_check_gradient(const bt_problem *problem, double *to); /* bt_gradient_read */
-void bt_check_move(const bt_problem *problem, const double *direction, double step);
+bt_status bt_check_gradient(const bt_problem *problem, double *to); /* bt_gradient_read */
+bt_status bt_check_move(const bt_problem *problem, const double *direction, double step);
 /* Of -1 and 1, with `coordinates` a unit vector; 0 where a parameter is not differentiated. */
 void bt_check_direction(const bt_trial *c, const bt_problem *problem, uint64_t sample, bool coordinates,
                         double *direction);

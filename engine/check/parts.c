@@ -62,7 +62,7 @@ static bt_status lower_gradient(bt_trial *c, int q)
     stream->kept -= left_out;
     stream->kept_count += left_out;
     if (status == BT_OK)
-        bt_check_gradient(lower, c->lowers[q].field);
+        status = bt_check_gradient(lower, c->lowers[q].field);
     bt_phase_end(lower->step->phase);
     return status;
 }
@@ -77,7 +77,7 @@ static bt_status moved(void *user, double step, double *value)
 {
     const motion *m = user;
     BT_TRY(bt_kept_restore(m->c->end));
-    bt_check_move(m->part->moved, m->direction, step);
+    BT_TRY(bt_check_move(m->part->moved, m->direction, step));
     if (m->part->kind == BT_PART_UPPER)
         return bt_check_loss(m->c, value);
     const bt_lower *lower = &m->c->lowers[m->part->solve];

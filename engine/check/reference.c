@@ -6,24 +6,21 @@
 #include "engine/check/check.h"
 
 #include "ops/ops.h"
+#include "runtime/store.h"
 #include <math.h>
 #include <string.h>
 
 enum { MAX_PRODUCTS = 200, MAX_NUMBERS = 1000000 };
 static const double solved = 1e-2; /* relative residual of what still counts as a solution */
 
-static void read_flat(const bt_var *flat, double *to)
+static bt_status read_flat(const bt_context *context, const bt_var *flat, double *to)
 {
-    bt_array array = bt_var_array(flat);
-    for (int64_t i = 0, n = bt_array_count(array); i < n; i++)
-        to[i] = bt_get(array.dtype, array.data, i);
+    return bt_store_to_array(context->instance, flat, BT_ARRAY(to, flat->dims[0]));
 }
 
-static void write_flat(bt_var *flat, const double *from)
+static bt_status write_flat(const bt_context *context, bt_var *flat, const double *from)
 {
-    bt_array array = bt_var_array(flat);
-    for (int64_t i = 0, n = bt_array_count(array); i < n; i++)
-        bt_put(array.dtype, array.data, i, from[i]);
+    return bt_store_from_array(context->instance, flat, BT_ARRAY(from, flat->dims[0]));
 }
 
 /* adjoint NULL: of the upper problem itself. */
@@ -32,11 +29,7 @@ static bt_status add_upper_part(bt_trial *c, bt_problem *moved, const bt_var *ad
     bt_part *part = bt_check_add_part(c, BT_PART_UPPER, -1, moved);
     if (!part)
         return BT_ERROR_MEMORY;
-    if (adjoint)
-        read_flat(adjoint, part->declared);
-    else
-        bt_check_gradient(moved, part->declared);
-    return BT_OK;
+    return adjoint ? read_flat(c->context, adjoint, part->declared) : bt_check_gradient(moved, part->declared);
 }
 
 static bt_status record(bt_trial *c)
@@ -48,17 +41,16 @@ static bt_status record(bt_trial *c)
         BT_TRY(add_upper_part(c, step->site.solves[q].problem, step->site.solves[q].adjoint.flat));
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_solve *solve = &step->site.solves[q];
-        read_flat(solve->adjoint.flat, c->lowers[q].adjoint);
+        BT_TRY(read_flat(c->context, solve->adjoint.flat, c->lowers[q].adjoint));
         if (!solve->solver->iterate) { /* there is no x; the products take any vector */
-            read_flat(solve->adjoint.flat, c->lowers[q].x);
+            BT_TRY(read_flat(c->context, solve->adjoint.flat, c->lowers[q].x));
             continue;
         }
         BT_TRY(solve->solver->iterate(&step->site, solve));
-        read_flat(solve->solver->x(solve), c->lowers[q].x);
+        BT_TRY(read_flat(c->context, solve->solver->x(solve), c->lowers[q].x));
         BT_TRY(bt_implicit_product(&step->site, solve));
     }
-    bt_check_gradient(c->upper, c->recorded);
-    return BT_OK;
+    return bt_check_gradient(c->upper, c->recorded);
 }
 
 bt_status bt_check_record(bt_trial *c)
@@ -86,10 +78,10 @@ typedef struct product {
 
 static bt_status multiply(const product *p, const double *x, double *result)
 {
-    write_flat(bt_implicit_x(p->solve), x);
+    const bt_context *context = p->site->upper->context;
+    BT_TRY(write_flat(context, bt_implicit_x(p->solve), x));
     BT_TRY(bt_implicit_step(p->site, p->solve));
-    read_flat(bt_implicit_x(p->solve), result);
-    return BT_OK;
+    return read_flat(context, bt_implicit_x(p->solve), result);
 }
 
 /* ---- GMRES ---- */
@@ -212,37 +204,47 @@ static bt_status solve(bt_lower *lower, const product *p, const double *a)
 
 /* ---- both passes ---- */
 
-/* What the product of this solve gives to the upper problem and to the levels that are solved later. */
+/* What a problem has been given so far: the upper one its gradient, a level to be solved its adjoint. */
+static bt_status read_given(const bt_trial *c, const bt_problem *problem, double *to)
+{
+    const bt_solve_site *site = &c->upper->step->site;
+    for (int r = 0; r < site->solve_count; r++)
+        if (site->solves[r].problem == problem)
+            return read_flat(c->context, site->solves[r].adjoint.flat, to);
+    return bt_check_gradient(c->upper, to);
+}
+
+/* From what its problem had been given, the part becomes what has been taken from it since. */
+static bt_status take_difference(const bt_trial *c, const bt_part *part)
+{
+    int64_t count = bt_params_elements(part->moved);
+    double *values = bt_alloc_array((size_t)count, sizeof *values);
+    bt_status status = values ? read_given(c, part->moved, values) : BT_ERROR_MEMORY;
+    for (int64_t n = 0; n < count && status == BT_OK; n++)
+        part->declared[n] -= values[n];
+    bt_free(values);
+    return status;
+}
+
+static bt_status add_cross_part(bt_trial *c, int q, bt_problem *reader)
+{
+    if (!bt_u2l(reader, c->upper->step->site.solves[q].problem))
+        return BT_OK;
+    bt_part *part = bt_check_add_part(c, BT_PART_CROSS, q, reader);
+    return part ? read_given(c, reader, part->declared) : BT_ERROR_MEMORY;
+}
+
+/* What the product of this solve takes from the upper problem and from the levels that are solved later. */
 static bt_status record_products(bt_trial *c, int q)
 {
-    bt_step_phase *step = c->upper->step;
-    bt_solve *now = &step->site.solves[q];
+    bt_solve_site *site = &c->upper->step->site;
     int first = c->part_count;
-    if (bt_u2l(c->upper, now->problem) && !bt_check_add_part(c, BT_PART_CROSS, q, c->upper))
-        return BT_ERROR_MEMORY;
-    for (int r = q + 1; r < step->site.solve_count; r++)
-        if (bt_u2l(step->site.solves[r].problem, now->problem) &&
-            !bt_check_add_part(c, BT_PART_CROSS, q, step->site.solves[r].problem))
-            return BT_ERROR_MEMORY;
-    for (int after = 0; after < 2; after++) {
-        if (after)
-            BT_TRY(bt_implicit_product(&step->site, now));
-        for (int i = first; i < c->part_count; i++) {
-            bt_part *part = &c->parts[i];
-            int64_t count = bt_params_elements(part->moved);
-            double *values = bt_alloc_array((size_t)count, sizeof *values);
-            if (!values)
-                return BT_ERROR_MEMORY;
-            if (part->moved == c->upper)
-                bt_check_gradient(c->upper, values);
-            for (int r = 0; r < step->site.solve_count; r++)
-                if (step->site.solves[r].problem == part->moved)
-                    read_flat(step->site.solves[r].adjoint.flat, values);
-            for (int64_t n = 0; n < count; n++)
-                part->declared[n] = after ? part->declared[n] - values[n] : values[n];
-            bt_free(values);
-        }
-    }
+    BT_TRY(add_cross_part(c, q, c->upper));
+    for (int r = q + 1; r < site->solve_count; r++)
+        BT_TRY(add_cross_part(c, q, site->solves[r].problem));
+    BT_TRY(bt_implicit_product(site, &site->solves[q]));
+    for (int i = first; i < c->part_count; i++)
+        BT_TRY(take_difference(c, &c->parts[i]));
     return BT_OK;
 }
 
@@ -263,7 +265,7 @@ static bt_status with_method(bt_trial *c)
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_lower *lower = &c->lowers[q];
         const product p = {&step->site, &step->site.solves[q]};
-        write_flat(p.solve->adjoint.flat, lower->adjoint);
+        BT_TRY(write_flat(c->context, p.solve->adjoint.flat, lower->adjoint));
         BT_TRY(bt_implicit_start(p.site, p.solve));
         if (lower->iterates) {
             bt_part *part = bt_check_add_part(c, BT_PART_HESSIAN, q, lower->problem);
@@ -275,7 +277,7 @@ static bt_status with_method(bt_trial *c)
             BT_TRY(solve(lower, &p, lower->adjoint));
         if (lower->solution)
             compare(lower);
-        write_flat(bt_implicit_x(p.solve), lower->x);
+        BT_TRY(write_flat(c->context, bt_implicit_x(p.solve), lower->x));
         BT_TRY(record_products(c, q));
     }
     return BT_OK;
@@ -289,17 +291,17 @@ static bt_status with_solutions(bt_trial *c)
     for (int q = 0; q < step->site.solve_count; q++) {
         bt_lower *lower = &c->lowers[q];
         const product p = {&step->site, &step->site.solves[q]};
-        read_flat(p.solve->adjoint.flat, lower->field);
+        BT_TRY(read_flat(c->context, p.solve->adjoint.flat, lower->field));
         bool same = memcmp(lower->field, lower->adjoint, (size_t)lower->count * sizeof(double)) == 0;
         BT_TRY(bt_implicit_start(p.site, p.solve));
         if (!same)
             BT_TRY(solve(lower, &p, lower->field));
         if (!lower->solution)
             return BT_OK;
-        write_flat(bt_implicit_x(p.solve), lower->solution);
+        BT_TRY(write_flat(c->context, bt_implicit_x(p.solve), lower->solution));
         BT_TRY(bt_implicit_product(p.site, p.solve));
     }
-    bt_check_gradient(c->upper, c->reference);
+    BT_TRY(bt_check_gradient(c->upper, c->reference));
     c->have_reference = true;
     return BT_OK;
 }

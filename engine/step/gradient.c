@@ -2,7 +2,9 @@
 #include "engine/step/step_inside.h"
 
 #include "ops/ops.h"
+#include "runtime/store.h"
 #include "transform/grad.h"
+#include <string.h>
 
 /* Writes a gradient into its window; over several micro-batches, adds this one's share of it. */
 static void keep_gradient(bt_graph *graph, const bt_micro_set *micros, bt_var *window, bt_tensor *gradient)
@@ -122,12 +124,17 @@ bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
     return BT_OK;
 }
 
-void bt_gradient_read(const bt_problem *problem, bt_array to)
+bt_status bt_gradient_read(const bt_problem *problem, bt_array to)
 {
-    int64_t at = 0;
+    size_t size = bt_dtype_size(to.dtype);
+    char *at = to.data;
+    memset(at, 0, bt_array_bytes(to));
     for (int64_t i = 0; i < problem->gradients.count; i++) {
-        bt_array window = bt_var_array(problem->gradients.windows[i]);
-        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            bt_put(to.dtype, to.data, at++, bt_is_updated(problem, i) ? bt_get(window.dtype, window.data, k) : 0);
+        const bt_var *window = problem->gradients.windows[i];
+        bt_array part = {.dtype = to.dtype, .rank = 1, .dims = {bt_array_count(bt_var_array(window))}, .data = at};
+        if (bt_is_updated(problem, i))
+            BT_TRY(bt_store_to_array(problem->context->instance, window, part));
+        at += (size_t)part.dims[0] * size;
     }
+    return BT_OK;
 }

@@ -11,13 +11,13 @@
 /* What the host changes between the gradient and the product, the gradient must not read: bt_step of another level. */
 static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
 {
-    for (int64_t n = 0; n < graph->node_count; n++)
-        for (int p = 0; p < upper->context->problem_count; p++) {
-            const bt_problem *other = upper->context->problems[p];
-            if (other != upper && graph->nodes[n]->op == &bt_op_read &&
+    for (int p = 0; p < upper->context->problem_count; p++) {
+        const bt_problem *other = upper->context->problems[p];
+        for (int64_t n = 0; other != upper && other->shows_steps && n < graph->node_count; n++)
+            if (graph->nodes[n]->op == &bt_op_read &&
                 ((const bt_read_attr *)graph->nodes[n]->attr)->var == other->step_count)
                 return true;
-        }
+    }
     return false;
 }
 

@@ -215,8 +215,7 @@ static bt_status answer_gradient(bt_problem *self, void *user)
 {
     const bt_array *result = user;
     BT_TRY(bt_step_gradient(self));
-    bt_gradient_read(self, *result);
-    return BT_OK;
+    return bt_gradient_read(self, *result);
 }
 
 static bt_status hypergradient(bt_problem *self, bt_array result)

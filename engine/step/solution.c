@@ -2,6 +2,7 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
+#include "runtime/store.h"
 
 typedef struct wanted {
     const bt_problem *lower;
@@ -26,9 +27,9 @@ static bt_status answer(bt_problem *upper, void *user)
     BT_TRY(bt_step_direct(upper));
     BT_TRY(bt_solves_run(site, 0, (int)(solve - site->solves)));
     if (w->adjoint)
-        return bt_array_convert(w->result, bt_var_array(solve->adjoint.flat));
+        return bt_store_to_array(upper->context->instance, solve->adjoint.flat, w->result);
     BT_TRY(solve->solver->iterate(site, solve));
-    return bt_array_convert(w->result, bt_var_array(solve->solver->x(solve)));
+    return bt_store_to_array(upper->context->instance, solve->solver->x(solve), w->result);
 }
 
 static bt_status check(const bt_problem *upper, const wanted *w)

@@ -64,7 +64,7 @@ bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 /* ---- gradient.c ---- */
 
 /* problem->gradients like bt_params, as they are after a run: 0 where no update follows them. */
-void bt_gradient_read(const bt_problem *problem, bt_array to);
+bt_status bt_gradient_read(const bt_problem *problem, bt_array to);
 
 /* ---- start.c: how an inner loop begins ---- */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 16, BLOCK = 16384 };
+enum { PIECE = 16, FIRST_BLOCK = 1024, LARGEST_BLOCK = 16384 };
 
 struct block {
     struct block *next;
@@ -25,7 +25,8 @@ void *bt_region_alloc(bt_region *region, size_t size)
     size_t room = (size + PIECE - 1) / PIECE * PIECE;
     struct block *block = region->blocks;
     if (!block || block->size - block->used < room) {
-        size_t bytes = room > BLOCK ? room : BLOCK;
+        size_t next = !block ? FIRST_BLOCK : block->size < LARGEST_BLOCK / 2 ? 2 * block->size : LARGEST_BLOCK;
+        size_t bytes = room > next ? room : next;
         block = bt_alloc(sizeof *block + bytes);
         if (!block)
             return NULL;

@@ -77,11 +77,9 @@ int64_t bt_tensor_count(const bt_tensor *x) { return bt_array_count(bt_tensor_ar
 
 size_t bt_tensor_bytes(const bt_tensor *x) { return bt_array_bytes(bt_tensor_array(x)); }
 
-const char *bt_graph_intern(bt_graph *graph, const char *text)
+/* Tags repeat from node to node: this looks at the latest nodes only. */
+static const char *find_text(const bt_graph *graph, const char *text)
 {
-    if (!text || !*text)
-        return "";
-    /* Tags repeat from node to node: look at the latest nodes only. */
     for (int64_t i = graph->node_count - 1; i >= 0 && i >= graph->node_count - 64; i--) {
         const bt_tag *tag = &graph->nodes[i]->tag;
         if (tag->owner == text || strcmp(tag->owner, text) == 0)
@@ -91,8 +89,22 @@ const char *bt_graph_intern(bt_graph *graph, const char *text)
         if (tag->path == text || strcmp(tag->path, text) == 0)
             return tag->path;
     }
-    const char *copy = bt_region_copy(graph->region, text, strlen(text) + 1);
-    return copy ? copy : "";
+    return NULL;
+}
+
+const char *bt_graph_intern(bt_graph *graph, const char *text)
+{
+    if (!text || !*text)
+        return "";
+    /* Most often the very text that was given for a node before; another may have come to lie there since. */
+    bt_interned *place = &graph->interned[(uintptr_t)text / 16 % BT_COUNT_OF(graph->interned)];
+    if (place->text == text && strcmp(place->copy, text) == 0)
+        return place->copy;
+    const char *copy = find_text(graph, text);
+    if (!copy && !(copy = bt_region_copy(graph->region, text, strlen(text) + 1)))
+        return "";
+    *place = (bt_interned){text, copy};
+    return copy;
 }
 
 static void set_shape(bt_tensor *x, bt_array shape)

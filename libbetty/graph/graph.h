@@ -55,6 +55,10 @@ typedef struct bt_assign { /* at the end of a run, the variable takes the value 
     bt_tensor *value;
 } bt_assign;
 
+typedef struct bt_interned {
+    const char *text, *copy; /* as given, which may be gone; the graph's own */
+} bt_interned;
+
 struct bt_graph {
     bt_region *region;
     bt_node **nodes;
@@ -65,7 +69,8 @@ struct bt_graph {
     int64_t output_count, output_capacity;
     const bt_op **held; /* ops whose records last as long as the graphs that use them */
     int64_t held_count, held_capacity;
-    bt_map leaves, assigned; /* by variable: the node that reads it; where it was put into `assigns` */
+    bt_interned interned[16]; /* texts given lately, by where they lay */
+    bt_map leaves, assigned;  /* by variable: the node that reads it; where it was put into `assigns` */
     bt_tensor *poison;
     bt_status status;    /* the first mistake; BT_OK if none */
     const char *message; /* its text */

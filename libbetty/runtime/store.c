@@ -88,4 +88,32 @@ bt_status bt_store_put(const bt_instance *instance, bt_var *var, int64_t i, doub
     return bt_store_write(instance, var, (size_t)i * bytes, &element, bytes);
 }
 
+static bt_status check_count(const bt_var *var, bt_array array)
+{
+    int64_t due = bt_array_count(bt_var_array(var)), found = bt_array_count(array);
+    if (due == found && (array.data || !due))
+        return BT_OK;
+    return bt_fail(BT_ERROR_SHAPE, "%s has %lld elements, the array %lld", var->name, (long long)due,
+                   (long long)(array.data ? found : 0));
+}
+
+bt_status bt_store_to_array(const bt_instance *instance, const bt_var *var, bt_array to)
+{
+    double value = 0;
+    BT_TRY(check_count(var, to));
+    for (int64_t i = 0, n = bt_array_count(to); i < n; i++) {
+        BT_TRY(bt_store_get(instance, var, i, &value));
+        bt_put(to.dtype, to.data, i, value);
+    }
+    return BT_OK;
+}
+
+bt_status bt_store_from_array(const bt_instance *instance, bt_var *var, bt_array from)
+{
+    BT_TRY(check_count(var, from));
+    for (int64_t i = 0, n = bt_array_count(from); i < n; i++)
+        BT_TRY(bt_store_put(instance, var, i, bt_get(from.dtype, from.data, i)));
+    return BT_OK;
+}
+
 void bt_store_point(bt_var *var, void *data) { var->data = data; }

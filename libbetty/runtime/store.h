@@ -23,6 +23,10 @@ bt_status bt_store_clear(const struct bt_instance *instance, bt_var *var);
 bt_status bt_store_get(const struct bt_instance *instance, const bt_var *var, int64_t i, double *value);
 bt_status bt_store_put(const struct bt_instance *instance, bt_var *var, int64_t i, double value);
 
+/* All elements as numbers, to and from an array of as many, of any dtype. */
+bt_status bt_store_to_array(const struct bt_instance *instance, const bt_var *var, bt_array to);
+bt_status bt_store_from_array(const struct bt_instance *instance, bt_var *var, bt_array from);
+
 /* So many bytes from one variable, from byte `from_offset` on, into another. */
 bt_status bt_store_move(const struct bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
                         size_t from_offset, size_t bytes);

@@ -90,6 +90,30 @@ START_TEST(whole_and_in_parts)
 }
 END_TEST
 
+START_TEST(as_an_array_of_any_dtype)
+{
+    bt_var *x = numbers("x", NUMBERS(1, 2, 3, 4)),
+           *counts = scene_own(
+               &s, bt_var_new(BT_RUN, BT_BUFFERS, "", "counts", (bt_array){.dtype = BT_I64, .rank = 1, .dims = {4}}));
+    float found[2][2] = {{0}};
+    int64_t whole[4] = {0};
+    EXPECT_OK(bt_store_to_array(instance, x, BT_ARRAY(&found[0][0], 2, 2)));
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq(found[i / 2][i % 2], (float)(i + 1));
+    found[1][0] = -7;
+    EXPECT_OK(bt_store_from_array(instance, counts, BT_ARRAY(&found[0][0], 4)));
+    EXPECT_OK(bt_store_read(instance, counts, 0, whole, sizeof whole));
+    ck_assert(whole[0] == 1 && whole[1] == 2 && whole[2] == -7 && whole[3] == 4);
+    ck_assert_int_eq(bt_store_to_array(instance, x, BT_ARRAY(&found[0][0], 3)), BT_ERROR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "x has 4 elements, the array 3"));
+    bt_error_clear();
+    ck_assert_int_eq(bt_store_from_array(instance, x, (bt_array){.dtype = BT_F32, .rank = 1, .dims = {4}}),
+                     BT_ERROR_SHAPE);
+    bt_error_clear();
+    EXPECT_VAR(x, 0, 1, 2, 3, 4);
+}
+END_TEST
+
 START_TEST(what_is_refused)
 {
     bt_var *x = numbers("x", NULL);
@@ -135,6 +159,7 @@ int main(void)
     TCase *tests = tcase_create("store");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, whole_and_in_parts);
+    tcase_add_test(tests, as_an_array_of_any_dtype);
     tcase_add_test(tests, what_is_refused);
     tcase_add_test(tests, an_arena_of_the_device);
     suite_add_tcase(suite, tests);
