@@ -61,7 +61,8 @@ static const struct {
     {"lower.scheduler_t_max = 3\n", "it belongs to scheduler = cosine"},
     {"lower.scheduler_eta_min = 0.3\n", "it belongs to scheduler = cosine"},
     {"lower.dampening = 0.1\n", "there is no momentum"},
-    {"lower.some.params = *\nlower.some.frozen = true\nlower.some.lr = 0.2\n", "the group is frozen"},
+    {"lower.some.params = *\nlower.some.frozen = true\nlower.some.lr = 0.2\nlower.rest.params = *\n",
+     "the group is frozen"},
 };
 
 START_TEST(a_key)
