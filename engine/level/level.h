@@ -104,9 +104,9 @@ bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `w
 
 /* ---- params.c ---- */
 
-bt_status bt_params_sort(bt_problem *problem); /* which are trained, by which group, in what order they lie */
+bt_status bt_params_sort(bt_problem *problem);        /* which are trained, by which group, in what order they lie */
 bt_status bt_params_check(const bt_problem *problem); /* an error where none is trained */
-bt_status bt_params_open(bt_problem *problem); /* the optimiser and its state; once the module has its storage */
+bt_status bt_params_open(bt_problem *problem);        /* the optimiser and its state; once the module has its storage */
 void bt_params_close(bt_problem *problem);
 /* A block with a variable for each parameter, laid out like the parameters. */
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,

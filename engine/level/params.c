@@ -197,9 +197,12 @@ bt_status bt_params_sort(bt_problem *problem)
 static void add_reason(const bt_problem *problem, size_t i, bt_text *text)
 {
     const bt_problem_settings *s = problem->settings;
-    const bt_group_settings *group = problem->group[i] ? &s->groups[problem->group[i] - 1] : NULL;
-    if (group && group->frozen)
-        bt_text_add(text, "[%s.%s] params = %s, frozen = true", s->name, group->name, group->params);
+    const bt_group_settings *frozen = NULL;
+    for (int g = 0; g < s->group_count; g++)
+        if (s->groups[g].frozen && bt_pattern_match(s->groups[g].params, pattern_name(problem, i)))
+            frozen = &s->groups[g];
+    if (frozen)
+        bt_text_add(text, "[%s.%s] params = %s, frozen = true", s->name, frozen->name, frozen->params);
     else
         bt_text_add(text, "[%s] trainable = %s", s->name, s->trainable);
 }
