@@ -139,6 +139,8 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
         bt_fail(BT_ERROR_ARGUMENT, "bt_metric: a problem and a name are needed");
         return;
     }
+    if (bt_stage_within(self->context, BT_STAGE_QUESTION)) /* on_inner_loop_start, within bt_adapt */
+        return;
     bt_metric_row *row = bt_metric_find(self->context, self, name, bt_stage_within(self->context, BT_STAGE_VALIDATION));
     if (!row)
         return;

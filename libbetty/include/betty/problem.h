@@ -44,7 +44,7 @@ typedef struct bt_problem_def {
      * batches again, so that indices do not come in order. Random numbers come from bt_host_uniform(bt_seed(self),
      * index, ...). Batches 1, 2, 9, 99, ... are made twice, and another batch ends the run. */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch);
-    void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps */
+    void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps, or of those of bt_adapt */
     void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
     void (*validation_end)(bt_problem *self);      /* after the validation pass: one's own evaluation */
 } bt_problem_def;
@@ -74,7 +74,11 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
  * for each shape of its batches, however many programs its loss takes part in. A change is found and reported: what is
  * traced (the callbacks above, an optimiser's update, a method, the function of bt_eval) is traced again at steps (or
  * calls) 2, 3, 10, 100, ... and must record the same. */
-bt_tensor *bt_step(bt_problem *self);                                                          /* updates so far */
+bt_tensor *bt_step(bt_problem *self); /* updates so far */
+/* Updates so far in the inner loop in progress, 0 in its first step, in bt_adapt too: for what goes by the step within
+ * the loop, as a rate that is learned for each: bt_sum(bt_mul(bt_equal(places, bt_inner_step(self)), rates)), places
+ * being 0, 1, ... Where no problem waits for this one's solution (l2u), the whole run is one loop. */
+bt_tensor *bt_inner_step(bt_problem *self);
 bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self)); /* before each run */
 int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self));    /* a change retraces */
 
@@ -106,10 +110,11 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after t
  * bt_adapt. It is the caller's, and takes the set over. */
 bt_loader *bt_loader_for(bt_problem *self, bt_dataset *data, int64_t batch_size, uint64_t seed);
 
-/* Host: few-shot evaluation. bt_adapt does `start`, if there is one, and then `steps` training steps on one batch of
- * the shape that the problem trains on; bt_restore brings back what was there before, and must come before the next
- * step of any problem. Several bt_adapt may come before it, each with numbers of its own where `start` draws. Training
- * metrics and the upper levels do not notice. */
+/* Host: few-shot evaluation. bt_adapt is an inner loop on one batch of the shape that the problem trains on:
+ * on_inner_loop_start, `start`, if there is one, and then `steps` training steps. bt_restore brings back what was there
+ * before, and must come before the next step of any problem. Several bt_adapt may come before it, each with numbers of
+ * its own where `start` draws. Training metrics and the upper levels do not notice; what callbacks change in memory of
+ * bt_state holds until bt_adapt returns. */
 bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps);
 bt_status bt_restore(bt_problem *self);
 
