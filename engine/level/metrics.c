@@ -151,10 +151,11 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
         row->host_spread += (n * value - row->host_sum) * (n * value - row->host_sum) / (n * (n - 1));
 }
 
-/* The mean since the last report, with half of a 95 % interval if it is one of several numbers. */
-static bool take(bt_metric_row *row, bt_metric_value *value)
+/* The mean since the last report, with half of a 95 % interval if it is one of several numbers. False: none has come.
+ */
+static bool mean_of(const bt_metric_row *row, bt_metric_value *value)
 {
-    bt_context *context = row->problem->context;
+    const bt_context *context = row->problem->context;
     double sum = bt_number_get(context, row->sum), weight = bt_number_get(context, row->weight);
     *value = (bt_metric_value){.name = row->full, .interval = NAN};
     if (row->host_count) {
@@ -167,6 +168,21 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     } else {
         return false;
     }
+    return true;
+}
+
+double bt_metric_last(const bt_metric_row *row)
+{
+    bt_metric_value now;
+    bool validates = row->valid && bt_stage_within(row->problem->context, BT_STAGE_VALIDATION);
+    return validates && mean_of(row, &now) ? now.value : row->last;
+}
+
+static bool take(bt_metric_row *row, bt_metric_value *value)
+{
+    const bt_context *context = row->problem->context;
+    if (!mean_of(row, value))
+        return false;
     row->last = value->value;
     row->interval = value->interval;
     bt_number_set(context, row->sum, 0);

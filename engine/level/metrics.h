@@ -24,6 +24,8 @@ typedef struct bt_metric_row {
 
 /* The row of that name, made if there is none; NULL after an error: no memory, or it would be taken for another. */
 bt_metric_row *bt_metric_find(bt_context *context, bt_problem *problem, const char *name, bool valid);
+/* As last reported; within a validation, what it has come to in this one, if anything. */
+double bt_metric_last(const bt_metric_row *row);
 /* A problem's values since the last call, of training or of validation, into `values`, which has room for all metrics
  * of the engine; returns how many. */
 int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values);

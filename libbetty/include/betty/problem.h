@@ -46,7 +46,7 @@ typedef struct bt_problem_def {
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch);
     void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps, or of those of bt_adapt */
     void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
-    void (*validation_end)(bt_problem *self);      /* after the validation pass: one's own evaluation */
+    void (*validation_end)(bt_problem *self);      /* after the validation passes of all: one's own evaluation */
 } bt_problem_def;
 
 /* In every callback. */
