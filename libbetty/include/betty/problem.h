@@ -62,12 +62,17 @@ int64_t bt_option_int(bt_problem *self, const char *key, int64_t value, int64_t 
 double bt_option_double(bt_problem *self, const char *key, double value, double low, double high);
 const char *bt_option_text(bt_problem *self, const char *key, const char *value);
 
-/* Logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor, whose mean is taken; on the host a
- * number. Several values in one validation are logged as their mean and 95 % interval, as PROBLEM.valid.name.interval.
- * A name under which another metric is logged already, or a checkpoint keeps something else, is refused. */
+/* bt_metric(self, name, value[, use]) logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor,
+ * whose mean is taken; on the host a number. Numbers of one validation are logged as their mean and 95 % interval, as
+ * PROBLEM.valid.name.interval. Refused is a name under which something else is logged already: `loss`, which is what
+ * training_step and validation_step return; one that a traced callback has used before in the same trace, or that is
+ * given by traced callbacks and on the host; and one under which a checkpoint keeps something else. BT_METRIC_MEAN: it
+ * is used several times in one trace, and their mean is meant. */
+typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
+#define bt_metric(...) BT_METRIC_(__VA_ARGS__, BT_METRIC_ONCE, 0)
 /* clang-format off */
-#define bt_metric(self, name, value)                                                                                   \
-    _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
+#define BT_METRIC_(self, name, value, use, ...)                                                                        \
+    _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)((self), (name), (value), (use))
 /* clang-format on */
 
 /* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
@@ -131,8 +136,10 @@ typedef struct bt_export {
 #define BT_EXPORT(...) const bt_export bt_exported = {.abi = BT_ABI, __VA_ARGS__}
 extern const bt_export bt_exported;
 
-void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value);
-void bt_metric_number_(bt_problem *self, const char *name, double value);
+void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value, bt_metric_use use);
+void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_metric_use use);
+void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value); /* of programs built before there was */
+void bt_metric_number_(bt_problem *self, const char *name, double value);     /* a use: BT_METRIC_ONCE */
 
 #ifdef __cplusplus
 }
