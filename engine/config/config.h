@@ -64,6 +64,9 @@ typedef struct bt_dependency {
 const bt_dependency *bt_config_dependencies(const bt_config *config, int *count);
 bt_status bt_config_hierarchy(const bt_config *config, bt_hierarchy *hierarchy); /* of the dependencies in force */
 
+/* What scheduler_t_max is where it is not set, in a run of so many leaf steps. */
+bt_status bt_config_whole_cosine(const bt_config *config, int place, int64_t leaf_steps, int64_t *t_max);
+
 /* Other dependencies in the place of those: the lines are checked as in a file, without a change of the configuration;
  * the list is the caller's, until it is swapped with that in force. Only from then on do they hold. */
 typedef struct bt_edges {

@@ -65,4 +65,8 @@ bool bt_config_is_key(const bt_config *config, const char *name);
 
 bt_status bt_config_resolve_dependencies(bt_config *config);
 
+/* ---- updates.c ---- */
+
+bt_status bt_config_resolve_cosines(bt_config *config); /* those whose scheduler_t_max is not set */
+
 #endif

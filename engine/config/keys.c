@@ -149,8 +149,9 @@ const bt_key bt_keys[] = {
      .help = "multistep, needed there: the updates after which the rate decays, rising, by commas"},
     {"scheduler_gamma", PROBLEM(scheduler.gamma), REAL(DBL_MIN, HUGE_REAL), .value = "0.1",
      .help = "step, multistep: the factor of a decay"},
-    {"scheduler_t_max", PROBLEM(scheduler.t_max), INT(1, MANY), .like = "engine.train_iters",
-     .help = "cosine: updates from the full rate down to the least"},
+    {"scheduler_t_max", PROBLEM(scheduler.t_max), INT(1, MANY),
+     .help = "cosine: updates from the full rate down to the least; not set: all that this problem makes in "
+             "train_iters, after the warm-up"},
     {"scheduler_eta_min", PROBLEM(scheduler.eta_min), REAL(0, HUGE_REAL), .value = "0",
      .help = "cosine: the least rate"},
     {"scheduler_warmup", PROBLEM(scheduler.warmup), INT(0, MANY), .value = "0",

@@ -270,12 +270,12 @@ static bt_status resolve_scheduler(bt_config *config, bt_problem_settings *probl
     if (scheduler->kind == BT_SCHEDULER_MULTISTEP && problem->milestones.count == 0)
         return bt_fail(BT_ERROR_CONFIG, "%s: [%s] scheduler = multistep needs scheduler_milestones",
                        bt_config_origin(config, problem->name, "scheduler"), problem->name);
-    if (scheduler->step_size == 0)
-        scheduler->step_size = 1;
     memcpy(scheduler->milestones, problem->milestones.items, sizeof scheduler->milestones);
     scheduler->milestone_count = problem->milestones.count;
     bool first = bt_error_status() == BT_OK;
-    bt_status s = bt_scheduler_check(scheduler);
+    bt_scheduler complete = *scheduler; /* a t_max that is not set comes once the dependencies are known */
+    complete.t_max = scheduler->t_max ? scheduler->t_max : 1;
+    bt_status s = bt_scheduler_check(&complete);
     if (s != BT_OK && first)
         bt_error_context("[%s] scheduler", problem->name);
     return s;
@@ -375,6 +375,7 @@ bt_status bt_config_resolve(bt_config *config)
     BT_TRY(resolve_rows(config, BT_SECTION_DEPENDENCIES, "dependencies", &config->dependencies));
     BT_TRY(bt_config_check_used(config, BT_SECTION_DEPENDENCIES, "dependencies"));
     BT_TRY(bt_config_resolve_dependencies(config));
+    BT_TRY(bt_config_resolve_cosines(config));
     config->resolved = true;
     return BT_OK;
 }

@@ -182,6 +182,8 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
         memcpy(&integer, field, sizeof integer);
         if (key->kind == BT_KEY_SIZE && integer == 0)
             return print_word(key->words, 0, text);
+        if (integer == 0 && !key->value && key->low > 0) /* not set */
+            return false;
         bt_text_add(text, "%lld", (long long)integer);
         return true;
     case BT_KEY_DOUBLE:

@@ -13,6 +13,7 @@ static const struct {
     }
     BT_CLOCK_ROW(steps, BT_ROW_INT),       BT_CLOCK_ROW(logged, BT_ROW_INT),
     BT_CLOCK_ROW(seen, BT_ROW_INT),        BT_CLOCK_ROW(since, BT_ROW_INT),
+    BT_CLOCK_ROW(inner, BT_ROW_INT),       BT_CLOCK_ROW(inner_seen, BT_ROW_INT),
     BT_CLOCK_ROW(calls, BT_ROW_INT),       BT_CLOCK_ROW(inner_loop_start, BT_ROW_BOOL),
     BT_CLOCK_ROW(return_due, BT_ROW_BOOL),
 #undef BT_CLOCK_ROW

@@ -66,19 +66,35 @@ static void show_steps(const bt_problem *problem)
 {
     bool now = problem->context->steps_now;
     bt_number_set(problem->context, problem->step_count, (double)(now ? problem->steps : problem->seen));
+    bt_number_set(problem->context, problem->inner_count, (double)(now ? problem->inner : problem->inner_seen));
 }
 
-bt_tensor *bt_step(bt_problem *self)
+bool bt_shows_steps(const bt_problem *problem, const bt_var *var)
 {
-    if (!bt_usable(self, "bt_step"))
-        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_step: no such problem");
+    return var == problem->step_count || var == problem->inner_count;
+}
+
+static bt_tensor *read_steps(bt_problem *self, bt_var *var)
+{
     bt_trace *trace = bt_trace_now();
     if (trace && !self->shows_steps) {
         self->shows_steps = true;
         show_steps(self);
     }
-    bt_tensor *step = bt_trace_read(self->step_count);
+    bt_tensor *step = bt_trace_read(var);
     return trace && !bt_poisoned(step) ? bt_as(step, trace->dtype) : step;
+}
+
+bt_tensor *bt_step(bt_problem *self)
+{
+    return bt_usable(self, "bt_step") ? read_steps(self, self->step_count)
+                                      : bt_trace_poison(BT_ERROR_ARGUMENT, "bt_step: no such problem");
+}
+
+bt_tensor *bt_inner_step(bt_problem *self)
+{
+    return bt_usable(self, "bt_inner_step") ? read_steps(self, self->inner_count)
+                                            : bt_trace_poison(BT_ERROR_ARGUMENT, "bt_inner_step: no such problem");
 }
 
 bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self))

@@ -11,8 +11,9 @@ int64_t bt_count_get(const bt_context *context, const bt_var *var);
 
 /* bt_step is, to a program of one's own, the updates so far (now); to one that repeats or differentiates a step made
  * before, what that step saw. */
-bool bt_steps_show(bt_context *context, bool now); /* returns what they showed before */
-bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
-int64_t bt_tick(const bt_context *context);        /* updates of all levels */
+bool bt_steps_show(bt_context *context, bool now);                 /* returns what they showed before */
+bool bt_shows_steps(const bt_problem *problem, const bt_var *var); /* var is what shows the problem's */
+bool bt_scalars_update(bt_context *context); /* host scalars get their values; whether a static int has changed */
+int64_t bt_tick(const bt_context *context);  /* updates of all levels */
 
 #endif

@@ -30,8 +30,8 @@ static bool wanted(const bt_ledger_row *row, bt_keep_scope scope, const bt_probl
         return !role->update;
     case BT_KEEP_ADAPT:
         return row->problem == problem && (role->rolls || row->role == BT_ROLE_OPTIMIZER || row->role == BT_ROLE_CLOCK);
-    case BT_KEEP_METRICS:
-        return row->role == BT_ROLE_METRIC;
+    case BT_KEEP_REPORTS:
+        return row->role == BT_ROLE_METRIC || row->role == BT_ROLE_MEMORY;
     case BT_KEEP_LOOP:
         return row->problem == problem && role->rolls;
     }

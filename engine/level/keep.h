@@ -9,7 +9,7 @@ typedef enum bt_keep_scope {
     BT_KEEP_ALL,      /* everything */
     BT_KEEP_QUESTION, /* all but what only updates write */
     BT_KEEP_ADAPT,    /* what steps of one problem on another batch change, but for its metrics */
-    BT_KEEP_METRICS,  /* metrics */
+    BT_KEEP_REPORTS,  /* metrics, and the memory of users */
     BT_KEEP_LOOP      /* what roll_back takes back, of one problem; the copies are entered in the ledger themselves */
 } bt_keep_scope;
 

@@ -53,9 +53,9 @@ struct bt_problem {
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */
     bt_block sums;      /* of a meta-batch; flat NULL: one call */
     bool *used;         /* by parameter: a gradient or a product reaches it */
-    bt_var *step_count; /* F64 []: updates asked for, for bt_step; see bt_steps_show */
-    bool shows_steps;   /* somebody has read it */
-    bt_var *loop;       /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
+    bt_var *step_count, *inner_count; /* F64 []: `steps`, for bt_step, and `inner`, for bt_inner_step */
+    bool shows_steps;                 /* somebody has read them; see bt_steps_show */
+    bt_var *loop; /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */
 
@@ -77,12 +77,14 @@ struct bt_problem {
     struct bt_kept *loop_start; /* roll_back: the start of the inner loop; NULL: it does not return there */
     struct bt_kept *adapted;    /* session/: what bt_restore brings back; NULL: bt_adapt has not been called */
 
-    int64_t steps;  /* updates, applied or skipped */
-    int64_t logged; /* of these, when its training metrics were last reported */
-    int64_t seen;   /* of these, as its last step saw them */
-    int64_t since;  /* the tick after its last call: what it depends on has happened since */
-    int64_t calls;  /* of an upper problem, in the meta-batch in progress */
+    int64_t steps;             /* updates, applied or skipped */
+    int64_t logged;            /* of these, when its training metrics were last reported */
+    int64_t seen;              /* of these, as its last step saw them */
+    int64_t inner, inner_seen; /* likewise, those of the inner loop in progress */
+    int64_t since;             /* the tick after its last call: what it depends on has happened since */
+    int64_t calls;             /* of an upper problem, in the meta-batch in progress */
     bool inner_loop_start;
+    bool starting;     /* on_inner_loop_start is called, by a step or by bt_adapt */
     bool return_due;   /* roll_back: an upper problem has stepped; never so between two leaf steps */
     bt_memory *memory; /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
@@ -104,8 +106,9 @@ bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `w
 
 /* ---- params.c ---- */
 
-bt_status bt_params_sort(bt_problem *problem); /* which are trained, by which group, in what order they lie */
-bt_status bt_params_open(bt_problem *problem); /* the optimiser and its state; once the module has its storage */
+bt_status bt_params_sort(bt_problem *problem);        /* which are trained, by which group, in what order they lie */
+bt_status bt_params_check(const bt_problem *problem); /* an error where none is trained */
+bt_status bt_params_open(bt_problem *problem);        /* the optimiser and its state; once the module has its storage */
 void bt_params_close(bt_problem *problem);
 /* A block with a variable for each parameter, laid out like the parameters. */
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,

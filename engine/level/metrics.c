@@ -129,17 +129,43 @@ bt_metric_row *bt_metric_find(bt_context *context, bt_problem *problem, const ch
     return row;
 }
 
+bool bt_metric_is_taken(const bt_problem *problem, const char *name, bool valid)
+{
+    return strcmp(name, "loss") == 0 && (!valid || (problem->valid && problem->def->validation_step));
+}
+
+/* On the host; NULL after an error. */
+static bt_metric_row *row_for_numbers(bt_problem *self, const char *name)
+{
+    bool valid = bt_stage_within(self->context, BT_STAGE_VALIDATION);
+    bt_metric_row *row = bt_metric_find(self->context, self, name, valid);
+    if (!row || !(row->traced || bt_metric_is_taken(self, name, valid)))
+        return row;
+    bt_fail(BT_ERROR_ARGUMENT,
+            "%s: bt_metric: traced callbacks give %s already, and a number from the host would take its place; choose "
+            "another name than `%s`",
+            self->name, row->full, name);
+    return NULL;
+}
+
 void bt_metric_number_(bt_problem *self, const char *name, double value)
 {
+    bt_metric_use_number_(self, name, value, BT_METRIC_ONCE);
+}
+
+void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_metric_use use)
+{
     if (bt_trace_now()) {
-        bt_metric_tensor_(self, name, bt_number(value, BT_F64));
+        bt_metric_use_tensor_(self, name, bt_number(value, BT_F64), use);
         return;
     }
     if (!self || !name || self->missing) {
         bt_fail(BT_ERROR_ARGUMENT, "bt_metric: a problem and a name are needed");
         return;
     }
-    bt_metric_row *row = bt_metric_find(self->context, self, name, bt_stage_within(self->context, BT_STAGE_VALIDATION));
+    if (bt_stage_within(self->context, BT_STAGE_QUESTION)) /* on_inner_loop_start, within bt_adapt */
+        return;
+    bt_metric_row *row = row_for_numbers(self, name);
     if (!row)
         return;
     /* Youngs and Cramer, 1971: a sum of squares would lose a small spread beside a large mean. */
@@ -149,10 +175,11 @@ void bt_metric_number_(bt_problem *self, const char *name, double value)
         row->host_spread += (n * value - row->host_sum) * (n * value - row->host_sum) / (n * (n - 1));
 }
 
-/* The mean since the last report, with half of a 95 % interval if it is one of several numbers. */
-static bool take(bt_metric_row *row, bt_metric_value *value)
+/* The mean since the last report, with half of a 95 % interval if it is one of several numbers. False: none has come.
+ */
+static bool mean_of(const bt_metric_row *row, bt_metric_value *value)
 {
-    bt_context *context = row->problem->context;
+    const bt_context *context = row->problem->context;
     double sum = bt_number_get(context, row->sum), weight = bt_number_get(context, row->weight);
     *value = (bt_metric_value){.name = row->full, .interval = NAN};
     if (row->host_count) {
@@ -165,6 +192,21 @@ static bool take(bt_metric_row *row, bt_metric_value *value)
     } else {
         return false;
     }
+    return true;
+}
+
+double bt_metric_last(const bt_metric_row *row)
+{
+    bt_metric_value now;
+    bool validates = row->valid && bt_stage_within(row->problem->context, BT_STAGE_VALIDATION);
+    return validates && mean_of(row, &now) ? now.value : row->last;
+}
+
+static bool take(bt_metric_row *row, bt_metric_value *value)
+{
+    const bt_context *context = row->problem->context;
+    if (!mean_of(row, value))
+        return false;
     row->last = value->value;
     row->interval = value->interval;
     bt_number_set(context, row->sum, 0);

@@ -193,6 +193,41 @@ bt_status bt_params_sort(bt_problem *problem)
     return problem->order ? BT_OK : BT_ERROR_MEMORY;
 }
 
+/* Why a parameter is not trained: the key that leaves it out, for a message. */
+static void add_reason(const bt_problem *problem, size_t i, bt_text *text)
+{
+    const bt_problem_settings *s = problem->settings;
+    const bt_group_settings *frozen = NULL;
+    for (int g = 0; g < s->group_count; g++)
+        if (s->groups[g].frozen && bt_pattern_match(s->groups[g].params, pattern_name(problem, i)))
+            frozen = &s->groups[g];
+    if (frozen)
+        bt_text_add(text, "[%s.%s] params = %s, frozen = true", s->name, frozen->name, frozen->params);
+    else
+        bt_text_add(text, "[%s] trainable = %s", s->name, s->trainable);
+}
+
+bt_status bt_params_check(const bt_problem *problem)
+{
+    size_t count = (size_t)problem->module->param_count;
+    for (size_t i = 0; i < count; i++)
+        if (problem->trainable[i])
+            return BT_OK;
+    if (!count)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s has nothing to train: its module has no parameters%s; give it one (bt_nn_parameter, "
+                       "bt_module_add_param), or leave the problem out (engine.levels)",
+                       problem->name, problem->module->buffer_block.flat ? ", only buffers" : "");
+    bt_text reason = {0};
+    add_reason(problem, 0, &reason);
+    bt_status status = bt_fail(BT_ERROR_CONFIG,
+                               "%s has nothing to train: each of its parameters is left out, %s by %s; let one of them "
+                               "be trained, or leave the problem out (engine.levels)",
+                               problem->name, pattern_name(problem, 0), bt_text_get(&reason));
+    bt_text_free(&reason);
+    return status;
+}
+
 bt_status bt_params_open(bt_problem *problem)
 {
     bt_context *context = problem->context;

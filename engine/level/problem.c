@@ -10,7 +10,9 @@ bt_problem *bt_problem_new(bt_context *context, const bt_problem_def *def, void 
         return NULL;
     *problem = (bt_problem){.context = context, .def = def, .name = def->name, .user = user, .inner_loop_start = true};
     problem->step_count = bt_ledger_var(context, problem, BT_ROLE_INPUT, BT_BATCH, "step", (bt_array){.dtype = BT_F64});
-    if (problem->step_count && bt_clock_enter(problem) == BT_OK)
+    problem->inner_count =
+        bt_ledger_var(context, problem, BT_ROLE_INPUT, BT_BATCH, "inner step", (bt_array){.dtype = BT_F64});
+    if (problem->step_count && problem->inner_count && bt_clock_enter(problem) == BT_OK)
         return problem;
     bt_problem_free(problem);
     return NULL;
@@ -52,6 +54,7 @@ void bt_problem_free(bt_problem *problem)
     bt_free(problem->trainable);
     bt_free(problem->meta_trainable);
     bt_ledger_var_free(problem->context, problem->step_count);
+    bt_ledger_var_free(problem->context, problem->inner_count);
     bt_clock_leave(problem);
     bt_free(problem);
 }

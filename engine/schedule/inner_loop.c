@@ -61,17 +61,26 @@ bt_status bt_roll_back_all(bt_context *context)
 
 /* ---- an inner loop begins ---- */
 
+/* A callback that adapts its own problem is not called once more by that. */
+bt_status bt_inner_loop_count(bt_problem *problem)
+{
+    problem->inner = 0;
+    if (problem->def->on_inner_loop_start && !problem->starting) {
+        problem->starting = true;
+        bt_guest before = bt_problem_enter(problem, "on_inner_loop_start");
+        problem->def->on_inner_loop_start(problem);
+        bt_guest_leave(before);
+        problem->starting = false;
+    }
+    return bt_error_status();
+}
+
 bt_status bt_inner_loop_begin(bt_problem *problem)
 {
     if (!problem->inner_loop_start)
         return BT_OK;
     problem->inner_loop_start = false;
-    if (problem->def->on_inner_loop_start) {
-        bt_guest before = bt_problem_enter(problem, "on_inner_loop_start");
-        problem->def->on_inner_loop_start(problem);
-        bt_guest_leave(before);
-    }
-    BT_TRY(bt_error_status());
+    BT_TRY(bt_inner_loop_count(problem));
     BT_TRY(bt_stream_next_task(problem->train));
     if (problem->def->start) {
         BT_TRY(bt_update_scalars(problem->context));

@@ -20,6 +20,7 @@ bt_status bt_run_until(bt_problem *upper);
 /* ---- inner_loop.c ---- */
 
 bt_status bt_inner_loop_begin(bt_problem *problem); /* before its first step; where none begins, nothing */
+bt_status bt_inner_loop_count(bt_problem *problem); /* of that: bt_inner_step from 0, on_inner_loop_start */
 bt_status bt_roll_back_all(bt_context *context);    /* roll_back: where an upper problem has stepped */
 bt_status bt_loop_starts_open(bt_context *context); /* storage for what roll_back returns to, where it is asked for */
 void bt_loop_starts_close(bt_context *context);

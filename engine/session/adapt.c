@@ -17,17 +17,28 @@ static bt_status restore(bt_problem *self)
     return status;
 }
 
-/* Training metrics stay as they are. */
+/* An inner loop, as one of training begins and goes on. */
+static bt_status inner_loop(bt_problem *self, const bt_batch *batch, int64_t steps)
+{
+    BT_TRY(bt_inner_loop_count(self));
+    BT_TRY(bt_update_scalars(self->context));
+    BT_TRY(bt_start_run(self));
+    for (int64_t k = 0; k < steps; k++) { /* random numbers are counted from this call */
+        BT_TRY(bt_update_scalars(self->context));
+        BT_TRY(bt_step_on(self, batch, k));
+    }
+    return BT_OK;
+}
+
+/* Training metrics, and what callbacks keep with bt_state, stay as they are. */
 static bt_status steps_on(bt_problem *self, const bt_batch *batch, int64_t steps)
 {
-    bt_kept *metrics = bt_kept_new(self->context, BT_KEEP_METRICS, NULL);
-    if (!metrics)
+    bt_kept *before = bt_kept_new(self->context, BT_KEEP_REPORTS, NULL);
+    if (!before)
         return BT_ERROR_MEMORY;
-    bt_status status = bt_start_run(self);
-    for (int64_t k = 0; k < steps && status == BT_OK; k++) /* random numbers are counted from this call */
-        status = bt_step_on(self, batch, k);
-    bt_status restored = bt_kept_restore(metrics);
-    bt_kept_free(metrics);
+    bt_status status = inner_loop(self, batch, steps);
+    bt_status restored = bt_kept_restore(before);
+    bt_kept_free(before);
     return status == BT_OK ? restored : status;
 }
 
@@ -42,7 +53,6 @@ static bt_status adapt(bt_problem *self, const bt_batch *batch, int64_t steps)
         return bt_fail(BT_ERROR_UNSUPPORTED,
                        "bt_adapt: %s is upper to %s: only a problem without levels below it can adapt", self->name,
                        self->children[0]->name);
-    BT_TRY(bt_update_scalars(self->context));
     bt_status status = keep(self);
     bt_stage_enter(self->context, BT_STAGE_QUESTION);
     if (status == BT_OK)

@@ -182,6 +182,6 @@ double bt_engine_metric(bt_engine *engine, const char *name)
 {
     for (int i = 0; engine && name && i < engine->context.metric_count; i++)
         if (strcmp(engine->context.metrics[i]->full, name) == 0)
-            return engine->context.metrics[i]->last;
+            return bt_metric_last(engine->context.metrics[i]);
     return NAN;
 }

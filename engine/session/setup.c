@@ -157,6 +157,7 @@ static bt_status compile_all(bt_engine *engine)
         if (engine->context.problems[i]->settings->active) {
             BT_TRY(check_product(engine->context.problems[i]));
             BT_TRY(bt_problem_configure(engine->context.problems[i]));
+            BT_TRY(bt_params_check(engine->context.problems[i]));
         }
     for (int i = 0; i < engine->context.problem_count; i++)
         if (engine->context.problems[i]->settings->active)

@@ -4,8 +4,13 @@
  * / rho.
  *
  * No k x k system is stored or solved: the columns come one by one, and each is made conjugate with respect to M to
- * those before, whose images q = C u, of length <u, u>_M = 1, are the rows of a stack. For the unit vector e of the new
- * column h = H e, <u, e>_M = q . (e + h / rho), and its share of x is -q (q . v) / rho^2. */
+ * those before. Of the combinations u of unit vectors that result, with <u, u>_M = 1, the images q = H u are the rows
+ * of a stack; x is v / rho less the sum of q (q . v) / rho^2.
+ *
+ * Where rho is small beside H, that is a small difference of large numbers. With as many columns as there are
+ * parameters, where what v has outside of them is nothing or little, x is put together from parts instead: in the range
+ * of C it is y = the sum of u (q . v) / rho, for H y is the sum of q (q . v) / rho as is H_k x; outside of it v / rho.
+ * That takes two stacks more: the u, and the q made orthonormal. */
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
 #include "optim/rule.h"
@@ -14,48 +19,164 @@
 #define MEANS(least, precision)                                                                                        \
     "a column was left out, along which the curvature is negative: H is not positive definite (more steps of the "     \
     "lower problem, or a larger nystrom_rho, may help); or nystrom_rho is so small that x is lost in rounding "        \
-    "(with " precision " it should be at least " least " times the largest eigenvalue of H)"
+    "(with " precision " it should be at least " least " times the largest eigenvalue of H, or nystrom_rank be the "   \
+    "number of parameters)"
 
 static double rounding_of(const bt_tensor *x) { return x->dtype == BT_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
 
 static bt_tensor *dot(bt_tensor *a, bt_tensor *b) { return bt_sum(bt_mul(a, b)); }
 
-static bt_tensor *start(bt_rule *rule, bt_tensor *v) { return bt_div(v, bt_hyper(rule, "rho")); }
+static bt_tensor *both(bt_tensor *a, bt_tensor *b) { return bt_greater(bt_mul(bt_as(a, BT_I64), bt_as(b, BT_I64)), 0); }
+
+static bt_tensor *sum_of(bt_tensor *rows, bt_tensor *shares)
+{
+    return bt_reshape(bt_matmul(bt_unsqueeze(shares, 0), rows), -1);
+}
+
+/* As many columns as there are parameters. */
+static bool is_whole(bt_rule *rule, const bt_tensor *v) { return bt_dim(bt_slot(rule, "rows"), 0) >= bt_dim(v, 0); }
+
+static bt_tensor *start(bt_rule *rule, bt_tensor *v)
+{
+    bt_tensor *x = bt_div(v, bt_hyper(rule, "rho"));
+    if (!is_whole(rule, v))
+        return x;
+    bt_slot_set(rule, "rest", v);
+    bt_slot_set(rule, "difference", x);
+    bt_slot_set(rule, "inside", bt_zeros_like(v));
+    return x;
+}
 
 /* Row `at` of the stack becomes the vector. */
-static bt_tensor *with_row(bt_tensor *stack, bt_tensor *at, bt_tensor *row)
+static void set_row(bt_rule *rule, const char *stack, bt_tensor *row)
 {
-    int64_t count = bt_dim(stack, 0), *places = bt_region_alloc(bt_trace_now()->graph->region, (size_t)count * 8);
+    bt_tensor *rows = bt_slot(rule, stack);
+    int64_t count = bt_dim(rows, 0), *places = bt_region_alloc(bt_trace_now()->graph->region, (size_t)count * 8);
     for (int64_t i = 0; places && i < count; i++)
         places[i] = i;
-    if (!places)
-        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
-    bt_tensor *here = bt_equal(bt_constant(BT_ARRAY(places, count, 1)), at);
-    return bt_where(here, bt_unsqueeze(row, 0), stack);
+    if (!places) {
+        bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
+        return;
+    }
+    bt_tensor *here = bt_equal(bt_constant(BT_ARRAY(places, count, 1)), bt_iteration(rule));
+    bt_slot_set(rule, stack, bt_where(here, bt_unsqueeze(row, 0), rows));
 }
 
-/* Whether x is so much smaller than v / rho, from which it is subtracted, that fewer than three digits are left. */
-static bt_tensor *cancelled(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+/* Whether x is less than that part of v / rho. */
+static bt_tensor *below(bt_rule *rule, double part, bt_tensor *v, bt_tensor *x)
 {
-    double lost = 1e3 * rounding_of(x);
-    return bt_less(bt_norm_square(bt_mul(bt_hyper(rule, "rho"), x)), bt_mul(lost * lost, bt_norm_square(v)));
+    return bt_less(bt_norm_square(bt_mul(bt_hyper(rule, "rho"), x)), bt_mul(part * part, bt_norm_square(v)));
 }
 
-static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+static void trouble(bt_rule *rule, bt_tensor *negative, bt_tensor *lost, bt_dtype dtype)
+{
+    rule->trouble = bt_maximum(bt_as(negative, BT_I64), bt_as(lost, BT_I64));
+    rule->trouble_means = dtype == BT_F64 ? MEANS("2e-13", "fp64") : MEANS("1e-4", "fp32");
+}
+
+/* ---- some columns ---- */
+
+static bt_tensor *some(bt_rule *rule, bt_tensor *v, bt_tensor *x)
 {
     bt_tensor *rho = bt_hyper(rule, "rho"), *rows = bt_slot(rule, "rows"), *e = bt_unit(rule), *h = bt_hvp(rule, e);
     bt_tensor *with = bt_add(e, bt_div(h, rho)), *whole = dot(h, with);
     bt_tensor *shares = bt_matmul(rows, with);
-    bt_tensor *part = bt_sub(h, bt_reshape(bt_matmul(bt_unsqueeze(shares, 0), rows), -1)), *square = dot(part, with);
+    bt_tensor *part = bt_sub(h, sum_of(rows, shares)), *square = dot(part, with);
     /* What is left of a column that depends on those before is rounding: H_k has it already. */
     bt_tensor *least = bt_mul(64 * rounding_of(x), bt_abs(whole));
     bt_tensor *good = bt_greater(square, least);
     bt_tensor *row = bt_where(good, bt_div(part, bt_sqrt(bt_where(good, square, 1))), 0);
-    x = bt_sub(x, bt_mul(bt_div(dot(row, v), bt_square(rho)), row));
-    rule->trouble = bt_maximum(bt_as(bt_less(square, bt_neg(least)), BT_I64), bt_as(cancelled(rule, v, x), BT_I64));
-    rule->trouble_means = x->dtype == BT_F64 ? MEANS("2e-13", "fp64") : MEANS("1e-4", "fp32");
-    bt_slot_set(rule, "rows", with_row(rows, bt_iteration(rule), row));
+    x = bt_sub(x, bt_mul(bt_div(bt_div(dot(row, v), rho), rho), row));
+    /* x is so much smaller than v / rho that fewer than three digits are left. */
+    trouble(rule, bt_less(square, bt_neg(least)), below(rule, 1e3 * rounding_of(x), v, x), x->dtype);
+    set_row(rule, "rows", row);
     return x;
+}
+
+/* ---- all columns ---- */
+
+enum { LEAST = 16 }; /* roundings: what is less beside what it is left of is nothing but that */
+
+typedef struct column {
+    bt_tensor *u, *q, *p; /* a combination of unit vectors, its image, and a direction that no other has */
+    bt_tensor *negative;  /* the curvature along it is */
+} column;
+
+/* Conjugate to the rows; again, for what rounding has left. */
+static void make_conjugate(bt_rule *rule, column *c)
+{
+    bt_tensor *us = bt_slot(rule, "units"), *qs = bt_slot(rule, "rows");
+    for (int again = 0; again < 2; again++) {
+        bt_tensor *shares = bt_matmul(qs, bt_add(c->u, bt_div(c->q, bt_hyper(rule, "rho"))));
+        c->u = bt_sub(c->u, sum_of(us, shares));
+        c->q = bt_sub(c->q, sum_of(qs, shares));
+    }
+}
+
+/* Of length 1 and orthogonal to the rows of the stack. */
+static bt_tensor *orthonormal(bt_tensor *rows, bt_tensor *x)
+{
+    x = bt_sub(x, sum_of(rows, bt_matmul(rows, x)));
+    bt_tensor *square = bt_norm_square(x), *some = bt_greater(square, 0);
+    return bt_where(some, bt_div(x, bt_sqrt(bt_where(some, square, 1))), 0);
+}
+
+/* The next row of each stack. It is 0 where the column depends on those before, so that what is left of it is rounding
+ * and H_k has it already, and where the curvature along it is not positive. */
+static column add_column(bt_rule *rule)
+{
+    bt_tensor *e = bt_unit(rule), *h = bt_hvp(rule, e);
+    column c = {.u = e, .q = h};
+    make_conjugate(rule, &c);
+    double noise = LEAST * rounding_of(h);
+    bt_tensor *size = bt_norm_square(c.q), *own = dot(c.u, c.q), *rest = bt_div(size, bt_hyper(rule, "rho"));
+    bt_tensor *square = bt_add(own, rest), *least = bt_mul(64 * rounding_of(h), bt_add(bt_abs(own), rest));
+    bt_tensor *new = bt_greater(size, bt_mul(noise * noise, bt_mul(bt_norm_square(c.u), bt_norm_square(h))));
+    bt_tensor *good = both(new, bt_greater(square, least)), *length = bt_sqrt(bt_where(good, square, 1));
+    c.p = bt_where(good, orthonormal(bt_slot(rule, "basis"), c.q), 0);
+    c.u = bt_where(good, bt_div(c.u, length), 0);
+    c.q = bt_where(good, bt_div(c.q, length), 0);
+    c.negative = both(new, bt_less(square, bt_neg(least)));
+    set_row(rule, "units", c.u);
+    set_row(rule, "rows", c.q);
+    set_row(rule, "basis", c.p);
+    return c;
+}
+
+/* The slot, with so much more of the vector. */
+static bt_tensor *add_to(bt_rule *rule, const char *slot, bt_tensor *much, bt_tensor *x)
+{
+    bt_tensor *sum = bt_add(bt_slot(rule, slot), bt_mul(much, x));
+    bt_slot_set(rule, slot, sum);
+    return sum;
+}
+
+/* Of v what lies outside of the columns; as good as nothing: 0. */
+static bt_tensor *outside(bt_rule *rule, bt_tensor *v, bt_tensor *p)
+{
+    double least = LEAST * rounding_of(v);
+    bt_tensor *rest = add_to(rule, "rest", bt_neg(dot(p, bt_slot(rule, "rest"))), p);
+    return bt_where(bt_greater(bt_norm_square(rest), bt_mul(least * least, bt_norm_square(v))), rest, 0);
+}
+
+static bt_tensor *all(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    column c = add_column(rule);
+    bt_tensor *rho = bt_hyper(rule, "rho"), *share = bt_div(dot(c.q, v), rho), *rest = outside(rule, v, c.p);
+    bt_tensor *difference = add_to(rule, "difference", bt_neg(bt_div(share, rho)), c.q);
+    bt_tensor *y = add_to(rule, "inside", share, c.u), *basis = bt_rule_next(bt_rule_slot(rule, "basis"));
+    bt_tensor *apart = bt_add(sum_of(basis, bt_matmul(basis, y)), bt_div(rest, rho));
+    /* Each is exact but for rounding: the difference of eps |v| / rho, the parts of as much as C is ill-conditioned. */
+    x = bt_where(below(rule, 1e-2, v, apart), apart, difference);
+    bt_tensor *last = bt_equal(bt_iteration(rule), bt_dim(basis, 0) - 1);
+    bt_tensor *lost = both(bt_greater(bt_norm_square(rest), 0), below(rule, 1e3 * rounding_of(x), v, x));
+    trouble(rule, c.negative, both(last, lost), x->dtype);
+    return x;
+}
+
+static bt_tensor *step(bt_rule *rule, bt_tensor *v, bt_tensor *x)
+{
+    return is_whole(rule, v) ? all(rule, v, x) : some(rule, v, x);
 }
 
 const bt_method_def bt_method_nystrom = {
@@ -63,7 +184,8 @@ const bt_method_def bt_method_nystrom = {
     .hypers = {{"rank", 10, 0, 1e9, "how many columns of H are used; at most as many as there are parameters",
                 BT_HYPER_WHOLE},
                {"rho", 0.01, 1e-30, 1e30, "added to the diagonal of the approximation", BT_HYPER_REAL}},
-    .stacks = {"rows"},
+    .slots = {"rest", "difference", "inside"},
+    .stacks = {"rows", "units", "basis"},
     .steps = "rank",
     .start = start,
     .step = step,

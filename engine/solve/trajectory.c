@@ -102,7 +102,7 @@ static bool own_state(const bt_problem *problem, const bt_var *root)
 
 static bool is_scalar(const bt_problem *problem, const bt_var *root)
 {
-    bool scalar = root == problem->step_count;
+    bool scalar = bt_shows_steps(problem, root);
     for (int i = 0; i < problem->scalar_count; i++)
         scalar |= root == problem->scalars[i].var;
     return scalar;

@@ -50,19 +50,24 @@ static void warn_of_machine(bt_context *context, json_t *record)
 }
 
 /* A cosine was planned for the length that the run had, and goes up again where that is passed. */
-static void warn_of_cosines(bt_context *context, json_t *record)
+static bt_status warn_of_cosines(bt_context *context, json_t *record)
 {
     const char *was = json_string_value(json_object_get(json_object_get(record, "config"), "engine.train_iters"));
     long long planned = was ? strtoll(was, NULL, 10) : 0;
-    for (int i = 0; i < context->problem_count; i++) {
+    for (int i = 0; i < context->problem_count && planned > 0; i++) {
         const bt_scheduler *scheduler = &context->problems[i]->settings->scheduler;
-        if (scheduler->kind == BT_SCHEDULER_COSINE && scheduler->t_max == planned &&
-            context->settings->train_iters > planned)
+        int64_t then, now;
+        if (scheduler->kind != BT_SCHEDULER_COSINE)
+            continue;
+        BT_TRY(bt_config_whole_cosine(context->config, i, planned, &then));
+        BT_TRY(bt_config_whole_cosine(context->config, i, context->settings->train_iters, &now));
+        if (scheduler->t_max == then && now > then)
             bt_warn(context,
-                    "[%s] scheduler = cosine: scheduler_t_max is %lld, the train_iters that the run had: its "
-                    "rate rises again after as many updates",
-                    context->problems[i]->name, planned);
+                    "[%s] scheduler = cosine: scheduler_t_max is %lld, which was the end of the run: its rate rises "
+                    "again after as many updates",
+                    context->problems[i]->name, (long long)then);
     }
+    return BT_OK;
 }
 
 /* What callbacks read on the host comes first: programs may depend on it. */
@@ -104,7 +109,7 @@ bt_status bt_checkpoint_load(bt_context *context, const char *folder, int64_t *m
         const json_t *length = json_object_get(checkpoint.record, "metrics_length");
         *metrics_length = json_is_integer(length) ? json_integer_value(length) : -1;
         warn_of_machine(context, checkpoint.record);
-        warn_of_cosines(context, checkpoint.record);
+        status = warn_of_cosines(context, checkpoint.record);
     } else {
         bt_fail(status, "out of memory");
         bt_error_context("%s/checkpoints/step-%lld", folder, (long long)checkpoint.step);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FORMAT "betty checkpoint 2"
+#define FORMAT "betty checkpoint 3"
 
 static void hex(char text[17], uint64_t value) { snprintf(text, 17, "%016" PRIx64, value); }
 

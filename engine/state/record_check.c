@@ -41,7 +41,7 @@ static bool matters(json_t *config, const char *setting)
     const bt_key *row = bt_key_find(kind, key);
     if (row && row->resumable)
         return false;
-    if (strcmp(key, "scheduler_t_max") != 0) /* which by default is train_iters, and only a cosine uses */
+    if (strcmp(key, "scheduler_t_max") != 0) /* which by default goes by train_iters, and only a cosine uses */
         return true;
     char *scheduler = bt_string("%.*s.scheduler", length, setting);
     bool cosine = !scheduler || strcmp(bt_json_read_text(config, scheduler), "cosine") == 0;

@@ -8,14 +8,15 @@
 #include "transform/join.h"
 #include "transform/reassociate.h"
 
-/* What the host changes between the gradient and the product, the gradient must not read: bt_step of another level. */
+/* What the host changes between the gradient and the product, the gradient must not read: bt_step, bt_inner_step of
+ * another level. */
 static bool reads_steps(const bt_problem *upper, const bt_graph *graph)
 {
     for (int p = 0; p < upper->context->problem_count; p++) {
         const bt_problem *other = upper->context->problems[p];
         for (int64_t n = 0; other != upper && other->shows_steps && n < graph->node_count; n++)
             if (graph->nodes[n]->op == &bt_op_read &&
-                ((const bt_read_attr *)graph->nodes[n]->attr)->var == other->step_count)
+                bt_shows_steps(other, ((const bt_read_attr *)graph->nodes[n]->attr)->var))
                 return true;
     }
     return false;

@@ -153,11 +153,20 @@ static bt_status check_room(const bt_problem *problem, bt_array result)
                    problem->name, (long long)total, (long long)room);
 }
 
-/* What a step would go by is there: without it the answer would be a 0 that no step uses. */
+static bool is_child(const bt_problem *self, const bt_problem *lower)
+{
+    for (int c = 0; c < self->child_count; c++)
+        if (self->children[c] == lower)
+            return true;
+    return false;
+}
+
+/* What a step would go by is there: without it the answer would be a 0 that no step uses. No step comes before one of
+ * each child. */
 static bt_status check_steps(const bt_problem *self)
 {
-    const bt_problem *still = NULL; /* without a step to go back through */
-    bool moved = false;             /* another one has some, as it may where not all levels move */
+    const bt_problem *still = NULL; /* without a step to go back through; a child before others */
+    bool moved = false, child = false;
     for (int q = 0; q < self->step->site.solve_count; q++) {
         const bt_solve *solve = &self->step->site.solves[q];
         const bt_problem *lower = solve->problem;
@@ -168,10 +177,12 @@ static bt_status check_steps(const bt_problem *self)
                            self->name, lower->name, lower->settings->method->name, lower->name);
         if (solve->solver->ready && solve->solver->ready(self, lower))
             moved = true;
-        else if (solve->solver->ready)
+        else if (solve->solver->ready && !child) {
             still = lower;
+            child = is_child(self, lower);
+        }
     }
-    if (!still || moved)
+    if (!still || (moved && !child))
         return BT_OK;
     return bt_fail(BT_ERROR_ARGUMENT,
                    "bt_hypergradient: %s goes back through the steps that %s has made since the last step of %s (type "

@@ -19,13 +19,26 @@ static bt_status run_joined(bt_problem *problem)
     return bt_part_run(step->phase, step->joined[shape][variant]);
 }
 
+/* bt_step and bt_inner_step: what a step sees, and that it was made. */
+static void see(bt_problem *problem)
+{
+    problem->seen = problem->steps;
+    problem->inner_seen = problem->inner;
+    bt_steps_show(problem->context, true);
+}
+
+static void count(bt_problem *problem)
+{
+    problem->steps++;
+    problem->inner++;
+}
+
 bt_status bt_step_direct(bt_problem *problem)
 {
     const bt_step_phase *step = problem->step;
     bt_profile *profile = problem->context->instance->profile;
     bt_phase_begin(step->phase);
-    problem->seen = problem->steps;
-    bt_steps_show(problem->context, true);
+    see(problem);
     double begin = profile ? bt_seconds() : 0;
     bt_status status = bt_stream_take(problem->train, problem->settings->gradient_accumulation);
     if (status == BT_OK)
@@ -86,7 +99,7 @@ bt_status bt_step_alone(bt_problem *problem)
     BT_TRY(gradient_to_step(problem));
     BT_TRY(update(problem));
     bt_phase_end(problem->step->phase);
-    problem->steps++;
+    count(problem);
     problem->since = bt_tick(problem->context);
     return BT_OK;
 }
@@ -95,8 +108,7 @@ bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number)
 {
     bt_batch numbered = *batch;
     numbered.number = number;
-    problem->seen = problem->steps;
-    bt_steps_show(problem->context, true);
+    see(problem);
     const bt_step_phase *step = problem->step;
     bt_phase_begin(step->phase);
     bt_status status = bt_micro_set_run_on(&step->micros, problem, &numbered, 1, step->phase, step->gradient);
@@ -104,7 +116,7 @@ bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number)
         status = bt_part_run(step->phase, step->update);
     bt_phase_end(step->phase);
     bt_steps_show(problem->context, false);
-    problem->steps++;
+    count(problem);
     return status;
 }
 
@@ -120,7 +132,7 @@ bt_status bt_step_call(bt_problem *problem, bool *updated)
         if (problem->sums.flat)
             BT_TRY(bt_store_clear(problem->context->instance, problem->sums.flat));
         problem->calls = 0;
-        problem->steps++;
+        count(problem);
         *updated = true;
     }
     problem->since = bt_tick(problem->context);

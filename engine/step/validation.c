@@ -61,19 +61,23 @@ static bt_status validate(bt_problem *problem)
     return status;
 }
 
-static bt_status validate_problem(bt_problem *problem, bool *any)
+static bt_status pass(bt_problem *problem, bool *any)
 {
     bt_context *context = problem->context;
-    if (problem->validation) {
-        BT_TRY(bt_update_scalars(context));
-        bt_stage_enter(context, BT_STAGE_PROGRAM);
-        bt_steps_show(context, true);
-        bt_status status = validate(problem);
-        bt_steps_show(context, false);
-        bt_stage_leave(context);
-        BT_TRY(status);
-        *any = true;
-    }
+    if (!problem->validation)
+        return BT_OK;
+    BT_TRY(bt_update_scalars(context));
+    bt_stage_enter(context, BT_STAGE_PROGRAM);
+    bt_steps_show(context, true);
+    bt_status status = validate(problem);
+    bt_steps_show(context, false);
+    bt_stage_leave(context);
+    *any = true;
+    return status;
+}
+
+static bt_status end(bt_problem *problem, bool *any)
+{
     if (!problem->def->validation_end)
         return BT_OK;
     bt_guest before = bt_problem_enter(problem, "validation_end");
@@ -83,6 +87,7 @@ static bt_status validate_problem(bt_problem *problem, bool *any)
     return bt_error_status();
 }
 
+/* The callbacks come behind all passes: each may ask what any problem's has brought. */
 bt_status bt_validate(bt_context *context, bool *any)
 {
     bt_status status = BT_OK;
@@ -90,7 +95,10 @@ bt_status bt_validate(bt_context *context, bool *any)
     bt_stage_enter(context, BT_STAGE_VALIDATION);
     for (int p = 0; p < context->problem_count && status == BT_OK; p++)
         if (context->problems[p]->settings->active)
-            status = validate_problem(context->problems[p], any);
+            status = pass(context->problems[p], any);
+    for (int p = 0; p < context->problem_count && status == BT_OK; p++)
+        if (context->problems[p]->settings->active)
+            status = end(context->problems[p], any);
     bt_stage_leave(context);
     return status;
 }

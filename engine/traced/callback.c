@@ -12,7 +12,7 @@ static bt_tensor *call(bt_problem *problem, int kind, const bt_micro *micro)
     if (kind == BT_PURE_START)
         return bt_problem_start(problem);
     bt_tensor *loss = bt_problem_loss(problem, micro->batch, kind == BT_PURE_VALID ? BT_VALID : BT_TRAIN);
-    bt_metric_tensor_(problem, "loss", loss);
+    bt_metric_loss(problem, loss);
     return loss;
 }
 

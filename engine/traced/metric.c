@@ -2,6 +2,7 @@
 #include "engine/traced/traced.h"
 
 #include "ops/ops.h"
+#include <string.h>
 
 static bt_tensor *assigned_or_read(bt_trace *trace, bt_var *var)
 {
@@ -9,25 +10,78 @@ static bt_tensor *assigned_or_read(bt_trace *trace, bt_var *var)
     return assigned ? assigned : bt_graph_read(trace->graph, var);
 }
 
-void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)
+static bool is_logged(const bt_tracing *tracing)
 {
-    bt_trace *trace = bt_trace_now();
-    bt_tracing *tracing = trace ? trace->context : NULL;
-    if (!self || !name || !tracing) {
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: a problem, a name and a trace of the engine are needed");
-        return;
-    }
-    if (self->missing || bt_poisoned(value) || (tracing->kind != BT_TRACE_STEP && tracing->kind != BT_TRACE_VALID))
-        return;
+    return tracing->kind == BT_TRACE_STEP || tracing->kind == BT_TRACE_VALID;
+}
+
+static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_tensor *value)
+{
+    bt_tracing *tracing = trace->context;
     bt_metric_row *row = bt_metric_find(tracing->context, self, name, tracing->kind == BT_TRACE_VALID);
     if (!row) {
         bt_graph_fail(trace->graph, bt_error_status(), "%s", bt_error());
         return;
     }
+    row->traced = true;
     bt_tensor *mean =
         value->rank ? bt_mean(bt_as(value, bt_dtype_floats(value->dtype) ? value->dtype : BT_F64)) : value;
     bt_tensor *weight = bt_number((double)tracing->count, BT_F64);
     bt_tensor *part = tracing->count == 1 ? bt_as(mean, BT_F64) : (bt_mul)(bt_as(mean, BT_F64), weight);
     bt_graph_assign(trace->graph, row->sum, (bt_add)(assigned_or_read(trace, row->sum), part));
     bt_graph_assign(trace->graph, row->weight, (bt_add)(assigned_or_read(trace, row->weight), weight));
+}
+
+void bt_metric_loss(bt_problem *problem, bt_tensor *loss)
+{
+    bt_trace *trace = bt_trace_now();
+    if (!bt_poisoned(loss) && is_logged(trace->context))
+        log_mean(trace, problem, "loss", loss);
+}
+
+/* Whether the trace in progress has given it a value already. */
+static bool is_given(const bt_trace *trace, const bt_problem *self, const char *name, bool valid)
+{
+    const bt_context *context = self->context;
+    for (int i = 0; i < context->metric_count; i++) {
+        const bt_metric_row *row = context->metrics[i];
+        if (row->problem == self && row->valid == valid && strcmp(row->name, name) == 0)
+            return bt_graph_assigned(trace->graph, row->sum) != NULL;
+    }
+    return false;
+}
+
+static bool may_log(const bt_trace *trace, const bt_problem *self, const char *name, bt_metric_use use)
+{
+    bool valid = ((const bt_tracing *)trace->context)->kind == BT_TRACE_VALID;
+    const char *before = valid ? "valid." : "";
+    if (bt_metric_is_taken(self, name, valid))
+        bt_trace_poison(BT_ERROR_ARGUMENT,
+                        "bt_metric: %s.%s%s is what %s returns, and this would be averaged into it; choose another "
+                        "name than `%s`",
+                        self->name, before, name, valid ? "validation_step" : "training_step", name);
+    else if (use != BT_METRIC_MEAN && is_given(trace, self, name, valid))
+        bt_trace_poison(BT_ERROR_ARGUMENT,
+                        "bt_metric: %s.%s%s is logged twice in one trace, and the values would be averaged; choose "
+                        "another name than `%s`, or, where their mean is meant, say so: bt_metric(..., BT_METRIC_MEAN)",
+                        self->name, before, name, name);
+    else
+        return true;
+    return false;
+}
+
+void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value, bt_metric_use use)
+{
+    bt_trace *trace = bt_trace_now();
+    if (!self || !name || !trace || !trace->context) {
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: a problem, a name and a trace of the engine are needed");
+        return;
+    }
+    if (!self->missing && !bt_poisoned(value) && is_logged(trace->context) && may_log(trace, self, name, use))
+        log_mean(trace, self, name, value);
+}
+
+void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)
+{
+    bt_metric_use_tensor_(self, name, value, BT_METRIC_ONCE);
 }

@@ -24,7 +24,8 @@ typedef struct bt_tracing { /* bt_trace.context of every trace that the engine b
 void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,
                       const bt_micro *micro);
 bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode); /* the traced step: a scalar */
-bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch);          /* a vector; where there is one */
+void bt_metric_loss(bt_problem *problem, bt_tensor *loss); /* metric.c: logs what the traced step has returned */
+bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch); /* a vector; where there is one */
 bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
 /* A graph of the step's or the validation's loss on that micro-batch, with its metrics; NULL after an error. Between

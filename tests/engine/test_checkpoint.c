@@ -362,7 +362,7 @@ END_TEST
 START_TEST(a_later_format)
 {
     make_run("run");
-    rewrite_record(files[0], "betty checkpoint 2", "betty checkpoint 30");
+    rewrite_record(files[0], "betty checkpoint 3", "betty checkpoint 30");
     ck_assert_int_eq(
         resumed_step((resumable){0}, "", "format (`betty checkpoint 30`)", "going on from step 2", NOTHING), 2);
 }

@@ -1,4 +1,5 @@
 /* Keys that somebody has set and that do nothing: each is named with where it stands and why; none that acts is. */
+#include "levels.h"
 #include "ridge.h"
 
 #include "engine/config/config.h"
@@ -61,7 +62,6 @@ static const struct {
     {"lower.scheduler_t_max = 3\n", "it belongs to scheduler = cosine"},
     {"lower.scheduler_eta_min = 0.3\n", "it belongs to scheduler = cosine"},
     {"lower.dampening = 0.1\n", "there is no momentum"},
-    {"lower.some.params = *\nlower.some.frozen = true\nlower.some.lr = 0.2\n", "the group is frozen"},
 };
 
 START_TEST(a_key)
@@ -81,6 +81,45 @@ START_TEST(a_key)
     ck_assert_msg(!first == !due &&
                       (!first || !strstr(first + 1, "no effect") || strstr(cases[_i].lines, "upper.type")),
                   "%s%s", cases[_i].lines, found);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- a group that is frozen beside a parameter that is not ---- */
+
+static bt_module *two(bt_problem *self)
+{
+    (void)self;
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "a", bt_init_constant(1));
+    bt_module_add_param(module, "b", bt_init_constant(2));
+    return module;
+}
+
+static bt_tensor *difference(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_square(bt_sub(bt_sub(bt_param(self, "a"), bt_param(self, "b")), bt_field(batch, "x"))));
+}
+
+static bt_dataset *one_row(bt_problem *self)
+{
+    static const double x[] = {1};
+    (void)self;
+    bt_dataset *data = bt_dataset_new(1);
+    bt_dataset_add(data, "x", BT_ARRAY(x, 1));
+    return data;
+}
+
+START_TEST(a_hyperparameter_of_a_frozen_group)
+{
+    static const bt_problem_def model = {
+        .name = "model", .configure_train_data = one_row, .configure_module = two, .training_step = difference};
+    static const bt_export parts = {.abi = BT_ABI, .problems = {&model}};
+    bt_engine *engine =
+        levels_engine(&parts, NULL, "model.some.params = a\nmodel.some.frozen = true\nmodel.some.lr = 0.2\n");
+    EXPECT_OK(bt_engine_setup(engine));
+    const char *found = bt_text_get(&engine->context.warnings);
+    ck_assert_msg(strstr(found, "[model.some] lr = 0.2 has no effect: the group is frozen") != NULL, "%s", found);
     bt_engine_free(engine);
 }
 END_TEST
@@ -114,6 +153,7 @@ int main(void)
     Suite *suite = suite_create("idle");
     TCase *tests = tcase_create("keys");
     tcase_add_loop_test(tests, a_key, 0, BT_COUNT_OF(cases));
+    tcase_add_test(tests, a_hyperparameter_of_a_frozen_group);
     tcase_add_test(tests, every_key);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -51,7 +51,7 @@ static bt_module *scalar(bt_problem *self)
 static bt_tensor *train_step(bt_problem *self, const bt_batch *batch)
 {
     bt_metric(self, "y", bt_field(batch, "y"));
-    bt_metric(self, "y", bt_field(batch, "y")); /* twice in a step: the same mean */
+    bt_metric(self, "y", bt_field(batch, "y"), BT_METRIC_MEAN); /* twice in a step: the same mean */
     bt_metric(self, "number", 3);
     return bt_mul(0.5, bt_square(bt_forward(self)));
 }

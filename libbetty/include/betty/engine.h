@@ -131,7 +131,9 @@ typedef struct bt_memory_table {
 bt_memory_table *bt_engine_memory(bt_engine *engine);
 void bt_memory_table_free(bt_memory_table *table); /* NULL ok */
 
-double bt_engine_metric(bt_engine *engine, const char *name);       /* last value of PROBLEM.METRIC; NaN if none */
+/* The last value of PROBLEM.METRIC, NaN if there is none; in validation_end, of PROBLEM.valid.METRIC, this validation's
+ * so far. */
+double bt_engine_metric(bt_engine *engine, const char *name);
 bt_problem *bt_engine_problem(bt_engine *engine, const char *name); /* for bt_eval and bt_adapt; NULL if missing */
 
 #ifdef __cplusplus

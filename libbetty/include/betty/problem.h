@@ -44,9 +44,9 @@ typedef struct bt_problem_def {
      * batches again, so that indices do not come in order. Random numbers come from bt_host_uniform(bt_seed(self),
      * index, ...). Batches 1, 2, 9, 99, ... are made twice, and another batch ends the run. */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch);
-    void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps */
+    void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps, or of those of bt_adapt */
     void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
-    void (*validation_end)(bt_problem *self);      /* after the validation pass: one's own evaluation */
+    void (*validation_end)(bt_problem *self);      /* after the validation passes of all: one's own evaluation */
 } bt_problem_def;
 
 /* In every callback. */
@@ -62,19 +62,28 @@ int64_t bt_option_int(bt_problem *self, const char *key, int64_t value, int64_t 
 double bt_option_double(bt_problem *self, const char *key, double value, double low, double high);
 const char *bt_option_text(bt_problem *self, const char *key, const char *value);
 
-/* Logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor, whose mean is taken; on the host a
- * number. Several values in one validation are logged as their mean and 95 % interval, as PROBLEM.valid.name.interval.
- * A name under which another metric is logged already, or a checkpoint keeps something else, is refused. */
+/* bt_metric(self, name, value[, use]) logs PROBLEM.name, in validation PROBLEM.valid.name. value: when traced a tensor,
+ * whose mean is taken; on the host a number. Numbers of one validation are logged as their mean and 95 % interval, as
+ * PROBLEM.valid.name.interval. Refused is a name under which something else is logged already: `loss`, which is what
+ * training_step and validation_step return; one that a traced callback has used before in the same trace, or that is
+ * given by traced callbacks and on the host; and one under which a checkpoint keeps something else. BT_METRIC_MEAN: it
+ * is used several times in one trace, and their mean is meant. */
+typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
+#define bt_metric(...) BT_METRIC_(__VA_ARGS__, BT_METRIC_ONCE, 0)
 /* clang-format off */
-#define bt_metric(self, name, value)                                                                                   \
-    _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
+#define BT_METRIC_(self, name, value, use, ...)                                                                        \
+    _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)((self), (name), (value), (use))
 /* clang-format on */
 
 /* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
  * for each shape of its batches, however many programs its loss takes part in. A change is found and reported: what is
  * traced (the callbacks above, an optimiser's update, a method, the function of bt_eval) is traced again at steps (or
  * calls) 2, 3, 10, 100, ... and must record the same. */
-bt_tensor *bt_step(bt_problem *self);                                                          /* updates so far */
+bt_tensor *bt_step(bt_problem *self); /* updates so far */
+/* Updates so far in the inner loop in progress, 0 in its first step, in bt_adapt too: for what goes by the step within
+ * the loop, as a rate that is learned for each: bt_sum(bt_mul(bt_equal(places, bt_inner_step(self)), rates)), places
+ * being 0, 1, ... Where no problem waits for this one's solution (l2u), the whole run is one loop. */
+bt_tensor *bt_inner_step(bt_problem *self);
 bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self)); /* before each run */
 int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self));    /* a change retraces */
 
@@ -106,10 +115,11 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after t
  * bt_adapt. It is the caller's, and takes the set over. */
 bt_loader *bt_loader_for(bt_problem *self, bt_dataset *data, int64_t batch_size, uint64_t seed);
 
-/* Host: few-shot evaluation. bt_adapt does `start`, if there is one, and then `steps` training steps on one batch of
- * the shape that the problem trains on; bt_restore brings back what was there before, and must come before the next
- * step of any problem. Several bt_adapt may come before it, each with numbers of its own where `start` draws. Training
- * metrics and the upper levels do not notice. */
+/* Host: few-shot evaluation. bt_adapt is an inner loop on one batch of the shape that the problem trains on:
+ * on_inner_loop_start, `start`, if there is one, and then `steps` training steps. bt_restore brings back what was there
+ * before, and must come before the next step of any problem. Several bt_adapt may come before it, each with numbers of
+ * its own where `start` draws. Training metrics and the upper levels do not notice; what callbacks change in memory of
+ * bt_state holds until bt_adapt returns. */
 bt_status bt_adapt(bt_problem *self, const bt_batch *batch, int64_t steps);
 bt_status bt_restore(bt_problem *self);
 
@@ -126,8 +136,10 @@ typedef struct bt_export {
 #define BT_EXPORT(...) const bt_export bt_exported = {.abi = BT_ABI, __VA_ARGS__}
 extern const bt_export bt_exported;
 
-void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value);
-void bt_metric_number_(bt_problem *self, const char *name, double value);
+void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value, bt_metric_use use);
+void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_metric_use use);
+void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value); /* of programs built before there was */
+void bt_metric_number_(bt_problem *self, const char *name, double value);     /* a use: BT_METRIC_ONCE */
 
 #ifdef __cplusplus
 }
