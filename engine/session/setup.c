@@ -164,6 +164,7 @@ static bt_status compile_all(bt_engine *engine)
     double start = bt_seconds();
     BT_TRY(bt_levels_compile(&engine->context));
     BT_TRY(bt_loop_starts_open(&engine->context));
+    bt_context_settle_threads(&engine->context);
     engine->compile_seconds = bt_seconds() - start;
     return bt_check_names(&engine->context);
 }

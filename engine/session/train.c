@@ -308,6 +308,11 @@ static bt_status open_run(bt_run *r)
         bt_say(r->context, BT_LINE_INFO, "%s: going on after step %lld", engine->output->path,
                (long long)engine->context.step);
     }
+    if (!engine->context.settings->threads) {
+        char threads[256];
+        bt_context_threads(&engine->context, threads);
+        bt_say(r->context, BT_LINE_INFO, "%s", threads);
+    }
     return bt_run_say_equation(r);
 }
 

@@ -2,6 +2,7 @@
  * kernel takes a look as it is, the buffer is copied into a dense one. */
 #include "compile/compile_inside.h"
 
+#include "compile/work.h"
 #include "ops/ops.h"
 
 bt_view bt_view_of(bt_array shape)
@@ -68,6 +69,8 @@ static bt_status step_commit(bt_compilation *c, bt_call_step *step, const bt_ker
 {
     bt_program *program = c->program;
     step->kernel = kernel;
+    if (!bt_kernel_is_users(kernel)) /* what those have to do is not known here */
+        step->call.threads = bt_call_threads(&step->call, c->options->threads);
     if (kernel->prepare)
         BT_TRY(kernel->prepare(&step->call));
     program->step_count++; /* from here on bt_program_free releases it */
