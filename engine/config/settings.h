@@ -36,6 +36,8 @@ typedef struct bt_engine_settings {
     int64_t log_step;   /* leaf steps from one line of training metrics to the next; 0: none */
     const char *output; /* folder; NULL: runs/STEM-N */
     int64_t checkpoint_step, checkpoint_keep;
+    double checkpoint_minutes; /* 0: not by time */
+    bool checkpoint_best;
     int strategy; /* 0 default */
     int logger;   /* 0 none: metrics.jsonl only */
 } bt_engine_settings;

@@ -15,7 +15,7 @@ static bt_status enter_numbers(bt_engine *engine)
     } rows[] = {
         {"step", BT_ROW_INT, &engine->context.step}, {"seconds", BT_ROW_REAL, &engine->seconds},
         {"best", BT_ROW_REAL, &engine->best},        {"patience", BT_ROW_INT, &engine->patience},
-        {"touched", BT_ROW_INT, &engine->touched},
+        {"touched", BT_ROW_INT, &engine->touched},   {"best_step", BT_ROW_INT, &engine->best_step},
     };
     for (int i = 0; i < BT_COUNT_OF(rows); i++)
         BT_TRY(

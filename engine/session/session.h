@@ -20,7 +20,8 @@ struct bt_engine {
     bool rewire_due, rewired; /* there are such; others hold since the log last said which */
     /* Where a run stands, beyond what its problems know; in the ledger, as is context.step. */
     double seconds;                       /* that it has taken */
-    double best;                          /* of early stopping; NaN: none yet */
+    double best;                          /* validation so far; NaN: none yet */
+    int64_t best_step;                    /* the step after which it was made */
     int64_t patience;                     /* validations without improvement */
     int64_t touched;                      /* bytes of the arena */
     struct bt_run *run;                   /* in progress, between two calls too; NULL: none, or it has ended */
