@@ -89,6 +89,9 @@ static void fill(builder *b, const bt_summary *summary)
     }
     put(b, root, "planned_bytes", sizes(b, summary->planned));
     put(b, root, "measured_bytes", sizes(b, summary->measured));
+    put(b, root, "data_bytes", bytes(summary->data));
+    put(b, root, "program_bytes", bytes(summary->program));
+    put(b, root, "program_peak_bytes", bytes(summary->program_peak));
     put(b, root, "outside_bytes", bytes(summary->outside));
     put(b, root, "seed", json_integer(summary->seed));
     if (summary->device)

@@ -127,6 +127,10 @@ static json_t *plan_json(const bt_engine *engine)
                           json_pack("{s:I, s:I}", "arena", (json_int_t)bt_arena_used(&engine->context), "persistent",
                                     (json_int_t)persistent));
     object = bt_json_with(object, "arena", json_integer((json_int_t)bt_arena_planned(&engine->context)));
+    const bt_footprint print = bt_engine_footprint(engine);
+    object = bt_json_with(object, "data_bytes", json_integer((json_int_t)print.data));
+    object = bt_json_with(object, "program_bytes", json_integer((json_int_t)print.program));
+    object = bt_json_with(object, "program_peak_bytes", json_integer((json_int_t)print.peak));
     if (peak)
         object = bt_json_with(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
     for (int i = 0; i < engine->context.problem_count; i++)
@@ -191,7 +195,12 @@ static void print_plan(json_t *plan, FILE *file)
     if (peak)
         fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
                 bt_json_read_text(peak, "level"), bt_json_read_text(peak, "phase"));
-    fprintf(file, "\n");
+    fprintf(file, "\ndata sets                    %14zu  %10s\n", bytes_of(plan, "data_bytes"),
+            bt_bytes_text(text, bytes_of(plan, "data_bytes")));
+    fprintf(file, "the program itself           %14zu  %10s", bytes_of(plan, "program_bytes"),
+            bt_bytes_text(text, bytes_of(plan, "program_bytes")));
+    fprintf(file, "  (graphs, kernel calls, tables; %s while they were made)\n",
+            bt_bytes_text(text, bytes_of(plan, "program_peak_bytes")));
 }
 
 /* ---- kernels ---- */

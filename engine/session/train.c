@@ -170,7 +170,12 @@ static bt_status summarize(bt_run *r)
                           .config = engine->context.config};
     size_t arena = engine->context.instance->planned ? engine->context.instance->arena_size : 0;
     summary.measured = (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - r->baseline - arena};
-    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
+    const bt_footprint print = bt_engine_footprint(engine);
+    summary.data = print.data;
+    summary.program = print.program;
+    summary.program_peak = print.peak;
+    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline + print.data + print.peak;
+    const size_t peak = resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
     bt_status status = bt_summary_write(engine->output->path, &summary);
     bt_free(values);

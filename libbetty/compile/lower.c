@@ -181,8 +181,10 @@ static bt_status lower_call(bt_compilation *c, const bt_node *node)
 {
     bt_program *program = c->program;
     bt_look *looks = c->looks;
-    bt_look *in = bt_region_alloc(program->region, (size_t)(node->inputs + 1) * sizeof *in);
-    bt_view *trial = bt_region_alloc(program->region, (size_t)(node->inputs + node->outputs + 1) * sizeof *trial);
+    bt_look *in = bt_grow(c->in, &c->in_room, node->inputs, sizeof *in);
+    c->in = in ? in : c->in;
+    bt_view *trial = bt_grow(c->trial, &c->trial_room, node->inputs + node->outputs, sizeof *trial);
+    c->trial = trial ? trial : c->trial;
     if (!in || !trial)
         return BT_ERROR_MEMORY;
     bt_call call = {.op = node->op, .attr = node->attr, .inputs = node->inputs, .outputs = node->outputs};
