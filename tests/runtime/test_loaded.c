@@ -69,7 +69,7 @@ START_TEST(loaded_and_unloaded)
     bt_engine_set_(engine, "engine.threads", "2");
     bt_engine_set_(engine, "engine.train_iters", "20");
     bt_engine_set_(engine, "engine.valid_step", "0");
-    bt_engine_set_(engine, "meta.width", "400");
+    bt_engine_set_(engine, "meta.width", "1000");
     ck_assert_msg(bt_engine_run_(engine) == BT_OK, "%s", bt_error_());
     ck_assert_int_eq(threads_now(), before + 1);
     double used = processor_seconds();
