@@ -44,8 +44,6 @@ class Process:
         self.side, self.stderr = side, tempfile.TemporaryFile("w+")
         cores = sorted(os.sched_getaffinity(0))[:threads]
         variables = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        if side.name.startswith("libbetty"):
-            variables["GOMP_SPINCOUNT"] = "2000"  # as betty-run sets it
         self.process = subprocess.Popen(
             side.command,
             stdin=subprocess.PIPE,

@@ -46,7 +46,7 @@ def run(args, steps):
         subprocess.run(["valgrind", "-q", "--tool=callgrind", "--callgrind-out-file=" + out, "--collect-atstart=no",
                         "--toggle-collect=bt_step_leaves", args.program, args.file, "--threads", "1", "--output",
                         os.path.join(folder, "run"), "--set", "engine.train_iters=%d" % steps], check=True,
-                       env=dict(os.environ, GOMP_SPINCOUNT="2000"), stdout=subprocess.DEVNULL)
+                       stdout=subprocess.DEVNULL)
         return read(out)
 
 

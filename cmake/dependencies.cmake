@@ -1,4 +1,4 @@
-# What the library is built on; all but OpenMP is required.
+# What the library is built on.
 
 add_library(betty_dependencies INTERFACE)
 set(betty_private_libs "") # for static linking by pkg-config
@@ -12,15 +12,3 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
 string(APPEND betty_private_libs "-ljansson -lpng -lz -lpthread -ldl -lm")
-
-set(OpenMP_FOUND FALSE)
-if(BT_OPENMP)
-    find_package(OpenMP COMPONENTS C)
-endif()
-if(OpenMP_C_FOUND)
-    target_link_libraries(betty_dependencies INTERFACE OpenMP::OpenMP_C)
-    string(APPEND betty_private_libs " ${OpenMP_C_FLAGS}")
-else()
-    target_compile_options(betty_settings INTERFACE -Wno-unknown-pragmas)
-    message(STATUS "OpenMP is missing or switched off: kernels run on one thread")
-endif()

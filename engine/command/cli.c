@@ -2,6 +2,7 @@
 #include "engine/command/cli.h"
 
 #include "engine/solve/methods.h"
+#include "engine/state/checkpoint.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -41,10 +42,11 @@ static const option options[] = {
     {"--output", SETTING, .key = "engine.output", .value = "DIR",
      .help = "the folder that the run leaves (runs/NAME-N)"},
     {"--resume", TEXT, FIELD(resume), .value = "DIR",
-     .help = "go on with the run in this folder, from its newest checkpoint; FILE may be left out"},
+     .help = "go on with the run in this folder, from its newest checkpoint, or from DIR/checkpoints/NAME; FILE may be "
+             "left out"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
-     .help = "threads of the kernels (0: one per processor)"},
+     .help = "threads of the kernels, at most (0: by work and cores)"},
     {"--seed", SETTING, .key = "engine.seed", .value = "N", .help = "where all randomness comes from"},
     {"--quiet", FLAG, FIELD(quiet), .help = "say nothing while training"},
     {"--help", FLAG, FIELD(help), .help = "print this text and the keys of an INI file"},
@@ -176,7 +178,10 @@ static bt_status find_file(bt_cli *cli)
 {
     if (cli->file || !cli->resume)
         return BT_OK;
-    cli->file = bt_region_format(cli->region, "%s/config.ini", cli->resume);
+    char *folder, name[BT_CHECKPOINT_NAME];
+    BT_TRY(bt_checkpoint_place(cli->resume, &folder, name));
+    cli->file = bt_region_format(cli->region, "%s/config.ini", folder);
+    bt_free(folder);
     return cli->file ? BT_OK : BT_ERROR_MEMORY;
 }
 

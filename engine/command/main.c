@@ -2,40 +2,14 @@
 #include "base/version.h"
 #include "engine/command/cli.h"
 #include "engine/command/crash.h"
+#include "engine/command/signals.h"
 #include "engine/session/front.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { DONE = 0, FAILED = 1, BAD_INPUT = 2, INTERRUPTED = 130 };
+enum { DONE = 0, FAILED = 1, BAD_INPUT = 2 };
 
-static volatile sig_atomic_t stop, crash_code = BAD_INPUT; /* what a problem's code breaks before the run */
-
-/* The first signal asks the run to stop after its step, and the validation that may follow; a second one ends the
- * process at once. */
-static void on_signal(int number)
-{
-    static const char text[] = "\nbetty-run: stopping after this step or validation; once more stops at once\n";
-    const int before = errno;
-    (void)number;
-    stop = 1;
-    ssize_t told = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)told; /* perhaps nobody is there to read it */
-    errno = before;
-}
-
-static void listen(void)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
-    action.sa_flags = (int)SA_RESETHAND;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
+static volatile sig_atomic_t crash_code = BAD_INPUT; /* what a problem's code breaks before the run */
 
 /* Is it the input's fault (what was found before the run, or a setting), and not that of the run? */
 static bool is_input(bt_status status, bool running)
@@ -56,9 +30,9 @@ static bool is_input(bt_status status, bool running)
 /* Says what went wrong; returns the exit code. */
 static int complain(bt_status status, bool running)
 {
-    if (status == BT_ERROR_INTERRUPTED || (stop && !running)) {
+    if (status == BT_ERROR_INTERRUPTED) {
         fprintf(stderr, "betty-run: interrupted\n");
-        return INTERRUPTED;
+        return BT_INTERRUPTED;
     }
     fprintf(stderr, "betty-run: %s\n", *bt_error() ? bt_error() : "failed without saying why");
     return is_input(status, running) ? BAD_INPUT : FAILED;
@@ -70,7 +44,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         .progress = cli->quiet || bt_cli_reports(cli) ? NULL : stdout,
         .files = true,
         .profile = cli->profile ? stdout : NULL,
-        .stop = &stop,
+        .stop = bt_signals_stop(),
     };
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(bt_engine_load(engine, cli->file));
@@ -94,16 +68,26 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status train(bt_engine *engine)
+{
+    bt_signals_train(true);
+    bt_status status = bt_engine_run(engine);
+    bt_signals_train(false);
+    return status;
+}
+
 static int run(const bt_cli *cli)
 {
     bt_engine *engine = bt_engine_new();
-    bt_status status = engine ? load(engine, cli) : BT_ERROR_MEMORY;
     bool reports = bt_cli_reports(cli);
+    bt_signals_setup(reports, cli->quiet);
+    bt_status status = engine ? load(engine, cli) : BT_ERROR_MEMORY;
+    bt_signals_ready();
     int code = DONE;
     crash_code = reports ? BAD_INPUT : FAILED;
     if (status != BT_OK)
         code = complain(status, false);
-    else if ((status = stop ? BT_ERROR_INTERRUPTED : reports ? report(engine, cli) : bt_engine_run(engine)) != BT_OK)
+    else if ((status = reports ? report(engine, cli) : train(engine)) != BT_OK)
         code = complain(status, !reports);
     bt_engine_free(engine);
     return code;
@@ -122,20 +106,9 @@ static int help(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, true);
 }
 
-/* OpenMP's threads wait for their next piece of work by spinning. Where another process has taken the core of one of
- * them, the others would spin in vain for milliseconds at every step; so they spin for some microseconds only, unless
- * the user says otherwise. libgomp reads the variable before main begins: the command starts itself again with it. */
-static void spin_briefly(char **argv)
-{
-    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", "2000", 1) != 0)
-        return;
-    execv("/proc/self/exe", argv);
-}
-
 int main(int argc, char **argv)
 {
-    spin_briefly(argv);
-    listen();
+    bt_signals_listen();
     bt_crash_listen(&crash_code);
     bt_cli cli = {0};
     int code;

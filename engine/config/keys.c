@@ -51,7 +51,9 @@ const bt_key bt_keys[] = {
     {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .later = "cuda | gpu", RESUMABLE,
      .help = "where to compute"},
     {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
-     .help = "threads of the kernels; 0: one per processor"},
+     .help =
+         "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "
+         "and this process has cores (its affinity, and the processor quota of its cgroup)"},
     {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .later = "bf16 | fp16",
      .help = "of problems that do not set their own"},
     {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
@@ -62,7 +64,14 @@ const bt_key bt_keys[] = {
     {"output", ENGINE(output), TEXT, RESUMABLE,
      .help = "the folder that the run leaves; not set: runs/NAME-N with the next free number"},
     {"checkpoint_step", ENGINE(checkpoint_step), INT(0, MANY), .value = "0", LIVE,
-     .help = "leaf steps from one checkpoint to the next; 0: only at the end, and when the run is interrupted"},
+     .help = "leaf steps from one checkpoint to the next; 0: not by steps, but at the end, when the run is "
+             "interrupted, and "
+             "as checkpoint_minutes says"},
+    {"checkpoint_minutes", ENGINE(checkpoint_minutes), REAL(0, 1e6), .value = "5", LIVE,
+     .help = "minutes from one checkpoint to the next, at most; 0: not by time"},
+    {"checkpoint_best", ENGINE(checkpoint_best), BOOL, .value = "false", RESUMABLE,
+     .help = "keep the checkpoint of the validation with the best early_stopping_metric, as checkpoints/best, whether "
+             "the run stops early or not"},
     {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", LIVE,
      .help = "checkpoints that stay, the newest ones"},
     {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .later = "distributed | zero | fsdp",

@@ -30,12 +30,14 @@ typedef struct bt_engine_settings {
     const char *early_stopping_metric; /* METRIC, or PROBLEM.METRIC */
     int64_t seed;
     int device;         /* 0 auto, 1 cpu */
-    int64_t threads;    /* 0: as many as there are processors */
+    int64_t threads;    /* 0: as many as there is work and are cores for */
     int precision;      /* 0 fp32, 1 fp64; see bt_precision_dtype */
     bool reassociate;   /* chains of matrix products in the cheapest order */
     int64_t log_step;   /* leaf steps from one line of training metrics to the next; 0: none */
     const char *output; /* folder; NULL: runs/STEM-N */
     int64_t checkpoint_step, checkpoint_keep;
+    double checkpoint_minutes; /* 0: not by time */
+    bool checkpoint_best;
     int strategy; /* 0 default */
     int logger;   /* 0 none: metrics.jsonl only */
 } bt_engine_settings;

@@ -1,6 +1,7 @@
 /* engine/level/context.c: what all levels share: errors that are kept, lines that are said. */
 #include "engine/level/level.h"
 
+#include "compile/work.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,37 @@ void bt_context_backend(const bt_context *context, char text[256])
 {
     int threads = context->instance->threads;
     snprintf(text, 256, "%s, %d thread%s", context->instance->backend->isa(), threads, threads > 1 ? "s" : "");
+}
+
+void bt_context_settle_threads(bt_context *context)
+{
+    double work;
+    if (!context->settings->threads)
+        context->instance->threads = bt_instance_busiest(context->instance, &work);
+}
+
+void bt_context_threads(const bt_context *context, char text[256])
+{
+    const int threads = context->instance->threads, cores = context->instance->options.threads;
+    const double million = 1e6;
+    double work;
+    bt_instance_busiest(context->instance, &work);
+    int length = snprintf(text, 256, "%d thread%s: ", threads, threads > 1 ? "s" : "");
+    text += length;
+    const size_t room = 256 - (size_t)length;
+    if (context->settings->threads)
+        snprintf(text, room, "as [engine] threads says; a kernel call with little work takes fewer");
+    else if (cores == 1)
+        snprintf(text, room, "this process may use one core");
+    else if (threads == cores)
+        snprintf(text, room, "this process may use %d cores, and the largest kernel call has work for all of them",
+                 cores);
+    else
+        snprintf(
+            text, room,
+            "the largest kernel call has %.2g million operations, and %.2g million are worth a thread; this process "
+            "may use %d cores",
+            work / million, BT_WORK_OF_A_THREAD / million, cores);
 }
 
 bt_status bt_check_restored(const bt_context *context)

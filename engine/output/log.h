@@ -87,11 +87,14 @@ typedef struct bt_summary {
     const bt_metric_value *metrics; /* last values */
     int metric_count;
     bt_memory_sizes planned, measured;
-    size_t outside; /* bytes that libraries hold */
+    size_t data, program, program_peak; /* bytes of data sets; of graphs, kernel calls and tables, now and at most */
+    size_t outside;                     /* what else is resident: what libraries hold */
     int64_t seed;
     const char *device, *backend; /* "cpu", "x86-64-v4, 2 threads"; NULL: left out */
     const char *stopped;          /* "train_iters", "early_stopping", "interrupted" */
-    const bt_config *config;      /* resolved; NULL: left out */
+    const bt_metric_value *best;  /* the value of the best validation; NULL: none was judged */
+    int64_t best_step;
+    const bt_config *config; /* resolved; NULL: left out */
 } bt_summary;
 bt_status bt_summary_write(const char *folder, const bt_summary *summary); /* summary.json */
 

@@ -2,6 +2,7 @@
 #include "engine/output/log.h"
 
 #include "io/file.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -44,14 +45,34 @@ static bool holds(const char *folder, const char *name)
     return found;
 }
 
+static bool holds_checkpoint(const char *folder)
+{
+    char *path = bt_string("%s/checkpoints", folder);
+    DIR *list = path ? opendir(path) : NULL;
+    bool found = false;
+    for (const struct dirent *entry; list && !found && (entry = readdir(list)) != NULL;) {
+        size_t length = strlen(entry->d_name);
+        found = strncmp(entry->d_name, "step-", 5) == 0 && strcmp(entry->d_name + length - 5, ".json") == 0;
+    }
+    if (list)
+        closedir(list);
+    bt_free(path);
+    return found;
+}
+
 /* Another run's results are not written over. */
 static bt_status check_unused(const char *folder)
 {
-    if (holds(folder, "metrics.jsonl") || holds(folder, "summary.json") || holds(folder, "checkpoints"))
+    if (!holds(folder, "metrics.jsonl") && !holds(folder, "summary.json") && !holds(folder, "checkpoints"))
+        return BT_OK;
+    if (holds_checkpoint(folder))
         return bt_fail(
             BT_ERROR_CONFIG,
             "the output folder %s holds a run already; go on with it (--resume), remove it, or choose another", folder);
-    return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "the output folder %s holds what is left of a run that ended before its first checkpoint: there is "
+                   "nothing to go on from; remove it, or choose another",
+                   folder);
 }
 
 /* A lock on the folder itself, which ends with the process, however that ends. *lock is -1 where a file system has no

@@ -80,8 +80,18 @@ static void fill(builder *b, const bt_summary *summary)
     if (!bt_json_metrics(metrics, summary->metrics, summary->metrics ? summary->metric_count : 0))
         b->failed = true;
     put(b, root, "metrics", metrics);
+    if (summary->best) {
+        json_t *best = json_object();
+        put(b, best, "metric", json_string(summary->best->name));
+        put(b, best, "value", bt_json_number(summary->best->value));
+        put(b, best, "step", json_integer(summary->best_step));
+        put(b, root, "best", best);
+    }
     put(b, root, "planned_bytes", sizes(b, summary->planned));
     put(b, root, "measured_bytes", sizes(b, summary->measured));
+    put(b, root, "data_bytes", bytes(summary->data));
+    put(b, root, "program_bytes", bytes(summary->program));
+    put(b, root, "program_peak_bytes", bytes(summary->program_peak));
     put(b, root, "outside_bytes", bytes(summary->outside));
     put(b, root, "seed", json_integer(summary->seed));
     if (summary->device)

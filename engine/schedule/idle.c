@@ -31,6 +31,11 @@ static bool no_early_stopping(const bt_context *context, const bt_problem *probl
     return !context->settings->early_stopping;
 }
 
+static bool not_judged(const bt_context *context, const bt_problem *problem)
+{
+    return no_early_stopping(context, problem) && !context->settings->checkpoint_best;
+}
+
 static bool all_have_precision(const bt_context *context, const bt_problem *problem)
 {
     (void)problem;
@@ -165,13 +170,14 @@ static const char loader_why[] = "its batches do not come from a data set of its
 static const char weights_why[] = "there is no `weights`";
 static const char parents_why[] = "no problem above waits for its solution (l2u)";
 static const char stopping_why[] = "early_stopping is false";
+static const char judged_why[] = "early_stopping is false, and so is checkpoint_best";
 
 static const idle_row rows[] = {
     {ENGINE("valid_step"), nothing_validates, "no problem has validation data or a validation_end"},
     {ENGINE("roll_back"), one_level, "no problem waits for the solution of another one (l2u)", .wiring = true},
-    {ENGINE("early_stopping_mode"), no_early_stopping, stopping_why},
+    {ENGINE("early_stopping_mode"), not_judged, judged_why},
     {ENGINE("early_stopping_tolerance"), no_early_stopping, stopping_why},
-    {ENGINE("early_stopping_metric"), no_early_stopping, stopping_why},
+    {ENGINE("early_stopping_metric"), not_judged, judged_why},
     {ENGINE("precision"), all_have_precision, "every problem has its own"},
 
     {PROBLEM("type"), not_lower, not_lower_why, .wiring = true},

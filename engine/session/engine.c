@@ -1,6 +1,8 @@
 /* engine/session/engine.c: the public engine: its life, its settings, its problems and metrics by name. */
 #include "engine/session/session.h"
 
+#include "base/footprint.h"
+#include "data/dataset.h"
 #include "engine/solve/methods.h"
 #include <math.h>
 #include <string.h>
@@ -15,7 +17,7 @@ static bt_status enter_numbers(bt_engine *engine)
     } rows[] = {
         {"step", BT_ROW_INT, &engine->context.step}, {"seconds", BT_ROW_REAL, &engine->seconds},
         {"best", BT_ROW_REAL, &engine->best},        {"patience", BT_ROW_INT, &engine->patience},
-        {"touched", BT_ROW_INT, &engine->touched},
+        {"touched", BT_ROW_INT, &engine->touched},   {"best_step", BT_ROW_INT, &engine->best_step},
     };
     for (int i = 0; i < BT_COUNT_OF(rows); i++)
         BT_TRY(
@@ -33,6 +35,9 @@ bt_engine *bt_engine_new(void)
     engine->metrics_length = engine->closing = -1;
     engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
+    engine->own_before = bt_own_bytes();
+    engine->data_before = bt_store_bytes();
+    bt_own_peak_begin();
     bt_status status = engine->context.config ? enter_numbers(engine) : BT_ERROR_MEMORY;
     for (int i = 0; status == BT_OK && bt_method_builtin(i); i++)
         status = bt_config_add_method(engine->context.config, bt_method_builtin(i));

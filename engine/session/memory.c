@@ -1,6 +1,8 @@
 /* engine/session/memory.c: what takes how many bytes, by level, phase and category. */
 #include "engine/session/session.h"
 
+#include "base/footprint.h"
+#include "data/dataset.h"
 #include <string.h>
 
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES])
@@ -42,6 +44,25 @@ void bt_engine_note_touched(bt_engine *engine)
     int64_t touched = (int64_t)bt_instance_touched(engine->context.instance);
     if (touched > engine->touched)
         engine->touched = touched;
+}
+
+/* ---- beside the plan ---- */
+
+enum { ROUND = 1 << 16 };
+
+static size_t above(size_t size, size_t before) { return size > before ? size - before : 0; }
+
+bt_footprint bt_engine_footprint(const bt_engine *engine)
+{
+    const size_t data = above(bt_store_bytes(), engine->data_before);
+    bt_footprint print = {.data = data, .program = above(bt_own_bytes(), engine->own_before + data)};
+    print.peak = above(bt_own_peak(), engine->own_before + data);
+    /* How an allocator rounds may differ a little from one process to the next. */
+    print.program = (print.program / ROUND + 1) * ROUND;
+    print.peak = (print.peak / ROUND + 1) * ROUND;
+    if (print.peak < print.program)
+        print.peak = print.program;
+    return print;
 }
 
 /* ---- the table ---- */

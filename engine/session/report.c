@@ -108,17 +108,29 @@ static const bt_phase *peak_phase(const bt_engine *engine)
     return peak;
 }
 
+static json_t *with_threads(json_t *object, const bt_engine *engine)
+{
+    char why[256];
+    bt_context_threads(&engine->context, why);
+    object = bt_json_with(object, "threads", json_integer(engine->context.instance->threads));
+    return bt_json_with(object, "threads_why", json_string(why));
+}
+
 static json_t *plan_json(const bt_engine *engine)
 {
     size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     json_t *object = json_object(), *levels = json_array();
     const bt_phase *peak = peak_phase(engine);
     object = bt_json_with(object, "backend", json_string(engine->context.instance->backend->isa()));
-    object = bt_json_with(object, "threads", json_integer(engine->context.instance->threads));
+    object = with_threads(object, engine);
     object = bt_json_with(object, "planned_bytes",
                           json_pack("{s:I, s:I}", "arena", (json_int_t)bt_arena_used(&engine->context), "persistent",
                                     (json_int_t)persistent));
     object = bt_json_with(object, "arena", json_integer((json_int_t)bt_arena_planned(&engine->context)));
+    const bt_footprint print = bt_engine_footprint(engine);
+    object = bt_json_with(object, "data_bytes", json_integer((json_int_t)print.data));
+    object = bt_json_with(object, "program_bytes", json_integer((json_int_t)print.program));
+    object = bt_json_with(object, "program_peak_bytes", json_integer((json_int_t)print.peak));
     if (peak)
         object = bt_json_with(object, "peak", json_pack("{s:s, s:s}", "level", peak->owner, "phase", peak->name));
     for (int i = 0; i < engine->context.problem_count; i++)
@@ -167,8 +179,8 @@ static void print_plan(json_t *plan, FILE *file)
     size_t i, k;
     json_t *level, *phase, *planned = json_object_get(plan, "planned_bytes"), *peak = json_object_get(plan, "peak");
     char text[32];
-    fprintf(file, "memory plan for %s, %lld thread(s)\n", bt_json_read_text(plan, "backend"),
-            (long long)json_integer_value(json_object_get(plan, "threads")));
+    fprintf(file, "memory plan for %s, %s\n", bt_json_read_text(plan, "backend"),
+            bt_json_read_text(plan, "threads_why"));
     json_array_foreach(json_object_get(plan, "levels"), i, level)
     {
         fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", bt_json_read_text(level, "level"), "kept for the whole run",
@@ -183,7 +195,12 @@ static void print_plan(json_t *plan, FILE *file)
     if (peak)
         fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
                 bt_json_read_text(peak, "level"), bt_json_read_text(peak, "phase"));
-    fprintf(file, "\n");
+    fprintf(file, "\ndata sets                    %14zu  %10s\n", bytes_of(plan, "data_bytes"),
+            bt_bytes_text(text, bytes_of(plan, "data_bytes")));
+    fprintf(file, "the program itself           %14zu  %10s", bytes_of(plan, "program_bytes"),
+            bt_bytes_text(text, bytes_of(plan, "program_bytes")));
+    fprintf(file, "  (graphs, kernel calls, tables; %s while they were made)\n",
+            bt_bytes_text(text, bytes_of(plan, "program_peak_bytes")));
 }
 
 /* ---- kernels ---- */
@@ -202,24 +219,23 @@ static json_t *info_json(const bt_engine *engine)
             bt_text_free(&text);
         }
     }
-    json_t *object =
-        json_pack("{s:s, s:s, s:i, s:f, s:f}", "device", engine->context.instance->backend->name, "backend",
-                  engine->context.instance->backend->isa(), "threads", engine->context.instance->threads,
-                  "load_seconds", engine->load_seconds, "compile_seconds", engine->compile_seconds);
-    return bt_json_with(object, "programs", phases);
+    json_t *object = json_pack("{s:s, s:s, s:f, s:f}", "device", engine->context.instance->backend->name, "backend",
+                               engine->context.instance->backend->isa(), "load_seconds", engine->load_seconds,
+                               "compile_seconds", engine->compile_seconds);
+    return bt_json_with(with_threads(object, engine), "programs", phases);
 }
 
 static void print_info(json_t *info, FILE *file)
 {
     size_t i;
     json_t *program;
-    fprintf(file,
-            "device %s (%s), %lld thread(s); problems and data loaded in %.3f s; traced, differentiated, compiled and "
-            "planned in %.3f s\n",
-            bt_json_read_text(info, "device"), bt_json_read_text(info, "backend"),
-            (long long)json_integer_value(json_object_get(info, "threads")),
-            json_real_value(json_object_get(info, "load_seconds")),
-            json_real_value(json_object_get(info, "compile_seconds")));
+    fprintf(
+        file,
+        "device %s (%s); problems and data loaded in %.3f s; traced, differentiated, compiled and planned in %.3f s\n"
+        "%s\n",
+        bt_json_read_text(info, "device"), bt_json_read_text(info, "backend"),
+        json_real_value(json_object_get(info, "load_seconds")),
+        json_real_value(json_object_get(info, "compile_seconds")), bt_json_read_text(info, "threads_why"));
     json_array_foreach(json_object_get(info, "programs"), i, program)
         fprintf(file, "\n%s, %s, %s\n%s", bt_json_read_text(program, "level"), bt_json_read_text(program, "phase"),
                 bt_json_read_text(program, "part"), bt_json_read_text(program, "kernels"));

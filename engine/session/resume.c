@@ -19,12 +19,12 @@ bt_status bt_engine_save(bt_engine *engine, const char *folder)
     if (!engine->output || strcmp(engine->output->path, folder) != 0)
         BT_TRY(bt_output_open(folder, true, &output));
     bt_engine_note_touched(engine);
-    bt_status status = bt_checkpoint_save(&engine->context, folder, bt_output_metrics(folder));
+    bt_status status = bt_checkpoint_save(&engine->context, folder, false, bt_output_metrics(folder));
     bt_output_free(output);
     return status;
 }
 
-static bt_status resume(bt_engine *engine, const char *folder)
+static bt_status resume(bt_engine *engine, const char *folder, const char *name)
 {
     bt_output *output;
     BT_TRY(bt_run_close(engine)); /* the run in progress is not the one that goes on */
@@ -32,7 +32,7 @@ static bt_status resume(bt_engine *engine, const char *folder)
     bt_output_free(engine->output);
     engine->output = NULL;
     BT_TRY(bt_output_open(folder, false, &output));
-    bt_status status = bt_checkpoint_load(&engine->context, folder, &engine->metrics_length);
+    bt_status status = bt_checkpoint_load(&engine->context, folder, name, &engine->metrics_length);
     const char *wanted = engine->context.settings->output;
     bool goes_on = engine->metrics_length >= 0 || engine->front.files || (wanted && strcmp(wanted, folder) == 0);
     if (status == BT_OK && goes_on)
@@ -54,6 +54,10 @@ bt_status bt_engine_resume(bt_engine *engine, const char *folder)
             engine->context.resuming = false;
         return status;
     }
-    status = resume(engine, folder);
+    char *run = NULL, name[BT_CHECKPOINT_NAME];
+    status = bt_checkpoint_place(folder, &run, name);
+    if (status == BT_OK)
+        status = resume(engine, run, name);
+    bt_free(run);
     return before ? bt_fail(status, "failed") : bt_keep_error(&engine->context, status);
 }

@@ -17,6 +17,8 @@ typedef struct bt_run { /* from the first call to the one that ends it */
     int64_t until;       /* the step at which this call returns */
     int64_t train_iters; /* as they were when it last began, or went on */
     int64_t saved;       /* the step of the last checkpoint in the output folder; -1: none */
+    double saved_at;     /* when it was written, or the run began */
+    bool best_due;       /* the last validation is the best, and no checkpoint of it has been written yet */
     const char *stopped; /* why it has ended; NULL: it has not */
     bool opened;
     bool told;       /* that an update was left out */
@@ -33,6 +35,14 @@ bt_status bt_run_say_skipped(bt_run *r);
 /* The metrics that are due now: of the validation that has been; of training, all of them where the step was the last.
  */
 bt_status bt_run_report(bt_run *r, bool valid, bool last);
+/* ---- stopping.c ---- */
+
+bt_status
+bt_run_check_metric(const bt_engine *engine); /* whether a run to be judged has a validation to be judged by */
+bt_status bt_run_judge(bt_run *r);            /* by a validation that has been reported */
+bool bt_run_best(const bt_engine *engine, bt_metric_value *best); /* false: there is none */
+void bt_run_say_best(bt_run *r);                                  /* of a run that has ended */
+
 bt_metric_value *bt_run_room(const bt_context *context); /* for all metrics; bt_free; NULL: out of memory */
 
 #endif

@@ -20,7 +20,8 @@ struct bt_engine {
     bool rewire_due, rewired; /* there are such; others hold since the log last said which */
     /* Where a run stands, beyond what its problems know; in the ledger, as is context.step. */
     double seconds;                       /* that it has taken */
-    double best;                          /* of early stopping; NaN: none yet */
+    double best;                          /* validation so far; NaN: none yet */
+    int64_t best_step;                    /* the step after which it was made */
     int64_t patience;                     /* validations without improvement */
     int64_t touched;                      /* bytes of the arena */
     struct bt_run *run;                   /* in progress, between two calls too; NULL: none, or it has ended */
@@ -33,6 +34,7 @@ struct bt_engine {
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t baseline;                      /* aligned bytes that were live before it */
+    size_t own_before, data_before;       /* bytes of the library itself, and of data sets, before it */
 };
 
 /* setup.c; source: the file that the parts come from, for messages, or NULL; it lives as long as the engine. */
@@ -49,6 +51,13 @@ bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told
 bt_status bt_run_close(bt_engine *engine);
 
 /* ---- memory.c ---- */
+
+/* What is in memory beside the plan. */
+typedef struct bt_footprint {
+    size_t data;          /* data sets, as they are kept */
+    size_t program, peak; /* graphs, kernel calls and tables: now, and the most since it was set up */
+} bt_footprint;
+bt_footprint bt_engine_footprint(const bt_engine *engine);
 
 /* Bytes of what lives where the phase needs most; and whether a value lives at this step of it. */
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES]);

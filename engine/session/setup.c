@@ -1,6 +1,8 @@
 /* engine/session/setup.c: from a configuration to planned phases. */
 #include "engine/session/session.h"
 
+#include "base/doing.h"
+#include "base/footprint.h"
 #include "engine/state/checkpoint.h"
 #include <string.h>
 
@@ -99,6 +101,7 @@ static bt_status load_problems(bt_engine *engine)
 {
     const char *list = engine->context.settings->problems, *word;
     size_t length;
+    bt_doing_set("loading problems", "");
     while (list && (word = bt_word_next(&list, ',', &length)) != NULL) {
         char name[4096];
         if (!length || length >= sizeof name)
@@ -155,16 +158,20 @@ static bt_status compile_all(bt_engine *engine)
 {
     for (int i = 0; i < engine->context.problem_count; i++)
         if (engine->context.problems[i]->settings->active) {
+            bt_doing_set("configuring ", engine->context.problems[i]->name);
             BT_TRY(check_product(engine->context.problems[i]));
             BT_TRY(bt_problem_configure(engine->context.problems[i]));
             BT_TRY(bt_params_check(engine->context.problems[i]));
         }
     for (int i = 0; i < engine->context.problem_count; i++)
-        if (engine->context.problems[i]->settings->active)
+        if (engine->context.problems[i]->settings->active) {
+            bt_doing_set("reading the data of ", engine->context.problems[i]->name);
             BT_TRY(bt_problem_open_data(engine->context.problems[i]));
+        }
     double start = bt_seconds();
     BT_TRY(bt_levels_compile(&engine->context));
     BT_TRY(bt_loop_starts_open(&engine->context));
+    bt_context_settle_threads(&engine->context);
     engine->compile_seconds = bt_seconds() - start;
     return bt_check_names(&engine->context);
 }
@@ -200,6 +207,8 @@ bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *functi
     bt_stage_enter(context, BT_STAGE_SETUP);
     const char *beside = bt_data_beside(bt_config_folder(engine->context.config));
     bt_status status = setup(engine);
+    bt_doing_set("", "");
+    bt_own_give_back();
     bt_data_beside(beside);
     bt_stage_leave(context);
     if (status == BT_OK)

@@ -7,77 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- early stopping ---- */
-
-/* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
-static const bt_metric_row *watched(const bt_engine *engine, const char *name)
-{
-    for (int i = 0; i < engine->context.metric_count; i++) {
-        const bt_metric_row *row = engine->context.metrics[i];
-        size_t length = strlen(row->problem->name);
-        if (!row->valid)
-            continue;
-        if (strcmp(row->full, name) == 0 || strcmp(row->name, name) == 0)
-            return row;
-        if (strncmp(name, row->problem->name, length) == 0 && name[length] == '.' &&
-            strcmp(row->name, name + length + 1) == 0)
-            return row;
-    }
-    return NULL;
-}
-
-static bt_status no_such_metric(const bt_engine *engine)
-{
-    bt_text list = {0};
-    for (int i = 0; i < engine->context.metric_count; i++)
-        if (engine->context.metrics[i]->valid)
-            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->context.metrics[i]->problem->name,
-                        engine->context.metrics[i]->name);
-    bt_status status =
-        bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value%s",
-                engine->context.settings->early_stopping_metric, bt_text_get(&list));
-    bt_text_free(&list);
-    return status;
-}
-
-/* A value that is not a number is no improvement. */
-static bt_status early_stopping(bt_run *r)
-{
-    const bt_engine_settings *s = r->engine->context.settings;
-    if (!s->early_stopping)
-        return BT_OK;
-    const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
-    if (!row)
-        return no_such_metric(r->engine);
-    bt_engine *engine = r->engine;
-    double value = row->last, best = engine->best;
-    bool better = s->early_stopping_mode == BT_STOP_MIN ? value < best : value > best;
-    if (isnan(best))
-        better = !isnan(value);
-    engine->best = better ? value : best;
-    engine->patience = better ? 0 : engine->patience + 1;
-    return BT_OK;
-}
-
-/* Whether the run is to stop early can only be told from a validation. */
-static bt_status check_early_stopping(const bt_engine *engine)
-{
-    bool validates = false, open = false; /* what validation_end will log cannot be known */
-    for (int p = 0; p < engine->context.problem_count; p++) {
-        const bt_problem *problem = engine->context.problems[p];
-        open |= problem->settings->active && problem->def->validation_end;
-        validates |= problem->settings->active && problem->validation;
-    }
-    validates |= open;
-    if (!engine->context.settings->early_stopping)
-        return BT_OK;
-    if (validates && engine->context.settings->valid_step > 0)
-        return open || watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
-                                                                                        : no_such_metric(engine);
-    return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
-                   validates ? "set valid_step" : "a problem with validation_step and validation data");
-}
-
 static bt_status validate(bt_run *r)
 {
     bool any;
@@ -85,7 +14,7 @@ static bt_status validate(bt_run *r)
     if (!any)
         return BT_OK;
     BT_TRY(bt_run_report(r, true, false));
-    return early_stopping(r);
+    return bt_run_judge(r);
 }
 
 /* Dependencies that callbacks have changed hold from the next step on. */
@@ -102,15 +31,38 @@ static bt_status rewire(bt_run *r)
 
 /* ---- checkpoints ---- */
 
-static bt_status save(bt_run *r)
+static bt_status save(bt_run *r, bool best)
 {
     bt_engine *engine = r->engine;
     int64_t length;
     BT_TRY(bt_jsonl_sync(r->jsonl, &length));
     engine->seconds = bt_seconds() - r->start;
     bt_engine_note_touched(engine);
-    BT_TRY(bt_checkpoint_save(&engine->context, engine->output->path, length));
-    r->saved = engine->context.step;
+    BT_TRY(bt_checkpoint_save(&engine->context, engine->output->path, best, length));
+    if (!best)
+        r->saved = engine->context.step;
+    return BT_OK;
+}
+
+/* The best validation's, of the step that it was made after. */
+static bt_status save_best(bt_run *r)
+{
+    if (!r->best_due)
+        return BT_OK;
+    r->best_due = false;
+    return r->engine->output && r->engine->context.settings->checkpoint_best ? save(r, true) : BT_OK;
+}
+
+static bt_status save_due(bt_run *r)
+{
+    const bt_engine_settings *s = r->engine->context.settings;
+    if (!r->engine->output)
+        return BT_OK;
+    const bool late = s->checkpoint_minutes > 0 && bt_seconds() - r->saved_at >= 60 * s->checkpoint_minutes;
+    if (!late && !bt_run_is_due(r->engine->context.step, s->checkpoint_step))
+        return BT_OK;
+    BT_TRY(save(r, false));
+    r->saved_at = bt_seconds(); /* one that takes long is not the only thing that a run does */
     return BT_OK;
 }
 
@@ -142,10 +94,10 @@ static bt_status loop(bt_run *r)
             BT_TRY(validate(r));
         BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
+        BT_TRY(save_best(r));
         if (engine->front.stop && *engine->front.stop)
             return BT_ERROR_INTERRUPTED;
-        if (engine->output && bt_run_is_due(engine->context.step, s->checkpoint_step))
-            BT_TRY(save(r));
+        BT_TRY(save_due(r));
     }
     return BT_OK;
 }
@@ -200,6 +152,7 @@ static bt_status summarize(bt_run *r)
             values[count++] = (bt_metric_value){engine->context.metrics[i]->full, engine->context.metrics[i]->last,
                                                 engine->context.metrics[i]->interval};
     char backend[256];
+    bt_metric_value best;
     bt_context_backend(&engine->context, backend);
     bt_summary summary = {.steps = engine->context.step,
                           .ms_per_step = bt_timing_mean_ms(&r->timing),
@@ -212,10 +165,17 @@ static bt_status summarize(bt_run *r)
                           .device = "cpu",
                           .backend = backend,
                           .stopped = r->stopped,
+                          .best = bt_run_best(engine, &best) ? &best : NULL,
+                          .best_step = engine->best_step,
                           .config = engine->context.config};
     size_t arena = engine->context.instance->planned ? engine->context.instance->arena_size : 0;
     summary.measured = (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - r->baseline - arena};
-    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline, peak = resident_peak();
+    const bt_footprint print = bt_engine_footprint(engine);
+    summary.data = print.data;
+    summary.program = print.program;
+    summary.program_peak = print.peak;
+    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline + print.data + print.peak;
+    const size_t peak = resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
     bt_status status = bt_summary_write(engine->output->path, &summary);
     bt_free(values);
@@ -302,11 +262,17 @@ static bt_status open_run(bt_run *r)
     bool resumed = engine->output != NULL;
     BT_TRY(open_files(r));
     r->opened = true;
+    r->saved_at = bt_seconds();
     bt_timing_start(&r->timing, engine->context.settings->train_iters - engine->context.step);
     if (resumed) {
         r->saved = engine->context.step;
         bt_say(r->context, BT_LINE_INFO, "%s: going on after step %lld", engine->output->path,
                (long long)engine->context.step);
+    }
+    if (!engine->context.settings->threads) {
+        char threads[256];
+        bt_context_threads(&engine->context, threads);
+        bt_say(r->context, BT_LINE_INFO, "%s", threads);
     }
     return bt_run_say_equation(r);
 }
@@ -315,7 +281,7 @@ static bt_status open_run(bt_run *r)
 static bt_status go_on(bt_run *r)
 {
     bt_engine *engine = r->engine;
-    BT_TRY(check_early_stopping(engine));
+    BT_TRY(bt_run_check_metric(engine));
     if (!r->opened)
         BT_TRY(open_run(r));
     else
@@ -334,9 +300,11 @@ static bt_status leave(bt_run *r)
     bt_engine *engine = r->engine;
     const char *folder = engine->output ? engine->output->path : NULL;
     if (folder && r->saved != engine->context.step)
-        BT_TRY(save(r));
+        BT_TRY(save(r, false));
     if (strcmp(r->stopped, "train_iters") == 0)
         BT_TRY(last_words(r));
+    BT_TRY(save_best(r));
+    bt_run_say_best(r);
     engine->seconds = bt_seconds() - r->start;
     if (!folder)
         return BT_OK;

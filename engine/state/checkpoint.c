@@ -8,8 +8,11 @@
 
 /* ---- saving ---- */
 
-static bt_status save(bt_context *context, const char *folder, int64_t metrics_length, bt_tensor_list *list)
+static bt_status save(bt_context *context, const char *folder, bool best, int64_t metrics_length, bt_tensor_list *list)
 {
+    char name[BT_CHECKPOINT_NAME] = BT_CHECKPOINT_BEST;
+    if (!best)
+        bt_checkpoint_name(name, context->step);
     /* A static int that has changed makes the programs anew before the next step; they are what is signed. */
     BT_TRY(bt_update_scalars(context));
     BT_TRY(bt_tensors_of_memory(context, list));
@@ -17,19 +20,20 @@ static bt_status save(bt_context *context, const char *folder, int64_t metrics_l
     json_t *record = bt_record_new(context, metrics_length);
     if (!record)
         return bt_error_status();
-    bt_status status = bt_checkpoint_write(folder, context->step, list->items, list->count, record);
+    bt_status status = bt_checkpoint_write(folder, name, context->step, list, record);
     json_decref(record);
     return status;
 }
 
-bt_status bt_checkpoint_save(bt_context *context, const char *folder, int64_t metrics_length)
+bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, int64_t metrics_length)
 {
     bt_tensor_list list = {0};
-    bt_status status = save(context, folder, metrics_length, &list);
+    bt_status status = save(context, folder, best, metrics_length, &list);
     bt_tensors_free(&list);
     if (status != BT_OK)
         return bt_fail(status, "%s: a checkpoint: out of memory", folder);
-    bt_checkpoint_prune(folder, context->step, context->settings->checkpoint_keep);
+    if (!best)
+        bt_checkpoint_prune(folder, context->step, context->settings->checkpoint_keep);
     return BT_OK;
 }
 
@@ -91,13 +95,13 @@ static bt_status restore(bt_context *context, const bt_checkpoint *checkpoint, b
     return BT_OK;
 }
 
-bt_status bt_checkpoint_load(bt_context *context, const char *folder, int64_t *metrics_length)
+bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length)
 {
     bt_checkpoint checkpoint;
     bt_text passed = {0};
     bt_tensor_list memory = {0}, variables = {0};
     *metrics_length = -1;
-    bt_status status = bt_checkpoint_newest(folder, &checkpoint, &passed);
+    bt_status status = bt_checkpoint_open(folder, name, &checkpoint, &passed);
     if (status == BT_OK && passed.size)
         bt_warn(context, "%s; going on from step %lld", passed.data, (long long)checkpoint.step);
     bt_text_free(&passed);
@@ -112,7 +116,7 @@ bt_status bt_checkpoint_load(bt_context *context, const char *folder, int64_t *m
         status = warn_of_cosines(context, checkpoint.record);
     } else {
         bt_fail(status, "out of memory");
-        bt_error_context("%s/checkpoints/step-%lld", folder, (long long)checkpoint.step);
+        bt_error_context("%s/checkpoints/%s", folder, checkpoint.name);
     }
     bt_tensors_free(&memory);
     bt_tensors_free(&variables);

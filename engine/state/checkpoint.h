@@ -4,6 +4,8 @@
  *   FOLDER/checkpoints/step-N.json          the engine's record and the configuration; length and hash of the other
  * file
  *
+ *   FOLDER/checkpoints/best.*               likewise, of the best validation: engine.checkpoint_best
+ *
  * Both are written under temporary names; the second comes last, and with it the checkpoint is there. */
 #ifndef BT_CHECKPOINT_H
 #define BT_CHECKPOINT_H
@@ -14,30 +16,37 @@
 
 /* ---- checkpoint.c ---- */
 
-/* Writes a checkpoint of what has been reached, between two steps, and removes those beyond engine.checkpoint_keep.
- * metrics_length: bytes of FOLDER/metrics.jsonl that belong to it, and are on the disk; -1: there is none. */
-bt_status bt_checkpoint_save(bt_context *context, const char *folder, int64_t metrics_length);
+enum { BT_CHECKPOINT_NAME = 40 };
+#define BT_CHECKPOINT_BEST "best"
 
-/* Puts planned levels where the newest checkpoint of the folder was written; a damaged one is passed over, with a
- * warning. BT_ERROR_FILE: there is none that can be used; BT_ERROR_CONFIG: it is one of another problem, or of other
- * settings. After a failure the run is of no use. metrics_length: as it was saved. */
-bt_status bt_checkpoint_load(bt_context *context, const char *folder, int64_t *metrics_length);
+/* Writes a checkpoint of what has been reached, between two steps: as step-N, and those beyond engine.checkpoint_keep
+ * are removed; best: as BT_CHECKPOINT_BEST, in place of the one before. metrics_length: bytes of FOLDER/metrics.jsonl
+ * that belong to it, and are on the disk; -1: there is none. */
+bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, int64_t metrics_length);
+
+/* What `path` names: a run's folder, whose newest checkpoint is meant (name is ""), or one of its checkpoints,
+ * FOLDER/checkpoints/NAME, or one of the files of it. *folder: for bt_free. */
+bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHECKPOINT_NAME]);
+
+/* Puts planned levels where the checkpoint of this name was written; "": the newest of the folder, where a damaged one
+ * is passed over, with a warning. BT_ERROR_FILE: there is none that can be used; BT_ERROR_CONFIG: it is one of another
+ * problem, or of other settings. After a failure the run is of no use. metrics_length: as it was saved. */
+bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length);
 
 /* ---- files.c ---- */
 
 typedef struct bt_checkpoint { /* read, whole, and as it was written */
     int64_t step;
+    char name[BT_CHECKPOINT_NAME];
     json_t *record;
     char *data; /* in which the tensors lie */
     bt_safetensors tensors;
 } bt_checkpoint;
 
-/* The newest that can be used; what is wrong with those passed over is added to `warning`. */
-bt_status bt_checkpoint_newest(const char *folder, bt_checkpoint *checkpoint, bt_text *warning);
+/* The one of this name; "": the newest that can be used; what is wrong with those passed over is added to `warning`. */
+bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint *checkpoint, bt_text *warning);
 void bt_checkpoint_free(bt_checkpoint *checkpoint);
-
-/* Writes both files; `record` gets the entries that say what belongs together. */
-bt_status bt_checkpoint_write(const char *folder, int64_t step, const bt_stored *items, int64_t count, json_t *record);
+int64_t bt_checkpoint_step(const char *folder, const char *name); /* that it was written after; -1: there is none */
 
 /* Keeps the newest `keep` up to `step`, and removes all other files that a checkpoint left. */
 void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep);
@@ -65,6 +74,11 @@ bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list);
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list);
 bt_status bt_check_names(const bt_context *context); /* no two of all these have one name */
 void bt_tensors_free(bt_tensor_list *list);
+
+/* files.c: writes both files; `record` gets the entries that say what belongs together. */
+bt_status bt_checkpoint_write(const char *folder, const char *name, int64_t step, const bt_tensor_list *list,
+                              json_t *record);
+void bt_checkpoint_name(char name[BT_CHECKPOINT_NAME], int64_t step);
 /* From the file into the engine, once it is clear that all of the list is there with the same shapes. */
 bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file);
 

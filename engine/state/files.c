@@ -38,38 +38,45 @@ static bt_status seal(json_t *record, int64_t step, bt_file_sum sum)
     return good ? BT_OK : BT_ERROR_MEMORY;
 }
 
-static bt_status write_record(const char *folder, int64_t step, const json_t *record)
+static bt_status write_record(const char *folder, const char *name, const json_t *record)
 {
-    char name[48], tail[TAIL + 1];
+    char file[BT_CHECKPOINT_NAME + 8], tail[TAIL + 1];
     bt_text whole = {0};
     size_t size;
-    snprintf(name, sizeof name, "step-%lld.json", (long long)step);
+    snprintf(file, sizeof file, "%s.json", name);
     char *text = bt_json_text(record, JSON_INDENT(2), &size);
     if (!text)
         return BT_ERROR_MEMORY;
     size -= sizeof "\n}\n" - 1; /* in whose place the tail comes */
     make_tail(tail, text, size);
     bt_text_add(&whole, "%.*s%s", (int)size, text, tail);
-    bt_status status = whole.failed ? BT_ERROR_MEMORY : bt_output_write(folder, name, whole.data, (size_t)whole.size);
+    bt_status status = whole.failed ? BT_ERROR_MEMORY : bt_output_write(folder, file, whole.data, (size_t)whole.size);
     bt_text_free(&whole);
     bt_free(text);
     return status;
 }
 
-static bt_status write_both(const char *folder, int64_t step, const bt_stored *items, int64_t count, json_t *record)
+static bt_status write_both(const char *folder, const char *name, int64_t step, const bt_tensor_list *list,
+                            json_t *record)
 {
     bt_file_sum sum;
-    char *path = bt_string("%s/step-%lld.safetensors", folder, (long long)step);
-    bt_status status = path ? bt_safetensors_write(path, items, count, &sum) : BT_ERROR_MEMORY;
+    char *path = bt_string("%s/%s.safetensors", folder, name);
+    bt_status status = path ? bt_safetensors_write(path, list->items, list->count, &sum) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = seal(record, step, sum);
     if (status == BT_OK)
-        status = write_record(folder, step, record);
+        status = write_record(folder, name, record);
     bt_free(path);
     return status;
 }
 
-bt_status bt_checkpoint_write(const char *folder, int64_t step, const bt_stored *items, int64_t count, json_t *record)
+void bt_checkpoint_name(char name[BT_CHECKPOINT_NAME], int64_t step)
+{
+    snprintf(name, BT_CHECKPOINT_NAME, "step-%lld", (long long)step);
+}
+
+bt_status bt_checkpoint_write(const char *folder, const char *name, int64_t step, const bt_tensor_list *list,
+                              json_t *record)
 {
     char *inside = bt_string("%s/checkpoints", folder);
     bt_status status = inside ? BT_OK : BT_ERROR_MEMORY;
@@ -78,7 +85,7 @@ bt_status bt_checkpoint_write(const char *folder, int64_t step, const bt_stored 
     else if (inside && errno != EEXIST)
         status = bt_fail(BT_ERROR_FILE, "%s cannot be made: %s", inside, strerror(errno));
     if (status == BT_OK)
-        status = write_both(inside, step, items, count, record);
+        status = write_both(inside, name, step, list, record);
     bt_free(inside);
     return status;
 }
@@ -153,7 +160,7 @@ static bt_status check_record(json_t *record, const char *path, int64_t step)
                        "run from its parameters, by three keys of each problem: `weights = %.*s.safetensors`, "
                        "`weights_layout = plain`, `weights_names = PROBLEM.* > *`",
                        path, version, format, BT_VERSION, (int)(strlen(path) - strlen(".json")), path);
-    return number == step ? BT_OK : damaged(path, "it is of another step than its name says");
+    return step < 0 || number == step ? BT_OK : damaged(path, "it is of another step than its name says");
 }
 
 static bt_status parse_record(const char *path, const char *text, size_t size, json_t **record)
@@ -207,16 +214,20 @@ static bt_status check_metrics(const char *folder, const json_t *record)
                    (long long)(now < 0 ? 0 : now), (long long)was);
 }
 
-static bt_status open_checkpoint(const char *folder, int64_t step, bt_checkpoint *checkpoint)
+/* step: that its name has; -1: it has none. */
+static bt_status open_checkpoint(const char *folder, const char *name, int64_t step, bt_checkpoint *checkpoint)
 {
     *checkpoint = (bt_checkpoint){.step = step};
-    char *record = bt_string("%s/checkpoints/step-%lld.json", folder, (long long)step);
-    char *tensors = bt_string("%s/checkpoints/step-%lld.safetensors", folder, (long long)step);
+    snprintf(checkpoint->name, sizeof checkpoint->name, "%s", name);
+    char *record = bt_string("%s/checkpoints/%s.json", folder, name);
+    char *tensors = bt_string("%s/checkpoints/%s.safetensors", folder, name);
     bt_status status = record && tensors ? read_record(record, step, &checkpoint->record) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = read_tensors(tensors, checkpoint);
     if (status == BT_OK)
         status = check_metrics(folder, checkpoint->record);
+    if (status == BT_OK)
+        checkpoint->step = json_integer_value(json_object_get(checkpoint->record, "step"));
     bt_free(record);
     bt_free(tensors);
     if (status != BT_OK)
@@ -236,7 +247,9 @@ static bt_status newest_of(const char *folder, const int64_t *steps, int64_t cou
                            bt_text *warning)
 {
     for (int64_t i = 0; i < count; i++) {
-        bt_status status = open_checkpoint(folder, steps[i], checkpoint);
+        char name[BT_CHECKPOINT_NAME];
+        bt_checkpoint_name(name, steps[i]);
+        bt_status status = open_checkpoint(folder, name, steps[i], checkpoint);
         if (status == BT_OK || status == BT_ERROR_MEMORY)
             return status;
         bt_text_add(warning, "%s%s", warning->size ? "; " : "", bt_error());
@@ -248,10 +261,35 @@ static bt_status newest_of(const char *folder, const int64_t *steps, int64_t cou
     return bt_fail(BT_ERROR_FILE, "%s holds no checkpoint that can be used: %s", folder, bt_text_get(warning));
 }
 
-bt_status bt_checkpoint_newest(const char *folder, bt_checkpoint *checkpoint, bt_text *warning)
+/* FOLDER/checkpoints/NAME, with or without the end of one of the files; else a folder. */
+bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHECKPOINT_NAME])
+{
+    static const char within[] = "/checkpoints/";
+    const char *found = strstr(path, within), *next;
+    while (found && (next = strstr(found + 1, within)) != NULL)
+        found = next;
+    const char *begin = found ? found + sizeof within - 1 : path + strlen(path);
+    size_t length = strcspn(begin, ".");
+    bool ends = !begin[length] || strcmp(begin + length, ".json") == 0 || strcmp(begin + length, ".safetensors") == 0;
+    *name = 0;
+    if (length == 0 || length >= BT_CHECKPOINT_NAME || memchr(begin, '/', length) || !ends)
+        return (*folder = bt_strdup(path)) ? BT_OK : BT_ERROR_MEMORY;
+    snprintf(name, BT_CHECKPOINT_NAME, "%.*s", (int)length, begin);
+    return (*folder = bt_string("%.*s", (int)(found - path), path)) ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint *checkpoint, bt_text *warning)
 {
     int64_t *steps, count;
     *checkpoint = (bt_checkpoint){0};
+    if (*name) {
+        const char *suffix = NULL;
+        char *file = bt_string("%s.", name);
+        int64_t step = file ? step_of(file, &suffix) : -1;
+        bt_status opened = file ? open_checkpoint(folder, name, step, checkpoint) : BT_ERROR_MEMORY;
+        bt_free(file);
+        return opened;
+    }
     char *inside = bt_string("%s/checkpoints", folder);
     if (!inside)
         return BT_ERROR_MEMORY;
@@ -261,6 +299,21 @@ bt_status bt_checkpoint_newest(const char *folder, bt_checkpoint *checkpoint, bt
     bt_free(steps);
     bt_free(inside);
     return status;
+}
+
+int64_t bt_checkpoint_step(const char *folder, const char *name)
+{
+    json_t *record = NULL;
+    char *path = bt_string("%s/checkpoints/%s.json", folder, name);
+    bt_failure before = bt_failure_take();
+    int64_t step = path && read_record(path, -1, &record) == BT_OK
+                       ? (int64_t)json_integer_value(json_object_get(record, "step"))
+                       : -1;
+    bt_error_clear();
+    bt_failure_give(&before);
+    json_decref(record);
+    bt_free(path);
+    return step;
 }
 
 /* ---- removing ---- */

@@ -1,6 +1,7 @@
 /* engine/step/compile.c: the programs of all levels, compiled and compiled again. */
 #include "engine/step/step.h"
 
+#include "base/doing.h"
 #include "engine/solve/trajectory.h"
 
 /* Whether all children of the problem come before the place in the list that has been reached. */
@@ -41,6 +42,7 @@ bt_status bt_levels_compile(bt_context *context)
         found = false;
         for (int i = 0; i < context->problem_count && status == BT_OK; i++)
             if (context->problems[i]->settings->active && !done[i] && children_compiled(context->problems[i], done)) {
+                bt_doing_set("tracing and planning ", context->problems[i]->name);
                 status = bt_level_compile(context->problems[i]);
                 done[i] = found = true;
             }

@@ -1,13 +1,41 @@
 /* base/memory.c: allocation: checked, zeroed, and counted where it counts. */
 #include "base/base.h"
 
+#include "base/footprint.h"
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 static atomic_size_t live_bytes;
+static atomic_size_t own_bytes, own_peak;
+
+static void *add_own(void *memory)
+{
+    if (!memory)
+        return NULL;
+    size_t size = malloc_usable_size(memory), now = atomic_fetch_add(&own_bytes, size) + size;
+    size_t peak = atomic_load_explicit(&own_peak, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak(&own_peak, &peak, now))
+        ;
+    return memory;
+}
+
+static void take_own(void *memory)
+{
+    if (memory)
+        atomic_fetch_sub(&own_bytes, malloc_usable_size(memory));
+}
+
+size_t bt_own_bytes(void) { return atomic_load(&own_bytes); }
+
+size_t bt_own_peak(void) { return atomic_load(&own_peak); }
+
+void bt_own_peak_begin(void) { atomic_store(&own_peak, atomic_load(&own_bytes)); }
+
+void bt_own_give_back(void) { malloc_trim(0); }
 
 bool bt_mul_size(size_t a, size_t b, size_t *result) { return !__builtin_mul_overflow(a, b, result); }
 
@@ -35,7 +63,7 @@ static void ask_for_large_pages(char *memory, size_t size)
 
 void *bt_alloc(size_t size)
 {
-    void *memory = calloc(1, size ? size : 1);
+    void *memory = add_own(calloc(1, size ? size : 1));
     if (memory && size >= LARGE)
         ask_for_large_pages(memory, size);
     return memory ? memory : out_of_memory(size);
@@ -57,9 +85,11 @@ void *bt_grow(void *items, int64_t *capacity, int64_t count, size_t size)
     size_t bytes;
     if (room < count || !bt_mul_size((size_t)room, size, &bytes))
         return out_of_memory(SIZE_MAX);
-    void *grown = realloc(items, bytes);
+    const size_t before = items ? malloc_usable_size(items) : 0;
+    void *grown = add_own(realloc(items, bytes));
     if (!grown)
         return out_of_memory(bytes);
+    atomic_fetch_sub(&own_bytes, before);
     *capacity = room;
     return grown;
 }
@@ -75,7 +105,11 @@ char *bt_strdup(const char *text)
     return copy;
 }
 
-void bt_free(void *memory) { free(memory); }
+void bt_free(void *memory)
+{
+    take_own(memory);
+    free(memory);
+}
 
 /* The size stands in front of the memory, so that the count of live bytes needs no table. */
 void *bt_alloc_aligned(size_t size)

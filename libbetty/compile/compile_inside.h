@@ -14,6 +14,9 @@ typedef struct bt_compilation {
     const bt_graph *source; /* the caller's */
     bt_program *program;    /* its graph is what the passes over graphs leave; NULL before the first */
     bt_look *looks;         /* by tensor of this graph; from lowering on */
+    bt_look *in;            /* room for a call that is looked for a kernel for */
+    bt_view *trial;
+    int64_t in_room, trial_room;
 } bt_compilation;
 
 /* From the graph to the program. */
@@ -34,5 +37,6 @@ bt_view bt_view_of(bt_array shape);      /* dense, no data */
 
 /* Adapts a kernel of a user's bt_op; NULL if the op has none for this call (its inputs must be dense). */
 const bt_kernel_impl *bt_user_kernel(const bt_call *call);
+bool bt_kernel_is_users(const bt_kernel_impl *kernel);
 
 #endif

@@ -2,6 +2,7 @@
  * kernel takes a look as it is, the buffer is copied into a dense one. */
 #include "compile/compile_inside.h"
 
+#include "compile/work.h"
 #include "ops/ops.h"
 
 bt_view bt_view_of(bt_array shape)
@@ -68,6 +69,8 @@ static bt_status step_commit(bt_compilation *c, bt_call_step *step, const bt_ker
 {
     bt_program *program = c->program;
     step->kernel = kernel;
+    if (!bt_kernel_is_users(kernel)) /* what those have to do is not known here */
+        step->call.threads = bt_call_threads(&step->call, c->options->threads);
     if (kernel->prepare)
         BT_TRY(kernel->prepare(&step->call));
     program->step_count++; /* from here on bt_program_free releases it */
@@ -178,8 +181,10 @@ static bt_status lower_call(bt_compilation *c, const bt_node *node)
 {
     bt_program *program = c->program;
     bt_look *looks = c->looks;
-    bt_look *in = bt_region_alloc(program->region, (size_t)(node->inputs + 1) * sizeof *in);
-    bt_view *trial = bt_region_alloc(program->region, (size_t)(node->inputs + node->outputs + 1) * sizeof *trial);
+    bt_look *in = bt_grow(c->in, &c->in_room, node->inputs, sizeof *in);
+    c->in = in ? in : c->in;
+    bt_view *trial = bt_grow(c->trial, &c->trial_room, node->inputs + node->outputs, sizeof *trial);
+    c->trial = trial ? trial : c->trial;
     if (!in || !trial)
         return BT_ERROR_MEMORY;
     bt_call call = {.op = node->op, .attr = node->attr, .inputs = node->inputs, .outputs = node->outputs};

@@ -128,6 +128,8 @@ static bt_program *compile(const bt_graph *graph, const bt_compile_options *opti
     for (int p = 0; status == BT_OK && p < (int)end; p++)
         status = run(&c, p);
     bt_free(c.looks);
+    bt_free(c.in);
+    bt_free(c.trial);
     if (status == BT_OK)
         return c.program;
     if (bt_error_status() == BT_OK)

@@ -40,6 +40,8 @@ static bt_status launch(const bt_call *call)
 
 static const bt_kernel_impl adapter = {.name = "user", .scratch = scratch, .launch = launch};
 
+bool bt_kernel_is_users(const bt_kernel_impl *kernel) { return kernel == &adapter; }
+
 const bt_kernel_impl *bt_user_kernel(const bt_call *call)
 {
     if (!find(call) || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)

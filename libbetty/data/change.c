@@ -4,6 +4,7 @@
  * Crops and flips of CIFAR: He et al., "Deep residual learning for image recognition" (CVPR 2016). Cutout: DeVries and
  * Taylor (2017). Mixup: Zhang et al. (ICLR 2018); here each example has its own share and partner. */
 #include "base/random.h"
+#include "base/team.h"
 #include "data/dataset.h"
 
 #include <math.h>
@@ -236,21 +237,28 @@ size_t bt_change_scratch(const bt_dataset *set, bt_dtype dtype)
     return a && a->alpha != 0 ? bt_align_up((size_t)(a->height * a->row) * bt_dtype_size(dtype)) : 0;
 }
 
+typedef struct shared { /* between threads */
+    const bt_dataset *set;
+    const bt_drawn *drawn;
+    bt_dtype dtype;
+    char *out, *scratch; /* scratch: each part has `room` of it */
+    size_t room;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    const int64_t count = s->drawn->count;
+    make_images(s->set, s->drawn, count * t / threads, count * (t + 1) / threads, s->dtype, s->out,
+                s->scratch ? s->scratch + (size_t)t * s->room : NULL);
+}
+
 void bt_change_images(const bt_dataset *set, const bt_drawn *drawn, bt_dtype dtype, void *out, char *scratch,
                       int threads)
 {
-    const int64_t count = drawn->count;
-    const size_t room = bt_change_scratch(set, dtype);
-    if (threads == 1 || (size_t)count * set->columns[set->augment->image].store->row_bytes < BT_WORTH_A_THREAD) {
-        make_images(set, drawn, 0, count, dtype, out, scratch);
-        return;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        make_images(set, drawn, count * t / threads, count * (t + 1) / threads, dtype, out,
-                    scratch ? scratch + (size_t)t * room : NULL);
+    if ((size_t)drawn->count * set->columns[set->augment->image].store->row_bytes < BT_WORTH_A_THREAD)
+        threads = 1;
+    bt_team_do(share, &(shared){set, drawn, dtype, out, scratch, bt_change_scratch(set, dtype)}, threads);
 }
 
 void bt_change_labels(const bt_dataset *set, const bt_drawn *drawn, const bt_array *other, const bt_array *share)

@@ -24,6 +24,7 @@ bt_store *bt_store_new(bt_array array, bool scaled); /* takes array.data over, a
 bt_store *bt_store_find(const char *key, int field); /* one more owner; NULL (no failure) if none is alive */
 void bt_store_publish(bt_store *store, const char *key, int field);
 void bt_store_release(bt_store *store);                          /* NULL: nothing */
+size_t bt_store_bytes(void);                                     /* of all stores of the process */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
 
 /* ---- dataset.c ---- */

@@ -1,4 +1,5 @@
 /* data/gather.c: the rows of a batch, converted on the way. Blocks of a fixed length, for the compiler to vectorise. */
+#include "base/team.h"
 #include "data/dataset.h"
 
 #include <string.h>
@@ -72,16 +73,24 @@ static void gather(const bt_column *column, const int32_t *places, int64_t from,
     }
 }
 
+typedef struct shared { /* between threads */
+    const bt_column *column;
+    const int32_t *places;
+    int64_t count;
+    bt_dtype dtype;
+    char *out;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    gather(s->column, s->places, s->count * t / threads, s->count * (t + 1) / threads, s->dtype, s->out);
+}
+
 void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,
                     int threads)
 {
-    if (threads == 1 || (size_t)count * column->store->row_bytes < BT_WORTH_A_THREAD) {
-        gather(column, places, 0, count, dtype, out);
-        return;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        gather(column, places, count * t / threads, count * (t + 1) / threads, dtype, out);
+    if ((size_t)count * column->store->row_bytes < BT_WORTH_A_THREAD)
+        threads = 1;
+    bt_team_do(share, &(shared){column, places, count, dtype, out}, threads);
 }

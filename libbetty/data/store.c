@@ -6,6 +6,15 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_store *published;
+static size_t bytes; /* of all stores */
+
+size_t bt_store_bytes(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t now = bytes;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
 
 bt_store *bt_store_new(bt_array array, bool scaled)
 {
@@ -18,6 +27,9 @@ bt_store *bt_store_new(bt_array array, bool scaled)
     for (int i = 1; i < array.rank; i++)
         store->row_items *= array.dims[i];
     store->row_bytes = (size_t)store->row_items * bt_dtype_size(array.dtype);
+    pthread_mutex_lock(&lock);
+    bytes += bt_array_bytes(array);
+    pthread_mutex_unlock(&lock);
     return store;
 }
 
@@ -53,6 +65,7 @@ void bt_store_release(bt_store *store)
         return;
     pthread_mutex_lock(&lock);
     bool last = --store->owners == 0;
+    bytes -= last ? bt_array_bytes(store->array) : 0;
     if (last && store->key) {
         bt_store **link = &published;
         while (*link != store)

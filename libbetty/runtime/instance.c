@@ -1,6 +1,7 @@
 /* runtime/instance.c: where phases run. */
 #include "runtime/phase.h"
 
+#include "compile/work.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,23 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     instance->red_zone = plan && strcmp(plan, "guard") == 0 ? BT_ALIGN : 0;
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     return instance;
+}
+
+int bt_instance_busiest(const bt_instance *instance, double *work)
+{
+    int most = 1;
+    *work = 0;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        for (int64_t e = 0; e < instance->phases[i]->entry_count; e++) {
+            const bt_program *program = instance->phases[i]->entries[e].program;
+            for (int64_t s = 0; s < program->step_count; s++) {
+                const bt_call *call = &program->steps[s].call;
+                double own = bt_call_work(call);
+                *work = own > *work ? own : *work;
+                most = call->threads > most ? call->threads : most;
+            }
+        }
+    return most;
 }
 
 void bt_instance_free(bt_instance *instance)

@@ -47,7 +47,7 @@ typedef struct bt_phase {
 
 typedef struct bt_instance { /* where phases run: one arena, as large as the largest phase */
     const bt_backend *backend;
-    int threads;
+    int threads;                /* a call takes at most so many, fewer where it has little to do: compile/work.h */
     bt_compile_options options; /* what new phases begin with; all passes, unless they are changed */
     bool planned;               /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
     size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */
@@ -60,7 +60,10 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
 } bt_instance;
 
 bt_instance *bt_instance_new(const bt_backend *backend,
-                             int threads);    /* threads 0: all cores that the process may use */
+                             int threads); /* threads 0: all cores that the process may use */
+/* How many threads the calls of all phases take at most; *work: of the call that has most to do, in compile/work.h's
+ * operations. */
+int bt_instance_busiest(const bt_instance *instance, double *work);
 void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);

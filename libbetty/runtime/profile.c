@@ -1,6 +1,7 @@
 /* runtime/profile.c: times kernel calls. */
 #include "runtime/profile.h"
 
+#include "compile/work.h"
 #include <string.h>
 
 enum { EVENTS = 20000 };
@@ -62,38 +63,6 @@ static bt_status add_row(bt_profile *profile, const bt_profile_row *row)
     return BT_OK;
 }
 
-/* A repeated element is read once. */
-static double view_bytes(const bt_view *view)
-{
-    double bytes = (double)bt_dtype_size(view->dtype);
-    for (int i = 0; i < view->rank; i++)
-        bytes *= view->strides[i] ? (double)view->dims[i] : 1;
-    return bytes;
-}
-
-static double call_bytes(const bt_call *call)
-{
-    double bytes = 0;
-    for (int i = 0; i < call->inputs; i++)
-        bytes += view_bytes(&call->in[i]);
-    for (int o = 0; o < call->outputs; o++)
-        bytes += view_bytes(&call->out[o]);
-    return bytes;
-}
-
-static double call_flops(const bt_call *call)
-{
-    bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
-    const bt_op_info *info = call->op->info;
-    if (!info || !info->flops || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
-        return (double)bt_array_count(bt_view_array(&call->out[0]));
-    for (int i = 0; i < call->inputs; i++)
-        in[i] = bt_view_array(&call->in[i]);
-    for (int o = 0; o < call->outputs; o++)
-        out[o] = bt_view_array(&call->out[o]);
-    return info->flops(call->attr, in, out);
-}
-
 static bt_status add_program(bt_profile *profile, const bt_phase *phase, int entry, int64_t *at)
 {
     const bt_program *program = phase->entries[entry].program;
@@ -109,8 +78,8 @@ static bt_status add_program(bt_profile *profile, const bt_phase *phase, int ent
                               .part = phase->entries[entry].part,
                               .name = step->kernel->name,
                               .path = step->node->tag.path,
-                              .flops = call_flops(&step->call),
-                              .bytes = call_bytes(&step->call)};
+                              .flops = bt_call_flops(&step->call),
+                              .bytes = bt_call_bytes(&step->call)};
         BT_TRY(add_row(profile, &row));
     }
     tables[profile->table_count++] = (table){program, *at};

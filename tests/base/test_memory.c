@@ -1,11 +1,35 @@
 /* Memory: checked arithmetic, growing, regions, aligned memory and its count. */
 #include "base/base.h"
+#include "base/footprint.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void setup(void) { bt_error_clear(); }
+
+/* What is had and given back, whichever way; the most of it stays on record. */
+START_TEST(own_bytes)
+{
+    const size_t before = bt_own_bytes();
+    bt_own_peak_begin();
+    char *memory = bt_alloc(1000), *copy = bt_strdup("text");
+    int64_t room = 0, *list = NULL;
+    ck_assert(bt_own_bytes() >= before + 1005 && bt_own_bytes() < before + 2000);
+    for (int64_t i = 1; i <= 100000; i *= 10)
+        ck_assert_ptr_nonnull(list = bt_grow(list, &room, i, sizeof *list));
+    ck_assert(bt_own_bytes() >= before + 1005 + (size_t)room * sizeof *list);
+    ck_assert(bt_own_bytes() < before + 10000 + (size_t)room * sizeof *list);
+    bt_free(memory);
+    bt_free(copy);
+    bt_free(list);
+    bt_free(NULL);
+    ck_assert_uint_eq(bt_own_bytes(), before);
+    ck_assert(bt_own_peak() >= before + 1005 + 100000 * sizeof *list);
+    bt_own_peak_begin();
+    ck_assert_uint_eq(bt_own_peak(), before);
+}
+END_TEST
 
 /* Every pair of sizes near 0, near the root of the largest and near the largest, against arithmetic of twice the width.
  */
@@ -210,6 +234,7 @@ int main(void)
     tcase_add_test(tests, impossible_sizes_are_an_error);
     tcase_add_test(tests, lists_grow);
     tcase_add_test(tests, live_bytes_balance);
+    tcase_add_test(tests, own_bytes);
     tcase_add_test(tests, regions_hold_many_pieces);
     tcase_add_test(tests, regions_copy_and_format);
     suite_add_tcase(suite, tests);

@@ -128,7 +128,7 @@ def build(mutants):
 
 def failed_cases(program):
     """The cases of a test program that fail; the whole program's, "*", if it does not come to its end."""
-    environment = {**os.environ, "CK_VERBOSITY": "normal", "CK_DEFAULT_TIMEOUT": "60", "OMP_WAIT_POLICY": "passive",
+    environment = {**os.environ, "CK_VERBOSITY": "normal", "CK_DEFAULT_TIMEOUT": "60",
                    "BT_SOURCE_DIR": str(SOURCE), "BT_BUILD_DIR": str(BUILD),
                    "BETTY_RUN": str(BUILD / "betty-run")}
     try:

@@ -140,6 +140,19 @@ static bool accepts(const bt_call *call)
 
 typedef void part_fn(const job *j, int64_t unit, char *local);
 
+typedef struct shared { /* between threads */
+    const job *job;
+    part_fn *part;
+    int64_t units;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    for (int64_t unit = s->units * t / threads; unit < s->units * (t + 1) / threads; unit++)
+        s->part(s->job, unit, s->job->local + (size_t)t * s->job->locals);
+}
+
 static void run(const bt_call *call, job *j, part_fn *part)
 {
     int64_t units = j->groups * j->parts;
@@ -149,17 +162,7 @@ static void run(const bt_call *call, job *j, part_fn *part)
     j->locals = local_bytes(call, j);
     if (j->channels == 0)
         return;
-    if (threads == 1) {
-        for (int64_t unit = 0; unit < units; unit++)
-            part(j, unit, j->local);
-        return;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        for (int64_t unit = units * t / threads; unit < units * (t + 1) / threads; unit++)
-            part(j, unit, j->local + (size_t)t * j->locals);
+    bt_team_do(share, &(shared){j, part, units}, threads);
 }
 
 static bt_dtype dtype_of(const bt_call *call) { return call->in[0].dtype; }

@@ -287,6 +287,18 @@ static void window_blocks(const bt_call *call, int64_t thread)
     }
 }
 
+static void window_share(const void *call, int thread, int threads)
+{
+    (void)threads;
+    window_blocks(call, thread);
+}
+
+static void place_share(const void *call, int thread, int threads)
+{
+    (void)threads;
+    place_blocks(call, thread);
+}
+
 static bt_status launch(const bt_call *call)
 {
     const bt_conv_plan *p = call->state;
@@ -296,15 +308,8 @@ static bt_status launch(const bt_call *call)
         memset(call->out[0].data, 0, (size_t)count * bt_dtype_size(p->dtype));
     else if (count)
         type_of(p->dtype)->pack(p, call->in[1].data, call->scratch);
-#if defined _OPENMP
-#pragma omp parallel for num_threads(p->threads) schedule(static, 1) if (p->threads > 1)
-#endif
-    for (int64_t thread = 0; thread < (count ? p->threads : 0); thread++) {
-        if (sums)
-            window_blocks(call, thread);
-        else
-            place_blocks(call, thread);
-    }
+    if (count)
+        bt_team_do(sums ? window_share : place_share, call, (int)p->threads);
     return BT_OK;
 }
 

@@ -3,6 +3,7 @@
 #define BT_CPU_H
 
 #include "backend/cpu/view.h"
+#include "base/team.h"
 #include "ops/ops.h"
 #include "runtime/backend.h"
 

@@ -3,10 +3,6 @@
 
 #include "backend/cpu/transpose.h"
 
-#if defined _OPENMP
-#include <omp.h>
-#endif
-
 /* ---- planning ---- */
 
 typedef struct joined { /* axes from the inside out */
@@ -241,9 +237,19 @@ static void some_rows(const bt_loop *loop, char *out, const char *const *in, int
     }
 }
 
+typedef struct shared {
+    const bt_loop *loop;
+    char *out;
+    const char *const *in;
+} shared;
+
 /* What one thread of several does: rows, or a piece of the only row. */
-static void part(const bt_loop *loop, char *out, const char *const *in, int thread, int threads)
+static void part(const void *work, int thread, int threads)
 {
+    const shared *s = work;
+    const bt_loop *loop = s->loop;
+    char *out = s->out;
+    const char *const *in = s->in;
     if (loop->rows > 1) {
         some_rows(loop, out, in, loop->rows * thread / threads, loop->rows * (thread + 1) / threads);
         return;
@@ -263,12 +269,7 @@ void BT_ISA(bt_loop_run)(const bt_loop *loop, char *out, const char *const *in)
     if (!loop->rows || !loop->n)
         return;
     if (loop->threads > 1) {
-#if defined _OPENMP
-#pragma omp parallel num_threads(loop->threads)
-        part(loop, out, in, omp_get_thread_num(), omp_get_num_threads());
-#else
-        part(loop, out, in, 0, 1);
-#endif
+        bt_team_do(part, &(shared){loop, out, in}, loop->threads);
     } else if (loop->rows == 1) {
         one_row(loop, out, in, loop->n);
     } else if (loop->rank == 1 && !loop->any_staged) {

@@ -102,21 +102,24 @@ static rows rows_of(const bt_call *call)
 
 typedef void rows_fn(const rows *r, int64_t begin, int64_t end);
 
+typedef struct shared { /* between threads */
+    const rows *rows;
+    rows_fn *function;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    s->function(s->rows, s->rows->count * t / threads, s->rows->count * (t + 1) / threads);
+}
+
 static void run(const bt_call *call, const rows *r, rows_fn *f32, rows_fn *f64, int cost)
 {
     rows_fn *function = call->out[0].dtype == BT_F32 ? f32 : f64;
     if (!r->n)
         return;
     int threads = call->threads > 1 && (double)r->count * (double)r->n * cost >= 1 << 17 ? call->threads : 1;
-    if (threads == 1) {
-        function(r, 0, r->count);
-        return;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        function(r, r->count * t / threads, r->count * (t + 1) / threads);
+    bt_team_do(share, &(shared){r, function}, threads);
 }
 
 static bool softmax_accepts(const bt_call *call)

@@ -107,19 +107,21 @@ static void release(bt_call *call)
     call->state = NULL;
 }
 
-static void run_part(const bt_call *call, const plan *p, int thread)
+static void run_part(const void *work, int thread, int threads)
 {
+    const bt_call *call = work;
+    const plan *p = call->state;
     const bt_gemm *g = &p->gemm;
     int64_t size = (int64_t)bt_dtype_size(call->out[0].dtype), from = thread * p->part, to = from + p->part;
     int64_t batch = 0, batch_end = g->batch;
     bt_gemm_range range = p->whole;
-    if (p->threads > 1 && p->cut == BATCH) {
+    if (threads > 1 && p->cut == BATCH) {
         batch = from;
         batch_end = to < batch_end ? to : batch_end;
-    } else if (p->threads > 1 && p->cut == ROWS) {
+    } else if (threads > 1 && p->cut == ROWS) {
         range.row = from;
         range.row_end = to < g->m ? to : g->m;
-    } else if (p->threads > 1) {
+    } else if (threads > 1) {
         range.column = from;
         range.column_end = to < g->n ? to : g->n;
     }
@@ -142,15 +144,7 @@ static void run_part(const bt_call *call, const plan *p, int thread)
 static bt_status launch(const bt_call *call)
 {
     const plan *p = call->state;
-    if (p->threads == 1) {
-        run_part(call, p, 0);
-        return BT_OK;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(p->threads) schedule(static, 1)
-#endif
-    for (int thread = 0; thread < p->threads; thread++)
-        run_part(call, p, thread);
+    bt_team_do(run_part, call, p->threads);
     return BT_OK;
 }
 

@@ -90,20 +90,24 @@ static bool window_accepts(const bt_call *call)
 
 typedef void part_fn(const void *state, int64_t begin, int64_t end);
 
+typedef struct shared { /* between threads */
+    part_fn *part;
+    const void *state;
+    int64_t units;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    s->part(s->state, s->units * t / threads, s->units * (t + 1) / threads);
+}
+
 static void run(const bt_call *call, const void *state, int64_t units, part_fn *f32, part_fn *f64)
 {
     part_fn *part = call->out[0].dtype == BT_F32 ? f32 : f64;
     int64_t in = bt_cpu_count(&call->in[0]), out = bt_cpu_count(&call->out[0]);
     int threads = call->threads > 1 && units > 1 && in + out >= 1 << 16 ? call->threads : 1;
-    if (threads == 1) {
-        part(state, 0, units);
-        return;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        part(state, units * t / threads, units * (t + 1) / threads);
+    bt_team_do(share, &(shared){part, state, units}, threads);
 }
 
 /* ---- windows ---- */

@@ -123,23 +123,28 @@ static void part(const bt_call *call, const stream *s, use_fn *use, int per_word
     }
 }
 
+typedef struct shared { /* between threads */
+    const bt_call *call;
+    const stream *stream;
+    use_fn *use;
+    int per_word;
+    int64_t count;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    int64_t units = (s->count + WORDS - 1) / WORDS, end = units * (t + 1) / threads * WORDS;
+    part(s->call, s->stream, s->use, s->per_word, units * t / threads * WORDS, end < s->count ? end : s->count);
+}
+
 /* per_word: words that an element takes. */
 static bt_status run(const bt_call *call, int record, use_fn *use, int per_word)
 {
     stream s = stream_of(call, record);
-    int64_t count = bt_cpu_count(&call->out[0]), units = (count + WORDS - 1) / WORDS;
+    int64_t count = bt_cpu_count(&call->out[0]);
     int threads = call->threads > 1 && count >= 1 << 14 ? call->threads : 1;
-    if (threads == 1) {
-        part(call, &s, use, per_word, 0, count);
-        return BT_OK;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++) {
-        int64_t end = units * (t + 1) / threads * WORDS;
-        part(call, &s, use, per_word, units * t / threads * WORDS, end < count ? end : count);
-    }
+    bt_team_do(share, &(shared){call, &s, use, per_word, count}, threads);
     return BT_OK;
 }
 

@@ -166,28 +166,31 @@ static void by_columns(const reduction *r, const bt_call *call, int64_t begin, i
     }
 }
 
+typedef struct shared { /* between threads */
+    const bt_call *call;
+    int64_t units;
+    double (*row)(const void *, int64_t, int64_t);
+    void (*function)(const columns *, int64_t, int64_t, void *);
+    bool add;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    const reduction *r = s->call->state;
+    int64_t begin = s->units * t / threads, end = s->units * (t + 1) / threads;
+    if (r->by_columns)
+        by_columns(r, s->call, begin, end, s->function);
+    else
+        by_rows(r, s->call, begin, end, s->row, s->add);
+}
+
 static void run(const bt_call *call, double (*row)(const void *, int64_t, int64_t),
                 void (*function)(const columns *, int64_t, int64_t, void *), bool add)
 {
     const reduction *r = call->state;
     int64_t units = r->by_columns ? r->groups * ((r->width + COLUMNS - 1) / COLUMNS) : r->outputs;
-    int threads = units < r->threads ? 1 : r->threads;
-    if (threads == 1) {
-        if (r->by_columns)
-            by_columns(r, call, 0, units, function);
-        else
-            by_rows(r, call, 0, units, row, add);
-        return;
-    }
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++) {
-        if (r->by_columns)
-            by_columns(r, call, units * t / threads, units * (t + 1) / threads, function);
-        else
-            by_rows(r, call, units * t / threads, units * (t + 1) / threads, row, add);
-    }
+    bt_team_do(share, &(shared){call, units, row, function, add}, units < r->threads ? 1 : r->threads);
 }
 
 static bt_status sum(const bt_call *call)

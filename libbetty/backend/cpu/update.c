@@ -95,24 +95,30 @@ static update part_of(const update *u, int64_t begin, int64_t end, int64_t size)
     return part;
 }
 
+typedef struct shared { /* between threads */
+    const update *update;
+    update_fn *function;
+    int64_t size;
+} shared;
+
+static void share(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    int64_t n = s->update->n, units = (n + 63) / 64;
+    int64_t begin = units * t / threads * 64, end = units * (t + 1) / threads * 64;
+    update part = part_of(s->update, begin, end < n ? end : n, s->size);
+    s->function(&part);
+}
+
 static bt_status run(const bt_call *call, const update *u, update_fn *f32, update_fn *f64)
 {
     bool single = call->out[0].dtype == BT_F32;
     update_fn *function = single ? f32 : f64;
     int threads = call->threads > 1 && u->n >= 1 << 15 ? call->threads : 1;
-    if (threads == 1) {
+    if (threads == 1)
         function(u);
-        return BT_OK;
-    }
-    int64_t units = (u->n + 63) / 64;
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-    for (int t = 0; t < threads; t++) {
-        int64_t begin = units * t / threads * 64, end = units * (t + 1) / threads * 64;
-        update part = part_of(u, begin, end < u->n ? end : u->n, single ? 4 : 8);
-        function(&part);
-    }
+    else
+        bt_team_do(share, &(shared){u, function, single ? 4 : 8}, threads);
     return BT_OK;
 }
 

@@ -63,7 +63,8 @@ bt_status bt_engine_save(bt_engine *engine, const char *folder);
 /* Puts the engine, which has got its problems and settings as before, where the newest checkpoint of the folder was
  * written, so that bt_engine_run goes on as if it had never stopped, in that folder if the run had left its metrics
  * there. A damaged checkpoint is passed over with a warning; one of another problem, of other settings or other data is
- * refused with the differences (BT_ERROR_CONFIG). */
+ * refused with the differences (BT_ERROR_CONFIG). `folder` may also name one of its checkpoints,
+ * FOLDER/checkpoints/best or FOLDER/checkpoints/step-N: the engine is put where that was written. */
 bt_status bt_engine_resume(bt_engine *engine, const char *folder);
 
 bt_status bt_engine_print(bt_engine *engine, bt_report what, FILE *file);

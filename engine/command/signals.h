@@ -1,0 +1,21 @@
+/* engine/command/signals.h: Ctrl-C and its like, and what a long set-up says. */
+#ifndef BT_SIGNALS_H
+#define BT_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+enum { BT_INTERRUPTED = 130 }; /* exit code */
+
+/* From here on SIGINT, SIGTERM and SIGHUP (where it is not ignored, as nohup has it) end the process at once; but while
+ * it trains the first of them only asks the run to stop, and a second one ends it at once. */
+void bt_signals_listen(void);
+const volatile sig_atomic_t *bt_signals_stop(void); /* not 0: the run is to stop */
+void bt_signals_train(bool trains);
+
+/* A set-up that takes more than a second says every few seconds what it is at: on the standard output, or where that is
+ * to be a report, on the terminal if there is one; quiet: it does not. It lasts until bt_signals_ready. */
+void bt_signals_setup(bool reports, bool quiet);
+void bt_signals_ready(void);
+
+#endif

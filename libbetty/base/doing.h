@@ -1,0 +1,12 @@
+/* base/doing.h: what this thread is at, of what may take long, so that a signal handler can say it. */
+#ifndef BT_DOING_H
+#define BT_DOING_H
+
+typedef struct bt_doing { /* texts that live until the next bt_doing_set; "", "": nothing that takes long */
+    const char *what;     /* "reading the data of" */
+    const char *whose;    /* "classifier" */
+} bt_doing;
+void bt_doing_set(const char *what, const char *whose);
+bt_doing bt_doing_now(void); /* may be called in a signal handler */
+
+#endif

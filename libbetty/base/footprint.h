@@ -1,0 +1,13 @@
+/* base/footprint.h: the memory that the library itself holds in this process, beside that of bt_alloc_aligned, which is
+ * planned. */
+#ifndef BT_FOOTPRINT_H
+#define BT_FOOTPRINT_H
+
+#include <stddef.h>
+
+size_t bt_own_bytes(void); /* of bt_alloc and its kin, as the allocator counts them */
+size_t bt_own_peak(void);  /* the most that they have been since bt_own_peak_begin */
+void bt_own_peak_begin(void);
+void bt_own_give_back(void); /* what has been freed, to the system */
+
+#endif

@@ -1,0 +1,43 @@
+/* compile/work.c: operations and bytes of a call; the threads that they are worth. */
+#include "compile/work.h"
+
+#include "ops/ops.h"
+
+static double view_bytes(const bt_view *view)
+{
+    double bytes = (double)bt_dtype_size(view->dtype);
+    for (int i = 0; i < view->rank; i++)
+        bytes *= view->strides[i] ? (double)view->dims[i] : 1;
+    return bytes;
+}
+
+double bt_call_bytes(const bt_call *call)
+{
+    double bytes = 0;
+    for (int i = 0; i < call->inputs; i++)
+        bytes += view_bytes(&call->in[i]);
+    for (int o = 0; o < call->outputs; o++)
+        bytes += view_bytes(&call->out[o]);
+    return bytes;
+}
+
+double bt_call_flops(const bt_call *call)
+{
+    bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
+    const bt_op_info *info = call->op->info;
+    if (!info || !info->flops || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
+        return (double)bt_array_count(bt_view_array(&call->out[0]));
+    for (int i = 0; i < call->inputs; i++)
+        in[i] = bt_view_array(&call->in[i]);
+    for (int o = 0; o < call->outputs; o++)
+        out[o] = bt_view_array(&call->out[o]);
+    return info->flops(call->attr, in, out);
+}
+
+double bt_call_work(const bt_call *call) { return bt_call_flops(call) + BT_WORK_OF_A_BYTE * bt_call_bytes(call); }
+
+int bt_call_threads(const bt_call *call, int most)
+{
+    double threads = bt_call_work(call) / BT_WORK_OF_A_THREAD;
+    return threads >= most ? most : threads < 1 ? 1 : (int)threads;
+}

@@ -1,0 +1,19 @@
+/* compile/work.h: how much a planned call has to do, and how many threads that is worth. */
+#ifndef BT_WORK_H
+#define BT_WORK_H
+
+#include "compile/kernels.h"
+
+double
+bt_call_flops(const bt_call *call); /* as its op counts them; of an op that does not: the elements of its output */
+double bt_call_bytes(const bt_call *call); /* that it reads and writes; a repeated element is read once */
+
+/* What a thread is worth being woken for: some 60 microseconds, in operations on numbers; a byte that is read or
+ * written counts as BT_WORK_OF_A_BYTE of them. */
+#define BT_WORK_OF_A_THREAD ((double)(1 << 22))
+#define BT_WORK_OF_A_BYTE   4.0
+double bt_call_work(const bt_call *call);
+/* Each thread gets work that it is worth; 1 to `most`. The same for the same call, always and everywhere. */
+int bt_call_threads(const bt_call *call, int most);
+
+#endif
