@@ -9,8 +9,7 @@
 
 /* ---- early stopping ---- */
 
-/* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
-static const bt_metric_row *watched(const bt_engine *engine, const char *name)
+const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name)
 {
     for (int i = 0; i < engine->context.metric_count; i++) {
         const bt_metric_row *row = engine->context.metrics[i];
@@ -46,7 +45,7 @@ static bt_status early_stopping(bt_run *r)
     const bt_engine_settings *s = r->engine->context.settings;
     if (!s->early_stopping)
         return BT_OK;
-    const bt_metric_row *row = watched(r->engine, s->early_stopping_metric);
+    const bt_metric_row *row = bt_run_watched(r->engine, s->early_stopping_metric);
     if (!row)
         return no_such_metric(r->engine);
     bt_engine *engine = r->engine;
@@ -72,8 +71,8 @@ static bt_status check_early_stopping(const bt_engine *engine)
     if (!engine->context.settings->early_stopping)
         return BT_OK;
     if (validates && engine->context.settings->valid_step > 0)
-        return open || watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
-                                                                                        : no_such_metric(engine);
+        return open || bt_run_watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
+                                                                                               : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping = true needs a validation: %s",
                    validates ? "set valid_step" : "a problem with validation_step and validation data");
 }
@@ -138,8 +137,10 @@ static bt_status loop(bt_run *r)
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->context.step);
         BT_TRY(bt_run_report(r, false, false));
-        if (bt_run_is_due(engine->context.step, s->valid_step))
+        if (bt_run_is_due(engine->context.step, s->valid_step)) {
             BT_TRY(validate(r));
+            BT_TRY(bt_run_see_plateaus(r)); /* not of the validation that is made because the run ends */
+        }
         BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         if (engine->front.stop && *engine->front.stop)
@@ -316,6 +317,7 @@ static bt_status go_on(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(check_early_stopping(engine));
+    BT_TRY(bt_run_check_plateaus(engine));
     if (!r->opened)
         BT_TRY(open_run(r));
     else
