@@ -106,8 +106,8 @@ bt_tensor *bt_slice(bt_tensor *x, int axis, int64_t from, int64_t to); /* from <
 bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index);                  /* result[k, ...] = x[index[k], ...] */
 bt_tensor *(bt_at)(bt_tensor *x, const int64_t *index);
 bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
-#define bt_at(...)           BT_LIST_(bt_at, __VA_ARGS__, BT_END) /* bt_at(x, i, j): x[i, j, ...] */
-#define bt_concat(axis, ...) (bt_concat)((axis), (bt_tensor *const[]){__VA_ARGS__, NULL}) /* (axis, parts...) */
+#define bt_at(...)           BT_LIST_(bt_at, __VA_ARGS__, BT_END)                /* bt_at(x, i, j): x[i, j, ...] */
+#define bt_concat(axis, ...) (bt_concat)((axis), BT_TENSORS_(__VA_ARGS__, NULL)) /* (axis, parts...) */
 
 /* Matrices. */
 bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; b may be [k]: result [..., m] */
@@ -115,7 +115,7 @@ bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; 
  * one that an operand has twice takes its diagonal; without "->" the result has the letters that occur once, in
  * alphabetical order. */
 bt_tensor *(bt_einsum)(const char *equation, bt_tensor *const *operands);
-#define bt_einsum(equation, ...) (bt_einsum)((equation), (bt_tensor *const[]){__VA_ARGS__, NULL})
+#define bt_einsum(equation, ...) (bt_einsum)((equation), BT_TENSORS_(__VA_ARGS__, NULL))
 
 /* Convolutions, channels last: x [n, height, width, in], weight [height, width, in/groups, out], bias [out] or NULL, to
  * [n, ..., out]. 1-d: [n, length, in], [length, in/groups, out]. Output channels stand by group. */
