@@ -40,7 +40,10 @@ inline bt_tensor *forward(bt_module *m, bt_tensor *const *in) { return bt_forwar
 inline bt_tensor *forward(bt_problem *p, bt_tensor *const *in) { return bt_forward_problem_(p, in); }
 
 inline void metric(bt_problem *self, const char *name, bt_tensor *value) { bt_metric_tensor_(self, name, value); }
-inline void metric(bt_problem *self, const char *name, double value) { bt_metric_number_(self, name, value); }
+template <class Number> void metric(bt_problem *self, const char *name, Number value)
+{
+    bt_metric_number_(self, name, static_cast<double>(value));
+}
 
 } // namespace bt_cpp
 
