@@ -270,6 +270,9 @@ static bt_status resolve_scheduler(bt_config *config, bt_problem_settings *probl
     if (scheduler->kind == BT_SCHEDULER_MULTISTEP && problem->milestones.count == 0)
         return bt_fail(BT_ERROR_CONFIG, "%s: [%s] scheduler = multistep needs scheduler_milestones",
                        bt_config_origin(config, problem->name, "scheduler"), problem->name);
+    if (scheduler->kind == BT_SCHEDULER_EXPONENTIAL && !bt_config_find(config, problem->name, "scheduler_gamma"))
+        return bt_fail(BT_ERROR_CONFIG, "%s: [%s] scheduler = exponential needs scheduler_gamma",
+                       bt_config_origin(config, problem->name, "scheduler"), problem->name);
     memcpy(scheduler->milestones, problem->milestones.items, sizeof scheduler->milestones);
     scheduler->milestone_count = problem->milestones.count;
     bool first = bt_error_status() == BT_OK;

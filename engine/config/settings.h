@@ -82,9 +82,10 @@ typedef struct bt_problem_settings {
     const char *trainable, *meta_trainable; /* patterns for bt_pattern_match; "*": all */
 
     const bt_optimizer_def *optimizer;
-    double hypers[BT_MAX_ITEMS]; /* as in optimizer->hypers */
-    bt_scheduler scheduler;      /* checked */
-    bt_int_list milestones;      /* as in scheduler */
+    double hypers[BT_MAX_ITEMS];  /* as in optimizer->hypers */
+    bt_scheduler scheduler;       /* checked */
+    bt_int_list milestones;       /* as in scheduler */
+    const char *scheduler_metric; /* of a plateau: METRIC, or PROBLEM.METRIC */
 
     const bt_group_settings *groups; /* in the order of the file */
     int group_count;

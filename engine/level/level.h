@@ -48,6 +48,7 @@ struct bt_problem {
     bool *trainable, *meta_trainable;
     bool told_batch; /* bt_warn_batch has looked */
     bt_optimizer *optimizer;
+    bt_plateau plateau; /* of scheduler = plateau */
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */

@@ -2,6 +2,7 @@
  * them. */
 #include "engine/level/level.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,16 +174,30 @@ static bt_status make_optimizer(bt_problem *problem)
     return bt_optimizer_start(optimizer, problem->name);
 }
 
+/* What a plateau is told by belongs to the run, too. */
+static bt_status enter_plateau(bt_problem *problem)
+{
+    bt_context *context = problem->context;
+    bt_plateau *plateau = &problem->plateau;
+    *plateau = (bt_plateau){.best = NAN};
+    BT_TRY(bt_ledger_enter_number(context, problem, BT_ROLE_CLOCK, "plateau.best", BT_ROW_REAL, &plateau->best));
+    BT_TRY(bt_ledger_enter_number(context, problem, BT_ROLE_CLOCK, "plateau.bad", BT_ROW_INT, &plateau->bad));
+    return bt_ledger_enter_number(context, problem, BT_ROLE_CLOCK, "plateau.cooling", BT_ROW_INT, &plateau->cooling);
+}
+
 static bt_status enter_optimizer(bt_problem *problem)
 {
     const bt_optimizer *optimizer = problem->optimizer;
     BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_SLOT, optimizer->applied));
     BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->skipped));
-    for (int g = 0; g < optimizer->group_count; g++)
+    for (int g = 0; g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             if (optimizer->groups[g].vars[i])
                 BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->groups[g].vars[i]));
-    return BT_OK;
+        if (optimizer->groups[g].scale)
+            BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->groups[g].scale));
+    }
+    return optimizer->scheduler.kind == BT_SCHEDULER_PLATEAU ? enter_plateau(problem) : BT_OK;
 }
 
 /* Which of the module's parameters are trained, by which group, and in what order they lie in their block. */
@@ -275,9 +290,14 @@ void bt_params_close(bt_problem *problem)
         bt_ledger_leave(problem->context, optimizer->applied);
         bt_ledger_leave(problem->context, optimizer->skipped);
     }
-    for (int g = 0; optimizer && g < optimizer->group_count; g++)
+    for (int g = 0; optimizer && g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             bt_ledger_leave(problem->context, optimizer->groups[g].vars[i]);
+        bt_ledger_leave(problem->context, optimizer->groups[g].scale);
+    }
+    bt_ledger_leave(problem->context, &problem->plateau.best);
+    bt_ledger_leave(problem->context, &problem->plateau.bad);
+    bt_ledger_leave(problem->context, &problem->plateau.cooling);
     bt_optimizer_free(optimizer);
     if (problem->module) {
         bt_ledger_leave(problem->context, problem->module->param_block.flat);

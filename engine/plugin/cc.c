@@ -41,22 +41,6 @@ static bool has_headers(const char *folder)
     return found;
 }
 
-/* PREFIX/include, where the program is PREFIX/bin/NAME: an installation that may have been moved. */
-static char *installed_headers(void)
-{
-    char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    for (int up = 0; up < 2 && length > 0; up++) {
-        path[length] = 0;
-        char *slash = strrchr(path, '/');
-        length = slash ? slash - path : 0;
-    }
-    if (length <= 0)
-        return NULL;
-    path[length] = 0;
-    return bt_string("%s/include", path);
-}
-
 static char *find_headers(void)
 {
     const char *wanted = getenv("BETTY_INCLUDE");
@@ -66,10 +50,9 @@ static char *find_headers(void)
         bt_fail(BT_ERROR_FILE, "BETTY_INCLUDE is %s, where there is no betty/betty.h", wanted);
         return NULL;
     }
-    char *installed = installed_headers();
-    if (installed && has_headers(installed))
+    char *installed = bt_installed("include", "betty/betty.h");
+    if (installed)
         return installed;
-    bt_free(installed);
     static const char *const places[] = {BT_SOURCE_INCLUDE_DIR, BT_INSTALL_INCLUDE_DIR};
     for (int i = 0; i < BT_COUNT_OF(places); i++)
         if (*places[i] && has_headers(places[i]))

@@ -54,6 +54,12 @@ static bt_status open_file(const char *source, bt_plugin *plugin, const bt_expor
     return check_export(source, *parts);
 }
 
+static bool is_cpp(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && (strcmp(dot, ".cpp") == 0 || strcmp(dot, ".cc") == 0 || strcmp(dot, ".cxx") == 0);
+}
+
 static bt_status open_builtin(const char *name, const bt_builtin *builtins, const bt_export **parts)
 {
     int64_t count = 0;
@@ -62,6 +68,11 @@ static bt_status open_builtin(const char *name, const bt_builtin *builtins, cons
             *parts = builtins[count].parts;
             return check_export(name, *parts);
         }
+    if (is_cpp(name))
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s: problems that are compiled when a run starts are .c files; those in C++ are part of a "
+                       "program, which gives them to bt_engine_use, as examples/embed.cpp does",
+                       name);
     const char **names = bt_alloc_array((size_t)count + 1, sizeof *names);
     bt_text text = {0};
     for (int64_t i = 0; names && i < count; i++)

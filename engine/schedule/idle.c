@@ -143,12 +143,28 @@ static bool not_multistep(const bt_context *context, const bt_problem *problem)
 
 static bool no_decay(const bt_context *context, const bt_problem *problem)
 {
-    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_STEP | 1u << BT_SCHEDULER_MULTISTEP);
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_STEP | 1u << BT_SCHEDULER_MULTISTEP |
+                                                        1u << BT_SCHEDULER_EXPONENTIAL | 1u << BT_SCHEDULER_PLATEAU);
 }
 
 static bool not_cosine(const bt_context *context, const bt_problem *problem)
 {
     return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_COSINE);
+}
+
+static bool no_least(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_COSINE | 1u << BT_SCHEDULER_PLATEAU);
+}
+
+static bool not_linear(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_LINEAR);
+}
+
+static bool not_plateau(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_PLATEAU);
 }
 
 /* ---- the table ---- */
@@ -169,6 +185,8 @@ static const char not_lower_why[] = "no problem above differentiates its solutio
 static const char loader_why[] = "its batches do not come from a data set of its own";
 static const char weights_why[] = "there is no `weights`";
 static const char parents_why[] = "no problem above waits for its solution (l2u)";
+static const char linear_why[] = "it belongs to scheduler = linear";
+static const char plateau_why[] = "it belongs to scheduler = plateau";
 static const char stopping_why[] = "early_stopping is false";
 static const char judged_why[] = "early_stopping is false, and so is checkpoint_best";
 
@@ -209,9 +227,19 @@ static const idle_row rows[] = {
 
     {PROBLEM("scheduler_step_size"), not_step, "it belongs to scheduler = step"},
     {PROBLEM("scheduler_milestones"), not_multistep, "it belongs to scheduler = multistep"},
-    {PROBLEM("scheduler_gamma"), no_decay, "it belongs to scheduler = step and multistep"},
+    {PROBLEM("scheduler_gamma"), no_decay, "it belongs to scheduler = step, multistep, exponential and plateau"},
     {PROBLEM("scheduler_t_max"), not_cosine, "it belongs to scheduler = cosine"},
-    {PROBLEM("scheduler_eta_min"), not_cosine, "it belongs to scheduler = cosine"},
+    {PROBLEM("scheduler_eta_min"), no_least, "it belongs to scheduler = cosine and plateau"},
+    {PROBLEM("scheduler_start_factor"), not_linear, linear_why},
+    {PROBLEM("scheduler_end_factor"), not_linear, linear_why},
+    {PROBLEM("scheduler_total_iters"), not_linear, linear_why},
+    {PROBLEM("scheduler_metric"), not_plateau, plateau_why},
+    {PROBLEM("scheduler_mode"), not_plateau, plateau_why},
+    {PROBLEM("scheduler_patience"), not_plateau, plateau_why},
+    {PROBLEM("scheduler_threshold"), not_plateau, plateau_why},
+    {PROBLEM("scheduler_threshold_mode"), not_plateau, plateau_why},
+    {PROBLEM("scheduler_cooldown"), not_plateau, plateau_why},
+    {PROBLEM("scheduler_eps"), not_plateau, plateau_why},
 };
 
 /* ---- what is said ---- */

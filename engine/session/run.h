@@ -28,6 +28,13 @@ typedef struct bt_run { /* from the first call to the one that ends it */
 
 static inline bool bt_run_is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
+/* train.c: METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. NULL: none of that name so far. */
+const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name);
+
+/* plateau.c: the schedulers that watch a validation: whether there is one to watch; and after each what they do. */
+bt_status bt_run_check_plateaus(const bt_engine *engine);
+bt_status bt_run_see_plateaus(bt_run *r);
+
 bt_status bt_run_say_equation(bt_run *r); /* what the levels follow, where there are several */
 void bt_run_say_trouble(bt_run *r);       /* methods that fail, once each */
 /* A run most of whose updates were left out has diverged: BT_ERROR_NUMERIC. */

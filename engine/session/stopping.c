@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. */
-static const bt_metric_row *watched(const bt_engine *engine, const char *name)
+const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name)
 {
     for (int i = 0; i < engine->context.metric_count; i++) {
         const bt_metric_row *row = engine->context.metrics[i];
@@ -49,7 +49,7 @@ bt_status bt_run_judge(bt_run *r)
     const bt_engine_settings *s = engine->context.settings;
     if (!is_wanted(engine))
         return BT_OK;
-    const bt_metric_row *row = watched(engine, s->early_stopping_metric);
+    const bt_metric_row *row = bt_run_watched(engine, s->early_stopping_metric);
     if (!row)
         return no_such_metric(engine);
     double value = row->last, best = engine->best;
@@ -75,7 +75,7 @@ bt_status bt_run_check_metric(const bt_engine *engine)
     if (!is_wanted(engine))
         return BT_OK;
     if (validates && engine->context.settings->valid_step > 0)
-        return open || watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
+        return open || bt_run_watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
                                                                                         : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] %s = true needs a validation: %s",
                    engine->context.settings->early_stopping ? "early_stopping" : "checkpoint_best",
@@ -87,7 +87,7 @@ bt_status bt_run_check_metric(const bt_engine *engine)
 bool bt_run_best(const bt_engine *engine, bt_metric_value *best)
 {
     const bt_metric_row *row =
-        is_wanted(engine) ? watched(engine, engine->context.settings->early_stopping_metric) : NULL;
+        is_wanted(engine) ? bt_run_watched(engine, engine->context.settings->early_stopping_metric) : NULL;
     if (!row || isnan(engine->best))
         return false;
     *best = (bt_metric_value){row->full, engine->best, NAN};

@@ -90,8 +90,10 @@ static bt_status loop(bt_run *r)
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->context.step);
         BT_TRY(bt_run_report(r, false, false));
-        if (bt_run_is_due(engine->context.step, s->valid_step))
+        if (bt_run_is_due(engine->context.step, s->valid_step)) {
             BT_TRY(validate(r));
+            BT_TRY(bt_run_see_plateaus(r)); /* not of the validation that is made because the run ends */
+        }
         BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         BT_TRY(save_best(r));
@@ -282,6 +284,7 @@ static bt_status go_on(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(bt_run_check_metric(engine));
+    BT_TRY(bt_run_check_plateaus(engine));
     if (!r->opened)
         BT_TRY(open_run(r));
     else

@@ -108,11 +108,20 @@ static bool is_scalar(const bt_problem *problem, const bt_var *root)
     return scalar;
 }
 
+/* A plateau may be reached in the middle of an inner loop. */
+static bool is_lr_scale(const bt_problem *problem, const bt_var *root)
+{
+    for (int g = 0; g < problem->optimizer->group_count; g++)
+        if (root == problem->optimizer->groups[g].scale)
+            return true;
+    return false;
+}
+
 /* Whether the variable may be another when the upper problem goes back: that one itself has not moved. What is read
  * besides is fixed, or set for each program: hyperparameters, and the records of batches. */
 static bool must_keep(const bt_problem *problem, const bt_problem *upper, const bt_var *root)
 {
-    if (root == problem->gradients.flat || own_state(problem, root))
+    if (root == problem->gradients.flat || own_state(problem, root) || is_lr_scale(problem, root))
         return true;
     for (int q = 0; q < problem->context->problem_count; q++) {
         const bt_problem *other = problem->context->problems[q];

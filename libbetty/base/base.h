@@ -44,6 +44,10 @@ void bt_region_free(bt_region *region);
 double bt_seconds(void); /* of a clock that only goes forward */
 int bt_cores(void);      /* that this process may use; at least 1 */
 
+/* installed.c: PREFIX/folder, where the program or the library is PREFIX/bin/NAME or below PREFIX/lib, and
+ * PREFIX/folder holds `file`. NULL: nowhere. bt_free. */
+char *bt_installed(const char *folder, const char *file);
+
 /* ---- text.c ---- */
 
 typedef struct bt_text { /* a growing string; starts as {0}; data is NULL while empty */

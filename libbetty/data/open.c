@@ -16,6 +16,8 @@
 #define BT_INSTALL_DATA_DIR "/usr/local/share/betty/data"
 #endif
 
+#define INSTALLED_DATA "share/betty/data", "" /* below the prefix that an installation has now */
+
 #define COMES_WITH_IT "it comes with the library, in its folder data; set BETTY_DATA to that folder"
 
 static const struct {
@@ -264,11 +266,14 @@ static bt_status search_in(const char *folder, const char *name, const char *spl
 static bt_status search(const char *name, const char *split, bt_found *found)
 {
     const char *own = getenv("BETTY_DATA");
+    char *installed = bt_installed(INSTALLED_DATA);
+    bt_status status = BT_OK;
     const char *const folders[] = {
         is_path(name) ? "." : NULL,
         is_path(name) ? beside : NULL,
         own && *own ? own : NULL,
         "data",
+        installed,
         BT_SOURCE_DATA_DIR,
         BT_INSTALL_DATA_DIR,
         "/usr/share/datasets",
@@ -277,11 +282,12 @@ static bt_status search(const char *name, const char *split, bt_found *found)
     };
     *found = (bt_found){.kind = BT_FOUND_NOTHING};
     if (name[0] == '/')
-        return bt_find_files(name, split, found);
-    for (int i = 0; i < BT_COUNT_OF(folders) && found->kind == BT_FOUND_NOTHING; i++)
-        if (folders[i] && *folders[i])
-            BT_TRY(search_in(folders[i], name, split, found));
-    return BT_OK;
+        status = bt_find_files(name, split, found);
+    for (int i = 0; name[0] != '/' && i < BT_COUNT_OF(folders) && found->kind == BT_FOUND_NOTHING; i++)
+        if (folders[i] && *folders[i] && status == BT_OK)
+            status = search_in(folders[i], name, split, found);
+    bt_free(installed);
+    return status;
 }
 
 /* "FILE:COLUMN": the part in front of the last colon, if there is one. */
@@ -338,11 +344,13 @@ static void not_found(const char *name)
         bt_text_add(&text, "; did you mean \"%s\"?", near);
     for (int i = 0; index < 0 && i < count; i++)
         bt_text_add(&text, "%s%s", i ? ", " : near ? " Known are " : "; known are ", names[i]);
+    char *installed = bt_installed(INSTALLED_DATA);
     bt_fail(BT_ERROR_FILE,
-            "data set \"%s\" is not there: looked at that path and in %s%s%s, ./data, " BT_INSTALL_DATA_DIR
-            " and /usr/share/datasets%s",
+            "data set \"%s\" is not there: looked at that path and in %s%s%s, ./data, %s and /usr/share/datasets%s",
             name, beside ? beside : "", beside ? " (where the INI file is), " : "",
-            own && *own ? own : "$BETTY_DATA (not set)", bt_text_get(&text));
+            own && *own ? own : "$BETTY_DATA (not set)", installed ? installed : BT_INSTALL_DATA_DIR,
+            bt_text_get(&text));
+    bt_free(installed);
     bt_text_free(&text);
 }
 

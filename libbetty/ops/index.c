@@ -1,4 +1,4 @@
-/* ops/index.c: rows by index, and its adjoint. */
+/* ops/index.c: rows by index, and its adjoint; labels as rows. */
 #include "ops/define.h"
 
 static bt_status check_index(const char *op, bt_array index)
@@ -138,6 +138,57 @@ const bt_op bt_op_scatter_add = {
                                 .samples = scatter_add_samples},
 };
 
+/* ---- one_hot(label [...]): [..., classes] ---- */
+
+static bt_status one_hot_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    const bt_one_hot_attr *hot = attr;
+    BT_TRY(bt_check_dtype("one_hot", "the label", in[0].dtype, BT_INTEGERS));
+    BT_TRY(bt_check_dtype("one_hot", "the result", (bt_dtype)hot->dtype, BT_FLOATS));
+    if (hot->classes < 1)
+        return bt_fail(BT_ERROR_SHAPE, "one_hot: %lld classes, must be at least 1", (long long)hot->classes);
+    if (in[0].rank == BT_MAX_RANK)
+        return bt_fail(BT_ERROR_SHAPE, "one_hot: the label has %d axes already, which is as many as there may be",
+                       BT_MAX_RANK);
+    out[0] = in[0];
+    out[0].dtype = (bt_dtype)hot->dtype;
+    out[0].dims[out[0].rank++] = hot->classes;
+    return BT_OK;
+}
+
+static int one_hot_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+{
+    (void)attr, (void)in, (void)count;
+    return axes[0];
+}
+
+static void one_hot_describe(const void *attr, bt_text *text)
+{
+    const bt_one_hot_attr *hot = attr;
+    bt_text_add(text, "%lld classes, %s", (long long)hot->classes, bt_dtype_name((bt_dtype)hot->dtype));
+}
+
+static void one_hot_samples(bt_sampler *sampler)
+{
+    BT_SAMPLE(sampler, .name = "labels", .inputs = 1, BT_ATTR(bt_one_hot_attr, 4, BT_F64),
+              .in = {BT_DRAWN(0, 4, BT_I32, 1, 7)});
+    BT_SAMPLE(sampler, .name = "one label", .inputs = 1, BT_ATTR(bt_one_hot_attr, 3, BT_F32),
+              .in = {BT_DRAWN(0, 3, BT_I64, 0, 0)});
+    BT_SAMPLE(sampler, .name = "a grid", .inputs = 1, BT_ATTR(bt_one_hot_attr, 5, BT_F64),
+              .in = {BT_DRAWN(0, 5, BT_I32, 2, 2, 3)});
+    BT_SAMPLE(sampler, .name = "none", .inputs = 1, BT_ATTR(bt_one_hot_attr, 5, BT_F64),
+              .in = {BT_DRAWN(0, 5, BT_I32, 1, 0)});
+}
+
+const bt_op bt_op_one_hot = {
+    .name = "one_hot",
+    .inputs = 1,
+    .attr_size = sizeof(bt_one_hot_attr),
+    .infer = one_hot_infer,
+    .info =
+        &(const bt_op_info){.batch_axis = one_hot_batch_axis, .describe = one_hot_describe, .samples = one_hot_samples},
+};
+
 /* ---- builders ---- */
 
 bt_tensor *bt_index_of(const char *op, bt_tensor *index)
@@ -180,4 +231,13 @@ bt_tensor *bt_scatter_add(bt_tensor *index, bt_tensor *values, int64_t rows)
     index = bt_index_of("scatter_add", index);
     bt_rows_attr attr = {rows};
     return bt_poisoned(index) ? index : BT_RECORD(&bt_op_scatter_add, &attr, index, values);
+}
+
+bt_tensor *bt_one_hot(bt_tensor *label, int64_t classes)
+{
+    label = bt_index_of("one_hot", label);
+    if (bt_poisoned(label))
+        return label;
+    bt_one_hot_attr attr = {classes, bt_trace_now()->dtype};
+    return BT_RECORD(&bt_op_one_hot, &attr, label);
 }

@@ -1,4 +1,4 @@
-/* ops/loss.c: losses of classification, one value per example. */
+/* ops/loss.c: losses, one value per example. */
 #include "ops/define.h"
 
 static bt_status check_logits(const char *op, bt_array logits, bt_array label)
@@ -260,4 +260,47 @@ bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label)
                                bt_shape_text(b, label->rank, label->dims));
     }
     return bt_as(bt_equal(bt_argmax(logits, 1), label), logits->dtype);
+}
+
+/* Of one shape, at least so many axes; NULL, or the poison. */
+static bt_tensor *check_pair(const char *op, const char *first, const char *second, bt_tensor **x, int rank)
+{
+    char a[256], b[256];
+    bt_tensor *poison = bt_operands_promote(op, x, 2, BT_PROMOTE_FLOAT);
+    if (poison)
+        return poison;
+    bt_shape_text(a, x[0]->rank, x[0]->dims);
+    bt_shape_text(b, x[1]->rank, x[1]->dims);
+    bool fits = x[0]->rank == x[1]->rank && x[0]->rank >= rank;
+    for (int d = 0; fits && d < x[0]->rank; d++)
+        fits = x[0]->dims[d] == x[1]->dims[d];
+    return fits
+               ? NULL
+               : bt_trace_poison(BT_ERROR_SHAPE, "%s: %s %s with %s %s, must be of one shape%s", op, first, a, second,
+                                 b, rank ? ", [..., classes]" : "; bt_squeeze, bt_unsqueeze or bt_reshape one of them");
+}
+
+bt_tensor *bt_mse(bt_tensor *prediction, bt_tensor *target)
+{
+    bt_tensor *x[] = {prediction, target}, *poison = check_pair("mse", "prediction", "target", x, 0);
+    if (poison)
+        return poison;
+    bt_tensor *squares = bt_square(bt_sub(x[0], x[1]));
+    if (squares->rank < 2)
+        return squares;
+    int64_t axes[BT_MAX_RANK];
+    for (int d = 1; d < squares->rank; d++)
+        axes[d - 1] = d;
+    axes[squares->rank - 1] = BT_END;
+    return (bt_mean)(squares, axes);
+}
+
+bt_tensor *bt_kl_div(bt_tensor *log_prediction, bt_tensor *target)
+{
+    bt_tensor *x[] = {log_prediction, target}, *poison = check_pair("kl_div", "log_prediction", "target", x, 1);
+    if (poison)
+        return poison;
+    /* Neither log 0 nor its derivative is met where the target is 0. */
+    bt_tensor *none = bt_equal(x[1], 0), *log_target = bt_log(bt_where(none, 1, x[1]));
+    return bt_sum(bt_mul(x[1], bt_sub(log_target, bt_where(none, 0, x[0]))), -1);
 }

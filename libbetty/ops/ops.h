@@ -12,11 +12,12 @@
                                   X(tanh) X(erf) X(sigmoid) X(relu) X(step) X(floor) X(isfinite)                      \
     /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
-    /* reductions (reduce.c) */   X(sum) X(max) X(argmax)                                                              \
+    /* reductions (reduce.c) */   X(sum) X(max) X(argmax) X(min)                                                       \
     /* shape (shape.c) */         X(reshape) X(permute)                                                                \
     /* repeating (broadcast.c) */ X(broadcast)                                                                         \
     /* parts (part.c) */          X(slice) X(pad) X(concat) X(copy)                                                    \
-    /* indices (index.c) */       X(gather) X(scatter_add)                                                             \
+    /* indices (index.c) */       X(gather) X(scatter_add) X(one_hot)                                                  \
+    /* one axis (along.c) */      X(argsort) X(take_along) X(put_along) X(cumsum)                                      \
     /* contraction (dot.c) */     X(dot) X(dot_add)                                                                    \
     /* convolution (conv.c) */    X(conv) X(conv_dx) X(conv_dw)                                                        \
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
@@ -42,10 +43,10 @@ BT_OP_LIST(BT_OP_DECLARE)
 extern const bt_op *const bt_op_table[]; /* all of them, in this order; ends with NULL (ops/table.c) */
 
 /* Dtypes that kernels meet. add, sub, mul, minimum, maximum, neg, abs, sign, square, less, greater, equal, sum, max,
- * argmax: f32, f64, i32, i64. where, cast, and all that only moves values (shape, parts, gather, copy, print): every
- * dtype. The rest: f32, f64. less, greater, equal, isfinite give BT_BOOL (one byte, 0 or 1); a cast to BT_BOOL is x !=
- * 0; where's condition is BT_BOOL. Labels and indices: i32 or i64; one outside its range is an error of the run
- * (BT_ERROR_DATA). Sizes may be 0.
+ * argmax, argsort, cumsum: f32, f64, i32, i64. where, cast, and all that only moves values (shape, parts, gather,
+ * take_along, copy, print): every dtype. The rest: f32, f64. less, greater, equal, isfinite give BT_BOOL (one byte, 0
+ * or 1); a cast to BT_BOOL is x != 0; where's condition is BT_BOOL. Labels and indices: i32 or i64; one outside its
+ * range is an error of the run (BT_ERROR_DATA). Sizes may be 0.
  *
  * gate(g, y): g where y > 0, else 0: what relu does to a derivative. Linear in g; its derivative in y is zero.
  * softmax_grad(y, g), attribute bt_axis_attr: y * (g - sum(y * g along the axis)): the derivative of softmax, from its
@@ -57,7 +58,7 @@ typedef struct bt_cast_attr {
     int64_t dtype;
 } bt_cast_attr; /* cast: the result's */
 
-typedef struct bt_reduce_attr { /* sum, max; argmax: one axis, keep = 0 */
+typedef struct bt_reduce_attr { /* sum, max, min; argmax: one axis, keep = 0 */
     uint32_t axes;              /* bit a: axis a is reduced */
     uint32_t keep;              /* 1: it stays, with size 1 */
 } bt_reduce_attr;
@@ -76,6 +77,25 @@ typedef struct bt_range_attr { /* slice: from <= i < to; pad: puts `from` zeros 
 typedef struct bt_rows_attr {
     int64_t rows;
 } bt_rows_attr; /* scatter_add(index [k], values [k, ...]): [rows, ...] */
+
+typedef struct bt_one_hot_attr {
+    int64_t classes, dtype; /* the result's, a floating one */
+} bt_one_hot_attr;          /* one_hot(label [...]): [..., classes], 1 at the label, else 0 */
+
+typedef struct bt_sort_attr {
+    int64_t axis, count, descending; /* descending: 0 or 1 */
+} bt_sort_attr; /* argsort(x): i32, the places along the axis of the first `count` elements in order; at ties the first
+                 * comes first in either direction; NaN counts as the largest */
+
+/* take_along(x, index), attribute bt_axis_attr: element i along the axis is x's element index[i], all else alike.
+ * put_along(index, values): its adjoint: place p along the axis is the sum of the values whose index is p. */
+typedef struct bt_places_attr {
+    int64_t axis, size; /* put_along: how many places */
+} bt_places_attr;
+
+typedef struct bt_cumsum_attr {
+    int64_t axis, reverse; /* reverse = 1: from the end */
+} bt_cumsum_attr;
 
 /* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes.
  * dot_add(a, b, c, f): f c + a b, of matrices, f a scalar of their dtype: what transform/fuse.c makes of sums. */

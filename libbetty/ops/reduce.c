@@ -1,4 +1,4 @@
-/* ops/reduce.c: sums, largest values and where they are. */
+/* ops/reduce.c: sums, largest and smallest values and where they are, and what is made of sums: mean, spread, norm. */
 #include "ops/define.h"
 
 static bt_status reduce_infer(const char *op, const bt_reduce_attr *attr, bt_array in, bt_array *out)
@@ -16,14 +16,14 @@ static bt_status reduce_infer(const char *op, const bt_reduce_attr *attr, bt_arr
     return BT_OK;
 }
 
-static bt_status largest_infer(const char *op, const bt_reduce_attr *attr, bt_array in, bt_array *out)
+static bt_status extreme_infer(const char *op, const char *most, const bt_reduce_attr *attr, bt_array in, bt_array *out)
 {
     BT_TRY(reduce_infer(op, attr, in, out));
     for (int i = 0; i < in.rank; i++)
         if ((attr->axes >> i & 1) && in.dims[i] == 0) {
             char shape[256];
-            return bt_fail(BT_ERROR_SHAPE, "%s: %s has no elements along axis %d, so none is the largest", op,
-                           bt_shape_text(shape, in.rank, in.dims), i);
+            return bt_fail(BT_ERROR_SHAPE, "%s: %s has no elements along axis %d, so none is the %s", op,
+                           bt_shape_text(shape, in.rank, in.dims), i, most);
         }
     return BT_OK;
 }
@@ -156,7 +156,7 @@ const bt_op bt_op_sum = {
 
 static bt_status max_infer(const void *attr, const bt_array *in, bt_array *out)
 {
-    return largest_infer("max", attr, in[0], out);
+    return extreme_infer("max", "largest", attr, in[0], out);
 }
 
 /* 1/k at each of the k largest elements, else 0. */
@@ -180,7 +180,7 @@ static void max_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
         wanted[0] = bt_reduce(&bt_op_sum, bt_mul(given[0], shares(attr, in[0], out[0])), reduce->axes, reduce->keep);
 }
 
-static void max_samples(bt_sampler *sampler)
+static void max_samples(bt_sampler *sampler) /* of min, too */
 {
     static const double ties[] = {1, 3, 3, 2, 3, -1, -1, -5};
     reduce_samples(sampler);
@@ -202,6 +202,35 @@ const bt_op bt_op_max = {
                                 .samples = max_samples},
 };
 
+/* ---- min: the largest of what lies the other way round ---- */
+
+static bt_status min_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    return extreme_infer("min", "smallest", attr, in[0], out);
+}
+
+/* Of an integer the complement, -1 - x, which each of them has. */
+static bt_tensor *turned(bt_tensor *x) { return bt_dtype_floats(x->dtype) ? bt_neg(x) : bt_sub(-1, x); }
+
+static void min_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    const bt_reduce_attr *reduce = attr;
+    out[0] = turned(bt_reduce(&bt_op_max, turned(in[0]), reduce->axes, reduce->keep));
+}
+
+const bt_op bt_op_min = {
+    .name = "min",
+    .inputs = 1,
+    .attr_size = sizeof(bt_reduce_attr),
+    .infer = min_infer,
+    .body = min_body,
+    .info = &(const bt_op_info){.differentiable = 1,
+                                .flops = bt_flops_input,
+                                .batch_axis = reduce_batch_axis,
+                                .describe = reduce_describe,
+                                .samples = max_samples},
+};
+
 /* ---- argmax ---- */
 
 static bt_status argmax_infer(const void *attr, const bt_array *in, bt_array *out)
@@ -209,7 +238,7 @@ static bt_status argmax_infer(const void *attr, const bt_array *in, bt_array *ou
     const bt_reduce_attr *reduce = attr;
     if (reduce->keep || (reduce->axes & (reduce->axes - 1)))
         return bt_fail(BT_ERROR_SHAPE, "argmax: over one axis, which goes; found the axes 0x%x", reduce->axes);
-    BT_TRY(largest_infer("argmax", reduce, in[0], out));
+    BT_TRY(extreme_infer("argmax", "largest", reduce, in[0], out));
     out[0].dtype = BT_I32;
     return BT_OK;
 }
@@ -279,19 +308,25 @@ static bt_tensor *read_axes(const char *op, const bt_tensor *x, const int64_t *l
     return NULL;
 }
 
+/* The operand and its axes; *count: how many elements one result is made of. NULL, or the poison. */
+static bt_tensor *read_operand(const char *name, bt_tensor **x, const int64_t *axes, bt_promotion promotion,
+                               bt_reduce_attr *attr, int64_t *count)
+{
+    bt_tensor *poison = bt_operands_promote(name, x, 1, promotion);
+    if (!poison)
+        poison = read_axes(name, *x, axes, attr);
+    *count = 1;
+    for (int i = 0; !poison && i < (*x)->rank; i++)
+        *count *= attr->axes >> i & 1 ? (*x)->dims[i] : 1;
+    return poison;
+}
+
 static bt_tensor *build(const char *name, const bt_op *op, bt_tensor **x, const int64_t *axes, bt_promotion promotion,
                         int64_t *count)
 {
     bt_reduce_attr attr;
-    bt_tensor *poison = bt_operands_promote(name, x, 1, promotion);
-    if (!poison)
-        poison = read_axes(name, *x, axes, &attr);
-    if (poison)
-        return poison;
-    *count = 1;
-    for (int i = 0; i < (*x)->rank; i++)
-        *count *= attr.axes >> i & 1 ? (*x)->dims[i] : 1;
-    return bt_reduce(op, *x, attr.axes, attr.keep);
+    bt_tensor *poison = read_operand(name, x, axes, promotion, &attr, count);
+    return poison ? poison : bt_reduce(op, *x, attr.axes, attr.keep);
 }
 
 bt_tensor *(bt_sum)(bt_tensor *x, const int64_t *axes)
@@ -304,6 +339,12 @@ bt_tensor *(bt_max)(bt_tensor *x, const int64_t *axes)
 {
     int64_t count;
     return build("max", &bt_op_max, &x, axes, BT_PROMOTE_NUMBER, &count);
+}
+
+bt_tensor *(bt_min)(bt_tensor *x, const int64_t *axes)
+{
+    int64_t count;
+    return build("min", &bt_op_min, &x, axes, BT_PROMOTE_NUMBER, &count);
 }
 
 bt_tensor *(bt_mean)(bt_tensor *x, const int64_t *axes)
@@ -326,4 +367,51 @@ bt_tensor *bt_argmax(bt_tensor *x, int axis)
     if (!poison)
         poison = bt_operand_axis("argmax", x, axis, &axis);
     return poison ? poison : bt_reduce(&bt_op_argmax, x, UINT32_C(1) << axis, false);
+}
+
+bt_tensor *bt_argmin(bt_tensor *x, int axis)
+{
+    bt_tensor *poison = bt_operands_promote("argmin", &x, 1, BT_PROMOTE_NUMBER);
+    if (!poison)
+        poison = bt_operand_axis("argmin", x, axis, &axis);
+    return poison ? poison : bt_reduce(&bt_op_argmax, turned(x), UINT32_C(1) << axis, false);
+}
+
+/* The sum of squares less the mean's part, by the count less one. */
+static bt_tensor *variance(const char *name, bt_tensor *x, const int64_t *axes)
+{
+    bt_reduce_attr attr;
+    int64_t count;
+    bt_tensor *poison = read_operand(name, &x, axes, BT_PROMOTE_FLOAT, &attr, &count);
+    if (poison)
+        return poison;
+    if (count < 2) {
+        char shape[256];
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s: %s has %lld element%s along the axes; at least 2 have a spread",
+                               name, bt_shape_text(shape, x->rank, x->dims), (long long)count, count == 1 ? "" : "s");
+    }
+    bt_tensor *mean = bt_div(bt_reduce(&bt_op_sum, x, attr.axes, true), count);
+    bt_tensor *squares = bt_square(bt_sub(x, mean));
+    return bt_div(bt_reduce(&bt_op_sum, squares, attr.axes, attr.keep), count - 1);
+}
+
+/* The square root, whose derivatives are 0 at 0. */
+static bt_tensor *root(bt_tensor *x)
+{
+    if (bt_poisoned(x))
+        return x;
+    bt_tensor *zero = bt_equal(x, 0);
+    return bt_where(zero, 0, bt_sqrt(bt_where(zero, 1, x)));
+}
+
+bt_tensor *(bt_variance)(bt_tensor *x, const int64_t *axes) { return variance("variance", x, axes); }
+
+bt_tensor *(bt_std)(bt_tensor *x, const int64_t *axes) { return root(variance("std", x, axes)); }
+
+bt_tensor *(bt_norm)(bt_tensor *x, const int64_t *axes)
+{
+    bt_reduce_attr attr;
+    int64_t count;
+    bt_tensor *poison = read_operand("norm", &x, axes, BT_PROMOTE_FLOAT, &attr, &count);
+    return poison ? poison : root(bt_reduce(&bt_op_sum, bt_square(x), attr.axes, attr.keep));
 }

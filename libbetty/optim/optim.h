@@ -26,7 +26,7 @@ int bt_slot_name_count(const char *const *slots);                    /* up to th
 /* A list of a record that goes on beyond BT_MAX_ITEMS entries is refused. kind: "optimizer" */
 bt_status bt_record_fits(const char *kind, const char *name, const bt_hyper_def *hypers, const char *const *slots);
 
-/* ---- what the learning rate does over the applied updates: scheduler.c ---- */
+/* ---- what the learning rate does over the applied updates: scheduler.c; and after validations: plateau.c ---- */
 
 /* With t applied updates so far and base the group's own lr, this update uses
  *   t < warmup             base (t + 1) / warmup, whatever the kind; below, u = t - warmup
@@ -34,12 +34,18 @@ bt_status bt_record_fits(const char *kind, const char *name, const bt_hyper_def 
  *   BT_SCHEDULER_STEP      base gamma^floor(u / step_size)
  *   BT_SCHEDULER_MULTISTEP base gamma^(how many milestones <= u)
  *   BT_SCHEDULER_COSINE    eta_min + (base - eta_min) (1 + cos(pi u / t_max)) / 2, which rises again after t_max
+ *   BT_SCHEDULER_LINEAR    base (start + (end - start) min(u, total_iters) / total_iters), of the two factors
+ *   BT_SCHEDULER_EXPONENTIAL base gamma^u
+ *   BT_SCHEDULER_PLATEAU   base scale, which bt_optimizer_reduce has made smaller, for each group its own
  * as PyTorch's schedulers in closed form. A linear warm-up alone is BT_SCHEDULER_NONE with warmup > 0. */
 typedef enum bt_scheduler_kind {
     BT_SCHEDULER_NONE,
     BT_SCHEDULER_STEP,
     BT_SCHEDULER_MULTISTEP,
-    BT_SCHEDULER_COSINE
+    BT_SCHEDULER_COSINE,
+    BT_SCHEDULER_LINEAR,
+    BT_SCHEDULER_EXPONENTIAL,
+    BT_SCHEDULER_PLATEAU
 } bt_scheduler_kind;
 
 typedef struct bt_scheduler {
@@ -48,15 +54,30 @@ typedef struct bt_scheduler {
     int64_t step_size;                /* >= 1 */
     int64_t milestones[BT_MAX_ITEMS]; /* ascending, >= 0 */
     int milestone_count;
-    double gamma;   /* > 0 */
-    int64_t t_max;  /* >= 1 */
-    double eta_min; /* >= 0 */
+    double gamma;                    /* > 0; plateau: < 1 */
+    int64_t t_max;                   /* >= 1 */
+    double eta_min;                  /* >= 0; of a plateau, too */
+    double start_factor, end_factor; /* linear: > 0, >= 0 */
+    int64_t total_iters;             /* linear: >= 1 */
+    int mode, threshold_mode;        /* plateau: 0 min, 1 max; 0 rel, 1 abs */
+    int64_t patience, cooldown;      /* plateau: validations, >= 0 */
+    double threshold, eps;           /* plateau: >= 0 */
 } bt_scheduler;
 
-bt_scheduler bt_scheduler_defaults(void); /* none; gamma 0.1, step_size 1, t_max 1 */
+bt_scheduler bt_scheduler_defaults(void); /* none; the rest as in PyTorch, where that has a default */
 bt_status bt_scheduler_check(const bt_scheduler *scheduler);
-bt_tensor *bt_scheduler_lr(const bt_scheduler *scheduler, bt_tensor *base, bt_tensor *applied); /* F64 []; I64 [] */
+/* base: F64 []; applied: I64 []; scale: F64 [] where the kind is plateau, else NULL. */
+bt_tensor *bt_scheduler_lr(const bt_scheduler *scheduler, bt_tensor *base, bt_tensor *applied, bt_tensor *scale);
 bool bt_scheduler_moves(const bt_scheduler *scheduler); /* false: lr is base at all times */
+
+/* PyTorch's ReduceLROnPlateau: after more than `patience` values in a row that were no better than the best by the
+ * threshold, lr becomes max(lr gamma, eta_min), unless that is less than eps away; then `cooldown` values do not count
+ * as bad. */
+typedef struct bt_plateau { /* what has been seen */
+    double best;            /* NaN: nothing yet */
+    int64_t bad, cooling;   /* values in a row that were no better; that are still not counted */
+} bt_plateau;
+bool bt_plateau_see(const bt_scheduler *scheduler, bt_plateau *plateau, double value); /* lr is to be reduced */
 
 /* ---- an optimiser: optimizer.c ---- */
 
@@ -72,6 +93,7 @@ typedef struct bt_optimizer_group {
     unsigned own;                /* bit i: set for this group, so it follows neither group 0 nor `schedule` */
     double lr_factor;            /* on what "lr" comes to; 1 at first; to be set before the first trace */
     bt_var *vars[BT_MAX_ITEMS];  /* F64 []: the values, where a program finds them; NULL: fixed, or before start */
+    bt_var *scale;               /* F64 []: what plateaus have left of "lr", a factor; NULL: another scheduler */
 } bt_optimizer_group;
 
 struct bt_optimizer {
@@ -98,6 +120,9 @@ bt_optimizer *bt_optimizer_of(const bt_optimizer_def *def);
  * that the program would be another one (a fixed hyperparameter, or a value that wants one more slot). */
 int bt_optimizer_group_add(bt_optimizer *optimizer, const char *name);
 bt_status bt_optimizer_group_set(bt_optimizer *optimizer, int group, const char *hyper, double value);
+
+/* plateau.c: once started: one reduction of each group's lr; *reduced: whether one has become smaller. */
+bt_status bt_optimizer_reduce(bt_optimizer *optimizer, bool *reduced);
 
 /* Checks the settings and makes the scalar variables (category BT_OPTIMIZER). A second call does nothing. */
 bt_status bt_optimizer_start(bt_optimizer *optimizer, const char *owner);

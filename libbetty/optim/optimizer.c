@@ -63,6 +63,7 @@ void bt_optimizer_free(bt_optimizer *optimizer)
     for (int g = 0; g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             bt_var_free(optimizer->groups[g].vars[i]);
+        bt_var_free(optimizer->groups[g].scale);
         bt_free(optimizer->groups[g].name);
     }
     bt_free(optimizer->groups);
@@ -195,6 +196,15 @@ static bt_var *scalar(bt_dtype dtype, const char *owner, const char *name)
     return bt_var_new(BT_RUN, BT_OPTIMIZER, owner, name, (bt_array){.dtype = dtype});
 }
 
+static bt_status make_scale(bt_optimizer_group *group, const char *owner)
+{
+    bt_text name = {0};
+    bt_text_add(&name, *group->name ? "%s.%s" : "%s%s", group->name, "lr_scale");
+    group->scale = name.failed ? NULL : scalar(BT_F64, owner, name.data);
+    bt_text_free(&name);
+    return group->scale ? bt_store_put(NULL, group->scale, 0, 1) : BT_ERROR_MEMORY;
+}
+
 static bt_status make_group(bt_optimizer *optimizer, bt_optimizer_group *group, const char *owner)
 {
     for (int i = 0, count = hyper_count(optimizer); i < count; i++) {
@@ -208,7 +218,7 @@ static bt_status make_group(bt_optimizer *optimizer, bt_optimizer_group *group, 
             return BT_ERROR_MEMORY;
         put_value(group, i, group->values[i]);
     }
-    return BT_OK;
+    return optimizer->scheduler.kind == BT_SCHEDULER_PLATEAU && !group->scale ? make_scale(group, owner) : BT_OK;
 }
 
 bt_status bt_optimizer_start(bt_optimizer *optimizer, const char *owner)

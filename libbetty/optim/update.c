@@ -75,7 +75,8 @@ static bt_tensor *own_value(const update_trace *trace, int group, int hyper)
         return bt_number(settings->values[hyper], BT_F64);
     bt_tensor *value = bt_trace_read(settings->vars[hyper]);
     if (hyper == bt_hyper_index(optimizer->kind.def->hypers, "lr"))
-        value = bt_scheduler_lr(&optimizer->scheduler, value, trace->applied);
+        value = bt_scheduler_lr(&optimizer->scheduler, value, trace->applied,
+                                settings->scale ? bt_trace_read(settings->scale) : NULL);
     return value;
 }
 

@@ -29,6 +29,35 @@ build "$BT_SOURCE_DIR/examples/step_by_step.c" step_by_step "${libs[@]}"
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | tail -n 6)
 (cd "$work" && LD_LIBRARY_PATH=$libdir ./step_by_step) # fails where ten calls are not one
 
+# In C++ the macros of the headers are there, too; embed.cpp learns what embed.c learns.
+if command -v "${CXX:-c++}" >/dev/null; then
+    cpp=("${CXX:-c++}" -Wall -Wextra -Wconversion -pedantic -Werror "${cflags[@]}")
+    for standard in 11 17; do
+        "${cpp[@]}" "-std=c++$standard" "$BT_SOURCE_DIR/tests/e2e/installed.cpp" -o "$work/cpp" "${libs[@]}"
+        LD_LIBRARY_PATH=$libdir "$work/cpp"
+    done
+    "${cpp[@]}" -std=c++20 -Wno-missing-field-initializers "$BT_SOURCE_DIR/examples/embed.cpp" -o "$work/embed_cpp" \
+        "${libs[@]}"
+    (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed_cpp >cpp.out)
+    (cd "$work" && LD_LIBRARY_PATH=$libdir ./embed | grep -oE 'held-out loss [^,]*' | diff - cpp.out)
+else
+    echo "there is no C++ compiler: not tried"
+fi
+
+# CMake finds it as a package, and where the library lies goes into the program.
+mkdir "$work/package"
+cat >"$work/package/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.25)
+project(package LANGUAGES C)
+find_package(betty 0.1 REQUIRED)
+add_executable(package installed.c)
+target_link_libraries(package PRIVATE betty::betty)
+TEXT
+cp "$source" "$work/package"
+cmake -S "$work/package" -B "$work/package/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" >/dev/null
+cmake --build "$work/package/build" >/dev/null
+"$work/package/build/package"
+
 read -ra libs <<<"$(pkg-config --static --libs libbetty | sed 's/-lbetty/-l:libbetty.a/')"
 build "$source" static "${libs[@]}"
 "$work/static"
@@ -56,3 +85,30 @@ done
 [ "$("$prefix/bin/betty-run" --version)" = "betty-run $(pkg-config --modversion libbetty)" ]
 "$prefix/bin/betty-run" "$prefix/share/betty/examples/tutorial.ini" --set engine.train_iters=20 --output "$work/out"
 [ -f "$work/out/summary.json" ]
+
+# An installation may be moved: the command finds its headers and its data, and so does a program by the library.
+mv "$prefix" "$work/moved"
+cd "$work"
+printf 'x,y\n1,2\n2,4\n3,6\n' >moved/share/betty/data/only_here.csv
+cat >moved.c <<'TEXT'
+#include <betty/betty.h>
+static bt_dataset *data(bt_problem *self) { return (void)self, bt_dataset_open("only_here", "train"); }
+static bt_module *net(bt_problem *self) { return (void)self, bt_nn_linear(1, 1); }
+static bt_tensor *step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_mse(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y")));
+}
+static const bt_problem_def model = {
+    .name = "model", .configure_train_data = data, .configure_module = net, .training_step = step};
+BT_EXPORT(.problems = {&model});
+int main(void)
+{
+    bt_dataset *found = bt_dataset_open("only_here", "train");
+    bt_dataset_free(found);
+    return found ? 0 : 1;
+}
+TEXT
+printf '[engine]\nproblems = moved.c\ntrain_iters = 2\n' >moved.ini
+XDG_CACHE_HOME=$work/cache moved/bin/betty-run moved.ini --output moved.out
+"$CC" -std=c11 "-I$work/moved/include" moved.c -o moved.program "-L${libdir/#"$prefix"/"$work/moved"}" -lbetty
+LD_LIBRARY_PATH=${libdir/#"$prefix"/"$work/moved"} ./moved.program

@@ -205,7 +205,7 @@ START_TEST(schedulers)
     expect_text(
         "[classifier]\nscheduler = linear_warmup\n",
         "reweight.ini:2: [classifier] scheduler = linear_warmup: not supported here yet: scheduler_warmup goes with "
-        "every scheduler, none included; use none | step | multistep | cosine");
+        "every scheduler, none included; use none | step | multistep | cosine | linear | exponential | plateau");
     bt_config *wrong = read_all("[classifier]\nscheduler = multistep\nscheduler_milestones = 60, 30\n");
     ck_assert_ptr_nonnull(strstr(bt_error(), "[classifier] scheduler"));
     bt_config_free(wrong);

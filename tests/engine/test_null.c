@@ -73,6 +73,13 @@ static const bt_batch *batch;
     X(bt_where, bt_where(t, 0, 1))                                                                                     \
     X(bt_sum, bt_sum(t, 0)) X(bt_sum, (bt_sum)(t, NULL)) X(bt_mean, bt_mean(t)) X(bt_mean, (bt_mean)(t, NULL))         \
     X(bt_max, bt_max(t, -1, BT_KEEP)) X(bt_max, (bt_max)(t, NULL)) X(bt_argmax, bt_argmax(t, 0))                       \
+    X(bt_min, bt_min(t, -1, BT_KEEP)) X(bt_min, (bt_min)(t, NULL)) X(bt_argmin, bt_argmin(t, 0))                       \
+    X(bt_variance, bt_variance(t, 0)) X(bt_variance, (bt_variance)(t, NULL)) X(bt_std, bt_std(t))                      \
+    X(bt_std, (bt_std)(t, NULL)) X(bt_norm, bt_norm(t)) X(bt_norm, (bt_norm)(t, NULL))                                 \
+    X(bt_mse, bt_mse(t, t)) X(bt_kl_div, bt_kl_div(t, t))                                                              \
+    X(bt_sort, bt_sort(t, 0, true)) X(bt_argsort, bt_argsort(t, 0, true)) X(bt_topk, bt_topk(t, 1, 0, NULL))           \
+    X(bt_take_along, bt_take_along(t, t, 0)) X(bt_cumsum, bt_cumsum(t, 0)) X(bt_one_hot, bt_one_hot(t, 2))             \
+    X(bt_einsum, bt_einsum(s, t, t)) X(bt_einsum, (bt_einsum)("ij", NULL)) X(bt_einsum, bt_einsum("i", t))             \
     X(bt_reshape, bt_reshape(t, -1)) X(bt_reshape, (bt_reshape)(t, NULL)) X(bt_permute, bt_permute(t, 1, 0))           \
     X(bt_permute, (bt_permute)(t, NULL)) X(bt_squeeze, bt_squeeze(t, 0)) X(bt_unsqueeze, bt_unsqueeze(t, 0))           \
     X(bt_slice, bt_slice(t, 0, 0, 1)) X(bt_gather, bt_gather(t, t)) X(bt_at, bt_at(t, 0)) X(bt_at, (bt_at)(t, NULL))   \

@@ -295,6 +295,9 @@ START_TEST(built_in_problems)
     ck_assert_str_eq(bt_error(), "there is no built-in problem file `reweigth`; did you mean `reweight`? There are: "
                                  "reweight, logistic_hpo, or the path of a .c file");
     bt_error_clear();
+    ck_assert_int_eq(bt_plugin_open("own.cpp", folder, builtins, &plugin, &parts), BT_ERROR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "own.cpp: problems that are compiled when a run starts are .c files"));
+    bt_error_clear();
     ck_assert_int_ne(bt_plugin_open(NULL, NULL, NULL, NULL, NULL), BT_OK);
     bt_plugin_close(NULL);
     bt_error_clear();

@@ -21,6 +21,10 @@ static const char *const variants[] = {
     "lower.type = penalty\nlower.penalty_iterations = 2\nupper.gradient_accumulation = 2\nlower.unroll_steps = 2\n",
     "lower.type = itd\nlower.unroll_steps = 4\nlower.itd_spacing = 2\nlower.gradient_accumulation = 2\n"
     "side.unroll_steps = 4\nside.type = itd\nside.itd_steps = 3\nside.optimizer = adam\nupper.meta_batch = 2\n",
+    "engine.valid_step = 1\nlower.type = itd\nlower.unroll_steps = 3\nlower.scheduler = "
+    "plateau\nlower.scheduler_patience = 1\n"
+    "lower.scheduler_threshold = 0.9\nlower.scheduler_cooldown = 1\nlower.biases.params = *.bias\n"
+    "side.scheduler = linear\nupper.scheduler = exponential\nupper.scheduler_gamma = 0.9\n",
     "lower.log_step = 2\nlower.drop_last = true\nupper.meta_batch = 3\nlower.biases.params = *.bias\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };

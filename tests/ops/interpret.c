@@ -262,6 +262,81 @@ static void rows(const job *j)
     }
 }
 
+static void one_hot(const job *j)
+{
+    int64_t classes = j->y->dims[j->y->rank - 1];
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++) {
+        int64_t label = (int64_t)j->a[i];
+        if (label < 0 || label >= classes)
+            stop(j->node, "a label outside of its range");
+        j->out[i * classes + label] = 1;
+    }
+}
+
+/* The element of x that lies `at` along the axis, else where element i of `like` lies. */
+static int64_t beside(const bt_tensor *x, const bt_tensor *like, int64_t i, int64_t axis, int64_t at, int64_t *own)
+{
+    int64_t places[BT_MAX_RANK] = {0};
+    split(i, like->rank, like->dims, places);
+    *own = places[axis];
+    places[axis] = at;
+    return join(x->rank, x->dims, places);
+}
+
+/* The place of each element is the number of those that come before it. */
+static void argsort(const job *j)
+{
+    const bt_sort_attr *attr = j->node->attr;
+    int64_t own, none;
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++) {
+        int64_t before = 0;
+        beside(j->x, j->x, i, attr->axis, 0, &own);
+        for (int64_t k = 0; k < j->x->dims[attr->axis]; k++) {
+            double other = j->a[beside(j->x, j->x, i, attr->axis, k, &none)];
+            bool less = attr->descending ? other > j->a[i] : other < j->a[i];
+            before += less || (other == j->a[i] && k < own);
+        }
+        if (before < attr->count)
+            j->out[beside(j->y, j->x, i, attr->axis, before, &none)] = (double)own;
+    }
+}
+
+static void take_along(const job *j)
+{
+    const bt_axis_attr *attr = j->node->attr;
+    int64_t own;
+    for (int64_t i = 0; i < j->count; i++) {
+        int64_t place = (int64_t)j->b[i];
+        if (place < 0 || place >= j->x->dims[attr->axis])
+            stop(j->node, "a place outside of its range");
+        j->out[i] = j->a[beside(j->x, j->y, i, attr->axis, place, &own)];
+    }
+}
+
+static void put_along(const job *j)
+{
+    const bt_places_attr *attr = j->node->attr;
+    int64_t own;
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++) {
+        int64_t place = (int64_t)j->a[i];
+        if (place < 0 || place >= attr->size)
+            stop(j->node, "a place outside of its range");
+        j->out[beside(j->y, j->x, i, attr->axis, place, &own)] += j->b[i];
+    }
+}
+
+static void cumsum(const job *j)
+{
+    const bt_cumsum_attr *attr = j->node->attr;
+    int64_t own, none;
+    for (int64_t i = 0; i < j->count; i++) {
+        beside(j->x, j->x, i, attr->axis, 0, &own);
+        for (int64_t k = 0; k < j->x->dims[attr->axis]; k++)
+            if (attr->reverse ? k >= own : k <= own)
+                j->out[i] += j->a[beside(j->x, j->x, i, attr->axis, k, &none)];
+    }
+}
+
 static void dot(const job *j)
 {
     int rank = j->x->rank;
@@ -364,6 +439,33 @@ static bool images(interpreter *in, const bt_node *node)
     return interpret_images(node, given, out);
 }
 
+static const struct {
+    const bt_op *op;
+    void (*fn)(const job *j);
+} jobs[] = {
+    {&bt_op_permute, permute},
+    {&bt_op_broadcast, broadcast},
+    {&bt_op_slice, slice},
+    {&bt_op_pad, pad},
+    {&bt_op_sum, reduce},
+    {&bt_op_max, reduce},
+    {&bt_op_argmax, reduce},
+    {&bt_op_gather, rows},
+    {&bt_op_scatter_add, rows},
+    {&bt_op_one_hot, one_hot},
+    {&bt_op_argsort, argsort},
+    {&bt_op_take_along, take_along},
+    {&bt_op_put_along, put_along},
+    {&bt_op_cumsum, cumsum},
+    {&bt_op_dot, dot},
+    {&bt_op_conv, conv},
+    {&bt_op_conv_dx, conv},
+    {&bt_op_conv_dw, conv},
+    {&bt_op_uniform, random_numbers},
+    {&bt_op_normal, random_numbers},
+    {&bt_op_check, check},
+};
+
 static void primitive(interpreter *in, const bt_node *node)
 {
     const double *values[3] = {NULL};
@@ -377,31 +479,15 @@ static void primitive(interpreter *in, const bt_node *node)
              node->out,
              fresh(in, node->out),
              bt_tensor_count(node->out)};
-    const bt_op *op = node->op;
     if (elementwise(&j))
         return;
-    if (op == &bt_op_permute)
-        permute(&j);
-    else if (op == &bt_op_broadcast)
-        broadcast(&j);
-    else if (op == &bt_op_slice)
-        slice(&j);
-    else if (op == &bt_op_pad)
-        pad(&j);
-    else if (op == &bt_op_concat)
+    for (int i = 0; i < BT_COUNT_OF(jobs); i++)
+        if (jobs[i].op == node->op) {
+            jobs[i].fn(&j);
+            return;
+        }
+    if (node->op == &bt_op_concat)
         concat(in, &j);
-    else if (op == &bt_op_sum || op == &bt_op_max || op == &bt_op_argmax)
-        reduce(&j);
-    else if (op == &bt_op_gather || op == &bt_op_scatter_add)
-        rows(&j);
-    else if (op == &bt_op_dot)
-        dot(&j);
-    else if (op == &bt_op_conv || op == &bt_op_conv_dx || op == &bt_op_conv_dw)
-        conv(&j);
-    else if (op == &bt_op_uniform || op == &bt_op_normal)
-        random_numbers(&j);
-    else if (op == &bt_op_check)
-        check(&j);
     else if (!images(in, node))
         stop(node, "no such primitive here");
 }

@@ -30,6 +30,12 @@ static const schedule_case schedules[] = {
     {"warm-up, step", {.kind = BT_SCHEDULER_STEP, .warmup = 5, .step_size = 6, .gamma = 0.2}},
     {"warm-up, multistep",
      {.kind = BT_SCHEDULER_MULTISTEP, .warmup = 3, .milestones = {1, 9}, .milestone_count = 2, .gamma = 0.5}},
+    {"linear", {.kind = BT_SCHEDULER_LINEAR, .start_factor = 1.0 / 3, .end_factor = 1, .total_iters = 5}},
+    {"linear, down", {.kind = BT_SCHEDULER_LINEAR, .start_factor = 1, .end_factor = 0.1, .total_iters = 22}},
+    {"linear, in one update", {.kind = BT_SCHEDULER_LINEAR, .start_factor = 0.5, .end_factor = 2, .total_iters = 1}},
+    {"exponential", {.kind = BT_SCHEDULER_EXPONENTIAL, .gamma = 0.9}},
+    {"warm-up, exponential", {.kind = BT_SCHEDULER_EXPONENTIAL, .warmup = 4, .gamma = 0.8}},
+    {"plateau, without validations", {.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5}},
     {"warm-up, cosine", {.kind = BT_SCHEDULER_COSINE, .warmup = 8, .t_max = 20, .eta_min = 0.002}},
 };
 
@@ -46,6 +52,14 @@ static double next_lr(const bt_scheduler *s, double base, int t, double before)
         for (int i = 0; i < s->milestone_count; i++)
             if (u == s->milestones[i])
                 lr *= s->gamma;
+    if (s->kind == BT_SCHEDULER_EXPONENTIAL && u > 0)
+        lr *= s->gamma;
+    if (s->kind == BT_SCHEDULER_LINEAR && u == 0)
+        lr = base * s->start_factor;
+    if (s->kind == BT_SCHEDULER_LINEAR && u > 0 && u <= s->total_iters) {
+        double rise = s->end_factor - s->start_factor;
+        lr *= 1 + rise / ((double)s->total_iters * s->start_factor + (u - 1) * rise);
+    }
     if (s->kind == BT_SCHEDULER_COSINE)
         lr = s->eta_min + (base - s->eta_min) * (1 + cos(acos(-1.0) * u / (double)s->t_max)) / 2;
     return lr;
@@ -90,6 +104,13 @@ START_TEST(test_wrong_schedules_are_refused)
         {{.kind = BT_SCHEDULER_COSINE, .t_max = 0}, "t_max 0"},
         {{.kind = BT_SCHEDULER_COSINE, .t_max = 3, .eta_min = -1}, "eta_min -1"},
         {{.kind = BT_SCHEDULER_NONE, .warmup = -1}, "-1 updates"},
+        {{.kind = BT_SCHEDULER_EXPONENTIAL, .gamma = -1}, "gamma is -1"},
+        {{.kind = BT_SCHEDULER_LINEAR, .start_factor = 0, .end_factor = 1, .total_iters = 5}, "factor 0 to 1"},
+        {{.kind = BT_SCHEDULER_LINEAR, .start_factor = 1, .end_factor = 1}, "total_iters 0"},
+        {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 1}, "gamma 1; below 1"},
+        {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5, .patience = -1}, "patience -1"},
+        {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5, .threshold = -1}, "threshold -1"},
+        {{.kind = BT_SCHEDULER_PLATEAU, .gamma = 0.5, .eta_min = -1}, "plateau has eta_min -1"},
     };
     for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
         bt_optimizer *optimizer = bt_optimizer_new("sgd");
@@ -99,6 +120,71 @@ START_TEST(test_wrong_schedules_are_refused)
         bt_error_clear();
         bt_optimizer_free(optimizer);
     }
+}
+END_TEST
+
+/* ---- plateaus: by the rules of PyTorch's ReduceLROnPlateau, written down once more ---- */
+
+typedef struct plateau_case {
+    const char *name;
+    bt_scheduler scheduler;
+    double value[24]; /* 0 ends */
+    double lr[24];    /* what PyTorch has after each; 0: as before */
+} plateau_case;
+
+#define PLATEAU(threshold_, eps_, ...)                                                                                 \
+    {                                                                                                                  \
+        .kind = BT_SCHEDULER_PLATEAU, .gamma = 0.1, .threshold = threshold_, .eps = eps_, __VA_ARGS__                  \
+    }
+
+/* The rates by hand. At lr = 0.08. */
+static const plateau_case plateaus[] = {
+    {"patience 0", PLATEAU(1e-4, 1e-8, .patience = 0), {5, 4, 4, 3, 3.5}, {0, 0, 8e-3, 0, 8e-4}},
+    {"patience 2", PLATEAU(1e-4, 1e-8, .patience = 2), {5, 5, 5, 5, 5, 5, 5, 4, 5}, {0, 0, 0, 8e-3, 0, 0, 8e-4}},
+    {"relative threshold", PLATEAU(0.1, 1e-8, .patience = 0), {10, 9.1, 8.9, 8.1, 8}, {0, 8e-3, 0, 8e-4, 0}},
+    {"absolute threshold",
+     PLATEAU(0.5, 1e-8, .patience = 0, .threshold_mode = 1),
+     {10, 9.6, 9.4, 9, 8.8},
+     {0, 8e-3, 0, 8e-4, 0}},
+    {"largest, relative",
+     PLATEAU(0.1, 1e-8, .patience = 1, .mode = 1),
+     {10, 10.9, 11.1, 12, 12.1, 12.3},
+     {0, 0, 0, 0, 8e-3}},
+    {"largest, absolute", PLATEAU(1, 1e-8, .mode = 1, .threshold_mode = 1), {1, 1.9, 2.1}, {0, 8e-3}},
+    {"cooldown",
+     PLATEAU(1e-4, 1e-8, .patience = 1, .cooldown = 2),
+     {5, 5, 5, 5, 5, 5, 5, 5, 5, 5},
+     {0, 0, 8e-3, 0, 0, 0, 8e-4}},
+    {"least rate", PLATEAU(1e-4, 1e-8, .patience = 0, .eta_min = 0.005), {5, 5, 5, 5}, {0, 8e-3, 5e-3, 0}},
+    {"too small to matter", PLATEAU(1e-4, 1e-3, .patience = 0), {5, 5, 5, 5}, {0, 8e-3, 8e-4, 0}},
+    {"a least rate above the rate", PLATEAU(1e-4, 1e-8, .patience = 0, .eta_min = 0.5), {5, 5, 5}, {0, 0, 0}},
+    {"not a number", PLATEAU(1e-4, 1e-8, .patience = 1), {5, NAN, NAN, 4, NAN, NAN}, {0, 0, 8e-3, 0, 0, 8e-4}},
+    {"not a number at first", PLATEAU(1e-4, 1e-8, .patience = 1), {NAN, INFINITY, 4, 4}, {0, 8e-3}},
+};
+
+START_TEST(test_plateaus)
+{
+    const plateau_case *it = &plateaus[_i];
+    bt_optimizer *optimizer = plain_optimizer(&sgd);
+    optimizer->scheduler = it->scheduler;
+    plain_training training = plain_training_new(optimizer);
+    plain_state state;
+    bt_plateau seen = {.best = NAN};
+    double noise[PLAIN_SIZE], grad[PLAIN_SIZE], found[PLAIN_SIZE], lr = sgd.lr;
+    plain_start(&state);
+    for (int step = 0; it->value[step] != 0; step++) {
+        bool reduced = false, due = bt_plateau_see(&it->scheduler, &seen, it->value[step]);
+        if (due)
+            ck_assert_int_eq(bt_optimizer_reduce(optimizer, &reduced), BT_OK);
+        ck_assert_msg(reduced == (it->lr[step] != 0), "%s: value %d", it->name, step);
+        lr = it->lr[step] != 0 ? it->lr[step] : lr;
+        plain_noise(step, noise);
+        plain_grad(&state, noise, grad);
+        plain_update(&state, &sgd, lr, grad);
+        plain_step(&training, noise);
+        plain_assert_close(plain_found(&training, found), &state, it->name, step);
+    }
+    plain_training_free(&training);
 }
 END_TEST
 
@@ -196,6 +282,7 @@ int main(void)
     Suite *suite = suite_create("scheduler");
     TCase *test = tcase_create("scheduler");
     tcase_add_loop_test(test, test_schedules, 0, (int)(sizeof schedules / sizeof *schedules));
+    tcase_add_loop_test(test, test_plateaus, 0, (int)(sizeof plateaus / sizeof *plateaus));
     tcase_add_test(test, test_wrong_schedules_are_refused);
     tcase_add_loop_test(test, test_clipping, 0, (int)(sizeof clips / sizeof *clips));
     tcase_add_loop_test(test, test_updates_that_are_left_out, 0, 4);

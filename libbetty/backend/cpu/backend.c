@@ -9,10 +9,19 @@
 
 typedef const bt_kernel_impl *const family;
 
-static family plain[] = {bt_cpu_reference_elementwise, bt_cpu_reference_reduce, bt_cpu_reference_move,
-                         bt_cpu_reference_index,       bt_cpu_reference_conv,   bt_cpu_reference_dot,
-                         bt_cpu_reference_random,      bt_cpu_reference_loss,   bt_cpu_reference_update,
-                         bt_cpu_reference_channel,     bt_cpu_reference_pool,   NULL};
+static family plain[] = {bt_cpu_reference_elementwise,
+                         bt_cpu_reference_reduce,
+                         bt_cpu_reference_move,
+                         bt_cpu_reference_index,
+                         bt_cpu_reference_conv,
+                         bt_cpu_reference_dot,
+                         bt_cpu_reference_random,
+                         bt_cpu_reference_loss,
+                         bt_cpu_reference_update,
+                         bt_cpu_reference_channel,
+                         bt_cpu_reference_pool,
+                         bt_cpu_reference_along,
+                         NULL};
 
 #define BT_CPU_ENTRY(name, isa) bt_cpu_##name##_##isa,
 

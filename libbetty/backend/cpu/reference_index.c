@@ -1,4 +1,4 @@
-/* backend/cpu/reference_index.c: plain loops of gather, scatter_add and dot. */
+/* backend/cpu/reference_index.c: plain loops of gather, scatter_add and one_hot. */
 #include "backend/cpu/reference.h"
 
 #include <string.h>
@@ -62,8 +62,24 @@ static bt_status scatter_add(const bt_call *call)
     return BT_OK;
 }
 
+static bt_status one_hot(const bt_call *call)
+{
+    const bt_view *label = &call->in[0], *out = &call->out[0];
+    int64_t classes = ((const bt_one_hot_attr *)call->attr)->classes, labels = bt_cpu_count(label);
+    int64_t bytes = labels * classes * (int64_t)bt_dtype_size(out->dtype);
+    if (bytes)
+        memset(out->data, 0, (size_t)bytes);
+    for (int64_t k = 0; k < labels; k++) {
+        int64_t class;
+        BT_TRY(bt_cpu_index(call, label, k, classes, &class));
+        bt_put(out->dtype, out->data, k * classes + class, 1);
+    }
+    return BT_OK;
+}
+
 const bt_kernel_impl bt_cpu_reference_index[] = {
     BT_REFERENCE(gather, gather),
     BT_REFERENCE(scatter_add, scatter_add),
+    BT_REFERENCE(one_hot, one_hot),
     {.op = NULL},
 };

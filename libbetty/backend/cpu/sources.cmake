@@ -7,6 +7,7 @@
 set(BT_CPU_SOURCES
     backend.c
     conv_plan.c
+    reference_along.c
     reference_channel.c
     reference_conv.c
     reference_dot.c

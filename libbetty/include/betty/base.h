@@ -12,7 +12,7 @@ extern "C" {
 
 /* Lists of sizes, axes, indices or tensors stand last and have any length: bt_sum(x), bt_sum(x, 0, 1). A macro with the
  * function's own name closes the list. (bt_sum)(x, axes), in parentheses, is the function itself: it takes an array
- * that ends with BT_END (a list of pointers: with NULL). */
+ * that ends with BT_END (a list of pointers: with NULL). In C++ the macros are those of betty/betty.hpp, by betty.h. */
 #define BT_END  INT64_MIN       /* closes a list of sizes, axes or indices */
 #define BT_KEEP (INT64_MIN + 1) /* among axes: keep them, with size 1: bt_sum(x, -1, BT_KEEP) */
 #define BT_REST INT64_MAX       /* as the end of a range: up to the last */
@@ -87,6 +87,8 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims);
 #define BT_DATA_(pointer)              ((void *)(uintptr_t)(pointer))
 #define BT_SIZES_(...)                 ((const int64_t[]){__VA_ARGS__})
 #define BT_LIST_(function, first, ...) (function)((first), (const int64_t[]){__VA_ARGS__})
+#define BT_TENSORS_(...)               ((bt_tensor *const[]){__VA_ARGS__})
+#define BT_MODULES_(...)               ((bt_module *const[]){__VA_ARGS__})
 /* clang-format off */
 #define BT_DTYPE_(pointer)                                                                                             \
     _Generic((pointer), float *: BT_F32, const float *: BT_F32, double *: BT_F64, const double *: BT_F64,              \

@@ -29,5 +29,8 @@
 #include <betty/optim.h>
 #include <betty/problem.h>
 #include <betty/tensor.h>
+#ifdef __cplusplus
+#include <betty/betty.hpp>
+#endif
 
 #endif

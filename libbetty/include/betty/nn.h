@@ -128,7 +128,7 @@ bt_module *(bt_nn_sequential)(bt_module *const *modules);
 #define bt_nn_batch_norm(...) BT_OPTIONS1_(bt_nn_batch_norm, __VA_ARGS__, NULL, 0) /* (channels[, &options]) */
 #define bt_nn_parameter(...)  BT_LIST_(bt_nn_parameter, __VA_ARGS__, BT_END) /* (init, sizes...): forward returns it */
 #define bt_nn_mlp(...)        BT_LIST_(bt_nn_mlp, __VA_ARGS__, BT_END) /* (activation, widths...); flattens [n, ...] */
-#define bt_nn_sequential(...) (bt_nn_sequential)((bt_module *const[]){__VA_ARGS__, NULL}) /* (modules...): in turn */
+#define bt_nn_sequential(...) (bt_nn_sequential)(BT_MODULES_(__VA_ARGS__, NULL)) /* (modules...): in turn */
 
 /* Without a problem: makes the storage on a device and initialises it; frees the module with its children. */
 bt_status bt_module_init(bt_module *module, bt_device device, bt_dtype dtype, uint64_t seed);
@@ -155,7 +155,7 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in);
 #define BT_MODULE_(m) _Generic((m), bt_problem *: bt_net, bt_module *: bt_operand_module_)(m)
 #define BT_FORWARD_(m, ...)                                                                                            \
     _Generic((m), bt_problem *: bt_forward_problem_, bt_module *: bt_forward_module_)(                                 \
-        (m), (bt_tensor *const[]){__VA_ARGS__})
+        (m), BT_TENSORS_(__VA_ARGS__))
 /* clang-format on */
 #define BT_OPTIONS1_(function, a, options, ...)       (function)((a), (options))
 #define BT_OPTIONS3_(function, a, b, c, options, ...) (function)((a), (b), (c), (options))

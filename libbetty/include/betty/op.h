@@ -53,8 +53,8 @@ typedef struct bt_op {
     const struct bt_op_info *info; /* the library's own ops: cost, views, what may be overwritten; NULL: safe answers */
 } bt_op;
 
-bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in);                   /* the first output */
-#define bt_apply(op, attr, ...) (bt_apply)((op), (attr), (bt_tensor *const[]){__VA_ARGS__, NULL}) /* ..., inputs */
+bt_tensor *(bt_apply)(const bt_op *op, const void *attr, bt_tensor *const *in);          /* the first output */
+#define bt_apply(op, attr, ...) (bt_apply)((op), (attr), BT_TENSORS_(__VA_ARGS__, NULL)) /* ..., inputs */
 
 #ifdef __cplusplus
 }

@@ -65,11 +65,33 @@ bt_tensor *(bt_where)(bt_tensor *condition, bt_tensor *a, bt_tensor *b); /* a wh
 /* Reductions over the listed axes, or over all. Over the batch axis they span all ranks. */
 bt_tensor *(bt_sum)(bt_tensor *x, const int64_t *axes);
 bt_tensor *(bt_mean)(bt_tensor *x, const int64_t *axes);
-bt_tensor *(bt_max)(bt_tensor *x, const int64_t *axes);     /* at ties the derivative is shared equally */
+bt_tensor *(bt_max)(bt_tensor *x, const int64_t *axes); /* at ties the derivative is shared equally */
+bt_tensor *(bt_min)(bt_tensor *x, const int64_t *axes);
 #define bt_sum(...)  BT_LIST_(bt_sum, __VA_ARGS__, BT_END)  /* bt_sum(x, axes...) */
 #define bt_mean(...) BT_LIST_(bt_mean, __VA_ARGS__, BT_END) /* bt_mean(x, axes...) */
 #define bt_max(...)  BT_LIST_(bt_max, __VA_ARGS__, BT_END)  /* bt_max(x, axes...) */
+#define bt_min(...)  BT_LIST_(bt_min, __VA_ARGS__, BT_END)  /* bt_min(x, axes...) */
 bt_tensor *bt_argmax(bt_tensor *x, int axis);               /* BT_I32; the first at ties */
+bt_tensor *bt_argmin(bt_tensor *x, int axis);               /* likewise */
+/* The sample variance, divided by the count less 1, so of at least two elements; its root, and the Euclidean norm,
+ * both with derivative 0 where they are 0. */
+bt_tensor *(bt_variance)(bt_tensor *x, const int64_t *axes);
+bt_tensor *(bt_std)(bt_tensor *x, const int64_t *axes);
+bt_tensor *(bt_norm)(bt_tensor *x, const int64_t *axes);
+#define bt_variance(...) BT_LIST_(bt_variance, __VA_ARGS__, BT_END) /* bt_variance(x, axes...) */
+#define bt_std(...)      BT_LIST_(bt_std, __VA_ARGS__, BT_END)      /* bt_std(x, axes...) */
+#define bt_norm(...)     BT_LIST_(bt_norm, __VA_ARGS__, BT_END)     /* bt_norm(x, axes...) */
+
+/* Along one axis; the other axes stay. NaN counts as the largest; at ties the first comes first, in either direction.
+ * A derivative goes to the elements that were chosen, as bt_take_along says. */
+bt_tensor *bt_sort(bt_tensor *x, int axis, bool descending);
+bt_tensor *bt_argsort(bt_tensor *x, int axis, bool descending); /* BT_I32: bt_sort takes the elements at these places */
+/* The k largest, the largest first; *index: their places, BT_I32 (index may be NULL). */
+bt_tensor *bt_topk(bt_tensor *x, int64_t k, int axis, bt_tensor **index);
+/* Along the axis, element i is x's element index[i]; x and the index are alike along the other axes. A place outside
+ * of x ends the run (BT_ERROR_DATA). */
+bt_tensor *bt_take_along(bt_tensor *x, bt_tensor *index, int axis);
+bt_tensor *bt_cumsum(bt_tensor *x, int axis); /* each element with all before it added */
 
 /* Shape. */
 bt_tensor *(bt_reshape)(bt_tensor *x, const int64_t *sizes);
@@ -84,11 +106,16 @@ bt_tensor *bt_slice(bt_tensor *x, int axis, int64_t from, int64_t to); /* from <
 bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index);                  /* result[k, ...] = x[index[k], ...] */
 bt_tensor *(bt_at)(bt_tensor *x, const int64_t *index);
 bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
-#define bt_at(...)           BT_LIST_(bt_at, __VA_ARGS__, BT_END) /* bt_at(x, i, j): x[i, j, ...] */
-#define bt_concat(axis, ...) (bt_concat)((axis), (bt_tensor *const[]){__VA_ARGS__, NULL}) /* (axis, parts...) */
+#define bt_at(...)           BT_LIST_(bt_at, __VA_ARGS__, BT_END)                /* bt_at(x, i, j): x[i, j, ...] */
+#define bt_concat(axis, ...) (bt_concat)((axis), BT_TENSORS_(__VA_ARGS__, NULL)) /* (axis, parts...) */
 
 /* Matrices. */
 bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; b may be [k]: result [..., m] */
+/* Sums of products, one letter an axis: bt_einsum("nij,njk->nik", a, b). Letters that the result lacks are summed over;
+ * one that an operand has twice takes its diagonal; without "->" the result has the letters that occur once, in
+ * alphabetical order. */
+bt_tensor *(bt_einsum)(const char *equation, bt_tensor *const *operands);
+#define bt_einsum(equation, ...) (bt_einsum)((equation), BT_TENSORS_(__VA_ARGS__, NULL))
 
 /* Convolutions, channels last: x [n, height, width, in], weight [height, width, in/groups, out], bias [out] or NULL, to
  * [n, ..., out]. 1-d: [n, length, in], [length, in/groups, out]. Output channels stand by group. */
@@ -108,7 +135,15 @@ bt_tensor *bt_adaptive_avg_pool2d(bt_tensor *x, int64_t height, int64_t width);
 bt_tensor *bt_upsample_nearest(bt_tensor *x, int64_t height, int64_t width);
 bt_tensor *bt_upsample_bilinear(bt_tensor *x, int64_t height, int64_t width); /* corners are not aligned */
 
-/* Classification. Losses have one value per example, [n]: take bt_mean. */
+/* Losses have one value per example, [n]: take bt_mean. */
+bt_tensor *bt_mse(bt_tensor *prediction, bt_tensor *target); /* of one shape, [n, ...]; of each example the mean */
+/* The Kullback-Leibler divergence from the prediction to the target, both [n, classes]: sum of target (log target -
+ * log_prediction). log_prediction: logarithms, as of bt_log_softmax. A target of 0 counts as 0, its derivative, too. */
+bt_tensor *bt_kl_div(bt_tensor *log_prediction, bt_tensor *target);
+
+/* Classification. */
+bt_tensor *bt_one_hot(bt_tensor *label,
+                      int64_t classes); /* integers [...] in 0..classes-1, to [..., classes], floats */
 bt_tensor *bt_softmax(bt_tensor *x, int axis);
 bt_tensor *bt_log_softmax(bt_tensor *x, int axis);
 bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label);       /* [n, classes], integers [n] */

@@ -1,0 +1,278 @@
+/* backend/cpu/reference_along.c: what runs along one axis, in every dtype and at every stride: argsort, take_along,
+ * put_along, cumsum. Lines are independent, so threads share them; the result is the same for any number of them. */
+#include "backend/cpu/reference.h"
+
+#include <string.h>
+
+/* An operand's lines along an axis. */
+typedef struct lines {
+    bt_view kept;
+    int64_t count, size, step; /* lines; elements of one; bytes from one to the next */
+    bt_dtype dtype;
+} lines;
+
+static lines lines_of(const bt_view *x, int64_t axis)
+{
+    lines l = {.size = x->dims[axis], .dtype = x->dtype};
+    bt_view along;
+    bt_cpu_split(x, UINT32_C(1) << axis, &l.kept, &along);
+    l.count = bt_cpu_count(&l.kept);
+    l.step = x->strides[axis] * (int64_t)bt_dtype_size(x->dtype);
+    return l;
+}
+
+static char *line_at(const lines *l, int64_t line) { return bt_cpu_at(&l->kept, line); }
+
+/* How many threads are worth it for so many elements. */
+static int threads_of(const bt_call *call, int64_t count, int64_t elements)
+{
+    return call->threads > 1 && count >= call->threads && elements >= 1 << 15 ? call->threads : 1;
+}
+
+/* ---- argsort ---- */
+
+typedef struct entry {
+    uint64_t key; /* unsigned, in the wanted order */
+    int64_t place;
+} entry;
+
+enum { FEW = 32 };
+
+/* A number as an unsigned one that is as much larger as the number is: NaN above all, -0 as 0. */
+static uint64_t key_of(const char *at, bt_dtype dtype)
+{
+    const uint64_t top = UINT64_C(1) << 63;
+    if (!bt_dtype_floats(dtype)) {
+        int32_t small;
+        int64_t large;
+        if (dtype == BT_I32)
+            memcpy(&small, at, sizeof small);
+        else
+            memcpy(&large, at, sizeof large);
+        return (uint64_t)(dtype == BT_I32 ? small : large) ^ top;
+    }
+    float single;
+    double x;
+    if (dtype == BT_F32)
+        memcpy(&single, at, sizeof single);
+    else
+        memcpy(&x, at, sizeof x);
+    x = (dtype == BT_F32 ? (double)single : x) + 0.0; /* -0 + 0 is 0 */
+    if (x != x)
+        return UINT64_MAX;
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & top ? ~bits : bits | top;
+}
+
+/* The first `keep` of n entries in order, by insertion into the best so far: where there are few. */
+static int64_t insert(entry *best, int64_t filled, int64_t keep, entry next)
+{
+    if (filled == keep && next.key >= best[keep - 1].key)
+        return filled;
+    int64_t at = filled < keep ? filled++ : keep - 1;
+    for (; at > 0 && best[at - 1].key > next.key; at--)
+        best[at] = best[at - 1];
+    best[at] = next;
+    return filled;
+}
+
+/* Runs of FEW entries are in order; neighbours are merged until one is left. Returns where it is: in a or in b. */
+static entry *merge_runs(entry *a, entry *b, int64_t n)
+{
+    for (int64_t run = FEW; run < n; run *= 2) {
+        for (int64_t from = 0; from < n; from += 2 * run) {
+            int64_t i = from, middle = from + run < n ? from + run : n, j = middle;
+            int64_t end = middle + run < n ? middle + run : n;
+            for (int64_t to = from; to < end; to++)
+                b[to] = i < middle && (j == end || a[i].key <= a[j].key) ? a[i++] : a[j++];
+        }
+        entry *other = a;
+        a = b;
+        b = other;
+    }
+    return a;
+}
+
+static void sort_line(const lines *x, int64_t line, const bt_sort_attr *attr, entry *room, const lines *out)
+{
+    const char *from = line_at(x, line);
+    bool few = attr->count <= FEW;
+    uint64_t flip = attr->descending ? UINT64_MAX : 0;
+    int64_t filled = 0;
+    entry *sorted = room;
+    for (int64_t i = 0; i < x->size; i++, from += x->step) {
+        entry next = {key_of(from, x->dtype) ^ flip, i};
+        if (few)
+            filled = insert(room, filled, attr->count, next);
+        else
+            insert(room + i / FEW * FEW, i % FEW, FEW, next);
+    }
+    if (!few)
+        sorted = merge_runs(room, room + x->size, x->size);
+    char *to = line_at(out, line);
+    for (int64_t i = 0; i < attr->count; i++, to += out->step) {
+        int32_t place = (int32_t)sorted[i].place;
+        memcpy(to, &place, sizeof place);
+    }
+}
+
+static size_t line_room(const bt_call *call)
+{
+    const bt_sort_attr *attr = call->attr;
+    return (size_t)(attr->count <= FEW ? FEW : 2 * call->in[0].dims[attr->axis]);
+}
+
+static size_t argsort_scratch(const bt_call *call) { return line_room(call) * (size_t)call->threads * sizeof(entry); }
+
+static bt_status argsort(const bt_call *call)
+{
+    const bt_sort_attr *attr = call->attr;
+    lines x = lines_of(&call->in[0], attr->axis), out = lines_of(&call->out[0], attr->axis);
+    int64_t room = (int64_t)line_room(call);
+    int threads = threads_of(call, x.count, x.count * x.size);
+    if (attr->count == 0)
+        return BT_OK;
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#endif
+    for (int t = 0; t < threads; t++)
+        for (int64_t line = x.count * t / threads; line < x.count * (t + 1) / threads; line++)
+            sort_line(&x, line, attr, (entry *)call->scratch + room * t, &out);
+    return BT_OK;
+}
+
+/* ---- take_along and put_along ---- */
+
+/* All places of the index, so that what takes them need not look again. */
+static bt_status check_places(const bt_call *call, const bt_view *index, int64_t size)
+{
+    int64_t count = bt_cpu_count(index), place;
+    for (int64_t e = 0; e < count; e++)
+        BT_TRY(bt_cpu_index(call, index, e, size, &place));
+    return BT_OK;
+}
+
+static int64_t place_at(const char *at, bt_dtype dtype)
+{
+    int32_t small;
+    int64_t large;
+    if (dtype == BT_I64)
+        return memcpy(&large, at, sizeof large), large;
+    return memcpy(&small, at, sizeof small), small;
+}
+
+static void take_line(const lines *x, const lines *index, const lines *out, int64_t line)
+{
+    const char *from = line_at(x, line), *place = line_at(index, line);
+    char *to = line_at(out, line);
+    size_t size = bt_dtype_size(x->dtype);
+    for (int64_t i = 0; i < index->size; i++, place += index->step, to += out->step)
+        memcpy(to, from + place_at(place, index->dtype) * x->step, size);
+}
+
+static bt_status take_along(const bt_call *call)
+{
+    int64_t axis = ((const bt_axis_attr *)call->attr)->axis;
+    lines x = lines_of(&call->in[0], axis), index = lines_of(&call->in[1], axis), out = lines_of(&call->out[0], axis);
+    BT_TRY(check_places(call, &call->in[1], x.size));
+    int threads = threads_of(call, index.count, index.count * index.size);
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#endif
+    for (int64_t line = 0; line < index.count; line++)
+        take_line(&x, &index, &out, line);
+    return BT_OK;
+}
+
+static void add_at(char *to, const char *from, bt_dtype dtype)
+{
+    float single, more;
+    double sum, x;
+    if (dtype == BT_F32) {
+        memcpy(&single, to, sizeof single);
+        memcpy(&more, from, sizeof more);
+        single += more;
+        memcpy(to, &single, sizeof single);
+        return;
+    }
+    memcpy(&sum, to, sizeof sum);
+    memcpy(&x, from, sizeof x);
+    sum += x;
+    memcpy(to, &sum, sizeof sum);
+}
+
+static void put_line(const lines *index, const lines *values, const lines *out, int64_t line)
+{
+    const char *place = line_at(index, line), *from = line_at(values, line);
+    char *to = line_at(out, line);
+    for (int64_t i = 0; i < index->size; i++, place += index->step, from += values->step)
+        add_at(to + place_at(place, index->dtype) * out->step, from, values->dtype);
+}
+
+static bt_status put_along(const bt_call *call)
+{
+    const bt_places_attr *attr = call->attr;
+    lines index = lines_of(&call->in[0], attr->axis), values = lines_of(&call->in[1], attr->axis);
+    lines out = lines_of(&call->out[0], attr->axis);
+    size_t bytes = (size_t)bt_cpu_count(&call->out[0]) * bt_dtype_size(out.dtype);
+    BT_TRY(check_places(call, &call->in[0], attr->size));
+    if (bytes)
+        memset(call->out[0].data, 0, bytes);
+    int threads = threads_of(call, index.count, index.count * index.size);
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#endif
+    for (int64_t line = 0; line < index.count; line++)
+        put_line(&index, &values, &out, line);
+    return BT_OK;
+}
+
+/* ---- cumsum: floats in double precision, integers as they wrap around ---- */
+
+#define SUM_LINE(name, T, A)                                                                                           \
+    static void name(const char *from, int64_t in, char *to, int64_t out, int64_t n)                                   \
+    {                                                                                                                  \
+        A sum = 0;                                                                                                     \
+        for (int64_t i = 0; i < n; i++, from += in, to += out) {                                                       \
+            T x;                                                                                                       \
+            memcpy(&x, from, sizeof x);                                                                                \
+            sum += (A)x;                                                                                               \
+            x = (T)sum;                                                                                                \
+            memcpy(to, &x, sizeof x);                                                                                  \
+        }                                                                                                              \
+    }
+SUM_LINE(sum_f32, float, double)
+SUM_LINE(sum_f64, double, double)
+SUM_LINE(sum_i32, uint32_t, uint32_t)
+SUM_LINE(sum_i64, uint64_t, uint64_t)
+
+static void sum_line(const lines *x, const lines *out, int64_t line, bool reverse)
+{
+    static void (*const sums[])(const char *, int64_t, char *, int64_t, int64_t) = {
+        [BT_F32] = sum_f32, [BT_F64] = sum_f64, [BT_I32] = sum_i32, [BT_I64] = sum_i64};
+    int64_t last = reverse && x->size ? x->size - 1 : 0, sign = reverse ? -1 : 1;
+    sums[x->dtype](line_at(x, line) + last * x->step, sign * x->step, line_at(out, line) + last * out->step,
+                   sign * out->step, x->size);
+}
+
+static bt_status cumsum(const bt_call *call)
+{
+    const bt_cumsum_attr *attr = call->attr;
+    lines x = lines_of(&call->in[0], attr->axis), out = lines_of(&call->out[0], attr->axis);
+    int threads = threads_of(call, x.count, x.count * x.size);
+#if defined _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#endif
+    for (int64_t line = 0; line < x.count; line++)
+        sum_line(&x, &out, line, attr->reverse);
+    return BT_OK;
+}
+
+const bt_kernel_impl bt_cpu_reference_along[] = {
+    {.op = &bt_op_argsort, .name = "argsort.reference", .scratch = argsort_scratch, .launch = argsort},
+    BT_REFERENCE(take_along, take_along),
+    BT_REFERENCE(put_along, put_along),
+    BT_REFERENCE(cumsum, cumsum),
+    {.op = NULL},
+};
