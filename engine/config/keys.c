@@ -1,5 +1,6 @@
 /* engine/config/keys.c: the table of INI keys. */
 #include "engine/config/keys.h"
+#include "engine/config/ini.h"
 
 #include <float.h>
 #include <stddef.h>
@@ -166,7 +167,7 @@ const bt_key bt_keys[] = {
 const bt_key *bt_key_find(bt_section_kind section, const char *name)
 {
     for (const bt_key *key = bt_keys; name && key->name; key++)
-        if (key->section == section && strcmp(key->name, name) == 0)
+        if (key->section == section && bt_ini_same(key->name, name))
             return key;
     return NULL;
 }

@@ -274,7 +274,10 @@ START_TEST(misspelt_keys)
     expect_text("[reweight]\nvalid_step = 5\n",
                 "reweight.ini:2: [reweight] has no key `valid_step`; it belongs to [engine]");
     expect_text("[engine]\nlr = 5\n", "reweight.ini:2: [engine] has no key `lr`; it belongs to a problem's section");
-    expect_text("[reweight]\nLR = 5\n", "reweight.ini:2: [reweight] has no key `LR`; did you mean `lr`?");
+    expect_text("[Reweight]\nLS = 5\n", "reweight.ini:2: [Reweight] has no key `LS`; did you mean `lr`?");
+    expect_text("[Reweight]\noptimizer = adam\nMomentum = 0.9\n",
+                "reweight.ini:3: [Reweight] has no key `Momentum` with optimizer = adam; it belongs to sgd");
+    expect_text("[Engine]\nLR = 5\n", "reweight.ini:2: [Engine] has no key `LR`; it belongs to a problem's section");
 }
 END_TEST
 
@@ -362,7 +365,7 @@ END_TEST
 START_TEST(malformed_files)
 {
     expect_text("[engine\n", "reweight.ini:1: expected [section], the ] is missing");
-    expect_text("[engine] x\n", "reweight.ini:1: after [section] only a comment may follow, found `x`");
+    expect_text("[engine] x\n", "reweight.ini:1: after [section] nothing may follow, found `x`");
     expect_text("[a.b.c]\n",
                 "reweight.ini:1: [a.b.c]: a section is a name of letters, digits, _ and -, or problem.group");
     expect_text("seed = 1\n", "reweight.ini:1: `seed` stands before the first [section]");
@@ -398,12 +401,12 @@ END_TEST
 
 START_TEST(how_values_are_written)
 {
-    bt_config *config = read_all("\xef\xbb\xbf[engine] ; first\r\n  output   =  a;b#c  ; comment\r\n# seed = 9\n"
-                                 "early_stopping_metric = \" x;y \\\"z\\\\ \" # quoted\nproblems = a = b\nseed = 3");
+    bt_config *config = read_all("\xef\xbb\xbf[engine]\r\n  output   =  \"a;b#c\"  ; comment\r\n# seed = 9\n"
+                                 "early_stopping_metric = ' x;y \"z\\\\ ' # quoted\nproblems = a = b\nseed = 3");
     expect_good();
     const bt_engine_settings *engine = bt_config_engine(config);
     ck_assert_str_eq(engine->output, "a;b#c");
-    ck_assert_str_eq(engine->early_stopping_metric, " x;y \"z\\ ");
+    ck_assert_str_eq(engine->early_stopping_metric, " x;y \"z\\\\ ");
     ck_assert_str_eq(engine->problems, "a = b");
     ck_assert_int_eq(engine->seed, 3);
     bt_config_free(config);
@@ -642,6 +645,12 @@ START_TEST(own_optimizers_bring_keys)
     bt_config_add_problem(config, "a");
     bt_config_add_problem(config, "a");
     expect_error("problem a: there are two of that name");
+    bt_config_add_problem(config, "A"); /* the same section, and the same keys */
+    expect_error("problem A: there are two of that name");
+    static const bt_method_def darts = {.name = "Darts"}, other = {.name = "dARTS"};
+    bt_config_add_method(config, &darts);
+    bt_config_add_method(config, &other);
+    expect_error("method dARTS: there is one of that name already");
     bt_config_free(config);
 }
 END_TEST
@@ -672,7 +681,7 @@ static void ask_options(bt_config *config)
 
 START_TEST(print_reads_back)
 {
-    bt_config *config = read_all(BASE "data = \"a;b \\\"c\\\"\"\nscheduler = multistep\nscheduler_milestones = 10, 20\n"
+    bt_config *config = read_all(BASE "data = 'a;b \"c\"'\nscheduler = multistep\nscheduler_milestones = 10, 20\n"
                                       "weight_decay = 0.30000000000000004\nbatch_size = all\nnesterov = 1\n"
                                       "[classifier.biases]\nparams = *.bias\nlr = 0.01\n");
     ask_options(config);
@@ -688,7 +697,7 @@ START_TEST(print_reads_back)
                                         "valid_step = 500\n",
                                         "\n[classifier]\ntype = cg\ncg_iterations = 7\ncg_alpha = 1\n",
                                         "weight_decay = 0.30000000000000004\n",
-                                        "data = \"a;b \\\"c\\\"\"\n",
+                                        "data = 'a;b \"c\"'\n",
                                         "hidden = 100\n",
                                         "nesterov = true\n",
                                         "batch_size = all\n",
