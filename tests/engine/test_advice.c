@@ -102,9 +102,9 @@ static const struct {
      "bottom.scheduler = step\nbottom.scheduler_step_size = 3\n", 2},
     {&pair, LINKED "bottom.scheduler_eta_min = 0.1\n", "scheduler_eta_min = 0.1 has no effect", "scheduler = cosine",
      "bottom.scheduler = cosine\n", 2},
-    {&pair, LINKED "bottom.first_order = false\n", "not supported here yet", "type = itd",
+    {&pair, LINKED "bottom.first_order = false\n", "not taken here", "type = itd",
      "bottom.first_order = true\nbottom.type = itd\n", 0},
-    {&pair, LINKED "bottom.scheduler = linear_warmup\n", "not supported here yet", "scheduler_warmup",
+    {&pair, LINKED "bottom.scheduler = linear_warmup\n", "not taken here", "scheduler_warmup",
      "bottom.scheduler = none\nbottom.scheduler_warmup = 2\n", 2},
 };
 
@@ -150,7 +150,7 @@ END_TEST
 START_TEST(words_to_use)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {
-        const char *rest = key->later, *word;
+        const char *rest = key->refused, *word;
         size_t length;
         while (rest && (word = bt_word_next(&rest, '|', &length)) != NULL) {
             if (!key->words) /* names of methods and optimisers: the configuration knows them */
@@ -159,9 +159,9 @@ START_TEST(words_to_use)
             int64_t field[2 + BT_MAX_ITEMS];
             snprintf(text, sizeof text, "%.*s", (int)length, word);
             ck_assert_int_ne(bt_key_parse(key, NULL, text, field), BT_OK);
-            const char *use = strstr(bt_error(), "use ");
+            const char *use = strstr(bt_error(), "; use ");
             ck_assert_msg(use != NULL, "%s", bt_error());
-            snprintf(instead, sizeof instead, "%.*s", (int)strcspn(use + 4, " |"), use + 4);
+            snprintf(instead, sizeof instead, "%.*s", (int)strcspn(use + 6, " |"), use + 6);
             bt_error_clear();
             ck_assert_msg(bt_key_parse(key, NULL, instead, field) == BT_OK, "%s = %s", key->name, instead);
         }

@@ -202,10 +202,9 @@ START_TEST(schedulers)
         "[classifier]\nscheduler_milestones = 3, x\n",
         "reweight.ini:2: [classifier] scheduler_milestones = 3, x: expected whole numbers, at least 0, by commas, "
         "not more than 16");
-    expect_text(
-        "[classifier]\nscheduler = linear_warmup\n",
-        "reweight.ini:2: [classifier] scheduler = linear_warmup: not supported here yet: scheduler_warmup goes with "
-        "every scheduler, none included; use none | step | multistep | cosine");
+    expect_text("[classifier]\nscheduler = linear_warmup\n",
+                "reweight.ini:2: [classifier] scheduler = linear_warmup: not taken here: scheduler_warmup goes with "
+                "every scheduler, none included; use none | step | multistep | cosine");
     bt_config *wrong = read_all("[classifier]\nscheduler = multistep\nscheduler_milestones = 60, 30\n");
     ck_assert_ptr_nonnull(strstr(bt_error(), "[classifier] scheduler"));
     bt_config_free(wrong);
@@ -314,12 +313,9 @@ START_TEST(wrong_types_and_ranges)
         {"product = hvp", "product = hvp: expected jvp | vjp | finite"},
         {"darts_alpha = 0", "darts_alpha = 0: expected a number above 0"},
         {"type = dart", "type = dart: expected darts | cg"},
-        {"type = reinforce", "type = reinforce: not supported here yet; use darts | cg"},
         {"optimizer = rmsprop", "optimizer = rmsprop: expected sgd | adam | adamw | lion"},
-        {"precision = fp16", "precision = fp16: not supported here yet; use fp32 | fp64"},
-        {"first_order = false",
-         "first_order = false: not supported here yet: it means `through the unrolled graph`, which "
-         "is type = itd; use true"},
+        {"first_order = false", "first_order = false: not taken here: it means `through the unrolled graph`, which "
+                                "is type = itd; use true"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         char text[256], message[256];
@@ -327,10 +323,44 @@ START_TEST(wrong_types_and_ranges)
         snprintf(message, sizeof message, "reweight.ini:3: [classifier] %s", cases[i].message);
         expect_text(text, message);
     }
-    expect_text("[engine]\ndevice = cuda\n",
-                "reweight.ini:2: [engine] device = cuda: not supported here yet; use auto | cpu");
-    expect_text("[engine]\nstrategy = zero\n",
-                "reweight.ini:2: [engine] strategy = zero: not supported here yet; use default");
+}
+END_TEST
+
+/* What people know from elsewhere and is not taken: the message leads to what they mean. */
+START_TEST(refused_words)
+{
+    static const struct {
+        const char *section, *line, *way;
+    } cases[] = {
+        {"classifier", "type = reinforce",
+         "bt_mul(bt_detach(reward), log_probability), and needs no type of its own; "
+         "use darts | cg"},
+        {"classifier", "precision = fp16", "gradient_accumulation"},
+        {"classifier", "precision = bf16", "(--plan says how much); use fp32 | fp64"},
+        {"engine", "precision = bf16", "numbers have 32 or 64 bits"},
+        {"engine", "device = cuda", "`threads` says how many cores share the work; use auto | cpu"},
+        {"engine", "device = gpu", "there is no backend for GPUs"},
+        {"engine", "strategy = distributed", "`threads` spreads"},
+        {"engine", "strategy = zero", "gradient_accumulation makes a large batch of small ones; use default"},
+        {"engine", "strategy = fsdp", "a run is one process"},
+        {"engine", "logger_type = wandb", "wandb.log"},
+        {"engine", "logger_type = tensorboard", "add_scalar"},
+        {"classifier", "optimizer = adafactor", "sgd keeps nothing"},
+        {"classifier", "optimizer = adam8bit", "docs/extending.md); use sgd | adam | adamw | lion"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(cases); i++) {
+        char text[128], begins[256];
+        snprintf(text, sizeof text, "[%s]\n%s\n", cases[i].section, cases[i].line);
+        snprintf(begins, sizeof begins, "%s:2: [%s] %s: not taken here: ", path, cases[i].section, cases[i].line);
+        bt_config *config = read_all(text);
+        ck_assert_int_eq(bt_error_status(), BT_ERROR_CONFIG);
+        ck_assert_msg(strncmp(bt_error(), begins, strlen(begins)) == 0, "%s", bt_error());
+        ck_assert_msg(strstr(bt_error(), cases[i].way) != NULL, "%s", bt_error());
+        bt_error_clear();
+        bt_config_free(config);
+    }
+    for (const bt_key *key = bt_keys; key->name; key++)
+        ck_assert_msg(!key->refused || (key->advice && strlen(key->advice) > 20), "%s has no advice", key->name);
 }
 END_TEST
 
@@ -792,6 +822,7 @@ int main(void)
     tcase_add_test(tests, misspelt_keys);
     tcase_add_test(tests, unknown_sections);
     tcase_add_test(tests, wrong_types_and_ranges);
+    tcase_add_test(tests, refused_words);
     tcase_add_test(tests, ends_of_ranges);
     tcase_add_test(tests, malformed_files);
     tcase_add_test(tests, how_values_are_written);
