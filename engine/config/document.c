@@ -126,7 +126,7 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
     bt_text text = {0};
     bt_text_add(&text, "%s = ", key);
     if (!bt_ini_print_value(value, &text)) /* where it was set it was looked at */
-        p->status = BT_ERROR_CONFIG;
+        p->status = bt_fail(BT_ERROR_CONFIG, "[%s] %s = %s: no line of an INI file can hold this", section, key, value);
     if (text.failed)
         p->status = BT_ERROR_MEMORY;
     fprintf(p->file, "%s\n", bt_text_get(&text));
