@@ -9,6 +9,16 @@ find_package(ZLIB REQUIRED)
 find_package(PNG 1.6 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+find_path(INIPARSER_INCLUDE_DIR iniparser.h PATH_SUFFIXES iniparser) # Debian's 4.1 has no pkg-config file
+find_library(INIPARSER_LIBRARY iniparser)
+mark_as_advanced(INIPARSER_INCLUDE_DIR INIPARSER_LIBRARY)
+if(NOT INIPARSER_INCLUDE_DIR OR NOT INIPARSER_LIBRARY)
+    message(FATAL_ERROR "iniparser (4.1 or later) is not found: on Debian, apt-get install libiniparser-dev; elsewhere "
+        "set INIPARSER_INCLUDE_DIR and INIPARSER_LIBRARY")
+endif()
+add_library(betty_iniparser INTERFACE)
+target_include_directories(betty_iniparser SYSTEM INTERFACE ${INIPARSER_INCLUDE_DIR})
+target_link_libraries(betty_iniparser INTERFACE ${INIPARSER_LIBRARY})
 
-target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
-string(APPEND betty_private_libs "-ljansson -lpng -lz -lpthread -ldl -lm")
+target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON betty_iniparser PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
+string(APPEND betty_private_libs "-ljansson -liniparser -lpng -lz -lpthread -ldl -lm")

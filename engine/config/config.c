@@ -3,6 +3,7 @@
 #include "engine/config/ini.h"
 
 #include <string.h>
+#include <strings.h>
 
 bt_config *bt_config_new(void)
 {
@@ -52,7 +53,7 @@ static const char *copy(bt_config *config, const char *text)
 static bt_config_line *find_line(const bt_config *config, const char *section, const char *key)
 {
     for (int64_t i = 0; i < config->line_count; i++)
-        if (strcmp(config->lines[i].section, section) == 0 && strcmp(config->lines[i].key, key) == 0)
+        if (bt_ini_same(config->lines[i].section, section) && bt_ini_same(config->lines[i].key, key))
             return &config->lines[i];
     return NULL;
 }
@@ -73,19 +74,19 @@ const char *bt_config_where(bt_config *config, const bt_config_line *line)
 static bt_config_section *find_section(const bt_config *config, const char *name)
 {
     for (int64_t i = 0; i < config->section_count; i++)
-        if (strcmp(config->sections[i].name, name) == 0)
+        if (bt_ini_same(config->sections[i].name, name))
             return &config->sections[i];
     return NULL;
 }
 
-static bt_status add_section(bt_config *config, const char *name, const char *origin, bool from_file)
+static bt_status add_section(bt_config *config, const char *name, const char *origin)
 {
     bt_config_section *grown =
         bt_grow(config->sections, &config->section_room, config->section_count + 1, sizeof *config->sections);
     if (!grown)
         return BT_ERROR_MEMORY;
     config->sections = grown;
-    bt_config_section section = {copy(config, name), copy(config, origin), from_file};
+    bt_config_section section = {copy(config, name), copy(config, origin)};
     if (!section.name || !section.origin)
         return BT_ERROR_MEMORY;
     config->sections[config->section_count++] = section;
@@ -113,6 +114,12 @@ static bt_config_line *line_for(bt_config *config, const char *section, const ch
 static bt_status put(bt_config *config, const char *section, const char *key, const char *value, const char *origin,
                      bool from_file)
 {
+    const bt_config_line written = {.section = section, .key = key, .origin = origin, .from_file = from_file};
+    const char *where = bt_config_where(config, &written);
+    if (!where)
+        return BT_ERROR_MEMORY;
+    if (value)
+        BT_TRY(bt_ini_check_value(where, key, value));
     bt_config_line *line = line_for(config, section, key);
     if (!line)
         return BT_ERROR_MEMORY;
@@ -133,11 +140,8 @@ typedef struct file_reader {
 static bt_status read_section(bt_config *config, const char *section, const char *origin)
 {
     bt_config_section *before = find_section(config, section);
-    if (before && before->from_file)
-        return bt_fail(BT_ERROR_CONFIG, "%s: section [%s] stands twice, first at %s", origin, section, before->origin);
     if (!before)
-        return add_section(config, section, origin, true);
-    before->from_file = true;
+        return add_section(config, section, origin);
     before->origin = copy(config, origin);
     return before->origin ? BT_OK : BT_ERROR_MEMORY;
 }
@@ -151,10 +155,7 @@ static bt_status read_line(void *user, const char *section, const char *key, con
         return BT_ERROR_MEMORY;
     if (!key)
         return read_section(config, section, origin);
-    bt_config_line *before = find_line(config, section, key);
-    if (before && before->from_file)
-        return bt_fail(BT_ERROR_CONFIG, "%s: [%s] %s is set twice, first at %s", origin, section, key, before->origin);
-    return before ? BT_OK : put(config, section, key, value, origin, true);
+    return find_line(config, section, key) ? BT_OK : put(config, section, key, value, origin, true);
 }
 
 bt_status bt_config_read(bt_config *config, const char *file)
@@ -202,14 +203,14 @@ bt_status bt_config_set(bt_config *config, const char *key, const char *value, c
     if (strpbrk(value, "\r\n"))
         return bt_fail(BT_ERROR_CONFIG, "%s: a value is one line", origin);
     if (!find_section(config, section))
-        BT_TRY(add_section(config, section, origin, false));
+        BT_TRY(add_section(config, section, origin));
     return put(config, section, dot + 1, *value ? value : NULL, origin, false);
 }
 
 /* The settings of a section that live keys are of, and which kind they are; NULL: there is no such section. */
 static void *live_settings(bt_config *config, const char *section, bt_section_kind *kind)
 {
-    *kind = strcmp(section, "engine") == 0 ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
+    *kind = bt_ini_same(section, "engine") ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
     if (*kind == BT_SECTION_ENGINE)
         return &config->engine;
     return bt_config_problem_find(config, section, strlen(section));
@@ -264,7 +265,7 @@ bt_status bt_config_add_method(bt_config *config, const bt_method_def *method)
     if (!config || !method || !bt_ini_name(method->name, false))
         return bt_fail(BT_ERROR_ARGUMENT, "a hypergradient method needs a name of letters, digits, _ and -");
     for (int64_t i = 0; i < config->method_count; i++)
-        if (strcmp(config->methods[i]->name, method->name) == 0)
+        if (bt_ini_same(config->methods[i]->name, method->name)) /* its keys begin with it */
             return config->methods[i] == method
                        ? BT_OK
                        : bt_fail(BT_ERROR_CONFIG, "method %s: there is one of that name already", method->name);
@@ -315,7 +316,7 @@ bt_status bt_config_add_problem(bt_config *config, const char *name)
 {
     if (!config || !name)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_config_add_problem: an argument is NULL");
-    if (!bt_ini_name(name, false) || strcmp(name, "engine") == 0 || strcmp(name, "dependencies") == 0)
+    if (!bt_ini_name(name, false) || bt_ini_same(name, "engine") || bt_ini_same(name, "dependencies"))
         return bt_fail(BT_ERROR_CONFIG,
                        "problem `%s`: a problem's name is its section: letters, digits, _ and -, but not engine or "
                        "dependencies",
@@ -339,7 +340,7 @@ bt_status bt_config_add_problem(bt_config *config, const char *name)
 bt_problem_settings *bt_config_problem_find(const bt_config *config, const char *name, size_t length)
 {
     for (int64_t i = 0; i < config->problem_count; i++)
-        if (bt_word_is(name, length, config->problems[i]->name))
+        if (strlen(config->problems[i]->name) == length && strncasecmp(name, config->problems[i]->name, length) == 0)
             return config->problems[i];
     return NULL;
 }

@@ -22,13 +22,14 @@ typedef struct bt_config bt_config;
 bt_config *bt_config_new(void);
 void bt_config_free(bt_config *config);
 
-/* Reads an INI file: [section], key = value, comments after ; or # at the start of a line or after a blank; values in
- * double quotes keep both. Strict: a duplicate key or section, a line of neither form are errors with file and line. */
+/* Reads an INI file: [section], key = value, as engine/config/ini.h reads it. Strict: a duplicate key or section, a
+ * line of neither form are errors with file and line. The names of sections, keys and problems are compared without
+ * regard to case, wherever they come from. */
 bt_status bt_config_read(bt_config *config, const char *file);
 
 /* key is SECTION.KEY (a group: PROBLEM.GROUP.KEY), value replaces what is there; an empty value takes the setting back,
- * so that the default holds again. origin is what messages say: "--set classifier.lr". After bt_config_resolve: an
- * error. */
+ * so that the default holds again; one that no INI file can hold is refused. origin is what messages say: "--set
+ * classifier.lr". After bt_config_resolve: an error. */
 bt_status bt_config_set(bt_config *config, const char *key, const char *value, const char *origin);
 
 /* Likewise of a resolved one, for a key whose row says `live`: its value is another from now on. A key that follows it

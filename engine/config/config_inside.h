@@ -13,7 +13,6 @@ typedef struct bt_config_line {
 
 typedef struct bt_config_section {
     const char *name, *origin;
-    bool from_file;
 } bt_config_section;
 
 typedef struct bt_config_option { /* a key that a problem's code has asked for */

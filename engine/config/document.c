@@ -109,7 +109,7 @@ bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, vo
 typedef struct printer {
     FILE *file;
     bt_text section; /* the last one */
-    bool failed;
+    bt_status status;
 } printer;
 
 static void print_setting(void *user, const char *section, const char *key, bt_key_kind kind, const char *value)
@@ -120,12 +120,16 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
         fprintf(p->file, "%s[%s]\n", p->section.size ? "\n" : "", section);
         p->section.size = 0;
         bt_text_add(&p->section, "%s", section);
-        p->failed = p->failed || p->section.failed;
+        if (p->section.failed)
+            p->status = BT_ERROR_MEMORY;
     }
     bt_text text = {0};
-    bt_ini_print_value(value, &text);
-    p->failed = p->failed || text.failed;
-    fprintf(p->file, "%s = %s\n", key, bt_text_get(&text));
+    bt_text_add(&text, "%s = ", key);
+    if (!bt_ini_print_value(value, &text)) /* where it was set it was looked at */
+        p->status = bt_fail(BT_ERROR_CONFIG, "[%s] %s = %s: no line of an INI file can hold this", section, key, value);
+    if (text.failed)
+        p->status = BT_ERROR_MEMORY;
+    fprintf(p->file, "%s\n", bt_text_get(&text));
     bt_text_free(&text);
 }
 
@@ -137,8 +141,7 @@ bt_status bt_config_print(const bt_config *config, FILE *file)
     bt_status status = bt_config_visit(config, print_setting, &p);
     bt_text_free(&p.section);
     BT_TRY(status);
-    if (p.failed)
-        return BT_ERROR_MEMORY;
+    BT_TRY(p.status);
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the configuration cannot be written");
 }
 
@@ -226,9 +229,12 @@ static void write_intro(const row_writer *w)
             "This page is written by `betty-run --help-keys=markdown` from the table that also reads the file.\n\n"
             "A file has sections, `[engine]`, `[dependencies]`, and one for each problem, with lines `key = value`. "
             "What\n"
-            "follows `;` or `#`, at the start of a line or after a blank, is a comment; a value in double quotes may "
-            "hold\n"
-            "both. A key that nothing asks for is an error, as is a value of the wrong type or out of its range. The "
+            "follows `;` or `#`, at the start of a line or after a value and a blank, is a comment; a value in quotes, "
+            "`\"...\"` or\n"
+            "`'...'`, may hold both, but not its own quotes. The case of names, of sections and of keys, does not "
+            "matter. "
+            "A line has at\nmost 1,022 characters. A key that nothing asks for is an error, as is a value of the wrong "
+            "type or out of its range. The "
             "same\n"
             "settings can be given as `--set SECTION.KEY=VALUE` on the command line, which wins over the file, and as\n"
             "`bt_engine_set(engine, \"SECTION.KEY\", \"VALUE\")` in a program. `--set SECTION.KEY=`, without a value, "

@@ -1,176 +1,181 @@
-/* engine/config/ini.c: reads INI files. */
-#include "engine/config/ini.h"
+/* engine/config/ini.c: reads INI files, by iniparser. */
+#include "engine/config/ini_inside.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <iniparser.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_FILE = 1 << 24 }; /* bytes: what is larger is no INI file */
 
-bool bt_ini_name(const char *name, bool dot)
-{
-    if (!name || !*name)
-        return false;
-    for (const char *c = name; *c; c++) {
-        bool between = dot && *c == '.' && c > name && c[1];
-        if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-' && !between)
-            return false;
-        dot = dot && !between;
-    }
-    return true;
-}
-
-/* The whole file, ended by 0; NULL after a message. */
-static char *read_file(const char *file)
-{
-    FILE *stream = fopen(file, "rb");
-    if (!stream) {
-        bt_fail(BT_ERROR_FILE, "%s: cannot be opened: %s", file, strerror(errno));
-        return NULL;
-    }
-    char *data = NULL;
-    int64_t room = 0, size = 0;
-    for (size_t got = 1; got > 0; size += (int64_t)got) {
-        char *grown = size < MAX_FILE ? bt_grow(data, &room, size + 4096, 1) : NULL;
-        if (!grown) {
-            bt_fail(BT_ERROR_FILE, "%s: too large for an INI file, more than %d bytes", file, MAX_FILE);
-            break;
-        }
-        data = grown;
-        got = fread(data + size, 1, 4095, stream);
-        data[size + (int64_t)got] = 0;
-    }
-    bool whole = feof(stream) && !ferror(stream);
-    if (!whole)
-        bt_fail(BT_ERROR_FILE, "%s: cannot be read: %s", file, strerror(errno));
-    else if (memchr(data, 0, (size_t)size))
-        bt_fail(BT_ERROR_FILE, "%s: not a text file, it holds a zero byte", file);
-    else {
-        fclose(stream);
-        return data;
-    }
-    fclose(stream);
-    bt_free(data);
-    return NULL;
-}
-
-static char *skip_blanks(char *text)
-{
-    while (*text == ' ' || *text == '\t' || *text == '\r')
-        text++;
-    return text;
-}
-
-static void cut_blanks(char *text)
-{
-    size_t length = strlen(text);
-    while (length && strchr(" \t\r", text[length - 1]))
-        text[--length] = 0;
-}
-
-static bool is_comment(char c) { return c == ';' || c == '#'; }
-
-/* Ends the text where a comment begins. */
-static void cut_comment(char *text)
-{
-    for (char *c = text; *c; c++)
-        if (is_comment(*c) && (c == text || c[-1] == ' ' || c[-1] == '\t')) {
-            *c = 0;
-            break;
-        }
-    cut_blanks(text);
-}
-
-/* A value in quotes, in place. NULL, or what is wrong. */
-static const char *unquote(char *text)
-{
-    char *to = text, *from = text + 1;
-    while (*from && *from != '"') {
-        if (*from == '\\' && (from[1] == '"' || from[1] == '\\'))
-            from++;
-        *to++ = *from++;
-    }
-    if (*from != '"')
-        return "the value's closing \" is missing";
-    *to = 0;
-    from = skip_blanks(from + 1);
-    return *from && !is_comment(*from) ? "after the value's closing \" only a comment may follow" : NULL;
-}
-
 typedef struct reader {
     const char *file;
-    int64_t line;
-    char *section; /* within the file's text */
-    bt_ini_fn *fn;
-    void *user;
+    char *text;
+    size_t size;
+    bool regular;
+    char *copy; /* a file of ours with the same text; NULL: iniparser reads the one that is named */
+    bt_ini_entries entries;
+    dictionary *values;
 } reader;
 
-static bt_status section_line(reader *r, char *text)
+/* ---- the text ---- */
+
+static bt_status read_stream(reader *r, FILE *stream)
 {
-    char *end = strchr(text, ']');
-    if (!end)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: expected [section], the ] is missing", r->file, (long long)r->line);
-    char *rest = skip_blanks(end + 1);
-    if (*rest && !is_comment(*rest))
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: after [section] only a comment may follow, found `%s`", r->file,
-                       (long long)r->line, rest);
-    *end = 0;
-    r->section = skip_blanks(text + 1);
-    cut_blanks(r->section);
-    if (!bt_ini_name(r->section, true))
+    int64_t room = 0, size = 0;
+    for (size_t got = 1; got > 0; size += (int64_t)got) {
+        if (size >= MAX_FILE)
+            return bt_fail(BT_ERROR_FILE, "%s: too large for an INI file, more than %d bytes", r->file, MAX_FILE);
+        char *grown = bt_grow(r->text, &room, size + 4096, 1);
+        if (!grown)
+            return BT_ERROR_MEMORY;
+        r->text = grown;
+        got = fread(r->text + size, 1, 4095, stream);
+        r->text[size + (int64_t)got] = 0;
+    }
+    r->size = (size_t)size;
+    if (!feof(stream) || ferror(stream))
+        return bt_fail(BT_ERROR_FILE, "%s: cannot be read: %s", r->file, strerror(errno));
+    if (memchr(r->text, 0, r->size))
+        return bt_fail(BT_ERROR_FILE, "%s: not a text file, it holds a zero byte", r->file);
+    return BT_OK;
+}
+
+static bt_status read_text(reader *r)
+{
+    FILE *stream = fopen(r->file, "rb");
+    if (!stream)
+        return bt_fail(BT_ERROR_FILE, "%s: cannot be opened: %s", r->file, strerror(errno));
+    struct stat status;
+    r->regular = fstat(fileno(stream), &status) == 0 && S_ISREG(status.st_mode);
+    bt_status s = read_stream(r, stream);
+    fclose(stream);
+    return s;
+}
+
+/* iniparser opens what it reads by name, and knows no byte order mark, as some editors leave it: what can be read only
+ * once, or has a mark, gets a file that it can read. */
+static bt_status copy_text(reader *r, const char *text)
+{
+    const char *folder = getenv("TMPDIR");
+    char *copy = bt_string("%s/betty-ini-XXXXXX", folder && *folder ? folder : "/tmp");
+    if (!copy)
+        return BT_ERROR_MEMORY;
+    int descriptor = mkstemp(copy);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
+    bool good = file && fputs(text, file) >= 0;
+    good = file && fclose(file) == 0 && good;
+    int why = errno;
+    if (descriptor >= 0 && !file)
+        close(descriptor);
+    if (descriptor >= 0)
+        r->copy = copy;
+    bt_status s = good ? BT_OK
+                       : bt_fail(BT_ERROR_FILE, "%s: a copy for iniparser, %s, cannot be written: %s", r->file, copy,
+                                 strerror(why));
+    if (descriptor < 0)
+        bt_free(copy);
+    return s;
+}
+
+/* ---- iniparser ---- */
+
+static _Thread_local char complaint[512]; /* what iniparser would have printed */
+
+static int keep_complaint(const char *format, ...) BT_FORMAT(1, 2);
+static int keep_complaint(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(complaint, sizeof complaint, format, args);
+    va_end(args);
+    size_t end = strlen(complaint);
+    while (end && isspace((unsigned char)complaint[end - 1]))
+        complaint[--end] = 0;
+    return length;
+}
+
+/* iniparser does not look whether its dictionary got its memory: there is some for all that it will hold, or it is not
+ * called. */
+static bt_status check_memory(const reader *r)
+{
+    size_t need = (size_t)1 << 16;
+    for (int64_t i = 0; i < r->entries.count; i++) {
+        const bt_ini_entry *entry = &r->entries.list[i];
+        need += 256 + strlen(entry->section) + (entry->key ? strlen(entry->key) + strlen(entry->value) : 0);
+    }
+    void *memory = bt_alloc(need);
+    bt_free(memory);
+    return memory ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status load(reader *r)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* one message callback for all threads */
+    BT_TRY(check_memory(r));
+    complaint[0] = 0;
+    pthread_mutex_lock(&turn);
+    iniparser_set_error_callback(keep_complaint);
+    r->values = iniparser_load(r->copy ? r->copy : r->file);
+    iniparser_set_error_callback(NULL);
+    pthread_mutex_unlock(&turn);
+    if (!r->values)
+        return bt_fail(BT_ERROR_FILE, "%s: iniparser cannot read it: %s", r->file,
+                       *complaint ? complaint : "it has no memory");
+    return BT_OK;
+}
+
+/* What iniparser has under the name of an entry, NULL for a section; `none`: it has no such name. */
+static bt_status look_up(const reader *r, const bt_ini_entry *entry, const char *none, const char **value)
+{
+    char *name = entry->key ? bt_string("%s:%s", entry->section, entry->key) : bt_string("%s", entry->section);
+    if (!name)
+        return BT_ERROR_MEMORY;
+    for (char *c = name; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    *value = dictionary_get(r->values, name, none);
+    bt_free(name);
+    return BT_OK;
+}
+
+/* The value of an entry is iniparser's from here on, if both readings are the same. */
+static bt_status settle(const reader *r, bt_ini_entry *entry)
+{
+    static const char none[] = "";
+    const char *value;
+    BT_TRY(look_up(r, entry, none, &value));
+    if (value == none || (entry->key && !value))
+        return bt_fail(BT_ERROR_MEMORY,
+                       "%s:%lld: iniparser has lost this line, as it does where memory runs out, or the file has just "
+                       "changed",
+                       r->file, (long long)entry->line);
+    if (entry->key && strcmp(value, entry->value) != 0)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s:%lld: [%s]: a section is a name of letters, digits, _ and -, or problem.group", r->file,
-                       (long long)r->line, r->section);
-    return r->fn(r->user, r->section, NULL, NULL, r->line);
+                       "%s:%lld: [%s] %s: is it `%s` or `%s`? A value ends at ; and #, unless it stands in \"...\" or "
+                       "'...'; in quotes a \\ stands for itself, and a value with \" stands in '...'",
+                       r->file, (long long)entry->line, entry->section, entry->key, value, entry->value);
+    entry->value = value;
+    return BT_OK;
 }
 
-static bt_status value_line(reader *r, char *text)
-{
-    char *equals = strchr(text, '=');
-    if (!equals) {
-        cut_comment(text);
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: expected key = value or [section], found `%s`", r->file,
-                       (long long)r->line, text);
-    }
-    *equals = 0;
-    cut_blanks(text);
-    if (!bt_ini_name(text, false))
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: `%s`: a key is a name of letters, digits, _ and -", r->file,
-                       (long long)r->line, text);
-    if (!r->section)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: `%s` stands before the first [section]", r->file, (long long)r->line,
-                       text);
-    char *value = skip_blanks(equals + 1);
-    const char *wrong = NULL;
-    if (*value == '"')
-        wrong = unquote(value);
-    else
-        cut_comment(value);
-    if (wrong)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: %s: %s", r->file, (long long)r->line, text, wrong);
-    if (!*value)
-        return bt_fail(BT_ERROR_CONFIG, "%s:%lld: [%s] %s has no value; leave the line out for the default", r->file,
-                       (long long)r->line, r->section, text);
-    return r->fn(r->user, r->section, text, value, r->line);
-}
+/* ---- both ---- */
 
-static bt_status read_lines(reader *r, char *text)
+static bt_status read_both(reader *r)
 {
-    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark, as some editors leave it */
-        text += 3;
-    while (text) {
-        char *end = strchr(text, '\n');
-        if (end)
-            *end = 0;
-        r->line++;
-        text = skip_blanks(text);
-        if (*text == '[')
-            BT_TRY(section_line(r, text));
-        else if (*text && !is_comment(*text))
-            BT_TRY(value_line(r, text));
-        text = end ? end + 1 : NULL;
-    }
+    static const char mark[] = "\xef\xbb\xbf";
+    BT_TRY(read_text(r));
+    char *text = r->text + (strncmp(r->text, mark, 3) == 0 ? 3 : 0);
+    if (text > r->text || !r->regular)
+        BT_TRY(copy_text(r, text));
+    BT_TRY(bt_ini_scan(r->file, text, &r->entries));
+    BT_TRY(load(r));
+    for (int64_t i = 0; i < r->entries.count; i++)
+        BT_TRY(settle(r, &r->entries.list[i]));
     return BT_OK;
 }
 
@@ -178,25 +183,18 @@ bt_status bt_ini_read(const char *file, bt_ini_fn *fn, void *user)
 {
     if (!file || !fn)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_ini_read: an argument is NULL");
-    char *text = read_file(file);
-    if (!text)
-        return bt_error_status() ? bt_error_status() : BT_ERROR_FILE;
-    reader r = {.file = file, .fn = fn, .user = user};
-    bt_status s = read_lines(&r, text);
-    bt_free(text);
-    return s;
-}
-
-void bt_ini_print_value(const char *value, bt_text *text)
-{
-    size_t length = strlen(value);
-    bool plain = length && !strpbrk(value, ";#\"") && !strchr(" \t\r", value[0]) && !strchr(" \t\r", value[length - 1]);
-    if (plain) {
-        bt_text_add(text, "%s", value);
-        return;
+    reader r = {.file = file};
+    bt_status s = read_both(&r);
+    for (int64_t i = 0; s == BT_OK && i < r.entries.count; i++) {
+        const bt_ini_entry *entry = &r.entries.list[i];
+        s = fn(user, entry->section, entry->key, entry->value, entry->line);
     }
-    bt_text_add(text, "\"");
-    for (const char *c = value; *c; c++)
-        bt_text_add(text, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    bt_text_add(text, "\"");
+    if (r.values)
+        iniparser_freedict(r.values);
+    if (r.copy)
+        unlink(r.copy);
+    bt_free(r.copy);
+    bt_free(r.entries.list);
+    bt_free(r.text);
+    return s;
 }

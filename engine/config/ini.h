@@ -1,21 +1,31 @@
-/* engine/config/ini.h: reads INI files. Our own reader, because a configuration needs what iniparser does not keep or
- * say: the line of each value, names as they are written, duplicates, and errors as messages instead of prints. */
+/* engine/config/ini.h: INI files. iniparser reads them: what it has for a key is the key's value. A scan of the same
+ * text (ini_scan.c) knows what iniparser does not keep or say: which line a key stands on, its name as it is written,
+ * what stands twice, what is wrong with a line. Where the two do not read the same, the file is refused. */
 #ifndef BT_INI_H
 #define BT_INI_H
 
 #include "base/base.h"
 
-/* Called for each section's header (key and value NULL) and each key = value, in order. */
+/* Called for each section's header (key and value NULL) and each key = value, in order. Names are as they are written.
+ */
 typedef bt_status bt_ini_fn(void *user, const char *section, const char *key, const char *value, int64_t line);
 
-/* Comments begin with ; or # at the start of a line or after a blank. A value in double quotes keeps both characters
- * and outer blanks; in it \" and \\ stand for " and \. Stops at the first mistake: "FILE:LINE: what". */
+/* Comments begin with ; or # at the start of a line or after a blank. A value in quotes, " or ', keeps both characters
+ * and outer blanks; its own quotes end it. No section and no key of a section stands twice. The first mistake is the
+ * message: "FILE:LINE: what"; then fn is not called. While iniparser reads, its message callback, of which a process
+ * has one, is ours; afterwards it is iniparser's own. */
 bt_status bt_ini_read(const char *file, bt_ini_fn *fn, void *user);
 
-/* `value` as bt_ini_read reads it back, with quotes where they are needed. */
-void bt_ini_print_value(const char *value, bt_text *text);
+/* Adds `value` as bt_ini_read reads it back, in quotes where they are needed; false: it cannot be written. */
+bool bt_ini_print_value(const char *value, bt_text *text);
+
+/* Refuses (BT_ERROR_CONFIG) a value that no line `key = value` can hold; `where` begins the message. */
+bt_status bt_ini_check_value(const char *where, const char *key, const char *value);
 
 /* Letters, digits, _ and -; `dot`: or one dot in between, as in a group's section. */
 bool bt_ini_name(const char *name, bool dot);
+
+/* Is it the same name? As for iniparser, upper and lower case do not matter. */
+bool bt_ini_same(const char *name, const char *other);
 
 #endif

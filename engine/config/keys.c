@@ -1,5 +1,6 @@
 /* engine/config/keys.c: the table of INI keys. */
 #include "engine/config/keys.h"
+#include "engine/config/ini.h"
 
 #include <float.h>
 #include <stddef.h>
@@ -21,6 +22,10 @@
 #define CHOICE(list)   .kind = BT_KEY_CHOICE, .words = (list)
 #define RESUMABLE      .resumable = true
 #define LIVE           RESUMABLE, .live = true
+#define HALF_PRECISION                                                                                                 \
+    .refused = "bf16 | fp16",                                                                                          \
+    .advice = "numbers have 32 or 64 bits; what saves memory is a smaller batch_size with gradient_accumulation "      \
+              "(--plan says how much)"
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
@@ -48,13 +53,14 @@ const bt_key bt_keys[] = {
     {"early_stopping_metric", ENGINE(early_stopping_metric), TEXT, .value = "loss",
      .help = "METRIC or PROBLEM.METRIC, from the validation"},
     {"seed", ENGINE(seed), INT(0, MANY), .value = "1", .help = "all randomness of a run comes from it"},
-    {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .later = "cuda | gpu", RESUMABLE,
+    {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .refused = "cuda | gpu",
+     .advice = "there is no backend for GPUs; on the CPU, `threads` says how many cores share the work", RESUMABLE,
      .help = "where to compute"},
     {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
      .help =
          "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "
          "and this process has cores (its affinity, and the processor quota of its cgroup)"},
-    {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .later = "bf16 | fp16",
+    {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", HALF_PRECISION,
      .help = "of problems that do not set their own"},
     {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
      .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
@@ -74,10 +80,14 @@ const bt_key bt_keys[] = {
              "the run stops early or not"},
     {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", LIVE,
      .help = "checkpoints that stay, the newest ones"},
-    {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .later = "distributed | zero | fsdp",
+    {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .refused = "distributed | zero | fsdp",
+     .advice = "a run is one process; `threads` spreads its work over the cores, and gradient_accumulation makes a "
+               "large batch of small ones",
      .help = "how the work is spread over devices"},
-    {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .later = "tensorboard | wandb", RESUMABLE,
-     .help = "a log beside metrics.jsonl, which is always written"},
+    {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
+     .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log and add_scalar take, "
+               "while it runs or later (docs/quickstart.md)",
+     RESUMABLE, .help = "a log beside metrics.jsonl, which is always written"},
 
     /* ---- dependencies ---- */
     {"u2l", DEPENDENCY(u2l), TEXT,
@@ -86,7 +96,9 @@ const bt_key bt_keys[] = {
      .help = "lower > upper, by commas: the upper problem's loss uses the lower one's solution"},
 
     /* ---- a problem: how its solution is differentiated ---- */
-    {"type", PROBLEM(method), .kind = BT_KEY_METHOD, .value = "darts", .later = "reinforce",
+    {"type", PROBLEM(method), .kind = BT_KEY_METHOD, .value = "darts", .refused = "reinforce",
+     .advice = "a score-function gradient is an upper loss, bt_mul(bt_detach(reward), log_probability), and needs no "
+               "type of its own",
      .help = "how hypergradients pass through this lower problem"},
     {"product", PROBLEM(product), CHOICE("jvp | vjp | finite"), .value = "jvp",
      .help = "second-order products: forward over reverse, reverse over reverse, or a difference of two gradients "
@@ -98,7 +110,7 @@ const bt_key bt_keys[] = {
      .help = "which micro-batches of the last step second-order products use"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
-    {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .later = "false",
+    {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .refused = "false",
      .advice = "it means `through the unrolled graph`, which is type = itd", .help = "accepted for Betty's sake"},
     {"allow_unused", PROBLEM(allow_unused), BOOL, .value = "true",
      .help = "parameters that the loss does not use stay as they are; false: an error"},
@@ -125,7 +137,7 @@ const bt_key bt_keys[] = {
      .help = "examples in a validation batch"},
     {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all", RESUMABLE,
      .help = "batches in one validation; all: one pass over the data, or one batch where they have no end"},
-    {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", .later = "bf16 | fp16",
+    {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", HALF_PRECISION,
      .help = "of parameters and floating data"},
 
     /* ---- a problem: first values of its parameters and buffers ---- */
@@ -143,14 +155,16 @@ const bt_key bt_keys[] = {
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
     {"meta_trainable", PROBLEM(meta_trainable), TEXT, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
-    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .later = "adafactor | adam8bit",
+    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .refused = "adafactor | adam8bit",
+     .advice = "sgd keeps nothing beside a parameter, with momentum one value for each of its own, adam two; a .c file "
+               "can export an optimiser (docs/extending.md)",
      .help = "what makes an update from a gradient; its hyperparameters are keys too"},
     {"gradient_clipping", PROBLEM(gradient_clipping), REAL(0, HUGE_REAL), .value = "0",
      .help = "largest norm of the whole gradient; 0: no clipping"},
     {"gradient_clipping_value", PROBLEM(gradient_clipping_value), REAL(0, HUGE_REAL), .value = "0",
      .help = "largest absolute value of an element of the gradient; 0: no clipping"},
     {"scheduler", PROBLEM(scheduler.kind), CHOICE("none | step | multistep | cosine | linear | exponential | plateau"),
-     .value = "none", .later = "linear_warmup", .advice = "scheduler_warmup goes with every scheduler, none included",
+     .value = "none", .refused = "linear_warmup", .advice = "scheduler_warmup goes with every scheduler, none included",
      .help = "how the learning rate moves with the updates; plateau: with the validations"},
     {"scheduler_step_size", PROBLEM(scheduler.step_size), INT(1, MANY),
      .help = "step, needed there: updates from one decay to the next"},
@@ -197,7 +211,7 @@ const bt_key bt_keys[] = {
 const bt_key *bt_key_find(bt_section_kind section, const char *name)
 {
     for (const bt_key *key = bt_keys; name && key->name; key++)
-        if (key->section == section && strcmp(key->name, name) == 0)
+        if (key->section == section && bt_ini_same(key->name, name))
             return key;
     return NULL;
 }

@@ -31,15 +31,15 @@ typedef struct bt_key {
     const char *name;
     bt_section_kind section;
     bt_key_kind kind;
-    size_t offset;      /* of the field in the section's struct */
-    const char *value;  /* the default as text; NULL: not set, the field stays NULL (text) or 0 */
-    const char *like;   /* another key whose value is the default: "batch_size", "engine.precision"; or NULL */
-    double low, high;   /* ends included, for numbers */
-    const char *words;  /* "min | max" */
-    const char *later;  /* words known from Betty that are not there yet: "zero | fsdp" */
-    const char *advice; /* what to do instead of a `later` word; or NULL */
-    bool live;          /* may change between two calls that train */
-    bool resumable;     /* a resumed run may have another value than the run that it continues */
+    size_t offset;       /* of the field in the section's struct */
+    const char *value;   /* the default as text; NULL: not set, the field stays NULL (text) or 0 */
+    const char *like;    /* another key whose value is the default: "batch_size", "engine.precision"; or NULL */
+    double low, high;    /* ends included, for numbers */
+    const char *words;   /* "min | max" */
+    const char *refused; /* words that people know from elsewhere and that are not taken: "zero | fsdp"; or NULL */
+    const char *advice;  /* what leads to what is meant by them; needed where `refused` is set */
+    bool live;           /* may change between two calls that train */
+    bool resumable;      /* a resumed run may have another value than the run that it continues */
     const char *help;
 } bt_key;
 

@@ -8,7 +8,7 @@
 static bt_config_option *find_option(const bt_config *config, const char *section, const char *key)
 {
     for (int64_t i = 0; i < config->option_count; i++)
-        if (strcmp(config->options[i].section, section) == 0 && strcmp(config->options[i].key.name, key) == 0)
+        if (bt_ini_same(config->options[i].section, section) && bt_ini_same(config->options[i].key.name, key))
             return &config->options[i];
     return NULL;
 }
@@ -71,6 +71,15 @@ static bt_status too_late(const char *section, const bt_key *key)
                    section, key->name);
 }
 
+/* A default is written to a run's config.ini as any other value. */
+static bt_status check_default(const char *section, const bt_key *key)
+{
+    char *where = key->value ? bt_string("the code's default for [%s] %s", section, key->name) : NULL;
+    bt_status s = where ? bt_ini_check_value(where, key->name, key->value) : key->value ? BT_ERROR_MEMORY : BT_OK;
+    bt_free(where);
+    return s;
+}
+
 /* field: the default before, the setting afterwards; unchanged on failure. */
 static bt_status ask(bt_config *config, const char *section, bt_key *key, void *field)
 {
@@ -80,7 +89,9 @@ static bt_status ask(bt_config *config, const char *section, bt_key *key, void *
     bt_text fallback = {0};
     key->value = bt_key_print(key, field, &fallback) ? bt_text_get(&fallback) : NULL;
     bt_config_option *option = find_option(config, section, key->name);
-    bt_status s = option ? check_same(option, key) : config->finished ? too_late(section, key) : BT_OK;
+    bt_status s = option             ? check_same(option, key)
+                  : config->finished ? too_late(section, key)
+                                     : check_default(section, key);
     if (s == BT_OK && !option && !(option = add_option(config, section, key)))
         s = BT_ERROR_MEMORY;
     bt_text_free(&fallback);

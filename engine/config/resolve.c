@@ -1,10 +1,12 @@
 /* engine/config/resolve.c: from lines to settings. */
 #include "engine/config/config_inside.h"
+#include "engine/config/ini.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- hyperparameters as keys ---- */
 
@@ -211,7 +213,8 @@ const bt_engine_settings *bt_config_engine(bt_config *config)
         return NULL;
     char folder[PATH_MAX];
     if (!settings.folder && realpath(config->folder, folder) &&
-        !(settings.folder = bt_region_copy(config->region, folder, strlen(folder) + 1)))
+        (bt_ini_check_value("[engine] folder, the INI file's unless it is set", "folder", folder) != BT_OK ||
+         !(settings.folder = bt_region_copy(config->region, folder, strlen(folder) + 1))))
         return NULL;
     config->engine = settings;
     config->engine_done = true;
@@ -246,7 +249,7 @@ static bt_status check_section(bt_config *config, const bt_config_section *secti
 {
     const char *dot = strchr(section->name, '.');
     size_t length = dot ? (size_t)(dot - section->name) : strlen(section->name);
-    if (strcmp(section->name, "engine") == 0 || strcmp(section->name, "dependencies") == 0 ||
+    if (bt_ini_same(section->name, "engine") || bt_ini_same(section->name, "dependencies") ||
         bt_config_problem_find(config, section->name, length))
         return BT_OK;
     const char *name = bt_config_copy(config, section->name, length);
@@ -304,7 +307,7 @@ static bt_status resolve_group(bt_config *config, const bt_problem_settings *pro
 static bool is_group_of(const char *section, const char *problem)
 {
     size_t length = strlen(problem);
-    return strncmp(section, problem, length) == 0 && section[length] == '.';
+    return strncasecmp(section, problem, length) == 0 && section[length] == '.';
 }
 
 static bt_status resolve_groups(bt_config *config, bt_problem_settings *problem)

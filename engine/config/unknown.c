@@ -1,5 +1,6 @@
 /* engine/config/unknown.c: keys that nobody has asked for, and what was probably meant. */
 #include "engine/config/config_inside.h"
+#include "engine/config/ini.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static bool add_options(names *list, const bt_config *config, const char *sectio
 {
     bool good = true;
     for (int64_t i = 0; i < config->option_count; i++)
-        if (strcmp(config->options[i].section, section) == 0)
+        if (bt_ini_same(config->options[i].section, section))
             good = add_name(list, config->options[i].key.name) && good;
     return good;
 }
@@ -93,9 +94,12 @@ static const char *meant(const char *word, const names *list)
 /* The optimiser, other than `chosen`, that has this hyperparameter. */
 static const char *other_optimizer(const bt_config *config, const char *key, const bt_optimizer_def *chosen)
 {
-    for (int64_t i = 0; i < config->optimizer_count; i++)
-        if (config->optimizers[i] != chosen && bt_hyper_index(config->optimizers[i]->hypers, key) >= 0)
-            return config->optimizers[i]->name;
+    for (int64_t i = 0; i < config->optimizer_count; i++) {
+        const bt_hyper_def *hypers = config->optimizers[i]->hypers;
+        for (int h = 0; config->optimizers[i] != chosen && h < bt_hyper_count(hypers); h++)
+            if (bt_ini_same(hypers[h].name, key))
+                return config->optimizers[i]->name;
+    }
     return NULL;
 }
 
@@ -109,7 +113,7 @@ static const char *other_place(const bt_config *config, const char *key, bt_sect
         [BT_SECTION_GROUP] = "a group's section, [problem.group]",
     };
     for (const bt_key *row = bt_keys; row->name; row++)
-        if (row->section != here && strcmp(row->name, key) == 0)
+        if (row->section != here && bt_ini_same(row->name, key))
             return places[row->section];
     bool of_problems = here != BT_SECTION_PROBLEM && bt_config_is_key(config, key);
     return of_problems ? places[BT_SECTION_PROBLEM] : NULL;
@@ -140,7 +144,7 @@ static bt_status unknown_key(bt_config *config, bt_section_kind kind, const bt_c
 bt_status bt_config_check_used(bt_config *config, bt_section_kind kind, const char *section)
 {
     for (int64_t i = 0; i < config->line_count; i++)
-        if (!config->lines[i].used && strcmp(config->lines[i].section, section) == 0)
+        if (!config->lines[i].used && bt_ini_same(config->lines[i].section, section))
             return unknown_key(config, kind, &config->lines[i]);
     return BT_OK;
 }
@@ -153,7 +157,7 @@ bool bt_config_is_key(const bt_config *config, const char *name)
         for (int h = 0; h < bt_hyper_count(config->methods[m]->hypers); h++) {
             char key[BT_METHOD_KEY];
             bt_config_method_key(config->methods[m], h, key);
-            if (strcmp(key, name) == 0)
+            if (bt_ini_same(key, name))
                 return true;
         }
     return false;

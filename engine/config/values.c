@@ -129,9 +129,8 @@ bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, v
         return BT_OK;
     if (!where)
         where = key->name;
-    if (key->later && word_index(key->later, text) >= 0)
-        return bt_fail(BT_ERROR_CONFIG, "%s = %s: not supported here yet%s%s; use %s", where, text,
-                       key->advice ? ": " : "", key->advice ? key->advice : "", key->words);
+    if (key->refused && word_index(key->refused, text) >= 0)
+        return bt_fail(BT_ERROR_CONFIG, "%s = %s: not taken here: %s; use %s", where, text, key->advice, key->words);
     bt_text expected = {0};
     bt_key_expected(key, &expected);
     bt_status s = bt_fail(BT_ERROR_CONFIG, "%s = %s: expected %s", where, text, bt_text_get(&expected));

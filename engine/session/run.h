@@ -28,7 +28,7 @@ typedef struct bt_run { /* from the first call to the one that ends it */
 
 static inline bool bt_run_is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-/* train.c: METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. NULL: none of that name so far. */
+/* stopping.c: METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. NULL: none of that name so far. */
 const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name);
 
 /* plateau.c: the schedulers that watch a validation: whether there is one to watch; and after each what they do. */

@@ -44,6 +44,16 @@ static bt_tensor *short_step(bt_problem *self, const bt_batch *batch)
     return (void)batch, bt_mul(0.5, bt_square(of(self, "bottom")));
 }
 
+/* The score-function gradient: x are draws from N(t, 1), whose reward x w does not depend on t by a derivative. With
+ * w = t = 2 it is -mean(x w (x - t)) = -2 (38.5 - 2 * 5.5) = -55. */
+static bt_tensor *score_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *x = bt_field(batch, "x");
+    bt_tensor *log_probability = bt_mul(-0.5, bt_square(bt_sub(x, bt_forward(self))));
+    bt_tensor *reward = bt_mul(x, of(self, "bottom"));
+    return bt_neg(bt_mean(bt_mul(bt_detach(reward), log_probability)));
+}
+
 #define PROBLEM(id, name_, step)                                                                                       \
     static const bt_problem_def id = {.name = (name_),                                                                 \
                                       .configure_train_data = rows_of,                                                 \
@@ -55,8 +65,10 @@ PROBLEM(top, "top", top_step);
 PROBLEM(mid, "mid", mid_step);
 PROBLEM(bottom, "bottom", bottom_step);
 PROBLEM(short_top, "top", short_step);
+PROBLEM(score_top, "top", score_step);
 static const bt_export chain = {.abi = BT_ABI, .problems = {&top, &mid, &bottom}};
 static const bt_export pair = {.abi = BT_ABI, .problems = {&short_top, &bottom}};
+static const bt_export score = {.abi = BT_ABI, .problems = {&score_top, &bottom}};
 
 #define LINKED       "dependencies.u2l = top > bottom\ndependencies.l2u = bottom > top\n"
 #define LINKED_CHAIN "dependencies.u2l = top > bottom, bottom > mid\ndependencies.l2u = mid > top\n"
@@ -102,9 +114,9 @@ static const struct {
      "bottom.scheduler = step\nbottom.scheduler_step_size = 3\n", 2},
     {&pair, LINKED "bottom.scheduler_eta_min = 0.1\n", "scheduler_eta_min = 0.1 has no effect", "scheduler = cosine",
      "bottom.scheduler = cosine\n", 2},
-    {&pair, LINKED "bottom.first_order = false\n", "not supported here yet", "type = itd",
+    {&pair, LINKED "bottom.first_order = false\n", "not taken here", "type = itd",
      "bottom.first_order = true\nbottom.type = itd\n", 0},
-    {&pair, LINKED "bottom.scheduler = linear_warmup\n", "not supported here yet", "scheduler_warmup",
+    {&pair, LINKED "bottom.scheduler = linear_warmup\n", "not taken here", "scheduler_warmup",
      "bottom.scheduler = none\nbottom.scheduler_warmup = 2\n", 2},
 };
 
@@ -146,11 +158,30 @@ START_TEST(is_right)
 }
 END_TEST
 
+/* type = reinforce: what is said to take its place is right, and nothing passes through the solution beside it. */
+START_TEST(a_score_function)
+{
+    static const char lines[] = LINKED "engine.train_iters = 4\nbottom.lr = 0.5\ntop.lr = 0\nbottom.type = ";
+    char all[200];
+    double value = NAN;
+    bt_text said = {0};
+    snprintf(all, sizeof all, "%sreinforce\n", lines);
+    ck_assert(!runs(&score, all, &said, NULL));
+    ck_assert_msg(strstr(bt_text_get(&said), "bt_mul(bt_detach(reward), log_probability)"), "%s", bt_text_get(&said));
+    bt_text_free(&said);
+    snprintf(all, sizeof all, "%sdarts\n", lines);
+    ck_assert_msg(runs(&score, all, &said, &value), "%s", bt_text_get(&said));
+    ck_assert_msg(strstr(bt_text_get(&said), "nothing of its hypergradient passes there"), "%s", bt_text_get(&said));
+    ck_assert_double_eq_tol(value, -55, 1e-9);
+    bt_text_free(&said);
+}
+END_TEST
+
 /* Words that are known from elsewhere: each message ends with those to use, which are taken. */
 START_TEST(words_to_use)
 {
     for (const bt_key *key = bt_keys; key->name; key++) {
-        const char *rest = key->later, *word;
+        const char *rest = key->refused, *word;
         size_t length;
         while (rest && (word = bt_word_next(&rest, '|', &length)) != NULL) {
             if (!key->words) /* names of methods and optimisers: the configuration knows them */
@@ -159,9 +190,9 @@ START_TEST(words_to_use)
             int64_t field[2 + BT_MAX_ITEMS];
             snprintf(text, sizeof text, "%.*s", (int)length, word);
             ck_assert_int_ne(bt_key_parse(key, NULL, text, field), BT_OK);
-            const char *use = strstr(bt_error(), "use ");
+            const char *use = strstr(bt_error(), "; use ");
             ck_assert_msg(use != NULL, "%s", bt_error());
-            snprintf(instead, sizeof instead, "%.*s", (int)strcspn(use + 4, " |"), use + 4);
+            snprintf(instead, sizeof instead, "%.*s", (int)strcspn(use + 6, " |"), use + 6);
             bt_error_clear();
             ck_assert_msg(bt_key_parse(key, NULL, instead, field) == BT_OK, "%s = %s", key->name, instead);
         }
@@ -174,6 +205,7 @@ int main(void)
     Suite *suite = suite_create("advice");
     TCase *tests = tcase_create("advice");
     tcase_add_loop_test(tests, is_right, 0, BT_COUNT_OF(cases));
+    tcase_add_test(tests, a_score_function);
     tcase_add_test(tests, words_to_use);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -26,14 +26,16 @@ void *REAL(calloc)(size_t count, size_t size);
 void *REAL(realloc)(void *memory, size_t size);
 void *REAL_ALIGNED(size_t alignment, size_t size);
 
-static _Thread_local long left;
+static _Thread_local long left, spared;
 static _Thread_local bool on, paused, all_fail, failed;
 static long live; /* of all threads that are watched: one at a time */
 
 static bool fails(void)
 {
-    if (!on || paused)
+    if (!on || paused || spared > 0) {
+        spared -= spared > 0;
         return false;
+    }
     if (failed)
         return all_fail;
     failed = left-- == 0;
@@ -56,6 +58,8 @@ void failing_start(long countdown, bool all)
 }
 
 void failing_pause(bool pause) { paused = pause; }
+
+void failing_spare(long count) { spared = count; }
 
 bool failing_stop(void)
 {

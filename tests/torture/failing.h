@@ -12,6 +12,9 @@ bool failing_stop(void); /* whether it came to that */
 /* While `pause` is set nothing fails, and what is asked for is not among the numbers. */
 void failing_pause(bool pause);
 
+/* Likewise for the next `count` allocations, on this thread. */
+void failing_spare(long count);
+
 /* From one allocation that fails to the next to fail: 1; under a sanitizer, where a run is slow, `sanitized`. */
 long failing_step(long sanitized);
 

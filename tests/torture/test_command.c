@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "engine/command/cli.h"
 #include "engine/config/config.h"
+#include "engine/config/ini.h"
 #include "engine/plugin/cc.h"
 #include "engine/session/front.h"
 #include "io/safetensors.h"
@@ -12,6 +13,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +72,19 @@ static void write_pictures(void)
     write_idx("c.bin.gz", records, sizeof records);
 }
 
+/* More keys than iniparser's dictionary has room for at first, so that it grows. */
+enum { INI_KEYS = 150 };
+
+static void write_long_ini(void)
+{
+    FILE *file = fopen("long.ini", "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "[a]\n");
+    for (int i = 0; i < INI_KEYS; i++)
+        fprintf(file, "key%d = value %d\n", i, i);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
 static void setup(void)
 {
     static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4};
@@ -79,6 +94,7 @@ static void setup(void)
     ck_assert_int_eq(chdir(folder), 0);
     setenv("XDG_CACHE_HOME", folder, 1);
     write_file("run.ini", INI);
+    write_long_ini();
     write_packed("t.csv", "a,b,y\n1,2,1\n3,4,0\n0.5,6,1\n7,\"8\",0\n");
     write_file("t.svm", "1 1:0.5\n0 2:1\n1 1:1 2:2\n0 2:3\n");
     write_idx("t-images-idx3-ubyte.gz", images, sizeof images);
@@ -152,6 +168,41 @@ static bt_status images(void) { return open_set("./t"); }
 static bt_status texts(void) { return open_set("./w"); }
 static bt_status cifar(void) { return open_set("./c"); }
 static bt_status pictures(void) { return open_set("./p"); }
+
+typedef struct ini_lines {
+    int count, wrong;
+} ini_lines;
+
+static bt_status ini_line(void *user, const char *section, const char *key, const char *value, int64_t line)
+{
+    ini_lines *lines = user;
+    char expected[32];
+    snprintf(expected, sizeof expected, "value %d", lines->count);
+    lines->wrong += strcmp(section, "a") != 0 || (key && (strcmp(value, expected) != 0 || line != lines->count + 2));
+    lines->count += key != NULL;
+    return BT_OK;
+}
+
+/* Nothing of what iniparser says about its memory is printed, no line that it loses is missed. */
+static bt_status ini(void)
+{
+    failing_pause(true);
+    ini_lines lines = {0, 0};
+    int standard = dup(STDERR_FILENO), file = open("printed", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    ck_assert(standard >= 0 && file >= 0);
+    dup2(file, STDERR_FILENO);
+    failing_pause(false);
+    bt_status status = bt_ini_read("long.ini", ini_line, &lines);
+    failing_pause(true);
+    dup2(standard, STDERR_FILENO);
+    close(standard);
+    ck_assert_int_eq(lseek(file, 0, SEEK_END), 0);
+    close(file);
+    ck_assert_int_eq(lines.count, status == BT_OK ? INI_KEYS : 0);
+    ck_assert_int_eq(lines.wrong, 0);
+    failing_pause(false);
+    return status;
+}
 
 static bt_status keys(void) { return bt_cli_keys(BT_DOCUMENT_MARKDOWN, sink); }
 
@@ -247,12 +298,12 @@ static void check_output(void)
 static const struct {
     bt_status (*fn)(void);
     const char *name;
-    long step;                               /* a profile is many thousands of small pieces, all made alike */
-    long sanitized;                          /* times that, under a sanitizer */
-} scenarios[] = {{command, "command", 5, 4}, /* each writes to the disk, and waits for it */
-                 {profile, "profile", 97, 3}, {images, "images", 1, 2},     {texts, "texts", 1, 2},
-                 {cifar, "cifar", 1, 2},      {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},
-                 {plugin, "plugin", 1, 1}};
+    long step;      /* a profile is many thousands of small pieces, all made alike */
+    long sanitized; /* times that, under a sanitizer */
+} scenarios[] = {
+    {command, "command", 5, 4}, /* each writes to the disk, and waits for it */
+    {profile, "profile", 97, 3},  {images, "images", 1, 2}, {texts, "texts", 1, 2},   {cifar, "cifar", 1, 2},
+    {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},     {plugin, "plugin", 1, 1}, {ini, "ini", 1, 2}};
 
 START_TEST(every_allocation_in_turn)
 {
