@@ -46,11 +46,12 @@ struct bt_problem {
     int64_t *order;                  /* of the parameters, as they lie in their block */
     int *group;                      /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
-    bool told_batch; /* bt_warn_batch has looked */
+    bool told_batch, told_unseen; /* bt_warn_batch, bt_unseen_warn have looked */
     bt_optimizer *optimizer;
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */
+    bt_stray strays[BT_MAX_ITEMS];
     bt_block sums;      /* of a meta-batch; flat NULL: one call */
     bool *used;         /* by parameter: a gradient or a product reaches it */
     bt_var *step_count; /* F64 []: updates asked for, for bt_step; see bt_steps_show */
