@@ -15,7 +15,7 @@ bool bt_steps_show(bt_context *context, bool now); /* returns what they showed b
 bool bt_scalars_update(bt_context *context);       /* host scalars get their values; whether a static int has changed */
 int64_t bt_tick(const bt_context *context);        /* updates of all levels */
 
-typedef struct bt_stray { /* a hyperparameter that `schedule` sets; NULL: it does not */
+typedef struct bt_stray {  /* a hyperparameter that `schedule` sets; NULL: it does not */
     bt_var *count, *first; /* F64 []: how often outside of its range; to what the first time */
     bool told;
 } bt_stray;

@@ -130,6 +130,8 @@ void bt_clock_leave(bt_problem *problem);
 
 /* ---- family.c: who is above and below ---- */
 
+extern const bt_method_def bt_method_none;    /* type = none */
+bool bt_is_constant(const bt_problem *lower); /* for all levels above: by type = none */
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bt_status bt_wires_check(const bt_context *context);           /* levels that reach nothing, or are of two precisions */
