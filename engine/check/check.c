@@ -320,6 +320,7 @@ static bt_status run_check(bt_trial *c, int64_t samples)
     BT_TRY(bt_check_reference(c));
     BT_TRY(sample_all(c, samples));
     BT_TRY(bt_check_parts(c));
+    BT_TRY(bt_check_unseen(c));
     return bt_check_judge(c);
 }
 

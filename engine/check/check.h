@@ -4,6 +4,7 @@
  *   slope.c      slopes from differences, and why one disagrees
  *   parts.c      what must be exact: the upper gradient, the products, each against differences
  *   reference.c  what may be approximate: x of each lower level against a solution of the same equation
+ *   unseen.c     what of the lower steps, at their end, is not in that equation: callbacks, clipping; a kink
  *   report.c     the verdict, and how it is printed */
 #ifndef BT_CHECK_H
 #define BT_CHECK_H
@@ -70,7 +71,9 @@ typedef struct bt_lower { /* one solve; vectors like the lower problem's paramet
     bool unrolls;           /* its method has no x, but goes back through the steps */
     bool iterates;          /* its method multiplies by H */
     bool finite;            /* its product is a difference */
-    double gradient_length; /* of the lower loss, where the inner loop ends */
+    double gradient_length; /* of the lower loss, or its condition, where the inner loop ends */
+    unsigned acting;        /* bits by bt_unseen_kind: what makes another step there of the gradient */
+    bool at_kink;           /* the steps go to and fro over a kink of the lower loss */
 } bt_lower;
 
 /* Compares the hypergradient of an upper level with differences of the retrained loss, along `samples` coordinates (0:
@@ -120,6 +123,8 @@ bt_status bt_check_loss(bt_trial *c, double *loss); /* of the upper problem, on 
 
 bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem *moved); /* NULL: out of memory */
 bt_status bt_check_parts(bt_trial *c);
+bt_status bt_check_equation(bt_trial *c,
+                            int q); /* the lower gradient, or condition, at the state at hand, in its `field` */
 
 /* ---- reference.c ---- */
 
@@ -128,7 +133,14 @@ bt_status bt_check_parts(bt_trial *c);
 bt_status bt_check_record(bt_trial *c);
 bt_status bt_check_reference(bt_trial *c);
 
+/* ---- unseen.c ---- */
+
+/* Fills in `acting` and `at_kink` of the lower levels that are taken for solved. */
+bt_status bt_check_unseen(bt_trial *c);
+
 /* ---- report.c ---- */
+
+bool bt_check_close(const bt_trial *c, bool reference); /* the hypergradient, or the reference, to the differences */
 
 bt_status bt_check_judge(bt_trial *c); /* the verdict, and all as JSON */
 void bt_check_print(const bt_trial *c, FILE *file);

@@ -47,7 +47,7 @@ static bt_status condition(bt_trial *c, int q, int64_t from)
 }
 
 /* The lower gradient on the micro-batches that the product takes. */
-static bt_status lower_gradient(bt_trial *c, int q)
+bt_status bt_check_equation(bt_trial *c, int q)
 {
     const bt_solve *solve = &c->upper->step->site.solves[q];
     bt_problem *lower = solve->problem;
@@ -81,7 +81,7 @@ static bt_status moved(void *user, double step, double *value)
     if (m->part->kind == BT_PART_UPPER)
         return bt_check_loss(m->c, value);
     const bt_lower *lower = &m->c->lowers[m->part->solve];
-    BT_TRY(lower_gradient(m->c, m->part->solve));
+    BT_TRY(bt_check_equation(m->c, m->part->solve));
     *value = bt_check_dot(lower->field, lower->x, lower->count);
     return BT_OK;
 }
@@ -158,7 +158,7 @@ bt_status bt_check_parts(bt_trial *c)
     BT_TRY(bt_kept_restore(c->end));
     for (int q = 0; q < c->lower_count && status == BT_OK; q++) {
         bt_lower *lower = &c->lowers[q];
-        status = lower_gradient(c, q);
+        status = bt_check_equation(c, q);
         lower->gradient_length = sqrt(bt_check_dot(lower->field, lower->field, lower->count));
     }
     for (int i = 0; i < c->part_count && status == BT_OK; i++) {

@@ -34,10 +34,9 @@ static void add_name(bt_text *list, const char *name)
 
 enum { OWN_RULE = BT_OP_OWN_VJP | BT_OP_OWN_JVP };
 
-/* Where the problem's loss detaches values; and the ops in it whose derivative is by a rule of the user's. */
-static void suspects(const bt_problem *problem, bt_text *detached, bt_text *rules)
+/* Where a callback detaches values; and the ops in it whose derivative is by a rule of the user's. */
+static void suspects(const bt_graph *graph, bt_text *detached, bt_text *rules)
 {
-    const bt_graph *graph = bt_traced_graph(problem, BT_PURE_STEP);
     for (int64_t i = 0; graph && i < graph->node_count; i++) {
         const bt_node *node = graph->nodes[i];
         bt_text place = {0}, rule = {0};
@@ -54,19 +53,64 @@ static void suspects(const bt_problem *problem, bt_text *detached, bt_text *rule
     }
 }
 
+/* "; model's loss detaches values of layer0"; false: it does not. */
+static bool say_detached(const bt_problem *problem, int kind, bt_text *rules, bt_text *text)
+{
+    bt_text detached = {0};
+    suspects(bt_traced_graph(problem, kind), &detached, rules);
+    bool any = detached.size > 0;
+    if (any && kind == BT_PURE_UPDATE) {
+        const bt_problem_def *def = problem->def;
+        const char *const names[] = {def->schedule ? "schedule" : NULL, def->grad_callback ? "grad_callback" : NULL,
+                                     def->param_callback ? "param_callback" : NULL};
+        bt_text callbacks = {0};
+        for (int i = 0; i < BT_COUNT_OF(names); i++)
+            if (names[i])
+                bt_text_add(&callbacks, callbacks.size ? ", %s" : "%s", names[i]);
+        bt_text_add(text, "; %s's update (%s) detaches values", problem->name,
+                    callbacks.size ? bt_text_get(&callbacks) : problem->optimizer->kind.def->name);
+        bt_text_free(&callbacks);
+    } else if (any) {
+        bt_text_add(text, "; %s's %s detaches values of %s", problem->name,
+                    kind == BT_PURE_STEP ? "loss" : bt_pure_name(problem, kind), bt_text_get(&detached));
+    }
+    bt_text_free(&detached);
+    return any;
+}
+
+static void say_rules(const bt_text *rules, bt_text *text)
+{
+    if (rules->size)
+        bt_text_add(text, "; %s has a derivative rule of its own, which is to be checked", bt_text_get(rules));
+}
+
 static void say_suspects(const bt_part *part, const bt_problem *problem, bt_text *text)
 {
-    bt_text detached = {0}, rules = {0};
-    suspects(problem, &detached, &rules);
-    if (detached.size)
-        bt_text_add(text, "; %s's loss detaches values of %s%s", problem->name, bt_text_get(&detached),
-                    part->kind == BT_PART_UPPER ? ", whose influence is so left out"
-                                                : ": detach = field differentiates the lower gradient as it is");
-    if (rules.size)
-        bt_text_add(text, "; %s has a derivative rule of its own, which is to be checked", bt_text_get(&rules));
-    if (!detached.size && !rules.size)
+    bt_text rules = {0};
+    bool condition = part->kind != BT_PART_UPPER && problem->def->condition && !problem->settings->method->unrolls;
+    bool detached = say_detached(problem, condition ? BT_PURE_CONDITION : BT_PURE_STEP, &rules, text);
+    if (detached)
+        bt_text_add(text, part->kind == BT_PART_UPPER ? ", whose influence is so left out"
+                                                      : ": detach = field differentiates the lower gradient as it is");
+    say_rules(&rules, text);
+    if (!detached && !rules.size)
         bt_text_add(text, "; no detached value and no derivative rule of one's own is in that loss: please report it");
-    bt_text_free(&detached);
+    bt_text_free(&rules);
+}
+
+/* All that a step, or the start of an inner loop, is made of. */
+static void say_step_suspects(const bt_trial *c, bt_text *text)
+{
+    static const int kinds[] = {BT_PURE_STEP, BT_PURE_UPDATE, BT_PURE_START};
+    bt_text rules = {0};
+    bool any = false;
+    for (int q = 0; q < c->lower_count; q++)
+        for (int k = 0; k < BT_COUNT_OF(kinds); k++)
+            any |= c->lowers[q].problem->settings->detach != BT_DETACH_FIELD &&
+                   say_detached(c->lowers[q].problem, kinds[k], &rules, text);
+    if (any)
+        bt_text_add(text, ": detach = field differentiates the steps as they are");
+    say_rules(&rules, text);
     bt_text_free(&rules);
 }
 
@@ -125,9 +169,50 @@ static bool close_to(const bt_trial *c, double cosine, double ratio)
     return cosine > (f64 ? 0.9999 : 0.999) && fabs(ratio - 1) < (f64 ? 1e-3 : 1e-2);
 }
 
+bool bt_check_close(const bt_trial *c, bool reference)
+{
+    double aa = reference ? c->rr : c->mm, ad = reference ? c->rd : c->md;
+    return close_to(c, cosine_of(aa, ad, c->dd), ratio_of(aa, c->dd));
+}
+
+/* What holds where the steps end, and the equation does not have. */
+static void say_unseen(const bt_trial *c, bt_text *text)
+{
+    for (int q = 0; q < c->lower_count; q++) {
+        const bt_lower *lower = &c->lowers[q];
+        const char *level = lower->problem->name, *method = lower->problem->settings->method->name;
+        if (!lower->acting && !lower->at_kink)
+            continue;
+        bt_text_add(text,
+                    "%s%s: type = %s takes it for solved where the gradient of its loss is 0, but its steps end where "
+                    "its length is %.3g: ",
+                    text->size ? "; " : "DISAGREES: ", level, method, lower->gradient_length);
+        if (lower->acting) {
+            bt_text_add(text, "they are made by ");
+            bt_unseen_list(lower->acting, false, text);
+            bt_text_add(text, ", too, which the method leaves out; %s, or take type = itd", bt_unseen_cure);
+        } else {
+            bt_text_add(text,
+                        "they go to and fro over a kink of the loss, as of abs, relu, min or max, where it has no "
+                        "gradient; take the kink out of the loss into param_callback and condition "
+                        "(bt_soft_threshold, bt_projected_condition), or take type = itd");
+        }
+    }
+}
+
 /* What is left where every x solves its equation. */
 static void say_unsolved(const bt_trial *c, bt_text *text)
 {
+    bt_text rules = {0};
+    for (int q = 0; q < c->lower_count; q++)
+        if (!c->lowers[q].unrolls && c->lowers[q].problem->settings->detach != BT_DETACH_FIELD &&
+            say_detached(c->lowers[q].problem, BT_PURE_STEP, &rules, text))
+            bt_text_add(text, ", which H does not see move: detach = field");
+    bt_text_free(&rules);
+    for (int q = 0; q < c->lower_count; q++)
+        if (c->lowers[q].problem->def->condition && !c->lowers[q].unrolls)
+            bt_text_add(text, "; the length of %s's condition is %.3g where the inner loop ends, where it should be 0",
+                        c->lowers[q].problem->name, c->lowers[q].gradient_length);
     for (int q = 0; q < c->lower_count; q++)
         if (c->lowers[q].problem->child_count)
             bt_text_add(text, "; %s has lower levels of its own: what of its gradient comes through them is not in H",
@@ -161,6 +246,18 @@ static void say_finite(const bt_trial *c, const bt_problem *lower, bt_text *text
                     c->finite_error > 1e-2 ? ": take product = jvp, or another darts_alpha" : "");
 }
 
+/* Levels whose solution counts as a constant; false: there are none. */
+static bool say_constant(const bt_trial *c, bt_text *text)
+{
+    bool any = false;
+    for (int i = 0; i < c->upper->child_count; i++)
+        if (bt_is_constant(c->upper->children[i])) {
+            bt_text_add(text, "; %s: type = none, its solution counts as a constant", c->upper->children[i]->name);
+            any = true;
+        }
+    return any;
+}
+
 /* What the method leaves out; and what is left where it leaves out nothing. */
 static void say_approximation(const bt_trial *c, bt_text *text)
 {
@@ -176,7 +273,7 @@ static void say_approximation(const bt_trial *c, bt_text *text)
         else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))
             say_unsolved_x(c, q, text);
     }
-    if (c->have_reference && !close_to(c, cosine_of(c->rr, c->rd, c->dd), ratio_of(c->rr, c->dd)))
+    if (!say_constant(c, text) && c->have_reference && !bt_check_close(c, true))
         say_unsolved(c, text);
     if (c->cause == BT_CAUSE_KINK)
         bt_text_add(text, "; the retrained loss is not smooth here, as smaller steps show");
@@ -197,6 +294,8 @@ static bt_verdict say_inexact(const bt_trial *c, bt_text *text)
         bt_text_add(text, "undecided: rounding limits these differences: %s", against_noise(c));
     else
         bt_text_add(text, "DISAGREES: type = %s differentiates all steps that were made, and should be exact", method);
+    if (c->cause != BT_CAUSE_KINK && c->cause != BT_CAUSE_NOISE)
+        say_step_suspects(c, text);
     return c->cause == BT_CAUSE_KINK || c->cause == BT_CAUSE_NOISE ? BT_UNDECIDED : BT_DISAGREES;
 }
 
@@ -244,12 +343,15 @@ static bt_verdict verdict(const bt_trial *c, bt_text *text)
     say_parts(c, false, text);
     if (text->size)
         return BT_UNDECIDED;
-    if (close_to(c, cosine_of(c->mm, c->md, c->dd), ratio_of(c->mm, c->dd)) && !(c->finite_error > 1e-2)) {
+    if (bt_check_close(c, false) && !(c->finite_error > 1e-2)) {
         bt_text_add(text, "agrees, in direction and in length");
         return BT_AGREES;
     }
     if (c->exact)
         return say_inexact(c, text);
+    say_unseen(c, text);
+    if (text->size)
+        return BT_DISAGREES;
     bt_text_add(text, "approximation: what must be exact agrees");
     say_approximation(c, text);
     return BT_APPROXIMATION;

@@ -13,9 +13,35 @@ static int as_problems(const bt_context *context, bt_places places, bt_problem *
     return places.count;
 }
 
+const bt_method_def bt_method_none = {.name = "none"};
+
+bool bt_is_constant(const bt_problem *lower) { return lower->settings->method == &bt_method_none; }
+
+/* Whether what this one's solution depends on is asked for: by the upper problem, or by one that is solved later. */
+static bool is_wanted(const bt_problem *upper, bt_problem *const *later, int count, const bt_problem *lower)
+{
+    for (int i = 0; i < count; i++)
+        if (later[i] && bt_u2l(later[i], lower))
+            return true;
+    return bt_u2l(upper, lower);
+}
+
 int bt_lowers(const bt_problem *upper, bt_problem **lowers)
 {
-    return as_problems(upper->context, bt_hierarchy_lowers(&upper->context->hierarchy, upper->place), lowers);
+    const bt_hierarchy *h = &upper->context->hierarchy;
+    int all = as_problems(upper->context, bt_hierarchy_lowers(h, upper->place), lowers), count = 0;
+    bool constants = false;
+    for (int q = 0; q < all; q++)
+        constants |= bt_is_constant(lowers[q]);
+    if (!constants)
+        return all;
+    for (int q = all - 1; q >= 0; q--)
+        if (bt_is_constant(lowers[q]) || !is_wanted(upper, lowers + q + 1, all - q - 1, lowers[q]))
+            lowers[q] = NULL;
+    for (int q = 0; q < all; q++)
+        if (lowers[q])
+            lowers[count++] = lowers[q];
+    return count;
 }
 
 /* Every active level must take part: be trained, or be what a trained one depends on. */
@@ -35,7 +61,8 @@ static bt_status check_reach(const bt_hierarchy *h, const bt_problem *problem)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s is upper to a problem (u2l), but no solution reaches its loss: it would have no "
                        "hypergradient. Add `l2u = LOWER > %s` under [dependencies], for the problem whose solution its "
-                       "loss uses",
+                       "loss uses; where that is to count as a constant, as in a first-order search, LOWER takes type "
+                       "= none",
                        problem->name, problem->name);
     return BT_OK;
 }

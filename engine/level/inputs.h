@@ -16,4 +16,9 @@ bool bt_shows_steps(const bt_problem *problem, const bt_var *var); /* var is wha
 bool bt_scalars_update(bt_context *context); /* host scalars get their values; whether a static int has changed */
 int64_t bt_tick(const bt_context *context);  /* updates of all levels */
 
+typedef struct bt_stray {  /* a hyperparameter that `schedule` sets; NULL: it does not */
+    bt_var *count, *first; /* F64 []: how often outside of its range; to what the first time */
+    bool told;
+} bt_stray;
+
 #endif

@@ -46,12 +46,13 @@ struct bt_problem {
     int64_t *order;                  /* of the parameters, as they lie in their block */
     int *group;                      /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
-    bool told_batch; /* bt_warn_batch has looked */
+    bool told_batch, told_unseen; /* bt_warn_batch, bt_unseen_warn have looked */
     bt_optimizer *optimizer;
     bt_plateau plateau; /* of scheduler = plateau */
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */
+    bt_stray strays[BT_MAX_ITEMS];
     bt_block sums;      /* of a meta-batch; flat NULL: one call */
     bool *used;         /* by parameter: a gradient or a product reaches it */
     bt_var *step_count, *inner_count; /* F64 []: `steps`, for bt_step, and `inner`, for bt_inner_step */
@@ -133,6 +134,8 @@ void bt_clock_leave(bt_problem *problem);
 
 /* ---- family.c: who is above and below ---- */
 
+extern const bt_method_def bt_method_none;    /* type = none */
+bool bt_is_constant(const bt_problem *lower); /* for all levels above: by type = none */
 /* The lower problems whose adjoints an upper one needs, in the order in which they are solved. */
 int bt_lowers(const bt_problem *upper, bt_problem **lowers);
 bt_status bt_wires_check(const bt_context *context);           /* levels that reach nothing, or are of two precisions */

@@ -286,6 +286,11 @@ void bt_params_close(bt_problem *problem)
     for (int i = 0; i < BT_MAX_ITEMS; i++)
         close_block(problem, &problem->slots[i]);
     close_block(problem, &problem->slope);
+    for (int i = 0; i < BT_MAX_ITEMS; i++) {
+        bt_ledger_var_free(problem->context, problem->strays[i].count);
+        bt_ledger_var_free(problem->context, problem->strays[i].first);
+        problem->strays[i] = (bt_stray){0};
+    }
     if (optimizer) {
         bt_ledger_leave(problem->context, optimizer->applied);
         bt_ledger_leave(problem->context, optimizer->skipped);

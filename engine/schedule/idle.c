@@ -63,6 +63,12 @@ static bool not_lower(const bt_context *context, const bt_problem *problem)
     return !differentiates(context, problem);
 }
 
+/* That a solution counts as a constant is what nobody differentiates it for. */
+static bool asks_for_nothing(const bt_context *context, const bt_problem *problem)
+{
+    return not_lower(context, problem) && !(bt_is_constant(problem) && problem->parent_count);
+}
+
 static bool no_parents(const bt_context *context, const bt_problem *problem)
 {
     return (void)context, !problem->parent_count;
@@ -198,7 +204,7 @@ static const idle_row rows[] = {
     {ENGINE("early_stopping_metric"), not_judged, judged_why},
     {ENGINE("precision"), all_have_precision, "every problem has its own"},
 
-    {PROBLEM("type"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("type"), asks_for_nothing, not_lower_why, .wiring = true},
     {PROBLEM("product"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("product"), has_penalty, "its type has a penalty in the place of a second-order product"},
     {PROBLEM("product"), has_condition, "the product of a condition is vjp"},

@@ -33,10 +33,31 @@ static bool due(bt_problem *problem, bool last)
     return now || last;
 }
 
-/* Methods that fail, said once each. */
+/* Hyperparameters that `schedule` sets to what their key would not take: used as they are, and said once each. */
+static void say_strays(bt_problem *problem)
+{
+    for (int i = 0; i < BT_MAX_ITEMS; i++) {
+        bt_stray *stray = &problem->strays[i];
+        double times = stray->count ? bt_number_get(problem->context, stray->count) : 0;
+        if (!(times > 0) || stray->told)
+            continue;
+        const bt_hyper_def *hyper = &problem->optimizer->kind.def->hypers[i];
+        bt_warn(
+            problem->context,
+            "%s: schedule has set %s outside of its range, %g to %g, %.0f time%s up to step %lld, the first time to "
+            "%.6g; it is used as it is: take bt_exp or bt_sigmoid of what is learned, or bt_clamp",
+            problem->name, hyper->name, hyper->low, hyper->high, times, times > 1 ? "s" : "",
+            (long long)problem->context->step, bt_number_get(problem->context, stray->first));
+        stray->told = true;
+    }
+}
+
+/* Methods that fail, and such hyperparameters, said once each. */
 void bt_run_say_trouble(bt_run *r)
 {
     const bt_context *context = r->context;
+    for (int p = 0; p < context->problem_count; p++)
+        say_strays(context->problems[p]);
     for (int p = 0; p < context->problem_count; p++)
         for (int i = 0; context->problems[p]->troubles && i < context->problem_count; i++) {
             bt_trouble *trouble = &context->problems[p]->troubles[i];

@@ -39,6 +39,9 @@ void bt_print_equation(bt_context *context, bt_text *text)
         bt_text_add(text, "\n");
         for (int q = 0; q < count; q++)
             add_solve(text, upper, lowers, q);
+        for (int c = 0; c < upper->child_count; c++)
+            if (bt_is_constant(upper->children[c]))
+                bt_text_add(text, "  %s: type = none, its solution counts as a constant\n", upper->children[c]->name);
     }
     text->failed = text->failed || !lowers;
     bt_free(lowers);

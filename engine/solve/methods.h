@@ -6,6 +6,7 @@
 #include <betty/optim.h>
 #include <betty/tensor.h>
 
+/* Beside bt_method_none, which needs no file (engine/level/family.c). */
 extern const bt_method_def bt_method_darts, bt_method_neumann, bt_method_cg, bt_method_sama, bt_method_nystrom,
     bt_method_penalty, bt_method_itd;
 

@@ -82,6 +82,22 @@ void bt_solve_mark(bt_solve_site *site, const bt_problem *other, int64_t paramet
 /* An implicit method cannot see that an update uses the upper parameters directly: an error that says so. */
 bt_status bt_check_direct(bt_solve_site *site, const bt_solve *solve);
 
+/* ---- unseen.c: what a level's steps do that an implicit method does not see ---- */
+
+typedef enum bt_unseen_kind {
+    BT_UNSEEN_PARAM, /* param_callback */
+    BT_UNSEEN_GRAD,  /* grad_callback */
+    BT_UNSEEN_NORM,  /* clipping */
+    BT_UNSEEN_VALUE,
+    BT_UNSEEN_DECAY, /* of the weights, by the optimiser */
+    BT_UNSEEN_COUNT
+} bt_unseen_kind;
+unsigned
+bt_unseen(const bt_problem *lower); /* bits by kind; 0 where the level has a condition, or its method sees all */
+void bt_unseen_list(unsigned which, bool notes, bt_text *text); /* "param_callback, ..." */
+void bt_unseen_warn(bt_problem *lower);                         /* once for each level */
+extern const char bt_unseen_cure[];                             /* what to do, for messages */
+
 /* ---- equation.c ---- */
 
 void bt_print_equation(bt_context *context, bt_text *text);

@@ -60,6 +60,9 @@ static bt_graph *tracer_end(tracer *t, const char *part, bt_var *buffers)
     return graph;
 }
 
+/* As the gradient field is differentiated: by one word for all that a step is. */
+static bool through(const tracer *t) { return t->lower->settings->detach == BT_DETACH_FIELD; }
+
 static int64_t params(const tracer *t) { return t->lower->module->param_count; }
 static int slots(const tracer *t) { return bt_optimizer_slot_count(t->lower->optimizer); }
 
@@ -183,7 +186,7 @@ static bt_tensor **pull_update(tracer *t)
     for (int k = 0; k < slots(t); k++)
         add_inputs(&p, t->transition.slot[k], params(t), &place);
     add_inputs(&p, theirs, t->other_params, &place);
-    bt_vjp(t->graph, p.y, p.cotangent, p.ys, p.x, p.xs, p.result, false);
+    bt_vjp(t->graph, p.y, p.cotangent, p.ys, p.x, p.xs, p.result, through(t));
     for (int i = 0; i < p.xs; i++)
         by_place[p.place[i]] = p.result[i];
     return t->graph->status == BT_OK ? by_place : NULL;
@@ -357,7 +360,7 @@ static void trace_start(tracer *t)
     bt_tensor **theirs = their_params(t), **result = bt_graph_list(t->graph, t->other_params);
     if (bt_poisoned(start) || !theirs || !result)
         return;
-    bt_vjp(t->graph, &start, &adjoint, 1, theirs, (int)t->other_params, result, false);
+    bt_vjp(t->graph, &start, &adjoint, 1, theirs, (int)t->other_params, result, through(t));
     for (int k = 0; k < t->other_count && t->graph->status == BT_OK; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)
             add_other(t, k, i, *result++);

@@ -150,6 +150,35 @@ static void keep_slopes(bt_problem *problem, const bt_update *update)
         }
 }
 
+static bool keep_number(bt_problem *problem, bt_var **var, const char *hyper, const char *what)
+{
+    char *name = *var ? NULL : bt_string("%s out of range, %s", hyper, what);
+    if (name)
+        *var = bt_ledger_var(problem->context, problem, BT_ROLE_OPTIMIZER, BT_OPTIMIZER, name,
+                             (bt_array){.dtype = BT_F64});
+    bt_free(name);
+    return *var != NULL;
+}
+
+/* Counts the updates in which `schedule` sets a hyperparameter to what its key would not take, for a warning. */
+static bt_status count_strays(bt_problem *problem, const bt_update *update)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    for (int i = 0; i < BT_MAX_ITEMS && graph->status == BT_OK; i++) {
+        if (!update->strays[i])
+            continue;
+        bt_stray *stray = &problem->strays[i];
+        const char *name = problem->optimizer->kind.def->hypers[i].name;
+        if (!keep_number(problem, &stray->count, name, "times") || !keep_number(problem, &stray->first, name, "first"))
+            return BT_ERROR_MEMORY;
+        bt_tensor *count = bt_graph_read(graph, stray->count), *first = bt_graph_read(graph, stray->first);
+        bt_tensor *now = bt_greater(bt_as(update->strays[i], BT_F64), count); /* 1 above 0 */
+        bt_graph_assign(graph, stray->first, bt_where(now, update->scheduled[i], first));
+        bt_graph_assign(graph, stray->count, bt_add(count, bt_as(update->strays[i], BT_F64)));
+    }
+    return BT_OK;
+}
+
 bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
 {
     bt_step_phase *step = problem->step;
@@ -159,6 +188,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
     bt_problem_begin(&trace, &tracing, problem, graph, BT_TRACE_STEP, NULL);
     bt_segment *segments = bt_region_alloc(graph->region, (size_t)(step->stretch_count + 1) * sizeof *segments);
     int slots = bt_optimizer_slot_count(problem->optimizer);
+    bt_status counted = BT_OK;
     if (segments && step->stretch_count) {
         read_gradients(problem, segments);
         for (int64_t s = 0; s < step->stretch_count; s++) {
@@ -182,7 +212,8 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
             write_parameters(problem, &update);
         if (graph->status == BT_OK)
             bt_optimizer_advance(problem->optimizer, &update);
+        counted = count_strays(problem, &update);
     }
     bt_trace_end(&trace);
-    return segments ? bt_graph_take_error(graph, problem, "update") : BT_ERROR_MEMORY;
+    return segments && counted == BT_OK ? bt_graph_take_error(graph, problem, "update") : BT_ERROR_MEMORY;
 }

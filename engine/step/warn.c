@@ -51,6 +51,15 @@ static bt_status check_taught(const bt_problem *problem)
                            "start does: take type = itd, or add the distance from there to the loss",
                            problem->name, lower->settings->method->name, lower->name, lower->name);
     }
+    for (int i = 0; i < problem->context->problem_count; i++) {
+        const bt_problem *lower = problem->context->problems[i];
+        if (lower->settings->active && bt_is_constant(lower) && bt_u2l(problem, lower))
+            return bt_fail(
+                BT_ERROR_CONFIG,
+                "%s: its gradient is zero: its loss does not use its parameters, and [%s] type = none counts "
+                "the solution of %s, which uses them, as a constant: take another type, such as darts",
+                problem->name, lower->name, lower->name);
+    }
     return bt_fail(BT_ERROR_CONFIG,
                    "%s: its gradient is zero: its loss does not use its parameters, and no lower problem that its loss "
                    "depends on (l2u) uses them either; use %s in that problem's training_step, with bt_peer",
@@ -63,6 +72,8 @@ bt_status bt_check_used(bt_problem *problem)
     if (problem->context->apart) /* a check has looked at what trains, and now takes products alone */
         return BT_OK;
     BT_TRY(check_taught(problem));
+    for (int q = 0; q < problem->step->site.solve_count; q++)
+        bt_unseen_warn(problem->step->site.solves[q].problem);
     warn_unreached(problem);
     warn_still(problem);
     const bt_module *module = problem->module;

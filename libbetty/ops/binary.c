@@ -192,4 +192,6 @@ bt_tensor *(bt_clamp)(bt_tensor *x, bt_tensor *low, bt_tensor *high)
     return (bt_minimum)((bt_maximum)(x, low), high);
 }
 
+bt_tensor *(bt_soft_threshold)(bt_tensor *x, bt_tensor *by) { return bt_sub(x, bt_clamp(x, bt_neg(by), by)); }
+
 bt_tensor *bt_accumulate(bt_tensor *a, bt_tensor *b) { return !a ? b : !b ? a : (bt_add)(a, b); }

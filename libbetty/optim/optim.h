@@ -151,6 +151,9 @@ typedef struct bt_update {
     bt_tensor *norm; /* results: of the gradient before clipping, F64 [] */
     bt_tensor *ok;   /* BT_BOOL []: made, or the gradient is finite */
     bt_tensor *lr;   /* of group 0, F64 []; NULL if there is no hyperparameter of that name */
+    /* By hyperparameter: what `schedule` has set, F64 [], and whether that is outside of its range, BT_BOOL []; NULL:
+     * nothing is set. */
+    bt_tensor *scheduled[BT_MAX_ITEMS], *strays[BT_MAX_ITEMS];
     bt_tensor *next_applied, *next_skipped;
 } bt_update;
 

@@ -99,6 +99,15 @@ static void check_scheduled(const update_trace *trace, int i)
                         trace->what, kind->def->hypers[i].name, optimizer->groups[0].values[i]);
 }
 
+/* Not within the ends of its range, or no number. What is a constant of the program is looked at now. */
+static bt_tensor *strays(const bt_hyper_def *def, bt_tensor *value)
+{
+    double number;
+    if (bt_uniform(value, &number) && number >= def->low && number <= def->high)
+        return NULL;
+    return bt_equal(bt_as(bt_equal(value, bt_clamp(value, def->low, def->high)), BT_F64), 0);
+}
+
 static void call_schedule(update_trace *trace, bt_update *update)
 {
     const bt_optimizer_def *def = trace->optimizer->kind.def;
@@ -114,6 +123,8 @@ static void call_schedule(update_trace *trace, bt_update *update)
         trace->scheduled[i] = rule.hypers[i].next;
         if (rule.hypers[i].next)
             check_scheduled(trace, i);
+        update->scheduled[i] = rule.hypers[i].next ? bt_as(rule.hypers[i].next, BT_F64) : NULL;
+        update->strays[i] = rule.hypers[i].next ? strays(&def->hypers[i], rule.hypers[i].next) : NULL;
     }
     update->lr = lr < 0 ? NULL : bt_as(bt_rule_next(&rule.hypers[lr]), BT_F64);
 }

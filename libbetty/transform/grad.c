@@ -9,6 +9,7 @@ typedef struct walk {
     bt_graph *graph;
     int64_t nodes; /* those there were at the start; the walk appends more */
     bool through;
+    bool *given;       /* is an x */
     bool *moves;       /* depends on an x */
     bool *matters;     /* a y depends on it */
     bt_tensor **value; /* cotangents or tangents */
@@ -18,7 +19,7 @@ static bool differentiable(const walk *w, const bt_node *node, int input)
 {
     unsigned flags = bt_op_flags(node->op);
     if (flags & BT_OP_DETACH)
-        return w->through;
+        return w->through && !w->given[node->out->id]; /* what is detached for being an x stays so */
     if (flags & BT_OP_LEAF || !bt_dtype_floats(node->in[input]->dtype))
         return false;
     const bt_op_info *info = node->op->info;
@@ -30,10 +31,11 @@ static bool walk_start(walk *w, bt_graph *graph, bool through)
 {
     size_t count = (size_t)graph->tensor_count + 1;
     *w = (walk){.graph = graph, .nodes = graph->node_count, .through = through};
+    w->given = bt_alloc_array(count, sizeof *w->given);
     w->moves = bt_alloc_array(count, sizeof *w->moves);
     w->matters = bt_alloc_array(count, sizeof *w->matters);
     w->value = bt_alloc_array(count, sizeof(bt_tensor *));
-    if (w->moves && w->matters && w->value)
+    if (w->given && w->moves && w->matters && w->value)
         return true;
     bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while differentiating");
     return false;
@@ -41,6 +43,7 @@ static bool walk_start(walk *w, bt_graph *graph, bool through)
 
 static void walk_end(walk *w)
 {
+    bt_free(w->given);
     bt_free(w->moves);
     bt_free(w->matters);
     bt_free(w->value);
@@ -58,7 +61,7 @@ static bool any_output(const bool *flags, const bt_node *node)
 static void mark(walk *w, bt_tensor *const *x, int xs, bt_tensor *const *y, int ys)
 {
     for (int i = 0; i < xs; i++)
-        w->moves[x[i]->id] = true;
+        w->given[x[i]->id] = w->moves[x[i]->id] = true;
     for (int j = 0; j < ys; j++)
         if (!bt_poisoned(y[j]))
             w->matters[y[j]->id] = true;

@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 
 /* Reverse: result[i] = sum over j of (d y[j] / d x[i])^T cotangent[j]; NULL where that is zero.
- * `through`: derivatives pass through detach, as if it were the identity. */
+ * `through`: derivatives pass through detach, as if it were the identity, but for a detached value that is an x. */
 void bt_vjp(bt_graph *graph, bt_tensor *const *y, bt_tensor *const *cotangent, int ys, bt_tensor *const *x, int xs,
             bt_tensor **result, bool through);
 

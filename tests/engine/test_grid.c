@@ -254,10 +254,11 @@ static void walk(dense *d, const char *product, bool single)
     bt_engine_free(engine);
 }
 
+/* Those that differentiate: the last is none. */
 static int method_count(void)
 {
     int count = 0;
-    while (bt_method_builtin(count))
+    while (bt_method_builtin(count) != &bt_method_none)
         count++;
     return count;
 }

@@ -70,6 +70,8 @@ static const bt_batch *batch;
     TWO(X, bt_add) TWO(X, bt_sub) TWO(X, bt_mul) TWO(X, bt_div) TWO(X, bt_pow) TWO(X, bt_minimum) TWO(X, bt_maximum)   \
     TWO(X, bt_less) TWO(X, bt_greater) TWO(X, bt_equal)                                                                \
     X(bt_clamp, bt_clamp(t, t, 1)) X(bt_clamp, bt_clamp(t, 0, 1)) X(bt_where, bt_where(t, t, 1))                       \
+    X(bt_soft_threshold, bt_soft_threshold(t, 1)) X(bt_soft_threshold, bt_soft_threshold(t, t))                        \
+    X(bt_projected_condition, bt_projected_condition(p, b, NULL, 1, NULL))                                             \
     X(bt_where, bt_where(t, 0, 1))                                                                                     \
     X(bt_sum, bt_sum(t, 0)) X(bt_sum, (bt_sum)(t, NULL)) X(bt_mean, bt_mean(t)) X(bt_mean, (bt_mean)(t, NULL))         \
     X(bt_max, bt_max(t, -1, BT_KEEP)) X(bt_max, (bt_max)(t, NULL)) X(bt_argmax, bt_argmax(t, 0))                       \

@@ -10,7 +10,12 @@
 
 enum { METHODS = 16 }; /* at most: a walk over the table ends before */
 
-static const char *method(int i) { return bt_method_builtin(i) ? bt_method_builtin(i)->name : NULL; }
+static const char *method(int i) /* NULL after the last that differentiates; then comes none */
+{
+    const bt_method_def *def = bt_method_builtin(i);
+    return def && def != &bt_method_none ? def->name : NULL;
+}
+
 
 static bool is(int i, const char *name) { return strcmp(method(i), name) == 0; }
 

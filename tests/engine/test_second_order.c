@@ -96,7 +96,7 @@ static const bt_problem_def lower = {
     .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
-static void expect_agreement(const char *settings, const char *words)
+static void expect(const char *settings, bt_status due, const char *words)
 {
     char lines[700], *text;
     size_t size;
@@ -108,7 +108,8 @@ static void expect_agreement(const char *settings, const char *words)
     bt_engine *engine = levels_engine(&parts, NULL, lines);
     bt_status status = bt_engine_check_hypergradient(engine, NULL, 0, false, file);
     fclose(file);
-    ck_assert_msg(status == BT_OK && strstr(text, words), "%s: %s%s", settings, bt_error(), text);
+    ck_assert_msg(status == due && strstr(text, words), "%s: %s%s", settings, bt_error(), text);
+    bt_error_clear();
     free(text);
     bt_engine_free(engine);
 }
@@ -123,8 +124,8 @@ static const struct {
     {NORMALISED, ""},
     {PENALTY, ""},
     {EVERYTHING, "lower.momentum = 0.5\nlower.weight_decay = 0.01\n"},
-    {0, "lower.gradient_clipping = 0.3\n"},
-    {DROPOUT | NORM, "lower.gradient_clipping = 0.3\nlower.optimizer = adam\n"},
+    {0, "lower.gradient_clipping = 0.2\n"},
+    {DROPOUT | NORM, "lower.gradient_clipping = 0.2\nlower.optimizer = adam\n"},
     /* 4 + 1 + 4 rows: the micro-batch in the middle is short */
     {0, "lower.gradient_accumulation = 3\nlower.product_batches = all\n"},
     {DROPOUT | NORM | PENALTY, "lower.gradient_accumulation = 2\nlower.product_batches = all\n"
@@ -138,7 +139,7 @@ START_TEST(the_steps_as_a_whole)
     char settings[300];
     parts_of_loss = cases[_i].parts;
     snprintf(settings, sizeof settings, "%slower.type = itd\n", cases[_i].settings);
-    expect_agreement(settings, "\nagrees, in direction and in length");
+    expect(settings, BT_OK, "\nagrees, in direction and in length");
 }
 END_TEST
 
@@ -149,7 +150,9 @@ START_TEST(every_product)
     parts_of_loss = cases[_i % CASES].parts;
     snprintf(settings, sizeof settings, "%slower.type = cg\nlower.cg_iterations = 2\nlower.product = %s\n",
              cases[_i % CASES].settings, products[_i / CASES]);
-    expect_agreement(settings, "what must be exact agrees");
+    bool clips = strstr(settings, "clipping") != NULL; /* which cg does not see, and which acts here */
+    expect(settings, clips ? BT_ERROR_NUMERIC : BT_OK,
+           clips ? "they are made by gradient_clipping, too" : "what must be exact agrees");
 }
 END_TEST
 

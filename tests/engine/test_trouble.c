@@ -213,6 +213,60 @@ START_TEST(loss_not_finite)
 }
 END_TEST
 
+/* ---- a hyperparameter that `schedule` takes out of its range ---- */
+
+static double base, slope_of_lr;
+
+/* base, base + slope, ... by step. */
+static void set_lr(bt_problem *self, bt_rule *optimizer)
+{
+    bt_tensor *moving = bt_add(base, bt_mul(slope_of_lr, bt_step(self)));
+    bt_hyper_set(optimizer, "lr", moving);
+    bt_hyper_set(optimizer, "weight_decay", bt_mul(0.5, bt_square(bt_hyper(optimizer, "lr"))));
+}
+
+START_TEST(out_of_range)
+{
+    static const struct {
+        double base, slope;
+        const char *said; /* NULL: nothing */
+    } cases[] = {
+        {0.25, 0.25, NULL},
+        {0, 0, NULL}, /* the ends belong to it */
+        {0.25, -0.25,
+         "lower: schedule has set lr outside of its range, 0 to 1e+06, 1 time up to step 3, the first "
+         "time to -0.25; it is used as it is"},
+        {-0.125, -0.25, "lr outside of its range, 0 to 1e+06, 1 time up to step 1, the first time to -0.125"},
+        {-0.125, 0, "lr outside of its range, 0 to 1e+06, 1 time up to step 1"}, /* a constant of the program */
+        {2e6, 0, "weight_decay outside of its range"},
+    };
+    bt_problem_def moving = lower;
+    bt_export both = {.abi = BT_ABI, .problems = {&upper, &moving}};
+    curvature = second = row = 1;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char *said;
+        size_t size;
+        FILE *progress = open_memstream(&said, &size);
+        base = cases[k].base;
+        slope_of_lr = cases[k].slope;
+        moving.schedule = set_lr;
+        bt_engine *engine = levels_engine(&both, NULL,
+                                          "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+                                          "engine.train_iters = 3\nengine.log_step = 1\nlower.weight_decay = 0.1\n"
+                                          "upper.lr = 0\n");
+        EXPECT_OK(bt_engine_attach(engine, &(bt_front){.progress = progress}));
+        levels_run(engine);
+        fclose(progress);
+        const char *first = strstr(said, "outside of its range");
+        ck_assert_msg(!first == !cases[k].said && (!first || strstr(said, cases[k].said)), "%s", said);
+        const char *lr = strstr(said, "has set lr"); /* once, however often it is reported */
+        ck_assert_msg(!lr || !strstr(lr + 1, "has set lr"), "%s", said);
+        bt_engine_free(engine);
+        free(said);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("trouble");
@@ -221,6 +275,7 @@ int main(void)
     tcase_add_test(tests, questions_do_not_count);
     tcase_add_loop_test(tests, updates_left_out, 0, 3);
     tcase_add_loop_test(tests, loss_not_finite, 0, 2);
+    tcase_add_test(tests, out_of_range);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

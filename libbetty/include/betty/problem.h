@@ -30,7 +30,8 @@ typedef struct bt_problem_def {
     bt_tensor *(*forward)(bt_problem *self, bt_tensor *const *in); /* of bt_forward(problem, ...); NULL: the module's */
     bt_step_fn *training_step;                                     /* the loss, a scalar */
     /* What is 0 where the problem is solved, a vector like bt_params; NULL: the gradient of the loss. For
-     * hypergradients only: steps follow the loss. It need not be the gradient of anything. */
+     * hypergradients only: steps follow the loss. It need not be the gradient of anything. Of a problem whose steps end
+     * in a param_callback: bt_projected_condition. */
     bt_step_fn *condition;
     bt_step_fn *validation_step;           /* likewise, over the validation data */
     bt_tensor *(*start)(bt_problem *self); /* the parameters that each inner loop starts from, like bt_params; the
@@ -86,6 +87,14 @@ bt_tensor *bt_step(bt_problem *self); /* updates so far */
 bt_tensor *bt_inner_step(bt_problem *self);
 bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_problem *self)); /* before each run */
 int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self));    /* a change retraces */
+
+/* Traced, for `condition`: what is 0 where a step of that size (above 0) along the gradient of loss(self, batch), and
+ * then `project`, leaves the parameters where they are: w - project(w - size * gradient), like bt_params. `project` is
+ * what param_callback does to them: a projection, whatever the size is, or bt_soft_threshold by size times a strength.
+ * Where it is elementwise or bounds a polyhedron, all methods may take it, cg too. Parameters that are not trained
+ * count as solved. A mistake poisons. */
+bt_tensor *bt_projected_condition(bt_problem *self, const bt_batch *batch, bt_step_fn *loss, double size,
+                                  bt_vector_fn *project);
 
 /* Host only: in a traced callback they poison the trace. */
 int64_t bt_host_step(bt_problem *self);

@@ -48,6 +48,7 @@ bt_tensor *(bt_less)(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_greater)(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_equal)(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_clamp)(bt_tensor *x, bt_tensor *low, bt_tensor *high);
+bt_tensor *(bt_soft_threshold)(bt_tensor *x, bt_tensor *by); /* nearer to 0 by that much; 0 where |x| <= by */
 bt_tensor *(bt_where)(bt_tensor *condition, bt_tensor *a, bt_tensor *b); /* a where true, else b */
 #define bt_add(a, b)              (bt_add)(BT_OPERAND_(a), BT_OPERAND_(b))
 #define bt_sub(a, b)              (bt_sub)(BT_OPERAND_(a), BT_OPERAND_(b))
@@ -60,6 +61,7 @@ bt_tensor *(bt_where)(bt_tensor *condition, bt_tensor *a, bt_tensor *b); /* a wh
 #define bt_greater(a, b)          (bt_greater)(BT_OPERAND_(a), BT_OPERAND_(b))
 #define bt_equal(a, b)            (bt_equal)(BT_OPERAND_(a), BT_OPERAND_(b))
 #define bt_clamp(x, low, high)    (bt_clamp)((x), BT_OPERAND_(low), BT_OPERAND_(high))
+#define bt_soft_threshold(x, by)  (bt_soft_threshold)((x), BT_OPERAND_(by))
 #define bt_where(condition, a, b) (bt_where)((condition), BT_OPERAND_(a), BT_OPERAND_(b))
 
 /* Reductions over the listed axes, or over all. Over the batch axis they span all ranks. */
