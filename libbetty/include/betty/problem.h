@@ -15,8 +15,8 @@ extern "C" {
 typedef bt_tensor *bt_step_fn(bt_problem *self, const bt_batch *batch);
 typedef bt_tensor *bt_vector_fn(bt_problem *self, bt_tensor *vector); /* both like bt_params(self) */
 
-/* A problem is a constant record of callbacks. Needed are name, configure_module, training_step, and data from one of
- * configure_train_data, get_batch, batch_of. */
+/* A problem is a constant record of callbacks. Needed are name, configure_module and training_step. Data come from one
+ * of configure_train_data, get_batch, batch_of; without any, a batch has no fields and counts as one example. */
 typedef struct bt_problem_def {
     const char *name;     /* its section in the INI file */
     const char *batch_of; /* a problem above: all steps of an inner loop work on the batch that this one drew for it */
