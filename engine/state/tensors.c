@@ -9,7 +9,7 @@ static void add(bt_tensor_list *list, const char *name, bt_array array)
     bt_stored *items = name ? bt_grow(list->items, &list->capacity, list->count + 1, sizeof *items) : NULL;
     if (items) {
         list->items = items;
-        items[list->count++] = (bt_stored){name, array};
+        items[list->count++] = (bt_stored){.name = name, .array = array};
     } else {
         list->status = BT_ERROR_MEMORY;
     }
@@ -82,10 +82,11 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
         if (!was)
             return bt_fail(BT_ERROR_CONFIG, "the checkpoint has no tensor %s, which this run needs",
                            list->items[i].name);
-        if (!bt_array_same(was->array, *now))
+        if (was->form != BT_STORED_PLAIN || !bt_array_same(was->array, *now))
             return bt_fail(BT_ERROR_CONFIG, "%s: was %s%s, is %s%s", list->items[i].name,
-                           bt_dtype_name(was->array.dtype), bt_shape_text(found, was->array.rank, was->array.dims),
-                           bt_dtype_name(now->dtype), bt_shape_text(due, now->rank, now->dims));
+                           was->form == BT_STORED_PLAIN ? bt_dtype_name(was->array.dtype) : was->kind,
+                           bt_shape_text(found, was->array.rank, was->array.dims), bt_dtype_name(now->dtype),
+                           bt_shape_text(due, now->rank, now->dims));
     }
     for (int64_t i = 0; i < list->count; i++) {
         const bt_stored *was = bt_safetensors_find(file, list->items[i].name);
