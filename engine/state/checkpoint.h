@@ -23,6 +23,10 @@ bt_status bt_checkpoint_save(bt_context *context, const char *folder, int64_t me
  * settings. After a failure the run is of no use. metrics_length: as it was saved. */
 bt_status bt_checkpoint_load(bt_context *context, const char *folder, int64_t *metrics_length);
 
+/* Only what a model is, parameters, buffers and the users' memory, and how many steps it has made, of the newest
+ * checkpoint of the folder: settings and data may be others. BT_ERROR_CONFIG: it is one of another model. */
+bt_status bt_checkpoint_load_model(bt_context *context, const char *folder);
+
 /* ---- files.c ---- */
 
 typedef struct bt_checkpoint { /* read, whole, and as it was written */
@@ -50,6 +54,7 @@ bt_status bt_record_check(bt_context *context, json_t *record);
 bt_status bt_record_check_graphs(bt_context *context, json_t *record); /* likewise of the traced callbacks */
 bt_status bt_record_rewire(bt_context *context, json_t *record);       /* dependencies that were changed meanwhile */
 bt_status bt_record_restore(bt_context *context, json_t *record);      /* metrics, numbers, streams */
+void bt_record_restore_steps(bt_context *context, json_t *record);     /* of the problems that this run has, too */
 
 /* ---- tensors.c ---- */
 
@@ -63,7 +68,8 @@ typedef struct bt_tensor_list {
 } bt_tensor_list;
 bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list); /* adds what bt_state was told */
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list);
-bt_status bt_check_names(const bt_context *context); /* no two of all these have one name */
+bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list); /* parameters and buffers alone */
+bt_status bt_check_names(const bt_context *context);                            /* no two of all these have one name */
 void bt_tensors_free(bt_tensor_list *list);
 /* From the file into the engine, once it is clear that all of the list is there with the same shapes. */
 bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *file);

@@ -46,24 +46,33 @@ static void add_row(bt_tensor_list *list, const bt_ledger_row *row)
             (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)row->size}, .data = row->data});
 }
 
-static bt_status list_rows(const bt_context *context, bt_row_kind kind, bt_tensor_list *list)
+static bool is_any(bt_role role) { return role < BT_ROLES; }
+static bool is_model(bt_role role) { return role == BT_ROLE_PARAM || role == BT_ROLE_BUFFER; }
+
+static bt_status list_rows(const bt_context *context, bt_row_kind kind, bool (*wanted)(bt_role role),
+                           bt_tensor_list *list)
 {
     const bt_ledger *ledger = &context->ledger;
     BT_TRY(open_list(list));
     for (int64_t i = 0; i < ledger->count; i++)
-        if (ledger->rows[i].kind == kind && bt_role_of(ledger->rows[i].role)->saved)
+        if (ledger->rows[i].kind == kind && bt_role_of(ledger->rows[i].role)->saved && wanted(ledger->rows[i].role))
             add_row(list, &ledger->rows[i]);
     return list->status;
 }
 
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list)
 {
-    return list_rows(context, BT_ROW_VAR, list);
+    return list_rows(context, BT_ROW_VAR, is_any, list);
+}
+
+bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list)
+{
+    return list_rows(context, BT_ROW_VAR, is_model, list);
 }
 
 bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list)
 {
-    return list_rows(context, BT_ROW_BYTES, list);
+    return list_rows(context, BT_ROW_BYTES, is_any, list);
 }
 
 void bt_tensors_free(bt_tensor_list *list)

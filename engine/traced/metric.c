@@ -17,6 +17,8 @@ void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: a problem, a name and a trace of the engine are needed");
         return;
     }
+    if (!self->missing && !bt_poisoned(value) && bt_capture_metric(self, name, value))
+        return;
     if (self->missing || bt_poisoned(value) || (tracing->kind != BT_TRACE_STEP && tracing->kind != BT_TRACE_VALID))
         return;
     bt_metric_row *row = bt_metric_find(tracing->context, self, name, tracing->kind == BT_TRACE_VALID);

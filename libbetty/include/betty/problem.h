@@ -70,6 +70,11 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
     _Generic((value), bt_tensor *: bt_metric_tensor_, default: bt_metric_number_)((self), (name), (value))
 /* clang-format on */
 
+/* Traced, in validation_step: what is said of each example, [n, ...], which `betty-run --evaluate` writes as columns of
+ * a CSV file (NAME, or NAME.0, NAME.1, ...), beside the metrics that have one value for each. Anywhere else it does
+ * nothing, and costs nothing. */
+void bt_prediction(bt_problem *self, const char *name, bt_tensor *value);
+
 /* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
  * for each shape of its batches, however many programs its loss takes part in. A change is found and reported: what is
  * traced (the callbacks above, an optimiser's update, a method, the function of bt_eval) is traced again at steps (or
