@@ -31,7 +31,8 @@ static const option options[] = {
     {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
     {"--check-hypergradient", FLAG, FIELD(check),
      .help = "compare hypergradients with differences of the retrained loss, and do not train"},
-    {"--level", TEXT, FIELD(level), .value = "NAME", .help = "check the hypergradient of this upper problem only"},
+    {"--level", TEXT, FIELD(level), .value = "NAME",
+     .help = "check the hypergradient of this upper problem only; evaluate this problem only"},
     {"--samples", COUNT, FIELD(samples), .value = "N",
      .help = "along how many directions; or all parameters, if there are no more"},
     {"--profile", FLAG, FIELD(profile),
@@ -44,6 +45,12 @@ static const option options[] = {
     {"--resume", TEXT, FIELD(resume), .value = "DIR",
      .help = "go on with the run in this folder, from its newest checkpoint, or from DIR/checkpoints/NAME; FILE may be "
              "left out"},
+    {"--evaluate", TEXT, FIELD(evaluate), .value = "DIR",
+     .help =
+         "the newest checkpoint of the run in this folder, or DIR/checkpoints/NAME, on its validation data, and do not "
+         "train; FILE may be left out"},
+    {"--predictions", TEXT, FIELD(predictions), .value = "CSV",
+     .help = "with --evaluate: write what each example gets to this file"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
@@ -155,18 +162,24 @@ static bt_status take_file(bt_cli *cli, const char *word)
 
 bool bt_cli_reports(const bt_cli *cli)
 {
-    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check;
+    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->evaluate;
 }
 
 static bt_status check_together(const bt_cli *cli)
 {
-    if ((cli->level || cli->samples) && !cli->check)
-        return bt_fail(BT_ERROR_CONFIG, "%s goes with --check-hypergradient", cli->level ? "--level" : "--samples");
-    if (cli->json && !cli->plan && !cli->info && !cli->check)
-        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info or --check-hypergradient");
+    if (cli->samples && !cli->check)
+        return bt_fail(BT_ERROR_CONFIG, "--samples goes with --check-hypergradient");
+    if (cli->level && !cli->check && !cli->evaluate)
+        return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient or --evaluate");
+    if (cli->predictions && !cli->evaluate)
+        return bt_fail(BT_ERROR_CONFIG, "--predictions goes with --evaluate DIR");
+    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->evaluate)
+        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient or --evaluate");
+    if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
+        return bt_fail(BT_ERROR_CONFIG, "--evaluate goes with no other report: one at a time");
     if (cli->resume && bt_cli_reports(cli))
         return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config, "
-                                        "--print-equation or --check-hypergradient");
+                                        "--print-equation, --check-hypergradient or --evaluate");
     for (int64_t i = 0; cli->resume && i < cli->setting_count; i++)
         if (strcmp(cli->settings[i].origin, "--output") == 0)
             return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
@@ -176,10 +189,11 @@ static bt_status check_together(const bt_cli *cli)
 /* A run that goes on has its configuration in its folder. */
 static bt_status find_file(bt_cli *cli)
 {
-    if (cli->file || !cli->resume)
+    const char *place = cli->resume ? cli->resume : cli->evaluate;
+    if (cli->file || !place)
         return BT_OK;
     char *folder, name[BT_CHECKPOINT_NAME];
-    BT_TRY(bt_checkpoint_place(cli->resume, &folder, name));
+    BT_TRY(bt_checkpoint_place(place, &folder, name));
     cli->file = bt_region_format(cli->region, "%s/config.ini", folder);
     bt_free(folder);
     return cli->file ? BT_OK : BT_ERROR_MEMORY;
@@ -213,7 +227,8 @@ bt_status bt_cli_usage(FILE *file)
     if (!file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_usage: the file is NULL");
     fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
-                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped\n\n"
+                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped\n"
+                  "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n\n"
                   "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
         char name[64];

@@ -14,6 +14,8 @@ typedef struct bt_cli {
     bool help, version, plan, info, print_config, equation, check, profile, json, quiet;
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
     const char *resume;       /* the folder of the run to go on with; NULL: a new one */
+    const char *evaluate;     /* the folder of the run to evaluate; NULL: none */
+    const char *predictions;  /* the file for what each example gets; NULL: none */
     const char *level;        /* NULL: all */
     int64_t samples;          /* 0: as many as the engine thinks */
     bt_cli_setting *settings; /* in the order of the line */

@@ -50,11 +50,19 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
     BT_TRY(bt_engine_load(engine, cli->file));
     for (int64_t i = 0; i < cli->setting_count; i++)
         BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
+    if (cli->evaluate) /* sets up by itself: values come from the checkpoint */
+        return BT_OK;
     return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
 }
 
 static bt_status report(bt_engine *engine, const bt_cli *cli)
 {
+    if (cli->evaluate)
+        return bt_engine_evaluate(engine, &(bt_evaluation){.folder = cli->evaluate,
+                                                           .level = cli->level,
+                                                           .predictions = cli->predictions,
+                                                           .json = cli->json,
+                                                           .file = stdout});
     if (cli->print_config)
         BT_TRY(bt_engine_report(engine, BT_CONFIG, false, stdout));
     if (cli->equation)

@@ -32,8 +32,9 @@ struct bt_context {
     int64_t step;           /* leaf steps */
     bt_problem **leaves;    /* active, without children, in the order of their steps */
     int leaf_count;
-    bool resuming;  /* the output folder holds this run already */
-    bt_log_fn *log; /* hears every line, with its user; NULL: nobody listens yet */
+    struct bt_capture *capture; /* traced/: an evaluation asks for what each example gets; NULL: nobody asks */
+    bool resuming;              /* the output folder holds this run already */
+    bt_log_fn *log;             /* hears every line, with its user; NULL: nobody listens yet */
     void *log_user;
     bt_text warnings, notes; /* lines that nobody has heard yet */
 };

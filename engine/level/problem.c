@@ -151,6 +151,8 @@ bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode)
     if (status == BT_OK && !opened)
         status = bt_fail(BT_ERROR_DATA, "no data set was returned");
     if (status == BT_OK) {
+        for (char *note; (note = bt_dataset_next_note(opened)); bt_free(note))
+            bt_warn(problem->context, "%s: %s", problem->name, note);
         *data = opened;
         return BT_OK;
     }
@@ -163,10 +165,6 @@ bt_status bt_problem_open_data(bt_problem *problem)
 {
     const bt_problem_def *def = problem->def;
     const bt_problem_settings *s = problem->settings;
-    if (!def->configure_train_data && !def->get_batch && !def->batch_of)
-        return bt_fail(BT_ERROR_ARGUMENT,
-                       "%s has no data: the definition needs configure_train_data, get_batch or batch_of",
-                       problem->name);
     if (!problem->train) {
         BT_TRY(bt_problem_open_set(problem, BT_TRAIN));
         problem->train = bt_stream_open(problem, BT_TRAIN, s->gradient_accumulation);
@@ -175,7 +173,7 @@ bt_status bt_problem_open_data(bt_problem *problem)
     }
     if (def->validation_step && !problem->valid) {
         BT_TRY(bt_problem_open_set(problem, BT_VALID));
-        if (problem->valid_data || def->get_batch) {
+        if (problem->valid_data || bt_makes_batches(def)) {
             problem->valid = bt_stream_open(problem, BT_VALID, 1);
             if (!problem->valid)
                 return bt_error_status();

@@ -1,13 +1,22 @@
-/* engine/level/stream.c: the batches of a problem: drawn from a loader or made by its get_batch. */
+/* engine/level/stream.c: the batches of a problem: drawn from a loader or made by its get_batch; of one that has no
+ * data at all, batches without fields. */
 #include "engine/level/level.h"
 
 #include <string.h>
 
+bool bt_makes_batches(const bt_problem_def *def)
+{
+    return def->get_batch || (!def->configure_train_data && !def->batch_of);
+}
+
 static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
 {
     bt_batch *batch = bt_batch_new();
-    if (!batch)
-        return NULL;
+    if (!batch || !problem->def->get_batch) {
+        if (batch)
+            batch->number = index;
+        return batch;
+    }
     bt_guest before = bt_problem_enter(problem, "get_batch");
     bt_status status = problem->def->get_batch(problem, mode, index, batch);
     bt_guest_leave(before);

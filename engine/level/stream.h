@@ -32,6 +32,8 @@ typedef struct bt_stream { /* the batches of one problem in one mode */
     bool ahead;                     /* what is kept was drawn for an inner loop below, and no step has taken it yet */
 } bt_stream;
 
+/* Whether its batches come one by one: from get_batch, or without fields, as the problem has no data at all. */
+bool bt_makes_batches(const bt_problem_def *def);
 bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep); /* NULL after an error */
 void bt_stream_free(bt_stream *stream);
 bt_status bt_stream_draw(bt_stream *stream, int64_t count); /* the next `count` micro-batches, into kept[] */

@@ -74,6 +74,15 @@ bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_met
 bt_status bt_jsonl_sync(bt_jsonl *sink, int64_t *length); /* all lines are on the disk, and so long */
 bt_status bt_jsonl_close(bt_jsonl *sink);                 /* NULL ok */
 
+/* ---- table.c: a CSV file, written as a whole; what fails is told when it is closed ---- */
+
+typedef struct bt_table bt_table;
+bt_table *bt_table_open(const char *path); /* NULL: no memory */
+void bt_table_name(bt_table *table, const char *name);
+void bt_table_number(bt_table *table, double value);
+void bt_table_end_row(bt_table *table);
+bt_status bt_table_close(bt_table *table, bool keep); /* keep false: nothing is left; frees it. NULL ok */
+
 /* ---- summary.c ---- */
 
 typedef struct bt_memory_sizes {

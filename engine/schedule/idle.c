@@ -124,7 +124,7 @@ static bool no_valid_loader(const bt_context *context, const bt_problem *problem
 
 static bool no_valid(const bt_context *context, const bt_problem *problem)
 {
-    return no_valid_loader(context, problem) && !problem->def->get_batch;
+    return no_valid_loader(context, problem) && !bt_makes_batches(problem->def);
 }
 
 static bool no_weights(const bt_context *context, const bt_problem *problem)

@@ -24,6 +24,17 @@ bt_status bt_engine_setup(bt_engine *engine);
 /* As bt_engine_print; json: BT_PLAN and BT_INFO as one JSON object. */
 bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *file);
 
+/* The newest checkpoint of a run's folder on the validation data, without training: parameters and buffers are its own,
+ * all settings those of the engine. BT_ERROR_CONFIG: it is one of another model, or there is nothing to evaluate. */
+typedef struct bt_evaluation {
+    const char *folder;
+    const char *level;       /* NULL: all */
+    const char *predictions; /* a CSV file of what each example gets; NULL: none */
+    bool json;
+    FILE *file; /* where the metrics go */
+} bt_evaluation;
+bt_status bt_engine_evaluate(bt_engine *engine, const bt_evaluation *what);
+
 /* Compares the hypergradient of `level` (NULL: of every upper level) with differences of the retrained loss, along
  * `samples` coordinates (0: a sensible number). BT_ERROR_NUMERIC if they disagree; the table is printed either way. */
 bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file);

@@ -123,3 +123,40 @@ bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char
     bt_checkpoint_free(&checkpoint);
     return status;
 }
+
+/* ---- the model alone ---- */
+
+static bt_status restore_model(bt_context *context, const bt_checkpoint *checkpoint, bt_tensor_list *kept,
+                               bt_tensor_list *model)
+{
+    BT_TRY(bt_tensors_of_memory(context, kept));
+    BT_TRY(bt_tensors_restore(kept, &checkpoint->tensors));
+    context->step = checkpoint->step;
+    bt_record_restore_steps(context, checkpoint->record);
+    BT_TRY(bt_update_scalars(context));
+    BT_TRY(bt_tensors_of_model(context, model));
+    BT_TRY(bt_tensors_restore(model, &checkpoint->tensors));
+    bt_steps_show(context, false);
+    return BT_OK;
+}
+
+bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, const char *name)
+{
+    bt_checkpoint checkpoint;
+    bt_text passed = {0};
+    bt_tensor_list kept = {0}, model = {0};
+    bt_status status = bt_checkpoint_open(folder, name, &checkpoint, &passed);
+    if (status == BT_OK && passed.size)
+        bt_warn(context, "%s; taking step %lld", passed.data, (long long)checkpoint.step);
+    bt_text_free(&passed);
+    BT_TRY(status);
+    status = bt_keep_error(context, restore_model(context, &checkpoint, &kept, &model));
+    if (status != BT_OK) {
+        bt_fail(status, "out of memory");
+        bt_error_context("%s/checkpoints/%s", folder, checkpoint.name);
+    }
+    bt_tensors_free(&kept);
+    bt_tensors_free(&model);
+    bt_checkpoint_free(&checkpoint);
+    return status;
+}

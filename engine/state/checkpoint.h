@@ -33,6 +33,10 @@ bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHEC
  * problem, or of other settings. After a failure the run is of no use. metrics_length: as it was saved. */
 bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length);
 
+/* Only what a model is, parameters, buffers and the users' memory, and how many steps it has made, of such a
+ * checkpoint: settings and data may be others. BT_ERROR_CONFIG: it is one of another model. */
+bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, const char *name);
+
 /* ---- files.c ---- */
 
 typedef struct bt_checkpoint { /* read, whole, and as it was written */
@@ -59,6 +63,7 @@ bt_status bt_record_check(bt_context *context, json_t *record);
 bt_status bt_record_check_graphs(bt_context *context, json_t *record); /* likewise of the traced callbacks */
 bt_status bt_record_rewire(bt_context *context, json_t *record);       /* dependencies that were changed meanwhile */
 bt_status bt_record_restore(bt_context *context, json_t *record);      /* metrics, numbers, streams */
+void bt_record_restore_steps(bt_context *context, json_t *record);     /* of the problems that this run has, too */
 
 /* ---- tensors.c ---- */
 
@@ -72,7 +77,8 @@ typedef struct bt_tensor_list {
 } bt_tensor_list;
 bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list); /* adds what bt_state was told */
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list);
-bt_status bt_check_names(const bt_context *context); /* no two of all these have one name */
+bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list); /* parameters and buffers alone */
+bt_status bt_check_names(const bt_context *context);                            /* no two of all these have one name */
 void bt_tensors_free(bt_tensor_list *list);
 
 /* files.c: writes both files; `record` gets the entries that say what belongs together. */

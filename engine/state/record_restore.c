@@ -1,5 +1,6 @@
 /* engine/state/record_restore.c: dependencies, metrics, numbers and streams as a record has them. What it says is not
  * believed: a file may have been written by anybody. */
+#include "engine/output/json.h"
 #include "engine/schedule/schedule.h"
 #include "engine/state/record_inside.h"
 
@@ -159,4 +160,17 @@ bt_status bt_record_restore(bt_context *context, json_t *record)
     BT_TRY(restore_all_numbers(context, record, problems));
     BT_TRY(restore_streams(context, problems));
     return restore_all_numbers(context, record, problems);
+}
+
+void bt_record_restore_steps(bt_context *context, json_t *record)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(record, "problems"), i, entry)
+    {
+        const json_t *steps = json_object_get(json_object_get(entry, "numbers"), "steps");
+        bt_problem *problem = bt_problem_find(context, bt_json_read_text(entry, "name"));
+        if (problem && json_is_integer(steps) && json_integer_value(steps) >= 0)
+            problem->steps = json_integer_value(steps);
+    }
 }

@@ -9,7 +9,7 @@ static void add(bt_tensor_list *list, const char *name, bt_array array)
     bt_stored *items = name ? bt_grow(list->items, &list->capacity, list->count + 1, sizeof *items) : NULL;
     if (items) {
         list->items = items;
-        items[list->count++] = (bt_stored){name, array};
+        items[list->count++] = (bt_stored){.name = name, .array = array};
     } else {
         list->status = BT_ERROR_MEMORY;
     }
@@ -46,24 +46,33 @@ static void add_row(bt_tensor_list *list, const bt_ledger_row *row)
             (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)row->size}, .data = row->data});
 }
 
-static bt_status list_rows(const bt_context *context, bt_row_kind kind, bt_tensor_list *list)
+static bool is_any(bt_role role) { return role < BT_ROLES; }
+static bool is_model(bt_role role) { return role == BT_ROLE_PARAM || role == BT_ROLE_BUFFER; }
+
+static bt_status list_rows(const bt_context *context, bt_row_kind kind, bool (*wanted)(bt_role role),
+                           bt_tensor_list *list)
 {
     const bt_ledger *ledger = &context->ledger;
     BT_TRY(open_list(list));
     for (int64_t i = 0; i < ledger->count; i++)
-        if (ledger->rows[i].kind == kind && bt_role_of(ledger->rows[i].role)->saved)
+        if (ledger->rows[i].kind == kind && bt_role_of(ledger->rows[i].role)->saved && wanted(ledger->rows[i].role))
             add_row(list, &ledger->rows[i]);
     return list->status;
 }
 
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list)
 {
-    return list_rows(context, BT_ROW_VAR, list);
+    return list_rows(context, BT_ROW_VAR, is_any, list);
+}
+
+bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list)
+{
+    return list_rows(context, BT_ROW_VAR, is_model, list);
 }
 
 bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list)
 {
-    return list_rows(context, BT_ROW_BYTES, list);
+    return list_rows(context, BT_ROW_BYTES, is_any, list);
 }
 
 void bt_tensors_free(bt_tensor_list *list)
@@ -82,10 +91,11 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
         if (!was)
             return bt_fail(BT_ERROR_CONFIG, "the checkpoint has no tensor %s, which this run needs",
                            list->items[i].name);
-        if (!bt_array_same(was->array, *now))
+        if (was->form != BT_STORED_PLAIN || !bt_array_same(was->array, *now))
             return bt_fail(BT_ERROR_CONFIG, "%s: was %s%s, is %s%s", list->items[i].name,
-                           bt_dtype_name(was->array.dtype), bt_shape_text(found, was->array.rank, was->array.dims),
-                           bt_dtype_name(now->dtype), bt_shape_text(due, now->rank, now->dims));
+                           was->form == BT_STORED_PLAIN ? bt_dtype_name(was->array.dtype) : was->kind,
+                           bt_shape_text(found, was->array.rank, was->array.dims), bt_dtype_name(now->dtype),
+                           bt_shape_text(due, now->rank, now->dims));
     }
     for (int64_t i = 0; i < list->count; i++) {
         const bt_stored *was = bt_safetensors_find(file, list->items[i].name);

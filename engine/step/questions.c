@@ -248,7 +248,7 @@ static bt_status open_valid(bt_problem *self)
     if (self->valid)
         return BT_OK;
     BT_TRY(bt_problem_open_set(self, BT_VALID));
-    if (!self->valid_data && !self->def->get_batch)
+    if (!self->valid_data && !bt_makes_batches(self->def))
         return bt_fail(BT_ERROR_ARGUMENT, "%s has no validation data: it needs configure_valid_data or get_batch",
                        self->name);
     self->valid = bt_stream_open(self, BT_VALID, 1);

@@ -115,6 +115,27 @@ void bt_schedule_trace(void *context, bt_rule *rule);
 /* A whole-vector callback, applied to parts. */
 void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts);
 
+/* ---- prediction.c: context->capture, while an evaluation asks what a validation says of each example ---- */
+
+enum { BT_CAPTURE_ITEMS = 64 };
+
+typedef struct bt_captured { /* a bt_prediction, or a metric with one value for each example */
+    char name[128];
+    bt_tensor *value; /* [n, ...]; of the trace in progress */
+    int64_t width;    /* numbers of an example */
+    bool metric;
+} bt_captured;
+
+typedef struct bt_capture {
+    bt_captured items[BT_CAPTURE_ITEMS];
+    int count;
+} bt_capture;
+
+bool bt_capture_metric(const bt_problem *owner, const char *name, bt_tensor *value); /* false: nobody asks */
+/* For bt_eval: fills the capture, and gives the validation's loss; or F64 [n, sum of the widths]. */
+bt_tensor *bt_capture_probe(bt_problem *problem, const bt_batch *batch);
+bt_tensor *bt_capture_table(bt_problem *problem, const bt_batch *batch);
+
 /* ---- purity.c ---- */
 
 const char *bt_pure_name(const bt_problem *problem, int kind); /* of a BT_PURE_ kind, for messages */

@@ -9,7 +9,7 @@ bt_batch *bt_batch_new(void)
 {
     bt_batch *batch = bt_alloc(sizeof *batch);
     if (batch)
-        batch->owns = true;
+        *batch = (bt_batch){.owns = true, .count = 1};
     return batch;
 }
 
@@ -71,10 +71,10 @@ static void point_at(bt_batch_field *field, void *values)
     bt_store_point(field->var, values);
 }
 
-/* The examples are counted by the first field that has an axis. */
+/* The examples are counted by the first field that has an axis; without one, it is one example. */
 static void recount(bt_batch *batch)
 {
-    batch->count = batch->field_count ? 1 : 0;
+    batch->count = 1;
     for (int i = 0; i < batch->field_count; i++)
         if (batch->fields[i].array.rank > 0) {
             batch->count = batch->fields[i].array.dims[0];
@@ -193,7 +193,8 @@ static bt_tensor *no_field(const bt_batch *batch, const char *name)
     }
     bt_tensor *poison =
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_field: the batch has no field \"%s\"; its fields are: %s", name,
-                        batch->field_count ? bt_text_get(&text) : "none");
+                        batch->field_count ? bt_text_get(&text)
+                                           : "none, as the problem has no data: configure_train_data gives it some");
     bt_text_free(&text);
     return poison;
 }

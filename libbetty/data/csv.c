@@ -149,19 +149,74 @@ static bool is_header(const record *r)
     return 2 * text >= r->fields;
 }
 
+/* The name of a column without the blanks around it; to be freed. */
+static char *name_of(const csv *c, int64_t column)
+{
+    int64_t length;
+    const char *name = field(&c->header, column, &length);
+    for (; length && (*name == ' ' || *name == '\t'); name++)
+        length--;
+    while (length && (name[length - 1] == ' ' || name[length - 1] == '\t'))
+        length--;
+    return bt_string("%.*s", (int)length, name);
+}
+
+typedef struct title {
+    char *name;
+    int64_t column;
+} title;
+
+static int by_name(const void *a, const void *b)
+{
+    const title *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->column > y->column) - (x->column < y->column);
+}
+
+/* Nobody could say which of two columns of one name is meant. Columns without a name may be several. */
+static bt_status check_names(const csv *c)
+{
+    bt_status status = BT_OK;
+    title *titles = bt_alloc_array((size_t)c->columns, sizeof *titles);
+    bool made = titles != NULL;
+    for (int64_t i = 0; made && i < c->columns; i++) {
+        titles[i] = (title){name_of(c, i), i};
+        made = titles[i].name != NULL;
+    }
+    if (made)
+        qsort(titles, (size_t)c->columns, sizeof *titles, by_name);
+    for (int64_t i = 1; made && status == BT_OK && i < c->columns; i++)
+        if (*titles[i].name && strcmp(titles[i - 1].name, titles[i].name) == 0)
+            status =
+                bt_fail(BT_ERROR_DATA,
+                        "%s, line %lld: columns %lld and %lld are both called \"%s\"; expected names of which each "
+                        "stands once",
+                        c->path, (long long)c->header.line, (long long)titles[i - 1].column + 1,
+                        (long long)titles[i].column + 1, bt_show(titles[i].name, (int64_t)strlen(titles[i].name)).text);
+    for (int64_t i = 0; titles && i < c->columns; i++)
+        bt_free(titles[i].name);
+    bt_free(titles);
+    return made ? status : BT_ERROR_MEMORY;
+}
+
+static bool is_called(const csv *c, int64_t column, const char *wanted)
+{
+    int64_t length;
+    const char *name = field(&c->header, column, &length);
+    size_t size = strlen(wanted), blank = strspn(name, " \t");
+    return strncmp(name + blank, wanted, size) == 0 && !name[blank + size + strspn(name + blank + size, " \t")];
+}
+
 static bt_status find_target(csv *c)
 {
     c->target = c->columns - 1;
     if (!c->wanted)
         return BT_OK;
-    for (int64_t i = 0; c->has_header && i < c->columns; i++) {
-        int64_t length;
-        const char *name = field(&c->header, i, &length);
-        if (strcmp(name + strspn(name, " \t"), c->wanted) == 0) {
+    for (int64_t i = 0; c->has_header && i < c->columns; i++)
+        if (is_called(c, i, c->wanted)) {
             c->target = i;
             return BT_OK;
         }
-    }
     char *end;
     long long number = strtoll(c->wanted, &end, 10);
     if (*c->wanted >= '0' && *c->wanted <= '9' && !*end && number >= 1 && number <= c->columns) {
@@ -252,6 +307,7 @@ static bt_status read_first(csv *c)
     if (c->has_header) {
         c->header = c->now;
         c->now = (record){0};
+        BT_TRY(check_names(c));
     }
     BT_TRY(find_target(c));
     return c->has_header ? BT_OK : add_row(c);
@@ -293,12 +349,45 @@ static bt_status look_at_first_line(const char *path, int *delimiter, bool *mark
     return status;
 }
 
+/* Whether the first column has no name and counts the rows, from 0 (pandas) or 1 (R). */
+static bool has_index(const csv *c)
+{
+    if (!c->has_header || c->target == 0 || !(is_called(c, 0, "") || is_called(c, 0, "Unnamed: 0")))
+        return false;
+    const double first = c->x[0];
+    for (int64_t i = 0; i < c->rows; i++)
+        if (c->x[i * (c->columns - 1)] != first + (double)i)
+            return false;
+    return first == 0 || first == 1;
+}
+
+/* What the columns of x are called, and what is odd about them. */
+static bt_status describe(const csv *c, bool index, bt_store *x)
+{
+    if (!c->has_header)
+        return BT_OK;
+    x->names = bt_alloc_array((size_t)c->columns - 1, sizeof *x->names);
+    for (int64_t i = 0, k = 0; x->names && i < c->columns; i++)
+        if (i != c->target && !(x->names[k++] = name_of(c, i)))
+            return BT_ERROR_MEMORY;
+    if (index)
+        x->note = bt_string("%s: column 1 has no name and counts the rows: an index that pandas or R wrote, which is "
+                            "now a feature; bt_dataset_drop(data, \"1\") leaves it out",
+                            c->path);
+    return x->names && (x->note || !index) ? BT_OK : BT_ERROR_MEMORY;
+}
+
 static bt_dataset *take_table(csv *c)
 {
+    const bool index = has_index(c);
     bt_dataset *data = bt_dataset_new(c->rows);
     bt_store *x = bt_store_numbers(c->x, 2, (int64_t[]){c->rows, c->columns - 1});
     bt_store *y = bt_store_numbers(c->y, 1, (int64_t[]){c->rows});
     c->x = c->y = NULL;
+    if (x && describe(c, index, x) != BT_OK) {
+        bt_store_release(x);
+        x = NULL;
+    }
     return bt_dataset_of(data, (const char *const[]){"x", "y"}, (bt_store *[]){x, y}, 2);
 }
 

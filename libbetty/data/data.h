@@ -76,6 +76,10 @@ const char *bt_data_beside(const char *folder);
 bt_status bt_dataset_register(const bt_dataset_def *def);
 void bt_dataset_unregister(const bt_dataset_def *def);
 
+/* What a user should know of the values, of which each is given once while they are held: NULL after the last. To be
+ * freed. */
+char *bt_dataset_next_note(bt_dataset *data);
+
 int64_t bt_dataset_count(const bt_dataset *data);
 int64_t bt_dataset_field_dim(const bt_dataset *data, const char *field, int axis); /* -1 if missing; axis 0: examples */
 size_t

@@ -255,6 +255,15 @@ bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *ot
     return data;
 }
 
+char *bt_dataset_next_note(bt_dataset *data)
+{
+    char *note = NULL;
+    for (; data && !note; data = data->next)
+        for (int64_t i = 0; i < data->column_count && !note; i++)
+            note = bt_store_take_note(data->columns[i].store);
+    return note;
+}
+
 int64_t bt_dataset_count(const bt_dataset *data) { return data ? data->count : 0; }
 
 /* What follows "PREFIX." in a name; NULL if it does not begin so. Without a prefix, the name. */

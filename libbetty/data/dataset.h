@@ -14,6 +14,9 @@ typedef struct bt_store {
     int64_t row_items;
     size_t row_bytes;
     bool scaled;           /* bytes that stand for x/255, and are delivered so */
+    char **names;          /* of a table's columns, [dims[1]], each of bt_alloc; NULL: they have none */
+    char *note;            /* what a user should know of these values; NULL: nothing */
+    bool told;             /* the note has been asked for */
     char *key;             /* what it was read from; NULL: memory */
     int field;             /* which of what was read there */
     int64_t owners;        /* guarded, like the list, by one lock */
@@ -25,6 +28,7 @@ bt_store *bt_store_find(const char *key, int field); /* one more owner; NULL (no
 void bt_store_publish(bt_store *store, const char *key, int field);
 void bt_store_release(bt_store *store);                          /* NULL: nothing */
 size_t bt_store_bytes(void);                                     /* of all stores of the process */
+char *bt_store_take_note(bt_store *store);                       /* the first time; else NULL. To be freed */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
 
 /* ---- dataset.c ---- */

@@ -187,6 +187,7 @@ typedef struct album {
     int64_t at;       /* which is being read */
     bt_picture first; /* what all must be like */
     uint8_t *pixels;
+    int64_t deep, transparent; /* how many */
 } album;
 
 static const char *path_at(const album *a, int64_t i) { return a->all->paths.items[i]; }
@@ -214,6 +215,8 @@ static bt_status place(void *user, const bt_picture *found, int64_t *channels, u
     if (found->channels > a->first.channels)
         return bt_fail(BT_ERROR_DATA, "%s is in colour, %s is grey; expected images like the first one",
                        path_at(a, a->at), path_at(a, 0));
+    a->deep += found->deep;
+    a->transparent += found->transparent;
     *channels = a->first.channels;
     *pixels = a->pixels + (size_t)a->at * (size_t)(a->first.height * a->first.width * a->first.channels);
     return BT_OK;
@@ -233,6 +236,19 @@ static bt_status read_album(album *a)
     return BT_OK;
 }
 
+/* What is not taken of them; NULL: nothing is lost, or there is no memory. */
+static char *note_of(const album *a, const char *folder)
+{
+    bt_text text = {0};
+    if (a->deep)
+        bt_text_add(&text, "%s: %lld of %lld images have 16 bits per channel, of which 8 are taken", folder,
+                    (long long)a->deep, (long long)a->all->paths.count);
+    if (a->transparent)
+        bt_text_add(&text, "%s%s: %lld of %lld images have transparency, which is left out", a->deep ? "; " : "",
+                    folder, (long long)a->transparent, (long long)a->all->paths.count);
+    return text.data;
+}
+
 bt_dataset *bt_read_images(const char *folder, const char *numbered_by)
 {
     files all = {0};
@@ -249,7 +265,13 @@ bt_dataset *bt_read_images(const char *folder, const char *numbered_by)
         free_files(&all);
         return NULL;
     }
+    char *note = note_of(&a, folder);
     free_names(&all.paths);
+    bt_store *images = bt_store_new(image, true);
+    if (images)
+        images->note = note;
+    else
+        bt_free(note);
     return bt_dataset_of(bt_dataset_new(count), (const char *const[]){"image", "label"},
-                         (bt_store *[]){bt_store_new(image, true), bt_store_new(label, false)}, 2);
+                         (bt_store *[]){images, bt_store_new(label, false)}, 2);
 }

@@ -1,6 +1,8 @@
-/* data/libsvm.c: tables as libsvm writes them: a line is a target, then INDEX:VALUE, indices from 1 and increasing. */
+/* data/libsvm.c: tables as libsvm writes them: a line is a target, then INDEX:VALUE, indices from 1 and increasing, or
+ * as the flags say. */
 #include "data/read.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_FEATURES = 1 << 24 };
@@ -14,6 +16,9 @@ typedef struct libsvm {
     bt_source *source;
     const char *path;
     bool only_width;
+    bt_libsvm_form form;
+    int32_t *seen; /* the indices of a line, where they may come in any order */
+    int64_t seen_count, seen_room;
     int64_t line, features;
     entry *entries;
     int64_t count, room;
@@ -43,6 +48,35 @@ static bt_status add_target(libsvm *s, const char *token, int64_t length)
     return BT_OK;
 }
 
+static bt_status note_index(libsvm *s, int64_t index)
+{
+    int32_t *seen = bt_grow(s->seen, &s->seen_room, s->seen_count + 1, sizeof *seen);
+    if (!seen)
+        return BT_ERROR_MEMORY;
+    s->seen = seen;
+    s->seen[s->seen_count++] = (int32_t)index;
+    return BT_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* At the end of a line whose indices came in any order. */
+static bt_status check_twice(libsvm *s)
+{
+    if (s->seen_count > 1)
+        qsort(s->seen, (size_t)s->seen_count, sizeof *s->seen, ascending);
+    for (int64_t i = 1; i < s->seen_count; i++)
+        if (s->seen[i] == s->seen[i - 1])
+            return bt_fail(BT_ERROR_DATA, "%s, line %lld: index %d stands there twice; expected each once", s->path,
+                           (long long)s->line, (int)s->seen[i] - s->form.from_zero);
+    s->seen_count = 0;
+    return BT_OK;
+}
+
 /* INDEX:VALUE; *before is the index before it in the line. */
 static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t *before)
 {
@@ -53,10 +87,18 @@ static bt_status add_entry(libsvm *s, const char *token, int64_t length, int64_t
         return wrong(s, token, length, "INDEX:VALUE, such as 3:0.5");
     if (index > MOST_FEATURES)
         return wrong(s, token, length, "an index of at most 16777216, for tables are kept dense");
-    if (index == 0)
-        return wrong(s, token, length, "an index of at least 1: libsvm counts features from 1");
-    if (index <= *before)
-        return wrong(s, token, length, "a larger index than the one before it: they increase within a line");
+    if (index == 0 && !s->form.from_zero)
+        return wrong(
+            s, token, length,
+            "an index of at least 1: libsvm counts features from 1; \"FILE:from_zero\" reads a file that counts "
+            "from 0");
+    index += s->form.from_zero; /* from 1, here */
+    if (s->form.any_order)
+        BT_TRY(note_index(s, index));
+    else if (index <= *before)
+        return wrong(s, token, length,
+                     "a larger index than the one before it: they increase within a line; \"FILE:any_order\" reads a "
+                     "file where they do not");
     double value;
     bt_numeral kind = bt_read_number(token + i + 1, length - i - 1, &value);
     if (kind != BT_NUMERAL)
@@ -86,7 +128,7 @@ static bt_status read_line(libsvm *s, const char *line, int64_t length)
         while (at < length && is_blank(line[at]))
             at++;
         if (at == length || line[at] == '#')
-            return BT_OK;
+            return check_twice(s);
         int64_t begin = at;
         while (at < length && !is_blank(line[at]) && line[at] != '#')
             at++;
@@ -131,21 +173,41 @@ static bt_status scan(libsvm *s)
     s->source = bt_source_open(s->path);
     bt_status status = s->source ? read_all(s) : bt_error_status();
     bt_source_close(s->source);
+    bt_free(s->seen);
     return status;
 }
 
-bt_status bt_libsvm_width(const char *path, int64_t *features)
+bt_status bt_libsvm_form_of(const char *path, const char *words, bt_libsvm_form *form)
 {
-    libsvm s = {.path = path, .only_width = true};
+    *form = (bt_libsvm_form){0};
+    size_t length;
+    for (const char *word; words && (word = bt_word_next(&words, ',', &length)) != NULL;) {
+        bool zero = length == strlen("from_zero") && strncmp(word, "from_zero", length) == 0;
+        bool any = length == strlen("any_order") && strncmp(word, "any_order", length) == 0;
+        if (!zero && !any)
+            return bt_fail(
+                BT_ERROR_DATA,
+                "%s: a target column \"%s\" is asked for, but in a libsvm file the target stands first; what can "
+                "stand here is from_zero, any_order or both: FILE:from_zero,any_order",
+                path, bt_show(word, (int64_t)length).text);
+        form->from_zero |= zero;
+        form->any_order |= any;
+    }
+    return BT_OK;
+}
+
+bt_status bt_libsvm_width(const char *path, bt_libsvm_form form, int64_t *features)
+{
+    libsvm s = {.path = path, .only_width = true, .form = form};
     bt_status status = scan(&s);
     bt_free(s.y);
     *features = s.features;
     return status;
 }
 
-bt_dataset *bt_read_libsvm(const char *path, int64_t features)
+bt_dataset *bt_read_libsvm(const char *path, bt_libsvm_form form, int64_t features)
 {
-    libsvm s = {.path = path, .features = features};
+    libsvm s = {.path = path, .features = features, .form = form};
     double *x = NULL;
     bt_status status = scan(&s);
     if (status == BT_OK)

@@ -79,6 +79,7 @@ static bt_status tell_format(const char *path, format *kind)
     bt_status status = bt_source_read(source, head, sizeof head - 1, &got);
     bt_source_close(source);
     BT_TRY(status);
+    BT_TRY(bt_check_text(path, head, got));
     size_t line = strcspn(head, "\n");
     if (got >= 4 && head[0] == 0 && head[1] == 0)
         *kind = FORMAT_IDX;
@@ -98,6 +99,7 @@ static bt_status tell_format(const char *path, format *kind)
 static bt_dataset *read_table(const bt_found *found, const char *target)
 {
     format kind, other = FORMAT_UNKNOWN;
+    bt_libsvm_form form;
     int64_t features = 0;
     if (tell_format(found->file, &kind) != BT_OK)
         return NULL;
@@ -106,14 +108,12 @@ static bt_dataset *read_table(const bt_found *found, const char *target)
         return bt_read_csv(found->file, target);
     case FORMAT_LIBSVM:
         /* A feature that only one split has widens both, or they would not fit one model. */
-        if (*found->other && tell_format(found->other, &other) == BT_OK && other == FORMAT_LIBSVM &&
-            bt_libsvm_width(found->other, &features) != BT_OK)
+        if (bt_libsvm_form_of(found->file, target, &form) != BT_OK)
             return NULL;
-        if (!target)
-            return bt_read_libsvm(found->file, features);
-        bt_fail(BT_ERROR_DATA, "%s: a target column \"%s\" is asked for, but in a libsvm file the target stands first",
-                found->file, target);
-        return NULL;
+        if (*found->other && tell_format(found->other, &other) == BT_OK && other == FORMAT_LIBSVM &&
+            bt_libsvm_width(found->other, form, &features) != BT_OK)
+            return NULL;
+        return bt_read_libsvm(found->file, form, features);
     case FORMAT_IDX:
         bt_fail(BT_ERROR_DATA,
                 "%s: an IDX file that does not tell by its name what it is; expected a file called ...images..., "
@@ -262,16 +262,16 @@ static bt_status search_in(const char *folder, const char *name, const char *spl
     return BT_OK;
 }
 
-/* A name with a dot or slash is a path first and looked for in the folders then; a plain word the other way round. */
-static bt_status search(const char *name, const char *split, bt_found *found)
+/* A name with a dot or slash is a path first and looked for in the folders then; a plain word the other way round. NULL
+ * or "": not this one. */
+enum { PLACES = 10 };
+
+static const char *place(const char *name, const char *installed, int i)
 {
-    const char *own = getenv("BETTY_DATA");
-    char *installed = bt_installed(INSTALLED_DATA);
-    bt_status status = BT_OK;
-    const char *const folders[] = {
+    const char *const places[PLACES] = {
         is_path(name) ? "." : NULL,
         is_path(name) ? beside : NULL,
-        own && *own ? own : NULL,
+        getenv("BETTY_DATA"),
         "data",
         installed,
         BT_SOURCE_DATA_DIR,
@@ -280,12 +280,21 @@ static bt_status search(const char *name, const char *split, bt_found *found)
         is_path(name) ? NULL : ".",
         is_path(name) ? NULL : beside,
     };
+    return places[i];
+}
+
+static bt_status search(const char *name, const char *split, bt_found *found)
+{
     *found = (bt_found){.kind = BT_FOUND_NOTHING};
     if (name[0] == '/')
-        status = bt_find_files(name, split, found);
-    for (int i = 0; name[0] != '/' && i < BT_COUNT_OF(folders) && found->kind == BT_FOUND_NOTHING; i++)
-        if (folders[i] && *folders[i] && status == BT_OK)
-            status = search_in(folders[i], name, split, found);
+        return bt_find_files(name, split, found);
+    char *installed = bt_installed(INSTALLED_DATA);
+    bt_status status = BT_OK;
+    for (int i = 0; i < PLACES && found->kind == BT_FOUND_NOTHING && status == BT_OK; i++) {
+        const char *folder = place(name, installed, i);
+        if (folder && *folder)
+            status = search_in(folder, name, split, found);
+    }
     bt_free(installed);
     return status;
 }
@@ -322,14 +331,31 @@ static void nothing_at(const char *path)
         bt_fail(BT_ERROR_FILE, "data set \"%s\" is not there: no such file or folder", path);
 }
 
-static void not_found(const char *name)
+/* A folder of that name in one of the places, in which there was no data set: it is told as by its path. */
+static bool found_folder(const char *name)
 {
     struct stat info;
-    int index = known_index(name), count = 0;
-    if (name[0] == '/' || (index < 0 && stat(name, &info) == 0 && S_ISDIR(info.st_mode))) {
-        nothing_at(name);
-        return;
+    bool found = false;
+    char *installed = bt_installed(INSTALLED_DATA);
+    for (int i = 0; name[0] != '/' && i < PLACES && !found; i++) {
+        const char *folder = place(name, installed, i);
+        char *path = folder && *folder ? bt_string("%s/%s", folder, name) : NULL;
+        found = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+        if (found)
+            nothing_at(strcmp(folder, ".") == 0 ? name : path);
+        bt_free(path);
     }
+    bt_free(installed);
+    return found;
+}
+
+static void not_found(const char *name)
+{
+    int index = known_index(name), count = 0;
+    if (name[0] == '/')
+        nothing_at(name);
+    if (name[0] == '/' || (index < 0 && found_folder(name)))
+        return;
     enum { ROOM = 64 };
     const char *names[ROOM + 1], *own = getenv("BETTY_DATA");
     for (; count < BT_COUNT_OF(known); count++)

@@ -74,7 +74,10 @@ static void read_rows(reading *r)
 {
     bt_picture found = {.height = png_get_image_height(r->png, r->info),
                         .width = png_get_image_width(r->png, r->info),
-                        .channels = png_get_color_type(r->png, r->info) & PNG_COLOR_MASK_COLOR ? 3 : 1},
+                        .channels = png_get_color_type(r->png, r->info) & PNG_COLOR_MASK_COLOR ? 3 : 1,
+                        .deep = png_get_bit_depth(r->png, r->info) == 16,
+                        .transparent = png_get_color_type(r->png, r->info) & PNG_COLOR_MASK_ALPHA ||
+                                       png_get_valid(r->png, r->info, PNG_INFO_tRNS)},
                due = found;
     uint8_t *pixels = NULL;
     check_length(r, &found);

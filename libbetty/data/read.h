@@ -19,6 +19,9 @@ bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got
 /* Without its line end, NUL-terminated, valid until the next call; *line is NULL at the end. */
 bt_status bt_source_line(bt_source *source, const char **line, int64_t *length);
 
+/* Of a file's first bytes: text that is not UTF-8 but UTF-16 or UTF-32 is told as what it is. */
+bt_status bt_check_text(const char *path, const char *head, int64_t size);
+
 /* Bytes of a file for a message: at most 40, those that do not print as '?'. */
 typedef struct bt_shown {
     char text[48];
@@ -65,7 +68,9 @@ bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *
 /* ---- images, 8 bits per channel, for bt_read_images ---- */
 
 typedef struct bt_picture {
-    int64_t height, width, channels; /* 1: grey, 3: red, green, blue; what is transparent is left out */
+    int64_t height, width, channels; /* 1: grey, 3: red, green, blue */
+    bool deep;                       /* 16 bits per channel, of which 8 are taken */
+    bool transparent;                /* in part, which is left out */
 } bt_picture;
 
 /* Called when the header has been read: where the pixels go, and whether as 1 channel or 3, which is not less than what
@@ -79,9 +84,17 @@ bt_status bt_read_pnm(bt_source *source, bt_picture_fn *place, void *user);
 /* Target: a column's name or number, from 1; NULL: the last. */
 bt_dataset *bt_read_csv(const char *path, const char *target);
 
+/* How a file differs from what libsvm writes. */
+typedef struct bt_libsvm_form {
+    bool from_zero; /* features are counted from 0 */
+    bool any_order; /* those of a line come in any order */
+} bt_libsvm_form;
+bt_status bt_libsvm_form_of(const char *path, const char *words,
+                            bt_libsvm_form *form); /* "from_zero,any_order"; NULL */
+
 /* At least `features` wide. */
-bt_dataset *bt_read_libsvm(const char *path, int64_t features);
-bt_status bt_libsvm_width(const char *path, int64_t *features);
+bt_dataset *bt_read_libsvm(const char *path, bt_libsvm_form form, int64_t features);
+bt_status bt_libsvm_width(const char *path, bt_libsvm_form form, int64_t *features);
 
 /* Texts with the votes of labelling functions: x [n, words] (see words.h), votes [n, functions] (-1: none), counts [n,
  * classes] of the votes for each class, label [n]. Files to train, validate and test with; the first is needed, others

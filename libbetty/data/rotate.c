@@ -48,7 +48,10 @@ static bt_store *turned_images(const bt_column *image, int64_t count)
         const char *from = (const char *)store->array.data + (size_t)row * store->row_bytes;
         turn(from, to, a.dims[1], pixel, (int)(i / count));
     }
-    return bt_store_new(a, store->scaled);
+    bt_store *made = bt_store_new(a, store->scaled);
+    if (made && store->note)
+        made->note = bt_strdup(store->note);
+    return made;
 }
 
 /* Label k becomes k, k + s, k + 2s, k + 3s, where s is the labels' span. */

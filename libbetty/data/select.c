@@ -60,6 +60,35 @@ bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t s
     return bt_dataset_done(data, part(data, from, to, seed));
 }
 
+static bt_status rows(bt_dataset *data, int64_t from, int64_t to)
+{
+    const int64_t count = data->count, begin = from < 0 ? from + count : from,
+                  end = to == BT_REST ? count
+                        : to < 0      ? to + count
+                                      : to;
+    if (begin < 0 || end > count || begin >= end)
+        return bt_fail(
+            BT_ERROR_ARGUMENT,
+            "bt_dataset_rows: from %lld to %lld of %lld examples; expected 0 <= from < to, or BT_REST; what is "
+            "negative counts from the end",
+            (long long)from, (long long)to, (long long)count);
+    int32_t *places = bt_alloc_array((size_t)(end - begin), sizeof *places);
+    if (!places)
+        return BT_ERROR_MEMORY;
+    for (int64_t i = begin; i < end; i++)
+        places[i - begin] = (int32_t)i;
+    bt_status status = bt_dataset_select(data, places, end - begin);
+    bt_free(places);
+    return status;
+}
+
+bt_dataset *bt_dataset_rows(bt_dataset *data, int64_t from, int64_t to)
+{
+    if (!bt_dataset_usable("bt_dataset_rows", data))
+        return bt_dataset_done(data, BT_ERROR_ARGUMENT);
+    return bt_dataset_done(data, rows(data, from, to));
+}
+
 /* Of each class, once shuffled, the examples from[class] to to[class]. */
 static bt_status keep_of_classes(const char *function, bt_dataset *data, const bt_classes *c, const int64_t *from,
                                  const int64_t *to, uint64_t seed, bt_purpose purpose)

@@ -161,6 +161,19 @@ bt_status bt_source_line(bt_source *source, const char **line, int64_t *length)
     return BT_OK;
 }
 
+/* By its byte order mark, or because every other byte of what should be text is 0. */
+bt_status bt_check_text(const char *path, const char *head, int64_t size)
+{
+    const unsigned char *byte = (const unsigned char *)head;
+    bool marked = size >= 2 && ((byte[0] == 0xFF && byte[1] == 0xFE) || (byte[0] == 0xFE && byte[1] == 0xFF));
+    bool little = size >= 4 && byte[0] && !byte[1] && byte[2] && !byte[3];
+    bool big = size >= 4 && !byte[0] && byte[1] >= ' ' && !byte[2] && byte[3] >= ' ';
+    if (!marked && !little && !big)
+        return BT_OK;
+    return bt_fail(BT_ERROR_DATA,
+                   "%s: the text is UTF-16; expected UTF-8: save it so, or turn it by iconv -f UTF-16 -t UTF-8", path);
+}
+
 bt_shown bt_show(const char *text, int64_t length)
 {
     bt_shown shown = {""};

@@ -75,9 +75,22 @@ void bt_store_release(bt_store *store)
     pthread_mutex_unlock(&lock);
     if (!last)
         return;
+    for (int64_t i = 0; store->names && i < store->array.dims[1]; i++)
+        bt_free(store->names[i]);
+    bt_free(store->names);
+    bt_free(store->note);
     bt_free(store->array.data);
     bt_free(store->key);
     bt_free(store);
+}
+
+char *bt_store_take_note(bt_store *store)
+{
+    pthread_mutex_lock(&lock);
+    bool first = store->note && !store->told;
+    store->told = true;
+    pthread_mutex_unlock(&lock);
+    return first ? bt_strdup(store->note) : NULL;
 }
 
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats)

@@ -2,6 +2,7 @@
 #include "io/safetensors.h"
 
 #include "io/json.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,47 +117,70 @@ static bt_status bad(const reader *r, const char *name, const char *why)
 
 static bool is_count(const json_t *value) { return json_is_integer(value) && json_integer_value(value) >= 0; }
 
-static bt_status read_shape(const reader *r, const char *name, const json_t *shape, bt_array *array)
+static bt_status read_shape(const reader *r, const char *name, const json_t *shape, bt_stored *item)
 {
-    if (!json_is_array(shape) || json_array_size(shape) > BT_MAX_RANK)
-        return bad(r, name, "its `shape` must be a list of at most 8 sizes");
-    array->rank = (int)json_array_size(shape);
-    for (int i = 0; i < array->rank; i++) {
-        const json_t *size = json_array_get(shape, (size_t)i);
+    if (!json_is_array(shape))
+        return bad(r, name, "its `shape` must be a list of sizes");
+    size_t rank = json_array_size(shape);
+    for (size_t i = 0; i < rank; i++) {
+        const json_t *size = json_array_get(shape, i);
         if (!is_count(size))
             return bad(r, name, "a size in its `shape` is no whole number from 0 on");
-        array->dims[i] = json_integer_value(size);
+        if (i < BT_MAX_RANK)
+            item->array.dims[i] = json_integer_value(size);
     }
+    item->array.rank = rank > BT_MAX_RANK ? 0 : (int)rank;
+    if (rank > BT_MAX_RANK)
+        item->form = BT_STORED_OTHER;
     return BT_OK;
 }
 
-static bt_status read_dtype(const reader *r, const char *name, const json_t *dtype, bt_array *array)
+static bt_status read_dtype(const reader *r, const char *name, const json_t *dtype, bt_stored *item)
 {
     const char *found = json_string_value(dtype);
-    for (int i = 0; found && i < BT_COUNT_OF(dtypes); i++)
+    if (!found || !*found)
+        return bad(r, name, "its `dtype` must be a text, such as F32");
+    item->kind = bt_region_copy(r->file->region, found, strlen(found) + 1);
+    if (!item->kind)
+        return BT_ERROR_MEMORY;
+    item->form = strcmp(found, "F16") == 0    ? BT_STORED_F16
+                 : strcmp(found, "BF16") == 0 ? BT_STORED_BF16
+                                              : BT_STORED_OTHER;
+    item->array.dtype = item->form == BT_STORED_OTHER ? BT_U8 : BT_F32;
+    for (int i = 0; i < BT_COUNT_OF(dtypes); i++)
         if (strcmp(found, dtypes[i].name) == 0) {
-            array->dtype = dtypes[i].dtype;
-            return BT_OK;
+            item->form = BT_STORED_PLAIN;
+            item->array.dtype = dtypes[i].dtype;
         }
-    return bad(r, name, "its `dtype` must be F32, F64, I32, I64, U8 or BOOL");
+    return BT_OK;
 }
 
-static bt_status read_entry(const reader *r, const char *name, json_t *entry, bt_array *array)
+/* Whether so many bytes hold what the entry says; nothing is known of a dtype that is not read. */
+static bool fits(const bt_stored *item)
+{
+    size_t bytes = bt_array_bytes(item->array);
+    if (item->form == BT_STORED_F16 || item->form == BT_STORED_BF16)
+        return bytes != SIZE_MAX && bytes / 2 == item->bytes;
+    return item->form == BT_STORED_OTHER || bytes == item->bytes;
+}
+
+static bt_status read_entry(const reader *r, const char *name, json_t *entry, bt_stored *item)
 {
     json_t *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_object(entry) || json_object_size(entry) != 3)
         return bad(r, name, "its entry must be an object of `dtype`, `shape` and `data_offsets`");
-    BT_TRY(read_dtype(r, name, json_object_get(entry, "dtype"), array));
-    BT_TRY(read_shape(r, name, json_object_get(entry, "shape"), array));
+    BT_TRY(read_dtype(r, name, json_object_get(entry, "dtype"), item));
+    BT_TRY(read_shape(r, name, json_object_get(entry, "shape"), item));
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !is_count(first) || !is_count(last))
         return bad(r, name, "its `data_offsets` must be two whole numbers from 0 on");
     uint64_t from = (uint64_t)json_integer_value(first), to = (uint64_t)json_integer_value(last);
     if (from > to || to > r->size)
         return bad(r, name, "its `data_offsets` lie outside of the file");
-    if (bt_array_bytes(*array) != to - from)
+    item->bytes = (size_t)(to - from);
+    if (!fits(item))
         return bad(r, name, "its `shape` and `dtype` do not fit its `data_offsets`");
-    array->data = (void *)(uintptr_t)(r->data + from);
+    item->array.data = (void *)(uintptr_t)(r->data + from);
     return BT_OK;
 }
 
@@ -184,7 +208,7 @@ static bt_status read_entries(const reader *r, json_t *header)
             continue;
         }
         bt_stored *item = &file->items[file->count];
-        BT_TRY(read_entry(r, name, entry, &item->array));
+        BT_TRY(read_entry(r, name, entry, item));
         item->name = bt_region_copy(file->region, name, strlen(name) + 1);
         if (!item->name)
             return BT_ERROR_MEMORY;
@@ -195,12 +219,11 @@ static bt_status read_entries(const reader *r, json_t *header)
 
 static int by_place(const void *a, const void *b)
 {
-    const bt_array *x = &((const bt_stored *)a)->array, *y = &((const bt_stored *)b)->array;
-    uintptr_t first = (uintptr_t)x->data, second = (uintptr_t)y->data;
+    const bt_stored *x = a, *y = b;
+    uintptr_t first = (uintptr_t)x->array.data, second = (uintptr_t)y->array.data;
     if (first != second)
         return (first > second) - (first < second);
-    size_t m = bt_array_bytes(*x), n = bt_array_bytes(*y); /* empty ones first */
-    return (m > n) - (m < n);
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
 }
 
 static int by_name(const void *a, const void *b)
@@ -217,14 +240,49 @@ static bt_status check_cover(const reader *r)
     for (int64_t i = 0; i < file->count; i++) {
         if (file->items[i].array.data != at)
             return bad(r, file->items[i].name, "its data do not begin where those before it end");
-        at += bt_array_bytes(file->items[i].array);
+        at += file->items[i].bytes;
     }
     return at == r->data + r->size ? BT_OK : bad(r, NULL, "bytes that belong to no array follow the last one");
+}
+
+/* What else a file may be, by its first bytes; NULL: not known. */
+static const char *other_format(const char *data, size_t size)
+{
+    static const struct {
+        const char *begin;
+        size_t size;
+        const char *what;
+    } others[] = {
+        {"PK\3\4", 4, "a zip archive, as torch.save (.pt, .pth, .bin) and numpy.savez write"},
+        {"\x80\x02", 2, "a pickle of Python, as an older torch.save writes"},
+        {"\x80\x03", 2, "a pickle of Python"},
+        {"\x80\x04", 2, "a pickle of Python"},
+        {"\x80\x05", 2, "a pickle of Python"},
+        {"\x93NUMPY", 6, "a .npy file of NumPy"},
+        {"\x89HDF", 4, "an HDF5 file"},
+        {"\x1f\x8b", 2, "packed by gzip"},
+        {"GGUF", 4, "a GGUF file"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(others); i++)
+        if (size >= others[i].size && memcmp(data, others[i].begin, others[i].size) == 0)
+            return others[i].what;
+    return NULL;
+}
+
+static bt_status is_other(const reader *r, const char *what)
+{
+    return bt_fail(BT_ERROR_FILE,
+                   "%s: this is %s; expected safetensors: in Python, safetensors.torch.save_file(model.state_dict(), "
+                   "\"weights.safetensors\") writes it",
+                   r->path, what);
 }
 
 static bt_status read_header(reader *r, const char *text, size_t length)
 {
     json_error_t error;
+    const char *other = other_format(text - PREFIX, length + PREFIX);
+    if ((length == 0 || text[0] != '{') && other)
+        return is_other(r, other);
     if (length == 0 || text[0] != '{')
         return bad(r, NULL, "the header does not begin with {");
     json_t *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
@@ -242,6 +300,9 @@ static bt_status parse(reader *r, const char *data, size_t size)
         return bad(r, NULL, "too short for a safetensors file, which begins with 8 bytes");
     for (int i = 0; i < PREFIX; i++)
         length |= (uint64_t)(unsigned char)data[i] << (8 * i);
+    const char *other = other_format(data, size);
+    if ((length > MAX_HEADER || length > size - PREFIX) && other)
+        return is_other(r, other);
     if (length > MAX_HEADER || length > size - PREFIX)
         return bt_fail(BT_ERROR_FILE, "%s: the header is %llu bytes long, it says, of %zu in the file", r->path,
                        (unsigned long long)length, size - PREFIX);
@@ -270,6 +331,53 @@ const bt_stored *bt_safetensors_find(const bt_safetensors *file, const char *nam
         return NULL;
     const bt_stored wanted = {.name = name};
     return bsearch(&wanted, file->items, (size_t)file->count, sizeof *file->items, by_name);
+}
+
+/* IEEE 754 half precision: 1 sign, 5 exponent and 10 fraction bits. */
+static float of_half(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double value = exponent == 0    ? ldexp(fraction, -24)
+                   : exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+                                    : ldexp(1024 + fraction, exponent - 25);
+    return (float)(bits >> 15 ? -value : value);
+}
+
+/* The upper half of an F32. */
+static float of_bfloat(uint16_t bits)
+{
+    const uint32_t whole = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &whole, sizeof value);
+    return value;
+}
+
+bt_status bt_stored_values(const bt_stored *stored, bt_array to)
+{
+    if (!stored || !to.data)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_stored_values: an argument is NULL");
+    if (stored->form == BT_STORED_OTHER)
+        return bt_fail(BT_ERROR_FILE,
+                       "\"%s\" is of dtype %s, or has more than 8 axes; expected F32, F64, F16, BF16, I32, "
+                       "I64, U8 or BOOL",
+                       stored->name, stored->kind);
+    bt_array from = stored->array;
+    const int64_t count = bt_array_count(from);
+    char *bytes = stored->array.data;
+    from.data = bt_alloc(bt_array_bytes(from)); /* aligned */
+    if (!from.data)
+        return BT_ERROR_MEMORY;
+    float *values = from.data;
+    uint16_t bits;
+    if (stored->form == BT_STORED_PLAIN)
+        memcpy(from.data, bytes, bt_array_bytes(from));
+    for (int64_t i = 0; stored->form != BT_STORED_PLAIN && i < count; i++) {
+        memcpy(&bits, bytes + 2 * i, sizeof bits);
+        values[i] = stored->form == BT_STORED_F16 ? of_half(bits) : of_bfloat(bits);
+    }
+    bt_status status = bt_array_convert(to, from);
+    bt_free(from.data);
+    return status;
 }
 
 void bt_safetensors_free(bt_safetensors *file)

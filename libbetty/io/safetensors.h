@@ -6,15 +6,26 @@
  *              "__metadata__", if it is there, is an object of texts
  *   the rest   the arrays, row-major and little-endian, one after the other without a gap
  *
- * Published at https://github.com/huggingface/safetensors. Dtypes: F32, F64, I32, I64, U8, BOOL. */
+ * Published at https://github.com/huggingface/safetensors. Dtypes: F32, F64, I32, I64, U8, BOOL; F16 and BF16 are read.
+ * An array of any other is in the list, for what nobody uses does not matter, but has no values. */
 #ifndef BT_SAFETENSORS_H
 #define BT_SAFETENSORS_H
 
 #include "io/file.h"
 
+typedef enum bt_stored_form {
+    BT_STORED_PLAIN, /* as the array says */
+    BT_STORED_F16,   /* halves, to be read as F32: array.dtype */
+    BT_STORED_BF16,
+    BT_STORED_OTHER /* of another dtype, or of more axes: array has no shape */
+} bt_stored_form;
+
 typedef struct bt_stored {
     const char *name;
-    bt_array array;
+    bt_array array; /* data: its bytes, in the form of the file */
+    bt_stored_form form;
+    size_t bytes; /* of a file that was read: how many, and the name of the dtype */
+    const char *kind;
 } bt_stored;
 
 /* Writes the file as bt_writer does. The arrays with the largest elements come first, so that each lies aligned. Two
@@ -31,6 +42,9 @@ typedef struct bt_safetensors {
  * the file's size, is BT_ERROR_FILE. `data` stays the caller's and must outlive the result. Free it in any case. */
 bt_status bt_safetensors_parse(const char *path, const char *data, size_t size, bt_safetensors *file);
 const bt_stored *bt_safetensors_find(const bt_safetensors *file, const char *name); /* NULL if missing */
-void bt_safetensors_free(bt_safetensors *file);                                     /* NULL ok */
+/* The values of an array that was read, converted; `to` has room for them, and the same shape. BT_ERROR_FILE: of a
+ * dtype that is not read. */
+bt_status bt_stored_values(const bt_stored *stored, bt_array to);
+void bt_safetensors_free(bt_safetensors *file); /* NULL ok */
 
 #endif

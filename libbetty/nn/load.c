@@ -3,6 +3,7 @@
 
 #include "io/safetensors.h"
 #include "runtime/store.h"
+#include <math.h>
 #include <string.h>
 
 /* ---- names ---- */
@@ -100,6 +101,24 @@ static void copy_turned(bt_array to, bt_array from, const int axes[BT_MAX_RANK])
     }
 }
 
+/* What training could only pass on. */
+static bt_status check_finite(const char *name, bt_array values)
+{
+    const int64_t count = bt_array_count(values);
+    int64_t wrong = 0, first = 0;
+    for (int64_t i = count - 1; i >= 0; i--)
+        if (!isfinite(bt_get(values.dtype, values.data, i))) {
+            first = i;
+            wrong++;
+        }
+    return wrong ? bt_fail(
+                       BT_ERROR_FILE,
+                       "\"%s\": %lld of its %lld values are NaN or infinite in %s, the first at place %lld: were these "
+                       "weights saved after a run had diverged?",
+                       name, (long long)wrong, (long long)count, bt_dtype_name(values.dtype), (long long)first)
+                 : BT_OK;
+}
+
 static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain)
 {
     int axes[BT_MAX_RANK];
@@ -108,27 +127,24 @@ static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain
     char found[256], wanted[256];
     for (int k = 0; turn && k < to.rank; k++)
         expected.dims[axes[k]] = to.dims[k];
-    if (!bt_shape_same(from, expected))
+    if (stored->form != BT_STORED_OTHER && !bt_shape_same(from, expected))
         return bt_fail(BT_ERROR_FILE, "\"%s\" is %s, the module's \"%s\" needs %s%s", stored->name,
                        bt_shape_text(found, from.rank, from.dims), slate->path,
                        bt_shape_text(wanted, expected.rank, expected.dims),
                        turn ? " there, a convolution's weight in PyTorch's order" : "");
-    size_t bytes = bt_array_bytes(from);
-    void *aligned = bt_alloc(bytes);
-    to.data = bt_alloc(slate->var->bytes);
-    bt_status status = aligned && to.data ? BT_OK : BT_ERROR_MEMORY;
-    if (status == BT_OK) {
-        memcpy(aligned, from.data, bytes);
-        from.data = aligned;
-        if (turn)
-            copy_turned(to, from, axes);
-        else
-            status = bt_array_convert(to, from);
-    }
+    from.dtype = to.dtype;
+    from.data = bt_alloc(slate->var->bytes);
+    to.data = turn ? bt_alloc(slate->var->bytes) : from.data;
+    bt_status status = from.data && to.data ? bt_stored_values(stored, from) : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = check_finite(stored->name, from);
+    if (status == BT_OK && turn)
+        copy_turned(to, from, axes);
     if (status == BT_OK)
         status = bt_store_write(NULL, slate->var, 0, to.data, slate->var->bytes);
-    bt_free(aligned);
-    bt_free(to.data);
+    if (turn)
+        bt_free(to.data);
+    bt_free(from.data);
     return status;
 }
 

@@ -10,7 +10,7 @@ START_TEST(setting)
     int32_t label[2] = {7, 8};
     double scale = 0.5;
     bt_batch *batch = bt_batch_new();
-    ck_assert_int_eq(bt_batch_count(batch), 0);
+    ck_assert_int_eq(bt_batch_count(batch), 1);
     ck_assert_int_eq(bt_batch_set(batch, "scale", BT_ARRAY(&scale)), BT_OK);
     ck_assert_int_eq(bt_batch_count(batch), 1);
     ck_assert_int_eq(bt_batch_set(batch, "x", BT_ARRAY(x, 2, 3)), BT_OK);

@@ -120,11 +120,29 @@ START_TEST(faults)
         {"a,b\n1,2\n\"3,4\n5,6\n", {"line 3", "the quote that opens here is not closed"}},
         {"a,b\n1,2\n\"3\"x,4\n", {"line 3, column 1", "found x after a closing quote"}},
         {"\"a\nb\",c\n1,x\n", {"line 3, column 2 (c)", "text"}},
+        {"a,b,a\n1,2,3\n", {"line 1", "columns 1 and 3 are both called \"a\""}},
+        {"y,b, b ,c\n1,2,3,4\n", {"line 1", "columns 2 and 3 are both called \"b\""}},
         {"a,b\n1,\x01\x7f\xff\n", {"column 2", "text, \"???\""}},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         ck_assert_msg(open_text(cases[i].text) == NULL, "accepted: %s", cases[i].text);
         expect_failure_(BT_ERROR_DATA, cases[i].pieces);
+    }
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } wide[] = {{"\xff\xfe"
+                 "a\0,\0b\0\n\0"
+                 "1\0,\0"
+                 "2\0",
+                 16},
+                {"\xfe\xff\0a\0,\0b\0\n", 10},
+                {"a\0,\0b\0\n\0", 8},
+                {"\0a\0,\0b", 6}};
+    for (int i = 0; i < BT_COUNT_OF(wide); i++) {
+        write_bytes("t.csv", wide[i].bytes, wide[i].size);
+        ck_assert_ptr_null(bt_dataset_open(path_of("t.csv"), "train"));
+        expect_failure(BT_ERROR_DATA, "t.csv: the text is UTF-16", "UTF-8");
     }
     write_bytes("t.csv", "a,b\n1,2\0003\n", 10);
     ck_assert_ptr_null(bt_dataset_open(path_of("t.csv"), "train"));

@@ -179,6 +179,36 @@ START_TEST(every_kind)
 }
 END_TEST
 
+/* What is not taken of them is told once. */
+START_TEST(what_is_lost_is_told)
+{
+    make_folder("set");
+    make_folder("set/train");
+    make_folder("set/train/a");
+    picture plain = kind_of(5, 5, 4), deep = kind_of(6, 5, 4), clear = kind_of(13, 5, 4), marked = kind_of(5, 5, 4);
+    marked.transparent = true;
+    write_png("set/train/a/0.png", plain);
+    bt_dataset *data = bt_dataset_open(path_of("set"), "train");
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    ck_assert_ptr_null(bt_dataset_next_note(data));
+    bt_dataset_free(data);
+    write_png("set/train/a/1.png", deep);
+    write_png("set/train/a/2.png", clear);
+    write_png("set/train/a/3.png", marked);
+    data = bt_dataset_open(path_of("set"), "train");
+    bt_dataset *again = bt_dataset_open(path_of("set"), "train");
+    char *note = bt_dataset_next_note(data);
+    ck_assert_ptr_nonnull(note);
+    ck_assert_msg(strstr(note, "set/train: 1 of 4 images have 16 bits per channel") != NULL, "%s", note);
+    ck_assert_msg(strstr(note, "2 of 4 images have transparency") != NULL, "%s", note);
+    ck_assert_ptr_null(bt_dataset_next_note(data));
+    ck_assert_ptr_null(bt_dataset_next_note(again));
+    bt_free(note);
+    bt_dataset_free(data);
+    bt_dataset_free(again);
+}
+END_TEST
+
 /* What is grey fits into a set in colour; the order is that of the names, not of the folder. */
 START_TEST(a_set_in_colour)
 {
@@ -367,6 +397,7 @@ int main(void)
 {
     Suite *suite = suite_create("data.images");
     ADD_CASE(suite, every_kind);
+    ADD_CASE(suite, what_is_lost_is_told);
     ADD_CASE(suite, a_set_in_colour);
     ADD_CASE(suite, pgm_and_ppm);
     ADD_CASE(suite, broken_png);

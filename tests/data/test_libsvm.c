@@ -75,6 +75,38 @@ START_TEST(splits_are_equally_wide)
 }
 END_TEST
 
+/* Files that are not quite as libsvm writes them, where that is asked for. */
+START_TEST(other_forms)
+{
+    write_text("z.libsvm", "+1 0:5 2:6\n-1 1:7\n");
+    bt_dataset *data = bt_dataset_open(path_of("z.libsvm:from_zero"), "train");
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    static const double zero[] = {5, 0, 6, 0, 7, 0}, mixed[] = {6, 5, 0, 7};
+    ck_assert_mem_eq(f64_of(whole(data), "x"), zero, sizeof zero);
+    write_text("m.libsvm", "+1 2:5 1:6\n-1 2:7\n");
+    data = bt_dataset_open(path_of("m.libsvm:any_order"), "train");
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    ck_assert_mem_eq(f64_of(whole(data), "x"), mixed, sizeof mixed);
+    write_text("b.libsvm", "+1 1:5 0:6\n-1 1:7\n");
+    data = bt_dataset_open(path_of("b.libsvm:any_order, from_zero"), "train");
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    ck_assert_mem_eq(f64_of(whole(data), "x"), mixed, sizeof mixed);
+    ck_assert_ptr_null(bt_dataset_open(path_of("b.libsvm"), "train"));
+    expect_failure(BT_ERROR_DATA, "line 1", "\"0:6\"", "FILE:from_zero");
+    ck_assert_ptr_null(bt_dataset_open(path_of("m.libsvm"), "train"));
+    expect_failure(BT_ERROR_DATA, "line 1", "\"1:6\"", "FILE:any_order");
+    write_text("twice.libsvm", "+1 3:5 1:6 3:0\n");
+    ck_assert_ptr_null(bt_dataset_open(path_of("twice.libsvm:any_order"), "train"));
+    expect_failure(BT_ERROR_DATA, "line 1: index 3 stands there twice");
+    write_text("wide.libsvm", "+1 2:1 1:5\n"); /* the other split is read in the same way */
+    write_text("wide.libsvm.t", "+1 4:1 3:5\n");
+    data = bt_dataset_open(path_of("wide.libsvm:any_order"), "train");
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    ck_assert_int_eq(bt_dataset_field_dim(data, "x", 1), 4);
+    bt_dataset_free(data);
+}
+END_TEST
+
 START_TEST(faults)
 {
     static const struct {
@@ -136,6 +168,7 @@ int main(void)
     ADD_CASE(suite, shapes_of_files);
     ADD_CASE(suite, exact_values_stay_small);
     ADD_CASE(suite, splits_are_equally_wide);
+    ADD_CASE(suite, other_forms);
     ADD_CASE(suite, faults);
     ADD_CASE(suite, too_large_as_a_dense_table);
     return run_suite(suite);

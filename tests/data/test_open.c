@@ -81,6 +81,10 @@ START_TEST(folders)
     ck_assert_ptr_null(bt_dataset_open("c", "train")); /* by a name beside which one stands */
     expect_failure(BT_ERROR_FILE, "the folder has none", "train/CLASS/FILE");
     ck_assert_int_eq(chdir("/"), 0);
+    setenv("BETTY_DATA", path_of(""), 1); /* and what is found there is told as by its path */
+    ck_assert_ptr_null(bt_dataset_open("c", "train"));
+    expect_failure(BT_ERROR_FILE, "/c\": the folder has none", "train/CLASS/FILE");
+    unsetenv("BETTY_DATA");
 }
 END_TEST
 

@@ -70,7 +70,7 @@ START_TEST(what_cannot_be_read)
     expect_closed("", "cannot be read: it is a folder");
     ck_assert_ptr_null(bt_read_csv(path_of("missing"), NULL));
     expect_failure(BT_ERROR_FILE, "missing", "cannot be read");
-    ck_assert_ptr_null(bt_read_libsvm(path_of("missing"), 0));
+    ck_assert_ptr_null(bt_read_libsvm(path_of("missing"), (bt_libsvm_form){0}, 0));
     expect_failure(BT_ERROR_FILE, "missing", "cannot be read");
     ck_assert_ptr_null(bt_read_idx(path_of("missing"), path_of("missing"), 10));
     expect_failure(BT_ERROR_FILE, "missing", "cannot be read");

@@ -68,6 +68,16 @@ has profiled/profile.json '"steps": 300' '"kernel": "' '"flops": ' '"share": '
 has profiled/trace.json '"traceEvents": [' '"ph": "X"' '"dur": '
 [ "$(metric profiled/metrics.jsonl)" = "$(metric runs/hpo-1/metrics.jsonl)" ] || fail "a profile changed the numbers"
 
+# a checkpoint is evaluated: as its run did at its end; and is left as it is
+"$BETTY_RUN" --evaluate same --json >out 2>err || fail "--evaluate failed"
+last() { grep -oE '"model.valid.loss": ?[-0-9.e]+' "$1" | tail -n 1 | sed 's/.*: *//'; }
+awk "BEGIN { exit !($(last out) - $(last same/summary.json) < 1e-9) }" || fail "another loss than the run has reported"
+"$BETTY_RUN" --evaluate same --set model.lr=7 --predictions rows.csv >out 2>err || fail "--predictions failed"
+has out 'same, step 300' 'model.valid.loss '
+has rows.csv 'index,logit'
+[ "$(wc -l <rows.csv)" -gt 10 ] || fail "there are too few predictions"
+if "$BETTY_RUN" --evaluate nowhere >out 2>err; then fail "a run that is not there was evaluated"; fi
+
 # an interrupt
 "$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --threads 1 --output stopped >out 2>err &
 run=$!

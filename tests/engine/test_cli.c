@@ -71,6 +71,11 @@ START_TEST(options_are_settings)
     ck_assert(cli.check);
     ck_assert_str_eq(cli.level, "reweight");
     ck_assert_int_eq(cli.samples, 12);
+    ck_assert_int_eq(PARSE("--evaluate", "runs/a-1", "--predictions=p.csv", "--level", "model", "--json"), BT_OK);
+    ck_assert(bt_cli_reports(&cli));
+    ck_assert_str_eq(cli.file, "runs/a-1/config.ini");
+    ck_assert_str_eq(cli.evaluate, "runs/a-1");
+    ck_assert_str_eq(cli.predictions, "p.csv");
 }
 END_TEST
 
@@ -87,8 +92,14 @@ START_TEST(mistakes)
         {{"a.ini", "--set", "classifier.lr"}, "--set classifier.lr: expected SECTION.KEY=VALUE"},
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
-        {{"a.ini", "--json"}, "--json goes with --plan, --info or --check-hypergradient"},
-        {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient"},
+        {{"a.ini", "--json"}, "--json goes with --plan, --info, --check-hypergradient or --evaluate"},
+        {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient or --evaluate"},
+        {{"a.ini", "--predictions=p.csv"}, "--predictions goes with --evaluate DIR"},
+        {{"--evaluate=run", "--plan"}, "--evaluate goes with no other report: one at a time"},
+        {{"--evaluate=run", "--resume=run"},
+         "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, --check-hypergradient "
+         "or "
+         "--evaluate"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
         {{"a.ini", "--check-hypergradient", "--samples=0"},
          "--samples = 0: expected a whole number, from 1 to 1000000000"},

@@ -122,7 +122,7 @@ static const struct {
     {MODEL_WITH(own_module, four_rows, right_step), "", {"model", "asks for itself"}},
     {MODEL_WITH(net, no_data, right_step), "", {"model, configure_train_data", "no data set was returned"}},
     {MODEL_WITH(net, lost_data, right_step), "", {"model, configure_train_data", "no-such-set"}},
-    {MODEL_WITH(net, NULL, right_step), "", {"model has no data", "configure_train_data, get_batch or batch_of"}},
+    {MODEL_WITH(net, NULL, right_step), "", {"no field \"x\"", "the problem has no data", "configure_train_data"}},
     {MODEL_WITH(NULL, four_rows, right_step), "", {"problem model", "configure_module"}},
     {MODEL_WITH(net, four_rows, NULL), "", {"problem model", "training_step"}},
     {MODEL_WITH(net, four_rows, labels_out_of_range), "", {"model, train step, gradient", "cross_entropy", "0 to 2"}},

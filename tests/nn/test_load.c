@@ -5,6 +5,7 @@
 
 #include <betty/betty.h>
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +50,7 @@ static void make_items(const char *conv, const char *norm, const char *head)
                     conv_weight[o][i][h][w] = (float)(1000 * o + 100 * i + 10 * h + w);
     for (int k = 0; k < ALL; k++) {
         snprintf(names[k], sizeof names[k], "%s.%s", k < 2 ? conv : k < 7 ? norm : head, ends[k]);
-        items[k] = (bt_stored){names[k], arrays[k]};
+        items[k] = (bt_stored){.name = names[k], .array = arrays[k]};
     }
 }
 
@@ -102,6 +103,43 @@ START_TEST(test_by_name)
     bt_text_free(&report);
     ck_assert_int_eq(bt_module_load(module, path, NULL, NULL), BT_OK);
     bt_module_free(module);
+}
+END_TEST
+
+/* Halves are read; what is of a dtype that is not read matters only where somebody wants it. */
+START_TEST(test_other_dtypes)
+{
+    static const char header[] = "{\"0.bias\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]},"
+                                 "\"scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[6,8]}}";
+    static const unsigned char halves[8] = {0x20, 0x40, 0x00, 0x40, 0x40, 0x40, 1, 2}; /* 2.5, 2, 3 */
+    unsigned char length[8] = {sizeof header - 1};
+    FILE *file = fopen(path, "wb");
+    ck_assert(file && fwrite(length, 1, 8, file) == 8 &&
+              fwrite(header, 1, sizeof header - 1, file) == sizeof header - 1);
+    ck_assert(fwrite(halves, 1, 8, file) == 8 && fclose(file) == 0);
+    bt_module *module = net();
+    bt_load_options options = {.partial = true};
+    ck_assert_msg(bt_module_load(module, path, &options, NULL) == BT_OK, "%s", bt_error());
+    ck_assert_double_eq(at(module, "0.bias", 0), 2.5);
+    options.names = "0.bias > , scale > 2.bias";
+    assert_refused(bt_module_load(module, path, &options, NULL), BT_ERROR_FILE, "\"scale\" is of dtype F8_E4M3");
+    bt_module_free(module);
+}
+END_TEST
+
+START_TEST(test_not_finite)
+{
+    static const float wrong[] = {(float)NAN, (float)INFINITY};
+    for (int i = 0; i < 2; i++) {
+        bt_module *module = net();
+        make_items("0", "1", "2");
+        conv_bias[1] = wrong[i];
+        write_items(ALL);
+        assert_refused(bt_module_load(module, path, NULL, NULL), BT_ERROR_FILE,
+                       "\"0.bias\": 1 of its 3 values are NaN or infinite in f32, the first at place 1");
+        conv_bias[1] = 2;
+        bt_module_free(module);
+    }
 }
 END_TEST
 
@@ -192,6 +230,8 @@ int main(void)
     Suite *suite = suite_create("nn.load");
     TCase *tcase = tcase_create("load");
     tcase_add_test(tcase, test_by_name);
+    tcase_add_test(tcase, test_other_dtypes);
+    tcase_add_test(tcase, test_not_finite);
     tcase_add_test(tcase, test_by_rules);
     tcase_add_test(tcase, test_parts);
     tcase_add_test(tcase, test_plain_layout);

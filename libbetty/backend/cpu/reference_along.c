@@ -1,6 +1,7 @@
 /* backend/cpu/reference_along.c: what runs along one axis, in every dtype and at every stride: argsort, take_along,
  * put_along, cumsum. Lines are independent, so threads share them; the result is the same for any number of them. */
 #include "backend/cpu/reference.h"
+#include "base/team.h"
 
 #include <string.h>
 
@@ -23,10 +24,27 @@ static lines lines_of(const bt_view *x, int64_t axis)
 
 static char *line_at(const lines *l, int64_t line) { return bt_cpu_at(&l->kept, line); }
 
-/* How many threads are worth it for so many elements. */
-static int threads_of(const bt_call *call, int64_t count, int64_t elements)
+/* ---- the lines of a call, shared between threads ---- */
+
+typedef struct along {
+    const lines *x, *index, *out;
+    const bt_call *call;
+    void (*one)(const struct along *a, int64_t line, int part);
+} along;
+
+static void share(const void *work, int t, int threads)
 {
-    return call->threads > 1 && count >= call->threads && elements >= 1 << 15 ? call->threads : 1;
+    const along *a = work;
+    int64_t count = a->out->count;
+    for (int64_t line = count * t / threads; line < count * (t + 1) / threads; line++)
+        a->one(a, line, t);
+}
+
+/* elements: all that is looked at. */
+static void run(const along *a, int64_t elements)
+{
+    int threads = a->call->threads;
+    bt_team_do(share, a, threads > 1 && a->out->count >= threads && elements >= 1 << 15 ? threads : 1);
 }
 
 /* ---- argsort ---- */
@@ -125,20 +143,17 @@ static size_t line_room(const bt_call *call)
 
 static size_t argsort_scratch(const bt_call *call) { return line_room(call) * (size_t)call->threads * sizeof(entry); }
 
+static void sort_one(const along *a, int64_t line, int part)
+{
+    sort_line(a->x, line, a->call->attr, (entry *)a->call->scratch + (int64_t)line_room(a->call) * part, a->out);
+}
+
 static bt_status argsort(const bt_call *call)
 {
     const bt_sort_attr *attr = call->attr;
     lines x = lines_of(&call->in[0], attr->axis), out = lines_of(&call->out[0], attr->axis);
-    int64_t room = (int64_t)line_room(call);
-    int threads = threads_of(call, x.count, x.count * x.size);
-    if (attr->count == 0)
-        return BT_OK;
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
-#endif
-    for (int t = 0; t < threads; t++)
-        for (int64_t line = x.count * t / threads; line < x.count * (t + 1) / threads; line++)
-            sort_line(&x, line, attr, (entry *)call->scratch + room * t, &out);
+    if (attr->count)
+        run(&(along){&x, NULL, &out, call, sort_one}, x.count * x.size);
     return BT_OK;
 }
 
@@ -171,17 +186,18 @@ static void take_line(const lines *x, const lines *index, const lines *out, int6
         memcpy(to, from + place_at(place, index->dtype) * x->step, size);
 }
 
+static void take_one(const along *a, int64_t line, int part)
+{
+    (void)part;
+    take_line(a->x, a->index, a->out, line);
+}
+
 static bt_status take_along(const bt_call *call)
 {
     int64_t axis = ((const bt_axis_attr *)call->attr)->axis;
     lines x = lines_of(&call->in[0], axis), index = lines_of(&call->in[1], axis), out = lines_of(&call->out[0], axis);
     BT_TRY(check_places(call, &call->in[1], x.size));
-    int threads = threads_of(call, index.count, index.count * index.size);
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-#endif
-    for (int64_t line = 0; line < index.count; line++)
-        take_line(&x, &index, &out, line);
+    run(&(along){&x, &index, &out, call, take_one}, index.count * index.size);
     return BT_OK;
 }
 
@@ -210,6 +226,12 @@ static void put_line(const lines *index, const lines *values, const lines *out, 
         add_at(to + place_at(place, index->dtype) * out->step, from, values->dtype);
 }
 
+static void put_one(const along *a, int64_t line, int part)
+{
+    (void)part;
+    put_line(a->index, a->x, a->out, line);
+}
+
 static bt_status put_along(const bt_call *call)
 {
     const bt_places_attr *attr = call->attr;
@@ -219,12 +241,7 @@ static bt_status put_along(const bt_call *call)
     BT_TRY(check_places(call, &call->in[0], attr->size));
     if (bytes)
         memset(call->out[0].data, 0, bytes);
-    int threads = threads_of(call, index.count, index.count * index.size);
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-#endif
-    for (int64_t line = 0; line < index.count; line++)
-        put_line(&index, &values, &out, line);
+    run(&(along){&values, &index, &out, call, put_one}, index.count * index.size);
     return BT_OK;
 }
 
@@ -256,16 +273,17 @@ static void sum_line(const lines *x, const lines *out, int64_t line, bool revers
                    sign * out->step, x->size);
 }
 
+static void sum_one(const along *a, int64_t line, int part)
+{
+    (void)part;
+    sum_line(a->x, a->out, line, ((const bt_cumsum_attr *)a->call->attr)->reverse);
+}
+
 static bt_status cumsum(const bt_call *call)
 {
     const bt_cumsum_attr *attr = call->attr;
     lines x = lines_of(&call->in[0], attr->axis), out = lines_of(&call->out[0], attr->axis);
-    int threads = threads_of(call, x.count, x.count * x.size);
-#if defined _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-#endif
-    for (int64_t line = 0; line < x.count; line++)
-        sum_line(&x, &out, line, attr->reverse);
+    run(&(along){&x, NULL, &out, call, sum_one}, x.count * x.size);
     return BT_OK;
 }
 

@@ -17,9 +17,24 @@ extern "C" {
  * SPLIT/CLASS/FILE, with files .png, .pgm or .ppm of one size, where the classes of train, sorted by name, are 0, 1,
  * ...; of a PNG 8 bits of each channel are taken, and no transparency. Tables have x [features] and y, in CSV the last
  * column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling functions (semeval, trec) have x
- * [words], votes [functions] (a class or -1: none), counts [classes] of these votes, and the true label. Looked for
- * from the working folder, in the INI file's, $BETTY_DATA and ./data. */
+ * [words], votes [functions] (a class or -1: none), counts [classes] of these votes, and the true label. A libsvm file
+ * that counts features from 0, or has those of a line in any order, is opened as "FILE:from_zero", "FILE:any_order" or
+ * "FILE:from_zero,any_order". Looked for from the working folder, in the INI file's, $BETTY_DATA and ./data. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
+
+/* Tables, the fields x [features] and y. These functions take the set over, also on failure, and return it; NULL:
+ * failed. Columns of x by name, or by number from 1 as they are then; examples from <= i < to in the order of the file,
+ * where negative numbers count from the end and `to` may be BT_REST; a further field `label`, the integers of `field`,
+ * as bt_cross_entropy wants them (the classes 0, 1, ...), BT_ERROR_DATA where one is none; (v - mean) / deviation of
+ * each number of a floating field, with the statistics of `train`, which is taken over, too (NULL: of the set itself),
+ * and deviation 1 where a number never changes:
+ *
+ *     bt_dataset_standardize(bt_dataset_rows(bt_dataset_open("a.csv", "train"), 800, BT_REST), "x",
+ *                            bt_dataset_rows(bt_dataset_open("a.csv", "train"), 0, 800)) */
+bt_dataset *bt_dataset_drop(bt_dataset *data, const char *column);
+bt_dataset *bt_dataset_rows(bt_dataset *data, int64_t from, int64_t to);
+bt_dataset *bt_dataset_label(bt_dataset *data, const char *field);
+bt_dataset *bt_dataset_standardize(bt_dataset *data, const char *field, bt_dataset *train);
 
 bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
 bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed); /* counts, in each class */
@@ -66,7 +81,7 @@ typedef struct bt_dataset_def { /* a data set to be opened by name */
 /* A batch drawn from a set also has `index`, each example's place in it. Fields are [n, ...]; n is the batch size, or
  * what is left for the last batch of an epoch; floating fields come in the precision of the problem. */
 bt_tensor *bt_field(const bt_batch *batch, const char *name, ...) BT_FORMAT(2, 3); /* traced; name: format */
-int64_t bt_batch_count(const bt_batch *batch);                                     /* host: how many examples */
+int64_t bt_batch_count(const bt_batch *batch); /* host: how many examples; 1 if no field counts */
 bt_batch *bt_batch_new(void);
 bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* copied */
 void bt_batch_free(bt_batch *batch);

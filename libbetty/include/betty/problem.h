@@ -15,8 +15,8 @@ extern "C" {
 typedef bt_tensor *bt_step_fn(bt_problem *self, const bt_batch *batch);
 typedef bt_tensor *bt_vector_fn(bt_problem *self, bt_tensor *vector); /* both like bt_params(self) */
 
-/* A problem is a constant record of callbacks. Needed are name, configure_module, training_step, and data from one of
- * configure_train_data, get_batch, batch_of. */
+/* A problem is a constant record of callbacks. Needed are name, configure_module and training_step. Data come from one
+ * of configure_train_data, get_batch, batch_of; without any, a batch has no fields and counts as one example. */
 typedef struct bt_problem_def {
     const char *name;     /* its section in the INI file */
     const char *batch_of; /* a problem above: all steps of an inner loop work on the batch that this one drew for it */
@@ -75,6 +75,11 @@ typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
 #define BT_METRIC_(self, name, value, use, ...)                                                                        \
     _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)((self), (name), (value), (use))
 /* clang-format on */
+
+/* Traced, in validation_step: what is said of each example, [n, ...], which `betty-run --evaluate` writes as columns of
+ * a CSV file (NAME, or NAME.0, NAME.1, ...), beside the metrics that have one value for each. Anywhere else it does
+ * nothing, and costs nothing. */
+void bt_prediction(bt_problem *self, const char *name, bt_tensor *value);
 
 /* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
  * for each shape of its batches, however many programs its loss takes part in. A change is found and reported: what is

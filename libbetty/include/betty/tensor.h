@@ -35,6 +35,9 @@ bt_tensor *bt_sigmoid(bt_tensor *x);
 bt_tensor *bt_softplus(bt_tensor *x); /* log(1 + exp(x)) */
 bt_tensor *bt_relu(bt_tensor *x);     /* derivative 0 at 0 */
 bt_tensor *bt_gelu(bt_tensor *x);     /* exact, by erf */
+/* x in another dtype. Into integers the fraction is cut off, what is too large becomes the nearest bound and NaN 0;
+ * into BT_BOOL: whether it is not 0. The derivative passes between floating dtypes; elsewhere it is 0. */
+bt_tensor *bt_cast(bt_tensor *x, bt_dtype dtype);
 
 /* Elementwise, several operands, each a tensor or a number. A comparison gives BT_BOOL, in arithmetic 0 or 1. */
 bt_tensor *(bt_add)(bt_tensor *a, bt_tensor *b);

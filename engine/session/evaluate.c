@@ -1,0 +1,200 @@
+/* engine/session/evaluate.c: a checkpoint on validation data, without training: metrics, and what each example gets. */
+#include "engine/session/session.h"
+
+#include "engine/output/json.h"
+#include "engine/state/checkpoint.h"
+#include "engine/step/step.h"
+#include "engine/traced/traced.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- metrics ---- */
+
+static bool is_asked(const bt_problem *problem, const char *level)
+{
+    return problem->settings->active && (!level || strcmp(level, problem->name) == 0);
+}
+
+static bt_status check_asked(bt_engine *engine, const char *level)
+{
+    bt_context *context = &engine->context;
+    bool validates = false;
+    for (int i = 0; i < context->problem_count; i++)
+        validates |= is_asked(context->problems[i], level) &&
+                     (context->problems[i]->validation || context->problems[i]->def->validation_end);
+    if (validates)
+        return BT_OK;
+    if (level && !bt_problem_find(context, level))
+        return bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run", level);
+    return bt_fail(BT_ERROR_CONFIG, "nothing to evaluate: %s has no validation_step with data, and no validation_end",
+                   level ? level : "the run");
+}
+
+static void print_metrics(const bt_metric_value *values, int count, FILE *file)
+{
+    for (int i = 0; i < count; i++) {
+        fprintf(file, "%s %.6g", values[i].name, values[i].value);
+        if (!isnan(values[i].interval))
+            fprintf(file, " +- %.2g", values[i].interval);
+        fprintf(file, "\n");
+    }
+}
+
+static bt_status print_json(const bt_engine *engine, const bt_evaluation *what, const bt_metric_value *values,
+                            int count)
+{
+    json_t *metrics = json_object();
+    bool good = metrics && bt_json_metrics(metrics, values, count);
+    json_t *object =
+        json_pack("{s:s, s:I, s:o}", "run", what->folder, "step", (json_int_t)engine->context.step, "metrics", metrics);
+    bt_status status =
+        good && object ? bt_json_print(object, what->file) : bt_fail(BT_ERROR_MEMORY, "out of memory for the report");
+    json_decref(object);
+    return status;
+}
+
+static bt_status report(bt_engine *engine, const bt_evaluation *what)
+{
+    bt_context *context = &engine->context;
+    bt_metric_value *values = bt_alloc_array((size_t)context->metric_count + 1, sizeof *values);
+    int count = 0;
+    bt_status status = BT_OK;
+    if (!values)
+        return BT_ERROR_MEMORY;
+    for (int p = 0; p < context->problem_count; p++)
+        if (is_asked(context->problems[p], what->level))
+            count += bt_metrics_take(context, context->problems[p], true, values + count);
+    if (what->json) {
+        status = print_json(engine, what, values, count);
+    } else {
+        fprintf(what->file, "%s, step %lld\n", what->folder, (long long)context->step);
+        print_metrics(values, count, what->file);
+    }
+    bt_free(values);
+    return status;
+}
+
+/* ---- what each example gets ---- */
+
+/* Each example's place in the set; where it has none, its number among those seen. */
+static double place_of(const bt_batch *batch, int64_t i, int64_t seen)
+{
+    for (int f = 0; f < batch->field_count; f++)
+        if (strcmp(batch->fields[f].name, "index") == 0)
+            return bt_get(batch->fields[f].array.dtype, batch->fields[f].array.data, i);
+    return (double)(seen + i);
+}
+
+static void write_header(const bt_capture *capture, bt_table *table)
+{
+    char name[160];
+    bt_table_name(table, "index");
+    for (int i = 0; i < capture->count; i++)
+        for (int64_t k = 0; k < capture->items[i].width; k++) {
+            snprintf(name, sizeof name, capture->items[i].width > 1 ? "%s.%lld" : "%s", capture->items[i].name,
+                     (long long)k);
+            bt_table_name(table, name);
+        }
+    bt_table_end_row(table);
+}
+
+static int64_t width_of(const bt_capture *capture)
+{
+    int64_t width = 0;
+    for (int i = 0; i < capture->count; i++)
+        width += capture->items[i].width;
+    return width;
+}
+
+static bt_status write_batch(bt_problem *problem, const bt_batch *batch, int64_t width, int64_t seen, bt_table *table)
+{
+    const int64_t count = bt_batch_count(batch);
+    double *values = bt_alloc_array((size_t)(count * width), sizeof *values);
+    bt_status status =
+        values ? bt_eval(problem, bt_capture_table, batch, BT_ARRAY(values, count, width)) : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < count; i++) {
+        bt_table_number(table, place_of(batch, i, seen));
+        for (int64_t k = 0; k < width; k++)
+            bt_table_number(table, values[i * width + k]);
+        bt_table_end_row(table);
+    }
+    bt_free(values);
+    return status;
+}
+
+/* Nothing to write: *wrote stays. */
+static bt_status write_rows(bt_problem *problem, const char *path, bool *wrote)
+{
+    const bt_capture *capture = problem->context->capture;
+    const bt_batch *batch = bt_valid_batch(problem, 0);
+    double loss;
+    int64_t seen = 0, width;
+    if (!batch)
+        return bt_error_status();
+    BT_TRY(bt_eval(problem, bt_capture_probe, batch, BT_ARRAY(&loss)));
+    width = width_of(capture);
+    if (!width)
+        return BT_OK;
+    if (*wrote)
+        return bt_fail(BT_ERROR_CONFIG, "several levels say something of each example: choose one by --level NAME");
+    bt_table *table = bt_table_open(path);
+    if (!table)
+        return BT_ERROR_MEMORY;
+    write_header(capture, table);
+    bt_status status = BT_OK;
+    for (int64_t i = 0; status == BT_OK && (batch = bt_valid_batch(problem, i)) != NULL; i++) {
+        status = write_batch(problem, batch, width, seen, table);
+        seen += bt_batch_count(batch);
+    }
+    if (status == BT_OK)
+        status = bt_error_status();
+    bt_status closed = bt_table_close(table, status == BT_OK);
+    *wrote = true;
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status write_predictions(bt_engine *engine, const bt_evaluation *what)
+{
+    bt_context *context = &engine->context;
+    bt_capture *capture = bt_alloc(sizeof *capture);
+    bt_status status = capture ? BT_OK : BT_ERROR_MEMORY;
+    bool wrote = false;
+    context->capture = capture;
+    for (int p = 0; status == BT_OK && p < context->problem_count; p++)
+        if (is_asked(context->problems[p], what->level) && context->problems[p]->validation)
+            status = write_rows(context->problems[p], what->predictions, &wrote);
+    context->capture = NULL;
+    bt_free(capture);
+    if (status == BT_OK && !wrote)
+        status = bt_fail(BT_ERROR_CONFIG,
+                         "--predictions %s: no validation_step says anything of each example: bt_prediction(self, "
+                         "\"name\", value) in it does, or a bt_metric with one value for each",
+                         what->predictions);
+    return status;
+}
+
+/* ---- */
+
+static bt_status evaluate(bt_engine *engine, const bt_evaluation *what)
+{
+    bool any;
+    BT_TRY(check_asked(engine, what->level));
+    char *folder, name[BT_CHECKPOINT_NAME];
+    BT_TRY(bt_checkpoint_place(what->folder, &folder, name));
+    bt_status status = bt_checkpoint_load_model(&engine->context, folder, name);
+    bt_free(folder);
+    BT_TRY(status);
+    BT_TRY(bt_keep_error(&engine->context, bt_validate(&engine->context, &any)));
+    BT_TRY(report(engine, what));
+    return what->predictions ? write_predictions(engine, what) : BT_OK;
+}
+
+bt_status bt_engine_evaluate(bt_engine *engine, const bt_evaluation *what)
+{
+    if (!engine || !what || !what->folder || !what->file)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_evaluate: an argument is NULL");
+    engine->context.resuming = true; /* parameters come from the checkpoint, and no folder is made */
+    BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_evaluate"));
+    bt_instance_fill(engine->context.instance);
+    return bt_fail(evaluate(engine, what), "failed");
+}
