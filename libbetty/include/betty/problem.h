@@ -72,7 +72,8 @@ typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
 #define bt_metric(...) BT_METRIC_(__VA_ARGS__, BT_METRIC_ONCE, 0)
 /* clang-format off */
 #define BT_METRIC_(self, name, value, use, ...)                                                                        \
-    _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)((self), (name), (value), (use))
+    _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)(                             \
+        (self), (name), (value), (use))
 /* clang-format on */
 
 /* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
