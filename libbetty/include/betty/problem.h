@@ -73,7 +73,8 @@ typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
 #define bt_metric(...) BT_METRIC_(__VA_ARGS__, BT_METRIC_ONCE, 0)
 /* clang-format off */
 #define BT_METRIC_(self, name, value, use, ...)                                                                        \
-    _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)((self), (name), (value), (use))
+    _Generic((value), bt_tensor *: bt_metric_use_tensor_, default: bt_metric_use_number_)(                             \
+        (self), (name), (value), (use))
 /* clang-format on */
 
 /* Traced, in validation_step: what is said of each example, [n, ...], which `betty-run --evaluate` writes as columns of
