@@ -136,8 +136,9 @@ static bt_tensor *read_equation(equation *e, bt_tensor **operands)
     for (int k = 0; k < e->count; k++) {
         const char *comma = memchr(from, ',', (size_t)(end - from)), *stop = comma ? comma : end;
         if (!comma != (k + 1 == e->count))
-            return bt_trace_poison(BT_ERROR_ARGUMENT, "einsum \"%s\": the equation has %s operands than the call, which has %d",
-                                   e->text, comma ? "more" : "fewer", e->count);
+            return bt_trace_poison(BT_ERROR_ARGUMENT,
+                                   "einsum \"%s\": the equation has %s operands than the call, which has %d", e->text,
+                                   comma ? "more" : "fewer", e->count);
         e->terms[k].x = operands[k];
         bt_tensor *poison = read_term(e, &e->terms[k], from, (size_t)(stop - from));
         if (poison)

@@ -63,22 +63,21 @@ build "$source" static "${libs[@]}"
 "$work/static"
 
 
+names() { nm -D --defined-only "$1" | awk '$2 ~ /[TDRBV]/ { print $3 }' | LC_ALL=C sort -u; } # BINARY
+
 # Outside, nothing is visible but what the public headers declare.
-hidden=$(nm -D --defined-only "$libdir/libbetty.so" | awk '$2 ~ /[TDRBV]/ { print $3 }' | while read -r name; do
-    grep -rqw "$name" "$prefix/include/betty" || echo "$name"
-done)
+hidden=$(LC_ALL=C comm -23 <(names "$libdir/libbetty.so") \
+    <(grep -rhoE '[A-Za-z_][A-Za-z0-9_]*' "$prefix/include/betty" | LC_ALL=C sort -u))
 [ -z "$hidden" ] || { echo "exported, but in no public header: $hidden"; exit 1; }
 
 declared() { # the functions of the public headers
     echo '#include <betty/betty.h>' | "$CC" -std=c11 "${cflags[@]}" -E -P -x c - | tr '\n' ' ' | sed 's/[;{}]/\n/g' |
-        grep -v typedef | grep -oP '\bbt_[a-z0-9_]+\)? ?\((?!\*)' | tr -d '() ' | sort -u
+        grep -v typedef | grep -oP '\bbt_[a-z0-9_]+\)? ?\((?!\*)' | tr -d '() ' | LC_ALL=C sort -u
 }
 
 # And everything they declare is there, in the library and in the command, which lends it to the problems it loads.
 for binary in "$libdir/libbetty.so" "$prefix/bin/betty-run"; do
-    missing=$(declared | while read -r name; do
-        nm -D --defined-only "$binary" | grep -qw "$name" || echo "$name"
-    done)
+    missing=$(LC_ALL=C comm -23 <(declared) <(names "$binary"))
     [ -z "$missing" ] || { echo "declared, but not in $(basename "$binary"):"; echo "$missing"; exit 1; }
 done
 

@@ -34,12 +34,14 @@ static bt_tensor *numbers(void *, const bt_batch *batch)
     return bt_add(sum, bt_norm(bt_mul(0, bt_std(bt_sort(x, -1, true)))));
 }
 
+static bt_tensor *through(bt_module *self, bt_tensor *const *in) { return bt_forward(bt_child(self, "net"), in[0]); }
+
 static bt_module *net(bt_problem *)
 {
-    bt_module *own = bt_module_new(nullptr);
+    bt_module *own = bt_module_new(nullptr), *all = bt_module_new(through);
     bt_module_add_param(own, "w", bt_init_constant(1), 2, 3);
     bt_module_add_buffer(own, "b", bt_init_constant(0), 3);
-    bt_module *all = bt_nn_sequential(bt_nn_mlp(bt_relu, 3, 4, 2), bt_nn_fn(bt_tanh));
+    bt_module_add(all, bt_nn_sequential(bt_nn_mlp(bt_relu, 3, 4, 2), bt_nn_fn(bt_tanh)), "net");
     bt_module_add(all, own, "own%d", 1);
     return all;
 }
@@ -48,7 +50,7 @@ static bt_tensor *step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *y = bt_forward(self, bt_field(batch, "x")), *w = bt_param(self, "own%d.w", 1);
     bt_metric(self, "size", bt_sum(bt_square(bt_params(self))));
-    bt_tensor *again = bt_forward(bt_child(self, "1"), y);
+    bt_tensor *again = bt_forward(bt_child(self, "net.1"), y);
     bt_param_set(self, "own1.b", bt_mean(w, 0));
     return bt_add(bt_mean(bt_add(y, again)), bt_mean(bt_param(bt_child(self, "own1"), "w")));
 }
