@@ -2,8 +2,12 @@
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 bt_config *bt_config_new(void)
 {
@@ -158,6 +162,44 @@ static bt_status read_line(void *user, const char *section, const char *key, con
     return find_line(config, section, key) ? BT_OK : put(config, section, key, value, origin, true);
 }
 
+/* Whether the files of `problems` are in that folder; of problems that are built in, whether `folder` has gone. */
+static bool holds_problems(const bt_config *config, const char *path, const char *folder)
+{
+    const bt_config_line *problems = bt_config_find(config, "engine", "problems");
+    const char *rest = problems ? problems->value : NULL, *word;
+    size_t length;
+    int files = 0;
+    char name[PATH_MAX];
+    while (rest && (word = bt_word_next(&rest, ',', &length)) != NULL) {
+        bool is_file = memchr(word, '.', length) || memchr(word, '/', length);
+        if (!is_file || *word == '/')
+            continue;
+        if (snprintf(name, sizeof name, "%s/%.*s", path, (int)length, word) >= (int)sizeof name ||
+            access(name, R_OK) != 0)
+            return false;
+        files++;
+    }
+    return files || access(folder, F_OK) != 0;
+}
+
+/* The configuration of a run that was moved with its project: the folder is where it is now. */
+static bt_status find_moved(bt_config *config)
+{
+    const bt_config_line *here = bt_config_find(config, "engine", "folder_here");
+    bt_config_line *folder = bt_config_find(config, "engine", "folder");
+    char path[PATH_MAX];
+    if (!here || !folder)
+        return BT_OK;
+    char *joined = bt_string("%s/%s", config->folder, here->value);
+    if (!joined)
+        return BT_ERROR_MEMORY;
+    bool there = realpath(joined, path) && holds_problems(config, path, folder->value);
+    bt_free(joined);
+    if (there && !(folder->value = copy(config, path)))
+        return BT_ERROR_MEMORY;
+    return BT_OK;
+}
+
 bt_status bt_config_read(bt_config *config, const char *file)
 {
     if (!config || !file)
@@ -175,7 +217,7 @@ bt_status bt_config_read(bt_config *config, const char *file)
     config->stem = bt_config_copy(config, base, length);
     if (slash)
         config->folder = slash == file ? "/" : bt_config_copy(config, file, (size_t)(slash - file));
-    return config->stem && config->folder ? BT_OK : BT_ERROR_MEMORY;
+    return config->stem && config->folder ? find_moved(config) : BT_ERROR_MEMORY;
 }
 
 const char *bt_config_folder(const bt_config *config)

@@ -35,6 +35,10 @@ const bt_key bt_keys[] = {
     {"folder", ENGINE(folder), TEXT, RESUMABLE,
      .help = "where the paths in `problems` begin, and where data sets are looked for, too; not set: the INI file's "
              "folder"},
+    {"folder_here", ENGINE(folder_here), TEXT, RESUMABLE,
+     .help =
+         "`folder` as it is seen from this file, which a run's config.ini has; it counts where the files of `problems` "
+         "are there, so that a project that was moved, or copied, goes on with its own"},
     {"levels", ENGINE(levels), TEXT,
      .help = "the problems to train, by commas, for a baseline run with some of a file's; not set: all"},
     {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", LIVE, .help = "steps of the leaf problems"},

@@ -212,6 +212,7 @@ const bt_engine_settings *bt_config_engine(bt_config *config)
         bt_config_check_used(config, BT_SECTION_ENGINE, "engine") != BT_OK)
         return NULL;
     char folder[PATH_MAX];
+    settings.folder_here = NULL; /* it has been used, and is another one wherever this is printed to */
     if (!settings.folder && realpath(config->folder, folder) &&
         (bt_ini_check_value("[engine] folder, the INI file's unless it is set", "folder", folder) != BT_OK ||
          !(settings.folder = bt_region_copy(config->region, folder, strlen(folder) + 1))))

@@ -19,9 +19,10 @@ typedef struct bt_int_list { /* "3000, 4500" */
 
 /* [engine] */
 typedef struct bt_engine_settings {
-    const char *problems; /* built-in names and .c paths, by commas; NULL: none (problems come from bt_engine_use) */
-    const char *folder;   /* of relative paths; NULL: there is none, for it has been removed */
-    const char *levels;   /* names of problems, by commas; NULL: all */
+    const char *problems;    /* built-in names and .c paths, by commas; NULL: none (problems come from bt_engine_use) */
+    const char *folder;      /* of relative paths; NULL: there is none, for it has been removed */
+    const char *folder_here; /* NULL, once it has been used */
+    const char *levels;      /* names of problems, by commas; NULL: all */
     int64_t train_iters, valid_step; /* valid_step 0: no validation */
     bool roll_back;
     bool early_stopping;

@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_END_INT  1e15
+#define NO_END_REAL 1e300
+#define MOST_INT    9007199254740992.0 /* of whole numbers that are doubles */
+
 _Static_assert(sizeof(bt_scheduler_kind) == sizeof(int), "a choice is written as an int");
 
 bool bt_word_is(const char *word, size_t length, const char *text)
@@ -121,6 +125,19 @@ static bool read_value(const bt_key *key, const char *text, void *field)
     return good;
 }
 
+/* A number that is too large is told the end that is not worth saying otherwise. */
+static void add_unsaid_end(const bt_key *key, const char *text, bt_text *expected)
+{
+    const bool whole = key->kind == BT_KEY_INT || key->kind == BT_KEY_SIZE || key->kind == BT_KEY_INTS;
+    if ((!whole && key->kind != BT_KEY_DOUBLE) || key->high < (whole ? NO_END_INT : NO_END_REAL))
+        return;
+    const double high = whole && key->high > MOST_INT ? MOST_INT : key->high < DBL_MAX ? key->high : DBL_MAX;
+    char *end;
+    double number = strtod(text, &end);
+    if (only(text, whole ? "+0123456789" : "+.eE0123456789") && *end == 0 && number > high)
+        bt_text_add(expected, whole ? ", and at most %.0f" : ", and at most %.4g", high);
+}
+
 bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, void *field)
 {
     if (!key || !text || !field)
@@ -133,6 +150,7 @@ bt_status bt_key_parse(const bt_key *key, const char *where, const char *text, v
         return bt_fail(BT_ERROR_CONFIG, "%s = %s: not taken here: %s; use %s", where, text, key->advice, key->words);
     bt_text expected = {0};
     bt_key_expected(key, &expected);
+    add_unsaid_end(key, text, &expected);
     bt_status s = bt_fail(BT_ERROR_CONFIG, "%s = %s: expected %s", where, text, bt_text_get(&expected));
     bt_text_free(&expected);
     return s;
@@ -212,8 +230,6 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
 }
 
 /* Ends beyond these are no ends: "at least 1" instead of "from 1 to 1e+15". */
-#define NO_END_INT  1e15
-#define NO_END_REAL 1e300
 
 static void add_end(double value, bool whole, bt_text *text)
 {

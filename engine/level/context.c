@@ -28,10 +28,28 @@ static void hear(bt_context *context, bt_line kind, char *text)
     bt_stage_leave(context);
 }
 
+/* Names from files and command lines may hold anything; lines go to terminals. */
+static void quote_controls(bt_text *text)
+{
+    if (!text->data || !bt_has_controls(text->data))
+        return;
+    size_t room = 4 * strlen(text->data) + 16;
+    char *shown = bt_alloc(room);
+    bt_text quoted = {0};
+    if (shown) {
+        bt_show_controls(shown, room, text->data);
+        bt_text_add(&quoted, "%s", shown);
+    }
+    bt_free(shown);
+    bt_text_free(text);
+    *text = quoted;
+}
+
 static void say(bt_context *context, bt_line kind, const char *format, va_list args)
 {
     bt_text text = {0}, *later = kind == BT_LINE_WARNING ? &context->warnings : &context->notes;
     bt_text_vadd(&text, format, args);
+    quote_controls(&text);
     if (context->log)
         hear(context, kind, text.data);
     else if (kind == BT_LINE_WARNING || kind == BT_LINE_NOTE)

@@ -2,6 +2,7 @@
 #include "engine/session/run.h"
 
 #include "engine/state/checkpoint.h"
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +208,48 @@ static bt_status profiled_loop(bt_run *r)
     return printed == BT_OK ? status : printed;
 }
 
+/* The second folder as it is seen from the first; NULL: no memory, or one of them is not there. To be freed. */
+static char *path_between(const char *from, const char *to)
+{
+    char a[PATH_MAX], b[PATH_MAX];
+    if (!realpath(from, a) || !realpath(to, b))
+        return NULL;
+    size_t same = 0, i = 0;
+    for (; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '/')
+            same = i;
+    if ((!a[i] || a[i] == '/') && (!b[i] || b[i] == '/'))
+        same = i;
+    bt_text text = {0};
+    for (const char *rest = a + same; *rest; rest++)
+        if (*rest == '/' && rest[1])
+            bt_text_add(&text, "%s..", text.size ? "/" : "");
+    const char *rest = b + same + (b[same] == '/');
+    if (*rest)
+        bt_text_add(&text, "%s%s", text.size ? "/" : "", rest);
+    if (!text.size)
+        bt_text_add(&text, ".");
+    return text.data;
+}
+
+/* With `folder_here` behind it, for a project that will be moved. */
+static bt_status write_config_text(const bt_engine *engine, const char *text, size_t size)
+{
+    const char *folder = engine->context.settings->folder, *begin = strstr(text, "\nfolder = ");
+    char *here = folder && begin ? path_between(engine->output->path, folder) : NULL;
+    if (!here)
+        return bt_output_write(engine->output->path, "config.ini", text, size);
+    bt_text whole = {0};
+    const char *end = begin + 1 + strcspn(begin + 1, "\n");
+    bt_text_add(&whole, "%.*s\nfolder_here = %s%s", (int)(end - text), text, here, end);
+    bt_free(here);
+    bt_status status = whole.failed
+                           ? BT_ERROR_MEMORY
+                           : bt_output_write(engine->output->path, "config.ini", whole.data, (size_t)whole.size);
+    bt_text_free(&whole);
+    return status;
+}
+
 /* With it a run can go on, or be run again, when its own file has changed. */
 static bt_status write_config(const bt_engine *engine)
 {
@@ -217,7 +260,7 @@ static bt_status write_config(const bt_engine *engine)
     if (file && fclose(file) != 0)
         status = BT_ERROR_MEMORY;
     if (status == BT_OK)
-        status = bt_output_write(engine->output->path, "config.ini", text, size);
+        status = write_config_text(engine, text, size);
     free(text);
     return status;
 }

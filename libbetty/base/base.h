@@ -79,6 +79,10 @@ const char *bt_nearest(const char *word, const char *const *list);
 const char *bt_bytes_text(char *buffer, size_t bytes);
 
 /* A fresh string, to be freed; NULL: out of memory. */
+/* Whether a text has bytes that a terminal would obey; and the text with these as \xHH: line ends and tabs stay. What
+ * is longer than the room ends with dots. */
+bool bt_has_controls(const char *text);
+void bt_show_controls(char *to, size_t room, const char *text);
 char *bt_string(const char *format, ...) BT_FORMAT(1, 2);
 char *bt_format(const char *format, va_list args);
 

@@ -38,6 +38,16 @@ static const char *status_text(bt_status status)
     return "unknown status";
 }
 
+/* A name from a file or a command line may hold anything; a message goes to terminals. */
+static void quote_controls(void)
+{
+    char raw[MESSAGE];
+    if (!bt_has_controls(message))
+        return;
+    memcpy(raw, message, sizeof raw);
+    bt_show_controls(message, sizeof message, raw);
+}
+
 bt_status bt_fail(bt_status status, const char *format, ...)
 {
     if (message[0] || status == BT_OK)
@@ -50,6 +60,7 @@ bt_status bt_fail(bt_status status, const char *format, ...)
     end_with_dots(message, length, sizeof message);
     if (length <= 0)
         snprintf(message, sizeof message, "%s", status_text(status));
+    quote_controls();
     return status;
 }
 
@@ -69,6 +80,7 @@ void bt_error_context(const char *format, ...)
     length += snprintf(whole + length, sizeof whole - (size_t)length, ": %s", message);
     end_with_dots(whole, length, sizeof message);
     memcpy(message, whole, sizeof message);
+    quote_controls();
 }
 
 bt_failure bt_failure_take(void)

@@ -50,6 +50,38 @@ char *bt_format(const char *format, va_list args)
     return text.data;
 }
 
+/* How many bytes are one control character, which a terminal would obey: those of ASCII, and the upper ones in UTF-8.
+ */
+static int control_bytes(const char *text)
+{
+    const unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
+    if (first == 0xC2 && second >= 0x80 && second < 0xA0)
+        return 2;
+    return first && ((first < ' ' && first != '\n' && first != '\t') || first == 0x7F);
+}
+
+bool bt_has_controls(const char *text)
+{
+    while (*text && !control_bytes(text))
+        text++;
+    return *text != 0;
+}
+
+void bt_show_controls(char *to, size_t room, const char *text)
+{
+    size_t at = 0;
+    while (*text && at + 12 < room) { /* 8 of them, or dots */
+        const int bytes = control_bytes(text);
+        for (int i = 0; i < bytes; i++, text++)
+            at += (size_t)snprintf(to + at, room - at, "\\x%02x", (unsigned)(unsigned char)*text);
+        if (!bytes)
+            to[at++] = *text++;
+    }
+    to[at] = 0;
+    if (*text)
+        snprintf(to + at, room - at, "...");
+}
+
 char *bt_string(const char *format, ...)
 {
     va_list args;

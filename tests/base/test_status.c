@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,12 +113,45 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
+/* Bytes that a terminal would obey are shown, wherever a name brings them; text in UTF-8 stays. */
+START_TEST(control_bytes)
+{
+    static const struct {
+        const char *name, *shown;
+    } cases[] = {
+        {"\033[31mred\a", "\\x1b[31mred\\x07"},
+        {"a\r\b\177b", "a\\x0d\\x08\\x7fb"},
+        {"\302\2331m", "\\xc2\\x9b1m"},
+        {"gr\303\274\303\237e \302\240\n\tx", "gr\303\274\303\237e \302\240\n\tx"},
+    };
+    char due[64], many[5000];
+    for (int i = 0; i < BT_COUNT_OF(cases); i++) {
+        bt_error_clear();
+        bt_fail(BT_ERROR_FILE, "%s: gone", cases[i].name);
+        snprintf(due, sizeof due, "%s: gone", cases[i].shown);
+        ck_assert_str_eq(bt_error(), due);
+        bt_error_clear();
+        bt_fail(BT_ERROR_FILE, "gone");
+        bt_error_context("%s", cases[i].name);
+        ck_assert_str_eq(bt_error(), due);
+    }
+    memset(many, '\033', sizeof many - 1);
+    many[sizeof many - 1] = 0;
+    bt_error_clear();
+    bt_fail(BT_ERROR_FILE, "%s", many);
+    ck_assert_ptr_null(strchr(bt_error(), '\033'));
+    ck_assert_str_eq(bt_error() + strlen(bt_error()) - 3, "...");
+    bt_error_clear();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("status");
     TCase *tests = tcase_create("status");
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, there_is_none_at_first);
+    tcase_add_test(tests, control_bytes);
     tcase_add_test(tests, the_first_stays);
     tcase_add_test(tests, ok_is_no_failure);
     tcase_add_test(tests, each_status_has_a_text);

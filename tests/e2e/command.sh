@@ -78,6 +78,24 @@ has rows.csv 'index,logit'
 [ "$(wc -l <rows.csv)" -gt 10 ] || fail "there are too few predictions"
 if "$BETTY_RUN" --evaluate nowhere >out 2>err; then fail "a run that is not there was evaluated"; fi
 
+# a run goes on where its project was moved to, or copied, with the files that are there; and apart from it, with its INI file
+mkdir project
+cp logistic_hpo.c hpo.ini project
+"$BETTY_RUN" project/hpo.ini --set engine.train_iters=20 --quiet --output project/runs/a 2>err || fail "the run to move failed"
+has project/runs/a/config.ini 'folder_here = ../..'
+mv project moved
+"$BETTY_RUN" --resume moved/runs/a --set engine.train_iters=30 >out 2>err || fail "a moved project does not go on"
+has out 'moved/runs/a: going on after step 20'
+cp -r moved copy
+sed -i 's/bt_square/bt_abs/' moved/logistic_hpo.c
+"$BETTY_RUN" --resume copy/runs/a --set engine.train_iters=40 --quiet 2>err || fail "a copied project does not go on with its own files"
+if "$BETTY_RUN" --resume moved/runs/a --quiet 2>err; then fail "another problem went on"; fi
+mv copy/runs/a apart
+"$BETTY_RUN" copy/hpo.ini --resume apart --set engine.train_iters=50 >out 2>err || fail "a run apart from its project does not go on"
+has out 'apart: going on after step 40'
+[ "$("$BETTY_RUN" $'no\033[31mfile.ini' 2>&1 | tr -d '\033')" = 'betty-run: no\x1b[31mfile.ini: cannot be opened: No such file or directory' ] ||
+    fail "a control byte reaches the terminal"
+
 # an interrupt
 "$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --threads 1 --output stopped >out 2>err &
 run=$!

@@ -305,7 +305,7 @@ START_TEST(wrong_types_and_ranges)
         {"unroll_steps = 0.1", "unroll_steps = 0.1: expected a whole number, at least 1"},
         {"unroll_steps = 0", "unroll_steps = 0: expected a whole number, at least 1"},
         {"unroll_steps = 99999999999999999999",
-         "unroll_steps = 99999999999999999999: expected a whole number, at least 1"},
+         "unroll_steps = 99999999999999999999: expected a whole number, at least 1, and at most 1000000000000000"},
         {"cg_iterations = 2.5", "cg_iterations = 2.5: expected a whole number, from 0 to 1000"},
         {"batch_size = 0", "batch_size = 0: expected a whole number, at least 1, or all"},
         {"batch_size = none", "batch_size = none: expected a whole number, at least 1, or all"},
