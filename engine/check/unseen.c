@@ -138,7 +138,7 @@ static bt_status slope_at(const line *l, double step, double *slope)
 {
     bt_lower *lower = &l->c->lowers[l->q];
     BT_TRY(bt_kept_restore(l->c->end));
-    bt_check_move(lower->problem, l->direction, step);
+    BT_TRY(bt_check_move(lower->problem, l->direction, step));
     BT_TRY(bt_check_equation(l->c, l->q));
     *slope = bt_check_dot(lower->field, l->direction, lower->count);
     return BT_OK;

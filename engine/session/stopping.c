@@ -76,7 +76,7 @@ bt_status bt_run_check_metric(const bt_engine *engine)
         return BT_OK;
     if (validates && engine->context.settings->valid_step > 0)
         return open || bt_run_watched(engine, engine->context.settings->early_stopping_metric) ? BT_OK
-                                                                                        : no_such_metric(engine);
+                                                                                               : no_such_metric(engine);
     return bt_fail(BT_ERROR_CONFIG, "[engine] %s = true needs a validation: %s",
                    engine->context.settings->early_stopping ? "early_stopping" : "checkpoint_best",
                    validates ? "set valid_step" : "a problem with validation_step and validation data");

@@ -78,7 +78,7 @@ static const bt_batch *batch;
     X(bt_min, bt_min(t, -1, BT_KEEP)) X(bt_min, (bt_min)(t, NULL)) X(bt_argmin, bt_argmin(t, 0))                       \
     X(bt_variance, bt_variance(t, 0)) X(bt_variance, (bt_variance)(t, NULL)) X(bt_std, bt_std(t))                      \
     X(bt_std, (bt_std)(t, NULL)) X(bt_norm, bt_norm(t)) X(bt_norm, (bt_norm)(t, NULL))                                 \
-    X(bt_mse, bt_mse(t, t)) X(bt_kl_div, bt_kl_div(t, t))                                                              \
+    X(bt_cast, bt_cast(t, BT_F32)) X(bt_mse, bt_mse(t, t)) X(bt_kl_div, bt_kl_div(t, t))                               \
     X(bt_sort, bt_sort(t, 0, true)) X(bt_argsort, bt_argsort(t, 0, true)) X(bt_topk, bt_topk(t, 1, 0, NULL))           \
     X(bt_take_along, bt_take_along(t, t, 0)) X(bt_cumsum, bt_cumsum(t, 0)) X(bt_one_hot, bt_one_hot(t, 2))             \
     X(bt_einsum, bt_einsum(s, t, t)) X(bt_einsum, (bt_einsum)("ij", NULL)) X(bt_einsum, bt_einsum("i", t))             \
@@ -97,6 +97,7 @@ static const bt_batch *batch;
     X(bt_peer, bt_peer(p, s)) X(bt_seed, bt_seed(p)) X(bt_data_dim, bt_data_dim(p, s, 0))                              \
     X(bt_option_bool, bt_option_bool(p, s, true)) X(bt_option_int, bt_option_int(p, s, 0, 0, 1))                       \
     X(bt_option_double, bt_option_double(p, s, 0, 0, 1)) X(bt_option_text, bt_option_text(p, s, s))                    \
+    X(bt_prediction, bt_prediction(p, s, t))                                                                           \
     X(bt_metric, bt_metric(p, s, 1.0)) X(bt_metric, bt_metric(p, s, t)) X(bt_step, bt_step(p))                         \
     X(bt_inner_step, bt_inner_step(p))                                                                                 \
     X(bt_metric_number_, bt_metric_number_(p, "x", 1)) X(bt_metric_tensor_, bt_metric_tensor_(p, "x", t))              \
@@ -135,6 +136,8 @@ static const bt_batch *batch;
     X(bt_optimizer_new, bt_optimizer_new(s)) X(bt_optimizer_set, bt_optimizer_set(o, s, 0))                            \
     X(bt_optimizer_minimize, bt_optimizer_minimize(o, t, m)) X(bt_dataset_open, bt_dataset_open(s, s))                 \
     X(bt_dataset_part, bt_dataset_part(d, 0, 1, 1)) X(bt_dataset_per_class, bt_dataset_per_class(d, 0, 1, 1))          \
+    X(bt_dataset_drop, bt_dataset_drop(d, s)) X(bt_dataset_rows, bt_dataset_rows(d, 0, 1))                             \
+    X(bt_dataset_label, bt_dataset_label(d, s)) X(bt_dataset_standardize, bt_dataset_standardize(d, s, d))             \
     X(bt_dataset_long_tail, bt_dataset_long_tail(d, 1, 1)) X(bt_dataset_label_noise, bt_dataset_label_noise(d, 0, 1))  \
     X(bt_dataset_join, bt_dataset_join(d, s, d)) X(bt_dataset_new, bt_dataset_new(-1))                                 \
     X(bt_dataset_tasks, bt_dataset_tasks(d, 2, 1, 1, 1)) X(bt_dataset_rotations, bt_dataset_rotations(d))              \
