@@ -50,8 +50,8 @@ static char *find_headers(void)
         bt_fail(BT_ERROR_FILE, "BETTY_INCLUDE is %s, where there is no betty/betty.h", wanted);
         return NULL;
     }
-    char *installed = bt_installed("include", "betty/betty.h");
-    if (installed)
+    char *installed;
+    if (bt_installed("include", "betty/betty.h", &installed) != BT_OK || installed)
         return installed;
     static const char *const places[] = {BT_SOURCE_INCLUDE_DIR, BT_INSTALL_INCLUDE_DIR};
     for (int i = 0; i < BT_COUNT_OF(places); i++)

@@ -45,8 +45,8 @@ double bt_seconds(void); /* of a clock that only goes forward */
 int bt_cores(void);      /* that this process may use; at least 1 */
 
 /* installed.c: PREFIX/folder, where the program or the library is PREFIX/bin/NAME or below PREFIX/lib, and
- * PREFIX/folder holds `file`. NULL: nowhere. bt_free. */
-char *bt_installed(const char *folder, const char *file);
+ * PREFIX/folder holds `file`. *found: for bt_free; NULL: nowhere. */
+bt_status bt_installed(const char *folder, const char *file, char **found);
 
 /* ---- text.c ---- */
 

@@ -2,37 +2,39 @@
 #include "base/base.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LEVELS = 3 }; /* PREFIX/bin/NAME, PREFIX/lib/MACHINE/NAME */
+enum { PATH = 4096, LEVELS = 3 }; /* PREFIX/bin/NAME, PREFIX/lib/MACHINE/NAME */
 
 /* The binary's own folder is cut off, then one level after the other. */
-static char *above(const char *binary, const char *folder, const char *file)
+static bt_status above(const char *binary, const char *folder, const char *file, char **found)
 {
-    char *prefix = bt_strdup(binary), *found = NULL;
-    for (int level = 0; prefix && level <= LEVELS && !found; level++) {
-        char *slash = strrchr(prefix, '/');
-        if (!slash)
-            break;
-        *slash = 0;
-        char *path = level ? bt_string("%s/%s/%s", prefix, folder, file) : NULL;
-        if (path && access(path, R_OK) == 0)
-            found = bt_string("%s/%s", prefix, folder);
-        bt_free(path);
+    char path[PATH];
+    size_t length = strlen(binary);
+    for (int level = 0; level <= LEVELS && length; level++) {
+        while (length && binary[length - 1] != '/')
+            length--;
+        length -= length > 0;
+        int used = level ? snprintf(path, sizeof path, "%.*s/%s/%s", (int)length, binary, folder, file) : PATH;
+        if (used >= PATH || access(path, R_OK) != 0)
+            continue;
+        *found = bt_string("%.*s/%s", (int)length, binary, folder);
+        return *found ? BT_OK : BT_ERROR_MEMORY;
     }
-    bt_free(prefix);
-    return found;
+    return BT_OK;
 }
 
-char *bt_installed(const char *folder, const char *file)
+bt_status bt_installed(const char *folder, const char *file, char **found)
 {
-    char path[4096];
+    char path[PATH];
     Dl_info info;
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     path[length > 0 ? length : 0] = 0;
-    char *found = above(path, folder, file);
-    if (!found && dladdr((const void *)(uintptr_t)bt_installed, &info) && info.dli_fname && *info.dli_fname == '/')
-        found = above(info.dli_fname, folder, file);
-    return found;
+    *found = NULL;
+    BT_TRY(above(path, folder, file, found));
+    if (!*found && dladdr((const void *)(uintptr_t)bt_installed, &info) && info.dli_fname && *info.dli_fname == '/')
+        return above(info.dli_fname, folder, file, found);
+    return BT_OK;
 }

@@ -150,16 +150,20 @@ static void take_back(piece *p)
     pthread_mutex_unlock(&team.lock);
 }
 
-void bt_team_do(bt_part_fn *part, const void *work, int parts)
+static void share_out(bt_part_fn *part, const void *work, int parts)
 {
     piece p = {.part = part, .work = work, .parts = parts};
-    if (parts < 2 || parts > BT_TEAM_MOST) {
-        for (int i = 0; i < parts; i++)
-            part(work, i, parts);
-        return;
-    }
     atomic_init(&p.open, parts);
     post(&p);
     take_part(&p, 0);
     take_back(&p);
+}
+
+void bt_team_do(bt_part_fn *part, const void *work, int parts)
+{
+    if (parts < 2 || parts > BT_TEAM_MOST)
+        for (int i = 0; i < parts; i++)
+            part(work, i, parts);
+    else
+        share_out(part, work, parts);
 }

@@ -288,8 +288,8 @@ static bt_status search(const char *name, const char *split, bt_found *found)
     *found = (bt_found){.kind = BT_FOUND_NOTHING};
     if (name[0] == '/')
         return bt_find_files(name, split, found);
-    char *installed = bt_installed(INSTALLED_DATA);
-    bt_status status = BT_OK;
+    char *installed;
+    bt_status status = bt_installed(INSTALLED_DATA, &installed);
     for (int i = 0; i < PLACES && found->kind == BT_FOUND_NOTHING && status == BT_OK; i++) {
         const char *folder = place(name, installed, i);
         if (folder && *folder)
@@ -336,8 +336,9 @@ static bool found_folder(const char *name)
 {
     struct stat info;
     bool found = false;
-    char *installed = bt_installed(INSTALLED_DATA);
-    for (int i = 0; name[0] != '/' && i < PLACES && !found; i++) {
+    char *installed;
+    bt_status status = bt_installed(INSTALLED_DATA, &installed);
+    for (int i = 0; name[0] != '/' && i < PLACES && !found && status == BT_OK; i++) {
         const char *folder = place(name, installed, i);
         char *path = folder && *folder ? bt_string("%s/%s", folder, name) : NULL;
         found = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -370,12 +371,13 @@ static void not_found(const char *name)
         bt_text_add(&text, "; did you mean \"%s\"?", near);
     for (int i = 0; index < 0 && i < count; i++)
         bt_text_add(&text, "%s%s", i ? ", " : near ? " Known are " : "; known are ", names[i]);
-    char *installed = bt_installed(INSTALLED_DATA);
-    bt_fail(BT_ERROR_FILE,
-            "data set \"%s\" is not there: looked at that path and in %s%s%s, ./data, %s and /usr/share/datasets%s",
-            name, beside ? beside : "", beside ? " (where the INI file is), " : "",
-            own && *own ? own : "$BETTY_DATA (not set)", installed ? installed : BT_INSTALL_DATA_DIR,
-            bt_text_get(&text));
+    char *installed;
+    if (bt_installed(INSTALLED_DATA, &installed) == BT_OK)
+        bt_fail(BT_ERROR_FILE,
+                "data set \"%s\" is not there: looked at that path and in %s%s%s, ./data, %s and /usr/share/datasets%s",
+                name, beside ? beside : "", beside ? " (where the INI file is), " : "",
+                own && *own ? own : "$BETTY_DATA (not set)", installed ? installed : BT_INSTALL_DATA_DIR,
+                bt_text_get(&text));
     bt_free(installed);
     bt_text_free(&text);
 }
