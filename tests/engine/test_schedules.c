@@ -5,7 +5,9 @@
 #include "engine/session/session.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bt_dataset *rows(bt_problem *self)
 {
@@ -190,14 +192,14 @@ static void silent(void *user, bt_line kind, const char *text)
 START_TEST(the_settings_of_a_run)
 {
     bt_engine *engine = pair_of(&cases[1], "upper.scheduler = cosine\n");
-    FILE *file = fopen("schedules.ini", "w");
+    char path[] = "/tmp/betty-schedules-XXXXXX";
+    int number = mkstemp(path);
+    FILE *file = number < 0 ? NULL : fdopen(number, "w+");
     ck_assert_ptr_nonnull(file);
     EXPECT_OK(bt_engine_print(engine, BT_CONFIG, file));
-    fclose(file);
     bt_engine_free(engine);
     char text[16384] = {0};
-    file = fopen("schedules.ini", "r");
-    ck_assert_ptr_nonnull(file);
+    rewind(file);
     fread(text, 1, sizeof text - 1, file);
     fclose(file);
     char *at = strstr(text, "scheduler_t_max = ");
@@ -207,12 +209,12 @@ START_TEST(the_settings_of_a_run)
     ck_assert_ptr_null(strstr(text, "scheduler_step_size"));
     engine = bt_engine_new();
     bt_engine_use(engine, &pair, NULL);
-    EXPECT_OK(bt_engine_load(engine, "schedules.ini"));
+    EXPECT_OK(bt_engine_load(engine, path));
     EXPECT_OK(bt_engine_setup(engine));
     EXPECT_OK(bt_engine_log(engine, silent, NULL));
     ck_assert_int_eq(bt_engine_problem(engine, "upper")->settings->scheduler.t_max, 10);
     bt_engine_free(engine);
-    remove("schedules.ini");
+    remove(path);
 }
 END_TEST
 
