@@ -43,6 +43,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
     const bt_front front = {
         .progress = cli->quiet || bt_cli_reports(cli) ? NULL : stdout,
         .files = true,
+        .reports = bt_cli_reports(cli),
         .profile = cli->profile ? stdout : NULL,
         .stop = bt_signals_stop(),
     };

@@ -184,7 +184,7 @@ static bt_status setup(bt_engine *engine)
     if (!engine->context.instance)
         return BT_ERROR_MEMORY;
     engine->context.instance->options.reassociate = engine->context.settings->reassociate;
-    if (!engine->context.resuming)
+    if (!engine->context.resuming && !engine->front.reports)
         BT_TRY(bt_output_check(engine->context.settings->output));
     BT_TRY(bt_wire(&engine->context));
     BT_TRY(compile_all(engine));

@@ -24,6 +24,8 @@ if "$BETTY_RUN" --help 2>err >/dev/full; then fail "a full disk goes unnoticed";
 "$BETTY_RUN" hpo.ini --print-config --set engine.train_iters=7 >full.ini 2>err || fail "--print-config failed"
 has full.ini 'train_iters = 7' '[dependencies]' 'cg_iterations = ' 'valid_step = ' 'momentum = '
 "$BETTY_RUN" full.ini --print-config >again.ini 2>err || fail "the printed configuration does not read back"
+mkdir -p held/checkpoints
+"$BETTY_RUN" full.ini --print-config --output held >/dev/null 2>err || fail "a report asks for a folder of its own"
 diff full.ini again.ini || fail "the printed configuration reads back to another one"
 "$BETTY_RUN" hpo.ini --plan >plan 2>err || fail "--plan failed"
 has plan 'parameters'
