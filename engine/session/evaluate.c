@@ -1,5 +1,5 @@
 /* engine/session/evaluate.c: a checkpoint on validation data, without training: metrics, and what each example gets. */
-#include "engine/session/session.h"
+#include "engine/session/run.h"
 
 #include "engine/output/json.h"
 #include "engine/state/checkpoint.h"
@@ -56,7 +56,7 @@ static bt_status print_json(const bt_engine *engine, const bt_evaluation *what, 
 static bt_status report(bt_engine *engine, const bt_evaluation *what)
 {
     bt_context *context = &engine->context;
-    bt_metric_value *values = bt_alloc_array((size_t)context->metric_count + 1, sizeof *values);
+    bt_metric_value *values = bt_run_room(context);
     int count = 0;
     bt_status status = BT_OK;
     if (!values)

@@ -23,10 +23,7 @@ static const bt_metric_row *watched(const bt_engine *engine, const bt_problem *p
 static bt_status no_such_metric(const bt_engine *engine, const bt_problem *problem)
 {
     bt_text list = {0};
-    for (int i = 0; i < engine->context.metric_count; i++)
-        if (engine->context.metrics[i]->valid)
-            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->context.metrics[i]->problem->name,
-                        engine->context.metrics[i]->name);
+    bt_run_list_metrics(engine, &list);
     bt_status status = bt_fail(BT_ERROR_CONFIG,
                                "[%s] scheduler = plateau: scheduler_metric = %s: the validation has "
                                "no such value%s",
@@ -37,19 +34,14 @@ static bt_status no_such_metric(const bt_engine *engine, const bt_problem *probl
 
 bt_status bt_run_check_plateaus(const bt_engine *engine)
 {
-    bool validates = false, open = false; /* what validation_end will log cannot be known */
-    for (int p = 0; p < engine->context.problem_count; p++) {
-        const bt_problem *problem = engine->context.problems[p];
-        open |= problem->settings->active && problem->def->validation_end;
-        validates |= problem->settings->active && problem->validation;
-    }
+    bool open, validates = bt_run_validates(engine, &open);
     for (int p = 0; p < engine->context.problem_count; p++) {
         const bt_problem *problem = engine->context.problems[p];
         if (!has_plateau(problem))
             continue;
-        if (!(validates || open) || engine->context.settings->valid_step == 0)
+        if (!validates || engine->context.settings->valid_step == 0)
             return bt_fail(BT_ERROR_CONFIG, "[%s] scheduler = plateau needs a validation: %s", problem->name,
-                           validates || open ? "set valid_step" : "a problem with validation_step and validation data");
+                           validates ? "set valid_step" : "a problem with validation_step and validation data");
         if (!open && !watched(engine, problem))
             return no_such_metric(engine, problem);
     }

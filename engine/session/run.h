@@ -30,6 +30,9 @@ static inline bool bt_run_is_due(int64_t step, int64_t every) { return every > 0
 
 /* stopping.c: METRIC is that of a validation, of any problem; PROBLEM.METRIC of one. NULL: none of that name so far. */
 const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name);
+void bt_run_list_metrics(const bt_engine *engine, bt_text *list); /* adds "; it has model.loss", those of validations */
+/* Whether there is a validation. open: what its validation_end will log cannot be known. */
+bool bt_run_validates(const bt_engine *engine, bool *open);
 
 /* plateau.c: the schedulers that watch a validation: whether there is one to watch; and after each what they do. */
 bt_status bt_run_check_plateaus(const bt_engine *engine);

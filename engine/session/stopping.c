@@ -23,13 +23,30 @@ const bt_metric_row *bt_run_watched(const bt_engine *engine, const char *name)
     return NULL;
 }
 
+void bt_run_list_metrics(const bt_engine *engine, bt_text *list)
+{
+    for (int i = 0; i < engine->context.metric_count; i++)
+        if (engine->context.metrics[i]->valid)
+            bt_text_add(list, "%s%s.%s", list->size ? ", " : "; it has ", engine->context.metrics[i]->problem->name,
+                        engine->context.metrics[i]->name);
+}
+
+bool bt_run_validates(const bt_engine *engine, bool *open)
+{
+    bool validates = false;
+    *open = false;
+    for (int p = 0; p < engine->context.problem_count; p++) {
+        const bt_problem *problem = engine->context.problems[p];
+        *open |= problem->settings->active && problem->def->validation_end;
+        validates |= problem->settings->active && problem->validation;
+    }
+    return validates || *open;
+}
+
 static bt_status no_such_metric(const bt_engine *engine)
 {
     bt_text list = {0};
-    for (int i = 0; i < engine->context.metric_count; i++)
-        if (engine->context.metrics[i]->valid)
-            bt_text_add(&list, "%s%s.%s", list.size ? ", " : "; it has ", engine->context.metrics[i]->problem->name,
-                        engine->context.metrics[i]->name);
+    bt_run_list_metrics(engine, &list);
     bt_status status =
         bt_fail(BT_ERROR_CONFIG, "[engine] early_stopping_metric = %s: the validation has no such value%s",
                 engine->context.settings->early_stopping_metric, bt_text_get(&list));
@@ -65,13 +82,7 @@ bt_status bt_run_judge(bt_run *r)
 
 bt_status bt_run_check_metric(const bt_engine *engine)
 {
-    bool validates = false, open = false; /* what validation_end will log cannot be known */
-    for (int p = 0; p < engine->context.problem_count; p++) {
-        const bt_problem *problem = engine->context.problems[p];
-        open |= problem->settings->active && problem->def->validation_end;
-        validates |= problem->settings->active && problem->validation;
-    }
-    validates |= open;
+    bool open, validates = bt_run_validates(engine, &open);
     if (!is_wanted(engine))
         return BT_OK;
     if (validates && engine->context.settings->valid_step > 0)

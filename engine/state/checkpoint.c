@@ -95,18 +95,25 @@ static bt_status restore(bt_context *context, const bt_checkpoint *checkpoint, b
     return BT_OK;
 }
 
+/* taking: "going on from". */
+static bt_status open_told(bt_context *context, const char *folder, const char *name, const char *taking,
+                           bt_checkpoint *checkpoint)
+{
+    bt_text passed = {0};
+    bt_status status = bt_checkpoint_open(folder, name, checkpoint, &passed);
+    if (status == BT_OK && passed.size)
+        bt_warn(context, "%s; %s step %lld", passed.data, taking, (long long)checkpoint->step);
+    bt_text_free(&passed);
+    return status;
+}
+
 bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length)
 {
     bt_checkpoint checkpoint;
-    bt_text passed = {0};
     bt_tensor_list memory = {0}, variables = {0};
     *metrics_length = -1;
-    bt_status status = bt_checkpoint_open(folder, name, &checkpoint, &passed);
-    if (status == BT_OK && passed.size)
-        bt_warn(context, "%s; going on from step %lld", passed.data, (long long)checkpoint.step);
-    bt_text_free(&passed);
-    BT_TRY(status);
-    status = bt_record_check(context, checkpoint.record);
+    BT_TRY(open_told(context, folder, name, "going on from", &checkpoint));
+    bt_status status = bt_record_check(context, checkpoint.record);
     if (status == BT_OK)
         status = bt_keep_error(context, restore(context, &checkpoint, &memory, &variables));
     if (status == BT_OK) {
@@ -143,14 +150,9 @@ static bt_status restore_model(bt_context *context, const bt_checkpoint *checkpo
 bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, const char *name)
 {
     bt_checkpoint checkpoint;
-    bt_text passed = {0};
     bt_tensor_list kept = {0}, model = {0};
-    bt_status status = bt_checkpoint_open(folder, name, &checkpoint, &passed);
-    if (status == BT_OK && passed.size)
-        bt_warn(context, "%s; taking step %lld", passed.data, (long long)checkpoint.step);
-    bt_text_free(&passed);
-    BT_TRY(status);
-    status = bt_keep_error(context, restore_model(context, &checkpoint, &kept, &model));
+    BT_TRY(open_told(context, folder, name, "taking", &checkpoint));
+    bt_status status = bt_keep_error(context, restore_model(context, &checkpoint, &kept, &model));
     if (status != BT_OK) {
         bt_fail(status, "out of memory");
         bt_error_context("%s/checkpoints/%s", folder, checkpoint.name);

@@ -4,7 +4,6 @@
 #include "engine/solve/trajectory.h"
 #include "runtime/profile.h"
 #include "runtime/store.h"
-#include <string.h>
 
 /* The gradient and the first product in one. The gradient reads no other level's steps (joined.c), so that both may
  * see them as the product does. */

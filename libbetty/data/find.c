@@ -146,7 +146,7 @@ static bt_status cifar_in(bt_found *found, const char *inside, const char *split
 
 /* ---- tables ---- */
 
-/* The how-manyth name that the test split of `path` may have; false after the last. */
+/* Name k of those that the test split of `path` may have; false after the last. */
 static bool test_name(char *name, const char *path, int k)
 {
     static const char *const marks[] = {".test", "_test", "-test"};

@@ -208,7 +208,7 @@ void bt_trace_overlay(bt_var *var, bt_tensor *value); /* replaces an earlier one
 const char *bt_trace_push(const char *name);          /* enters a module; returns what bt_trace_pop takes */
 void bt_trace_pop(const char *before);
 
-/* For the next random op: a number for (owner, path, how-manyth), the same in every trace. */
+/* For the next random op: a number for (owner, path, its count there), the same in every trace. */
 uint32_t bt_trace_site(void);
 
 /* Records one op in the trace in progress; returns its node's first output (the others: x->node->out), or poison. */

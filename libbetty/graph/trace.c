@@ -116,7 +116,7 @@ void bt_trace_pop(const char *before)
         now->tag.path = before;
 }
 
-/* The how-manyth random op of this owner and path: the same in every trace of the same code. */
+/* Numbers the random ops of this owner and path: the same in every trace of the same code. */
 static uint32_t next_site(void)
 {
     for (int64_t i = 0; i < now->site_count; i++)

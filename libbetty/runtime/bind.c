@@ -133,11 +133,15 @@ bt_status bt_bound_begin(bt_bound *bound)
     return BT_OK;
 }
 
+static bt_status launch(const bt_call_step *step, const bt_call *call)
+{
+    bt_status status = step->kernel->launch(call);
+    return status == BT_OK ? BT_OK : failed(step, status);
+}
+
 bt_status bt_bound_step(const bt_bound *bound, int64_t s)
 {
-    const bt_call_step *step = &bound->program->steps[s];
-    bt_status status = step->kernel->launch(&bound->calls[s]);
-    return status == BT_OK ? BT_OK : failed(step, status);
+    return launch(&bound->program->steps[s], &bound->calls[s]);
 }
 
 void bt_bound_end(const bt_bound *bound)
@@ -151,11 +155,8 @@ bt_status bt_bound_run(bt_bound *bound)
     const bt_call_step *steps = bound->program->steps;
     int64_t count = bound->program->step_count;
     BT_TRY(bt_bound_begin(bound));
-    for (int64_t s = 0; s < count; s++) {
-        bt_status status = steps[s].kernel->launch(&bound->calls[s]);
-        if (status != BT_OK)
-            return failed(&steps[s], status);
-    }
+    for (int64_t s = 0; s < count; s++)
+        BT_TRY(launch(&steps[s], &bound->calls[s]));
     bt_bound_end(bound);
     return BT_OK;
 }

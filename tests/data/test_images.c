@@ -15,7 +15,7 @@
 typedef struct picture {
     int width, height, bits, kind; /* kind: 0 grey, 2 colour, 3 palette, 4 grey and alpha, 6 colour and alpha */
     bool interlaced, transparent;
-    int break_at; /* the how-manyth byte of the file is another one; 0: none */
+    int break_at; /* this byte of the file is changed; 0: none */
     int cut;      /* so many bytes of the file are missing at its end */
 } picture;
 

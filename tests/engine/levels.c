@@ -21,6 +21,15 @@ static void set_lines(bt_engine *engine, const char *lines)
     }
 }
 
+bt_dataset *levels_one_row(bt_problem *self)
+{
+    static const double x = 1;
+    (void)self;
+    bt_dataset *data = bt_dataset_new(1);
+    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
+    return data;
+}
+
 bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings)
 {
     bt_engine *engine = bt_engine_new();

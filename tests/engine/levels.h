@@ -9,6 +9,9 @@
  * after a failure. */
 bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings);
 
+/* configure_train_data: one example, whose field x is 1. */
+bt_dataset *levels_one_row(bt_problem *self);
+
 #define EXPECT_OK(call) ck_assert_msg((call) == BT_OK, "%s: %s", #call, bt_error())
 
 /* One run of all its steps; the test fails with the message. */

@@ -14,15 +14,6 @@
 static double h[2];
 static const double lambda = 0.25;
 
-static bt_dataset *one_row(bt_problem *self)
-{
-    static const double x = 1;
-    (void)self;
-    bt_dataset *data = bt_dataset_new(1);
-    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
-    return data;
-}
-
 static bt_module *pair(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(lambda), 2); }
 
 static bt_tensor *quadratic(bt_problem *self, bt_tensor *slope)
@@ -206,7 +197,7 @@ static bt_module *counted_pair(bt_problem *self)
 
 #define LEVEL(variable, called, step)                                                                                  \
     static const bt_problem_def variable = {                                                                           \
-        .name = called, .configure_train_data = one_row, .configure_module = pair, .training_step = step}
+        .name = called, .configure_train_data = levels_one_row, .configure_module = pair, .training_step = step}
 LEVEL(upper, "upper", upper_step);
 LEVEL(large, "upper", large_step);
 LEVEL(cancelling, "upper", cancelling_step);
@@ -223,17 +214,17 @@ LEVEL(detached, "lower", detached_step);
 LEVEL(kinked, "lower", kinked_step);
 LEVEL(wrong_rule, "lower", wrong_rule_step);
 static const bt_problem_def halves = {.name = "lower",
-                                      .configure_train_data = one_row,
+                                      .configure_train_data = levels_one_row,
                                       .configure_module = halves_module,
                                       .forward = halves_forward,
                                       .training_step = lower_step};
 static const bt_problem_def counting = {.name = "lower",
-                                        .configure_train_data = one_row,
+                                        .configure_train_data = levels_one_row,
                                         .configure_module = pair,
                                         .training_step = counting_step,
                                         .on_inner_loop_start = count_loop};
 static const bt_problem_def counting_known = {.name = "lower",
-                                              .configure_train_data = one_row,
+                                              .configure_train_data = levels_one_row,
                                               .configure_module = counted_pair,
                                               .training_step = counting_step,
                                               .on_inner_loop_start = count_loop};
@@ -504,7 +495,7 @@ static bt_tensor *top_step(bt_problem *self, const bt_batch *batch)
 
 #define SCALAR(called, step)                                                                                           \
     static const bt_problem_def called = {                                                                             \
-        .name = #called, .configure_train_data = one_row, .configure_module = scalar, .training_step = step}
+        .name = #called, .configure_train_data = levels_one_row, .configure_module = scalar, .training_step = step}
 SCALAR(top, top_step);
 SCALAR(middle, middle_step);
 SCALAR(bottom, bottom_step);

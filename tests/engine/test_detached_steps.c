@@ -16,15 +16,6 @@
 enum { STEPS = 4 };
 static const double rate = 0.1, start = 1.3, lambda = 0.7;
 
-static bt_dataset *one_row(bt_problem *self)
-{
-    static const double x = 1;
-    (void)self;
-    bt_dataset *data = bt_dataset_new(1);
-    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
-    return data;
-}
-
 static bt_module *lower_module(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(start), 1); }
 static bt_module *upper_module(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(lambda), 1); }
 
@@ -62,7 +53,7 @@ static bt_tensor *from_lambda(bt_problem *self)
 
 #define LOWER(variable, step, ...)                                                                                     \
     static const bt_problem_def variable = {.name = "lower",                                                           \
-                                            .configure_train_data = one_row,                                           \
+                                            .configure_train_data = levels_one_row,                                    \
                                             .configure_module = lower_module,                                          \
                                             .training_step = step,                                                     \
                                             __VA_ARGS__}
@@ -70,8 +61,10 @@ LOWER(in_loss, detached_loss, .start = NULL);
 LOWER(in_callback, quartic, .grad_callback = stretch);
 LOWER(in_both, detached_loss, .grad_callback = stretch);
 LOWER(in_start, quartic, .start = from_lambda);
-static const bt_problem_def upper = {
-    .name = "upper", .configure_train_data = one_row, .configure_module = upper_module, .training_step = upper_step};
+static const bt_problem_def upper = {.name = "upper",
+                                     .configure_train_data = levels_one_row,
+                                     .configure_module = upper_module,
+                                     .training_step = upper_step};
 
 static const struct {
     const bt_problem_def *lower;

@@ -14,15 +14,6 @@
 static const double a = 2, b = 1.5, c = 4, d = 3, t = 0.7, start = 0.9;
 static double s;
 
-static bt_dataset *one_row(bt_problem *self)
-{
-    static const double x = 1;
-    (void)self;
-    bt_dataset *data = bt_dataset_new(1);
-    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
-    return data;
-}
-
 static bt_module *number(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(start)); }
 
 static bt_tensor *value(bt_problem *self, const char *name) { return bt_forward(bt_peer(self, name)); }
@@ -71,7 +62,7 @@ static bt_tensor *theta_step(bt_problem *self, const bt_batch *batch)
 
 #define LEVEL(variable, called, step)                                                                                  \
     static const bt_problem_def variable = {                                                                           \
-        .name = called, .configure_train_data = one_row, .configure_module = number, .training_step = step}
+        .name = called, .configure_train_data = levels_one_row, .configure_module = number, .training_step = step}
 LEVEL(lower, "lower", lower_step);
 LEVEL(upper, "upper", upper_step);
 LEVEL(apart, "upper", apart_step);

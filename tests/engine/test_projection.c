@@ -22,15 +22,6 @@ typedef struct scene {
 
 static scene now;
 
-static bt_dataset *one_row(bt_problem *self)
-{
-    static const double x = 1;
-    (void)self;
-    bt_dataset *data = bt_dataset_new(1);
-    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
-    return data;
-}
-
 static bt_module *numbers(const double *values)
 {
     bt_module *module = bt_module_new(NULL);
@@ -128,7 +119,7 @@ static bt_tensor *same(bt_problem *self, bt_tensor *vector) { return (void)self,
 
 #define LOWER(variable, step, ...)                                                                                     \
     static const bt_problem_def variable = {.name = "lower",                                                           \
-                                            .configure_train_data = one_row,                                           \
+                                            .configure_train_data = levels_one_row,                                    \
                                             .configure_module = lower_module,                                          \
                                             .training_step = step,                                                     \
                                             __VA_ARGS__}
@@ -142,11 +133,11 @@ LOWER(lasso, smooth, .param_callback = shrink, .condition = shrunk_holds);
 LOWER(kinked, with_kink, .start = NULL);
 
 static const bt_problem_def learns_lambda = {.name = "upper",
-                                             .configure_train_data = one_row,
+                                             .configure_train_data = levels_one_row,
                                              .configure_module = lambda_module,
                                              .training_step = upper_step},
                             learns_strength = {.name = "upper",
-                                               .configure_train_data = one_row,
+                                               .configure_train_data = levels_one_row,
                                                .configure_module = strength_module,
                                                .training_step = upper_step};
 

@@ -19,15 +19,6 @@ static const char *method(int i) /* NULL after the last that differentiates; the
 
 static bool is(int i, const char *name) { return strcmp(method(i), name) == 0; }
 
-static bt_dataset *one_row(bt_problem *self)
-{
-    static const double x = 1;
-    (void)self;
-    bt_dataset *data = bt_dataset_new(1);
-    bt_dataset_add(data, "x", BT_ARRAY(&x, 1));
-    return data;
-}
-
 static bt_module *lambda_module(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(1)); }
 
 static bt_tensor *lambda_of(bt_problem *self) { return bt_forward(bt_peer(self, "upper")); }
@@ -62,10 +53,14 @@ static bt_tensor *distance(bt_problem *self, const bt_batch *batch)
     return bt_mul(0.5, bt_square(bt_sub(bt_forward(bt_peer(self, "lower")), 1)));
 }
 
-static const bt_problem_def parabola_lower = {
-    .name = "lower", .configure_train_data = one_row, .configure_module = lambda_module, .training_step = parabola};
-static const bt_problem_def distance_upper = {
-    .name = "upper", .configure_train_data = one_row, .configure_module = lambda_module, .training_step = distance};
+static const bt_problem_def parabola_lower = {.name = "lower",
+                                              .configure_train_data = levels_one_row,
+                                              .configure_module = lambda_module,
+                                              .training_step = parabola};
+static const bt_problem_def distance_upper = {.name = "upper",
+                                              .configure_train_data = levels_one_row,
+                                              .configure_module = lambda_module,
+                                              .training_step = distance};
 static const bt_export solved = {.abi = BT_ABI, .problems = {&distance_upper, &parabola_lower}};
 
 START_TEST(whatever_led_there)
@@ -109,9 +104,11 @@ static bt_tensor *of_used(bt_problem *self, const bt_batch *batch)
 }
 
 static const bt_problem_def two_lower = {
-    .name = "lower", .configure_train_data = one_row, .configure_module = two_module, .training_step = two_step};
-static const bt_problem_def two_upper = {
-    .name = "upper", .configure_train_data = one_row, .configure_module = lambda_module, .training_step = of_used};
+    .name = "lower", .configure_train_data = levels_one_row, .configure_module = two_module, .training_step = two_step};
+static const bt_problem_def two_upper = {.name = "upper",
+                                         .configure_train_data = levels_one_row,
+                                         .configure_module = lambda_module,
+                                         .training_step = of_used};
 static const bt_export unused = {.abi = BT_ABI, .problems = {&two_upper, &two_lower}};
 
 START_TEST(an_unused_parameter)
@@ -158,9 +155,11 @@ static bt_tensor *sum_step(bt_problem *self, const bt_batch *batch)
 }
 
 static const bt_problem_def flat_lower = {
-    .name = "lower", .configure_train_data = one_row, .configure_module = pair, .training_step = flat_step};
-static const bt_problem_def sum_upper = {
-    .name = "upper", .configure_train_data = one_row, .configure_module = lambda_module, .training_step = sum_step};
+    .name = "lower", .configure_train_data = levels_one_row, .configure_module = pair, .training_step = flat_step};
+static const bt_problem_def sum_upper = {.name = "upper",
+                                         .configure_train_data = levels_one_row,
+                                         .configure_module = lambda_module,
+                                         .training_step = sum_step};
 static const bt_export at_zero = {.abi = BT_ABI, .problems = {&sum_upper, &flat_lower}};
 
 START_TEST(a_gradient_of_zero)
