@@ -39,6 +39,12 @@ static bt_module *number(bt_problem *self)
 """
 
 
+def lines(key, items, count=50):
+    """A list by commas, which is longer than a line of an INI file may be."""
+    starts = range(0, len(items), count)
+    return "".join(f"{key}{f'_{n + 1}' if n else ''} = {', '.join(items[s:s + count])}\n" for n, s in enumerate(starts))
+
+
 def chain(folder, size):
     """p0 > p1 > ...; each loss reads the number above it and the one below it."""
     files = []
@@ -52,9 +58,9 @@ def chain(folder, size):
                 file.write(LEVEL.format(i=i, above=term.format(i - 1) if i else "",
                                         below=term.format(i + 1) if i + 1 < size else ""))
             file.write("BT_EXPORT(.problems = {" + ", ".join(f"&p{i}" for i in levels) + "});\n")
-    u2l = ", ".join(f"p{i} > p{i + 1}" for i in range(size - 1))
-    l2u = ", ".join(f"p{i + 1} > p{i}" for i in range(size - 1))
-    text = f"[engine]\nproblems = {', '.join(files)}\ntrain_iters = 1\n[dependencies]\nu2l = {u2l}\nl2u = {l2u}\n"
+    u2l = lines("u2l", [f"p{i} > p{i + 1}" for i in range(size - 1)])
+    l2u = lines("l2u", [f"p{i + 1} > p{i}" for i in range(size - 1)])
+    text = f"[engine]\n{lines('problems', files, 12)}train_iters = 1\n[dependencies]\n{u2l}{l2u}"
     return text + "".join(f"[p{i}]\n" + ("type = darts\n" if i else "") for i in range(size))
 
 

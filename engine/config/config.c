@@ -123,7 +123,7 @@ static bt_status put(bt_config *config, const char *section, const char *key, co
     if (!where)
         return BT_ERROR_MEMORY;
     if (value)
-        BT_TRY(bt_ini_check_value(where, key, value));
+        BT_TRY(bt_config_check_value(where, section, key, value));
     bt_config_line *line = line_for(config, section, key);
     if (!line)
         return BT_ERROR_MEMORY;
@@ -131,6 +131,7 @@ static bt_status put(bt_config *config, const char *section, const char *key, co
     line->origin = copy(config, origin);
     line->from_file = from_file;
     line->used = !value;
+    line->parts = 1;
     return (value && !line->value) || !line->origin ? BT_ERROR_MEMORY : BT_OK;
 }
 
@@ -150,6 +151,14 @@ static bt_status read_section(bt_config *config, const char *section, const char
     return before->origin ? BT_OK : BT_ERROR_MEMORY;
 }
 
+static bt_status continue_list(bt_config *config, const bt_config_line *written, size_t length, int64_t part,
+                               const char *value)
+{
+    const char *name = bt_config_copy(config, written->key, length);
+    return name ? bt_config_continue(config, find_line(config, written->section, name), part, value, written)
+                : BT_ERROR_MEMORY;
+}
+
 static bt_status read_line(void *user, const char *section, const char *key, const char *value, int64_t number)
 {
     file_reader *reader = user;
@@ -159,6 +168,11 @@ static bt_status read_line(void *user, const char *section, const char *key, con
         return BT_ERROR_MEMORY;
     if (!key)
         return read_section(config, section, origin);
+    const bt_config_line written = {.section = section, .key = key, .origin = origin, .from_file = true};
+    size_t length;
+    int64_t part = bt_config_list_part(section, key, &length);
+    if (part > 1)
+        return continue_list(config, &written, length, part, value);
     return find_line(config, section, key) ? BT_OK : put(config, section, key, value, origin, true);
 }
 

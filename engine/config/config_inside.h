@@ -9,6 +9,7 @@ typedef struct bt_config_line {
     const char *value;  /* NULL: set to nothing, so that the default holds whatever the file says */
     const char *origin; /* "reweight.ini:14" or "--set classifier.lr" */
     bool from_file, used;
+    int64_t parts; /* lines of the file that the value is of, more than one for a long list */
 } bt_config_line;
 
 typedef struct bt_config_section {
@@ -52,6 +53,19 @@ const char *bt_config_where(bt_config *config, const bt_config_line *line);
 bt_problem_settings *bt_config_problem_find(const bt_config *config, const char *name, size_t length);
 /* Adds "; did you mean `x`?", the nearest problem, or "; there are: x, y". */
 void bt_config_suggest_problem(const bt_config *config, const char *name, bt_text *text);
+
+/* ---- lists.c ---- */
+
+/* Is `key` the first line of a list, or a later one, u2l_2, u2l_3, ...? Its number; 0: it is no list. *name: its length
+ * without the number. */
+int64_t bt_config_list_part(const char *section, const char *key, size_t *name);
+/* Adds a later line of a list to its first one. */
+bt_status bt_config_continue(bt_config *config, bt_config_line *first, int64_t part, const char *value,
+                             const bt_config_line *written);
+/* Refuses a value that an INI file cannot hold; a list may take several lines. `where` begins the message. */
+bt_status bt_config_check_value(const char *where, const char *section, const char *key, const char *value);
+/* Adds the line, or the lines of a list; false: no line of an INI file can hold it. */
+bool bt_config_print_value(const char *section, const char *key, const char *value, bt_text *text);
 
 /* ---- unknown.c ---- */
 

@@ -124,12 +124,11 @@ static void print_setting(void *user, const char *section, const char *key, bt_k
             p->status = BT_ERROR_MEMORY;
     }
     bt_text text = {0};
-    bt_text_add(&text, "%s = ", key);
-    if (!bt_ini_print_value(value, &text)) /* where it was set it was looked at */
+    if (!bt_config_print_value(section, key, value, &text)) /* where it was set it was looked at */
         p->status = bt_fail(BT_ERROR_CONFIG, "[%s] %s = %s: no line of an INI file can hold this", section, key, value);
     if (text.failed)
         p->status = BT_ERROR_MEMORY;
-    fprintf(p->file, "%s\n", bt_text_get(&text));
+    fprintf(p->file, "%s", bt_text_get(&text));
     bt_text_free(&text);
 }
 
@@ -233,7 +232,9 @@ static void write_intro(const row_writer *w)
             "`\"...\"` or\n"
             "`'...'`, may hold both, but not its own quotes. The case of names, of sections and of keys, does not "
             "matter. "
-            "A line has at\nmost 1,022 characters. A key that nothing asks for is an error, as is a value of the wrong "
+            "A line has at\nmost 1,022 characters; a longer list by commas, as of `problems` or `u2l`, goes on in "
+            "lines of its "
+            "own: `u2l_2 = ...`, `u2l_3 = ...`.\nA key that nothing asks for is an error, as is a value of the wrong "
             "type or out of its range. The "
             "same\n"
             "settings can be given as `--set SECTION.KEY=VALUE` on the command line, which wins over the file, and as\n"

@@ -158,8 +158,9 @@ static bt_status check_line(const scan *s, const char *text, size_t length)
 {
     if (length > BT_INI_LINE)
         return bt_fail(BT_ERROR_CONFIG,
-                       "%s:%lld: the line has %zu characters; the lines of an INI file have at most %d", s->file,
-                       (long long)s->line, length, BT_INI_LINE);
+                       "%s:%lld: the line has %zu characters; the lines of an INI file have at most %d. A list by "
+                       "commas, as of u2l, goes on in lines of its own: u2l_2 = ..., u2l_3 = ...",
+                       s->file, (long long)s->line, length, BT_INI_LINE);
     if (*text && text[strlen(text) - 1] == '\\')
         return bt_fail(BT_ERROR_CONFIG,
                        "%s:%lld: a \\ at the end of a line would join the next one to it: a value that ends with it "

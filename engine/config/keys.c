@@ -15,6 +15,7 @@
 #define GROUP(field)      .section = BT_SECTION_GROUP, .offset = offsetof(bt_group_settings, field)
 
 #define TEXT           .kind = BT_KEY_TEXT
+#define LIST           TEXT, .list = true
 #define BOOL           .kind = BT_KEY_BOOL
 #define INT(from, to)  .kind = BT_KEY_INT, .low = (from), .high = (to)
 #define REAL(from, to) .kind = BT_KEY_DOUBLE, .low = (from), .high = (to)
@@ -29,7 +30,7 @@
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
-    {"problems", ENGINE(problems), TEXT, RESUMABLE,
+    {"problems", ENGINE(problems), LIST, RESUMABLE,
      .help = "built-in problems by name, or .c files, which are compiled on the fly; several by commas. A path is "
              "relative to `folder`"},
     {"folder", ENGINE(folder), TEXT, RESUMABLE,
@@ -39,7 +40,7 @@ const bt_key bt_keys[] = {
      .help =
          "`folder` as it is seen from this file, which a run's config.ini has; it counts where the files of `problems` "
          "are there, so that a project that was moved, or copied, goes on with its own"},
-    {"levels", ENGINE(levels), TEXT,
+    {"levels", ENGINE(levels), LIST,
      .help = "the problems to train, by commas, for a baseline run with some of a file's; not set: all"},
     {"train_iters", ENGINE(train_iters), INT(1, MANY), .value = "50000", LIVE, .help = "steps of the leaf problems"},
     {"valid_step", ENGINE(valid_step), INT(0, MANY), .value = "500", LIVE,
@@ -94,9 +95,9 @@ const bt_key bt_keys[] = {
      RESUMABLE, .help = "a log beside metrics.jsonl, which is always written"},
 
     /* ---- dependencies ---- */
-    {"u2l", DEPENDENCY(u2l), TEXT,
+    {"u2l", DEPENDENCY(u2l), LIST,
      .help = "upper > lower, by commas: the lower problem's loss uses the upper one (`a > b, c`: both b and c)"},
-    {"l2u", DEPENDENCY(l2u), TEXT,
+    {"l2u", DEPENDENCY(l2u), LIST,
      .help = "lower > upper, by commas: the upper problem's loss uses the lower one's solution"},
 
     /* ---- a problem: how its solution is differentiated ---- */
@@ -147,7 +148,7 @@ const bt_key bt_keys[] = {
     /* ---- a problem: first values of its parameters and buffers ---- */
     {"weights", PROBLEM(weights), TEXT,
      .help = "a safetensors file to start from, looked for in the working folder and beside the INI file"},
-    {"weights_names", PROBLEM(weights_names), TEXT,
+    {"weights_names", PROBLEM(weights_names), LIST,
      .help = "FROM > TO, by commas: what the file's names are called here; * is any text, nothing after > leaves out"},
     {"weights_layout", PROBLEM(weights_layout), CHOICE("pytorch | plain"), .value = "pytorch",
      .help = "of convolutions: [out, in, window, window], or [window, window, in, out] as in checkpoints from here"},
@@ -155,9 +156,9 @@ const bt_key bt_keys[] = {
      .help = "parameters and buffers that the file lacks: refused, or they keep their initial values"},
 
     /* ---- a problem: its update ---- */
-    {"trainable", PROBLEM(trainable), TEXT, .value = "*",
+    {"trainable", PROBLEM(trainable), LIST, .value = "*",
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
-    {"meta_trainable", PROBLEM(meta_trainable), TEXT, .value = "*",
+    {"meta_trainable", PROBLEM(meta_trainable), LIST, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
     {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .refused = "adafactor | adam8bit",
      .advice = "sgd keeps nothing beside a parameter, with momentum one value for each of its own, adam two; a .c file "
@@ -206,7 +207,7 @@ const bt_key bt_keys[] = {
      .help = "updates over which the rate first rises linearly; the scheduler begins after them"},
 
     /* ---- a group of parameters ---- */
-    {"params", GROUP(params), TEXT, .help = "needed: patterns, by commas, of the group's parameters"},
+    {"params", GROUP(params), LIST, .help = "needed: patterns, by commas, of the group's parameters"},
     {"frozen", GROUP(frozen), BOOL, .value = "false", .help = "the optimiser leaves them as they are"},
 
     {NULL, .help = NULL},

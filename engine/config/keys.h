@@ -38,6 +38,7 @@ typedef struct bt_key {
     const char *words;   /* "min | max" */
     const char *refused; /* words that people know from elsewhere and that are not taken: "zero | fsdp"; or NULL */
     const char *advice;  /* what leads to what is meant by them; needed where `refused` is set */
+    bool list;           /* text by commas, which may go on in KEY_2, KEY_3, ... */
     bool live;           /* may change between two calls that train */
     bool resumable;      /* a resumed run may have another value than the run that it continues */
     const char *help;

@@ -204,6 +204,98 @@ START_TEST(unwritable_values_are_refused)
 }
 END_TEST
 
+/* A hundred levels: both lines of the dependencies are longer than a line may be. What is printed reads back the same,
+ * by iniparser alone too, and the same list as one setting is the same configuration. */
+START_TEST(long_lists)
+{
+    static const bt_method_def darts = {.name = "darts"};
+    enum { LEVELS = 100 };
+    bt_text text = {0}, whole = {0}, again = {0};
+    for (int i = 0; i + 1 < LEVELS; i++)
+        bt_text_add(&whole, "%slevel%d > level%d", i ? ", " : "", i, i + 1);
+    bt_text_add(&text, "[dependencies]\n");
+    for (int i = 0; i + 1 < LEVELS; i++)
+        if (i % 40 == 0)
+            bt_text_add(&text, i ? "\nu2l_%d = level%d > level%d" : "U2L%.0d = level%d > level%d", i / 40 + (i > 0), i,
+                        i + 1);
+        else
+            bt_text_add(&text, ", level%d > level%d%s", i, i + 1, i % 40 == 39 ? "," : "");
+    for (int pass = 0; pass < 3; pass++) { /* the file; what it prints; the file with a setting that wins */
+        write_text(pass == 1 ? bt_text_get(&again)
+                   : pass    ? "[dependencies]\nu2l = level7 > level1\nu2l_2 = a > b\n"
+                             : bt_text_get(&text));
+        bt_config *config = bt_config_new();
+        ck_assert_int_eq(bt_config_add_method(config, &darts), BT_OK);
+        if (pass == 2)
+            ck_assert_int_eq(bt_config_set(config, "dependencies.u2l", bt_text_get(&whole), "--set x"), BT_OK);
+        ck_assert_int_eq(bt_config_read(config, path), BT_OK);
+        for (int i = 0; i < LEVELS; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "level%d", i);
+            ck_assert_int_eq(bt_config_add_problem(config, name), BT_OK);
+        }
+        ck_assert_ptr_nonnull(bt_config_engine(config));
+        ck_assert_msg(bt_config_resolve(config) == BT_OK, "%s", bt_error());
+        int count;
+        const bt_dependency *edges = bt_config_dependencies(config, &count);
+        ck_assert_int_eq(count, LEVELS - 1);
+        for (int i = 0; i < count; i++)
+            ck_assert_int_eq(atoi(edges[i].from + 5), i);
+        FILE *file = fopen(path, "w+");
+        ck_assert_int_eq(bt_config_print(config, file), BT_OK);
+        rewind(file);
+        bt_text_free(&again);
+        for (char line[2048]; fgets(line, sizeof line, file);)
+            bt_text_add(&again, "%s", line);
+        fclose(file);
+        dictionary *values = iniparser_load(path);
+        bt_text joined = {0};
+        bt_text_add(&joined, "%s", iniparser_getstring(values, "dependencies:u2l", ""));
+        for (int part = 2; part < 4; part++) {
+            char key[32];
+            snprintf(key, sizeof key, "dependencies:u2l_%d", part);
+            bt_text_add(&joined, ", %s", iniparser_getstring(values, key, ""));
+        }
+        ck_assert_str_eq(bt_text_get(&joined), bt_text_get(&whole));
+        ck_assert_ptr_null(iniparser_getstring(values, "dependencies:u2l_4", NULL));
+        bt_text_free(&joined);
+        iniparser_freedict(values);
+        bt_config_free(config);
+    }
+    bt_text_free(&text);
+    bt_text_free(&whole);
+    bt_text_free(&again);
+}
+END_TEST
+
+/* A later line needs the one before it; a key that is no list has no later lines; one item must fit on a line. */
+START_TEST(lists_that_do_not_go_on)
+{
+    static const char *const wrong[][2] = {
+        {"[engine]\nlevels_2 = a\n", "[engine] levels_2: the list must go on line by line"},
+        {"[engine]\nlevels = a\nlevels_3 = b\n", "number 2 is missing before it"},
+        {"[engine]\nlevels = a\nlevels_2 = b\nlevels_3 = b\nLEVELS_5 = c\n", "number 4 is missing before it"},
+        {"[engine]\nlevels = a\nlevels_02 = b\n", "has no key `levels_02`; did you mean `levels`?"},
+        {"[engine]\noutput = a\noutput_2 = b\n", "has no key `output_2`; did you mean `output`?"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(wrong); i++) {
+        bt_config *config = bt_config_new();
+        write_text(wrong[i][0]);
+        ck_assert(bt_config_read(config, path) == BT_ERROR_CONFIG || !bt_config_engine(config));
+        ck_assert_msg(strstr(bt_error(), wrong[i][1]) != NULL, "%s", bt_error());
+        bt_error_clear();
+        bt_config_free(config);
+    }
+    char text[2048];
+    snprintf(text, sizeof text, "a, %01100d, b", 7);
+    bt_config *config = bt_config_new();
+    ck_assert_int_eq(bt_config_set(config, "engine.levels", text, "bt_engine_set"), BT_ERROR_CONFIG);
+    ck_assert_msg(strstr(bt_error(), "the value has 1100 characters") != NULL, "%s", bt_error());
+    bt_error_clear();
+    bt_config_free(config);
+}
+END_TEST
+
 START_TEST(case_of_names_does_not_matter)
 {
     static const bt_method_def darts = {.name = "darts"};
@@ -268,6 +360,8 @@ int main(void)
     tcase_add_test(tests, long_lines);
     tcase_add_test(tests, written_values_read_back);
     tcase_add_test(tests, unwritable_values_are_refused);
+    tcase_add_test(tests, long_lists);
+    tcase_add_test(tests, lists_that_do_not_go_on);
     tcase_add_test(tests, case_of_names_does_not_matter);
     tcase_add_test(tests, pipes);
     suite_add_tcase(suite, tests);
