@@ -84,6 +84,8 @@ static bt_status check_reported(const bt_context *context, const bt_metric_row *
     static const char *const kinds[] = {"training", "validation"};
     for (int i = 0; i < context->metric_count; i++) {
         const bt_metric_row *known = context->metrics[i];
+        if (known->problem != row->problem) /* whose name the reported one begins with */
+            continue;
         bool same = strcmp(known->full, row->full) == 0;
         if (same || is_interval(known->full, row->full) || is_interval(row->full, known->full))
             return bt_fail(BT_ERROR_ARGUMENT,

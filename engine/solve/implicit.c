@@ -250,6 +250,13 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
     return keep_pure(&b);
 }
 
+/* A penalty differentiates the upper loss too; every other method solves a linear system. */
+static bool needs(const bt_solve *solve)
+{
+    const bt_implicit *own = solve->state;
+    return own->penalizes;
+}
+
 static bool is_product(const bt_solve *solve)
 {
     const bt_implicit *own = solve->state;
@@ -408,6 +415,7 @@ const bt_solver_def bt_solver_implicit = {
     .open = open,
     .build = build,
     .run = run,
+    .needs = needs,
     .check_purity = check_purity,
     .free = release,
     .iterate = bt_implicit_iterate,

@@ -39,6 +39,12 @@ const bt_solver_def *bt_solver_of(const bt_problem *lower)
     return lower->settings->method->unrolls ? &bt_solver_unrolled : &bt_solver_implicit;
 }
 
+bool bt_solve_rests(const bt_solve_site *site, const bt_solve *solve)
+{
+    bool any = site->upper->context->apart; /* a check gives adjoints of its own */
+    return !solve->reached && !any && solve->solver->needs && !solve->solver->needs(solve);
+}
+
 /* How many solves from `first` on, before `to`, run as one. */
 static int neighbours(const bt_solve_site *site, int first, int to)
 {
@@ -53,7 +59,8 @@ bt_status bt_solves_run(bt_solve_site *site, int from, int to)
 {
     for (int q = from, count; q < to; q += count) {
         count = neighbours(site, q, to);
-        BT_TRY(site->solves[q].solver->run(site, &site->solves[q], count));
+        if (!bt_solve_rests(site, &site->solves[q]))
+            BT_TRY(site->solves[q].solver->run(site, &site->solves[q], count));
     }
     return BT_OK;
 }

@@ -19,7 +19,7 @@ typedef struct bt_trouble { /* of the method of one lower problem */
 typedef struct bt_solve { /* one lower problem, within an upper problem's phase */
     bt_problem *problem;
     bt_vector adjoint;
-    bool reached;        /* its adjoint is not zero by construction */
+    bool reached;        /* its adjoint is not zero by construction; final once the solves before it are built */
     bt_micro_set micros; /* what its loss is taken on */
     const struct bt_solver_def *solver;
     void *state; /* of the solver */
@@ -36,9 +36,10 @@ typedef struct bt_solve_site {
 
 /* How a lower problem is solved. What follows from its settings alone is asked of the problem. */
 typedef struct bt_solver_def {
-    bool together;                                            /* neighbours in the order of solves run as one */
-    bt_status (*open)(bt_solve_site *site, bt_solve *solve);  /* its state, and what it reads */
-    bt_status (*build)(bt_solve_site *site, bt_solve *solve); /* the entries */
+    bool together;                        /* neighbours in the order of solves run as one */
+    bool (*needs)(const bt_solve *solve); /* it gives something for an adjoint of 0 too; NULL: always */
+    bt_status (*open)(bt_solve_site *site, bt_solve *solve);            /* its state, and what it reads */
+    bt_status (*build)(bt_solve_site *site, bt_solve *solve);           /* the entries */
     bt_status (*run)(bt_solve_site *site, bt_solve *solves, int count); /* count: 1, but for those that run together */
     bt_status (*check_purity)(bt_solve_site *site, bt_solve *solve); /* of a user's callbacks; NULL: there are none */
     bool (*ready)(const bt_problem *upper, const bt_problem *lower); /* there is something to go by; NULL: always */
@@ -65,6 +66,8 @@ extern const bt_solver_def bt_solver_implicit, bt_solver_unrolled;
 const bt_solver_def *bt_solver_of(const bt_problem *lower);     /* by its method */
 bt_status bt_solves_run(bt_solve_site *site, int from, int to); /* in their order */
 void bt_solve_free(bt_solve *solve);
+/* Its adjoint is 0 by construction, and so is what comes of it: it is not built, and does not run. */
+bool bt_solve_rests(const bt_solve_site *site, const bt_solve *solve);
 bt_tensor *bt_shared(bt_graph *graph, const bt_micro_set *set, bt_tensor *value); /* times the micro-batch's share */
 
 /* ---- calls.c ---- */

@@ -27,8 +27,8 @@ static bool may_join(const bt_problem *upper)
 {
     const bt_step_phase *step = upper->step;
     return step->phase->options.reassociate && !upper->context->apart && step->site.solve_count > 0 &&
-           upper->settings->gradient_accumulation == 1 && step->site.solves[0].solver->is_product &&
-           step->site.solves[0].solver->is_product(&step->site.solves[0]);
+           upper->settings->gradient_accumulation == 1 && !bt_solve_rests(&step->site, &step->site.solves[0]) &&
+           step->site.solves[0].solver->is_product && step->site.solves[0].solver->is_product(&step->site.solves[0]);
 }
 
 /* Adds to *saved what ordering the graph's products anew saves. */

@@ -49,7 +49,8 @@ static bt_status build_hypergradient(bt_problem *problem, bt_graph **gradients)
     if (!step->joins)
         BT_TRY(bt_gradients_add(problem, gradients));
     for (int q = step->joins; q < step->site.solve_count; q++)
-        BT_TRY(step->site.solves[q].solver->build(&step->site, &step->site.solves[q]));
+        if (!bt_solve_rests(&step->site, &step->site.solves[q]))
+            BT_TRY(step->site.solves[q].solver->build(&step->site, &step->site.solves[q]));
     return BT_OK;
 }
 

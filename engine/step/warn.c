@@ -1,18 +1,27 @@
 /* engine/step/warn.c: levels that are linked, but learn nothing: warnings and errors of set-up. */
 #include "engine/step/step_inside.h"
 
+enum { NAMED = 8 }; /* levels, in one warning */
+
 /* Levels that are linked, but not by their losses: said once. */
 static void warn_unreached(bt_problem *problem)
 {
     const bt_step_phase *step = problem->step;
     if (!bt_stage_within(problem->context, BT_STAGE_SETUP) || !step->site.solve_count)
         return;
+    bt_text names = {0};
+    int count = 0;
     for (int q = 0; q < step->site.solve_count; q++)
-        if (!step->site.solves[q].reached)
-            bt_warn(problem->context,
-                    "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
-                    problem->name, step->site.solves[q].problem->name);
-    if (!step->site.reached)
+        if (!step->site.solves[q].reached && count++ < NAMED)
+            bt_text_add(&names, "%s%s", count > 1 ? ", " : "", step->site.solves[q].problem->name);
+    if (count > NAMED)
+        bt_text_add(&names, " and %d more", count - NAMED);
+    if (count)
+        bt_warn(problem->context,
+                "%s: its loss does not use the parameters of %s: nothing of its hypergradient passes there",
+                problem->name, bt_text_get(&names));
+    bt_text_free(&names);
+    if (!step->site.reached && count < step->site.solve_count)
         bt_warn(problem->context,
                 "%s: no lower problem's gradient uses its parameters: its hypergradient is the direct gradient "
                 "of its own loss alone",

@@ -62,6 +62,85 @@ static const bt_problem_def lower = {
     .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
+/* ---- a chain: what no loss leads to is not solved ---- */
+
+enum { CHAIN = 5 };
+
+static bt_tensor *chain_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    int place = self->name[1] - '0';
+    bt_tensor *x = bt_forward(self), *loss = bt_square(bt_sub(x, 1));
+    for (int next = place - 1; next <= place + 1; next += 2)
+        if (next >= 0 && next < CHAIN) {
+            char name[] = {'p', (char)('0' + next), 0};
+            loss = bt_add(loss, bt_square(bt_sub(x, bt_forward(bt_peer(self, name)))));
+        }
+    return loss;
+}
+
+static const double begins[CHAIN] = {0.5, -1, 2, 0.25, 3};
+
+static bt_module *number(bt_problem *self)
+{
+    return (bt_nn_parameter)(bt_init_constant(begins[self->name[1] - '0']), (const int64_t[]){BT_END});
+}
+
+static double chain_gradient(int i)
+{
+    double x = begins[i], gradient = 2 * (x - 1);
+    if (i > 0)
+        gradient += 2 * (x - begins[i - 1]);
+    if (i + 1 == CHAIN)
+        return gradient;
+    double apart = x - begins[i + 1], answer = 2.0 / (i + 2 == CHAIN ? 4 : 6);
+    return gradient + 2 * apart - 2 * apart * answer;
+}
+
+/* Each level's loss uses its neighbours' numbers alone: one solve a level, whatever its depth, and no more. That loss
+ * has the second derivatives 6 by its own number (at the end 4) and -2 by the one above, so d p(k+1) / d p(k) = 2 / 6.
+ */
+START_TEST(one_solve_to_a_level_of_a_chain)
+{
+    bt_problem_def defs[CHAIN];
+    static char names[CHAIN][3];
+    bt_export all = {.abi = BT_ABI};
+    bt_text settings = {0}, down = {0}, up = {0};
+    for (int i = 0; i < CHAIN; i++) {
+        snprintf(names[i], sizeof names[i], "p%d", i);
+        defs[i] = (bt_problem_def){.name = names[i],
+                                   .configure_train_data = levels_one_row,
+                                   .configure_module = number,
+                                   .training_step = chain_step};
+        all.problems[i] = &defs[i];
+        bt_text_add(&settings, i ? "p%d.type = cg\n" : "", i);
+        if (i) {
+            bt_text_add(&down, "%sp%d > p%d", i > 1 ? ", " : "", i - 1, i);
+            bt_text_add(&up, "%sp%d > p%d", i > 1 ? ", " : "", i, i - 1);
+        }
+    }
+    bt_text_add(&settings, "dependencies.u2l = %s\ndependencies.l2u = %s\nengine.train_iters = 1\n", bt_text_get(&down),
+                bt_text_get(&up));
+    bt_engine *engine = levels_engine(&all, NULL, bt_text_get(&settings));
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    for (int i = 0; i < CHAIN; i++) {
+        bt_problem *problem = bt_engine_problem(engine, names[i]);
+        double found;
+        int products = 0;
+        for (int64_t e = 0; e < problem->step->phase->entry_count; e++)
+            products += strstr(problem->step->phase->entries[e].part, "product") != NULL;
+        ck_assert_int_eq(products, i + 1 < CHAIN);
+        EXPECT_OK(bt_hypergradient(problem, BT_ARRAY(&found)));
+        ck_assert_double_eq_tol(found, chain_gradient(i), 1e-12);
+    }
+    bt_engine_free(engine);
+    bt_text_free(&settings);
+    bt_text_free(&down);
+    bt_text_free(&up);
+}
+END_TEST
+
 /* The flops of one step of a level, in those of its programs whose names begin so. */
 static double flops(bt_engine *engine, const char *level, const char *part)
 {
@@ -218,6 +297,7 @@ int main(void)
     TCase *tests = tcase_create("two levels");
     tcase_add_loop_test(tests, one_product, 0, 6);
     tcase_add_loop_test(tests, iterations, 0, 3);
+    tcase_add_test(tests, one_solve_to_a_level_of_a_chain);
     tcase_add_test(tests, penalty);
     tcase_add_loop_test(tests, unrolled_steps, 0, 6);
     tcase_add_loop_test(tests, bytes_by_steps, 0, 3);

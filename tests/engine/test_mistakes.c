@@ -313,7 +313,8 @@ START_TEST(losses_that_do_not_link)
     ck_assert_msg(bt_engine_problem(engine, "alpha") != NULL, "%s", bt_error());
     const char *said = bt_text_get(&engine->context.warnings);
     ck_assert_int_eq(strstr(said, "alpha: its loss does not use the parameters of beta") == NULL, up);
-    ck_assert_int_eq(strstr(said, "alpha: no lower problem's gradient uses its parameters") == NULL, down);
+    ck_assert_int_eq(strstr(said, "alpha: no lower problem's gradient uses its parameters") == NULL,
+                     down || !up); /* what does not run is not looked at */
     levels_run(engine);
     bt_engine_free(engine);
 }
