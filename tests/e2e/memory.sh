@@ -87,3 +87,44 @@ printf '[engine]\nproblems = deep.c\ntrain_iters = 20\n[model]\nlr = 1e-4\n' >de
 "$BETTY_RUN" deep.ini --threads 1 --quiet --output deep 2>err || fail "the run failed"
 check deep 60e6
 expect "$(number deep.json program_peak_bytes) > 4e6"
+
+# 10,000 parameters of one number each, and a penalty above them: as much program as there can be to so few numbers
+cat >wide.c <<'C'
+#include <betty/betty.h>
+enum { SIZE = 10000 };
+static bt_module *numbers(bt_problem *self)
+{
+    (void)self;
+    bt_module *net = bt_module_new(NULL);
+    for (int i = 0; i < SIZE; i++) {
+        bt_module *part = bt_module_new(NULL);
+        (bt_module_add_param)(part, "value", bt_init_constant(0.01 * i), (const int64_t[]){BT_END});
+        bt_module_add(net, part, "%d", i);
+    }
+    return net;
+}
+static bt_module *one(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(0), 1);
+}
+static bt_tensor *sum_of_squares(bt_problem *lower) { return bt_sum(bt_square(bt_params(lower))); }
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(sum_of_squares(self), bt_sum(bt_exp(bt_forward(bt_peer(self, "penalty")))));
+}
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return sum_of_squares(bt_peer(self, "lower"));
+}
+static const bt_problem_def penalty = {.name = "penalty", .configure_module = one, .training_step = upper_step};
+static const bt_problem_def lower = {.name = "lower", .configure_module = numbers, .training_step = lower_step};
+BT_EXPORT(.problems = {&penalty, &lower});
+C
+printf '[engine]\nproblems = wide.c\ntrain_iters = 2\n[dependencies]\nu2l = penalty > lower\nl2u = lower > penalty\n' >wide.ini
+"$BETTY_RUN" wide.ini --threads 1 --plan --json >wide.json 2>err || fail "--plan failed: $(cat err)"
+"$BETTY_RUN" wide.ini --threads 1 --quiet --output wide 2>err || fail "the run failed: $(cat err)"
+check wide 400e6
+expect "$(number wide.json program_peak_bytes) > 40e6"
