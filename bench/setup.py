@@ -74,12 +74,18 @@ def graph(settings, above=True):
     return ini
 
 
+def batches(folder, size):
+    settings = ["type = darts", "product_batches = all", f"gradient_accumulation = {size}"]
+    return graph(settings)(folder, size).replace(f"size = {size}\n", "size = 2\n", 1)
+
+
 ROWS = [
     ("layers of an MLP", graph([], above=False), [500, 1000, 2000, 4000]),
     ("with a penalty, `darts`", graph(["type = darts"]), [500, 1000, 2000, 4000]),
     ("with a penalty, `cg`", graph(["type = cg"]), [500, 1000, 2000, 4000]),
     ("with a penalty, `itd`, 10 steps", graph(["type = itd", "unroll_steps = 10"]), [125, 250, 500, 1000]),
     ("parameters of one number, with a penalty", graph(["type = darts", "wide = true"]), [1250, 2500, 5000, 10000]),
+    ("micro-batches, `product_batches = all`", batches, [500, 1000, 2000, 4000]),
     ("levels of a chain", chain, [25, 50, 100, 200]),
 ]
 
