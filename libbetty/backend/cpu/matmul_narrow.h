@@ -3,6 +3,9 @@
  * that it would not pay to pack b. */
 
 enum { NARROW = FULL / 2 < 4 ? FULL / 2 : 4, NARROW_ROWS = BT_VECTOR == 64 ? 4 : 3, NARROW_DEPTH = 4 * FULL };
+/* Where all columns are: sums along k end in sums across a vector, which cost more than packing unless k is long. The
+ * line between 40 shapes that were measured on Zen 3 and Zen 4 (m 4 to 32, k 64 to 784): k >= 24 m, too. */
+enum { ALL_NARROW_DEPTH = 192 };
 
 /* NARROW_ROWS or fewer rows, NARROW columns: t->b holds columns, t->b_row apart. Of the last k % FULL products, vectors
  * that end with k are taken, without the lanes that had their turn. */

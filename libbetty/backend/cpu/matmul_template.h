@@ -229,8 +229,8 @@ static bool overhangs(const bt_gemm *g)
 static void plan_tiles(bt_gemm *g)
 {
     g->run = run_tiles;
-    if (g->m <= FEW_ROWS && g->a_column == 1 && g->b_row == 1 && g->b_column != 1 && g->k >= NARROW_DEPTH &&
-        g->m * g->k * (int64_t)sizeof(T) <= BLOCK_BYTES) { /* as they lie, in one piece */
+    if (g->m <= FEW_ROWS && g->a_column == 1 && g->b_row == 1 && g->b_column != 1 && g->k >= ALL_NARROW_DEPTH &&
+        g->k >= 24 * g->m && g->m * g->k * (int64_t)sizeof(T) <= BLOCK_BYTES) { /* as they lie, in one piece */
         g->narrow = g->all_narrow = true;
         return;
     }

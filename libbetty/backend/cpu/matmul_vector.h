@@ -4,27 +4,18 @@
 typedef struct vector_args {
     const T *m, *x;
     T *y;
-    int64_t m_row, m_column, k;
+    int64_t m_row, m_column, k, rows; /* rows: of all of m */
 } vector_args;
 
-static T total(FULL_V sum)
-{
-    T part[FULL];
-    FULL_F(store)(part, sum);
-    for (int step = FULL / 2; step > 0; step /= 2)
-        for (int i = 0; i < step; i++)
-            part[i] += part[i + step];
-    return part[0];
-}
-
-/* Rows of m that are contiguous: each a sum in two vectors. */
+/* Up to four rows of m that are contiguous: each a sum in two vectors, whose order is the same for every row. What is
+ * left of k is a part of a vector, which goes to the second sum. */
 BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
 {
     const T *m = v->m + row * v->m_row, *x = v->x;
     FULL_V sum[4][2];
     int64_t p = 0, k = v->k, m_row = v->m_row;
     BT_UNROLL(4)
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < 4; i++)
         sum[i][0] = sum[i][1] = (FULL_V){0};
     for (; p + 2 * FULL <= k; p += 2 * FULL) {
         FULL_V x0 = FULL_F(load)(x + p), x1 = FULL_F(load)(x + p + FULL);
@@ -34,13 +25,24 @@ BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
             sum[i][1] = FULL_F(fma)(FULL_F(load)(m + i * m_row + p + FULL), x1, sum[i][1]);
         }
     }
-    BT_UNROLL(4)
-    for (int i = 0; i < rows; i++) {
-        T rest = 0;
-        for (int64_t q = p; q < k; q++)
-            rest = FMA(m[i * m_row + q], x[q], rest);
-        v->y[row + i] = total(sum[i][0] + sum[i][1]) + rest;
+    if (p + FULL <= k) {
+        FULL_V x0 = FULL_F(load)(x + p);
+        BT_UNROLL(4)
+        for (int i = 0; i < rows; i++)
+            sum[i][0] = FULL_F(fma)(FULL_F(load)(m + i * m_row + p), x0, sum[i][0]);
+        p += FULL;
     }
+    if (p < k) {
+        FULL_V x1 = FULL_F(part)(x + p, k - p);
+        BT_UNROLL(4)
+        for (int i = 0; i < rows; i++)
+            sum[i][1] = FULL_F(fma)(FULL_F(part)(m + i * m_row + p, k - p), x1, sum[i][1]);
+    }
+    T all[4];
+    SUM4(sum[0][0] + sum[0][1], sum[1][0] + sum[1][1], sum[2][0] + sum[2][1], sum[3][0] + sum[3][1], all);
+    BT_UNROLL(4)
+    for (int i = 0; i < rows; i++)
+        v->y[row + i] = all[i];
 }
 
 enum { CHAIN = 64 }; /* products that are summed before the sum is added to the others */
@@ -66,6 +68,74 @@ BT_INLINE void along_columns(int vectors, const vector_args *v, int64_t row, int
     BT_UNROLL(8)
     for (int i = 0; i < vectors && !skip; i++, y += FULL)
         FULL_F(store)(y, from ? FULL_F(load)(y) + sum[i] : sum[i]);
+}
+
+/* Of `vectors` vectors of columns, the last one in part, the products with x[0], ..., x[chains - 1], each to a sum of
+ * its own. */
+BT_INLINE void add_products(int vectors, int chains, FULL_V sum[4][4], const T *m, int64_t step, const T *x,
+                            int64_t last)
+{
+    BT_UNROLL(4)
+    for (int i = 0; i < chains; i++) {
+        FULL_V value = FULL_F(fill)(x[i]);
+        BT_UNROLL(4)
+        for (int j = 0; j < vectors; j++) {
+            const T *from = m + i * step + j * FULL;
+            FULL_V part = j + 1 < vectors ? FULL_F(load)(from) : FULL_F(part)(from, last);
+            sum[i][j] = FULL_F(fma)(value, part, sum[i][j]);
+        }
+    }
+}
+
+/* Few columns of m that are contiguous, all of them in registers; each has `chains` sums that take turns, so that none
+ * waits for itself. After 4 CHAIN products they become one, as sums of sums keep digits. */
+BT_INLINE void few_columns(int vectors, int chains, const vector_args *v, int64_t row, int64_t count)
+{
+    int64_t last = count - (vectors - 1) * FULL, step = v->m_column, p = 0;
+    FULL_V all[4], sum[4][4];
+    BT_UNROLL(4)
+    for (int j = 0; j < vectors; j++)
+        all[j] = (FULL_V){0};
+    while (p < v->k) {
+        int64_t end = v->k - p < 4 * CHAIN ? v->k : p + 4 * CHAIN;
+        BT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            BT_UNROLL(4)
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] = (FULL_V){0};
+        }
+        for (; p + chains <= end; p += chains)
+            add_products(vectors, chains, sum, v->m + row + p * step, step, v->x + p, last);
+        for (; p < end; p++)
+            add_products(vectors, 1, sum, v->m + row + p * step, step, v->x + p, last);
+        BT_UNROLL(4)
+        for (int j = 0; j < vectors; j++)
+            all[j] += chains == 4 ? (sum[0][j] + sum[1][j]) + (sum[2][j] + sum[3][j]) : sum[0][j] + sum[1][j];
+    }
+    T y[4 * FULL];
+    BT_UNROLL(4)
+    for (int j = 0; j < vectors; j++)
+        FULL_F(store)(y + j * FULL, all[j]);
+    memcpy(v->y + row, y, (size_t)count * sizeof(T));
+}
+
+/* How many chains goes by all columns, not by those of this range, so that a sum's order is the same for any number of
+ * threads. */
+static void all_few(const vector_args *v, int64_t begin, int64_t count)
+{
+    bool four = v->rows <= 2 * FULL;
+    if (count > 3 * FULL)
+        few_columns(4, 2, v, begin, count);
+    else if (count > 2 * FULL)
+        few_columns(3, 2, v, begin, count);
+    else if (count > FULL && four)
+        few_columns(2, 4, v, begin, count);
+    else if (count > FULL)
+        few_columns(2, 2, v, begin, count);
+    else if (four)
+        few_columns(1, 4, v, begin, count);
+    else
+        few_columns(1, 2, v, begin, count);
 }
 
 static void one_element(const vector_args *v, int64_t row, int64_t from, int64_t end)
@@ -112,7 +182,10 @@ static void times_vector(const vector_args *v, int64_t begin, int64_t end)
             along_rows(1, v, row);
         return;
     }
-    columns_by_pieces(v, begin, end);
+    if (v->m_row == 1 && v->rows <= 4 * FULL)
+        all_few(v, begin, end - begin);
+    else
+        columns_by_pieces(v, begin, end);
 }
 
 static void finish(T *c, int64_t count, const T *bias, int64_t bias_step, bool relu)
@@ -151,7 +224,8 @@ static void run_column(const bt_gemm *g, const bt_gemm_data *data, void *scratch
                      .y = data->c,
                      .m_row = g->a_row,
                      .m_column = g->a_column,
-                     .k = g->k};
+                     .k = g->k,
+                     .rows = g->m};
     times_vector(&v, range.row, range.row_end);
     finish((T *)data->c + range.row, range.row_end - range.row, data->bias, 0, g->relu);
 }
@@ -164,7 +238,8 @@ static void run_row(const bt_gemm *g, const bt_gemm_data *data, void *scratch, b
                      .y = data->c,
                      .m_row = g->b_column,
                      .m_column = g->b_row,
-                     .k = g->k};
+                     .k = g->k,
+                     .rows = g->n};
     times_vector(&v, range.column, range.column_end);
     finish((T *)data->c + range.column, range.column_end - range.column, bias ? bias + range.column : NULL, 1, g->relu);
 }

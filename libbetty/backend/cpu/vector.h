@@ -14,7 +14,7 @@
 #define BT_VECTOR 16
 #endif
 
-#if defined __FMA__
+#if defined __FMA__ || defined __AVX__
 #include <immintrin.h>
 #endif
 
@@ -70,6 +70,44 @@ BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return a *
 BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return a * b + c; }
 BT_INLINE float bt_f32_fma(float a, float b, float c) { return a * b + c; }
 BT_INLINE double bt_f64_fma(double a, double b, double c) { return a * b + c; }
+#endif
+
+/* The first `count` elements, the others 0; no more than these are read. Of the widest vectors. */
+#if BT_VECTOR == 64
+BT_INLINE bt_f32x16 bt_f32x16_part(const float *from, int64_t count)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1U << count) - 1), from);
+}
+BT_INLINE bt_f64x8 bt_f64x8_part(const double *from, int64_t count)
+{
+    return _mm512_maskz_loadu_pd((__mmask8)((1U << count) - 1), from);
+}
+#elif BT_VECTOR == 32
+static const int32_t bt_ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+BT_INLINE __m256i bt_first(int64_t count) /* of eight 32-bit elements */
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)(bt_ones + 8 - count));
+}
+BT_INLINE bt_f32x8 bt_f32x8_part(const float *from, int64_t count) { return _mm256_maskload_ps(from, bt_first(count)); }
+BT_INLINE bt_f64x4 bt_f64x4_part(const double *from, int64_t count)
+{
+    return _mm256_maskload_pd(from, bt_first(2 * count));
+}
+#else
+BT_INLINE bt_f32x4 bt_f32x4_part(const float *from, int64_t count)
+{
+    float part[4] = {0};
+    for (int64_t i = 0; i < count; i++)
+        part[i] = from[i];
+    return bt_f32x4_load(part);
+}
+BT_INLINE bt_f64x2 bt_f64x2_part(const double *from, int64_t count)
+{
+    double part[2] = {0};
+    for (int64_t i = 0; i < count; i++)
+        part[i] = from[i];
+    return bt_f64x2_load(part);
+}
 #endif
 
 /* The widest: bt_f32w and BT_F32W(load), BT_F32W(store), ...; masks of comparisons are bt_i32w and bt_i64w. */
