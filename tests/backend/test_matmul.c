@@ -4,6 +4,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static operand matrix(bt_dtype dtype, int64_t batch, int64_t rows, int64_t columns, enum layout layout)
 {
@@ -51,6 +52,24 @@ START_TEST(odd_layouts)
         for (int l = 0; l < 36; l++)
             for (int64_t batch = 0; batch < 4; batch += 3)
                 dot(dtype, batch, sizes[s][0], sizes[s][1], sizes[s][2], layouts[l % 6], layouts[l / 6]);
+}
+END_TEST
+
+/* Matrix times vector, from both sides: every number of rows up to four vectors and more, every rest of k, and so many
+ * products that sums of sums begin. */
+START_TEST(vectors)
+{
+    bt_dtype dtype = _i ? BT_F64 : BT_F32;
+    for (int64_t m = 1; m < 70; m++)
+        for (int64_t k = m % 3; k < 80; k += 1 + m % 5) {
+            dot(dtype, 0, m, 1, k, m & 1 ? TURNED : PLAIN, PLAIN);
+            dot(dtype, 0, m, 1, k, m & 1 ? PLAIN : TURNED, PLAIN);
+            dot(dtype, 0, 1, m, k, PLAIN, m & 1 ? TURNED : PLAIN);
+        }
+    for (int64_t m = 1; m < 40; m += 3)
+        for (int64_t k = 250; k < 530; k += 11)
+            for (int turned = 0; turned < 2; turned++)
+                dot(dtype, 0, m, 1, k, turned ? TURNED : LOOSE, PLAIN);
 }
 END_TEST
 
@@ -174,6 +193,32 @@ START_TEST(known)
 }
 END_TEST
 
+/* Columns by a long vector: the last part, of few, is summed as where there is one part only. */
+START_TEST(threads_do_not_matter_to_vectors)
+{
+    enum { MOST = 150, LONG = 30000 };
+    float *a = bt_alloc(sizeof *a * MOST * LONG), *x = bt_alloc(sizeof *x * LONG), y[2][MOST];
+    ck_assert(a && x);
+    for (int i = 0; i < MOST * LONG; i++)
+        a[i] = (float)(i % 1013 * 7919 % 1009) / 1009 - 0.5F;
+    for (int i = 0; i < LONG; i++)
+        x[i] = (float)(i % 2011 * 10007 % 2003) / 2003 - 0.5F;
+    for (const char *const *isa = isas; *isa; isa++)
+        for (int64_t m = 65; m <= MOST && bt_cpu_kernels(*isa); m++)
+            for (int threads = 1; threads < 5; threads++) {
+                bt_view in[] = {{(char *)a, BT_F32, 2, {m, LONG}, {1, m}}, {(char *)x, BT_F32, 2, {LONG, 1}, {1, 1}}};
+                bt_view out = {(char *)y[threads > 1], BT_F32, 2, {m, 1}, {1, 1}};
+                bt_call call = {.op = &bt_op_dot, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = threads};
+                const bt_kernel_impl *kernel = kernel_named(bt_cpu_kernels(*isa), &bt_op_dot, "blocked");
+                ck_assert(kernel->prepare(&call) == BT_OK && kernel->launch(&call) == BT_OK);
+                kernel->release(&call);
+                ck_assert(threads == 1 || memcmp(y[0], y[1], (size_t)m * sizeof(float)) == 0);
+            }
+    bt_free(a);
+    bt_free(x);
+}
+END_TEST
+
 /* Every element is the same chain of products, however many threads there are. */
 START_TEST(threads_do_not_matter)
 {
@@ -208,6 +253,7 @@ int main(void)
     tcase_add_test(tcase, known);
     tcase_add_loop_test(tcase, small, 0, 2);
     tcase_add_loop_test(tcase, odd_layouts, 0, 2);
+    tcase_add_loop_test(tcase, vectors, 0, 2);
     tcase_add_loop_test(tcase, edges, 0, 2);
     tcase_add_loop_test(tcase, large, 0, 14);
     tcase_add_test(tcase, batches);
@@ -215,6 +261,7 @@ int main(void)
     tcase_add_loop_test(tcase, adding, 0, 2);
     tcase_add_test(tcase, not_finite);
     tcase_add_test(tcase, threads_do_not_matter);
+    tcase_add_test(tcase, threads_do_not_matter_to_vectors);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -119,23 +119,16 @@ BT_INLINE void few_columns(int vectors, int chains, const vector_args *v, int64_
     memcpy(v->y + row, y, (size_t)count * sizeof(T));
 }
 
-/* How many chains goes by all columns, not by those of this range, so that a sum's order is the same for any number of
- * threads. */
-static void all_few(const vector_args *v, int64_t begin, int64_t count)
+static void all_few(const vector_args *v, int64_t row, int64_t count)
 {
-    bool four = v->rows <= 2 * FULL;
     if (count > 3 * FULL)
-        few_columns(4, 2, v, begin, count);
+        few_columns(4, 2, v, row, count);
     else if (count > 2 * FULL)
-        few_columns(3, 2, v, begin, count);
-    else if (count > FULL && four)
-        few_columns(2, 4, v, begin, count);
+        few_columns(3, 2, v, row, count);
     else if (count > FULL)
-        few_columns(2, 2, v, begin, count);
-    else if (four)
-        few_columns(1, 4, v, begin, count);
+        few_columns(2, 4, v, row, count);
     else
-        few_columns(1, 2, v, begin, count);
+        few_columns(1, 4, v, row, count);
 }
 
 static void one_element(const vector_args *v, int64_t row, int64_t from, int64_t end)
@@ -182,7 +175,7 @@ static void times_vector(const vector_args *v, int64_t begin, int64_t end)
             along_rows(1, v, row);
         return;
     }
-    if (v->m_row == 1 && v->rows <= 4 * FULL)
+    if (v->m_row == 1 && v->rows <= 4 * FULL) /* not the last few of many, of which threads make parts */
         all_few(v, begin, end - begin);
     else
         columns_by_pieces(v, begin, end);
