@@ -5,6 +5,12 @@
 #include "graph/graph.h"
 
 /* One call of a kernel, as planned: views of the inputs (any strides) and outputs (always contiguous, row-major). */
+enum { BT_ROW_INPUTS = 3 };
+
+/* out[i] = f(in[0][i], in[1][i], ...), 0 <= i < n; what is one number is known to the function. May be called with out
+ * equal to an input. */
+typedef void bt_row_fn(int64_t n, void *out, const void *const *in);
+
 typedef struct bt_call {
     const bt_op *op;
     const void *attr;
@@ -13,6 +19,10 @@ typedef struct bt_call {
     void *scratch;
     int threads; /* how many it may use; at least 1 */
     void *state; /* made by prepare; only read from then on */
+    /* Left by prepare where the call is nothing but one row on one thread: of few numbers that costs less than to launch
+     * it. Else NULL. */
+    bt_row_fn *row;
+    int64_t n;
     bt_tag tag;
 } bt_call;
 

@@ -135,6 +135,13 @@ bt_status bt_bound_begin(bt_bound *bound)
 
 static bt_status launch(const bt_call_step *step, const bt_call *call)
 {
+    if (call->row) {
+        const void *in[BT_ROW_INPUTS];
+        for (int i = 0; i < call->inputs; i++)
+            in[i] = call->in[i].data;
+        call->row(call->n, call->out[0].data, in);
+        return BT_OK;
+    }
     bt_status status = step->kernel->launch(call);
     return status == BT_OK ? BT_OK : failed(step, status);
 }

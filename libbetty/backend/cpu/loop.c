@@ -87,7 +87,12 @@ bt_status BT_ISA(bt_loop_prepare)(bt_call *call, bt_row_fn *const *variants, int
     call->state = bt_alloc(sizeof(bt_loop));
     if (!call->state)
         return BT_ERROR_MEMORY;
-    BT_ISA(bt_loop_plan)(call->state, call->in, call->inputs, call->out[0].dtype, variants, call->threads, cost);
+    bt_loop *loop = call->state;
+    BT_ISA(bt_loop_plan)(loop, call->in, call->inputs, call->out[0].dtype, variants, call->threads, cost);
+    if (loop->rows == 1 && loop->n && !loop->any_staged && loop->threads == 1) {
+        call->row = loop->row;
+        call->n = loop->n;
+    }
     return BT_OK;
 }
 

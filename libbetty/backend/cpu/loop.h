@@ -6,11 +6,7 @@
 
 #include "backend/cpu/cpu.h"
 
-enum { BT_LOOP_INPUTS = 3 };
-
-/* out[i] = f(in[0][i], in[1][i], ...), 0 <= i < n; an input of the variant's scalars is one number. May be called with
- * out equal to an input. */
-typedef void bt_row_fn(int64_t n, void *out, const void *const *in);
+enum { BT_LOOP_INPUTS = BT_ROW_INPUTS };
 
 typedef struct bt_loop {
     int inputs, rank, threads;

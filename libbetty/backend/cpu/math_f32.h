@@ -105,9 +105,24 @@ BT_INLINE float bt_sigmoid_f32(float x)
     return x < 0 ? z * y : y;
 }
 
+/* log(1 + z) for 0 <= z <= 1, where no logarithm is needed: at most 1.6 units in the last place. */
+BT_INLINE float bt_log1p_near_f32(float z)
+{
+    float q = -0x1.a93358p-9F;
+    q = bt_f32_fma(q, z, 0x1.453f0ap-6F);
+    q = bt_f32_fma(q, z, -0x1.d29cc8p-5F);
+    q = bt_f32_fma(q, z, 0x1.b25362p-4F);
+    q = bt_f32_fma(q, z, -0x1.397564p-3F);
+    q = bt_f32_fma(q, z, 0x1.92f698p-3F);
+    q = bt_f32_fma(q, z, -0x1.ff0f88p-3F);
+    q = bt_f32_fma(q, z, 0x1.554c8p-2F);
+    q = bt_f32_fma(q, z, -0x1.ffffbep-2F);
+    return bt_f32_fma(z * q, z, z);
+}
+
 BT_INLINE float bt_softplus_f32(float x)
 {
-    float tail = bt_log1p_f32(bt_exp_f32(-bt_abs_f32(x)));
+    float tail = bt_log1p_near_f32(bt_exp_f32(-bt_abs_f32(x)));
     return x > 0 ? x + tail : tail;
 }
 
