@@ -109,6 +109,79 @@ static void dot(const bt_kernel_impl *const *kernels, bt_dtype dtype, int64_t m,
     bt_free_aligned(out.data);
 }
 
+static void products(const bt_kernel_impl *const *kernels)
+{
+    static const struct {
+        int64_t m, k, n;
+        const char *turns; /* t: stored the other way round */
+    } shapes[] = {
+        {100, 784, 100, "nn"},
+        {100, 784, 100, "nt"},
+        {100, 784, 32, "nt"},
+        {784, 100, 100, "tn"},
+        {784, 100, 500, "tn"},
+        {784, 100, 500, "nn"},
+        {100, 784, 500, "nt"},
+        {100, 500, 784, "nn"},
+        {100, 100, 10, "nt"},
+        {100, 10, 100, "nn"},
+        {100, 100, 10, "tn"},
+        {10, 100, 100, "tn"},
+        {100, 1, 100, "nn"},
+        {100, 100, 1, "nn"},
+        {1, 100, 100, "nn"},
+        {100, 100, 1, "tn"},
+        {1, 100, 100, "nt"},
+        {16, 16, 16, "nn"},
+        {4, 4, 4, "nn"},
+        {64, 64, 64, "nt"},
+        {512, 512, 512, "nn"},
+        {512, 512, 512, "tt"},
+        {1000, 1000, 1000, "nn"},
+        {1024, 1024, 1024, "nt"},
+        {5000, 784, 10, "nn"},
+        {784, 5000, 10, "tn"},
+        {10, 5000, 784, "tn"},
+        {20, 784, 64, "nt"},
+        {64, 20, 784, "tn"},
+        {300, 784, 64, "nt"},
+        {64, 300, 784, "tn"},
+        {5, 784, 64, "nt"},
+        {64, 5, 784, "tn"},
+        /* small dense problems */
+        {500, 5, 1, "nn"},
+        {500, 16, 1, "nn"},
+        {500, 20, 1, "nn"},
+        {500, 31, 1, "nn"},
+        {500, 63, 1, "nn"},
+        {500, 123, 1, "nn"},
+        {100, 10, 1, "nn"},
+        {7, 500, 1, "tn"},
+        {14, 500, 1, "tn"},
+        {20, 500, 1, "tn"},
+        {24, 500, 1, "tn"},
+        {8, 64, 64, "nt"},
+        {16, 64, 64, "nt"},
+        {32, 64, 64, "nt"},
+        {32, 128, 64, "nt"},
+        {8, 256, 64, "nt"},
+        {16, 256, 64, "nt"},
+        {32, 256, 64, "nt"},
+        {4, 784, 64, "nt"},
+        {16, 784, 64, "nt"},
+        {32, 784, 64, "nt"},
+        {32, 64, 10, "nt"},
+        {64, 256, 10, "nt"},
+        {100, 500, 10, "nt"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(shapes); i++)
+        dot(kernels, BT_F32, shapes[i].m, shapes[i].k, shapes[i].n, shapes[i].turns, 1);
+    dot(kernels, BT_F64, 100, 784, 100, "nt", 1);
+    dot(kernels, BT_F64, 512, 512, 512, "nn", 1);
+    dot(kernels, BT_F32, 100, 784, 100, "nt", 2);
+    dot(kernels, BT_F32, 512, 512, 512, "nn", 2);
+}
+
 /* ---- convolutions ---- */
 
 typedef struct conv_size {
@@ -333,75 +406,7 @@ int main(int count, char **words)
     }
     printf("%s, at most %.1f GF/s in f32 on one core\n", count > 1 && *words[1] ? words[1] : bt_backend_cpu()->isa(),
            roof_speed() * 1e-9);
-    static const struct {
-        int64_t m, k, n;
-        const char *turns; /* t: stored the other way round */
-    } shapes[] = {
-        {100, 784, 100, "nn"},
-        {100, 784, 100, "nt"},
-        {100, 784, 32, "nt"},
-        {784, 100, 100, "tn"},
-        {784, 100, 500, "tn"},
-        {784, 100, 500, "nn"},
-        {100, 784, 500, "nt"},
-        {100, 500, 784, "nn"},
-        {100, 100, 10, "nt"},
-        {100, 10, 100, "nn"},
-        {100, 100, 10, "tn"},
-        {10, 100, 100, "tn"},
-        {100, 1, 100, "nn"},
-        {100, 100, 1, "nn"},
-        {1, 100, 100, "nn"},
-        {100, 100, 1, "tn"},
-        {1, 100, 100, "nt"},
-        {16, 16, 16, "nn"},
-        {4, 4, 4, "nn"},
-        {64, 64, 64, "nt"},
-        {512, 512, 512, "nn"},
-        {512, 512, 512, "tt"},
-        {1000, 1000, 1000, "nn"},
-        {1024, 1024, 1024, "nt"},
-        {5000, 784, 10, "nn"},
-        {784, 5000, 10, "tn"},
-        {10, 5000, 784, "tn"},
-        {20, 784, 64, "nt"},
-        {64, 20, 784, "tn"},
-        {300, 784, 64, "nt"},
-        {64, 300, 784, "tn"},
-        {5, 784, 64, "nt"},
-        {64, 5, 784, "tn"},
-        /* small dense problems */
-        {500, 5, 1, "nn"},
-        {500, 16, 1, "nn"},
-        {500, 20, 1, "nn"},
-        {500, 31, 1, "nn"},
-        {500, 63, 1, "nn"},
-        {500, 123, 1, "nn"},
-        {100, 10, 1, "nn"},
-        {7, 500, 1, "tn"},
-        {14, 500, 1, "tn"},
-        {20, 500, 1, "tn"},
-        {24, 500, 1, "tn"},
-        {8, 64, 64, "nt"},
-        {16, 64, 64, "nt"},
-        {32, 64, 64, "nt"},
-        {32, 128, 64, "nt"},
-        {8, 256, 64, "nt"},
-        {16, 256, 64, "nt"},
-        {32, 256, 64, "nt"},
-        {4, 784, 64, "nt"},
-        {16, 784, 64, "nt"},
-        {32, 784, 64, "nt"},
-        {32, 64, 10, "nt"},
-        {64, 256, 10, "nt"},
-        {100, 500, 10, "nt"},
-    };
-    for (int i = 0; i < BT_COUNT_OF(shapes); i++)
-        dot(kernels, BT_F32, shapes[i].m, shapes[i].k, shapes[i].n, shapes[i].turns, 1);
-    dot(kernels, BT_F64, 100, 784, 100, "nt", 1);
-    dot(kernels, BT_F64, 512, 512, 512, "nn", 1);
-    dot(kernels, BT_F32, 100, 784, 100, "nt", 2);
-    dot(kernels, BT_F32, 512, 512, 512, "nn", 2);
+    products(kernels);
     convolutions(kernels);
     elementwise(kernels, &bt_op_add, 2, 1, 8, "add", false, false);
     elementwise(kernels, &bt_op_add, 2, 100, 100, "add", false, false);

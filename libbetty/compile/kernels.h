@@ -17,11 +17,9 @@ typedef struct bt_call {
     int inputs, outputs;
     bt_view *in, *out; /* data is NULL while compiling: runtime/bind.h gives it */
     void *scratch;
-    int threads; /* how many it may use; at least 1 */
-    void *state; /* made by prepare; only read from then on */
-    /* Left by prepare where the call is nothing but one row on one thread: of few numbers that costs less than to launch
-     * it. Else NULL. */
-    bt_row_fn *row;
+    int threads;    /* how many it may use; at least 1 */
+    void *state;    /* made by prepare; only read from then on */
+    bt_row_fn *row; /* left by prepare where one call of it, on n numbers, is all that launch would do; else NULL */
     int64_t n;
     bt_tag tag;
 } bt_call;
