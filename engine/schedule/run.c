@@ -8,7 +8,7 @@ static bt_status end_epochs(bt_problem *problem, const bt_loader *loader, int64_
     for (; epoch < bt_loader_epoch(loader); epoch++) {
         bt_guest before = bt_problem_enter(problem, "epoch_callback");
         problem->def->epoch_callback(problem);
-        bt_guest_leave(before);
+        bt_problem_leave(problem, "epoch_callback", before);
         BT_TRY(bt_error_status());
     }
     return BT_OK;

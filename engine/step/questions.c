@@ -24,7 +24,7 @@ static bt_graph *trace_eval(bt_problem *self, const bt_eval_cache *cache)
     bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
     bt_guest before = bt_problem_enter(self, "the function of bt_eval");
     bt_tensor *value = cache->fn(self, cache->batch);
-    bt_guest_leave(before);
+    bt_problem_leave(self, "the function of bt_eval", before);
     bt_keep_effects(graph, self, BT_TRACE_EVAL);
     if (bt_poisoned(value))
         bt_trace_poison(BT_ERROR_ARGUMENT, "the function returned nothing");

@@ -82,7 +82,7 @@ static bt_status end(bt_problem *problem, bool *any)
         return BT_OK;
     bt_guest before = bt_problem_enter(problem, "validation_end");
     problem->def->validation_end(problem);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, "validation_end", before);
     *any = true;
     return bt_error_status();
 }
