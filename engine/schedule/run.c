@@ -21,6 +21,7 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     *updated = false;
     BT_TRY(bt_check_restored(problem->context));
     BT_TRY(bt_update_scalars(problem->context));
+    BT_TRY(bt_kept_error(problem->context)); /* of a question in a callback: its programs may be half made */
     bt_stage_enter(problem->context, BT_STAGE_PROGRAM);
     bt_status status = bt_step_call(problem, updated);
     bt_stage_leave(problem->context);

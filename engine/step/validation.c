@@ -92,6 +92,7 @@ bt_status bt_validate(bt_context *context, bool *any)
 {
     bt_status status = BT_OK;
     *any = false;
+    BT_TRY(bt_kept_error(context));
     bt_stage_enter(context, BT_STAGE_VALIDATION);
     for (int p = 0; p < context->problem_count && status == BT_OK; p++)
         if (context->problems[p]->settings->active)
