@@ -5,6 +5,7 @@
 #include "engine/command/signals.h"
 #include "engine/session/front.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 enum { DONE = 0, FAILED = 1, BAD_INPUT = 2 };
@@ -115,8 +116,19 @@ static int help(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, true);
 }
 
+/* A file that is opened while 0, 1 or 2 is closed would get that number, and what is printed would go into it. In their
+ * place come files that cannot be read, or written: so it is noticed that what a run says gets lost. */
+static void hold_standard_files(void)
+{
+    static const int useless[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < BT_COUNT_OF(useless); i++)
+        if (fcntl(i, F_GETFD) < 0 && open("/dev/null", useless[i]) != i)
+            return;
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_files();
     bt_signals_listen();
     bt_crash_listen(&crash_code);
     bt_cli cli = {0};

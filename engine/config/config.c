@@ -68,7 +68,7 @@ bt_config_line *bt_config_find(const bt_config *config, const char *section, con
     return line && line->value ? line : NULL;
 }
 
-const char *bt_config_where(bt_config *config, const bt_config_line *line)
+const char *bt_config_where(const bt_config *config, const bt_config_line *line)
 {
     if (!line->from_file && line->origin[0] == '-') /* an option's own name says which setting it is */
         return line->origin;
@@ -302,6 +302,14 @@ const char *bt_config_origin(const bt_config *config, const char *section, const
 {
     const bt_config_line *line = config && section && key ? bt_config_find(config, section, key) : NULL;
     return line ? line->origin : NULL;
+}
+
+const char *bt_config_place(const bt_config *config, const char *section, const char *key)
+{
+    const bt_config_line *line = bt_config_find(config, section, key);
+    const char *place =
+        line ? bt_config_where(config, line) : bt_region_format(config->region, "[%s] %s", section, key);
+    return place ? place : key;
 }
 
 /* ---- names ---- */

@@ -94,6 +94,10 @@ bt_status bt_config_finish(bt_config *config);
 /* Where a value stands: "reweight.ini:14", "--set classifier.lr"; NULL if it is the default. */
 const char *bt_config_origin(const bt_config *config, const char *section, const char *key);
 
+/* The beginning of a message about a setting: "reweight.ini:14: [classifier] lr", "--set classifier.lr"; of one that is
+ * not set "[classifier] lr". */
+const char *bt_config_place(const bt_config *config, const char *section, const char *key);
+
 /* A setting that somebody has written and that is not the default: "reweight.ini:14: [classifier] lr = 0.1"; NULL:
  * there is none. The second is for hyperparameters, of a method or of an optimiser. */
 const char *bt_config_departs(bt_config *config, const char *section, const bt_key *key);

@@ -49,7 +49,7 @@ struct bt_config {
 bt_config_line *bt_config_find(const bt_config *config, const char *section, const char *key); /* NULL: not set */
 const char *bt_config_copy(bt_config *config, const char *text, size_t length);                /* NULL: out of memory */
 /* The beginning of a message about a value: "reweight.ini:14: [classifier] lr"; in the region. */
-const char *bt_config_where(bt_config *config, const bt_config_line *line);
+const char *bt_config_where(const bt_config *config, const bt_config_line *line);
 bt_problem_settings *bt_config_problem_find(const bt_config *config, const char *name, size_t length);
 /* Adds "; did you mean `x`?", the nearest problem, or "; there are: x, y". */
 void bt_config_suggest_problem(const bt_config *config, const char *name, bt_text *text);

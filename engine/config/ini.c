@@ -1,6 +1,7 @@
 /* engine/config/ini.c: reads INI files, by iniparser. */
 #include "engine/config/ini_inside.h"
 
+#include "data/read.h"
 #include <ctype.h>
 #include <errno.h>
 #include <iniparser.h>
@@ -41,6 +42,7 @@ static bt_status read_stream(reader *r, FILE *stream)
     r->size = (size_t)size;
     if (!feof(stream) || ferror(stream))
         return bt_fail(BT_ERROR_FILE, "%s: cannot be read: %s", r->file, strerror(errno));
+    BT_TRY(bt_check_text(r->file, r->text, (int64_t)r->size));
     if (memchr(r->text, 0, r->size))
         return bt_fail(BT_ERROR_FILE, "%s: not a text file, it holds a zero byte", r->file);
     return BT_OK;

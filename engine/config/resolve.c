@@ -288,14 +288,15 @@ static bt_status resolve_scheduler(bt_config *config, bt_problem_settings *probl
     return s;
 }
 
-static bt_status resolve_group(bt_config *config, const bt_problem_settings *problem, const char *section,
+static bt_status resolve_group(bt_config *config, const bt_problem_settings *problem, const bt_config_section *named,
                                bt_group_settings *group)
 {
+    const char *section = named->name;
     group->name = strchr(section, '.') + 1;
     BT_TRY(resolve_rows(config, BT_SECTION_GROUP, section, group));
     if (!group->params)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] needs params: patterns of its parameters, as in params = *.bias",
-                       section);
+        return bt_fail(BT_ERROR_CONFIG, "%s: [%s] needs params: patterns of its parameters, as in params = *.bias",
+                       named->origin, section);
     for (int h = 0; h < bt_hyper_count(problem->optimizer->hypers); h++) {
         bt_key key = bt_config_optimizer_key(problem->optimizer, h);
         bool own;
@@ -323,7 +324,7 @@ static bt_status resolve_groups(bt_config *config, bt_problem_settings *problem)
     problem->group_count = count;
     for (int64_t i = 0; i < config->section_count; i++)
         if (is_group_of(config->sections[i].name, problem->name))
-            BT_TRY(resolve_group(config, problem, config->sections[i].name, groups++));
+            BT_TRY(resolve_group(config, problem, &config->sections[i], groups++));
     return BT_OK;
 }
 

@@ -17,8 +17,9 @@ bool bt_usable(const bt_problem *self, const char *function)
 
 bt_problem *bt_peer(bt_problem *self, const char *name)
 {
-    if (!bt_usable(self, "bt_peer") || !name)
+    if (!bt_usable(self, "bt_peer"))
         return &nobody;
+    name = name ? name : "(NULL)";
     bt_problem *peer = bt_problem_find(self->context, name);
     if (peer)
         return peer;
@@ -38,6 +39,8 @@ bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size
 {
     if (!self || self->missing || !name || !*name || !memory || !size || size > INT64_MAX)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_state: a problem, a name and memory are needed");
+    if (!bt_is_utf8(name))
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: bt_state: the name `%s` is not UTF-8", self->name, name);
     if (bt_context_may(self->context, BT_REQUEST_STATE, "bt_state") != BT_OK) {
         bt_error_context("%s, `%s`", self->name, name);
         return bt_error_status();
@@ -69,8 +72,12 @@ uint64_t bt_seed(bt_problem *self)
 
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis)
 {
-    if (!bt_usable(self, "bt_data_dim") || !field)
+    if (!bt_usable(self, "bt_data_dim"))
         return 1;
+    if (!field) {
+        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim: the field is NULL", self->name);
+        return 1;
+    }
     if (!self->train && !self->def->configure_train_data) {
         bt_fail(BT_ERROR_ARGUMENT, "%s: bt_data_dim needs configure_train_data", self->name);
         return 1;

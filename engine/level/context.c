@@ -15,6 +15,13 @@ bt_status bt_keep_error(bt_context *context, bt_status status)
     return status;
 }
 
+bt_status bt_kept_error(const bt_context *context)
+{
+    if (context->status == BT_OK)
+        return BT_OK;
+    return bt_fail(context->status, "%s", context->message ? context->message : "an earlier call failed");
+}
+
 /* Each line of a text, which is changed meanwhile. */
 static void hear(bt_context *context, bt_line kind, char *text)
 {

@@ -50,6 +50,7 @@ void bt_say_unheard(bt_context *context); /* what waits, to who listens now */
 /* What was failed at is done by half, so that the engine cannot go on: every later call is to fail likewise. What
  * leaves the engine as it was (wrong arguments, questions that cannot be answered) is returned, and not kept. */
 bt_status bt_keep_error(bt_context *context, bt_status status);
+bt_status bt_kept_error(const bt_context *context);     /* that error, even where a callback has cleared its message */
 bt_status bt_check_restored(const bt_context *context); /* every bt_adapt has had its bt_restore */
 
 #endif

@@ -54,9 +54,9 @@ static bt_status check_reach(const bt_hierarchy *h, const bt_problem *problem)
                 bt_hierarchy_next(h, BT_U2L, BT_AGAINST, place).count > 0;
     if (problem->settings->meta_batch > 1 && !has_child)
         return bt_fail(BT_ERROR_CONFIG,
-                       "[%s] meta_batch counts inner loops, but no solution reaches %s (l2u): for several batches to "
+                       "%s counts inner loops, but no solution reaches %s (l2u): for several batches to "
                        "one step take gradient_accumulation",
-                       problem->name, problem->name);
+                       bt_config_place(problem->context->config, problem->name, "meta_batch"), problem->name);
     if (uses && !used && !has_child)
         return bt_fail(BT_ERROR_CONFIG,
                        "%s is upper to a problem (u2l), but no solution reaches its loss: it would have no "
@@ -85,8 +85,11 @@ static bt_status check_precision(const bt_hierarchy *h, const bt_problem *a)
     if (first == context->problem_count)
         return BT_OK;
     const bt_problem *b = context->problems[first];
-    return bt_fail(BT_ERROR_UNSUPPORTED, "%s (%s) and %s (%s) depend on each other and need the same precision",
-                   a->name, bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
+    bt_fail(BT_ERROR_UNSUPPORTED, "%s (%s) and %s (%s) depend on each other and need the same precision", a->name,
+            bt_dtype_name(a->dtype), b->name, bt_dtype_name(b->dtype));
+    const char *set = bt_config_origin(context->config, a->name, "precision") ? a->name : b->name;
+    bt_error_context("%s", bt_config_place(context->config, set, "precision"));
+    return BT_ERROR_UNSUPPORTED;
 }
 
 static bt_status check(const bt_context *context, const bt_hierarchy *h)

@@ -119,8 +119,12 @@ bt_tensor *bt_host_scalar(bt_problem *self, const char *name, double (*fn)(bt_pr
 
 int64_t bt_static_int(bt_problem *self, const char *name, int64_t (*fn)(bt_problem *self))
 {
-    if (!bt_usable(self, "bt_static_int") || !name || !fn)
+    if (!bt_usable(self, "bt_static_int"))
         return 0;
+    if (!name || !fn) {
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_static_int: a problem, a name and a function are needed");
+        return 0;
+    }
     bt_scalar *scalar = find_scalar(self, name);
     if (!scalar || scalar->number || (scalar->integer && scalar->integer != fn)) {
         bt_trace_poison(BT_ERROR_ARGUMENT, "%s: bt_static_int `%s` is defined twice", self->name, name);
@@ -153,7 +157,7 @@ static bool update_scalars(bt_problem *problem)
             bt_number_set(problem->context, scalar->var, number);
         changed |= scalar->integer && integer != scalar->value;
         scalar->value = integer;
-        bt_guest_leave(before);
+        bt_problem_leave(problem, scalar->name, before);
     }
     return changed;
 }

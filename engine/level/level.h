@@ -97,6 +97,7 @@ struct bt_problem {
 bt_problem *bt_problem_new(bt_context *context, const bt_problem_def *def, void *user);
 void bt_problem_free(bt_problem *problem);                                  /* what this room has of it */
 bt_guest bt_problem_enter(const bt_problem *problem, const char *callback); /* one of its callbacks is called next */
+void bt_problem_leave(const bt_problem *problem, const char *callback, bt_guest before); /* says whose its error is */
 bt_problem *bt_problem_find(bt_context *context, const char *name);
 const char *bt_problem_list(bt_context *context, bt_text *text); /* "a, b" */
 
@@ -144,7 +145,6 @@ void bt_unwire(bt_context *context);                           /* there are none
 bool bt_u2l(const bt_problem *upper, const bt_problem *lower); /* the lower loss may read the upper's parameters */
 
 /* ---- callbacks.c: whether a callback may go on with this problem: else an error, in a trace a poison ---- */
-
 bool bt_usable(const bt_problem *self, const char *function);
 
 #endif

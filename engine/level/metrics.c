@@ -99,6 +99,10 @@ static bt_status check_reported(const bt_context *context, const bt_metric_row *
 
 static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
 {
+    if (!bt_is_utf8(name)) {
+        bt_fail(BT_ERROR_ARGUMENT, "%s: bt_metric: the name `%s` is not UTF-8", problem->name, name);
+        return NULL;
+    }
     bt_metric_row *row = bt_alloc(sizeof *row);
     if (!row)
         return NULL;

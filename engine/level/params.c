@@ -22,10 +22,13 @@ static bt_status no_such_parameter(const bt_problem *problem, const char *group,
     size_t count = (size_t)problem->module->param_count;
     for (size_t i = 0; i < count && i < SHOWN; i++)
         bt_text_add(&names, i ? ", %s" : "%s", pattern_name(problem, i));
-    bt_status status =
-        bt_fail(BT_ERROR_CONFIG, "[%s%s%s] %s = %s: no parameter of %s has a name like %.*s; it has %s%s",
-                problem->name, group ? "." : "", group ? group : "", key, patterns, problem->name, (int)length, pattern,
-                bt_text_get(&names), count > SHOWN ? ", ..." : "");
+    char *section = group ? bt_string("%s.%s", problem->name, group) : bt_strdup(problem->name);
+    bt_status status = section
+                           ? bt_fail(BT_ERROR_CONFIG, "%s = %s: no parameter of %s has a name like %.*s; it has %s%s",
+                                     bt_config_place(problem->context->config, section, key), patterns, problem->name,
+                                     (int)length, pattern, bt_text_get(&names), count > SHOWN ? ", ..." : "")
+                           : BT_ERROR_MEMORY;
+    bt_free(section);
     bt_text_free(&names);
     return status;
 }

@@ -23,6 +23,13 @@ bt_guest bt_problem_enter(const bt_problem *problem, const char *callback)
     return bt_guest_enter((bt_guest){problem->source, problem->name, callback});
 }
 
+void bt_problem_leave(const bt_problem *problem, const char *callback, bt_guest before)
+{
+    bt_guest_leave(before);
+    if (bt_error_status() != BT_OK) /* none is called while there is an error: it is its own */
+        bt_error_context("%s, %s", problem->name, callback);
+}
+
 static void free_storage(bt_problem *problem)
 {
     bt_params_close(problem);
@@ -94,17 +101,33 @@ static bt_status configure_begin(bt_problem *problem, bt_configure which)
     return BT_OK;
 }
 
+/* What configure_module has returned is the problem's from here on, if it is nobody else's. */
+static bt_status take_module(bt_problem *problem, bt_module *module)
+{
+    const bt_context *context = problem->context;
+    const bt_module *root = module ? bt_module_root(module) : NULL;
+    for (int i = 0; root && i < context->problem_count; i++)
+        if (context->problems[i]->module == root)
+            return bt_fail(BT_ERROR_ARGUMENT,
+                           "configure_module returned the module of %s, or a part of it; make a second one, or use "
+                           "that one: bt_forward(bt_peer(self, \"%s\"), ...)",
+                           context->problems[i]->name, context->problems[i]->name);
+    if (root && root != module)
+        return bt_fail(BT_ERROR_ARGUMENT, "configure_module returned a part of another module, \"%s\"", module->name);
+    problem->module = module;
+    if (bt_error_status() != BT_OK)
+        return bt_error_status();
+    return module ? BT_OK : bt_fail(BT_ERROR_ARGUMENT, "configure_module returned nothing");
+}
+
 static bt_status configure(bt_problem *problem)
 {
     if (!problem->def->configure_module)
         return bt_fail(BT_ERROR_ARGUMENT, "the definition has no configure_module");
     bt_guest before = bt_problem_enter(problem, configure_name(BT_CONFIGURE_MODULE));
-    problem->module = problem->def->configure_module(problem);
+    bt_module *module = problem->def->configure_module(problem);
     bt_guest_leave(before);
-    if (bt_error_status() != BT_OK)
-        return bt_error_status();
-    if (!problem->module)
-        return bt_fail(BT_ERROR_ARGUMENT, "configure_module returned nothing");
+    BT_TRY(take_module(problem, module));
     BT_TRY(bt_module_list(problem->module));
     BT_TRY(bt_params_sort(problem));
     bt_status status = bt_module_adopt(problem->module, problem->name, problem->dtype,

@@ -19,12 +19,12 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     }
     bt_guest before = bt_problem_enter(problem, "get_batch");
     bt_status status = problem->def->get_batch(problem, mode, index, batch);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, "get_batch", before);
     if (status == BT_OK && bt_error_status() != BT_OK)
         status = bt_error_status();
     if (status != BT_OK) {
-        bt_fail(status, "get_batch failed for batch %lld", (long long)index);
-        bt_error_context("%s", problem->name);
+        bt_fail(status, "%s, get_batch: it failed for batch %lld, and did not say why (bt_fail)", problem->name,
+                (long long)index);
         bt_batch_free(batch);
         return NULL;
     }

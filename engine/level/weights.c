@@ -20,18 +20,18 @@ static char *find(const bt_context *context, const char *name)
 
 bt_status bt_problem_load_weights(bt_problem *problem)
 {
+    const bt_config *config = problem->context->config;
     const bt_problem_settings *s = problem->settings;
     if (!s->weights && s->weights_names)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] weights_names = %s: of which file? weights is not set", problem->name,
-                       s->weights_names);
+        return bt_fail(BT_ERROR_CONFIG, "%s = %s: of which file? weights is not set",
+                       bt_config_place(config, problem->name, "weights_names"), s->weights_names);
     if (!s->weights || problem->context->resuming) /* a checkpoint has them all */
         return BT_OK;
     if (problem->def->start)
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "[%s] weights = %s: each inner loop of %s begins with what its `start` gives; set the weights of "
-            "the problem that this comes from",
-            problem->name, s->weights, problem->name);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s = %s: each inner loop of %s begins with what its `start` gives; set the weights of "
+                       "the problem that this comes from",
+                       bt_config_place(config, problem->name, "weights"), s->weights, problem->name);
     char *path = find(problem->context, s->weights);
     bt_load_options options = {
         .names = s->weights_names, .plain = s->weights_layout == 1, .partial = s->weights_missing == 1};
@@ -40,7 +40,7 @@ bt_status bt_problem_load_weights(bt_problem *problem)
     if (status == BT_OK)
         bt_say(problem->context, BT_LINE_NOTE, "%s: %s: %s", problem->name, path, bt_text_get(&report));
     else
-        bt_error_context("[%s] weights", problem->name);
+        bt_error_context("%s", bt_config_place(config, problem->name, "weights"));
     bt_text_free(&report);
     bt_free(path);
     return status;

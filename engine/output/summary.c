@@ -35,16 +35,16 @@ static json_t *setting(bt_key_kind kind, const char *value)
     case BT_KEY_INT:
     case BT_KEY_SIZE: {
         long long whole = strtoll(value, &end, 10);
-        return *end ? json_string(value) : json_integer(whole);
+        return *end ? bt_json_string(value) : json_integer(whole);
     }
     case BT_KEY_DOUBLE: {
         double real = strtod(value, &end);
-        return *end ? json_string(value) : bt_json_number(real);
+        return *end ? bt_json_string(value) : bt_json_number(real);
     }
     case BT_KEY_BOOL:
         return json_boolean(strcmp(value, "true") == 0);
     default:
-        return json_string(value);
+        return bt_json_string(value);
     }
 }
 

@@ -69,7 +69,7 @@ bt_status bt_inner_loop_count(bt_problem *problem)
         problem->starting = true;
         bt_guest before = bt_problem_enter(problem, "on_inner_loop_start");
         problem->def->on_inner_loop_start(problem);
-        bt_guest_leave(before);
+        bt_problem_leave(problem, "on_inner_loop_start", before);
         problem->starting = false;
     }
     return bt_error_status();

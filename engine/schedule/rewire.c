@@ -41,6 +41,7 @@ static bt_status build(bt_context *context)
 
 bt_status bt_rewire_apply(bt_context *context, bt_edges *edges)
 {
+    bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
     bt_config_swap_edges(context->config, edges);
     bt_status status = build(context);
     if (status != BT_OK) {
@@ -50,6 +51,7 @@ bt_status bt_rewire_apply(bt_context *context, bt_edges *edges)
         bt_failure_give(&failure);
         status = again == BT_OK ? status : again;
     }
+    bt_stage_leave(context);
     bt_free(edges->list);
     *edges = (bt_edges){0};
     return status;

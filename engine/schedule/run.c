@@ -8,7 +8,7 @@ static bt_status end_epochs(bt_problem *problem, const bt_loader *loader, int64_
     for (; epoch < bt_loader_epoch(loader); epoch++) {
         bt_guest before = bt_problem_enter(problem, "epoch_callback");
         problem->def->epoch_callback(problem);
-        bt_guest_leave(before);
+        bt_problem_leave(problem, "epoch_callback", before);
         BT_TRY(bt_error_status());
     }
     return BT_OK;
@@ -21,6 +21,7 @@ static bt_status step_once(bt_problem *problem, bool *updated)
     *updated = false;
     BT_TRY(bt_check_restored(problem->context));
     BT_TRY(bt_update_scalars(problem->context));
+    BT_TRY(bt_kept_error(problem->context)); /* of a question in a callback: its programs may be half made */
     bt_stage_enter(problem->context, BT_STAGE_PROGRAM);
     bt_status status = bt_step_call(problem, updated);
     bt_stage_leave(problem->context);

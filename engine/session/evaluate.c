@@ -45,8 +45,8 @@ static bt_status print_json(const bt_engine *engine, const bt_evaluation *what, 
 {
     json_t *metrics = json_object();
     bool good = metrics && bt_json_metrics(metrics, values, count);
-    json_t *object =
-        json_pack("{s:s, s:I, s:o}", "run", what->folder, "step", (json_int_t)engine->context.step, "metrics", metrics);
+    json_t *object = json_pack("{s:o, s:I, s:o}", "run", bt_json_string(what->folder), "step",
+                               (json_int_t)engine->context.step, "metrics", metrics);
     bt_status status =
         good && object ? bt_json_print(object, what->file) : bt_fail(BT_ERROR_MEMORY, "out of memory for the report");
     json_decref(object);

@@ -105,7 +105,8 @@ static bt_status load_problems(bt_engine *engine)
     while (list && (word = bt_word_next(&list, ',', &length)) != NULL) {
         char name[4096];
         if (!length || length >= sizeof name)
-            return bt_fail(BT_ERROR_CONFIG, "[engine] problems = %s: an entry is empty or too long",
+            return bt_fail(BT_ERROR_CONFIG, "%s = %s: an entry is empty or too long",
+                           bt_config_place(engine->context.config, "engine", "problems"),
                            engine->context.settings->problems);
         memcpy(name, word, length);
         name[length] = 0;

@@ -108,7 +108,7 @@ static void add_setting(void *user, const char *section, const char *key, bt_key
     (void)kind;
     json_t **object = user;
     char *name = bt_string("%s.%s", section, key);
-    *object = bt_json_with(*object, name, json_string(value));
+    *object = bt_json_with(*object, name, bt_json_string(value));
     bt_free(name);
 }
 
@@ -173,6 +173,6 @@ json_t *bt_record_new(const bt_context *context, int64_t metrics_length)
                                "dependencies", bt_record_dependencies(context), "problems", problems_json(context),
                                "metrics", metrics_json(context));
     if (!record)
-        bt_fail(BT_ERROR_MEMORY, "a checkpoint's record: out of memory, or a name that is not UTF-8");
+        bt_fail(BT_ERROR_MEMORY, "a checkpoint's record: out of memory");
     return record;
 }

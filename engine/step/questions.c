@@ -24,7 +24,7 @@ static bt_graph *trace_eval(bt_problem *self, const bt_eval_cache *cache)
     bt_problem_begin(&trace, &tracing, self, graph, BT_TRACE_EVAL, &micro);
     bt_guest before = bt_problem_enter(self, "the function of bt_eval");
     bt_tensor *value = cache->fn(self, cache->batch);
-    bt_guest_leave(before);
+    bt_problem_leave(self, "the function of bt_eval", before);
     bt_keep_effects(graph, self, BT_TRACE_EVAL);
     if (bt_poisoned(value))
         bt_trace_poison(BT_ERROR_ARGUMENT, "the function returned nothing");
@@ -125,6 +125,16 @@ static bt_status answer(bt_problem *self, bt_step_fn *fn, const bt_batch *batch,
     return status;
 }
 
+/* While its callbacks are called the engine is at work: none may set it going, or free it. */
+static bool begin_work(bt_context *context, bt_stage stage)
+{
+    bt_stage now = bt_stage_now(context);
+    bool begins = now != stage && now != BT_STAGE_PROGRAM && now != BT_STAGE_QUESTION;
+    if (begins)
+        bt_stage_enter(context, stage);
+    return begins;
+}
+
 /* A get_batch may ask in the middle of a step: going back through an inner loop draws its batches again. */
 static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result)
 {
@@ -134,7 +144,10 @@ static bt_status evaluate(bt_problem *self, bt_step_fn *fn, const bt_batch *batc
         return bt_fail(BT_ERROR_ARGUMENT, "bt_eval: a %s is needed", fn ? "place for the result" : "function");
     BT_TRY(bt_update_scalars(self->context)); /* before the look-up: it may make programs anew */
     BT_TRY(bt_instance_set_aside(instance, &aside));
+    bool begun = begin_work(self->context, BT_STAGE_PROGRAM);
     bt_status status = answer(self, fn, batch, result), back = bt_instance_put_back(instance, &aside);
+    if (begun)
+        bt_stage_leave(self->context);
     return status == BT_OK ? back : status;
 }
 
@@ -243,16 +256,25 @@ bt_status bt_hypergradient(bt_problem *self, bt_array result)
     return bt_fail(hypergradient(self, result), "failed");
 }
 
-static bt_status open_valid(bt_problem *self)
+static bt_status open_stream(bt_problem *self)
 {
-    if (self->valid)
-        return BT_OK;
     BT_TRY(bt_problem_open_set(self, BT_VALID));
     if (!self->valid_data && !bt_makes_batches(self->def))
         return bt_fail(BT_ERROR_ARGUMENT, "%s has no validation data: it needs configure_valid_data or get_batch",
                        self->name);
     self->valid = bt_stream_open(self, BT_VALID, 1);
     return self->valid ? BT_OK : bt_error_status();
+}
+
+static bt_status open_valid(bt_problem *self)
+{
+    if (self->valid)
+        return BT_OK;
+    bool begun = bt_stage_now(self->context) == BT_STAGE_READY && begin_work(self->context, BT_STAGE_RUN);
+    bt_status status = open_stream(self);
+    if (begun)
+        bt_stage_leave(self->context);
+    return status;
 }
 
 const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
@@ -264,9 +286,12 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index)
         status = bt_fail(BT_ERROR_ARGUMENT, "bt_valid_batch: found batch %lld; expected 0 or more", (long long)index);
     if (status == BT_OK && index >= bt_stream_validation(self->valid))
         return NULL;
+    bool begun = begin_work(self->context, BT_STAGE_PROGRAM);
     if (status == BT_OK)
         status = bt_stream_rewind(self->valid, index, 0);
     if (status == BT_OK)
         status = bt_stream_draw(self->valid, 1);
+    if (begun)
+        bt_stage_leave(self->context);
     return status == BT_OK ? self->valid->kept[0] : NULL;
 }

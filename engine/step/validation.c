@@ -82,7 +82,7 @@ static bt_status end(bt_problem *problem, bool *any)
         return BT_OK;
     bt_guest before = bt_problem_enter(problem, "validation_end");
     problem->def->validation_end(problem);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, "validation_end", before);
     *any = true;
     return bt_error_status();
 }
@@ -92,6 +92,7 @@ bt_status bt_validate(bt_context *context, bool *any)
 {
     bt_status status = BT_OK;
     *any = false;
+    BT_TRY(bt_kept_error(context));
     bt_stage_enter(context, BT_STAGE_VALIDATION);
     for (int p = 0; p < context->problem_count && status == BT_OK; p++)
         if (context->problems[p]->settings->active)

@@ -24,12 +24,12 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
     const char *callback = mode == BT_TRAIN ? "training_step" : "validation_step";
     bt_guest before = bt_problem_enter(problem, callback);
     bt_tensor *loss = step(problem, batch);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, callback, before);
     if (bt_poisoned(loss))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned no loss", callback);
     if (bt_tensor_count(loss) != 1 || !bt_dtype_floats(loss->dtype)) {
         char shape[256];
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s must return a scalar, found %s%s%s", callback,
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s must return a scalar of floating numbers, found %s%s%s", callback,
                                bt_dtype_name(loss->dtype), bt_shape_text(shape, loss->rank, loss->dims),
                                loss->batch_axis >= 0 ? "; losses have one value per example: take bt_mean" : "");
     }
@@ -42,7 +42,7 @@ bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch)
 {
     bt_guest before = bt_problem_enter(problem, "condition");
     bt_tensor *field = problem->def->condition(problem, batch);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, "condition", before);
     return bt_problem_vector(problem, field, "condition");
 }
 

@@ -77,6 +77,8 @@ void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value,
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: a problem, a name and a trace of the engine are needed");
         return;
     }
+    if (!self->missing && !value)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: the value of `%s` is NULL", name);
     if (self->missing || bt_poisoned(value) || bt_capture_metric(self, name, value))
         return;
     if (is_logged(trace->context) && may_log(trace, self, name, use))

@@ -23,7 +23,7 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in)
         trace->tag.level = p->name;
     bt_guest before = bt_problem_enter(p, "forward");
     bt_tensor *out = p->def->forward(p, in);
-    bt_guest_leave(before);
+    bt_problem_leave(p, "forward", before);
     if (trace)
         trace->tag = tag;
     return out ? out : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: forward returned nothing", p->name);

@@ -63,6 +63,8 @@ void bt_prediction(bt_problem *self, const char *name, bt_tensor *value)
         bt_trace_poison(BT_ERROR_ARGUMENT, "bt_prediction: a problem, a name and a trace of the engine are needed");
         return;
     }
+    if (!self->missing && !value)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_prediction: the value of `%s` is NULL", name);
     if (self->missing || bt_poisoned(value) || (tracing->kind != BT_TRACE_VALID && tracing->kind != BT_TRACE_EVAL))
         return;
     if (!is_per_example(tracing, value)) {

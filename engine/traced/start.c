@@ -10,7 +10,7 @@ bt_tensor *bt_problem_start(bt_problem *problem)
     trace->seed = bt_hash_text(seed, "start"); /* not the numbers of a step that has the same counter */
     bt_guest before = bt_problem_enter(problem, "start");
     bt_tensor *start = problem->def->start(problem);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, "start", before);
     trace->record = record;
     trace->seed = seed;
     return bt_problem_vector(problem, start, "start");

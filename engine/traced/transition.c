@@ -9,7 +9,7 @@ void bt_schedule_trace(void *context, bt_rule *rule)
     bt_problem *problem = context;
     bt_guest before = bt_problem_enter(problem, "schedule");
     problem->def->schedule(problem, rule);
-    bt_guest_leave(before);
+    bt_problem_leave(problem, "schedule", before);
 }
 
 void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char *name, bt_tensor **parts)
@@ -17,15 +17,16 @@ void bt_vector_callback(bt_problem *problem, bt_vector_fn *callback, const char 
     bt_tensor *before = bt_problem_join(problem, parts);
     bt_guest outer = bt_problem_enter(problem, name);
     bt_tensor *after = callback(problem, before);
-    bt_guest_leave(outer);
+    bt_problem_leave(problem, name, outer);
     if (bt_poisoned(after) || bt_poisoned(before)) {
         bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", name);
         return;
     }
     if (after->rank != 1 || after->dims[0] != before->dims[0] || !bt_dtype_floats(after->dtype)) {
         char found[256], due[256];
-        bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s, expected %s like bt_params", name,
-                        bt_shape_text(found, after->rank, after->dims), bt_shape_text(due, before->rank, before->dims));
+        bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s%s, expected %s%s like bt_params", name,
+                        bt_dtype_name(after->dtype), bt_shape_text(found, after->rank, after->dims),
+                        bt_dtype_name(before->dtype), bt_shape_text(due, before->rank, before->dims));
         return;
     }
     bt_problem_split(problem, bt_as(after, problem->dtype), parts);

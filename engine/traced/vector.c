@@ -10,8 +10,9 @@ bt_tensor *bt_problem_vector(const bt_problem *problem, bt_tensor *vector, const
     if (bt_poisoned(vector))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned nothing", callback);
     if (vector->rank != 1 || vector->dims[0] != due || !bt_dtype_floats(vector->dtype))
-        return bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s, expected [%lld] like bt_params(self)", callback,
-                               bt_shape_text(found, vector->rank, vector->dims), (long long)due);
+        return bt_trace_poison(BT_ERROR_SHAPE, "%s returned %s%s, expected %s[%lld] like bt_params(self)", callback,
+                               bt_dtype_name(vector->dtype), bt_shape_text(found, vector->rank, vector->dims),
+                               bt_dtype_name(problem->dtype), (long long)due);
     return bt_as(vector, problem->dtype);
 }
 

@@ -78,11 +78,17 @@ const char *bt_nearest(const char *word, const char *const *list);
 /* "48 B", "1.9 KiB", "20.0 MiB" into a buffer of at least 32. */
 const char *bt_bytes_text(char *buffer, size_t bytes);
 
-/* A fresh string, to be freed; NULL: out of memory. */
+/* How many bytes the first character of a text has; 0: it is none of UTF-8, or the text is at its end. A name of C code
+ * that a checkpoint keeps must be UTF-8: files of JSON hold nothing else. */
+size_t bt_utf8_bytes(const char *text);
+bool bt_is_utf8(const char *text);
+
 /* Whether a text has bytes that a terminal would obey; and the text with these as \xHH: line ends and tabs stay. What
  * is longer than the room ends with dots. */
 bool bt_has_controls(const char *text);
 void bt_show_controls(char *to, size_t room, const char *text);
+
+/* A fresh string, to be freed; NULL: out of memory. */
 char *bt_string(const char *format, ...) BT_FORMAT(1, 2);
 char *bt_format(const char *format, va_list args);
 

@@ -50,6 +50,34 @@ char *bt_format(const char *format, va_list args)
     return text.data;
 }
 
+/* The Unicode Standard, table 3-7: the first byte says how many there are, and where the second begins and ends. */
+size_t bt_utf8_bytes(const char *text)
+{
+    static const struct {
+        unsigned char from, to, second_from, second_to;
+        size_t bytes;
+    } forms[] = {{0x01, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
+                 {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
+                 {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
+    const unsigned char *at = (const unsigned char *)text;
+    int form = 0;
+    while (form < BT_COUNT_OF(forms) && (*at < forms[form].from || *at > forms[form].to))
+        form++;
+    if (form == BT_COUNT_OF(forms))
+        return 0;
+    for (size_t i = 1; i < forms[form].bytes; i++)
+        if (at[i] < (i == 1 ? forms[form].second_from : 0x80) || at[i] > (i == 1 ? forms[form].second_to : 0xBF))
+            return 0;
+    return forms[form].bytes;
+}
+
+bool bt_is_utf8(const char *text)
+{
+    for (size_t bytes; (bytes = bt_utf8_bytes(text)) > 0;)
+        text += bytes;
+    return !*text;
+}
+
 /* How many bytes are one control character, which a terminal would obey: those of ASCII, and the upper ones in UTF-8.
  */
 static int control_bytes(const char *text)

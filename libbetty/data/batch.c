@@ -191,10 +191,11 @@ static bt_tensor *no_field(const bt_batch *batch, const char *name)
         bt_text_add(&text, "%s%s %s", i ? ", " : "", field->name,
                     bt_shape_text(shape, field->array.rank, field->array.dims));
     }
-    bt_tensor *poison =
-        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_field: the batch has no field \"%s\"; its fields are: %s", name,
-                        batch->field_count ? bt_text_get(&text)
-                                           : "none, as the problem has no data: configure_train_data gives it some");
+    bt_tensor *poison = bt_trace_poison(
+        BT_ERROR_ARGUMENT, "bt_field: the batch has no field \"%s\"; its fields are: %s", name,
+        batch->field_count ? bt_text_get(&text)
+                           : "none, as the problem has no data: configure_train_data, or bt_batch_set in get_batch, "
+                             "gives it some");
     bt_text_free(&text);
     return poison;
 }

@@ -83,6 +83,8 @@ bt_status bt_check_field(const char *function, const char *name, bt_array values
     char shape[256];
     if (!name || !*name)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the field has no name", function);
+    if (!bt_is_utf8(name))
+        return bt_fail(BT_ERROR_ARGUMENT, "%s: the field's name, \"%s\", is not UTF-8", function, name);
     if (!bt_dtype_size(values.dtype) || values.rank < 0 || values.rank > BT_MAX_RANK)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: field \"%s\" is no valid array: dtype %d, rank %d", function, name,
                        (int)values.dtype, values.rank);
@@ -227,6 +229,7 @@ static bool can_join(const bt_dataset *data, const char *prefix, const bt_datase
     const char *why = !data || !other       ? "a data set is NULL"
                       : data == other       ? "a data set cannot be joined with itself: open it twice"
                       : !prefix || !*prefix ? "the prefix is missing"
+                      : !bt_is_utf8(prefix) ? "the prefix is not UTF-8"
                                             : NULL;
     if (why)
         bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_join: %s", why);

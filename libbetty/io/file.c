@@ -80,6 +80,7 @@ bt_file_sum bt_file_sum_of(const char *data, size_t size)
 
 struct bt_writer {
     char *path, *temporary;
+    bool direct;     /* written under its own name */
     int file, error; /* errno of the first failure */
     bt_file_sum sum;
     size_t used;
@@ -91,6 +92,13 @@ static void writer_free(bt_writer *writer)
     bt_free(writer->path);
     bt_free(writer->temporary);
     bt_free(writer);
+}
+
+/* A device or a pipe cannot be replaced by a file: it is written to. */
+static bool is_device(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 bt_writer *bt_writer_open(const char *path)
@@ -108,8 +116,11 @@ bt_writer *bt_writer_open(const char *path)
         writer_free(writer);
         return NULL;
     }
+    writer->direct = is_device(path);
     /* What a killed process has left under this name is written over. */
-    writer->file = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    writer->file = writer->direct
+                       ? open(path, O_WRONLY | O_CLOEXEC)
+                       : open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (writer->file < 0)
         writer->error = errno;
     return writer;
@@ -165,22 +176,29 @@ static void sync_folder_of(char *path)
         *slash = '/';
 }
 
+/* Gives the file its name, or removes it. */
+static void settle(bt_writer *writer, bool keep)
+{
+    if (keep && !writer->error && rename(writer->temporary, writer->path) != 0)
+        writer->error = errno;
+    if (!keep || writer->error)
+        unlink(writer->temporary);
+    else
+        sync_folder_of(writer->path);
+}
+
 bt_status bt_writer_close(bt_writer *writer, bool keep, bt_file_sum *sum)
 {
     if (!writer)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_writer_close: there is no file");
     if (keep && writer->used && !writer->error)
         flush_block(writer);
-    if (keep && !writer->error && fsync(writer->file) != 0)
+    if (keep && !writer->error && !writer->direct && fsync(writer->file) != 0)
         writer->error = errno;
     if (writer->file >= 0 && close(writer->file) != 0 && !writer->error)
         writer->error = errno;
-    if (keep && !writer->error && rename(writer->temporary, writer->path) != 0)
-        writer->error = errno;
-    if (writer->file >= 0 && (!keep || writer->error))
-        unlink(writer->temporary);
-    else if (writer->file >= 0)
-        sync_folder_of(writer->path);
+    if (writer->file >= 0 && !writer->direct)
+        settle(writer, keep);
     bt_status status = BT_OK;
     if (keep && writer->error)
         status = bt_fail(BT_ERROR_FILE, "%s cannot be written: %s", writer->path, strerror(writer->error));

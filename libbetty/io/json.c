@@ -1,6 +1,21 @@
 /* io/json.c: building JSON where memory may run out. */
 #include "io/json.h"
 
+json_t *bt_json_string(const char *text)
+{
+    if (bt_is_utf8(text))
+        return json_string(text);
+    bt_text shown = {0};
+    for (size_t bytes; *text; text += bytes ? bytes : 1)
+        if ((bytes = bt_utf8_bytes(text)) > 0)
+            bt_text_add(&shown, "%.*s", (int)bytes, text);
+        else
+            bt_text_add(&shown, "\\x%02x", (unsigned)(unsigned char)*text);
+    json_t *string = shown.failed ? NULL : json_string(bt_text_get(&shown));
+    bt_text_free(&shown);
+    return string;
+}
+
 json_t *bt_json_with(json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value) == 0)

@@ -5,6 +5,10 @@
 #include "base/base.h"
 #include <jansson.h>
 
+/* A text from outside, such as a path, may hold any bytes: those that are not UTF-8 become the four characters \xHH.
+ * NULL: out of memory. */
+json_t *bt_json_string(const char *text);
+
 /* The object or list with one more value, which is taken over; NULL, and it is freed, where there is no memory for it,
  * or one of the two is NULL. So what is built in turn is whole, or NULL. */
 json_t *bt_json_with(json_t *object, const char *key, json_t *value);

@@ -262,6 +262,10 @@ static const char *other_format(const char *data, size_t size)
         {"\x89HDF", 4, "an HDF5 file"},
         {"\x1f\x8b", 2, "packed by gzip"},
         {"GGUF", 4, "a GGUF file"},
+        {"version https://git-lfs", 23, "a pointer to a file of Git LFS, which `git lfs pull` fetches"},
+        {"<!DOCTYPE", 9, "a web page"},
+        {"<!doctype", 9, "a web page"},
+        {"<html", 5, "a web page"},
     };
     for (int i = 0; i < BT_COUNT_OF(others); i++)
         if (size >= others[i].size && memcmp(data, others[i].begin, others[i].size) == 0)

@@ -95,6 +95,8 @@ static void check_name(bt_module *module, const char *name, const char *what)
 {
     if (!*name || strchr(name, '.'))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" of a %s is empty or has a dot in it", name, what);
+    else if (!bt_is_utf8(name))
+        bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" of a %s is not UTF-8", name, what);
     else if (bt_module_child_named(module, name, strlen(name)) || bt_module_slate_named(module, name, strlen(name)))
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "the name \"%s\" is used twice", name);
     if (bt_module_root(module)->listed)

@@ -53,6 +53,36 @@ START_TEST(formats)
 }
 END_TEST
 
+START_TEST(utf8)
+{
+    static const struct {
+        const char *text;
+        size_t bytes; /* of the first character */
+        bool whole;
+    } cases[] = {
+        {"", 0, true},
+        {"a", 1, true},
+        {"\xc3\xa9", 2, true},
+        {"\xe2\x82\xac!", 3, true},
+        {"\xf0\x9f\x98\x80", 4, true},
+        {"a\xe9", 1, false}, /* Latin-1 */
+        {"\xe9t\xe9", 0, false},
+        {"\x80", 0, false},
+        {"\xc0\xaf", 0, false},     /* longer than need be */
+        {"\xe0\x9f\xbf", 0, false}, /* likewise */
+        {"\xed\xa0\x80", 0, false}, /* half of a pair of UTF-16 */
+        {"\xf4\x90\x80\x80", 0, false},
+        {"\xe2\x82", 0, false}, /* it ends within a character */
+        {"\xf0\x9f\x98", 0, false},
+        {"\xff", 0, false},
+    };
+    for (int i = 0; i < BT_COUNT_OF(cases); i++) {
+        ck_assert_uint_eq(bt_utf8_bytes(cases[i].text), cases[i].bytes);
+        ck_assert_int_eq(bt_is_utf8(cases[i].text), cases[i].whole);
+    }
+}
+END_TEST
+
 START_TEST(the_nearest_word)
 {
     static const char *const words[] = {"optimizer",    "unroll_steps", "momentum", "lr",
@@ -190,6 +220,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, text_grows);
     tcase_add_test(tests, formats);
+    tcase_add_test(tests, utf8);
     tcase_add_test(tests, the_nearest_word);
     tcase_add_test(tests, long_words_are_near_to_nothing);
     tcase_add_test(tests, of_two_the_nearer);

@@ -98,6 +98,21 @@ has out 'apart: going on after step 40'
 [ "$("$BETTY_RUN" $'no\033[31mfile.ini' 2>&1 | tr -d '\033')" = 'betty-run: no\x1b[31mfile.ini: cannot be opened: No such file or directory' ] ||
     fail "a control byte reaches the terminal"
 
+# a path may hold any bytes: here in Latin-1
+latin=$'caf\xe9'
+mkdir "$latin"
+(
+    cd "$latin" || exit 1
+    "$BETTY_RUN" ../hpo.ini --set engine.train_iters=20 --quiet --output "$latin" 2>../err || fail "a path in Latin-1: the run failed"
+    has "$latin/summary.json" '"output": "caf\\xe9"'
+    "$BETTY_RUN" --resume "$latin" --set engine.train_iters=30 --quiet 2>../err || fail "a path in Latin-1 does not go on"
+    "$BETTY_RUN" --evaluate "$latin" --json >../out 2>../err || fail "a path in Latin-1 is not evaluated"
+    has ../out '"run": "caf\\xe9"'
+) || exit 1
+cp hpo.ini logistic_hpo.c "$latin"
+"$BETTY_RUN" "$latin/hpo.ini" --set engine.train_iters=20 --quiet --output named 2>err || fail "a project in Latin-1 failed"
+"$BETTY_RUN" --resume named --set engine.train_iters=30 --quiet 2>err || fail "a project in Latin-1 does not go on"
+
 # an interrupt
 "$BETTY_RUN" hpo.ini --set engine.train_iters=100000000 --threads 1 --output stopped >out 2>err &
 run=$!

@@ -68,6 +68,17 @@ says 2 'own.c does not compile'
 if "$BETTY_RUN" run.ini --plan 2>err >/dev/full; then complain "a full disk goes unnoticed"; fi
 grep -qF 'cannot be written' err || complain "expected: cannot be written"
 
+# standard files that are closed: no file of the run takes their place
+for closed in '>&-' '2>&-' '<&- >&- 2>&-'; do
+    rm -rf closed
+    eval "\"\$BETTY_RUN\" run.ini --output closed >out 2>err $closed"
+    code=$?
+    case $closed in '2>&-') due=0 ;; *) due=1 ;; esac # what is printed gets lost
+    [ $code -eq $due ] || complain "$closed: exit code $code, expected $due"
+    diff <(without_time closed/metrics.jsonl) <(without_time good/metrics.jsonl) >diff ||
+        complain "$closed: metrics.jsonl holds something else: $(head -n 5 diff)"
+done
+
 # folders that cannot be written
 touch file
 mv file runs # where folders without a name of their own go

@@ -141,7 +141,8 @@ START_TEST(mistakes)
 {
     bt_problem_def lower;
     bt_export parts = with(&lower, too_long);
-    levels_expect_error(levels_engine(&parts, NULL, SETTINGS), "lower", "condition returned [4], expected [2]", NULL);
+    levels_expect_error(levels_engine(&parts, NULL, SETTINGS), "lower", "condition returned f64[4], expected f64[2]",
+                        NULL);
     parts = with(&lower, lost);
     levels_expect_error(levels_engine(&parts, NULL, SETTINGS), "condition returned nothing", NULL);
     parts = with(&lower, field);

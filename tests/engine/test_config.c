@@ -231,7 +231,7 @@ START_TEST(groups_take_over_from_the_problem)
     ck_assert_uint_eq(p->groups[1].own, 0);
     bt_config_free(config);
     expect_text("[classifier]\n[classifier.biases]\nlr = 1\n",
-                "[classifier.biases] needs params: patterns of its parameters, as in params = *.bias");
+                "reweight.ini:2: [classifier.biases] needs params: patterns of its parameters, as in params = *.bias");
     expect_text("[classifier.biases]\nparams = *\nmomentun = 1\n",
                 "reweight.ini:3: [classifier.biases] has no key `momentun`; did you mean `momentum`?");
     expect_text("[classifier.biases]\nparams = *\nbatch_size = 1\n",
@@ -422,6 +422,10 @@ START_TEST(malformed_files)
     config = bt_config_new();
     ck_assert_int_eq(bt_config_read(config, path), BT_ERROR_FILE);
     expect_error("reweight.ini: not a text file, it holds a zero byte");
+    write_bytes("\xff\xfe[\0e\0n\0g\0", 10);
+    ck_assert_int_eq(bt_config_read(config, path), BT_ERROR_DATA);
+    expect_error(
+        "reweight.ini: the text is UTF-16; expected UTF-8: save it so, or turn it by iconv -f UTF-16 -t UTF-8");
     ck_assert_int_eq(bt_config_read(config, "/nonexistent/x.ini"), BT_ERROR_FILE);
     expect_error("/nonexistent/x.ini: cannot be opened: No such file or directory");
     ck_assert_int_eq(bt_config_read(config, "/tmp"), BT_ERROR_FILE);

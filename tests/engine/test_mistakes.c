@@ -85,6 +85,90 @@ static bt_tensor *labels_out_of_range(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(bt_forward(self, bt_field(batch, "x")), bt_field(batch, "label")));
 }
 
+/* ---- what is NULL beside something, names, errors of callbacks ---- */
+
+static bt_tensor *null_metric(bt_problem *self, const bt_batch *batch)
+{
+    bt_metric(self, "m", (bt_tensor *)NULL);
+    return right_step(self, batch);
+}
+
+static bt_tensor *null_prediction(bt_problem *self, const bt_batch *batch)
+{
+    bt_prediction(self, "p", NULL);
+    return right_step(self, batch);
+}
+
+static bt_tensor *null_static(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(bt_static_int(self, "s", NULL), right_step(self, batch));
+}
+
+static bt_tensor *null_peer(bt_problem *self, const bt_batch *batch) { return right_step(bt_peer(self, NULL), batch); }
+static bt_module *null_dim(bt_problem *self) { return bt_nn_linear(bt_data_dim(self, NULL, 1), 3); }
+static bt_tensor *whole_number(bt_problem *self, const bt_batch *batch)
+{
+    return bt_cast(right_step(self, batch), BT_I32);
+}
+static bt_tensor *whole_numbers(bt_problem *self, bt_tensor *vector) { return (void)self, bt_cast(vector, BT_I32); }
+
+static bt_tensor *latin_metric(bt_problem *self, const bt_batch *batch)
+{
+    bt_metric(self, "caf\xe9", bt_params(self));
+    return right_step(self, batch);
+}
+
+static bt_module *latin_param(bt_problem *self)
+{
+    bt_module *module = net(self);
+    bt_module_add_param(module, "caf\xe9", bt_init_constant(0), 1);
+    return module;
+}
+
+static bt_module *latin_state(bt_problem *self)
+{
+    static int memory;
+    bt_state(self, "caf\xe9", &memory, sizeof memory);
+    return net(self);
+}
+
+static bt_dataset *latin_field(bt_problem *self)
+{
+    bt_dataset *data = four_rows(self);
+    bt_dataset_add(data, "caf\xe9", BT_ARRAY(((double[]){1, 2, 3, 4}), 4));
+    return data;
+}
+
+static void fails(bt_problem *self)
+{
+    (void)self;
+    bt_fail(BT_ERROR_DATA, "no bread");
+}
+
+static bt_tensor *failing_step(bt_problem *self, const bt_batch *batch) { return fails(self), right_step(self, batch); }
+static bt_tensor *failing_vector(bt_problem *self, bt_tensor *vector) { return fails(self), vector; }
+static double failing_number(bt_problem *self) { return fails(self), 1; }
+static double failing_later(bt_problem *self) { return bt_host_step(self) ? failing_number(self) : 1; }
+
+static bt_tensor *scaled_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(bt_host_scalar(self, "scale", failing_later), right_step(self, batch));
+}
+
+static void misplaced(bt_problem *self) { (void)bt_step(self); }
+
+static bt_status silent_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    static const double x[] = {1, 2};
+    (void)self, (void)mode;
+    return index ? BT_ERROR_DATA : bt_batch_set(batch, "x", BT_ARRAY(x, 1, 2));
+}
+
+static bt_status failing_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    return index ? bt_fail(BT_ERROR_DATA, "no bread") : silent_batch(self, mode, index, batch);
+}
+
 static bt_tensor *own_params(bt_problem *self) { return bt_params(self); }
 
 #define MODEL(...)                                                                                                     \
@@ -95,6 +179,10 @@ static bt_tensor *own_params(bt_problem *self) { return bt_params(self); }
 #define MODEL_WITH(module, data, step)                                                                                 \
     {                                                                                                                  \
         .name = "model", .configure_train_data = data, .configure_module = module, .training_step = step               \
+    }
+#define MODEL_OF_BATCHES(made)                                                                                         \
+    {                                                                                                                  \
+        .name = "model", .get_batch = made, .configure_module = net, .training_step = right_step                       \
     }
 
 static const struct {
@@ -140,6 +228,29 @@ static const struct {
     {MODEL(.forward = NULL), "model.meta_batch = 2\n", {"[model] meta_batch"}},
     {MODEL(.forward = NULL), "modle.lr = 1\n", {"`modle`", "model"}},
     {MODEL(.forward = NULL), "model.batch_size = 9\nmodel.drop_last = true\n", {"no batch is left", "4", "9"}},
+    {MODEL_WITH(net, four_rows, null_metric), "", {"model, training_step", "bt_metric: the value of `m` is NULL"}},
+    {MODEL(.validation_step = null_prediction, .configure_valid_data = four_rows),
+     "engine.valid_step = 1\n",
+     {"model, validation_step", "bt_prediction: the value of `p` is NULL"}},
+    {MODEL_WITH(net, four_rows, null_static), "", {"model, training_step", "bt_static_int: "}},
+    {MODEL_WITH(net, four_rows, null_peer), "", {"model, training_step", "`(NULL)`", "there are model"}},
+    {MODEL_WITH(null_dim, four_rows, right_step), "", {"model, configure_module", "bt_data_dim: the field is NULL"}},
+    {MODEL_WITH(net, four_rows, whole_number), "", {"model, training_step", "scalar of floating numbers", "i32[]"}},
+    {MODEL(.grad_callback = whole_numbers), "", {"model, update", "returned i32[9], expected f64[9]"}},
+    {MODEL_WITH(net, four_rows, latin_metric), "", {"model", "bt_metric", "not UTF-8"}},
+    {MODEL_WITH(latin_param, four_rows, right_step), "", {"model, configure_module", "of a parameter", "not UTF-8"}},
+    {MODEL_WITH(latin_state, four_rows, right_step), "", {"model, configure_module", "bt_state", "not UTF-8"}},
+    {MODEL_WITH(net, latin_field, right_step), "", {"model, configure_train_data", "bt_dataset_add", "not UTF-8"}},
+    {MODEL_WITH(net, four_rows, failing_step), "", {"model, training_step: no bread"}},
+    {MODEL_WITH(net, four_rows, scaled_step), "", {"model, scale: no bread"}},
+    {MODEL(.grad_callback = failing_vector), "", {"model, grad_callback: no bread"}},
+    {MODEL(.param_callback = failing_vector), "", {"model, param_callback: no bread"}},
+    {MODEL(.epoch_callback = fails), "", {"model, epoch_callback: no bread"}},
+    {MODEL(.on_inner_loop_start = fails), "", {"model, on_inner_loop_start: no bread"}},
+    {MODEL(.on_inner_loop_start = misplaced), "", {"model, on_inner_loop_start: ", "inside a traced callback"}},
+    {MODEL(.validation_end = fails), "engine.valid_step = 1\n", {"model, validation_end: no bread"}},
+    {MODEL_OF_BATCHES(failing_batch), "", {"model, get_batch: no bread"}},
+    {MODEL_OF_BATCHES(silent_batch), "", {"model, get_batch: it failed for batch 1"}},
 };
 enum { SINGLE = sizeof single / sizeof *single };
 
@@ -233,6 +344,40 @@ START_TEST(modules_that_ask_for_each_other)
     levels_run(engine);
     ck_assert_int_eq(bt_param_count(bt_engine_problem(engine, "alpha")), 3 * 9);
     bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- one module for two problems ---- */
+
+static bt_module *shared;
+static bt_module *shared_net(bt_problem *self) { return shared ? shared : (shared = net(self)); }
+static bt_module *shared_part(bt_problem *self) { return (void)self, bt_child(shared, "1"); }
+
+START_TEST(a_module_of_two_problems)
+{
+    bt_problem_def a = level_a, b = level_b;
+    shared = NULL;
+    a.configure_module = shared_net;
+    b.configure_module = _i ? shared_part : shared_net;
+    bt_export parts = {.abi = BT_ABI, .problems = {&a, &b}};
+    expect_words(levels_engine(&parts, NULL, ""),
+                 (const char *const[]){"beta, configure_module: configure_module returned the module of alpha"}, 1);
+}
+END_TEST
+
+static bt_module *part_of_another(bt_problem *self)
+{
+    shared = net(self);
+    return bt_child(shared, "1");
+}
+
+START_TEST(a_part_of_a_module)
+{
+    bt_problem_def a = level_a;
+    a.configure_module = part_of_another;
+    bt_export parts = {.abi = BT_ABI, .problems = {&a}};
+    expect_words(levels_engine(&parts, NULL, ""), (const char *const[]){"a part of another module, \"1\""}, 1);
+    bt_module_free(shared);
 }
 END_TEST
 
@@ -354,6 +499,8 @@ int main(void)
     tcase_add_loop_test(tests, of_several_problems, 0, SEVERAL);
     tcase_add_test(tests, records);
     tcase_add_test(tests, modules_that_ask_for_each_other);
+    tcase_add_loop_test(tests, a_module_of_two_problems, 0, 2);
+    tcase_add_test(tests, a_part_of_a_module);
     tcase_add_loop_test(tests, data_that_ask_for_each_other, 0, 3);
     tcase_add_test(tests, validation_data_that_ask_for_themselves);
     tcase_add_loop_test(tests, losses_that_do_not_link, 0, 4);

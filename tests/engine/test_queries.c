@@ -270,6 +270,100 @@ START_TEST(after_a_check)
 }
 END_TEST
 
+static int64_t number;
+static int64_t number_now(bt_problem *self) { return (void)self, number; }
+
+static bt_tensor *breaking_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *loss = bt_mean(losses(self, batch));
+    return bt_static_int(self, "number", number_now) ? NULL : loss;
+}
+
+/* What a question calls finds the engine at work: it neither sets it going nor frees it. */
+static bt_engine *busy;
+
+static bt_tensor *busy_value(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    bt_engine_free(busy);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "bt_engine_free: a call of the engine is under way"));
+    bt_error_clear();
+    bt_engine_run(busy);
+    return bt_sum(bt_params(self));
+}
+
+static bt_status busy_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    if (busy && mode == BT_VALID)
+        busy_value(self, batch);
+    return make_batch(self, mode, index, batch);
+}
+
+static bt_dataset *busy_rows(bt_problem *self)
+{
+    if (busy)
+        busy_value(self, NULL);
+    return rows(self);
+}
+
+static void expect_busy(bt_engine *engine)
+{
+    ck_assert_msg(strstr(bt_error(), "bt_engine_run: the engine is running already"), "%s", bt_error());
+    bt_error_clear();
+    ck_assert_int_eq(bt_engine_steps(engine), 0);
+    busy = NULL;
+    levels_step(engine, 1);
+    bt_engine_free(engine);
+}
+
+START_TEST(what_a_question_calls)
+{
+    bt_problem_def asked_for = lower;
+    bt_export parts = {.abi = BT_ABI, .problems = {&asked_for}};
+    double value;
+    asked_for.training_step = breaking_step;
+    asked_for.configure_valid_data = busy_rows;
+    if (_i == 2) {
+        asked_for.configure_train_data = asked_for.configure_valid_data = NULL;
+        asked_for.get_batch = busy_batch;
+    }
+    busy = NULL;
+    bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 9\n");
+    bt_problem *problem = bt_engine_problem(engine, "lower");
+    ck_assert_msg(problem != NULL, "%s", bt_error());
+    busy = engine;
+    if (_i == 0)
+        bt_eval(problem, busy_value, NULL, BT_ARRAY(&value));
+    else
+        ck_assert_ptr_null(bt_valid_batch(problem, 0));
+    expect_busy(engine);
+}
+END_TEST
+
+/* A question that fails half way ends the run, whether its message is taken back or not. */
+static void break_and_clear(bt_problem *self)
+{
+    double value;
+    number = 1;
+    bt_eval(self, busy_value, NULL, BT_ARRAY(&value));
+    bt_error_clear();
+}
+
+START_TEST(a_question_that_breaks_programs)
+{
+    bt_problem_def broken = lower;
+    bt_export parts = {.abi = BT_ABI, .problems = {&broken}};
+    broken.training_step = breaking_step;
+    broken.epoch_callback = break_and_clear;
+    number = 0;
+    bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 50\nlower.batch_size = 4\n");
+    ck_assert_int_ne(bt_engine_run(engine), BT_OK);
+    ck_assert_msg(strstr(bt_error(), "lower, training_step: training_step returned no loss"), "%s", bt_error());
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("queries");
@@ -282,6 +376,8 @@ int main(void)
     tcase_add_loop_test(tests, steps_that_are_not_there, 0, 2);
     tcase_add_test(tests, before_the_first_step);
     tcase_add_test(tests, after_a_check);
+    tcase_add_loop_test(tests, what_a_question_calls, 0, 3);
+    tcase_add_test(tests, a_question_that_breaks_programs);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

@@ -356,6 +356,42 @@ START_TEST(refused_in_a_callback)
 }
 END_TEST
 
+/* A callback that is traced for the new dependencies finds the engine at work. */
+static bt_engine *traced_in;
+
+static bt_tensor *running_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_engine *engine = traced_in;
+    traced_in = NULL;
+    if (engine)
+        bt_engine_run(engine);
+    return bt_mul(bt_sum(bt_square(bt_params(self))), bt_mean(bt_field(batch, "x")));
+}
+
+static bt_module *one(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(1)); }
+
+START_TEST(runs_while_it_is_traced)
+{
+    static const bt_problem_def running = {.name = "running",
+                                           .configure_train_data = levels_one_row,
+                                           .configure_module = one,
+                                           .training_step = running_step};
+    const bt_export parts = {.abi = BT_ABI, .problems = {&running}};
+    bt_engine *engine = levels_engine(&parts, NULL, "engine.train_iters = 2\n");
+    bt_problem *problem = bt_engine_problem(engine, "running");
+    ck_assert_msg(problem != NULL, "%s", bt_error());
+    traced_in = engine;
+    ck_assert_int_eq(bt_set_dependency(problem, "", ""), BT_ERROR_ARGUMENT);
+    ck_assert_msg(strstr(bt_error(), "running, training_step: bt_engine_run: the engine is running already"), "%s",
+                  bt_error());
+    ck_assert_int_eq(bt_engine_steps(engine), 0);
+    bt_error_clear();
+    levels_run(engine);
+    ck_assert_int_eq(bt_engine_steps(engine), 2);
+    bt_engine_free(engine);
+}
+END_TEST
+
 START_TEST(misuse)
 {
     bt_engine *engine = engine_of("");
@@ -380,6 +416,7 @@ int main(void)
     tcase_add_loop_test(tests, what_methods_keep, 0, 5);
     tcase_add_test(tests, what_methods_keep_when_refused);
     tcase_add_loop_test(tests, refused_in_a_callback, 0, 2);
+    tcase_add_test(tests, runs_while_it_is_traced);
     tcase_add_test(tests, misuse);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

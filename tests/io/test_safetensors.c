@@ -2,6 +2,7 @@
 #include "io/safetensors.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -301,10 +302,12 @@ START_TEST(other_formats)
         {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 jP.\0\0", "a pickle"},
         {"\x93NUMPY\1\0v\0{'descr'", "NumPy"},
         {"\x89HDF\r\n\x1a\n\0\0\0\0\0\0\0\0", "HDF5"},
+        {"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+        {"<!DOCTYPE html><html lang=\"en\">", "a web page"},
     };
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         bt_safetensors file;
-        ck_assert_int_eq(bt_safetensors_parse("model.pt", cases[i].bytes, 16, &file), BT_ERROR_FILE);
+        ck_assert_int_eq(bt_safetensors_parse("model.pt", cases[i].bytes, i < 4 ? 16 : 30, &file), BT_ERROR_FILE);
         ck_assert_msg(strncmp(bt_error(), "model.pt: this is ", 18) == 0 && strstr(bt_error(), cases[i].what) &&
                           strstr(bt_error(), "safetensors.torch.save_file"),
                       "%s", bt_error());
@@ -395,6 +398,33 @@ START_TEST(no_file)
 }
 END_TEST
 
+/* What is no file is written to, and stays what it is. */
+START_TEST(a_pipe)
+{
+    char *data;
+    size_t size;
+    char read_back[8] = "";
+    ck_assert_int_eq(mkfifo("pipe", 0666), 0);
+    int reader = open("pipe", O_RDONLY | O_NONBLOCK);
+    bt_writer *writer = bt_writer_open("pipe");
+    bt_writer_put(writer, "rows", 4);
+    ck_assert_int_eq(bt_writer_close(writer, true, NULL), BT_OK);
+    ck_assert_int_eq(read(reader, read_back, sizeof read_back), 4);
+    ck_assert_str_eq(read_back, "rows");
+    close(reader);
+    ck_assert_int_eq(bt_file_read("pipe", &data, &size), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "pipe cannot be read: it is no regular file");
+    bt_error_clear();
+    ck_assert_int_eq(symlink("/dev/full", "full"), 0);
+    writer = bt_writer_open("full");
+    bt_writer_put(writer, "rows", 4);
+    ck_assert_int_eq(bt_writer_close(writer, true, NULL), BT_ERROR_FILE);
+    ck_assert_str_eq(bt_error(), "full cannot be written: No space left on device");
+    bt_error_clear();
+    ck_assert_int_eq(unlink("pipe") | unlink("full"), 0); /* nothing else is left: see teardown */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("safetensors");
@@ -410,6 +440,7 @@ int main(void)
     tcase_add_test(tests, names);
     tcase_add_test(tests, a_full_disk);
     tcase_add_test(tests, no_file);
+    tcase_add_test(tests, a_pipe);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
