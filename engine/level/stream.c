@@ -23,6 +23,12 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     if (status == BT_OK && bt_error_status() != BT_OK)
         status = bt_error_status();
     if (status != BT_OK) {
+        if (status == BT_DONE)
+            status =
+                bt_fail(BT_ERROR_ARGUMENT,
+                        "get_batch returned BT_DONE for batch %lld: its batches have no end; how many a validation "
+                        "takes is said by valid_batches",
+                        (long long)index);
         bt_fail(status, "get_batch failed for batch %lld", (long long)index);
         bt_error_context("%s", problem->name);
         bt_batch_free(batch);
