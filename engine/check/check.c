@@ -127,8 +127,8 @@ static bt_status go_to_start(bt_trial *c)
     return BT_OK;
 }
 
-/* The hypergradient is that of the programs that train; from then on gradients and products are programs of their own.
- */
+/* The hypergradient is that of the programs that train; from then on gradients and products are programs of their own,
+ * and what they give can be read between them. */
 static bt_status method_value(bt_trial *c)
 {
     BT_TRY(bt_run_until(c->upper));
@@ -137,10 +137,8 @@ static bt_status method_value(bt_trial *c)
     c->scale = sqrt(bt_check_dot(c->hypergradient, c->hypergradient, c->count));
     bt_phase_end(c->upper->step->phase);
     BT_TRY(bt_kept_restore(c->start));
-    for (int i = 0; i < c->context->problem_count; i++)
-        c->apart |= c->context->problems[i]->step->joins;
     c->context->apart = true;
-    return c->apart ? bt_levels_recompile(c->context) : BT_OK;
+    return bt_levels_recompile(c->context);
 }
 
 /* The first level whose loss was not finite in the inner loop, of which nothing but its log says so: its gradient may
@@ -324,18 +322,17 @@ static bt_status run_check(bt_trial *c, int64_t samples)
     return bt_check_judge(c);
 }
 
-/* The state before the check, and the programs that train from there: where static ints have moved, they are others.
- * What belongs to programs is put back once these are there. */
+/* The state before the check, and the programs that train from there, with static ints as they were. What belongs to
+ * programs is put back once these are there. */
 static bt_status put_back(const bt_trial *c, bt_kept *before)
 {
     c->context->apart = false;
     BT_TRY(bt_kept_restore(before));
     bt_stage_enter(c->context, BT_STAGE_PROGRAM);
-    bool moved = bt_scalars_update(c->context);
+    bt_scalars_update(c->context);
     bt_stage_leave(c->context);
     BT_TRY(bt_error_status());
-    if (c->apart || moved)
-        BT_TRY(bt_levels_recompile(c->context));
+    BT_TRY(bt_levels_recompile(c->context));
     return bt_kept_restore(before);
 }
 

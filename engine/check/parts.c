@@ -51,16 +51,10 @@ bt_status bt_check_equation(bt_trial *c, int q)
 {
     const bt_solve *solve = &c->upper->step->site.solves[q];
     bt_problem *lower = solve->problem;
-    bt_stream *stream = lower->train;
-    int64_t left_out = stream->kept_count - solve->micros.count;
     if (lower->def->condition && !c->lowers[q].unrolls)
-        return condition(c, q, left_out);
+        return condition(c, q, lower->train->kept_count - solve->micros.count);
     bt_steps_show(c->context, false);
-    stream->kept += left_out;
-    stream->kept_count -= left_out;
-    bt_status status = bt_step_again(lower, false);
-    stream->kept -= left_out;
-    stream->kept_count += left_out;
+    bt_status status = bt_step_newest(lower, solve->micros.count);
     if (status == BT_OK)
         status = bt_check_gradient(lower, c->lowers[q].field);
     bt_phase_end(lower->step->phase);

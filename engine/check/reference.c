@@ -385,6 +385,8 @@ bt_status bt_check_reference(bt_trial *c)
         lower->iterates = own[q]->method->step && bt_implicit_iterations(&c->upper->step->site.solves[q]) > 0;
         settings[q] = *own[q];
         settings[q].method = &probe;
+        if (lower->unrolls) /* its steps are gone back through whole, and so its equation is theirs */
+            settings[q].product_batches = BT_BATCHES_ALL;
         lower->finite = bt_check_finite(lower->problem);
         if (lower->finite)
             settings[q].product = BT_PRODUCT_JVP;

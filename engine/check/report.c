@@ -214,7 +214,7 @@ static void say_unsolved(const bt_trial *c, bt_text *text)
             bt_text_add(text, "; the length of %s's condition is %.3g where the inner loop ends, where it should be 0",
                         c->lowers[q].problem->name, c->lowers[q].gradient_length);
     for (int q = 0; q < c->lower_count; q++)
-        if (c->lowers[q].problem->child_count)
+        if (c->lowers[q].problem->child_count && !c->lowers[q].unrolls)
             bt_text_add(text, "; %s has lower levels of its own: what of its gradient comes through them is not in H",
                         c->lowers[q].problem->name);
     bt_text_add(text, "; the lower levels are not solved where the inner loop ends, which solving for x takes for "
@@ -261,6 +261,7 @@ static bool say_constant(const bt_trial *c, bt_text *text)
 /* What the method leaves out; and what is left where it leaves out nothing. */
 static void say_approximation(const bt_trial *c, bt_text *text)
 {
+    int64_t before = text->size;
     for (int q = 0; q < c->lower_count; q++) {
         const bt_lower *lower = &c->lowers[q];
         if (bt_check_partial(lower->problem))
@@ -273,7 +274,7 @@ static void say_approximation(const bt_trial *c, bt_text *text)
         else if (!lower->solution || !close_to(c, lower->cosine, lower->ratio))
             say_unsolved_x(c, q, text);
     }
-    if (!say_constant(c, text) && c->have_reference && !bt_check_close(c, true))
+    if (!say_constant(c, text) && (c->have_reference ? !bt_check_close(c, true) : text->size == before))
         say_unsolved(c, text);
     if (c->cause == BT_CAUSE_KINK)
         bt_text_add(text, "; the retrained loss is not smooth here, as smaller steps show");

@@ -26,7 +26,8 @@ struct bt_context {
     bt_stages stages;       /* what is under way */
     struct bt_until *until; /* schedule/: only some levels step; NULL: all do */
     bool on_trial;          /* a check trains, to be undone: who depends on whom stays as it is */
-    bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined */
+    bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined, and
+                             * gradients and adjoints last through the whole step, to be read between these */
     bool steps_now;         /* what bt_steps_show was told last */
     int64_t scalar_count;   /* host scalars and static ints of all levels */
     int64_t step;           /* leaf steps */

@@ -73,15 +73,21 @@ bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem
 
 bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries)
 {
+    return bt_micro_set_run_newest(set, problem, set->count, phase, entries);
+}
+
+bt_status bt_micro_set_run_newest(const bt_micro_set *set, const bt_problem *problem, int64_t count, bt_phase *phase,
+                                  const int *entries)
+{
     double total = 0;
-    for (int64_t m = 0; set->share && m < set->count; m++) {
-        const bt_batch *batch = bt_stream_newest(problem->train, set->count, m);
+    for (int64_t m = 0; set->share && m < count; m++) {
+        const bt_batch *batch = bt_stream_newest(problem->train, count, m);
         if (!batch)
             return bt_error_status();
         total += (double)batch->count;
     }
-    for (int64_t m = 0; m < set->count; m++) {
-        const bt_batch *batch = bt_stream_newest(problem->train, set->count, m);
+    for (int64_t m = 0; m < count; m++) {
+        const bt_batch *batch = bt_stream_newest(problem->train, count, m);
         double share = batch && set->share ? (double)batch->count / total : 1;
         BT_TRY(bt_micro_set_run_on(set, problem, batch, share, phase, entries));
     }

@@ -23,6 +23,11 @@ static bt_batch *make_batch(bt_problem *problem, bt_mode mode, int64_t index)
     if (status == BT_OK && bt_error_status() != BT_OK)
         status = bt_error_status();
     if (status != BT_OK) {
+        if (status == BT_DONE)
+            status = bt_fail(BT_ERROR_ARGUMENT,
+                             "%s, get_batch: it returned BT_DONE for batch %lld: its batches have no end; how many a "
+                             "validation takes is said by valid_batches",
+                             problem->name, (long long)index);
         bt_fail(status, "%s, get_batch: it failed for batch %lld, and did not say why (bt_fail)", problem->name,
                 (long long)index);
         bt_batch_free(batch);

@@ -75,5 +75,8 @@ bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem
                               bt_phase *phase, const int *entries);
 /* Likewise once for each micro-batch, by its examples. */
 bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries);
+/* Likewise for the newest `count` of them alone. */
+bt_status bt_micro_set_run_newest(const bt_micro_set *set, const bt_problem *problem, int64_t count, bt_phase *phase,
+                                  const int *entries);
 
 #endif

@@ -40,8 +40,9 @@ bt_status bt_run_see_plateaus(bt_run *r);
 
 bt_status bt_run_say_equation(bt_run *r); /* what the levels follow, where there are several */
 void bt_run_say_trouble(bt_run *r);       /* methods that fail, once each */
-/* A run most of whose updates were left out has diverged: BT_ERROR_NUMERIC. */
-bt_status bt_run_say_skipped(bt_run *r);
+/* At its end: updates that were left out, levels that have made none. A run most of whose updates were left out has
+ * diverged: BT_ERROR_NUMERIC. */
+bt_status bt_run_say_missing(bt_run *r);
 /* The metrics that are due now: of the validation that has been; of training, all of them where the step was the last.
  */
 bt_status bt_run_report(bt_run *r, bool valid, bool last);

@@ -136,11 +136,22 @@ bt_status bt_run_report(bt_run *r, bool valid, bool last)
     return status;
 }
 
+/* A level that the run was too short for. */
+static void say_waiting(const bt_problem *problem)
+{
+    if (problem->child_count && !problem->steps)
+        bt_warn(problem->context,
+                "%s has made no step: it waits until every level whose solution it uses has made unroll_steps steps "
+                "after its warmup_steps%s",
+                problem->name, problem->settings->meta_batch > 1 ? ", and this meta_batch times" : "");
+}
+
 /* A run most of whose updates were left out has diverged: that is a failure. */
-bt_status bt_run_say_skipped(bt_run *r)
+bt_status bt_run_say_missing(bt_run *r)
 {
     for (int i = 0; i < r->context->problem_count; i++) {
         const bt_problem *problem = r->context->problems[i];
+        say_waiting(problem);
         int64_t skipped = skipped_updates(problem);
         if (skipped)
             bt_warn(r->context, "%s: %lld of %lld updates were left out: the gradient was not finite", problem->name,

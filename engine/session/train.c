@@ -376,7 +376,7 @@ static bt_status train(bt_run *r)
     }
     if (status == BT_ERROR_INTERRUPTED)
         return bt_fail(status, "interrupted after step %lld", (long long)engine->context.step);
-    bt_status diverged = r->stopped ? bt_run_say_skipped(r) : BT_OK;
+    bt_status diverged = r->stopped ? bt_run_say_missing(r) : BT_OK;
     return status == BT_OK ? diverged : status;
 }
 

@@ -65,6 +65,13 @@ bt_status bt_step_again(bt_problem *problem, bool whole)
     return whole ? bt_solves_run(&step->site, step->joins, step->site.solve_count) : BT_OK;
 }
 
+bt_status bt_step_newest(bt_problem *problem, int64_t count)
+{
+    const bt_step_phase *step = problem->step;
+    bt_phase_begin(step->phase);
+    return bt_micro_set_run_newest(&step->micros, problem, count, step->phase, step->gradient);
+}
+
 /* The gradient of a step that will be made, and may be gone back through. */
 static bt_status gradient_to_step(bt_problem *problem)
 {

@@ -3,6 +3,7 @@
 
 #include "engine/level/keep.h"
 #include "runtime/store.h"
+#include <string.h>
 
 typedef struct wanted {
     const bt_problem *lower;
@@ -57,7 +58,8 @@ static bt_status programs(bt_context *context, bool apart, const bt_kept *before
     return bt_kept_restore(before);
 }
 
-/* Where the gradient and the first product are one program, they are apart meanwhile. */
+/* Where the gradient and the first product are one program, they are apart meanwhile. So are all where the adjoint is
+ * wanted, which else holds other values once nothing reads it any more. */
 static bt_status ask_apart(bt_problem *upper, wanted *w)
 {
     bt_context *context = upper->context;
@@ -79,5 +81,9 @@ bt_status bt_solution(bt_problem *upper, const bt_problem *lower, bool adjoint, 
     wanted w = {lower, adjoint, result};
     BT_TRY(bt_ask_between(upper, "bt_engine_read"));
     BT_TRY(check(upper, &w));
-    return upper->step->joins ? ask_apart(upper, &w) : bt_question(upper, answer, &w);
+    if (bt_solve_rests(&upper->step->site, find(upper, lower))) {
+        memset(result.data, 0, bt_array_bytes(result));
+        return BT_OK;
+    }
+    return upper->step->joins || adjoint ? ask_apart(upper, &w) : bt_question(upper, answer, &w);
 }

@@ -66,10 +66,12 @@ static bt_status open_solves(bt_problem *problem)
     for (int q = 0; status == BT_OK && q < count; q++) {
         step->site.solves[q].problem = lowers[q];
         step->site.solves[q].solver = bt_solver_of(lowers[q]);
-        step->site.solves[q].adjoint =
-            bt_vector_new(step->phase, lowers[q], "adjoint", problem->settings->gradient_accumulation > 1);
+        bt_vector *adjoint = &step->site.solves[q].adjoint;
+        *adjoint = bt_vector_new(step->phase, lowers[q], "adjoint", problem->settings->gradient_accumulation > 1);
         step->site.solve_count = q + 1;
-        status = step->site.solves[q].adjoint.flat ? BT_OK : BT_ERROR_MEMORY;
+        status = adjoint->flat ? BT_OK : BT_ERROR_MEMORY;
+        if (adjoint->flat)
+            adjoint->flat->lasting = problem->context->apart;
     }
     bt_free(lowers);
     return status;
@@ -94,6 +96,7 @@ static bt_status make_gradients(bt_problem *problem)
         BT_TRY(bt_ledger_enter_block(problem->context, problem, BT_ROLE_SUM, &problem->sums));
     }
     problem->gradients.flat->clear = problem->settings->gradient_accumulation > 1;
+    problem->gradients.flat->lasting = problem->context->apart;
     return BT_OK;
 }
 

@@ -76,8 +76,10 @@ bt_status bt_start_run(bt_problem *problem);   /* the parameters of `start`, the
 bt_status bt_step_gradient(bt_problem *problem); /* draws and leaves the hypergradient in problem->gradients */
 bt_status bt_step_direct(bt_problem *problem); /* draws; the direct gradient, the adjoints; what is joined with them */
 bt_status bt_step_again(bt_problem *problem, bool whole); /* on the last step's batches; whole: the hypergradient */
-bt_status bt_step_update(bt_problem *problem);            /* the update alone, on what bt_step_again has left */
-bt_status bt_step_alone(bt_problem *problem);             /* one update, counted; no parent is called */
+/* The direct gradient on the last step's newest `count` micro-batches. */
+bt_status bt_step_newest(bt_problem *problem, int64_t count);
+bt_status bt_step_update(bt_problem *problem); /* the update alone, on what bt_step_again has left */
+bt_status bt_step_alone(bt_problem *problem);  /* one update, counted; no parent is called */
 /* One update of a leaf on a batch that is not its stream's, counted, but in no trajectory. number: of its random ops.
  */
 bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number);

@@ -62,7 +62,15 @@ static bt_status check_taught(const bt_problem *problem)
     }
     for (int i = 0; i < problem->context->problem_count; i++) {
         const bt_problem *lower = problem->context->problems[i];
-        if (lower->settings->active && bt_is_constant(lower) && bt_u2l(problem, lower))
+        if (!lower->settings->active || !bt_u2l(problem, lower))
+            continue;
+        const bt_solver_def *solver = bt_solver_of(lower);
+        if (solver->multiplies && !solver->multiplies(lower))
+            return bt_fail(BT_ERROR_CONFIG,
+                           "%s: its gradient is zero: its loss does not use its parameters, and [%s] %s_second_order = "
+                           "false counts the gradients of %s, which may use them, as constants: true is the default",
+                           problem->name, lower->name, lower->settings->method->name, lower->name);
+        if (bt_is_constant(lower))
             return bt_fail(
                 BT_ERROR_CONFIG,
                 "%s: its gradient is zero: its loss does not use its parameters, and [%s] type = none counts "

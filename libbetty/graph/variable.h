@@ -43,6 +43,7 @@ struct bt_var {
     char *data;    /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
     size_t tail;   /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
     bool clear;    /* of a phase: zeroed before the first program of the phase that touches it */
+    bool lasting;  /* of a phase: lives through all of it, in one piece, for who looks at it between two programs */
 };
 
 bt_var *bt_var_root(bt_var *var);                      /* the base, or itself */

@@ -20,6 +20,7 @@ typedef struct span {       /* on the time axis: steps of all entries, one after
 typedef struct listing {
     bt_lives *lives;
     span *spans; /* by entry */
+    int64_t end; /* of the last one's steps */
     mention *mentions;
     int64_t mention_count;
     int64_t *heads, *tails; /* by variable: its first and last mention; -1: none */
@@ -74,15 +75,15 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Where the variable is cut: ends of what any program touches of it. One that is cleared as a whole is not cut. How
- * many parts there are. */
+/* Where the variable is cut: ends of what any program touches of it. One that is cleared as a whole, or lives as long
+ * as a whole, is not cut. How many parts there are. */
 static int64_t cut(listing *l, int64_t v)
 {
     const bt_lives_var *var = &l->lives->vars[v];
     int64_t count = 0, parts = 0;
     l->cuts[count++] = 0;
     l->cuts[count++] = bt_align_up(var->bytes);
-    for (int64_t m = l->heads[v]; !var->clear && m >= 0; m = l->mentions[m].next) {
+    for (int64_t m = l->heads[v]; !var->clear && !var->lasting && m >= 0; m = l->mentions[m].next) {
         l->cuts[count++] = begin_of(l->mentions[m].touch);
         l->cuts[count++] = end_of(l->mentions[m].touch);
     }
@@ -129,6 +130,10 @@ static void live(listing *l, int64_t v, int64_t parts)
             part->first = part->last < 0 || first < part->first ? first : part->first;
             part->last = last > part->last ? last : part->last;
         }
+    }
+    for (int64_t p = 0; var->lasting && p < parts; p++) {
+        l->parts[p].first = l->entries[p] = 0;
+        l->parts[p].last = l->end - 1;
     }
 }
 
@@ -180,7 +185,7 @@ static void lay_out(listing *l)
                 l->spans[e].from = l->spans[i].base < l->spans[e].from ? l->spans[i].base : l->spans[e].from;
                 l->spans[i].to = end - 1 > l->spans[i].to ? end - 1 : l->spans[i].to;
             }
-        base = end;
+        l->end = base = end;
     }
 }
 

@@ -19,7 +19,8 @@ typedef struct bt_lives_entry { /* a program; they run one after the other */
 
 typedef struct bt_lives_var {
     size_t bytes;
-    bool clear; /* before the first program that touches it */
+    bool clear;   /* before the first program that touches it */
+    bool lasting; /* lives from the first step of all programs to the last */
 } bt_lives_var;
 
 typedef struct bt_row {

@@ -29,7 +29,7 @@ static int64_t number_of(layout *l, bt_var *var)
         l->list = list;
     if (!vars || !list || bt_map_put(&l->numbers, var, l->var_count) != BT_OK)
         return -1;
-    vars[l->var_count] = (bt_lives_var){var->bytes, var->clear};
+    vars[l->var_count] = (bt_lives_var){var->bytes, var->clear, var->lasting};
     list[l->var_count] = var;
     return l->var_count++;
 }

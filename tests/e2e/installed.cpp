@@ -50,6 +50,8 @@ static bt_tensor *step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *y = bt_forward(self, bt_field(batch, "x")), *w = bt_param(self, "own%d.w", 1);
     bt_metric(self, "size", bt_sum(bt_square(bt_params(self))));
+    bt_metric(self, "part", bt_sum(w), BT_METRIC_MEAN); // 6
+    bt_metric(self, "part", bt_mul(3, bt_sum(w)), BT_METRIC_MEAN);
     bt_tensor *again = bt_forward(bt_child(self, "net.1"), y);
     bt_param_set(self, "own1.b", bt_mean(w, 0));
     return bt_add(bt_mean(bt_add(y, again)), bt_mean(bt_param(bt_child(self, "own1"), "w")));
@@ -83,10 +85,11 @@ static int trains()
     bt_engine_set(engine, "engine.train_iters", "%d", 3);
     bt_status status = bt_engine_run(engine);
     double weights = bt_engine_metric(engine, "model.valid.weights"); // 3 4 + 4 + 4 2 + 2 + 6
-    if (status != BT_OK || weights != 32)
-        std::fprintf(stderr, "%s: %g weights\n", bt_error(), weights);
+    double part = bt_engine_metric(engine, "model.part"); // of 6 and 18
+    if (status != BT_OK || weights != 32 || part < 11 || part > 13)
+        std::fprintf(stderr, "%s: %g weights, %g\n", bt_error(), weights, part);
     bt_engine_free(engine);
-    return status == BT_OK && weights == 32;
+    return status == BT_OK && weights == 32 && part >= 11 && part <= 13;
 }
 
 int main()

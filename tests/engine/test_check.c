@@ -554,6 +554,19 @@ START_TEST(three_levels)
 }
 END_TEST
 
+/* No solution of all levels is there to compare with, and every x solves its equation. */
+START_TEST(a_solution_above_steps_that_are_gone_back_through)
+{
+    json_t *result;
+    coupling = 0;
+    bt_status status = check_chain("bottom.type = itd\nmiddle.unroll_steps = 1\n", "top", &result);
+    ck_assert_msg(status == BT_OK, "%s: %s", bt_error(), verdict(result));
+    ck_assert_msg(strstr(verdict(result), "middle has lower levels of its own") != NULL, "%s", verdict(result));
+    ck_assert_msg(strstr(verdict(result), "not solved where the inner loop ends") != NULL, "%s", verdict(result));
+    json_decref(result);
+}
+END_TEST
+
 /* A level in the middle is checked with all that stands below it. */
 START_TEST(in_the_middle)
 {
@@ -581,6 +594,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     TCase *deeper = tcase_create("three levels");
     tcase_add_loop_test(deeper, three_levels, 0, 5);
+    tcase_add_test(deeper, a_solution_above_steps_that_are_gone_back_through);
     tcase_add_test(deeper, in_the_middle);
     suite_add_tcase(suite, deeper);
     return levels_main(suite);

@@ -631,6 +631,7 @@ START_TEST(option_mistakes)
     bt_config *config = read_all("[classifier]\nhidden = 0\nhiden = 5\n");
     int64_t whole = 0;
     double real = 0;
+    const char *text = NULL;
     ck_assert_int_eq(bt_config_option_int(config, "classifier", "hidden", 100, 1, 10000, &whole), BT_ERROR_CONFIG);
     expect_error("reweight.ini:2: [classifier] hidden = 0: expected a whole number, from 1 to 10000");
     ck_assert_int_eq(whole, 100);
@@ -646,6 +647,10 @@ START_TEST(option_mistakes)
     expect_error("the code asks for the key hidden of `nobody`, which is no problem");
     bt_config_option_int(config, "classifier", "cells", 0, 1, 10, &whole);
     expect_error("the code asks for [classifier] cells with the default 0 and the range 1 to 10");
+    ck_assert_int_eq(bt_config_option_text(config, "classifier", "column", "", &text), BT_ERROR_ARGUMENT);
+    expect_error(
+        "the code's default for [classifier] column is an empty text, which a key cannot have: give NULL, which "
+        "is what the code then gets where the key is not set");
     bt_config_finish(config);
     expect_error("reweight.ini:3: [classifier] has no key `hiden`; did you mean `hidden`?");
     bt_config_free(config);

@@ -133,6 +133,16 @@ START_TEST(one_solve_to_a_level_of_a_chain)
         ck_assert_int_eq(products, i + 1 < CHAIN);
         EXPECT_OK(bt_hypergradient(problem, BT_ARRAY(&found)));
         ck_assert_double_eq_tol(found, chain_gradient(i), 1e-12);
+        for (int k = i + 1; k < CHAIN; k++) {
+            double adjoint = k == i + 1 ? -2 * (begins[i] - begins[k]) : 0;
+            char name[32];
+            snprintf(name, sizeof name, "p%d:adjoint.p%d", i, k);
+            EXPECT_OK(bt_engine_read(engine, name, BT_ARRAY(&found)));
+            ck_assert_double_eq_tol(found, adjoint, 1e-12);
+            snprintf(name, sizeof name, "p%d:x.p%d", i, k);
+            EXPECT_OK(bt_engine_read(engine, name, BT_ARRAY(&found)));
+            ck_assert_double_eq_tol(found, adjoint / (k + 1 == CHAIN ? 4 : 6), 1e-12);
+        }
     }
     bt_engine_free(engine);
     bt_text_free(&settings);

@@ -29,6 +29,8 @@ static bt_status make(bt_problem *self, bt_mode mode, int64_t index, bt_batch *b
 {
     (void)self, (void)mode;
     double x[] = {1 + 0.1 * (double)index, 2, 3};
+    if (index == world.changed && strcmp(world.how, "end") == 0)
+        return BT_DONE;
     bool other = index == world.changed && world.made[index] % 2;
     world.made[index]++;
     if (other && strcmp(world.how, "value") == 0)
@@ -211,6 +213,16 @@ START_TEST(batches)
 }
 END_TEST
 
+START_TEST(batches_have_no_end)
+{
+    bt_engine *engine = engine_of(NONE);
+    world.changed = 5;
+    world.how = "end";
+    levels_expect_error(engine, "lower, get_batch: it returned BT_DONE for batch 5: its batches have no end",
+                        "valid_batches", NULL);
+}
+END_TEST
+
 START_TEST(batches_in_between_are_made_once)
 {
     bt_engine *engine = engine_of(NONE);
@@ -230,6 +242,7 @@ int main(void)
     tcase_add_test(tests, functions_of_bt_eval);
     tcase_add_test(tests, functions_without_a_problem);
     tcase_add_loop_test(tests, batches, 0, 5);
+    tcase_add_test(tests, batches_have_no_end);
     tcase_add_test(tests, batches_in_between_are_made_once);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -178,6 +178,26 @@ START_TEST(updates_left_out)
 }
 END_TEST
 
+/* A level that the run was too short for is said, for nothing else tells it from one that has learned nothing. */
+START_TEST(levels_that_make_no_step)
+{
+    static const struct {
+        const char *settings;
+        bool said;
+    } cases[] = {{"lower.unroll_steps = 4\n", true}, {"lower.unroll_steps = 3\n", false},
+                 {"lower.warmup_steps = 3\n", true}, {"lower.warmup_steps = 2\n", false},
+                 {"upper.meta_batch = 4\n", true},   {"engine.levels = lower\n", false}};
+    char *said;
+    row = 1, curvature = 1, second = 1;
+    bt_engine *engine = run(cases[_i].settings, &said);
+    ck_assert_msg((strstr(said, "warning: upper has made no step: it waits until") != NULL) == cases[_i].said, "%s",
+                  said);
+    ck_assert_int_eq(strstr(said, "meta_batch times") != NULL, _i == 4);
+    free(said);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- a loss that is not a number beside a gradient that is one ---- */
 
 static double negative(bt_problem *self) { return (void)self, -1; }
@@ -271,9 +291,10 @@ int main(void)
 {
     Suite *suite = suite_create("trouble");
     TCase *tests = tcase_create("said");
-    tcase_add_loop_test(tests, methods_that_fail, 0, 20);
+    tcase_add_loop_test(tests, methods_that_fail, 0, 22);
     tcase_add_test(tests, questions_do_not_count);
     tcase_add_loop_test(tests, updates_left_out, 0, 3);
+    tcase_add_loop_test(tests, levels_that_make_no_step, 0, 6);
     tcase_add_loop_test(tests, loss_not_finite, 0, 2);
     tcase_add_test(tests, out_of_range);
     suite_add_tcase(suite, tests);

@@ -166,6 +166,25 @@ START_TEST(x_and_what_it_is_made_from)
 }
 END_TEST
 
+/* penalty looks at the upper loss elsewhere, and asks for no adjoint. */
+START_TEST(an_adjoint_that_nothing_reads)
+{
+    setenv("BETTY_PLAN", "off", 1); /* what is no longer alive has no bytes at all */
+    bt_engine *engine =
+        engine_of(_i ? "lower.type = penalty\nupper.gradient_accumulation = 2\n" : "lower.type = penalty\n");
+    double w[SIZE], adjoint[SIZE];
+    EXPECT_OK(bt_engine_run_to(engine, 7));
+    uint64_t before = levels_state(engine);
+    EXPECT_OK(bt_engine_read(engine, "lower.w", BT_ARRAY(w, SIZE)));
+    EXPECT_OK(bt_engine_read(engine, "upper:adjoint.lower", BT_ARRAY(adjoint, SIZE)));
+    for (int i = 0; i < SIZE; i++)
+        ck_assert_double_eq_tol(adjoint[i], w[i] - 1, 1e-12);
+    ck_assert_uint_eq(levels_state(engine), before);
+    bt_engine_free(engine);
+    unsetenv("BETTY_PLAN");
+}
+END_TEST
+
 START_TEST(wrong_questions_harm_nothing)
 {
     bt_engine *one = engine_of("lower.type = itd\n"), *engine = engine_of("lower.type = itd\n");
@@ -232,6 +251,7 @@ int main(void)
     tcase_add_test(tests, what_is_written_is_stepped_from);
     tcase_add_test(tests, the_slope_of_the_update);
     tcase_add_loop_test(tests, x_and_what_it_is_made_from, 0, (int)(sizeof solves / sizeof *solves));
+    tcase_add_loop_test(tests, an_adjoint_that_nothing_reads, 0, 2);
     tcase_add_test(tests, wrong_questions_harm_nothing);
     tcase_add_test(tests, names);
     Suite *suite = suite_create("values");

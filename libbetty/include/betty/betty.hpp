@@ -39,10 +39,14 @@ inline bt_module *module(bt_problem *p) { return bt_net(p); }
 inline bt_tensor *forward(bt_module *m, bt_tensor *const *in) { return bt_forward_module_(m, in); }
 inline bt_tensor *forward(bt_problem *p, bt_tensor *const *in) { return bt_forward_problem_(p, in); }
 
-inline void metric(bt_problem *self, const char *name, bt_tensor *value) { bt_metric_tensor_(self, name, value); }
-template <class Number> void metric(bt_problem *self, const char *name, Number value)
+inline void metric(bt_problem *self, const char *name, bt_tensor *value, bt_metric_use use = BT_METRIC_ONCE)
 {
-    bt_metric_number_(self, name, static_cast<double>(value));
+    bt_metric_use_tensor_(self, name, value, use);
+}
+template <class Number>
+void metric(bt_problem *self, const char *name, Number value, bt_metric_use use = BT_METRIC_ONCE)
+{
+    bt_metric_use_number_(self, name, static_cast<double>(value), use);
 }
 
 } // namespace bt_cpp
@@ -69,6 +73,6 @@ template <class Number> void metric(bt_problem *self, const char *name, Number v
 #define BT_FORWARD_(m, ...)          bt_cpp::forward((m), BT_TENSORS_(__VA_ARGS__))
 #define BT_TENSORS_(...)             (std::initializer_list<bt_tensor *>{__VA_ARGS__}.begin())
 #define BT_MODULES_(...)             (std::initializer_list<bt_module *>{__VA_ARGS__}.begin())
-#define bt_metric(self, name, value) bt_cpp::metric((self), (name), (value))
+#define bt_metric(...)               bt_cpp::metric(__VA_ARGS__)
 
 #endif

@@ -22,8 +22,9 @@ bt_status bt_engine_use(bt_engine *engine, const bt_export *parts, void *user); 
 
 /* One setting, as in the INI file: key is SECTION.KEY; value: format. bt_engine_set(e, "model.lr", "%g", lr). Between
  * two calls that train, what says how long and how loudly may change: train_iters, valid_step, log_step,
- * checkpoint_step, checkpoint_keep and early_stopping_tolerance of [engine], log_step of a problem. A schedule that
- * goes by train_iters keeps the number that it was set up with. Everything else is refused then (BT_ERROR_ARGUMENT). */
+ * checkpoint_step, checkpoint_minutes, checkpoint_keep and early_stopping_tolerance of [engine], log_step of a problem.
+ * A schedule that goes by train_iters keeps the number that it was set up with. Everything else is refused then
+ * (BT_ERROR_ARGUMENT). */
 bt_status bt_engine_set(bt_engine *engine, const char *key, const char *value, ...) BT_FORMAT(3, 4);
 
 /* What a run says, line by line, without line ends. The text is gone when the function returns, which must not call the

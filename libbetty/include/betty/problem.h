@@ -43,7 +43,8 @@ typedef struct bt_problem_def {
     /* host, while training */
     /* Instead of data sets. A pure function of (mode, index): itd, bt_hypergradient and a resumed run ask for earlier
      * batches again, so that indices do not come in order. Random numbers come from bt_host_uniform(bt_seed(self),
-     * index, ...). Batches 1, 2, 9, 99, ... are made twice, and another batch ends the run. */
+     * index, ...). Batches 1, 2, 9, 99, ... are made twice, and another batch ends the run. They have no end: how many
+     * a validation takes is said by valid_batches, 1 by default. */
     bt_status (*get_batch)(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch);
     void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps, or of those of bt_adapt */
     void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
@@ -57,7 +58,8 @@ uint64_t bt_seed(bt_problem *self);                      /* the engine's seed */
 int64_t bt_data_dim(bt_problem *self, const char *field, int axis); /* of its training data; axis 0: the examples */
 
 /* The problem's own INI keys, with default and range (ends included). A key that nothing asks for is an error, so each
- * must be asked for while the problem is set up (configure_..., traced callbacks); from then on, anywhere. */
+ * must be asked for while the problem is set up (configure_..., traced callbacks); from then on, anywhere. A text whose
+ * default is NULL is NULL where the key is not set; no text is empty. */
 bool bt_option_bool(bt_problem *self, const char *key, bool value);
 int64_t bt_option_int(bt_problem *self, const char *key, int64_t value, int64_t low, int64_t high);
 double bt_option_double(bt_problem *self, const char *key, double value, double low, double high);
