@@ -272,6 +272,22 @@ static void *live_settings(bt_config *config, const char *section, bt_section_ki
     return bt_config_problem_find(config, section, strlen(section));
 }
 
+static bt_status fail_change(const char *origin, const char *key)
+{
+    bt_text live = {0};
+    for (const bt_key *row = bt_keys; row->name; row++)
+        if (row->live)
+            bt_text_add(&live, "%s%s%s", live.size ? ", " : "",
+                        row->section == BT_SECTION_ENGINE ? "engine." : "PROBLEM.", row->name);
+    bt_status status =
+        bt_fail(BT_ERROR_ARGUMENT,
+                "%s: %s cannot change once the engine is set up: set it before the first call that runs. "
+                "What can: %s",
+                origin, key, bt_text_get(&live));
+    bt_text_free(&live);
+    return status;
+}
+
 bt_status bt_config_change(bt_config *config, const char *key, const char *value, const char *origin)
 {
     const char *dot = strrchr(key, '.');
@@ -282,12 +298,11 @@ bt_status bt_config_change(bt_config *config, const char *key, const char *value
     void *settings = section ? live_settings(config, section, &kind) : NULL;
     const bt_key *row = settings ? bt_key_find(kind, dot + 1) : NULL;
     if (!row || !row->live)
-        return bt_fail(
-            BT_ERROR_ARGUMENT,
-            "%s: %s cannot change once the engine is set up, as engine.train_iters, valid_step, log_step and "
-            "checkpoint_step can: set it before the first call that runs",
-            origin, key);
-    int64_t number; /* all live keys are of this kind */
+        return fail_change(origin, key);
+    union {
+        int64_t whole;
+        double real;
+    } number; /* all live keys are numbers */
     const char *where = bt_region_format(config->region, "%s: [%s] %s", origin, section, row->name);
     if (!where)
         return BT_ERROR_MEMORY;

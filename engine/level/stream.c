@@ -271,7 +271,9 @@ bt_stream *bt_stream_open(bt_problem *problem, bt_mode mode, int64_t keep)
     bt_status status = stream->kept ? BT_OK : BT_ERROR_MEMORY;
     bool data = mode == BT_TRAIN ? problem->train_data != NULL : problem->valid_data != NULL;
     if (status == BT_OK)
-        status = data ? open_loader(stream) : problem->def->batch_of ? open_peer(stream) : open_callback(stream);
+        status = problem->def->batch_of && (mode == BT_TRAIN || !data) ? open_peer(stream)
+                 : data                                                ? open_loader(stream)
+                                                                       : open_callback(stream);
     if (status == BT_OK && mode == BT_TRAIN)
         status = enter(stream);
     if (status == BT_OK)

@@ -89,17 +89,25 @@ static void say_first_skipped(bt_run *r)
 }
 
 /* Its gradient may be finite nevertheless, so that nothing else says it. */
+static void say_nonfinite(bt_run *r, const bt_metric_row *row)
+{
+    if (r->told_loss[row->valid] || strcmp(row->name, "loss") != 0)
+        return;
+    r->told_loss[row->valid] = true;
+    if (row->valid)
+        bt_warn(r->context, "%s: after step %lld, the validation loss is not finite", row->problem->name,
+                (long long)r->context->step);
+    else
+        bt_warn(r->context, "%s: up to step %lld, the loss is not finite", row->problem->name,
+                (long long)r->context->step);
+}
+
 static void say_first_nonfinite(bt_run *r, const bt_metric_value *values, int count)
 {
     for (int v = 0; v < count; v++)
-        for (int i = 0; i < r->context->metric_count && !r->told_loss && !isfinite(values[v].value); i++) {
-            const bt_metric_row *row = r->context->metrics[i];
-            if (row->full != values[v].name || row->valid || strcmp(row->name, "loss") != 0)
-                continue;
-            bt_warn(r->context, "%s: up to step %lld, the loss is not finite", row->problem->name,
-                    (long long)r->context->step);
-            r->told_loss = true;
-        }
+        for (int i = 0; i < r->context->metric_count && !isfinite(values[v].value); i++)
+            if (r->context->metrics[i]->full == values[v].name)
+                say_nonfinite(r, r->context->metrics[i]);
 }
 
 static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count, bool lasting)

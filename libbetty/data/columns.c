@@ -59,7 +59,7 @@ static bt_status find_column(const bt_store *store, const char *wanted, int64_t 
         return BT_OK;
     bt_text names = {0};
     for (int64_t i = 0; store->names && i < columns && i < 40; i++)
-        bt_text_add(&names, "%s%s", i ? ", " : "; its columns: ", store->names[i]);
+        bt_text_add(&names, "%s\"%s\"", i ? ", " : "; its columns: ", store->names[i]);
     bt_status status =
         bt_fail(BT_ERROR_DATA, "bt_dataset_drop: there is no column \"%s\"; expected a number from 1 to %lld%s%s",
                 wanted, (long long)columns, store->names ? " or a name" : "", bt_text_get(&names));

@@ -108,23 +108,30 @@ static bt_status read_field(csv *c, int first, int *end)
     return put(c, 0);
 }
 
-/* The next record that is not an empty line; *got is false at the end. */
-static bt_status read_record(csv *c, bool *got)
+static bt_status read_fields(csv *c, int byte)
 {
-    int byte;
-    do {
-        c->now.line = c->line;
-        byte = next_byte(c);
-    } while (byte == '\n');
     c->now.size = c->now.fields = 0;
-    *got = byte >= 0;
-    if (byte < 0)
-        return bt_source_status(c->source);
     BT_TRY(read_field(c, byte, &byte));
     while (byte == c->delimiter)
         BT_TRY(read_field(c, next_byte(c), &byte));
     BT_TRY(bt_source_status(c->source));
     c->now.starts[c->now.fields] = c->now.size;
+    return BT_OK;
+}
+
+static bool is_blank(const record *r) { return r->fields == 1 && r->text[strspn(r->text, " \t")] == 0; }
+
+/* The next record that is no blank line; *got is false at the end. */
+static bt_status read_record(csv *c, bool *got)
+{
+    do {
+        c->now.line = c->line;
+        int byte = next_byte(c);
+        *got = byte >= 0;
+        if (byte < 0)
+            return bt_source_status(c->source);
+        BT_TRY(read_fields(c, byte));
+    } while (is_blank(&c->now));
     return BT_OK;
 }
 
@@ -227,7 +234,7 @@ static bt_status find_target(csv *c)
     for (int64_t i = 0; c->has_header && i < c->columns && i < 40; i++) {
         int64_t length;
         const char *at = field(&c->header, i, &length);
-        bt_text_add(&names, "%s%s", i ? ", " : "; its columns: ", bt_show(at, length).text);
+        bt_text_add(&names, "%s\"%s\"", i ? ", " : "; its columns: ", bt_show(at, length).text);
     }
     bt_status status =
         bt_fail(BT_ERROR_DATA, "%s: there is no target column \"%s\"; expected a number from 1 to %lld%s%s", c->path,
@@ -260,9 +267,9 @@ static bt_status wrong_cell(const csv *c, int64_t column, bt_numeral kind)
 static bt_status add_row(csv *c)
 {
     if (c->now.fields != c->columns)
-        return bt_fail(BT_ERROR_DATA, "%s, line %lld: %lld fields; expected %lld, as in the %s", c->path,
-                       (long long)c->now.line, (long long)c->now.fields, (long long)c->columns,
-                       c->has_header ? "header line" : "lines before");
+        return bt_fail(BT_ERROR_DATA, "%s, line %lld: %lld field%s; expected %lld, as in the %s", c->path,
+                       (long long)c->now.line, (long long)c->now.fields, c->now.fields == 1 ? "" : "s",
+                       (long long)c->columns, c->has_header ? "header line" : "lines before");
     if (c->rows == BT_MAX_EXAMPLES)
         return bt_fail(BT_ERROR_DATA, "%s, line %lld: more than %lld rows", c->path, (long long)c->now.line,
                        (long long)BT_MAX_EXAMPLES);

@@ -39,7 +39,7 @@ static bt_tensor *linear_apply(bt_module *self, bt_tensor *x, bool relu)
     const linear_options *options = self->data;
     int64_t sizes[BT_MAX_RANK + 1];
     if (bt_poisoned(x))
-        return x ? x : bt_module_input("linear", &x);
+        return x;
     if (x->rank < 1 || x->dims[x->rank - 1] != options->in)
         return bt_module_wrong_features("linear", options->in, x);
     for (int i = 0; i < x->rank; i++)
@@ -51,7 +51,10 @@ static bt_tensor *linear_apply(bt_module *self, bt_tensor *x, bool relu)
     return x->rank == 2 ? y : (bt_reshape)(y, sizes);
 }
 
-static bt_tensor *linear_forward(bt_module *self, bt_tensor *const *in) { return linear_apply(self, in[0], false); }
+static bt_tensor *linear_forward(bt_module *self, bt_tensor *const *in)
+{
+    return linear_apply(self, bt_module_input("linear", in), false);
+}
 
 /* PyTorch's kaiming_uniform with a = sqrt(5): 1/sqrt(in) is the bound of weight and bias alike. */
 bt_module *bt_nn_linear(int64_t in, int64_t out)

@@ -231,6 +231,8 @@ bt_tensor *bt_param_next(bt_module *m, const char *path)
 
 bt_tensor *bt_module_input(const char *what, bt_tensor *const *in)
 {
+    if (in[0] && in[1])
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s takes one input, and was given more", what);
     return in[0] ? in[0] : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: the input is missing (NULL)", what);
 }
 

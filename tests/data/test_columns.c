@@ -32,7 +32,7 @@ START_TEST(left_out)
     expect_x(bt_dataset_drop(bt_dataset_drop(open_table(), "1"), "1"), 4, 1, (const double[]){7, 7, 7, 7});
     expect_x(bt_dataset_drop(bt_dataset_rows(open_table(), 1, 3), "flat"), 2, 2, (const double[]){1, 2, 2, 4});
     ck_assert_ptr_null(bt_dataset_drop(open_table(), "kind")); /* the target */
-    expect_failure(BT_ERROR_DATA, "no column \"kind\"", "1 to 3 or a name", "id, size, flat");
+    expect_failure(BT_ERROR_DATA, "no column \"kind\"", "1 to 3 or a name", "\"id\", \"size\", \"flat\"");
     ck_assert_ptr_null(bt_dataset_drop(open_table(), "4"));
     expect_failure(BT_ERROR_DATA, "no column \"4\"");
     ck_assert_ptr_null(bt_dataset_drop(open_table(), NULL));

@@ -44,6 +44,7 @@ START_TEST(shapes_of_files)
         "1,2.5,-3\n4e2,0.1,6\n",
         "1,2.5,-3\n\n\r\n4E+2,0.1000,+6.\n\n",
         " 1 ,\t2.5 , -3\n 4e2,0.1,6 \n",
+        "  \na,b,target\n\t\n1,2.5,-3\n   \n4e2,0.1,6\n ", /* blank lines */
         "\"1\",\"2.5\",\"-3\"\n\"4e2\",0.1,\"6\"\n",
         "\"first, with \"\"comma\"\"\",\"two\nlines\",target\n1,2.5,-3\n4e2,0.1,6\n",
         "1;2.5;-3\n4e2;0.1;6\n",
@@ -71,7 +72,8 @@ START_TEST(targets)
     check_rows(bt_dataset_open(path_of("t.csv:1"), "train"), 2, 3, first);
     check_rows(bt_dataset_open(path_of("t.csv:3"), "train"), 2, 3, two_by_three);
     ck_assert_ptr_null(bt_dataset_open(path_of("t.csv:cost"), "train"));
-    expect_failure(BT_ERROR_DATA, "t.csv", "no target column \"cost\"", "1 to 3 or a name", "price,  size, age");
+    expect_failure(BT_ERROR_DATA, "t.csv", "no target column \"cost\"", "1 to 3 or a name",
+                   "\"price\", \" size\", \"age\"");
     ck_assert_ptr_null(bt_dataset_open(path_of("t.csv:4"), "train"));
     expect_failure(BT_ERROR_DATA, "\"4\"");
     ck_assert_ptr_null(bt_dataset_open(path_of("t.csv:0"), "train"));
@@ -96,7 +98,7 @@ START_TEST(faults)
         {"\n\n", {"t.csv", "empty"}},
         {"a,b\n", {"t.csv", "no rows of numbers after the header"}},
         {"1\n2\n", {"line 1", "one column; expected at least two"}},
-        {"1,2\n3\n", {"line 2", "1 fields; expected 2"}},
+        {"1,2\n3\n", {"line 2", "1 field; expected 2"}},
         {"1,2\n3,4,5\n", {"line 2", "3 fields; expected 2, as in the lines before"}},
         {"a,b\n\n1,2\n\n3,4,\n", {"line 5", "3 fields; expected 2, as in the header line"}},
         {"1,2,3\n4,,6\n", {"line 2, column 2", "found a missing value; expected a number"}},

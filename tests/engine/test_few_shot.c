@@ -376,6 +376,13 @@ START_TEST(mean_over_tasks)
     levels_params(engine, "meta", &found, 1);
     ck_assert_double_eq_tol(found, -7, 1e-12);
     bt_engine_free(engine);
+    bt_problem_def both = low; /* data of its own, too */
+    both.configure_train_data = levels_one_row;
+    const bt_export wrong = {.abi = BT_ABI, .problems = {&top, &both}};
+    engine = levels_engine(&wrong, NULL,
+                           "dependencies.u2l = meta > learner\ndependencies.l2u = learner > meta\n"
+                           "learner.type = itd\n");
+    levels_expect_error(engine, "learner has batch_of = \"meta\": it cannot have configure_train_data", NULL);
 }
 END_TEST
 

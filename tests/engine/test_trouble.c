@@ -233,6 +233,35 @@ START_TEST(loss_not_finite)
 }
 END_TEST
 
+static bt_tensor *quiet_step(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_square(bt_forward(self)));
+}
+
+/* Of a validation likewise, once. */
+START_TEST(validation_loss_not_finite)
+{
+    bt_problem_def def = lost;
+    def.training_step = quiet_step;
+    def.configure_valid_data = one_row;
+    def.validation_step = lost_step;
+    const bt_export all = {.abi = BT_ABI, .problems = {&def}};
+    char *said;
+    size_t size;
+    FILE *progress = open_memstream(&said, &size);
+    row = 1;
+    bt_engine *engine = levels_engine(&all, NULL, "engine.train_iters = 4\nengine.valid_step = 2\n");
+    EXPECT_OK(bt_engine_attach(engine, &(bt_front){.progress = progress}));
+    EXPECT_OK(bt_engine_run(engine));
+    fclose(progress);
+    const char *warning = strstr(said, "warning: lower: after step 2, the validation loss is not finite");
+    ck_assert_msg(warning && !strstr(warning + 1, "warning: "), "%s", said);
+    free(said);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- a hyperparameter that `schedule` takes out of its range ---- */
 
 static double base, slope_of_lr;
@@ -296,6 +325,7 @@ int main(void)
     tcase_add_loop_test(tests, updates_left_out, 0, 3);
     tcase_add_loop_test(tests, levels_that_make_no_step, 0, 6);
     tcase_add_loop_test(tests, loss_not_finite, 0, 2);
+    tcase_add_test(tests, validation_loss_not_finite);
     tcase_add_test(tests, out_of_range);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

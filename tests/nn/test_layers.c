@@ -12,17 +12,27 @@ static bt_tensor *forward(void *user, const bt_batch *batch)
     return bt_forward((bt_module *)user, bt_field(batch, "x"));
 }
 
+static bt_tensor *forward_twice(void *user, const bt_batch *batch)
+{
+    return bt_forward((bt_module *)user, bt_field(batch, "x"), bt_field(batch, "x"));
+}
+
 /* Runs the module on x and puts the result into y. */
-static bt_status run(bt_module *module, bt_mode mode, bt_array x, bt_array y)
+static bt_status run_by(bt_function_fn *call, bt_module *module, bt_mode mode, bt_array x, bt_array y)
 {
     bt_batch *batch = bt_batch_new();
-    bt_function *function = bt_function_new(forward, module, mode);
+    bt_function *function = bt_function_new(call, module, mode);
     bt_status status = bt_batch_set(batch, "x", x);
     if (status == BT_OK)
         status = bt_function_run(function, batch, y);
     bt_function_free(function);
     bt_batch_free(batch);
     return status;
+}
+
+static bt_status run(bt_module *module, bt_mode mode, bt_array x, bt_array y)
+{
+    return run_by(forward, module, mode, x, y);
 }
 
 static void fill(double *x, int count, uint64_t stream)
@@ -231,6 +241,12 @@ START_TEST(test_messages_name_the_module)
     ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 2), BT_OK);
     ck_assert_int_eq(run(net, BT_TRAIN, BT_ARRAY(x, 2), BT_ARRAY(y, 2)), BT_ERROR_ARGUMENT);
     assert_message("no forward function");
+    bt_module_free(net);
+
+    net = bt_nn_linear(3, 2);
+    ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 2), BT_OK);
+    ck_assert_int_eq(run_by(forward_twice, net, BT_TRAIN, BT_ARRAY(x, 2, 3), BT_ARRAY(y, 2, 2)), BT_ERROR_ARGUMENT);
+    assert_message("linear takes one input, and was given more");
     bt_module_free(net);
 
     net = bt_nn_linear(2, 2); /* never initialised */
