@@ -232,9 +232,9 @@ static bt_status argmax(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_reduce)[] = {
-    {&bt_op_sum, "sum.vector", accepts, NULL, prepare, sum, release},
-    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release},
-    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_all, norm_square, release},
-    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL},
+    {&bt_op_sum, "sum.vector", accepts, NULL, prepare, sum, release, false},
+    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release, false},
+    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_all, norm_square, release, false},
+    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL, false},
     {.op = NULL},
 };
