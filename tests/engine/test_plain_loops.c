@@ -346,10 +346,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("engine: plain loops");
-    TCase *tcase = tcase_create("plain loops");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, no_plain_loop, 0, NETWORKS * 2 * WAYS);
-    tcase_add_test(tcase, info_lists_them);
-    suite_add_tcase(suite, tcase);
+    TCase *info = tcase_create("info"), *grid = tcase_create("grid");
+    tcase_set_timeout(info, 120);
+    tcase_add_test(info, info_lists_them);
+    suite_add_tcase(suite, info);
+    tcase_set_timeout(grid, 120);
+    tcase_add_loop_test(grid, no_plain_loop, 0, NETWORKS * 2 * WAYS);
+    suite_add_tcase(suite, grid);
     return levels_main(suite);
 }
