@@ -222,7 +222,8 @@ static json_t *info_json(const bt_engine *engine)
     json_t *object = json_pack("{s:s, s:s, s:f, s:f}", "device", engine->context.instance->backend->name, "backend",
                                engine->context.instance->backend->isa(), "load_seconds", engine->load_seconds,
                                "compile_seconds", engine->compile_seconds);
-    return bt_json_with(with_threads(object, engine), "programs", phases);
+    object = bt_json_with(with_threads(object, engine), "programs", phases);
+    return bt_json_with(object, "plain_loops", bt_plain_loops(engine));
 }
 
 static void print_info(json_t *info, FILE *file)
@@ -239,6 +240,7 @@ static void print_info(json_t *info, FILE *file)
     json_array_foreach(json_object_get(info, "programs"), i, program)
         fprintf(file, "\n%s, %s, %s\n%s", bt_json_read_text(program, "level"), bt_json_read_text(program, "phase"),
                 bt_json_read_text(program, "part"), bt_json_read_text(program, "kernels"));
+    bt_print_plain_loops(json_object_get(info, "plain_loops"), file);
 }
 
 /* ---- all reports ---- */

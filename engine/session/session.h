@@ -8,6 +8,7 @@
 #include "engine/plugin/plugin.h"
 #include "engine/schedule/schedule.h"
 #include "engine/session/front.h"
+#include "io/json.h"
 
 struct bt_engine {
     bt_context context;
@@ -49,6 +50,11 @@ bt_status bt_rewire_due(bt_engine *engine);   /* what bt_set_dependency was told
 
 /* train.c: a run that will not go on, or whose engine goes; what it would have said at its end is not said. */
 bt_status bt_run_close(bt_engine *engine);
+
+/* ---- plain.c: plain loops that the programs run, over more than a few elements ---- */
+
+json_t *bt_plain_loops(const bt_engine *engine); /* an array: kernel, calls; its shares of operations, bytes */
+void bt_print_plain_loops(json_t *loops, FILE *file);
 
 /* ---- memory.c ---- */
 

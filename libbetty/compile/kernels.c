@@ -20,12 +20,16 @@ const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_ca
     return NULL;
 }
 
-bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op)
+static bool has(const bt_kernel_table *table, const bt_op *op, bool plain_too)
 {
     if (!table || !op)
         return false;
     for (const bt_kernel_impl *const *kernel = table->list(); *kernel; kernel++)
-        if ((*kernel)->op == op)
+        if ((*kernel)->op == op && (plain_too || !(*kernel)->plain))
             return true;
     return false;
 }
+
+bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op) { return has(table, op, true); }
+
+bool bt_kernel_made_for(const bt_kernel_table *table, const bt_op *op) { return has(table, op, false); }

@@ -32,6 +32,7 @@ typedef struct bt_kernel_impl {
     bt_status (*prepare)(bt_call *call);      /* may allocate call->state, from all but data; NULL: nothing to do */
     bt_status (*launch)(const bt_call *call); /* allocates nothing */
     void (*release)(bt_call *call);           /* frees what prepare made */
+    bool plain;                               /* a plain loop: for what no other kernel takes, copied or not */
 } bt_kernel_impl;
 
 typedef struct bt_kernel_table {
@@ -43,6 +44,7 @@ bt_array bt_view_array(const bt_view *view); /* its dtype, shape and data, witho
 
 /* The first kernel of the table that accepts the call as it is; NULL if none. */
 const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call);
-bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op); /* there is one for the op */
+bool bt_kernel_known(const bt_kernel_table *table, const bt_op *op);    /* there is one for the op */
+bool bt_kernel_made_for(const bt_kernel_table *table, const bt_op *op); /* likewise, and no plain loop */
 
 #endif

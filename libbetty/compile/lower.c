@@ -160,20 +160,38 @@ static bt_status no_kernel(const bt_compilation *c, const bt_node *node)
     return BT_ERROR_UNSUPPORTED;
 }
 
-/* The kernel for the call. Where none takes the inputs as they lie, they are copied into dense ones, one by one, until
- * one does. */
+/* How good the kernel for a call is: none, a plain loop, or one made for it. Few elements are all the same to it. */
+enum worth { NO_KERNEL, PLAIN_LOOP, KERNEL };
+
+static enum worth worth_of(const bt_compilation *c, const bt_call *call)
+{
+    const bt_kernel_impl *kernel = choose(c, call);
+    return !kernel ? NO_KERNEL : kernel->plain && !bt_call_small(call) ? PLAIN_LOOP : KERNEL;
+}
+
+/* The kernel for the call. Where copies of inputs that are not dense bring a better one than there is for them as they
+ * lie, those that it cannot do without are copied. */
 static bt_status find_kernel(bt_compilation *c, const bt_node *node, bt_call *call, bt_look *in,
                              const bt_kernel_impl **kernel)
 {
-    *kernel = choose(c, call);
-    for (int i = 0; !*kernel && i < node->inputs; i++) {
-        if (bt_view_dense(&in[i].view))
-            continue;
-        BT_TRY(densify(c, node, &in[i]));
-        c->looks[node->in[i]->id] = in[i]; /* later readers take the copy too */
-        call->in[i] = in[i].view;
-        *kernel = choose(c, call);
+    enum worth worth = worth_of(c, call), dense = worth;
+    if (worth != KERNEL) {
+        for (int i = 0; i < node->inputs; i++)
+            call->in[i] = bt_view_of(bt_view_array(&in[i].view));
+        dense = worth_of(c, call);
     }
+    for (int i = 0; i < node->inputs && worth != KERNEL; i++) {
+        bt_view copy = call->in[i];
+        call->in[i] = in[i].view;
+        if (dense == worth || bt_view_dense(&in[i].view) || worth_of(c, call) == dense)
+            continue;
+        call->in[i] = copy;
+        bt_look *look = &c->looks[node->in[i]->id];
+        if (!bt_view_dense(&look->view)) /* an input that comes twice has its copy */
+            BT_TRY(densify(c, node, look));
+        in[i] = *look; /* later readers take the copy too */
+    }
+    *kernel = choose(c, call);
     return *kernel ? BT_OK : no_kernel(c, node);
 }
 
@@ -264,5 +282,6 @@ bool bt_compile_takes(const bt_node *node, void *user)
                     .in = in,
                     .out = out,
                     .threads = c->options->threads};
-    return choose(c, &call) != NULL;
+    enum worth worth = worth_of(c, &call);
+    return worth == KERNEL || (worth == PLAIN_LOOP && !bt_kernel_made_for(c->options->kernels, node->op));
 }

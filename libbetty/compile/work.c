@@ -36,6 +36,19 @@ double bt_call_flops(const bt_call *call)
 
 double bt_call_work(const bt_call *call) { return bt_call_flops(call) + BT_WORK_OF_A_BYTE * bt_call_bytes(call); }
 
+static bool small(const bt_view *view) { return bt_array_count(bt_view_array(view)) <= BT_WORK_OF_A_COPY; }
+
+bool bt_call_small(const bt_call *call)
+{
+    for (int i = 0; i < call->inputs; i++)
+        if (!small(&call->in[i]))
+            return false;
+    for (int o = 0; o < call->outputs; o++)
+        if (!small(&call->out[o]))
+            return false;
+    return true;
+}
+
 int bt_call_threads(const bt_call *call, int most)
 {
     double threads = bt_call_work(call) / BT_WORK_OF_A_THREAD;

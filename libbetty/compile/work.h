@@ -16,4 +16,9 @@ double bt_call_work(const bt_call *call);
 /* Each thread gets work that it is worth; 1 to `most`. The same for the same call, always and everywhere. */
 int bt_call_threads(const bt_call *call, int most);
 
+/* No input or output has more than BT_WORK_OF_A_COPY elements: a plain loop over them takes less than one more step of
+ * the program would, and so no copy is made to do without it. */
+enum { BT_WORK_OF_A_COPY = 16 };
+bool bt_call_small(const bt_call *call);
+
 #endif

@@ -31,7 +31,8 @@ START_TEST(complete)
             if (!needs_kernel(ops[i]))
                 continue;
             ck_assert_msg(last != NULL, "op %d has no kernel", i);
-            ck_assert_msg(!last->accepts && strstr(last->name, ".reference"), "%s is last", last->name);
+            bool plain = strstr(last->name, ".reference"), lines = strstr(last->name, ".lines");
+            ck_assert_msg(!last->accepts && (plain || lines) && last->plain == plain, "%s is last", last->name);
         }
     }
 }
@@ -54,7 +55,7 @@ START_TEST(chooses)
 {
     bt_view floats = {.dtype = BT_F32, .rank = 1, .dims = {4}, .strides = {1}}, integers = floats, out = floats;
     bt_call call = {.op = &bt_op_neg, .inputs = 1, .outputs = 1, .in = &floats, .out = &out, .threads = 1};
-    integers.dtype = BT_I64;
+    integers.dtype = BT_U8; /* none is made for bytes */
     const bt_kernel_impl *fast = bt_kernel_choose(&bt_backend_cpu()->kernels, &call);
     ck_assert_str_eq(fast->name, "neg.vector");
     call.in = &integers;

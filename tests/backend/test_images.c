@@ -46,6 +46,9 @@ static const int64_t sizes[][5] = {
     {1, 4, 1, 1, 40},     {0, 7, 9, 3, 17},  {1, 0, 3, 3, 4},
 };
 
+/* Of what has one number a channel. */
+static const enum layout layouts[] = {PLAIN, ONE, SLICED, TURNED, SPREAD, LOOSE};
+
 START_TEST(test_sums_of_channels)
 {
     for (int d = 0; d < 2; d++) {
@@ -62,6 +65,10 @@ START_TEST(test_sums_of_channels)
         t = trial_of(&bt_op_channel_dot, &dot, dtype, (bt_array[]){x, x, c}, 3);
         t.absolute *= rows / 4;
         compare_fast(&t);
+        for (int l = 0; l < BT_COUNT_OF(layouts); l++) {
+            t.in[2].layout = layouts[l];
+            compare_fast(&t);
+        }
         t = trial_of(&bt_op_channel_dot, &plain, dtype, (bt_array[]){x, x}, 2);
         t.absolute *= rows / 4;
         compare_fast(&t);
@@ -93,7 +100,15 @@ START_TEST(test_combinations_of_channels)
             o->values = special;
             o->value_count = BT_COUNT_OF(special);
         }
-        compare_fast(&t);
+        for (int l = 0; l < BT_COUNT_OF(layouts); l++) {
+            for (int k = 0, next = l; k <= attr.terms; k++) { /* each another one */
+                int some[] = {k < attr.terms ? at.centre[k] : at.shift, k < attr.terms ? at.scale[k] : -1};
+                for (int i = 0; i < 2; i++)
+                    if (some[i] >= 0)
+                        t.in[some[i]].layout = layouts[next++ % BT_COUNT_OF(layouts)];
+            }
+            compare_fast(&t);
+        }
     }
 }
 END_TEST
@@ -163,7 +178,12 @@ START_TEST(test_resampling)
         if (attr.adjoint)
             x.dims[attr.axis] = attr.to;
         trial t = trial_of(&bt_op_resample, &attr, dtype, &x, 1);
-        compare_fast(&t);
+        for (int l = 0; l < 3; l++) { /* some of the channels; the same image again and again */
+            t.in[0].layout = ((enum layout[]){PLAIN, LOOSE, SPREAD})[l];
+            compare_fast(&t);
+        }
+        t.in[0].layout = INNER;
+        compare(&t);
     }
 }
 END_TEST

@@ -86,6 +86,14 @@ START_TEST(not_finite)
 }
 END_TEST
 
+static void launch(bt_call *call)
+{
+    const bt_kernel_impl *kernel = bt_kernel_choose(&bt_backend_cpu()->kernels, call);
+    ck_assert(kernel && !kernel->plain && kernel->prepare(call) == BT_OK);
+    ck_assert(kernel->launch(call) == BT_OK);
+    kernel->release(call);
+}
+
 START_TEST(integers)
 {
     int64_t x[] = {INT64_MAX, 2, 3, -4, 9007199254740993, 6}, sums[3], most[2];
@@ -93,20 +101,46 @@ START_TEST(integers)
     bt_view in = {(char *)x, BT_I64, 2, {2, 3}, {3, 1}}, out = {(char *)sums, BT_I64, 1, {3}, {1}};
     bt_reduce_attr first = {.axes = 1}, last = {.axes = 2};
     bt_call call = {.op = &bt_op_sum, .attr = &first, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
-    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
+    launch(&call);
     ck_assert_int_eq(sums[0], INT64_MAX - 4);
     ck_assert_int_eq(sums[1], 9007199254740995);
     ck_assert_int_eq(sums[2], 9);
     call.op = &bt_op_max;
     call.attr = &last;
     out = (bt_view){(char *)most, BT_I64, 1, {2}, {1}};
-    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
+    launch(&call);
     ck_assert_int_eq(most[0], INT64_MAX);
     ck_assert_int_eq(most[1], 9007199254740993);
     call.op = &bt_op_argmax;
     out = (bt_view){(char *)where, BT_I32, 1, {2}, {1}};
-    ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
+    launch(&call);
     ck_assert(where[0] == 0 && where[1] == 1);
+}
+END_TEST
+
+START_TEST(integers_of_any_layout)
+{
+    static const enum layout layouts[] = {PLAIN, TURNED, SLICED, LOOSE, SPREAD, ONE};
+    static const double values[] = {3, -7, 2147483647, 0, 2147483647, -2147483648.0, 5};
+    for (int s = 0; s < BT_COUNT_OF(shapes); s++)
+        for (uint32_t axes = 1; axes < 1U << shapes[s][0]; axes++)
+            for (int way = 0; way < 4 * BT_COUNT_OF(layouts); way++) {
+                bt_reduce_attr attr = {.axes = axes};
+                bt_dtype dtype = way & 1 ? BT_I32 : BT_I64;
+                trial t = reduction(way & 2 ? &bt_op_sum : &bt_op_max, dtype, shapes[s], &attr, layouts[way / 4]);
+                t.relative = t.absolute = 0;
+                t.in[0].values = values;
+                t.in[0].value_count = BT_COUNT_OF(values);
+                t.out[0].dtype = dtype;
+                compare_fast(&t);
+                if (axes & (axes - 1))
+                    continue;
+                t = reduction(&bt_op_argmax, dtype, shapes[s], &attr, layouts[way / 4]);
+                t.in[0].values = values;
+                t.in[0].value_count = BT_COUNT_OF(values);
+                if (shapes[s][1 + __builtin_ctz(axes)])
+                    compare_fast(&t);
+            }
 }
 END_TEST
 
@@ -161,6 +195,7 @@ int main(void)
     tcase_add_test(tcase, places);
     tcase_add_test(tcase, not_finite);
     tcase_add_test(tcase, integers);
+    tcase_add_test(tcase, integers_of_any_layout);
     tcase_add_test(tcase, norms);
     tcase_add_test(tcase, long_sums);
     suite_add_tcase(suite, tcase);

@@ -20,7 +20,7 @@ static family plain[] = {bt_cpu_reference_elementwise,
                          bt_cpu_reference_update,
                          bt_cpu_reference_channel,
                          bt_cpu_reference_pool,
-                         bt_cpu_reference_along,
+                         bt_cpu_along,
                          NULL};
 
 #define BT_CPU_ENTRY(name, isa) bt_cpu_##name##_##isa,

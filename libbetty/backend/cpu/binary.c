@@ -45,6 +45,10 @@ FLOATS(gate, y > 0 ? x : 0, y > 0 ? x : 0)
 INTEGERS(add, +)
 INTEGERS(sub, -)
 INTEGERS(mul, *)
+ROWS(minimum_i32, int32_t, int32_t, x < y ? x : y)
+ROWS(minimum_i64, int64_t, int64_t, x < y ? x : y)
+ROWS(maximum_i32, int32_t, int32_t, x > y ? x : y)
+ROWS(maximum_i64, int64_t, int64_t, x > y ? x : y)
 COMPARES(less, x < y)
 COMPARES(greater, x > y)
 COMPARES(equal, x == y)
@@ -67,8 +71,8 @@ static const struct binary {
     {&bt_op_mul, {V(mul_f32), V(mul_f64), V(mul_i32), V(mul_i64)}, 1},
     {&bt_op_div, {V(div_f32), V(div_f64)}, 2},
     {&bt_op_pow, {V(pow_f32), V(pow_f64)}, 40},
-    {&bt_op_minimum, {V(minimum_f32), V(minimum_f64)}, 1},
-    {&bt_op_maximum, {V(maximum_f32), V(maximum_f64)}, 1},
+    {&bt_op_minimum, {V(minimum_f32), V(minimum_f64), V(minimum_i32), V(minimum_i64)}, 1},
+    {&bt_op_maximum, {V(maximum_f32), V(maximum_f64), V(maximum_i32), V(maximum_i64)}, 1},
     {&bt_op_gate, {V(gate_f32), V(gate_f64)}, 1},
     {&bt_op_less, {V(less_f32), V(less_f64), V(less_i32), V(less_i64)}, 1},
     {&bt_op_greater, {V(greater_f32), V(greater_f64), V(greater_i32), V(greater_i64)}, 1},
@@ -97,7 +101,7 @@ static bt_status prepare(bt_call *call)
 
 #define BINARY(name)                                                                                                   \
     {                                                                                                                  \
-        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)        \
+        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_binary)[] = {

@@ -19,11 +19,11 @@ typedef struct job {
     int64_t groups, rows, channels;
     int64_t tile, block; /* elements of a tile; rows of a block, whole tiles */
     int64_t parts;       /* of each group, for threads */
-    const char *x, *z, *centre;
+    const char *x, *z;
     int terms;
     enum last last;
-    const char *gate;
-    const char *term[BT_CHANNEL_TERMS], *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d;
+    const char *gate, *term[BT_CHANNEL_TERMS];
+    const bt_view *centre, *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d; /* of the channels; NULL: missing */
     char *out, *second;
     double *sums;  /* parts > 1: for each part of each group 2 x channels */
     char *local;   /* each thread's own */
@@ -126,14 +126,23 @@ static size_t sums_scratch(const bt_call *call)
     return mix_scratch(call) + sums_bytes(&j);
 }
 
+/* Rows lie one after the other; what has one number a channel may have any strides. */
 static bool accepts(const bt_call *call)
 {
-    if (!bt_dtype_floats(call->in[0].dtype) || !bt_cpu_same_dtypes(call, 0, call->inputs - 1))
-        return false;
-    for (int i = 0; i < call->inputs; i++)
-        if (!bt_cpu_contiguous(&call->in[i]))
+    return bt_dtype_floats(call->in[0].dtype) && bt_cpu_same_dtypes(call, 0, call->inputs - 1) &&
+           bt_cpu_contiguous(&call->in[0]);
+}
+
+static bool dot_accepts(const bt_call *call) { return accepts(call) && bt_cpu_contiguous(&call->in[1]); }
+
+static bool mix_accepts(const bt_call *call)
+{
+    const bt_channel_attr *attr = call->attr;
+    bt_channel_inputs at = bt_channel_inputs_of(attr);
+    for (int k = 1; k < attr->terms; k++)
+        if (!bt_cpu_contiguous(&call->in[at.x[k]]))
             return false;
-    return true;
+    return accepts(call) && (at.gate < 0 || bt_cpu_contiguous(&call->in[at.gate]));
 }
 
 /* ---- running ---- */
@@ -219,7 +228,7 @@ static bt_status dot(const bt_call *call)
 {
     job j = job_of(call);
     j.z = call->in[1].data;
-    j.centre = call->inputs > 2 ? call->in[2].data : NULL;
+    j.centre = call->inputs > 2 ? &call->in[2] : NULL;
     j.sums = (void *)((char *)call->scratch + mix_scratch(call));
     run(call, &j, dtype_of(call) == BT_F32 ? dot_f32 : dot_f64);
     for (int64_t g = 0; g < j.groups; g++) {
@@ -251,17 +260,17 @@ static bt_status mix(const bt_call *call)
     j.gate = at.gate >= 0 ? call->in[at.gate].data : NULL;
     for (int k = 0; k < attr->terms; k++) {
         j.term[k] = call->in[at.x[k]].data;
-        j.m[k] = at.centre[k] >= 0 ? call->in[at.centre[k]].data : NULL;
-        j.a[k] = at.scale[k] >= 0 ? call->in[at.scale[k]].data : NULL;
+        j.m[k] = at.centre[k] >= 0 ? &call->in[at.centre[k]] : NULL;
+        j.a[k] = at.scale[k] >= 0 ? &call->in[at.scale[k]] : NULL;
     }
-    j.d = at.shift >= 0 ? call->in[at.shift].data : NULL;
+    j.d = at.shift >= 0 ? &call->in[at.shift] : NULL;
     run(call, &j, dtype_of(call) == BT_F32 ? mix_f32 : mix_f64);
     return BT_OK;
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_channel)[] = {
-    {&bt_op_channel_moments, "channel_moments.tiles", accepts, sums_scratch, NULL, moments, NULL},
-    {&bt_op_channel_dot, "channel_dot.tiles", accepts, sums_scratch, NULL, dot, NULL},
-    {&bt_op_channel_mix, "channel_mix.tiles", accepts, mix_scratch, NULL, mix, NULL},
+    {&bt_op_channel_moments, "channel_moments.tiles", accepts, sums_scratch, NULL, moments, NULL, false},
+    {&bt_op_channel_dot, "channel_dot.tiles", dot_accepts, sums_scratch, NULL, dot, NULL, false},
+    {&bt_op_channel_mix, "channel_mix.tiles", mix_accepts, mix_scratch, NULL, mix, NULL, false},
     {.op = NULL},
 };

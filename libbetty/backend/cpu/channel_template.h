@@ -70,14 +70,21 @@ static void R(fold)(const T *sums, int64_t tile, int64_t channels, double *to)
             to[c] += sums[c];
 }
 
-/* A coefficient per channel as one per element of a tile; NULL: `missing`. */
-static void R(repeat)(const T *from, T missing, int64_t tile, int64_t channels, T *to)
+/* `count` numbers, a whole number of `period`s, of which the first is there. */
+static void R(repeat)(T *to, int64_t period, int64_t count)
 {
-    if (!from)
-        for (int64_t j = 0; j < tile; j++)
-            to[j] = missing;
-    for (; from && tile > 0; tile -= channels, to += channels)
-        memcpy(to, from, (size_t)channels * sizeof(T));
+    for (int64_t at = period; at < count; at += period)
+        memcpy(to + at, to, (size_t)period * sizeof(T));
+}
+
+/* A coefficient per channel of the group as one per element of a tile; NULL: `missing`. */
+static void R(spread)(const bt_view *from, int64_t group, T missing, int64_t tile, int64_t channels, T *to)
+{
+    const T *x = from ? (const T *)(const void *)from->data + bt_cpu_offset(from, group * channels) : &missing;
+    int64_t step = from ? from->strides[from->rank - 1] : 0;
+    for (int64_t c = 0; c < channels; c++)
+        to[c] = x[c * step];
+    R(repeat)(to, channels, tile);
 }
 
 /* ---- channel_moments: rows from .. to - 1 of a group; mean and sum of squared deviations, in mean and squares ----
@@ -102,7 +109,7 @@ static void R(moments_part)(const job *j, int64_t group, int64_t from, int64_t t
             m[i] = (T)(sum[i] / (double)rows);
             sum[i] = 0;
         }
-        R(repeat)(m, 0, tile - c, c, m + c);
+        R(repeat)(m, c, tile);
         R(sum_block)(R(SQUARES), n, tile, x, x, m, first, second);
         R(fold)(first, tile, c, square);
         R(fold)(second, tile, c, sum);
@@ -129,7 +136,7 @@ static void R(dot_part)(const job *j, int64_t group, int64_t from, int64_t to, c
     T *m = (void *)local, *first = m + tile, *second = first + tile;
     for (int64_t i = 0; i < c; i++)
         dot[i] = sum[i] = 0;
-    R(repeat)(j->centre ? (const T *)j->centre + group * c : NULL, 0, tile, c, m);
+    R(spread)(j->centre, group, 0, tile, c, m);
     for (int64_t row = from; row < to; row += j->block) {
         int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;
         R(sum_block)(R(PRODUCTS), rows * c, tile, (const T *)j->x + at, (const T *)j->z + at, m, first, second);
@@ -233,10 +240,10 @@ static void R(mix_part)(const job *j, int64_t group, int64_t from, int64_t to, c
     int64_t c = j->channels, tile = j->tile;
     T *coefficients = (void *)local;
     for (int k = 0; k < j->terms; k++) {
-        R(repeat)(j->m[k] ? (const T *)j->m[k] + group * c : NULL, 0, tile, c, CENTRE(k));
-        R(repeat)(j->a[k] ? (const T *)j->a[k] + group * c : NULL, 1, tile, c, SCALE(k));
+        R(spread)(j->m[k], group, 0, tile, c, CENTRE(k));
+        R(spread)(j->a[k], group, 1, tile, c, SCALE(k));
     }
-    R(repeat)(j->d ? (const T *)j->d + group * c : NULL, (T)-0.0, tile, c, SHIFT); /* -0 + x is x, also for -0 */
+    R(spread)(j->d, group, (T)-0.0, tile, c, SHIFT); /* -0 + x is x, also for -0 */
     for (int64_t row = from; row < to; row += j->block) {
         const T *x[BT_CHANNEL_TERMS] = {NULL};
         int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;

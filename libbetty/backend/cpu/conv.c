@@ -314,9 +314,9 @@ static bt_status launch(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_conv)[] = {
-    {&bt_op_conv, "conv.blocked", bt_conv_accepts, scratch, prepare, launch, release},
-    {&bt_op_conv_bias, "conv_bias.blocked", bt_conv_accepts, scratch, prepare, launch, release},
-    {&bt_op_conv_dx, "conv_dx.blocked", bt_conv_accepts, scratch, prepare, launch, release},
-    {&bt_op_conv_dw, "conv_dw.blocked", bt_conv_accepts, scratch, prepare, launch, release},
+    {&bt_op_conv, "conv.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv_bias, "conv_bias.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv_dx, "conv_dx.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv_dw, "conv_dw.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
     {.op = NULL},
 };

@@ -1,4 +1,4 @@
-/* backend/cpu/index.c: gather and scatter_add, where the rows of x (of values) are contiguous. */
+/* backend/cpu/index.c: gather and scatter_add, where the rows of x (of values) are contiguous; one_hot. */
 #include "backend/cpu/loop.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
@@ -73,8 +73,36 @@ static bt_status scatter_add(const bt_call *call)
     return BT_OK;
 }
 
+static bool one_hot_accepts(const bt_call *call)
+{
+    return bt_dtype_floats(call->out[0].dtype) && bt_cpu_contiguous(&call->in[0]) &&
+           (call->in[0].dtype == BT_I32 || call->in[0].dtype == BT_I64);
+}
+
+static bt_status one_hot(const bt_call *call)
+{
+    const bt_view *label = &call->in[0], *out = &call->out[0];
+    int64_t classes = ((const bt_one_hot_attr *)call->attr)->classes, count = bt_cpu_count(label);
+    int64_t size = (int64_t)bt_dtype_size(out->dtype);
+    const int32_t *small = (const void *)label->data;
+    const int64_t *large = (const void *)label->data;
+    if (count > 0)
+        memset(out->data, 0, (size_t)(count * classes * size));
+    for (int64_t k = 0; k < count; k++) {
+        int64_t class = label->dtype == BT_I32 ? small[k] : large[k];
+        if (class < 0 || class >= classes)
+            return bt_cpu_index(call, label, k, classes, &class);
+        if (out->dtype == BT_F32)
+            ((float *)(void *)out->data)[k * classes + class] = 1;
+        else
+            ((double *)(void *)out->data)[k * classes + class] = 1;
+    }
+    return BT_OK;
+}
+
 const bt_kernel_impl BT_ISA(bt_cpu_index)[] = {
-    {&bt_op_gather, "gather.rows", gather_accepts, NULL, NULL, gather, NULL},
-    {&bt_op_scatter_add, "scatter_add.rows", scatter_accepts, NULL, NULL, scatter_add, NULL},
+    {&bt_op_gather, "gather.rows", gather_accepts, NULL, NULL, gather, NULL, false},
+    {&bt_op_scatter_add, "scatter_add.rows", scatter_accepts, NULL, NULL, scatter_add, NULL, false},
+    {&bt_op_one_hot, "one_hot.rows", one_hot_accepts, NULL, NULL, one_hot, NULL, false},
     {.op = NULL},
 };

@@ -207,7 +207,7 @@ static bt_status layer_norm(const bt_call *call)
 
 #define LOSS(name, accepts)                                                                                            \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", accepts, NULL, NULL, name, NULL                                                  \
+        &bt_op_##name, #name ".rows", accepts, NULL, NULL, name, NULL, false                                           \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_loss)[] = {

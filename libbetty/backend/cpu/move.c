@@ -1,5 +1,7 @@
-/* backend/cpu/move.c: ops that only move values: copies of looks with any strides, pad and concat. */
+/* backend/cpu/move.c: ops that only move values: copies of looks with any strides, pad and concat; what looks
+ * at values on their way. */
 #include "backend/cpu/loop.h"
+#include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
 
 /* A part of the output: what stands along an axis from one place on, for all outer axes. */
@@ -134,9 +136,33 @@ static bt_status launch(const bt_call *call)
     return BT_OK;
 }
 
+static bt_status print(const bt_call *call)
+{
+    bt_cpu_print(call);
+    return launch(call);
+}
+
+static bool check_accepts(const bt_call *call)
+{
+    return call->in[0].dtype == BT_BOOL && bt_cpu_contiguous(&call->in[0]);
+}
+
+static bt_status check(const bt_call *call)
+{
+    const uint8_t *truth = (const void *)call->in[0].data;
+    int64_t count = bt_cpu_count(&call->in[0]);
+    uint8_t wrong = 0;
+    for (int64_t i = 0; i < count; i++)
+        wrong |= truth[i] == 0;
+    if (wrong)
+        return bt_cpu_check(call);
+    *(uint8_t *)call->out[0].data = 1;
+    return BT_OK;
+}
+
 #define MOVE(name, prepare)                                                                                            \
     {                                                                                                                  \
-        &bt_op_##name, #name ".vector", NULL, NULL, prepare, launch, release                                           \
+        &bt_op_##name, #name ".vector", NULL, NULL, prepare, launch, release, false                                    \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_move)[] = {
@@ -150,5 +176,7 @@ const bt_kernel_impl BT_ISA(bt_cpu_move)[] = {
     MOVE(alias, prepare_same),
     MOVE(pad, prepare_pad),
     MOVE(concat, prepare_concat),
+    {&bt_op_print, "print.vector", NULL, NULL, prepare_same, print, release, false},
+    {&bt_op_check, "check.vector", check_accepts, NULL, NULL, check, NULL, false},
     {.op = NULL},
 };

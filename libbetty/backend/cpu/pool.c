@@ -33,7 +33,10 @@ typedef struct tap {
 } tap;
 
 typedef struct resampling {
-    int64_t outer, inner, from, to;
+    int64_t slabs, from, to;
+    bt_view outer;             /* where the slabs of the input begin */
+    int64_t along;             /* elements of the input from one place on the axis to the next */
+    int64_t rows, row_step, n; /* what stands at a place: rows of n elements, one row_step from the next */
     const char *in;
     char *out;
     tap *taps;
@@ -249,6 +252,34 @@ static void resample_release(bt_call *call)
     call->state = NULL;
 }
 
+/* What stands inside of the axis as rows that are contiguous, each as far from the last; false: it is not such. */
+static bool rows_at_place(const bt_view *x, int64_t axis, resampling *r)
+{
+    r->rows = r->n = 1;
+    r->row_step = 0;
+    for (int d = x->rank - 1; d > axis; d--) {
+        if (x->dims[d] == 1)
+            continue;
+        if (r->rows == 1 && x->strides[d] == r->n) {
+            r->n *= x->dims[d];
+        } else if (r->rows == 1 || x->strides[d] == r->row_step * r->rows) {
+            r->row_step = r->rows == 1 ? x->strides[d] : r->row_step;
+            r->rows *= x->dims[d];
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool resample_accepts(const bt_call *call)
+{
+    const bt_view *x = &call->in[0];
+    resampling r;
+    return bt_dtype_floats(x->dtype) && x->dtype == call->out[0].dtype &&
+           rows_at_place(x, ((const bt_resample_attr *)call->attr)->axis, &r) && (r.n > 1 || r.rows == 1);
+}
+
 static bt_status resample_prepare(bt_call *call)
 {
     const bt_resample_attr *attr = call->attr;
@@ -256,10 +287,11 @@ static bt_status resample_prepare(bt_call *call)
     resampling *r = call->state = bt_alloc(sizeof *r);
     if (!r)
         return BT_ERROR_MEMORY;
-    *r = (resampling){.outer = 1, .inner = 1, .from = attr->from, .to = attr->to};
-    for (int d = 0; d < x->rank; d++)
-        if (d != attr->axis)
-            *(d < attr->axis ? &r->outer : &r->inner) *= x->dims[d];
+    *r = (resampling){.from = attr->from, .to = attr->to, .along = x->strides[attr->axis]};
+    rows_at_place(x, attr->axis, r);
+    bt_view inside;
+    bt_cpu_split(x, ~0U << attr->axis, &r->outer, &inside);
+    r->slabs = bt_cpu_count(&r->outer);
     r->taps = bt_alloc_array((size_t)r->to, sizeof *r->taps);
     if (!r->taps) {
         resample_release(call);
@@ -275,26 +307,26 @@ static bt_status resample(const bt_call *call)
     resampling r = *(const resampling *)call->state;
     r.in = call->in[0].data;
     r.out = call->out[0].data;
-    if (r.inner == 0)
+    if (r.rows * r.n == 0)
         return BT_OK;
     if (((const bt_resample_attr *)call->attr)->adjoint)
-        run(call, &r, r.outer, resample_back_f32, resample_back_f64);
+        run(call, &r, r.slabs, resample_back_f32, resample_back_f64);
     else
-        run(call, &r, r.outer, resample_slabs_f32, resample_slabs_f64);
+        run(call, &r, r.slabs, resample_slabs_f32, resample_slabs_f64);
     return BT_OK;
 }
 
 #define WINDOW(name)                                                                                                   \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release                                     \
+        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release, false                              \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pool)[] = {
     WINDOW(window_sum),
     WINDOW(window_spread),
     WINDOW(window_max),
-    {&bt_op_window_gather, "window_gather.images", index_accepts, NULL, NULL, window_gather, NULL},
-    {&bt_op_window_scatter, "window_scatter.images", index_accepts, NULL, NULL, window_scatter, NULL},
-    {&bt_op_resample, "resample.slabs", accepts, NULL, resample_prepare, resample, resample_release},
+    {&bt_op_window_gather, "window_gather.images", index_accepts, NULL, NULL, window_gather, NULL, false},
+    {&bt_op_window_scatter, "window_scatter.images", index_accepts, NULL, NULL, window_scatter, NULL, false},
+    {&bt_op_resample, "resample.slabs", resample_accepts, NULL, resample_prepare, resample, resample_release, false},
     {.op = NULL},
 };

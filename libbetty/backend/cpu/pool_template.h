@@ -237,26 +237,31 @@ static void R(scatter_images)(const void *state, int64_t begin, int64_t end)
 
 /* ---- resample: slabs, of what stands inside of the axis ---- */
 
+BT_INLINE void R(between)(int64_t n, T *y, const T *a, const T *b, T wa, T wb)
+{
+    if (wb == 0)
+        memcpy(y, a, (size_t)n * sizeof(T));
+    BT_SIMD
+    for (int64_t i = 0; i < n && wb != 0; i++)
+        y[i] = a[i] * wa + b[i] * wb;
+}
+
 static void R(resample_slabs)(const void *state, int64_t begin, int64_t end)
 {
     const resampling *r = state;
-    int64_t n = r->inner;
     for (int64_t slab = begin; slab < end; slab++) {
-        const T *small = (const T *)r->in + slab * r->from * n;
-        T *y = (T *)r->out + slab * r->to * n;
-        for (int64_t o = 0; o < r->to; o++, y += n) {
-            const T *a = small + r->taps[o].at[0] * n, *b = small + r->taps[o].at[1] * n;
-            T wa = (T)r->taps[o].weight[0], wb = (T)r->taps[o].weight[1];
-            if (wb == 0)
-                memcpy(y, a, (size_t)n * sizeof(T));
-            BT_SIMD
-            for (int64_t i = 0; i < n && wb != 0; i++)
-                y[i] = a[i] * wa + b[i] * wb;
+        const T *small = (const T *)r->in + bt_cpu_offset(&r->outer, slab);
+        T *y = (T *)r->out + slab * r->to * r->rows * r->n;
+        for (int64_t o = 0; o < r->to; o++) {
+            const tap *t = &r->taps[o];
+            const T *a = small + t->at[0] * r->along, *b = small + t->at[1] * r->along;
+            for (int64_t row = 0; row < r->rows; row++, y += r->n, a += r->row_step, b += r->row_step)
+                R(between)(r->n, y, a, b, (T)t->weight[0], (T)t->weight[1]);
         }
     }
 }
 
-static void R(add_scaled)(int64_t n, T *y, const T *x, T a)
+BT_INLINE void R(add_scaled)(int64_t n, T *y, const T *x, T a)
 {
     BT_SIMD
     for (int64_t i = 0; i < n; i++)
@@ -266,14 +271,16 @@ static void R(add_scaled)(int64_t n, T *y, const T *x, T a)
 static void R(resample_back)(const void *state, int64_t begin, int64_t end)
 {
     const resampling *r = state;
-    int64_t n = r->inner;
+    int64_t inner = r->rows * r->n;
     for (int64_t slab = begin; slab < end; slab++) {
-        const T *g = (const T *)r->in + slab * r->to * n;
-        T *small = (T *)r->out + slab * r->from * n;
-        memset(small, 0, (size_t)(r->from * n) * sizeof(T));
-        for (int64_t o = 0; o < r->to; o++, g += n)
-            for (int k = 0; k < 2; k++)
-                if (r->taps[o].weight[k] != 0)
-                    R(add_scaled)(n, small + r->taps[o].at[k] * n, g, (T)r->taps[o].weight[k]);
+        const T *g = (const T *)r->in + bt_cpu_offset(&r->outer, slab);
+        T *small = (T *)r->out + slab * r->from * inner;
+        memset(small, 0, (size_t)(r->from * inner) * sizeof(T));
+        for (int64_t o = 0; o < r->to; o++)
+            for (int k = 0; k < 2; k++) {
+                T *y = small + r->taps[o].at[k] * inner, weight = (T)r->taps[o].weight[k];
+                for (int64_t row = 0; row < r->rows && r->taps[o].weight[k] != 0; row++)
+                    R(add_scaled)(r->n, y + row * r->n, g + o * r->along + row * r->row_step, weight);
+            }
     }
 }

@@ -1,5 +1,5 @@
-/* backend/cpu/reduce.c: sum, max, argmax and norm_square in f32 and f64. The sum of one output is always made of the
- * same pieces in the same order, however many threads there are. */
+/* backend/cpu/reduce.c: sum, max and argmax, and norm_square of f32 and f64. The sum of one output is always made of
+ * the same pieces in the same order, however many threads there are. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/row.h"
 
@@ -231,10 +231,92 @@ static bt_status argmax(const bt_call *call)
     return BT_OK;
 }
 
+/* ---- integers: sums wrap around ---- */
+
+#define INTEGER_ROWS(type, T)                                                                                          \
+    static void sum_row_##type(const void *row, int64_t n, int64_t stride, int64_t *sum)                               \
+    {                                                                                                                  \
+        const T *x = row;                                                                                              \
+        uint64_t total = (uint64_t)*sum;                                                                               \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            total += (uint64_t)x[i * stride];                                                                          \
+        *sum = (int64_t)total;                                                                                         \
+    }                                                                                                                  \
+    static void max_row_##type(const void *row, int64_t n, int64_t stride, int64_t *most)                              \
+    {                                                                                                                  \
+        const T *x = row;                                                                                              \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            *most = x[i * stride] > *most ? x[i * stride] : *most;                                                     \
+    }                                                                                                                  \
+    static void argmax_row_##type(const void *row, int64_t n, int64_t stride, int64_t *place)                          \
+    {                                                                                                                  \
+        const T *x = row;                                                                                              \
+        for (int64_t i = *place = 0; i < n; i++)                                                                       \
+            *place = x[i * stride] > x[*place * stride] ? i : *place;                                                  \
+    }
+INTEGER_ROWS(i32, int32_t)
+INTEGER_ROWS(i64, int64_t)
+
+typedef void integer_row(const void *row, int64_t n, int64_t stride, int64_t *result);
+
+static bool integers_accept(const bt_call *call) { return call->in[0].dtype == BT_I32 || call->in[0].dtype == BT_I64; }
+
+/* Row after row into one result, which begins as `start`. */
+static bt_status reduce_integers(const bt_call *call, int64_t start, integer_row *row)
+{
+    const reduction *r = call->state;
+    for (int64_t e = 0; e < r->outputs; e++) {
+        const char *data = call->in[0].data + bt_cpu_offset(&r->kept, e) * r->size;
+        int64_t result = start;
+        for (int64_t i = 0; i < r->rows; i++)
+            row(data + bt_cpu_offset(&r->outer, i) * r->size, r->n, r->stride, &result);
+        if (call->out[0].dtype == BT_I32)
+            ((int32_t *)(void *)call->out[0].data)[e] = (int32_t)result;
+        else
+            ((int64_t *)(void *)call->out[0].data)[e] = result;
+    }
+    return BT_OK;
+}
+
+static bt_status prepare_integers(bt_call *call)
+{
+    BT_TRY(plan(call, ((const bt_reduce_attr *)call->attr)->axes));
+    reduction *r = call->state;
+    if (r->by_columns) /* they are done one after the other */
+        r->kept.rank++;
+    return BT_OK;
+}
+
+static bool small_integers(const bt_call *call) { return call->in[0].dtype == BT_I32; }
+
+static bt_status sum_integers(const bt_call *call)
+{
+    return reduce_integers(call, 0, small_integers(call) ? sum_row_i32 : sum_row_i64);
+}
+
+static bt_status max_integers(const bt_call *call)
+{
+    return small_integers(call) ? reduce_integers(call, INT32_MIN, max_row_i32)
+                                : reduce_integers(call, INT64_MIN, max_row_i64);
+}
+
+static bt_status argmax_integers(const bt_call *call)
+{
+    return reduce_integers(call, 0, small_integers(call) ? argmax_row_i32 : argmax_row_i64);
+}
+
+#define INTEGERS(name)                                                                                                 \
+    {                                                                                                                  \
+        &bt_op_##name, #name ".rows", integers_accept, NULL, prepare_integers, name##_integers, release, false         \
+    }
+
 const bt_kernel_impl BT_ISA(bt_cpu_reduce)[] = {
-    {&bt_op_sum, "sum.vector", accepts, NULL, prepare, sum, release},
-    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release},
-    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_all, norm_square, release},
-    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL},
+    {&bt_op_sum, "sum.vector", accepts, NULL, prepare, sum, release, false},
+    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release, false},
+    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_all, norm_square, release, false},
+    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL, false},
+    INTEGERS(sum),
+    INTEGERS(max),
+    INTEGERS(argmax),
     {.op = NULL},
 };

@@ -7,17 +7,20 @@
 #include "ops/ops.h"
 
 /* Each list ends with a record without an op. */
+extern const bt_kernel_impl bt_cpu_along[];
 extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_reduce[], bt_cpu_reference_move[],
     bt_cpu_reference_index[], bt_cpu_reference_conv[], bt_cpu_reference_dot[], bt_cpu_reference_random[],
-    bt_cpu_reference_loss[], bt_cpu_reference_update[], bt_cpu_reference_channel[], bt_cpu_reference_pool[],
-    bt_cpu_reference_along[];
+    bt_cpu_reference_loss[], bt_cpu_reference_update[], bt_cpu_reference_channel[], bt_cpu_reference_pool[];
 
 #define BT_REFERENCE(op_name, function)                                                                                \
     {                                                                                                                  \
-        .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function                                      \
+        .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function, .plain = true                       \
     }
 
 /* An index read from integers; outside 0 .. size-1 it is an error of the run that names the op. */
 bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t element, int64_t size, int64_t *result);
+
+void bt_cpu_print(const bt_call *call);      /* what the op print shows */
+bt_status bt_cpu_check(const bt_call *call); /* the op check; the error names the first element that is false */
 
 #endif

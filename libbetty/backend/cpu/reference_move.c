@@ -95,7 +95,7 @@ static void print_axis(bt_text *text, const bt_view *x, int axis, int64_t first)
     bt_text_add(text, "]");
 }
 
-static bt_status print(const bt_call *call)
+void bt_cpu_print(const bt_call *call)
 {
     const bt_text_attr *attr = call->attr;
     const bt_view *x = &call->in[0];
@@ -115,10 +115,15 @@ static bt_status print(const bt_call *call)
         left -= (size_t)written;
     }
     bt_text_free(&text);
+}
+
+static bt_status print(const bt_call *call)
+{
+    bt_cpu_print(call);
     return copy(call);
 }
 
-static bt_status check(const bt_call *call)
+bt_status bt_cpu_check(const bt_call *call)
 {
     const bt_text_attr *attr = call->attr;
     const bt_view *x = &call->in[0];
@@ -145,6 +150,6 @@ const bt_kernel_impl bt_cpu_reference_move[] = {
     BT_REFERENCE(stop, copy),
     BT_REFERENCE(alias, copy),
     BT_REFERENCE(print, print),
-    BT_REFERENCE(check, check),
+    BT_REFERENCE(check, bt_cpu_check),
     {.op = NULL},
 };

@@ -116,7 +116,8 @@ static bt_status cast_prepare(bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_select)[] = {
-    {&bt_op_where, "where.vector", where_accepts, NULL, where_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)},
-    {&bt_op_cast, "cast.vector", NULL, NULL, cast_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)},
+    {&bt_op_where, "where.vector", where_accepts, NULL, where_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release),
+     false},
+    {&bt_op_cast, "cast.vector", NULL, NULL, cast_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false},
     {.op = NULL},
 };

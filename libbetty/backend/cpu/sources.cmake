@@ -5,9 +5,9 @@
 #                        BT_CPU_OPTIONS_<isa>
 
 set(BT_CPU_SOURCES
+    along.c
     backend.c
     conv_plan.c
-    reference_along.c
     reference_channel.c
     reference_conv.c
     reference_dot.c

@@ -93,47 +93,69 @@ ROW(sigmoid_f64, double, double, sigmoid(x))
 ROW(softplus_f64, double, double, softplus(x))
 ROW(gelu_f64, double, double, 0.5 * x * erfc(-x * 0.70710678118654752440))
 
+/* Integers wrap around. */
+#define INTEGERS(name, expression)                                                                                     \
+    ROW(name##_i32, int32_t, int32_t, (int32_t)(expression))                                                           \
+    ROW(name##_i64, int64_t, int64_t, (int64_t)(expression))
+INTEGERS(neg, 0 - (uint64_t)x)
+INTEGERS(abs, x < 0 ? 0 - (uint64_t)x : (uint64_t)x)
+INTEGERS(sign, (x > 0) - (x < 0))
+INTEGERS(square, (uint64_t)x *(uint64_t)x)
+
 static const struct unary {
     const bt_op *op;
     bt_row_fn *f32, *f64;
     int cost_f32, cost_f64;
+    bt_row_fn *i32, *i64; /* NULL: floats only */
 } unaries[] = {
-    {&bt_op_neg, neg_f32, neg_f64, 1, 1},
-    {&bt_op_abs, abs_f32, abs_f64, 1, 1},
-    {&bt_op_sign, sign_f32, sign_f64, 1, 1},
-    {&bt_op_square, square_f32, square_f64, 1, 1},
-    {&bt_op_sqrt, sqrt_f32, sqrt_f64, 2, 4},
-    {&bt_op_exp, exp_f32, exp_f64, 3, 20},
-    {&bt_op_log, log_f32, log_f64, 4, 20},
-    {&bt_op_log1p, log1p_f32, log1p_f64, 6, 30},
-    {&bt_op_sin, sin_f32, sin_f64, 8, 30},
-    {&bt_op_cos, cos_f32, cos_f64, 8, 30},
-    {&bt_op_tanh, tanh_f32, tanh_f64, 6, 40},
-    {&bt_op_erf, erf_f32, erf_f64, 8, 40},
-    {&bt_op_sigmoid, sigmoid_f32, sigmoid_f64, 5, 30},
-    {&bt_op_relu, relu_f32, relu_f64, 1, 1},
-    {&bt_op_step, step_f32, step_f64, 1, 1},
-    {&bt_op_floor, floor_f32, floor_f64, 1, 1},
-    {&bt_op_isfinite, isfinite_f32, isfinite_f64, 1, 1},
-    {&bt_op_softplus, softplus_f32, softplus_f64, 10, 60},
-    {&bt_op_gelu, gelu_f32, gelu_f64, 10, 60},
+    {&bt_op_neg, neg_f32, neg_f64, 1, 1, neg_i32, neg_i64},
+    {&bt_op_abs, abs_f32, abs_f64, 1, 1, abs_i32, abs_i64},
+    {&bt_op_sign, sign_f32, sign_f64, 1, 1, sign_i32, sign_i64},
+    {&bt_op_square, square_f32, square_f64, 1, 1, square_i32, square_i64},
+    {&bt_op_sqrt, sqrt_f32, sqrt_f64, 2, 4, NULL, NULL},
+    {&bt_op_exp, exp_f32, exp_f64, 3, 20, NULL, NULL},
+    {&bt_op_log, log_f32, log_f64, 4, 20, NULL, NULL},
+    {&bt_op_log1p, log1p_f32, log1p_f64, 6, 30, NULL, NULL},
+    {&bt_op_sin, sin_f32, sin_f64, 8, 30, NULL, NULL},
+    {&bt_op_cos, cos_f32, cos_f64, 8, 30, NULL, NULL},
+    {&bt_op_tanh, tanh_f32, tanh_f64, 6, 40, NULL, NULL},
+    {&bt_op_erf, erf_f32, erf_f64, 8, 40, NULL, NULL},
+    {&bt_op_sigmoid, sigmoid_f32, sigmoid_f64, 5, 30, NULL, NULL},
+    {&bt_op_relu, relu_f32, relu_f64, 1, 1, NULL, NULL},
+    {&bt_op_step, step_f32, step_f64, 1, 1, NULL, NULL},
+    {&bt_op_floor, floor_f32, floor_f64, 1, 1, NULL, NULL},
+    {&bt_op_isfinite, isfinite_f32, isfinite_f64, 1, 1, NULL, NULL},
+    {&bt_op_softplus, softplus_f32, softplus_f64, 10, 60, NULL, NULL},
+    {&bt_op_gelu, gelu_f32, gelu_f64, 10, 60, NULL, NULL},
 };
 
-static bool accepts(const bt_call *call) { return bt_dtype_floats(call->in[0].dtype); }
-
-static bt_status prepare(bt_call *call)
+static const struct unary *unary_of(const bt_call *call)
 {
     const struct unary *unary = unaries;
     while (unary->op != call->op)
         unary++;
-    bool f32 = call->in[0].dtype == BT_F32;
-    bt_row_fn *const variants[] = {f32 ? unary->f32 : unary->f64, NULL};
-    return BT_ISA(bt_loop_prepare)(call, variants, f32 ? unary->cost_f32 : unary->cost_f64);
+    return unary;
+}
+
+static bt_row_fn *row_of(const struct unary *unary, bt_dtype dtype)
+{
+    bt_row_fn *const rows[] = {
+        [BT_F32] = unary->f32, [BT_F64] = unary->f64, [BT_I32] = unary->i32, [BT_I64] = unary->i64};
+    return (int)dtype < BT_COUNT_OF(rows) ? rows[dtype] : NULL;
+}
+
+static bool accepts(const bt_call *call) { return row_of(unary_of(call), call->in[0].dtype) != NULL; }
+
+static bt_status prepare(bt_call *call)
+{
+    const struct unary *unary = unary_of(call);
+    bt_row_fn *const variants[] = {row_of(unary, call->in[0].dtype), NULL};
+    return BT_ISA(bt_loop_prepare)(call, variants, call->in[0].dtype == BT_F64 ? unary->cost_f64 : unary->cost_f32);
 }
 
 #define UNARY(name)                                                                                                    \
     {                                                                                                                  \
-        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release)        \
+        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_unary)[] = {

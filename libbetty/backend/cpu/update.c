@@ -202,8 +202,8 @@ static bt_status adam_update(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_update)[] = {
-    {&bt_op_sgd_plain_update, "sgd_plain_update.vector", sgd_plain_accepts, NULL, NULL, sgd_plain_update, NULL},
-    {&bt_op_sgd_update, "sgd_update.vector", sgd_accepts, NULL, NULL, sgd_update, NULL},
-    {&bt_op_adam_update, "adam_update.vector", adam_accepts, NULL, NULL, adam_update, NULL},
+    {&bt_op_sgd_plain_update, "sgd_plain_update.vector", sgd_plain_accepts, NULL, NULL, sgd_plain_update, NULL, false},
+    {&bt_op_sgd_update, "sgd_update.vector", sgd_accepts, NULL, NULL, sgd_update, NULL, false},
+    {&bt_op_adam_update, "adam_update.vector", adam_accepts, NULL, NULL, adam_update, NULL, false},
     {.op = NULL},
 };

@@ -1,4 +1,4 @@
-/* backend/cpu/reference_along.c: what runs along one axis, in every dtype and at every stride: argsort, take_along,
+/* backend/cpu/along.c: what runs along one axis, in every dtype and at every stride: argsort, take_along,
  * put_along, cumsum. Lines are independent, so threads share them; the result is the same for any number of them. */
 #include "backend/cpu/reference.h"
 #include "base/team.h"
@@ -159,15 +159,6 @@ static bt_status argsort(const bt_call *call)
 
 /* ---- take_along and put_along ---- */
 
-/* All places of the index, so that what takes them need not look again. */
-static bt_status check_places(const bt_call *call, const bt_view *index, int64_t size)
-{
-    int64_t count = bt_cpu_count(index), place;
-    for (int64_t e = 0; e < count; e++)
-        BT_TRY(bt_cpu_index(call, index, e, size, &place));
-    return BT_OK;
-}
-
 static int64_t place_at(const char *at, bt_dtype dtype)
 {
     int32_t small;
@@ -177,13 +168,33 @@ static int64_t place_at(const char *at, bt_dtype dtype)
     return memcpy(&small, at, sizeof small), small;
 }
 
+/* All places of the index, so that what takes them need not look again. */
+static bt_status check_places(const bt_call *call, const bt_view *index, const lines *l, int64_t size)
+{
+    bool outside = false;
+    for (int64_t line = 0; line < l->count; line++) {
+        const char *at = line_at(l, line);
+        for (int64_t i = 0; i < l->size; i++, at += l->step)
+            outside |= place_at(at, l->dtype) < 0 || place_at(at, l->dtype) >= size;
+    }
+    int64_t count = outside ? bt_cpu_count(index) : 0, place;
+    for (int64_t e = 0; e < count; e++)
+        BT_TRY(bt_cpu_index(call, index, e, size, &place)); /* which one it is */
+    return BT_OK;
+}
+
 static void take_line(const lines *x, const lines *index, const lines *out, int64_t line)
 {
     const char *from = line_at(x, line), *place = line_at(index, line);
     char *to = line_at(out, line);
     size_t size = bt_dtype_size(x->dtype);
-    for (int64_t i = 0; i < index->size; i++, place += index->step, to += out->step)
-        memcpy(to, from + place_at(place, index->dtype) * x->step, size);
+    for (int64_t i = 0; i < index->size; i++, place += index->step, to += out->step) {
+        const char *element = from + place_at(place, index->dtype) * x->step;
+        if (size == 4)
+            memcpy(to, element, 4);
+        else
+            memcpy(to, element, size);
+    }
 }
 
 static void take_one(const along *a, int64_t line, int part)
@@ -196,7 +207,7 @@ static bt_status take_along(const bt_call *call)
 {
     int64_t axis = ((const bt_axis_attr *)call->attr)->axis;
     lines x = lines_of(&call->in[0], axis), index = lines_of(&call->in[1], axis), out = lines_of(&call->out[0], axis);
-    BT_TRY(check_places(call, &call->in[1], x.size));
+    BT_TRY(check_places(call, &call->in[1], &index, x.size));
     run(&(along){&x, &index, &out, call, take_one}, index.count * index.size);
     return BT_OK;
 }
@@ -238,7 +249,7 @@ static bt_status put_along(const bt_call *call)
     lines index = lines_of(&call->in[0], attr->axis), values = lines_of(&call->in[1], attr->axis);
     lines out = lines_of(&call->out[0], attr->axis);
     size_t bytes = (size_t)bt_cpu_count(&call->out[0]) * bt_dtype_size(out.dtype);
-    BT_TRY(check_places(call, &call->in[0], attr->size));
+    BT_TRY(check_places(call, &call->in[0], &index, attr->size));
     if (bytes)
         memset(call->out[0].data, 0, bytes);
     run(&(along){&values, &index, &out, call, put_one}, index.count * index.size);
@@ -287,10 +298,10 @@ static bt_status cumsum(const bt_call *call)
     return BT_OK;
 }
 
-const bt_kernel_impl bt_cpu_reference_along[] = {
-    {.op = &bt_op_argsort, .name = "argsort.reference", .scratch = argsort_scratch, .launch = argsort},
-    BT_REFERENCE(take_along, take_along),
-    BT_REFERENCE(put_along, put_along),
-    BT_REFERENCE(cumsum, cumsum),
+const bt_kernel_impl bt_cpu_along[] = {
+    {.op = &bt_op_argsort, .name = "argsort.lines", .scratch = argsort_scratch, .launch = argsort},
+    {.op = &bt_op_take_along, .name = "take_along.lines", .launch = take_along},
+    {.op = &bt_op_put_along, .name = "put_along.lines", .launch = put_along},
+    {.op = &bt_op_cumsum, .name = "cumsum.lines", .launch = cumsum},
     {.op = NULL},
 };
