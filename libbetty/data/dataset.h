@@ -32,6 +32,16 @@ size_t bt_store_bytes(void);                                     /* of all store
 char *bt_store_take_note(bt_store *store);                       /* the first time; else NULL. To be freed */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
 
+/* ---- narrow.c ---- */
+
+/* A store of bytes in the place of these numbers, which stay the caller's; NULL (no failure) where that is not exact.
+ */
+bt_status bt_store_narrow(bt_array values, bt_store **store);
+bt_store *bt_store_like(const bt_store *from, bt_array array); /* takes array.data over; its numbers mean the same */
+bt_dtype bt_store_given(const bt_store *store);                /* of the values: BT_F32 where they were narrowed */
+double bt_store_number(const bt_store *store, int64_t k);      /* number k of all; of an image the byte */
+static inline bool bt_store_images(const bt_store *store) { return store->scaled && !store->single; }
+
 /* ---- dataset.c ---- */
 
 typedef struct bt_rows { /* example i of the set is row at[i] of the store; one map serves several fields */

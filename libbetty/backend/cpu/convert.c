@@ -55,8 +55,7 @@ static void pixels_to_f32(int64_t count, const uint8_t *restrict from, float *re
 {
     int64_t i = 0;
     for (; i + 32 <= count; i += 32)
-        BT_UNROLL(4) for (int k = 0; k < 32; k += 8)
-            eight(from + i + k, to + i + k);
+        BT_UNROLL(4) for (int k = 0; k < 32; k += 8) eight(from + i + k, to + i + k);
     for (; i + 8 <= count; i += 8)
         eight(from + i, to + i);
     if (i < count && count >= 8) { /* the last eight, some of them once more */
