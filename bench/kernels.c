@@ -395,6 +395,8 @@ static void batches(void)
 
 int main(int count, char **words)
 {
+    if (count > 1 && *words[1])
+        setenv("BETTY_ISA", words[1], 1); /* batches are gathered by the library's own choice */
     const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels.list();
     if (count > 1 && *words[1])
         kernels = bt_cpu_kernels(words[1]);

@@ -223,8 +223,7 @@ static void make_images(const bt_dataset *set, const bt_drawn *drawn, int64_t fr
     const size_t step = (size_t)column->store->row_items * bt_dtype_size(dtype);
     for (int64_t i = from; i < end; i++) {
         const example e = example_at(drawn, i);
-        if (i + 1 < end)
-            bt_gather_ask(column, drawn->places[i + 1]);
+        bt_gather_near(column, drawn->places + from, i - from, end - from);
         make_image(set, &e, drawn->chance, dtype, out + (size_t)i * step);
         if (drawn->chance && set->augment->alpha != 0)
             mix(set, &e, dtype, out + (size_t)i * step, scratch);

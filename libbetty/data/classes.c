@@ -21,8 +21,7 @@ static int compare(const void *a, const void *b)
 
 static bt_status read_label(const char *function, const bt_column *column, int64_t i, int64_t *label)
 {
-    const bt_array *array = &column->store->array;
-    double value = bt_get(array->dtype, array->data, column->rows ? column->rows->at[i] : i);
+    double value = bt_store_number(column->store, column->rows ? column->rows->at[i] : i);
     if (!(fabs(value) <= 0x1p53) || value != floor(value))
         return bt_fail(BT_ERROR_DATA,
                        "%s: field \"%s\" of example %lld is %g; expected an integer: the number of a class", function,
@@ -39,7 +38,7 @@ static bt_status find_column(const char *function, const bt_dataset *data, const
     if (!*column)
         return bt_fail(BT_ERROR_DATA, "%s: the data set has neither a field \"label\" nor \"y\", so it has no classes",
                        function);
-    if ((*column)->store->array.rank != 1 || (*column)->store->scaled)
+    if ((*column)->store->array.rank != 1 || bt_store_images((*column)->store))
         return bt_fail(BT_ERROR_SHAPE, "%s: field \"%s\" has %lld numbers per example; expected one: the class",
                        function, (*column)->name, (long long)(*column)->store->row_items);
     return BT_OK;

@@ -26,8 +26,7 @@ static int64_t row_of(const bt_column *column, int64_t i) { return column->rows 
 
 static double value_at(const bt_column *column, int64_t i, int64_t k)
 {
-    const bt_store *store = column->store;
-    return bt_get(store->array.dtype, store->array.data, row_of(column, i) * store->row_items + k);
+    return bt_store_number(column->store, row_of(column, i) * column->store->row_items + k);
 }
 
 /* What is said of a store is said of another one that is made of it; `without`: but for that column, -1: all. */
@@ -81,7 +80,7 @@ static bt_store *without_column(const bt_dataset *data, const bt_column *x, int6
         memcpy(to, row, before);
         memcpy(to + before, row + before + item, from->row_bytes - before - item);
     }
-    bt_store *made = bt_store_new(array, from->scaled);
+    bt_store *made = bt_store_like(from, array);
     if (made && copy_names(from, column, made) != BT_OK) {
         bt_store_release(made);
         made = NULL;
@@ -156,10 +155,12 @@ static bt_status check_fields(const bt_dataset *data, const bt_column *own, cons
 {
     char a[256], b[256];
     const bt_array x = own->store->array, y = other->store->array;
-    const bool images = own->store->scaled || other->store->scaled || data->augment || train->augment;
-    if (images || !bt_dtype_floats(x.dtype) || !bt_dtype_floats(y.dtype))
+    const bt_dtype own_dtype = bt_store_given(own->store), other_dtype = bt_store_given(other->store);
+    const bool images = bt_store_images(own->store) || bt_store_images(other->store) || data->augment || train->augment;
+    if (images || !bt_dtype_floats(own_dtype) || !bt_dtype_floats(other_dtype))
         return bt_fail(BT_ERROR_DATA, "bt_dataset_standardize: field \"%s\" holds %s; expected floating numbers%s",
-                       own->name, images ? "images" : bt_dtype_name(bt_dtype_floats(x.dtype) ? y.dtype : x.dtype),
+                       own->name,
+                       images ? "images" : bt_dtype_name(bt_dtype_floats(own_dtype) ? other_dtype : own_dtype),
                        images ? ": bt_dataset_normalize is for images" : "");
     if (own->store->row_items != other->store->row_items)
         return bt_fail(BT_ERROR_SHAPE,
@@ -224,7 +225,7 @@ static bt_status label(bt_dataset *data, const char *field)
     BT_TRY(field_of("bt_dataset_label", data, field, &column));
     if (bt_dataset_column(data, "label"))
         return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_label: the data set has a field \"label\" already");
-    if (column->store->row_items != 1 || column->store->scaled)
+    if (column->store->row_items != 1 || bt_store_images(column->store))
         return bt_fail(BT_ERROR_SHAPE, "bt_dataset_label: field \"%s\" has %lld numbers per example; expected one",
                        field, (long long)column->store->row_items);
     int32_t *labels = bt_alloc_array((size_t)data->count, sizeof *labels);

@@ -119,6 +119,10 @@ static bt_status add(bt_dataset *data, const char *field, bt_array values)
     if (data->next || data->tasks)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_add: field \"%s\" comes too late: add fields before %s", field,
                        data->next ? "joining" : "bt_dataset_tasks");
+    bt_store *narrow;
+    BT_TRY(bt_store_narrow(values, &narrow));
+    if (narrow)
+        return bt_dataset_take(data, field, narrow);
     size_t bytes = bt_array_bytes(values);
     bt_array copy = values;
     copy.data = bt_alloc(bytes);

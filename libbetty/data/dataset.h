@@ -14,6 +14,7 @@ typedef struct bt_store {
     int64_t row_items;
     size_t row_bytes;
     bool scaled;           /* bytes that stand for x/255, and are delivered so */
+    bool single;           /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
     char **names;          /* of a table's columns, [dims[1]], each of bt_alloc; NULL: they have none */
     char *note;            /* what a user should know of these values; NULL: nothing */
     bool told;             /* the note has been asked for */
@@ -30,6 +31,16 @@ void bt_store_release(bt_store *store);                          /* NULL: nothin
 size_t bt_store_bytes(void);                                     /* of all stores of the process */
 char *bt_store_take_note(bt_store *store);                       /* the first time; else NULL. To be freed */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
+
+/* ---- narrow.c ---- */
+
+/* A store of bytes in the place of these numbers, which stay the caller's; NULL (no failure) where that is not exact.
+ */
+bt_status bt_store_narrow(bt_array values, bt_store **store);
+bt_store *bt_store_like(const bt_store *from, bt_array array); /* takes array.data over; its numbers mean the same */
+bt_dtype bt_store_given(const bt_store *store);                /* of the values: BT_F32 where they were narrowed */
+double bt_store_number(const bt_store *store, int64_t k);      /* number k of all; of an image the byte */
+static inline bool bt_store_images(const bt_store *store) { return store->scaled && !store->single; }
 
 /* ---- dataset.c ---- */
 
@@ -135,7 +146,8 @@ void bt_augment_free(bt_augment *augment);
 void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,
                     int threads);
 const char *bt_gather_row(const bt_column *column, int32_t place);
-void bt_gather_ask(const bt_column *column, int32_t place); /* brings a row near that is needed soon */
+/* Of `count` rows, taken one after the other: brings near those that are needed next. Called before each row i. */
+void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, int64_t count);
 void bt_gather_convert(const bt_store *store, const void *from, int64_t count, bt_dtype dtype, void *to); /* numbers */
 
 /* ---- change.c: the same of images that are changed ---- */

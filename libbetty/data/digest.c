@@ -1,16 +1,36 @@
 /* data/digest.c: hashes of what a data set holds: whether it is the same set again, changed in the same way. */
+#include "base/hash.h"
 #include "data/dataset.h"
+
+enum { PIECE = 256 };
+
+/* Of a row's values, whether they are kept as they were given or as bytes. */
+static uint64_t hash_row(uint64_t hash, const bt_store *store, const char *row)
+{
+    if (!store->single)
+        return bt_hash(hash, row, store->row_bytes);
+    float values[PIECE];
+    int64_t left = store->row_items;
+    hash = bt_hash_begin(hash, (size_t)left * sizeof *values);
+    for (; left >= PIECE; left -= PIECE, row += PIECE) {
+        bt_gather_convert(store, row, PIECE, BT_F32, values);
+        hash = bt_hash_words(hash, values, sizeof values);
+    }
+    bt_gather_convert(store, row, left, BT_F32, values);
+    const size_t bytes = (size_t)left * sizeof *values, words = bytes - bytes % 8;
+    return bt_hash_end(bt_hash_words(hash, values, words), (const char *)values + words, bytes % 8);
+}
 
 /* Row by row, so that a view and a copy of it are the same. */
 static uint64_t hash_of(const bt_column *column, int64_t count)
 {
     const bt_store *store = column->store;
     const char *rows = store->array.data;
-    uint64_t hash = bt_hash((uint64_t)store->array.dtype, store->array.dims + 1,
+    uint64_t hash = bt_hash((uint64_t)bt_store_given(store), store->array.dims + 1,
                             (size_t)(store->array.rank - 1) * sizeof *store->array.dims);
     for (int64_t i = 0; i < count; i++) {
         size_t row = (size_t)(column->rows ? column->rows->at[i] : i);
-        hash = bt_hash(hash, rows + row * store->row_bytes, store->row_bytes);
+        hash = hash_row(hash, store, rows + row * store->row_bytes);
     }
     return hash;
 }

@@ -1,48 +1,25 @@
-/* data/gather.c: the rows of a batch, converted on the way. Blocks of a fixed length, for the compiler to vectorise. */
+/* data/gather.c: the rows of a batch, brought near and converted on the way. */
 #include "base/team.h"
 #include "data/dataset.h"
+#include "runtime/backend.h"
 
 #include <string.h>
 
-enum { BLOCK = 32, AHEAD = 2 };
-
-#define BT_CONVERT(name, from_type, to_type, value)                                                                    \
-    static void name(to_type *restrict to, const from_type *restrict from, int64_t count)                              \
-    {                                                                                                                  \
-        int64_t i = 0;                                                                                                 \
-        for (; i + BLOCK <= count; i += BLOCK)                                                                         \
-            for (int k = 0; k < BLOCK; k++) {                                                                          \
-                from_type x = from[i + k];                                                                             \
-                to[i + k] = value;                                                                                     \
-            }                                                                                                          \
-        for (; i < count; i++) {                                                                                       \
-            from_type x = from[i];                                                                                     \
-            to[i] = value;                                                                                             \
-        }                                                                                                              \
-    }
-
-/* x/255 in two products and a sum: the high part of 1/255 has so few bits that its product is exact. Equal to the
- * quotient for every byte, and sooner there. */
-#define HIGH 0x1.01p-8F
-#define LOW  ((float)(1 / 255.0 - 0x1.01p-8))
-
-BT_CONVERT(bytes_to_f32, uint8_t, float, (float)x *HIGH + (float)x * LOW)
-BT_CONVERT(bytes_to_f64, uint8_t, double, (double)x / 255.0)
-BT_CONVERT(f32_to_f64, float, double, (double)x)
-BT_CONVERT(f64_to_f32, double, float, (float)x)
-
 void bt_gather_convert(const bt_store *store, const void *from, int64_t count, bt_dtype dtype, void *to)
 {
+    const bt_conversions *convert = bt_backend_cpu()->conversions();
     if (store->scaled && dtype == BT_F32)
-        bytes_to_f32(to, from, count);
+        convert->pixels_to_f32(count, from, to);
+    else if (store->scaled && store->single)
+        convert->floats_to_f64(count, from, to);
     else if (store->scaled)
-        bytes_to_f64(to, from, count);
+        convert->pixels_to_f64(count, from, to);
     else if (dtype == store->array.dtype)
         memcpy(to, from, (size_t)count * bt_dtype_size(dtype));
     else if (dtype == BT_F64)
-        f32_to_f64(to, from, count);
+        convert->f32_to_f64(count, from, to);
     else
-        f64_to_f32(to, from, count);
+        convert->f64_to_f32(count, from, to);
 }
 
 const char *bt_gather_row(const bt_column *column, int32_t place)
@@ -51,24 +28,46 @@ const char *bt_gather_row(const bt_column *column, int32_t place)
     return (const char *)column->store->array.data + row * column->store->row_bytes;
 }
 
-/* Rows lie far apart: asking for one while others are converted hides most of the way to memory. */
-void bt_gather_ask(const bt_column *column, int32_t place)
+/* Rows lie far apart. Short ones are loaded, many at a time, a byte of each cache line: the processor waits for all of
+ * them at once, and drops no load as it drops prefetches; they are asked for before, while the last ones are converted.
+ * Long ones wait for the width of the way to memory, not for its length: asking for the next ones is enough. */
+enum { SIDE_BY_SIDE = 16, SHORT = 1024, AHEAD = 2, MOST_ASKED = 4096 };
+
+static void ask(const char *row, size_t bytes)
 {
-    const char *row = bt_gather_row(column, place);
-    const size_t bytes = column->store->row_bytes;
-    for (size_t at = 0; at < bytes && at < 4096; at += BT_ALIGN)
+    for (size_t at = 0; at < bytes && at < MOST_ASKED; at += BT_ALIGN)
         __builtin_prefetch(row + at);
 }
 
-static void gather(const bt_column *column, const int32_t *places, int64_t from, int64_t count, bt_dtype dtype,
-                   char *to)
+static void load(const bt_column *column, const int32_t *places, int64_t count)
+{
+    const size_t bytes = column->store->row_bytes;
+    int sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const char *row = bt_gather_row(column, places[i]);
+        sum += row[bytes - 1];
+        for (size_t at = 0; at < bytes; at += BT_ALIGN)
+            sum += row[at];
+    }
+    __asm__ volatile("" ::"r"(sum)); /* for the compiler the sum is used */
+}
+
+void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, int64_t count)
+{
+    const size_t bytes = column->store->row_bytes;
+    const int64_t ahead = bytes > SHORT ? AHEAD : SIDE_BY_SIDE, left = count - i;
+    if (bytes <= SHORT && i % SIDE_BY_SIDE == 0)
+        load(column, places + i, left < SIDE_BY_SIDE ? left : SIDE_BY_SIDE);
+    if (left > ahead)
+        ask(bt_gather_row(column, places[i + ahead]), bytes);
+}
+
+static void gather(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, char *to)
 {
     const bt_store *store = column->store;
-    size_t step = (size_t)store->row_items * bt_dtype_size(dtype);
-    to += (size_t)from * step;
-    for (int64_t i = from; i < count; i++, to += step) {
-        if (i + AHEAD < count)
-            bt_gather_ask(column, places[i + AHEAD]);
+    const size_t step = (size_t)store->row_items * bt_dtype_size(dtype);
+    for (int64_t i = 0; i < count; i++, to += step) {
+        bt_gather_near(column, places, i, count);
         bt_gather_convert(store, bt_gather_row(column, places[i]), store->row_items, dtype, to);
     }
 }
@@ -84,7 +83,9 @@ typedef struct shared { /* between threads */
 static void share(const void *work, int t, int threads)
 {
     const shared *s = work;
-    gather(s->column, s->places, s->count * t / threads, s->count * (t + 1) / threads, s->dtype, s->out);
+    const int64_t from = s->count * t / threads, end = s->count * (t + 1) / threads;
+    const size_t step = (size_t)s->column->store->row_items * bt_dtype_size(s->dtype);
+    gather(s->column, s->places + from, end - from, s->dtype, s->out + (size_t)from * step);
 }
 
 void bt_gather_rows(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, void *out,

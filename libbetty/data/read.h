@@ -43,7 +43,9 @@ const char *bt_numeral_text(char buffer[80], bt_numeral kind, const char *text, 
 
 /* ---- table.c ---- */
 
-/* Takes the values over (of bt_alloc or bt_grow), also on failure; kept as f32 where that is exact. */
+/* Takes the values over (of bt_alloc or bt_grow), also on failure; kept as f32, or as narrow.c has it, where that is
+ * exact.
+ */
 bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims);
 
 /* What is nearly all zeros can be small as a file and huge in memory: it must fit into half of the machine. */

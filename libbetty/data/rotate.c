@@ -48,7 +48,7 @@ static bt_store *turned_images(const bt_column *image, int64_t count)
         const char *from = (const char *)store->array.data + (size_t)row * store->row_bytes;
         turn(from, to, a.dims[1], pixel, (int)(i / count));
     }
-    bt_store *made = bt_store_new(a, store->scaled);
+    bt_store *made = bt_store_like(store, a);
     if (made && store->note)
         made->note = bt_strdup(store->note);
     return made;

@@ -195,16 +195,16 @@ bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed)
 /* The labels in the order of the set, with the first `wrong` examples of a random order given other classes. */
 static bt_store *noisy(const bt_classes *c, const int32_t *order, int64_t examples, int64_t wrong, uint64_t seed)
 {
-    bt_array values = c->column->store->array;
+    const bt_store *store = c->column->store;
+    bt_array values = store->array;
     values.dims[0] = examples;
+    values.dtype = bt_store_given(store);
     size_t size = bt_dtype_size(values.dtype);
     char *labels = bt_alloc_array((size_t)examples, size);
     if (!labels)
         return NULL;
-    for (int64_t i = 0; i < examples; i++) {
-        int64_t row = c->column->rows ? c->column->rows->at[i] : i;
-        memcpy(labels + (size_t)i * size, (const char *)values.data + (size_t)row * size, size);
-    }
+    for (int64_t i = 0; i < examples; i++)
+        bt_gather_convert(store, bt_gather_row(c->column, (int32_t)i), 1, values.dtype, labels + (size_t)i * size);
     bt_random random = bt_random_begin(seed, BT_FOR_NOISE, 0, 1);
     for (int64_t i = 0; i < wrong; i++) {
         int32_t own = c->of[order[i]], other = (int32_t)bt_random_below(&random, (uint32_t)c->count - 1);

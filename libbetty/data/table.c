@@ -38,5 +38,9 @@ bt_store *bt_store_numbers(double *values, int rank, const int64_t *dims)
         narrow[i] = (float)values[i];
     bt_free(values);
     array.data = narrow;
-    return bt_store_new(array, false);
+    bt_store *store = NULL;
+    if (narrow && bt_store_narrow(array, &store) == BT_OK && !store)
+        return bt_store_new(array, false);
+    bt_free(narrow);
+    return store;
 }

@@ -1,14 +1,24 @@
-/* runtime/backend.h: what a backend offers: kernels, and its memory. */
+/* runtime/backend.h: what a backend offers: kernels, conversions on the host, and its memory. */
 #ifndef BT_BACKEND_H
 #define BT_BACKEND_H
 
 #include "compile/kernels.h"
 #include "runtime/device.h"
 
+/* On the host, of numbers that lie anywhere and do not overlap; with the same bits for every instruction set. */
+typedef struct bt_conversions {
+    void (*pixels_to_f32)(int64_t count, const uint8_t *from, float *to);  /* x/255, the nearest f32 */
+    void (*pixels_to_f64)(int64_t count, const uint8_t *from, double *to); /* x/255, the nearest f64 */
+    void (*floats_to_f64)(int64_t count, const uint8_t *from, double *to); /* x/255, the nearest f32, as f64 */
+    void (*f32_to_f64)(int64_t count, const float *from, double *to);
+    void (*f64_to_f32)(int64_t count, const double *from, float *to);
+} bt_conversions;
+
 typedef struct bt_backend {
     const char *name;
     const char *(*isa)(void); /* "x86-64-v4" */
     bt_kernel_table kernels;
+    const bt_conversions *(*conversions)(void); /* those of the isa */
     const bt_device_memory *memory;
 } bt_backend;
 

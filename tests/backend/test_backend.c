@@ -71,6 +71,7 @@ START_TEST(environment)
     if (!bt_cpu_kernels(isas[_i]))
         return; /* this machine cannot */
     ck_assert(bt_backend_cpu()->kernels.list() == bt_cpu_kernels(isas[_i]));
+    ck_assert(bt_backend_cpu()->conversions() == bt_cpu_conversions(isas[_i]));
     ck_assert(strstr(bt_backend_cpu()->isa(), texts[_i]) == bt_backend_cpu()->isa());
 }
 END_TEST
@@ -80,6 +81,7 @@ START_TEST(unknown_environment)
     setenv("BETTY_ISA", "v99", 1);
     const bt_kernel_impl *const *best = bt_backend_cpu()->kernels.list();
     ck_assert_ptr_null(bt_cpu_kernels("v99"));
+    ck_assert_ptr_null(bt_cpu_conversions("v99"));
     for (int i = 2; i >= 0; i--)
         if (bt_cpu_kernels(isas[i])) {
             ck_assert(best == bt_cpu_kernels(isas[i]));

@@ -55,14 +55,15 @@ enum { KERNELS = 512, SETS = 4 };
 static const struct set { /* the best last */
     const char *name, *text;
     family *families;
+    const bt_conversions *conversions;
     bool (*runs)(void);
 } sets[] = {
-    {"", "no vectors", NULL, runs_anywhere},
-    {"generic", "generic", generic, runs_anywhere},
+    {"", "no vectors", NULL, &bt_cpu_convert_generic, runs_anywhere},
+    {"generic", "generic", generic, &bt_cpu_convert_generic, runs_anywhere},
 #if defined BT_CPU_HAVE_X86
-    {"v3", "x86-64-v3", v3, runs_v3},
+    {"v3", "x86-64-v3", v3, &bt_cpu_convert_v3, runs_v3},
 #if defined BT_CPU_HAVE_V4
-    {"v4", "x86-64-v4", v4, runs_v4},
+    {"v4", "x86-64-v4", v4, &bt_cpu_convert_v4, runs_v4},
 #endif
 #endif
 };
@@ -104,18 +105,36 @@ static const bt_kernel_impl *const *kernels(void)
     return lists[chosen];
 }
 
-const bt_kernel_impl *const *bt_cpu_kernels(const char *name)
+static const bt_conversions *conversions(void)
+{
+    pthread_once(&once, build);
+    return sets[chosen].conversions;
+}
+
+static int named(const char *name) /* -1: not here */
 {
     pthread_once(&once, build);
     for (int i = 0; i < BT_COUNT_OF(sets); i++)
         if (strcmp(sets[i].name, name) == 0 && sets[i].runs())
-            return lists[i];
-    return NULL;
+            return i;
+    return -1;
+}
+
+const bt_kernel_impl *const *bt_cpu_kernels(const char *name)
+{
+    const int i = named(name);
+    return i < 0 ? NULL : lists[i];
+}
+
+const bt_conversions *bt_cpu_conversions(const char *name)
+{
+    const int i = named(name);
+    return i < 0 ? NULL : sets[i].conversions;
 }
 
 const bt_backend *bt_backend_cpu(void)
 {
     static const bt_backend backend = {
-        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels}, .memory = &bt_near_memory};
+        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels}, .conversions = conversions, .memory = &bt_near_memory};
     return &backend;
 }

@@ -26,6 +26,7 @@ set(BT_CPU_KERNEL_SOURCES
     conv.c
     conv_f32.c
     conv_f64.c
+    convert.c
     index.c
     loop.c
     loss.c

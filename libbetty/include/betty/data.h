@@ -68,7 +68,8 @@ bt_dataset *bt_dataset_rotations(bt_dataset *data);
 /* Two streams in one batch, each with its own epochs and order; the fields of `other` become PREFIX.FIELD. */
 bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *other);
 
-/* From memory, which is copied. The first axis of each field counts the examples. */
+/* From memory, which is copied. The first axis of each field counts the examples. A field of f32 numbers that all are
+ * x/255 for a byte x takes a byte each; batches have the very numbers that were given. */
 bt_dataset *bt_dataset_new(int64_t count);
 bt_status bt_dataset_add(bt_dataset *data, const char *field, bt_array values);
 void bt_dataset_free(bt_dataset *data);
