@@ -113,8 +113,8 @@ START_TEST(one_solve_to_a_level_of_a_chain)
                                    .configure_module = number,
                                    .training_step = chain_step};
         all.problems[i] = &defs[i];
-        bt_text_add(&settings, i ? "p%d.type = cg\n" : "", i);
         if (i) {
+            bt_text_add(&settings, "p%d.type = cg\n", i);
             bt_text_add(&down, "%sp%d > p%d", i > 1 ? ", " : "", i - 1, i);
             bt_text_add(&up, "%sp%d > p%d", i > 1 ? ", " : "", i, i - 1);
         }
