@@ -111,30 +111,50 @@ void bt_free(void *memory)
     free(memory);
 }
 
-/* The size stands in front of the memory, so that the count of live bytes needs no table. */
+/* In front of aligned memory, so that the count of live bytes needs no table. */
+typedef struct front {
+    char *block; /* what malloc knows */
+    size_t size;
+} front;
+
+/* Zeroed; *gap: from the block to the first aligned byte that leaves room for a front. A large one is of pages that
+ * nobody has touched, and takes memory as they are written. */
+static char *zeroed_block(size_t room, size_t *gap)
+{
+    size_t bytes;
+    if (room == SIZE_MAX || !bt_add_size(room, 2 * BT_ALIGN, &bytes))
+        return NULL;
+    char *block = room >= LARGE ? calloc(1, bytes) : aligned_alloc(BT_ALIGN, bytes - BT_ALIGN);
+    if (!block)
+        return NULL;
+    *gap = BT_ALIGN;
+    if (room >= LARGE)
+        *gap = 2 * BT_ALIGN - (uintptr_t)block % BT_ALIGN;
+    else
+        memset(block, 0, bytes - BT_ALIGN);
+    return block;
+}
+
 void *bt_alloc_aligned(size_t size)
 {
-    size_t room = bt_align_up(size), bytes;
-    if (room == SIZE_MAX || !bt_add_size(room, BT_ALIGN, &bytes))
+    size_t gap;
+    char *block = zeroed_block(bt_align_up(size), &gap);
+    if (!block)
         return out_of_memory(size);
-    char *memory = aligned_alloc(BT_ALIGN, bytes);
-    if (!memory)
-        return out_of_memory(size);
-    memset(memory, 0, bytes);
-    memcpy(memory, &size, sizeof size);
+    char *memory = block + gap;
+    memcpy(memory - sizeof(front), &(front){block, size}, sizeof(front));
     atomic_fetch_add(&live_bytes, size);
-    return memory + BT_ALIGN;
+    return memory;
 }
 
 void bt_free_aligned(void *memory)
 {
     if (!memory)
         return;
-    size_t size;
-    char *start = (char *)memory - BT_ALIGN;
-    memcpy(&size, start, sizeof size);
-    atomic_fetch_sub(&live_bytes, size);
-    free(start);
+    front before;
+    memcpy(&before, (char *)memory - sizeof before, sizeof before);
+    atomic_fetch_sub(&live_bytes, before.size);
+    free(before.block);
 }
 
 size_t bt_live_bytes(void) { return atomic_load(&live_bytes); }

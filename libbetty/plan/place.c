@@ -13,10 +13,18 @@ typedef struct value { /* an interval, or several whose places follow from the f
     size_t bytes; /* of all parts */
 } value;
 
-typedef struct placement { /* those that have their places, in order of their offsets */
-    bt_interval *list;
-    int64_t count;
-    size_t *reach;      /* by place in the list: where the last one ends of those up to it */
+enum { BLOCK = 128 };
+
+typedef struct block { /* neighbours of those that have their places */
+    bt_interval list[BLOCK];
+    int64_t count, first, last; /* first, last: of all that live */
+    size_t end;                 /* of the one that ends last */
+} block;
+
+typedef struct placement { /* those that have their places, in order of their offsets, by blocks: to insert one moves
+                              few */
+    block **blocks;
+    int64_t count, room;
     bt_skyline skyline; /* of them */
 } placement;
 
@@ -50,49 +58,108 @@ static bool together(const bt_interval *a, const bt_interval *b) { return a->fir
 
 static bool lives(const bt_interval *interval) { return interval->bytes && interval->first <= interval->last; }
 
-/* The first of those placed that has an offset of at least this, or, with `ends`, up to which one ends behind it. */
-static int64_t first_from(const placement *p, size_t offset, bool ends)
-{
-    int64_t low = 0, high = p->count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (ends ? p->reach[middle] <= offset : p->list[middle].offset < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The lowest place from `at` on where the interval fits between those placed before. */
 static size_t first_gap(const placement *p, const bt_interval *interval, size_t at)
 {
     size_t full = lives(interval) ? bt_skyline_highest(&p->skyline, interval->first, interval->last) : 0;
     at = full > at ? full : at;
-    for (int64_t i = first_from(p, at, true); i < p->count; i++) {
-        const bt_interval *other = &p->list[i];
-        if (!together(other, interval))
+    for (int64_t b = 0; b < p->count; b++) {
+        const block *some = p->blocks[b];
+        if (some->end <= at || some->first > interval->last || interval->first > some->last)
             continue;
-        if (other->offset >= at && other->offset - at >= interval->bytes)
-            break;
-        if (other->offset + other->bytes > at)
-            at = other->offset + other->bytes;
+        for (int64_t i = 0; i < some->count; i++) {
+            const bt_interval *other = &some->list[i];
+            if (!together(other, interval))
+                continue;
+            if (other->offset >= at && other->offset - at >= interval->bytes)
+                return at;
+            if (other->offset + other->bytes > at)
+                at = other->offset + other->bytes;
+        }
     }
     return at;
 }
 
-static void insert(placement *p, const bt_interval *interval)
+static void see(block *some, const bt_interval *interval)
 {
-    int64_t i = first_from(p, interval->offset, false), moved = p->count++ - i;
+    bool none = some->count == 0;
     size_t end = interval->offset + interval->bytes;
-    memmove(p->list + i + 1, p->list + i, (size_t)moved * sizeof *p->list);
-    memmove(p->reach + i + 1, p->reach + i, (size_t)moved * sizeof *p->reach);
-    p->list[i] = *interval;
-    p->reach[i] = i ? p->reach[i - 1] : 0;
-    for (; i < p->count && p->reach[i] < end; i++)
-        p->reach[i] = end;
+    some->first = none || interval->first < some->first ? interval->first : some->first;
+    some->last = none || interval->last > some->last ? interval->last : some->last;
+    some->end = none || end > some->end ? end : some->end;
+}
+
+static void append(block *some, const bt_interval *interval)
+{
+    see(some, interval);
+    some->list[some->count++] = *interval;
+}
+
+/* A block behind number b. */
+static bt_status add_block(placement *p, int64_t b)
+{
+    block **grown = bt_grow(p->blocks, &p->room, p->count + 1, sizeof *p->blocks);
+    p->blocks = grown ? grown : p->blocks;
+    block *added = grown ? bt_alloc(sizeof *added) : NULL;
+    if (!added)
+        return BT_ERROR_MEMORY;
+    memmove(p->blocks + b + 2, p->blocks + b + 1, (size_t)(p->count - b - 1) * sizeof(block *));
+    p->blocks[b + 1] = added;
+    p->count++;
+    return BT_OK;
+}
+
+/* The upper half of a full block becomes one of its own. */
+static bt_status split(placement *p, int64_t b)
+{
+    BT_TRY(add_block(p, b));
+    block *low = p->blocks[b], *high = p->blocks[b + 1];
+    low->count = 0;
+    for (int64_t i = 0; i < BLOCK; i++)
+        append(i < BLOCK / 2 ? low : high, &low->list[i]);
+    return BT_OK;
+}
+
+/* The last block that begins below the offset; the first one where none does. */
+static int64_t block_of(const placement *p, size_t offset)
+{
+    int64_t low = 0, high = p->count - 1;
+    while (low < high) {
+        int64_t middle = high - (high - low) / 2;
+        if (p->blocks[middle]->list[0].offset < offset)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static bt_status insert(placement *p, const bt_interval *interval)
+{
+    if (!p->count)
+        BT_TRY(add_block(p, -1));
+    int64_t b = block_of(p, interval->offset), i;
+    if (p->blocks[b]->count == BLOCK) {
+        BT_TRY(split(p, b));
+        b = block_of(p, interval->offset);
+    }
+    block *some = p->blocks[b];
+    for (i = some->count; i > 0 && some->list[i - 1].offset >= interval->offset; i--)
+        some->list[i] = some->list[i - 1];
+    see(some, interval);
+    some->list[i] = *interval;
+    some->count++;
     if (lives(interval))
-        bt_skyline_raise(&p->skyline, interval->first, interval->last, interval->offset, end);
+        bt_skyline_raise(&p->skyline, interval->first, interval->last, interval->offset,
+                         interval->offset + interval->bytes);
+    return BT_OK;
+}
+
+static void placement_clear(placement *p)
+{
+    for (int64_t b = 0; b < p->count; b++)
+        bt_free(p->blocks[b]);
+    p->count = 0;
 }
 
 /* The lowest place where all parts fit: each is moved up to its own next gap, until none has to move. */
@@ -126,7 +193,7 @@ static bt_status list(bt_interval *intervals, int64_t count, value *values, int6
 
 static bt_status place_all(const value *values, int64_t count, placement *p, size_t *arena)
 {
-    p->count = 0;
+    placement_clear(p);
     bt_skyline_clear(&p->skyline);
     for (int64_t i = 0; i < count; i++) {
         size_t at = first_place(p, &values[i]), end;
@@ -137,7 +204,7 @@ static bt_status place_all(const value *values, int64_t count, placement *p, siz
             bt_interval *interval = &values[i].parts[part];
             interval->offset = at;
             at += interval->bytes;
-            insert(p, interval);
+            BT_TRY(insert(p, interval));
         }
     }
     return BT_OK;
@@ -175,9 +242,8 @@ static bt_status placement_new(placement *p, const bt_interval *intervals, int64
     int64_t last = 0;
     for (int64_t i = 0; i < count; i++)
         last = intervals[i].last > last ? intervals[i].last : last;
-    *p = (placement){.list = bt_alloc_array((size_t)count, sizeof *p->list)};
-    p->reach = bt_alloc_array((size_t)count, sizeof *p->reach);
-    return p->list && p->reach ? bt_skyline_new(&p->skyline, last + 1) : BT_ERROR_MEMORY;
+    *p = (placement){0};
+    return bt_skyline_new(&p->skyline, last + 1);
 }
 
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
@@ -196,8 +262,8 @@ bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
         status = place_best(intervals, count, values, value_count, &p, offsets, arena);
     bt_free(values);
     bt_free(offsets);
-    bt_free(p.list);
-    bt_free(p.reach);
+    placement_clear(&p);
+    bt_free(p.blocks);
     bt_skyline_free(&p.skyline);
     return status;
 }
