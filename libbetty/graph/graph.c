@@ -77,21 +77,7 @@ int64_t bt_tensor_count(const bt_tensor *x) { return bt_array_count(bt_tensor_ar
 
 size_t bt_tensor_bytes(const bt_tensor *x) { return bt_array_bytes(bt_tensor_array(x)); }
 
-/* Tags repeat from node to node: this looks at the latest nodes only. */
-static const char *find_text(const bt_graph *graph, const char *text)
-{
-    for (int64_t i = graph->node_count - 1; i >= 0 && i >= graph->node_count - 64; i--) {
-        const bt_tag *tag = &graph->nodes[i]->tag;
-        if (tag->owner == text || strcmp(tag->owner, text) == 0)
-            return tag->owner;
-        if (tag->level == text || strcmp(tag->level, text) == 0)
-            return tag->level;
-        if (tag->path == text || strcmp(tag->path, text) == 0)
-            return tag->path;
-    }
-    return NULL;
-}
-
+/* Tags repeat from node to node: a text of the lately used is not copied again. */
 const char *bt_graph_intern(bt_graph *graph, const char *text)
 {
     if (!text || !*text)
@@ -100,11 +86,15 @@ const char *bt_graph_intern(bt_graph *graph, const char *text)
     bt_interned *place = &graph->interned[(uintptr_t)text / 16 % BT_COUNT_OF(graph->interned)];
     if (place->text == text && strcmp(place->copy, text) == 0)
         return place->copy;
-    const char *copy = find_text(graph, text);
-    if (!copy && !(copy = bt_region_copy(graph->region, text, strlen(text) + 1)))
-        return "";
-    *place = (bt_interned){text, copy};
-    return copy;
+    const char **copy = &graph->copies[bt_hash_text(0, text) % BT_COUNT_OF(graph->copies)];
+    if (!*copy || strcmp(*copy, text) != 0) {
+        const char *made = bt_region_copy(graph->region, text, strlen(text) + 1);
+        if (!made)
+            return "";
+        *copy = made;
+    }
+    *place = (bt_interned){text, *copy};
+    return *copy;
 }
 
 static void set_shape(bt_tensor *x, bt_array shape)

@@ -70,6 +70,7 @@ struct bt_graph {
     const bt_op **held; /* ops whose records last as long as the graphs that use them */
     int64_t held_count, held_capacity;
     bt_interned interned[16]; /* texts given lately, by where they lay */
+    const char *copies[32];   /* the graph's own lately used, by what they say */
     bt_map leaves, assigned;  /* by variable: the node that reads it; where it was put into `assigns` */
     bt_tensor *poison;
     bt_status status;    /* the first mistake; BT_OK if none */
