@@ -1,8 +1,9 @@
-/* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line].
- * Products of matrices and convolutions in GF/s, and of what the core can do at most, where oneDNN is installed beside
- * its own; other calls in ns; drawing batches in us.
- * Each figure is that of the fastest of many short rounds, which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all
- * threads that it finds. */
+/* bench/kernels.c: speed of the CPU kernels: bench-kernels [ISA] [seconds per line], or
+ * bench-kernels --compare-isa [WIDE NARROW [seconds per line]]: where those of a wider instruction set are slower by
+ * more than 5 % than those of a narrower one; by default of the widest that runs here and the next one. Exits with 1
+ * then. Products of matrices and convolutions in GF/s, and of what the core can do at most, where oneDNN is installed
+ * beside its own; other calls in ns; drawing batches in us. Each figure is that of the fastest of many short rounds,
+ * which alternate. Set OMP_NUM_THREADS=1: oneDNN takes all threads that it finds. */
 #include "backend/cpu/cpu.h"
 #include "data/dataset.h"
 #include "runtime/phase.h"
@@ -72,8 +73,45 @@ static void print_speed(const char *name, double flops, double time, const bt_ca
     printf(")");
 }
 
+/* ---- two instruction sets ---- */
+
+static const bt_kernel_impl *const *narrow; /* kernels to compare with; NULL: none */
+static int compared, slower;
+
+/* The one that a program takes; NULL: a plain loop. */
+static const bt_kernel_impl *taken(const bt_kernel_impl *const *kernels, const bt_call *call)
+{
+    while (*kernels && ((*kernels)->op != call->op || ((*kernels)->accepts && !(*kernels)->accepts(call))))
+        kernels++;
+    return *kernels && !(*kernels)->plain ? *kernels : NULL;
+}
+
+/* Each three times, in turn. */
+static void compare(const bt_kernel_impl *const *wide, bt_call *call, const char *title)
+{
+    const bt_kernel_impl *const both[] = {taken(wide, call), taken(narrow, call)};
+    double least[2] = {-1, -1};
+    for (int round = 0; round < 6 && both[0] && both[1]; round++) {
+        double best[2], *own = &least[round % 2];
+        measure(both[round % 2], call, best);
+        *own = *own < 0 || best[0] < *own ? best[0] : *own;
+    }
+    if (least[0] <= 0 || least[1] <= 0)
+        return;
+    bool falls = least[0] > 1.05 * least[1];
+    compared++;
+    slower += falls;
+    printf("%-48s  %.3f us  %.3f us  %.2f%s\n", title, least[0] * 1e6, least[1] * 1e6, least[0] / least[1],
+           falls ? "  SLOWER" : "");
+    fflush(stdout);
+}
+
 static void line(const bt_kernel_impl *const *kernels, bt_call *call, const char *title, double flops)
 {
+    if (narrow) {
+        compare(kernels, call, title);
+        return;
+    }
     printf("%-48s", title);
     for (; *kernels; kernels++) {
         const bt_kernel_impl *kernel = *kernels;
@@ -393,8 +431,51 @@ static void batches(void)
     bt_free_aligned(out);
 }
 
+static void calls(const bt_kernel_impl *const *kernels)
+{
+    products(kernels);
+    convolutions(kernels);
+    elementwise(kernels, &bt_op_add, 2, 1, 8, "add", false, false);
+    elementwise(kernels, &bt_op_add, 2, 100, 100, "add", false, false);
+    elementwise(kernels, &bt_op_add, 2, 100, 10, "add a row", true, false);
+    elementwise(kernels, &bt_op_add, 2, 784, 100, "add turned", false, true);
+    elementwise(kernels, &bt_op_less, 2, 100, 100, "less", false, false);
+    elementwise(kernels, &bt_op_exp, 1, 100, 100, "exp", false, false);
+    elementwise(kernels, &bt_op_tanh, 1, 100, 100, "tanh", false, false);
+    elementwise(kernels, &bt_op_sigmoid, 1, 100, 100, "sigmoid", false, false);
+    elementwise(kernels, &bt_op_softplus, 1, 100, 100, "softplus", false, false);
+    losses(kernels, &bt_op_softmax, 100, 10, "softmax");
+    losses(kernels, &bt_op_softmax, 100, 100, "softmax");
+    losses(kernels, &bt_op_cross_entropy, 100, 10, "cross_entropy");
+    losses(kernels, &bt_op_cross_entropy_grad, 100, 10, "cross_entropy_grad");
+}
+
+static int compare_all(int count, char **words)
+{
+    static const char *const isas[] = {"v4", "v3", "generic"};
+    int first = 0;
+    while (first < 2 && !bt_cpu_kernels(isas[first]))
+        first++;
+    const char *wide = count > 3 ? words[2] : isas[first], *other = count > 3   ? words[3]
+                                                                    : first < 2 ? isas[first + 1]
+                                                                                : "";
+    const bt_kernel_impl *const *kernels = bt_cpu_kernels(wide);
+    narrow = bt_cpu_kernels(other);
+    seconds = count > 4 ? atof(words[4]) : 0.02;
+    if (!kernels || !narrow || !*other) {
+        fprintf(stderr, "this machine cannot run both %s and %s\n", wide, *other ? other : "a narrower one");
+        return 2;
+    }
+    printf("%-48s  %s  %s  ratio\n", "", wide, other);
+    calls(kernels);
+    printf("%s is slower than %s by more than 5 %% in %d of %d calls\n", wide, other, slower, compared);
+    return slower > 0;
+}
+
 int main(int count, char **words)
 {
+    if (count > 1 && strcmp(words[1], "--compare-isa") == 0)
+        return compare_all(count, words);
     if (count > 1 && *words[1])
         setenv("BETTY_ISA", words[1], 1); /* batches are gathered by the library's own choice */
     const bt_kernel_impl *const *kernels = bt_backend_cpu()->kernels.list();
@@ -408,20 +489,7 @@ int main(int count, char **words)
     }
     printf("%s, at most %.1f GF/s in f32 on one core\n", count > 1 && *words[1] ? words[1] : bt_backend_cpu()->isa(),
            roof_speed() * 1e-9);
-    products(kernels);
-    convolutions(kernels);
-    elementwise(kernels, &bt_op_add, 2, 1, 8, "add", false, false);
-    elementwise(kernels, &bt_op_add, 2, 100, 100, "add", false, false);
-    elementwise(kernels, &bt_op_add, 2, 100, 10, "add a row", true, false);
-    elementwise(kernels, &bt_op_add, 2, 784, 100, "add turned", false, true);
-    elementwise(kernels, &bt_op_less, 2, 100, 100, "less", false, false);
-    elementwise(kernels, &bt_op_exp, 1, 100, 100, "exp", false, false);
-    elementwise(kernels, &bt_op_tanh, 1, 100, 100, "tanh", false, false);
-    elementwise(kernels, &bt_op_sigmoid, 1, 100, 100, "sigmoid", false, false);
-    losses(kernels, &bt_op_softmax, 100, 10, "softmax");
-    losses(kernels, &bt_op_softmax, 100, 100, "softmax");
-    losses(kernels, &bt_op_cross_entropy, 100, 10, "cross_entropy");
-    losses(kernels, &bt_op_cross_entropy_grad, 100, 10, "cross_entropy_grad");
+    calls(kernels);
     dispatch();
     batches();
     return lines_read == 1; /* so that they are read */

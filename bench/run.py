@@ -286,8 +286,23 @@ def main():
     return 0 if all(times for _, _, times in results) else 1
 
 
+def compare_isa(build, report):
+    """Kernels that are slower than those of the next narrower instruction set."""
+    command = [os.path.join(build, "bench-kernels"), "--compare-isa"]
+    if not os.path.exists(command[0]):
+        return
+    lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
+    for line in lines:
+        if line.endswith("SLOWER"):
+            print(f"bench: warning: {' '.join(line.split())}", file=sys.stderr)
+    if lines:
+        report(kernels=lines[-1])
+
+
 def measure_all(args, folder, names, report):
     report(**machine())
+    if not args.quick:
+        compare_isa(args.build, report)
     for workload in all_workloads(args.build, folder, 1):
         if workload.name in names and not os.path.exists(workload.folder):
             os.makedirs(workload.folder)
