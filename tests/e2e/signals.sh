@@ -35,8 +35,10 @@ log_step = 1000
 lr = 1e-9
 INI
 
-# begin OPTIONS...: betty-run in the background, as $run; until FILE TEXT: waits for it
+# begin OPTIONS...: betty-run in the background, as $run; until FILE TEXT: waits for it. What the run before has said is
+# gone first, or it could be taken for this one's, and the signal come before the program has begun.
 begin() {
+    rm -f out err
     "$BETTY_RUN" run.ini "$@" >out 2>err &
     run=$!
 }
@@ -82,6 +84,7 @@ for signal in INT TERM HUP; do
 done
 
 # nohup stays in force
+rm -f out err
 (trap '' HUP; exec "$BETTY_RUN" run.ini --output held >out 2>err) &
 run=$!
 until_has out 'step '
