@@ -97,7 +97,6 @@ struct bt_trial {
     double scale;              /* the hypergradient's length */
     double mm, md, dd, rr, rd; /* sums over the samples: method, difference, reference */
     bool exact;                /* every method differentiates all steps that were made, as they were made */
-    bool gone_through;         /* levels above go back through the steps of the upper one */
     bool adrift;               /* an inner loop of all levels below is not to begin again */
     bool repeats;              /* run again, the inner problem gives the same loss */
     bool have_reference;

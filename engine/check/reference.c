@@ -330,11 +330,10 @@ static bt_status compare_finite(bt_trial *c)
     return BT_OK;
 }
 
-/* By the settings in force. Levels above that go back through the steps of this one have programs made of its own. */
+/* By the settings in force. Levels above, which may have programs made of this one's, do not run while a check does,
+ * and are made anew at its end. */
 static bt_status recompile(const bt_trial *c)
 {
-    if (c->gone_through)
-        return bt_levels_recompile(c->context);
     bt_problem_uncompile(c->upper);
     return bt_level_compile(c->upper);
 }
@@ -393,7 +392,6 @@ bt_status bt_check_reference(bt_trial *c)
         lower->problem->settings = &settings[q];
     }
     if (status == BT_OK) {
-        c->gone_through = c->upper->trajectory != NULL;
         status = both(c, settings);
         for (int q = 0; q < c->lower_count; q++)
             c->lowers[q].problem->settings = own[q];
