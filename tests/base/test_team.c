@@ -56,6 +56,11 @@ START_TEST(each_part_is_done_once)
     tally many = {.parts = MOST};
     bt_team_do(count, &many, many.parts);
     check_once(&many);
+    for (int round = 0; round < 10; round++) { /* parts that wait, so that others come to them on a busy core too */
+        tally slow = {.parts = 6, .wait = 2};
+        bt_team_do(count, &slow, slow.parts);
+        check_once(&slow);
+    }
 }
 END_TEST
 
