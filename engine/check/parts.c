@@ -26,15 +26,15 @@ bt_part *bt_check_add_part(bt_trial *c, bt_part_kind kind, int solve, bt_problem
 /* ---- the functions ---- */
 
 /* A condition of the problem's own, as for bt_eval: without dropout. */
-static bt_status condition(bt_trial *c, int q, int64_t from)
+static bt_status condition(bt_trial *c, int q, int64_t micros)
 {
     bt_problem *lower = c->lowers[q].problem;
     int64_t count = c->lowers[q].count;
     double *one = bt_alloc_array((size_t)count, sizeof *one), *sum = c->lowers[q].field, total = 0;
     bt_status status = one ? BT_OK : BT_ERROR_MEMORY;
     memset(sum, 0, (size_t)count * sizeof *sum);
-    for (int64_t m = from; m < lower->train->kept_count && status == BT_OK; m++) {
-        const bt_batch *batch = bt_stream_newest(lower->train, lower->train->kept_count, m);
+    for (int64_t m = 0; m < micros && status == BT_OK; m++) {
+        const bt_batch *batch = bt_stream_newest(lower->train, micros, m);
         status = batch ? bt_eval(lower, lower->def->condition, batch, BT_ARRAY(one, count)) : bt_error_status();
         for (int64_t i = 0; status == BT_OK && i < count; i++)
             sum[i] += (double)batch->count * one[i];
@@ -52,7 +52,7 @@ bt_status bt_check_equation(bt_trial *c, int q)
     const bt_solve *solve = &c->upper->step->site.solves[q];
     bt_problem *lower = solve->problem;
     if (lower->def->condition && !c->lowers[q].unrolls)
-        return condition(c, q, lower->train->kept_count - solve->micros.count);
+        return condition(c, q, solve->micros.count);
     bt_steps_show(c->context, false);
     bt_status status = bt_step_newest(lower, solve->micros.count);
     if (status == BT_OK)

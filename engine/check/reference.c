@@ -330,8 +330,8 @@ static bt_status compare_finite(bt_trial *c)
     return BT_OK;
 }
 
-/* By the settings in force. Levels above, which may have programs made of this one's, do not run while a check does,
- * and are made anew at its end. */
+/* By the settings in force. Levels above may have programs that use this one's; they do not run during a check, and are
+ * compiled again at its end. */
 static bt_status recompile(const bt_trial *c)
 {
     bt_problem_uncompile(c->upper);

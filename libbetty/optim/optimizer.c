@@ -120,7 +120,7 @@ static bt_status unknown_hyper(const bt_optimizer *optimizer, const char *name)
     return BT_ERROR_ARGUMENT;
 }
 
-/* May a started optimiser's hyperparameter `index` take this value? Not if programs would come out otherwise. */
+/* Whether a started optimiser's hyperparameter `index` may take this value: not if it would change the programs. */
 static bt_status check_late(const bt_optimizer *optimizer, const bt_optimizer_group *group, int index, double value)
 {
     const bt_optimizer_kind *kind = &optimizer->kind;

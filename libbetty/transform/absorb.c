@@ -42,8 +42,8 @@ static void look(pass *p, const bt_node *node)
     p->rewrite.map[node->out->id] = found;
 }
 
-/* Else the graph need not be copied to see that there is nothing to do. Elementwise ops count where they are of images:
- * others are too small, and too many. */
+/* If this is false there is nothing to do, and the graph need not be copied. Elementwise ops count where they are of
+ * images: others are too small, and too many. */
 static bool has_work(const bt_graph *graph)
 {
     for (int64_t n = 0; n < graph->node_count; n++) {

@@ -211,7 +211,7 @@ static void look(pass *p, chain *c, const bt_node *node)
     bt_rewrite_copy(&p->rewrite, node);
 }
 
-/* Whether there can be a chain of three: else the graph need not be copied to see that there is nothing to do. */
+/* Whether there can be a chain of three: if not there is nothing to do, and the graph need not be copied. */
 static bool has_chain(const bt_graph *graph)
 {
     int products = 0;

@@ -53,7 +53,7 @@ static double host_number(bt_problem *self)
     return 1 + 0.125 * (double)world->epochs + 0.25 * (double)world->loops + 0.5 * (double)bt_host_epoch(self);
 }
 
-/* Programs are made anew after some steps. */
+/* Programs are compiled again after some steps. */
 static int64_t stage(bt_problem *self) { return bt_host_step(self) / 5; }
 
 static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)

@@ -46,7 +46,7 @@ static bt_tensor *low_step_by_thirds(bt_problem *self, const bt_batch *batch)
     return bt_mul(bt_static_int(self, "third", third) ? 0.5 : 1, low_step(self, batch));
 }
 
-static void rewire(bt_problem *self) /* the dependencies are the same, the programs are made anew */
+static void rewire(bt_problem *self) /* the same dependencies, but the programs are compiled again */
 {
     EXPECT_OK(bt_set_dependency(self, "up > low", "low > up"));
 }

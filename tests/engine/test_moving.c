@@ -202,7 +202,7 @@ static bt_tensor *to_the_power(bt_problem *self, const bt_batch *batch)
     return bt_add(product, bt_mul(0, bt_host_scalar(self, "late", next_number)));
 }
 
-/* An evaluation that brings numbers of its own, and whose programs are made anew while it is asked for. */
+/* An evaluation with numbers of its own, whose programs are compiled again during the call. */
 START_TEST(in_an_evaluation)
 {
     double found;

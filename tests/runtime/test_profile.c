@@ -106,7 +106,7 @@ START_TEST(calls_and_their_work)
 }
 END_TEST
 
-/* A program made anew at the address of one that is gone gets rows of its own. */
+/* A new program at the address of one that was freed gets rows of its own. */
 START_TEST(programs_are_told_apart)
 {
     bt_profile *profile = bt_profile_new();

@@ -130,7 +130,7 @@ static void body(const void *attr, bt_tensor *const *in, bt_tensor **out)
     out[1] = bt_sum(bt_mul(in[0], in[1]));
 }
 
-/* Ops of a user, each application by a record that was never seen before: their derivatives are made anew. */
+/* Ops of a user, each application with a new record: their derivatives are traced each time. */
 static bt_op records[4000];
 static int next_record;
 

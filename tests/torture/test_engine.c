@@ -147,7 +147,7 @@ START_TEST(every_allocation_in_turn)
 }
 END_TEST
 
-/* ---- a check of the hypergradient; the hierarchy made anew; a run in several calls, looked into ---- */
+/* ---- a check of the hypergradient; the hierarchy built again; a run in several calls, looked into ---- */
 
 static void hear(void *user, bt_line kind, const char *text) { (void)user, (void)kind, (void)text; }
 

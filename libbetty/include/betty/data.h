@@ -43,9 +43,9 @@ bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed
 
 /* Images [h, w, channels], the field "image", that are changed when a batch is gathered: at random in training, by
  * seed, epoch (of few-shot tasks: the task's number) and index, whatever the batch size or the threads. Validation
- * batches are only normalised. Always in this order, in whichever it is asked for; each at most once: moved by up to
- * `padding` pixels each way, 0 coming in; flipped left to right, one of two; (x - mean) / deviation, [channels] each; a
- * square of 0, its centre anywhere. */
+ * batches are only normalised. The order is always this one, in whatever order they are asked for, and each happens at
+ * most once: moved by up to `padding` pixels each way, 0 coming in; flipped left to right, one of two; (x - mean) /
+ * deviation, [channels] each; a square of 0, its centre anywhere. */
 bt_dataset *bt_dataset_crop(bt_dataset *data, int64_t padding, uint64_t seed);
 bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed);
 bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean, bt_array deviation);
