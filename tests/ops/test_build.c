@@ -1,5 +1,6 @@
 /* The functions of betty/tensor.h: what they compute, dtypes, broadcasting, and what they say of mistakes. */
 #include "interpret.h"
+#include "test_trace.h"
 
 #include "graph/variable.h"
 #include "ops/ops.h"
@@ -9,23 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bt_graph *graph;
-static bt_trace trace;
 
-static void begin(void)
-{
-    bt_error_clear();
-    graph = bt_graph_new();
-    ck_assert_ptr_nonnull(graph);
-    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F32);
-}
+static void begin(void) { trace_open(BT_F32); }
 
-static void end(void)
-{
-    bt_trace_end(&trace);
-    bt_graph_free(graph);
-    ck_assert_str_eq(bt_error(), "");
-}
+static void end(void) { trace_close(); }
 
 static void expect(int line, bt_tensor *x, bt_dtype dtype, const char *shape, const double *values, int count)
 {

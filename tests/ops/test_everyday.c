@@ -1,6 +1,7 @@
 /* Everyday functions against plain loops in C: their values, and first and second derivatives as differences of what
  * the loops give; einsum against a loop over all letters; what they say of mistakes. */
 #include "interpret.h"
+#include "test_trace.h"
 
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
@@ -9,23 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bt_graph *graph;
-static bt_trace trace;
 
-static void begin(void)
-{
-    bt_error_clear();
-    graph = bt_graph_new();
-    ck_assert_ptr_nonnull(graph);
-    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
-}
+static void begin(void) { trace_open(BT_F64); }
 
-static void end(void)
-{
-    bt_trace_end(&trace);
-    bt_graph_free(graph);
-    ck_assert_str_eq(bt_error(), "");
-}
+static void end(void) { trace_close(); }
 
 /* ---- scalar functions of 12 numbers, as tensors and as loops ---- */
 

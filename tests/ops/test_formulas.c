@@ -1,6 +1,7 @@
 /* Derivatives with known right answers: conventions at ties and kinks, and the closed forms of the optimisers' updates.
  */
 #include "interpret.h"
+#include "test_trace.h"
 
 #include "graph/variable.h"
 #include "ops/ops.h"
@@ -10,22 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bt_graph *graph;
-static bt_trace trace;
 
-static void begin(void)
-{
-    graph = bt_graph_new();
-    ck_assert_ptr_nonnull(graph);
-    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
-}
+static void begin(void) { trace_open(BT_F64); }
 
-static void end(void)
-{
-    bt_trace_end(&trace);
-    bt_graph_free(graph);
-    ck_assert_str_eq(bt_error(), "");
-}
+static void end(void) { trace_close(); }
 
 #define VECTOR(...) bt_constant(BT_ARRAY(((double[]){__VA_ARGS__}), sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
 

@@ -2,6 +2,7 @@
  * that run; what is equal, or no number; and mistakes. */
 #include "golden_images.h"
 #include "interpret.h"
+#include "test_trace.h"
 
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
@@ -13,27 +14,20 @@
 
 enum { INPUTS = 3 };
 
-static bt_graph *graph;
-static bt_trace trace;
 static bt_var *vars[4 * INPUTS];
 static int var_count;
 
 static void begin(void)
 {
-    bt_error_clear();
-    graph = bt_graph_new();
-    ck_assert_ptr_nonnull(graph);
-    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    trace_open(BT_F64);
     var_count = 0;
 }
 
 static void end(void)
 {
-    bt_trace_end(&trace);
-    bt_graph_free(graph);
+    trace_close();
     for (int i = 0; i < var_count; i++)
         bt_var_free(vars[i]);
-    ck_assert_str_eq(bt_error(), "");
 }
 
 /* A variable: sin(factor i + phase) + more; or, whole = 2, the whole numbers below twice that. */
