@@ -9,9 +9,14 @@ typedef float T;
 #define FULL_F(f) BT_F32W(f)
 #if BT_VECTOR == 64
 typedef int32_t half_mask __attribute__((vector_size(32)));
+typedef int32_t quad_mask __attribute__((vector_size(16)));
 #define HALF_V    bt_f32x8
 #define HALF_VI   half_mask
 #define HALF_F(f) bt_f32x8_##f
+#define QUAD_V    bt_f32x4
+#define QUAD_VI   quad_mask
+#define QUAD_F(f) bt_f32x4_##f
+#define SUMS      bt_f32_sums
 #endif
 #define FMA       bt_f32_fma
 #define TURN_ALL  bt_turn_all4

@@ -14,7 +14,6 @@ BT_INLINE void narrow_tile(int rows, const tile *t, int64_t row, FULL_VI last)
     const T *a = t->a + row * t->a_row, *b[NARROW];
     int64_t a_row = t->a_row, k = t->k, p = 0;
     FULL_V sum[NARROW_ROWS][4], x[NARROW_ROWS];
-    T sums[NARROW_ROWS * 4];
     BT_UNROLL(4)
     for (int j = 0; j < NARROW; j++) /* where there are fewer, the last one again: the sums are not used */
         b[j] = t->b + (j < t->end ? j : t->end - 1) * t->b_row;
@@ -45,10 +44,18 @@ BT_INLINE void narrow_tile(int rows, const tile *t, int64_t row, FULL_VI last)
                 sum[i][j] = FULL_F(fma)(x[i], y, sum[i][j]);
         }
     }
+    T *c = t->c + row * t->c_row;
+#if BT_VECTOR == 64
+    BT_UNROLL(8)
+    for (int i = 0; i < rows; i++)
+        quad_finish(t, SUMS(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), c + i * t->c_row, 0);
+#else
+    T sums[NARROW_ROWS * 4];
     BT_UNROLL(4)
     for (int i = 0; i < rows; i++)
         SUM4(sum[i][0], sum[i][1], sum[i][2], sum[i][3], sums + 4 * i);
-    store_edge(t, sums, rows, 4, t->c + row * t->c_row);
+    store_edge(t, sums, rows, 4, c);
+#endif
 }
 
 #define NARROW_TILE(rows)                                                                                              \

@@ -18,6 +18,7 @@ typedef struct tile {
 
 typedef void tile_fn(const tile *t, int64_t row);
 
+#if BT_VECTOR < 64 /* where stores of a part of a vector are slow, or there are none */
 static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, int rows, int width, T *c)
 {
     for (int i = 0; i < rows; i++, sums += width, c += t->c_row)
@@ -28,6 +29,7 @@ static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, i
             c[j] = t->relu && sum <= 0 ? 0 : sum;
         }
 }
+#endif
 
 #if BT_VECTOR == 64
 #define ROWS1 14
@@ -42,6 +44,17 @@ static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, i
 
 
 #if BT_VECTOR == 64 /* half a vector for narrow edges: there, as expensive as half the work */
+#define V       QUAD_V
+#define VI      QUAD_VI
+#define VF(f)   QUAD_F(f)
+#define LANES   4
+#define TILE(x) quad_##x
+#include "backend/cpu/matmul_finish.h"
+#undef V
+#undef VI
+#undef VF
+#undef LANES
+#undef TILE
 enum { HALF = FULL / 2 };
 #define V             HALF_V
 #define VI            HALF_VI

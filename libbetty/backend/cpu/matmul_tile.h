@@ -1,17 +1,7 @@
 /* backend/cpu/matmul_tile.h: the inner kernels of matmul_template.h, included once for each width of vector.
  * V: the vector, of LANES elements; VF(f): its function f; TILE(x): x with the width in its name. */
 
-/* What the last block does to a sum before it is stored. */
-BT_INLINE V TILE(finish)(const tile *t, V sum, const T *c, int64_t column)
-{
-    if (t->addend)
-        sum = VF(fma)(VF(fill)(t->factor), VF(load)(t->addend + (c - t->c)), sum);
-    if (t->bias)
-        sum += VF(load)(t->bias + column);
-    if (t->relu)
-        sum = (V)((VI)sum & ((VI)(sum > 0) | (VI)(sum != sum)));
-    return sum;
-}
+#include "backend/cpu/matmul_finish.h"
 
 /* rows x (vectors * LANES) elements of c: a may have any strides, the rows of b are contiguous. */
 BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
@@ -37,6 +27,16 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
                 sum[i][1] = VF(fma)(x, b1, sum[i][1]);
         }
     }
+    if (t->plain) {
+        BT_UNROLL(16)
+        for (int i = 0; i < rows; i++) {
+            VF(store)(c + i * c_row, sum[i][0]);
+            if (vectors > 1)
+                VF(store)(c + i * c_row + LANES, sum[i][1]);
+        }
+        return;
+    }
+#if BT_VECTOR < 64
     if (t->end - t->begin < vectors * LANES) {
         T sums[ROWS1 * 2 * LANES];
         BT_UNROLL(16)
@@ -48,20 +48,12 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
         store_edge(t, sums, rows, vectors * LANES, c);
         return;
     }
-    if (t->plain) {
-        BT_UNROLL(16)
-        for (int i = 0; i < rows; i++) {
-            VF(store)(c + i * c_row, sum[i][0]);
-            if (vectors > 1)
-                VF(store)(c + i * c_row + LANES, sum[i][1]);
-        }
-        return;
-    }
+#endif
     BT_UNROLL(16)
     for (int i = 0; i < rows; i++) {
-        VF(store)(c + i * c_row, TILE(finish)(t, sum[i][0], c + i * c_row, 0));
+        TILE(finish)(t, sum[i][0], c + i * c_row, 0);
         if (vectors > 1)
-            VF(store)(c + i * c_row + LANES, TILE(finish)(t, sum[i][1], c + i * c_row + LANES, LANES));
+            TILE(finish)(t, sum[i][1], c + i * c_row, LANES);
     }
 }
 

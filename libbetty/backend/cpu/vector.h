@@ -82,6 +82,16 @@ BT_INLINE bt_f64x8 bt_f64x8_part(const double *from, int64_t count)
 {
     return _mm512_maskz_loadu_pd((__mmask8)((1U << count) - 1), from);
 }
+/* The lanes whose bits are set, the others 0; and those alone stored. No other element is read or written. */
+#define BT_LANES(name, element, mask, load, store)                                                                     \
+    BT_INLINE name name##_lanes(const element *from, unsigned lanes) { return (name)load((mask)lanes, from); }         \
+    BT_INLINE void name##_store_lanes(element *to, name value, unsigned lanes) { store(to, (mask)lanes, value); }
+BT_LANES(bt_f32x4, float, __mmask8, _mm_maskz_loadu_ps, _mm_mask_storeu_ps)
+BT_LANES(bt_f32x8, float, __mmask8, _mm256_maskz_loadu_ps, _mm256_mask_storeu_ps)
+BT_LANES(bt_f32x16, float, __mmask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps)
+BT_LANES(bt_f64x4, double, __mmask8, _mm256_maskz_loadu_pd, _mm256_mask_storeu_pd)
+BT_LANES(bt_f64x8, double, __mmask8, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd)
+#undef BT_LANES
 #elif BT_VECTOR == 32
 static const int32_t bt_ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 BT_INLINE __m256i bt_first(int64_t count) /* of eight 32-bit elements */
@@ -127,8 +137,8 @@ typedef bt_f64x2 bt_f64w;
 #define BT_F32W(f) bt_f32x4_##f
 #define BT_F64W(f) bt_f64x2_##f
 #endif
-/* The sums of four vectors each. */
-BT_INLINE void bt_f32_sum4(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d, float *sums)
+/* The sums of four vectors. */
+BT_INLINE bt_f32x4 bt_f32_sums(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d)
 {
 #if BT_VECTOR == 64
 #define BT_HALVES(x)                                                                                                   \
@@ -148,28 +158,41 @@ BT_INLINE void bt_f32_sum4(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d, float *su
 #endif
     bt_f32x4 ab = __builtin_shufflevector(a4, b4, 0, 4, 1, 5) + __builtin_shufflevector(a4, b4, 2, 6, 3, 7);
     bt_f32x4 cd = __builtin_shufflevector(c4, d4, 0, 4, 1, 5) + __builtin_shufflevector(c4, d4, 2, 6, 3, 7);
-    bt_f32x4_store(sums, __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+BT_INLINE void bt_f32_sum4(bt_f32w a, bt_f32w b, bt_f32w c, bt_f32w d, float *sums)
+{
+    bt_f32x4_store(sums, bt_f32_sums(a, b, c, d));
 }
 
-BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *sums)
+#if BT_VECTOR >= 32
+BT_INLINE bt_f64x4 bt_f64_sums(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d)
 {
 #if BT_VECTOR == 64
 #define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7))
     bt_f64x4 a4 = BT_HALVES(a), b4 = BT_HALVES(b), c4 = BT_HALVES(c), d4 = BT_HALVES(d);
 #undef BT_HALVES
-#elif BT_VECTOR == 32
+#else
     bt_f64x4 a4 = a, b4 = b, c4 = c, d4 = d;
 #endif
-#if BT_VECTOR >= 32
 #define BT_HALVES(x) (__builtin_shufflevector(x, x, 0, 1) + __builtin_shufflevector(x, x, 2, 3))
     bt_f64x2 a2 = BT_HALVES(a4), b2 = BT_HALVES(b4), c2 = BT_HALVES(c4), d2 = BT_HALVES(d4);
 #undef BT_HALVES
-#else
-    bt_f64x2 a2 = a, b2 = b, c2 = c, d2 = d;
-#endif
-    bt_f64x2_store(sums, __builtin_shufflevector(a2, b2, 0, 2) + __builtin_shufflevector(a2, b2, 1, 3));
-    bt_f64x2_store(sums + 2, __builtin_shufflevector(c2, d2, 0, 2) + __builtin_shufflevector(c2, d2, 1, 3));
+    bt_f64x2 ab = __builtin_shufflevector(a2, b2, 0, 2) + __builtin_shufflevector(a2, b2, 1, 3);
+    bt_f64x2 cd = __builtin_shufflevector(c2, d2, 0, 2) + __builtin_shufflevector(c2, d2, 1, 3);
+    return __builtin_shufflevector(ab, cd, 0, 1, 2, 3);
 }
+BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *sums)
+{
+    bt_f64x4_store(sums, bt_f64_sums(a, b, c, d));
+}
+#else
+BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *sums)
+{
+    bt_f64x2_store(sums, __builtin_shufflevector(a, b, 0, 2) + __builtin_shufflevector(a, b, 1, 3));
+    bt_f64x2_store(sums + 2, __builtin_shufflevector(c, d, 0, 2) + __builtin_shufflevector(c, d, 1, 3));
+}
+#endif
 
 typedef int32_t bt_i32w __attribute__((vector_size(BT_VECTOR)));
 typedef int64_t bt_i64w __attribute__((vector_size(BT_VECTOR)));
