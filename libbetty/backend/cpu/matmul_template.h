@@ -11,6 +11,7 @@ typedef struct tile {
     const T *a, *b, *bias;
     const T *addend; /* NULL, or laid out as c: `factor` times it is added; what c holds, once there is something */
     T *c, factor;
+    T *keep; /* NULL, or where the first tile of a panel leaves the rows of b for the others, side by side */
     int64_t a_row, a_column, b_row, c_row, k;
     int64_t begin, end; /* of the panel's columns, those that are stored */
     bool plain, relu;
@@ -133,13 +134,18 @@ static panel panel_at(const bt_gemm *g, int64_t j, int64_t end)
 }
 
 /* In as few tiles as can be, of about the same size: a tile of few rows would wait for its own sums. */
-static void run_rows(const panel *p, const tile *t, int64_t rows)
+static void run_rows(const panel *p, tile *t, int64_t rows)
 {
     int64_t tiles = (rows + p->rows - 1) / p->rows, row = 0;
     for (; tiles > 0; tiles--) {
         int64_t count = (rows - row + tiles - 1) / tiles;
         p->tiles[count - 1](t, row);
         row += count;
+        if (t->keep) {
+            t->b = t->keep;
+            t->b_row = p->width;
+            t->keep = NULL;
+        }
     }
 }
 
@@ -166,7 +172,9 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
             }
             run_narrow(&t, rows);
         } else {
-            if (g->pack_b) {
+            if (g->pack_b && g->b_column == 1 && p.end == p.width) {
+                t.keep = scratch;
+            } else if (g->pack_b) {
                 pack(scratch, t.b, g->b_row, g->b_column, t.k, p.end, p.width);
                 t.b = scratch;
                 t.b_row = p.width;

@@ -3,22 +3,22 @@
 
 #include "backend/cpu/matmul_finish.h"
 
-/* rows x (vectors * LANES) elements of c: a may have any strides, the rows of b are contiguous. */
-BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
+/* Where `keeps`, b's rows are left in t->keep as well. */
+BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64_t row, V sum[][2])
 {
-    V sum[ROWS1][2];
     const T *a = t->a + row * t->a_row, *b = t->b;
     int64_t ahead = 16 * t->b_row; /* rows of b may be pages apart, which the machine does not foresee */
-    int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row, c_row = t->c_row;
-    T *c = t->c + row * c_row;
-    BT_UNROLL(16)
-    for (int i = 0; i < rows; i++) {
-
-        sum[i][0] = sum[i][1] = (V){0};
-    }
+    int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row;
+    T *keep = t->keep;
     for (int64_t p = t->k; p > 0; p--, a += a_column, b += b_row) {
         __builtin_prefetch(b + ahead);
         V b0 = VF(load)(b), b1 = vectors > 1 ? VF(load)(b + LANES) : b0;
+        if (keeps) {
+            VF(store)(keep, b0);
+            if (vectors > 1)
+                VF(store)(keep + LANES, b1);
+            keep += vectors * LANES;
+        }
         BT_UNROLL(16)
         for (int i = 0; i < rows; i++) {
             V x = VF(fill)(a[i * a_row]);
@@ -27,6 +27,21 @@ BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
                 sum[i][1] = VF(fma)(x, b1, sum[i][1]);
         }
     }
+}
+
+/* rows x (vectors * LANES) elements of c: a may have any strides, the rows of b are contiguous. */
+BT_INLINE void TILE(body)(int rows, int vectors, const tile *t, int64_t row)
+{
+    V sum[ROWS1][2];
+    int64_t c_row = t->c_row;
+    T *c = t->c + row * c_row;
+    BT_UNROLL(16)
+    for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = (V){0};
+    if (t->keep)
+        TILE(sum)(rows, vectors, true, t, row, sum);
+    else
+        TILE(sum)(rows, vectors, false, t, row, sum);
     if (t->plain) {
         BT_UNROLL(16)
         for (int i = 0; i < rows; i++) {
