@@ -42,7 +42,7 @@ static inline double R(sum_row)(const void *row, int64_t n, int64_t stride)
     return sum;
 }
 
-/* Squares are exact in double when T is float. */
+/* Squares are exact in double when T is float, so that a fused product rounds as one of its own does. */
 static inline double R(square_row)(const void *row, int64_t n, int64_t stride)
 {
     const T *x = row;
@@ -51,8 +51,10 @@ static inline double R(square_row)(const void *row, int64_t n, int64_t stride)
     int64_t i = 0;
     if (stride == 1)
         for (; i + CHAINS <= n; i += CHAINS)
-            for (int j = 0; j < CHAINS; j++)
-                sum[j] += (double)x[i + j] * (double)x[i + j];
+            for (int j = 0; j < CHAINS; j++) {
+                double value = x[i + j];
+                sum[j] = sizeof(T) < sizeof value ? bt_f64_fma(value, value, sum[j]) : sum[j] + value * value;
+            }
     for (; i < n; i++)
         total += (double)x[i * stride] * (double)x[i * stride];
     for (int j = 0; j < CHAINS; j++)
