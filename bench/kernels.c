@@ -193,6 +193,7 @@ static void products(const bt_kernel_impl *const *kernels)
         {500, 31, 1, "nn"},
         {500, 63, 1, "nn"},
         {500, 123, 1, "nn"},
+        {123, 500, 1, "tn"},
         {100, 10, 1, "nn"},
         {7, 500, 1, "tn"},
         {14, 500, 1, "tn"},
