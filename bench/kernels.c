@@ -132,11 +132,9 @@ static void line(const bt_kernel_impl *const *kernels, bt_call *call, const char
         return;
     }
     printf("%-48s", title);
-    for (; *kernels; kernels++) {
-        const bt_kernel_impl *kernel = *kernels;
+    const bt_kernel_impl *kernel = taken(kernels, call);
+    if (kernel) {
         double best[2];
-        if (kernel->op != call->op || strstr(kernel->name, ".reference") || (kernel->accepts && !kernel->accepts(call)))
-            continue;
         measure(kernel, call, best);
         if (flops > 0)
             print_speed(kernel->name, flops, best[0], call);

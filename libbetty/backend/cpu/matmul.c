@@ -160,8 +160,8 @@ static void run_part(const void *work, int thread, int threads)
     }
     char *own = call->scratch ? (char *)call->scratch + (size_t)thread * g->scratch : NULL;
     for (; batch < batch_end; batch++) {
-        data.a = call->in[0].data + batch * g->a_batch * size;
-        data.b = call->in[1].data + batch * g->b_batch * size;
+        data.a = call->in[0].data + batch * (g->turned ? g->b_batch : g->a_batch) * size;
+        data.b = call->in[1].data + batch * (g->turned ? g->a_batch : g->b_batch) * size;
         data.c = call->out[0].data + batch * g->m * g->n * size;
         g->run(g, &data, own, range);
     }

@@ -298,7 +298,9 @@ void GEMM_PLAN(bt_gemm *g)
     g->deep = g->k;
     g->tall = g->m;
     g->rows = g->columns = 8 * FULL;
-    if (g->adds) {
+    if (g->n > 1 && g->m > 1 && g->k > 1 && may_turn(g)) {
+        plan_turned(g);
+    } else if (g->adds) {
         plan_tiles(g);
     } else if (g->n == 1 && (g->m > 1 || g->a_column == 1)) {
         g->run = run_column;
