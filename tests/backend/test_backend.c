@@ -63,6 +63,59 @@ START_TEST(chooses)
 }
 END_TEST
 
+/* The set whose own kernel is chosen from the list of `isa`: the list of a set begins with its own. */
+static const char *set_of(const char *isa, const bt_call *call)
+{
+    const bt_kernel_impl *const *kernel = bt_cpu_kernels(isa);
+    while ((*kernel)->op != call->op || ((*kernel)->accepts && !(*kernel)->accepts(call)))
+        kernel++;
+    for (const char *const *set = isas; *set; set++)
+        if (bt_cpu_kernels(*set) && kernel_named(bt_cpu_kernels(*set), call->op, "blocked") == *kernel)
+            return *set;
+    return "none";
+}
+
+static const char *set_of_dot(const char *isa, int64_t m, int64_t k, int64_t n, bool turned)
+{
+    bt_view in[] = {{NULL, BT_F32, 2, {m, k}, {turned ? 1 : k, turned ? m : 1}}, {NULL, BT_F32, 2, {k, n}, {n, 1}}};
+    bt_view out = {NULL, BT_F32, 2, {m, n}, {n, 1}};
+    return set_of(isa, &(bt_call){.op = &bt_op_dot, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = 1});
+}
+
+static const char *set_of_conv(const char *isa, int64_t channels, int64_t groups)
+{
+    const bt_conv_attr attr = {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = groups};
+    bt_view x = {NULL, BT_F32, 4, {2, 8, 8, channels}, {64 * channels, 8 * channels, channels, 1}}, y = x;
+    bt_view w = {NULL, BT_F32, 4, {3, 3, channels / groups, channels}, {0, 0, channels, 1}};
+    w.strides[1] = channels / groups * channels;
+    w.strides[0] = 3 * w.strides[1];
+    bt_view in[] = {x, w};
+    return set_of(
+        isa,
+        &(bt_call){.op = &bt_op_conv, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &y, .threads = 1});
+}
+
+/* Shapes that leave vectors empty go to the next narrower set, and on from there. */
+START_TEST(left_to_narrower)
+{
+    for (int i = 1; i < 3; i++) {
+        if (!bt_cpu_kernels(isas[i]))
+            continue;
+        ck_assert_str_eq(set_of_dot(isas[i], 4, 4, 4, false), "generic");
+        ck_assert_str_eq(set_of_dot(isas[i], 40, 40, 40, false), isas[i]);
+        ck_assert_str_eq(set_of_dot(isas[i], 8, 500, 1, true), "v3");
+        ck_assert_str_eq(set_of_dot(isas[i], 24, 500, 1, true), "v3");
+        ck_assert_str_eq(set_of_dot(isas[i], 20, 500, 1, true), isas[i]);
+        ck_assert_str_eq(set_of_dot(isas[i], 8, 500, 1, false), isas[i]);
+        ck_assert_str_eq(set_of_conv(isas[i], 64, 16), "generic");
+        ck_assert_str_eq(set_of_conv(isas[i], 64, 8), "v3");
+        ck_assert_str_eq(set_of_conv(isas[i], 64, 4), isas[i]);
+        ck_assert_str_eq(set_of_conv(isas[i], 64, 64), isas[i]);
+        ck_assert_str_eq(set_of_conv(isas[i], 8, 1), isas[i]);
+    }
+}
+END_TEST
+
 /* BETTY_ISA, read once: set before the first use. */
 START_TEST(environment)
 {
@@ -98,6 +151,7 @@ int main(void)
     tcase_add_test(tcase, complete);
     tcase_add_test(tcase, knows);
     tcase_add_test(tcase, chooses);
+    tcase_add_test(tcase, left_to_narrower);
     if (srunner_fork_status(runner) == CK_FORK) { /* each in a process of its own */
         tcase_add_loop_test(tcase, environment, 0, 3);
         tcase_add_test(tcase, unknown_environment);

@@ -1,5 +1,5 @@
 /* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best
- * first. */
+ * first. What the kernels of a set leave to narrower vectors, those of the next narrower set are asked for. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/reference.h"
 
@@ -50,7 +50,7 @@ static bool runs_v4(void)
 
 static bool runs_anywhere(void) { return true; }
 
-enum { KERNELS = 512, SETS = 4 };
+enum { KERNELS = 1024, SETS = 4 };
 
 static const struct set { /* the best last */
     const char *name, *text;
@@ -86,7 +86,10 @@ static void build(void)
     for (int i = 0; i < BT_COUNT_OF(sets); i++) {
         if (!sets[i].runs())
             continue;
-        append(lists[i], append(lists[i], 0, sets[i].families), plain);
+        int count = 0;
+        for (int k = i; k >= 0; k--)
+            count = append(lists[i], count, sets[k].families);
+        append(lists[i], count, plain);
         if (!wanted || !*wanted || chosen == 0 || strcmp(wanted, sets[i].name) == 0 ||
             strcmp(wanted, sets[chosen].name) != 0)
             chosen = i;

@@ -3,6 +3,8 @@
  * are. */
 #include "backend/cpu/conv.h"
 
+#include "backend/cpu/vector.h"
+
 #include <string.h>
 
 /* Lines of g that lie far apart crowd a cache: where so many rows of conv_dw's result read them, the channels of a
@@ -12,6 +14,13 @@ enum { OFTEN = 96, OFTEN_FAR = 32, FAR_BYTES = 512 };
 static const bt_conv_type *type_of(bt_dtype dtype)
 {
     return dtype == BT_F32 ? &BT_ISA(bt_conv_f32) : &BT_ISA(bt_conv_f64);
+}
+
+/* What would leave vectors half empty is left to narrower ones. */
+static bool accepts(const bt_call *call)
+{
+    return bt_conv_accepts(call) &&
+           (BT_VECTOR == 16 || !bt_conv_leaves_half(call, type_of(call->out[0].dtype)->columns));
 }
 
 static size_t scratch(const bt_call *call)
@@ -314,9 +323,9 @@ static bt_status launch(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_conv)[] = {
-    {&bt_op_conv, "conv.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
-    {&bt_op_conv_bias, "conv_bias.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
-    {&bt_op_conv_dx, "conv_dx.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
-    {&bt_op_conv_dw, "conv_dw.blocked", bt_conv_accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv, "conv.blocked", accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv_bias, "conv_bias.blocked", accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv_dx, "conv_dx.blocked", accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv_dw, "conv_dw.blocked", accepts, scratch, prepare, launch, release, false},
     {.op = NULL},
 };

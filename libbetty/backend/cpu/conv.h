@@ -57,6 +57,8 @@ typedef struct bt_conv_block {
 /* ---- conv_plan.c: the same for all instruction sets ---- */
 
 bool bt_conv_accepts(const bt_call *call);
+/* Whether groups have so few channels that at least half of each vector, of columns / 2, would stay empty. */
+bool bt_conv_leaves_half(const bt_call *call, int64_t columns);
 /* tile: how many pixels, or rows of conv_dw's result, are done at a time; columns: width of a panel. */
 void bt_conv_plan_of(const bt_call *call, int64_t tile, int64_t columns, bt_conv_plan *plan);
 /* All pixels of one residue; of these, the class that begins with number i. */

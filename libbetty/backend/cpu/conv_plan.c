@@ -98,6 +98,17 @@ bool bt_conv_accepts(const bt_call *call)
     return true;
 }
 
+static bool is_narrow(const bt_conv_plan *p, int64_t columns)
+{
+    return p->kind != BT_CONV_DW && !p->depthwise && p->outer <= NARROW && p->inner && p->inner % (columns / 2) == 0;
+}
+
+bool bt_conv_leaves_half(const bt_call *call, int64_t columns)
+{
+    bt_conv_plan p = problem_of(call);
+    return p.groups > 1 && !p.depthwise && !is_narrow(&p, columns) && 2 * p.outer <= columns / 2;
+}
+
 bt_conv_axis bt_conv_residue(const bt_conv_plan *p, int a, int64_t residue)
 {
     int64_t stride = p->attr.stride[a], padding = p->attr.padding[a], dilation = p->attr.dilation[a];
@@ -367,7 +378,7 @@ void bt_conv_plan_of(const bt_call *call, int64_t tile, int64_t columns, bt_conv
     double products =
         (double)p.n * (double)rows * (double)p.groups * (double)p.outer * (double)larger(p.to[Y] * p.to[X], 1);
     p.threads = call->threads > 1 && products > 1.5e6 ? call->threads : 1;
-    p.narrow = p.kind != BT_CONV_DW && !p.depthwise && p.outer <= NARROW && p.inner && p.inner % (columns / 2) == 0;
+    p.narrow = is_narrow(&p, columns);
     cut_blocks(&p, tile);
     bt_conv_plan split = p;
     split.split = true;

@@ -1,6 +1,8 @@
 /* backend/cpu/matmul.c: dot, dot_add and linear by the blocked product. */
 #include "backend/cpu/matmul.h"
 
+#include "backend/cpu/vector.h"
+
 typedef struct plan {
     bt_gemm gemm;
     int threads; /* cut along: */
@@ -9,25 +11,8 @@ typedef struct plan {
     bt_gemm_range whole;
 } plan;
 
-static bool floats(const bt_call *call)
-{
-    return bt_dtype_floats(call->out[0].dtype) && bt_cpu_same_dtypes(call, 0, call->inputs - 1);
-}
-
-static bool linear_accepts(const bt_call *call)
-{
-    return floats(call) && (call->inputs < 3 || call->in[2].strides[0] == 1 || call->in[2].dims[0] == 1);
-}
-
-/* What is added lies as the result does. */
-static bool adding_accepts(const bt_call *call)
-{
-    const bt_view *c = &call->in[2];
-    return floats(call) && (c->dims[1] < 2 || c->strides[1] == 1) && (c->dims[0] < 2 || c->strides[0] == c->dims[1]);
-}
-
 /* A size of 1 needs no stride: one that helps is put in its place. */
-static bt_gemm gemm_of(const bt_call *call)
+static bt_gemm shape_of(const bt_call *call)
 {
     const bt_view *a = &call->in[0], *b = &call->in[1];
     bool linear = call->op == &bt_op_linear;
@@ -50,12 +35,53 @@ static bt_gemm gemm_of(const bt_call *call)
         gemm.b_column = 1;
     if (gemm.m == 1)
         gemm.a_row = 1;
+    return gemm;
+}
+
+static bt_gemm gemm_of(const bt_call *call)
+{
+    bt_gemm gemm = shape_of(call);
     if (call->out[0].dtype == BT_F32)
         BT_ISA(bt_gemm_plan_f32)(&gemm);
     else
         BT_ISA(bt_gemm_plan_f64)(&gemm);
     gemm.scratch = bt_align_up(gemm.scratch);
     return gemm;
+}
+
+enum { TINY = 4 * 4 * 4 };
+
+/* Shapes that leave these vectors empty: tiny products, and a vector times columns that fill half of one, or one and a
+ * half: two cache lines are read for each, where the half vectors of the next set read one. */
+static bool left_to_narrower(const bt_call *call)
+{
+    enum { HALF_BYTES = BT_VECTOR / 2 };
+    bt_gemm g = shape_of(call);
+    if (BT_VECTOR > 16 && g.m * g.n * g.k <= TINY)
+        return true;
+    int64_t bytes = (g.n == 1 ? g.m : g.n) * (int64_t)bt_dtype_size(call->out[0].dtype);
+    bool columns = g.n == 1 ? g.a_row == 1 && g.a_column != 1 : g.m == 1 && g.b_column == 1 && g.b_row != 1;
+    return BT_VECTOR == 64 && columns && (bytes <= HALF_BYTES || bytes == 3 * HALF_BYTES);
+}
+
+
+static bool floats(const bt_call *call)
+{
+    return bt_dtype_floats(call->out[0].dtype) && bt_cpu_same_dtypes(call, 0, call->inputs - 1);
+}
+
+static bool dot_accepts(const bt_call *call) { return floats(call) && !left_to_narrower(call); }
+
+static bool linear_accepts(const bt_call *call)
+{
+    return dot_accepts(call) && (call->inputs < 3 || call->in[2].strides[0] == 1 || call->in[2].dims[0] == 1);
+}
+
+/* What is added lies as the result does. */
+static bool adding_accepts(const bt_call *call)
+{
+    const bt_view *c = &call->in[2];
+    return floats(call) && (c->dims[1] < 2 || c->strides[1] == 1) && (c->dims[0] < 2 || c->strides[0] == c->dims[1]);
 }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -134,8 +160,8 @@ static void run_part(const void *work, int thread, int threads)
     }
     char *own = call->scratch ? (char *)call->scratch + (size_t)thread * g->scratch : NULL;
     for (; batch < batch_end; batch++) {
-        data.a = call->in[0].data + batch * g->a_batch * size;
-        data.b = call->in[1].data + batch * g->b_batch * size;
+        data.a = call->in[0].data + batch * (g->turned ? g->b_batch : g->a_batch) * size;
+        data.b = call->in[1].data + batch * (g->turned ? g->a_batch : g->b_batch) * size;
         data.c = call->out[0].data + batch * g->m * g->n * size;
         g->run(g, &data, own, range);
     }
@@ -149,7 +175,7 @@ static bt_status launch(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_matmul)[] = {
-    {&bt_op_dot, "dot.blocked", floats, scratch, prepare, launch, release, false},
+    {&bt_op_dot, "dot.blocked", dot_accepts, scratch, prepare, launch, release, false},
     {&bt_op_dot_add, "dot_add.blocked", adding_accepts, scratch, prepare, launch, release, false},
     {&bt_op_linear, "linear.blocked", linear_accepts, scratch, prepare, launch, release, false},
     {.op = NULL},

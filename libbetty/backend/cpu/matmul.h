@@ -32,6 +32,7 @@ struct bt_gemm {
     bool pack_b;           /* b goes through scratch, panel by panel */
     bool narrow;           /* the last few columns are done with vectors along k; */
     bool all_narrow;       /* all of them are */
+    bool turned;           /* planned for c', as b' a' */
     int64_t panel;         /* elements of scratch for a panel of b */
     int64_t deep, tall;    /* how much of k, and of m, is done at a time */
     int64_t rows, columns; /* what c is cut into between threads: multiples of these */

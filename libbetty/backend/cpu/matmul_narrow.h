@@ -2,90 +2,118 @@
  * vectors run along k instead, where a's rows and b's columns are contiguous. So do all columns where a has so few rows
  * that it would not pay to pack b. */
 
-enum { NARROW = FULL / 2 < 4 ? FULL / 2 : 4, NARROW_ROWS = BT_VECTOR == 64 ? 5 : 3, NARROW_DEPTH = 4 * FULL };
+enum {
+    FOUR = FULL / 2 < 4 ? FULL / 2 : 4, /* columns of a tile, at most; */
+    NARROW = FULL >= 8 ? 5 : FOUR,      /* or one more: ten columns are twice five */
+    NARROW_DEPTH = 4 * FULL
+};
 /* Where all columns are: sums along k end in sums across a vector, which cost more than packing unless k is long. The
  * line between 40 shapes that were measured on Zen 3 and Zen 4 (m 4 to 32, k 64 to 784): k >= 24 m, too. */
 enum { ALL_NARROW_DEPTH = 192 };
 
-/* NARROW_ROWS or fewer rows, NARROW columns: t->b holds columns, t->b_row apart. Of the last k % FULL products, vectors
- * that end with k are taken, without the lanes that had their turn. */
-BT_INLINE void narrow_tile(int rows, const tile *t, int64_t row, FULL_VI last)
+enum { NARROW_ROWS = BT_VECTOR == 64 ? 5 : 3 }; /* with four columns */
+
+/* So many rows, four at most with five columns, and `columns` columns: t->b holds columns, t->b_row apart. Of the last
+ * k % FULL products, vectors that end with k are taken, without the lanes that had their turn. */
+BT_INLINE void narrow_tile(int rows, int columns, const tile *t, int64_t row, FULL_VI last)
 {
-    const T *a = t->a + row * t->a_row, *b[NARROW];
+    const T *a = t->a + row * t->a_row, *b[5];
     int64_t a_row = t->a_row, k = t->k, p = 0;
-    FULL_V sum[NARROW_ROWS][4], x[NARROW_ROWS];
-    BT_UNROLL(8)
-    for (int j = 0; j < NARROW; j++) /* where there are fewer, the last one again: the sums are not used */
+    FULL_V sum[NARROW_ROWS < 4 ? 4 : NARROW_ROWS][5], x[NARROW_ROWS];
+    BT_UNROLL(5)
+    for (int j = 0; j < columns; j++) /* where there are fewer, the last one again: the sums are not used */
         b[j] = t->b + (j < t->end ? j : t->end - 1) * t->b_row;
-    BT_UNROLL(8)
-    for (int i = 0; i < rows; i++)
-        sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = (FULL_V){0};
+    BT_UNROLL(5)
+    for (int i = 0; i < BT_COUNT_OF(sum); i++)
+        sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = sum[i][4] = (FULL_V){0};
     for (; p + FULL <= k; p += FULL) {
-        BT_UNROLL(8)
+        BT_UNROLL(5)
         for (int i = 0; i < rows; i++)
             x[i] = FULL_F(load)(a + i * a_row + p);
-        BT_UNROLL(8)
-        for (int j = 0; j < NARROW; j++) {
+        BT_UNROLL(5)
+        for (int j = 0; j < columns; j++) {
             FULL_V y = FULL_F(load)(b[j] + p);
-            BT_UNROLL(8)
+            BT_UNROLL(5)
             for (int i = 0; i < rows; i++)
                 sum[i][j] = FULL_F(fma)(x[i], y, sum[i][j]);
         }
     }
     if (p < k) {
-        BT_UNROLL(8)
+        BT_UNROLL(5)
         for (int i = 0; i < rows; i++)
             x[i] = (FULL_V)((FULL_VI)FULL_F(load)(a + i * a_row + k - FULL) & last);
-        BT_UNROLL(8)
-        for (int j = 0; j < NARROW; j++) {
+        BT_UNROLL(5)
+        for (int j = 0; j < columns; j++) {
             FULL_V y = (FULL_V)((FULL_VI)FULL_F(load)(b[j] + k - FULL) & last);
-            BT_UNROLL(8)
+            BT_UNROLL(5)
             for (int i = 0; i < rows; i++)
                 sum[i][j] = FULL_F(fma)(x[i], y, sum[i][j]);
         }
     }
     T *c = t->c + row * t->c_row;
 #if BT_VECTOR == 64
-    BT_UNROLL(8)
-    for (int i = 0; i < rows; i++)
-        quad_finish(t, SUMS(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), c + i * t->c_row, 0);
+    QUAD_V fifth = SUMS(sum[0][4], sum[1][4], sum[2][4], sum[3][4]);
+    BT_UNROLL(5)
+    for (int i = 0; i < rows; i++, c += t->c_row) {
+        quad_finish(t, SUMS(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), c, 0);
+        if (columns > 4)
+            quad_finish(t, QUAD_F(fill)(fifth[i]), c, 4);
+    }
 #else
-    T sums[NARROW_ROWS * 4];
-    BT_UNROLL(8)
+    T sums[4 * 8], fifth[4];
+    BT_UNROLL(5)
     for (int i = 0; i < rows; i++)
-        SUM4(sum[i][0], sum[i][1], sum[i][2], sum[i][3], sums + 4 * i);
-    store_edge(t, sums, rows, 4, c);
+        SUM4(sum[i][0], sum[i][1], sum[i][2], sum[i][3], sums + 8 * i);
+    if (columns > 4) {
+        SUM4(sum[0][4], sum[1][4], sum[2][4], sum[3][4], fifth);
+        BT_UNROLL(5)
+        for (int i = 0; i < rows; i++)
+            sums[8 * i + 4] = fifth[i];
+    }
+    if (!t->plain || t->end < columns) {
+        store_edge(t, sums, rows, 8, c);
+        return;
+    }
+    BT_UNROLL(5)
+    for (int i = 0; i < rows; i++)
+        memcpy(c + i * t->c_row, sums + 8 * i, (size_t)columns * sizeof(T));
 #endif
 }
 
-#define NARROW_TILE(rows)                                                                                              \
-    static __attribute__((noinline)) void narrow_##rows(const tile *t, int64_t row, FULL_VI last)                      \
+typedef void narrow_fn(const tile *t, int64_t row, FULL_VI last);
+
+#define NARROW_TILE(name, rows, columns)                                                                               \
+    static __attribute__((noinline)) void name(const tile *t, int64_t row, FULL_VI last)                               \
     {                                                                                                                  \
-        narrow_tile(rows, t, row, last);                                                                               \
+        narrow_tile(rows, columns, t, row, last);                                                                      \
     }
-NARROW_TILE(1)
-NARROW_TILE(2)
-NARROW_TILE(3)
+NARROW_TILE(four_1, 1, FOUR)
+NARROW_TILE(four_2, 2, FOUR)
+NARROW_TILE(four_3, 3, FOUR)
+NARROW_TILE(five_1, 1, NARROW)
+NARROW_TILE(five_2, 2, NARROW)
 #if BT_VECTOR == 64
-NARROW_TILE(4)
-NARROW_TILE(5)
+NARROW_TILE(four_4, 4, FOUR)
+NARROW_TILE(four_5, 5, FOUR)
+NARROW_TILE(five_3, 3, NARROW)
+NARROW_TILE(five_4, 4, NARROW)
+static narrow_fn *const fours[] = {four_1, four_2, four_3, four_4, four_5};
+static narrow_fn *const fives[] = {five_1, five_2, five_3, five_4};
+#else
+static narrow_fn *const fours[] = {four_1, four_2, four_3}, *const fives[] = {five_1, five_2};
 #endif
 #undef NARROW_TILE
 
-static void (*const narrow_tiles[])(const tile *t, int64_t row, FULL_VI last) = {narrow_1, narrow_2, narrow_3,
-#if BT_VECTOR == 64
-                                                                                 narrow_4, narrow_5
-#endif
-};
-
 static void run_narrow(const tile *t, int64_t rows)
 {
+    narrow_fn *const *tiles = t->end > FOUR ? fives : fours;
+    const int64_t most = t->end > FOUR ? BT_COUNT_OF(fives) : BT_COUNT_OF(fours);
     FULL_VI last;
     for (int i = 0; i < FULL; i++)
         last[i] = i >= FULL - t->k % FULL ? -1 : 0;
     int64_t row = 0;
-    for (int64_t tiles = (rows + NARROW_ROWS - 1) / NARROW_ROWS, count; tiles > 0; tiles--, row += count) {
-        count = (rows - row + tiles - 1) / tiles; /* of about the same size */
-        narrow_tiles[count - 1](t, row, last);
+    for (int64_t left = (rows + most - 1) / most, count; left > 0; left--, row += count) {
+        count = (rows - row + left - 1) / left; /* of about the same size */
+        tiles[count - 1](t, row, last);
     }
 }

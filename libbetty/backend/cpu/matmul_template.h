@@ -101,6 +101,8 @@ static int64_t panel_width(const bt_gemm *g, int64_t columns)
     if (columns <= spare)
         return columns;
     if (g->all_narrow)
+        return FOUR;
+    if (NARROW > FOUR && columns <= 2 * spare && columns > 2 * FOUR)
         return NARROW;
 #if BT_VECTOR == 64
     if (columns <= HALF + spare)
@@ -216,6 +218,8 @@ static void run_tiles(const bt_gemm *g, const bt_gemm_data *data, void *scratch,
         }
 }
 
+#include "backend/cpu/matmul_turned.h"
+
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* `size` in equal pieces of at most about `most`, each but the last a multiple of `unit`. */
@@ -255,7 +259,7 @@ static void plan_tiles(bt_gemm *g)
         g->narrow = g->all_narrow = true;
         return;
     }
-    g->deep = piece(g->k, PANEL_BYTES / (2 * BT_VECTOR), 8);
+    g->deep = piece(g->k, PANEL_BYTES / (g->n <= 2 * NARROW ? NARROW * (int64_t)sizeof(T) : 2 * BT_VECTOR), 8);
     bool often_a = g->n >= 128 && g->m > 2 * ROWS1, often_b = g->m >= 48;
     g->pack_a = often_a && (g->a_column != 1 || crowded(g->a_row));
     g->narrow = (g->a_column == 1 || g->pack_a) && g->k >= NARROW_DEPTH;

@@ -4,7 +4,7 @@
 typedef struct vector_args {
     const T *m, *x;
     T *y;
-    int64_t m_row, m_column, k, rows; /* rows: of all of m */
+    int64_t m_row, m_column, k;
 } vector_args;
 
 /* Up to four rows of m that are contiguous: each a sum in two vectors, whose order is the same for every row. What is
@@ -45,28 +45,61 @@ BT_INLINE void along_rows(int rows, const vector_args *v, int64_t row)
         v->y[row + i] = all[i];
 }
 
+#if BT_VECTOR == 64
+enum { SHORT = 4 * FULL }; /* rows of no more elements are so short that their sums would cost more than the products */
+
+/* FULL rows of m that are contiguous and short, or the last few: the sums of all are one vector. */
+BT_INLINE void short_rows(const vector_args *v, int64_t row, int64_t count)
+{
+    FULL_V sum[FULL];
+    const T *m = v->m + row * v->m_row;
+    int64_t m_row = v->m_row;
+    BT_UNROLL(16)
+    for (int i = 0; i < FULL; i++)
+        sum[i] = (FULL_V){0};
+    for (int64_t p = 0; p < v->k; p += FULL) {
+        int64_t some = v->k - p < FULL ? v->k - p : FULL;
+        FULL_V x = FULL_F(part)(v->x + p, some);
+        BT_UNROLL(16)
+        for (int i = 0; i < FULL; i++)
+            sum[i] = FULL_F(fma)(FULL_F(part)(m + (i < count ? i : 0) * m_row + p, some), x, sum[i]);
+    }
+    T y[FULL];
+    FULL_F(store)(count == FULL ? v->y + row : y, FULL_F(sums)(sum));
+    if (count < FULL)
+        memcpy(v->y + row, y, (size_t)count * sizeof(T));
+}
+
+static void all_short(const vector_args *v, int64_t row, int64_t end)
+{
+    for (; row + FULL <= end; row += FULL)
+        short_rows(v, row, FULL);
+    if (row < end)
+        short_rows(v, row, end - row);
+}
+#endif
+
 enum { CHAIN = 64 }; /* products that are summed before the sum is added to the others */
 
-/* Columns of m that are contiguous: products from .. end - 1 for `vectors` vectors of y, but not its first `skip`
- * elements, which have theirs. */
-BT_INLINE void along_columns(int vectors, const vector_args *v, int64_t row, int64_t from, int64_t end, int64_t skip)
+enum { MANY = 8 }; /* vectors of columns, each a chain of its own */
+
+/* MANY vectors of columns of m that are contiguous: products from .. end - 1. */
+static void along_columns(const vector_args *v, int64_t row, int64_t from, int64_t end)
 {
-    FULL_V sum[8];
+    FULL_V sum[MANY];
     BT_UNROLL(8)
-    for (int i = 0; i < vectors; i++)
+    for (int i = 0; i < MANY; i++)
         sum[i] = (FULL_V){0};
     for (int64_t p = from; p < end; p++) {
         const T *m = v->m + row + p * v->m_column;
         FULL_V x = FULL_F(fill)(v->x[p]);
         BT_UNROLL(8)
-        for (int i = 0; i < vectors; i++)
+        for (int i = 0; i < MANY; i++)
             sum[i] = FULL_F(fma)(x, FULL_F(load)(m + i * FULL), sum[i]);
     }
     T *y = v->y + row;
-    for (int64_t i = skip; skip && i < FULL; i++)
-        y[i] = from ? y[i] + sum[0][i] : sum[0][i];
     BT_UNROLL(8)
-    for (int i = 0; i < vectors && !skip; i++, y += FULL)
+    for (int i = 0; i < MANY; i++, y += FULL)
         FULL_F(store)(y, from ? FULL_F(load)(y) + sum[i] : sum[i]);
 }
 
@@ -131,43 +164,46 @@ static void all_few(const vector_args *v, int64_t row, int64_t count)
         few_columns(1, 4, v, row, count);
 }
 
-static void one_element(const vector_args *v, int64_t row, int64_t from, int64_t end)
+/* So many products at a time that the rows of m stay in the first cache while the pieces of y pass by; what is left of
+ * y, less than such a piece, is the same however threads share it. */
+static void contiguous_columns(const vector_args *v, int64_t begin, int64_t end)
 {
-    const T *m = v->m + row * v->m_row;
-    T sum = 0;
-    for (int64_t p = from; p < end; p++)
-        sum = FMA(m[p * v->m_column], v->x[p], sum);
-    v->y[row] = from ? v->y[row] + sum : sum;
-}
-
-/* So many products at a time that the rows of m stay in the first cache while the pieces of y pass by. */
-static void columns_by_pieces(const vector_args *v, int64_t begin, int64_t end)
-{
-    for (int64_t from = 0, to; from == 0 || from < v->k; from = to) {
-        int64_t row = begin;
+    int64_t row, whole = end - (end - begin) % (MANY * FULL);
+    for (int64_t from = 0, to; begin < whole && (from == 0 || from < v->k); from = to) {
         to = v->k - from < CHAIN ? v->k : from + CHAIN;
-        if (v->m_row == 1) {
-            for (; row + 8 * FULL <= end; row += 8 * FULL)
-                along_columns(8, v, row, from, to, 0);
-            for (; row + 4 * FULL <= end; row += 4 * FULL)
-                along_columns(4, v, row, from, to, 0);
-            for (; row + FULL <= end; row += FULL)
-                along_columns(1, v, row, from, to, 0);
-            if (row < end && end - begin >= FULL) {
-                along_columns(1, v, end - FULL, from, to, row - (end - FULL));
-                row = end;
-            }
-        }
-        for (; row < end; row++)
-            one_element(v, row, from, to);
+        for (row = begin; row < whole; row += MANY * FULL)
+            along_columns(v, row, from, to);
         if (to == from)
             break; /* there is nothing to sum */
     }
+    for (row = whole; row < end; row += 4 * FULL)
+        all_few(v, row, end - row < 4 * FULL ? end - row : 4 * FULL);
+}
+
+/* Neither rows nor columns of m are contiguous. */
+static void scattered_row(const vector_args *v, int64_t row)
+{
+    const T *m = v->m + row * v->m_row;
+    T all = 0;
+    for (int64_t p = 0, end; p < v->k; p = end) {
+        T sum = 0;
+        end = v->k - p < CHAIN ? v->k : p + CHAIN;
+        for (int64_t i = p; i < end; i++)
+            sum = FMA(m[i * v->m_column], v->x[i], sum);
+        all = p ? all + sum : sum;
+    }
+    v->y[row] = all;
 }
 
 static void times_vector(const vector_args *v, int64_t begin, int64_t end)
 {
     int64_t row = begin;
+#if BT_VECTOR == 64
+    if (v->m_column == 1 && v->k <= SHORT) {
+        all_short(v, begin, end);
+        return;
+    }
+#endif
     if (v->m_column == 1) {
         for (; row + 4 <= end; row += 4)
             along_rows(4, v, row);
@@ -175,10 +211,12 @@ static void times_vector(const vector_args *v, int64_t begin, int64_t end)
             along_rows(1, v, row);
         return;
     }
-    if (v->m_row == 1 && v->rows <= 4 * FULL) /* not the last few of many, of which threads make parts */
-        all_few(v, begin, end - begin);
-    else
-        columns_by_pieces(v, begin, end);
+    if (v->m_row == 1) {
+        contiguous_columns(v, begin, end);
+        return;
+    }
+    for (; row < end; row++)
+        scattered_row(v, row);
 }
 
 static void finish(T *c, int64_t count, const T *bias, int64_t bias_step, bool relu)
@@ -217,8 +255,7 @@ static void run_column(const bt_gemm *g, const bt_gemm_data *data, void *scratch
                      .y = data->c,
                      .m_row = g->a_row,
                      .m_column = g->a_column,
-                     .k = g->k,
-                     .rows = g->m};
+                     .k = g->k};
     times_vector(&v, range.row, range.row_end);
     finish((T *)data->c + range.row, range.row_end - range.row, data->bias, 0, g->relu);
 }
@@ -231,8 +268,7 @@ static void run_row(const bt_gemm *g, const bt_gemm_data *data, void *scratch, b
                      .y = data->c,
                      .m_row = g->b_column,
                      .m_column = g->b_row,
-                     .k = g->k,
-                     .rows = g->n};
+                     .k = g->k};
     times_vector(&v, range.column, range.column_end);
     finish((T *)data->c + range.column, range.column_end - range.column, bias ? bias + range.column : NULL, 1, g->relu);
 }
@@ -262,7 +298,9 @@ void GEMM_PLAN(bt_gemm *g)
     g->deep = g->k;
     g->tall = g->m;
     g->rows = g->columns = 8 * FULL;
-    if (g->adds) {
+    if (g->n > 1 && g->m > 1 && g->k > 1 && may_turn(g)) {
+        plan_turned(g);
+    } else if (g->adds) {
         plan_tiles(g);
     } else if (g->n == 1 && (g->m > 1 || g->a_column == 1)) {
         g->run = run_column;

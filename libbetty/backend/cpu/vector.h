@@ -194,6 +194,42 @@ BT_INLINE void bt_f64_sum4(bt_f64w a, bt_f64w b, bt_f64w c, bt_f64w d, double *s
 }
 #endif
 
+#if BT_VECTOR == 64
+/* Of as many vectors as one has elements, the sums, as a vector. */
+#define BT_PAIRS(to, from, count, low, high)                                                                           \
+    BT_UNROLL(8)                                                                                                       \
+    for (int i = 0; i < (count); i++)                                                                                  \
+    (to)[i] = low((from)[2 * i], (from)[2 * i + 1]) + high((from)[2 * i], (from)[2 * i + 1])
+#define BT_EVEN_F32(a, b) _mm512_shuffle_f32x4(a, b, 0x88)
+#define BT_ODD_F32(a, b)  _mm512_shuffle_f32x4(a, b, 0xdd)
+#define BT_LOW_PD(a, b)   (bt_f32x16) _mm512_unpacklo_pd((__m512d)(a), (__m512d)(b))
+#define BT_HIGH_PD(a, b)  (bt_f32x16) _mm512_unpackhi_pd((__m512d)(a), (__m512d)(b))
+BT_INLINE bt_f32x16 bt_f32x16_sums(const bt_f32x16 *a)
+{
+    bt_f32x16 b[8], c[4], d[2];
+    BT_PAIRS(b, a, 8, _mm512_unpacklo_ps, _mm512_unpackhi_ps);
+    BT_PAIRS(c, b, 4, BT_LOW_PD, BT_HIGH_PD);
+    BT_PAIRS(d, c, 2, BT_EVEN_F32, BT_ODD_F32);
+    return BT_EVEN_F32(d[0], d[1]) + BT_ODD_F32(d[0], d[1]);
+}
+#define BT_EVEN_F64(a, b) _mm512_shuffle_f64x2(a, b, 0x88)
+#define BT_ODD_F64(a, b)  _mm512_shuffle_f64x2(a, b, 0xdd)
+BT_INLINE bt_f64x8 bt_f64x8_sums(const bt_f64x8 *a)
+{
+    bt_f64x8 b[4], c[2];
+    BT_PAIRS(b, a, 4, _mm512_unpacklo_pd, _mm512_unpackhi_pd);
+    BT_PAIRS(c, b, 2, BT_EVEN_F64, BT_ODD_F64);
+    return BT_EVEN_F64(c[0], c[1]) + BT_ODD_F64(c[0], c[1]);
+}
+#undef BT_PAIRS
+#undef BT_EVEN_F32
+#undef BT_ODD_F32
+#undef BT_LOW_PD
+#undef BT_HIGH_PD
+#undef BT_EVEN_F64
+#undef BT_ODD_F64
+#endif
+
 typedef int32_t bt_i32w __attribute__((vector_size(BT_VECTOR)));
 typedef int64_t bt_i64w __attribute__((vector_size(BT_VECTOR)));
 
