@@ -112,23 +112,24 @@ def convnet_params(flat, blocks, filters, classes):
     return params
 
 
-def make_images(folder):
-    """4,000 images of noise about a pattern of their class, as rows of [32, 32, 3]; 100 of them are the upper data."""
+def make_images(folder, upper=100):
+    """4,000 images of noise about a pattern of their class, as rows of [32, 32, 3]; some of them are the upper data."""
     random = np.random.default_rng(1)
     patterns = random.standard_normal((CLASSES, 3072))
     labels = np.arange(4000) % CLASSES
     x = (0.3 * patterns[labels] + random.standard_normal((4000, 3072))).astype(np.float32)
-    write(folder, train_x=x[100:], train_y=labels[100:].astype(np.int64), meta_x=x[:100], meta_y=labels[:100].astype(np.int64))
+    y = labels.astype(np.int64)
+    write(folder, train_x=x[upper:], train_y=y[upper:], meta_x=x[:upper], meta_y=y[:upper])
 
 
 def make_maps(folder):
-    """500 images of [64, 64, 3] in noise, as rows: each has a square of one class on a ground of another, which every
+    """504 images of [64, 64, 3] in noise, as rows: each has a square of one class on a ground of another, which every
     pixel's label says; 36 of them are the upper data."""
     random = np.random.default_rng(1)
     colours = random.standard_normal((CLASSES, 3))
-    labels = np.repeat(random.integers(0, CLASSES, (500, 1, 1)), 64, 1).repeat(64, 2)
-    for each, (top, left) in zip(labels, random.integers(0, 40, (500, 2))):
+    labels = np.repeat(random.integers(0, CLASSES, (504, 1, 1)), 64, 1).repeat(64, 2)
+    for each, (top, left) in zip(labels, random.integers(0, 40, (504, 2))):
         each[top : top + 24, left : left + 24] = random.integers(0, CLASSES)
-    x = (colours[labels] + random.standard_normal((500, 64, 64, 3))).astype(np.float32).reshape(500, -1)
-    y = labels.reshape(500, -1).astype(np.int64)
+    x = (colours[labels] + random.standard_normal((504, 64, 64, 3))).astype(np.float32).reshape(504, -1)
+    y = labels.reshape(504, -1).astype(np.int64)
     write(folder, train_x=x[36:], train_y=y[36:], meta_x=x[:36], meta_y=y[:36])

@@ -23,7 +23,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
     parser.add_argument("--ways", type=int, default=5)
-    parser.add_argument("--eps", type=float, default=1e-8, help="of Adam in MAML")
+    parser.add_argument("--eps", type=float, default=1e-8, help="of Adam in MAML and DARTS")
     parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="of a step of MAML")
     parser.add_argument("--depth", type=int, default=0, help="of a residual network; 0: a perceptron")
     parser.add_argument("--layout", default="first", choices=("first", "last"), help="of PyTorch's images")

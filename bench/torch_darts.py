@@ -62,7 +62,7 @@ def upper_step(x, y, upper_x, upper_y):
             return
         torch._foreach_add_(adam_steps, 1)
         torch._fused_adam_(mixture, gradient, adam_m, adam_v, [], adam_steps, lr=UPPER_LR, beta1=0.9, beta2=0.999,
-                           weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+                           weight_decay=0.0, eps=args.eps, amsgrad=False, maximize=False)  # fmt: skip
 
 
 def rows(name):

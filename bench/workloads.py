@@ -108,13 +108,20 @@ def image_network(build, folder, threads, name, title, make, batch, double_batch
                     one_thread=True)  # fmt: skip
 
 
+EPS = 1e-2  # of Adam, where gradients can be rounding errors, of which it is not to make whole steps
+
+
+def few_images(folder):
+    data.make_images(folder, 96)  # batches of 32 and of 16 make whole epochs
+
+
 def architecture_search(build, folder, threads):
     settings = dict(lower__batch_size=16, lower__lr=0.025, lower__momentum=0.9, lower__weight_decay=3e-4,
-                    lower__prefetch="false", upper__optimizer="adam", upper__lr=3e-4, upper__batch_size=16,
+                    lower__prefetch="false", upper__optimizer="adam", upper__lr=3e-4, upper__eps=EPS, upper__batch_size=16,
                     upper__prefetch="false")  # fmt: skip
     ours = lambda name, product, **more: libbetty_side(name, product, build, "darts", folder, threads,
                                                        {**settings, **more}, lower__batch_size=4, upper__batch_size=4)
-    options = ["--rate=0.025", "--decay=3e-4", "--batch=16"]
+    options = ["--rate=0.025", "--decay=3e-4", "--batch=16", f"--eps={EPS}"]
     program = lambda *more: python("torch_darts.py", folder, threads, *options, *more)
     sides = [
         ours("libbetty", EXACT),
@@ -124,7 +131,7 @@ def architecture_search(build, folder, threads):
         checked_side("torch-exact", EXACT, program("--product=exact"), "torch", "--batch=4"),
     ]
     title = "DARTS, 5 cells of 16 filters, 16 images of 32x32"
-    return Workload("darts", title, folder, data.make_images, batches=2000, sides=sides, check=1, double=1, rounds=3,
+    return Workload("darts", title, folder, few_images, batches=2000, sides=sides, check=1, double=1, rounds=3,
                     one_thread=True)  # fmt: skip
 
 
@@ -181,11 +188,10 @@ def maml(build, folder, threads, ways):
 
 
 def convnet(build, folder, threads, ways):
-    eps = 1e-2  # a bias before a normalisation has no gradient but rounding errors: Adam is not to make steps of them
     settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__blocks=4,
-                    upper__lr=data.META_LR, upper__eps=eps, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
+                    upper__lr=data.META_LR, upper__eps=EPS, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
                     lower__lr=data.INNER_LR)  # fmt: skip
-    program = lambda name: python(name, folder, threads, f"--ways={ways}", "--blocks=4", f"--eps={eps}")
+    program = lambda name: python(name, folder, threads, f"--ways={ways}", "--blocks=4", f"--eps={EPS}")
     sides = [libbetty_side("libbetty", EXACT, build, "maml", folder, threads, settings),
              checked_side("torch", EXACT, program("torch_maml.py")),
              checked_side("jax", EXACT, program("jax_maml.py"))]  # fmt: skip
@@ -211,10 +217,10 @@ def all_workloads(build, folder, threads):
     larger = [
         network("resnet-32", "ResNet-32, batches of 100", "images", data.make_images, 100, 8, True, network="resnet",
                 depth=32, decay=5e-4),
-        network("wrn-16-4", "WRN-16-4, batches of 32", "images", data.make_images, 32, 4, network="wrn", decay=5e-4),
+        network("wrn-16-4", "WRN-16-4, batches of 32", "images-32", few_images, 32, 4, network="wrn", decay=5e-4),
         network("unet", "U-Net of 32, 64 and 128 filters, 12 images of 64x64", "maps", data.make_maps, 12, 2,
                 network="unet", decay=5e-4),
         network("deep-60", "60 layers of 256 with layer norm", "mwn", data.make_mwn, 100, 10, **deep),
         network("deep-60-dropout", "the same with dropout 0.2", "mwn", data.make_mwn, 100, 10, dropout=0.2, **deep),
     ]  # fmt: skip
-    return mwn + regressions + mlps + few_shot + larger + [architecture_search(build, place("images"), threads)]
+    return mwn + regressions + mlps + few_shot + larger + [architecture_search(build, place("images-32"), threads)]
