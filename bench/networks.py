@@ -194,7 +194,8 @@ class Cell(nn.Module):
         self.nodes = nodes
         self.before = Halve(before, filters) if after_reduction else relu_conv_norm(before, filters)
         self.now = relu_conv_norm(now, filters)
-        self.edges = nn.ModuleList(Edge(filters, 2 if reduces and j < 2 else 1) for i in range(nodes) for j in range(i + 2))
+        inputs = [j for node in range(nodes) for j in range(node + 2)]
+        self.edges = nn.ModuleList(Edge(filters, 2 if reduces and j < 2 else 1) for j in inputs)
 
     def forward(self, before, now, weights):
         states, edges = [self.before(before), self.now(now)], iter(zip(self.edges, weights))

@@ -87,8 +87,8 @@ def torch_peak_bytes(run):
 
 
 def serve(program, steps, state, tensor_bytes=lambda: None):
-    """program: what use_torch or use_jax says of it. steps(n) takes n (lower) steps, and is done when it returns; state() is the (upper) loss over all its data, and
-    the (upper) parameters; tensor_bytes() is the peak of what it holds besides the data set, None: unknown."""
+    """program: what use_torch or use_jax says of it. steps(n) takes n (lower) steps, and is done when it returns; state()
+    is the (upper) loss over all its data, and the (upper) parameters; tensor_bytes() is the peak of what it holds besides the data set, None: unknown."""
     answer = lambda **fields: print(json.dumps(fields), file=answers, flush=True)
     version, vectors = program
     answer(ready=version, isa=vectors)

@@ -24,8 +24,8 @@ def arguments():
     parser.add_argument("workload", nargs="*", help="names, or their beginnings (mwn, logistic-cg); none: all")
     parser.add_argument("--quick", action="store_true", help="three short rounds on one thread")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, by commas")
-    parser.add_argument("--rounds", type=int, default=9, help="measurements of each side, in turn with the others")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a measurement")
+    parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, in turn with the others")
+    parser.add_argument("--seconds", type=float, default=0.3, help="length of a measurement")
     parser.add_argument("--build", default=os.path.join(HERE, "..", "build"), help="where bench-libbetty is")
     parser.add_argument("--list", action="store_true", help="only name the workloads")
     args = parser.parse_args()
@@ -92,8 +92,7 @@ class Process:
 # ---- do all sides compute the same thing? ----
 
 
-LOSS_TOLERANCE, PATH_TOLERANCE = 1e-4, 5e-3  # relative; of the way that the parameters have come
-DOUBLE_TOLERANCE = 1e-9  # of both, in double precision
+LOSS_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-9  # relative
 
 
 def distance(a, b, start):
@@ -222,7 +221,7 @@ def run(workload, args, threads, report):
         return None
     processes = started(workload, threads)
     try:
-        tolerances = LOSS_TOLERANCE, PATH_TOLERANCE
+        tolerances = LOSS_TOLERANCE, workload.path
         if not check(workload, processes, workload.check, tolerances, report, threads=threads):
             return None
         return measure(workload, processes, args, threads, report)
