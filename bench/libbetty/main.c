@@ -1,4 +1,5 @@
 /* bench/libbetty/main.c: libbetty's side of `./dev bench`: bench-libbetty WORKLOAD FOLDER [SECTION.KEY=VALUE ...]
+ * [--profile: at the end, what the steps took their time for]
  *
  * The problems are written as a user would write them, on the public interface; the driver, bench/run.py, asks for
  * steps through standard input and gets a line of JSON for each question (bench/README.md lists them). Control between
@@ -67,7 +68,8 @@ static bt_status begin(session *s, long long number, bool counted)
         return bt_fail(BT_ERROR_ARGUMENT, "%lld steps are no multiple of a call of ours", number);
     if (counted && !(s->profile = bt_profile_new()))
         return BT_ERROR_MEMORY;
-    s->engine->context.instance->profile = s->profile;
+    if (counted)
+        s->engine->context.instance->profile = s->profile;
     s->asked = number * s->step;
     s->done = 0;
     s->start = bt_seconds();
@@ -76,13 +78,14 @@ static bt_status begin(session *s, long long number, bool counted)
 
 static void end(session *s)
 {
-    if (s->profile)
+    if (s->profile) {
         print_work(s, s->asked / s->step);
-    else
+        s->engine->context.instance->profile = NULL;
+        bt_profile_free(s->profile);
+        s->profile = NULL;
+    } else {
         printf("{\"ms\": %.6f}\n", 1e3 * (bt_seconds() - s->start));
-    s->engine->context.instance->profile = NULL;
-    bt_profile_free(s->profile);
-    s->profile = NULL;
+    }
     s->asked = 0;
 }
 
@@ -131,6 +134,10 @@ static const workload *const workloads[] = {
 static bt_status setting(session *s, char *text)
 {
     char *equals = strchr(text, '=');
+    if (strcmp(text, "--profile") == 0) {
+        s->engine->front.profile = stderr;
+        return BT_OK;
+    }
     if (!equals)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: a setting is SECTION.KEY=VALUE", text);
     *equals = 0;
