@@ -34,15 +34,13 @@ def product_finite(v, x, y):
         epsilon = 0.01 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(v)))
         shift = torch._foreach_mul(v, epsilon)
         torch._foreach_add_(theta, shift)
-    for p in theta:
-        p.requires_grad_(False)  # the network's own gradients are not needed
     plus = torch.autograd.grad(loss(x, y, mixture), mixture)
-    torch._foreach_copy_(theta, before)
-    torch._foreach_sub_(theta, shift)
+    with torch.no_grad():
+        torch._foreach_copy_(theta, before)
+        torch._foreach_sub_(theta, shift)
     minus = torch.autograd.grad(loss(x, y, mixture), mixture)
-    torch._foreach_copy_(theta, before)
-    for p in theta:
-        p.requires_grad_(True)
+    with torch.no_grad():
+        torch._foreach_copy_(theta, before)
     return [(a - b) / (2 * epsilon) for a, b in zip(plus, minus)]
 
 

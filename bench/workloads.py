@@ -132,7 +132,7 @@ def architecture_search(build, folder, threads):
         ours("libbetty-finite", FINITE, lower__product="finite"),
         checked_side("torch-finite", FINITE, program(), "torch", "--batch=4"),
         Side("torch-last", FINITE, program("--layout=last"), "torch"),
-        checked_side("torch-exact", EXACT, program("--product=exact"), "torch", "--batch=4"),
+        checked_side("torch-exact", EXACT, program("--product=exact", "--layout=last"), "torch", "--batch=4"),
     ]
     title = "DARTS, 5 cells of 16 filters, 16 images of 32x32"
     # In float32 the mixture's gradient is hardly larger than rounding errors: the check in double precision tells.
