@@ -79,7 +79,7 @@ def meta_weight_net(build, folder, threads, hidden, batch=100, layers=1):
     workload = Workload(name, title, folder, data.make_mwn, batches=20000, sides=sides, block=10,
                         one_thread=layers > 1 or batch != 100)  # fmt: skip
     if layers > 1:  # float32 is compared before one of many relus changes sides by rounding; double precision tells
-        workload.check, workload.double = 5, 2
+        workload.check, workload.double = 10, 2
     return workload
 
 
