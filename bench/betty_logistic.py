@@ -12,7 +12,7 @@ from betty.engine import Engine
 from betty.hypergradient import cg, jvp_fn_mapping
 from betty.problems import ImplicitProblem
 
-torch.set_num_threads(args.threads)
+version, vectors = peer.use_torch(args)
 
 
 def mend_conjugate_gradients():
@@ -90,4 +90,4 @@ def state():
     return F.binary_cross_entropy_with_logits(meta[0] @ weights(), meta[1]), penalties()
 
 
-peer.serve(f"Betty 0.2.1, PyTorch {torch.__version__}", steps, state)
+peer.serve((f"Betty 0.2.1, {version}", vectors), steps, state)

@@ -11,9 +11,9 @@ from betty.configs import Config, EngineConfig
 from betty.engine import Engine
 from betty.problems import ImplicitProblem
 
-import resnet
+import networks
 
-torch.set_num_threads(args.threads)
+version, vectors = peer.use_torch(args)
 
 
 def mlp(widths, flat, *last):
@@ -40,15 +40,10 @@ class Batches:
             yield self.x[rows], self.y[rows]
 
 
-def statistics(move):
-    for norm in norms:
-        norm.momentum = 0.1 if move else 0.0
-
-
 class Weigher(ImplicitProblem):
     def training_step(self, batch):
         x, y = batch
-        statistics(False)
+        norms.move(False)
         return F.cross_entropy(self.classifier(x), y)
 
 
@@ -59,7 +54,7 @@ class Classifier(ImplicitProblem):
 
     def training_step(self, batch):
         x, y = batch
-        statistics(next(self.own))
+        norms.move(next(self.own))
         loss = F.cross_entropy(self.module(x), y, reduction="none").reshape(-1, 1)
         weight = self.weigher(loss.detach())
         return torch.mean(weight * loss)
@@ -67,26 +62,27 @@ class Classifier(ImplicitProblem):
 
 def rows(name):
     x = data.read(args.folder, f"{name}_x", (-1, 3072 if args.depth else data.PIXELS))
-    return resnet.images(x) if args.depth else torch.from_numpy(x), torch.from_numpy(data.read(args.folder, f"{name}_y"))
+    return networks.images(x) if args.depth else torch.from_numpy(x), torch.from_numpy(data.read(args.folder, f"{name}_y"))
 
 
-lower_order, upper_order = peer.orders(args.folder)
+lower_order, upper_order = peer.orders(args)
 meta_x, meta_y = rows("meta")
 flat = data.read(args.folder, "lower")
-net = resnet.ResNet(args.depth, flat) if args.depth else mlp([data.PIXELS, args.hidden, data.CLASSES], flat)
-norms = [module for module in net.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+net = networks.made(args, flat) if args.depth else mlp(data.mlp_widths(args), flat)
+norms = networks.Norms(net)
 weight_net = mlp([1, 100, 1], data.read(args.folder, "upper"), torch.nn.Sigmoid())
 weigher = Weigher(
     name="weigher",
     module=weight_net,
-    optimizer=torch.optim.Adam(weight_net.parameters(), lr=args.lr),
+    optimizer=torch.optim.SGD(weight_net.parameters(), lr=1.0) if args.double else torch.optim.Adam(
+        weight_net.parameters(), lr=args.lr),
     train_data_loader=Batches(meta_x, meta_y, upper_order),
     config=Config(),
 )
 classifier = Classifier(
     name="classifier",
     module=net,
-    optimizer=torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=resnet.DECAY if args.depth else 0),
+    optimizer=torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=args.decay),
     train_data_loader=Batches(*rows("train"), lower_order),
     config=Config(type=args.method, unroll_steps=args.unroll),
 )
@@ -115,4 +111,4 @@ def tensor_bytes():
     return peer.torch_peak_bytes(lambda: steps(1)) + stays if args.depth else None
 
 
-peer.serve(f"Betty 0.2.1, PyTorch {torch.__version__}", steps, state, tensor_bytes)
+peer.serve((f"Betty 0.2.1, {version}", vectors), steps, state, tensor_bytes)

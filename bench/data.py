@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 
-PIXELS, CLASSES, FEATURES, BATCH = 28 * 28, 10, 20, 100
+PIXELS, CLASSES, FEATURES = 28 * 28, 10, 20
+FLOAT = np.float32  # what the programs compute with; of the check in double precision float64
 # Of MAML, with one example of a class to adapt with; its loss is that of the first STATE_TASKS tasks.
 META_BATCH, QUERIES, INNER_STEPS, INNER_LR, META_LR, STATE_TASKS = 4, 15, 5, 0.1, 1e-3, 8
 
@@ -34,10 +35,12 @@ def write(folder, **arrays):
 
 
 def read(folder, name, shape=(-1,)):
-    for ending, dtype in (("f32", np.float32), ("i64", np.int64), ("i32", np.int32)):
+    """Numbers that are not whole come as FLOAT."""
+    for ending, dtype in (("f32", np.float32), ("f64", np.float64), ("i64", np.int64), ("i32", np.int32)):
         path = os.path.join(folder, f"{name}.{ending}")
         if os.path.exists(path):
-            return np.fromfile(path, dtype).reshape(shape)
+            values = np.fromfile(path, dtype).reshape(shape)
+            return values.astype(FLOAT, copy=False) if ending.startswith("f") else values
     raise FileNotFoundError(f"{folder}/{name}")
 
 
@@ -89,6 +92,10 @@ def mlp_params(flat, widths):
     return params
 
 
+def mlp_widths(args):
+    return [PIXELS] + [args.hidden] * args.layers + [CLASSES]
+
+
 def convnet_params(flat, blocks, filters, classes):
     """Of the few-shot ConvNet, in PyTorch's order of the axes, from libbetty's vector."""
     params, at, inputs = [], 0, 1
@@ -105,10 +112,24 @@ def convnet_params(flat, blocks, filters, classes):
     return params
 
 
-def make_images(folder):
-    """4,000 images of noise about a pattern of their class, as rows of [32, 32, 3]; 100 of them are the upper data."""
+def make_images(folder, upper=100):
+    """4,000 images of noise about a pattern of their class, as rows of [32, 32, 3]; some of them are the upper data."""
     random = np.random.default_rng(1)
     patterns = random.standard_normal((CLASSES, 3072))
     labels = np.arange(4000) % CLASSES
     x = (0.3 * patterns[labels] + random.standard_normal((4000, 3072))).astype(np.float32)
-    write(folder, train_x=x[100:], train_y=labels[100:].astype(np.int64), meta_x=x[:100], meta_y=labels[:100].astype(np.int64))
+    y = labels.astype(np.int64)
+    write(folder, train_x=x[upper:], train_y=y[upper:], meta_x=x[:upper], meta_y=y[:upper])
+
+
+def make_maps(folder):
+    """504 images of [64, 64, 3] in noise, as rows: each has a square of one class on a ground of another, which every
+    pixel's label says; 36 of them are the upper data."""
+    random = np.random.default_rng(1)
+    colours = random.standard_normal((CLASSES, 3))
+    labels = np.repeat(random.integers(0, CLASSES, (504, 1, 1)), 64, 1).repeat(64, 2)
+    for each, (top, left) in zip(labels, random.integers(0, 40, (504, 2))):
+        each[top : top + 24, left : left + 24] = random.integers(0, CLASSES)
+    x = (colours[labels] + random.standard_normal((504, 64, 64, 3))).astype(np.float32).reshape(504, -1)
+    y = labels.reshape(504, -1).astype(np.int64)
+    write(folder, train_x=x[36:], train_y=y[36:], meta_x=x[:36], meta_y=y[:36])

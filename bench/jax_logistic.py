@@ -6,11 +6,10 @@ import data
 import peer
 
 args = peer.arguments()
+program = peer.use_jax(args)
 import jax
 import jax.numpy as jnp
 import optax
-
-jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
 
 
 def log_loss(w, x, y):
@@ -96,4 +95,4 @@ def answer():
     return log_loss(state[0], *meta), np.asarray(state[1])
 
 
-peer.serve(f"JAX {jax.__version__}", steps, answer)
+peer.serve(program, steps, answer)

@@ -6,13 +6,12 @@ import data
 import peer
 
 args = peer.arguments()
+program = peer.use_jax(args)
 import jax
 import jax.numpy as jnp
 import optax
 
-jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
-
-adam = optax.adam(data.META_LR, eps=args.eps)
+adam = optax.sgd(1.0) if args.double else optax.adam(data.META_LR, eps=args.eps)
 
 
 def perceptron(params, x):
@@ -88,8 +87,8 @@ def steps(n):
 
 @jax.jit
 def first_loss(params):
-    first = lambda x: x.reshape(-1, *x.shape[2:])[: data.STATE_TASKS]
-    return sum(task_loss(params, x, query) for x, query in zip(first(support_x), first(query_x))) / data.STATE_TASKS
+    first = query_x.reshape(-1, *query_x.shape[2:])[: data.STATE_TASKS]
+    return sum(loss(params, query, query_y) for query in first) / data.STATE_TASKS
 
 
 def answer():
@@ -103,4 +102,4 @@ def tensor_bytes():
     return every - m.alias_size_in_bytes - support_x.nbytes - query_x.nbytes
 
 
-peer.serve(f"JAX {jax.__version__}", steps, answer, tensor_bytes)
+peer.serve(program, steps, answer, tensor_bytes)

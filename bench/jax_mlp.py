@@ -5,11 +5,10 @@ import data
 import peer
 
 args = peer.arguments()
+program = peer.use_jax(args)
 import jax
 import jax.numpy as jnp
 import optax
-
-jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
 
 
 def loss(params, x, y):
@@ -50,4 +49,4 @@ def answer():
     return loss(params, *flat), np.concatenate([np.ravel(p) for p in params])
 
 
-peer.serve(f"JAX {jax.__version__}", steps, answer)
+peer.serve(program, steps, answer)

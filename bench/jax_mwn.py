@@ -9,19 +9,19 @@ import data
 import peer
 
 args = peer.arguments()
+program = peer.use_jax(args)
 import jax
 import jax.numpy as jnp
 import optax
 
-jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
-
 sgd = optax.sgd(0.1, momentum=0.9)
-adam = optax.adam(args.lr)
+adam = optax.sgd(1.0) if args.double else optax.adam(args.lr)
 
 
 def mlp(params, x):
-    w1, b1, w2, b2 = params
-    return jax.nn.relu(x @ w1.T + b1) @ w2.T + b2
+    for k in range(0, len(params) - 2, 2):
+        x = jax.nn.relu(x @ params[k].T + params[k + 1])
+    return x @ params[-2].T + params[-1]
 
 
 def losses(net, x, y):
@@ -69,9 +69,9 @@ def params(name, widths):
 
 
 train, meta = rows("train"), rows("meta")
-net, weight_net = params("lower", [data.PIXELS, args.hidden, data.CLASSES]), params("upper", [1, 100, 1])
+net, weight_net = params("lower", data.mlp_widths(args)), params("upper", [1, 100, 1])
 state = net, weight_net, sgd.init(net), adam.init(weight_net)
-lower_order, upper_order = peer.orders(args.folder)
+lower_order, upper_order = peer.orders(args)
 call = jax.jit(scanned if args.scan else step, donate_argnums=0)
 
 
@@ -98,4 +98,4 @@ def tensor_bytes():
     return every - m.alias_size_in_bytes - held
 
 
-peer.serve(f"JAX {jax.__version__}", steps, answer, tensor_bytes)
+peer.serve(program, steps, answer, tensor_bytes)

@@ -67,7 +67,7 @@ done:
 
 static void print_speed(const char *name, double flops, double time, const bt_call *call)
 {
-    double most = roof_speed() * call->threads * (call->out[0].dtype == BT_F64 ? 0.5 : 1);
+    double most = roof_speed(bt_backend_cpu()->isa()) * call->threads * (call->out[0].dtype == BT_F64 ? 0.5 : 1);
     printf("  %s %.1f GF/s (%.2f us", name, flops / time * 1e-9, time * 1e6);
     if (most > 0)
         printf(", %.0f %%", 100 * flops / time / most);
@@ -507,7 +507,7 @@ int main(int count, char **words)
         return 1;
     }
     printf("%s, at most %.1f GF/s in f32 on one core\n", count > 1 && *words[1] ? words[1] : bt_backend_cpu()->isa(),
-           roof_speed() * 1e-9);
+           roof_speed(bt_backend_cpu()->isa()) * 1e-9);
     calls(kernels);
     dispatch();
     batches();

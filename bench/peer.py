@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 import data
+import isa
 
 answers, sys.stdout = sys.stdout, sys.stderr  # what the libraries print goes elsewhere
 
@@ -22,18 +23,45 @@ def arguments():
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--lr", type=float, default=1e-4, help="of the weight net")
     parser.add_argument("--ways", type=int, default=5)
-    parser.add_argument("--eps", type=float, default=1e-8, help="of Adam in MAML")
+    parser.add_argument("--eps", type=float, default=1e-8, help="of Adam in MAML and DARTS")
     parser.add_argument("--tasks", default="loop", choices=("loop", "func", "vmap", "map"), help="of a step of MAML")
     parser.add_argument("--depth", type=int, default=0, help="of a residual network; 0: a perceptron")
     parser.add_argument("--layout", default="first", choices=("first", "last"), help="of PyTorch's images")
     parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
-    return parser.parse_args()
+    parser.add_argument("--layers", type=int, default=1, help="hidden ones of a perceptron")
+    parser.add_argument("--network", default="resnet", choices=("resnet", "wrn", "unet", "deep"), help="of images")
+    parser.add_argument("--product", default="finite", choices=("finite", "exact"), help="of second order")
+    parser.add_argument("--rate", type=float, default=0.1, help="learning rate of the network")
+    parser.add_argument("--decay", type=float, default=0, help="weight decay of the network")
+    parser.add_argument("--dropout", type=float, default=0)
+    parser.add_argument("--double", action="store_true", help="float64, and plain gradient descent of rate 1 above: its "
+                        "first step is the gradient")  # fmt: skip
+    args = parser.parse_args()
+    data.FLOAT = np.float64 if args.double else np.float32
+    return args
 
 
-def orders(folder):
+def use_torch(args):
+    import torch
+
+    torch.set_num_threads(args.threads)
+    torch.set_default_dtype(torch.float64 if args.double else torch.float32)
+    return f"PyTorch {torch.__version__}", torch.backends.cpu.get_cpu_capability()
+
+
+def use_jax(args):
+    import jax
+
+    isa.hold_jax()
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
+    jax.config.update("jax_enable_x64", args.double)
+    return f"JAX {jax.__version__}", isa.held_to() or "whatever there is"
+
+
+def orders(args):
     """Endless batches, as rows of the lower and of the upper data: those that libbetty's loader draws."""
-    lower, upper = (data.read(folder, f"{name}_order", (-1, data.BATCH)) for name in ("train", "meta"))
+    lower, upper = (data.read(args.folder, f"{name}_order", (-1, args.batch)) for name in ("train", "meta"))
     return itertools.cycle(lower), itertools.cycle(upper)
 
 
@@ -58,11 +86,12 @@ def torch_peak_bytes(run):
     return peak
 
 
-def serve(version, steps, state, tensor_bytes=lambda: None):
-    """steps(n) takes n (lower) steps, and is done when it returns; state() is the (upper) loss over all its data, and
-    the (upper) parameters; tensor_bytes() is the peak of what it holds besides the data set, None: unknown."""
+def serve(program, steps, state, tensor_bytes=lambda: None):
+    """program: what use_torch or use_jax says of it. steps(n) takes n (lower) steps, and is done when it returns; state()
+    is the (upper) loss over all its data, and the (upper) parameters; tensor_bytes() is the peak of what it holds besides the data set, None: unknown."""
     answer = lambda **fields: print(json.dumps(fields), file=answers, flush=True)
-    answer(ready=version)
+    version, vectors = program
+    answer(ready=version, isa=vectors)
     for line in sys.stdin:
         question, *number = line.split()
         if question == "steps":

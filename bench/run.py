@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from workloads import HERE, all_workloads
+import isa
+from workloads import FINITE, HERE, all_workloads
 
 RESULTS = os.path.join(HERE, "results")
 
@@ -23,8 +24,8 @@ def arguments():
     parser.add_argument("workload", nargs="*", help="names, or their beginnings (mwn, logistic-cg); none: all")
     parser.add_argument("--quick", action="store_true", help="three short rounds on one thread")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, by commas")
-    parser.add_argument("--rounds", type=int, default=9, help="measurements of each side, in turn with the others")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a measurement")
+    parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, in turn with the others")
+    parser.add_argument("--seconds", type=float, default=0.3, help="length of a measurement")
     parser.add_argument("--build", default=os.path.join(HERE, "..", "build"), help="where bench-libbetty is")
     parser.add_argument("--list", action="store_true", help="only name the workloads")
     args = parser.parse_args()
@@ -40,26 +41,27 @@ def arguments():
 class Process:
     """A side of a workload, waiting for questions."""
 
-    def __init__(self, side, threads):
-        self.side, self.stderr = side, tempfile.TemporaryFile("w+")
+    def __init__(self, side, command, threads):
+        self.side, self.command, self.stderr = side, command, tempfile.TemporaryFile("w+")
         cores = sorted(os.sched_getaffinity(0))[:threads]
         variables = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         self.process = subprocess.Popen(
-            side.command,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             text=True,
-            env={**os.environ, **variables, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, **variables, **isa.environment(), "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""},
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
-        self.version = self.answer()["ready"]
+        ready = self.answer()
+        self.version, self.isa = ready["ready"], ready["isa"]
 
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
             self.stderr.seek(0)
-            raise SystemExit(f"bench: {' '.join(self.side.command)} failed:\n{self.stderr.read()[-3000:]}")
+            raise SystemExit(f"bench: {' '.join(self.command)} failed:\n{self.stderr.read()[-3000:]}")
         return json.loads(line)
 
     def ask(self, question):
@@ -90,7 +92,7 @@ class Process:
 # ---- do all sides compute the same thing? ----
 
 
-PATH_TOLERANCE = 5e-3  # of the way that the parameters have come
+LOSS_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-9  # relative
 
 
 def distance(a, b, start):
@@ -98,28 +100,64 @@ def distance(a, b, start):
     return math.dist(a, b) / max(math.dist(b, start), 1e-30)
 
 
-def check(workload, processes, threads, report):
+def check(workload, processes, steps, tolerances, report, **figure):
     """Sides with the same second-order product begin at the same loss and parameters, and after the same steps
     stand at the same ones again. Each is compared with the first of its product, which is libbetty."""
     states = [[p.ask("state")] for p in processes]
     for p, state in zip(processes, states):
-        p.milliseconds(workload.check)
-        state.append(p.ask("state"))
+        if steps:
+            p.milliseconds(steps)
+            state.append(p.ask("state"))
+    loss_tolerance, path_tolerance = tolerances
     good, first = True, {}
-    for p, (begun, now) in zip(processes, states):
+    for p, state in zip(processes, states):
         if p.side.product not in first:
-            first[p.side.product] = (p, begun, now)
+            first[p.side.product] = (p, state)
             continue
-        other, other_begun, other_now = first[p.side.product]
-        start_error = abs(begun["loss"] / other_begun["loss"] - 1)
-        loss_error = abs(now["loss"] / other_now["loss"] - 1)
-        path_error = distance(now["params"], other_now["params"], other_begun["params"])
-        same = start_error < 1e-4 and loss_error < workload.loss_tolerance and path_error < PATH_TOLERANCE
+        other, others = first[p.side.product]
+        errors = dict(start_differs=abs(state[0]["loss"] / others[0]["loss"] - 1))
+        same = errors["start_differs"] < loss_tolerance
+        if steps:
+            errors["loss_differs"] = abs(state[1]["loss"] / others[1]["loss"] - 1)
+            errors["path_differs"] = distance(state[1]["params"], others[1]["params"], others[0]["params"])
+            same = same and errors["loss_differs"] < loss_tolerance and errors["path_differs"] < path_tolerance
         good = good and same
-        report(workload=workload.name, threads=threads, check=f"{p.side.name} = {other.side.name}", same=same,
-               steps=workload.check, loss=now["loss"], start_differs=start_error,
-               loss_differs=loss_error, path_differs=path_error)  # fmt: skip
+        report(workload=workload.name, check=f"{p.side.name} = {other.side.name}", same=same, steps=steps,
+               loss=state[-1]["loss"], **errors, **figure)  # fmt: skip
     return good
+
+
+def started(workload, threads, double=False):
+    """A process of each side, of those that compute in double precision if that is asked for."""
+    processes = []
+    try:
+        for side in workload.sides:
+            command = side.double if double else side.command
+            if command is None:
+                continue
+            processes.append(Process(side, command, threads))
+            if len(processes) == 1:  # the others begin where it begins, and use its order of the batches
+                count = min(workload.batches, 10) if double else workload.batches
+                processes[0].ask(f"export {count}")
+    except BaseException:
+        close(processes)
+        raise
+    return processes
+
+
+def close(processes):
+    for p in processes:
+        p.close()
+
+
+def check_double(workload, threads, report):
+    """The gradients of all sides in double precision: the same work, whatever float32 makes of it."""
+    processes = started(workload, threads, double=True)
+    try:
+        tolerances = DOUBLE_TOLERANCE, DOUBLE_TOLERANCE
+        return check(workload, processes, workload.double, tolerances, report, threads=threads, precision="double")
+    finally:
+        close(processes)
 
 
 # ---- measuring ----
@@ -136,36 +174,59 @@ def steps_for(process, seconds, block):
     return max(block, round(steps * seconds / taken / block) * block)
 
 
+RIVAL = 1.25  # of the sides of a column, one that is slower by so much is measured in the first round only
+
+
+def still_measured(workload, times):
+    """After the first round: all but those that others of their column beat by far."""
+    best = {}
+    for side in workload.sides:
+        best[column(side)] = min(best.get(column(side), math.inf), times[side.name][0])
+    return [side.name for side in workload.sides if times[side.name][0] <= RIVAL * best[column(side)]]
+
+
 def measure(workload, processes, args, threads, report):
-    """Milliseconds per step of each side in each round."""
-    steps = [steps_for(p, args.seconds, workload.block) for p in processes]
-    times = {p.side.name: [] for p in processes}
-    for _ in range(args.rounds):
-        for p, n in zip(processes, steps):
-            times[p.side.name].append(p.milliseconds(n) / n)
-    for p, n in zip(processes, steps):
-        each = times[p.side.name]
+    """Milliseconds per step of each side in each round, and what libbetty's steps have to take at least."""
+    steps = {p.side.name: steps_for(p, args.seconds, workload.block) for p in processes}
+    times, names = {p.side.name: [] for p in processes}, [p.side.name for p in processes]
+    for k in range(min(args.rounds, workload.rounds)):
+        for p in processes:
+            if p.side.name in names:
+                times[p.side.name].append(p.milliseconds(steps[p.side.name]) / steps[p.side.name])
+        if k == 0:
+            names = still_measured(workload, times)
+    floors = {}
+    for p in processes:
+        each, more = times[p.side.name], {}
+        if p.side.name.startswith("libbetty"):
+            more = floors[p.side.name] = floor(p.ask(f"work {workload.block}"), threads)
         report(workload=workload.name, threads=threads, side=p.side.name, ms_per_step=statistics.median(each),
-               low=min(each), high=max(each), rounds=len(each), steps_per_round=n,
+               low=min(each), high=max(each), rounds=len(each), steps_per_round=steps[p.side.name],
                resident_mb=round(p.resident_mb()), tensor_bytes=p.ask("memory")["tensor_bytes"],
-               version=p.version)  # fmt: skip
-    return times
+               version=p.version, isa=p.isa, **more)  # fmt: skip
+    return times, floors
+
+
+def floor(work, threads):
+    """What a step takes at least: its products and convolutions at the most that the cores make, or the bytes that must
+    be read and written as fast as they copy them, whichever takes longer."""
+    products = work["flops"] / work["flops_per_second"] if work["flops_per_second"] else 0
+    bytes = work["bytes"] / work["bytes_per_second"]
+    return dict(work, floor_ms=1e3 * max(products, bytes) / threads)
 
 
 def run(workload, args, threads, report):
-    """The times of all sides, or None if they do not compute the same thing."""
-    processes = []
+    """The times of all sides, and libbetty's floors; or None if they do not compute the same thing."""
+    if workload.double and threads == args.threads[0] and not check_double(workload, threads, report):
+        return None
+    processes = started(workload, threads)
     try:
-        for side in workload.sides:
-            processes.append(Process(side, threads))
-            if len(processes) == 1:  # the others begin where it begins, and use its order of the batches
-                processes[0].ask(f"export {workload.batches}")
-        if not check(workload, processes, threads, report):
+        tolerances = LOSS_TOLERANCE, workload.path
+        if not check(workload, processes, workload.check, tolerances, report, threads=threads):
             return None
         return measure(workload, processes, args, threads, report)
     finally:
-        for p in processes:
-            p.close()
+        close(processes)
 
 
 # ---- the table ----
@@ -176,10 +237,14 @@ def digits(x):
     return f"{x:.{max(0, 2 - math.floor(math.log10(x)))}f}" if x > 0 else "0"
 
 
+def length(ms, spread=""):
+    unit, factor = ("us", 1e3) if ms < 0.1 else ("ms", 1)
+    return f"{digits(ms * factor)}{spread} {unit}"
+
+
 def duration(times):
     ms, spread = statistics.median(times), (max(times) - min(times)) / 2
-    unit, factor = ("us", 1e3) if ms < 0.1 else ("ms", 1)
-    return f"{digits(ms * factor)} ±{100 * spread / ms:.0f}% {unit}"
+    return length(ms, f" ±{100 * spread / ms:.0f}%")
 
 
 def ratio(times, name, ours):
@@ -189,18 +254,23 @@ def ratio(times, name, ours):
     return f"{digits(statistics.median(b / a for a, b in zip(times[ours], times[name])))}x"
 
 
-def fastest(workload, times):
+def column(side):
+    return side.column or side.name
+
+
+def fastest(sides, times):
     """By column: several programs of the same library may compete."""
     columns = {}
-    for side in workload.sides:
-        best = columns.get(side.column or side.name)
+    for side in sides:
+        best = columns.get(column(side))
         if best is None or statistics.median(times[side.name]) < statistics.median(best):
-            columns[side.column or side.name] = times[side.name]
+            columns[column(side)] = times[side.name]
     return columns
 
 
-def row(title, threads, times, ours, names):
-    cells = [title, str(threads), duration(times[ours])]
+def row(title, threads, times, floors, ours, names):
+    least = floors[ours]["floor_ms"]
+    cells = [title, str(threads), duration(times[ours]), f"{length(least)}, {100 * least / statistics.median(times[ours]):.0f} %"]
     cells += [duration(times[name]) if name in times else "–" for name in names]
     cells += [f"**{ratio(times, name, ours)}**" if name in times else "–" for name in names]
     return f"| {' | '.join(cells)} |"
@@ -208,18 +278,19 @@ def row(title, threads, times, ours, names):
 
 def table(results):
     names = ("betty", "torch", "jax", "jax-scan")
-    lines = ["| a step of | threads | libbetty | Betty | PyTorch | JAX, a call a step | JAX, scanned | Betty / libbetty "
-             "| PyTorch / libbetty | JAX / libbetty | scanned / libbetty |",
-             "|" + "---|" * 11]  # fmt: skip
-    for workload, threads, times in results:
-        if times is None:
-            lines.append(f"| {workload.title} | {threads} |" + " differs |" * 9)
+    lines = ["| a step of | threads | libbetty | floor | Betty | PyTorch | JAX, a call a step | JAX, scanned "
+             "| Betty / libbetty | PyTorch / libbetty | JAX / libbetty | scanned / libbetty |",
+             "|" + "---|" * 12]  # fmt: skip
+    for workload, threads, found in results:
+        if found is None:
+            lines.append(f"| {workload.title} | {threads} |" + " differs |" * 10)
             continue
-        lines.append(row(workload.title, threads, fastest(workload, times), "libbetty", names))
+        times, floors = found
+        lines.append(row(workload.title, threads, fastest(workload.sides, times), floors, "libbetty", names))
         if "libbetty-finite" in times:
-            only_betty = {name: times[name] for name in ("libbetty-finite", "betty")}
-            title = "the same, Betty's finite difference in both"
-            lines.append(row(title, threads, only_betty, "libbetty-finite", names))
+            alike = [side for side in workload.sides if side.product == FINITE]
+            title = "the same, Betty's finite difference on all sides"
+            lines.append(row(title, threads, fastest(alike, times), floors, "libbetty-finite", names))
     return "\n".join(lines)
 
 
@@ -227,7 +298,7 @@ def memory_table(figures):
     """Of the sides that know it: the peak of what they hold besides the data set, and of the whole process."""
     lines = ["| memory of | side | tensors | resident process |", "|---|---|---|---|"]
     for figure in figures:
-        if figure.get("tensor_bytes") and figure["threads"] == 1 and figure["workload"].startswith(("mwn", "maml", "resnet", "convnet")):
+        if figure.get("tensor_bytes") and figure["threads"] == 1 and not figure["workload"].startswith(("logistic", "mlp")):
             lines.append(f"| {figure['workload']} | {figure['side']} | {figure['tensor_bytes'] / 1e6:.2f} MB "
                          f"| {figure['resident_mb']} MB |")  # fmt: skip
     return "\n".join(lines)
@@ -242,9 +313,9 @@ def machine():
 
 
 def heading(figures):
-    """The machine and the versions, for above the table."""
+    """The machine and the versions, each with the vectors that it takes, for above the table."""
     m = figures[0]
-    versions = sorted({figure["version"] for figure in figures if "version" in figure})
+    versions = sorted({f"{figure['version']} ({figure['isa']})" for figure in figures if "version" in figure})
     return f"{m['machine']} ({m['vectors']}), {m['cores']} cores; {'; '.join(versions)}."
 
 
@@ -313,7 +384,7 @@ def measure_all(args, folder, names, report):
             print(f"bench: {threads} threads are left out: there are fewer processors", file=sys.stderr)
             continue
         for workload in all_workloads(args.build, folder, threads):
-            if workload.name in names:
+            if workload.name in names and not (workload.one_thread and threads > 1):
                 results.append((workload, threads, run(workload, args, threads, report)))
     return results
 

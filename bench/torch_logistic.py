@@ -6,7 +6,7 @@ args = peer.arguments()
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(args.threads)
+program = peer.use_torch(args)
 
 
 def log_loss(w, x, y):
@@ -71,4 +71,4 @@ def state():
     return log_loss(w, *meta), penalty
 
 
-peer.serve(f"PyTorch {torch.__version__}", steps, state)
+peer.serve(program, steps, state)

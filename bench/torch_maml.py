@@ -7,7 +7,7 @@ args = peer.arguments()
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(args.threads)
+program = peer.use_torch(args)
 
 
 def perceptron(params, x):
@@ -32,9 +32,9 @@ def loss(params, x, y):
     return F.cross_entropy(network(params, x), y)
 
 
-def adapted(params, x, second_order=True):
+def adapted(params, x):
     for _ in range(data.INNER_STEPS):
-        gradient = torch.autograd.grad(loss(params, x, support_y), params, create_graph=second_order)
+        gradient = torch.autograd.grad(loss(params, x, support_y), params, create_graph=True)
         params = [p - data.INNER_LR * g for p, g in zip(params, gradient)]
     return params
 
@@ -84,6 +84,9 @@ def step(k):
     gradient = gradient_sum(support_x[k % len(support_x)], query_x[k % len(query_x)])
     with torch.no_grad():
         torch._foreach_mul_(gradient, 1 / data.META_BATCH)
+        if args.double:
+            torch._foreach_sub_(params, gradient)
+            return
         torch._foreach_add_(adam_steps, 1)
         torch._fused_adam_(params, gradient, adam_m, adam_v, [], adam_steps, lr=data.META_LR, beta1=0.9, beta2=0.999,
                            weight_decay=0.0, eps=args.eps, amsgrad=False, maximize=False)  # fmt: skip
@@ -107,9 +110,8 @@ def steps(n):
 
 
 def state():
-    leaves = [p.detach().clone().requires_grad_() for p in params]
-    tasks = zip(support_x.flatten(0, 1)[: data.STATE_TASKS], query_x.flatten(0, 1))
-    losses = [loss(adapted(leaves, x, second_order=False), query, query_y).item() for x, query in tasks]
+    with torch.no_grad():
+        losses = [loss(params, query, query_y).item() for query in query_x.flatten(0, 1)[: data.STATE_TASKS]]
     turned = [p.detach().permute(2, 3, 1, 0) if p.dim() == 4 else p.detach() for p in params]  # as libbetty has them
     return sum(losses) / len(losses), torch.cat([p.flatten() for p in turned])
 
@@ -119,4 +121,4 @@ def tensor_bytes():
     return peer.torch_peak_bytes(lambda: steps(1)) + sum(t.nbytes for t in params + adam_m + adam_v)
 
 
-peer.serve(f"PyTorch {torch.__version__}", steps, state, tensor_bytes)
+peer.serve(program, steps, state, tensor_bytes)

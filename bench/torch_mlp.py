@@ -8,7 +8,7 @@ args = peer.arguments()
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(args.threads)
+program = peer.use_torch(args)
 
 
 def loss(params, x, y):
@@ -38,4 +38,4 @@ def answer():
             [p.numpy().ravel() for p in params])
 
 
-peer.serve(f"PyTorch {torch.__version__}", steps, answer)
+peer.serve(program, steps, answer)

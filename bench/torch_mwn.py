@@ -12,11 +12,13 @@ import torch.nn.functional as F
 
 import weight_net
 
-torch.set_num_threads(args.threads)
+program = peer.use_torch(args)
 
 
 def mlp(params, x):
-    return F.linear(F.relu(F.linear(x, params[0], params[1])), params[2], params[3])
+    for k in range(0, len(params) - 2, 2):
+        x = F.relu(F.linear(x, params[k], params[k + 1]))
+    return F.linear(x, params[-2], params[-1])
 
 
 def losses(net, x, y):
@@ -53,10 +55,10 @@ def rows(name):
 
 
 train, meta = rows("train"), rows("meta")
-flat = data.mlp_params(data.read(args.folder, "lower"), [data.PIXELS, args.hidden, data.CLASSES])
-net, weigh = [torch.from_numpy(p).requires_grad_() for p in flat], weight_net.WeightNet(args.folder, args.lr)
+flat = data.mlp_params(data.read(args.folder, "lower"), data.mlp_widths(args))
+net, weigh = [torch.from_numpy(p).requires_grad_() for p in flat], weight_net.WeightNet(args)
 momentum = [torch.zeros_like(p) for p in net]
-steps = weight_net.stepper(args.folder, train, meta, lower_step, upper_step)
+steps = weight_net.stepper(args, train, meta, lower_step, upper_step)
 
 
 @torch.no_grad()
@@ -64,4 +66,4 @@ def state():
     return losses(net, *meta).mean(), weigh.vector()
 
 
-peer.serve(f"PyTorch {torch.__version__}", steps, state)
+peer.serve(program, steps, state)

@@ -8,11 +8,11 @@ import peer
 
 
 class WeightNet:
-    def __init__(self, folder, lr):
-        flat = data.read(folder, "upper")
+    def __init__(self, args):
+        flat = data.read(args.folder, "upper")
         self.params = [torch.from_numpy(p).requires_grad_() for p in data.mlp_params(flat, [1, 100, 1])]
         self.m, self.v = ([torch.zeros_like(p) for p in self.params] for _ in range(2))
-        self.steps, self.lr = [torch.zeros(()) for _ in self.params], lr
+        self.steps, self.lr, self.plain = [torch.zeros(()) for _ in self.params], args.lr, args.double
 
     def __call__(self, loss):
         hidden = F.relu(F.linear(loss[:, None], self.params[0], self.params[1]))
@@ -20,6 +20,9 @@ class WeightNet:
 
     @torch.no_grad()
     def step(self, gradient):
+        if self.plain:
+            torch._foreach_sub_(self.params, gradient)
+            return
         torch._foreach_add_(self.steps, 1)
         torch._fused_adam_(self.params, gradient, self.m, self.v, [], self.steps, lr=self.lr, beta1=0.9, beta2=0.999,
                            weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
@@ -28,9 +31,9 @@ class WeightNet:
         return torch.cat([p.detach().flatten() for p in self.params])
 
 
-def stepper(folder, train, meta, lower_step, upper_step):
+def stepper(args, train, meta, lower_step, upper_step):
     """steps(n), on libbetty's batches; train and meta are images and labels."""
-    lower_order, upper_order = peer.orders(folder)
+    lower_order, upper_order = peer.orders(args)
 
     def draw(rows, order):
         places = torch.from_numpy(next(order))

@@ -15,6 +15,7 @@ class Side:
     product: str
     command: list
     column: str = ""  # of the table, which shows the fastest of a column; as the name, where it is not given
+    double: list = None  # the command for the check in double precision; None: it has no part in it
 
 
 @dataclass
@@ -25,9 +26,12 @@ class Workload:
     make: object  # makes the data: make(folder)
     batches: int = 0  # how many batches of libbetty's order the others need
     sides: list = field(default_factory=list)
-    block: int = 1  # lower steps in the largest call of any side: measurements are multiples of it
-    check: int = 50  # steps after which all sides must stand at the same place
-    loss_tolerance: float = 1e-4  # relative, of the loss there; of the upper one, where there are two levels
+    block: int = 1  # steps in the largest call of any side: measurements are multiples of it
+    check: int = 50  # steps after which all sides must stand at the same place; 0: they need not
+    path: float = 5e-3  # how far apart the parameters may be, as a share of the way that they have come
+    double: int = 0  # steps after which they must to nine digits in double precision; 0: not asked
+    rounds: int = 1000  # at most
+    one_thread: bool = False  # not measured with more
 
 
 def python(program, folder, threads, *options):
@@ -39,38 +43,101 @@ def libbetty(build, kind, folder, threads, **settings):
     return [os.path.join(build, "bench-libbetty"), kind, folder, f"engine.threads={threads}", *pairs]
 
 
-def meta_weight_net(build, folder, threads, hidden):
-    settings = dict(lower__hidden=hidden, lower__batch_size=100, lower__lr=0.1, lower__momentum=0.9,
-                    upper__optimizer="adam", upper__lr=1e-4, upper__batch_size=100)  # fmt: skip
-    ours = libbetty(build, "mwn", folder, threads, **settings)
-    options = [f"--hidden={hidden}", "--lr=1e-4"]
+def libbetty_side(name, product, build, kind, folder, threads, settings, **double):
+    """With its command for the check in double precision, for which settings may differ: the upper level makes a step
+    of plain gradient descent, so that its parameters move by its gradient."""
+    checked = {key: value for key, value in settings.items() if key != "upper__eps"}
+    checked.update(engine__precision="fp64", upper__optimizer="sgd", upper__lr=1, **double)
+    return Side(name, product, libbetty(build, kind, folder, threads, **settings),
+                double=libbetty(build, kind, folder, threads, **checked))  # fmt: skip
+
+
+def checked_side(name, product, command, column="", *options):
+    """Of another program: likewise."""
+    return Side(name, product, command, column, [*command, "--double", *options])
+
+
+BETTYS = dict(lower__product="finite", lower__detach="follow")  # the second-order product that Betty has
+
+
+def meta_weight_net(build, folder, threads, hidden, batch=100, layers=1):
+    settings = dict(lower__hidden=hidden, lower__layers=layers, lower__batch_size=batch, lower__lr=0.1,
+                    lower__momentum=0.9, upper__optimizer="adam", upper__lr=1e-4, upper__batch_size=batch)  # fmt: skip
+    ours = lambda name, product, **more: libbetty_side(name, product, build, "mwn", folder, threads,
+                                                       {**settings, **more})  # fmt: skip
+    options = [f"--hidden={hidden}", f"--layers={layers}", f"--batch={batch}", "--lr=1e-4"]
     sides = [
-        Side("libbetty", EXACT, ours),
-        Side("libbetty-finite", FINITE, ours + ["lower.product=finite", "lower.detach=follow"]),
-        Side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)),
-        Side("torch", EXACT, python("torch_mwn.py", folder, threads, *options)),
-        Side("jax", EXACT, python("jax_mwn.py", folder, threads, *options)),
+        ours("libbetty", EXACT),
+        ours("libbetty-finite", FINITE, **BETTYS),
+        checked_side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)),
+        checked_side("torch", EXACT, python("torch_mwn.py", folder, threads, *options)),
+        checked_side("jax", EXACT, python("jax_mwn.py", folder, threads, *options)),
         Side("jax-scan", EXACT, python("jax_mwn.py", folder, threads, *options, "--scan=10")),
     ]
-    title = f"Meta-Weight-Net, MLP 784-{hidden}-10"
-    return Workload(f"mwn-{hidden}", title, folder, data.make_mwn, batches=20000, sides=sides, block=10)
+    name = "-".join(["mwn"] + [str(hidden)] * layers + (["b50"] if batch == 50 else []))
+    title = f"Meta-Weight-Net, MLP 784-{f'{hidden}-' * layers}10" + (", batches of 50" if batch == 50 else "")
+    workload = Workload(name, title, folder, data.make_mwn, batches=20000, sides=sides, block=10,
+                        one_thread=layers > 1 or batch != 100)  # fmt: skip
+    if layers > 1:  # float32 is compared before one of many relus changes sides by rounding; double precision tells
+        workload.check, workload.double = 10, 2
+    return workload
 
 
-def resnet(build, folder, threads, depth):
-    settings = dict(lower__depth=depth, lower__batch_size=100, lower__lr=0.1, lower__momentum=0.9,
-                    lower__weight_decay=5e-4, lower__prefetch="false", upper__optimizer="adam",
-                    upper__lr=1e-5, upper__batch_size=100, upper__prefetch="false")  # fmt: skip
-    ours = libbetty(build, "resnet", folder, threads, **settings)
-    options = [f"--depth={depth}", "--lr=1e-5"]
+def image_network(build, folder, threads, name, title, make, batch, double_batch, betty=False, **their):
+    """Meta-Weight-Net over a larger network: exact and with Betty's difference; PyTorch by hand with both, and with its
+    images either way, of which the fastest counts."""
+    settings = dict(lower__batch_size=batch, lower__lr=their.get("rate", 0.1), lower__momentum=0.9,
+                    lower__weight_decay=their.get("decay", 0), lower__prefetch="false", upper__optimizer="adam",
+                    upper__lr=1e-5, upper__batch_size=batch, upper__prefetch="false")  # fmt: skip
+    settings.update({f"lower__{key}": their[key] for key in ("depth", "layers", "hidden", "dropout") if key in their})
+    kind, fewer = their["network"], dict(lower__batch_size=double_batch, upper__batch_size=double_batch)
+    double_options = [f"--batch={double_batch}"]
+    if "dropout" in their:  # the sides' masks differ
+        fewer["lower__dropout"] = 0
+        double_options.append("--dropout=0")
+    ours = lambda name, product, **more: libbetty_side(name, product, build, kind, folder, threads,
+                                                       {**settings, **more}, **fewer)  # fmt: skip
+    options = [f"--{key}={value}" for key, value in their.items()] + [f"--batch={batch}", "--lr=1e-5"]
+    program = lambda *more: python("torch_networks.py", folder, threads, *options, *more)
+    sides = [ours("libbetty", EXACT), ours("libbetty-finite", FINITE, **BETTYS)]
+    if betty:
+        sides.append(Side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)))
+    sides.append(checked_side("torch-finite", FINITE, program(), "torch", *double_options))
+    exact = ["--product=exact"]
+    if kind != "deep":
+        sides.append(Side("torch-last", FINITE, program("--layout=last"), "torch"))
+        exact.append("--layout=last")
+    sides.append(checked_side("torch-exact", EXACT, program(*exact), "torch", *double_options))
+    return Workload(name, title, folder, make, batches=2000, sides=sides, check=0 if "dropout" in their else 1,
+                    double=1, rounds=3, one_thread=True)  # fmt: skip
+
+
+EPS = 1e-2  # of Adam, where gradients can be rounding errors, of which it is not to make whole steps
+
+
+def few_images(folder):
+    data.make_images(folder, 96)  # batches of 32 and of 16 make whole epochs
+
+
+def architecture_search(build, folder, threads):
+    settings = dict(lower__batch_size=16, lower__lr=0.025, lower__momentum=0.9, lower__weight_decay=3e-4,
+                    lower__prefetch="false", upper__optimizer="adam", upper__lr=3e-4, upper__eps=EPS, upper__batch_size=16,
+                    upper__prefetch="false")  # fmt: skip
+    ours = lambda name, product, **more: libbetty_side(name, product, build, "darts", folder, threads,
+                                                       {**settings, **more}, lower__batch_size=4, upper__batch_size=4)
+    options = ["--rate=0.025", "--decay=3e-4", "--batch=16", f"--eps={EPS}"]
+    program = lambda *more: python("torch_darts.py", folder, threads, *options, *more)
     sides = [
-        Side("libbetty", EXACT, ours),
-        Side("libbetty-finite", FINITE, ours + ["lower.product=finite", "lower.detach=follow"]),
-        Side("betty", FINITE, python("betty_mwn.py", folder, threads, *options)),
-        Side("torch", FINITE, python("torch_resnet.py", folder, threads, *options), "torch-first"),
-        Side("torch-last", FINITE, python("torch_resnet.py", folder, threads, *options, "--layout=last"), "torch"),
+        ours("libbetty", EXACT),
+        ours("libbetty-finite", FINITE, lower__product="finite"),
+        checked_side("torch-finite", FINITE, program(), "torch", "--batch=4"),
+        Side("torch-last", FINITE, program("--layout=last"), "torch"),
+        checked_side("torch-exact", EXACT, program("--product=exact", "--layout=last"), "torch", "--batch=4"),
     ]
-    title = f"Meta-Weight-Net, ResNet-{depth}, batches of 100"
-    return Workload(f"resnet-{depth}", title, folder, data.make_images, batches=2000, sides=sides, check=1)
+    title = "DARTS, 5 cells of 16 filters, 16 images of 32x32"
+    # In float32 the mixture's gradient is hardly larger than rounding errors: the check in double precision tells.
+    return Workload("darts", title, folder, few_images, batches=2000, sides=sides, check=1, path=1, double=1,
+                    rounds=3, one_thread=True)  # fmt: skip
 
 
 def logistic(build, folder, threads, method, unroll):
@@ -112,41 +179,53 @@ def maml(build, folder, threads, ways):
                     upper__lr=data.META_LR, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
                     lower__lr=data.INNER_LR)  # fmt: skip
     program = lambda name, *options: python(name, folder, threads, f"--ways={ways}", *options)
-    sides = [Side("libbetty", EXACT, libbetty(build, "maml", folder, threads, **settings))]
-    sides += [Side(f"torch-{how}", EXACT, program("torch_maml.py", f"--tasks={how}"), "torch")
-              for how in ("loop", "func", "vmap")]  # fmt: skip
-    sides += [Side(f"jax-{how}", EXACT, program("jax_maml.py", f"--tasks={how}"), "jax")
-              for how in ("loop", "vmap", "map")]  # fmt: skip
+    sides = [libbetty_side("libbetty", EXACT, build, "maml", folder, threads, settings)]
+    for peer, ways_of in (("torch", ("loop", "func", "vmap")), ("jax", ("loop", "vmap", "map"))):
+        for how in ways_of:
+            make = checked_side if how == "loop" else Side
+            sides.append(make(f"{peer}-{how}", EXACT, program(f"{peer}_maml.py", f"--tasks={how}"), peer))
     sides += [Side(f"jax-scan-{how}", EXACT, program("jax_maml.py", f"--tasks={how}", "--scan=4"), "jax-scan")
               for how in ("loop", "vmap")]  # fmt: skip
     title = f"MAML, MLP 784-64-64-{ways}, an upper step"
     count = 320 // ways  # tasks: libbetty draws others once they are used up, the rest take them again
-    return Workload(f"maml-{ways}", title, folder, data.make_tasks, batches=count, sides=sides, block=4, check=4)
+    return Workload(f"maml-{ways}", title, folder, data.make_tasks, batches=count, sides=sides, block=4, check=4,
+                    double=1)  # fmt: skip
 
 
 def convnet(build, folder, threads, ways):
-    eps = 1e-2  # a bias before a normalisation has no gradient but rounding errors: Adam is not to make steps of them
     settings = dict(upper__ways=ways, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__blocks=4,
-                    upper__lr=data.META_LR, upper__eps=eps, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
+                    upper__lr=data.META_LR, upper__eps=EPS, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
                     lower__lr=data.INNER_LR)  # fmt: skip
-    program = lambda name: python(name, folder, threads, f"--ways={ways}", "--blocks=4", f"--eps={eps}")
-    # PyTorch's channels-last pooling takes another one of equal pixels, so it is not the same function
-    sides = [Side("libbetty", EXACT, libbetty(build, "maml", folder, threads, **settings)),
-             Side("torch", EXACT, program("torch_maml.py")), Side("jax", EXACT, program("jax_maml.py"))]
-    # The adapted loss jumps where a relu or a largest pixel changes sides: the parameters tell, to 1e-5.
+    program = lambda name: python(name, folder, threads, f"--ways={ways}", "--blocks=4", f"--eps={EPS}")
+    sides = [libbetty_side("libbetty", EXACT, build, "maml", folder, threads, settings),
+             checked_side("torch", EXACT, program("torch_maml.py")),
+             checked_side("jax", EXACT, program("jax_maml.py"))]  # fmt: skip
     title = f"MAML, ConvNet of 4 x 64 filters, {ways}-way, an upper step"
     return Workload(f"convnet-{ways}", title, folder, data.make_tasks, batches=320 // ways, sides=sides, check=1,
-                    loss_tolerance=1e-2)  # fmt: skip
+                    double=1, rounds=3, one_thread=True)  # fmt: skip
 
 
 def all_workloads(build, folder, threads):
     """folder: where the data of all of them is, or is to be."""
-    mwn = [meta_weight_net(build, os.path.join(folder, "mwn"), threads, hidden) for hidden in (32, 100, 500)]
+    place = lambda name: os.path.join(folder, name)
+    mwn = [meta_weight_net(build, place("mwn"), threads, *each) for each in
+           ((32,), (100,), (500,), (32, 50), (100, 50), (32, 100, 2), (128, 100, 2))]  # fmt: skip
     both = [(method, unroll) for unroll in (100, 1) for method in ("darts", "cg")]
-    regressions = [logistic(build, os.path.join(folder, "logistic"), threads, *each) for each in both]
+    regressions = [logistic(build, place("logistic"), threads, *each) for each in both]
     sizes = [(16, 8), (64, 32), (256, 64), (512, 128)]
-    mlps = [mlp(build, os.path.join(folder, f"mlp-{each[0]}"), threads, *each) for each in sizes]
-    few_shot = [maml(build, os.path.join(folder, f"maml-{ways}"), threads, ways) for ways in (5, 20)]
-    images = [resnet(build, os.path.join(folder, "resnet"), threads, 32),
-              convnet(build, os.path.join(folder, "convnet-5"), threads, 5)]  # fmt: skip
-    return mwn + regressions + mlps + few_shot + images
+    mlps = [mlp(build, place(f"mlp-{each[0]}"), threads, *each) for each in sizes]
+    few_shot = [maml(build, place(f"maml-{ways}"), threads, ways) for ways in (5, 20)]
+    few_shot.append(convnet(build, place("convnet-5"), threads, 5))
+    network = lambda name, title, data_folder, make, *sizes, **options: image_network(
+        build, place(data_folder), threads, name, f"Meta-Weight-Net, {title}", make, *sizes, **options)  # fmt: skip
+    deep = dict(network="deep", layers=60, hidden=256, rate=1e-3)
+    larger = [
+        network("resnet-32", "ResNet-32, batches of 100", "images", data.make_images, 100, 8, True, network="resnet",
+                depth=32, decay=5e-4),
+        network("wrn-16-4", "WRN-16-4, batches of 32", "images-32", few_images, 32, 4, network="wrn", decay=5e-4),
+        network("unet", "U-Net of 32, 64 and 128 filters, 12 images of 64x64", "maps", data.make_maps, 12, 2,
+                network="unet", decay=5e-4),
+        network("deep-60", "60 layers of 256 with layer norm", "mwn", data.make_mwn, 100, 10, **deep),
+        network("deep-60-dropout", "the same with dropout 0.2", "mwn", data.make_mwn, 100, 10, dropout=0.2, **deep),
+    ]  # fmt: skip
+    return mwn + regressions + mlps + few_shot + larger + [architecture_search(build, place("images-32"), threads)]

@@ -490,6 +490,53 @@ START_TEST(evaluation_leaves_no_trace)
 }
 END_TEST
 
+static bt_dataset *own_rows(bt_problem *self)
+{
+    double supports[SIZE], queries[SIZE] = {0};
+    (void)self;
+    for (int j = 0; j < SIZE; j++)
+        supports[j] = support(2, j);
+    bt_dataset *data = bt_dataset_new(SIZE);
+    bt_dataset_add(data, "support", BT_ARRAY(supports, SIZE));
+    bt_dataset_add(data, "query", BT_ARRAY(queries, SIZE));
+    return data;
+}
+
+/* A batch of a data set, in double precision as the problem is: two steps on supports that a float would round. */
+START_TEST(adapted_to_data_of_ones_own)
+{
+    static const bt_problem_def drawn = {
+        .name = "meta", .configure_train_data = own_rows, .configure_module = meta_module, .training_step = meta_loss};
+    static const bt_export with_data = {.abi = BT_ABI, .problems = {&drawn, &first}};
+    world now = {.bad = -1};
+    int64_t place[SIZE] = {0};
+    double expected[SIZE];
+    bt_engine *engine = levels_engine(&with_data, &now,
+                                      "dependencies.u2l = meta > learner\ndependencies.l2u = learner > meta\n"
+                                      "learner.type = itd\nlearner.lr = 0.5\nmeta.batch_size = all\n");
+    bt_problem *self = bt_engine_problem(engine, "learner");
+    bt_loader *loader = bt_loader_for(self, own_rows(NULL), SIZE, 1);
+    ck_assert_msg(loader != NULL, "%s", bt_error());
+    const bt_batch *batch;
+    EXPECT_OK(bt_loader_next(loader, &batch));
+    for (int f = 0; f < batch->field_count; f++)
+        if (strcmp(batch->fields[f].name, "index") == 0)
+            EXPECT_OK(bt_array_convert(BT_ARRAY(place, SIZE), batch->fields[f].array));
+    EXPECT_OK(bt_adapt(self, batch, 2));
+    for (int j = 0; j < SIZE; j++) {
+        expected[j] = first_theta(j);
+        for (int k = 0; k < 2; k++) {
+            double away = expected[j] - support(2, (int)place[j]);
+            expected[j] -= 0.5 * away / sqrt(1 + away * away);
+        }
+    }
+    expect_params(engine, "learner", expected, SIZE, "adapted to data");
+    EXPECT_OK(bt_restore(self));
+    bt_loader_free(loader);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* An adaptation that cannot update leaves the count of updates left out as it is, too. */
 START_TEST(evaluation_on_no_numbers)
 {
@@ -728,6 +775,7 @@ int main(void)
     tcase_add_test(tests, mean_over_tasks);
     tcase_add_test(tests, r8_implicit_maml);
     tcase_add_loop_test(tests, evaluation_leaves_no_trace, 0, KINDS);
+    tcase_add_test(tests, adapted_to_data_of_ones_own);
     tcase_add_test(tests, evaluation_on_no_numbers);
     tcase_add_loop_test(tests, resumed_after_any_step, 0, BT_COUNT_OF(resumed));
     tcase_add_loop_test(tests, without_a_plan, 0, BT_COUNT_OF(resumed));
