@@ -225,7 +225,9 @@ static bt_status infer(bt_node *node)
         set_shape(&node->out[i], outs[i]);
     }
     int axis = bt_node_batch_axis(node, ins, batch);
-    node->out[0].batch_axis = axis < 0 ? -1 : axis;
+    int alike = bt_op_flags(op) & BT_OP_ELEMENTWISE ? node->outputs : 1;
+    for (int i = 0; i < alike; i++)
+        node->out[i].batch_axis = axis < 0 ? -1 : axis;
     return BT_OK;
 }
 

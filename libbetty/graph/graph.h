@@ -112,7 +112,7 @@ typedef struct bt_op_info {
     unsigned linear;                     /* bit i: linear in input i while the others stay: the factors of a product */
     unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, elementwise and in order */
     double (*flops)(const void *attr, const bt_array *in, const bt_array *out); /* NULL: one per output element */
-    /* Of output 0; NULL: see graph.c. */
+    /* Of output 0, and of all of an elementwise op; NULL: see graph.c. */
     int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count);
     /* Output 0 as a look at in[0], whose first element is *offset elements on; false: it must be computed. */
     bool (*view)(const void *attr, const bt_view *in, bt_view *out, int64_t *offset);

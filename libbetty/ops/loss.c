@@ -178,30 +178,49 @@ const bt_op bt_op_cross_entropy_grad = {
                                 .samples = cross_entropy_grad_samples},
 };
 
-/* ---- binary_cross_entropy(logit, label in 0..1): softplus(logit) - logit label ---- */
+/* ---- binary_cross_entropy(logit, label in 0..1): softplus(logit) - logit label, and sigmoid(logit) ----
+ * The second output is what the derivatives of the first are made of; both come from one exponential. */
 
-BT_INFER_EQUAL(binary_cross_entropy, BT_FLOATS, 2)
+static bt_status binary_cross_entropy_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    (void)attr;
+    BT_TRY(bt_infer_equal("binary_cross_entropy", BT_FLOATS, 2, in, out));
+    out[1] = out[0];
+    return BT_OK;
+}
 
 static void binary_cross_entropy_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     (void)attr;
     out[0] = bt_sub(bt_softplus(in[0]), bt_mul(in[0], in[1]));
+    out[1] = bt_sigmoid(in[0]);
+}
+
+/* g times the derivative of the loss, and of the sigmoid, with respect to the logit; NULL where there is no g. */
+static bt_tensor *loss_slope(bt_tensor *g, bt_tensor *label, bt_tensor *sigmoid)
+{
+    return g ? bt_mul(g, bt_sub(sigmoid, label)) : NULL;
+}
+
+static bt_tensor *sigmoid_slope(bt_tensor *g, bt_tensor *sigmoid)
+{
+    return g ? bt_mul(g, bt_sub(sigmoid, bt_square(sigmoid))) : NULL;
 }
 
 static void binary_cross_entropy_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out,
                                      bt_tensor *const *given, bt_tensor **wanted)
 {
-    (void)attr, (void)out;
-    wanted[0] = given[0] ? bt_mul(given[0], bt_sub(bt_sigmoid(in[0]), in[1])) : NULL;
+    (void)attr;
+    wanted[0] = bt_accumulate(loss_slope(given[0], in[1], out[1]), sigmoid_slope(given[1], out[1]));
     wanted[1] = given[0] ? bt_neg(bt_mul(given[0], in[0])) : NULL;
 }
 
 static void binary_cross_entropy_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out,
                                      bt_tensor *const *given, bt_tensor **wanted)
 {
-    (void)attr, (void)out;
-    wanted[0] = bt_accumulate(given[0] ? bt_mul(given[0], bt_sub(bt_sigmoid(in[0]), in[1])) : NULL,
-                              given[1] ? bt_neg(bt_mul(given[1], in[0])) : NULL);
+    (void)attr;
+    wanted[0] = bt_accumulate(loss_slope(given[0], in[1], out[1]), given[1] ? bt_neg(bt_mul(given[1], in[0])) : NULL);
+    wanted[1] = sigmoid_slope(given[0], out[1]);
 }
 
 static void binary_cross_entropy_samples(bt_sampler *sampler)
@@ -217,13 +236,14 @@ static void binary_cross_entropy_samples(bt_sampler *sampler)
 const bt_op bt_op_binary_cross_entropy = {
     .name = "binary_cross_entropy",
     .inputs = 2,
+    .outputs = 2,
     .infer = binary_cross_entropy_infer,
     .body = binary_cross_entropy_body,
     .vjp = binary_cross_entropy_vjp,
     .jvp = binary_cross_entropy_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE,
                                 .differentiable = 3,
-                                .overwrites = {3},
+                                .overwrites = {1, 2},
                                 .flops = five_flops,
                                 .samples = binary_cross_entropy_samples},
 };

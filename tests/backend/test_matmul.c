@@ -89,14 +89,14 @@ END_TEST
 /* Few columns: tiles of five, and products that are turned, in one block and in several, the last one a long one. */
 START_TEST(heads)
 {
-    static const int64_t rows[] = {63, 64, 100, 193, 321, 450};
+    static const int64_t rows[] = {63, 100, 321};
     bt_dtype dtype = _i ? BT_F64 : BT_F32;
-    for (int64_t n = 2; n < 17; n++)
+    for (int64_t n = 2; n < 15; n += n < 8 ? 3 : 1)
         for (int r = 0; r < BT_COUNT_OF(rows); r++)
             for (int way = 0; way < 4; way++)
-                dot(dtype, 0, rows[r], n, 60 + 3 * n, way & 1 ? TURNED : PLAIN, way & 2 ? TURNED : PLAIN);
+                dot(dtype, 0, rows[r], n, 62 + n, way & 1 ? TURNED : PLAIN, way & 2 ? TURNED : PLAIN);
     for (int way = 0; way < 4; way++)
-        dot(dtype, 3, 200, 10, 1500, way & 1 ? TURNED : PLAIN, way & 2 ? TURNED : PLAIN);
+        dot(dtype, 2, 70, 10, 1500, way & 1 ? TURNED : PLAIN, way & 2 ? TURNED : PLAIN);
 }
 END_TEST
 

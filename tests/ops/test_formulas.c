@@ -88,6 +88,12 @@ START_TEST(test_gradients_by_hand)
            0.9094429985127419, -0.9547214992563709, 0.0452785007436291);
     bt_tensor *logit = VECTOR(0.5, -2), *target = VECTOR(1, 0);
     EXPECT(GRAD(bt_binary_cross_entropy(logit, target), logit), -0.3775406687981454, 0.11920292202211755);
+    /* s - label, s (1 - s), s (1 - s) (1 - 2 s), for s = sigmoid(logit); -logit and -1 by the label */
+    bt_tensor *slope = GRAD(bt_binary_cross_entropy(logit, target), logit), *curve = GRAD(slope, logit);
+    EXPECT(curve, 0.2350037122015945, 0.10499358540350652);
+    EXPECT(GRAD(curve, logit), -0.05755679485232076, 0.07996250105615305);
+    EXPECT(GRAD(bt_binary_cross_entropy(logit, target), target), -0.5, 2);
+    EXPECT(GRAD(slope, target), -1, -1);
     bt_tensor *x = VECTOR(1);
     EXPECT(GRAD(bt_gelu(x), x), 1.083315470587684); /* Phi(1) + phi(1) */
     /* relu(x w^T + b): two units, the second off. */

@@ -1,5 +1,5 @@
 /* backend/cpu/loss.c: softmax, log_softmax, cross-entropy, their derivatives, and layer_norm, in one pass over rows
- * that are contiguous. */
+ * that are contiguous; binary cross-entropy. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/math_f32.h"
 #include "backend/cpu/reference.h"
@@ -205,6 +205,46 @@ static bt_status layer_norm(const bt_call *call)
     return BT_OK;
 }
 
+/* ---- binary_cross_entropy: loss and sigmoid of contiguous numbers ---- */
+
+#define PAIRS(T, exp, log1p, absolute)                                                                                 \
+    static void pairs_##T(int64_t begin, int64_t end, const bt_call *call)                                             \
+    {                                                                                                                  \
+        const T *x = (const T *)(const void *)call->in[0].data, *label = (const T *)(const void *)call->in[1].data;    \
+        T *loss = (T *)(void *)call->out[0].data, *sigmoid = (T *)(void *)call->out[1].data;                           \
+        BT_SIMD                                                                                                        \
+        for (int64_t i = begin; i < end; i++) {                                                                        \
+            T at = x[i], z = exp(-absolute(at)), tail = log1p(z), y = 1 / (1 + z), product = at * label[i];            \
+            loss[i] = (at > 0 ? at + tail : tail) - product;                                                           \
+            sigmoid[i] = at < 0 ? z * y : y;                                                                           \
+        }                                                                                                              \
+    }
+PAIRS(float, bt_exp_f32, bt_log1p_near_f32, bt_abs_f32)
+PAIRS(double, exp, log1p, __builtin_fabs)
+#undef PAIRS
+
+static bool binary_cross_entropy_accepts(const bt_call *call)
+{
+    return bt_dtype_floats(call->out[0].dtype) && bt_cpu_same_dtypes(call, 0, 1) && bt_cpu_contiguous(&call->in[0]) &&
+           bt_cpu_contiguous(&call->in[1]);
+}
+
+static void share_pairs(const void *work, int t, int threads)
+{
+    const bt_call *call = work;
+    int64_t unit = 64, count = bt_cpu_count(&call->out[0]), units = (count + unit - 1) / unit; /* whole cache lines */
+    int64_t begin = units * t / threads * unit, end = units * (t + 1) / threads * unit;
+    (call->out[0].dtype == BT_F32 ? pairs_float : pairs_double)(begin, end < count ? end : count, call);
+}
+
+static bt_status binary_cross_entropy(const bt_call *call)
+{
+    int cost = call->out[0].dtype == BT_F32 ? 12 : 80;
+    bool worth = call->threads > 1 && (double)bt_cpu_count(&call->out[0]) * cost >= 1 << 17;
+    bt_team_do(share_pairs, call, worth ? call->threads : 1);
+    return BT_OK;
+}
+
 #define LOSS(name, accepts)                                                                                            \
     {                                                                                                                  \
         &bt_op_##name, #name ".rows", accepts, NULL, NULL, name, NULL, false                                           \
@@ -216,6 +256,7 @@ const bt_kernel_impl BT_ISA(bt_cpu_loss)[] = {
     LOSS(softmax_grad, softmax_grad_accepts),
     LOSS(cross_entropy, cross_entropy_accepts),
     LOSS(cross_entropy_grad, cross_entropy_accepts),
+    LOSS(binary_cross_entropy, binary_cross_entropy_accepts),
     LOSS(layer_norm, layer_norm_accepts),
     {.op = NULL},
 };

@@ -116,6 +116,17 @@ static bt_status cross_entropy_grad(const bt_call *call)
     return BT_OK;
 }
 
+static bt_status binary_cross_entropy(const bt_call *call)
+{
+    int64_t count = bt_cpu_count(&call->out[0]);
+    for (int64_t i = 0; i < count; i++) {
+        double x = bt_cpu_get(&call->in[0], i), label = bt_cpu_get(&call->in[1], i), z = exp(-fabs(x));
+        bt_put(call->out[0].dtype, call->out[0].data, i, (x < 0 ? 0 : x) + log1p(z) - x * label);
+        bt_put(call->out[1].dtype, call->out[1].data, i, x < 0 ? z / (1 + z) : 1 / (1 + z));
+    }
+    return BT_OK;
+}
+
 static bt_status layer_norm(const bt_call *call)
 {
     const bt_eps_attr *attr = call->attr;
@@ -145,6 +156,7 @@ const bt_kernel_impl bt_cpu_reference_loss[] = {
     BT_REFERENCE(log_softmax, log_softmax),
     BT_REFERENCE(cross_entropy, cross_entropy),
     BT_REFERENCE(cross_entropy_grad, cross_entropy_grad),
+    BT_REFERENCE(binary_cross_entropy, binary_cross_entropy),
     BT_REFERENCE(layer_norm, layer_norm),
     {.op = NULL},
 };
