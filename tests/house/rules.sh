@@ -31,6 +31,11 @@ forbid "the bytes of a variable are reached by runtime/store.h" '(var|flat|appli
 
 forbid "a line has at most 120 columns" '^.{121,}$' libbetty engine problems examples tests bench
 
+if grep -rnE '^(<<<<<<<|>>>>>>>) ' "${folders[@]}" tests docs ./*.md dev; then
+    echo "  a merge left its marks"
+    bad=1
+fi
+
 # One subject per file, and a function fits a screen.
 while IFS= read -r file; do
     lines=$(wc -l <"$file")
