@@ -137,7 +137,7 @@ def started(workload, threads, double=False):
                 continue
             processes.append(Process(side, command, threads))
             if len(processes) == 1:  # the others begin where it begins, and use its order of the batches
-                count = min(workload.batches, 10) if double else workload.batches
+                count = min(workload.batches, 12) if double else workload.batches
                 processes[0].ask(f"export {count}")
     except BaseException:
         close(processes)
