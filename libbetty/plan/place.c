@@ -10,7 +10,8 @@
 typedef struct value { /* an interval, or several whose places follow from the first one's */
     bt_interval *parts;
     int64_t count;
-    size_t bytes; /* of all parts */
+    size_t bytes;        /* of all parts */
+    int64_t first, last; /* likewise: steps */
 } value;
 
 enum { BLOCK = 128 };
@@ -38,19 +39,10 @@ static int by_size(const void *a, const void *b)
     return x->parts < y->parts ? -1 : x->parts > y->parts;
 }
 
-static int64_t life(const value *v)
-{
-    int64_t first = v->parts->first, last = v->parts->last;
-    for (int64_t i = 1; i < v->count; i++) {
-        first = v->parts[i].first < first ? v->parts[i].first : first;
-        last = v->parts[i].last > last ? v->parts[i].last : last;
-    }
-    return last - first;
-}
-
 static int by_life(const void *a, const void *b)
 {
-    int64_t x = life(a), y = life(b);
+    const value *v = a, *w = b;
+    int64_t x = v->last - v->first, y = w->last - w->first;
     return x != y ? (x > y ? -1 : 1) : by_size(a, b);
 }
 
@@ -182,9 +174,12 @@ static bt_status list(bt_interval *intervals, int64_t count, value *values, int6
     int64_t last = -1;
     for (int64_t i = 0; i < count; i++) {
         if (last < 0 || !intervals[i].joined)
-            values[++last] = (value){.parts = &intervals[i]};
-        values[last].count++;
-        if (!bt_add_size(values[last].bytes, intervals[i].bytes, &values[last].bytes))
+            values[++last] = (value){.parts = &intervals[i], .first = intervals[i].first, .last = intervals[i].last};
+        value *v = &values[last];
+        v->count++;
+        v->first = intervals[i].first < v->first ? intervals[i].first : v->first;
+        v->last = intervals[i].last > v->last ? intervals[i].last : v->last;
+        if (!bt_add_size(v->bytes, intervals[i].bytes, &v->bytes))
             return bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
     }
     *value_count = last + 1;
