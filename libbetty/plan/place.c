@@ -1,5 +1,5 @@
 /* plan/place.c: size-descending, first gap (TensorFlow Lite Micro's greedy planner is the known example); where that
- * is above the bound, life-descending as well, which suits what a derivative keeps, the first value longest. */
+ * is well above the bound, life-descending as well, which suits what a derivative keeps, the first value longest. */
 #include "plan/place.h"
 
 #include "plan/skyline.h"
@@ -14,7 +14,7 @@ typedef struct value { /* an interval, or several whose places follow from the f
     int64_t first, last; /* likewise: steps */
 } value;
 
-enum { BLOCK = 128 };
+enum { BLOCK = 128, NEAR = 512 }; /* above the bound by less than its 512th part, a placement is good enough */
 
 typedef struct block { /* neighbours of those that have their places */
     bt_interval list[BLOCK];
@@ -218,7 +218,7 @@ static bt_status place_best(bt_interval *intervals, int64_t count, value *values
     int64_t step;
     size_t bound;
     BT_TRY(bt_place_bound(intervals, count, &bound, &step));
-    for (int o = 0; o < BT_COUNT_OF(orders) && (o == 0 || *arena > bound); o++) {
+    for (int o = 0; o < BT_COUNT_OF(orders) && (o == 0 || *arena - bound > bound / NEAR); o++) {
         size_t found = 0;
         qsort(values, (size_t)value_count, sizeof *values, orders[o]);
         BT_TRY(place_all(values, value_count, p, &found));
