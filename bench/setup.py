@@ -79,6 +79,21 @@ def batches(folder, size):
     return graph(settings)(folder, size).replace(f"size = {size}\n", "size = 2\n", 1)
 
 
+def darts(method):
+    """examples/darts_cell.ini with 16 filters, on batches of 16 made-up images in CIFAR-10's format, none of them short."""
+    def ini(folder, size):
+        data = os.path.join(folder, "cifar-10-batches-bin")
+        os.makedirs(data, exist_ok=True)
+        for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+            with open(os.path.join(data, name + ".bin"), "wb") as file:
+                file.write((bytes([1]) + bytes(range(256)) * 12) * 64)
+        lower = f"type = {method}\noptimizer = sgd\nmomentum = 0.9\nbatch_size = 16\ndata = {data}\ncells = {size}\n"
+        return (f"[engine]\nproblems = {os.path.join(ROOT, 'problems', 'darts_cell.c')}\ntrain_iters = 1\n"
+                "[dependencies]\nu2l = arch > classifier\nl2u = classifier > arch\n"
+                f"[arch]\noptimizer = adam\nbatch_size = 16\n[classifier]\n{lower}")
+    return ini
+
+
 ROWS = [
     ("layers of an MLP", graph([], above=False), [500, 1000, 2000, 4000]),
     ("with a penalty, `darts`", graph(["type = darts"]), [500, 1000, 2000, 4000]),
@@ -87,6 +102,8 @@ ROWS = [
     ("parameters of one number, with a penalty", graph(["type = darts", "wide = true"]), [1250, 2500, 5000, 10000]),
     ("micro-batches, `product_batches = all`", batches, [500, 1000, 2000, 4000]),
     ("levels of a chain", chain, [25, 50, 100, 200]),
+    ("cells of the DARTS network", darts("darts"), [5, 10]),
+    ("cells of the DARTS network, `cg`", darts("cg"), [5, 10]),
 ]
 
 

@@ -2,6 +2,7 @@
 #include "engine/config/config_inside.h"
 #include "engine/config/ini.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,10 +55,23 @@ static const char *copy(bt_config *config, const char *text)
     return bt_region_copy(config->region, text, strlen(text) + 1);
 }
 
+/* The same for what bt_ini_same calls the same. */
+static uint64_t hash_of(const char *section, const char *key)
+{
+    uint64_t hash = 0;
+    for (const char *c = section; *c; c++)
+        hash = hash * 31 + (uint64_t)tolower((unsigned char)*c);
+    for (const char *c = key; *c; c++)
+        hash = hash * 31 + (uint64_t)tolower((unsigned char)*c);
+    return hash;
+}
+
 static bt_config_line *find_line(const bt_config *config, const char *section, const char *key)
 {
+    uint64_t hash = hash_of(section, key);
     for (int64_t i = 0; i < config->line_count; i++)
-        if (bt_ini_same(config->lines[i].section, section) && bt_ini_same(config->lines[i].key, key))
+        if (config->lines[i].hash == hash && bt_ini_same(config->lines[i].section, section) &&
+            bt_ini_same(config->lines[i].key, key))
             return &config->lines[i];
     return NULL;
 }
@@ -108,7 +122,7 @@ static bt_config_line *line_for(bt_config *config, const char *section, const ch
         return NULL;
     config->lines = grown;
     line = &config->lines[config->line_count];
-    *line = (bt_config_line){.section = copy(config, section), .key = copy(config, key)};
+    *line = (bt_config_line){.section = copy(config, section), .key = copy(config, key), .hash = hash_of(section, key)};
     if (!line->section || !line->key)
         return NULL;
     config->line_count++;

@@ -9,6 +9,7 @@ typedef struct bt_config_line {
     const char *value;  /* NULL: set to nothing, so that the default holds whatever the file says */
     const char *origin; /* "reweight.ini:14" or "--set classifier.lr" */
     bool from_file, used;
+    uint64_t hash; /* of section and key */
     int64_t parts; /* lines of the file that the value is of, more than one for a long list */
 } bt_config_line;
 

@@ -59,6 +59,7 @@ void bt_engine_free(bt_engine *engine)
     }
     bt_run_close(engine);
     bt_loop_starts_close(context);
+    context->ledger.count = 0; /* of all that goes now, nothing need be taken out by itself */
     for (int i = 0; i < context->problem_count; i++) {
         bt_problem_uncompile(context->problems[i]);
         bt_solve_forget(context->problems[i], NULL);

@@ -1,7 +1,6 @@
 /* base/dtype.c: dtypes and arrays on the host. */
 #include "base/base.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -63,12 +62,32 @@ bool bt_shape_same(bt_array a, bt_array b)
 
 bool bt_array_same(bt_array a, bt_array b) { return a.dtype == b.dtype && bt_shape_same(a, b); }
 
+static char *put_number(char *at, int64_t number)
+{
+    char digits[20];
+    int count = 0;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    for (; rest || !count; rest /= 10)
+        digits[count++] = (char)('0' + rest % 10);
+    if (number < 0)
+        *at++ = '-';
+    while (count)
+        *at++ = digits[--count];
+    return at;
+}
+
+/* By hand, for checks make such texts before they know whether there is a fault. */
 const char *bt_shape_text(char *buffer, int rank, const int64_t *dims)
 {
-    int used = snprintf(buffer, 256, "[");
-    for (int i = 0; i < rank && i < BT_MAX_RANK; i++)
-        used += snprintf(buffer + used, 256 - (size_t)used, i ? ", %lld" : "%lld", (long long)dims[i]);
-    snprintf(buffer + used, 256 - (size_t)used, "]");
+    char *at = buffer;
+    *at++ = '[';
+    for (int i = 0; i < rank && i < BT_MAX_RANK; i++) {
+        if (i)
+            *at++ = ',', *at++ = ' ';
+        at = put_number(at, dims[i]);
+    }
+    *at++ = ']';
+    *at = 0;
     return buffer;
 }
 

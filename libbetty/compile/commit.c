@@ -4,6 +4,7 @@
  * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
 #include "base/overlap.h"
 #include "compile/compile_inside.h"
+#include "compile/rows.h"
 
 typedef struct commit {
     bt_compilation *c;
@@ -21,6 +22,8 @@ bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int
 {
     const bt_op_info *info = step->call.op->info;
     const bt_buffer *buffer = &program->buffers[step->in[i].buffer];
+    if (bt_is_rows(&step->call))
+        return step->in[i].offset == 0 && buffer->bytes == bytes && bt_rows_overwrites(&step->call, o, i);
     return info && o < BT_MAX_OUTPUTS && i < 32 && (info->overwrites[o] >> i) & 1u && step->in[i].offset == 0 &&
            buffer->bytes == bytes && bt_view_dense(&step->call.in[i]) &&
            bt_dtype_size(step->call.in[i].dtype) == bt_dtype_size(step->call.out[o].dtype);
@@ -31,9 +34,9 @@ static bool over_when(const commit *m, int64_t buffer, size_t start, int64_t rea
 {
     const bt_program *program = m->program;
     int64_t made = m->maker[buffer];
-    if (read < 0 || read == buffer || m->last[read] < made)
+    if (read < 0 || read == buffer || (m->last[read] < made && m->maker[read] != made))
         return true;
-    if (m->last[read] > made || program->buffers[read].start != start)
+    if (m->last[read] != made || program->buffers[read].start != start)
         return false;
     const bt_call_step *step = &program->steps[made];
     for (int i = 0; i < step->call.inputs; i++)

@@ -14,6 +14,7 @@ typedef struct bt_compile_options {
     bool fuse;                      /* what goes into a product is computed within it */
     bool absorb;                    /* what alone reads a value is computed together with it */
     bool order;                     /* steps in the order that holds fewer bytes, where there is one */
+    bool rows;                      /* arithmetic on a few numbers, many steps as one call */
     bool merge;                     /* values are written over others that die */
 } bt_compile_options;
 

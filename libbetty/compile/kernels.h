@@ -7,8 +7,8 @@
 /* One call of a kernel, as planned: views of the inputs (any strides) and outputs (always contiguous, row-major). */
 enum { BT_ROW_INPUTS = 3 };
 
-/* out[i] = f(in[0][i], in[1][i], ...), 0 <= i < n; what is one number is known to the function. May be called with out
- * equal to an input. */
+/* out[i] = f(in[0][i], in[1][i], ...), 0 <= i < n, or one number of all of them; what is one number is known to the
+ * function. May be called with out equal to an input. */
 typedef void bt_row_fn(int64_t n, void *out, const void *const *in);
 
 typedef struct bt_call {

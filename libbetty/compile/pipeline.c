@@ -70,6 +70,7 @@ WANTED(reassociate)
 WANTED(fuse)
 WANTED(absorb)
 WANTED(order)
+WANTED(rows)
 WANTED(merge)
 
 static const struct pass {
@@ -84,6 +85,7 @@ static const struct pass {
     [BT_PASS_ABSORB] = {"absorb", run_absorb, wants_absorb},
     [BT_PASS_LOWER] = {"lower", bt_pass_lower, NULL},
     [BT_PASS_ORDER] = {"order", bt_pass_order, wants_order},
+    [BT_PASS_ROWS] = {"rows", bt_pass_rows, wants_rows},
     [BT_PASS_COMMIT] = {"commit", bt_pass_commit, NULL},
     [BT_PASS_LIVES] = {"lives", bt_pass_lives, NULL},
     [BT_PASS_MERGE] = {"merge", bt_pass_merge, wants_merge},
@@ -100,6 +102,7 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .fuse = true,
                                 .absorb = true,
                                 .order = true,
+                                .rows = true,
                                 .merge = true};
 }
 

@@ -1,6 +1,9 @@
 /* compile/program.c: what has been compiled. */
 #include "compile/program.h"
 
+#include "compile/rows.h"
+#include <stdio.h>
+
 void bt_program_free(bt_program *program)
 {
     if (!program)
@@ -37,7 +40,10 @@ void bt_program_describe(const bt_program *program, bt_text *text)
 {
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call_step *step = &program->steps[s];
-        bt_text_add(text, "%4lld %-28s", (long long)s, step->kernel->name);
+        char name[64];
+        if (bt_is_rows(&step->call))
+            snprintf(name, sizeof name, "rows.%lld", (long long)bt_rows_count(&step->call));
+        bt_text_add(text, "%4lld %-28s", (long long)s, bt_is_rows(&step->call) ? name : step->kernel->name);
         for (int i = 0; i < step->call.inputs; i++)
             describe_operand(program, step->in[i], text);
         bt_text_add(text, " ->");

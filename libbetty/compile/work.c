@@ -1,6 +1,7 @@
 /* compile/work.c: operations and bytes of a call; the threads that they are worth. */
 #include "compile/work.h"
 
+#include "compile/rows.h"
 #include "ops/ops.h"
 
 static double view_bytes(const bt_view *view)
@@ -23,12 +24,15 @@ double bt_call_bytes(const bt_call *call)
 
 double bt_call_flops(const bt_call *call)
 {
-    bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
+    bt_array in[BT_MAX_ITEMS + 1], out[BT_MAX_OUTPUTS];
     const bt_op_info *info = call->op->info;
+    if (bt_is_rows(call))
+        return bt_rows_flops(call);
     if (!info || !info->flops || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
         return (double)bt_array_count(bt_view_array(&call->out[0]));
     for (int i = 0; i < call->inputs; i++)
         in[i] = bt_view_array(&call->in[i]);
+    in[call->inputs] = (bt_array){0};
     for (int o = 0; o < call->outputs; o++)
         out[o] = bt_view_array(&call->out[o]);
     return info->flops(call->attr, in, out);

@@ -171,6 +171,19 @@ static void node_commit(bt_node *node)
     bt_graph_note_leaf(node);
 }
 
+void bt_graph_keep(bt_graph *graph, const bool *nodes)
+{
+    int64_t count = graph->node_count;
+    bt_map_free(&graph->leaves);
+    graph->node_count = graph->tensor_count = 0;
+    for (int64_t n = 0; n < count; n++) {
+        if (!nodes[n])
+            continue;
+        graph->nodes[n]->index = graph->node_count;
+        node_commit(graph->nodes[n]);
+    }
+}
+
 /* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place
  * stays. */
 static int default_batch_axis(const bt_node *node, const bt_array *in, const int *axes)

@@ -161,6 +161,8 @@ bt_tensor *bt_graph_constant(bt_graph *graph, bt_array values);
 void bt_graph_assign(bt_graph *graph, bt_var *var, bt_tensor *value); /* a later assign to the same variable wins */
 /* A node that has become a leaf after it was appended: bt_graph_read finds it from then on. */
 void bt_graph_note_leaf(bt_node *node);
+/* The others, which nobody may read, leave the list; what stays keeps its order. Their memory goes with the graph. */
+void bt_graph_keep(bt_graph *graph, const bool *nodes);
 void bt_graph_retarget(bt_graph *graph, int64_t assign, bt_var *var);   /* another variable takes its value */
 bt_tensor *bt_graph_assigned(const bt_graph *graph, const bt_var *var); /* what it has been given; NULL: nothing */
 void bt_graph_output(bt_graph *graph, bt_tensor *value);

@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 
 #include "graph/variable.h"
+#include <string.h>
 
 static bool belongs(const bt_graph *graph, const bt_tensor *x, int64_t before)
 {
@@ -35,11 +36,13 @@ static const char *node_fault(const bt_graph *graph, const bt_node *node, int64_
 /* The outputs have the shapes that the op's own rule gives. */
 static const char *shape_fault(const bt_node *node)
 {
-    bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
+    bt_array in[BT_MAX_ITEMS + 1], out[BT_MAX_OUTPUTS];
     if (!node->op->infer || node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS)
         return NULL;
     for (int i = 0; i < node->inputs; i++)
         in[i] = bt_tensor_array(node->in[i]);
+    in[node->inputs] = (bt_array){0};
+    memset(out, 0, (size_t)node->outputs * sizeof *out);
     if (node->op->infer(node->attr, in, out) != BT_OK)
         return "does not accept its inputs";
     for (int i = 0; i < node->outputs; i++)

@@ -1,5 +1,5 @@
 /* plan/place.c: size-descending, first gap (TensorFlow Lite Micro's greedy planner is the known example); where that
- * is above the bound, life-descending as well, which suits what a derivative keeps, the first value longest. */
+ * is well above the bound, life-descending as well, which suits what a derivative keeps, the first value longest. */
 #include "plan/place.h"
 
 #include "plan/skyline.h"
@@ -10,10 +10,11 @@
 typedef struct value { /* an interval, or several whose places follow from the first one's */
     bt_interval *parts;
     int64_t count;
-    size_t bytes; /* of all parts */
+    size_t bytes;        /* of all parts */
+    int64_t first, last; /* likewise: steps */
 } value;
 
-enum { BLOCK = 128 };
+enum { BLOCK = 128, NEAR = 512 }; /* above the bound by less than its 512th part, a placement is good enough */
 
 typedef struct block { /* neighbours of those that have their places */
     bt_interval list[BLOCK];
@@ -38,19 +39,10 @@ static int by_size(const void *a, const void *b)
     return x->parts < y->parts ? -1 : x->parts > y->parts;
 }
 
-static int64_t life(const value *v)
-{
-    int64_t first = v->parts->first, last = v->parts->last;
-    for (int64_t i = 1; i < v->count; i++) {
-        first = v->parts[i].first < first ? v->parts[i].first : first;
-        last = v->parts[i].last > last ? v->parts[i].last : last;
-    }
-    return last - first;
-}
-
 static int by_life(const void *a, const void *b)
 {
-    int64_t x = life(a), y = life(b);
+    const value *v = a, *w = b;
+    int64_t x = v->last - v->first, y = w->last - w->first;
     return x != y ? (x > y ? -1 : 1) : by_size(a, b);
 }
 
@@ -182,9 +174,12 @@ static bt_status list(bt_interval *intervals, int64_t count, value *values, int6
     int64_t last = -1;
     for (int64_t i = 0; i < count; i++) {
         if (last < 0 || !intervals[i].joined)
-            values[++last] = (value){.parts = &intervals[i]};
-        values[last].count++;
-        if (!bt_add_size(values[last].bytes, intervals[i].bytes, &values[last].bytes))
+            values[++last] = (value){.parts = &intervals[i], .first = intervals[i].first, .last = intervals[i].last};
+        value *v = &values[last];
+        v->count++;
+        v->first = intervals[i].first < v->first ? intervals[i].first : v->first;
+        v->last = intervals[i].last > v->last ? intervals[i].last : v->last;
+        if (!bt_add_size(v->bytes, intervals[i].bytes, &v->bytes))
             return bt_fail(BT_ERROR_MEMORY, "the plan needs more bytes than there are addresses");
     }
     *value_count = last + 1;
@@ -223,7 +218,7 @@ static bt_status place_best(bt_interval *intervals, int64_t count, value *values
     int64_t step;
     size_t bound;
     BT_TRY(bt_place_bound(intervals, count, &bound, &step));
-    for (int o = 0; o < BT_COUNT_OF(orders) && (o == 0 || *arena > bound); o++) {
+    for (int o = 0; o < BT_COUNT_OF(orders) && (o == 0 || *arena - bound > bound / NEAR); o++) {
         size_t found = 0;
         qsort(values, (size_t)value_count, sizeof *values, orders[o]);
         BT_TRY(place_all(values, value_count, p, &found));

@@ -144,18 +144,24 @@ static void walk(pass *p, const bt_graph *graph, const bool *live)
     }
 }
 
-static bool has_product(const bt_graph *graph)
+/* If this is false there is nothing to do, and the graph need not be copied. */
+static bool has_work(const bt_graph *graph)
 {
-    for (int64_t n = 0; n < graph->node_count; n++)
-        if (graph->nodes[n]->op == &bt_op_dot || graph->nodes[n]->op == &bt_op_linear)
+    for (int64_t n = 0; n < graph->node_count; n++) {
+        const bt_node *node = graph->nodes[n];
+        if (left_by(node) >= 0)
             return true;
+        for (int i = 0; node->op == &bt_op_add && i < 2; i++)
+            if (node->in[i]->node->op == &bt_op_dot)
+                return true;
+    }
     return false;
 }
 
 bt_status bt_fuse(const bt_graph *graph, bt_graph **fused)
 {
     *fused = NULL;
-    if (!has_product(graph))
+    if (!has_work(graph))
         return BT_OK;
     size_t tensors = (size_t)graph->tensor_count + 1;
     pass p = {.changed = false};

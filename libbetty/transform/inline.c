@@ -31,9 +31,14 @@ static void inline_node(bt_rewrite *rewrite, const bt_node *node)
         rewrite->map[node->out[i].id] = checked(node, i, out[i]);
 }
 
-/* One level of inlining; *changed tells whether there was anything to do. */
-static bt_graph *inline_once(const bt_graph *graph, bool (*keep)(const bt_node *node, void *user), void *user,
-                             bool *changed)
+typedef bool keep_fn(const bt_node *node, void *user);
+
+static bool goes(const bt_node *node, keep_fn *keep, void *user)
+{
+    return bt_op_is_composite(node->op) && !(keep && keep(node, user));
+}
+
+static bt_graph *inline_once(const bt_graph *graph, keep_fn *keep, void *user)
 {
     bt_rewrite rewrite;
     bool *live = bt_live_nodes(graph);
@@ -45,24 +50,29 @@ static bt_graph *inline_once(const bt_graph *graph, bool (*keep)(const bt_node *
         const bt_node *node = graph->nodes[n];
         if (!live[n])
             continue;
-        if (bt_op_is_composite(node->op) && !(keep && keep(node, user))) {
+        if (goes(node, keep, user))
             inline_node(&rewrite, node);
-            *changed = true;
-        } else {
+        else
             bt_rewrite_copy(&rewrite, node);
-        }
     }
     bt_free(live);
     return bt_rewrite_end(&rewrite);
 }
 
-bt_graph *bt_inline(const bt_graph *graph, bool (*keep)(const bt_node *node, void *user), void *user)
+/* Whether a body has brought composites of its own. */
+static bool is_done(const bt_graph *graph, keep_fn *keep, void *user)
 {
-    bool changed = false;
-    bt_graph *now = inline_once(graph, keep, user, &changed);
-    for (int level = 0; now && changed; level++) {
-        changed = false;
-        bt_graph *next = level < BT_MAX_DEPTH ? inline_once(now, keep, user, &changed) : NULL;
+    for (int64_t n = 0; n < graph->node_count; n++)
+        if (goes(graph->nodes[n], keep, user))
+            return false;
+    return true;
+}
+
+bt_graph *bt_inline(const bt_graph *graph, keep_fn *keep, void *user)
+{
+    bt_graph *now = inline_once(graph, keep, user);
+    for (int level = 0; now && !is_done(now, keep, user); level++) {
+        bt_graph *next = level < BT_MAX_DEPTH ? inline_once(now, keep, user) : NULL;
         if (level == BT_MAX_DEPTH)
             bt_fail(BT_ERROR_ARGUMENT, "bodies within bodies, %d levels deep; does one contain itself?", BT_MAX_DEPTH);
         bt_graph_free(now);

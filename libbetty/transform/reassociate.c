@@ -214,10 +214,15 @@ static void look(pass *p, chain *c, const bt_node *node)
 /* Whether there can be a chain of three: if not there is nothing to do, and the graph need not be copied. */
 static bool has_chain(const bt_graph *graph)
 {
-    int products = 0;
-    for (int64_t n = 0; n < graph->node_count && products < 2; n++)
-        products += is_product(graph->nodes[n]);
-    return products == 2;
+    for (int64_t n = 0; n < graph->node_count; n++)
+        for (int i = 0; i < 2 && is_product(graph->nodes[n]); i++) {
+            const bt_tensor *x = graph->nodes[n]->in[i];
+            while (bt_transposes(x->node))
+                x = x->node->in[0];
+            if (x->node->op == &bt_op_dot)
+                return true;
+        }
+    return false;
 }
 
 static double total_cost(const bt_graph *graph)

@@ -201,20 +201,19 @@ static void walk(pass *p, const bool *live)
     }
 }
 
-/* Drops dead nodes only: what merging has left behind. */
-static bt_graph *drop_dead(const bt_graph *graph)
+/* What merging has left behind goes. The graph, or NULL after an error. */
+static bt_graph *drop_dead(bt_graph *graph)
 {
-    bt_rewrite rewrite;
     bool *live = bt_live_nodes(graph);
-    if (!live || !bt_rewrite_begin(&rewrite, graph)) {
-        bt_free(live);
-        return NULL;
-    }
-    for (int64_t n = 0; n < graph->node_count; n++)
-        if (live[n])
-            bt_rewrite_copy(&rewrite, graph->nodes[n]);
+    if (live)
+        bt_graph_keep(graph, live);
     bt_free(live);
-    return bt_rewrite_end(&rewrite);
+    if (live && graph->status == BT_OK)
+        return graph;
+    if (live)
+        bt_fail(graph->status, "%s", graph->message);
+    bt_graph_free(graph);
+    return NULL;
 }
 
 bt_graph *bt_simplify(const bt_graph *graph, bool final)
@@ -230,9 +229,7 @@ bt_graph *bt_simplify(const bt_graph *graph, bool final)
     bt_free(p.slots);
     bt_free(p.stands);
     bt_graph *merged = bt_rewrite_end(&p.rewrite);
-    bt_graph *result = merged ? drop_dead(merged) : NULL;
-    bt_graph_free(merged);
-    return result;
+    return merged ? drop_dead(merged) : NULL;
 }
 
 bt_status bt_simplify_found(bt_graph *found, bool changed, bool final, bt_graph **better)

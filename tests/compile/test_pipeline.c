@@ -35,10 +35,11 @@ static void record(void)
     scene_end(&s);
 }
 
-static bool *const switches[] = {
-    NULL, &options.simplify, &options.reassociate, &options.fuse, &options.absorb, &options.order, &options.merge};
+static bool *const switches[] = {NULL,          &options.simplify, &options.reassociate,
+                                 &options.fuse, &options.absorb,   &options.order,
+                                 &options.rows, &options.merge};
 static const bt_pass passes[] = {BT_PASSES,      BT_PASS_SIMPLIFY, BT_PASS_REASSOCIATE, BT_PASS_FUSE,
-                                 BT_PASS_ABSORB, BT_PASS_ORDER,    BT_PASS_MERGE};
+                                 BT_PASS_ABSORB, BT_PASS_ORDER,    BT_PASS_ROWS,        BT_PASS_MERGE};
 
 START_TEST(each_can_be_switched_off)
 {

@@ -14,6 +14,7 @@ static void setup(void)
 {
     scene_begin(&s, BT_F64);
     instance = bt_instance_new(bt_backend_cpu(), 1);
+    instance->options.rows = false;
     phase = bt_phase_new(instance, "test", "order");
 }
 

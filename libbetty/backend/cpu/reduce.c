@@ -125,7 +125,38 @@ static void release(bt_call *call)
 
 static bt_status prepare(bt_call *call) { return plan(call, ((const bt_reduce_attr *)call->attr)->axes); }
 
-static bt_status prepare_all(bt_call *call) { return plan(call, ~0U); }
+/* One output of one row that lies dense. */
+#define ALL(name, row)                                                                                                 \
+    static void name##_f32(int64_t n, void *out, const void *const *in)                                                \
+    {                                                                                                                  \
+        *(float *)out = (float)row##_f32(in[0], n, 1);                                                                 \
+    }                                                                                                                  \
+    static void name##_f64(int64_t n, void *out, const void *const *in) { *(double *)out = row##_f64(in[0], n, 1); }
+ALL(sum_all, sum_row)
+ALL(square_all, square_row)
+
+static void note_row(bt_call *call, bt_row_fn *f32, bt_row_fn *f64)
+{
+    const reduction *r = call->state;
+    if (r->outputs == 1 && r->rows == 1 && r->n > 0 && r->stride == 1) {
+        call->row = call->in[0].dtype == BT_F32 ? f32 : f64;
+        call->n = r->n;
+    }
+}
+
+static bt_status prepare_sum(bt_call *call)
+{
+    BT_TRY(prepare(call));
+    note_row(call, sum_all_f32, sum_all_f64);
+    return BT_OK;
+}
+
+static bt_status prepare_norm_square(bt_call *call)
+{
+    BT_TRY(plan(call, ~0U));
+    note_row(call, square_all_f32, square_all_f64);
+    return BT_OK;
+}
 
 /* ---- running ---- */
 
@@ -311,9 +342,9 @@ static bt_status argmax_integers(const bt_call *call)
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_reduce)[] = {
-    {&bt_op_sum, "sum.vector", accepts, NULL, prepare, sum, release, false},
+    {&bt_op_sum, "sum.vector", accepts, NULL, prepare_sum, sum, release, false},
     {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release, false},
-    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_all, norm_square, release, false},
+    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_norm_square, norm_square, release, false},
     {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL, false},
     INTEGERS(sum),
     INTEGERS(max),

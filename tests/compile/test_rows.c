@@ -1,0 +1,197 @@
+/* Arithmetic on a few numbers is one call: it computes, to the bit, what its steps compute one by one, whatever
+ * variables it reads and gives; and only few numbers are taken together. */
+#include "support/scene.h"
+
+#include "compile/rows.h"
+#include "runtime/variable.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static scene s;
+static bt_instance *instance;
+static bt_phase *phase;
+
+static void begin(bt_dtype dtype, bool rows)
+{
+    scene_begin(&s, dtype);
+    instance = bt_instance_new(bt_backend_cpu(), 1);
+    instance->options.rows = rows;
+    phase = bt_phase_new(instance, "test", "rows");
+}
+
+static void end(void)
+{
+    bt_phase_free(phase);
+    bt_instance_free(instance);
+    scene_free(&s);
+    bt_error_clear();
+}
+
+static int batches(const bt_program *program)
+{
+    int count = 0;
+    for (int64_t i = 0; i < program->step_count; i++)
+        count += bt_is_rows(&program->steps[i].call);
+    return count;
+}
+
+/* |w - g|, its sum, and w := w - 0.5 g: five steps. */
+START_TEST(many_steps_are_one)
+{
+    begin(BT_F64, true);
+    bt_tensor *w = VECTOR(&s, "w", 1, 2), *g = VECTOR(&s, "g", 10, 20);
+    bt_tensor *sum = SCALAR(&s, "sum", 0);
+    (void)sum;
+    bt_graph_assign(s.graph, s.vars[2], bt_sum(bt_sqrt(bt_square(bt_sub(w, g)))));
+    bt_graph_assign(s.graph, s.vars[0], bt_sub(w, bt_mul(0.5, g)));
+    const bt_program *program = scene_run_in(&s, phase);
+    ck_assert_int_eq(program->step_count, 1);
+    ck_assert_int_eq(bt_rows_count(&program->steps[0].call), 6);
+    ck_assert_uint_eq(phase->arena, 0);
+    EXPECT_VAR(s.vars[2], 0, 27);
+    EXPECT_VAR(s.vars[0], 0, -4, -8);
+    end();
+}
+END_TEST
+
+/* Of w + g, the new w, and of g - w, which reads the old one later: w may not be written too early. */
+START_TEST(the_old_value_is_read_before_the_new_one)
+{
+    begin(BT_F64, true);
+    bt_tensor *w = VECTOR(&s, "w", 1, 2), *g = VECTOR(&s, "g", 10, 20), *next = bt_add(w, g);
+    bt_graph_assign(s.graph, s.vars[0], next);
+    bt_graph_assign(s.graph, s.vars[1], bt_sub(bt_mul(g, next), w));
+    const bt_program *program = scene_run_in(&s, phase);
+    ck_assert_int_eq(batches(program), 1);
+    EXPECT_VAR(s.vars[0], 0, 11, 22);
+    EXPECT_VAR(s.vars[1], 0, 109, 438);
+    end();
+}
+END_TEST
+
+START_TEST(only_few_numbers)
+{
+    for (int64_t n = BT_ROWS_FEW; n <= BT_ROWS_FEW + 1; n++) {
+        begin(BT_F64, true);
+        bt_tensor *x = scene_read(&s, "x", NULL, (const int64_t[]){n, BT_END});
+        bt_graph_assign(s.graph, s.vars[0], bt_add(bt_mul(x, 3), bt_tanh(x)));
+        ck_assert_int_eq(batches(scene_run_in(&s, phase)), n == BT_ROWS_FEW);
+        end();
+    }
+}
+END_TEST
+
+/* ---- any program ---- */
+
+enum { VARS = 9, NODES = 300, SIZES = 3, MOST = 130 };
+
+static uint32_t state;
+
+static int any(int below)
+{
+    state = state * 1664525u + 1013904223u;
+    return (int)((state >> 8) % (uint32_t)below);
+}
+
+static bt_tensor *random_node(bt_tensor *const *vectors, bt_tensor *const *scalars, int count, bool *scalar)
+{
+    bt_tensor *x = vectors[any(count)], *y = vectors[any(count)], *a = scalars[any(count)];
+    *scalar = false;
+    switch (any(8)) {
+    case 0:
+        return bt_tanh(bt_add(x, y));
+    case 1:
+        return bt_tanh(bt_sub(a, y));
+    case 2:
+        return bt_mul(x, bt_tanh(y));
+    case 3:
+        return bt_div(x, bt_add(1, bt_square(y)));
+    case 4:
+        return bt_concat(0, bt_slice(x, 0, 1, x->dims[0]), bt_slice(y, 0, 0, 1));
+    case 5:
+        *scalar = true;
+        return bt_tanh(bt_sum(x));
+    case 6:
+        *scalar = true;
+        return bt_mul(a, scalars[any(count)]);
+    default:
+        *scalar = true;
+        return bt_sqrt(bt_square(bt_sub(bt_reshape(bt_slice(y, 0, 2, 3), BT_END), a)));
+    }
+}
+
+/* A program of the seed: vectors and scalars, of which some variables take some, whatever else reads these. */
+static void record(bt_dtype dtype, int64_t n)
+{
+    bt_tensor *vectors[VARS + NODES], *scalars[VARS + NODES];
+    double values[MOST];
+    int count = 0;
+    for (int i = 0; i < VARS; i++) {
+        for (int k = 0; k < MOST; k++)
+            values[k] = (any(2001) - 1000) / 500.0;
+        bool vector = i < VARS / 2;
+        bt_var *var =
+            scene_var(&s, "v", dtype, values, vector ? (const int64_t[]){n, BT_END} : (const int64_t[]){BT_END});
+        (vector ? vectors : scalars)[vector ? i : i - VARS / 2] = bt_trace_read(var);
+    }
+    scalars[VARS / 2 - 1] = scalars[0];
+    count = VARS / 2;
+    for (int i = 0; i < NODES; i++) {
+        bool scalar;
+        bt_tensor *x = random_node(vectors, scalars, count, &scalar);
+        vectors[count] = vectors[any(count)];
+        scalars[count] = scalars[any(count)];
+        (scalar ? scalars : vectors)[count++] = x;
+    }
+    for (int i = 0; i < VARS; i++)
+        if (any(4))
+            bt_graph_assign(s.graph, s.vars[i],
+                            i < VARS / 2 ? vectors[count - 1 - any(40)] : scalars[count - 1 - any(40)]);
+}
+
+/* What the variables are after two runs; how many steps these take. */
+static int64_t run(uint32_t seed, bt_dtype dtype, int64_t n, bool rows, double *found)
+{
+    state = seed;
+    begin(dtype, rows);
+    record(dtype, n);
+    int64_t steps = scene_run_in(&s, phase)->step_count;
+    EXPECT_OK(bt_phase_run(phase, 0));
+    for (int i = 0; i < VARS; i++)
+        for (int64_t k = 0; k < (i < VARS / 2 ? n : 1); k++)
+            *found++ = var_get(s.vars[i], k);
+    end();
+    return steps;
+}
+
+START_TEST(any_program_computes_the_same)
+{
+    static const int64_t sizes[SIZES] = {5, 128, 129};
+    int64_t less = 0;
+    for (uint32_t seed = 1; seed <= 60; seed++) {
+        double one[VARS * MOST] = {0}, many[VARS * MOST] = {0};
+        bt_dtype dtype = seed % 2 ? BT_F32 : BT_F64;
+        int64_t n = sizes[seed % SIZES], few = run(seed, dtype, n, true, one), all = run(seed, dtype, n, false, many);
+        less += all - few;
+        ck_assert_msg(memcmp(one, many, sizeof one) == 0, "program %u: other bits", seed);
+    }
+    ck_assert_int_gt(less, 1000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rows");
+    TCase *tests = tcase_create("rows");
+    tcase_add_test(tests, many_steps_are_one);
+    tcase_add_test(tests, the_old_value_is_read_before_the_new_one);
+    tcase_add_test(tests, only_few_numbers);
+    tcase_add_test(tests, any_program_computes_the_same);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
