@@ -81,7 +81,8 @@ static bt_status list_readers(ordering *o)
     return BT_OK;
 }
 
-/* Values of the arena count, and what is read of the phase's variables. */
+/* Values of the arena count, and what is read of the phase's variables: in a loop that is there to its end, for the
+ * next round. */
 static bt_status weigh(ordering *o)
 {
     const bt_program *program = o->program;
@@ -90,7 +91,8 @@ static bt_status weigh(ordering *o)
         const bt_buffer *buffer = &program->buffers[b];
         bool var = buffer->home == BT_HOME_VAR;
         bool counts = buffer->home == BT_HOME_ARENA || (var && buffer->var->lifetime == BT_PHASE);
-        o->values[b] = (bt_order_value){.bytes = counts ? bt_align_up(buffer->bytes) : 0, .there = var};
+        o->values[b] = (bt_order_value){
+            .bytes = counts ? bt_align_up(buffer->bytes) : 0, .there = var, .kept = var && o->c->options->loop};
         if (var)
             o->leaves.stretches[o->leaves.count++] =
                 (bt_stretch){(uintptr_t)buffer->var, buffer->start, buffer->start + buffer->bytes, b};
@@ -160,14 +162,16 @@ static bt_status ordering_new(ordering *o, const bt_compilation *c)
 
 static bt_status rearrange(bt_program *program, const bt_order *given)
 {
+    bt_order_rule rule = BT_ORDER_WRITTEN;
     size_t count = (size_t)program->step_count;
     int64_t *by = bt_alloc_array(count, sizeof *by);
     bt_call_step *steps = bt_alloc_array(count, sizeof *steps);
-    bt_status status = by && steps ? bt_order_steps(given, by) : BT_ERROR_MEMORY;
+    bt_status status = by && steps ? bt_order_steps(given, by, &rule) : BT_ERROR_MEMORY;
     if (status == BT_OK && count)
         memcpy(steps, program->steps, count * sizeof *steps);
     for (size_t s = 0; status == BT_OK && s < count; s++)
         program->steps[s] = steps[by[s]];
+    program->order = bt_order_name(rule);
     bt_free(by);
     bt_free(steps);
     return status;

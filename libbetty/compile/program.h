@@ -71,6 +71,7 @@ typedef struct bt_program {
     bt_operand *results; /* of the graph's outputs */
     bt_tail *tails;
     int64_t tail_count;
+    const char *order;         /* by which rule the steps are ordered; NULL: the pass was not wanted */
     double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
 } bt_program;
 

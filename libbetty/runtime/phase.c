@@ -81,7 +81,9 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         return -1;
     phase->entries = entries;
     char *name = bt_strdup(part);
-    bt_program *program = name ? bt_compile_graph(graph, &phase->options) : NULL;
+    bt_compile_options options = phase->options;
+    options.loop = loop != 0;
+    bt_program *program = name ? bt_compile_graph(graph, &options) : NULL;
     bt_bound *bound = program ? bt_bound_new(program, phase->instance->backend->memory) : NULL;
     if (!bound) {
         bt_program_free(program);
