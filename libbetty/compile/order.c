@@ -162,16 +162,17 @@ static bt_status ordering_new(ordering *o, const bt_compilation *c)
 
 static bt_status rearrange(bt_program *program, const bt_order *given)
 {
-    bt_order_rule rule = BT_ORDER_WRITTEN;
+    bt_order_choice choice = {0};
     size_t count = (size_t)program->step_count;
     int64_t *by = bt_alloc_array(count, sizeof *by);
     bt_call_step *steps = bt_alloc_array(count, sizeof *steps);
-    bt_status status = by && steps ? bt_order_steps(given, by, &rule) : BT_ERROR_MEMORY;
+    bt_status status = by && steps ? bt_order_steps(given, by, &choice) : BT_ERROR_MEMORY;
     if (status == BT_OK && count)
         memcpy(steps, program->steps, count * sizeof *steps);
     for (size_t s = 0; status == BT_OK && s < count; s++)
         program->steps[s] = steps[by[s]];
-    program->order = bt_order_name(rule);
+    program->order = bt_order_name(choice.rule);
+    program->most = choice.most;
     bt_free(by);
     bt_free(steps);
     return status;

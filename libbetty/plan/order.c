@@ -219,30 +219,29 @@ bt_status bt_order_by(const bt_order *given, bt_order_rule rule, int64_t *order,
     return status;
 }
 
-static bt_status order_least(bt_ordering *o, int64_t *order, bt_order_rule *best)
+static bt_status order_least(bt_ordering *o, int64_t *order, bt_order_choice *best)
 {
-    size_t bytes = (size_t)o->given->step_count * sizeof *order, least = SIZE_MAX;
+    size_t bytes = (size_t)o->given->step_count * sizeof *order;
     int64_t *tried = bt_region_alloc(o->region, bytes + 1);
     if (!tried)
         return BT_ERROR_MEMORY;
     for (int rule = 0; rule < BT_ORDERS; rule++) {
         BT_TRY(order_by(o, (bt_order_rule)rule, tried));
         size_t most = most_alive(o, tried);
-        if (rule && most >= least)
+        if (rule && most >= best->most)
             continue;
-        least = most;
-        *best = (bt_order_rule)rule;
+        *best = (bt_order_choice){(bt_order_rule)rule, most};
         memcpy(order, tried, bytes);
     }
     return BT_OK;
 }
 
-bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_rule *rule)
+bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_choice *choice)
 {
     bt_ordering o;
     bt_status status = ordering_new(&o, given);
     if (status == BT_OK)
-        status = order_least(&o, order, rule);
+        status = order_least(&o, order, choice);
     ordering_free(&o);
     return status;
 }

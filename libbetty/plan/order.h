@@ -49,9 +49,14 @@ typedef enum bt_order_rule {
 } bt_order_rule;
 const char *bt_order_name(bt_order_rule rule);
 
-/* order[i]: the step that runs as i-th. *rule: the one whose order holds fewest bytes at its worst moment; of equals,
- * the first of the list. */
-bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_rule *rule);
+typedef struct bt_order_choice {
+    bt_order_rule rule;
+    size_t most; /* bytes at the worst moment of its order */
+} bt_order_choice;
+
+/* order[i]: the step that runs as i-th, by the rule whose order holds fewest bytes at its worst moment; of equals, the
+ * first of the list. */
+bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_choice *choice);
 
 /* The order by one rule, and the bytes at its worst moment. */
 bt_status bt_order_by(const bt_order *given, bt_order_rule rule, int64_t *order, size_t *most);

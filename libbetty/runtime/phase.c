@@ -269,14 +269,28 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
     return status;
 }
 
-size_t bt_phase_saved(const bt_phase *phase, int entry)
+bt_status bt_phase_saved(const bt_phase *phase, int entry, bt_saved *saved)
 {
     const bt_program *program = phase->entries[entry].program;
-    size_t bytes = 0;
-    for (int64_t b = 0; b < program->buffer_count; b++)
-        if (program->buffers[b].saved && program->buffers[program->buffers[b].root].home == BT_HOME_ARENA)
-            bytes += program->buffers[b].bytes;
-    return bytes;
+    size_t *begins = bt_alloc_array(2 * (size_t)program->step_count + 2, sizeof *begins), held = 0;
+    *saved = (bt_saved){0};
+    if (!begins)
+        return BT_ERROR_MEMORY;
+    size_t *ends = begins + program->step_count + 1;
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        const bt_buffer *buffer = &program->buffers[b];
+        if (!buffer->saved || program->buffers[buffer->root].home != BT_HOME_ARENA)
+            continue;
+        begins[buffer->first] += buffer->bytes;
+        ends[buffer->saved] += buffer->bytes;
+        saved->all += buffer->bytes;
+    }
+    for (int64_t s = 0; s < program->step_count; s++) { /* between the step and the next */
+        held = held + begins[s] - ends[s];
+        saved->held = held > saved->held ? held : saved->held;
+    }
+    bt_free(begins);
+    return BT_OK;
 }
 
 bt_status bt_part_run(bt_phase *phase, int entry)

@@ -100,7 +100,10 @@ size_t bt_instance_touched(const bt_instance *instance);
 bt_status bt_phase_list(bt_phase *phase); /* layout.c: what lives when: values and intervals, for bt_phase_plan */
 char *bt_phase_address(void *phase, int64_t value, size_t start); /* where this byte of it lies now; NULL: nowhere */
 
-/* Bytes of forward values that the entry's derivatives read: its saved activations. */
-size_t bt_phase_saved(const bt_phase *phase, int entry);
+typedef struct bt_saved { /* bytes of forward values that an entry's derivatives read: its saved activations */
+    size_t held;          /* the most that wait for their readers at one moment */
+    size_t all;           /* of all of them */
+} bt_saved;
+bt_status bt_phase_saved(const bt_phase *phase, int entry, bt_saved *saved);
 
 #endif

@@ -106,7 +106,10 @@ START_TEST(saved_activations)
     bt_problem *problem = bt_engine_problem(engine, "classifier");
     size_t number = wide ? 8 : 4, expected = (BATCH * HIDDEN + BATCH * CLASSES) * number;
     ck_assert(wide || expected == 44000);
-    ck_assert_uint_eq(bt_phase_saved(problem->step->phase, problem->step->gradient[0]), expected);
+    bt_saved saved;
+    ck_assert_int_eq(bt_phase_saved(problem->step->phase, problem->step->gradient[0], &saved), BT_OK);
+    ck_assert_uint_eq(saved.held, expected);
+    ck_assert_uint_eq(saved.all, expected);
     bt_engine_free(engine);
 }
 END_TEST
