@@ -71,6 +71,10 @@ void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user);
  * none. Returns what it was. */
 const char *bt_data_beside(const char *folder);
 
+/* Whether bt_dataset_open, in this thread, reads of a folder of images only the first: how many there are, of what size
+ * and class is known then, and each looks like that one. What was set before. */
+bool bt_data_blank(bool blank);
+
 /* A set of one's own, looked for first by bt_dataset_open; the record must live until it is taken out again. Of several
  * of one name the newest counts. An open function may open an older set of its own name. */
 bt_status bt_dataset_register(const bt_dataset_def *def);

@@ -135,7 +135,7 @@ void bt_instance_bind(bt_instance *instance)
 
 static bt_status grow_arena(bt_instance *instance, size_t size)
 {
-    if (size <= instance->arena_size && instance->arena)
+    if (instance->dry || (size <= instance->arena_size && instance->arena))
         return BT_OK;
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
@@ -203,6 +203,8 @@ static bt_status enter(bt_phase *phase)
 
 bt_status bt_phase_run(bt_phase *phase, int entry)
 {
+    if (phase->instance->dry)
+        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is planned only, and cannot run", phase->owner, phase->name);
     BT_TRY(enter(phase));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);

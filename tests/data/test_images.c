@@ -321,7 +321,7 @@ START_TEST(broken_png)
             p.break_at = at < length ? at : 0;
             p.cut = at < length ? 0 : at - length;
             write_png("set/train/a/x.png", p);
-            bt_dataset *data = bt_read_images(path_of("set/train"), path_of("set/train"));
+            bt_dataset *data = bt_read_images(path_of("set/train"), path_of("set/train"), false);
             refused += data == NULL;
             ck_assert_msg((data == NULL) == (*bt_error() != 0), "byte %d: %s", at, bt_error());
             if (data == NULL)
@@ -378,7 +378,7 @@ START_TEST(faults)
     ck_assert_int_eq(unlink(path_of("set/train/b/3.JPEG")), 0);
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "test"));
     expect_failure(BT_ERROR_FILE, "set/train: there is no split \"test\" beside it", "set/test");
-    ck_assert_ptr_null(bt_read_images(path_of("gone"), path_of("gone")));
+    ck_assert_ptr_null(bt_read_images(path_of("gone"), path_of("gone"), false));
     expect_failure(BT_ERROR_FILE, "gone", "cannot be read: No such file");
     /* Read once, unless a file has changed. */
     bt_dataset *a = bt_dataset_open(path_of("set"), "train"), *b = bt_dataset_open(path_of("set/"), "train");
