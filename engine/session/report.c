@@ -68,7 +68,8 @@ static json_t *parts(const bt_phase *phase)
                                  (json_int_t)program->step_count, "saved", (json_int_t)saved.held, "saved_all",
                                  (json_int_t)saved.all);
         if (program->order)
-            part = bt_json_with(part, "order", json_string(program->order));
+            part = bt_json_with(bt_json_with(part, "order", json_string(program->order)), "most",
+                                json_integer((json_int_t)program->most));
         list = bt_json_append(list, part);
     }
     return list;
