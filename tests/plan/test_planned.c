@@ -147,6 +147,37 @@ START_TEST(a_language_model)
 }
 END_TEST
 
+/* ---- what is saved ---- */
+
+/* y = tanh(tanh(...)): its derivative backward waits with all of the values, and the one forward goes along with them:
+ * each value is read by its own tangent, and by the next one. */
+START_TEST(saved_at_one_moment)
+{
+    enum { DEPTH = 8, BYTES = 64 * 8 };
+    for (int forward = 0; forward < 2; forward++) {
+        begin(true);
+        scene_begin(&s, BT_F64);
+        bt_var *var = scene_var(&s, "x", BT_F64, NULL, (const int64_t[]){64, BT_END});
+        bt_tensor *x = bt_trace_read(var), *y = x, *one = bt_ones_like(x), *result;
+        for (int i = 0; i < DEPTH; i++)
+            y = bt_tanh(y);
+        if (forward)
+            bt_jvp(s.graph, &x, &one, 1, &y, 1, &result, false);
+        else
+            bt_vjp(s.graph, &y, &one, 1, &x, 1, &result, false);
+        bt_graph_output(s.graph, result);
+        scene_end(&s);
+        plan(0);
+        bt_saved saved;
+        EXPECT_OK(bt_phase_saved(phase, 0, &saved));
+        ck_assert_uint_eq(saved.all, DEPTH * BYTES);
+        ck_assert_uint_ge(saved.held, forward ? BYTES : DEPTH * BYTES);
+        ck_assert_uint_le(saved.held, forward ? 2 * BYTES : DEPTH * BYTES);
+        end();
+    }
+}
+END_TEST
+
 /* ---- losses ---- */
 
 /* The gradient over its logits, the softmax over its input: wide rows, and on two threads. */
@@ -216,6 +247,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, what_is_counted_is_the_bound, 0, 4);
     tcase_add_test(tests, a_language_model);
+    tcase_add_test(tests, saved_at_one_moment);
     tcase_add_loop_test(tests, losses_over_their_logits, 0, 2);
     tcase_add_test(tests, a_loop_reads_it_again);
     suite_add_tcase(suite, tests);
