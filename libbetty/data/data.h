@@ -36,6 +36,7 @@ typedef struct bt_loader_options {
     int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
     bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
     int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
+    bool dry;       /* no batch is drawn: none is gathered ahead, only its memory is counted */
 } bt_loader_options;
 /* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread. */
 bt_loader_options bt_loader_defaults(void);
