@@ -288,6 +288,39 @@ START_TEST(the_end_is_seen)
 }
 END_TEST
 
+/* Two branches of which the one has a wide value, for a while: from the end, the one that needs little comes last. */
+START_TEST(the_wide_branch_comes_first)
+{
+    sample s;
+    begin(&s);
+    int64_t x = add_value(&s, 0, true), y = add_value(&s, 0, true);
+    int64_t narrow = STEP(&s, 64, STEP(&s, 64, x)), wide = STEP(&s, 64, STEP(&s, 1280, y));
+    s.values[STEP(&s, 64, narrow, wide)].kept = true;
+    ck_assert_uint_eq(most_by(&s, BT_ORDER_WRITTEN), 64 + 1280 + 64);
+    ck_assert_uint_eq(most_by(&s, BT_ORDER_BACKWARDS), 1280 + 64);
+}
+END_TEST
+
+/* Four times x to a to b to c, where a and b each add as much as any other: to the bottom of the one and then of the
+ * next, or all a first. */
+START_TEST(one_branch_after_the_other)
+{
+    sample s;
+    int64_t a[4], b[4];
+    begin(&s);
+    int64_t x = add_value(&s, 64, true);
+    s.values[x].kept = true;
+    for (int i = 0; i < 4; i++)
+        a[i] = STEP(&s, 64, x);
+    for (int i = 0; i < 4; i++)
+        b[i] = STEP(&s, 64, a[i]);
+    for (int i = 0; i < 4; i++)
+        s.values[STEP(&s, 0, a[i], b[i])].kept = true;
+    ck_assert_uint_eq(most_by(&s, BT_ORDER_EARLIEST), 64 + 4 * 64 + 64);
+    ck_assert_uint_eq(most_by(&s, BT_ORDER_LATEST), 64 + 2 * 64);
+}
+END_TEST
+
 START_TEST(equals_stay_as_they_were)
 {
     sample s;
@@ -311,6 +344,8 @@ int main(void)
     tcase_add_test(tests, larger_graphs);
     tcase_add_test(tests, slices_one_after_the_other);
     tcase_add_test(tests, the_end_is_seen);
+    tcase_add_test(tests, the_wide_branch_comes_first);
+    tcase_add_test(tests, one_branch_after_the_other);
     tcase_add_test(tests, equals_stay_as_they_were);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
