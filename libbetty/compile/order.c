@@ -160,13 +160,21 @@ static bt_status ordering_new(ordering *o, const bt_compilation *c)
     return connect(o);
 }
 
-static bt_status rearrange(bt_program *program, const bt_order *given)
+static bt_status choose(const bt_order *given, bt_order_rule rule, int64_t *by, bt_order_choice *choice)
+{
+    if (rule == BT_ORDERS)
+        return bt_order_steps(given, by, choice);
+    choice->rule = rule;
+    return bt_order_by(given, rule, by, &choice->most);
+}
+
+static bt_status rearrange(bt_program *program, const bt_order *given, bt_order_rule rule)
 {
     bt_order_choice choice = {0};
     size_t count = (size_t)program->step_count;
     int64_t *by = bt_alloc_array(count, sizeof *by);
     bt_call_step *steps = bt_alloc_array(count, sizeof *steps);
-    bt_status status = by && steps ? bt_order_steps(given, by, &choice) : BT_ERROR_MEMORY;
+    bt_status status = by && steps ? choose(given, rule, by, &choice) : BT_ERROR_MEMORY;
     if (status == BT_OK && count)
         memcpy(steps, program->steps, count * sizeof *steps);
     for (size_t s = 0; status == BT_OK && s < count; s++)
@@ -183,12 +191,14 @@ bt_status bt_pass_order(bt_compilation *c)
     ordering o;
     bt_status status = ordering_new(&o, c);
     if (status == BT_OK)
-        status = rearrange(c->program, &(bt_order){.steps = o.steps,
-                                                   .values = o.values,
-                                                   .waits = o.waits,
-                                                   .step_count = c->program->step_count,
-                                                   .value_count = c->program->buffer_count,
-                                                   .wait_count = o.wait_count});
+        status = rearrange(c->program,
+                           &(bt_order){.steps = o.steps,
+                                       .values = o.values,
+                                       .waits = o.waits,
+                                       .step_count = c->program->step_count,
+                                       .value_count = c->program->buffer_count,
+                                       .wait_count = o.wait_count},
+                           c->options->rule);
     bt_overlaps_free(&o.leaves);
     bt_free(o.waits);
     bt_region_free(o.region);
