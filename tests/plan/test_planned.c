@@ -143,7 +143,7 @@ START_TEST(a_language_model)
 {
     size_t whole = language(1), eight = language(8);
     ck_assert_msg(whole >= 204800000 && whole <= 234000000, "found %zu", whole);
-    ck_assert_msg(eight >= 204800000 / 8 && eight <= 82000000, "found %zu", eight);
+    ck_assert_msg(eight >= 204800000 / 8 && eight <= 56000000, "found %zu", eight);
 }
 END_TEST
 
