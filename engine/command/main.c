@@ -45,6 +45,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         .progress = cli->quiet || bt_cli_reports(cli) ? NULL : stdout,
         .files = true,
         .reports = bt_cli_reports(cli),
+        .dry = cli->plan && !cli->check,
         .profile = cli->profile ? stdout : NULL,
         .stop = bt_signals_stop(),
     };

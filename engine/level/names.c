@@ -32,6 +32,8 @@ static void look_at_block(holders *h, const bt_block *block)
     bool plain = category == BT_PARAMETERS || category == BT_BUFFERS;
     for (int64_t i = 0; i < block->count; i++) {
         const bt_var *window = block->windows[i];
+        if (!window)
+            continue;
         const char *rest = h->name;
         if (!passes(&rest, window->owner) || !passes(&rest, ".") || !passes(&rest, window->name) ||
             (!plain && (!passes(&rest, ":") || !passes(&rest, block->flat->name))) || *rest)

@@ -122,8 +122,9 @@ static int64_t *block_order(const bt_problem *problem)
     return order;
 }
 
-bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
-                               const char *name)
+/* Windows of those only for which `some` is true; NULL: of all. */
+static bt_status block_like(bt_block *block, const bt_problem *problem, const bool *some, bt_lifetime lifetime,
+                            bt_category category, const char *name)
 {
     int64_t count = problem->module->param_count;
     bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
@@ -132,7 +133,7 @@ bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_li
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
         shapes[i] = problem->module->params[i]->shape;
         shapes[i].dtype = problem->dtype;
-        names[i] = problem->module->params[i]->path;
+        names[i] = !some || some[i] ? problem->module->params[i]->path : NULL;
     }
     if (status == BT_OK)
         status = bt_block_new(block, lifetime, category, problem->name, name, problem->dtype, shapes, names,
@@ -142,12 +143,19 @@ bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_li
     return status;
 }
 
+bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
+                               const char *name)
+{
+    return block_like(block, problem, NULL, lifetime, category, name);
+}
+
+/* What is frozen has no slots: the trained parameters begin the block, so theirs lie at the same places. */
 static bt_status make_slots(bt_problem *problem)
 {
     bt_context *context = problem->context;
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        BT_TRY(bt_block_like_params(&problem->slots[k], problem, BT_RUN, BT_OPTIMIZER,
-                                    bt_optimizer_slot_name(problem->optimizer, k)));
+        BT_TRY(block_like(&problem->slots[k], problem, problem->trainable, BT_RUN, BT_OPTIMIZER,
+                          bt_optimizer_slot_name(problem->optimizer, k)));
         BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]));
     }
     if (!problem->settings->method->slope)

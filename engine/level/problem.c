@@ -130,8 +130,11 @@ static bt_status configure(bt_problem *problem)
     BT_TRY(take_module(problem, module));
     BT_TRY(bt_module_list(problem->module));
     BT_TRY(bt_params_sort(problem));
-    bt_status status = bt_module_adopt(problem->module, problem->name, problem->dtype,
-                                       (uint64_t)problem->context->settings->seed, problem->order);
+    const bt_context *context = problem->context;
+    bt_status status = context->instance->dry
+                           ? bt_module_house(problem->module, problem->name, problem->dtype, problem->order)
+                           : bt_module_adopt(problem->module, problem->name, problem->dtype,
+                                             (uint64_t)context->settings->seed, problem->order);
     if (status == BT_OK && !problem->module->name && !(problem->module->name = bt_strdup(problem->name)))
         status = BT_ERROR_MEMORY; /* module paths begin with the problem's name */
     if (status == BT_OK)

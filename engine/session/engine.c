@@ -37,6 +37,7 @@ bt_engine *bt_engine_new(void)
     engine->baseline = bt_live_bytes();
     engine->own_before = bt_own_bytes();
     engine->data_before = bt_store_bytes();
+    engine->absent_before = bt_store_absent();
     bt_own_peak_begin();
     bt_status status = engine->context.config ? enter_numbers(engine) : BT_ERROR_MEMORY;
     for (int i = 0; status == BT_OK && bt_method_builtin(i); i++)

@@ -10,6 +10,7 @@ typedef struct bt_front {
     FILE *progress;                    /* where the run tells how far it is; NULL: nowhere */
     bool files;                        /* a run leaves a folder; false: only where engine.output is set */
     bool reports;                      /* nothing is run, so that the folder may hold a run already */
+    bool dry;                          /* nothing is ever run: the plan is made without memory for what is planned */
     FILE *profile;                     /* kernel calls are timed; where the table goes; NULL: they are not */
     const volatile sig_atomic_t *stop; /* not 0: stop after this step with BT_ERROR_INTERRUPTED; may be NULL */
 } bt_front;

@@ -55,7 +55,8 @@ static size_t above(size_t size, size_t before) { return size > before ? size - 
 bt_footprint bt_engine_footprint(const bt_engine *engine)
 {
     const size_t data = above(bt_store_bytes(), engine->data_before);
-    bt_footprint print = {.data = data, .program = above(bt_own_bytes(), engine->own_before + data)};
+    bt_footprint print = {.data = data + above(bt_store_absent(), engine->absent_before),
+                          .program = above(bt_own_bytes(), engine->own_before + data)};
     print.peak = above(bt_own_peak(), engine->own_before + data);
     /* How an allocator rounds may differ a little from one process to the next. */
     print.program = (print.program / ROUND + 1) * ROUND;

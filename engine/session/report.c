@@ -4,6 +4,7 @@
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
+#include "plan/order.h"
 #include <string.h>
 
 enum { LARGEST = 8 };
@@ -58,10 +59,19 @@ static json_t *largest(const bt_phase *phase)
 static json_t *parts(const bt_phase *phase)
 {
     json_t *list = json_array();
-    for (int e = 0; e < phase->entry_count; e++)
-        list = bt_json_append(list, json_pack("{s:s, s:I, s:I}", "part", phase->entries[e].part, "kernels",
-                                              (json_int_t)phase->entries[e].program->step_count, "saved",
-                                              (json_int_t)bt_phase_saved(phase, e)));
+    for (int e = 0; e < phase->entry_count; e++) {
+        const bt_program *program = phase->entries[e].program;
+        bt_saved saved;
+        if (bt_phase_saved(phase, e, &saved) != BT_OK)
+            break;
+        json_t *part = json_pack("{s:s, s:I, s:I, s:I}", "part", phase->entries[e].part, "kernels",
+                                 (json_int_t)program->step_count, "saved", (json_int_t)saved.held, "saved_all",
+                                 (json_int_t)saved.all);
+        if (program->order)
+            part = bt_json_with(bt_json_with(part, "order", json_string(program->order)), "most",
+                                json_integer((json_int_t)program->most));
+        list = bt_json_append(list, part);
+    }
     return list;
 }
 
@@ -157,6 +167,17 @@ static void print_categories(json_t *object, const char *indent, FILE *file)
                 bt_bytes_text(text, (size_t)json_integer_value(bytes)));
 }
 
+static void print_part(json_t *part, FILE *file)
+{
+    json_t *order = json_object_get(part, "order");
+    fprintf(file, "    part %-25s %6zu kernels, %zu of %zu bytes saved for derivatives",
+            bt_json_read_text(part, "part"), bytes_of(part, "kernels"), bytes_of(part, "saved"),
+            bytes_of(part, "saved_all"));
+    if (order && strcmp(json_string_value(order), bt_order_name(BT_ORDER_WRITTEN)) != 0)
+        fprintf(file, "; %s", json_string_value(order));
+    fprintf(file, "\n");
+}
+
 static void print_phase(json_t *phase, FILE *file)
 {
     size_t i;
@@ -166,9 +187,7 @@ static void print_phase(json_t *phase, FILE *file)
             bytes_of(phase, "arena"), bt_bytes_text(text, bytes_of(phase, "arena")), bytes_of(phase, "bound"),
             bt_json_read_text(phase, "peak_in"));
     print_categories(json_object_get(phase, "at_peak"), "    ", file);
-    json_array_foreach(json_object_get(phase, "parts"), i, item) fprintf(
-        file, "    part %-25s %6lld kernels, %zu bytes saved for derivatives\n", bt_json_read_text(item, "part"),
-        (long long)json_integer_value(json_object_get(item, "kernels")), bytes_of(item, "saved"));
+    json_array_foreach(json_object_get(phase, "parts"), i, item) print_part(item, file);
     json_array_foreach(json_object_get(phase, "largest"), i, item)
         fprintf(file, "    %s %14zu  %s\n", i ? "        " : "largest ", bytes_of(item, "bytes"),
                 bt_json_read_text(item, "value"));

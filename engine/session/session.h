@@ -35,7 +35,8 @@ struct bt_engine {
     int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t baseline;                      /* aligned bytes that were live before it */
-    size_t own_before, data_before;       /* bytes of the library itself, and of data sets, before it */
+    size_t own_before, data_before;       /* bytes of the library itself, and of data sets, before it, */
+    size_t absent_before;                 /* and of rows of these that were not read */
 };
 
 /* setup.c; source: the file that the parts come from, for messages, or NULL; it lives as long as the engine. */

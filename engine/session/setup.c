@@ -184,6 +184,7 @@ static bt_status setup(bt_engine *engine)
     engine->context.instance = bt_instance_new(bt_backend_cpu(), (int)engine->context.settings->threads);
     if (!engine->context.instance)
         return BT_ERROR_MEMORY;
+    engine->context.instance->dry = engine->front.dry;
     engine->context.instance->options.reassociate = engine->context.settings->reassociate;
     if (!engine->context.resuming && !engine->front.reports)
         BT_TRY(bt_output_check(engine->context.settings->output));
@@ -207,9 +208,11 @@ bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *functi
         return BT_OK;
     bt_stage_enter(context, BT_STAGE_SETUP);
     const char *beside = bt_data_beside(bt_config_folder(engine->context.config));
+    const bool blank = bt_data_blank(engine->front.dry);
     bt_status status = setup(engine);
     bt_doing_set("", "");
     bt_own_give_back();
+    bt_data_blank(blank);
     bt_data_beside(beside);
     bt_stage_leave(context);
     if (status == BT_OK)

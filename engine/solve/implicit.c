@@ -15,6 +15,8 @@
 #include "transform/linearize.h"
 #include <stdio.h>
 
+enum { FIRST_SOLVE = 100 }; /* loops above those of steps; each variant has its own, for one run takes one of them */
+
 /* The graph, which is freed, becomes an entry; -1 after an error, also where there is no graph. */
 static int add(bt_builder *b, bt_graph *graph, int loop, const char *part)
 {
@@ -175,7 +177,7 @@ static bt_builder builder_of(bt_solve_site *site, bt_solve *solve, int variant)
                         .lower = solve->problem,
                         .micro = &solve->micros.shapes[variant % kinds],
                         .upper_micro = &own->upper.shapes[variant / kinds],
-                        .loop = 100 + (int)(solve - site->solves)};
+                        .loop = FIRST_SOLVE + (int)(solve - site->solves) * BT_SHAPE_PAIRS + variant};
 }
 
 /* ---- purity: of a user's method; those that come with the library are pure ---- */

@@ -5,7 +5,7 @@
 
 #include "ops/ops.h"
 
-enum { FIRST_LOOP = 1000 }; /* above those of steps, and those of solves */
+enum { FIRST_LOOP = 1 << 20 }; /* above those of steps, and those of solves */
 
 int bt_micro_loop(const bt_phase *phase) { return FIRST_LOOP + (int)phase->entry_count; }
 

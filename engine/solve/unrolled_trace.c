@@ -150,7 +150,7 @@ static bt_tensor **their_params(tracer *t)
 static void add_outputs(tracer *t, pullback *p, bt_tensor **next, bt_tensor **adjoint)
 {
     for (int64_t i = 0; adjoint && i < params(t); i++)
-        if (t->lower->meta_trainable[i]) {
+        if (t->lower->meta_trainable[i] && next[i]) {
             p->y[p->ys] = next[i];
             p->cotangent[p->ys++] = adjoint[i];
         }
@@ -299,7 +299,8 @@ static void trace_forward(tracer *t)
     for (int64_t i = 0; i < params(t); i++) {
         bt_graph_assign(t->graph, t->lower->module->params[i]->var, t->transition.next_param[i]);
         for (int k = 0; k < slots(t); k++)
-            bt_graph_assign(t->graph, t->lower->slots[k].windows[i], t->transition.next_slot[k][i]);
+            if (t->transition.next_slot[k][i])
+                bt_graph_assign(t->graph, t->lower->slots[k].windows[i], t->transition.next_slot[k][i]);
     }
     bt_graph_assign(t->graph, t->lower->optimizer->applied, t->transition.next_applied);
 }

@@ -22,6 +22,8 @@ static void add_block(bt_tensor_list *list, const bt_block *block)
     for (int64_t i = 0; i < block->count; i++) {
         const bt_var *window = block->windows[i];
         const char *what = plain ? "" : block->flat->name;
+        if (!window)
+            continue;
         add(list, bt_region_format(list->region, "%s.%s%s%s", window->owner, window->name, plain ? "" : ":", what),
             bt_var_array(window));
     }

@@ -98,7 +98,8 @@ bool bt_transition_begin(bt_problem *problem, bt_transition *t)
     bt_problem_params(problem, t->param);
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
         for (int64_t i = 0; i < problem->module->param_count; i++)
-            t->slot[k][i] = bt_graph_read(graph, problem->slots[k].windows[i]);
+            if (problem->slots[k].windows[i])
+                t->slot[k][i] = bt_graph_read(graph, problem->slots[k].windows[i]);
     return true;
 }
 

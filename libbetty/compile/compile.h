@@ -3,19 +3,22 @@
 #define BT_COMPILE_H
 
 #include "compile/program.h"
+#include "plan/order.h"
 
 /* What a program is compiled for, and the passes that can be switched off. None of them changes what a program
  * computes; without them it needs more memory or time. */
 typedef struct bt_compile_options {
     const bt_kernel_table *kernels; /* of the device */
     int threads;                    /* of one kernel; at least 1 */
-    bool simplify;                  /* algebra, values computed twice, and what nobody reads */
-    bool reassociate;               /* chains of matrix products in the cheapest order */
-    bool fuse;                      /* what goes into a product is computed within it */
-    bool absorb;                    /* what alone reads a value is computed together with it */
-    bool order;                     /* steps in the order that holds fewer bytes, where there is one */
-    bool rows;                      /* arithmetic on a few numbers, many steps as one call */
-    bool merge;                     /* values are written over others that die */
+    bool loop;          /* it runs again and again: what it reads of its phase is read in the next round, too */
+    bool simplify;      /* algebra, values computed twice, and what nobody reads */
+    bool reassociate;   /* chains of matrix products in the cheapest order */
+    bool fuse;          /* what goes into a product is computed within it */
+    bool absorb;        /* what alone reads a value is computed together with it */
+    bool order;         /* steps in the order that holds fewer bytes, where there is one */
+    bt_order_rule rule; /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
+    bool rows;          /* arithmetic on a few numbers, many steps as one call */
+    bool merge;         /* values are written over others that die */
 } bt_compile_options;
 
 bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threads); /* all passes */

@@ -17,7 +17,7 @@ bt_status bt_pass_lives(bt_compilation *c)
             buffer->first = buffer->first < 0 ? s : buffer->first;
             buffer->last = s;
             if (buffer->home == BT_HOME_ARENA && buffer->node->tag.order == 0 && step->node->tag.order > 0)
-                buffer->saved = true;
+                buffer->saved = s;
         }
         if (step->scratch >= 0)
             program->buffers[step->scratch].first = program->buffers[step->scratch].last = s;

@@ -81,7 +81,8 @@ static bt_status list_readers(ordering *o)
     return BT_OK;
 }
 
-/* Values of the arena count, and what is read of the phase's variables. */
+/* Values of the arena count, and what is read of the phase's variables: in a loop that is there to its end, for the
+ * next round. */
 static bt_status weigh(ordering *o)
 {
     const bt_program *program = o->program;
@@ -90,7 +91,8 @@ static bt_status weigh(ordering *o)
         const bt_buffer *buffer = &program->buffers[b];
         bool var = buffer->home == BT_HOME_VAR;
         bool counts = buffer->home == BT_HOME_ARENA || (var && buffer->var->lifetime == BT_PHASE);
-        o->values[b] = (bt_order_value){.bytes = counts ? bt_align_up(buffer->bytes) : 0, .there = var};
+        o->values[b] = (bt_order_value){
+            .bytes = counts ? bt_align_up(buffer->bytes) : 0, .there = var, .kept = var && o->c->options->loop};
         if (var)
             o->leaves.stretches[o->leaves.count++] =
                 (bt_stretch){(uintptr_t)buffer->var, buffer->start, buffer->start + buffer->bytes, b};
@@ -158,16 +160,27 @@ static bt_status ordering_new(ordering *o, const bt_compilation *c)
     return connect(o);
 }
 
-static bt_status rearrange(bt_program *program, const bt_order *given)
+static bt_status choose(const bt_order *given, bt_order_rule rule, int64_t *by, bt_order_choice *choice)
 {
+    if (rule == BT_ORDERS)
+        return bt_order_steps(given, by, choice);
+    choice->rule = rule;
+    return bt_order_by(given, rule, by, &choice->most);
+}
+
+static bt_status rearrange(bt_program *program, const bt_order *given, bt_order_rule rule)
+{
+    bt_order_choice choice = {0};
     size_t count = (size_t)program->step_count;
     int64_t *by = bt_alloc_array(count, sizeof *by);
     bt_call_step *steps = bt_alloc_array(count, sizeof *steps);
-    bt_status status = by && steps ? bt_order_steps(given, by) : BT_ERROR_MEMORY;
+    bt_status status = by && steps ? choose(given, rule, by, &choice) : BT_ERROR_MEMORY;
     if (status == BT_OK && count)
         memcpy(steps, program->steps, count * sizeof *steps);
     for (size_t s = 0; status == BT_OK && s < count; s++)
         program->steps[s] = steps[by[s]];
+    program->order = bt_order_name(choice.rule);
+    program->most = choice.most;
     bt_free(by);
     bt_free(steps);
     return status;
@@ -178,12 +191,14 @@ bt_status bt_pass_order(bt_compilation *c)
     ordering o;
     bt_status status = ordering_new(&o, c);
     if (status == BT_OK)
-        status = rearrange(c->program, &(bt_order){.steps = o.steps,
-                                                   .values = o.values,
-                                                   .waits = o.waits,
-                                                   .step_count = c->program->step_count,
-                                                   .value_count = c->program->buffer_count,
-                                                   .wait_count = o.wait_count});
+        status = rearrange(c->program,
+                           &(bt_order){.steps = o.steps,
+                                       .values = o.values,
+                                       .waits = o.waits,
+                                       .step_count = c->program->step_count,
+                                       .value_count = c->program->buffer_count,
+                                       .wait_count = o.wait_count},
+                           c->options->rule);
     bt_overlaps_free(&o.leaves);
     bt_free(o.waits);
     bt_region_free(o.region);

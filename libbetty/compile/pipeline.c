@@ -102,6 +102,7 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .fuse = true,
                                 .absorb = true,
                                 .order = true,
+                                .rule = BT_ORDERS,
                                 .rows = true,
                                 .merge = true};
 }

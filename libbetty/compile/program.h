@@ -23,8 +23,8 @@ typedef struct bt_buffer {
     bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
     size_t start;
     const void *constant;
-    bool result; /* an output of the graph: kept to the end */
-    bool saved;  /* made in a forward pass and read by its derivative */
+    bool result;   /* an output of the graph: kept to the end */
+    int64_t saved; /* of a forward value: the last step of its derivatives that reads it; 0: none */
 } bt_buffer;
 
 typedef struct bt_operand { /* where a view begins */
@@ -72,6 +72,8 @@ typedef struct bt_program {
     bt_operand *results; /* of the graph's outputs */
     bt_tail *tails;
     int64_t tail_count;
+    const char *order;         /* the rule that the steps are ordered by; NULL: the pass was not wanted */
+    size_t most;               /* bytes at the worst moment, as that pass counts them: rows may need less */
     double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
 } bt_program;
 

@@ -36,6 +36,7 @@ typedef struct bt_loader_options {
     int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
     bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
     int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
+    bool dry;       /* no batch is drawn: none is gathered ahead, only its memory is counted */
 } bt_loader_options;
 /* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread. */
 bt_loader_options bt_loader_defaults(void);
@@ -70,6 +71,10 @@ void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user);
 /* The folder in which bt_dataset_open, on this thread, also looks for files: that of the INI file. Borrowed; NULL:
  * none. Returns what it was. */
 const char *bt_data_beside(const char *folder);
+
+/* Whether bt_dataset_open, in this thread, reads of a folder of images only the first: how many there are, of what size
+ * and class is known then, and each looks like that one. What was set before. */
+bool bt_data_blank(bool blank);
 
 /* A set of one's own, looked for first by bt_dataset_open; the record must live until it is taken out again. Of several
  * of one name the newest counts. An open function may open an older set of its own name. */

@@ -161,6 +161,18 @@ static bt_rows *compose(const bt_rows *rows, const int32_t *places, int64_t coun
     return made;
 }
 
+bt_status bt_dataset_repeat(bt_dataset *data, const char *name)
+{
+    bt_column *column = &data->columns[bt_dataset_column(data, name) - data->columns];
+    size_t count = (size_t)data->count;
+    column->rows = bt_alloc(sizeof *column->rows + count * sizeof column->rows->at[0]);
+    if (!column->rows)
+        return BT_ERROR_MEMORY;
+    column->rows->owners = 1;
+    bt_store_lacks(column->store, (count - 1) * column->store->row_bytes);
+    return BT_OK;
+}
+
 bt_status bt_dataset_select(bt_dataset *data, const int32_t *places, int64_t count)
 {
     bt_rows **made = bt_alloc_array((size_t)data->column_count, sizeof(bt_rows *));

@@ -13,6 +13,7 @@ typedef struct bt_store {
     bt_array array; /* the first axis counts rows; data is of bt_alloc */
     int64_t row_items;
     size_t row_bytes;
+    size_t absent;         /* bytes of the rows that row 0 stands for */
     bool scaled;           /* bytes that stand for x/255, and are delivered so */
     bool single;           /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
     char **names;          /* of a table's columns, [dims[1]], each of bt_alloc; NULL: they have none */
@@ -27,9 +28,11 @@ typedef struct bt_store {
 bt_store *bt_store_new(bt_array array, bool scaled); /* takes array.data over, also on failure */
 bt_store *bt_store_find(const char *key, int field); /* one more owner; NULL (no failure) if none is alive */
 void bt_store_publish(bt_store *store, const char *key, int field);
-void bt_store_release(bt_store *store);                          /* NULL: nothing */
-size_t bt_store_bytes(void);                                     /* of all stores of the process */
-char *bt_store_take_note(bt_store *store);                       /* the first time; else NULL. To be freed */
+void bt_store_release(bt_store *store); /* NULL: nothing */
+size_t bt_store_bytes(void);            /* of all stores of the process, */
+void bt_store_lacks(bt_store *store, size_t missing);
+size_t bt_store_absent(void);              /* and of the rows that were not read: bt_dataset_repeat */
+char *bt_store_take_note(bt_store *store); /* the first time; else NULL. To be freed */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
 
 /* ---- narrow.c ---- */
@@ -77,6 +80,8 @@ bt_dataset *bt_dataset_of(bt_dataset *data, const char *const *names, bt_store *
                           int count);                                                /* takes all over */
 void bt_dataset_replace(bt_dataset *data, const bt_column *column, bt_store *store); /* row i for example i */
 const bt_column *bt_dataset_column(const bt_dataset *data, const char *name);        /* of the first stream; NULL */
+/* Each example of the set has row 0 of the field, the only one that was read. */
+bt_status bt_dataset_repeat(bt_dataset *data, const char *name);
 bt_status bt_dataset_select(bt_dataset *data, const int32_t *places, int64_t count);
 bool bt_dataset_usable(const char *function, const bt_dataset *data); /* one plain, whole set; else fails */
 bt_dataset *bt_dataset_done(bt_dataset *data, bt_status status);      /* the set, or NULL and the set freed */

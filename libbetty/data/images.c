@@ -185,6 +185,7 @@ bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *
 typedef struct album {
     const files *all;
     int64_t at;       /* which is being read */
+    int64_t count;    /* how many are read */
     bt_picture first; /* what all must be like */
     uint8_t *pixels;
     int64_t deep, transparent; /* how many */
@@ -204,7 +205,7 @@ static bt_status place(void *user, const bt_picture *found, int64_t *channels, u
             return bt_fail(BT_ERROR_DATA, "%s: %lld x %lld pixels; expected less than 2 GiB", path_at(a, 0),
                            (long long)found->width, (long long)found->height);
         BT_TRY(bt_check_dense(path_at(a, 0), count, (int64_t)size, 1));
-        a->pixels = bt_alloc_array((size_t)count, size);
+        a->pixels = bt_alloc_array((size_t)a->count, size);
         if (!a->pixels)
             return BT_ERROR_MEMORY;
     }
@@ -224,7 +225,7 @@ static bt_status place(void *user, const bt_picture *found, int64_t *channels, u
 
 static bt_status read_album(album *a)
 {
-    for (; a->at < a->all->paths.count; a->at++) {
+    for (; a->at < a->count; a->at++) {
         const char *path = path_at(a, a->at);
         bt_source *source = bt_source_open(path);
         if (!source)
@@ -249,16 +250,19 @@ static char *note_of(const album *a, const char *folder)
     return text.data;
 }
 
-bt_dataset *bt_read_images(const char *folder, const char *numbered_by)
+bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool blank)
 {
     files all = {0};
     album a = {.all = &all};
     bt_status status = find_files(folder, numbered_by, &all);
+    const int64_t count = all.paths.count;
+    a.count = blank && count ? 1 : count;
     if (status == BT_OK)
         status = read_album(&a);
-    const int64_t count = all.paths.count;
-    bt_array image = {
-        .dtype = BT_U8, .rank = 4, .dims = {count, a.first.height, a.first.width, a.first.channels}, .data = a.pixels};
+    bt_array image = {.dtype = BT_U8,
+                      .rank = 4,
+                      .dims = {a.count, a.first.height, a.first.width, a.first.channels},
+                      .data = a.pixels};
     bt_array label = {.dtype = BT_I32, .rank = 1, .dims = {count}, .data = all.labels};
     if (status != BT_OK) {
         bt_free(a.pixels);
@@ -272,6 +276,7 @@ bt_dataset *bt_read_images(const char *folder, const char *numbered_by)
         images->note = note;
     else
         bt_free(note);
-    return bt_dataset_of(bt_dataset_new(count), (const char *const[]){"image", "label"},
-                         (bt_store *[]){images, bt_store_new(label, false)}, 2);
+    bt_dataset *data = bt_dataset_of(bt_dataset_new(count), (const char *const[]){"image", "label"},
+                                     (bt_store *[]){images, bt_store_new(label, false)}, 2);
+    return data && blank ? bt_dataset_done(data, bt_dataset_repeat(data, "image")) : data;
 }

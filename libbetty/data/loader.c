@@ -517,7 +517,7 @@ static bt_status open_slots(bt_loader *loader)
             lay_into(s->heads[i], loader->shapes[0], s->memory);
         }
     }
-    if (ahead)
+    if (ahead && !loader->options.dry)
         start(loader);
     return BT_OK;
 }

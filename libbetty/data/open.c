@@ -58,6 +58,15 @@ static int known_index(const char *name)
 
 /* ---- reading what was found ---- */
 
+static _Thread_local bool blank;
+
+bool bt_data_blank(bool now)
+{
+    bool before = blank;
+    blank = now;
+    return before;
+}
+
 typedef enum format { FORMAT_IDX, FORMAT_CSV, FORMAT_LIBSVM, FORMAT_UNKNOWN } format;
 
 static bool has_end(const char *path, const char *end)
@@ -182,7 +191,7 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
             files[count] = found->more[count - 1];
         return bt_read_cifar(files, count, classes);
     case BT_FOUND_FOLDERS:
-        return bt_read_images(found->file, found->other);
+        return bt_read_images(found->file, found->other, blank);
     case BT_FOUND_TABLE:
         return read_table(found, target);
     case BT_FOUND_IMAGES:
@@ -226,7 +235,7 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     } else {
         data = read_files(found, split, target, classes);
         count = data ? (int)data->column_count : 0;
-        for (int i = 0; i < count && !key.failed; i++)
+        for (int i = 0; i < count && !key.failed && !blank; i++)
             bt_store_publish(bt_dataset_column(data, names[i])->store, bt_text_get(&key), number_of(i, count));
     }
     bt_text_free(&key);

@@ -64,7 +64,7 @@ bt_dataset *bt_read_cifar(const char *const *paths, int files, int classes);
 /* Image [n, height, width, channels] and label [n] of the files FOLDER/CLASS/FILE; the classes are numbered by the
  * subfolders of `numbered_by`, which may be the same folder. Grey or colour, as the first image is. The hash changes
  * with the files. */
-bt_dataset *bt_read_images(const char *folder, const char *numbered_by);
+bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool blank); /* blank: only the first is read */
 bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *hash);
 
 /* ---- images, 8 bits per channel, for bt_read_images ---- */

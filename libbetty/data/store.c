@@ -6,7 +6,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_store *published;
-static size_t bytes; /* of all stores */
+static size_t bytes, absent; /* of all stores */
 
 size_t bt_store_bytes(void)
 {
@@ -14,6 +14,22 @@ size_t bt_store_bytes(void)
     size_t now = bytes;
     pthread_mutex_unlock(&lock);
     return now;
+}
+
+size_t bt_store_absent(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t now = absent;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
+void bt_store_lacks(bt_store *store, size_t missing)
+{
+    pthread_mutex_lock(&lock);
+    absent += missing - store->absent;
+    store->absent = missing;
+    pthread_mutex_unlock(&lock);
 }
 
 bt_store *bt_store_new(bt_array array, bool scaled)
@@ -66,6 +82,7 @@ void bt_store_release(bt_store *store)
     pthread_mutex_lock(&lock);
     bool last = --store->owners == 0;
     bytes -= last ? bt_array_bytes(store->array) : 0;
+    absent -= last ? store->absent : 0;
     if (last && store->key) {
         bt_store **link = &published;
         while (*link != store)

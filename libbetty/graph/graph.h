@@ -110,7 +110,7 @@ typedef struct bt_op_info {
     unsigned flags;
     unsigned differentiable;             /* bit i: input i has a derivative */
     unsigned linear;                     /* bit i: linear in input i while the others stay: the factors of a product */
-    unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, elementwise and in order */
+    unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, of its shape */
     double (*flops)(const void *attr, const bt_array *in, const bt_array *out); /* NULL: one per output element */
     /* Of output 0, and of all of an elementwise op; NULL: see graph.c. */
     int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count);

@@ -163,7 +163,7 @@ static bt_status check_order(const int64_t *order, int64_t count)
     return status;
 }
 
-bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, uint64_t seed, const int64_t *order)
+bt_status bt_module_house(bt_module *root, const char *owner, bt_dtype dtype, const int64_t *order)
 {
     BT_TRY(bt_module_list(root));
     if (root->adopted)
@@ -177,10 +177,6 @@ bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, ui
     if (status == BT_OK)
         status = make_block(&root->buffer_block, BT_BUFFERS, name, "buffers", dtype, root->buffers, NULL,
                             root->buffer_count);
-    if (status == BT_OK)
-        status = fill(root->params, root->param_count, name, seed);
-    if (status == BT_OK)
-        status = fill(root->buffers, root->buffer_count, name, seed);
     if (status != BT_OK) {
         drop_blocks(root);
         return status;
@@ -188,6 +184,20 @@ bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, ui
     root->dtype = dtype;
     root->adopted = true;
     return BT_OK;
+}
+
+bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, uint64_t seed, const int64_t *order)
+{
+    const char *name = owner ? owner : "";
+    BT_TRY(bt_module_house(root, name, dtype, order));
+    bt_status status = fill(root->params, root->param_count, name, seed);
+    if (status == BT_OK)
+        status = fill(root->buffers, root->buffer_count, name, seed);
+    if (status != BT_OK) {
+        drop_blocks(root);
+        root->adopted = false;
+    }
+    return status;
 }
 
 bt_status bt_module_init(bt_module *module, bt_device device, bt_dtype dtype, uint64_t seed)

@@ -46,9 +46,11 @@ struct bt_module {
  * module used twice, a cycle, a size below 1, two equal names, a NULL child). */
 bt_status bt_module_list(bt_module *root);
 
-/* Makes the storage and the initial values. `order` says how the parameters lie in their block: the i-th of it is
- * root->params[order[i]]; NULL: as declared. Buffers lie in a block of their own. Values depend on seed, owner, path,
- * shape and init alone, and on dtype by one rounding. The storage belongs to the root and is freed with it. */
+/* Makes the storage and the initial values; `house` only the storage, of zeros. `order` says how the parameters lie in
+ * their block: the i-th of it is root->params[order[i]]; NULL: as declared. Buffers lie in a block of their own. Values
+ * depend on seed, owner, path, shape and init alone, and on dtype by one rounding. The storage belongs to the root and
+ * is freed with it. */
+bt_status bt_module_house(bt_module *root, const char *owner, bt_dtype dtype, const int64_t *order);
 bt_status bt_module_adopt(bt_module *root, const char *owner, bt_dtype dtype, uint64_t seed, const int64_t *order);
 
 bt_module *bt_module_root(bt_module *module);

@@ -173,6 +173,7 @@ const bt_op bt_op_cross_entropy_grad = {
     .vjp = cross_entropy_grad_vjp,
     .jvp = cross_entropy_grad_jvp,
     .info = &(const bt_op_info){.differentiable = 5,
+                                .overwrites = {1},
                                 .flops = five_flops,
                                 .batch_axis = cross_entropy_batch_axis,
                                 .samples = cross_entropy_grad_samples},

@@ -81,9 +81,11 @@ const bt_op bt_op_softmax = {
     .body = softmax_body,
     .vjp = softmax_rule,
     .jvp = softmax_rule,
-    .info =
-        &(const bt_op_info){
-            .differentiable = 1, .flops = five_flops, .describe = axis_describe, .samples = softmax_samples},
+    .info = &(const bt_op_info){.differentiable = 1,
+                                .overwrites = {1},
+                                .flops = five_flops,
+                                .describe = axis_describe,
+                                .samples = softmax_samples},
 };
 
 /* ---- softmax_grad(y, g): y (g - sum(y g)) ---- */
@@ -137,9 +139,11 @@ const bt_op bt_op_softmax_grad = {
     .body = softmax_grad_body,
     .vjp = softmax_grad_vjp,
     .jvp = softmax_grad_jvp,
-    .info =
-        &(const bt_op_info){
-            .differentiable = 3, .flops = five_flops, .describe = axis_describe, .samples = softmax_grad_samples},
+    .info = &(const bt_op_info){.differentiable = 3,
+                                .overwrites = {3},
+                                .flops = five_flops,
+                                .describe = axis_describe,
+                                .samples = softmax_grad_samples},
 };
 
 /* ---- log_softmax ---- */
@@ -178,9 +182,11 @@ const bt_op bt_op_log_softmax = {
     .body = log_softmax_body,
     .vjp = log_softmax_vjp,
     .jvp = log_softmax_jvp,
-    .info =
-        &(const bt_op_info){
-            .differentiable = 1, .flops = five_flops, .describe = axis_describe, .samples = softmax_samples},
+    .info = &(const bt_op_info){.differentiable = 1,
+                                .overwrites = {1},
+                                .flops = five_flops,
+                                .describe = axis_describe,
+                                .samples = softmax_samples},
 };
 
 /* ---- builders ---- */

@@ -1,58 +1,38 @@
 /* plan/order.c: in which order steps run. The order as it was written is one that a person would write; where another
  * one holds fewer bytes at its worst moment, that is taken. It never changes what a step computes. */
-#include "plan/order.h"
+#include "plan/order_inside.h"
 
 #include <string.h>
 
-typedef struct edge { /* in a list of all steps that wait for one */
-    int64_t to, next;
-} edge;
+static const char *const names[BT_ORDERS] = {
+#define BT_ORDER_ITEM(name, text) text,
+    BT_ORDER_LIST(BT_ORDER_ITEM)
+#undef BT_ORDER_ITEM
+};
 
-typedef struct rank { /* of a step that is ready: the least goes first */
-    int64_t adds;     /* bytes that are alive after it besides those before */
-    int64_t since;    /* how many steps were done when it became ready; 0 where that does not matter */
-} rank;
-
-typedef struct order {
-    const bt_order *given;
-    int64_t *reads;  /* by value: steps that read it; -1: kept to the end */
-    int64_t *left;   /* of these, who are still to come, */
-    int64_t *who;    /* and the sum of their numbers: the last one's own */
-    int64_t *maker;  /* by value: the step that computes it; -1: none */
-    int64_t *awaits; /* by step: for how many it has to wait, */
-    int64_t *waits;  /* and for how many still; */
-    int64_t *first;  /* its first edge; -1: nobody waits for it */
-    rank *ranks;     /* of those that are ready, */
-    int64_t *heap;   /* who stand here, the least on top, */
-    int64_t *at;     /* at this place; -1: not ready */
-    int64_t ready;
-    int64_t *chosen, *other; /* new orders */
-    edge *edges;
-    int64_t edge_count, edge_capacity;
-} order;
+const char *bt_order_name(bt_order_rule rule) { return (int)rule >= 0 && rule < BT_ORDERS ? names[rule] : "unknown"; }
 
 /* ---- who waits for whom ---- */
 
-static bt_status wait_for(order *o, int64_t step, int64_t before)
+static bt_status wait_for(bt_ordering *o, int64_t step, int64_t before)
 {
-    edge *edges = bt_grow(o->edges, &o->edge_capacity, o->edge_count + 1, sizeof *edges);
+    bt_order_edge *edges = bt_grow(o->edges, &o->edge_capacity, o->edge_count + 1, sizeof *edges);
     if (!edges)
         return BT_ERROR_MEMORY;
     o->edges = edges;
-    edges[o->edge_count] = (edge){step, o->first[before]};
-    o->first[before] = o->edge_count++;
-    o->awaits[step]++;
+    edges[o->edge_count] = (bt_order_edge){before, step, o->afters[before], o->befores[step]};
+    o->afters[before] = o->befores[step] = o->edge_count++;
     return BT_OK;
 }
 
-static bt_status connect(order *o)
+static bt_status connect(bt_ordering *o)
 {
     const bt_order *given = o->given;
     for (int64_t v = 0; v < given->value_count; v++)
         o->maker[v] = -1;
     for (int64_t s = 0; s < given->step_count; s++) {
         const bt_order_step *step = &given->steps[s];
-        o->first[s] = -1;
+        o->afters[s] = o->befores[s] = -1;
         for (int64_t i = 0; i < step->inputs; i++)
             o->reads[step->in[i]]++;
         for (int64_t k = 0; k < step->outputs; k++)
@@ -72,7 +52,7 @@ static bt_status connect(order *o)
 
 /* ---- what is alive ---- */
 
-static void begin(order *o)
+static void begin(bt_ordering *o)
 {
     memcpy(o->left, o->reads, (size_t)o->given->value_count * sizeof *o->left);
     memset(o->who, 0, (size_t)o->given->value_count * sizeof *o->who);
@@ -81,7 +61,7 @@ static void begin(order *o)
             o->who[o->given->steps[s].in[i]] += s;
 }
 
-static void take(order *o, int64_t s)
+static void take(bt_ordering *o, int64_t s)
 {
     const bt_order_step *step = &o->given->steps[s];
     for (int64_t i = 0; i < step->inputs; i++)
@@ -92,7 +72,7 @@ static void take(order *o, int64_t s)
 }
 
 /* Bytes that a step leaves, and those of values that it reads as the last one. */
-static void change_by(const order *o, const bt_order_step *step, size_t *made, size_t *freed)
+static void change_by(const bt_ordering *o, const bt_order_step *step, size_t *made, size_t *freed)
 {
     *made = *freed = 0;
     for (int64_t i = 0; i < step->inputs; i++)
@@ -104,7 +84,7 @@ static void change_by(const order *o, const bt_order_step *step, size_t *made, s
 }
 
 /* Whether output k may be written over an input that dies with the step. */
-static bool over_an_input(const order *o, const bt_order_step *step, int64_t k)
+static bool over_an_input(const bt_ordering *o, const bt_order_step *step, int64_t k)
 {
     for (int64_t i = 0; i < step->overs; i++)
         if (step->over[i].output == k && o->left[step->over[i].value] == 1 && o->maker[step->over[i].value] >= 0)
@@ -113,7 +93,7 @@ static bool over_an_input(const order *o, const bt_order_step *step, int64_t k)
 }
 
 /* Bytes that the step needs while it runs, besides those alive before it. */
-static size_t during(const order *o, const bt_order_step *step)
+static size_t during(const bt_ordering *o, const bt_order_step *step)
 {
     size_t bytes = bt_align_up(step->scratch);
     for (int64_t k = 0; k < step->outputs; k++)
@@ -122,8 +102,8 @@ static size_t during(const order *o, const bt_order_step *step)
     return bytes;
 }
 
-/* The most bytes alive at once; by[s]: the s-th step, NULL: as they stand. */
-static size_t most_alive(order *o, const int64_t *by)
+/* The most bytes alive at once; order[i]: the i-th step. */
+static size_t most_alive(bt_ordering *o, const int64_t *order)
 {
     const bt_order *given = o->given;
     size_t alive = 0, most = 0, made, freed;
@@ -131,149 +111,137 @@ static size_t most_alive(order *o, const int64_t *by)
     for (int64_t v = 0; v < given->value_count; v++)
         if (given->values[v].there && o->reads[v])
             alive += given->values[v].bytes;
-    for (int64_t s = 0; s < given->step_count; s++) {
-        int64_t number = by ? by[s] : s;
-        const bt_order_step *step = &given->steps[number];
+    for (int64_t i = 0; i < given->step_count; i++) {
+        const bt_order_step *step = &given->steps[order[i]];
         size_t now = alive + during(o, step);
         change_by(o, step, &made, &freed);
         most = now > most ? now : most;
         alive = alive + made - freed;
-        take(o, number);
+        take(o, order[i]);
     }
     return most;
 }
 
-/* ---- the steps that are ready ---- */
+/* ---- choosing ---- */
 
-static bool before(const order *o, int64_t one, int64_t two)
-{
-    const rank *a = &o->ranks[one], *b = &o->ranks[two];
-    if (a->adds != b->adds)
-        return a->adds < b->adds;
-    return a->since != b->since ? a->since < b->since : one < two;
-}
-
-static void put(order *o, int64_t place, int64_t step)
-{
-    o->heap[place] = step;
-    o->at[step] = place;
-}
-
-static void rise(order *o, int64_t step)
-{
-    int64_t place = o->at[step];
-    for (; place > 0 && before(o, step, o->heap[(place - 1) / 2]); place = (place - 1) / 2)
-        put(o, place, o->heap[(place - 1) / 2]);
-    put(o, place, step);
-}
-
-static void sink(order *o, int64_t step)
-{
-    int64_t place = o->at[step];
-    for (int64_t child; (child = 2 * place + 1) < o->ready; place = child) {
-        if (child + 1 < o->ready && before(o, o->heap[child + 1], o->heap[child]))
-            child++;
-        if (!before(o, o->heap[child], step))
-            break;
-        put(o, place, o->heap[child]);
-    }
-    put(o, place, step);
-}
-
-static void enter(order *o, int64_t step, int64_t since)
+static void enter(bt_ordering *o, int64_t step, int64_t then)
 {
     size_t made, freed;
     change_by(o, &o->given->steps[step], &made, &freed);
-    o->ranks[step] = (rank){(int64_t)made - (int64_t)freed, since};
-    put(o, o->ready++, step);
-    rise(o, step);
-}
-
-static int64_t leave(order *o)
-{
-    int64_t step = o->heap[0], last = o->heap[--o->ready];
-    if (o->ready) {
-        put(o, 0, last);
-        sink(o, last);
-    }
-    o->at[step] = -1;
-    return step;
+    bt_ready_enter(&o->ready, step, (bt_rank){(int64_t)made - (int64_t)freed, then});
 }
 
 /* Who is now the last to read what the step has read, frees it. */
-static void promote(order *o, const bt_order_step *step)
+static void promote(bt_ordering *o, const bt_order_step *step)
 {
-    for (int64_t i = 0; i < step->inputs; i++) {
-        int64_t value = step->in[i], last = o->who[value];
-        if (o->left[value] == 1 && o->at[last] >= 0) {
-            o->ranks[last].adds -= (int64_t)o->given->values[value].bytes;
-            rise(o, last);
-        }
-    }
+    for (int64_t i = 0; i < step->inputs; i++)
+        if (o->left[step->in[i]] == 1)
+            bt_ready_less(&o->ready, o->who[step->in[i]], o->given->values[step->in[i]].bytes);
 }
 
-/* ---- choosing ---- */
+/* Whom the rule prefers where several add the same: the earliest of those written; the one that has been ready for
+ * longest, which keeps a derivative forward close to what it is the derivative of; the latest, which goes as deep as it
+ * can into one piece of the work before it begins another. */
+static int64_t prefer(bt_order_rule rule, int64_t step, int64_t done)
+{
+    if (rule == BT_ORDER_LONGEST)
+        return done;
+    return rule == BT_ORDER_LATEST ? -step : step;
+}
 
-/* Each time the step that adds least to what is alive; of several, the earliest of those written, or the one that has
- * been ready for longest. The latter keeps a derivative forward close to what it is the derivative of. */
-static void choose(order *o, bool longest, int64_t *chosen)
+/* Each time the step that adds least to what is alive. */
+static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
 {
     const bt_order *given = o->given;
     begin(o);
-    memcpy(o->waits, o->awaits, (size_t)given->step_count * sizeof *o->waits);
-    for (int64_t s = 0; s < given->step_count; s++)
-        o->at[s] = -1;
+    bt_ready_clear(&o->ready, given->step_count);
+    memset(o->waits, 0, (size_t)given->step_count * sizeof *o->waits);
+    for (int64_t e = 0; e < o->edge_count; e++)
+        o->waits[o->edges[e].after]++;
     for (int64_t s = 0; s < given->step_count; s++)
         if (!o->waits[s])
-            enter(o, s, 0);
-    for (int64_t done = 0; o->ready > 0; done++) {
-        int64_t s = chosen[done] = leave(o);
+            enter(o, s, prefer(rule, s, 0));
+    for (int64_t done = 0; o->ready.count > 0; done++) {
+        int64_t s = order[done] = bt_ready_leave(&o->ready);
         take(o, s);
         promote(o, &given->steps[s]);
-        for (int64_t e = o->first[s]; e >= 0; e = o->edges[e].next)
-            if (--o->waits[o->edges[e].to] == 0)
-                enter(o, o->edges[e].to, longest ? done + 1 : 0);
+        for (int64_t e = o->afters[s]; e >= 0; e = o->edges[e].next_after)
+            if (--o->waits[o->edges[e].after] == 0)
+                enter(o, o->edges[e].after, prefer(rule, o->edges[e].after, done + 1));
     }
 }
 
-static bt_status order_new(order *o, const bt_order *given)
+static bt_status order_by(bt_ordering *o, bt_order_rule rule, int64_t *order)
+{
+    for (int64_t s = 0; rule == BT_ORDER_WRITTEN && s < o->given->step_count; s++)
+        order[s] = s;
+    if (rule == BT_ORDER_BACKWARDS)
+        return bt_order_backwards(o, order);
+    if (rule != BT_ORDER_WRITTEN)
+        choose(o, rule, order);
+    return BT_OK;
+}
+
+static bt_status ordering_new(bt_ordering *o, const bt_order *given)
 {
     size_t values = (size_t)given->value_count, steps = (size_t)given->step_count;
-    *o = (order){.given = given};
-    o->ranks = bt_alloc_array(steps, sizeof *o->ranks);
-    o->reads = bt_alloc_array(4 * values + 7 * steps, sizeof *o->reads);
-    if (!o->ranks || !o->reads)
+    *o = (bt_ordering){.given = given, .region = bt_region_new()};
+    if (!o->region)
+        return BT_ERROR_MEMORY;
+    o->reads = bt_region_alloc(o->region, (4 * values + 3 * steps + 1) * sizeof *o->reads);
+    if (!o->reads)
         return BT_ERROR_MEMORY;
     o->left = o->reads + values;
     o->who = o->left + values;
     o->maker = o->who + values;
-    o->awaits = o->maker + values;
-    o->waits = o->awaits + steps;
-    o->first = o->waits + steps;
-    o->heap = o->first + steps;
-    o->at = o->heap + steps;
-    o->chosen = o->at + steps;
-    o->other = o->chosen + steps;
+    o->afters = o->maker + values;
+    o->befores = o->afters + steps;
+    o->waits = o->befores + steps;
+    BT_TRY(bt_ready_new(&o->ready, o->region, given->step_count));
+    return connect(o);
+}
+
+static void ordering_free(bt_ordering *o)
+{
+    bt_free(o->edges);
+    bt_region_free(o->region);
+}
+
+bt_status bt_order_by(const bt_order *given, bt_order_rule rule, int64_t *order, size_t *most)
+{
+    bt_ordering o;
+    bt_status status = ordering_new(&o, given);
+    if (status == BT_OK)
+        status = order_by(&o, rule, order);
+    if (status == BT_OK)
+        *most = most_alive(&o, order);
+    ordering_free(&o);
+    return status;
+}
+
+static bt_status order_least(bt_ordering *o, int64_t *order, bt_order_choice *best)
+{
+    size_t bytes = (size_t)o->given->step_count * sizeof *order;
+    int64_t *tried = bt_region_alloc(o->region, bytes + 1);
+    if (!tried)
+        return BT_ERROR_MEMORY;
+    for (int rule = 0; rule < BT_ORDERS; rule++) {
+        BT_TRY(order_by(o, (bt_order_rule)rule, tried));
+        size_t most = most_alive(o, tried);
+        if (rule && most >= best->most)
+            continue;
+        *best = (bt_order_choice){(bt_order_rule)rule, most};
+        memcpy(order, tried, bytes);
+    }
     return BT_OK;
 }
 
-bt_status bt_order_steps(const bt_order *given, int64_t *by)
+bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_choice *choice)
 {
-    order o;
-    bt_status status = order_new(&o, given);
+    bt_ordering o;
+    bt_status status = ordering_new(&o, given);
     if (status == BT_OK)
-        status = connect(&o);
-    if (status == BT_OK) {
-        size_t written = most_alive(&o, NULL), most, other;
-        choose(&o, false, o.chosen);
-        choose(&o, true, o.other);
-        most = most_alive(&o, o.chosen);
-        other = most_alive(&o, o.other);
-        for (int64_t s = 0; s < given->step_count; s++)
-            by[s] = most >= written && other >= written ? s : (other < most ? o.other[s] : o.chosen[s]);
-    }
-    bt_free(o.edges);
-    bt_free(o.ranks);
-    bt_free(o.reads);
+        status = order_least(&o, order, choice);
+    ordering_free(&o);
     return status;
 }

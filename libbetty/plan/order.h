@@ -33,8 +33,32 @@ typedef struct bt_order {
     int64_t step_count, value_count, wait_count;
 } bt_order;
 
-/* order[i]: the step that runs as i-th. The order as it was written, unless another one holds fewer bytes at its worst
- * moment. */
-bt_status bt_order_steps(const bt_order *given, int64_t *order);
+/* The orders that are tried. All but the first take one step after the other, each time the one that adds least to what
+ * is alive; they differ in which one it is where several add the same. */
+#define BT_ORDER_LIST(X)                                                                                               \
+    X(BT_ORDER_WRITTEN, "as traced")                                                                                   \
+    X(BT_ORDER_EARLIEST, "least first, the earliest of equals")                                                        \
+    X(BT_ORDER_LONGEST, "least first, of equals who waits longest")                                                    \
+    X(BT_ORDER_LATEST, "least first, the latest of equals")                                                            \
+    X(BT_ORDER_BACKWARDS, "from the end, least before")
+typedef enum bt_order_rule {
+#define BT_ORDER_ITEM(name, text) name,
+    BT_ORDER_LIST(BT_ORDER_ITEM)
+#undef BT_ORDER_ITEM
+        BT_ORDERS
+} bt_order_rule;
+const char *bt_order_name(bt_order_rule rule);
+
+typedef struct bt_order_choice {
+    bt_order_rule rule;
+    size_t most; /* bytes at the worst moment of its order */
+} bt_order_choice;
+
+/* order[i]: the step that runs as i-th, by the rule whose order holds fewest bytes at its worst moment; of equals, the
+ * first of the list. */
+bt_status bt_order_steps(const bt_order *given, int64_t *order, bt_order_choice *choice);
+
+/* The order by one rule, and the bytes at its worst moment. */
+bt_status bt_order_by(const bt_order *given, bt_order_rule rule, int64_t *order, size_t *most);
 
 #endif

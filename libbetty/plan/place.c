@@ -1,5 +1,6 @@
-/* plan/place.c: size-descending, first gap (TensorFlow Lite Micro's greedy planner is the known example); where that
- * is well above the bound, life-descending as well, which suits what a derivative keeps, the first value longest. */
+/* plan/place.c: size-descending, first gap (TensorFlow Lite Micro's greedy planner is the known example). Where that is
+ * well above the bound, others are tried as well: life-descending suits what a derivative keeps, the first value
+ * longest; of equal sizes the one that ends last suits a program that goes back through such values. */
 #include "plan/place.h"
 
 #include "plan/skyline.h"
@@ -44,6 +45,19 @@ static int by_life(const void *a, const void *b)
     const value *v = a, *w = b;
     int64_t x = v->last - v->first, y = w->last - w->first;
     return x != y ? (x > y ? -1 : 1) : by_size(a, b);
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const value *x = a, *y = b;
+    int64_t last = x->parts->last, other = y->parts->last;
+    return last != other ? (last > other ? -1 : 1) : by_size(a, b);
+}
+
+static int by_size_and_end(const void *a, const void *b)
+{
+    const value *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : by_end(a, b);
 }
 
 static bool together(const bt_interval *a, const bt_interval *b) { return a->first <= b->last && b->first <= a->last; }
@@ -214,7 +228,7 @@ static void keep(bt_interval *intervals, int64_t count, size_t *offsets)
 static bt_status place_best(bt_interval *intervals, int64_t count, value *values, int64_t value_count, placement *p,
                             size_t *offsets, size_t *arena)
 {
-    static int (*const orders[])(const void *, const void *) = {by_size, by_life};
+    static int (*const orders[])(const void *, const void *) = {by_size, by_life, by_size_and_end, by_end};
     int64_t step;
     size_t bound;
     BT_TRY(bt_place_bound(intervals, count, &bound, &step));

@@ -12,7 +12,7 @@ typedef struct bt_interval {
 } bt_interval;
 
 /* Places one value after the other, each into the lowest gaps between those that live at the same time: the largest
- * first, or, if that needs less, the one that lives longest. *arena: what they need. */
+ * first, or, if that needs less, the one that lives longest, or that ends last. *arena: what they need. */
 bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena);
 
 /* The most bytes that live at one step (SIZE_MAX: more than there are addresses), and the first such step: no placement

@@ -81,7 +81,9 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         return -1;
     phase->entries = entries;
     char *name = bt_strdup(part);
-    bt_program *program = name ? bt_compile_graph(graph, &phase->options) : NULL;
+    bt_compile_options options = phase->options;
+    options.loop = loop != 0;
+    bt_program *program = name ? bt_compile_graph(graph, &options) : NULL;
     bt_bound *bound = program ? bt_bound_new(program, phase->instance->backend->memory) : NULL;
     if (!bound) {
         bt_program_free(program);
@@ -133,7 +135,7 @@ void bt_instance_bind(bt_instance *instance)
 
 static bt_status grow_arena(bt_instance *instance, size_t size)
 {
-    if (size <= instance->arena_size && instance->arena)
+    if (instance->dry || (size <= instance->arena_size && instance->arena))
         return BT_OK;
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
@@ -201,6 +203,8 @@ static bt_status enter(bt_phase *phase)
 
 bt_status bt_phase_run(bt_phase *phase, int entry)
 {
+    if (phase->instance->dry)
+        return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is planned only, and cannot run", phase->owner, phase->name);
     BT_TRY(enter(phase));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
@@ -267,14 +271,28 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
     return status;
 }
 
-size_t bt_phase_saved(const bt_phase *phase, int entry)
+bt_status bt_phase_saved(const bt_phase *phase, int entry, bt_saved *saved)
 {
     const bt_program *program = phase->entries[entry].program;
-    size_t bytes = 0;
-    for (int64_t b = 0; b < program->buffer_count; b++)
-        if (program->buffers[b].saved && program->buffers[program->buffers[b].root].home == BT_HOME_ARENA)
-            bytes += program->buffers[b].bytes;
-    return bytes;
+    size_t *begins = bt_alloc_array(2 * (size_t)program->step_count + 2, sizeof *begins), held = 0;
+    *saved = (bt_saved){0};
+    if (!begins)
+        return BT_ERROR_MEMORY;
+    size_t *ends = begins + program->step_count + 1;
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        const bt_buffer *buffer = &program->buffers[b];
+        if (!buffer->saved || program->buffers[buffer->root].home != BT_HOME_ARENA)
+            continue;
+        begins[buffer->first] += buffer->bytes;
+        ends[buffer->saved] += buffer->bytes;
+        saved->all += buffer->bytes;
+    }
+    for (int64_t s = 0; s < program->step_count; s++) { /* between the step and the next */
+        held = held + begins[s] - ends[s];
+        saved->held = held > saved->held ? held : saved->held;
+    }
+    bt_free(begins);
+    return BT_OK;
 }
 
 bt_status bt_part_run(bt_phase *phase, int entry)

@@ -50,6 +50,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     int threads;                /* a call takes at most so many, fewer where it has little to do: compile/work.h */
     bt_compile_options options; /* what new phases begin with; all passes, unless they are changed */
     bool planned;               /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
+    bool dry;                   /* phases are planned, and never run: there is no arena */
     size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
     size_t arena_size; /* bytes */
@@ -100,7 +101,10 @@ size_t bt_instance_touched(const bt_instance *instance);
 bt_status bt_phase_list(bt_phase *phase); /* layout.c: what lives when: values and intervals, for bt_phase_plan */
 char *bt_phase_address(void *phase, int64_t value, size_t start); /* where this byte of it lies now; NULL: nowhere */
 
-/* Bytes of forward values that the entry's derivatives read: its saved activations. */
-size_t bt_phase_saved(const bt_phase *phase, int entry);
+typedef struct bt_saved { /* bytes of forward values that an entry's derivatives read: its saved activations */
+    size_t held;          /* the most that wait for their readers at one moment */
+    size_t all;           /* of all of them */
+} bt_saved;
+bt_status bt_phase_saved(const bt_phase *phase, int entry, bt_saved *saved);
 
 #endif

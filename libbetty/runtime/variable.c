@@ -101,13 +101,14 @@ bt_array bt_var_array(const bt_var *var)
     return array;
 }
 
-/* Offsets of the windows in storage order; the size of all with their gaps. */
-static bt_status layout(const bt_array *shapes, const int64_t *order, int64_t count, size_t *offsets, size_t *total)
+/* Offsets of the windows in storage order, of those that have a name; the size of all with their gaps. */
+static bt_status layout(const bt_array *shapes, const char *const *names, const int64_t *order, int64_t count,
+                        size_t *offsets, size_t *total)
 {
     size_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t j = order ? order[i] : i;
-        size_t bytes = bt_align_up(bt_array_bytes(shapes[j]));
+        size_t bytes = names[j] ? bt_align_up(bt_array_bytes(shapes[j])) : 0;
         offsets[j] = at;
         if (bytes == SIZE_MAX || !bt_add_size(at, bytes, &at))
             return bt_fail(BT_ERROR_SHAPE, "a block of parameters is too large");
@@ -123,7 +124,8 @@ bt_status bt_block_new(bt_block *block, bt_lifetime lifetime, bt_category catego
     *block = (bt_block){0};
     size_t total = 0, *offsets = bt_alloc_array((size_t)count, sizeof *offsets);
     block->windows = bt_alloc_array((size_t)count, sizeof(bt_var *));
-    bt_status status = offsets && block->windows ? layout(shapes, order, count, offsets, &total) : BT_ERROR_MEMORY;
+    bt_status status =
+        offsets && block->windows ? layout(shapes, names, order, count, offsets, &total) : BT_ERROR_MEMORY;
     if (status == BT_OK) {
         int64_t elements = (int64_t)(total / bt_dtype_size(dtype));
         block->flat =
@@ -131,12 +133,14 @@ bt_status bt_block_new(bt_block *block, bt_lifetime lifetime, bt_category catego
         status = block->flat ? BT_OK : BT_ERROR_MEMORY;
     }
     for (int64_t j = 0; status == BT_OK && j < count; j++) {
+        block->count = j + 1;
+        if (!names[j])
+            continue;
         block->windows[j] = bt_var_window(block->flat, offsets[j], names[j], shapes[j]);
         if (!block->windows[j])
             status = BT_ERROR_MEMORY;
         else
             block->windows[j]->tail = bt_align_up(block->windows[j]->bytes) - block->windows[j]->bytes;
-        block->count = j + 1;
     }
     bt_free(offsets);
     if (status != BT_OK)

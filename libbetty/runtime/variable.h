@@ -13,10 +13,11 @@ char *bt_var_data(const bt_var *var);     /* NULL if not bound */
 bt_array bt_var_array(const bt_var *var); /* with data */
 
 /* A block: windows of one dtype, each aligned to BT_ALIGN, in one flat variable. `order` gives the order of storage:
- * window i of the block is shapes[order[i]]. windows[j] belongs to shapes[j]. */
+ * window i of the block is shapes[order[i]]. windows[j] belongs to shapes[j]; where names[j] is
+ * NULL, there is none. */
 typedef struct bt_block {
     bt_var *flat;     /* [elements with the gaps] */
-    bt_var **windows; /* in the order of shapes */
+    bt_var **windows; /* in the order of shapes; NULL: none */
     int64_t count;
 } bt_block;
 bt_status bt_block_new(bt_block *block, bt_lifetime lifetime, bt_category category, const char *owner, const char *name,

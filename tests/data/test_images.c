@@ -209,6 +209,36 @@ START_TEST(what_is_lost_is_told)
 }
 END_TEST
 
+/* For a plan, only the first image is read: a later one may be broken. How many there are, of which classes, and what
+ * they would take is known; a set that is opened after it has all of them. */
+START_TEST(the_first_stands_for_all)
+{
+    make_folder("set");
+    make_folder("set/train");
+    make_folder("set/train/a");
+    make_folder("set/train/b");
+    picture first = kind_of(5, 5, 4);
+    write_png("set/train/a/0.png", first);
+    write_png("set/train/a/1.png", kind_of(6, 5, 4));
+    write_text("set/train/b/0.png", "no image");
+    size_t before = bt_store_bytes(), image = 5 * 4 * (size_t)(first.kind == 2 ? 3 : 1);
+    ck_assert(!bt_data_blank(true));
+    bt_dataset *data = bt_dataset_open(path_of("set"), "train");
+    ck_assert(bt_data_blank(false));
+    ck_assert_msg(data != NULL, "%s", bt_error());
+    ck_assert_uint_eq(bt_store_bytes() - before, image + 3 * sizeof(int32_t));
+    ck_assert_uint_eq(bt_store_absent(), 2 * image);
+    const bt_batch *batch = whole(data);
+    ck_assert_int_eq(bt_batch_count(batch), 3);
+    for (int k = 0; k < 3; k++) {
+        check(batch, k, &first);
+        ck_assert_int_eq(i32_of(batch, "label")[k], k / 2);
+    }
+    ck_assert_ptr_null(bt_dataset_open(path_of("set"), "train"));
+    expect_failure(BT_ERROR_DATA, "0.png", "not a whole PNG image");
+}
+END_TEST
+
 /* What is grey fits into a set in colour; the order is that of the names, not of the folder. */
 START_TEST(a_set_in_colour)
 {
@@ -321,7 +351,7 @@ START_TEST(broken_png)
             p.break_at = at < length ? at : 0;
             p.cut = at < length ? 0 : at - length;
             write_png("set/train/a/x.png", p);
-            bt_dataset *data = bt_read_images(path_of("set/train"), path_of("set/train"));
+            bt_dataset *data = bt_read_images(path_of("set/train"), path_of("set/train"), false);
             refused += data == NULL;
             ck_assert_msg((data == NULL) == (*bt_error() != 0), "byte %d: %s", at, bt_error());
             if (data == NULL)
@@ -378,7 +408,7 @@ START_TEST(faults)
     ck_assert_int_eq(unlink(path_of("set/train/b/3.JPEG")), 0);
     ck_assert_ptr_null(bt_dataset_open(path_of("set"), "test"));
     expect_failure(BT_ERROR_FILE, "set/train: there is no split \"test\" beside it", "set/test");
-    ck_assert_ptr_null(bt_read_images(path_of("gone"), path_of("gone")));
+    ck_assert_ptr_null(bt_read_images(path_of("gone"), path_of("gone"), false));
     expect_failure(BT_ERROR_FILE, "gone", "cannot be read: No such file");
     /* Read once, unless a file has changed. */
     bt_dataset *a = bt_dataset_open(path_of("set"), "train"), *b = bt_dataset_open(path_of("set/"), "train");
@@ -398,6 +428,7 @@ int main(void)
     Suite *suite = suite_create("data.images");
     ADD_CASE(suite, every_kind);
     ADD_CASE(suite, what_is_lost_is_told);
+    ADD_CASE(suite, the_first_stands_for_all);
     ADD_CASE(suite, a_set_in_colour);
     ADD_CASE(suite, pgm_and_ppm);
     ADD_CASE(suite, broken_png);

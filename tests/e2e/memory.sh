@@ -19,6 +19,10 @@ check() { # NAME MOST-OF-THE-PROGRAM: of the folder and the plan of this name
     expect "$(number "$1.json" data_bytes) == $(number "$1/summary.json" data_bytes)"
 }
 
+arena_of() { # FILE: of all phases
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["arena"])' "$1"
+}
+
 # 20,000 rows of 50 numbers, and 51 parameters
 awk 'BEGIN {
     for (i = 0; i < 50; i++) printf "x%d,", i
@@ -128,3 +132,76 @@ printf '[engine]\nproblems = wide.c\ntrain_iters = 2\n[dependencies]\nu2l = pena
 "$BETTY_RUN" wide.ini --threads 1 --quiet --output wide 2>err || fail "the run failed: $(cat err)"
 check wide 400e6
 expect "$(number wide.json program_peak_bytes) > 40e6"
+
+# A plan takes no memory for what it plans. 1200 photos, 180 MB of blank files, for ResNet-50 in batches of 256: more than
+# 20 GB, planned in less than 100 MB, and of the photos only the first is read
+mkdir -p photos/train/a photos/train/b photos/test/a photos/test/b || exit 1
+for split in train/a train/b test/a test/b; do
+    for i in $(seq 600); do
+        printf 'P6\n224 224\n255\n' >photos/$split/$i.ppm && truncate -s 150543 photos/$split/$i.ppm || fail "no photos"
+        case $split in test/*) break ;; esac
+    done
+done
+cat >photos.c <<'C'
+#include <betty/betty.h>
+static bt_dataset *photos(bt_problem *self)
+{
+    (void)self;
+    return bt_dataset_open("photos", "train");
+}
+static bt_module *net(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_resnet(50, 3, 1000);
+}
+static bt_tensor *step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_cross_entropy(bt_forward(self, bt_field(batch, "image")), bt_field(batch, "label")));
+}
+static const bt_problem_def model = {
+    .name = "model", .configure_train_data = photos, .configure_module = net, .training_step = step};
+BT_EXPORT(.problems = {&model});
+C
+printf '[engine]\nproblems = photos.c\n[model]\noptimizer = adam\nlr = 1e-4\nbatch_size = 256\n' >photos.ini
+"$BETTY_RUN" photos.ini --threads 1 --plan --json >photos.json 2>err || fail "--plan failed: $(cat err)" # compiles
+resident=$(python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$BETTY_RUN" photos.ini --threads 1 --plan) ||
+    fail "--plan failed"
+expect "$(arena_of photos.json) >= 20e9"
+expect "$(number photos.json data_bytes) >= 1200 * 224 * 224 * 3"
+expect "$resident <= 100e6"
+
+# Meta-Weight-Net with ResNet-32 in batches of 100, by the numbers of bytes that are known of it: the gradient, a product
+# alone, and the exact products of Hessians, none with anything computed twice
+mkdir cifar-10-batches-bin || exit 1
+python3 - <<'P' || fail "no images"
+for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+    with open(f"cifar-10-batches-bin/{name}.bin", "wb") as file:
+        file.write(b"".join(bytes([i % 10]) + bytes(3072) for i in range(2000)))
+P
+plan_of() { # NAME METHOD [SETTING]...
+    local name=$1 method=$2 settings=()
+    shift 2
+    for setting in "$@"; do settings+=(--set "$setting"); done
+    BETTY_DATA=$PWD "$BETTY_RUN" "$examples/reweight_cifar.ini" --threads 1 --plan --json \
+        --set classifier.type="$method" "${settings[@]}" >"$name.json" 2>err || fail "$name: $(cat err)"
+}
+plan_of darts darts
+expect "$(arena_of darts.json) >= 242e6 && $(arena_of darts.json) <= 245e6"
+parts() { # FILE PART KEY: of the first part of this name
+    python3 -c 'import json, sys
+levels = json.load(open(sys.argv[1]))["levels"]
+parts = [part for level in levels for phase in level["phases"] for part in phase["parts"]]
+print(next(part[sys.argv[3]] for part in parts if part["part"] == sys.argv[2]))' "$@"
+}
+expect "$(parts darts.json product most) <= 35e6"
+expect "$(parts darts.json product saved) <= 20e6"
+expect "$(parts darts.json product saved_all) >= 242e6"
+expect "$(parts darts.json gradient saved) == $(parts darts.json gradient saved_all)"
+plan_of once cg classifier.cg_iterations=1
+expect "$(arena_of once.json) <= 520e6"
+plan_of unrolled itd
+expect "$(arena_of unrolled.json) <= 520e6"
+plan_of thrice cg classifier.cg_iterations=3
+expect "$(arena_of thrice.json) <= 670e6"

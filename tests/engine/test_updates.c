@@ -258,6 +258,40 @@ START_TEST(unused_parameters)
 }
 END_TEST
 
+/* What is frozen takes no bytes of the optimiser; what is trained moves as Adam's first step does: by the rate. */
+static bt_engine *partly_frozen(void *user) { return engine_of(&plain, user); }
+
+START_TEST(frozen_parameters_have_no_slots)
+{
+    static const struct {
+        const char *settings;
+        bool trained[3]; /* a, b, c.d */
+    } cases[] = {{"", {1, 1, 1}},
+                 {"model.trainable = c.d\n", {0, 0, 1}},
+                 {"model.cold.params = b\nmodel.cold.frozen = true\n", {1, 0, 1}},
+                 {"model.trainable = b\nmodel.late.params = b\nmodel.late.lr = 0.1\n", {0, 1, 0}}};
+    static const int first[] = {0, 2, 3, COUNT};
+    char settings[256];
+    snprintf(settings, sizeof settings, "model.optimizer = adam\n%s", cases[_i].settings);
+    bt_engine *engine = engine_of(&plain, settings);
+    EXPECT_OK(bt_engine_setup(engine));
+    const bt_problem *model = bt_engine_problem(engine, "model");
+    size_t trained = 0;
+    double expected[COUNT];
+    for (int i = 0; i < 3; i++) {
+        trained += cases[_i].trained[i];
+        ck_assert_int_eq(model->slots[0].windows[i] != NULL, cases[_i].trained[i]);
+        ck_assert_int_eq(model->slots[1].windows[i] != NULL, cases[_i].trained[i]);
+        for (int k = first[i]; k < first[i + 1]; k++)
+            expected[k] = start[k] - (cases[_i].trained[i] ? 0.1 * (k + 1) / (k + 1 + 1e-8) : 0);
+    }
+    ck_assert_uint_eq(model->slots[0].flat->bytes, 64 * trained); /* each begins a line */
+    expect(engine, expected);
+    strcat(settings, "engine.train_iters = 5\n");
+    levels_expect_resumes(partly_frozen, settings, 5);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("updates");
@@ -269,6 +303,7 @@ int main(void)
     tcase_add_test(tests, callbacks_that_return_the_wrong);
     tcase_add_loop_test(tests, clipping, 0, 9);
     tcase_add_test(tests, unused_parameters);
+    tcase_add_loop_test(tests, frozen_parameters_have_no_slots, 0, 4);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

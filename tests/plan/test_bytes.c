@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define EXPECT_STATUS(call) ck_assert_msg((call) == BT_OK, "%s", bt_error())
+
 enum { BATCH = 100, PIXELS = 784, HIDDEN = 100, CLASSES = 10 };
 
 static bt_dataset *images(bt_problem *self)
@@ -106,7 +108,10 @@ START_TEST(saved_activations)
     bt_problem *problem = bt_engine_problem(engine, "classifier");
     size_t number = wide ? 8 : 4, expected = (BATCH * HIDDEN + BATCH * CLASSES) * number;
     ck_assert(wide || expected == 44000);
-    ck_assert_uint_eq(bt_phase_saved(problem->step->phase, problem->step->gradient[0]), expected);
+    bt_saved saved;
+    ck_assert_int_eq(bt_phase_saved(problem->step->phase, problem->step->gradient[0], &saved), BT_OK);
+    ck_assert_uint_eq(saved.held, expected);
+    ck_assert_uint_eq(saved.all, expected);
     bt_engine_free(engine);
 }
 END_TEST
@@ -178,12 +183,96 @@ START_TEST(live_bytes_stay)
 }
 END_TEST
 
+/* ---- a plan without memory ---- */
+
+/* As with memory, to the byte; there is no arena, no value of the module, and nothing can be run. */
+START_TEST(a_dry_engine_plans_the_same)
+{
+    bt_engine *engine = engine_with("adam", NULL, "fp32"), *dry = bt_engine_new();
+    EXPECT_STATUS(bt_engine_attach(dry, &(bt_front){.dry = true}));
+    bt_engine_use(dry, &parts, NULL);
+    bt_engine_set(dry, "engine.threads", "1");
+    bt_engine_set(dry, "classifier.batch_size", "%d", BATCH);
+    bt_engine_set(dry, "classifier.optimizer", "adam");
+    EXPECT_STATUS(bt_engine_setup(dry));
+    size_t kept[BT_CATEGORIES];
+    ck_assert_uint_eq(bt_arena_planned(&dry->context), bt_arena_planned(&engine->context));
+    ck_assert_uint_eq(bt_persistent_bytes(&dry->context, kept, NULL),
+                      bt_persistent_bytes(&engine->context, kept, NULL));
+    ck_assert_ptr_null(dry->context.instance->arena);
+    ck_assert_ptr_nonnull(engine->context.instance->arena);
+    const bt_problem *problem = bt_engine_problem(dry, "classifier");
+    const float *weight = (const float *)(const void *)bt_var_data(problem->module->params[0]->var);
+    for (int i = 0; i < HIDDEN * PIXELS; i++)
+        ck_assert_float_eq(weight[i], 0);
+    ck_assert_int_eq(bt_phase_run(step_phase(dry), 0), BT_ERROR_INTERNAL);
+    bt_error_clear();
+    bt_engine_free(dry);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- a short batch ---- */
+
+static bt_module *decay(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(-5), 1);
+}
+
+static bt_tensor *decayed(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *rate = bt_sum(bt_exp(bt_forward(bt_peer(self, "penalty"))));
+    return bt_add(step(self, batch), bt_mul(rate, bt_sum(bt_square(bt_params(self)))));
+}
+
+static bt_tensor *judged(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_sum(bt_square(bt_params(bt_peer(self, "classifier"))));
+}
+
+/* The upper step of a conjugate gradient over batches of 150 of 200 images: those of 50 are left out, or are taken. */
+static size_t solve_arena(const char *drop_last)
+{
+    static const bt_problem_def lower = {.name = "classifier",
+                                         .configure_train_data = images,
+                                         .configure_module = module,
+                                         .training_step = decayed},
+                                upper = {.name = "penalty", .configure_module = decay, .training_step = judged};
+    static const bt_export both = {.abi = BT_ABI, .problems = {&upper, &lower}};
+    bt_engine *engine = bt_engine_new();
+    bt_engine_use(engine, &both, NULL);
+    bt_engine_set(engine, "engine.threads", "1");
+    bt_engine_set(engine, "dependencies.u2l", "penalty > classifier");
+    bt_engine_set(engine, "dependencies.l2u", "classifier > penalty");
+    bt_engine_set(engine, "classifier.type", "cg");
+    bt_engine_set(engine, "classifier.cg_iterations", "3");
+    bt_engine_set(engine, "classifier.batch_size", "150");
+    bt_engine_set(engine, "classifier.drop_last", "%s", drop_last);
+    EXPECT_STATUS(bt_engine_setup(engine));
+    size_t arena = bt_engine_problem(engine, "penalty")->step->phase->bound;
+    bt_engine_free(engine);
+    return arena;
+}
+
+/* A step solves on the one or on the other. For the short batch, which comes second in the plan, the adjoint is there
+ * longer; what the loop over a whole batch keeps is not. */
+START_TEST(a_short_batch_takes_no_activations)
+{
+    size_t adjoint = (PIXELS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES + 16) * sizeof(float);
+    ck_assert_uint_le(solve_arena("false"), solve_arena("true") + bt_align_up(adjoint));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("bytes");
     TCase *tests = tcase_create("bytes");
     tcase_add_loop_test(tests, parameters_gradients_and_state, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_loop_test(tests, saved_activations, 0, 2);
+    tcase_add_test(tests, a_dry_engine_plans_the_same);
+    tcase_add_test(tests, a_short_batch_takes_no_activations);
     tcase_add_test(tests, reports_agree);
     tcase_add_test(tests, live_bytes_stay);
     suite_add_tcase(suite, tests);

@@ -63,6 +63,7 @@ START_TEST(readers_stay_before_the_update)
     bt_tensor *one = square(x), *two = square(y), *old = bt_mul(x, y);
     bt_graph_assign(s.graph, s.vars[0], bt_add(x, 1));
     bt_graph_output(s.graph, bt_add(old, bt_add(bt_sum(one, 1), bt_sum(two, 1))));
+    phase->options.rule = BT_ORDER_EARLIEST;
     const bt_program *program = scene_run_in(&s, phase);
     for (int64_t i = 0; i < program->step_count; i++)
         ck_assert_ptr_ne(program->steps[i].call.op, &bt_op_copy);

@@ -45,7 +45,6 @@ static bt_gemm gemm_of(const bt_call *call)
         BT_ISA(bt_gemm_plan_f32)(&gemm);
     else
         BT_ISA(bt_gemm_plan_f64)(&gemm);
-    gemm.scratch = bt_align_up(gemm.scratch);
     return gemm;
 }
 
@@ -114,7 +113,7 @@ static plan plan_of(const bt_call *call)
 static size_t scratch(const bt_call *call)
 {
     plan p = plan_of(call);
-    return p.gemm.scratch * (size_t)p.threads;
+    return p.gemm.scratch ? bt_align_up(p.gemm.scratch) * (size_t)(p.threads - 1) + p.gemm.scratch : 0;
 }
 
 static bt_status prepare(bt_call *call)
@@ -158,7 +157,7 @@ static void run_part(const void *work, int thread, int threads)
     } else if (call->inputs > 2) {
         data.bias = call->in[2].data;
     }
-    char *own = call->scratch ? (char *)call->scratch + (size_t)thread * g->scratch : NULL;
+    char *own = call->scratch ? (char *)call->scratch + (size_t)thread * bt_align_up(g->scratch) : NULL;
     for (; batch < batch_end; batch++) {
         data.a = call->in[0].data + batch * (g->turned ? g->b_batch : g->a_batch) * size;
         data.b = call->in[1].data + batch * (g->turned ? g->a_batch : g->b_batch) * size;

@@ -1,0 +1,31 @@
+/* plan/order_inside.h: what the rules of order.c and backwards.c share. */
+#ifndef BT_ORDER_INSIDE_H
+#define BT_ORDER_INSIDE_H
+
+#include "plan/order.h"
+#include "plan/ready.h"
+
+typedef struct bt_order_edge {
+    int64_t before, after;           /* steps */
+    int64_t next_after, next_before; /* the next edge of the same step before, and of the same step after; -1: none */
+} bt_order_edge;
+
+typedef struct bt_ordering {
+    const bt_order *given;
+    bt_region *region;
+    int64_t *reads;   /* by value: steps that read it; -1: kept to the end */
+    int64_t *left;    /* of these, who are still to come, */
+    int64_t *who;     /* and the sum of their numbers: the last one's own */
+    int64_t *maker;   /* by value: the step that computes it; -1: none */
+    int64_t *afters;  /* by step: its first edge to who waits for it; -1: nobody */
+    int64_t *befores; /* its first edge to whom it waits for; -1: nobody */
+    int64_t *waits;   /* for how many it still has to wait */
+    bt_order_edge *edges;
+    int64_t edge_count, edge_capacity;
+    bt_ready ready;
+} bt_ordering;
+
+/* From the last step to the first, each time the one that leaves least alive before it. */
+bt_status bt_order_backwards(bt_ordering *o, int64_t *order);
+
+#endif
