@@ -28,6 +28,9 @@ struct bt_context {
     bool on_trial;          /* a check trains, to be undone: who depends on whom stays as it is */
     bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined, and
                              * gradients and adjoints last through the whole step, to be read between these */
+    /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
+    bt_status (*watch)(void *user, const bt_problem *problem);
+    void *watch_user;
     bool steps_now;         /* what bt_steps_show was told last */
     int64_t scalar_count;   /* host scalars and static ints of all levels */
     int64_t step;           /* leaf steps */

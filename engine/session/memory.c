@@ -46,7 +46,30 @@ void bt_engine_note_touched(bt_engine *engine)
         engine->touched = touched;
 }
 
+void bt_engine_sizes(bt_engine *engine, bt_memory_sizes *planned, bt_memory_sizes *measured)
+{
+    const bt_instance *instance = engine->context.instance;
+    size_t by_category[BT_CATEGORIES], arena = instance->planned ? instance->arena_size : 0;
+    bt_engine_note_touched(engine);
+    *planned =
+        (bt_memory_sizes){bt_arena_used(&engine->context), bt_persistent_bytes(&engine->context, by_category, NULL)};
+    *measured = (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena};
+}
+
 /* ---- beside the plan ---- */
+
+size_t bt_resident_peak(void)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
 
 enum { ROUND = 1 << 16 };
 

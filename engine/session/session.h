@@ -65,6 +65,10 @@ typedef struct bt_footprint {
 } bt_footprint;
 bt_footprint bt_engine_footprint(const bt_engine *engine);
 
+/* What is planned and what is there: of the arena, up to the last byte written; of what is kept for the whole run. */
+void bt_engine_sizes(bt_engine *engine, bt_memory_sizes *planned, bt_memory_sizes *measured);
+size_t bt_resident_peak(void); /* of this process, as the system counts it; 0: unknown */
+
 /* Bytes of what lives where the phase needs most; and whether a value lives at this step of it. */
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES]);
 bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step);
