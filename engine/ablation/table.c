@@ -84,7 +84,7 @@ static void cell_ratio(const json_t *row, const json_t *first, bt_text *text)
 static void cell_examples(const json_t *row, const json_t *first, bt_text *text)
 {
     (void)first;
-    add_number(text, "%.4g", bt_json_read_number(row, "examples_per_second"));
+    add_number(text, "%.0f", 1e3 * bt_json_read_number(row, "examples_per_step") / middle(row));
 }
 
 static void cell_work(const json_t *row, const json_t *first, bt_text *text)
@@ -99,8 +99,8 @@ static void cell_gradient(const json_t *row, const json_t *first, bt_text *text)
     if (json_is_true(json_object_get(gradient, "same_bits"))) {
         bt_text_add(text, "same bits");
     } else if (json_is_object(gradient)) {
-        add_number(text, "error %.2g", bt_json_read_number(gradient, "error"));
-        add_number(text, ", cosine %.6f", bt_json_read_number(gradient, "cosine"));
+        add_number(text, "%.2g", bt_json_read_number(gradient, "error"));
+        add_number(text, ", cos %.6f", bt_json_read_number(gradient, "cosine"));
     }
 }
 
@@ -117,22 +117,22 @@ static void cell_validation(const json_t *row, const json_t *first, bt_text *tex
 }
 
 typedef struct column {
-    const char *header, *named; /* named: the object whose name follows the header; or NULL */
+    const char *header;
     void (*cell)(const json_t *row, const json_t *first, bt_text *text);
 } column;
 
 static const column columns[] = {
-    {"row", NULL, cell_name},
-    {"planned bytes", NULL, cell_planned},
-    {"change", NULL, cell_change},
-    {"measured", NULL, cell_measured},
-    {"ms a step", NULL, cell_time},
-    {"ratio", NULL, cell_ratio},
-    {"examples/s", NULL, cell_examples},
-    {"work", NULL, cell_work},
-    {"first hypergradient", NULL, cell_gradient},
-    {"last step: ", "loss", cell_loss},
-    {"then ", "validation", cell_validation},
+    {"row", cell_name},
+    {"planned bytes", cell_planned},
+    {"change", cell_change},
+    {"measured", cell_measured},
+    {"ms a step", cell_time},
+    {"ratio", cell_ratio},
+    {"examples/s", cell_examples},
+    {"work", cell_work},
+    {"hypergradient", cell_gradient},
+    {"loss", cell_loss},
+    {"validation", cell_validation},
 };
 enum { COLUMNS = BT_COUNT_OF(columns) };
 
@@ -169,13 +169,6 @@ typedef struct cells {
     bt_text *text;
 } cells;
 
-static void header_of(const cells *c, int k, bt_text *text)
-{
-    const char *named = columns[k].named;
-    bt_text_add(text, "%s%s", columns[k].header,
-                named ? bt_json_read_text(json_object_get(c->first, named), "name") : "");
-}
-
 static void measure(cells *c)
 {
     for (int k = 0; k < COLUMNS; k++) {
@@ -187,9 +180,7 @@ static void measure(cells *c)
             const int width = width_of(bt_text_get(&text));
             c->width[k] = width > c->width[k] ? width : c->width[k];
         }
-        text.size = 0;
-        header_of(c, k, &text);
-        const int width = width_of(bt_text_get(&text));
+        const int width = width_of(columns[k].header);
         if (c->width[k] && width > c->width[k])
             c->width[k] = width;
         c->text->failed = c->text->failed || text.failed;
@@ -208,7 +199,7 @@ static void add_row(const cells *c, const json_t *row)
         if (row)
             columns[k].cell(row, c->first, &cell);
         else
-            header_of(c, k, &cell);
+            bt_text_add(&cell, "%s", columns[k].header);
         add_cell(c->text, k, bt_text_get(&cell), c->width[k], c->markdown);
         bt_text_free(&cell);
     }
@@ -217,6 +208,22 @@ static void add_row(const cells *c, const json_t *row)
         add_plain(c->text, why, c->markdown);
     }
     bt_text_add(c->text, c->markdown ? " |\n" : "\n");
+}
+
+/* What the headers mean, where something was measured. */
+static void add_legend(const cells *c)
+{
+    const json_t *loss = json_object_get(c->first, "loss"), *validation = json_object_get(c->first, "validation");
+    const double steps = bt_json_read_number(c->first, "steps");
+    if (isnan(steps))
+        return;
+    bt_text_add(c->text,
+                "\nhypergradient: the first one, against that of the run as configured: relative error, cosine\n"
+                "work: planned operations of a step, against the run as configured\n");
+    if (json_is_object(loss))
+        bt_text_add(c->text, "loss: %s of step %.0f\n", bt_json_read_text(loss, "name"), steps);
+    if (json_is_object(validation))
+        bt_text_add(c->text, "validation: %s after step %.0f\n", bt_json_read_text(validation, "name"), steps);
 }
 
 void bt_ablation_table(const json_t *all, bool markdown, bt_text *text)
@@ -231,4 +238,5 @@ void bt_ablation_table(const json_t *all, bool markdown, bt_text *text)
     bt_text_add(text, markdown ? "\n" : "");
     for (size_t i = 0; i < json_array_size(c.rows); i++)
         add_row(&c, json_array_get(c.rows, i));
+    add_legend(&c);
 }

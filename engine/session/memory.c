@@ -46,14 +46,19 @@ void bt_engine_note_touched(bt_engine *engine)
         engine->touched = touched;
 }
 
-void bt_engine_sizes(bt_engine *engine, bt_memory_sizes *planned, bt_memory_sizes *measured)
+bt_memory_sizes bt_engine_planned(const bt_engine *engine)
+{
+    size_t by_category[BT_CATEGORIES];
+    return (bt_memory_sizes){bt_arena_used(&engine->context),
+                             bt_persistent_bytes(&engine->context, by_category, NULL)};
+}
+
+bt_memory_sizes bt_engine_measured(bt_engine *engine)
 {
     const bt_instance *instance = engine->context.instance;
-    size_t by_category[BT_CATEGORIES], arena = instance->planned ? instance->arena_size : 0;
+    const size_t arena = instance->planned ? instance->arena_size : 0;
     bt_engine_note_touched(engine);
-    *planned =
-        (bt_memory_sizes){bt_arena_used(&engine->context), bt_persistent_bytes(&engine->context, by_category, NULL)};
-    *measured = (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena};
+    return (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena};
 }
 
 /* ---- beside the plan ---- */

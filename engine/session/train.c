@@ -156,7 +156,8 @@ static bt_status summarize(bt_run *r)
                           .best = bt_run_best(engine, &best) ? &best : NULL,
                           .best_step = engine->best_step,
                           .config = engine->context.config};
-    bt_engine_sizes(engine, &summary.planned, &summary.measured);
+    summary.planned = bt_engine_planned(engine);
+    summary.measured = bt_engine_measured(engine);
     const bt_footprint print = bt_engine_footprint(engine);
     summary.data = print.data;
     summary.program = print.program;
