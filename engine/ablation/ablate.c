@@ -49,8 +49,8 @@ static void show_end(const ablating *a, const char *why)
         return;
     if (isatty(fileno(file))) {
         fprintf(file, "\r\033[K");
-    } else if (*why || !isnan(ms)) {
-        fprintf(file, "round %d/%d  %s: ", a->round + 1, ROUNDS, a->rows.count ? a->rows.list[a->row].name : "");
+    } else if (a->rows.count && !a->ablation->plan) {
+        fprintf(file, "round %d/%d  %s: ", a->round + 1, ROUNDS, a->rows.list[a->row].name);
         fprintf(file, *why ? "failed\n" : "%.4g ms a step\n", ms);
     }
     fflush(file);

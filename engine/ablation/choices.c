@@ -11,12 +11,22 @@ typedef struct listing {
     json_t *list;
 } listing;
 
+/* Two levels work on one batch, which then is one for both. */
+static bool shares_batches(const bt_problem *problem)
+{
+    const bt_context *context = problem->context;
+    bool shares = problem->train && problem->train->of;
+    for (int i = 0; i < context->problem_count; i++)
+        shares = shares || (context->problems[i]->train && context->problems[i]->train->of == problem->train);
+    return shares;
+}
+
 /* batch_size with which so many micro-batches are as many examples as now; 0: there is none. */
 static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
 {
     const bt_problem_settings *s = problem->settings;
     const int64_t examples = s->batch_size * s->gradient_accumulation;
-    if (bt_is_idle(problem->context, problem, "batch_size") || examples % accumulation != 0)
+    if (bt_is_idle(problem->context, problem, "batch_size") || shares_batches(problem) || examples % accumulation != 0)
         return 0;
     return examples / accumulation;
 }

@@ -12,7 +12,7 @@ typedef struct painting {
     bt_svg_bar *bars;
     bt_region *region;
     const char *parts[PARTS];
-    double base, unit; /* ms a step of the first row */
+    double base, bytes, unit; /* ms a step and bytes of the first row */
     bool failed;
 } painting;
 
@@ -51,7 +51,8 @@ static void fill_mark(painting *p, const json_t *row, bt_svg_bar *bar)
     if (isnan(p->base))
         p->base = bar->mark;
     bar->label = bt_region_format(p->region, "%.3g ms, %.2fx", bar->mark, bar->mark / p->base);
-    p->chart.mark_title = "ms a step: the middle of the rounds, and their range";
+    bar->hollow = !json_is_true(json_object_get(json_object_get(row, "gradient"), "same_bits"));
+    p->chart.mark_title = "ms a step, and its range; ● same bits, ○ others";
 }
 
 static void fill(painting *p, const json_t *row, bt_svg_bar *bar)
@@ -62,9 +63,13 @@ static void fill(painting *p, const json_t *row, bt_svg_bar *bar)
     bar->name = bt_json_read_text(row, "row");
     fill_parts(p, json_object_get(row, "categories"), bar);
     fill_mark(p, row, bar);
+    if (isnan(p->bytes))
+        p->bytes = planned;
     if (!isnan(planned))
-        bar->end = bt_region_format(p->region, "%s%s", bt_bytes_text(text, (size_t)planned),
-                                    json_is_false(json_object_get(row, "matches")) ? "; measured: others" : "");
+        bar->end = bt_region_format(p->region, planned == p->bytes ? "%s%s" : "%s%s, %+.1f %%",
+                                    bt_bytes_text(text, (size_t)planned),
+                                    json_is_false(json_object_get(row, "matches")) ? " (measured: others)" : "",
+                                    100 * (planned / p->bytes - 1));
     if (!isnan(planned) && planned > p->unit * 1024)
         p->unit *= 1024;
     if (why)
@@ -75,7 +80,11 @@ bt_status bt_ablation_picture(const json_t *all, bt_text *text)
 {
     const json_t *rows = json_object_get(all, "rows");
     const size_t count = json_array_size(rows);
-    painting p = {.base = NAN, .unit = 1, .region = bt_region_new(), .bars = bt_alloc_array(count + 1, sizeof *p.bars)};
+    painting p = {.base = NAN,
+                  .bytes = NAN,
+                  .unit = 1,
+                  .region = bt_region_new(),
+                  .bars = bt_alloc_array(count + 1, sizeof *p.bars)};
     p.failed = !p.region || !p.bars;
     for (size_t i = 0; i < count && !p.failed; i++)
         fill(&p, json_array_get(rows, i), &p.bars[i]);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MARGIN = 20, TOP = 84, ROW = 28, BAR = 16, BARS = 400, MARKS = 240, LABEL = 110, NAME = 70 /* characters */ };
+enum { MARGIN = 20, TOP = 84, ROW = 28, BAR = 16, BARS = 400, MARKS = 260, LABEL = 130, NAME = 70 /* characters */ };
+#define BEHIND "fill=\"#444444\" font-size=\"12\" paint-order=\"stroke\" stroke=\"white\" stroke-width=\"4\""
 #define LETTER 6.9 /* a character's width, at most, on average; font-size 13 */
 
 static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759",
@@ -143,10 +144,10 @@ static void draw_mark(drawing *d, const bt_svg_bar *bar, double y)
     const double low = d->marks + d->mark_scale * bar->low, high = d->marks + d->mark_scale * bar->high;
     bt_text_add(d->text, "<path d=\"M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8\" stroke=\"#333333\" fill=\"none\"/>\n",
                 low, y, high, low, y - 4, high, y - 4);
-    bt_text_add(d->text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"#333333\"/>\n",
-                d->marks + d->mark_scale * bar->mark, y);
+    bt_text_add(d->text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\" stroke=\"#333333\"/>\n",
+                d->marks + d->mark_scale * bar->mark, y, bar->hollow ? "white" : "#333333");
     if (bar->label)
-        put(d, high + 10, y + 4, "fill=\"#444444\" font-size=\"12\"", bar->label, NAME);
+        put(d, high + 10, y + 4, BEHIND, bar->label, NAME);
 }
 
 static void draw_row(drawing *d, const bt_svg_bar *bar, double y)
@@ -163,7 +164,7 @@ static void draw_row(drawing *d, const bt_svg_bar *bar, double y)
     if (bar->note)
         put(d, x + 8, y + 4, "fill=\"#b00020\"", bar->note, 60);
     else if (bar->end)
-        put(d, x + 8, y + 4, "fill=\"#444444\" font-size=\"12\"", bar->end, NAME);
+        put(d, x + 8, y + 4, BEHIND, bar->end, NAME);
     draw_mark(d, bar, y);
 }
 
@@ -177,12 +178,12 @@ static void draw_all(drawing *d)
         draw_axis(d, d->marks, d->mark_scale, mark, step_of(mark, 1), false);
         put(d, d->marks, top - 8, "font-weight=\"bold\" font-size=\"12\"", chart->mark_title, 200);
     }
-    for (int64_t i = 0; i < chart->bar_count; i++)
-        draw_row(d, &chart->bars[i], top + ROW * ((double)i + 0.5));
     if (chart->bar_count && chart->bars[0].parts)
         draw_first(d, d->names + d->bar_scale * length_of(chart, &chart->bars[0]));
     if (chart->bar_count && chart->mark_title && !isnan(chart->bars[0].mark))
         draw_first(d, d->marks + d->mark_scale * chart->bars[0].mark);
+    for (int64_t i = 0; i < chart->bar_count; i++)
+        draw_row(d, &chart->bars[i], top + ROW * ((double)i + 0.5));
 }
 
 void bt_svg_chart_add(const bt_svg_chart *chart, bt_text *text)

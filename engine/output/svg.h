@@ -7,6 +7,7 @@
 typedef struct bt_svg_bar {
     const char *name;
     const double *parts;     /* lengths, one for each of the chart's parts; NULL: there is no bar */
+    bool hollow;             /* the mark is a ring, no disc */
     double mark, low, high;  /* NaN: there is no mark */
     const char *end, *label; /* what stands behind the bar and the mark; NULL: nothing */
     const char *note;        /* in the place of the bar; NULL: none */
