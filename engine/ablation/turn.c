@@ -9,7 +9,7 @@
 
 enum { STEPS = 20 };            /* where nobody says how many */
 #define BETWEEN_STEPS_TOLD 0.25 /* seconds */
-#define TIMED              0.2  /* seconds of steps that are timed, at least */
+#define TIMED              0.1  /* seconds of steps that are timed, at least */
 
 typedef struct turning {
     const bt_turn *turn;

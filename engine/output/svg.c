@@ -162,7 +162,8 @@ static void draw_row(drawing *d, const bt_svg_bar *bar, double y)
         x += width;
     }
     if (bar->note)
-        put(d, x + 8, y + 4, "fill=\"#b00020\"", bar->note, 60);
+        put(d, x + 8, y + 4, "fill=\"#b00020\" paint-order=\"stroke\" stroke=\"white\" stroke-width=\"4\"", bar->note,
+            74);
     else if (bar->end)
         put(d, x + 8, y + 4, BEHIND, bar->end, NAME);
     draw_mark(d, bar, y);
