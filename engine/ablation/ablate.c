@@ -43,8 +43,7 @@ static void show(const ablating *a)
 static void show_end(const ablating *a, const char *why)
 {
     FILE *file = a->ablation->progress;
-    double half,
-        ms = bt_ablation_middle(json_object_get(json_array_get(a->list, (size_t)a->row), "ms_per_step"), &half);
+    const double ms = bt_ablation_times_of(json_array_get(a->list, (size_t)a->row)).middle;
     if (!file)
         return;
     if (isatty(fileno(file))) {

@@ -12,7 +12,7 @@ typedef struct painting {
     bt_svg_bar *bars;
     bt_region *region;
     const char *parts[PARTS];
-    double base, bytes, unit; /* ms a step and bytes of the first row */
+    double base, bytes, unit; /* the shortest step and the bytes of the first row; of the axis */
     bool failed;
 } painting;
 
@@ -39,18 +39,15 @@ static void fill_parts(painting *p, const json_t *categories, bt_svg_bar *bar)
 
 static void fill_mark(painting *p, const json_t *row, bt_svg_bar *bar)
 {
-    const json_t *times = json_object_get(row, "ms_per_step");
-    double half;
-    bar->mark = bar->low = bar->high = bt_ablation_middle(times, &half);
+    const bt_ablation_times times = bt_ablation_times_of(row);
+    bar->mark = times.middle;
+    bar->low = times.low;
+    bar->high = times.high;
     if (isnan(bar->mark))
         return;
-    for (size_t i = 0; i < json_array_size(times); i++) {
-        bar->low = fmin(bar->low, json_number_value(json_array_get(times, i)));
-        bar->high = fmax(bar->high, json_number_value(json_array_get(times, i)));
-    }
     if (isnan(p->base))
-        p->base = bar->mark;
-    bar->label = bt_region_format(p->region, "%.3g ms, %.2fx", bar->mark, bar->mark / p->base);
+        p->base = times.low;
+    bar->label = bt_region_format(p->region, "%.3g ms, %.2fx", times.middle, times.low / p->base);
     bar->hollow = !json_is_true(json_object_get(json_object_get(row, "gradient"), "same_bits"));
     p->chart.mark_title = "ms a step, and its range; ● same bits, ○ others";
 }

@@ -16,16 +16,18 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-double bt_ablation_middle(const json_t *numbers, double *half_range)
+bt_ablation_times bt_ablation_times_of(const json_t *row)
 {
     enum { MOST = 64 };
     double values[MOST];
+    const json_t *numbers = json_object_get(row, "ms_per_step");
     const size_t all = json_array_size(numbers), count = all < MOST ? all : MOST;
     for (size_t i = 0; i < count; i++)
         values[i] = json_number_value(json_array_get(numbers, i));
     qsort(values, count, sizeof *values, compare);
-    *half_range = count ? (values[count - 1] - values[0]) / 2 : NAN;
-    return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
+    if (!count)
+        return (bt_ablation_times){NAN, NAN, NAN};
+    return (bt_ablation_times){values[0], (values[(count - 1) / 2] + values[count / 2]) / 2, values[count - 1]};
 }
 
 /* ---- cells; a value that is missing is an empty cell, and a column of these is left out ---- */
@@ -35,12 +37,6 @@ static void add_number(bt_text *text, const char *format, double value)
     char digits[64];
     snprintf(digits, sizeof digits, format, value);
     bt_text_add(text, "%s", isfinite(value) ? digits : "");
-}
-
-static double middle(const json_t *row)
-{
-    double half;
-    return bt_ablation_middle(json_object_get(row, "ms_per_step"), &half);
 }
 
 static void cell_name(const json_t *row, const json_t *first, bt_text *text)
@@ -70,21 +66,22 @@ static void cell_measured(const json_t *row, const json_t *first, bt_text *text)
 
 static void cell_time(const json_t *row, const json_t *first, bt_text *text)
 {
-    double half, value = bt_ablation_middle(json_object_get(row, "ms_per_step"), &half);
+    const bt_ablation_times times = bt_ablation_times_of(row);
     (void)first;
-    add_number(text, "%.3g", value);
-    add_number(text, " ± %.2g", half);
+    add_number(text, "%.3g", times.middle);
+    add_number(text, " ± %.2g", (times.high - times.low) / 2);
 }
 
+/* Other programs on the machine make no round shorter. */
 static void cell_ratio(const json_t *row, const json_t *first, bt_text *text)
 {
-    add_number(text, "%.2f", middle(row) / middle(first));
+    add_number(text, "%.2f", bt_ablation_times_of(row).low / bt_ablation_times_of(first).low);
 }
 
 static void cell_examples(const json_t *row, const json_t *first, bt_text *text)
 {
     (void)first;
-    add_number(text, "%.0f", 1e3 * bt_json_read_number(row, "examples_per_step") / middle(row));
+    add_number(text, "%.0f", 1e3 * bt_json_read_number(row, "examples_per_step") / bt_ablation_times_of(row).middle);
 }
 
 static void cell_work(const json_t *row, const json_t *first, bt_text *text)
@@ -217,9 +214,9 @@ static void add_legend(const cells *c)
     const double steps = bt_json_read_number(c->first, "steps");
     if (isnan(steps))
         return;
-    bt_text_add(c->text,
-                "\nhypergradient: the first one, against that of the run as configured: relative error, cosine\n"
-                "work: planned operations of a step, against the run as configured\n");
+    bt_text_add(c->text, "\nratio: the shortest of the rounds, against that of the run as configured\n"
+                         "hypergradient: the first one, against that of the run as configured: relative error, cosine\n"
+                         "work: planned operations of a step, against the run as configured\n");
     if (json_is_object(loss))
         bt_text_add(c->text, "loss: %s of step %.0f\n", bt_json_read_text(loss, "name"), steps);
     if (json_is_object(validation))

@@ -31,10 +31,10 @@ struct bt_context {
     /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
     bt_status (*watch)(void *user, const bt_problem *problem);
     void *watch_user;
-    bool steps_now;         /* what bt_steps_show was told last */
-    int64_t scalar_count;   /* host scalars and static ints of all levels */
-    int64_t step;           /* leaf steps */
-    bt_problem **leaves;    /* active, without children, in the order of their steps */
+    bool steps_now;       /* what bt_steps_show was told last */
+    int64_t scalar_count; /* host scalars and static ints of all levels */
+    int64_t step;         /* leaf steps */
+    bt_problem **leaves;  /* active, without children, in the order of their steps */
     int leaf_count;
     struct bt_capture *capture; /* traced/: an evaluation asks for what each example gets; NULL: nobody asks */
     bool resuming;              /* the output folder holds this run already */

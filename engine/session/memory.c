@@ -49,8 +49,7 @@ void bt_engine_note_touched(bt_engine *engine)
 bt_memory_sizes bt_engine_planned(const bt_engine *engine)
 {
     size_t by_category[BT_CATEGORIES];
-    return (bt_memory_sizes){bt_arena_used(&engine->context),
-                             bt_persistent_bytes(&engine->context, by_category, NULL)};
+    return (bt_memory_sizes){bt_arena_used(&engine->context), bt_persistent_bytes(&engine->context, by_category, NULL)};
 }
 
 bt_memory_sizes bt_engine_measured(bt_engine *engine)
