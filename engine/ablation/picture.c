@@ -11,6 +11,7 @@ typedef struct painting {
     bt_svg_chart chart;
     bt_svg_bar *bars;
     bt_region *region;
+    const json_t *first; /* row */
     const char *parts[PARTS];
     double base, bytes, unit; /* the shortest step and the bytes of the first row; of the axis */
     bool failed;
@@ -48,8 +49,9 @@ static void fill_mark(painting *p, const json_t *row, bt_svg_bar *bar)
     if (isnan(p->base))
         p->base = times.low;
     bar->label = bt_region_format(p->region, "%.3g ms, %.2fx", times.middle, times.low / p->base);
-    bar->hollow = !json_is_true(json_object_get(json_object_get(row, "gradient"), "same_bits"));
-    p->chart.mark_title = "ms a step, and its range; ● same bits, ○ others";
+    bar->hollow = !json_is_true(json_object_get(json_object_get(row, "gradient"), "same_bits")) ||
+                  !json_equal(json_object_get(row, "loss"), json_object_get(p->first, "loss"));
+    p->chart.mark_title = "ms a step, and its range; ● same bits, ○ other numbers";
 }
 
 static void fill(painting *p, const json_t *row, bt_svg_bar *bar)
@@ -77,7 +79,8 @@ bt_status bt_ablation_picture(const json_t *all, bt_text *text)
 {
     const json_t *rows = json_object_get(all, "rows");
     const size_t count = json_array_size(rows);
-    painting p = {.base = NAN,
+    painting p = {.first = json_array_get(rows, 0),
+                  .base = NAN,
                   .bytes = NAN,
                   .unit = 1,
                   .region = bt_region_new(),

@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum { MARGIN = 20, TOP = 84, ROW = 28, BAR = 16, BARS = 400, MARKS = 260, LABEL = 130, NAME = 70 /* characters */ };
-#define BEHIND "fill=\"#444444\" font-size=\"12\" paint-order=\"stroke\" stroke=\"white\" stroke-width=\"4\""
 #define LETTER 6.9 /* a character's width, at most, on average; font-size 13 */
 
 static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759",
@@ -49,6 +48,18 @@ static void put(drawing *d, double x, double y, const char *style, const char *w
     bt_text_add(d->text, "</text>\n");
 }
 
+/* What stands behind a bar or a mark: on white, for lines pass there. */
+static void put_behind(drawing *d, double x, double y, const char *colour, const char *words)
+{
+    enum { CUT = 74 };
+    const size_t length = strlen(words), shown = length < CUT ? length : CUT;
+    bt_text_add(d->text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"14\" fill=\"white\"/>\n", x - 2, y - 7,
+                0.9 * LETTER * (double)shown + 4);
+    bt_text_add(d->text, "<g fill=\"%s\">", colour);
+    put(d, x, y + 4, "font-size=\"12\"", words, CUT);
+    bt_text_add(d->text, "</g>\n");
+}
+
 static double length_of(const bt_svg_chart *chart, const bt_svg_bar *bar)
 {
     double sum = 0;
@@ -59,11 +70,11 @@ static double length_of(const bt_svg_chart *chart, const bt_svg_bar *bar)
 
 /* ---- scales ---- */
 
-/* 1, 2 or 5 times a power of ten units: so that there are about four of them. */
+/* 1, 2, 2.5 or 5 times a power of ten units: so that there are about four of them. */
 static double step_of(double most, double unit)
 {
     double rough = most / unit / 4, power = pow(10, floor(log10(rough > 0 ? rough : 1))), of = rough / power;
-    return (of <= 1 ? 1 : of <= 2 ? 2 : of <= 5 ? 5 : 10) * power * unit;
+    return (of <= 1 ? 1 : of <= 2 ? 2 : of <= 2.5 ? 2.5 : of <= 5 ? 5 : 10) * power * unit;
 }
 
 static void measure(drawing *d)
@@ -147,7 +158,7 @@ static void draw_mark(drawing *d, const bt_svg_bar *bar, double y)
     bt_text_add(d->text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\" stroke=\"#333333\"/>\n",
                 d->marks + d->mark_scale * bar->mark, y, bar->hollow ? "white" : "#333333");
     if (bar->label)
-        put(d, high + 10, y + 4, BEHIND, bar->label, NAME);
+        put_behind(d, high + 10, y, "#444444", bar->label);
 }
 
 static void draw_row(drawing *d, const bt_svg_bar *bar, double y)
@@ -161,11 +172,8 @@ static void draw_row(drawing *d, const bt_svg_bar *bar, double y)
                         y - BAR / 2.0, width, BAR, colours[p % BT_COUNT_OF(colours)]);
         x += width;
     }
-    if (bar->note)
-        put(d, x + 8, y + 4, "fill=\"#b00020\" paint-order=\"stroke\" stroke=\"white\" stroke-width=\"4\"", bar->note,
-            74);
-    else if (bar->end)
-        put(d, x + 8, y + 4, BEHIND, bar->end, NAME);
+    if (bar->note || bar->end)
+        put_behind(d, x + 8, y, bar->note ? "#b00020" : "#444444", bar->note ? bar->note : bar->end);
     draw_mark(d, bar, y);
 }
 

@@ -244,11 +244,12 @@ START_TEST(one_level)
 }
 END_TEST
 
-/* What is exact has the same bits in everything, whatever it measures. */
+/* What is exact has the same bits in everything; what the process held before a row does not count. */
 START_TEST(measured)
 {
     json_t *all, *row;
     size_t i;
+    void *before = bt_alloc_aligned(1 << 16);
     EXPECT_OK(ablate(ITD "upper.optimizer = adam\n", NULL, false, &all));
     expect_names(all, itd_names);
     const json_t *first = row_of(all, "as configured");
@@ -268,6 +269,7 @@ START_TEST(measured)
     }
     const json_t *spaced = row_of(all, "lower: itd_spacing = 0");
     ck_assert_double_gt(bt_json_read_number(spaced, "work_per_step"), bt_json_read_number(first, "work_per_step"));
+    bt_free_aligned(before);
     json_decref(all);
 }
 END_TEST
@@ -358,6 +360,49 @@ START_TEST(interrupted)
 }
 END_TEST
 
+/* ---- the picture ---- */
+
+/* The sum of the bar's rectangles in the row of this name, and what stands behind it. */
+static double bar_of(const char *svg, const char *name)
+{
+    char text[80];
+    double sum = 0, width;
+    int height;
+    snprintf(text, sizeof text, ">%s</text>", name);
+    const char *at = strstr(svg, text);
+    ck_assert_msg(at != NULL, "no %s in %s", name, svg);
+    at = strchr(at, '\n') + 1;
+    while (sscanf(at, "<rect x=\"%*[^\"]\" y=\"%*[^\"]\" width=\"%lf\" height=\"%d\"", &width, &height) == 2 &&
+           height == 16) {
+        sum += width;
+        at = strchr(at, '\n') + 1;
+    }
+    return sum;
+}
+
+START_TEST(picture)
+{
+    json_t *all = json_pack(
+        "{s:s, s:[{s:s, s:{s:i, s:i}, s:{s:i, s:i}, s:[f, f, f]}, {s:s, s:{s:i, s:i}, s:{s:i, s:i}}, {s:s, s:s}]}",
+        "name", "a&b", "rows", "row", "as configured", "planned_bytes", "arena", 3000, "persistent", 1000, "categories",
+        "one", 1500, "two", 2500, "ms_per_step", 3.0, 1.0, 2.0, "row", "half", "planned_bytes", "arena", 1000,
+        "persistent", 1000, "categories", "one", 2000, "two", 0, "row", "<odd> & \"long\"", "failed", "no <way>");
+    bt_text svg = {0};
+    ck_assert_ptr_nonnull(all);
+    EXPECT_OK(bt_ablation_picture(all, &svg));
+    const char *text = bt_text_get(&svg);
+    ck_assert_double_gt(bar_of(text, "as configured"), 100);
+    ck_assert_double_eq_tol(bar_of(text, "half"), bar_of(text, "as configured") / 2, 0.02);
+    ck_assert_double_eq(bar_of(text, "&#60;odd&#62; &#38; &#34;long&#34;"), 0);
+    ck_assert_ptr_nonnull(strstr(text, ">failed: no &#60;way&#62;</text>"));
+    ck_assert_ptr_nonnull(strstr(text, ">3.9 KiB</text>"));
+    ck_assert_ptr_nonnull(strstr(text, ">2.0 KiB, -50.0 %</text>"));
+    ck_assert_ptr_nonnull(strstr(text, ">2 ms, 1.00x</text>"));
+    bt_text_free(&svg);
+    json_decref(all);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ablation");
@@ -372,6 +417,7 @@ int main(void)
     tcase_add_test(tests, mismatch);
     tcase_add_test(tests, failing_row);
     tcase_add_test(tests, interrupted);
+    tcase_add_test(tests, picture);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }
