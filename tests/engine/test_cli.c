@@ -82,7 +82,7 @@ END_TEST
 START_TEST(mistakes)
 {
     static const struct {
-        const char *words[4], *message;
+        const char *words[5], *message;
     } cases[] = {
         {{"a.ini", "--plam"}, "there is no option `--plam`; did you mean `--plan`?"},
         {{"a.ini", "--zzzzzzzzzzz=1"}, "there is no option `--zzzzzzzzzzz`; betty-run --help lists them"},
