@@ -32,8 +32,9 @@ static void show(const ablating *a)
     fprintf(file, "\r\033[K");
     if (!a->ablation->plan)
         fprintf(file, "round %d/%d  ", a->round + 1, ROUNDS);
-    fprintf(file, "row %lld/%lld  %s", (long long)a->row + 1, (long long)a->rows.count,
-            a->rows.count ? a->rows.list[a->row].name : "as configured");
+    if (a->rows.count)
+        fprintf(file, "row %lld/%lld  ", (long long)a->row + 1, (long long)a->rows.count);
+    fprintf(file, "%s", a->rows.count ? a->rows.list[a->row].name : "as configured");
     if (a->step)
         fprintf(file, "  step %lld", (long long)a->step);
     fflush(file);
