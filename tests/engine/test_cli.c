@@ -100,9 +100,9 @@ START_TEST(mistakes)
         {{"a.ini", "--predictions=p.csv"}, "--predictions goes with --evaluate DIR"},
         {{"--evaluate=run", "--plan"}, "--evaluate goes with no other report: one at a time"},
         {{"--evaluate=run", "--resume=run"},
-         "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, --check-hypergradient "
-         "or "
-         "--evaluate"},
+         "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, "
+         "--check-hypergradient, "
+         "--ablate or --evaluate"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
         {{"a.ini", "--check-hypergradient", "--samples=0"},
          "--samples = 0: expected a whole number, from 1 to 1000000000"},
