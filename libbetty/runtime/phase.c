@@ -150,6 +150,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     instance->backend->memory->free(instance->arena); /* first: the two need not be there at the same time */
     instance->arena = instance->backend->memory->alloc(size);
     instance->arena_size = instance->arena ? size : 0;
+    if (instance->filled)
+        bt_instance_fill(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
 }
 

@@ -54,6 +54,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
     size_t arena_size; /* bytes */
+    bool filled;       /* by bt_instance_fill: so is an arena that takes its place */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
     bt_phase *current;          /* has run and is not ended: the arena holds what it needs; NULL: none */

@@ -78,6 +78,10 @@ done
 ablate json reweight --plan --level reweight --json
 python3 -c 'import json; assert json.load(open("out")) == json.load(open("json/ablation.json"))' || fail "other JSON is printed"
 
+# batches of get_batch are planned, too; where a callback's question makes the arena grow, the new one is measured
+ablate made game --steps 3
+ablate grown curriculum --level pace --steps 3
+
 # stopped in its second row: what the first brought is there
 "$BETTY_RUN" "$examples/reweight.ini" --threads 1 --ablate --steps 3 --output stopped >out 2>err &
 run=$!
