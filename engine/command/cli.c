@@ -31,13 +31,17 @@ static const option options[] = {
     {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
     {"--check-hypergradient", FLAG, FIELD(check),
      .help = "compare hypergradients with differences of the retrained loss, and do not train"},
+    {"--ablate", FLAG, FIELD(ablate),
+     .help = "try each memory technique on each level, and print what it buys and costs; with --plan only the bytes, "
+             "without running; leaves ablation.json, ablation.md and ablation.svg"},
+    {"--steps", COUNT, FIELD(steps), .value = "N", .help = "with --ablate: leaf steps of each row and round (20)"},
     {"--level", TEXT, FIELD(level), .value = "NAME",
-     .help = "check the hypergradient of this upper problem only; evaluate this problem only"},
+     .help = "check the hypergradient of this upper problem only; evaluate this problem only; ablate this level only"},
     {"--samples", COUNT, FIELD(samples), .value = "N",
      .help = "along how many directions; or all parameters, if there are no more"},
     {"--profile", FLAG, FIELD(profile),
      .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
-    {"--json", FLAG, FIELD(json), .help = "print the plan, the info or the check as JSON"},
+    {"--json", FLAG, FIELD(json), .help = "print the plan, the info, the check or the ablation as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
      .help = "a setting, as in the file, which it overrides; may be repeated"},
     {"--output", SETTING, .key = "engine.output", .value = "DIR",
@@ -110,6 +114,8 @@ static bt_status take_value(bt_cli *cli, const option *o, const char *value)
     const bt_key count = {.name = o->name, .kind = BT_KEY_INT, .low = 1, .high = 1e9};
     switch (o->kind) {
     case SETTING:
+        if (strcmp(o->name, "--output") == 0)
+            cli->output = value;
         return add_setting(cli, o->key, value, o->name);
     case SET:
         return add_set(cli, value);
@@ -162,27 +168,38 @@ static bt_status take_file(bt_cli *cli, const char *word)
 
 bool bt_cli_reports(const bt_cli *cli)
 {
-    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->evaluate;
+    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->evaluate;
+}
+
+/* What goes with nothing else. */
+static bt_status check_ablation(const bt_cli *cli)
+{
+    if (cli->steps && (!cli->ablate || cli->plan))
+        return bt_fail(BT_ERROR_CONFIG, "--steps goes with --ablate, without --plan");
+    if (cli->ablate && (cli->info || cli->print_config || cli->equation || cli->check || cli->profile || cli->evaluate))
+        return bt_fail(BT_ERROR_CONFIG, "--ablate goes with no other report than --plan: one at a time");
+    return BT_OK;
 }
 
 static bt_status check_together(const bt_cli *cli)
 {
+    BT_TRY(check_ablation(cli));
     if (cli->samples && !cli->check)
         return bt_fail(BT_ERROR_CONFIG, "--samples goes with --check-hypergradient");
-    if (cli->level && !cli->check && !cli->evaluate)
-        return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient or --evaluate");
+    if (cli->level && !cli->check && !cli->evaluate && !cli->ablate)
+        return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient, --ablate or --evaluate");
     if (cli->predictions && !cli->evaluate)
         return bt_fail(BT_ERROR_CONFIG, "--predictions goes with --evaluate DIR");
-    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->evaluate)
-        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient or --evaluate");
+    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "--json goes with --plan, --info, --check-hypergradient, --ablate or --evaluate");
     if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
         return bt_fail(BT_ERROR_CONFIG, "--evaluate goes with no other report: one at a time");
     if (cli->resume && bt_cli_reports(cli))
         return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config, "
-                                        "--print-equation, --check-hypergradient or --evaluate");
-    for (int64_t i = 0; cli->resume && i < cli->setting_count; i++)
-        if (strcmp(cli->settings[i].origin, "--output") == 0)
-            return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
+                                        "--print-equation, --check-hypergradient, --ablate or --evaluate");
+    if (cli->resume && cli->output)
+        return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
     return BT_OK;
 }
 
@@ -236,7 +253,8 @@ bt_status bt_cli_usage(FILE *file)
                  options[i].value ? options[i].value : "");
         fprintf(file, "  %-24s %s\n", name, options[i].help);
     }
-    fprintf(file, "\nExit code: 0 done; 1 the run failed, or a hypergradient is not right; 2 wrong usage or input; 130 "
+    fprintf(file, "\nExit code: 0 done; 1 the run failed, a hypergradient is not right, or "
+                  "memory is not as planned; 2 wrong usage or input; 130 "
                   "interrupted.\n");
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the help cannot be written");
 }

@@ -11,13 +11,14 @@ typedef struct bt_cli_setting {
 typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
     const char *file;  /* NULL: none was given */
-    bool help, version, plan, info, print_config, equation, check, profile, json, quiet;
+    bool help, version, plan, info, print_config, equation, check, ablate, profile, json, quiet;
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
     const char *resume;       /* the folder of the run to go on with; NULL: a new one */
     const char *evaluate;     /* the folder of the run to evaluate; NULL: none */
     const char *predictions;  /* the file for what each example gets; NULL: none */
     const char *level;        /* NULL: all */
-    int64_t samples;          /* 0: as many as the engine thinks */
+    const char *output;       /* --output, which is a setting, too; NULL: not given */
+    int64_t samples, steps;   /* 0: as many as the engine thinks */
     bt_cli_setting *settings; /* in the order of the line */
     int64_t setting_count, setting_room;
 } bt_cli;

@@ -1,5 +1,6 @@
 /* engine/command/main.c: betty-run: trains what an INI file says. */
 #include "base/version.h"
+#include "engine/ablation/ablation.h"
 #include "engine/command/cli.h"
 #include "engine/command/crash.h"
 #include "engine/command/signals.h"
@@ -39,6 +40,14 @@ static int complain(bt_status status, bool running)
     return is_input(status, running) ? BAD_INPUT : FAILED;
 }
 
+static bt_status configure(bt_engine *engine, const bt_cli *cli)
+{
+    BT_TRY(bt_engine_load(engine, cli->file));
+    for (int64_t i = 0; i < cli->setting_count; i++)
+        BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
+    return BT_OK;
+}
+
 static bt_status load(bt_engine *engine, const bt_cli *cli)
 {
     const bt_front front = {
@@ -50,9 +59,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         .stop = bt_signals_stop(),
     };
     BT_TRY(bt_engine_attach(engine, &front));
-    BT_TRY(bt_engine_load(engine, cli->file));
-    for (int64_t i = 0; i < cli->setting_count; i++)
-        BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
+    BT_TRY(configure(engine, cli));
     if (cli->evaluate) /* sets up by itself: values come from the checkpoint */
         return BT_OK;
     return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
@@ -81,9 +88,9 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
 
 static bt_status train(bt_engine *engine)
 {
-    bt_signals_train(true);
+    bt_signals_finish("stopping after this step or validation");
     bt_status status = bt_engine_run(engine);
-    bt_signals_train(false);
+    bt_signals_finish(NULL);
     return status;
 }
 
@@ -102,6 +109,27 @@ static int run(const bt_cli *cli)
         code = complain(status, !reports);
     bt_engine_free(engine);
     return code;
+}
+
+static bt_status configure_row(void *user, bt_engine *engine) { return configure(engine, user); }
+
+static int ablate(bt_cli *cli)
+{
+    const bt_ablation ablation = {
+        .load = configure_row,
+        .user = cli,
+        .level = cli->level,
+        .folder = cli->output,
+        .steps = cli->steps,
+        .plan = cli->plan,
+        .json = cli->json,
+        .out = stdout,
+        .progress = cli->quiet ? NULL : stderr,
+        .stop = bt_signals_stop(),
+    };
+    bt_signals_finish("stopping with what there is");
+    bt_status status = bt_ablate(&ablation);
+    return status == BT_OK ? DONE : complain(status, false);
 }
 
 /* What needs no file. */
@@ -139,8 +167,10 @@ int main(int argc, char **argv)
         code = help(&cli);
     else if (status == BT_OK && !cli.file)
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
+    else if (status == BT_OK)
+        code = cli.ablate ? ablate(&cli) : run(&cli);
     else
-        code = status == BT_OK ? run(&cli) : complain(status, false);
+        code = complain(status, false);
     bt_cli_free(&cli);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "betty-run: the output cannot be written\n");

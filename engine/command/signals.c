@@ -11,7 +11,8 @@
 
 enum { FIRST = 1, AGAIN = 5 }; /* seconds of set-up until it says something, and from then on */
 
-static volatile sig_atomic_t stop, training, seconds, teller = -1;
+static volatile sig_atomic_t stop, seconds, teller = -1;
+static const char *volatile last_words; /* of what finishes when it is asked to stop; NULL: nothing does */
 
 static void put(int file, const char *text)
 {
@@ -22,13 +23,16 @@ static void put(int file, const char *text)
 static void on_signal(int number)
 {
     (void)number;
-    if (!training || stop) {
+    const char *words = last_words;
+    if (!words || stop) {
         put(STDERR_FILENO, "\nbetty-run: interrupted\n");
         _exit(BT_INTERRUPTED);
     }
     const int before = errno;
     stop = 1;
-    put(STDERR_FILENO, "\nbetty-run: stopping after this step or validation; once more stops at once\n");
+    put(STDERR_FILENO, "\nbetty-run: ");
+    put(STDERR_FILENO, words);
+    put(STDERR_FILENO, "; once more stops at once\n");
     errno = before;
 }
 
@@ -45,7 +49,7 @@ void bt_signals_listen(void)
 
 const volatile sig_atomic_t *bt_signals_stop(void) { return &stop; }
 
-void bt_signals_train(bool trains) { training = trains; }
+void bt_signals_finish(const char *stopping) { last_words = stopping; }
 
 /* ---- a long set-up ---- */
 

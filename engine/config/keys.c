@@ -65,7 +65,7 @@ const bt_key bt_keys[] = {
      .help =
          "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "
          "and this process has cores (its affinity, and the processor quota of its cgroup)"},
-    {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", HALF_PRECISION,
+    {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .ablate = "fp32", HALF_PRECISION,
      .help = "of problems that do not set their own"},
     {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
      .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
@@ -105,13 +105,13 @@ const bt_key bt_keys[] = {
      .advice = "a score-function gradient is an upper loss, bt_mul(bt_detach(reward), log_probability), and needs no "
                "type of its own",
      .help = "how hypergradients pass through this lower problem"},
-    {"product", PROBLEM(product), CHOICE("jvp | vjp | finite"), .value = "jvp",
+    {"product", PROBLEM(product), CHOICE("jvp | vjp | finite"), .value = "jvp", .ablate = "jvp | finite | vjp",
      .help = "second-order products: forward over reverse, reverse over reverse, or a difference of two gradients "
              "(what type = sama takes by itself)"},
     {"detach", PROBLEM(detach), CHOICE("frozen | field | follow"), .value = "frozen",
      .help = "what a second derivative makes of detached values: constants; part of the gradient field that training "
              "follows; or functions, as in Betty's difference"},
-    {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last",
+    {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
      .help = "which micro-batches of the last step second-order products use"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
@@ -125,7 +125,7 @@ const bt_key bt_keys[] = {
      .help = "steps of this problem to one step of the problems above it"},
     {"warmup_steps", PROBLEM(warmup_steps), INT(0, MANY), .value = "0",
      .help = "steps of this problem before the problems above it begin"},
-    {"gradient_accumulation", PROBLEM(gradient_accumulation), INT(1, 1e6), .value = "1",
+    {"gradient_accumulation", PROBLEM(gradient_accumulation), INT(1, 1e6), .value = "1", .ablate = "2 | 4",
      .help = "micro-batches to one step, all at the same state of every level"},
     {"meta_batch", PROBLEM(meta_batch), INT(1, 1e6), .value = "1",
      .help = "an upper problem: inner loops to one step, as in a batch of tasks"},
@@ -136,7 +136,7 @@ const bt_key bt_keys[] = {
     {"batch_size", PROBLEM(batch_size), SIZE("all"), .value = "100", .help = "examples in a (micro-)batch"},
     {"shuffle", PROBLEM(shuffle), BOOL, .value = "true", .help = "a new order in each epoch"},
     {"drop_last", PROBLEM(drop_last), BOOL, .value = "false", .help = "leave out the short last batch of an epoch"},
-    {"prefetch", PROBLEM(prefetch), BOOL, .value = "true",
+    {"prefetch", PROBLEM(prefetch), BOOL, .value = "true", .ablate = "false", .exact = true,
      .help = "draw the next batch while this one is used, where a core is to spare; false saves a batch's memory"},
     {"valid_batch_size", PROBLEM(valid_batch_size), SIZE("all"), .like = "batch_size",
      .help = "examples in a validation batch"},
@@ -160,7 +160,8 @@ const bt_key bt_keys[] = {
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
     {"meta_trainable", PROBLEM(meta_trainable), LIST, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
-    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .refused = "adafactor | adam8bit",
+    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "sgd",
+     .refused = "adafactor | adam8bit",
      .advice = "sgd keeps nothing beside a parameter, with momentum one value for each of its own, adam two; a .c file "
                "can export an optimiser (docs/extending.md)",
      .help = "what makes an update from a gradient; its hyperparameters are keys too"},
@@ -219,6 +220,20 @@ const bt_key *bt_key_find(bt_section_kind section, const char *name)
         if (key->section == section && bt_ini_same(key->name, name))
             return key;
     return NULL;
+}
+
+/* Hyperparameters have no row. */
+static const bt_key techniques[] = {
+    {"itd_spacing", .ablate = "0", .exact = true},
+};
+
+const bt_key *bt_key_technique(bt_section_kind section, const char *name)
+{
+    const bt_key *key = bt_key_find(section, name);
+    for (int i = 0; !key && i < BT_COUNT_OF(techniques); i++)
+        if (section == BT_SECTION_PROBLEM && bt_ini_same(techniques[i].name, name))
+            key = &techniques[i];
+    return key && key->ablate ? key : NULL;
 }
 
 bt_dtype bt_precision_dtype(int precision) { return precision == 1 ? BT_F64 : BT_F32; }

@@ -41,12 +41,16 @@ typedef struct bt_key {
     bool list;           /* text by commas, which may go on in KEY_2, KEY_3, ... */
     bool live;           /* may change between two calls that train */
     bool resumable;      /* a resumed run may have another value than the run that it continues */
+    const char *ablate;  /* a memory technique: the values that --ablate tries, "2 | 4", the strongest last; or NULL */
+    bool exact;          /* of a technique: no value changes a bit of what is trained */
     const char *help;
 } bt_key;
 
 /* The table; ends with a row without a name. */
 extern const bt_key bt_keys[];
 const bt_key *bt_key_find(bt_section_kind section, const char *name); /* NULL if missing */
+/* What says of a key, those of methods included, what --ablate tries: name, ablate, exact; NULL: nothing is tried. */
+const bt_key *bt_key_technique(bt_section_kind section, const char *name);
 
 /* ---- values.c: between text and fields ---- */
 

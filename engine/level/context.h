@@ -28,10 +28,13 @@ struct bt_context {
     bool on_trial;          /* a check trains, to be undone: who depends on whom stays as it is */
     bool apart;             /* of compiling: gradients and products are programs by themselves, none are joined, and
                              * gradients and adjoints last through the whole step, to be read between these */
-    bool steps_now;         /* what bt_steps_show was told last */
-    int64_t scalar_count;   /* host scalars and static ints of all levels */
-    int64_t step;           /* leaf steps */
-    bt_problem **leaves;    /* active, without children, in the order of their steps */
+    /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
+    bt_status (*watch)(void *user, const bt_problem *problem);
+    void *watch_user;
+    bool steps_now;       /* what bt_steps_show was told last */
+    int64_t scalar_count; /* host scalars and static ints of all levels */
+    int64_t step;         /* leaf steps */
+    bt_problem **leaves;  /* active, without children, in the order of their steps */
     int leaf_count;
     struct bt_capture *capture; /* traced/: an evaluation asks for what each example gets; NULL: nobody asks */
     bool resuming;              /* the output folder holds this run already */

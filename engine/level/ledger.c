@@ -151,9 +151,16 @@ static void add(void *user, const bt_var *var, const bt_block *block)
     by_category[var->category] += var->bytes;
 }
 
-static size_t loader_bytes(const bt_stream *stream)
+/* Of a loader's buffers, or of as many batches of get_batch as are kept. */
+static size_t batch_bytes(const bt_stream *stream)
 {
-    return stream && stream->loader ? bt_loader_bytes(stream->loader) : 0;
+    if (!stream || !stream->made)
+        return stream && stream->loader ? bt_loader_bytes(stream->loader) : 0;
+    const bt_batch *shape = stream->shapes[0];
+    size_t sum = 0;
+    for (int f = 0; f < shape->field_count; f++)
+        sum += bt_array_bytes(shape->fields[f].array);
+    return (size_t)stream->keep * sum;
 }
 
 size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem)
@@ -165,7 +172,7 @@ size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATE
     for (int i = 0; i < context->problem_count; i++) {
         const bt_problem *one = context->problems[i];
         if (!problem || one == problem)
-            by_category[BT_BATCH] += loader_bytes(one->train) + loader_bytes(one->valid);
+            by_category[BT_BATCH] += batch_bytes(one->train) + batch_bytes(one->valid);
     }
     for (int c = 0; c < BT_CATEGORIES; c++)
         sum += by_category[c];

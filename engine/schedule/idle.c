@@ -3,6 +3,7 @@
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
 #include "engine/schedule/schedule.h"
 
+#include "engine/config/ini.h"
 #include <string.h>
 
 /* ---- conditions on the engine; problem is NULL ---- */
@@ -247,6 +248,17 @@ static const idle_row rows[] = {
     {PROBLEM("scheduler_cooldown"), not_plateau, plateau_why},
     {PROBLEM("scheduler_eps"), not_plateau, plateau_why},
 };
+
+/* A key that is in no row is one of the problem's method, or acts always. */
+bool bt_is_idle(const bt_context *context, const bt_problem *problem, const char *key)
+{
+    const bt_section_kind section = problem ? BT_SECTION_PROBLEM : BT_SECTION_ENGINE;
+    bool idle = !bt_key_find(section, key) && problem && not_lower(context, problem);
+    for (int i = 0; i < BT_COUNT_OF(rows); i++)
+        if (rows[i].section == section && bt_ini_same(rows[i].key, key))
+            idle = idle || rows[i].idle(context, problem);
+    return idle;
+}
 
 /* ---- what is said ---- */
 

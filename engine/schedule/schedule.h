@@ -35,6 +35,8 @@ bt_status bt_rewire(bt_context *context, const char *u2l, const char *l2u, const
 
 /* ---- idle.c ---- */
 
+/* Whether a key, of the engine (problem NULL) or of a problem, its method's included, does nothing in this run. */
+bool bt_is_idle(const bt_context *context, const bt_problem *problem, const char *key);
 void bt_warn_idle(bt_context *context); /* says which keys somebody has set that do nothing in this run */
 
 #endif

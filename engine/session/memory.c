@@ -46,7 +46,34 @@ void bt_engine_note_touched(bt_engine *engine)
         engine->touched = touched;
 }
 
+bt_memory_sizes bt_engine_planned(const bt_engine *engine)
+{
+    size_t by_category[BT_CATEGORIES];
+    return (bt_memory_sizes){bt_arena_used(&engine->context), bt_persistent_bytes(&engine->context, by_category, NULL)};
+}
+
+bt_memory_sizes bt_engine_measured(bt_engine *engine)
+{
+    const bt_instance *instance = engine->context.instance;
+    const size_t arena = instance->planned ? instance->arena_size : 0;
+    bt_engine_note_touched(engine);
+    return (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena};
+}
+
 /* ---- beside the plan ---- */
+
+size_t bt_resident_peak(void)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
 
 enum { ROUND = 1 << 16 };
 

@@ -23,7 +23,6 @@ typedef struct bt_run { /* from the first call to the one that ends it */
     bool opened;
     bool told;         /* that an update was left out */
     bool told_loss[2]; /* that a loss was not finite: of training, of a validation */
-    size_t baseline;   /* aligned bytes that were live before the engine */
 } bt_run;
 
 static inline bool bt_run_is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }

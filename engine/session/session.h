@@ -66,6 +66,12 @@ typedef struct bt_footprint {
 } bt_footprint;
 bt_footprint bt_engine_footprint(const bt_engine *engine);
 
+/* What is planned, and what is there after a run: of the arena, up to the last byte written, which only
+ * bt_instance_fill before the run can tell; of what is kept for the whole run. */
+bt_memory_sizes bt_engine_planned(const bt_engine *engine);
+bt_memory_sizes bt_engine_measured(bt_engine *engine);
+size_t bt_resident_peak(void); /* of this process, as the system counts it; 0: unknown */
+
 /* Bytes of what lives where the phase needs most; and whether a value lives at this step of it. */
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES]);
 bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step);

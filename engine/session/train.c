@@ -120,19 +120,6 @@ static bt_status last_words(bt_run *r)
 
 /* ---- what is left behind ---- */
 
-static size_t resident_peak(void)
-{
-    char line[256];
-    size_t kib = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return kib * 1024;
-}
-
 static double data_seconds(const bt_engine *engine)
 {
     double sum = 0;
@@ -146,7 +133,6 @@ static bt_status summarize(bt_run *r)
 {
     bt_engine *engine = r->engine;
     bt_metric_value *values = bt_run_room(&engine->context);
-    size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     int count = 0;
     if (!values)
         return BT_ERROR_MEMORY;
@@ -163,7 +149,6 @@ static bt_status summarize(bt_run *r)
                           .data_seconds = data_seconds(engine),
                           .metrics = values,
                           .metric_count = count,
-                          .planned = {bt_arena_used(&engine->context), persistent},
                           .seed = engine->context.settings->seed,
                           .device = "cpu",
                           .backend = backend,
@@ -171,14 +156,14 @@ static bt_status summarize(bt_run *r)
                           .best = bt_run_best(engine, &best) ? &best : NULL,
                           .best_step = engine->best_step,
                           .config = engine->context.config};
-    size_t arena = engine->context.instance->planned ? engine->context.instance->arena_size : 0;
-    summary.measured = (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - r->baseline - arena};
+    summary.planned = bt_engine_planned(engine);
+    summary.measured = bt_engine_measured(engine);
     const bt_footprint print = bt_engine_footprint(engine);
     summary.data = print.data;
     summary.program = print.program;
     summary.program_peak = print.peak;
-    size_t ours = summary.measured.arena + summary.measured.persistent + r->baseline + print.data + print.peak;
-    const size_t peak = resident_peak();
+    size_t ours = summary.measured.arena + summary.measured.persistent + engine->baseline + print.data + print.peak;
+    const size_t peak = bt_resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
     bt_status status = bt_summary_write(engine->output->path, &summary);
     bt_free(values);
@@ -407,11 +392,7 @@ static bt_run *open_call(bt_engine *engine, int64_t until)
     if (!r)
         return NULL;
     if (!engine->run)
-        *r = (bt_run){.engine = engine,
-                      .context = &engine->context,
-                      .progress = engine->progress,
-                      .saved = -1,
-                      .baseline = engine->baseline};
+        *r = (bt_run){.engine = engine, .context = &engine->context, .progress = engine->progress, .saved = -1};
     engine->run = r;
     r->start = bt_seconds() - engine->seconds;
     r->until = until;

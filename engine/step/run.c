@@ -131,6 +131,8 @@ bt_status bt_step_call(bt_problem *problem, bool *updated)
 {
     bt_step_phase *step = problem->step;
     BT_TRY(gradient_to_step(problem));
+    if (problem->context->watch)
+        BT_TRY(problem->context->watch(problem->context->watch_user, problem));
     if (step->collect >= 0)
         BT_TRY(bt_part_run(step->phase, step->collect));
     if (++problem->calls >= problem->settings->meta_batch) {

@@ -49,6 +49,7 @@ void bt_instance_free(bt_instance *instance)
 
 void bt_instance_fill(bt_instance *instance)
 {
+    instance->filled = true;
     if (instance->arena)
         instance->backend->memory->fill(instance->arena, FILL, instance->arena_size);
 }

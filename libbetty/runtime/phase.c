@@ -1,6 +1,7 @@
 /* runtime/phase.c: planning a list of programs together, and running them. */
 #include "runtime/phase.h"
 
+#include "compile/work.h"
 #include "runtime/profile.h"
 #include "runtime/watch.h"
 #include <string.h>
@@ -74,6 +75,14 @@ bt_var *bt_phase_own(bt_phase *phase, bt_var *var)
     return phase->vars[phase->var_count++] = var;
 }
 
+static double work_of(const bt_program *program)
+{
+    double sum = 0;
+    for (int64_t s = 0; s < program->step_count; s++)
+        sum += bt_call_work(&program->steps[s].call);
+    return sum;
+}
+
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
 {
     bt_phase_entry *entries = bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
@@ -93,7 +102,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     int64_t base = 0;
     if (phase->entry_count)
         base = entries[phase->entry_count - 1].base + entries[phase->entry_count - 1].program->step_count;
-    entries[phase->entry_count] = (bt_phase_entry){program, bound, name, loop, base};
+    entries[phase->entry_count] = (bt_phase_entry){program, bound, name, loop, base, work_of(program)};
     return (int)phase->entry_count++;
 }
 
@@ -143,6 +152,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     instance->backend->memory->free(instance->arena); /* first: the two need not be there at the same time */
     instance->arena = instance->backend->memory->alloc(size);
     instance->arena_size = instance->arena ? size : 0;
+    if (instance->filled)
+        bt_instance_fill(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -206,6 +217,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     if (phase->instance->dry)
         return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is planned only, and cannot run", phase->owner, phase->name);
     BT_TRY(enter(phase));
+    phase->instance->work += phase->entries[entry].work;
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
     bind_anew(phase);

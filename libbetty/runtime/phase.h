@@ -15,6 +15,7 @@ typedef struct bt_phase_entry {
     const char *part; /* "gradient", "product": for the report; owned by the phase */
     int loop;         /* entries with the same number repeat together; 0: run at most once a phase */
     int64_t base;     /* its first step on the time axis of the phase */
+    double work;      /* of all its calls, in compile/work.h's operations */
 } bt_phase_entry;
 
 typedef struct bt_phase_value { /* a row of the plan */
@@ -54,9 +55,11 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */
     char *arena;
     size_t arena_size; /* bytes */
+    bool filled;       /* by bt_instance_fill: so is an arena that takes its place */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
     bt_phase *current;          /* has run and is not ended: the arena holds what it needs; NULL: none */
+    double work;                /* of all programs that have run, in compile/work.h's operations */
     struct bt_profile *profile; /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
 } bt_instance;
 

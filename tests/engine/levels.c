@@ -30,13 +30,18 @@ bt_dataset *levels_one_row(bt_problem *self)
     return data;
 }
 
-bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings)
+void levels_fill(bt_engine *engine, const bt_export *parts, void *user, const char *settings)
 {
-    bt_engine *engine = bt_engine_new();
     bt_engine_use(engine, parts, user);
     bt_engine_set(engine, "engine.precision", "fp64");
     bt_engine_set(engine, "engine.valid_step", "0");
     set_lines(engine, settings);
+}
+
+bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings)
+{
+    bt_engine *engine = bt_engine_new();
+    levels_fill(engine, parts, user, settings);
     if (!*bt_error())
         return engine;
     bt_engine_free(engine);

@@ -9,6 +9,8 @@
  * after a failure. */
 bt_engine *levels_engine(const bt_export *parts, void *user, const char *settings);
 
+void levels_fill(bt_engine *engine, const bt_export *parts, void *user, const char *settings); /* such a new one */
+
 /* configure_train_data: one example, whose field x is 1. */
 bt_dataset *levels_one_row(bt_problem *self);
 

@@ -77,10 +77,18 @@ static const bt_problem_def lower = {
 
 const bt_export ridge_parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
+static const char links[] = "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
+                            "lower.shuffle = false\nupper.shuffle = false\nengine.log_step = 0\n";
+
+void ridge_fill(bt_engine *engine, ridge *data, const char *settings)
+{
+    char lines[2048];
+    snprintf(lines, sizeof lines, "%s%s", links, settings);
+    levels_fill(engine, &ridge_parts, data, lines);
+}
+
 bt_engine *ridge_engine(ridge *data, const char *settings)
 {
-    static const char links[] = "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n"
-                                "lower.shuffle = false\nupper.shuffle = false\nengine.log_step = 0\n";
     char lines[2048];
     snprintf(lines, sizeof lines, "%s%s", links, settings);
     return levels_engine(&ridge_parts, data, lines);

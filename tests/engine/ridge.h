@@ -19,6 +19,8 @@ ridge ridge_data(void);
 extern const bt_export ridge_parts;                         /* upper, lower; bt_user is a ridge */
 bt_engine *ridge_engine(ridge *data, const char *settings); /* linked both ways, not shuffled */
 
+void ridge_fill(bt_engine *engine, ridge *data, const char *settings); /* such a new one */
+
 /* ---- the same in plain C ---- */
 
 typedef struct rows { /* a batch */

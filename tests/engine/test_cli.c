@@ -82,7 +82,7 @@ END_TEST
 START_TEST(mistakes)
 {
     static const struct {
-        const char *words[4], *message;
+        const char *words[5], *message;
     } cases[] = {
         {{"a.ini", "--plam"}, "there is no option `--plam`; did you mean `--plan`?"},
         {{"a.ini", "--zzzzzzzzzzz=1"}, "there is no option `--zzzzzzzzzzz`; betty-run --help lists them"},
@@ -92,14 +92,17 @@ START_TEST(mistakes)
         {{"a.ini", "--set", "classifier.lr"}, "--set classifier.lr: expected SECTION.KEY=VALUE"},
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
-        {{"a.ini", "--json"}, "--json goes with --plan, --info, --check-hypergradient or --evaluate"},
-        {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient or --evaluate"},
+        {{"a.ini", "--json"}, "--json goes with --plan, --info, --check-hypergradient, --ablate or --evaluate"},
+        {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient, --ablate or --evaluate"},
+        {{"a.ini", "--steps", "3"}, "--steps goes with --ablate, without --plan"},
+        {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps goes with --ablate, without --plan"},
+        {{"a.ini", "--ablate", "--info"}, "--ablate goes with no other report than --plan: one at a time"},
         {{"a.ini", "--predictions=p.csv"}, "--predictions goes with --evaluate DIR"},
         {{"--evaluate=run", "--plan"}, "--evaluate goes with no other report: one at a time"},
         {{"--evaluate=run", "--resume=run"},
-         "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, --check-hypergradient "
-         "or "
-         "--evaluate"},
+         "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, "
+         "--check-hypergradient, "
+         "--ablate or --evaluate"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
         {{"a.ini", "--check-hypergradient", "--samples=0"},
          "--samples = 0: expected a whole number, from 1 to 1000000000"},

@@ -1,0 +1,271 @@
+/* engine/ablation/ablate.c: the rounds through all rows. */
+#include "engine/ablation/ablation_inside.h"
+
+#include "base/version.h"
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 3 };
+
+typedef struct ablating {
+    const bt_ablation *ablation;
+    FILE *reference; /* the first hypergradients */
+    bt_region *region;
+    json_t *all, *list;    /* what ablation.json will have; its rows, not owned */
+    json_t *choices;       /* whose text the rows have */
+    bt_ablation_rows rows; /* none before the first child has said which there are */
+    bt_output *output;     /* the folder; NULL: none */
+    bt_turn turn;          /* the one that is taken */
+    int64_t row, step;     /* of the turn; its last step that was told */
+    int round;
+    bool mismatch;
+} ablating;
+
+/* ---- progress ---- */
+
+static void show(const ablating *a)
+{
+    FILE *file = a->ablation->progress;
+    if (!file || !isatty(fileno(file)))
+        return;
+    fprintf(file, "\r\033[K");
+    if (!a->ablation->plan)
+        fprintf(file, "round %d/%d  ", a->round + 1, ROUNDS);
+    if (a->rows.count)
+        fprintf(file, "row %lld/%lld  ", (long long)a->row + 1, (long long)a->rows.count);
+    fprintf(file, "%s", a->rows.count ? a->rows.list[a->row].name : "as configured");
+    if (a->step)
+        fprintf(file, "  step %lld", (long long)a->step);
+    fflush(file);
+}
+
+/* The terminal's line goes; elsewhere each turn is a line. */
+static void show_end(const ablating *a, const char *why)
+{
+    FILE *file = a->ablation->progress;
+    const double ms = bt_ablation_times_of(json_array_get(a->list, (size_t)a->row)).middle;
+    if (!file)
+        return;
+    if (isatty(fileno(file))) {
+        fprintf(file, "\r\033[K");
+    } else if (a->rows.count && !a->ablation->plan) {
+        fprintf(file, "round %d/%d  %s: ", a->round + 1, ROUNDS, a->rows.list[a->row].name);
+        fprintf(file, *why ? "failed\n" : "%.4g ms a step\n", ms);
+    }
+    fflush(file);
+}
+
+/* ---- what children tell ---- */
+
+static json_t *changes_json(const bt_ablation_row *row)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < row->count; i++)
+        list = bt_json_append(list, json_pack("{s:s, s:s, s:s}", "level", row->choices[i]->level, "key",
+                                              row->choices[i]->key, "value", row->choices[i]->value));
+    return list;
+}
+
+/* The first child has said what can be tried. */
+static bt_status begin_rows(ablating *a, json_t *line)
+{
+    a->choices = json_incref(json_object_get(line, "choices"));
+    const bt_choice *choices = bt_choices_read(a->region, a->choices);
+    if (!choices)
+        return BT_ERROR_MEMORY;
+    BT_TRY(bt_rows_make(choices, (int64_t)json_array_size(a->choices), &a->rows));
+    for (int64_t i = 0; i < a->rows.count; i++)
+        if (json_array_append_new(a->list, json_pack("{s:s, s:o}", "row", a->rows.list[i].name, "changes",
+                                                     changes_json(&a->rows.list[i]))) != 0)
+            return bt_fail(BT_ERROR_MEMORY, "out of memory");
+    a->turn.row = a->rows.list;
+    const char *stem = bt_json_read_text(line, "stem"), *wanted = a->ablation->folder;
+    char *name = bt_string("%s-ablation", stem);
+    bt_status status = name && json_object_set_new(a->all, "name", json_string(stem)) == 0 ? BT_OK : BT_ERROR_MEMORY;
+    if (status == BT_OK && (wanted || !a->ablation->plan))
+        status = bt_output_make(wanted, name, &a->output);
+    bt_free(name);
+    return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status;
+}
+
+/* Of each round the time; of all else the last. */
+static bt_status take_result(ablating *a, json_t *row, json_t *result)
+{
+    json_t *times = json_object_get(row, "ms_per_step"), *ms = json_object_get(result, "ms_per_step");
+    json_t *planned = json_object_get(result, "planned_bytes"), *measured = json_object_get(result, "measured_bytes");
+    const bool matches = json_equal(planned, measured);
+    times = times ? json_incref(times) : json_array();
+    if (json_array_append(times, ms) != 0 || json_object_update(row, result) != 0 ||
+        json_object_set_new(row, "ms_per_step", times) != 0)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory");
+    if (a->turn.first)
+        a->turn.steps = (int64_t)bt_json_read_number(result, "steps");
+    if (!json_is_false(json_object_get(row, "matches")) &&
+        json_object_set_new(row, "matches", json_boolean(matches)) != 0)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory");
+    a->mismatch = a->mismatch || !matches;
+    return BT_OK;
+}
+
+static bt_status hear(void *user, json_t *line)
+{
+    ablating *a = user;
+    json_t *plan = json_object_get(line, "plan"), *result = json_object_get(line, "result");
+    if (plan && !a->rows.count)
+        BT_TRY(begin_rows(a, line));
+    json_t *row = json_array_get(a->list, (size_t)a->row);
+    if (plan && json_object_update(row, plan) != 0)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory");
+    if (result)
+        return take_result(a, row, result);
+    if (json_object_get(line, "step"))
+        a->step = (int64_t)bt_json_read_number(line, "step");
+    return BT_OK;
+}
+
+static void wait_a_bit(void *user) { show(user); }
+
+static bt_status run(void *user, FILE *tell)
+{
+    const ablating *a = user;
+    return bt_turn_take(&a->turn, tell);
+}
+
+/* ---- turns ---- */
+
+static bt_status fail_row(ablating *a, bt_status failed, const char *why)
+{
+    if (!a->rows.count || a->row == 0)
+        return bt_fail(failed, "%s", why);
+    json_t *row = json_array_get(a->list, (size_t)a->row);
+    return json_object_set_new(row, "failed", bt_json_string(why)) == 0 ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status take_turn(ablating *a)
+{
+    const bt_process child = {.run = run, .hear = hear, .wait = wait_a_bit, .user = a, .stop = a->ablation->stop};
+    bt_status failed;
+    bt_text why = {0};
+    a->step = 0;
+    a->turn.first = a->round == 0 && a->row == 0;
+    a->turn.row = a->rows.count ? &a->rows.list[a->row] : NULL;
+    show(a);
+    bt_status status = bt_process_run(&child, &failed, &why);
+    show_end(a, bt_text_get(&why));
+    if (status == BT_OK && failed != BT_OK)
+        status = fail_row(a, failed, bt_text_get(&why));
+    bt_text_free(&why);
+    return status;
+}
+
+static bool has_failed(const ablating *a)
+{
+    return json_object_get(json_array_get(a->list, (size_t)a->row), "failed") != NULL;
+}
+
+/* The first turn says how many rows there are. */
+static bt_status take_round(ablating *a)
+{
+    for (a->row = 0; a->row == 0 || a->row < a->rows.count; a->row++)
+        if (!has_failed(a))
+            BT_TRY(take_turn(a));
+    return BT_OK;
+}
+
+/* ---- what is left ---- */
+
+static bt_status write_text(const ablating *a, const char *name, const bt_text *text)
+{
+    if (text->failed)
+        return BT_ERROR_MEMORY;
+    return bt_output_write(a->output->path, name, bt_text_get(text), (size_t)text->size);
+}
+
+static bt_status write_files(const ablating *a)
+{
+    bt_text table = {0}, picture = {0};
+    if (!a->output)
+        return BT_OK;
+    bt_status status = bt_json_write(a->output->path, "ablation.json", a->all, JSON_INDENT(2));
+    bt_ablation_table(a->all, true, &table);
+    if (status == BT_OK)
+        status = write_text(a, "ablation.md", &table);
+    if (status == BT_OK)
+        status = bt_ablation_picture(a->all, &picture);
+    if (status == BT_OK)
+        status = write_text(a, "ablation.svg", &picture);
+    bt_text_free(&table);
+    bt_text_free(&picture);
+    return status;
+}
+
+static bt_status print(const ablating *a)
+{
+    FILE *out = a->ablation->out;
+    bt_text table = {0};
+    if (a->ablation->json)
+        return bt_json_print(a->all, out);
+    bt_ablation_table(a->all, false, &table);
+    fprintf(out, "%s", bt_text_get(&table));
+    if (a->output)
+        fprintf(out, "\n%s: ablation.json, ablation.md, ablation.svg\n", a->output->path);
+    bt_status status = table.failed ? BT_ERROR_MEMORY : BT_OK;
+    bt_text_free(&table);
+    return status;
+}
+
+static bt_status say_mismatch(const ablating *a)
+{
+    for (size_t i = 0; i < json_array_size(a->list); i++) {
+        const json_t *row = json_array_get(a->list, i);
+        if (json_is_false(json_object_get(row, "matches")))
+            return bt_fail(BT_ERROR_INTERNAL, "%s: %.0f bytes were planned, %.0f measured",
+                           bt_json_read_text(row, "row"), bt_ablation_sum(json_object_get(row, "planned_bytes")),
+                           bt_ablation_sum(json_object_get(row, "measured_bytes")));
+    }
+    return BT_OK;
+}
+
+static bt_status all_rounds(ablating *a)
+{
+    const int rounds = a->ablation->plan ? 1 : ROUNDS;
+    for (a->round = 0; a->round < rounds; a->round++) {
+        BT_TRY(take_round(a));
+        BT_TRY(write_files(a));
+    }
+    return BT_OK;
+}
+
+static bt_status ablate(ablating *a)
+{
+    bt_status status = all_rounds(a);
+    if (status != BT_OK && (status != BT_ERROR_INTERRUPTED || !a->rows.count))
+        return status;
+    if (json_object_set_new(a->all, "interrupted", json_boolean(status == BT_ERROR_INTERRUPTED)) != 0)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory");
+    BT_TRY(write_files(a));
+    BT_TRY(print(a));
+    return status == BT_OK ? say_mismatch(a) : bt_fail(status, "interrupted");
+}
+
+bt_status bt_ablate(const bt_ablation *ablation)
+{
+    if (!ablation || !ablation->load || !ablation->out)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_ablate: an argument is NULL");
+    ablating a = {.ablation = ablation, .reference = tmpfile(), .region = bt_region_new(), .list = json_array()};
+    a.all = json_pack("{s:s, s:o}", "version", BT_VERSION, "rows", a.list);
+    a.turn =
+        (bt_turn){.ablation = ablation, .steps = ablation->steps, .reference = a.reference ? fileno(a.reference) : -1};
+    bt_status status = !a.reference ? bt_fail(BT_ERROR_FILE, "there is no temporary file for the first hypergradient")
+                       : a.region && a.all ? ablate(&a)
+                                           : BT_ERROR_MEMORY;
+    if (a.reference)
+        fclose(a.reference);
+    bt_output_free(a.output);
+    bt_rows_free(&a.rows);
+    json_decref(a.choices);
+    json_decref(a.all);
+    bt_region_free(a.region);
+    return status;
+}

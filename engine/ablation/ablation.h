@@ -1,0 +1,36 @@
+/* engine/ablation/ablation.h: betty-run --ablate: what each memory technique buys and costs, on each level.
+ *
+ *   choices.c   in a child: which values of which keys can be tried on which level of this run
+ *   rows.c      the rows of the table, from these
+ *   turn.c      in a child: one row set up, its first hypergradient, its steps
+ *   process.c   a child process that tells its parent, line by line
+ *   ablate.c    the rounds through all rows
+ *   table.c     what has come out, as text and Markdown
+ *   picture.c   likewise as bars and marks */
+#ifndef BT_ABLATION_H
+#define BT_ABLATION_H
+
+#include "engine/session/front.h"
+
+/* Gives an engine its problems and its settings, and does not set it up. */
+typedef bt_status bt_ablation_load_fn(void *user, bt_engine *engine);
+
+typedef struct bt_ablation {
+    bt_ablation_load_fn *load; /* called in child processes */
+    void *user;
+    const char *level;  /* only techniques on this level; NULL: on all */
+    const char *folder; /* where ablation.json, .md and .svg go; NULL: runs/NAME-ablation-N, but for a plan nowhere */
+    int64_t steps;      /* leaf steps of a row in each round, at least; 0: 20 */
+    bool plan;          /* only what is planned: nothing is run */
+    bool json;          /* print ablation.json in the place of the table */
+    FILE *out;
+    FILE *progress;                    /* NULL: nowhere */
+    const volatile sig_atomic_t *stop; /* not 0: stop, with what there is; may be NULL */
+} bt_ablation;
+
+/* BT_ERROR_INTERRUPTED: stopped, and what there was is written. BT_ERROR_INTERNAL: a row has measured other bytes than
+ * those planned; everything is written nevertheless. A row that fails says why, and is no failure, unless it is the
+ * configured one. The calling process must have no threads. */
+bt_status bt_ablate(const bt_ablation *ablation);
+
+#endif

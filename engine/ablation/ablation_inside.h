@@ -1,0 +1,79 @@
+/* engine/ablation/ablation_inside.h: what the files of this room share. */
+#ifndef BT_ABLATION_INSIDE_H
+#define BT_ABLATION_INSIDE_H
+
+#include "engine/ablation/ablation.h"
+#include "engine/output/json.h"
+
+/* ---- choices.c ---- */
+
+typedef struct bt_choice { /* a key of a level with another value than it has */
+    const char *level;     /* "engine": of the whole run */
+    const char *key, *value;
+    const char *batch; /* batch_size that goes with it, so that a step sees the same examples; "": as it is */
+    bool exact;        /* changes no bit */
+} bt_choice;
+
+/* Of an engine that is set up: a list of such objects; level NULL: all. NULL after an error. */
+json_t *bt_choices_list(bt_engine *engine, const char *level);
+/* Their structs, in the region, whose text is the list's; NULL: out of memory. */
+const bt_choice *bt_choices_read(bt_region *region, const json_t *list);
+
+/* ---- rows.c ---- */
+
+typedef struct bt_ablation_row {
+    const char *name;          /* "classifier: prefetch = false" */
+    const bt_choice **choices; /* what it changes */
+    int64_t count;
+} bt_ablation_row;
+
+typedef struct bt_ablation_rows {
+    bt_region *region; /* of all of it */
+    bt_ablation_row *list;
+    int64_t count, room;
+} bt_ablation_rows;
+
+/* As configured; each technique on each level alone, and on all of them; all that change no bit; everything. Where two
+ * would be the same there is one. choices must outlive them. */
+bt_status bt_rows_make(const bt_choice *choices, int64_t count, bt_ablation_rows *rows);
+void bt_rows_free(bt_ablation_rows *rows);
+
+/* ---- process.c ---- */
+
+typedef struct bt_process {
+    bt_status (*run)(void *user, FILE *tell);    /* in the child; tells JSON objects, each on a line */
+    bt_status (*hear)(void *user, json_t *line); /* in the parent */
+    void (*wait)(void *user);                    /* in the parent, ten times a second; may be NULL */
+    void *user;
+    const volatile sig_atomic_t *stop; /* not 0: the child is ended; may be NULL */
+} bt_process;
+
+/* Runs it to its end. Its own failure, or its death, is *failed, with why; BT_ERROR_INTERRUPTED: it was stopped. */
+bt_status bt_process_run(const bt_process *child, bt_status *failed, bt_text *why);
+bt_status bt_process_tell(FILE *tell, json_t *line); /* frees the line */
+
+/* ---- turn.c ---- */
+
+typedef struct bt_turn {
+    const bt_ablation *ablation;
+    const bt_ablation_row *row; /* NULL: as configured */
+    int64_t steps;
+    bool first;    /* of all: makes as many more steps as it takes until each upper level has stepped, and leaves its
+                    * hypergradients in the file */
+    int reference; /* the file of the first hypergradients of the run as configured */
+} bt_turn;
+
+/* Tells {"choices", "stem", "plan"} when it is set up, {"step"} now and then, {"result"} at the end. */
+bt_status bt_turn_take(const bt_turn *turn, FILE *tell);
+
+/* ---- table.c, picture.c: of the object that ablation.json has ---- */
+
+void bt_ablation_table(const json_t *all, bool markdown, bt_text *text);
+bt_status bt_ablation_picture(const json_t *all, bt_text *text);
+double bt_ablation_sum(const json_t *bytes); /* of arena and persistent; NaN: there are none */
+typedef struct bt_ablation_times {           /* of the rounds, in ms a step; NaN: there are none */
+    double low, middle, high;
+} bt_ablation_times;
+bt_ablation_times bt_ablation_times_of(const json_t *row);
+
+#endif

@@ -1,0 +1,103 @@
+/* engine/ablation/choices.c: which values of which keys can be tried on which level. */
+#include "engine/ablation/ablation_inside.h"
+#include "engine/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct listing {
+    bt_engine *engine;
+    const char *level; /* NULL: all */
+    json_t *list;
+} listing;
+
+/* Two levels work on one batch, which then is one for both. */
+static bool shares_batches(const bt_problem *problem)
+{
+    const bt_context *context = problem->context;
+    bool shares = problem->train && problem->train->of;
+    for (int i = 0; i < context->problem_count; i++)
+        shares = shares || (context->problems[i]->train && context->problems[i]->train->of == problem->train);
+    return shares;
+}
+
+/* batch_size with which so many micro-batches are as many examples as now; 0: there is none. */
+static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
+{
+    const bt_problem_settings *s = problem->settings;
+    const int64_t examples = s->batch_size * s->gradient_accumulation;
+    if (bt_is_idle(problem->context, problem, "batch_size") || shares_batches(problem) || examples % accumulation != 0)
+        return 0;
+    return examples / accumulation;
+}
+
+static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value)
+{
+    char batch[32] = "";
+    if (strcmp(key->name, "gradient_accumulation") == 0) {
+        const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
+        if (size < 1)
+            return;
+        snprintf(batch, sizeof batch, "%lld", (long long)size);
+    }
+    l->list = bt_json_append(l->list,
+                             json_pack("{s:s, s:s, s:s, s:s, s:b}", "level", problem ? problem->name : "engine", "key",
+                                       key->name, "value", value, "batch_size", batch, "exact", (int)key->exact));
+}
+
+static const bt_problem *problem_of(const bt_context *context, const char *name)
+{
+    for (int i = 0; i < context->problem_count; i++)
+        if (strcmp(context->problems[i]->name, name) == 0 && context->problems[i]->settings->active)
+            return context->problems[i];
+    return NULL;
+}
+
+static void visit(void *user, const char *section, const char *name, bt_key_kind kind, const char *value)
+{
+    listing *l = user;
+    const bool whole = strcmp(section, "engine") == 0;
+    const bt_problem *problem = problem_of(&l->engine->context, section);
+    const bt_key *key = bt_key_technique(whole ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM, name);
+    (void)kind;
+    if (!key || (!whole && !problem) || (l->level && strcmp(l->level, section) != 0) ||
+        bt_is_idle(&l->engine->context, problem, name))
+        return;
+    size_t length;
+    const char *words = key->ablate;
+    for (const char *word; (word = bt_word_next(&words, '|', &length)) != NULL;) {
+        char text[64];
+        snprintf(text, sizeof text, "%.*s", (int)length, word);
+        if (strcmp(text, value) != 0)
+            add(l, problem, key, text);
+    }
+}
+
+json_t *bt_choices_list(bt_engine *engine, const char *level)
+{
+    listing l = {.engine = engine, .level = level, .list = json_array()};
+    if (level && !problem_of(&engine->context, level)) {
+        bt_text names = {0};
+        bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run; there are %s", level,
+                bt_problem_list(&engine->context, &names));
+        bt_text_free(&names);
+    } else if (bt_config_visit(engine->context.config, visit, &l) == BT_OK && l.list) {
+        return l.list;
+    }
+    json_decref(l.list);
+    bt_fail(BT_ERROR_MEMORY, "out of memory");
+    return NULL;
+}
+
+const bt_choice *bt_choices_read(bt_region *region, const json_t *list)
+{
+    const size_t count = json_array_size(list);
+    bt_choice *choices = bt_region_alloc(region, (count + 1) * sizeof *choices);
+    for (size_t i = 0; choices && i < count; i++) {
+        const json_t *one = json_array_get(list, i);
+        choices[i] =
+            (bt_choice){bt_json_read_text(one, "level"), bt_json_read_text(one, "key"), bt_json_read_text(one, "value"),
+                        bt_json_read_text(one, "batch_size"), json_is_true(json_object_get(one, "exact"))};
+    }
+    return choices;
+}
