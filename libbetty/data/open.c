@@ -217,6 +217,15 @@ static bt_status add_key(bt_text *key, const bt_found *found, const char *split,
     return BT_OK;
 }
 
+/* What stands for rows that were not read is nobody else's. */
+static bool is_whole(const bt_dataset *data)
+{
+    for (int64_t i = 0; i < data->column_count; i++)
+        if (data->columns[i].store->absent)
+            return false;
+    return true;
+}
+
 static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes)
 {
     int count, most;
@@ -235,7 +244,8 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
     } else {
         data = read_files(found, split, target, classes);
         count = data ? (int)data->column_count : 0;
-        for (int i = 0; i < count && !key.failed && !blank; i++)
+        const bool shared = data && !key.failed && is_whole(data);
+        for (int i = 0; i < count && shared; i++)
             bt_store_publish(bt_dataset_column(data, names[i])->store, bt_text_get(&key), number_of(i, count));
     }
     bt_text_free(&key);

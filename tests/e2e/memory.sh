@@ -49,7 +49,8 @@ static bt_tensor *step(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_square(bt_sub(bt_squeeze(bt_forward(self, bt_field(batch, "x")), 1), bt_field(batch, "y"))));
 }
 static const bt_problem_def model = {
-    .name = "model", .configure_train_data = rows, .configure_module = net, .training_step = step};
+    .name = "model", .configure_train_data = rows, .configure_valid_data = rows, /* read once */
+    .configure_module = net, .training_step = step, .validation_step = step};
 BT_EXPORT(.problems = {&model});
 C
 printf '[engine]\nproblems = rows.c\ntrain_iters = 20\n[model]\nlr = 1e-4\n' >rows.ini
