@@ -299,7 +299,7 @@ static bt_status replace(pass *p)
     for (int64_t s = 0; status == BT_OK && s < program->step_count; s++)
         if (p->size[p->batch[s]] > 1 && program->steps[s].kernel->release)
             program->steps[s].kernel->release(&program->steps[s].call);
-    if (status == BT_OK) {
+    if (status == BT_OK && count) {
         memcpy(program->steps, steps, (size_t)count * sizeof *steps);
         program->step_count = count;
     }
