@@ -196,19 +196,6 @@ START_TEST(the_arena_is_all_that_is_used)
 END_TEST
 
 /* 4. */
-static size_t resident_peak(void)
-{
-    char line[256];
-    size_t kib = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return kib * 1024;
-}
-
 typedef struct measured {
     size_t planned, peak;
 } measured;
@@ -231,7 +218,7 @@ static measured in_child(const char *hidden)
                 bt_leaf_step(leaf(engine));
             result.planned =
                 bt_arena_planned(&engine->context) + bt_persistent_bytes(&engine->context, by_category, NULL);
-            result.peak = resident_peak();
+            result.peak = bt_resident_peak();
         }
         ssize_t written = write(ends[1], &result, sizeof result);
         _exit(written == sizeof result ? 0 : 1);

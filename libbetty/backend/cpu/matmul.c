@@ -63,7 +63,6 @@ static bool left_to_narrower(const bt_call *call)
     return BT_VECTOR == 64 && columns && (bytes <= HALF_BYTES || bytes == 3 * HALF_BYTES);
 }
 
-
 static bool floats(const bt_call *call)
 {
     return bt_dtype_floats(call->out[0].dtype) && bt_cpu_same_dtypes(call, 0, call->inputs - 1);

@@ -19,7 +19,7 @@ typedef struct tile {
 
 typedef void tile_fn(const tile *t, int64_t row);
 
-#if BT_VECTOR < 64 /* where stores of a part of a vector are slow, or there are none */
+/* Where stores of a part of a vector are slow, or there are none, and of sums that have been turned. */
 static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, int rows, int width, T *c)
 {
     for (int i = 0; i < rows; i++, sums += width, c += t->c_row)
@@ -30,7 +30,6 @@ static void __attribute__((noinline)) store_edge(const tile *t, const T *sums, i
             c[j] = t->relu && sum <= 0 ? 0 : sum;
         }
 }
-#endif
 
 #if BT_VECTOR == 64
 #define ROWS1 14

@@ -4,19 +4,17 @@
 
 enum { TURNED = 8 * FULL }; /* rows of c in a block, or up to half as many more in the last one */
 
-/* What is added to `count` rows of c. */
+/* `count` rows of c, with what is added to their sums. */
 static void finish_rows(const bt_gemm *g, const bt_gemm_data *data, const T *sums, int64_t row, int64_t count)
 {
-    int64_t n = g->m;
-    const T *bias = data->bias, *addend = data->addend ? (const T *)data->addend + row * n : NULL;
-    T *c = (T *)data->c + row * n, factor = (T)data->factor;
-    for (int64_t i = 0; i < count; i++, c += n, sums += n, addend += addend ? n : 0)
-        for (int64_t j = 0; j < n; j++) {
-            T sum = addend ? FMA(factor, addend[j], sums[j]) : sums[j];
-            if (bias)
-                sum += bias[j];
-            c[j] = g->relu && sum <= 0 ? 0 : sum;
-        }
+    tile t = {.bias = data->bias,
+              .addend = data->addend ? (const T *)data->addend + row * g->m : NULL,
+              .c = (T *)data->c + row * g->m,
+              .factor = (T)data->factor,
+              .c_row = g->m,
+              .end = g->m,
+              .relu = g->relu};
+    store_edge(&t, sums, (int)count, (int)g->m, t.c);
 }
 
 static void run_turned(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range)
