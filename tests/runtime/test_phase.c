@@ -220,10 +220,13 @@ START_TEST(cleared_once_a_run)
 }
 END_TEST
 
-/* c += 1, y += c at the start of a program that repeats, and much afterwards that needs room: c is not done with. */
+/* c += 1, y += c at the start of a program that repeats, and much afterwards that needs room: c is not done with. In
+ * the order as traced, step by step: else c may be used at the end, or all of it may be one call. */
 START_TEST(a_variable_of_a_loop_outlives_its_last_use)
 {
     begin(_i / 2);
+    phase->options.rule = BT_ORDER_WRITTEN;
+    phase->options.rows = false;
     bt_var *x = run_var("x", 8, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8)), *y = run_var("y", 8, NULL),
            *z = run_var("z", 8, NULL);
     bool clear = _i % 2; /* else a program before the loop sets it */
