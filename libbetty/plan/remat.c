@@ -334,6 +334,8 @@ static bool backwards(bt_walk *w, int64_t limit, int64_t goal)
             }
         }
         now += alive;
+        if (w->used)
+            w->used[l] = now;
         if (now >= w->most) {
             w->most = now;
             w->at = l;

@@ -40,6 +40,7 @@ typedef struct bt_walk {
     double extra;
     int64_t most, at;
     int64_t above; /* bytes above the goal, summed over all launches */
+    int64_t *used; /* by launch: bytes; NULL: not asked for */
     bool failed;   /* out of memory */
 } bt_walk;
 
