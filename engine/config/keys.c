@@ -145,6 +145,12 @@ const bt_key bt_keys[] = {
     {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", HALF_PRECISION,
      .help = "of parameters and floating data"},
 
+    {"checkpointing", PROBLEM(checkpointing), .kind = BT_KEY_CHECKPOINTING, RESUMABLE,
+     .ablate = "cost:5% | cheap | every:1 | sqrt", .exact = true,
+     .help = "which forward values of this level are computed again rather than held until its derivatives have read "
+             "them: none | cheap | cost:P% | budget:BYTES | every:N | sqrt | modules:PATTERNS | ops:NAMES; true is "
+             "sqrt. No bit of a result depends on it (docs/memory.md)"},
+
     /* ---- a problem: first values of its parameters and buffers ---- */
     {"weights", PROBLEM(weights), TEXT,
      .help = "a safetensors file to start from, looked for in the working folder and beside the INI file"},

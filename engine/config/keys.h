@@ -16,15 +16,17 @@ typedef enum bt_section_kind {
 } bt_section_kind;
 
 typedef enum bt_key_kind {
-    BT_KEY_INT,      /* int64_t */
-    BT_KEY_DOUBLE,   /* double */
-    BT_KEY_BOOL,     /* bool: true | false */
-    BT_KEY_TEXT,     /* const char * */
-    BT_KEY_CHOICE,   /* int: the place of the word in `words` */
-    BT_KEY_SIZE,     /* int64_t from `low` on, or the word `words`, which is 0 */
-    BT_KEY_INTS,     /* bt_int_list */
-    BT_KEY_METHOD,   /* const bt_method_def *, by name */
-    BT_KEY_OPTIMIZER /* const bt_optimizer_def *, by name */
+    BT_KEY_INT,           /* int64_t */
+    BT_KEY_DOUBLE,        /* double */
+    BT_KEY_BOOL,          /* bool: true | false */
+    BT_KEY_TEXT,          /* const char * */
+    BT_KEY_CHOICE,        /* int: the place of the word in `words` */
+    BT_KEY_SIZE,          /* int64_t from `low` on, or the word `words`, which is 0 */
+    BT_KEY_INTS,          /* bt_int_list */
+    BT_KEY_BYTES,         /* int64_t: 64MiB, 1.5GB, plain bytes; 0: not set */
+    BT_KEY_CHECKPOINTING, /* bt_checkpointing */
+    BT_KEY_METHOD,        /* const bt_method_def *, by name */
+    BT_KEY_OPTIMIZER      /* const bt_optimizer_def *, by name */
 } bt_key_kind;
 
 typedef struct bt_key {
@@ -63,10 +65,13 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text);
 /* "a number, at least 0", "min | max": what bt_key_parse takes. */
 void bt_key_expected(const bt_key *key, bt_text *text);
 
-bool bt_word_is(const char *word, size_t length, const char *text);
+/* ---- memory.c: the same for bytes and checkpointing; what is read of a text is not copied ---- */
 
-/* Does `name` ("layer2.0.weight") match one of the patterns ("layer0.*, *.bias")? In a pattern * stands for any
- * characters, dots included, and ? for one. */
-bool bt_pattern_match(const char *patterns, const char *name);
+bool bt_bytes_read(const char *text, int64_t *bytes); /* at least 1 */
+bool bt_checkpointing_read(const char *text, bt_checkpointing *how);
+bool bt_checkpointing_print(const bt_checkpointing *how, bt_text *text); /* false: it is not set */
+extern const char bt_checkpointing_words[];
+
+bool bt_word_is(const char *word, size_t length, const char *text);
 
 #endif

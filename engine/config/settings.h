@@ -4,6 +4,7 @@
 #define BT_SETTINGS_H
 
 #include "base/base.h"
+#include "compile/checkpointing.h"
 #include "optim/optim.h"
 
 /* The values of choice keys, in the order in which the row lists their words. */
@@ -71,6 +72,7 @@ typedef struct bt_problem_settings {
     bool allow_unused;
     int64_t log_step; /* -1: as the engine's */
 
+    bt_checkpointing checkpointing;
     int precision;                           /* 0 fp32, 1 fp64 */
     int64_t batch_size;                      /* 0: all examples */
     int64_t valid_batch_size, valid_batches; /* 0: all */

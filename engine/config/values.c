@@ -82,6 +82,7 @@ static bool read_value(const bt_key *key, const char *text, void *field)
         bool truth;
         int choice;
         bt_int_list list;
+        bt_checkpointing checkpointing;
     } value = {0};
     size_t size = 0;
     bool good = false;
@@ -112,6 +113,14 @@ static bool read_value(const bt_key *key, const char *text, void *field)
         value.list = (bt_int_list){.count = 0};
         size = sizeof value.list;
         good = read_ints(key, text, &value.list);
+        break;
+    case BT_KEY_BYTES:
+        size = sizeof value.integer;
+        good = bt_bytes_read(text, &value.integer);
+        break;
+    case BT_KEY_CHECKPOINTING:
+        size = sizeof value.checkpointing;
+        good = bt_checkpointing_read(text, &value.checkpointing);
         break;
     case BT_KEY_TEXT:
         memcpy(field, &text, sizeof text);
@@ -215,6 +224,12 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
         return print_word(key->words, choice, text);
     case BT_KEY_INTS:
         return print_ints(field, text);
+    case BT_KEY_BYTES:
+        memcpy(&integer, field, sizeof integer);
+        bt_text_add(text, "%lld", (long long)integer);
+        return integer > 0;
+    case BT_KEY_CHECKPOINTING:
+        return bt_checkpointing_print(field, text);
     case BT_KEY_TEXT:
         memcpy(&string, field, sizeof string);
         bt_text_add(text, "%s", string ? string : "");
@@ -283,20 +298,16 @@ void bt_key_expected(const bt_key *key, bt_text *text)
     case BT_KEY_CHOICE:
         bt_text_add(text, "%s", key->words);
         break;
+    case BT_KEY_BYTES:
+        bt_text_add(text, "a number of bytes, at least 1, as 1500000, 64MiB or 1.5GB");
+        break;
+    case BT_KEY_CHECKPOINTING:
+        bt_text_add(text, "%s, with N and BYTES at least 1 (BYTES: 64MiB, 1.5GB)", bt_checkpointing_words);
+        break;
     case BT_KEY_TEXT:
     case BT_KEY_METHOD:
     case BT_KEY_OPTIMIZER:
         bt_text_add(text, "text");
         break;
     }
-}
-
-bool bt_pattern_match(const char *patterns, const char *name)
-{
-    size_t length;
-    const char *word;
-    while (name && (word = bt_word_next(&patterns, ',', &length)) != NULL)
-        if (bt_match(word, length, name, NULL, 0, NULL))
-            return true;
-    return false;
 }

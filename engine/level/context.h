@@ -20,7 +20,8 @@ struct bt_context {
     int problem_count, problem_capacity;
     bt_hierarchy hierarchy; /* of the dependencies in force */
     bt_instance *instance;
-    bt_ledger ledger; /* everything that a run is */
+    bt_level_checkpointing *checkpointing; /* by problem */
+    bt_ledger ledger;                      /* everything that a run is */
     bt_metric_row **metrics;
     int metric_count, metric_capacity;
     bt_stages stages;       /* what is under way */

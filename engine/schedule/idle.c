@@ -49,6 +49,28 @@ static bool all_have_precision(const bt_context *context, const bt_problem *prob
 
 /* ---- conditions on a problem ---- */
 
+/* Derivatives read no forward value of this level: there is nothing that could be computed again. */
+static bool saves_nothing(const bt_context *context, const bt_problem *problem)
+{
+    for (int64_t i = 0; i < context->instance->phase_count; i++)
+        for (int64_t e = 0; e < context->instance->phases[i]->entry_count; e++) {
+            const bt_program *program = context->instance->phases[i]->entries[e].program;
+            for (int64_t b = 0; b < program->buffer_count; b++)
+                if (program->buffers[b].saved && strcmp(program->buffers[b].node->tag.level, problem->name) == 0)
+                    return false;
+        }
+    return true;
+}
+
+static bool names_nothing(const bt_context *context, const bt_problem *problem)
+{
+    const bt_compile_options *options = &context->instance->options;
+    for (int l = 0; l < options->level_count; l++)
+        if (strcmp(options->levels[l].level, problem->name) == 0)
+            return options->levels[l].how.patterns && !options->levels[l].named;
+    return false;
+}
+
 /* A problem whose hypergradient comes through this one's solution; NULL: none. */
 static const bt_problem *differentiates(const bt_context *context, const bt_problem *lower)
 {
@@ -221,6 +243,9 @@ static const idle_row rows[] = {
 
     {PROBLEM("unroll_steps"), no_parents, parents_why, .wiring = true, .waits = true},
     {PROBLEM("warmup_steps"), no_parents, parents_why, .wiring = true, .waits = true},
+
+    {PROBLEM("checkpointing"), saves_nothing, "no derivative reads what this level computes"},
+    {PROBLEM("checkpointing"), names_nothing, "no forward value that is held for a derivative has such a name"},
 
     {PROBLEM("batch_size"), no_loader, loader_why},
     {PROBLEM("shuffle"), no_loader, loader_why},

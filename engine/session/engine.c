@@ -76,6 +76,7 @@ void bt_engine_free(bt_engine *engine)
     bt_progress_free(engine->progress);
     bt_text_free(&engine->name);
     bt_instance_free(engine->context.instance);
+    bt_free(engine->context.checkpointing);
     bt_config_free(engine->context.config);
     for (int i = 0; i < engine->dataset_count; i++)
         bt_dataset_unregister(engine->datasets[i]);

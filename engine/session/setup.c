@@ -177,6 +177,20 @@ static bt_status compile_all(bt_engine *engine)
     return bt_check_names(&engine->context);
 }
 
+/* What each level computes again, for every program that has values of it. */
+static bt_status set_checkpointing(bt_context *context)
+{
+    bt_compile_options *options = &context->instance->options;
+    options->levels = context->checkpointing =
+        bt_alloc_array((size_t)context->problem_count, sizeof *context->checkpointing);
+    if (!options->levels)
+        return BT_ERROR_MEMORY;
+    for (int i = 0; i < context->problem_count; i++)
+        options->levels[options->level_count++] = (bt_level_checkpointing){
+            .level = context->problems[i]->name, .how = context->problems[i]->settings->checkpointing};
+    return BT_OK;
+}
+
 static bt_status setup(bt_engine *engine)
 {
     double start = bt_seconds();
@@ -186,6 +200,7 @@ static bt_status setup(bt_engine *engine)
         return BT_ERROR_MEMORY;
     engine->context.instance->dry = engine->front.dry;
     engine->context.instance->options.reassociate = engine->context.settings->reassociate;
+    BT_TRY(set_checkpointing(&engine->context));
     if (!engine->context.resuming && !engine->front.reports)
         BT_TRY(bt_output_check(engine->context.settings->output));
     BT_TRY(bt_wire(&engine->context));

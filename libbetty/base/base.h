@@ -71,6 +71,8 @@ typedef struct bt_star {
     size_t length;
 } bt_star;
 bool bt_match(const char *pattern, size_t length, const char *name, bt_star *parts, int most, int *count);
+/* Does `name` ("layer2.0.weight") match one of the patterns, by commas ("layer0.*, *.bias")? */
+bool bt_pattern_match(const char *patterns, const char *name);
 
 /* The entry of the list (ends with NULL) that is nearest to `word` by edits; NULL if none is near. */
 const char *bt_nearest(const char *word, const char *const *list);

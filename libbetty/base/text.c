@@ -220,3 +220,13 @@ bool bt_match(const char *pattern, size_t length, const char *name, bt_star *par
         }
     }
 }
+
+bool bt_pattern_match(const char *patterns, const char *name)
+{
+    size_t length;
+    const char *word;
+    while (name && (word = bt_word_next(&patterns, ',', &length)) != NULL)
+        if (bt_match(word, length, name, NULL, 0, NULL))
+            return true;
+    return false;
+}

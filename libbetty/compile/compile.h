@@ -2,6 +2,7 @@
 #ifndef BT_COMPILE_H
 #define BT_COMPILE_H
 
+#include "compile/checkpointing.h"
 #include "compile/program.h"
 #include "plan/order.h"
 
@@ -19,6 +20,10 @@ typedef struct bt_compile_options {
     bt_order_rule rule; /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
     bool rows;          /* arithmetic on a few numbers, many steps as one call */
     bool merge;         /* values are written over others that die */
+    bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
+    int level_count;
+    size_t budget; /* bytes for this program: what no level says anything of may be computed again; 0: none */
+    size_t beside; /* of it, and of the levels' budgets, what others than this program take */
 } bt_compile_options;
 
 bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threads); /* all passes */

@@ -37,6 +37,7 @@ typedef struct bt_call_step {
     bt_call call; /* its views have no data */
     bt_operand *in, *out;
     int64_t scratch; /* buffer; -1: none */
+    bool again;      /* its values have been computed before: compile/recompute.c */
     const bt_node *node;
 } bt_call_step;
 
@@ -74,6 +75,9 @@ typedef struct bt_program {
     int64_t tail_count;
     const char *order;         /* the rule that the steps are ordered by; NULL: the pass was not wanted */
     size_t most;               /* bytes at the worst moment, as that pass counts them: rows may need less */
+    int64_t again;             /* steps that run again; */
+    double extra;              /* their work, as a part of that of all others; */
+    size_t held;               /* and `most` without them; 0: none was looked for */
     double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
 } bt_program;
 

@@ -17,6 +17,8 @@ typedef struct bt_tag {
     const char *owner; /* the problem whose callback recorded it; "" if none */
     const char *level; /* the problem whose module did, within that callback; outside of modules the owner */
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
+    const char *call;  /* the op that was called: of what a composite's body records, the composite; "layer_norm" */
+    uint32_t region;   /* of bt_checkpoint, numbered from 1 within the trace; 0: outside of one */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
     bool quiet;        /* a derivative records a body again, whose prints and checks stand in the body already */
@@ -90,7 +92,8 @@ enum {
     BT_OP_IDENTITY = 128,  /* the output is the input: dropped once derivatives are taken */
     BT_OP_CHEAP = 64,      /* worth computing twice rather than keeping: views, broadcasts, constants */
     BT_OP_OWN_VJP = 256,   /* an op of the user's whose derivative is what its rule says it is */
-    BT_OP_OWN_JVP = 512
+    BT_OP_OWN_JVP = 512,
+    BT_OP_PRODUCT = 1024 /* sums of products, far more work than bytes: of matrices, convolutions */
 };
 
 enum { BT_MAX_OUTPUTS = 8 };

@@ -56,6 +56,7 @@ static bt_tensor *copy_leaf(bt_rewrite *rewrite, const bt_node *node)
     tag.owner = bt_graph_intern(rewrite->to, node->tag.owner);
     tag.level = bt_graph_intern(rewrite->to, node->tag.level);
     tag.path = bt_graph_intern(rewrite->to, node->tag.path);
+    tag.call = bt_graph_intern(rewrite->to, node->tag.call);
     copy->tag = tag;
     if (!copy->attr)
         return bt_graph_fail(rewrite->to, BT_ERROR_MEMORY, "out of memory");

@@ -39,6 +39,7 @@ static const struct {
     {"upper.product = vjp\n", "no problem above differentiates"},
     {"upper.detach = follow\n", "no problem above differentiates"},
     {"upper.product_batches = all\n", "no problem above differentiates"},
+    {"lower.checkpointing = ops:no_such\n", "no forward value that is held for a derivative has such a name"},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},

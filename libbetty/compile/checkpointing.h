@@ -1,0 +1,39 @@
+/* compile/checkpointing.h: which forward values of a level are computed again rather than held until its derivatives
+ * have read them. None of this changes a bit of what is computed. */
+#ifndef BT_CHECKPOINTING_H
+#define BT_CHECKPOINTING_H
+
+#include "base/base.h"
+
+/* A cut is a step after which only one large forward value of the level goes on. */
+#define BT_CHECKPOINTING_LIST(X)                                                                                       \
+    X(BT_CHECKPOINTING_UNSET, "")          /* all are held, unless a budget wants it otherwise */                      \
+    X(BT_CHECKPOINTING_NONE, "none")       /* all are held */                                                          \
+    X(BT_CHECKPOINTING_CHEAP, "cheap")     /* as cost:5%, and no product of matrices and no convolution runs again */  \
+    X(BT_CHECKPOINTING_COST, "cost")       /* the fewest bytes at no more than so much extra work */                   \
+    X(BT_CHECKPOINTING_BUDGET, "budget")   /* the least extra work with no more than so many bytes */                  \
+    X(BT_CHECKPOINTING_EVERY, "every")     /* every N-th cut is held */                                                \
+    X(BT_CHECKPOINTING_SQRT, "sqrt")       /* the cuts are held that lead to the fewest bytes, nothing runs thrice */  \
+    X(BT_CHECKPOINTING_MODULES, "modules") /* what is computed within these modules is not */                          \
+    X(BT_CHECKPOINTING_OPS, "ops")         /* what these ops compute is not */
+typedef enum bt_checkpointing_kind {
+#define BT_CHECKPOINTING_ITEM(name, text) name,
+    BT_CHECKPOINTING_LIST(BT_CHECKPOINTING_ITEM)
+#undef BT_CHECKPOINTING_ITEM
+        BT_CHECKPOINTINGS
+} bt_checkpointing_kind;
+
+typedef struct bt_checkpointing {
+    bt_checkpointing_kind kind;
+    double cost;          /* cost: extra work, as a part of the program's: 0.05 */
+    int64_t number;       /* budget: bytes; every: N */
+    const char *patterns; /* modules, ops: by commas, for bt_pattern_match; borrowed */
+} bt_checkpointing;
+
+typedef struct bt_level_checkpointing {
+    const char *level; /* bt_tag.level */
+    bt_checkpointing how;
+    int64_t named; /* the result: values that it names, in all programs that have been compiled with it */
+} bt_level_checkpointing;
+
+#endif

@@ -1,0 +1,343 @@
+/* compile/policy.c: which values are dropped: those that a policy names, after the last step of a forward pass that
+ * reads them; or those that a search finds. */
+#include "compile/recompute.h"
+
+#include <string.h>
+
+enum { SIMULATIONS = 20000 }; /* of one search */
+enum { CAPS = 24 };           /* that sqrt tries */
+
+static const bt_tag *tag_of(const bt_recompute *r, int64_t step) { return &r->step[step]->node->tag; }
+
+static bool forward(const bt_recompute *r, int64_t step) { return tag_of(r, step)->order == 0; }
+
+/* A value of a forward pass that is worth dropping, and may be. */
+static bool droppable(const bt_recompute *r, int64_t value)
+{
+    return !r->remat->fixed[value] && r->given->values[value].bytes >= r->large && forward(r, r->remat->maker[value]);
+}
+
+static bool of_level(const bt_recompute *r, int64_t value, int level)
+{
+    return droppable(r, value) && r->level[r->remat->maker[value]] == level;
+}
+
+/* From its last reader in the forward pass on, to the first one behind that. */
+static void drop(const bt_recompute *r, bt_remat_choice *choice, int64_t value)
+{
+    const bt_remat *m = r->remat;
+    for (int64_t g = m->gaps[value]; g < m->gaps[value + 1]; g++) {
+        bool before = g == m->gaps[value] || forward(r, m->readers[g - 1]);
+        bool behind = m->readers[g] < 0 || !forward(r, m->readers[g]);
+        choice->dropped[g] |= before && behind;
+    }
+}
+
+static void copy(const bt_recompute *r, bt_remat_choice *to, const bt_remat_choice *from)
+{
+    memcpy(to->dropped, from->dropped, (size_t)r->remat->gap_count);
+    memcpy(to->brief, from->brief, (size_t)r->given->value_count);
+}
+
+/* ---- what is named ---- */
+
+/* Whether a step of the forward pass reads the value for which `within` says something else than for its maker. */
+typedef bool same_fn(const bt_recompute *r, const void *what, int64_t a, int64_t b);
+
+static bool leaves(const bt_recompute *r, int64_t value, same_fn *same, const void *what)
+{
+    const bt_remat *m = r->remat;
+    for (int64_t g = m->gaps[value]; m->readers[g] >= 0; g++)
+        if (forward(r, m->readers[g]) && !same(r, what, m->maker[value], m->readers[g]))
+            return true;
+    return false;
+}
+
+static bool same_region(const bt_recompute *r, const void *what, int64_t a, int64_t b)
+{
+    (void)what;
+    return tag_of(r, a)->region == tag_of(r, b)->region && strcmp(tag_of(r, a)->owner, tag_of(r, b)->owner) == 0;
+}
+
+static void drop_regions(bt_recompute *r)
+{
+    for (int64_t v = 0; v < r->given->value_count; v++)
+        if (droppable(r, v) && tag_of(r, r->remat->maker[v])->region && !leaves(r, v, same_region, NULL))
+            drop(r, &r->choice, v);
+}
+
+/* How many characters of the path name the outermost module that one of the patterns names; 0: none does. The path
+ * begins with the level's own name, the patterns do not. */
+static size_t outermost(const char *patterns, const bt_tag *tag)
+{
+    size_t root = strlen(tag->level);
+    char name[1024];
+    const char *path = tag->path;
+    if (strncmp(path, tag->level, root) != 0 || path[root] != '.')
+        return 0;
+    for (const char *end = path + root + 1; *end;) {
+        end += strcspn(end, ".");
+        size_t length = (size_t)(end - path) - root - 1;
+        if (length >= sizeof name)
+            return 0;
+        memcpy(name, path + root + 1, length);
+        name[length] = 0;
+        if (bt_pattern_match(patterns, name))
+            return (size_t)(end - path);
+        end += *end == '.';
+    }
+    return 0;
+}
+
+static bool same_module(const bt_recompute *r, const void *patterns, int64_t a, int64_t b)
+{
+    size_t length = outermost(patterns, tag_of(r, a));
+    return outermost(patterns, tag_of(r, b)) == length && strncmp(tag_of(r, a)->path, tag_of(r, b)->path, length) == 0;
+}
+
+static bool named(const bt_recompute *r, const bt_checkpointing *how, int64_t value)
+{
+    int64_t maker = r->remat->maker[value];
+    if (how->kind == BT_CHECKPOINTING_OPS)
+        return bt_pattern_match(how->patterns, tag_of(r, maker)->call) ||
+               bt_pattern_match(how->patterns, r->step[maker]->call.op->name);
+    return outermost(how->patterns, tag_of(r, maker)) > 0 && !leaves(r, value, same_module, how->patterns);
+}
+
+static void drop_named(bt_recompute *r, int level)
+{
+    bt_level_checkpointing *of = &r->c->options->levels[level];
+    for (int64_t v = 0; v < r->given->value_count; v++)
+        if (of_level(r, v, level) && named(r, &of->how, v)) {
+            drop(r, &r->choice, v);
+            of->named++;
+        }
+}
+
+/* ---- cuts ---- */
+
+typedef struct cuts {
+    int64_t *values; /* one large value goes on: this one */
+    size_t *saved;   /* bytes of what is saved of the level, from the cut before to this one */
+    int64_t count;
+    bool *held; /* by value */
+} cuts;
+
+/* The last step of the level's forward pass that reads the value. */
+static int64_t goes_to(const bt_recompute *r, int64_t value, int level)
+{
+    const bt_remat *m = r->remat;
+    int64_t last = -1;
+    for (int64_t g = m->gaps[value]; m->readers[g] >= 0; g++)
+        if (forward(r, m->readers[g]) && r->level[m->readers[g]] == level)
+            last = m->readers[g];
+    return last;
+}
+
+static bt_status find_cuts(const bt_recompute *r, int level, cuts *c)
+{
+    const bt_order *given = r->given;
+    size_t steps = (size_t)given->step_count, values = (size_t)given->value_count, saved = 0;
+    int64_t *ends = bt_region_alloc(r->region, (steps + 1) * sizeof *ends), alive = 0, sum = 0;
+    c->values = bt_region_alloc(r->region, (steps + 1) * sizeof *c->values);
+    c->saved = bt_region_alloc(r->region, (steps + 1) * sizeof *c->saved);
+    c->held = bt_region_alloc(r->region, values + 1);
+    int64_t *sums = bt_region_alloc(r->region, (steps + 1) * sizeof *sums); /* of the numbers of those that end there */
+    if (!ends || !c->values || !c->saved || !c->held || !sums)
+        return BT_ERROR_MEMORY;
+    for (int64_t s = 0; s < given->step_count; s++) {
+        for (int64_t k = 0; k < given->steps[s].outputs; k++) {
+            int64_t v = given->steps[s].out[k], last;
+            if (!of_level(r, v, level) || (last = goes_to(r, v, level)) < 0)
+                continue;
+            saved += r->remat->readers[r->remat->gaps[v + 1] - 2] > last ? given->values[v].bytes : 0;
+            ends[last]++;
+            sums[last] += v;
+            alive++;
+            sum += v;
+        }
+        alive -= ends[s];
+        sum -= sums[s];
+        if (alive != 1 || !forward(r, s) || (c->count && c->values[c->count - 1] == sum))
+            continue;
+        c->values[c->count] = sum;
+        c->saved[c->count++] = saved;
+        saved = 0;
+    }
+    return BT_OK;
+}
+
+/* What else the level's forward pass makes is dropped beside what is dropped already. */
+static void drop_others(const bt_recompute *r, int level, const bool *held, bt_remat_choice *choice)
+{
+    copy(r, choice, &r->choice);
+    for (int64_t v = 0; v < r->given->value_count; v++)
+        if (of_level(r, v, level) && !held[v])
+            drop(r, choice, v);
+}
+
+static void hold_every(const bt_recompute *r, cuts *c, int64_t n)
+{
+    memset(c->held, 0, (size_t)r->given->value_count);
+    for (int64_t i = n - 1; i < c->count; i += n)
+        c->held[c->values[i]] = true;
+}
+
+/* A cut is held where what has been saved since the one before would go beyond the cap with the next. */
+static void hold_by_cap(const bt_recompute *r, cuts *c, size_t cap)
+{
+    size_t since = 0;
+    memset(c->held, 0, (size_t)r->given->value_count);
+    for (int64_t i = 0; i < c->count; i++) {
+        since += c->saved[i];
+        if (i + 1 < c->count && since + c->saved[i + 1] > cap) {
+            c->held[c->values[i]] = true;
+            since = 0;
+        }
+    }
+}
+
+static bt_status drop_sqrt(bt_recompute *r, int level, cuts *c)
+{
+    bt_remat_choice trial, best;
+    bt_remat_plan plan, least = {0};
+    double total = 0, largest = 1;
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &trial));
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &best));
+    copy(r, &best, &r->choice);
+    BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &least));
+    for (int64_t i = 0; i < c->count; i++) {
+        total += (double)c->saved[i];
+        largest = (double)c->saved[i] > largest ? (double)c->saved[i] : largest;
+    }
+    double cap = largest, factor = 1;
+    for (int i = 0; i < CAPS && cap < total; i++, cap = largest * factor) {
+        hold_by_cap(r, c, (size_t)cap);
+        drop_others(r, level, c->held, &trial);
+        BT_TRY(bt_remat_follow(r->remat, &trial, NULL, &plan));
+        if (plan.most < least.most || (plan.most == least.most && plan.extra < least.extra)) {
+            least = plan;
+            copy(r, &best, &trial);
+        }
+        factor *= 1.2;
+    }
+    copy(r, &r->choice, &best);
+    return BT_OK;
+}
+
+static bt_status drop_between_cuts(bt_recompute *r, int level)
+{
+    cuts c = {0};
+    bt_remat_choice choice;
+    bt_level_checkpointing *of = &r->c->options->levels[level];
+    BT_TRY(find_cuts(r, level, &c));
+    of->named += c.count;
+    if (of->how.kind == BT_CHECKPOINTING_SQRT)
+        return drop_sqrt(r, level, &c);
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &choice));
+    hold_every(r, &c, of->how.number);
+    drop_others(r, level, c.held, &choice);
+    copy(r, &r->choice, &choice);
+    return BT_OK;
+}
+
+/* ---- what is searched for ---- */
+
+typedef struct goal {
+    size_t bytes; /* at most; SIZE_MAX: as few as can be */
+    double extra; /* at most */
+} goal;
+
+static bt_status search(bt_recompute *r, const bool *may, goal goal)
+{
+    bt_frontier frontier;
+    bt_status status = bt_frontier_new(&frontier, r->remat, &r->choice, may, SIMULATIONS);
+    if (status == BT_OK && frontier.count) {
+        const bt_remat_point *point =
+            goal.bytes < SIZE_MAX ? bt_frontier_within(&frontier, goal.bytes) : bt_frontier_for(&frontier, goal.extra);
+        if (!point) /* the nearest to it */
+            point = goal.bytes < SIZE_MAX ? &frontier.points[frontier.count - 1] : &frontier.points[0];
+        copy(r, &r->choice, &point->choice);
+    }
+    bt_frontier_free(&frontier);
+    return status;
+}
+
+/* A budget is one of the phase, in which others live besides. */
+static size_t left_of(const bt_recompute *r, size_t budget)
+{
+    return budget > r->c->options->beside ? budget - r->c->options->beside : 0;
+}
+
+static bt_status search_level(bt_recompute *r, int level)
+{
+    bt_remat_plan plan;
+    bt_level_checkpointing *of = &r->c->options->levels[level];
+    bool cheap = of->how.kind == BT_CHECKPOINTING_CHEAP, any = false;
+    bool *may = bt_region_alloc(r->region, (size_t)r->given->value_count + 1);
+    if (!may)
+        return BT_ERROR_MEMORY;
+    for (int64_t v = 0; v < r->given->value_count; v++) {
+        may[v] =
+            of_level(r, v, level) && !(cheap && (bt_op_flags(r->step[r->remat->maker[v]]->call.op) & BT_OP_PRODUCT));
+        of->named += may[v];
+        any |= may[v];
+    }
+    BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &plan));
+    goal goal = {SIZE_MAX, plan.extra + of->how.cost * r->remat->total};
+    if (of->how.kind == BT_CHECKPOINTING_BUDGET)
+        goal.bytes = left_of(r, (size_t)of->how.number);
+    return any ? search(r, may, goal) : BT_OK;
+}
+
+/* Whatever no level has a policy for. */
+static bt_status search_budget(bt_recompute *r)
+{
+    const bt_compile_options *options = r->c->options;
+    bool *may = bt_region_alloc(r->region, (size_t)r->given->value_count + 1), any = false;
+    if (!may)
+        return BT_ERROR_MEMORY;
+    for (int64_t v = 0; v < r->given->value_count; v++) {
+        int64_t maker = r->remat->maker[v];
+        int level = maker < 0 ? -1 : r->level[maker];
+        may[v] = !r->remat->fixed[v] && r->given->values[v].bytes >= r->large &&
+                 !(level >= 0 && forward(r, maker) && options->levels[level].how.kind != BT_CHECKPOINTING_UNSET);
+        any |= may[v];
+    }
+    return any ? search(r, may, (goal){left_of(r, options->budget), 0}) : BT_OK;
+}
+
+/* Work that saves no bytes at the worst moment is not done. */
+static bt_status drop_nothing(bt_recompute *r)
+{
+    memset(r->choice.dropped, 0, (size_t)r->remat->gap_count);
+    return bt_remat_follow(r->remat, &r->choice, r->region, &r->plan);
+}
+
+bt_status bt_policy_drop(bt_recompute *r)
+{
+    const bt_compile_options *options = r->c->options;
+    drop_regions(r);
+    for (int l = 0; l < options->level_count; l++)
+        switch (options->levels[l].how.kind) {
+        case BT_CHECKPOINTING_EVERY:
+        case BT_CHECKPOINTING_SQRT:
+            BT_TRY(drop_between_cuts(r, l));
+            break;
+        case BT_CHECKPOINTING_MODULES:
+        case BT_CHECKPOINTING_OPS:
+            drop_named(r, l);
+            break;
+        case BT_CHECKPOINTING_CHEAP:
+        case BT_CHECKPOINTING_COST:
+        case BT_CHECKPOINTING_BUDGET:
+            BT_TRY(search_level(r, l));
+            break;
+        default:
+            break;
+        }
+    if (options->budget)
+        BT_TRY(search_budget(r));
+    BT_TRY(bt_remat_follow(r->remat, &r->choice, r->region, &r->plan));
+    return r->plan.most < r->remat->most ? BT_OK : drop_nothing(r);
+}

@@ -1,0 +1,298 @@
+/* compile/recompute.c: steps that run again, so that what they compute need not be held. A step that runs again is the
+ * same call on the same operands, so its values are the same to the bit; it has buffers and a prepared state of its
+ * own. Each of the orders that plan/order.h knows is looked at: one that holds little leaves little to drop. */
+#include "compile/recompute.h"
+
+#include "compile/work.h"
+#include <string.h>
+
+#define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
+#define LARGE 1000 /* a value below one so-many-th of the most bytes is always held */
+
+typedef struct best {
+    bool found;
+    int64_t *order, *launches; /* steps of the program; launches: places in the order */
+    int64_t count;
+    bt_order_rule rule;
+    size_t most;
+    double extra;
+    size_t held; /* with nothing dropped */
+} best;
+
+typedef struct work {
+    bt_compilation *c;
+    const bt_arrays *arrays;
+    bt_region *region;
+    int *level;   /* by step of the program */
+    double *cost; /* likewise */
+    int64_t *order[BT_ORDERS];
+    size_t most[BT_ORDERS];
+    best best;
+} work;
+
+static int level_of(const bt_compile_options *options, const bt_tag *tag)
+{
+    for (int l = 0; l < options->level_count; l++)
+        if (strcmp(options->levels[l].level, tag->level) == 0)
+            return l;
+    return -1;
+}
+
+static bool has_regions(const bt_program *program)
+{
+    for (int64_t s = 0; s < program->step_count; s++)
+        if (program->steps[s].node->tag.region)
+            return true;
+    return false;
+}
+
+bool bt_recompute_wanted(const bt_compilation *c)
+{
+    for (int l = 0; l < c->options->level_count; l++)
+        if (c->options->levels[l].how.kind > BT_CHECKPOINTING_NONE)
+            return true;
+    return c->options->budget || has_regions(c->program);
+}
+
+/* ---- one order ---- */
+
+static bt_status permute(const work *w, const int64_t *order, bt_region *region, bt_recompute *r, bt_order *given,
+                         double **cost)
+{
+    const bt_program *program = w->c->program;
+    size_t count = (size_t)program->step_count + 1;
+    bt_order_step *steps = bt_region_alloc(region, count * sizeof *steps);
+    const bt_call_step **step = bt_region_alloc(region, count * sizeof(bt_call_step *));
+    int *level = bt_region_alloc(region, count * sizeof *level);
+    *cost = bt_region_alloc(region, count * sizeof **cost);
+    if (!steps || !step || !level || !*cost)
+        return BT_ERROR_MEMORY;
+    for (int64_t i = 0; i < program->step_count; i++) {
+        steps[i] = w->arrays->order.steps[order[i]];
+        step[i] = &program->steps[order[i]];
+        level[i] = w->level[order[i]];
+        (*cost)[i] = w->cost[order[i]];
+    }
+    *given = w->arrays->order;
+    given->steps = steps;
+    *r = (bt_recompute){.c = w->c, .given = given, .step = step, .level = level, .region = region};
+    return BT_OK;
+}
+
+/* Where there is a budget, the least work that fits comes first, else the fewest bytes. */
+static bool better(const work *w, const bt_remat_plan *plan)
+{
+    const best *b = &w->best;
+    size_t fits = w->c->options->budget > w->c->options->beside ? w->c->options->budget - w->c->options->beside : 0;
+    if (!b->found)
+        return true;
+    if (plan->most <= fits && b->most <= fits)
+        return plan->extra < b->extra || (plan->extra == b->extra && plan->most < b->most);
+    return plan->most < b->most || (plan->most == b->most && plan->extra < b->extra);
+}
+
+static bt_status take(work *w, bt_order_rule rule, const bt_remat *remat, const bt_remat_plan *plan)
+{
+    size_t bytes = (size_t)w->c->program->step_count * sizeof(int64_t);
+    w->best = (best){.found = true,
+                     .order = bt_region_copy(w->region, w->order[rule], bytes),
+                     .launches = bt_region_copy(w->region, plan->launches, (size_t)plan->count * sizeof(int64_t)),
+                     .count = plan->count,
+                     .rule = rule,
+                     .most = plan->most,
+                     .extra = remat->total > 0 ? plan->extra / remat->total : 0,
+                     .held = remat->most};
+    return w->best.order && w->best.launches ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status look(work *w, bt_order_rule rule, bt_region *region)
+{
+    bt_recompute r;
+    bt_order given;
+    double *cost;
+    BT_TRY(permute(w, w->order[rule], region, &r, &given, &cost));
+    bt_remat remat;
+    bt_status status = bt_remat_new(&remat, &given, cost);
+    r.remat = &remat;
+    r.large = remat.most / LARGE + 1;
+    if (status == BT_OK)
+        status = bt_remat_choice_new(&remat, region, &r.choice);
+    if (status == BT_OK)
+        status = bt_policy_drop(&r);
+    r.plan.extra = remat.total > 0 ? r.plan.extra / remat.total : 0;
+    if (status == BT_OK && better(w, &r.plan)) {
+        r.plan.extra *= remat.total;
+        status = take(w, rule, &remat, &r.plan);
+    }
+    bt_remat_free(&remat);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static bool known(const work *w, int rule)
+{
+    size_t bytes = (size_t)w->c->program->step_count * sizeof(int64_t);
+    for (int other = 0; other < rule; other++)
+        if (w->order[other] && memcmp(w->order[other], w->order[rule], bytes) == 0)
+            return true;
+    return false;
+}
+
+static bt_status find_orders(work *w, size_t *least)
+{
+    const bt_compile_options *options = w->c->options;
+    *least = SIZE_MAX;
+    for (int rule = 0; rule < BT_ORDERS; rule++) {
+        if (options->rule != BT_ORDERS && (int)options->rule != rule)
+            continue;
+        w->order[rule] = bt_region_alloc(w->region, (size_t)(w->c->program->step_count + 1) * sizeof(int64_t));
+        if (!w->order[rule])
+            return BT_ERROR_MEMORY;
+        BT_TRY(bt_order_by(&w->arrays->order, (bt_order_rule)rule, w->order[rule], &w->most[rule]));
+        *least = w->most[rule] < *least ? w->most[rule] : *least;
+    }
+    return BT_OK;
+}
+
+static bt_status look_at_all(work *w)
+{
+    const bt_program *program = w->c->program;
+    size_t count = (size_t)program->step_count + 1, least;
+    w->level = bt_region_alloc(w->region, count * sizeof *w->level);
+    w->cost = bt_region_alloc(w->region, count * sizeof *w->cost);
+    if (!w->level || !w->cost)
+        return BT_ERROR_MEMORY;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        const bt_call_step *step = &program->steps[s];
+        w->level[s] = level_of(w->c->options, &step->node->tag);
+        w->cost[s] = bt_op_flags(step->call.op) & BT_OP_EFFECT ? -1 : bt_call_work(&step->call);
+    }
+    BT_TRY(find_orders(w, &least));
+    for (int rule = 0; rule < BT_ORDERS; rule++) {
+        if (!w->order[rule] || (double)w->most[rule] > SLACK * (double)least || known(w, rule))
+            continue;
+        bt_region *region = bt_region_new();
+        bt_status status = region ? look(w, (bt_order_rule)rule, region) : BT_ERROR_MEMORY;
+        bt_region_free(region);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
+
+/* ---- the program's new steps ---- */
+
+typedef struct copying {
+    bt_program *program;
+    const bt_order_value *values;
+    int64_t *now; /* by buffer of before: where its value lies now */
+    bool *ran;    /* by step of before */
+    bt_call_step *steps;
+    int64_t count;
+} copying;
+
+/* The step with its operands where they lie now. */
+static bt_status move_operands(const copying *k, bt_call_step *step)
+{
+    bt_operand *in = bt_region_alloc(k->program->region, (size_t)(step->call.inputs + 1) * sizeof *in);
+    if (!in)
+        return BT_ERROR_MEMORY;
+    for (int i = 0; i < step->call.inputs; i++)
+        in[i] = (bt_operand){k->now[step->in[i].buffer], step->in[i].offset};
+    step->in = in;
+    return BT_OK;
+}
+
+static int64_t buffer_like(bt_program *program, int64_t buffer)
+{
+    bt_buffer like = program->buffers[buffer];
+    return bt_program_buffer(program, &like);
+}
+
+/* A step of its own that does the same as this one: its outputs are new buffers, which are read from now on; but what
+ * is kept to the end lies where it was computed first. */
+static bt_status again(copying *k, bt_call_step *step)
+{
+    bt_operand *out = bt_region_alloc(k->program->region, (size_t)(step->call.outputs + 1) * sizeof *out);
+    if (!out)
+        return BT_ERROR_MEMORY;
+    for (int o = 0; o < step->call.outputs; o++) {
+        int64_t before = step->out[o].buffer, buffer = buffer_like(k->program, before);
+        if (buffer < 0)
+            return BT_ERROR_MEMORY;
+        out[o] = (bt_operand){buffer, 0};
+        if (!k->values[before].kept)
+            k->now[before] = buffer;
+    }
+    step->out = out;
+    if (step->scratch >= 0 && (step->scratch = buffer_like(k->program, step->scratch)) < 0)
+        return BT_ERROR_MEMORY;
+    step->again = true;
+    step->call.state = NULL;
+    step->call.row = NULL;
+    return step->kernel->prepare ? step->kernel->prepare(&step->call) : BT_OK;
+}
+
+static bt_status copy_steps(copying *k, const best *best)
+{
+    for (int64_t i = 0; i < best->count; i++) {
+        int64_t s = best->order[best->launches[i]];
+        bt_call_step *step = &k->steps[k->count];
+        *step = k->program->steps[s];
+        BT_TRY(move_operands(k, step));
+        if (k->ran[s])
+            BT_TRY(again(k, step));
+        k->ran[s] = true;
+        k->count++;
+    }
+    return BT_OK;
+}
+
+static void release_copies(const copying *k)
+{
+    for (int64_t i = 0; i < k->count; i++)
+        if (k->steps[i].again && k->steps[i].kernel->release)
+            k->steps[i].kernel->release(&k->steps[i].call);
+    bt_free(k->steps);
+}
+
+static bt_status rebuild(work *w)
+{
+    bt_program *program = w->c->program;
+    const best *best = &w->best;
+    size_t buffers = (size_t)program->buffer_count;
+    copying k = {.program = program, .values = w->arrays->order.values};
+    k.now = bt_region_alloc(w->region, (buffers + 1) * sizeof *k.now);
+    k.ran = bt_region_alloc(w->region, (size_t)program->step_count + 1);
+    k.steps = bt_alloc_array((size_t)best->count, sizeof *k.steps);
+    if (!k.now || !k.ran || !k.steps) {
+        bt_free(k.steps);
+        return BT_ERROR_MEMORY;
+    }
+    for (size_t b = 0; b < buffers; b++)
+        k.now[b] = (int64_t)b;
+    bt_status status = copy_steps(&k, best);
+    if (status != BT_OK) {
+        release_copies(&k);
+        return status;
+    }
+    bt_free(program->steps);
+    program->again = k.count - program->step_count;
+    program->steps = k.steps;
+    program->step_count = program->step_capacity = k.count;
+    program->order = bt_order_name(best->rule);
+    program->most = best->most;
+    program->extra = best->extra;
+    program->held = best->held;
+    return BT_OK;
+}
+
+bt_status bt_recompute_steps(bt_compilation *c, const bt_arrays *arrays)
+{
+    work w = {.c = c, .arrays = arrays, .region = bt_region_new()};
+    bt_status status = w.region ? look_at_all(&w) : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = rebuild(&w);
+    bt_region_free(w.region);
+    return status;
+}
