@@ -67,6 +67,9 @@ const bt_key bt_keys[] = {
          "and this process has cores (its affinity, and the processor quota of its cgroup)"},
     {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .ablate = "fp32", HALF_PRECISION,
      .help = "of problems that do not set their own"},
+    {"memory_budget", ENGINE(memory_budget), .kind = BT_KEY_BYTES, RESUMABLE,
+     .help = "bytes (64MiB, 1.5GB) for all that is planned (planned_bytes in summary.json); see the key of that name "
+             "of a problem"},
     {"reassociate", ENGINE(reassociate), BOOL, .value = "true",
      .help = "chains of matrix products are multiplied in the cheapest order, through upper gradient and product where "
              "that pays; false: as written"},
@@ -145,6 +148,10 @@ const bt_key bt_keys[] = {
     {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", HALF_PRECISION,
      .help = "of parameters and floating data"},
 
+    {"memory_budget", PROBLEM(memory_budget), .kind = BT_KEY_BYTES, RESUMABLE,
+     .help = "bytes (64MiB, 1.5GB) for what is kept for this level and the largest of its phases: what does not fit is "
+             "computed again rather than held, where no `checkpointing` says otherwise; what cannot fit is an error "
+             "before anything runs"},
     {"checkpointing", PROBLEM(checkpointing), .kind = BT_KEY_CHECKPOINTING, RESUMABLE,
      .ablate = "cost:5% | cheap | every:1 | sqrt", .exact = true,
      .help = "which forward values of this level are computed again rather than held until its derivatives have read "

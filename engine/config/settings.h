@@ -31,12 +31,13 @@ typedef struct bt_engine_settings {
     int64_t early_stopping_tolerance;
     const char *early_stopping_metric; /* METRIC, or PROBLEM.METRIC */
     int64_t seed;
-    int device;         /* 0 auto, 1 cpu */
-    int64_t threads;    /* 0: as many as there is work and are cores for */
-    int precision;      /* 0 fp32, 1 fp64; see bt_precision_dtype */
-    bool reassociate;   /* chains of matrix products in the cheapest order */
-    int64_t log_step;   /* leaf steps from one line of training metrics to the next; 0: none */
-    const char *output; /* folder; NULL: runs/STEM-N */
+    int device;            /* 0 auto, 1 cpu */
+    int64_t threads;       /* 0: as many as there is work and are cores for */
+    int precision;         /* 0 fp32, 1 fp64; see bt_precision_dtype */
+    int64_t memory_budget; /* bytes; 0: none */
+    bool reassociate;      /* chains of matrix products in the cheapest order */
+    int64_t log_step;      /* leaf steps from one line of training metrics to the next; 0: none */
+    const char *output;    /* folder; NULL: runs/STEM-N */
     int64_t checkpoint_step, checkpoint_keep;
     double checkpoint_minutes; /* 0: not by time */
     bool checkpoint_best;
@@ -73,6 +74,7 @@ typedef struct bt_problem_settings {
     int64_t log_step; /* -1: as the engine's */
 
     bt_checkpointing checkpointing;
+    int64_t memory_budget;                   /* bytes; 0: none */
     int precision;                           /* 0 fp32, 1 fp64 */
     int64_t batch_size;                      /* 0: all examples */
     int64_t valid_batch_size, valid_batches; /* 0: all */

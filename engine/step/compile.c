@@ -36,7 +36,7 @@ void bt_problem_uncompile(bt_problem *problem)
 /* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
 bt_status bt_levels_compile(bt_context *context)
 {
-    bool *done = bt_alloc_array((size_t)context->problem_count, sizeof *done);
+    bool *done = bt_alloc_array((size_t)context->problem_count, sizeof *done), dry = bt_budget_begin(context);
     bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
     for (bool found = true; found && status == BT_OK;) {
         found = false;
@@ -48,7 +48,7 @@ bt_status bt_levels_compile(bt_context *context)
             }
     }
     bt_free(done);
-    return status;
+    return bt_budget_end(context, dry, status);
 }
 
 bt_status bt_levels_recompile(bt_context *context)

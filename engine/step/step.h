@@ -49,6 +49,15 @@ bt_status bt_level_compile(bt_problem *problem);    /* those below it must have 
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
 
+/* ---- budget.c ---- */
+
+/* Around compiling: with a budget, phases are only planned at first, and then made to fit. begin: what end takes, with
+ * what became of compiling. Programs that are apart (context.h) are those of a check, and have no budget. */
+bool bt_budget_begin(bt_context *context);
+bt_status bt_budget_end(bt_context *context, bool dry, bt_status status);
+/* Phases that do not fit are made to. One that cannot fails, with the least that was found. */
+bt_status bt_budget_fit(const bt_context *context);
+
 /* ---- step.c ---- */
 
 bt_status bt_step_build(bt_problem *problem);

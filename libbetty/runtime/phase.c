@@ -32,6 +32,13 @@ static void leave(const bt_phase *phase)
         phase->instance->current = NULL;
 }
 
+static void forget(const bt_phase *phase, const bt_phase_entry *entry)
+{
+    bt_profile_forget(phase->instance->profile, entry->program);
+    bt_bound_free(entry->bound);
+    bt_program_free(entry->program);
+}
+
 void bt_phase_free(bt_phase *phase)
 {
     if (!phase)
@@ -45,9 +52,7 @@ void bt_phase_free(bt_phase *phase)
     leave(phase);
     bt_watch_free(phase);
     for (int64_t i = 0; i < phase->entry_count; i++) {
-        bt_profile_forget(instance->profile, phase->entries[i].program);
-        bt_bound_free(phase->entries[i].bound);
-        bt_program_free(phase->entries[i].program);
+        forget(phase, &phase->entries[i]);
         bt_free((char *)(uintptr_t)phase->entries[i].part);
     }
     for (int64_t i = phase->var_count - 1; i >= 0; i--) /* windows come after their base */
@@ -83,6 +88,15 @@ static double work_of(const bt_program *program)
     return sum;
 }
 
+static void find_bases(bt_phase *phase)
+{
+    int64_t base = 0;
+    for (int64_t e = 0; e < phase->entry_count; e++) {
+        phase->entries[e].base = base;
+        base += phase->entries[e].program->step_count;
+    }
+}
+
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
 {
     bt_phase_entry *entries = bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
@@ -99,11 +113,24 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         bt_free(name);
         return -1;
     }
-    int64_t base = 0;
-    if (phase->entry_count)
-        base = entries[phase->entry_count - 1].base + entries[phase->entry_count - 1].program->step_count;
-    entries[phase->entry_count] = (bt_phase_entry){program, bound, name, loop, base, work_of(program)};
-    return (int)phase->entry_count++;
+    entries[phase->entry_count++] = (bt_phase_entry){program, bound, name, loop, 0, work_of(program)};
+    find_bases(phase);
+    return (int)phase->entry_count - 1;
+}
+
+bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program)
+{
+    bt_bound *bound = bt_bound_new(program, phase->instance->backend->memory);
+    if (!bound) {
+        bt_program_free(program);
+        return BT_ERROR_MEMORY;
+    }
+    forget(phase, entry);
+    entry->program = program;
+    entry->bound = bound;
+    entry->work = work_of(program);
+    find_bases(phase);
+    return BT_OK;
 }
 
 /* ---- planning ---- */
@@ -155,6 +182,14 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     if (instance->filled)
         bt_instance_fill(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_instance_reserve(bt_instance *instance)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        most = instance->phases[i]->arena > most ? instance->phases[i]->arena : most;
+    return most && instance->planned ? grow_arena(instance, most) : BT_OK;
 }
 
 bt_status bt_phase_plan(bt_phase *phase)

@@ -74,8 +74,13 @@ bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *nam
 void bt_phase_free(bt_phase *phase);
 bt_var *bt_phase_own(bt_phase *phase, bt_var *var); /* frees it with the phase; NULL for NULL, or out of memory */
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
-                 const char *part);       /* compiles; entry, or -1 after an error */
+                 const char *part); /* compiles; entry, or -1 after an error */
+/* In the place of the entry's program, which is freed; the phase has to be planned again. Takes the program, also after
+ * an error. */
+bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program);
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
+
+bt_status bt_instance_reserve(bt_instance *instance); /* an arena for the largest of its phases */
 
 void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */
 bt_status bt_phase_run(bt_phase *phase, int entry); /* BT_ERROR_INTERNAL while another one is in progress */
