@@ -12,10 +12,10 @@
 enum {
     SMALL = 500, /* values below the 500th part of the most are held */
     GOALS = 40,
-    PASSES = 30,
+    PASSES = 50,
     FLIPS = 2
 };
-static const double next_goal = .93, hot = .004, cold = .0003; /* heat: as part of the cost of all steps */
+static const double next_goal = .93, hot = .004, cold = .0001; /* heat: as part of the cost of all steps */
 
 typedef struct state { /* at one goal */
     int64_t goal;      /* bytes */
@@ -242,7 +242,7 @@ static bt_status search_goals(search *s)
         double trials = (double)s->left / (PASSES - pass), count = s->state_count;
         for (int k = 0; k < s->state_count; k++) {
             int goal = pass % 2 ? s->state_count - 1 - k : k;
-            double part = 2 * (goal + 4) / (count + 7) / count; /* the lower, the harder */
+            double part = 2 * (goal + 8) / (count + 15) / count; /* the lower, the harder */
             BT_TRY(anneal(s, goal, (int64_t)(trials * part) - 3, heat));
         }
         if (pass >= PASSES / 4)
