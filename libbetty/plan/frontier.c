@@ -1,30 +1,53 @@
-/* plan/frontier.c: the search of what to drop. It walks from goal to goal, each a little below the last one, and
- * anneals at each: a flip of a gap or of a brief value is taken if the plan that follows is better, or not much worse
- * than chance allows (Kirkpatrick and others 1983). The numbers of chance are the same on every run. */
+/* plan/frontier.c: the search of what to drop. For each of some goals, each a little below the last one, it keeps a
+ * choice and anneals it: a flip of gaps or of brief values is taken if the plan that follows is better, or no worse
+ * than chance allows (Kirkpatrick and others 1983). It goes down and up the goals, cooler each time; at a goal it goes
+ * on with a neighbour's choice where that suits it better. What a byte above the goal counts rises while the goal is
+ * missed, and falls while it is met. The numbers of chance are the same on every run. */
 #include "plan/condense.h"
 #include "plan/points.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 500, GOALS = 64, FLIPS = 4 }; /* values below the 500th part of the most are held */
+enum {
+    SMALL = 500, /* values below the 500th part of the most are held */
+    GOALS = 40,
+    PASSES = 50,
+    FLIPS = 2
+};
+static const double next_goal = .93, hot = .004, cold = .0001; /* heat: as part of the cost of all steps */
+
+typedef struct state { /* at one goal */
+    int64_t goal;      /* bytes */
+    bt_remat_choice choice;
+    double price; /* of bytes above the goal, each counted as part of it */
+} state;
+
+typedef struct candidate { /* a gap that may be flipped */
+    int64_t gap, value;
+    double weight; /* bytes times steps: its own, and of all before it */
+} candidate;
 
 typedef struct search {
     const bt_remat *remat; /* condensed */
     bt_walk walk;
     bt_region *region;
-    int64_t *gaps, *owners, *values; /* what may be flipped: gaps, and of each its value; values, for being brief */
-    int64_t gap_count, value_count;
+    double total; /* cost of all steps */
+    candidate *candidates;
+    int64_t candidate_count;
     bt_remat_choice now;
-    double score; /* of `now` */
-    int64_t goal, most;
+    double score; /* of `now`; and its bytes */
+    int64_t most;
+    const state *at;
+    state states[GOALS];
+    int state_count;
+    int64_t flips[FLIPS], flip_count; /* gaps; -1 - value: its being brief */
     uint64_t chance;
     int64_t done, left; /* simulations */
     bt_points best;
-    int64_t flips[FLIPS], flip_count; /* gaps; -1 - value */
 } search;
 
-/* ---- chance ---- */
+/* ---- chance: Marsaglia's xorshift ---- */
 
 static double draw(search *s) /* 0 to 1 */
 {
@@ -36,129 +59,215 @@ static double draw(search *s) /* 0 to 1 */
 
 static int64_t pick(search *s, int64_t count) { return (int64_t)(draw(s) * (double)count); }
 
+/* A candidate: mostly by its weight, sometimes any. */
+static const candidate *pick_candidate(search *s)
+{
+    if (draw(s) < .15)
+        return &s->candidates[pick(s, s->candidate_count)];
+    int64_t low = 0, high = s->candidate_count - 1;
+    double at = draw(s) * s->candidates[high].weight;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (s->candidates[middle].weight <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &s->candidates[low];
+}
+
 /* ---- one trial ---- */
 
-static void flip(search *s)
+/* Steps from the one that begins a gap to the one that ends it. */
+static int64_t length_of(const bt_remat *remat, int64_t value, int64_t gap)
 {
-    for (int64_t i = 0; i < s->flip_count; i++)
-        if (s->flips[i] >= 0)
-            s->now.dropped[s->flips[i]] ^= 1;
-        else
-            s->now.brief[-1 - s->flips[i]] ^= 1;
+    int64_t begin = gap == remat->gaps[value] ? remat->maker[value] : remat->readers[gap - 1];
+    return (remat->readers[gap] < 0 ? remat->given->step_count : remat->readers[gap]) - begin;
 }
 
-/* What a plan is worth: its extra cost as part of all, and what it is above the goal. */
-static double score(const search *s)
+/* The longest gap between two steps of a value that is made next to this one: an operand of its step, or an output of a
+ * reader; -1: none. */
+static int64_t neighbour_of(search *s, int64_t value)
 {
-    const bt_walk *w = &s->walk;
-    double over = w->most > s->goal ? (double)(w->most - s->goal) : 0;
-    return w->extra / s->remat->total + (over + .5 * (double)w->above / (double)w->count) / (double)s->goal;
-}
-
-/* Follows `now`; whether its score is at most so much. */
-static bt_status simulate(search *s, double most, bool *better)
-{
-    bt_walk_limit limit = {most * s->remat->total, INT64_MAX, s->goal};
-    if (most < 1e3)
-        limit.most = s->goal + (int64_t)(most * (double)s->goal);
-    s->left--;
-    s->done++;
-    *better = false;
-    if (!bt_walk_run(&s->walk, s->now.dropped, s->now.brief, &limit))
-        return s->walk.failed ? BT_ERROR_MEMORY : BT_OK;
-    double now = score(s);
-    *better = now <= most;
-    if (*better) {
-        s->score = now;
-        s->most = s->walk.most;
-    }
-    bt_remat_point point = {s->now, (size_t)s->walk.most, s->walk.extra};
-    return bt_points_offer(&s->best, s->remat, &point);
+    const bt_remat *remat = s->remat;
+    int64_t readers = remat->gaps[value + 1] - remat->gaps[value] - 1, best = -1;
+    bool before = readers == 0 || draw(s) < .5;
+    const bt_order_step *step =
+        &remat->given->steps[before ? remat->maker[value] : remat->readers[remat->gaps[value] + pick(s, readers)]];
+    int64_t count = before ? step->inputs : step->outputs;
+    if (count == 0)
+        return -1;
+    int64_t other = (before ? step->in : step->out)[pick(s, count)];
+    for (int64_t g = remat->gaps[other]; !remat->fixed[other] && remat->readers[g] >= 0; g++)
+        if (best < 0 || length_of(remat, other, g) > length_of(remat, other, best))
+            best = g;
+    return best;
 }
 
 static void choose_flips(search *s)
 {
-    int64_t kind = pick(s, 10), gap = pick(s, s->gap_count);
-    s->flip_count = 0;
-    if (kind < 6 || kind > 7)
-        s->flips[s->flip_count++] = s->gaps[gap];
-    if (kind == 6 || kind == 7)
-        s->flips[s->flip_count++] = -1 - s->values[pick(s, s->value_count)];
-    if (kind == 8)
-        s->flips[s->flip_count++] = s->gaps[pick(s, s->gap_count)];
-    if (kind == 9)
-        s->flips[s->flip_count++] = -1 - s->owners[gap];
+    const candidate *one = pick_candidate(s);
+    double kind = draw(s);
+    s->flip_count = 1;
+    s->flips[0] = kind < .3 ? -1 - one->value : one->gap;
+    if (kind < .6)
+        return;
+    int64_t other = -1 - one->value;
+    if (kind < .9)
+        other = draw(s) < .6 ? neighbour_of(s, one->value) : pick_candidate(s)->gap;
+    if (other != one->gap && (other >= 0 || kind >= .9))
+        s->flips[s->flip_count++] = other;
 }
 
-/* ---- annealing at one goal ---- */
-
-static bt_status anneal(search *s, int64_t trials, double hot, double cold)
+static void flip(search *s)
 {
-    bool better;
-    BT_TRY(simulate(s, 1e300, &better));
+    for (int64_t i = 0; i < s->flip_count; i++) {
+        bool *bit = s->flips[i] >= 0 ? &s->now.dropped[s->flips[i]] : &s->now.brief[-1 - s->flips[i]];
+        *bit = !*bit;
+    }
+}
+
+/* What a plan costs, less being better: its extra cost as part of all, and the price of what is above the goal, at the
+ * worst moment and, to a smaller part, at all others. */
+static double score(const search *s)
+{
+    const bt_walk *w = &s->walk;
+    double goal = (double)s->at->goal, over = w->most > s->at->goal ? (double)w->most - goal : 0;
+    return w->extra / s->total + s->at->price * (over + .1 * (double)w->above / (double)w->count) / goal;
+}
+
+/* Follows `now`, and whether its score is at most so much. */
+static bt_status simulate(search *s, double most, bool *fits)
+{
+    double goal = (double)s->at->goal;
+    bt_walk_limit limit = {most * s->total, (int64_t)fmin(goal * (1 + most / s->at->price), 9e18), s->at->goal};
+    s->left--;
+    s->done++;
+    *fits = false;
+    if (!bt_walk_run(&s->walk, s->now.dropped, s->now.brief, &limit))
+        return s->walk.failed ? BT_ERROR_MEMORY : BT_OK;
+    double now = score(s);
+    *fits = now <= most;
+    if (*fits) {
+        s->score = now;
+        s->most = s->walk.most;
+    }
+    return bt_points_offer(&s->best, s->remat, &(bt_remat_point){s->now, (size_t)s->walk.most, s->walk.extra});
+}
+
+/* ---- goals ---- */
+
+static void copy_choice(const search *s, const bt_remat_choice *from, bt_remat_choice *to)
+{
+    memcpy(to->dropped, from->dropped, (size_t)s->remat->gap_count);
+    memcpy(to->brief, from->brief, (size_t)s->remat->given->value_count);
+}
+
+/* `now`: of this goal's choice and those of the goals beside it the one that suits the goal best. */
+static bt_status begin_at(search *s, int goal)
+{
+    bool fits;
+    int from = goal;
+    s->at = &s->states[goal];
+    copy_choice(s, &s->at->choice, &s->now);
+    BT_TRY(simulate(s, 1e300, &fits));
+    for (int k = goal > 0 ? goal - 1 : 1; k <= goal + 1 && k < s->state_count; k += 2) {
+        copy_choice(s, &s->states[k].choice, &s->now);
+        BT_TRY(simulate(s, s->score * (1 - 1e-9), &fits));
+        from = fits ? k : from;
+    }
+    copy_choice(s, &s->states[from].choice, &s->now);
+    return BT_OK;
+}
+
+static bt_status anneal(search *s, int goal, int64_t trials, double heat)
+{
+    bool fits;
+    BT_TRY(begin_at(s, goal));
     for (int64_t i = 0; i < trials && s->left > 0; i++) {
-        double heat = hot * pow(cold / hot, (double)i / (double)trials);
         choose_flips(s);
         flip(s);
-        BT_TRY(simulate(s, s->score - heat * log(1 - draw(s)), &better));
-        if (!better)
+        BT_TRY(simulate(s, s->score - heat * log(1 - draw(s)), &fits));
+        if (!fits)
             flip(s);
+    }
+    copy_choice(s, &s->now, &s->states[goal].choice);
+    s->states[goal].price *= s->most <= s->at->goal ? .8 : 1.25;
+    return BT_OK;
+}
+
+/* Bytes that no choice can be below: what a step reads and makes must be there at once. */
+static int64_t least_of(const search *s)
+{
+    const bt_walk *w = &s->walk;
+    int64_t least = 1;
+    for (int64_t step = 0; step < w->steps; step++) {
+        int64_t bytes = w->scratch[step];
+        for (int32_t i = w->in_at[step]; i < w->in_at[step + 1]; i++)
+            bytes += w->bytes[w->in[i]];
+        for (int32_t k = w->out_at[step]; k < w->out_at[step + 1]; k++)
+            bytes += w->over_at[step] == w->over_at[step + 1] ? w->bytes[w->out[k]] : 0;
+        least = bytes > least ? bytes : least;
+    }
+    return least;
+}
+
+static bt_status set_goals(search *s)
+{
+    int64_t least = least_of(s);
+    double goal = (double)s->most;
+    while (s->state_count < GOALS && goal > (double)least) {
+        goal = fmax(goal * next_goal, (double)least);
+        state *one = &s->states[s->state_count++];
+        *one = (state){.goal = (int64_t)goal, .price = 1};
+        BT_TRY(bt_remat_choice_new(s->remat, s->region, &one->choice));
+        copy_choice(s, &s->now, &one->choice);
     }
     return BT_OK;
 }
 
-static void begin_at(search *s, const bt_remat_point *point)
+/* Two goals that nothing has reached stay. */
+static void give_up_goals(search *s)
 {
-    memcpy(s->now.dropped, point->choice.dropped, (size_t)s->remat->gap_count);
-    memcpy(s->now.brief, point->choice.brief, (size_t)s->remat->given->value_count);
+    int64_t least = (int64_t)s->best.list[s->best.count - 1].most;
+    while (s->state_count > 2 && s->states[s->state_count - 3].goal < least)
+        s->state_count--;
 }
 
-static const double hot_start = .01, cold_end = .0001;
-
-static bt_status walk_down(search *s)
+static bt_status search_goals(search *s)
 {
-    int64_t part = s->left / 40, missed = 0;
-    double goal = (double)s->remat->most;
-    for (int k = 1; k < GOALS && missed < 3 && s->left > 0; k++) {
-        goal *= .93;
-        s->goal = (int64_t)goal;
-        BT_TRY(anneal(s, part, hot_start, cold_end));
-        int64_t at = bt_points_place(s->best.list, s->best.count, (size_t)s->goal);
-        missed = at < s->best.count ? 0 : missed + 1;
-        if (at < s->best.count)
-            begin_at(s, &s->best.list[at]);
+    BT_TRY(set_goals(s));
+    for (int pass = 0; pass < PASSES && s->left > 0; pass++) {
+        double heat = hot * pow(cold / hot, (double)pass / (PASSES - 1));
+        double trials = (double)s->left / (PASSES - pass), count = s->state_count;
+        for (int k = 0; k < s->state_count; k++) {
+            int goal = pass % 2 ? s->state_count - 1 - k : k;
+            double part = 2 * (goal + 8) / (count + 15) / count; /* the lower, the harder */
+            BT_TRY(anneal(s, goal, (int64_t)(trials * part) - 3, heat));
+        }
+        if (pass >= PASSES / 4)
+            give_up_goals(s);
     }
     return BT_OK;
 }
 
 /* ---- what may be flipped ---- */
 
-static bool worth(const bt_remat *remat, int64_t value, int64_t gap)
-{
-    int64_t begin = gap == remat->gaps[value] ? remat->maker[value] : remat->readers[gap - 1];
-    int64_t end = remat->readers[gap] < 0 ? remat->given->step_count : remat->readers[gap];
-    return end > begin + 1;
-}
-
-static bt_status list_flips(search *s, const bt_condensed *c, const bool *may)
+static bt_status list_candidates(search *s, const bt_condensed *c, const bool *may)
 {
     const bt_remat *remat = s->remat;
-    size_t gaps = (size_t)remat->gap_count, values = (size_t)c->order.value_count;
-    s->gaps = bt_region_alloc(s->region, (2 * gaps + values) * sizeof *s->gaps + 1);
-    if (!s->gaps)
+    double weight = 0;
+    s->candidates = bt_region_alloc(s->region, (size_t)remat->gap_count * sizeof *s->candidates + 1);
+    if (!s->candidates)
         return BT_ERROR_MEMORY;
-    s->owners = s->gaps + gaps;
-    s->values = s->owners + gaps;
-    for (int64_t v = 0; v < c->order.value_count; v++) {
-        int64_t before = s->gap_count;
-        for (int64_t g = remat->gaps[v]; g < remat->gaps[v + 1]; g++)
-            if (!remat->fixed[v] && (!may || may[c->value[v]]) && worth(remat, v, g)) {
-                s->owners[s->gap_count] = v;
-                s->gaps[s->gap_count++] = g;
-            }
-        if (s->gap_count > before)
-            s->values[s->value_count++] = v;
-    }
+    for (int64_t v = 0; v < c->order.value_count; v++)
+        for (int64_t g = remat->gaps[v]; g < remat->gaps[v + 1]; g++) {
+            int64_t length = length_of(remat, v, g);
+            if (remat->fixed[v] || (may && !may[c->value[v]]) || length < 2)
+                continue;
+            weight += (double)length * (double)c->order.values[v].bytes;
+            s->candidates[s->candidate_count++] = (candidate){g, v, weight};
+        }
     return BT_OK;
 }
 
@@ -195,6 +304,15 @@ static bt_status publish(bt_frontier *f, const bt_remat *remat, const bt_condens
     return status;
 }
 
+/* The choice that all goals begin with. */
+static bt_status begin(search *s)
+{
+    bool fits;
+    s->states[0] = (state){.goal = (int64_t)s->remat->most + 1, .price = 1};
+    s->at = &s->states[0];
+    return simulate(s, 1e300, &fits);
+}
+
 static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
                             search *s, bt_condensed *c)
 {
@@ -203,17 +321,16 @@ static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_rema
         return BT_ERROR_MEMORY;
     BT_TRY(bt_condense(c, remat, stays, s->region));
     s->remat = &c->remat;
+    s->total = s->remat->total > 0 ? s->remat->total : 1;
     BT_TRY(bt_walk_new(&s->walk, s->remat, s->region));
     s->walk.longest = 16 * s->walk.steps + 64;
     BT_TRY(bt_remat_choice_new(s->remat, s->region, &s->now));
-    BT_TRY(list_flips(s, c, may));
+    BT_TRY(list_candidates(s, c, may));
     if (start)
         bt_condensed_from(c, remat, start, &s->now);
-    bool better;
-    s->goal = (int64_t)s->remat->most + 1;
-    BT_TRY(simulate(s, 1e300, &better));
-    if (s->gap_count > 0)
-        BT_TRY(walk_down(s));
+    BT_TRY(begin(s));
+    if (s->candidate_count > 0)
+        BT_TRY(search_goals(s));
     f->simulations = s->done;
     return publish(f, remat, c, &s->best);
 }
