@@ -67,6 +67,9 @@ static json_t *parts(const bt_phase *phase)
         json_t *part = json_pack("{s:s, s:I, s:I, s:I}", "part", phase->entries[e].part, "kernels",
                                  (json_int_t)program->step_count, "saved", (json_int_t)saved.held, "saved_all",
                                  (json_int_t)saved.all);
+        if (program->again)
+            part = bt_json_with(bt_json_with(part, "again", json_integer((json_int_t)program->again)), "extra_work",
+                                json_real(program->extra));
         if (program->order)
             part = bt_json_with(bt_json_with(part, "order", json_string(program->order)), "most",
                                 json_integer((json_int_t)program->most));
@@ -170,9 +173,11 @@ static void print_categories(json_t *object, const char *indent, FILE *file)
 static void print_part(json_t *part, FILE *file)
 {
     json_t *order = json_object_get(part, "order");
-    fprintf(file, "    part %-25s %6zu kernels, %zu of %zu bytes saved for derivatives",
-            bt_json_read_text(part, "part"), bytes_of(part, "kernels"), bytes_of(part, "saved"),
-            bytes_of(part, "saved_all"));
+    fprintf(file, "    part %-25s %6zu kernels", bt_json_read_text(part, "part"), bytes_of(part, "kernels"));
+    if (bytes_of(part, "again"))
+        fprintf(file, ", %zu of them again (%.1f %% more work)", bytes_of(part, "again"),
+                100 * json_real_value(json_object_get(part, "extra_work")));
+    fprintf(file, ", %zu of %zu bytes saved for derivatives", bytes_of(part, "saved"), bytes_of(part, "saved_all"));
     if (order && strcmp(json_string_value(order), bt_order_name(BT_ORDER_WRITTEN)) != 0)
         fprintf(file, "; %s", json_string_value(order));
     fprintf(file, "\n");

@@ -63,18 +63,19 @@ static limit of_checkpointing(const bt_context *context, const bt_phase *phase)
 
 /* ---- fitting ---- */
 
-static bt_status too_small(const bt_context *context, const bt_phase *phase, const limit *limit, int64_t budget)
+static bt_status too_small(const bt_context *context, const bt_phase *phase, const limit *limit)
 {
-    char asked[32], least[32], kept[32], live[32], worst[256] = "";
+    char least[32], kept[32], live[32], worst[256] = "";
     if (bt_phase_extra(phase) > 0)
         snprintf(worst, sizeof worst, ", where all that can be is computed again (%.1f times the work)",
                  1 + bt_phase_extra(phase));
     bt_text text = {0};
     if (limit->kept)
         bt_text_add(&text, "%s kept for the whole run, ", bt_bytes_text(kept, limit->kept));
+    const bt_section_kind kind = strcmp(limit->section, "engine") == 0 ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
     bt_status status =
-        bt_fail(BT_ERROR_CONFIG, "%s = %s: the least plan found needs %s: %s%s live at the worst moment of %s, %s%s",
-                bt_config_place(context->config, limit->section, limit->key), bt_bytes_text(asked, (size_t)budget),
+        bt_fail(BT_ERROR_CONFIG, "%s: the least plan found needs %s: %s%s live at the worst moment of %s, %s%s",
+                bt_config_departs(context->config, limit->section, bt_key_find(kind, limit->key)),
                 bt_bytes_text(least, phase->arena + limit->kept), bt_text_get(&text), bt_bytes_text(live, phase->arena),
                 phase->owner, phase->name, worst);
     bt_text_free(&text);
@@ -86,8 +87,7 @@ static bt_status fit(const bt_context *context, bt_phase *phase, const limit *li
     if (phase->arena <= limit->bytes)
         return BT_OK;
     BT_TRY(bt_phase_fit(phase, limit->bytes, anything));
-    return phase->arena <= limit->bytes ? BT_OK
-                                        : too_small(context, phase, limit, (int64_t)(limit->bytes + limit->kept));
+    return phase->arena <= limit->bytes ? BT_OK : too_small(context, phase, limit);
 }
 
 static bool any_budget(const bt_context *context)
