@@ -64,6 +64,34 @@ static bt_var *keep(void *user, const bt_tensor *value)
     return bt_phase_own(b->site->phase, var);
 }
 
+/* How much the step holds: this is the place to choose it. */
+static bt_holding holding_of(const bt_builder *b) { return b->site->phase->options.holding; }
+
+/* The parts, with as little held between them as was chosen. Their operations are settled before, so that it changes no
+ * bit what is computed in which of them. */
+static bt_status add_parts(bt_builder *b, const bt_graph *once, const bt_graph *each)
+{
+    bt_phase *phase = b->site->phase;
+    const bt_compile_options options = phase->options;
+    bt_graph *first = bt_compile_settled(once, &options), *second = first ? bt_compile_settled(each, &options) : NULL;
+    bt_graph *held_once = NULL, *held_each = NULL;
+    bt_status status =
+        second ? bt_hold(first, second, holding_of(b), keep, b, &held_once, &held_each) : BT_ERROR_MEMORY;
+    if (status == BT_OK) {
+        phase->options = bt_compile_settle(&options);
+        b->round->once = held_once->assign_count ? bt_phase_add(phase, held_once, 0, "solve, once") : -1;
+        b->round->last = bt_phase_add(phase, held_each, b->loop, "solve, each");
+        phase->options = options;
+        if (b->round->last < 0 || (held_once->assign_count && b->round->once < 0))
+            status = bt_error_status();
+    }
+    bt_graph_free(first);
+    bt_graph_free(second);
+    bt_graph_free(held_once);
+    bt_graph_free(held_each);
+    return second ? status : bt_error_status();
+}
+
 /* The step of the method in two programs. */
 static bt_status split(bt_builder *b, const bt_graph *graph)
 {
@@ -80,14 +108,11 @@ static bt_status split(bt_builder *b, const bt_graph *graph)
         return bt_error_status();
     bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);
     bt_graph_free(lowered);
-    if (status != BT_OK)
-        return status;
-    b->round->once = once->node_count ? bt_phase_add(b->site->phase, once, 0, "solve, once") : -1;
-    b->round->last = bt_phase_add(b->site->phase, each, b->loop, "solve, each");
-    bool failed = b->round->last < 0 || (once->node_count && b->round->once < 0);
+    if (status == BT_OK)
+        status = add_parts(b, once, each);
     bt_graph_free(once);
     bt_graph_free(each);
-    return failed ? bt_error_status() : BT_OK;
+    return status;
 }
 
 /* Over several micro-batches everything is computed again in each step: to keep it would take as much memory as there

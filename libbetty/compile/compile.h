@@ -2,6 +2,7 @@
 #ifndef BT_COMPILE_H
 #define BT_COMPILE_H
 
+#include "compile/hold.h"
 #include "compile/program.h"
 #include "plan/order.h"
 
@@ -19,6 +20,7 @@ typedef struct bt_compile_options {
     bt_order_rule rule; /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
     bool rows;          /* arithmetic on a few numbers, many steps as one call */
     bool merge;         /* values are written over others that die */
+    bt_holding holding; /* of two parts of which the second runs again and again: for who makes them */
 } bt_compile_options;
 
 bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threads); /* all passes */
@@ -28,5 +30,9 @@ bt_program *bt_compile_graph(const bt_graph *graph, const bt_compile_options *op
 
 /* The graph inlined and simplified, as bt_compile_graph begins. NULL after an error. */
 bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options);
+/* Likewise, its operations chosen for good: with bt_compile_settle's options bt_compile_graph computes these, to the
+ * bit, whatever part of the graph it is given. */
+bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options);
+bt_compile_options bt_compile_settle(const bt_compile_options *options);
 
 #endif

@@ -90,7 +90,8 @@ enum {
     BT_OP_IDENTITY = 128,  /* the output is the input: dropped once derivatives are taken */
     BT_OP_CHEAP = 64,      /* worth computing twice rather than keeping: views, broadcasts, constants */
     BT_OP_OWN_VJP = 256,   /* an op of the user's whose derivative is what its rule says it is */
-    BT_OP_OWN_JVP = 512
+    BT_OP_OWN_JVP = 512,
+    BT_OP_PRODUCT = 1024 /* of matrices, a convolution: what takes many operations for each byte */
 };
 
 enum { BT_MAX_OUTPUTS = 8 };

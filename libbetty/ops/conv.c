@@ -396,7 +396,8 @@ static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_
         .infer = op##_infer,                                                                                           \
         .vjp = op##_vjp,                                                                                               \
         .jvp = op##_jvp,                                                                                               \
-        .info = &(const bt_op_info){.differentiable = 3,                                                               \
+        .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,                                                            \
+                                    .differentiable = 3,                                                               \
                                     .linear = 3,                                                                       \
                                     .flops = op##_flops,                                                               \
                                     .batch_axis = (axis),                                                              \
@@ -416,7 +417,8 @@ const bt_op bt_op_conv_bias = {
     .body = conv_bias_body,
     .vjp = conv_bias_vjp,
     .jvp = conv_bias_jvp,
-    .info = &(const bt_op_info){.differentiable = 7,
+    .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
+                                .differentiable = 7,
                                 .flops = conv_bias_flops,
                                 .batch_axis = first_axis,
                                 .describe = describe,

@@ -86,9 +86,12 @@ const bt_op bt_op_dot = {
     .infer = dot_infer,
     .vjp = dot_vjp,
     .jvp = dot_jvp,
-    .info =
-        &(const bt_op_info){
-            .differentiable = 3, .linear = 3, .flops = dot_flops, .batch_axis = dot_batch_axis, .samples = dot_samples},
+    .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
+                                .differentiable = 3,
+                                .linear = 3,
+                                .flops = dot_flops,
+                                .batch_axis = dot_batch_axis,
+                                .samples = dot_samples},
 };
 
 bt_tensor *bt_dot(bt_tensor *a, bt_tensor *b) { return BT_RECORD0(&bt_op_dot, a, b); }
@@ -133,7 +136,8 @@ const bt_op bt_op_dot_add = {
     .inputs = 4,
     .infer = dot_add_infer,
     .body = dot_add_body,
-    .info = &(const bt_op_info){.differentiable = 15,
+    .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
+                                .differentiable = 15,
                                 .overwrites = {4},
                                 .flops = dot_add_flops,
                                 .batch_axis = dot_batch_axis,
