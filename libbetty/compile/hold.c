@@ -10,9 +10,10 @@
 #include "transform/rewrite.h"
 
 enum {
-    SMALL = 4096, /* bytes that are held rather than computed again: a kernel call costs as much as it takes to read
-                     some thousand of them */
-    SHRINKS = 4   /* what makes so much less of its inputs is a reduction: it costs a pass over what is not held */
+    SMALL = 4096,  /* bytes that are held rather than computed again: a kernel call costs as much as it takes to read
+                      some thousand of them */
+    STRETCHES = 8, /* of the second part: what is computed again serves in one of them, and then once more */
+    SHRINKS = 4    /* what makes so much less of its inputs is a reduction: it costs a pass over what is not held */
 };
 
 const char *const bt_holding_names[BT_HOLDINGS] = {"all", "products", "forward", "cuts", "nothing"};
@@ -25,8 +26,7 @@ typedef struct hold {
     bt_var **kept;       /* by tensor of the first part: the variable that keeps it; NULL: none */
     bool *wanted;        /* by tensor of the first part: the second reads it */
     bool *ends;          /* by node of the first part: a cut of the forward pass */
-    bool *again;         /* by node of the first part: computed again in the second */
-    int64_t *due;        /* by node of the first part: the second part's node that needs it first */
+    bool *skips;         /* by node of the first part: something goes past a product on it */
     int64_t *number;     /* by tensor of the first part: of a value of the cut; -1: it is none */
     bt_cut_value *values;
     bt_cut_need *needs;
@@ -78,22 +78,19 @@ static bool is_light(const bt_node *node)
     return node->op->info && !(bt_op_flags(node->op) & BT_OP_PRODUCT) && SHRINKS * bytes_out(node) > bytes_in(node);
 }
 
+/* It is made of values near to it: what a residual connection adds up would have to be added up from the first. */
+static bool is_near(const hold *h, const bt_node *node) { return is_light(node) && !h->skips[node->index]; }
+
 static bool may_repeat(hold *h, const bt_node *node)
 {
     if (is_cheap(node))
         return !changes(h, node);
-    switch (h->holding) {
-    case BT_HOLD_NOTHING:
-        return true;
-    case BT_HOLD_CUTS:
-        return !h->ends[node->index];
-    case BT_HOLD_FORWARD:
-        return is_light(node) || node->tag.order > 0;
-    case BT_HOLD_PRODUCTS:
-        return is_light(node);
-    default:
-        return false;
-    }
+    bool near = is_near(h, node), derived = node->tag.order > 0;
+    const bool repeats[BT_HOLDINGS] = {[BT_HOLD_PRODUCTS] = near,
+                                       [BT_HOLD_FORWARD] = near || derived,
+                                       [BT_HOLD_CUTS] = derived || !h->ends[node->index],
+                                       [BT_HOLD_NOTHING] = true};
+    return repeats[h->holding];
 }
 
 static bool is_small(const hold *h, const bt_tensor *x)
@@ -103,17 +100,55 @@ static bool is_small(const hold *h, const bt_tensor *x)
 
 /* ---- the cuts of the forward pass ---- */
 
-static bool goes_on(const bt_tensor *x)
-{
-    return x->node->tag.order == 0 && !is_cheap(x->node) && bt_tensor_bytes(x) > SMALL;
-}
-
 /* What a look is at. */
 static const bt_tensor *bare(const bt_tensor *x)
 {
     while (is_cheap(x->node) && x->node->inputs > 0)
         x = x->node->in[0];
     return x;
+}
+
+static bool goes_on(const bt_tensor *x)
+{
+    return x->node->tag.order == 0 && !is_cheap(x->node) && bt_tensor_bytes(x) > SMALL;
+}
+
+/* How often what makes the node of values that stand goes past products, which skips itself then; `products` are in a
+ * row, up to the node. */
+static int64_t hops_of(hold *h, const bt_node *node, const int64_t *products, const int64_t *hops)
+{
+    int64_t most = 0;
+    for (int i = 0; i < node->inputs; i++) {
+        const bt_node *source = bare(node->in[i])->node;
+        int64_t s = source->index;
+        bool past = source->tag.order == node->tag.order && products[s] < products[node->index];
+        if (is_cheap(source) || !is_near(h, source))
+            continue;
+        h->skips[s] = past && hops[s] > 0;
+        most = h->skips[s] || hops[s] + past < most ? most : hops[s] + past;
+    }
+    return most;
+}
+
+static bt_status find_skips(hold *h)
+{
+    const bt_graph *graph = h->once;
+    int64_t *products = bt_alloc_array((size_t)graph->node_count + 1, sizeof *products);
+    int64_t *hops = bt_alloc_array((size_t)graph->node_count + 1, sizeof *hops);
+    for (int64_t n = 0; products && hops && n < graph->node_count; n++) {
+        const bt_node *node = graph->nodes[n];
+        for (int i = 0; i < node->inputs; i++) {
+            int64_t before = products[node->in[i]->node->index];
+            products[n] = before > products[n] ? before : products[n];
+        }
+        if (!is_cheap(node) && is_light(node))
+            hops[n] = hops_of(h, node, products, hops);
+        products[n] += (bt_op_flags(node->op) & BT_OP_PRODUCT) != 0;
+    }
+    bool there = products && hops;
+    bt_free(products);
+    bt_free(hops);
+    return there ? BT_OK : BT_ERROR_MEMORY;
 }
 
 /* By node: the last of the forward pass that reads its first output; itself: none. */
@@ -237,6 +272,7 @@ static bt_status choose(hold *h, int64_t *bytes)
 static bt_status choose_least(hold *h)
 {
     int64_t bytes, before;
+    BT_TRY(find_skips(h));
     if (h->holding != BT_HOLD_CUTS)
         return choose(h, &bytes);
     BT_TRY(find_ends(h));
@@ -303,39 +339,10 @@ static bt_tensor *from_once(const hold *h, const bt_node *node)
     return var ? bt_graph_assigned(h->once, var) : NULL;
 }
 
-static void ask(hold *h, const bt_tensor *x, int64_t when)
-{
-    int64_t n = x->node->index;
-    if (is_held(h, x))
-        return;
-    if (!h->again[n] || h->due[n] > when)
-        h->due[n] = when;
-    h->again[n] = true;
-}
-
-/* Which nodes are computed again, and before which node of the second part: as late as can be. */
-static void mark_again(hold *h)
-{
-    for (int64_t n = 0; n < h->each->node_count; n++)
-        for (int i = 0; i < h->each->nodes[n]->inputs; i++) {
-            const bt_tensor *value = from_once(h, h->each->nodes[n]->in[i]->node);
-            if (value)
-                ask(h, value, n);
-        }
-    for (int64_t i = 0; i < h->each->assign_count; i++) {
-        const bt_tensor *value = from_once(h, h->each->assigns[i].value->node);
-        if (value)
-            ask(h, value, h->each->node_count);
-    }
-    for (int64_t n = h->once->node_count - 1; n >= 0; n--)
-        for (int i = 0; h->again[n] && i < h->once->nodes[n]->inputs; i++)
-            ask(h, h->once->nodes[n]->in[i], h->due[n]);
-}
-
 /* A variable has one leaf in a graph. */
 static void read_again(bt_rewrite *rewrite, const bt_tensor *x, bt_var *var)
 {
-    bt_trace_as(&rewrite->trace, &x->node->tag);
+    bt_trace_as(bt_trace_now(), &x->node->tag);
     bt_tensor *leaf = bt_graph_read(rewrite->to, var);
     if (!bt_poisoned(leaf) && leaf->batch_axis < 0)
         leaf->batch_axis = x->batch_axis;
@@ -350,79 +357,125 @@ static void copy(bt_rewrite *rewrite, const bt_node *node)
         bt_rewrite_copy(rewrite, node);
 }
 
-/* The node, whose inputs are there or held; once: a rewrite of the first part into the second. */
-static void repeat(const hold *h, bt_rewrite *once, const bt_node *node)
+/* ---- the second part ---- */
+
+typedef struct rest { /* while it is made */
+    hold *h;
+    bt_rewrite rewrite, once; /* of the second part, and of what it has again of the first */
+    double *made;             /* by node of the first part: when it was computed again; -1: not yet */
+    double clock, window;     /* bytes that have been computed; after how many of them a value is old */
+    const bt_node **stack;
+    int64_t depth, capacity;
+} rest;
+
+static void note(rest *r, const bt_node *node)
 {
-    for (int i = 0; i < node->inputs; i++)
-        if (!once->map[node->in[i]->id])
-            read_again(once, node->in[i], h->kept[node->in[i]->id]);
-    copy(once, node);
+    if (!is_cheap(node))
+        r->clock += bytes_out(node);
 }
 
-/* By when they are due: the nodes that are computed again; those before node m are sorted[from[m]] to sorted[from[m +
- * 1]
- * - 1]. `from` has three places more than the second part has nodes. */
-static void sort_due(const hold *h, int64_t *sorted, int64_t *from)
+/* It need not be computed (again) for who reads it now, which was at `now`. */
+static bool is_there(const rest *r, const bt_tensor *x, double now)
 {
-    for (int64_t n = 0; n < h->once->node_count; n++)
-        if (h->again[n])
-            from[h->due[n] + 2]++;
-    for (int64_t m = 0; m <= h->each->node_count; m++)
-        from[m + 2] += from[m + 1];
-    for (int64_t n = 0; n < h->once->node_count; n++)
-        if (h->again[n])
-            sorted[from[h->due[n] + 1]++] = n;
+    const bt_node *node = x->node;
+    if (is_held(r->h, x) || r->made[node->index] < 0)
+        return r->once.map[x->id] != NULL;
+    bool lasts = bt_op_flags(node->op) & BT_OP_LEAF || !(is_cheap(node) || is_near(r->h, node));
+    return lasts || r->made[node->index] >= now - r->window;
 }
 
-/* What the second part reads of the first is what has been computed again. */
-static void take(const hold *h, bt_rewrite *rewrite, const bt_rewrite *once, const bt_tensor *x)
+static bool push(rest *r, const bt_node *node)
 {
-    const bt_tensor *value = from_once(h, x->node);
-    if (value && !is_held(h, value))
-        rewrite->map[x->id] = once->map[value->id];
-}
-
-static void go_on(const hold *h, bt_rewrite *rewrite, const bt_rewrite *once, const bt_node *node)
-{
-    const bt_tensor *value = from_once(h, node);
-    if (value && is_held(h, value))
-        read_again(rewrite, node->out, h->kept[value->id]);
-    if (value)
-        return;
-    for (int i = 0; i < node->inputs; i++)
-        take(h, rewrite, once, node->in[i]);
-    copy(rewrite, node);
-}
-
-static void merge(const hold *h, bt_rewrite *rewrite, bt_rewrite *once, const int64_t *sorted, const int64_t *from)
-{
-    for (int64_t m = 0; m <= h->each->node_count && rewrite->to->status == BT_OK; m++) {
-        for (int64_t i = from[m]; i < from[m + 1]; i++)
-            repeat(h, once, h->once->nodes[sorted[i]]);
-        if (m < h->each->node_count)
-            go_on(h, rewrite, once, h->each->nodes[m]);
+    const bt_node **stack = bt_grow(r->stack, &r->capacity, r->depth + 1, sizeof *stack);
+    if (!stack) {
+        bt_graph_fail(r->rewrite.to, BT_ERROR_MEMORY, "out of memory");
+        return false;
     }
-    for (int64_t i = 0; i < h->each->assign_count; i++)
-        take(h, rewrite, once, h->each->assigns[i].value);
+    r->stack = stack;
+    stack[r->depth++] = node;
+    return true;
+}
+
+/* The value that the first part had: read, or computed again with all that it takes. */
+static void provide(rest *r, const bt_tensor *x)
+{
+    double now = r->clock;
+    if (is_held(r->h, x) && !r->once.map[x->id])
+        read_again(&r->once, x, r->h->kept[x->id]);
+    if (is_there(r, x, now) || !push(r, x->node))
+        return;
+    while (r->depth > 0 && r->rewrite.to->status == BT_OK) {
+        const bt_node *node = r->stack[r->depth - 1];
+        int64_t depth = r->depth;
+        for (int i = 0; i < node->inputs; i++) {
+            const bt_tensor *in = node->in[i];
+            if (is_held(r->h, in) && !r->once.map[in->id])
+                read_again(&r->once, in, r->h->kept[in->id]);
+            if (!is_there(r, in, now))
+                push(r, in->node);
+        }
+        if (r->depth > depth)
+            continue;
+        r->depth--;
+        copy(&r->once, node);
+        r->made[node->index] = r->clock;
+        note(r, node);
+    }
+    r->depth = 0;
+}
+
+static void take(rest *r, const bt_tensor *x)
+{
+    const bt_tensor *value = from_once(r->h, x->node);
+    if (!value)
+        return;
+    provide(r, value);
+    r->rewrite.map[x->id] = r->once.map[value->id];
+}
+
+static void walk(rest *r)
+{
+    const bt_graph *each = r->h->each;
+    for (int64_t n = 0; n < each->node_count && r->rewrite.to->status == BT_OK; n++) {
+        const bt_node *node = each->nodes[n];
+        if (from_once(r->h, node))
+            continue;
+        for (int i = 0; i < node->inputs; i++)
+            take(r, node->in[i]);
+        copy(&r->rewrite, node);
+        note(r, node);
+    }
+    for (int64_t i = 0; i < each->assign_count; i++)
+        take(r, each->assigns[i].value);
+}
+
+/* What of both parts is computed once. */
+static double all_bytes(const hold *h)
+{
+    double sum = 0;
+    for (int64_t n = 0; n < h->each->node_count; n++)
+        sum += is_cheap(h->each->nodes[n]) ? 0 : bytes_out(h->each->nodes[n]);
+    for (int64_t v = 0; v < h->count; v++)
+        sum += is_cheap(h->tensors[v]->node) ? 0 : (double)bt_tensor_bytes(h->tensors[v]);
+    return sum;
 }
 
 static bt_graph *second_part(hold *h)
 {
-    bt_rewrite rewrite, once = {.from = h->once};
-    int64_t *sorted = bt_alloc_array((size_t)h->once->node_count + 1, sizeof *sorted);
-    int64_t *from = bt_alloc_array((size_t)h->each->node_count + 3, sizeof *from);
-    once.map = bt_alloc_array((size_t)h->once->tensor_count + 1, sizeof(bt_tensor *));
+    rest r = {.h = h, .once.from = h->once, .window = all_bytes(h) / STRETCHES};
+    r.made = bt_alloc_array((size_t)h->once->node_count + 1, sizeof *r.made);
+    r.once.map = bt_alloc_array((size_t)h->once->tensor_count + 1, sizeof(bt_tensor *));
     bt_graph *part = NULL;
-    if (sorted && from && once.map && bt_rewrite_begin(&rewrite, h->each)) {
-        once.to = rewrite.to;
-        mark_again(h);
-        sort_due(h, sorted, from);
-        merge(h, &rewrite, &once, sorted, from);
-        part = bt_rewrite_end(&rewrite);
+    if (r.made && r.once.map && bt_rewrite_begin(&r.rewrite, h->each)) {
+        for (int64_t n = 0; n < h->once->node_count; n++)
+            r.made[n] = -1;
+        r.once.to = r.rewrite.to;
+        walk(&r);
+        part = bt_rewrite_end(&r.rewrite);
     }
-    bt_free(sorted);
-    bt_free(from);
-    bt_free(once.map);
+    bt_free(r.made);
+    bt_free(r.once.map);
+    bt_free(r.stack);
     return part;
 }
 
@@ -452,13 +505,12 @@ static bt_status open_hold(hold *h)
     h->kept = bt_alloc_array(tensors, sizeof(bt_var *));
     h->wanted = bt_alloc_array(tensors, sizeof *h->wanted);
     h->ends = bt_alloc_array(nodes, sizeof *h->ends);
-    h->again = bt_alloc_array(nodes, sizeof *h->again);
-    h->due = bt_alloc_array(nodes, sizeof *h->due);
+    h->skips = bt_alloc_array(nodes, sizeof *h->skips);
     h->number = bt_alloc_array(tensors, sizeof *h->number);
     h->values = bt_alloc_array(tensors, sizeof *h->values);
     h->needs = bt_alloc_array(needs, sizeof *h->needs);
     h->tensors = bt_alloc_array(tensors, sizeof(bt_tensor *));
-    bool there = h->kept && h->wanted && h->ends && h->again && h->due && h->number && h->values && h->needs;
+    bool there = h->kept && h->wanted && h->ends && h->skips && h->number && h->values && h->needs;
     return there && h->tensors ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -469,8 +521,7 @@ static void close_hold(hold *h)
     bt_free(h->kept);
     bt_free(h->wanted);
     bt_free(h->ends);
-    bt_free(h->again);
-    bt_free(h->due);
+    bt_free(h->skips);
     bt_free(h->number);
     bt_free(h->values);
     bt_free(h->needs);

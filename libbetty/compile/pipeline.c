@@ -165,12 +165,12 @@ bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *op
 
 bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options)
 {
-    return compile_graph(graph, options, BT_PASS_ABSORB);
+    return compile_graph(graph, options, BT_PASS_LOWER);
 }
 
 bt_compile_options bt_compile_settle(const bt_compile_options *options)
 {
     bt_compile_options settled = *options;
-    settled.simplify = settled.reassociate = settled.fuse = false;
+    settled.simplify = settled.reassociate = settled.fuse = settled.absorb = false;
     return settled;
 }
