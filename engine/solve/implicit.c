@@ -69,27 +69,26 @@ static bt_holding holding_of(const bt_builder *b) { return b->site->phase->optio
 
 /* The parts, with as little held between them as was chosen. Their operations are settled before, so that it changes no
  * bit what is computed in which of them. */
-static bt_status add_parts(bt_builder *b, const bt_graph *once, const bt_graph *each)
+static bt_status add_parts(bt_builder *b, const bt_parts *parts)
 {
     bt_phase *phase = b->site->phase;
     const bt_compile_options options = phase->options;
-    bt_graph *first = bt_compile_settled(once, &options), *second = first ? bt_compile_settled(each, &options) : NULL;
-    bt_graph *held_once = NULL, *held_each = NULL;
-    bt_status status =
-        second ? bt_hold(first, second, holding_of(b), keep, b, &held_once, &held_each) : BT_ERROR_MEMORY;
-    if (status == BT_OK) {
+    bt_parts settled = *parts;
+    bt_graph *once = NULL, *each = NULL;
+    settled.once = bt_compile_settled(parts->once, &options);
+    settled.each = settled.once ? bt_compile_settled(parts->each, &options) : NULL;
+    if (settled.each && bt_hold(&settled, holding_of(b), keep, b, &once, &each) == BT_OK) {
         phase->options = bt_compile_settle(&options);
-        b->round->once = held_once->assign_count ? bt_phase_add(phase, held_once, 0, "solve, once") : -1;
-        b->round->last = bt_phase_add(phase, held_each, b->loop, "solve, each");
+        b->round->once = once->assign_count ? bt_phase_add(phase, once, 0, "solve, once") : -1;
+        if (!once->assign_count || b->round->once >= 0)
+            b->round->last = bt_phase_add(phase, each, b->loop, "solve, each");
         phase->options = options;
-        if (b->round->last < 0 || (held_once->assign_count && b->round->once < 0))
-            status = bt_error_status();
     }
-    bt_graph_free(first);
-    bt_graph_free(second);
-    bt_graph_free(held_once);
-    bt_graph_free(held_each);
-    return second ? status : bt_error_status();
+    bt_graph_free(settled.once);
+    bt_graph_free(settled.each);
+    bt_graph_free(once);
+    bt_graph_free(each);
+    return b->round->last < 0 ? bt_error_status() : BT_OK;
 }
 
 /* The step of the method in two programs. */
@@ -103,15 +102,20 @@ static bt_status split(bt_builder *b, const bt_graph *graph)
         moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = bt_method_slot(b, k);
-    bt_graph *once, *each, *lowered = bt_compile_lowered(graph, &b->site->phase->options);
+    bt_phase *phase = b->site->phase;
+    bt_graph *lowered = bt_compile_lowered(graph, &phase->options);
     if (!lowered)
         return bt_error_status();
-    bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);
+    bt_parts parts;
+    int64_t before = phase->var_count;
+    bt_status status = bt_linearize(lowered, moving, count, keep, b, &parts.once, &parts.each);
     bt_graph_free(lowered);
+    parts.kept = phase->vars + before;
+    parts.kept_count = phase->var_count - before;
     if (status == BT_OK)
-        status = add_parts(b, once, each);
-    bt_graph_free(once);
-    bt_graph_free(each);
+        status = add_parts(b, &parts);
+    bt_graph_free(parts.once);
+    bt_graph_free(parts.each);
     return status;
 }
 

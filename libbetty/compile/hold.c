@@ -22,7 +22,7 @@ typedef struct hold {
     const bt_graph *once, *each;
     bt_holding holding;
     bt_overlaps changed; /* variables that one of the parts assigns, but for those that keep values */
-    bt_map reads;        /* by variable: the second part's node that reads it */
+    bt_map keeps;        /* of variables that keep values for the second part */
     bt_var **kept;       /* by tensor of the first part: the variable that keeps it; NULL: none */
     bool *wanted;        /* by tensor of the first part: the second reads it */
     bool *ends;          /* by node of the first part: a cut of the forward pass */
@@ -40,7 +40,7 @@ static const bt_var *read_of(const bt_node *node)
 }
 
 /* The assign keeps a value for the second part. */
-static bool keeps(const hold *h, const bt_assign *assign) { return bt_map_get(&h->reads, assign->var) >= 0; }
+static bool keeps(const hold *h, const bt_assign *assign) { return bt_map_get(&h->keeps, assign->var) >= 0; }
 
 /* ---- which values may be computed again ---- */
 
@@ -268,7 +268,7 @@ static bt_status choose(hold *h, int64_t *bytes)
     return bt_cut(h->values, h->count, h->needs, h->need_count, bytes);
 }
 
-/* Where holding the cuts takes more than holding what products give, that is not what was asked for. */
+/* Where holding the cuts takes no less than holding what products give, it would be work for nothing. */
 static bt_status choose_least(hold *h)
 {
     int64_t bytes, before;
@@ -280,8 +280,8 @@ static bt_status choose_least(hold *h)
     BT_TRY(choose(h, &before));
     h->holding = BT_HOLD_CUTS;
     BT_TRY(choose(h, &bytes));
-    h->holding = bytes > before ? BT_HOLD_FORWARD : BT_HOLD_CUTS;
-    return bytes > before ? choose(h, &bytes) : BT_OK;
+    h->holding = bytes >= before ? BT_HOLD_FORWARD : BT_HOLD_CUTS;
+    return bytes >= before ? choose(h, &bytes) : BT_OK;
 }
 
 static bool is_held(const hold *h, const bt_tensor *x)
@@ -322,9 +322,9 @@ static bt_graph *first_part(hold *h, bt_keep_fn *keep, void *user)
     bt_graph *part = bt_rewrite_end(&rewrite);
     int64_t count = 0;
     for (int64_t i = 0; part && i < part->assign_count; i++) { /* values that are computed again are not kept */
-        int64_t node = bt_map_get(&h->reads, part->assigns[i].var);
-        bt_tensor *value = node < 0 ? NULL : bt_graph_assigned(h->once, part->assigns[i].var);
-        if (!value || (is_held(h, value) && h->kept[value->id] == part->assigns[i].var))
+        const bt_assign *assign = &part->assigns[i];
+        const bt_tensor *value = keeps(h, assign) ? bt_graph_assigned(h->once, assign->var) : NULL;
+        if (!value || (is_held(h, value) && h->kept[value->id] == assign->var))
             part->assigns[count++] = part->assigns[i];
     }
     if (part)
@@ -481,17 +481,18 @@ static bt_graph *second_part(hold *h)
 
 /* ---- all of it ---- */
 
-static bt_status list_reads(hold *h)
+static bt_status list_kept(hold *h, const bt_parts *parts)
 {
-    for (int64_t n = 0; n < h->each->node_count; n++)
-        if (read_of(h->each->nodes[n]))
-            BT_TRY(bt_map_put(&h->reads, read_of(h->each->nodes[n]), n));
+    for (int64_t i = 0; i < parts->kept_count; i++)
+        BT_TRY(bt_map_put(&h->keeps, parts->kept[i], i));
+    for (int64_t n = 0; n < h->each->node_count; n++) {
+        const bt_tensor *value = from_once(h, h->each->nodes[n]);
+        if (value)
+            h->wanted[value->id] = true;
+    }
     for (int64_t i = 0; i < h->once->assign_count; i++) {
         const bt_assign *assign = &h->once->assigns[i];
-        if (!keeps(h, assign))
-            continue;
-        h->wanted[assign->value->id] = true;
-        if (!h->kept[assign->value->id])
+        if (keeps(h, assign) && h->wanted[assign->value->id] && !h->kept[assign->value->id])
             h->kept[assign->value->id] = assign->var;
     }
     return BT_OK;
@@ -517,7 +518,7 @@ static bt_status open_hold(hold *h)
 static void close_hold(hold *h)
 {
     bt_overlaps_free(&h->changed);
-    bt_map_free(&h->reads);
+    bt_map_free(&h->keeps);
     bt_free(h->kept);
     bt_free(h->wanted);
     bt_free(h->ends);
@@ -528,23 +529,23 @@ static void close_hold(hold *h)
     bt_free(h->tensors);
 }
 
-bt_status bt_hold(const bt_graph *once, const bt_graph *each, bt_holding holding, bt_keep_fn *keep, void *user,
-                  bt_graph **held_once, bt_graph **held_each)
+bt_status bt_hold(const bt_parts *parts, bt_holding holding, bt_keep_fn *keep, void *user, bt_graph **once,
+                  bt_graph **each)
 {
-    hold h = {.once = once, .each = each, .holding = holding};
-    *held_once = *held_each = NULL;
+    hold h = {.once = parts->once, .each = parts->each, .holding = holding};
+    *once = *each = NULL;
     bt_status status = open_hold(&h);
-    status = status == BT_OK ? list_reads(&h) : status;
+    status = status == BT_OK ? list_kept(&h, parts) : status;
     status = status == BT_OK ? list_changed(&h) : status;
     status = status == BT_OK ? choose_least(&h) : status;
     if (status == BT_OK) {
-        *held_once = first_part(&h, keep, user);
-        *held_each = *held_once ? second_part(&h) : NULL;
+        *once = first_part(&h, keep, user);
+        *each = *once ? second_part(&h) : NULL;
     }
     close_hold(&h);
-    if (*held_each)
+    if (*each)
         return BT_OK;
-    bt_graph_free(*held_once);
-    *held_once = NULL;
+    bt_graph_free(*once);
+    *once = NULL;
     return bt_error_status() != BT_OK ? bt_error_status() : BT_ERROR_MEMORY;
 }

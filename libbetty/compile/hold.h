@@ -15,10 +15,16 @@ typedef enum bt_holding {
 } bt_holding;
 extern const char *const bt_holding_names[BT_HOLDINGS];
 
-/* Of two parts as bt_linearize makes them: the same with less held between them, by the same operations on the same
- * operands. What is held is the fewest bytes that suffice; what needs at most a few KiB is held before it is computed
- * again. A variable that either part changes is read as it was. */
-bt_status bt_hold(const bt_graph *once, const bt_graph *each, bt_holding holding, bt_keep_fn *keep, void *user,
-                  bt_graph **held_once, bt_graph **held_each);
+typedef struct bt_parts { /* as bt_linearize makes them */
+    bt_graph *once, *each;
+    bt_var *const *kept; /* what the first part keeps values in */
+    int64_t kept_count;
+} bt_parts;
+
+/* The same parts with less held between them, by the same operations on the same operands. What is held is the fewest
+ * bytes that suffice; a value of a few KiB is held before it is computed again. A variable that either part changes is
+ * read as it was. Both graphs are NULL after an error. */
+bt_status bt_hold(const bt_parts *parts, bt_holding holding, bt_keep_fn *keep, void *user, bt_graph **once,
+                  bt_graph **each);
 
 #endif
