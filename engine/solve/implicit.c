@@ -64,6 +64,33 @@ static bt_var *keep(void *user, const bt_tensor *value)
     return bt_phase_own(b->site->phase, var);
 }
 
+/* How much the step holds: this is the place to choose it. */
+static bt_holding holding_of(const bt_builder *b) { return b->site->phase->options.holding; }
+
+/* The parts, with as little held between them as was chosen. Their operations are settled before, so that it changes no
+ * bit what is computed in which of them. */
+static bt_status add_parts(bt_builder *b, const bt_parts *parts)
+{
+    bt_phase *phase = b->site->phase;
+    const bt_compile_options options = phase->options;
+    bt_parts settled = *parts;
+    bt_graph *once = NULL, *each = NULL;
+    settled.once = bt_compile_settled(parts->once, &options);
+    settled.each = settled.once ? bt_compile_settled(parts->each, &options) : NULL;
+    if (settled.each && bt_hold(&settled, holding_of(b), keep, b, &once, &each) == BT_OK) {
+        phase->options = bt_compile_settle(&options);
+        b->round->once = once->assign_count ? bt_phase_add(phase, once, 0, "solve, once") : -1;
+        if (!once->assign_count || b->round->once >= 0)
+            b->round->last = bt_phase_add(phase, each, b->loop, "solve, each");
+        phase->options = options;
+    }
+    bt_graph_free(settled.once);
+    bt_graph_free(settled.each);
+    bt_graph_free(once);
+    bt_graph_free(each);
+    return b->round->last < 0 ? bt_error_status() : BT_OK;
+}
+
 /* The step of the method in two programs. */
 static bt_status split(bt_builder *b, const bt_graph *graph)
 {
@@ -75,19 +102,21 @@ static bt_status split(bt_builder *b, const bt_graph *graph)
         moving[count++] = b->upper->troubles[b->lower->place].count;
     for (int k = 0; k < b->rule.slot_count; k++)
         moving[count++] = bt_method_slot(b, k);
-    bt_graph *once, *each, *lowered = bt_compile_lowered(graph, &b->site->phase->options);
+    bt_phase *phase = b->site->phase;
+    bt_graph *lowered = bt_compile_lowered(graph, &phase->options);
     if (!lowered)
         return bt_error_status();
-    bt_status status = bt_linearize(lowered, moving, count, keep, b, &once, &each);
+    bt_parts parts;
+    int64_t before = phase->var_count;
+    bt_status status = bt_linearize(lowered, moving, count, keep, b, &parts.once, &parts.each);
     bt_graph_free(lowered);
-    if (status != BT_OK)
-        return status;
-    b->round->once = once->node_count ? bt_phase_add(b->site->phase, once, 0, "solve, once") : -1;
-    b->round->last = bt_phase_add(b->site->phase, each, b->loop, "solve, each");
-    bool failed = b->round->last < 0 || (once->node_count && b->round->once < 0);
-    bt_graph_free(once);
-    bt_graph_free(each);
-    return failed ? bt_error_status() : BT_OK;
+    parts.kept = phase->vars + before;
+    parts.kept_count = phase->var_count - before;
+    if (status == BT_OK)
+        status = add_parts(b, &parts);
+    bt_graph_free(parts.once);
+    bt_graph_free(parts.each);
+    return status;
 }
 
 /* Over several micro-batches everything is computed again in each step: to keep it would take as much memory as there

@@ -1,6 +1,7 @@
 /* engine/solve/trajectory.c: the records of an inner loop's steps. */
 #include "engine/solve/trajectory.h"
 
+#include "plan/revolve.h"
 #include "runtime/store.h"
 #include "transform/rebind.h"
 #include <string.h>
@@ -31,6 +32,29 @@ static int64_t get(const bt_trajectory *t, int64_t step, int what)
 static void set(const bt_trajectory *t, int64_t step, int what, int64_t value)
 {
     bt_store_write(instance_of(t), t->index, place_of(t, step, what), &value, sizeof value);
+}
+
+/* ---- rows between, with `states`: of each loop, and at the end those at work ---- */
+
+enum { AT_WORK = 2, NOBODY = -1 };
+
+static int64_t slot_count(const bt_trajectory *t) { return t->states ? t->loops * (t->states - 1) + AT_WORK : 0; }
+
+static size_t place_of_slot(const bt_trajectory *t, int64_t slot)
+{
+    return (size_t)(ENTRIES + ENTRY * t->room + slot) * sizeof(int64_t);
+}
+
+static int64_t in_slot(const bt_trajectory *t, int64_t slot)
+{
+    int64_t step = NOBODY;
+    bt_store_read(instance_of(t), t->index, place_of_slot(t, slot), &step, sizeof step);
+    return step;
+}
+
+static void fill_slot(const bt_trajectory *t, int64_t slot, int64_t step)
+{
+    bt_store_write(instance_of(t), t->index, place_of_slot(t, slot), &step, sizeof step);
 }
 
 /* ---- how many steps lie between two of a problem above ---- */
@@ -135,7 +159,8 @@ static bool must_keep(const bt_problem *problem, const bt_problem *upper, const 
 
 static int64_t rows_of(const bt_trajectory *t, bool own)
 {
-    return own && t->spacing > 1 ? t->loops * t->each + t->spacing - 1 : t->room;
+    int64_t between = t->states ? slot_count(t) : t->spacing - 1;
+    return own && t->spacing > 1 ? t->loops * t->each + between : t->room;
 }
 
 static bt_status track_fill(bt_trajectory *t, bt_track *track)
@@ -194,7 +219,7 @@ static int64_t spacing_of(int64_t loop, int64_t wanted)
     return root;
 }
 
-bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing)
+bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing, int64_t states)
 {
     if (problem->trajectory)
         return BT_OK;
@@ -204,7 +229,8 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
     if (!t)
         return BT_ERROR_MEMORY;
     *t = (bt_trajectory){.problem = problem, .reach = reach, .room = all};
-    t->spacing = spacing_of(loop, spacing);
+    t->states = states < loop ? states : 0; /* all of them are kept */
+    t->spacing = states ? (t->states ? loop : 1) : spacing_of(loop, spacing);
     if (t->reach && t->reach + t->spacing - 1 < t->room)
         t->room = t->reach + t->spacing - 1;
     problem->trajectory = t;
@@ -217,11 +243,14 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
         t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
     t->loops = (t->room + loop - 1) / loop + !aligned;
     t->each = (loop + t->spacing - 1) / t->spacing;
-    t->index = bt_ledger_var(problem->context, problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, "steps of the inner loop",
-                             (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room}});
+    t->index =
+        bt_ledger_var(problem->context, problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, "steps of the inner loop",
+                      (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room + slot_count(t)}});
     t->made = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, problem->name, "update was made", (bt_array){.dtype = BT_I64});
     if (!t->index || !t->made)
         return BT_ERROR_MEMORY;
+    for (int64_t slot = 0; slot < slot_count(t); slot++)
+        fill_slot(t, slot, NOBODY);
     return bt_store_write(instance_of(t), t->index, FROM * sizeof problem->steps, &problem->steps,
                           sizeof problem->steps);
 }
@@ -249,16 +278,68 @@ static bool is_kept(const bt_trajectory *t, int64_t step)
     return of_loop(t, step) % t->spacing == 0 || step == first_of(t);
 }
 
-/* At which byte of its storage the track's value before the step lies; of a step between two that are kept, behind
- * theirs. */
+static int64_t loop_of(const bt_trajectory *t, int64_t step)
+{
+    return step / t->problem->settings->unroll_steps % t->loops;
+}
+
+/* With `states`: the slots of the step's loop. */
+static int64_t first_slot(const bt_trajectory *t, int64_t step) { return loop_of(t, step) * (t->states - 1); }
+
+static bool is_at_work(const bt_trajectory *t, int64_t slot) { return slot >= slot_count(t) - AT_WORK; }
+
+/* In which slot the step's state lies; NOBODY: in none. */
+static int64_t slot_of(const bt_trajectory *t, int64_t step)
+{
+    int64_t first = first_slot(t, step);
+    for (int64_t slot = first; t->states && slot < first + t->states - 1; slot++)
+        if (in_slot(t, slot) == step)
+            return slot;
+    for (int64_t slot = slot_count(t) - 1; slot >= 0 && is_at_work(t, slot); slot--)
+        if (in_slot(t, slot) == step)
+            return slot;
+    return NOBODY;
+}
+
+static bool is_there(const bt_trajectory *t, int64_t step) { return is_kept(t, step) || slot_of(t, step) != NOBODY; }
+
+/* Row of own state: that of a kept step, or, behind these, of one between. */
+static int64_t own_row(const bt_trajectory *t, int64_t step)
+{
+    int64_t place = of_loop(t, step);
+    if (is_kept(t, step))
+        return loop_of(t, step) * t->each + place / t->spacing;
+    return t->loops * t->each + (t->states ? slot_of(t, step) : place % t->spacing - 1);
+}
+
+/* At which byte of its storage the track's value before the step lies. */
 static size_t row(const bt_trajectory *t, const bt_track *track, int64_t step)
 {
-    int64_t at = step % t->room, place = of_loop(t, step), loop = step / t->problem->settings->unroll_steps;
-    if (track->own && t->spacing > 1 && is_kept(t, step))
-        at = loop % t->loops * t->each + place / t->spacing;
-    else if (track->own && t->spacing > 1)
-        at = t->loops * t->each + place % t->spacing - 1;
+    int64_t at = track->own && t->spacing > 1 ? own_row(t, step) : step % t->room;
     return (size_t)at * track->source->bytes;
+}
+
+/* On the first way through a loop: which of its slots takes the state before the step; NOBODY: none does. */
+static int64_t slot_due(const bt_trajectory *t, int64_t step)
+{
+    int64_t steps = t->problem->settings->unroll_steps, place = of_loop(t, step), at = 0;
+    for (int64_t k = 1; k < t->states && at < place; k++) {
+        at += bt_revolve_split(steps - at, t->states - k + 1);
+        if (at == place)
+            return first_slot(t, step) + k - 1;
+    }
+    return t->states && place == steps - 1 ? slot_count(t) - AT_WORK : NOBODY;
+}
+
+/* What lay in the slots of a loop that begins is of another one, or of this one before it was gone through again. */
+static void open_slots(bt_trajectory *t, int64_t step)
+{
+    int64_t first = first_slot(t, step), due = is_kept(t, step) ? NOBODY : slot_due(t, step);
+    for (int64_t slot = 0; is_kept(t, step) && slot < slot_count(t); slot++)
+        if (is_at_work(t, slot) || (slot >= first && slot < first + t->states - 1))
+            fill_slot(t, slot, NOBODY);
+    if (due != NOBODY)
+        fill_slot(t, due, step);
 }
 
 /* phase: with what is late, which lies there as `entry` reads it. */
@@ -267,7 +348,7 @@ static void keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entr
     bool late = phase != NULL;
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
-        if (track->late != late || (track->own && !is_kept(t, step)))
+        if (track->late != late || (track->own && !is_there(t, step)))
             continue;
         if (late)
             bt_phase_keep(phase, entry, track->source, track->store, row(t, track, step));
@@ -289,6 +370,8 @@ void bt_trajectory_record(bt_trajectory *t)
     set(t, step, POSITION, bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws));
     set(t, step, TASK, problem->train->of ? bt_stream_position(problem->train->of) : 0);
     set(t, step, MADE, -applied(problem));
+    if (t->states)
+        open_slots(t, step);
     keep(t, step, NULL, 0);
 }
 
@@ -331,13 +414,54 @@ int64_t bt_trajectory_kept(const bt_trajectory *t, int64_t step)
     return kept > from ? kept : from;
 }
 
+/* ---- Revolve ---- */
+
+int64_t bt_trajectory_nearest(const bt_trajectory *t, int64_t step)
+{
+    int64_t base = bt_trajectory_kept(t, step), most = base;
+    for (int64_t slot = 0; slot < slot_count(t); slot++) {
+        int64_t there = in_slot(t, slot);
+        if (there <= step && there > most)
+            most = there;
+    }
+    return most;
+}
+
+/* A slot of the loop that nobody on the way back to its beginning needs any more; NOBODY: there is none. */
+static int64_t free_slot(const bt_trajectory *t, int64_t step, int64_t *count)
+{
+    int64_t first = first_slot(t, step), found = NOBODY;
+    *count = 0;
+    for (int64_t slot = first + t->states - 2; slot >= first; slot--)
+        if (in_slot(t, slot) == NOBODY || in_slot(t, slot) > step) {
+            found = slot;
+            ++*count;
+        }
+    return found;
+}
+
+int64_t bt_trajectory_next(const bt_trajectory *t, int64_t from, int64_t step)
+{
+    int64_t free;
+    free_slot(t, step, &free);
+    return from + bt_revolve_split(step - from + 1, free + 1);
+}
+
+void bt_trajectory_make_room(bt_trajectory *t, int64_t from, int64_t to, int64_t step)
+{
+    int64_t free, slot = free_slot(t, step, &free), work = slot_count(t) - AT_WORK;
+    if (from + 1 < to || to == step || slot == NOBODY) /* at hand, and not kept */
+        slot = in_slot(t, work) == from ? work + 1 : work;
+    fill_slot(t, slot, from + 1);
+}
+
 void bt_trajectory_look(const bt_trajectory *t, int64_t step)
 {
     bt_store_lay(t->made, t->index, place_of(t, step, MADE));
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
         bt_store_lay(track->at, track->store, row(t, track, step));
-        if (track->own && !is_kept(t, step + 1))
+        if (track->own && !is_kept(t, step + 1) && (!t->states || is_there(t, step + 1)))
             bt_store_lay(track->next, track->store, row(t, track, step + 1));
     }
 }

@@ -4,7 +4,8 @@
  * back, the position of its batches, and its place in time among the steps of all problems. Steps have the numbers that
  * the problem counts them by; so many are recorded as lie between two steps of any problem above. The problem's own
  * state (parameters, buffers, optimiser state) may be kept at every n-th step of an inner loop only; what lies between
- * is then computed again. Programs that were traced on the state as it is now are bound to the variables of a record:
+ * is then computed again; or a number of states by Revolve's schedule (plan/revolve.h), whose places serve again on the
+ * way back. Programs that were traced on the state as it is now are bound to the variables of a record:
  * bt_trajectory_rebind. */
 #ifndef BT_TRAJECTORY_H
 #define BT_TRAJECTORY_H
@@ -26,13 +27,16 @@ typedef struct bt_trajectory {
     int64_t reach;       /* the most steps that a hypergradient goes back; 0: all since the upper problem's last */
     int64_t room;        /* steps that are recorded */
     int64_t spacing;     /* own state is kept at every n-th step of a loop, n this */
-    int64_t loops, each; /* inner loops in the room; states kept of each; `spacing` - 1 rows follow for those between */
-    bt_var *index;       /* I64: the first step there is; of each in `room` its tick, positions, and `made` */
+    int64_t states;      /* by Revolve's schedule: so many of a loop, of which the first lasts; 0: by `spacing` alone */
+    int64_t loops, each; /* inner loops in the room; states kept of each; for those between rows follow: `spacing` - 1,
+                          * or with `states` all but one for each loop, and two that are at work */
+    bt_var *index;       /* I64: the first step there is; of each in `room` its tick, positions, and `made`; with
+                          * `states` the steps whose states lie in the rows between, -1: none */
     bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
 } bt_trajectory;
 
-/* Once. reach: as above; spacing: likewise, 0: the root of the steps of an inner loop. */
-bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing);
+/* Once. reach: as above; spacing: likewise, 0: the root of the steps of an inner loop; states: not 0: in its place. */
+bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing, int64_t states);
 void bt_trajectory_free(bt_trajectory *trajectory);
 
 void bt_trajectory_record(bt_trajectory *trajectory); /* before a step, its batches not drawn yet */
@@ -47,8 +51,13 @@ int64_t bt_trajectory_position(const bt_trajectory *trajectory, int64_t step);
 int64_t bt_trajectory_task(const bt_trajectory *trajectory, int64_t step); /* batch_of: likewise, of that problem's */
 bool bt_trajectory_begins(const bt_trajectory *trajectory, int64_t step);  /* it is the first of an inner loop */
 int64_t bt_trajectory_kept(const bt_trajectory *trajectory, int64_t step); /* the last with own state, not after it */
-void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step);    /* `at`, `made`; `next`, if not kept */
-void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step);    /* own state of `step`, to the one after */
+/* With `states`: the last whose state is there, not after it; where the next one is to be kept on the way to `step`,
+ * which is what is asked for; and a row for the state of the one after `from`, on the way to `to`. */
+int64_t bt_trajectory_nearest(const bt_trajectory *trajectory, int64_t step);
+int64_t bt_trajectory_next(const bt_trajectory *trajectory, int64_t from, int64_t step);
+void bt_trajectory_make_room(bt_trajectory *trajectory, int64_t from, int64_t to, int64_t step);
+void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step); /* `at`, `made`; `next`, if not kept */
+void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step); /* own state of `step`, to the one after */
 
 /* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is
  * read, by `next` where it is assigned; from then on it is kept. buffers: takes the place of the problem's own ones;

@@ -16,12 +16,16 @@
 
 const bt_method_def bt_method_itd = {
     .name = "itd",
-    .hypers = {{"steps", 0, 0, 1e9, "how many of the last steps are gone back through; 0: the whole inner loop",
-                BT_HYPER_WHOLE},
-               {"spacing", 1, 0, 1e9,
-                "the state is kept once in so many steps, and computed again in between; 0: in the root of all",
-                BT_HYPER_WHOLE},
-               {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML", BT_HYPER_SWITCH}},
+    .hypers =
+        {{"steps", 0, 0, 1e9, "how many of the last steps are gone back through; 0: the whole inner loop",
+          BT_HYPER_WHOLE},
+         {"spacing", 1, 0, 1e9,
+          "the state is kept once in so many steps, and computed again in between; 0: in the root of all",
+          BT_HYPER_WHOLE},
+         {"states", 0, 0, 1e9,
+          "so many states of an inner loop are kept, by Revolve's schedule, in the place of itd_spacing; 0: not so",
+          BT_HYPER_WHOLE},
+         {"second_order", 1, 0, 1, "0: gradients count as constants, as in first-order MAML", BT_HYPER_SWITCH}},
     .unrolls = true,
 };
 
@@ -61,6 +65,16 @@ static bt_status check(const bt_problem *lower)
     if (lower->settings->meta_batch > 1)
         return bt_fail(BT_ERROR_UNSUPPORTED, "[%s] type = %s goes through single steps, not through meta_batch = %lld",
                        lower->name, lower->settings->method->name, (long long)lower->settings->meta_batch);
+    const char *method = lower->settings->method->name;
+    long long states = bt_unrolled_setting(lower, "states"), steps = lower->settings->unroll_steps;
+    if (states && bt_unrolled_setting(lower, "spacing") != 1)
+        return bt_fail(BT_ERROR_CONFIG, "[%s] %s_states = %lld: %s_spacing = %lld says otherwise; give one of the two",
+                       lower->name, method, states, method, (long long)bt_unrolled_setting(lower, "spacing"));
+    if (states > steps)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "[%s] %s_states = %lld: an inner loop has %lld steps (unroll_steps), and no more "
+                       "states to keep",
+                       lower->name, method, states, steps);
     return BT_OK;
 }
 
@@ -82,7 +96,8 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
         return BT_ERROR_MEMORY;
     BT_TRY(check(lower));
     BT_TRY(bt_micro_set_open(&solve->micros, site->upper, lower, lower->settings->gradient_accumulation));
-    BT_TRY(bt_trajectory_open(lower, bt_unrolled_setting(lower, "steps"), bt_unrolled_setting(lower, "spacing")));
+    BT_TRY(bt_trajectory_open(lower, bt_unrolled_setting(lower, "steps"), bt_unrolled_setting(lower, "spacing"),
+                              bt_unrolled_setting(lower, "states")));
     if (bt_unrolled_adds_up(solve)) {
         BT_TRY(open_buffers(site, lower, &state->buffers));
         state->gradient = bt_vector_new(site->phase, lower, "gradient, again", false);
@@ -169,22 +184,40 @@ static bt_status gradient_again(bt_phase *phase, const bt_solve *solve)
     return bt_micro_set_run(&solve->micros, solve->problem, phase, state_of(solve)->gradients);
 }
 
+/* The step at hand once more: the state before it is there, and for that after it there is room. */
+static bt_status forward(bt_phase *phase, bt_solve *solve, int64_t step)
+{
+    int variant = look(solve, step);
+    if (variant < 0)
+        return bt_error_status();
+    bt_trajectory_copy(solve->problem->trajectory, step);
+    BT_TRY(gradient_again(phase, solve));
+    return bt_part_run(phase, state_of(solve)->replay[variant]);
+}
+
 /* The state before `step` computed from the last that is kept, with all between, which will be asked for next. */
 static bt_status replay(bt_phase *phase, bt_solve *solve, int64_t step)
 {
-    const bt_trajectory *trajectory = solve->problem->trajectory;
-    int64_t kept = bt_trajectory_kept(trajectory, step);
+    int64_t kept = bt_trajectory_kept(solve->problem->trajectory, step);
     if (kept == state_of(solve)->replayed)
         return BT_OK;
-    for (int64_t i = kept; i < step; i++) {
-        int variant = look(solve, i);
-        if (variant < 0)
-            return bt_error_status();
-        bt_trajectory_copy(trajectory, i);
-        BT_TRY(gradient_again(phase, solve));
-        BT_TRY(bt_part_run(phase, state_of(solve)->replay[variant]));
-    }
+    for (int64_t i = kept; i < step; i++)
+        BT_TRY(forward(phase, solve, i));
     state_of(solve)->replayed = kept;
+    return BT_OK;
+}
+
+/* Likewise, by Revolve's schedule: on the way there states are kept where there is room for them. */
+static bt_status revolve(bt_phase *phase, bt_solve *solve, int64_t step)
+{
+    bt_trajectory *trajectory = solve->problem->trajectory;
+    for (int64_t from = bt_trajectory_nearest(trajectory, step); from < step;) {
+        int64_t to = bt_trajectory_next(trajectory, from, step);
+        for (; from < to; from++) {
+            bt_trajectory_make_room(trajectory, from, to, step);
+            BT_TRY(forward(phase, solve, from));
+        }
+    }
     return BT_OK;
 }
 
@@ -193,7 +226,7 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
     const bt_trajectory *trajectory = solve->problem->trajectory;
     bt_unrolled *state = state_of(solve);
     int64_t step = state->next--;
-    BT_TRY(replay(phase, solve, step));
+    BT_TRY(trajectory->states ? revolve(phase, solve, step) : replay(phase, solve, step));
     int variant = look(solve, step);
     if (variant < 0)
         return bt_error_status();

@@ -3,6 +3,7 @@
 #define BT_COMPILE_H
 
 #include "compile/checkpointing.h"
+#include "compile/hold.h"
 #include "compile/program.h"
 #include "plan/order.h"
 
@@ -22,8 +23,9 @@ typedef struct bt_compile_options {
     bool merge;         /* values are written over others that die */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;
-    size_t budget; /* bytes for this program: what no level says anything of may be computed again; 0: none */
-    size_t beside; /* of it, and of the levels' budgets, what others than this program take */
+    size_t budget;      /* bytes for this program: what no level says anything of may be computed again; 0: none */
+    size_t beside;      /* of it, and of the levels' budgets, what others than this program take */
+    bt_holding holding; /* of two parts of which the second runs again and again: for who makes them */
 } bt_compile_options;
 
 bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threads); /* all passes */
@@ -33,5 +35,9 @@ bt_program *bt_compile_graph(const bt_graph *graph, const bt_compile_options *op
 
 /* The graph inlined and simplified, as bt_compile_graph begins. NULL after an error. */
 bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options);
+/* Likewise, its operations chosen for good: with bt_compile_settle's options bt_compile_graph computes these, to the
+ * bit, whatever part of the graph it is given. */
+bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options);
+bt_compile_options bt_compile_settle(const bt_compile_options *options);
 
 #endif

@@ -104,7 +104,8 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .order = true,
                                 .rule = BT_ORDERS,
                                 .rows = true,
-                                .merge = true};
+                                .merge = true,
+                                .holding = BT_HOLD_PRODUCTS};
 }
 
 /* Runs one pass; a graph that it made is verified. */
@@ -147,12 +148,29 @@ bt_program *bt_compile_graph(const bt_graph *graph, const bt_compile_options *op
     return compile(graph, options, BT_PASSES);
 }
 
-bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options)
+static bt_graph *compile_graph(const bt_graph *graph, const bt_compile_options *options, bt_pass end)
 {
-    bt_program *program = compile(graph, options, BT_PASS_REASSOCIATE);
+    bt_program *program = compile(graph, options, end);
     bt_graph *lowered = program ? program->graph : NULL;
     if (program)
         program->graph = NULL;
     bt_program_free(program);
     return lowered;
+}
+
+bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options)
+{
+    return compile_graph(graph, options, BT_PASS_REASSOCIATE);
+}
+
+bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options)
+{
+    return compile_graph(graph, options, BT_PASS_LOWER);
+}
+
+bt_compile_options bt_compile_settle(const bt_compile_options *options)
+{
+    bt_compile_options settled = *options;
+    settled.simplify = settled.reassociate = settled.fuse = settled.absorb = false;
+    return settled;
 }

@@ -231,6 +231,7 @@ static void plain_descend(double *theta, double *sum)
 static const rules methods[] = {
     {.settings = "", .steps = 3, .lr = 0.5, .gamma = 1}, /* MAML */
     {.settings = "learner.itd_spacing = 2\n", .steps = 5, .lr = 0.5, .gamma = 1},
+    {.settings = "learner.itd_states = 2\nlearner.itd_steps = 4\n", .steps = 5, .lr = 0.5, .gamma = 1, .last = 4},
     {.settings = "learner.itd_second_order = 0\n", .steps = 3, .lr = 0.5, .gamma = 1, .first_order = true},
     {.settings = "learner.trainable = head\n", .steps = 3, .lr = 0.5, .gamma = 1, .head_only = true}, /* ANIL */
     {.settings = "", .steps = 3, .lr = 1, .gamma = 1, .rates = true},                                 /* Meta-SGD */
@@ -574,6 +575,7 @@ static const variant resumed[] = {
     {{.bad = 2, .rates = true}, "learner.unroll_steps = 5\nlearner.itd_spacing = 2\nlearner.momentum = 0.8\n"},
     {{.bad = -1},
      "learner.unroll_steps = 4\nlearner.itd_spacing = 0\nlearner.itd_steps = 4\nlearner.optimizer = adam\n"},
+    {{.bad = -1}, "learner.unroll_steps = 7\nlearner.itd_states = 3\nlearner.optimizer = adam\n"},
     {{.bad = -1, .second = true},
      "learner.unroll_steps = 2\nsecond.unroll_steps = 2\nsecond.type = itd\nlearner.warmup_steps = 4\n"},
     {{.bad = -1}, "learner.unroll_steps = 4\nlearner.trainable = head\nengine.precision = fp32\n"},

@@ -118,11 +118,12 @@ static void plain_loop(double *d, double *rate, int steps)
 
 START_TEST(rates_by_step)
 {
-    static const char *const more[] = {"", "learner.itd_spacing = 2\n", "learner.itd_spacing = 0\n"};
+    static const char *const more[] = {"", "learner.itd_spacing = 2\n", "learner.itd_spacing = 0\n",
+                                       "learner.itd_states = 2\n"};
     const bt_export *parts = _i % 2 ? &starts_anew : &goes_on;
     int unroll = 2 + _i / 2;
     now.start = _i % 2;
-    for (int m = 0; m < 3; m++) {
+    for (int m = 0; m < BT_COUNT_OF(more); m++) {
         double rate[RATES], d = 2, found[RATES], w;
         memcpy(rate, first_rates, sizeof rate);
         bt_engine *engine = engine_of(parts, unroll, more[m]);

@@ -2,6 +2,11 @@
  * The upper problem takes one step of SGD with lr = 1, so that what its parameters lose is the hypergradient. */
 #include "levels.h"
 
+#include "engine/session/session.h"
+#include "engine/solve/trajectory.h"
+#include "engine/solve/unrolled_inside.h"
+#include "engine/step/step.h"
+#include "plan/revolve.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -175,6 +180,83 @@ START_TEST(spacing_changes_nothing)
                 ck_assert_msg(found == all, "%s: found %.17g, due %.17g", settings, found, all);
             }
         }
+}
+END_TEST
+
+/* Revolve's schedule: the same bits, with as many states as were asked for and two that are at work, and at most as
+ * many steps made again as the closed form says. */
+START_TEST(states_change_nothing)
+{
+    static const char *const optimizers[] = {"sgd", "sgd\nlower.momentum = 0.9", "adam"};
+    for (int last = 0; last < 11; last += 5) {
+        double all = 0;
+        for (int states = 0; states <= 10; states++) {
+            char settings[400], more[40] = "";
+            double found;
+            if (states)
+                snprintf(more, sizeof more, "lower.itd_states = %d\n", states);
+            snprintf(settings, sizeof settings,
+                     "lower.type = itd\nlower.lr = 0.1\nlower.optimizer = %s\nlower.unroll_steps = 10\n"
+                     "engine.train_iters = 10\nlower.itd_steps = %d\n%s",
+                     optimizers[_i], last, more);
+            hypergradient(&r2, settings, &found);
+            all = states ? all : found;
+            ck_assert_msg(found == all, "%s: found %.17g, due %.17g", settings, found, all);
+        }
+    }
+}
+END_TEST
+
+START_TEST(as_many_states_as_were_asked_for)
+{
+    enum { STEPS = 12 };
+    definitions d;
+    bt_export parts = define(&d, &r2);
+    double work[STEPS + 1] = {0}, step = 0;
+    for (int states = 1; states <= STEPS; states++) {
+        char lines[400];
+        snprintf(lines, sizeof lines,
+                 "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.type = itd\n"
+                 "lower.lr = 0.1\nlower.momentum = 0.9\nlower.unroll_steps = %d\nlower.itd_states = %d\n",
+                 STEPS, states);
+        bt_engine *engine = levels_engine(&parts, (world *)(uintptr_t)&r2, lines);
+        levels_step(engine, 2 * STEPS - 1);
+        double before = engine->context.instance->work;
+        levels_step(engine, 1); /* and all the way back */
+        work[states] = engine->context.instance->work - before;
+        const bt_trajectory *t = bt_engine_problem(engine, "lower")->trajectory;
+        const bt_step_phase *back = bt_engine_problem(engine, "upper")->step;
+        const bt_unrolled *state = back->site.solves[0].state;
+        step = states < STEPS ? back->phase->entries[state->replay[0]].work : step;
+        int own = 0;
+        for (int64_t i = 0; i < t->track_count; own += t->tracks[i++].own)
+            ck_assert(!t->tracks[i].own || t->tracks[i].store->dims[0] == (states < STEPS ? states + 2 : STEPS));
+        ck_assert_int_ge(own, 2);
+        bt_engine_free(engine);
+    }
+    for (int states = 1; states < STEPS; states++) {
+        double made = (work[states] - work[STEPS]) / step;
+        ck_assert_msg(made <= (double)bt_revolve_again(STEPS, states), "%d states: %g steps", states, made);
+        ck_assert(states == STEPS - 1 || made > 0);
+    }
+}
+END_TEST
+
+START_TEST(states_that_cannot_be)
+{
+    static const char *const cases[][3] = {
+        {"lower.itd_states = 6\n", "itd_states = 6", "has 5 steps"},
+        {"lower.itd_states = 2\nlower.itd_spacing = 2\n", "itd_states", "itd_spacing"}};
+    definitions d;
+    bt_export parts = define(&d, &r2);
+    char lines[400];
+    snprintf(lines, sizeof lines,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.type = itd\n"
+             "lower.unroll_steps = 5\n%s",
+             cases[_i][0]);
+    bt_engine *engine = bt_engine_new();
+    levels_fill(engine, &parts, (world *)(uintptr_t)&r2, lines);
+    levels_expect_error(engine, cases[_i][1], cases[_i][2], NULL);
 }
 END_TEST
 
@@ -662,6 +744,9 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, r2_unrolled, 0, 8);
     tcase_add_test(tc, spacing_changes_nothing);
+    tcase_add_loop_test(tc, states_change_nothing, 0, 3);
+    tcase_add_test(tc, as_many_states_as_were_asked_for);
+    tcase_add_loop_test(tc, states_that_cannot_be, 0, 2);
     tcase_add_test(tc, a_cut_in_mid_loop);
     tcase_add_test(tc, r9_maml);
     tcase_add_loop_test(tc, r12_learning_rate, 0, 2);

@@ -163,12 +163,12 @@ static void set_top(int moved, double by)
 START_TEST(against_differences)
 {
     const double step = 1e-5;
-    for (int spacing = 1; spacing <= 2; spacing++) {
+    static const char *const keys[] = {"spacing = 1", "spacing = 2", "states = 1"};
+    for (int k = 0; k < 3; k++) {
         int which = _i / OPTIMIZERS;
         char settings[300];
         double found[SIZE], after[SIZE];
-        snprintf(settings, sizeof settings, "%sa.itd_spacing = %d\nb.itd_spacing = %d\n", optimizers[_i % OPTIMIZERS],
-                 spacing, spacing);
+        snprintf(settings, sizeof settings, "%sa.itd_%s\nb.itd_%s\n", optimizers[_i % OPTIMIZERS], keys[k], keys[k]);
         set_top(-1, 0);
         run(which, settings, after);
         for (int i = 0; i < SIZE; i++)
@@ -194,11 +194,17 @@ static bt_engine *make(void *user)
                                    "b.itd_spacing = 2\nb.itd_steps = 5\n");
 }
 
+static bt_engine *make_few(void *user)
+{
+    return engine_of(*(int *)user, "a.optimizer = adam\na.lr = 0.05\nb.lr = 0.2\nb.momentum = 0.5\na.itd_states = 1\n"
+                                   "b.itd_states = 1\n");
+}
+
 START_TEST(resumed)
 {
-    int which = _i;
+    int which = _i / 2;
     set_top(-1, 0);
-    levels_expect_resumes(make, &which, 9);
+    levels_expect_resumes(_i % 2 ? make_few : make, &which, 9);
 }
 END_TEST
 
@@ -210,7 +216,7 @@ int main(void)
     tcase_add_loop_test(tc, against_differences, 0, CASES * OPTIMIZERS);
     TCase *again = tcase_create("resumed");
     tcase_add_checked_fixture(again, resumable_enter, resumable_leave);
-    tcase_add_loop_test(again, resumed, 0, CASES);
+    tcase_add_loop_test(again, resumed, 0, 2 * CASES);
     suite_add_tcase(suite, tc);
     suite_add_tcase(suite, again);
     return levels_main(suite);
