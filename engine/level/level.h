@@ -67,7 +67,7 @@ struct bt_problem {
     int child_count, parent_count;
 
     bt_scalar *scalars;
-    int scalar_count, scalar_capacity;
+    int scalar_count, scalar_capacity, holding;             /* holding: bt_holding, at least, of its solves */
     struct bt_traced *traced[BT_PURE_KINDS][BT_MAX_SHAPES]; /* traced/: by callback and shape of batch; NULL: not yet */
 
     struct bt_trajectory *trajectory; /* solve/: of its steps; NULL: nobody goes back through them */

@@ -64,8 +64,15 @@ static bt_var *keep(void *user, const bt_tensor *value)
     return bt_phase_own(b->site->phase, var);
 }
 
-/* How much the step holds: this is the place to choose it. */
-static bt_holding holding_of(const bt_builder *b) { return b->site->phase->options.holding; }
+/* What the lower level's policy says, or less where a budget asks for less. */
+static bt_holding holding_of(const bt_builder *b)
+{
+    const bt_checkpointing_kind kind = b->lower->settings->checkpointing.kind;
+    const bool cuts =
+        kind == BT_CHECKPOINTING_EVERY || kind == BT_CHECKPOINTING_SQRT || kind == BT_CHECKPOINTING_MODULES;
+    const int least = cuts ? BT_HOLD_CUTS : (int)b->site->phase->options.holding;
+    return (bt_holding)(b->upper->holding > least ? b->upper->holding : least);
+}
 
 /* The parts, with as little held between them as was chosen. Their operations are settled before, so that it changes no
  * bit what is computed in which of them. */
@@ -80,6 +87,7 @@ static bt_status add_parts(bt_builder *b, const bt_parts *parts)
     if (settled.each && bt_hold(&settled, holding_of(b), keep, b, &once, &each) == BT_OK) {
         phase->options = bt_compile_settle(&options);
         b->round->once = once->assign_count ? bt_phase_add(phase, once, 0, "solve, once") : -1;
+        b->site->holds |= once->assign_count > 0;
         if (!once->assign_count || b->round->once >= 0)
             b->round->last = bt_phase_add(phase, each, b->loop, "solve, each");
         phase->options = options;

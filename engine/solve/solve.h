@@ -30,6 +30,7 @@ typedef struct bt_solve_site {
     bt_problem *upper;
     bt_phase *phase;
     bool reached;     /* a product reaches one of its parameters */
+    bool holds;       /* something is held for a loop: bt_holding */
     bt_solve *solves; /* in the order in which they run */
     int solve_count;
 } bt_solve_site;

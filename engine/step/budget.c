@@ -90,7 +90,7 @@ static bt_status fit(const bt_context *context, bt_phase *phase, const limit *li
     return phase->arena <= limit->bytes ? BT_OK : too_small(context, phase, limit);
 }
 
-static bool any_budget(const bt_context *context)
+bool bt_budget_any(const bt_context *context)
 {
     bool any = context->settings->memory_budget > 0;
     for (int i = 0; i < context->problem_count; i++) {
@@ -100,29 +100,31 @@ static bool any_budget(const bt_context *context)
     return any && !context->apart;
 }
 
-bt_status bt_budget_fit(const bt_context *context)
+/* The problem whose phase it is, if it holds something for a loop. */
+static bt_problem *holder(const bt_context *context, const bt_phase *phase)
 {
-    for (int64_t i = 0; any_budget(context) && i < context->instance->phase_count; i++) {
+    for (int i = 0; i < context->problem_count; i++) {
+        bt_problem *problem = context->problems[i];
+        if (problem->step && problem->step->phase == phase && problem->holding < BT_HOLD_NOTHING &&
+            problem->step->site.holds)
+            return problem;
+    }
+    return NULL;
+}
+
+bt_status bt_budget_fit(const bt_context *context, bt_problem **tight)
+{
+    bt_status status = BT_OK;
+    *tight = NULL;
+    for (int64_t i = 0; status == BT_OK && bt_budget_any(context) && i < context->instance->phase_count; i++) {
         bt_phase *phase = context->instance->phases[i];
         limit named = of_checkpointing(context, phase);
-        BT_TRY(fit(context, phase, &named, false));
+        status = fit(context, phase, &named, false);
         limit whole = of_memory_budgets(context, phase);
-        BT_TRY(fit(context, phase, &whole, true));
+        if (status == BT_OK)
+            status = fit(context, phase, &whole, true);
+        if (status == BT_ERROR_CONFIG)
+            *tight = holder(context, phase);
     }
-    return BT_OK;
-}
-
-bool bt_budget_begin(bt_context *context)
-{
-    bool dry = context->instance->dry;
-    context->instance->dry |= any_budget(context);
-    return dry;
-}
-
-bt_status bt_budget_end(bt_context *context, bool dry, bt_status status)
-{
-    if (status == BT_OK)
-        status = bt_budget_fit(context);
-    context->instance->dry = dry;
-    return status == BT_OK ? bt_instance_reserve(context->instance) : status;
+    return status;
 }

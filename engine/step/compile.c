@@ -34,9 +34,9 @@ void bt_problem_uncompile(bt_problem *problem)
 }
 
 /* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
-bt_status bt_levels_compile(bt_context *context)
+static bt_status compile_once(bt_context *context)
 {
-    bool *done = bt_alloc_array((size_t)context->problem_count, sizeof *done), dry = bt_budget_begin(context);
+    bool *done = bt_alloc_array((size_t)context->problem_count, sizeof *done);
     bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
     for (bool found = true; found && status == BT_OK;) {
         found = false;
@@ -48,13 +48,43 @@ bt_status bt_levels_compile(bt_context *context)
             }
     }
     bt_free(done);
-    return bt_budget_end(context, dry, status);
+    return status;
+}
+
+static void uncompile_all(bt_context *context)
+{
+    for (int p = 0; p < context->problem_count; p++)
+        bt_problem_uncompile(context->problems[p]);
+}
+
+/* With a budget, phases are only planned at first, and the arena comes when they fit. Where one does not, the solves of
+ * its problem hold less, until there is nothing left that they could do without. */
+bt_status bt_levels_compile(bt_context *context)
+{
+    const bool dry = context->instance->dry;
+    bt_problem *tight = NULL;
+    bt_status status;
+    for (int p = 0; p < context->problem_count; p++)
+        context->problems[p]->holding = BT_HOLD_ALL;
+    do {
+        if (tight) {
+            tight->holding = tight->holding < BT_HOLD_FORWARD ? BT_HOLD_FORWARD : tight->holding + 1;
+            bt_error_clear();
+            uncompile_all(context);
+        }
+        context->instance->dry = dry || bt_budget_any(context);
+        status = compile_once(context);
+        tight = NULL;
+        if (status == BT_OK)
+            status = bt_budget_fit(context, &tight);
+        context->instance->dry = dry;
+    } while (status != BT_OK && tight);
+    return status == BT_OK ? bt_instance_reserve(context->instance) : status;
 }
 
 bt_status bt_levels_recompile(bt_context *context)
 {
-    for (int p = 0; p < context->problem_count; p++)
-        bt_problem_uncompile(context->problems[p]);
+    uncompile_all(context);
     return bt_levels_compile(context);
 }
 

@@ -51,12 +51,10 @@ bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, 
 
 /* ---- budget.c ---- */
 
-/* Around compiling: with a budget, phases are only planned at first, and then made to fit. begin: what end takes, with
- * what became of compiling. Programs that are apart (context.h) are those of a check, and have no budget. */
-bool bt_budget_begin(bt_context *context);
-bt_status bt_budget_end(bt_context *context, bool dry, bt_status status);
-/* Phases that do not fit are made to. One that cannot fails, with the least that was found. */
-bt_status bt_budget_fit(const bt_context *context);
+bool bt_budget_any(const bt_context *context); /* programs that are apart (context.h), those of a check, have none */
+/* Phases that do not fit are made to. One that cannot fails, with the least that was found; then *tight is the problem
+ * whose it is, if its solves can hold less, else NULL. */
+bt_status bt_budget_fit(const bt_context *context, bt_problem **tight);
 
 /* ---- step.c ---- */
 

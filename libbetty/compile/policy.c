@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-enum { SIMULATIONS = 20000 }; /* of one search */
-enum { CAPS = 24 };           /* that sqrt tries */
+enum { CAPS = 24 }; /* that sqrt tries */
 
 static const bt_tag *tag_of(const bt_recompute *r, int64_t step) { return &r->step[step]->node->tag; }
 
@@ -251,7 +250,7 @@ typedef struct goal {
 static bt_status search(bt_recompute *r, const bool *may, goal goal)
 {
     bt_frontier frontier;
-    bt_status status = bt_frontier_new(&frontier, r->remat, &r->choice, may, SIMULATIONS);
+    bt_status status = bt_frontier_new(&frontier, r->remat, &r->choice, may, r->simulations);
     if (status == BT_OK && frontier.count) {
         const bt_remat_point *point =
             goal.bytes < SIZE_MAX ? bt_frontier_within(&frontier, goal.bytes) : bt_frontier_for(&frontier, goal.extra);

@@ -9,6 +9,8 @@
 #define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
 #define LARGE 1000 /* a value below one so-many-th of the most bytes is always held */
 
+enum { SEARCH = 9000000 }; /* steps that are simulated for one search */
+
 typedef struct best {
     bool found;
     int64_t *order, *launches; /* steps of the program; launches: places in the order */
@@ -80,15 +82,16 @@ static bt_status permute(const work *w, const int64_t *order, bt_region *region,
 }
 
 /* Where there is a budget, the least work that fits comes first, else the fewest bytes. */
-static bool better(const work *w, const bt_remat_plan *plan)
+static bool better(const work *w, const bt_remat_plan *plan, double total)
 {
     const best *b = &w->best;
+    const double extra = total > 0 ? plan->extra / total : 0;
     size_t fits = w->c->options->budget > w->c->options->beside ? w->c->options->budget - w->c->options->beside : 0;
     if (!b->found)
         return true;
     if (plan->most <= fits && b->most <= fits)
-        return plan->extra < b->extra || (plan->extra == b->extra && plan->most < b->most);
-    return plan->most < b->most || (plan->most == b->most && plan->extra < b->extra);
+        return extra < b->extra || (extra == b->extra && plan->most < b->most);
+    return plan->most < b->most || (plan->most == b->most && extra < b->extra);
 }
 
 static bt_status take(work *w, bt_order_rule rule, const bt_remat *remat, const bt_remat_plan *plan)
@@ -105,7 +108,7 @@ static bt_status take(work *w, bt_order_rule rule, const bt_remat *remat, const 
     return w->best.order && w->best.launches ? BT_OK : BT_ERROR_MEMORY;
 }
 
-static bt_status look(work *w, bt_order_rule rule, bt_region *region)
+static bt_status look_at(work *w, bt_order_rule rule, bt_region *region)
 {
     bt_recompute r;
     bt_order given;
@@ -115,16 +118,22 @@ static bt_status look(work *w, bt_order_rule rule, bt_region *region)
     bt_status status = bt_remat_new(&remat, &given, cost);
     r.remat = &remat;
     r.large = remat.most / LARGE + 1;
+    r.simulations = SEARCH / (given.step_count + 1) + 1;
     if (status == BT_OK)
         status = bt_remat_choice_new(&remat, region, &r.choice);
     if (status == BT_OK)
         status = bt_policy_drop(&r);
-    r.plan.extra = remat.total > 0 ? r.plan.extra / remat.total : 0;
-    if (status == BT_OK && better(w, &r.plan)) {
-        r.plan.extra *= remat.total;
+    if (status == BT_OK && better(w, &r.plan, remat.total))
         status = take(w, rule, &remat, &r.plan);
-    }
     bt_remat_free(&remat);
+    return status;
+}
+
+static bt_status look(work *w, bt_order_rule rule)
+{
+    bt_region *region = bt_region_new();
+    bt_status status = region ? look_at(w, rule, region) : BT_ERROR_MEMORY;
+    bt_region_free(region);
     return status;
 }
 
@@ -169,14 +178,9 @@ static bt_status look_at_all(work *w)
         w->cost[s] = bt_op_flags(step->call.op) & BT_OP_EFFECT ? -1 : bt_call_work(&step->call);
     }
     BT_TRY(find_orders(w, &least));
-    for (int rule = 0; rule < BT_ORDERS; rule++) {
-        if (!w->order[rule] || (double)w->most[rule] > SLACK * (double)least || known(w, rule))
-            continue;
-        bt_region *region = bt_region_new();
-        bt_status status = region ? look(w, (bt_order_rule)rule, region) : BT_ERROR_MEMORY;
-        bt_region_free(region);
-        BT_TRY(status);
-    }
+    for (int rule = 0; rule < BT_ORDERS; rule++)
+        if (w->order[rule] && (double)w->most[rule] <= SLACK * (double)least && !known(w, rule))
+            BT_TRY(look(w, (bt_order_rule)rule));
     return BT_OK;
 }
 

@@ -6,31 +6,42 @@
 
 enum { ROUNDS = 5 };
 
-/* By entry: the most bytes alive at one of its steps. */
-static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
+typedef struct peak { /* of an entry */
+    size_t most;      /* bytes alive at one of its steps; */
+    size_t vars;      /* of these, variables of the phase, which cannot be computed again */
+} peak;
+
+typedef struct change {
+    int64_t alive, vars;
+} change;
+
+static bt_status find_peaks(const bt_phase *phase, peak *peaks)
 {
     const bt_phase_entry *last = &phase->entries[phase->entry_count - 1];
     int64_t steps = last->base + last->program->step_count, entry = 0;
-    size_t *begins = bt_alloc_array(2 * (size_t)steps + 2, sizeof *begins), alive = 0;
-    if (!begins)
+    change *changes = bt_alloc_array((size_t)steps + 1, sizeof *changes), now = {0, 0};
+    if (!changes)
         return BT_ERROR_MEMORY;
-    size_t *ends = begins + steps + 1;
     for (int64_t i = 0; i < phase->value_count; i++) {
         const bt_interval *life = &phase->intervals[i];
+        int64_t bytes = (int64_t)life->bytes, var = phase->values[i].var ? bytes : 0;
         if (life->last < life->first)
             continue;
-        begins[life->first] += life->bytes;
-        ends[life->last] += life->bytes;
+        changes[life->first].alive += bytes;
+        changes[life->first].vars += var;
+        changes[life->last + 1].alive -= bytes;
+        changes[life->last + 1].vars -= var;
     }
     memset(peaks, 0, (size_t)phase->entry_count * sizeof *peaks);
     for (int64_t s = 0; s < steps; s++) {
         while (entry + 1 < phase->entry_count && phase->entries[entry + 1].base <= s)
             entry++;
-        alive += begins[s];
-        peaks[entry] = alive > peaks[entry] ? alive : peaks[entry];
-        alive -= ends[s];
+        now.alive += changes[s].alive;
+        now.vars += changes[s].vars;
+        if ((size_t)now.alive > peaks[entry].most)
+            peaks[entry] = (peak){(size_t)now.alive, (size_t)now.vars};
     }
-    bt_free(begins);
+    bt_free(changes);
     return BT_OK;
 }
 
@@ -41,33 +52,36 @@ static bt_status recompile(bt_phase *phase, bt_phase_entry *entry, size_t budget
     options.loop = entry->loop != 0;
     options.budget = budget;
     options.beside = beside;
-    /* The graph has been through these. */
-    options.simplify = options.reassociate = options.fuse = options.absorb = false;
+    options = bt_compile_settle(&options);
     bt_program *program = bt_compile_graph(entry->program->graph, &options);
     return program ? bt_phase_replace(phase, entry, program) : bt_error_status();
 }
 
-static bt_status tighten(bt_phase *phase, size_t budget, bool anything, size_t *peaks)
+/* *stuck: a program needs more than it was given, or its variables alone do, and so it will always be. */
+static bt_status tighten(bt_phase *phase, size_t budget, bool anything, peak *peaks, bool *stuck)
 {
     BT_TRY(find_peaks(phase, peaks));
     size_t gaps = phase->arena - phase->bound;
-    for (int64_t e = 0; e < phase->entry_count; e++) {
+    for (int64_t e = 0; e < phase->entry_count; e++)
+        *stuck |= peaks[e].vars > budget;
+    for (int64_t e = 0; e < phase->entry_count && !*stuck; e++) {
         bt_phase_entry *entry = &phase->entries[e];
-        size_t most = entry->program->most, beside = gaps + (peaks[e] > most ? peaks[e] - most : 0);
-        if (peaks[e] + gaps > budget)
-            BT_TRY(recompile(phase, entry, anything ? budget : 0, beside));
+        size_t own = entry->program->most, beside = gaps + (peaks[e].most > own ? peaks[e].most - own : 0);
+        if (peaks[e].most + gaps <= budget)
+            continue;
+        BT_TRY(recompile(phase, entry, anything ? budget : 0, beside));
+        *stuck |= entry->program->most + beside > budget;
     }
     return bt_phase_plan(phase);
 }
 
 bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
 {
-    size_t *peaks = bt_alloc_array((size_t)phase->entry_count, sizeof *peaks), least = SIZE_MAX;
+    peak *peaks = bt_alloc_array((size_t)phase->entry_count, sizeof *peaks);
+    bool stuck = false;
     bt_status status = peaks ? BT_OK : BT_ERROR_MEMORY;
-    for (int i = 0; status == BT_OK && i < ROUNDS && phase->arena > budget && phase->arena < least; i++) {
-        least = phase->arena;
-        status = tighten(phase, budget, anything, peaks);
-    }
+    for (int i = 0; status == BT_OK && i < ROUNDS && phase->arena > budget && !stuck; i++)
+        status = tighten(phase, budget, anything, peaks, &stuck);
     bt_free(peaks);
     return status;
 }
