@@ -37,6 +37,7 @@ typedef struct search {
     bt_walk walk;
     bt_region *region;
     double total; /* cost of all steps */
+    bool *may;    /* by value: it may be dropped */
     candidate *candidates;
     int64_t candidate_count;
     bt_remat_choice now;
@@ -102,7 +103,7 @@ static int64_t neighbour_of(search *s, int64_t value)
     if (count == 0)
         return -1;
     int64_t other = (before ? step->in : step->out)[pick(s, count)];
-    for (int64_t g = remat->gaps[other]; !remat->fixed[other] && remat->readers[g] >= 0; g++)
+    for (int64_t g = remat->gaps[other]; s->may[other] && remat->readers[g] >= 0; g++)
         if (best < 0 || length_of(remat, other, g) > length_of(remat, other, best))
             best = g;
     return best;
@@ -362,16 +363,19 @@ static bt_status list_candidates(search *s, const bt_condensed *c, const bool *m
     const bt_remat *remat = s->remat;
     double weight = 0;
     s->candidates = bt_region_alloc(s->region, (size_t)remat->gap_count * sizeof *s->candidates + 1);
-    if (!s->candidates)
+    s->may = bt_region_alloc(s->region, (size_t)c->order.value_count + 1);
+    if (!s->candidates || !s->may)
         return BT_ERROR_MEMORY;
-    for (int64_t v = 0; v < c->order.value_count; v++)
+    for (int64_t v = 0; v < c->order.value_count; v++) {
+        s->may[v] = !remat->fixed[v] && (!may || may[c->value[v]]);
         for (int64_t g = remat->gaps[v]; g < remat->gaps[v + 1]; g++) {
             int64_t length = length_of(remat, v, g);
-            if (remat->fixed[v] || (may && !may[c->value[v]]) || !may_pay(remat, v, g))
+            if (!s->may[v] || !may_pay(remat, v, g))
                 continue;
             weight += (double)length * (double)c->order.values[v].bytes;
             s->candidates[s->candidate_count++] = (candidate){g, v, weight};
         }
+    }
     return BT_OK;
 }
 
@@ -427,7 +431,7 @@ static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_rema
     s->remat = &c->remat;
     s->total = s->remat->total > 0 ? s->remat->total : 1;
     BT_TRY(bt_walk_new(&s->walk, s->remat, s->region));
-    s->walk.longest = 16 * s->walk.steps + 64;
+    s->walk.longest = 32 * s->walk.steps + 64;
     BT_TRY(bt_remat_choice_new(s->remat, s->region, &s->now));
     BT_TRY(list_candidates(s, c, may));
     if (start)
