@@ -12,7 +12,10 @@
 enum {
     SMALL = 500, /* values below the 500th part of the most are held */
     GOALS = 40,
-    PASSES = 50,
+    PASSES = 50, /* at most, each with at least so many TRIALS at a goal */
+    TRIALS = 30,
+    SEEDS = 6,
+    POLISH = 10, /* the part of simulations for the last touch */
     FLIPS = 2
 };
 static const double next_goal = .93, hot = .004, cold = .0001; /* heat: as part of the cost of all steps */
@@ -21,6 +24,7 @@ typedef struct state { /* at one goal */
     int64_t goal;      /* bytes */
     bt_remat_choice choice;
     double price; /* of bytes above the goal, each counted as part of it */
+    double score; /* of the choice that it begins with */
 } state;
 
 typedef struct candidate { /* a gap that may be flipped */
@@ -33,6 +37,7 @@ typedef struct search {
     bt_walk walk;
     bt_region *region;
     double total; /* cost of all steps */
+    bool *may;    /* by value: it may be dropped */
     candidate *candidates;
     int64_t candidate_count;
     bt_remat_choice now;
@@ -98,7 +103,7 @@ static int64_t neighbour_of(search *s, int64_t value)
     if (count == 0)
         return -1;
     int64_t other = (before ? step->in : step->out)[pick(s, count)];
-    for (int64_t g = remat->gaps[other]; !remat->fixed[other] && remat->readers[g] >= 0; g++)
+    for (int64_t g = remat->gaps[other]; s->may[other] && remat->readers[g] >= 0; g++)
         if (best < 0 || length_of(remat, other, g) > length_of(remat, other, best))
             best = g;
     return best;
@@ -219,9 +224,41 @@ static bt_status set_goals(search *s)
     while (s->state_count < GOALS && goal > (double)least) {
         goal = fmax(goal * next_goal, (double)least);
         state *one = &s->states[s->state_count++];
-        *one = (state){.goal = (int64_t)goal, .price = 1};
+        *one = (state){.goal = (int64_t)goal, .price = 1, .score = 1e300};
         BT_TRY(bt_remat_choice_new(s->remat, s->region, &one->choice));
-        copy_choice(s, &s->now, &one->choice);
+    }
+    return BT_OK;
+}
+
+/* `now` as what goals begin with, where it suits them better than what they have. */
+static bt_status propose(search *s)
+{
+    bool fits;
+    for (int k = 0; k < s->state_count; k++) {
+        s->at = &s->states[k];
+        BT_TRY(simulate(s, 1e300, &fits));
+        if (!fits || s->score >= s->at->score)
+            continue;
+        s->states[k].score = s->score;
+        copy_choice(s, &s->now, &s->states[k].choice);
+    }
+    return BT_OK;
+}
+
+/* What goals begin with: what was given, or all is dropped but each so many-th value, and what is computed again is
+ * brief, or not. */
+static bt_status begin_goals(search *s)
+{
+    BT_TRY(propose(s));
+    for (int k = 0; k < 2 * SEEDS; k++) {
+        int64_t number = 0, every = k / 2 + 1;
+        for (int64_t i = 0; i < s->candidate_count; i++) {
+            const candidate *one = &s->candidates[i];
+            number += i > 0 && one->value != one[-1].value;
+            s->now.dropped[one->gap] = every == 1 || number % every;
+            s->now.brief[one->value] = k % 2;
+        }
+        BT_TRY(propose(s));
     }
     return BT_OK;
 }
@@ -237,37 +274,108 @@ static void give_up_goals(search *s)
 static bt_status search_goals(search *s)
 {
     BT_TRY(set_goals(s));
-    for (int pass = 0; pass < PASSES && s->left > 0; pass++) {
-        double heat = hot * pow(cold / hot, (double)pass / (PASSES - 1));
-        double trials = (double)s->left / (PASSES - pass), count = s->state_count;
+    BT_TRY(begin_goals(s));
+    int64_t passes = s->left / (TRIALS * (s->state_count + 1)) + 1;
+    passes = passes < PASSES ? passes : PASSES;
+    for (int64_t pass = 0; pass < passes && s->left > 0; pass++) {
+        double heat = hot * pow(cold / hot, (double)(pass + 1) / (double)passes);
+        double trials = (double)s->left / (double)(passes - pass), count = s->state_count;
         for (int k = 0; k < s->state_count; k++) {
             int goal = pass % 2 ? s->state_count - 1 - k : k;
             double part = 2 * (goal + 8) / (count + 15) / count; /* the lower, the harder */
             BT_TRY(anneal(s, goal, (int64_t)(trials * part) - 3, heat));
         }
-        if (pass >= PASSES / 4)
+        if (pass >= passes / 4)
             give_up_goals(s);
+    }
+    return BT_OK;
+}
+
+/* ---- the last touch ---- */
+
+/* Takes a flip of `now` that costs less and stays within the goal. */
+static bt_status try_flip(search *s, int64_t what, bool *taken)
+{
+    bool fits;
+    s->flip_count = 1;
+    s->flips[0] = what;
+    flip(s);
+    BT_TRY(simulate(s, s->score * (1 - 1e-9), &fits));
+    *taken |= fits;
+    if (!fits)
+        flip(s);
+    return BT_OK;
+}
+
+/* Takes back what chance has left in a point: drops that do not pay, and brief values that need not be. */
+static bt_status polish(search *s, int64_t at)
+{
+    bool taken = true, fits;
+    s->states[0] = (state){.goal = (int64_t)s->best.list[at].most, .price = 1e6};
+    s->at = &s->states[0];
+    copy_choice(s, &s->best.list[at].choice, &s->now);
+    BT_TRY(simulate(s, 1e300, &fits));
+    while (taken && s->score > 0) {
+        taken = false;
+        for (int64_t i = 0; i < s->candidate_count && s->left > 0; i++) {
+            const candidate *one = &s->candidates[i];
+            if (s->now.dropped[one->gap])
+                BT_TRY(try_flip(s, one->gap, &taken));
+            if (s->left > 0 && (i == 0 || one->value != one[-1].value))
+                BT_TRY(try_flip(s, -1 - one->value, &taken));
+        }
+    }
+    return BT_OK;
+}
+
+/* The points of the goals, and then all, from the one with fewest bytes. */
+static bt_status polish_all(search *s)
+{
+    for (int k = s->state_count - 1; k >= 1 && s->left > 0; k--) {
+        int64_t at = bt_points_place(s->best.list, s->best.count, (size_t)s->states[k].goal);
+        if (at < s->best.count)
+            BT_TRY(polish(s, at));
+    }
+    for (int64_t at = s->best.count - 1; at >= 0 && s->left > 0;) {
+        size_t most = s->best.list[at].most;
+        BT_TRY(polish(s, at));
+        at = bt_points_place(s->best.list, s->best.count, most) - 1;
     }
     return BT_OK;
 }
 
 /* ---- what may be flipped ---- */
 
+/* Whether it can be of use to drop a gap: a step lies in it, or the one that begins it may write over the value. */
+static bool may_pay(const bt_remat *remat, int64_t value, int64_t gap)
+{
+    if (length_of(remat, value, gap) > 1 || gap == remat->gaps[value])
+        return length_of(remat, value, gap) > 1;
+    const bt_order_step *step = &remat->given->steps[remat->readers[gap - 1]];
+    for (int64_t i = 0; i < step->overs; i++)
+        if (step->over[i].value == value)
+            return true;
+    return false;
+}
+
 static bt_status list_candidates(search *s, const bt_condensed *c, const bool *may)
 {
     const bt_remat *remat = s->remat;
     double weight = 0;
     s->candidates = bt_region_alloc(s->region, (size_t)remat->gap_count * sizeof *s->candidates + 1);
-    if (!s->candidates)
+    s->may = bt_region_alloc(s->region, (size_t)c->order.value_count + 1);
+    if (!s->candidates || !s->may)
         return BT_ERROR_MEMORY;
-    for (int64_t v = 0; v < c->order.value_count; v++)
+    for (int64_t v = 0; v < c->order.value_count; v++) {
+        s->may[v] = !remat->fixed[v] && (!may || may[c->value[v]]);
         for (int64_t g = remat->gaps[v]; g < remat->gaps[v + 1]; g++) {
             int64_t length = length_of(remat, v, g);
-            if (remat->fixed[v] || (may && !may[c->value[v]]) || length < 2)
+            if (!s->may[v] || !may_pay(remat, v, g))
                 continue;
             weight += (double)length * (double)c->order.values[v].bytes;
             s->candidates[s->candidate_count++] = (candidate){g, v, weight};
         }
+    }
     return BT_OK;
 }
 
@@ -323,14 +431,19 @@ static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_rema
     s->remat = &c->remat;
     s->total = s->remat->total > 0 ? s->remat->total : 1;
     BT_TRY(bt_walk_new(&s->walk, s->remat, s->region));
-    s->walk.longest = 16 * s->walk.steps + 64;
+    s->walk.longest = 32 * s->walk.steps + 64;
     BT_TRY(bt_remat_choice_new(s->remat, s->region, &s->now));
     BT_TRY(list_candidates(s, c, may));
     if (start)
         bt_condensed_from(c, remat, start, &s->now);
     BT_TRY(begin(s));
+    int64_t last = s->left / POLISH;
+    s->left -= last;
     if (s->candidate_count > 0)
         BT_TRY(search_goals(s));
+    s->left += last;
+    if (s->candidate_count > 0)
+        BT_TRY(polish_all(s));
     f->simulations = s->done;
     return publish(f, remat, c, &s->best);
 }

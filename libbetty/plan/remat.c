@@ -44,7 +44,7 @@ static void fix_values(bt_remat *remat)
     }
     for (int64_t v = 0; v < given->value_count; v++)
         remat->fixed[v] =
-            given->values[v].there || given->values[v].kept || remat->maker[v] < 0 || remat->cost[remat->maker[v]] < 0;
+            remat->maker[v] < 0 || remat->cost[remat->maker[v]] < 0 || given->values[v].there || given->values[v].kept;
 }
 
 static bt_status arrange(bt_remat *remat)
