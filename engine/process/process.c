@@ -33,13 +33,14 @@ static void on_asked(int number)
     asked = 1;
 }
 
-const volatile sig_atomic_t *bt_process_asked(void)
+const volatile sig_atomic_t *bt_process_asked(void) { return &asked; }
+
+void bt_process_can_finish(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_asked;
     sigaction(SIGTERM, &action, NULL);
-    return &asked;
 }
 
 /* What a problem prints does not get between the parent's lines. */

@@ -36,7 +36,8 @@ void bt_process_free(bt_process *process);      /* ends it at once, where it sti
 
 bt_status bt_process_tell(FILE *tell, json_t *line); /* frees the line */
 
-/* From here on SIGTERM does not end it, but sets this. */
+/* SIGTERM ends it, but once it can finish only sets what bt_process_asked gives. */
+void bt_process_can_finish(void);
 const volatile sig_atomic_t *bt_process_asked(void);
 
 #endif

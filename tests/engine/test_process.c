@@ -72,6 +72,7 @@ static bt_status wait_to_be_asked(void *user, FILE *tell)
 {
     const volatile sig_atomic_t *asked = bt_process_asked();
     (void)user;
+    bt_process_can_finish();
     printf("printed\n");
     fflush(stdout);
     EXPECT_OK(bt_process_tell(tell, json_pack("{s:i}", "n", 4)));
