@@ -2,16 +2,13 @@
 #include "engine/grid/grid_inside.h"
 #include "engine/process/process.h"
 
-#include "base/version.h"
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 typedef struct gridding {
     const bt_grid *grid;
-    json_t *all, *runs;    /* what grid.json has; its runs, not owned */
-    char *file;            /* the INI file; NULL: none */
+    json_t *all, *runs;    /* what grid.json has; its runs */
+    const char *file;      /* the INI file; NULL: none */
     bt_output *output;     /* the folder; NULL: of a plan */
     int64_t jobs, threads; /* at once; of each, 0: as configured */
     size_t next, ended;    /* the run that comes next; those that have ended, or are not to be run */
@@ -61,10 +58,10 @@ static bt_status write_text(const gridding *g, const char *name, const bt_text *
 static bt_status write_files(const gridding *g)
 {
     bt_text table = {0}, picture = {0};
-    if (!g->output)
+    if (!g->output || (g->grid->resume && !g->set_up)) /* what is asked for besides may be refused */
         return BT_OK;
     BT_TRY(bt_grid_rows(g->all));
-    bt_status status = bt_json_write(g->output->path, BT_OUTPUT_GRID, g->all, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    bt_status status = bt_json_write(g->output->path, BT_OUTPUT_GRID, g->all, JSON_INDENT(2));
     bt_grid_table(g->all, true, &table);
     if (status == BT_OK)
         status = write_text(g, "grid.md", &table);
@@ -96,6 +93,15 @@ static bt_status print(const gridding *g)
 
 /* ---- progress ---- */
 
+/* Of one run its whole line of metrics; of several at once how far they are: "step 10/6000". */
+static void add_state(bt_text *line, const slot *s, bool whole)
+{
+    const char *last = bt_text_get(&s->follow.last), *end = strstr(last, "  ");
+    bt_text_add(line, "  |  %s: %.*s", name_of(s->run), (int)(end && !whole ? end - last : (ptrdiff_t)strlen(last)),
+                last);
+    bt_text_add(line, "%s", *last ? "" : "begun");
+}
+
 static void show(gridding *g)
 {
     bt_text line = {0};
@@ -105,8 +111,7 @@ static void show(gridding *g)
         bt_text_add(&line, ", %lld failed", (long long)failed);
     for (int64_t i = 0; i < g->jobs; i++)
         if (g->slots[i].process.id)
-            bt_text_add(&line, "  |  %s: %s", name_of(g->slots[i].run),
-                        g->slots[i].follow.last.size ? bt_text_get(&g->slots[i].follow.last) : "setting up");
+            add_state(&line, &g->slots[i], g->jobs == 1);
     bt_ticker_show(&g->ticker, bt_text_get(&line));
     bt_text_free(&line);
 }
@@ -139,8 +144,10 @@ static bt_status hear(void *user, json_t *line)
 {
     slot *s = user;
     json_t *bytes = json_object_get(line, "planned_bytes");
+    const bool first = !s->g->set_up;
     s->g->set_up = true;
-    return out_of_memory(!bytes || json_object_set(s->run, "planned_bytes", bytes) == 0);
+    BT_TRY(out_of_memory(!bytes || json_object_set(s->run, "planned_bytes", bytes) == 0));
+    return first ? write_files(s->g) : BT_OK;
 }
 
 static void close_slot(slot *s)
@@ -346,6 +353,7 @@ static bt_status grid_run(gridding *g)
 {
     if (g->output)
         say_begin(g);
+    g->set_up = g->ended == json_array_size(g->runs);
     BT_TRY(write_files(g)); /* to go on with, however this process ends */
     bt_status status = run_all(g);
     if (status != BT_OK && status != BT_ERROR_INTERRUPTED)
@@ -356,90 +364,6 @@ static bt_status grid_run(gridding *g)
     if (g->output)
         bt_ticker_say(&g->ticker, "betty-run --resume %s goes on", g->output->path);
     return bt_fail(status, "interrupted");
-}
-
-/* ---- how it begins ---- */
-
-static bool is_text_object(json_t *object)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(object, key, value)
-    {
-        if (!json_is_string(value))
-            return false;
-    }
-    return json_is_object(object);
-}
-
-static bool is_list_of(json_t *list, json_type type)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_typeof(json_array_get(list, i)) != type)
-            return false;
-    return json_is_array(list);
-}
-
-/* Nobody else writes it, but it is a file that anybody can change. */
-static bool is_grid(const json_t *all)
-{
-    json_t *vary = json_object_get(all, "vary"), *runs = json_object_get(all, "runs"), *values;
-    const char *key;
-    bool good = is_text_object(json_object_get(all, "settings")) && json_is_object(vary) &&
-                is_list_of(json_object_get(all, "seeds"), JSON_INTEGER) && is_list_of(runs, JSON_OBJECT);
-    json_object_foreach(vary, key, values)
-    {
-        good = good && is_list_of(values, JSON_STRING) && json_array_size(values) > 0;
-    }
-    for (size_t i = 0; i < json_array_size(runs); i++)
-        good = good && is_text_object(json_object_get(json_array_get(runs, i), "settings"));
-    return good;
-}
-
-static bt_status read_grid(gridding *g)
-{
-    json_error_t error = {.text = "it is none that this program has written"};
-    BT_TRY(bt_output_open(g->grid->resume, false, &g->output));
-    char *path = bt_string("%s/%s", g->grid->resume, BT_OUTPUT_GRID);
-    g->all = path ? json_load_file(path, 0, &error) : NULL;
-    bt_free(path);
-    if (!g->all || !is_grid(g->all))
-        return bt_fail(BT_ERROR_CONFIG, "%s/%s cannot be read: %s", g->grid->resume, BT_OUTPUT_GRID, error.text);
-    return bt_grid_join(g->all, g->grid->asked);
-}
-
-static bt_status find_file(gridding *g)
-{
-    const char *old = json_string_value(json_object_get(g->all, "file"));
-    const char *wanted = g->grid->file ? g->grid->file : old;
-    char path[PATH_MAX];
-    if (!wanted)
-        return BT_OK;
-    if (!g->grid->file && access(wanted, R_OK) != 0)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "%s was begun with %s, which is not there; name the file: betty-run FILE "
-                       "--resume %s",
-                       g->grid->resume, wanted, g->grid->resume);
-    g->file = bt_strdup(wanted);
-    BT_TRY(out_of_memory(g->file != NULL));
-    return out_of_memory(json_object_set_new(g->all, "file", bt_json_string(realpath(wanted, path) ? path : wanted)) ==
-                         0);
-}
-
-/* What [engine] says, as far as it can be known here. */
-static bt_status read_settings(const gridding *g, bt_config *config)
-{
-    json_t *value;
-    const char *key;
-    if (!config)
-        return BT_ERROR_MEMORY;
-    if (g->file)
-        BT_TRY(bt_config_read(config, g->file));
-    json_object_foreach(json_object_get(g->all, "settings"), key, value)
-    {
-        BT_TRY(bt_config_set(config, key, json_string_value(value), key));
-    }
-    return bt_config_engine(config) ? BT_OK : bt_error_status();
 }
 
 /* As many at once as was asked for, and no more than there are to run; together they have as many threads as there are
@@ -454,37 +378,12 @@ static void share_cores(gridding *g, int64_t configured)
         g->threads = cores / g->jobs < 1 ? 1 : cores / g->jobs;
 }
 
-static bt_status open_output(gridding *g, const bt_config *config, const char *wanted)
+static bt_status all_runs(gridding *g, int64_t threads)
 {
-    char *name = bt_string("%s-grid", bt_config_stem(config));
-    bt_status status =
-        out_of_memory(name && json_object_set_new(g->all, "name", bt_json_string(bt_config_stem(config))) == 0);
-    if (status == BT_OK && !g->output && !g->grid->plan)
-        status = bt_output_make(wanted, name, &g->output);
-    bt_free(name);
-    json_object_del(json_object_get(g->all, "settings"), "engine.output"); /* each run has its own */
-    return status == BT_ERROR_FILE ? BT_ERROR_CONFIG : status;
-}
-
-static bt_status prepare(gridding *g, bt_config *config)
-{
-    if (g->grid->resume)
-        BT_TRY(read_grid(g));
-    else
-        g->all = bt_json_with(json_deep_copy(g->grid->asked), "runs", json_array());
-    BT_TRY(out_of_memory(g->all && json_object_set_new(g->all, "version", json_string(BT_VERSION)) == 0));
-    if (json_array_size(json_object_get(g->all, "seeds")) &&
-        json_object_get(json_object_get(g->all, "settings"), "engine.seed"))
-        return bt_fail(BT_ERROR_CONFIG, "--seeds says which seeds there are: it does not go with --seed");
-    BT_TRY(find_file(g));
-    BT_TRY(read_settings(g, config));
-    BT_TRY(bt_grid_list(g->all, g->file, g->grid->plan));
-    g->runs = json_object_get(g->all, "runs");
-    const bt_engine_settings *settings = bt_config_engine(config);
-    BT_TRY(open_output(g, config, settings->output));
     BT_TRY(see_finished(g));
-    share_cores(g, settings->threads);
-    return open_slots(g);
+    share_cores(g, threads);
+    BT_TRY(open_slots(g));
+    return grid_run(g);
 }
 
 bt_status bt_grid_run(const bt_grid *grid)
@@ -492,19 +391,20 @@ bt_status bt_grid_run(const bt_grid *grid)
     if (!grid || !grid->asked || !grid->out)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_grid_run: an argument is NULL");
     gridding g = {.grid = grid, .warnings = json_object(), .ticker = bt_ticker_on(grid->progress)};
-    bt_config *config = bt_config_new();
-    bt_status status = prepare(&g, config);
+    bt_grid_begun begun;
+    bt_status status = bt_grid_begin(grid, &begun);
+    g.all = begun.all;
+    g.runs = json_object_get(begun.all, "runs");
+    g.file = begun.file;
+    g.output = begun.output;
     if (status == BT_OK)
-        status = grid_run(&g);
+        status = all_runs(&g, begun.threads);
     bt_ticker_erase(&g.ticker);
     for (int64_t i = 0; g.slots && i < g.jobs; i++)
         close_slot(&g.slots[i]);
     bt_free(g.slots);
     bt_free(g.processes);
     json_decref(g.warnings);
-    json_decref(g.all);
-    bt_config_free(config);
-    bt_output_free(g.output);
-    bt_free(g.file);
+    bt_grid_end(&begun);
     return status;
 }

@@ -3,6 +3,7 @@
  *
  *   asked.c       which: "0.1|0.01", "1..5"; what is asked for beside what a folder has
  *   runs.c        each run: its name, its settings, a fingerprint of all that it depends on
+ *   begin.c       what a folder has already, and where the runs go
  *   train.c       in a child: one run, begun or gone on with
  *   follow.c      what it prints while it goes on
  *   grid.c        the runs one after the other, or several at once

@@ -22,6 +22,17 @@ void bt_grid_label(const json_t *settings, bt_text *text);
 bool bt_grid_is_finished(const json_t *run, const char *folder);
 bt_status bt_grid_take(json_t *run, const char *folder);
 
+/* ---- begin.c ---- */
+
+typedef struct bt_grid_begun {
+    json_t *all;       /* what grid.json has */
+    char *file;        /* the INI file; NULL: none */
+    bt_output *output; /* the folder; NULL: of a plan */
+    int64_t threads;   /* that are configured; 0: none are */
+} bt_grid_begun;
+bt_status bt_grid_begin(const bt_grid *grid, bt_grid_begun *begun); /* bt_grid_end in any case */
+void bt_grid_end(bt_grid_begun *begun);
+
 /* ---- train.c ---- */
 
 typedef struct bt_grid_job {

@@ -95,7 +95,8 @@ static void add_sheet(const json_t *all, const json_t *names, bool ends, bool ma
         bt_text_add(bt_sheet_cell(sheet, i + 1, 0), "%s", bt_json_read_text(row, "row"));
         add_counts(bt_sheet_cell(sheet, i + 1, 1), bt_json_read_number(row, "finished"),
                    bt_json_read_number(row, "runs"));
-        bt_grid_why(all, row, bt_sheet_note(sheet, i + 1));
+        if (!ends)
+            bt_grid_why(all, row, bt_sheet_note(sheet, i + 1));
         for (int64_t k = 0; k < columns; k++)
             fill_cell(bt_sheet_cell(sheet, i + 1, k + 2), row, json_string_value(json_array_get(names, (size_t)k)),
                       ends);

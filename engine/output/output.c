@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TRIES = 10, BETWEEN_TRIES = 50000 }; /* microseconds */
+
 /* ---- the folder ---- */
 
 /* `path` and all folders above it. */
@@ -127,9 +129,15 @@ static bt_status lock_folder(const char *folder, int *lock)
     *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*lock < 0)
         return bt_fail(BT_ERROR_FILE, "the output folder %s cannot be opened: %s", folder, strerror(errno));
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
-        return BT_OK;
-    bool taken = errno == EWOULDBLOCK;
+    bool taken = true;
+    for (int tries = 0; taken && tries < TRIES;
+         tries++) { /* the children of a grid that was killed end a little later */
+        if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+            return BT_OK;
+        taken = errno == EWOULDBLOCK;
+        if (taken)
+            usleep(BETWEEN_TRIES);
+    }
     close(*lock);
     *lock = -1;
     if (!taken)

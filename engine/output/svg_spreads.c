@@ -13,7 +13,8 @@ static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1"
 typedef struct drawing {
     const bt_svg_spreads *chart;
     bt_text *text;
-    double names; /* where the panels begin */
+    double names;   /* where the panels begin */
+    int64_t across; /* panels of a band */
 } drawing;
 
 typedef struct panel {
@@ -105,7 +106,7 @@ static void draw_band(const drawing *d, int64_t from, double top)
         if (chart->notes[r] && from == 0)
             bt_svg_put(d->text, d->names + 4, y + 4, "fill=\"#b00020\" font-size=\"12\"", chart->notes[r], 90);
     }
-    for (int64_t q = from; q < chart->quantity_count && q < from + BAND; q++) {
+    for (int64_t q = from; q < chart->quantity_count && q < from + d->across; q++) {
         panel p = {.left = d->names + (double)(q - from) * (PANEL + GAP),
                    .top = top,
                    .bottom = top + ROW * (double)chart->row_count,
@@ -127,14 +128,14 @@ void bt_svg_spreads_add(const bt_svg_spreads *chart, bt_text *text)
         name = length > name ? length : name;
     }
     d.names = MARGIN + BT_SVG_LETTER * (double)(name < NAME ? name : NAME) + 16;
-    const int64_t across = chart->quantity_count < BAND ? chart->quantity_count : BAND;
-    const int64_t bands = (chart->quantity_count + BAND - 1) / BAND;
+    const int64_t bands = chart->quantity_count > BAND ? (chart->quantity_count + BAND - 1) / BAND : 1;
+    d.across = chart->quantity_count > 0 ? (chart->quantity_count + bands - 1) / bands : 1;
     const double band = HEAD + ROW * (double)chart->row_count + FOOT;
-    const double width = d.names + (double)(across ? across : 1) * (PANEL + GAP) + MARGIN;
+    const double width = d.names + (double)d.across * (PANEL + GAP) + MARGIN;
     bt_svg_put(&inner, MARGIN, 28, "font-size=\"17\"", chart->title, 200);
     bt_svg_put(&inner, MARGIN, 48, "fill=\"#666666\" font-size=\"12\"", chart->caption, 200);
-    for (int64_t b = 0; b < bands || b == 0; b++)
-        draw_band(&d, b * BAND, TOP + HEAD + (double)b * band);
-    bt_svg_close(&inner, width, TOP + (double)(bands ? bands : 1) * band + 8, text);
+    for (int64_t b = 0; b < bands; b++)
+        draw_band(&d, b * d.across, TOP + HEAD + (double)b * band);
+    bt_svg_close(&inner, width, TOP + (double)bands * band + 8, text);
     bt_text_free(&inner);
 }
