@@ -177,7 +177,8 @@ static bt_status start(slot *s, json_t *run)
     s->begun = bt_seconds();
     if (g->output)
         BT_TRY(open_folder(s));
-    json_object_del(run, "failed");
+    json_object_del(run, "failed"); /* what it was before */
+    json_object_del(run, "metrics");
     BT_TRY(set_state(run, "running"));
     s->job = (bt_grid_job){
         .grid = g->grid, .all = g->all, .run = run, .file = g->file, .folder = s->folder, .threads = g->threads};
@@ -315,7 +316,7 @@ static bt_status see_finished(gridding *g)
         if (g->output && bt_grid_is_finished(run, g->output->path)) {
             BT_TRY(bt_grid_take(run, g->output->path));
             g->ended++;
-        } else if (json_object_get(run, "state")) {
+        } else {
             BT_TRY(set_state(run, "waiting"));
         }
     }

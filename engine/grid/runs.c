@@ -109,8 +109,8 @@ static bt_status add_run(listing *l, json_t *settings, json_t *seed)
     bt_text name = {0};
     add_name(settings, seed, &name);
     json_t *run = json_object_get(l->old, bt_text_get(&name)), *print = fingerprint(l, settings, seed);
-    run = run ? json_incref(run) : json_pack("{s:s, s:o}", "run", bt_text_get(&name), "settings", json_copy(settings));
-    bool good = !name.failed && run && print;
+    run = run ? json_incref(run) : json_pack("{s:s}", "run", bt_text_get(&name));
+    bool good = !name.failed && run && print && json_object_set_new(run, "settings", json_copy(settings)) == 0;
     if (good && seed)
         good = json_object_set(run, "seed", seed) == 0;
     if (good && !json_equal(json_object_get(run, "fingerprint"), print))
@@ -221,15 +221,16 @@ static json_t *metrics_of(const json_t *summary)
 {
     json_t *metrics = json_object(), *value;
     const json_t *best = json_object_get(summary, "best");
+    json_t *best_value = json_object_get(best, "value");
     const char *name;
     json_object_foreach(json_object_get(summary, "metrics"), name, value)
     {
         if (!ends_with(name, ".interval"))
             metrics = bt_json_with(metrics, name, json_incref(value));
     }
-    char *named = best ? bt_string("best %s", bt_json_read_text(best, "metric")) : NULL;
+    char *named = best_value ? bt_string("best %s", bt_json_read_text(best, "metric")) : NULL;
     if (named)
-        metrics = bt_json_with(metrics, named, json_incref(json_object_get(best, "value")));
+        metrics = bt_json_with(metrics, named, json_incref(best_value));
     bt_free(named);
     return metrics;
 }

@@ -247,8 +247,8 @@ static void expect_states(const json_t *all, const char *const *states)
 static json_t *alone(const char *rate, const char *seed, uint64_t *hash)
 {
     bt_engine *engine = ridge_engine(&shared->data, settings);
-    EXPECT_OK(bt_engine_set(engine, "lower.lr", rate));
-    EXPECT_OK(bt_engine_set(engine, "engine.seed", seed));
+    EXPECT_OK(bt_engine_set(engine, "lower.lr", "%s", rate));
+    EXPECT_OK(bt_engine_set(engine, "engine.seed", "%s", seed));
     EXPECT_OK(bt_engine_set(engine, "engine.output", "alone"));
     levels_run(engine);
     *hash = levels_state(engine);
@@ -278,8 +278,8 @@ START_TEST(each_as_alone)
         json_decref(summary);
         bt_engine *engine = ridge_engine(&shared->data, settings);
         snprintf(folder, sizeof folder, "folder/lower.lr=%s,seed=%s", rates[i / 2], seed_list[i % 2]);
-        EXPECT_OK(bt_engine_set(engine, "lower.lr", rates[i / 2]));
-        EXPECT_OK(bt_engine_set(engine, "engine.seed", seed_list[i % 2]));
+        EXPECT_OK(bt_engine_set(engine, "lower.lr", "%s", rates[i / 2]));
+        EXPECT_OK(bt_engine_set(engine, "engine.seed", "%s", seed_list[i % 2]));
         EXPECT_OK(bt_engine_resume(engine, folder));
         ck_assert_uint_eq(levels_state(engine), hash);
         bt_engine_free(engine);
