@@ -2,9 +2,9 @@
 #include "engine/ablation/ablation_inside.h"
 
 #include "base/version.h"
+#include "engine/output/ticker.h"
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ROUNDS = 3 };
 
@@ -20,40 +20,37 @@ typedef struct ablating {
     int64_t row, step;     /* of the turn; its last step that was told */
     int round;
     bool mismatch;
+    bt_ticker ticker;
 } ablating;
 
 /* ---- progress ---- */
 
-static void show(const ablating *a)
+static void show(ablating *a)
 {
-    FILE *file = a->ablation->progress;
-    if (!file || !isatty(fileno(file)))
-        return;
-    fprintf(file, "\r\033[K");
+    bt_text line = {0};
     if (!a->ablation->plan)
-        fprintf(file, "round %d/%d  ", a->round + 1, ROUNDS);
+        bt_text_add(&line, "round %d/%d  ", a->round + 1, ROUNDS);
     if (a->rows.count)
-        fprintf(file, "row %lld/%lld  ", (long long)a->row + 1, (long long)a->rows.count);
-    fprintf(file, "%s", a->rows.count ? a->rows.list[a->row].name : "as configured");
+        bt_text_add(&line, "row %lld/%lld  ", (long long)a->row + 1, (long long)a->rows.count);
+    bt_text_add(&line, "%s", a->rows.count ? a->rows.list[a->row].name : "as configured");
     if (a->step)
-        fprintf(file, "  step %lld", (long long)a->step);
-    fflush(file);
+        bt_text_add(&line, "  step %lld", (long long)a->step);
+    bt_ticker_show(&a->ticker, bt_text_get(&line));
+    bt_text_free(&line);
 }
 
 /* The terminal's line goes; elsewhere each turn is a line. */
-static void show_end(const ablating *a, const char *why)
+static void show_end(ablating *a, const char *why)
 {
-    FILE *file = a->ablation->progress;
     const double ms = bt_ablation_times_of(json_array_get(a->list, (size_t)a->row)).middle;
-    if (!file)
+    bt_ticker_erase(&a->ticker);
+    if (a->ticker.terminal || !a->rows.count || a->ablation->plan)
         return;
-    if (isatty(fileno(file))) {
-        fprintf(file, "\r\033[K");
-    } else if (a->rows.count && !a->ablation->plan) {
-        fprintf(file, "round %d/%d  %s: ", a->round + 1, ROUNDS, a->rows.list[a->row].name);
-        fprintf(file, *why ? "failed\n" : "%.4g ms a step\n", ms);
-    }
-    fflush(file);
+    if (*why)
+        bt_ticker_say(&a->ticker, "round %d/%d  %s: failed", a->round + 1, ROUNDS, a->rows.list[a->row].name);
+    else
+        bt_ticker_say(&a->ticker, "round %d/%d  %s: %.4g ms a step", a->round + 1, ROUNDS, a->rows.list[a->row].name,
+                      ms);
 }
 
 /* ---- what children tell ---- */
@@ -124,8 +121,6 @@ static bt_status hear(void *user, json_t *line)
     return BT_OK;
 }
 
-static void wait_a_bit(void *user) { show(user); }
-
 static bt_status run(void *user, FILE *tell)
 {
     const ablating *a = user;
@@ -142,20 +137,31 @@ static bt_status fail_row(ablating *a, bt_status failed, const char *why)
     return json_object_set_new(row, "failed", bt_json_string(why)) == 0 ? BT_OK : BT_ERROR_MEMORY;
 }
 
+static bt_status wait_for(ablating *a, bt_process *child)
+{
+    bt_process *ended = NULL;
+    BT_TRY(bt_process_start(child));
+    while (!ended) {
+        BT_TRY(bt_process_listen(&child, 1, &ended));
+        if (a->ablation->stop && *a->ablation->stop)
+            return BT_ERROR_INTERRUPTED;
+        show(a);
+    }
+    return BT_OK;
+}
+
 static bt_status take_turn(ablating *a)
 {
-    const bt_process child = {.run = run, .hear = hear, .wait = wait_a_bit, .user = a, .stop = a->ablation->stop};
-    bt_status failed;
-    bt_text why = {0};
+    bt_process child = {.run = run, .hear = hear, .user = a};
     a->step = 0;
     a->turn.first = a->round == 0 && a->row == 0;
     a->turn.row = a->rows.count ? &a->rows.list[a->row] : NULL;
     show(a);
-    bt_status status = bt_process_run(&child, &failed, &why);
-    show_end(a, bt_text_get(&why));
-    if (status == BT_OK && failed != BT_OK)
-        status = fail_row(a, failed, bt_text_get(&why));
-    bt_text_free(&why);
+    bt_status status = wait_for(a, &child);
+    show_end(a, bt_text_get(&child.why));
+    if (status == BT_OK && child.failed != BT_OK)
+        status = fail_row(a, child.failed, bt_text_get(&child.why));
+    bt_process_free(&child);
     return status;
 }
 
@@ -253,7 +259,11 @@ bt_status bt_ablate(const bt_ablation *ablation)
 {
     if (!ablation || !ablation->load || !ablation->out)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_ablate: an argument is NULL");
-    ablating a = {.ablation = ablation, .reference = tmpfile(), .region = bt_region_new(), .list = json_array()};
+    ablating a = {.ablation = ablation,
+                  .ticker = bt_ticker_on(ablation->progress),
+                  .reference = tmpfile(),
+                  .region = bt_region_new(),
+                  .list = json_array()};
     a.all = json_pack("{s:s, s:o}", "version", BT_VERSION, "rows", a.list);
     a.turn =
         (bt_turn){.ablation = ablation, .steps = ablation->steps, .reference = a.reference ? fileno(a.reference) : -1};

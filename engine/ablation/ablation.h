@@ -3,7 +3,6 @@
  *   choices.c   in a child: which values of which keys can be tried on which level of this run
  *   rows.c      the rows of the table, from these
  *   turn.c      in a child: one row set up, its first hypergradient, its steps
- *   process.c   a child process that tells its parent, line by line
  *   ablate.c    the rounds through all rows
  *   table.c     what has come out, as text and Markdown
  *   picture.c   likewise as bars and marks */

@@ -3,7 +3,7 @@
 #define BT_ABLATION_INSIDE_H
 
 #include "engine/ablation/ablation.h"
-#include "engine/output/json.h"
+#include "engine/process/process.h"
 
 /* ---- choices.c ---- */
 
@@ -37,20 +37,6 @@ typedef struct bt_ablation_rows {
  * would be the same there is one. choices must outlive them. */
 bt_status bt_rows_make(const bt_choice *choices, int64_t count, bt_ablation_rows *rows);
 void bt_rows_free(bt_ablation_rows *rows);
-
-/* ---- process.c ---- */
-
-typedef struct bt_process {
-    bt_status (*run)(void *user, FILE *tell);    /* in the child; tells JSON objects, each on a line */
-    bt_status (*hear)(void *user, json_t *line); /* in the parent */
-    void (*wait)(void *user);                    /* in the parent, ten times a second; may be NULL */
-    void *user;
-    const volatile sig_atomic_t *stop; /* not 0: the child is ended; may be NULL */
-} bt_process;
-
-/* Runs it to its end. Its own failure, or its death, is *failed, with why; BT_ERROR_INTERRUPTED: it was stopped. */
-bt_status bt_process_run(const bt_process *child, bt_status *failed, bt_text *why);
-bt_status bt_process_tell(FILE *tell, json_t *line); /* frees the line */
 
 /* ---- turn.c ---- */
 

@@ -1,5 +1,6 @@
 /* engine/ablation/table.c: what has come out, as text and as Markdown. */
 #include "engine/ablation/ablation_inside.h"
+#include "engine/output/sheet.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -131,109 +132,44 @@ static const column columns[] = {
     {"loss", cell_loss},
     {"validation", cell_validation},
 };
-enum { COLUMNS = BT_COUNT_OF(columns) };
 
 /* ---- the table ---- */
 
-/* As a terminal shows it: characters, not bytes. */
-static int width_of(const char *text)
-{
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
-/* One line of text, without what would end a cell. */
-static void add_plain(bt_text *text, const char *words, bool markdown)
-{
-    for (; *words; words++)
-        bt_text_add(text, markdown && *words == '|' ? "\\%c" : "%c", (unsigned char)*words < ' ' ? ' ' : *words);
-}
-
-static void add_cell(bt_text *text, int column, const char *words, int width, bool markdown)
-{
-    const int blanks = width - width_of(words);
-    bt_text_add(text, "%s%*s", markdown ? (column ? " | " : "| ") : column ? "  " : "", column ? blanks : 0, "");
-    add_plain(text, words, markdown);
-    bt_text_add(text, "%*s", column ? 0 : blanks, "");
-}
-
-typedef struct cells {
-    const json_t *rows, *first;
-    int width[COLUMNS]; /* 0: the column is empty */
-    bool markdown;
-    bt_text *text;
-} cells;
-
-static void measure(cells *c)
-{
-    for (int k = 0; k < COLUMNS; k++) {
-        bt_text text = {0};
-        for (size_t i = 0; i < json_array_size(c->rows); i++) {
-            text.size = 0;
-            bt_text_add(&text, "%s", "");
-            columns[k].cell(json_array_get(c->rows, i), c->first, &text);
-            const int width = width_of(bt_text_get(&text));
-            c->width[k] = width > c->width[k] ? width : c->width[k];
-        }
-        const int width = width_of(columns[k].header);
-        if (c->width[k] && width > c->width[k])
-            c->width[k] = width;
-        c->text->failed = c->text->failed || text.failed;
-        bt_text_free(&text);
-    }
-}
-
-/* row NULL: the headers. */
-static void add_row(const cells *c, const json_t *row)
-{
-    const char *why = json_string_value(json_object_get(row, "failed"));
-    for (int k = 0; k < COLUMNS; k++) {
-        bt_text cell = {0};
-        if (!c->width[k] || (why && k > 0))
-            continue;
-        if (row)
-            columns[k].cell(row, c->first, &cell);
-        else
-            bt_text_add(&cell, "%s", columns[k].header);
-        add_cell(c->text, k, bt_text_get(&cell), c->width[k], c->markdown);
-        bt_text_free(&cell);
-    }
-    if (why) {
-        bt_text_add(c->text, c->markdown ? " | failed: " : "  failed: ");
-        add_plain(c->text, why, c->markdown);
-    }
-    bt_text_add(c->text, c->markdown ? " |\n" : "\n");
-}
-
 /* What the headers mean, where something was measured. */
-static void add_legend(const cells *c)
+static void add_legend(const json_t *first, bt_text *text)
 {
-    const json_t *loss = json_object_get(c->first, "loss"), *validation = json_object_get(c->first, "validation");
-    const double steps = bt_json_read_number(c->first, "steps");
+    const json_t *loss = json_object_get(first, "loss"), *validation = json_object_get(first, "validation");
+    const double steps = bt_json_read_number(first, "steps");
     if (isnan(steps))
         return;
-    bt_text_add(c->text, "\nratio: the shortest of the rounds, against that of the run as configured\n"
-                         "hypergradient: the first one, against that of the run as configured: relative error, cosine\n"
-                         "work: planned operations of a step, against the run as configured\n");
+    bt_text_add(text, "\nratio: the shortest of the rounds, against that of the run as configured\n"
+                      "hypergradient: the first one, against that of the run as configured: relative error, cosine\n"
+                      "work: planned operations of a step, against the run as configured\n");
     if (json_is_object(loss))
-        bt_text_add(c->text, "loss: %s of step %.0f\n", bt_json_read_text(loss, "name"), steps);
+        bt_text_add(text, "loss: %s of step %.0f\n", bt_json_read_text(loss, "name"), steps);
     if (json_is_object(validation))
-        bt_text_add(c->text, "validation: %s after step %.0f\n", bt_json_read_text(validation, "name"), steps);
+        bt_text_add(text, "validation: %s after step %.0f\n", bt_json_read_text(validation, "name"), steps);
+}
+
+static void fill_row(bt_sheet *sheet, int64_t place, const json_t *row, const json_t *first)
+{
+    const char *why = json_string_value(json_object_get(row, "failed"));
+    for (int k = 0; k < BT_COUNT_OF(columns); k++)
+        columns[k].cell(row, first, bt_sheet_cell(sheet, place, k));
+    if (why)
+        bt_text_add(bt_sheet_note(sheet, place), "failed: %s", why);
 }
 
 void bt_ablation_table(const json_t *all, bool markdown, bt_text *text)
 {
-    cells c = {.rows = json_object_get(all, "rows"), .markdown = markdown, .text = text};
-    c.first = json_array_get(c.rows, 0);
-    measure(&c);
-    add_row(&c, NULL);
-    for (int k = 0; markdown && k < COLUMNS; k++)
-        if (c.width[k])
-            bt_text_add(text, k ? "--: |" : "| --- |");
-    bt_text_add(text, markdown ? "\n" : "");
-    for (size_t i = 0; i < json_array_size(c.rows); i++)
-        add_row(&c, json_array_get(c.rows, i));
-    add_legend(&c);
+    const json_t *rows = json_object_get(all, "rows"), *first = json_array_get(rows, 0);
+    const int64_t count = (int64_t)json_array_size(rows);
+    bt_sheet *sheet = bt_sheet_new(count, BT_COUNT_OF(columns));
+    for (int k = 0; sheet && k < BT_COUNT_OF(columns); k++)
+        bt_text_add(bt_sheet_cell(sheet, 0, k), "%s", columns[k].header);
+    for (int64_t i = 0; sheet && i < count; i++)
+        fill_row(sheet, i + 1, json_array_get(rows, (size_t)i), first);
+    bt_sheet_add(sheet, markdown, text);
+    bt_sheet_free(sheet);
+    add_legend(first, text);
 }

@@ -10,6 +10,8 @@ typedef enum option_kind {
     FLAG,    /* sets a bool of bt_cli */
     SETTING, /* --name VALUE: a key of the engine, `key` */
     SET,     /* --set SECTION.KEY=VALUE */
+    SEEDS,   /* --seeds LIST */
+    JOBS,    /* --jobs N */
     TEXT,    /* --name VALUE: a text of bt_cli */
     COUNT,   /* --name N: a number of bt_cli */
     KEYS     /* --help-keys, or --help-keys=FORM */
@@ -41,9 +43,11 @@ static const option options[] = {
      .help = "along how many directions; or all parameters, if there are no more"},
     {"--profile", FLAG, FIELD(profile),
      .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
-    {"--json", FLAG, FIELD(json), .help = "print the plan, the info, the check or the ablation as JSON"},
+    {"--json", FLAG, FIELD(json),
+     .help = "print the plan, the info, the check, the ablation or the table of several runs as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
-     .help = "a setting, as in the file, which it overrides; may be repeated"},
+     .help = "a setting, as in the file, which it overrides; may be repeated. Several values, A|B|C, are several runs: "
+             "all combinations, with each of the seeds (a | that belongs to a value is written \\|)"},
     {"--output", SETTING, .key = "engine.output", .value = "DIR",
      .help = "the folder that the run leaves (runs/NAME-N)"},
     {"--resume", TEXT, FIELD(resume), .value = "DIR",
@@ -59,6 +63,14 @@ static const option options[] = {
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
     {"--seed", SETTING, .key = "engine.seed", .value = "N", .help = "where all randomness comes from"},
+    {"--seeds", SEEDS, .value = "LIST",
+     .help =
+         "a run with each of these seeds, 1..5 or 1,2,7..9, in folders below one, and a table of mean and deviation "
+         "over them; leaves grid.json, grid.md and grid.svg; with --plan only the bytes of each combination. "
+         "--resume DIR goes on with those that have not finished, or adds seeds and values"},
+    {"--jobs", JOBS, .value = "N",
+     .help = "of several runs, so many at once (1); auto, or 0: as many as there are cores for. Where `threads` is not "
+             "set, the cores are shared out among them"},
     {"--quiet", FLAG, FIELD(quiet), .help = "say nothing while training"},
     {"--help", FLAG, FIELD(help), .help = "print this text and the keys of an INI file"},
     {"--help-keys", KEYS, FIELD(keys), .help = "print the keys only; --help-keys=markdown: as a page"},
@@ -70,6 +82,7 @@ void bt_cli_free(bt_cli *cli)
     if (!cli)
         return;
     bt_free(cli->settings);
+    json_decref(cli->asked);
     bt_region_free(cli->region);
     *cli = (bt_cli){0};
 }
@@ -101,11 +114,30 @@ static bt_status add_setting(bt_cli *cli, const char *key, const char *value, co
 static bt_status add_set(bt_cli *cli, const char *text)
 {
     const char *equals = strchr(text, '=');
+    json_t *values;
     if (!equals)
         return bt_fail(BT_ERROR_CONFIG, "--set %s: expected SECTION.KEY=VALUE", text);
     int length = (int)(equals - text);
-    return add_setting(cli, bt_region_format(cli->region, "%.*s", length, text), equals + 1,
-                       bt_region_format(cli->region, "--set %.*s", length, text));
+    const char *key = bt_region_format(cli->region, "%.*s", length, text);
+    const char *origin = bt_region_format(cli->region, "--set %.*s", length, text);
+    if (!key || !origin)
+        return BT_ERROR_MEMORY;
+    if (!strchr(equals, '|'))
+        return add_setting(cli, key, equals + 1, origin);
+    BT_TRY(bt_grid_values(origin, equals + 1, &values));
+    if (json_array_size(values) > 1)
+        return bt_grid_ask_each(cli->asked, key, values);
+    const char *one = bt_region_format(cli->region, "%s", json_string_value(json_array_get(values, 0)));
+    json_decref(values);
+    return one ? add_setting(cli, key, one, origin) : BT_ERROR_MEMORY;
+}
+
+static bt_status take_jobs(bt_cli *cli, const char *value)
+{
+    const bt_key count = {.name = "--jobs", .kind = BT_KEY_SIZE, .low = 0, .high = 1024, .words = "auto"};
+    BT_TRY(bt_key_parse(&count, "--jobs", value, &cli->jobs));
+    cli->jobs = cli->jobs ? cli->jobs : BT_CLI_AUTO;
+    return BT_OK;
 }
 
 static bt_status take_value(bt_cli *cli, const option *o, const char *value)
@@ -119,6 +151,10 @@ static bt_status take_value(bt_cli *cli, const option *o, const char *value)
         return add_setting(cli, o->key, value, o->name);
     case SET:
         return add_set(cli, value);
+    case SEEDS:
+        return bt_grid_ask_seeds(cli->asked, value);
+    case JOBS:
+        return take_jobs(cli, value);
     case TEXT:
         memcpy(field, &value, sizeof value);
         return BT_OK;
@@ -181,6 +217,30 @@ static bt_status check_ablation(const bt_cli *cli)
     return BT_OK;
 }
 
+/* Several runs: those that are asked for, or those of the folder to go on with. */
+static bt_status find_grid(bt_cli *cli)
+{
+    const bool several = bt_grid_asks_several(cli->asked);
+    const bool holds = cli->resume && bt_output_holds(cli->resume) == BT_OUTPUT_RUNS;
+    if (several && cli->resume && !holds)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "--resume %s: there are not several runs; a folder with one run goes on with that alone, without "
+            "--seeds and with one value for each --set",
+            cli->resume);
+    cli->grid = several || holds;
+    if (cli->jobs && !cli->grid)
+        return bt_fail(BT_ERROR_CONFIG, "--jobs goes with several runs: --seeds, or --set with several values");
+    if (several && (cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->evaluate))
+        return bt_fail(BT_ERROR_CONFIG, "--seeds, and --set with several values, train or go with --plan; every other "
+                                        "report is of one run");
+    if (cli->grid && cli->profile)
+        return bt_fail(BT_ERROR_CONFIG, "--profile is of one run: without --seeds, and with one value for each --set");
+    for (int64_t i = 0; cli->grid && i < cli->setting_count; i++)
+        BT_TRY(bt_grid_ask(cli->asked, cli->settings[i].key, cli->settings[i].value));
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
     BT_TRY(check_ablation(cli));
@@ -190,9 +250,9 @@ static bt_status check_together(const bt_cli *cli)
         return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient, --ablate or --evaluate");
     if (cli->predictions && !cli->evaluate)
         return bt_fail(BT_ERROR_CONFIG, "--predictions goes with --evaluate DIR");
-    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "--json goes with --plan, --info, --check-hypergradient, --ablate or --evaluate");
+    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->grid)
+        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate "
+                                        "or several runs");
     if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
         return bt_fail(BT_ERROR_CONFIG, "--evaluate goes with no other report: one at a time");
     if (cli->resume && bt_cli_reports(cli))
@@ -207,7 +267,10 @@ static bt_status check_together(const bt_cli *cli)
 static bt_status find_file(bt_cli *cli)
 {
     const char *place = cli->resume ? cli->resume : cli->evaluate;
-    if (cli->file || !place)
+    if (cli->evaluate && bt_output_holds(cli->evaluate) == BT_OUTPUT_RUNS)
+        return bt_fail(BT_ERROR_CONFIG, "--evaluate %s: it holds several runs; name the folder of one, which is below",
+                       cli->evaluate);
+    if (cli->file || !place || cli->grid) /* of several, the grid knows it */
         return BT_OK;
     char *folder, name[BT_CHECKPOINT_NAME];
     BT_TRY(bt_checkpoint_place(place, &folder, name));
@@ -220,9 +283,9 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
 {
     if (!cli || argc < 1 || !argv)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_parse: an argument is NULL");
-    *cli = (bt_cli){.region = bt_region_new()};
-    if (!cli->region)
-        return BT_ERROR_MEMORY;
+    *cli = (bt_cli){.region = bt_region_new(), .asked = bt_grid_asked()};
+    if (!cli->region || !cli->asked)
+        return bt_fail(BT_ERROR_MEMORY, "out of memory");
     bool no_more = false;
     for (char *const *next = argv + 1; *next;) {
         const char *word = *next++;
@@ -233,6 +296,7 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
         else
             BT_TRY(take_option(cli, strcmp(word, "-h") == 0 ? "--help" : word, &next));
     }
+    BT_TRY(find_grid(cli));
     BT_TRY(check_together(cli));
     return find_file(cli);
 }
@@ -244,7 +308,8 @@ bt_status bt_cli_usage(FILE *file)
     if (!file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_usage: the file is NULL");
     fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
-                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped\n"
+                  "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
+                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
                   "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n\n"
                   "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
@@ -253,7 +318,7 @@ bt_status bt_cli_usage(FILE *file)
                  options[i].value ? options[i].value : "");
         fprintf(file, "  %-24s %s\n", name, options[i].help);
     }
-    fprintf(file, "\nExit code: 0 done; 1 the run failed, a hypergradient is not right, or "
+    fprintf(file, "\nExit code: 0 done; 1 a run failed, a hypergradient is not right, or "
                   "memory is not as planned; 2 wrong usage or input; 130 "
                   "interrupted.\n");
     return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the help cannot be written");

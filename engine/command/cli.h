@@ -3,10 +3,13 @@
 #define BT_CLI_H
 
 #include "engine/config/config.h"
+#include "engine/grid/grid.h"
 
 typedef struct bt_cli_setting {
     const char *key, *value, *origin; /* "classifier.lr", "0.1", "--set classifier.lr" */
 } bt_cli_setting;
+
+enum { BT_CLI_AUTO = -1 };
 
 typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
@@ -21,6 +24,9 @@ typedef struct bt_cli {
     int64_t samples, steps;   /* 0: as many as the engine thinks */
     bt_cli_setting *settings; /* in the order of the line */
     int64_t setting_count, setting_room;
+    bool grid;     /* several runs */
+    json_t *asked; /* which: the settings, too */
+    int64_t jobs;  /* at once; BT_CLI_AUTO: as many as there are cores for; 0: not given */
 } bt_cli;
 
 /* Options may stand before and after FILE; --name=value is --name value; what follows -- is no option. On failure

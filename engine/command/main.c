@@ -4,6 +4,7 @@
 #include "engine/command/cli.h"
 #include "engine/command/crash.h"
 #include "engine/command/signals.h"
+#include "engine/grid/grid.h"
 #include "engine/session/front.h"
 
 #include <fcntl.h>
@@ -132,6 +133,26 @@ static int ablate(bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, false);
 }
 
+static int grid(const bt_cli *cli)
+{
+    const bt_grid several = {
+        .asked = cli->asked,
+        .file = cli->file,
+        .resume = cli->resume,
+        .jobs = cli->jobs == BT_CLI_AUTO ? 0
+                : cli->jobs              ? cli->jobs
+                                         : 1,
+        .plan = cli->plan,
+        .json = cli->json,
+        .out = stdout,
+        .progress = cli->quiet ? NULL : stderr,
+        .stop = bt_signals_stop(),
+    };
+    bt_signals_finish("stopping each run after its step or validation");
+    bt_status status = bt_grid_run(&several);
+    return status == BT_OK ? DONE : complain(status, false);
+}
+
 /* What needs no file. */
 static int help(const bt_cli *cli)
 {
@@ -165,10 +186,10 @@ int main(int argc, char **argv)
     bt_status status = bt_cli_parse(&cli, argc, argv);
     if (status == BT_OK && (cli.help || cli.version || cli.keys))
         code = help(&cli);
-    else if (status == BT_OK && !cli.file)
+    else if (status == BT_OK && !cli.file && !(cli.grid && cli.resume))
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
     else if (status == BT_OK)
-        code = cli.ablate ? ablate(&cli) : run(&cli);
+        code = cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
     else
         code = complain(status, false);
     bt_cli_free(&cli);

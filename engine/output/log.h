@@ -56,7 +56,19 @@ bt_status bt_output_make(const char *wanted, const char *stem, bt_output **outpu
 
 /* A folder that may hold a run, locked; make: made if it is missing. */
 bt_status bt_output_open(const char *folder, bool make, bt_output **output);
-void bt_output_free(bt_output *output);        /* and its lock; NULL ok */
+void bt_output_free(bt_output *output); /* and its lock; NULL ok */
+
+typedef enum bt_output_content {
+    BT_OUTPUT_NOTHING,
+    BT_OUTPUT_REMAINS, /* of a run that ended before its first checkpoint */
+    BT_OUTPUT_RUN,     /* with a checkpoint */
+    BT_OUTPUT_RUNS     /* folders of several: engine/grid */
+} bt_output_content;
+#define BT_OUTPUT_GRID "grid.json"
+#define BT_OUTPUT_LOG  "log.txt" /* what one of several runs prints */
+bt_output_content bt_output_holds(const char *folder);
+void bt_output_clear(const char *folder); /* removes the files of a run without a checkpoint */
+
 int64_t bt_output_metrics(const char *folder); /* bytes of its metrics.jsonl; -1: there is none */
 
 /* Writes `size` bytes to folder/name: to a temporary name, flushed to the disk, renamed. */

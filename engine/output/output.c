@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TRIES = 10, BETWEEN_TRIES = 50000 }; /* microseconds */
+
 /* ---- the folder ---- */
 
 /* `path` and all folders above it. */
@@ -60,19 +62,64 @@ static bool holds_checkpoint(const char *folder)
     return found;
 }
 
+bt_output_content bt_output_holds(const char *folder)
+{
+    if (holds_checkpoint(folder))
+        return BT_OUTPUT_RUN;
+    if (holds(folder, "metrics.jsonl") || holds(folder, "summary.json") || holds(folder, "checkpoints"))
+        return BT_OUTPUT_REMAINS;
+    return holds(folder, BT_OUTPUT_GRID) ? BT_OUTPUT_RUNS : BT_OUTPUT_NOTHING;
+}
+
 /* Another run's results are not written over. */
 static bt_status check_unused(const char *folder)
 {
-    if (!holds(folder, "metrics.jsonl") && !holds(folder, "summary.json") && !holds(folder, "checkpoints"))
-        return BT_OK;
-    if (holds_checkpoint(folder))
+    switch (bt_output_holds(folder)) {
+    case BT_OUTPUT_NOTHING:
+        break;
+    case BT_OUTPUT_RUN:
         return bt_fail(
             BT_ERROR_CONFIG,
             "the output folder %s holds a run already; go on with it (--resume), remove it, or choose another", folder);
-    return bt_fail(BT_ERROR_CONFIG,
-                   "the output folder %s holds what is left of a run that ended before its first checkpoint: there is "
-                   "nothing to go on from; remove it, or choose another",
-                   folder);
+    case BT_OUTPUT_RUNS:
+        return bt_fail(BT_ERROR_CONFIG,
+                       "the output folder %s holds several runs already; go on with them, or add others (--resume), "
+                       "remove it, or choose another",
+                       folder);
+    case BT_OUTPUT_REMAINS:
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "the output folder %s holds what is left of a run that ended before its first checkpoint: there is "
+            "nothing to go on from; remove it, or choose another",
+            folder);
+    }
+    return BT_OK;
+}
+
+static void remove_files(const char *folder, const char *sub)
+{
+    char *path = bt_string("%s/%s", folder, sub);
+    DIR *list = path ? opendir(path) : NULL;
+    for (const struct dirent *entry; list && (entry = readdir(list)) != NULL;)
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(list), entry->d_name, 0);
+    if (list)
+        closedir(list);
+    if (path)
+        rmdir(path);
+    bt_free(path);
+}
+
+void bt_output_clear(const char *folder)
+{
+    static const char *const names[] = {"metrics.jsonl", "summary.json", "config.ini", BT_OUTPUT_LOG};
+    remove_files(folder, "checkpoints");
+    for (int i = 0; i < BT_COUNT_OF(names); i++) {
+        char *path = bt_string("%s/%s", folder, names[i]);
+        if (path)
+            unlink(path);
+        bt_free(path);
+    }
 }
 
 /* A lock on the folder itself, which ends with the process, however that ends. *lock is -1 where a file system has no
@@ -82,9 +129,15 @@ static bt_status lock_folder(const char *folder, int *lock)
     *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*lock < 0)
         return bt_fail(BT_ERROR_FILE, "the output folder %s cannot be opened: %s", folder, strerror(errno));
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
-        return BT_OK;
-    bool taken = errno == EWOULDBLOCK;
+    bool taken = true;
+    for (int tries = 0; taken && tries < TRIES;
+         tries++) { /* the children of a grid that was killed end a little later */
+        if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+            return BT_OK;
+        taken = errno == EWOULDBLOCK;
+        if (taken)
+            usleep(BETWEEN_TRIES);
+    }
     close(*lock);
     *lock = -1;
     if (!taken)

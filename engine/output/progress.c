@@ -1,18 +1,16 @@
 /* engine/output/progress.c: how far the run is. */
 #include "engine/output/log.h"
+#include "engine/output/ticker.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #define BETWEEN_UPDATES 0.2 /* seconds, on a terminal */
 #define BETWEEN_LINES   1.0 /* seconds, in a pipe */
 #define MEMORY          5.0 /* seconds over which the rate is averaged */
 
 struct bt_progress {
-    FILE *file; /* NULL: silent */
-    bool terminal, drawn;
+    bt_ticker ticker;
     int64_t total, step, rated_step;
     double start, updated, printed, rated; /* times */
     double rate;                           /* steps a second; 0: not known yet */
@@ -24,8 +22,7 @@ bt_progress *bt_progress_new(FILE *file, int64_t total)
     bt_progress *progress = bt_alloc(sizeof *progress);
     if (!progress)
         return NULL;
-    progress->file = file;
-    progress->terminal = file && isatty(fileno(file));
+    progress->ticker = bt_ticker_on(file);
     progress->total = total;
     progress->start = progress->rated = bt_seconds();
     progress->printed = progress->start - BETWEEN_LINES;
@@ -74,13 +71,6 @@ void bt_metrics_text(int64_t step, int64_t total, const bt_metric_value *metrics
     }
 }
 
-static int width(const bt_progress *progress)
-{
-    struct winsize size = {0};
-    return ioctl(fileno(progress->file), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-}
-
-/* The line on the terminal, cut so that it never wraps. */
 static void draw(bt_progress *progress)
 {
     bt_text line = {0};
@@ -88,17 +78,8 @@ static void draw(bt_progress *progress)
                 100 * (double)progress->step / (double)(progress->total > 0 ? progress->total : 1));
     add_rate(progress, &line);
     bt_text_add(&line, "%s", bt_text_get(&progress->metrics));
-    fprintf(progress->file, "\r\033[K%.*s", width(progress) - 1, bt_text_get(&line));
-    fflush(progress->file);
-    progress->drawn = true;
+    bt_ticker_show(&progress->ticker, bt_text_get(&line));
     bt_text_free(&line);
-}
-
-static void erase(bt_progress *progress)
-{
-    if (progress->drawn)
-        fputs("\r\033[K", progress->file);
-    progress->drawn = false;
 }
 
 void bt_progress_start(bt_progress *progress, int64_t step, int64_t total)
@@ -113,28 +94,21 @@ void bt_progress_start(bt_progress *progress, int64_t step, int64_t total)
 
 void bt_progress_step(bt_progress *progress, int64_t step)
 {
-    if (!progress || !progress->file)
+    if (!progress || !progress->ticker.file)
         return;
     progress->step = step;
     double now = bt_seconds();
     measure(progress, now);
-    if (!progress->terminal || now - progress->updated < BETWEEN_UPDATES)
+    if (!progress->ticker.terminal || now - progress->updated < BETWEEN_UPDATES)
         return;
     progress->updated = now;
     draw(progress);
 }
 
-static void print_line(bt_progress *progress, const char *before, const char *text, const char *after)
-{
-    erase(progress);
-    fprintf(progress->file, "%s%s%s\n", before, text, after);
-    fflush(progress->file);
-}
-
 static void metrics_line(bt_progress *progress, bool lasting, const char *text)
 {
     const char *values = strstr(text, "  "); /* behind "step 10/6000" */
-    if (progress->terminal && !lasting) {
+    if (progress->ticker.terminal && !lasting) {
         progress->metrics.size = 0;
         bt_text_add(&progress->metrics, "%s", values ? values : "");
         return;
@@ -145,31 +119,31 @@ static void metrics_line(bt_progress *progress, bool lasting, const char *text)
         return;
     progress->printed = now;
     bt_text rate = {0};
-    if (!progress->terminal)
+    if (!progress->ticker.terminal)
         add_rate(progress, &rate);
-    print_line(progress, "", text, bt_text_get(&rate));
+    bt_ticker_say(&progress->ticker, "%s%s", text, bt_text_get(&rate));
     bt_text_free(&rate);
 }
 
 void bt_progress_line(void *user, bt_line kind, const char *text)
 {
     bt_progress *progress = user;
-    if (!progress || !progress->file || !text)
+    if (!progress || !progress->ticker.file || !text)
         return;
     if (kind == BT_LINE_TRAINING || kind == BT_LINE_VALIDATION)
         metrics_line(progress, kind == BT_LINE_VALIDATION, text);
     else
-        print_line(progress, kind == BT_LINE_WARNING ? "warning: " : "", text, "");
+        bt_ticker_say(&progress->ticker, "%s%s", kind == BT_LINE_WARNING ? "warning: " : "", text);
 }
 
 void bt_progress_end(bt_progress *progress)
 {
-    if (!progress || !progress->drawn)
+    if (!progress || !progress->ticker.drawn)
         return;
     draw(progress);
-    fputc('\n', progress->file);
-    fflush(progress->file);
-    progress->drawn = false;
+    fputc('\n', progress->ticker.file);
+    fflush(progress->ticker.file);
+    progress->ticker.drawn = false;
 }
 
 void bt_progress_free(bt_progress *progress)

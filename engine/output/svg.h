@@ -1,8 +1,10 @@
-/* engine/output/svg.h: a picture of bars, one below the other, and of marks beside them. */
+/* engine/output/svg.h: pictures: rectangles, lines and text. */
 #ifndef BT_SVG_H
 #define BT_SVG_H
 
 #include "base/base.h"
+
+/* ---- svg_bars.c: bars, one below the other, and marks beside them ---- */
 
 typedef struct bt_svg_bar {
     const char *name;
@@ -25,5 +27,26 @@ typedef struct bt_svg_chart {
 
 /* Adds a whole SVG file. */
 void bt_svg_chart_add(const bt_svg_chart *chart, bt_text *text);
+
+/* ---- svg_spreads.c: rows of dots, with their mean and deviation, on an axis for each quantity ---- */
+
+typedef struct bt_svg_spread {
+    const double *values; /* finite */
+    int64_t count;
+    double mean, deviation; /* NaN: there is none */
+} bt_svg_spread;
+
+typedef struct bt_svg_spreads {
+    const char *title, *caption;
+    const char *const *quantities;
+    int64_t quantity_count;
+    const char *const *rows;
+    const char *const *notes; /* of each row: what stands in the place of its dots; NULL: nothing */
+    int64_t row_count;
+    const bt_svg_spread *spreads; /* row by row, of each quantity */
+} bt_svg_spreads;
+
+/* Likewise. */
+void bt_svg_spreads_add(const bt_svg_spreads *spreads, bt_text *text);
 
 #endif

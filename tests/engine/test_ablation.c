@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- which rows ---- */
@@ -44,65 +43,6 @@ START_TEST(alone_and_together)
     static const char *const one[] = {"as configured", "upper: size = 2", NULL};
     expect_rows(choices, 1, one, changes); /* alone it is everything */
     expect_rows(choices, 0, (const char *const[]){"as configured", NULL}, changes);
-}
-END_TEST
-
-/* ---- processes ---- */
-
-typedef struct talk {
-    int way;
-    char heard[64];
-    volatile sig_atomic_t stop;
-} talk;
-
-static bt_status say(void *user, FILE *tell)
-{
-    talk *t = user;
-    for (int i = 1; i <= 3; i++)
-        EXPECT_OK(bt_process_tell(tell, json_pack("{s:i}", "n", i)));
-    printf("not to be seen\n");
-    if (t->way == 1)
-        return bt_fail(BT_ERROR_DATA, "it is \"broken\"");
-    if (t->way == 2)
-        raise(SIGKILL);
-    if (t->way == 3)
-        _exit(7);
-    while (t->way == 4)
-        pause();
-    return BT_OK;
-}
-
-static bt_status hear(void *user, json_t *line)
-{
-    talk *t = user;
-    const size_t used = strlen(t->heard);
-    snprintf(t->heard + used, sizeof t->heard - used, "%.0f", bt_json_read_number(line, "n"));
-    t->stop = t->way == 4 && strcmp(t->heard, "123") == 0;
-    return BT_OK;
-}
-
-START_TEST(processes)
-{
-    static const struct {
-        bt_status status, failed;
-        const char *why;
-    } expected[] = {
-        {BT_OK, BT_OK, ""},
-        {BT_OK, BT_ERROR_DATA, "it is \"broken\""},
-        {BT_OK, BT_ERROR_INTERNAL, "its process was ended by signal 9 (Killed)"},
-        {BT_OK, BT_ERROR_INTERNAL, "its process ended with exit code 7; what it said stands above"},
-        {BT_ERROR_INTERRUPTED, BT_OK, ""},
-    };
-    talk t = {.way = _i};
-    const bt_process process = {.run = say, .hear = hear, .user = &t, .stop = &t.stop};
-    bt_status failed;
-    bt_text why = {0};
-    ck_assert_int_eq(bt_process_run(&process, &failed, &why), expected[_i].status);
-    ck_assert_int_eq(failed, expected[_i].failed);
-    ck_assert_str_eq(bt_text_get(&why), expected[_i].why);
-    ck_assert_str_eq(t.heard, "123");
-    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* none is left */
-    bt_text_free(&why);
 }
 END_TEST
 
@@ -409,7 +349,6 @@ int main(void)
     TCase *tests = tcase_create("ablation");
     tcase_add_checked_fixture(tests, enter, resumable_leave);
     tcase_add_test(tests, alone_and_together);
-    tcase_add_loop_test(tests, processes, 0, 5);
     tcase_add_test(tests, planned_as_by_hand);
     tcase_add_test(tests, one_level);
     tcase_add_test(tests, measured);

@@ -67,6 +67,13 @@ START_TEST(options_are_settings)
         ck_assert_str_eq(cli.settings[i].value, expected[i][1]);
         ck_assert_str_eq(cli.settings[i].origin, expected[i][2]);
     }
+    ck_assert(!cli.grid);
+    ck_assert_int_eq(PARSE("a.ini", "--set", "a.b=x\\|y", "--set", "a.c=1|2", "--seeds=1..3", "--jobs", "auto"), BT_OK);
+    ck_assert(cli.grid);
+    ck_assert_int_eq(cli.jobs, BT_CLI_AUTO);
+    char *asked = json_dumps(cli.asked, JSON_COMPACT);
+    ck_assert_str_eq(asked, "{\"settings\":{\"a.b\":\"x|y\"},\"vary\":{\"a.c\":[\"1\",\"2\"]},\"seeds\":[1,2,3]}");
+    free(asked);
     ck_assert_int_eq(PARSE("a.ini", "--check-hypergradient", "--level", "reweight", "--samples=12"), BT_OK);
     ck_assert(cli.check);
     ck_assert_str_eq(cli.level, "reweight");
@@ -92,7 +99,8 @@ START_TEST(mistakes)
         {{"a.ini", "--set", "classifier.lr"}, "--set classifier.lr: expected SECTION.KEY=VALUE"},
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
-        {{"a.ini", "--json"}, "--json goes with --plan, --info, --check-hypergradient, --ablate or --evaluate"},
+        {{"a.ini", "--json"},
+         "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate or several runs"},
         {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient, --ablate or --evaluate"},
         {{"a.ini", "--steps", "3"}, "--steps goes with --ablate, without --plan"},
         {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps goes with --ablate, without --plan"},
@@ -106,6 +114,21 @@ START_TEST(mistakes)
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
         {{"a.ini", "--check-hypergradient", "--samples=0"},
          "--samples = 0: expected a whole number, from 1 to 1000000000"},
+        {{"a.ini", "--seeds", "3..1"}, "--seeds = 3..1: 3..1 ends before it begins"},
+        {{"a.ini", "--seeds=1", "--seeds=2"}, "--seeds stands there twice; one list takes all: --seeds 1..3,10"},
+        {{"a.ini", "--set", "a.b=1||2"}, "--set a.b = 1||2: one of the values is empty"},
+        {{"a.ini", "--set", "engine.seed=1|2"}, "--set engine.seed: several seeds are asked for by --seeds 1..3"},
+        {{"a.ini", "--set", "a.b=1|2", "--set=a.b=3"}, "--set a.b stands there twice, once with several values"},
+        {{"a.ini", "--set", "a.b=1|2", "--set=A.b=3|4"}, "--set A.b stands there twice, once with several values"},
+        {{"a.ini", "--jobs", "2"}, "--jobs goes with several runs: --seeds, or --set with several values"},
+        {{"a.ini", "--seeds=1,2", "--jobs=-1"}, "--jobs = -1: expected a whole number, from 0 to 1024, or auto"},
+        {{"a.ini", "--seeds=1,2", "--ablate"},
+         "--seeds, and --set with several values, train or go with --plan; every other report is of one run"},
+        {{"a.ini", "--seeds=1,2", "--profile"},
+         "--profile is of one run: without --seeds, and with one value for each --set"},
+        {{"a.ini", "--seeds=1,2", "--resume=b"},
+         "--resume b: there are not several runs; a folder with one run goes on with that alone, without --seeds and "
+         "with one value for each --set"},
         {{"a.ini", "--help-keys=html"}, "--help-keys = html: expected text | markdown"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {

@@ -1,0 +1,53 @@
+/* engine/grid/grid.h: several runs in one command: every combination of values, with every seed. Each is an ordinary
+ * run in a folder of its own below the grid's, and a process of its own.
+ *
+ *   asked.c       which: "0.1|0.01", "1..5"; what is asked for beside what a folder has
+ *   runs.c        each run: its name, its settings, a fingerprint of all that it depends on
+ *   begin.c       what a folder has already, and where the runs go
+ *   train.c       in a child: one run, begun or gone on with
+ *   follow.c      what it prints while it goes on
+ *   grid.c        the runs one after the other, or several at once
+ *   statistics.c  mean and deviation of what they came to
+ *   table.c       that as text and as Markdown
+ *   picture.c     and as dots */
+#ifndef BT_GRID_H
+#define BT_GRID_H
+
+#include "engine/output/json.h"
+#include "engine/session/front.h"
+
+enum { BT_GRID_MOST = 1000 }; /* runs */
+
+/* ---- asked.c: what is asked for: {"settings": {KEY: VALUE}, "vary": {KEY: [VALUE, ...]}, "seeds": [N, ...]} ---- */
+
+json_t *bt_grid_asked(void); /* nothing; NULL: out of memory */
+
+/* The values of a text with | between them, of which \| is none; where begins messages. One value is a list, too. */
+bt_status bt_grid_values(const char *where, const char *text, json_t **values);
+bt_status bt_grid_ask_seeds(json_t *asked, const char *text);               /* "1..5", "1,2,7..9" */
+bt_status bt_grid_ask(json_t *asked, const char *key, const char *value);   /* of all runs */
+bt_status bt_grid_ask_each(json_t *asked, const char *key, json_t *values); /* takes values over */
+bool bt_grid_asks_several(const json_t *asked);
+
+/* ---- grid.c ---- */
+
+typedef struct bt_grid {
+    const json_t *asked;
+    const char *file; /* the INI file; NULL: none, or that of the folder that is gone on with */
+    bt_status (*load)(void *user,
+                      bt_engine *engine); /* gives an engine its problems, in children; NULL: the file does */
+    void *user;
+    const char *resume; /* the folder of a grid to go on with, or to add runs to; NULL: a new one */
+    int64_t jobs;       /* runs at once; 0: as many as there are cores for */
+    bool plan;          /* only what is planned for each combination: nothing is run, or written */
+    bool json;          /* print grid.json in the place of the table */
+    FILE *out;
+    FILE *progress;                    /* NULL: nowhere */
+    const volatile sig_atomic_t *stop; /* not 0: children finish their steps, and what there is is told; may be NULL */
+} bt_grid;
+
+/* A run that fails is told, and the others go on: BT_ERROR_NUMERIC at the end. But where the first one cannot even be
+ * set up, its error is the whole's. BT_ERROR_INTERRUPTED: stopped. The calling process must have no threads. */
+bt_status bt_grid_run(const bt_grid *grid);
+
+#endif

@@ -1,0 +1,80 @@
+/* engine/grid/grid_inside.h: what the files of this room share. */
+#ifndef BT_GRID_INSIDE_H
+#define BT_GRID_INSIDE_H
+
+#include "engine/grid/grid.h"
+#include "engine/output/ticker.h"
+
+/* ---- asked.c ---- */
+
+/* What a folder's runs are made of, and what is asked for besides: values and seeds are added, settings replaced. */
+bt_status bt_grid_join(json_t *asked, const json_t *more);
+
+/* ---- runs.c ---- */
+
+/* "runs" of all: {"run", "settings", "seed", "fingerprint"}, in their order; where there is one of the same name
+ * already, with what it has. combinations: only the first seed of each. */
+bt_status bt_grid_list(json_t *all, const char *file, bool combinations);
+/* "model.lr=0.1, model.size=3"; "as configured" where nothing but the seed varies. */
+void bt_grid_label(const json_t *settings, bt_text *text);
+
+/* Whether it has come to its end, with these settings; and what it has come to, from its summary.json: "metrics". */
+bool bt_grid_is_finished(const json_t *run, const char *folder);
+bt_status bt_grid_take(json_t *run, const char *folder);
+
+/* ---- begin.c ---- */
+
+typedef struct bt_grid_begun {
+    json_t *all;       /* what grid.json has */
+    char *file;        /* the INI file; NULL: none */
+    bt_output *output; /* the folder; NULL: of a plan */
+    int64_t threads;   /* that are configured; 0: none are */
+} bt_grid_begun;
+bt_status bt_grid_begin(const bt_grid *grid, bt_grid_begun *begun); /* bt_grid_end in any case */
+void bt_grid_end(bt_grid_begun *begun);
+
+/* ---- train.c ---- */
+
+typedef struct bt_grid_job {
+    const bt_grid *grid;
+    const json_t *all, *run;
+    const char *file;   /* NULL: none */
+    const char *folder; /* of the run; NULL: of a plan */
+    int64_t threads;    /* 0: as configured */
+} bt_grid_job;
+
+/* Tells {"ready"} when it is set up; of a plan {"planned_bytes"}. */
+bt_status bt_grid_train(const bt_grid_job *job, FILE *tell);
+
+/* ---- follow.c ---- */
+
+typedef struct bt_follow {
+    char *path;
+    int64_t at;   /* that has been read */
+    bt_text part; /* of a line */
+    bt_text last; /* line of metrics */
+} bt_follow;
+
+bt_status bt_follow_open(bt_follow *follow, const char *path); /* from its end on */
+/* Reads on; each line that is a warning is given to hear. */
+void bt_follow_read(bt_follow *follow, void (*hear)(void *user, const char *warning), void *user);
+void bt_follow_close(bt_follow *follow);
+
+/* ---- statistics.c ---- */
+
+/* "rows" of all: {"row", "settings", "runs", "finished", "metrics": {NAME: {"n", "mean", "deviation", "least",
+ * "greatest"}}}, of runs that have finished. */
+bt_status bt_grid_rows(json_t *all);
+bool bt_grid_in_row(const json_t *run, const json_t *row);
+
+/* ---- table.c, picture.c: of the object that grid.json has ---- */
+
+void bt_grid_table(const json_t *all, bool markdown, bt_text *text);
+void bt_grid_plan_table(const json_t *all, bt_text *text);
+bt_status bt_grid_picture(const json_t *all, bt_text *text);
+/* The names of all metrics, in their order; a new list. */
+json_t *bt_grid_metrics(const json_t *rows);
+/* Why nothing of the row has come out: the first of its runs that failed; "": something has. */
+void bt_grid_why(const json_t *all, const json_t *row, bt_text *text);
+
+#endif
