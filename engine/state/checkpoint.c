@@ -75,7 +75,7 @@ static bt_status warn_of_cosines(bt_context *context, json_t *record)
 }
 
 /* What callbacks read on the host comes first: programs may depend on it. */
-static bt_status restore(bt_context *context, const bt_checkpoint *checkpoint, bt_tensor_list *memory,
+static bt_status restore(bt_context *context, const bt_checkpoint_content *checkpoint, bt_tensor_list *memory,
                          bt_tensor_list *variables)
 {
     BT_TRY(bt_record_rewire(context, checkpoint->record));
@@ -97,7 +97,7 @@ static bt_status restore(bt_context *context, const bt_checkpoint *checkpoint, b
 
 /* taking: "going on from". */
 static bt_status open_told(bt_context *context, const char *folder, const char *name, const char *taking,
-                           bt_checkpoint *checkpoint)
+                           bt_checkpoint_content *checkpoint)
 {
     bt_text passed = {0};
     bt_status status = bt_checkpoint_open(folder, name, checkpoint, &passed);
@@ -109,7 +109,7 @@ static bt_status open_told(bt_context *context, const char *folder, const char *
 
 bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length)
 {
-    bt_checkpoint checkpoint;
+    bt_checkpoint_content checkpoint;
     bt_tensor_list memory = {0}, variables = {0};
     *metrics_length = -1;
     BT_TRY(open_told(context, folder, name, "going on from", &checkpoint));
@@ -133,7 +133,7 @@ bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char
 
 /* ---- the model alone ---- */
 
-static bt_status restore_model(bt_context *context, const bt_checkpoint *checkpoint, bt_tensor_list *kept,
+static bt_status restore_model(bt_context *context, const bt_checkpoint_content *checkpoint, bt_tensor_list *kept,
                                bt_tensor_list *model)
 {
     BT_TRY(bt_tensors_of_memory(context, kept));
@@ -149,7 +149,7 @@ static bt_status restore_model(bt_context *context, const bt_checkpoint *checkpo
 
 bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, const char *name)
 {
-    bt_checkpoint checkpoint;
+    bt_checkpoint_content checkpoint;
     bt_tensor_list kept = {0}, model = {0};
     BT_TRY(open_told(context, folder, name, "taking", &checkpoint));
     bt_status status = bt_keep_error(context, restore_model(context, &checkpoint, &kept, &model));

@@ -39,17 +39,17 @@ bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, cons
 
 /* ---- files.c ---- */
 
-typedef struct bt_checkpoint { /* read, whole, and as it was written */
+typedef struct bt_checkpoint_content { /* read, whole, and as it was written */
     int64_t step;
     char name[BT_CHECKPOINT_NAME];
     json_t *record;
     char *data; /* in which the tensors lie */
     bt_safetensors tensors;
-} bt_checkpoint;
+} bt_checkpoint_content;
 
 /* The one of this name; "": the newest that can be used; what is wrong with those passed over is added to `warning`. */
-bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint *checkpoint, bt_text *warning);
-void bt_checkpoint_free(bt_checkpoint *checkpoint);
+bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint_content *checkpoint, bt_text *warning);
+void bt_checkpoint_free(bt_checkpoint_content *checkpoint);
 int64_t bt_checkpoint_step(const char *folder, const char *name); /* that it was written after; -1: there is none */
 
 /* Keeps the newest `keep` up to `step`, and removes all other files that a checkpoint left. */

@@ -184,7 +184,7 @@ static bt_status read_record(const char *path, int64_t step, json_t **record)
     return status == BT_OK ? check_record(*record, path, step) : status;
 }
 
-static bt_status read_tensors(const char *path, bt_checkpoint *checkpoint)
+static bt_status read_tensors(const char *path, bt_checkpoint_content *checkpoint)
 {
     size_t size;
     json_int_t bytes = 0;
@@ -215,9 +215,9 @@ static bt_status check_metrics(const char *folder, const json_t *record)
 }
 
 /* step: that its name has; -1: it has none. */
-static bt_status open_checkpoint(const char *folder, const char *name, int64_t step, bt_checkpoint *checkpoint)
+static bt_status open_checkpoint(const char *folder, const char *name, int64_t step, bt_checkpoint_content *checkpoint)
 {
-    *checkpoint = (bt_checkpoint){.step = step};
+    *checkpoint = (bt_checkpoint_content){.step = step};
     snprintf(checkpoint->name, sizeof checkpoint->name, "%s", name);
     char *record = bt_string("%s/checkpoints/%s.json", folder, name);
     char *tensors = bt_string("%s/checkpoints/%s.safetensors", folder, name);
@@ -235,15 +235,15 @@ static bt_status open_checkpoint(const char *folder, const char *name, int64_t s
     return status;
 }
 
-void bt_checkpoint_free(bt_checkpoint *checkpoint)
+void bt_checkpoint_free(bt_checkpoint_content *checkpoint)
 {
     json_decref(checkpoint->record);
     bt_safetensors_free(&checkpoint->tensors);
     bt_free(checkpoint->data);
-    *checkpoint = (bt_checkpoint){0};
+    *checkpoint = (bt_checkpoint_content){0};
 }
 
-static bt_status newest_of(const char *folder, const int64_t *steps, int64_t count, bt_checkpoint *checkpoint,
+static bt_status newest_of(const char *folder, const int64_t *steps, int64_t count, bt_checkpoint_content *checkpoint,
                            bt_text *warning)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -278,10 +278,10 @@ bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHEC
     return (*folder = bt_string("%.*s", (int)(found - path), path)) ? BT_OK : BT_ERROR_MEMORY;
 }
 
-bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint *checkpoint, bt_text *warning)
+bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint_content *checkpoint, bt_text *warning)
 {
     int64_t *steps, count;
-    *checkpoint = (bt_checkpoint){0};
+    *checkpoint = (bt_checkpoint_content){0};
     if (*name) {
         const char *suffix = NULL;
         char *file = bt_string("%s.", name);

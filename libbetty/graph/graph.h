@@ -18,7 +18,7 @@ typedef struct bt_tag {
     const char *level; /* the problem whose module did, within that callback; outside of modules the owner */
     const char *path;  /* module path: "classifier.layer2.0"; "" outside a module */
     const char *call;  /* the op that was called: of what a composite's body records, the composite; "layer_norm" */
-    uint32_t region;   /* of bt_checkpoint, numbered from 1 within the trace; 0: outside of one */
+    uint32_t region;   /* of bt_checkpoint, numbered from 1 within the graph; 0: outside of one */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
     bool quiet;        /* a derivative records a body again, whose prints and checks stand in the body already */
@@ -73,6 +73,7 @@ struct bt_graph {
     int64_t held_count, held_capacity;
     bt_interned interned[16]; /* texts given lately, by where they lay */
     const char *copies[32];   /* the graph's own lately used, by what they say */
+    uint32_t regions;         /* numbers that its bt_checkpoints have taken */
     bt_map leaves, assigned;  /* by variable: the node that reads it; where it was put into `assigns` */
     bt_tensor *poison;
     bt_status status;    /* the first mistake; BT_OK if none */

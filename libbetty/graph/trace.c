@@ -165,6 +165,22 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
     return graph->poison;
 }
 
+bt_tensor *(bt_checkpoint)(bt_checkpoint_fn *fn, void *user, bt_tensor *const *in)
+{
+    static bt_tensor *const nothing[] = {NULL};
+    if (!fn)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "bt_checkpoint: the function is NULL");
+    if (!now)
+        return bt_trace_poison(BT_ERROR_ARGUMENT,
+                               "bt_checkpoint: tensors can only be computed inside a traced callback");
+    uint32_t before = now->tag.region;
+    if (!before)
+        now->tag.region = ++now->graph->regions;
+    bt_tensor *out = fn(user, in ? in : nothing);
+    now->tag.region = before;
+    return out ? out : bt_trace_poison(BT_ERROR_ARGUMENT, "bt_checkpoint: the function returned NULL");
+}
+
 bt_tensor *bt_number(double value, bt_dtype dtype)
 {
     if (!now)

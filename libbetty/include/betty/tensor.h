@@ -159,6 +159,15 @@ bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label);            /* [n]: 
 bt_tensor *bt_detach(bt_tensor *x); /* x as a constant: its derivative is zero */
 /* Of a scalar y; an ordinary tensor, to be differentiated again. Like wrt, which may be bt_params(...). */
 bt_tensor *bt_grad(bt_tensor *y, bt_tensor *wrt);
+/* bt_checkpoint(fn, user, inputs...): records fn(user, in) at once, where `in` are the inputs and ends with NULL, and
+ * returns what it returns. What is computed within is not held for derivatives but computed again for them, whatever
+ * the level's `checkpointing` is, in each of its programs that thereby needs fewer bytes; no bit depends on it. What is
+ * read outside is held: what fn returns, and what it leaves in *user, such as a second result. Of one within another,
+ * the outer one counts. */
+typedef bt_tensor *bt_checkpoint_fn(void *user, bt_tensor *const *in);
+bt_tensor *(bt_checkpoint)(bt_checkpoint_fn *fn, void *user, bt_tensor *const *in);
+#define bt_checkpoint(...)            BT_CHECKPOINT_(__VA_ARGS__, NULL)
+#define BT_CHECKPOINT_(fn, user, ...) (bt_checkpoint)((fn), (user), BT_TENSORS_(__VA_ARGS__))
 
 /* A look inside, each time the program runs. */
 bt_tensor *bt_print(bt_tensor *x, const char *label);     /* prints x and returns it */
