@@ -112,10 +112,10 @@ static bt_problem *holder(const bt_context *context, const bt_phase *phase)
     return NULL;
 }
 
-bt_status bt_budget_fit(const bt_context *context, bt_problem **tight)
+bt_status bt_budget_fit(const bt_context *context, bt_tight *tight)
 {
     bt_status status = BT_OK;
-    *tight = NULL;
+    *tight = (bt_tight){.problem = NULL};
     for (int64_t i = 0; status == BT_OK && bt_budget_any(context) && i < context->instance->phase_count; i++) {
         bt_phase *phase = context->instance->phases[i];
         limit named = of_checkpointing(context, phase);
@@ -124,7 +124,7 @@ bt_status bt_budget_fit(const bt_context *context, bt_problem **tight)
         if (status == BT_OK)
             status = fit(context, phase, &whole, true);
         if (status == BT_ERROR_CONFIG)
-            *tight = holder(context, phase);
+            *tight = (bt_tight){holder(context, phase), phase->arena};
     }
     return status;
 }

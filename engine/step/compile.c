@@ -57,28 +57,46 @@ static void uncompile_all(bt_context *context)
         bt_problem_uncompile(context->problems[p]);
 }
 
+/* Of several failures, the one that needs fewest bytes. */
+static void keep_nearest(bt_failure *nearest, size_t *least, size_t bytes)
+{
+    bt_failure failure = bt_failure_take(), *worse = bytes < *least ? nearest : &failure;
+    bt_free(worse->message);
+    if (bytes >= *least)
+        return;
+    *nearest = failure;
+    *least = bytes;
+}
+
 /* With a budget, phases are only planned at first, and the arena comes when they fit. Where one does not, the solves of
  * its problem hold less, until there is nothing left that they could do without. */
 bt_status bt_levels_compile(bt_context *context)
 {
     const bool dry = context->instance->dry;
-    bt_problem *tight = NULL;
+    bt_tight tight = {.problem = NULL};
+    bt_failure nearest = {.status = BT_OK};
+    size_t least = SIZE_MAX;
     bt_status status;
     for (int p = 0; p < context->problem_count; p++)
         context->problems[p]->holding = BT_HOLD_ALL;
     do {
-        if (tight) {
-            tight->holding = tight->holding < BT_HOLD_FORWARD ? BT_HOLD_FORWARD : tight->holding + 1;
-            bt_error_clear();
+        if (tight.problem) {
+            int *holding = &tight.problem->holding;
+            *holding = *holding < BT_HOLD_FORWARD ? BT_HOLD_FORWARD : *holding + 1;
             uncompile_all(context);
         }
         context->instance->dry = dry || bt_budget_any(context);
         status = compile_once(context);
-        tight = NULL;
+        tight = (bt_tight){.problem = NULL};
         if (status == BT_OK)
             status = bt_budget_fit(context, &tight);
+        if (status != BT_OK && tight.least)
+            keep_nearest(&nearest, &least, tight.least);
         context->instance->dry = dry;
-    } while (status != BT_OK && tight);
+    } while (status != BT_OK && tight.problem);
+    if (status != BT_OK && nearest.status != BT_OK)
+        bt_failure_give(&nearest);
+    bt_free(nearest.message);
     return status == BT_OK ? bt_instance_reserve(context->instance) : status;
 }
 

@@ -52,9 +52,13 @@ bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, 
 /* ---- budget.c ---- */
 
 bool bt_budget_any(const bt_context *context); /* programs that are apart (context.h), those of a check, have none */
-/* Phases that do not fit are made to. One that cannot fails, with the least that was found; then *tight is the problem
- * whose it is, if its solves can hold less, else NULL. */
-bt_status bt_budget_fit(const bt_context *context, bt_problem **tight);
+/* Phases that do not fit are made to. One that cannot fails, and *tight says of which problem's step it is, if its
+ * solves can hold less (else NULL), and how many bytes are the least that was found. */
+typedef struct bt_tight {
+    bt_problem *problem;
+    size_t least;
+} bt_tight;
+bt_status bt_budget_fit(const bt_context *context, bt_tight *tight);
 
 /* ---- step.c ---- */
 

@@ -250,6 +250,7 @@ typedef struct goal {
 static bt_status search(bt_recompute *r, const bool *may, goal goal)
 {
     bt_frontier frontier;
+    r->searched = true;
     bt_status status = bt_frontier_new(&frontier, r->remat, &r->choice, may, r->simulations);
     if (status == BT_OK && frontier.count) {
         const bt_remat_point *point =

@@ -9,7 +9,7 @@
 #define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
 #define LARGE 1000 /* a value below one so-many-th of the most bytes is always held */
 
-enum { SEARCH = 9000000 }; /* steps that are simulated for one search */
+enum { GLANCE = 8000000, SEARCH = 120000000 }; /* steps that are simulated for one search */
 
 typedef struct best {
     bool found;
@@ -30,6 +30,7 @@ typedef struct work {
     int64_t *order[BT_ORDERS];
     size_t most[BT_ORDERS];
     best best;
+    bool searched;
 } work;
 
 static int level_of(const bt_compile_options *options, const bt_tag *tag)
@@ -108,7 +109,7 @@ static bt_status take(work *w, bt_order_rule rule, const bt_remat *remat, const 
     return w->best.order && w->best.launches ? BT_OK : BT_ERROR_MEMORY;
 }
 
-static bt_status look_at(work *w, bt_order_rule rule, bt_region *region)
+static bt_status look_at(work *w, bt_order_rule rule, int64_t launches, bt_region *region)
 {
     bt_recompute r;
     bt_order given;
@@ -118,21 +119,22 @@ static bt_status look_at(work *w, bt_order_rule rule, bt_region *region)
     bt_status status = bt_remat_new(&remat, &given, cost);
     r.remat = &remat;
     r.large = remat.most / LARGE + 1;
-    r.simulations = SEARCH / (given.step_count + 1) + 1;
+    r.simulations = launches / (given.step_count + 1) + 1;
     if (status == BT_OK)
         status = bt_remat_choice_new(&remat, region, &r.choice);
     if (status == BT_OK)
         status = bt_policy_drop(&r);
     if (status == BT_OK && better(w, &r.plan, remat.total))
         status = take(w, rule, &remat, &r.plan);
+    w->searched |= r.searched;
     bt_remat_free(&remat);
     return status;
 }
 
-static bt_status look(work *w, bt_order_rule rule)
+static bt_status look(work *w, bt_order_rule rule, int64_t launches)
 {
     bt_region *region = bt_region_new();
-    bt_status status = region ? look_at(w, rule, region) : BT_ERROR_MEMORY;
+    bt_status status = region ? look_at(w, rule, launches, region) : BT_ERROR_MEMORY;
     bt_region_free(region);
     return status;
 }
@@ -164,6 +166,7 @@ static bt_status find_orders(work *w, size_t *least)
     return BT_OK;
 }
 
+/* A short search in each order says in which one to search for long. */
 static bt_status look_at_all(work *w)
 {
     const bt_program *program = w->c->program;
@@ -180,8 +183,8 @@ static bt_status look_at_all(work *w)
     BT_TRY(find_orders(w, &least));
     for (int rule = 0; rule < BT_ORDERS; rule++)
         if (w->order[rule] && (double)w->most[rule] <= SLACK * (double)least && !known(w, rule))
-            BT_TRY(look(w, (bt_order_rule)rule));
-    return BT_OK;
+            BT_TRY(look(w, (bt_order_rule)rule, GLANCE));
+    return w->searched ? look(w, w->best.rule, SEARCH) : BT_OK;
 }
 
 /* ---- the program's new steps ---- */

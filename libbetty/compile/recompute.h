@@ -14,6 +14,7 @@ typedef struct bt_recompute {
     const int *level;          /* by step: the place of its level in the options; -1: it has none there */
     size_t large;              /* bytes; what is smaller is always held */
     int64_t simulations;       /* that a search may take */
+    bool searched;             /* the result: one was made */
     bt_region *region;         /* goes with the look at this order */
     bt_remat_choice choice;    /* the result: what the policies drop, */
     bt_remat_plan plan;        /* and what follows from it */

@@ -62,9 +62,11 @@ static bt_status tighten(bt_phase *phase, size_t budget, bool anything, peak *pe
 {
     BT_TRY(find_peaks(phase, peaks));
     size_t gaps = phase->arena - phase->bound;
+    bool beyond = false;
     for (int64_t e = 0; e < phase->entry_count; e++)
-        *stuck |= peaks[e].vars > budget;
-    for (int64_t e = 0; e < phase->entry_count && !*stuck; e++) {
+        beyond |= peaks[e].vars > budget;
+    *stuck = beyond;
+    for (int64_t e = 0; e < phase->entry_count && !beyond; e++) {
         bt_phase_entry *entry = &phase->entries[e];
         size_t own = entry->program->most, beside = gaps + (peaks[e].most > own ? peaks[e].most - own : 0);
         if (peaks[e].most + gaps <= budget)
