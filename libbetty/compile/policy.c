@@ -122,9 +122,10 @@ enum { SMALL = 16 }; /* at most one so-many-th of it, such as statistics on thei
 typedef struct cuts {
     int64_t *first;  /* by cut, and one more: where what goes on begins in `values` */
     int64_t *values; /* the large one comes first */
-    size_t *saved;   /* by cut: bytes of what is saved of the level, from the cut before to this one */
+    size_t *saved;   /* by cut: bytes of what is saved of the level, from the cut before to this one; behind the last */
     int64_t count, value_count, value_capacity;
-    bool *held; /* by value */
+    bool *held;   /* by value */
+    int64_t last; /* the step that makes the last that is held */
 } cuts;
 
 typedef struct passing { /* what goes on behind a step */
@@ -148,13 +149,14 @@ static int64_t goes_to(const bt_recompute *r, int64_t value, int level)
 static size_t pass_step(const bt_recompute *r, int level, int64_t s, passing *p)
 {
     const bt_order *given = r->given;
+    const bt_remat *m = r->remat;
     size_t saved = 0;
     int64_t left = 0;
     for (int64_t k = 0; k < given->steps[s].outputs; k++) {
-        int64_t v = given->steps[s].out[k], last;
-        if (!of_level(r, v, level) || (last = goes_to(r, v, level)) < 0)
+        int64_t v = given->steps[s].out[k], readers = m->gaps[v + 1] - m->gaps[v] - 1;
+        if (!of_level(r, v, level) || !readers)
             continue;
-        saved += r->remat->readers[r->remat->gaps[v + 1] - 2] > last ? given->values[v].bytes : 0;
+        saved += forward(r, m->readers[m->gaps[v + 1] - 2]) ? 0 : given->values[v].bytes;
         p->values[p->count++] = v;
     }
     for (int64_t i = 0; i < p->count; i++)
@@ -218,6 +220,7 @@ static bt_status find_cuts(const bt_recompute *r, int level, cuts *c)
         saved = 0;
         BT_TRY(add_cut(r, c, &p));
     }
+    c->saved[c->count] = saved;
     return BT_OK;
 }
 
@@ -228,21 +231,29 @@ static size_t hold_cut(const bt_recompute *r, cuts *c, int64_t cut)
         bytes += r->given->values[c->values[i]].bytes;
         c->held[c->values[i]] = true;
     }
+    c->last = r->remat->maker[c->values[c->first[cut]]];
     return bytes;
 }
 
-/* What else the level's forward pass makes is dropped beside what is dropped already. */
-static void drop_others(const bt_recompute *r, int level, const bool *held, bt_remat_choice *choice)
+/* What else the level's forward pass makes is dropped beside what is dropped already; but not, if `spare`, what comes
+ * behind the last cut that is held: the backward pass would begin with it. */
+static void drop_others(const bt_recompute *r, int level, const cuts *c, bool spare, bt_remat_choice *choice)
 {
     copy(r, choice, &r->choice);
     for (int64_t v = 0; v < r->given->value_count; v++)
-        if (of_level(r, v, level) && !held[v])
+        if (of_level(r, v, level) && !c->held[v] && !(spare && r->remat->maker[v] > c->last))
             drop(r, choice, v);
+}
+
+static void hold_none(const bt_recompute *r, cuts *c)
+{
+    memset(c->held, 0, (size_t)r->given->value_count);
+    c->last = -1;
 }
 
 static void hold_every(const bt_recompute *r, cuts *c, int64_t n)
 {
-    memset(c->held, 0, (size_t)r->given->value_count);
+    hold_none(r, c);
     for (int64_t i = n - 1; i < c->count; i += n)
         hold_cut(r, c, i);
 }
@@ -252,10 +263,10 @@ static void hold_every(const bt_recompute *r, cuts *c, int64_t n)
 static void hold_by_cap(const bt_recompute *r, cuts *c, double cap)
 {
     size_t held = 0, since = 0;
-    memset(c->held, 0, (size_t)r->given->value_count);
+    hold_none(r, c);
     for (int64_t i = 0; i < c->count; i++) {
         since += c->saved[i];
-        if (i + 1 < c->count && (double)(held + since + c->saved[i + 1]) > cap) {
+        if ((double)(held + since + c->saved[i + 1]) > cap) {
             held += hold_cut(r, c, i);
             since = 0;
         }
@@ -268,13 +279,15 @@ typedef struct least {
     double cap;
 } least;
 
-static bt_status try_cap(bt_recompute *r, int level, cuts *c, double cap, least *l)
+/* With what the cuts hold now. */
+static bt_status try_cuts(bt_recompute *r, int level, cuts *c, double cap, least *l)
 {
-    bt_remat_plan plan;
-    hold_by_cap(r, c, cap);
-    drop_others(r, level, c->held, &l->trial);
-    BT_TRY(bt_remat_follow(r->remat, &l->trial, NULL, &plan));
-    if (plan.most < l->plan.most || (plan.most == l->plan.most && plan.extra < l->plan.extra)) {
+    for (int spare = 0; spare <= 1; spare++) {
+        bt_remat_plan plan;
+        drop_others(r, level, c, spare, &l->trial);
+        BT_TRY(bt_remat_follow(r->remat, &l->trial, NULL, &plan));
+        if (plan.most > l->plan.most || (plan.most == l->plan.most && plan.extra >= l->plan.extra))
+            continue;
         l->plan = plan;
         l->cap = cap;
         copy(r, &l->choice, &l->trial);
@@ -282,41 +295,46 @@ static bt_status try_cap(bt_recompute *r, int level, cuts *c, double cap, least 
     return BT_OK;
 }
 
-/* Caps by large steps, and then by small ones about the best of them. */
-static bt_status drop_sqrt(bt_recompute *r, int level, cuts *c)
+static bt_status try_cap(bt_recompute *r, int level, cuts *c, double cap, least *l)
 {
-    least l = {0};
+    hold_by_cap(r, c, cap);
+    return try_cuts(r, level, c, cap, l);
+}
+
+/* Caps by large steps, and then by small ones about the best of them. */
+static bt_status drop_sqrt(bt_recompute *r, int level, cuts *c, least *l)
+{
     double total = 0, cap = 1;
-    BT_TRY(bt_remat_choice_new(r->remat, r->region, &l.trial));
-    BT_TRY(bt_remat_choice_new(r->remat, r->region, &l.choice));
-    copy(r, &l.choice, &r->choice);
-    BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &l.plan));
-    for (int64_t i = 0; i < c->count; i++) {
+    for (int64_t i = 0; i <= c->count; i++) {
         total += (double)c->saved[i];
         cap = (double)c->saved[i] > cap ? (double)c->saved[i] : cap;
     }
     for (int i = 0; i < CAPS && cap < total; i++, cap *= WIDE)
-        BT_TRY(try_cap(r, level, c, cap, &l));
-    double from = l.cap / WIDE, step = (l.cap * WIDE - from) / CAPS;
-    for (int i = 0; i < CAPS && l.cap > 0; i++)
-        BT_TRY(try_cap(r, level, c, from + i * step, &l));
-    copy(r, &r->choice, &l.choice);
+        BT_TRY(try_cap(r, level, c, cap, l));
+    double from = l->cap / WIDE, step = (l->cap * WIDE - from) / CAPS;
+    for (int i = 0; i < CAPS && l->cap > 0; i++)
+        BT_TRY(try_cap(r, level, c, from + i * step, l));
     return BT_OK;
 }
 
 static bt_status drop_between_cuts(bt_recompute *r, int level)
 {
     cuts c = {0};
-    bt_remat_choice choice;
+    least l = {0};
     bt_level_checkpointing *of = &r->c->options->levels[level];
     BT_TRY(find_cuts(r, level, &c));
     of->named += c.count;
-    if (of->how.kind == BT_CHECKPOINTING_SQRT)
-        return drop_sqrt(r, level, &c);
-    BT_TRY(bt_remat_choice_new(r->remat, r->region, &choice));
-    hold_every(r, &c, of->how.number);
-    drop_others(r, level, c.held, &choice);
-    copy(r, &r->choice, &choice);
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &l.trial));
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &l.choice));
+    copy(r, &l.choice, &r->choice);
+    BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &l.plan));
+    if (of->how.kind == BT_CHECKPOINTING_SQRT) {
+        BT_TRY(drop_sqrt(r, level, &c, &l));
+    } else {
+        hold_every(r, &c, of->how.number);
+        BT_TRY(try_cuts(r, level, &c, 0, &l));
+    }
+    copy(r, &r->choice, &l.choice);
     return BT_OK;
 }
 

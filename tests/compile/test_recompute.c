@@ -68,7 +68,7 @@ static const bt_program *chain(int count, bt_checkpointing how)
     return scene_run_in(&s, phase);
 }
 
-int main(void)
+START_TEST(show)
 {
     for (int k = 0; k < 5; k++) for (int count = 12; count <= 28; count += 8) {
         begin();
@@ -79,4 +79,18 @@ int main(void)
         printf("\n");
         end();
     }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("recompute");
+    TCase *tests = tcase_create("recompute");
+    tcase_add_test(tests, show);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
