@@ -40,6 +40,9 @@ static const struct {
     {"upper.detach = follow\n", "no problem above differentiates"},
     {"upper.product_batches = all\n", "no problem above differentiates"},
     {"lower.checkpointing = ops:no_such\n", "no forward value that is held for a derivative has such a name"},
+    {"lower.checkpointing = modules:no.such\n", "no forward value that is held for a derivative has such a name"},
+    {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
+    {"lower.checkpointing = cost:10%\n", NULL},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},
