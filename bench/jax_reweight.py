@@ -118,7 +118,8 @@ def hypergradient(net, weight_net, v, batches):
     gradient = jax.grad(lambda *all: lower_loss(*all)[0])
     if args.cg:
         hessian = lambda p: lambda x, y: jax.jvp(lambda net: gradient(net, weight_net, x, y), (net,), (p,))[1]
-        v = conjugate_gradients(lambda p: total(hessian(p), batches), v)
+        damped = lambda p: [hp + args.damping * a for hp, a in zip(total(hessian(p), batches), p)]
+        v = conjugate_gradients(damped, v)
 
     def along_v(weight_net, x, y):
         return jax.jvp(lambda net: lower_loss(net, weight_net, x, y)[0], (net,), (v,))[1]

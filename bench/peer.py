@@ -4,6 +4,7 @@ import ctypes
 import gc
 import itertools
 import json
+import os
 import sys
 import time
 
@@ -32,6 +33,7 @@ def arguments():
     parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     parser.add_argument("--inner", default="loop", choices=("loop", "scan"), help="JAX: the inner steps of MAML")
+    parser.add_argument("--scheduler", default="time", choices=("time", "memory"), help="JAX: what XLA orders a program for")
     parser.add_argument("--layers", type=int, default=1, help="hidden ones of a perceptron")
     parser.add_argument("--network", default="resnet", choices=("resnet", "wrn", "unet", "deep"), help="of images")
     parser.add_argument("--product", default="finite", choices=("finite", "exact"), help="of second order")
@@ -41,6 +43,7 @@ def arguments():
                         "losses along a direction: backward twice, or forward")  # fmt: skip
     parser.add_argument("--graphs", default="held", choices=("held", "anew"), help="of PyTorch's gradients, for products")
     parser.add_argument("--cg", type=int, default=0, help="iterations of conjugate gradients")
+    parser.add_argument("--damping", type=float, default=0, help="added to the diagonal of the Hessian there")
     parser.add_argument("--micro", type=int, default=1, help="micro-batches of a step")
     parser.add_argument("--rate", type=float, default=0.1, help="learning rate of the network")
     parser.add_argument("--decay", type=float, default=0, help="weight decay of the network")
@@ -63,6 +66,8 @@ def use_torch(args):
 def use_jax(args):
     import jax
 
+    if args.scheduler == "memory":
+        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_enable_concurrency_optimized_scheduler=false"
     isa.hold_jax()
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
     jax.config.update("jax_enable_x64", args.double)

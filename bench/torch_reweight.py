@@ -101,7 +101,7 @@ def solved(v, batches):
     held = [graph(*batch) for batch in batches] if args.graphs == "held" else None
     graphs = lambda: held or (graph(*batch) for batch in batches)
     along = lambda by, v: total(torch.autograd.grad(g, by, v, retain_graph=bool(held)) for g in graphs())
-    x = conjugate_gradients(lambda p: along(theta, p), v)
+    x = conjugate_gradients(lambda p: torch._foreach_add(along(theta, p), torch._foreach_mul(p, args.damping)), v)
     return torch._foreach_neg(along(weigh.params, x))
 
 
