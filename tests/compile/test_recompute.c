@@ -330,7 +330,7 @@ END_TEST
 /* Its outputs and its scratch are its own, and so is what its kernel has prepared, which is released once. */
 START_TEST(launches_share_nothing)
 {
-    int scratches = 0;
+    int scratches = 0, states = 0;
     const bt_program *p = products((bt_checkpointing){BT_CHECKPOINTING_COST, .cost = 10});
     for (int64_t i = 0; i < p->step_count; i++)
         for (int64_t k = 0; k < i; k++) {
@@ -340,8 +340,10 @@ START_TEST(launches_share_nothing)
             for (int o = 0; o < a->call.outputs; o++)
                 ck_assert_int_ne(a->out[o].buffer, b->out[0].buffer);
             scratches += a->again && a->scratch >= 0;
+            states += a->again && a->call.state;
         }
     ck_assert_int_gt(scratches, 0);
+    ck_assert_int_gt(states, 0);
     end();
 }
 END_TEST
