@@ -364,6 +364,7 @@ int main(void)
 {
     Suite *suite = suite_create("ablation");
     TCase *tests = tcase_create("ablation");
+    tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, enter, resumable_leave);
     tcase_add_test(tests, alone_and_together);
     tcase_add_test(tests, planned_as_by_hand);
