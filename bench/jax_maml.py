@@ -83,7 +83,7 @@ else:
     flat = data.mlp_params(flat, [data.PIXELS, 64, 64, args.ways])
 params = [jnp.asarray(p) for p in flat]
 state = params, adam.init(params)
-call = jax.jit(scanned if args.scan else step, donate_argnums=0)
+call = jax.jit(scanned if args.scan else step, donate_argnums=0).lower(state, 0, support_x, query_x).compile()
 done = 0
 
 
@@ -106,7 +106,7 @@ def answer():
 
 
 def tensor_bytes():
-    return peer.jax_bytes(call.lower(state, 0, support_x, query_x).compile(), support_x, query_x)
+    return peer.jax_bytes(call, support_x, query_x)
 
 
 peer.serve(program, steps, answer, tensor_bytes)

@@ -1,5 +1,7 @@
-"""Meta-Weight-Net over a ResNet in JAX: one jitted call for a lower and an upper step. --checkpoint=block: jax.checkpoint
-on each block; convolutions: likewise, but what they make is kept. --micro batches of a step are scanned, and --cg iterations a loop."""
+"""Meta-Weight-Net over a ResNet in JAX: three jitted calls a step. --checkpoint=block: jax.checkpoint on each block;
+convolutions: likewise, but what they make is kept; --scanned: the blocks of one shape are a loop. --micro batches and --cg iterations are loops."""
+import itertools
+
 import numpy as np
 
 import data
@@ -47,14 +49,32 @@ def block(x, params, moments):
     return jax.nn.relu(y + shortcut), [first, second]
 
 
+def scanned(x, each):
+    """A stage's blocks, those of one shape by a loop: there XLA computes again what jax.checkpoint has it compute again."""
+    taken, first = [], 0
+    if each[0][0].shape != each[-1][0].shape:
+        x, taken = REMADE(block)(x, each[0], None)
+        first = 1
+    alike = [jnp.stack(p) for p in zip(*each[first:])]
+    x, more = jax.lax.scan(lambda x, params: REMADE(block)(x, params, None), x, alike)
+    return x, taken + [(mean[k], variance[k]) for k in range(len(each) - first) for mean, variance in more]
+
+
 def network(params, x, moments=None):
     """Logits, and the statistics of all norms."""
     at = lambda k, n: moments and moments[k : k + n]
     y, first = norm(convolution(x, params[0]), params[1], params[2], moments and moments[0])
     y, taken = jax.nn.relu(y), [first]
-    for k in range(len(WIDTHS) - 1):
-        y, more = REMADE(block)(y, params[3 + 6 * k : 9 + 6 * k], at(1 + 2 * k, 2))
-        taken += more
+    each = [params[3 + 6 * k : 9 + 6 * k] for k in range(len(WIDTHS) - 1)]
+    for stage in range(3):
+        here = range(EACH * stage, EACH * (stage + 1))
+        if args.scanned and moments is None:
+            y, more = scanned(y, [each[k] for k in here])
+            taken += more
+            continue
+        for k in here:
+            y, more = REMADE(block)(y, each[k], at(1 + 2 * k, 2))
+            taken += more
     return y.mean((1, 2)) @ params[-2].T + params[-1], taken
 
 
@@ -144,15 +164,22 @@ def moved(moments, net, weight_net, batches):
     return moments, jax.tree.map(lambda a: a / args.micro, sum)
 
 
-def step(state, lower_rows, upper_rows, train, meta):
-    net, weight_net, moments, sgd_state, adam_state = state
-    batches = train[0][lower_rows], train[1][lower_rows]
+# ---- a step: three calls, of which none holds what another one needs ----
+
+
+def lower_step(net, moments, sgd_state, weight_net, batches):
     moments, gradient = moved(moments, net, weight_net, batches)
     update, sgd_state = sgd.update(gradient, sgd_state, net)
-    net = optax.apply_updates(net, update)
-    v = total(lambda x, y: jax.grad(upper_loss)(net, x, y), (meta[0][upper_rows], meta[1][upper_rows]))
+    return optax.apply_updates(net, update), moments, sgd_state
+
+
+def upper_gradient(net, batches):
+    return total(lambda x, y: jax.grad(upper_loss)(net, x, y), batches)
+
+
+def upper_step(weight_net, adam_state, net, v, batches):
     update, adam_state = adam.update(hypergradient(net, weight_net, v, batches), adam_state)
-    return net, optax.apply_updates(weight_net, update), moments, sgd_state, adam_state
+    return optax.apply_updates(weight_net, update), adam_state
 
 
 # ---- what the driver asks ----
@@ -179,18 +206,32 @@ net = network_params(data.read(args.folder, "lower"))
 weight_net = [jnp.asarray(p) for p in data.mlp_params(data.read(args.folder, "upper"), [1, 100, 1])]
 scales = [p for p in net[:-2] if p.ndim == 1][::2]
 moments = [(jnp.zeros_like(p), jnp.ones_like(p)) for p in scales]
-state = net, weight_net, moments, sgd.init(net), adam.init(weight_net)
+sgd_state, adam_state = sgd.init(net), adam.init(weight_net)
 lower_order, upper_order = peer.orders(args)
-take = lambda order: np.stack([next(order) for _ in range(args.micro)])
-shape = np.zeros((args.micro, args.batch), np.int32)
-call = jax.jit(step, donate_argnums=0).lower(state, shape, shape, train, meta).compile()
+
+
+def draw(rows, order):
+    places = np.stack([next(order) for _ in range(args.micro)])
+    return rows[0][places], rows[1][places]
+
+
+alike = itertools.repeat(np.arange(args.batch))  # a batch only for its shape
+batches, upper_batches = draw(train, alike), draw(meta, alike)
+compiled = lambda f, *inputs, donated=(): jax.jit(f, donate_argnums=donated).lower(*inputs).compile()
+call_lower = compiled(lower_step, net, moments, sgd_state, weight_net, batches, donated=(0, 1, 2))
+call_gradient = compiled(upper_gradient, net, upper_batches)
+call_upper = compiled(upper_step, weight_net, adam_state, net, net, batches, donated=(0, 1))
+del batches, upper_batches
 
 
 def steps(n):
-    global state
+    global net, weight_net, moments, sgd_state, adam_state
     for _ in range(n):
-        state = call(state, take(lower_order), take(upper_order), train, meta)
-    jax.block_until_ready(state)
+        batches = draw(train, lower_order)
+        net, moments, sgd_state = call_lower(net, moments, sgd_state, weight_net, batches)
+        v = call_gradient(net, draw(meta, upper_order))
+        weight_net, adam_state = call_upper(weight_net, adam_state, net, v, batches)
+    jax.block_until_ready((net, weight_net))
 
 
 @jax.jit
@@ -199,7 +240,15 @@ def meta_loss(net, moments):
 
 
 def answer():
-    return meta_loss(state[0], state[2]), np.concatenate([np.ravel(p) for p in state[1]])
+    return meta_loss(net, moments), np.concatenate([np.ravel(p) for p in weight_net])
 
 
-peer.serve(program, steps, answer, lambda: peer.jax_bytes(call, *train, *meta))
+def tensor_bytes():
+    """What stays, the batch, and the most that a call needs beside its arguments; from the second on there is v."""
+    stays = sum(a.nbytes for a in jax.tree.leaves((net, weight_net, moments, sgd_state, adam_state)))
+    batch, v = args.micro * args.batch * train[0][0].nbytes, sum(p.nbytes for p in net)
+    lower, gradient, upper = (call.memory_analysis().temp_size_in_bytes for call in (call_lower, call_gradient, call_upper))
+    return stays + batch + max(lower, gradient + v, upper + v)
+
+
+peer.serve(program, steps, answer, tensor_bytes)

@@ -21,13 +21,11 @@ RETURNED = dict(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
 def arguments():
     parser = argparse.ArgumentParser(prog="./dev bench memory", description=__doc__)
     parser.add_argument("workload", nargs="*", help="names, or their beginnings; none: all")
-    parser.add_argument("--quick", action="store_true", help="two rounds, of the rows that tell most")
+    parser.add_argument("--quick", action="store_true", help="one or two rounds, of the rows that tell most")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each side, in turn with the others")
     parser.add_argument("--build", default=os.path.join(run.HERE, "..", "build"), help="where bench-libbetty is")
     parser.add_argument("--list", action="store_true", help="only name the workloads and their rows")
-    args = parser.parse_args()
-    args.rounds = 2 if args.quick else args.rounds
-    return args
+    return parser.parse_args()
 
 
 # ---- times ----
@@ -54,19 +52,19 @@ def timed(workload, rounds, report):
 def counted(side):
     """The bytes of a side's tensors by its own account, and by how much what is resident grows in a step, at most.
 
-    Before that step the others have made one already, so that code and caches of their libraries are not counted; all that libbetty needs
-    is."""
+    PyTorch has made a step already when it has counted its bytes, and JAX has compiled; what they keep of it is not counted,
+    nor is what stays for the whole run. Of libbetty all but the data set is: it takes its arena before the first step.
+    """
     p = run.Process(side, side.command, 1, **RETURNED)
     try:
-        tensors = p.ask("memory")["tensor_bytes"]
+        memory = p.ask("memory")
         if program(side) != "libbetty":
-            p.milliseconds(1)
             p.ask("trim")
         with open(f"/proc/{p.process.pid}/clear_refs", "w") as file:
             file.write("5")  # the peak begins anew
-        before = p.status_bytes("VmRSS")
+        before = memory.get("resident_before", p.status_bytes("VmRSS"))
         p.milliseconds(1)
-        return dict(tensor_bytes=tensors, grown_bytes=p.status_bytes("VmHWM") - before, version=p.version, isa=p.isa)
+        return dict(tensor_bytes=memory["tensor_bytes"], grown_bytes=p.status_bytes("VmHWM") - before, version=p.version, isa=p.isa)
     finally:
         p.close()
 
@@ -75,7 +73,7 @@ def measured(workload, args, report):
     """A figure for each side, or None."""
     if not args.quick and not run.check_double(workload, 1, report):
         return None
-    times, figures = timed(workload, args.rounds, report), []
+    times, figures = timed(workload, min(args.rounds, workload.rounds), report), []
     for side in workload.sides if times else ():
         each = times[side.name]
         figures.append(dict(workload=workload.name, side=side.name, ms_per_step=statistics.median(each), low=min(each),

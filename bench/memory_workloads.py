@@ -6,11 +6,13 @@ import data
 from workloads import EPS, EXACT, Workload, checked_side, libbetty_side, python
 
 SETTINGS = ("none", "cheap", "cost:5%", "every:1", "sqrt", "cost:20%", "cost:40%")
-JAX = [  # of reweighting; XLA orders programs for time where it is not told otherwise
+FOR_MEMORY = "--scheduler=memory"
+JAX = [  # of reweighting; XLA orders a program for time where it is not told otherwise
     ("none", []),
-    ("none, ordered for memory", ["--scheduler=memory"]),
-    ("blocks, ordered for memory", ["--scheduler=memory", "--checkpoint=block"]),
-    ("blocks but for convolutions, ordered for memory", ["--scheduler=memory", "--checkpoint=convolutions"]),
+    ("none, ordered for memory", [FOR_MEMORY]),
+    ("blocks, ordered for memory", [FOR_MEMORY, "--checkpoint=block"]),
+    ("blocks in loops, ordered for memory", [FOR_MEMORY, "--checkpoint=block", "--scanned"]),
+    ("blocks in loops but for convolutions, ordered for memory", [FOR_MEMORY, "--checkpoint=convolutions", "--scanned"]),
 ]
 
 
@@ -27,7 +29,7 @@ def ours(settings, make, names=SETTINGS):
 
 
 def reweighting(build, folder, name, title, torch, jax=JAX, batch=100, path=5e-3, **more):
-    """Meta-Weight-Net over ResNet-32 (in double precision over ResNet-8)."""
+    """Meta-Weight-Net over ResNet-32 (in double precision over ResNet-14)."""
     settings = dict(lower__depth=32, lower__batch_size=batch, lower__lr=0.1, lower__momentum=0.9,
                     lower__weight_decay=5e-4, lower__prefetch="false", upper__optimizer="adam", upper__lr=1e-5,
                     upper__batch_size=batch, upper__prefetch="false")  # fmt: skip
@@ -36,11 +38,11 @@ def reweighting(build, folder, name, title, torch, jax=JAX, batch=100, path=5e-3
         options += [f"--cg={more['lower__cg_iterations']}", f"--damping={more['lower__cg_damping']}"]
     if "lower__gradient_accumulation" in more:
         options += [f"--micro={more['lower__gradient_accumulation']}"]
-    small = dict(lower__depth=8, lower__batch_size=8, upper__batch_size=8)
+    small = dict(lower__depth=14, lower__batch_size=8, upper__batch_size=8)
     make = lambda name, all: libbetty_side(name, EXACT, build, "resnet", folder, 1, all, **small)
     sides = ours({**settings, **more}, make)
     for name_of, file, rows in (("PyTorch", "torch_reweight.py", torch), ("JAX", "jax_reweight.py", jax)):
-        sides += [checked_side(f"{name_of}, {row}", EXACT, python(file, folder, 1, *options, *extra), "", "--depth=8", "--batch=8")
+        sides += [checked_side(f"{name_of}, {row}", EXACT, python(file, folder, 1, *options, *extra), "", "--depth=14", "--batch=8")
                   for row, extra in rows]  # fmt: skip
     return Workload(name, f"Meta-Weight-Net, ResNet-32, {title}", folder, data.make_images, batches=400, sides=sides, check=1,
                     path=path, double=1)  # fmt: skip
@@ -53,7 +55,7 @@ def unrolled(build, folder):
     make = lambda name, all: libbetty_side(name, EXACT, build, "maml", folder, 1, all)
     theirs = lambda name, file, *options: checked_side(
         name, EXACT, python(file, folder, 1, "--ways=5", "--blocks=4", f"--eps={EPS}", *options))  # fmt: skip
-    scan = "--inner=scan", "--scheduler=memory"
+    scan = "--inner=scan", FOR_MEMORY
     sides = ours(settings, make) + [
         make("libbetty, none, itd_spacing = 0", {**settings, "lower__itd_spacing": 0}),
         theirs("PyTorch, none", "torch_maml.py"),
@@ -67,15 +69,14 @@ def unrolled(build, folder):
                     batches=64, sides=sides, check=1, double=1)  # fmt: skip
 
 
-# Of each workload the rows of a quick run.
+# Of each workload the rows of a quick run: a program's name stands for all of its rows.
+LOOPS = "JAX, blocks in loops, ordered for memory"
 QUICK = {
-    "darts": ("libbetty", "PyTorch, none", "PyTorch, none, forward product", "PyTorch, blocks, forward product", "JAX, none",
-              "JAX, blocks, ordered for memory"),
-    "cg": ("libbetty, none", "libbetty, cheap", "libbetty, cost:20%", "PyTorch, none", "PyTorch, blocks", "JAX, none, ordered for memory",
-           "JAX, blocks, ordered for memory"),
-    "cg-micro": ("libbetty, none", "libbetty, cheap", "libbetty, cost:20%", "PyTorch, none", "PyTorch, blocks, graphs anew",
-                 "JAX, none, ordered for memory"),
-    "itd": ("libbetty", "PyTorch", "JAX, none", "JAX, steps, scanned, ordered for memory"),
+    "darts": ("libbetty", "PyTorch, none", "PyTorch, blocks, forward product", "JAX, none, ordered for memory", LOOPS),
+    "cg": ("libbetty, none", "libbetty, cost:20%", "PyTorch, none", LOOPS),
+    "cg-micro": ("libbetty, none", "libbetty, cost:20%", "PyTorch, none, graphs anew"),
+    "itd": ("libbetty, none", "libbetty, cheap", "libbetty, cost:5%", "libbetty, cost:20%", "PyTorch",
+            "JAX, steps, scanned, ordered for memory"),
 }  # fmt: skip
 
 
@@ -94,5 +95,6 @@ def memory_workloads(build, folder, quick):
     ]  # fmt: skip
     for workload in found if quick else ():
         rows = QUICK[workload.name]
+        workload.rounds = 1 if workload.name.startswith("cg") else 2
         workload.sides = [side for side in workload.sides if side.name in rows or program(side) in rows]
     return found

@@ -33,6 +33,7 @@ def arguments():
     parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     parser.add_argument("--inner", default="loop", choices=("loop", "scan"), help="JAX: the inner steps of MAML")
+    parser.add_argument("--scanned", action="store_true", help="JAX: blocks of one shape are a loop")
     parser.add_argument("--scheduler", default="time", choices=("time", "memory"), help="JAX: what XLA orders a program for")
     parser.add_argument("--layers", type=int, default=1, help="hidden ones of a perceptron")
     parser.add_argument("--network", default="resnet", choices=("resnet", "wrn", "unet", "deep"), help="of images")
