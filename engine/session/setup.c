@@ -172,8 +172,8 @@ static bt_status compile_all(bt_engine *engine)
     double start = bt_seconds();
     BT_TRY(bt_levels_compile(&engine->context));
     BT_TRY(bt_loop_starts_open(&engine->context));
-    bt_tight tight;
-    BT_TRY(bt_budget_fit(&engine->context, &tight)); /* now all is there that is kept for the whole run */
+    if (engine->context.settings->roll_back && bt_budget_any(&engine->context))
+        BT_TRY(bt_levels_recompile(&engine->context)); /* now all is there that is kept for the whole run */
     bt_context_settle_threads(&engine->context);
     engine->compile_seconds = bt_seconds() - start;
     return bt_check_names(&engine->context);
