@@ -11,8 +11,8 @@
 #include <betty/engine.h>
 
 typedef struct bt_proposal { /* of a budget, in the place of every memory_budget */
-    size_t arena;         /* bytes that it may have; SIZE_MAX: any; 0: there is none */
-    size_t least;         /* what was found where it cannot be; 0: nothing */
+    size_t arena;            /* bytes that it may have; SIZE_MAX: any; 0: there is none */
+    size_t least;            /* what was found where it cannot be; 0: nothing */
 } bt_proposal;
 
 struct bt_context {

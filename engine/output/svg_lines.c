@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LEFT = 84, TOP = 84, WIDE = 640, HIGH = 340, RIGHT = 190, FOOT = 62, LABEL = 17, NAME = 60 };
+enum { LEFT = 84, TOP = 84, WIDE = 640, HIGH = 340, RIGHT = 130, FOOT = 62, LABEL = 17, NAME = 60 };
 
 static const char *const colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2"};
 #define HEAVY "#333333"
