@@ -74,7 +74,8 @@ static bt_engine *engine_of(const char *more, const char *budget)
 }
 
 static const char *const settings[] = {"lower.type = cg\nlower.cg_iterations = 3", "lower.checkpointing = sqrt",
-                                       "engine.roll_back = true\nlower.gradient_accumulation = 2"};
+                                       "lower.gradient_accumulation = 2\nlower.product_batches = all",
+                                       "engine.roll_back = true"};
 
 /* ---- the curve ---- */
 
