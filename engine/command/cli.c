@@ -28,6 +28,9 @@ typedef struct option {
 
 static const option options[] = {
     {"--plan", FLAG, FIELD(plan), .help = "print the memory plan, and do not train"},
+    {"--curve", FLAG, FIELD(curve),
+     .help = "with --plan: what less memory would cost, as bytes against work that is done again, for each phase and "
+             "the run, by plans for falling values of memory_budget; with --output leaves curve.json and curve.svg"},
     {"--info", FLAG, FIELD(info), .help = "print the levels, the device and the kernels, and do not train"},
     {"--print-config", FLAG, FIELD(print_config), .help = "print every setting as an INI file, and do not train"},
     {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
@@ -217,6 +220,16 @@ static bt_status check_ablation(const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status check_curve(const bt_cli *cli)
+{
+    if (cli->curve && !cli->plan)
+        return bt_fail(BT_ERROR_CONFIG, "--curve goes with --plan: betty-run FILE --plan --curve");
+    if (cli->curve && (cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->grid))
+        return bt_fail(BT_ERROR_CONFIG, "--plan --curve is of one run, and goes with no other report: without --seeds, "
+                                        "--ablate, --info and the like, and with one value for each --set");
+    return BT_OK;
+}
+
 /* Several runs: those that are asked for, or those of the folder to go on with. */
 static bt_status find_grid(bt_cli *cli)
 {
@@ -244,6 +257,7 @@ static bt_status find_grid(bt_cli *cli)
 static bt_status check_together(const bt_cli *cli)
 {
     BT_TRY(check_ablation(cli));
+    BT_TRY(check_curve(cli));
     if (cli->samples && !cli->check)
         return bt_fail(BT_ERROR_CONFIG, "--samples goes with --check-hypergradient");
     if (cli->level && !cli->check && !cli->evaluate && !cli->ablate)

@@ -14,7 +14,7 @@ enum { BT_CLI_AUTO = -1 };
 typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
     const char *file;  /* NULL: none was given */
-    bool help, version, plan, info, print_config, equation, check, ablate, profile, json, quiet;
+    bool help, version, plan, curve, info, print_config, equation, check, ablate, profile, json, quiet;
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
     const char *resume;       /* the folder of the run to go on with; NULL: a new one */
     const char *evaluate;     /* the folder of the run to evaluate; NULL: none */

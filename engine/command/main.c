@@ -68,6 +68,11 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
 
 static bt_status report(bt_engine *engine, const bt_cli *cli)
 {
+    if (cli->curve)
+        return bt_engine_curve(engine, &(bt_curve){.json = cli->json,
+                                                   .file = stdout,
+                                                   .folder = cli->output,
+                                                   .progress = cli->quiet ? NULL : stderr});
     if (cli->evaluate)
         return bt_engine_evaluate(engine, &(bt_evaluation){.folder = cli->evaluate,
                                                            .level = cli->level,

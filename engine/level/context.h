@@ -10,6 +10,11 @@
 #include "runtime/phase.h"
 #include <betty/engine.h>
 
+typedef struct bt_proposal { /* of a budget, in the place of every memory_budget */
+    size_t arena;            /* bytes that it may have; SIZE_MAX: any; 0: there is none */
+    size_t least;            /* what was found where it cannot be; 0: nothing */
+} bt_proposal;
+
 struct bt_context {
     bt_engine *engine; /* whose part it is: for the session alone */
     bt_config *config;
@@ -32,6 +37,7 @@ struct bt_context {
     /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
     bt_status (*watch)(void *user, const bt_problem *problem);
     void *watch_user;
+    bt_proposal proposal;
     bool steps_now;       /* what bt_steps_show was told last */
     int64_t scalar_count; /* host scalars and static ints of all levels */
     int64_t step;         /* leaf steps */

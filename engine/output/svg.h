@@ -49,4 +49,30 @@ typedef struct bt_svg_spreads {
 /* Likewise. */
 void bt_svg_spreads_add(const bt_svg_spreads *spreads, bt_text *text);
 
+/* ---- svg_lines.c: lines through points, each with its name beside its first point ---- */
+
+typedef struct bt_svg_point {
+    double x, y;      /* not negative */
+    const char *note; /* shows where the pointer rests */
+} bt_svg_point;
+
+typedef struct bt_svg_line {
+    const char *name;
+    const bt_svg_point *points;
+    int64_t count;
+    bool heavy; /* drawn so that it stands out */
+} bt_svg_line;
+
+typedef struct bt_svg_lines {
+    const char *title, *caption, *x_title, *y_title;
+    const bt_svg_line *lines;
+    int64_t count;
+    void (*x_tick)(double value, char text[32]);
+    void (*y_tick)(double value, char text[32]);
+    double x_unit, y_unit; /* ticks are round multiples of them */
+} bt_svg_lines;
+
+/* Likewise. */
+void bt_svg_lines_add(const bt_svg_lines *lines, bt_text *text);
+
 #endif

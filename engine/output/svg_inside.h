@@ -9,6 +9,9 @@
 /* Words, cut where they have more than so many characters; all of them show when the pointer rests there. */
 void bt_svg_put(bt_text *text, double x, double y, const char *style, const char *words, int most);
 
+/* Words that show when the pointer rests on the element that is open. */
+void bt_svg_hint(bt_text *text, const char *words);
+
 /* 1, 2, 2.5 or 5 times a power of ten units: so that there are about four of them in the range. */
 double bt_svg_step(double range, double unit);
 

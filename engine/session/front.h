@@ -26,6 +26,16 @@ bt_status bt_engine_setup(bt_engine *engine);
 /* As bt_engine_print; json: BT_PLAN and BT_INFO as one JSON object. */
 bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *file);
 
+/* The plan, and what less memory would cost: bytes against work that is done again, of each phase and of the run, by
+ * plans for falling budgets. */
+typedef struct bt_curve {
+    bool json;
+    FILE *file;         /* where it is printed */
+    const char *folder; /* where curve.json and curve.svg go; NULL: nowhere */
+    FILE *progress;     /* NULL: nowhere */
+} bt_curve;
+bt_status bt_engine_curve(bt_engine *engine, const bt_curve *curve);
+
 /* The newest checkpoint of a run's folder on the validation data, without training: parameters and buffers are its own,
  * all settings those of the engine. BT_ERROR_CONFIG: it is one of another model, or there is nothing to evaluate. */
 typedef struct bt_evaluation {

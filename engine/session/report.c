@@ -142,7 +142,7 @@ static json_t *with_threads(json_t *object, const bt_engine *engine)
     return bt_json_with(object, "threads_why", json_string(why));
 }
 
-static json_t *plan_json(const bt_engine *engine)
+json_t *bt_plan_json(const bt_engine *engine)
 {
     size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
     json_t *object = json_object(), *levels = json_array();
@@ -217,7 +217,7 @@ static void print_phase(json_t *phase, FILE *file)
                 bt_json_read_text(item, "value"));
 }
 
-static void print_plan(json_t *plan, FILE *file)
+void bt_plan_print(json_t *plan, FILE *file)
 {
     size_t i, k;
     json_t *level, *phase, *planned = json_object_get(plan, "planned_bytes"), *peak = json_object_get(plan, "peak");
@@ -297,7 +297,7 @@ static bt_status print_object(json_t *object, bt_report what, bool json, FILE *f
     if (json)
         status = bt_json_print(object, file);
     else if (what == BT_PLAN)
-        print_plan(object, file);
+        bt_plan_print(object, file);
     else
         print_info(object, file);
     json_decref(object);
@@ -320,7 +320,7 @@ bt_status bt_engine_report(bt_engine *engine, bt_report what, bool json, FILE *f
         fputs(bt_text_get(&text), file);
         bt_text_free(&text);
     } else {
-        status = print_object(what == BT_PLAN ? plan_json(engine) : info_json(engine), what, json, file);
+        status = print_object(what == BT_PLAN ? bt_plan_json(engine) : info_json(engine), what, json, file);
     }
     if (status == BT_OK) /* a text that had no memory */
         status = bt_error_status();

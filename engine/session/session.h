@@ -57,6 +57,16 @@ bt_status bt_run_close(bt_engine *engine);
 json_t *bt_plain_loops(const bt_engine *engine); /* an array: kernel, calls; its shares of operations, bytes */
 void bt_print_plain_loops(json_t *loops, FILE *file);
 
+/* ---- report.c ---- */
+
+json_t *bt_plan_json(const bt_engine *engine); /* what --plan says */
+void bt_plan_print(json_t *plan, FILE *file);  /* likewise, as text */
+
+/* ---- curve_show.c: of the object that curve.json has ---- */
+
+void bt_curve_table(const json_t *curve, bt_text *text);
+bt_status bt_curve_picture(const json_t *curve, bt_text *text);
+
 /* ---- memory.c ---- */
 
 /* What is in memory beside the plan. */

@@ -88,6 +88,7 @@ static bt_status add_parts(bt_builder *b, const bt_parts *parts)
         phase->options = bt_compile_settle(&options);
         b->round->once = once->assign_count ? bt_phase_add(phase, once, 0, "solve, once") : -1;
         b->site->holds |= once->assign_count > 0;
+        phase->runs *= (double)b->own->iterations;
         if (!once->assign_count || b->round->once >= 0)
             b->round->last = bt_phase_add(phase, each, b->loop, "solve, each");
         phase->options = options;
@@ -137,9 +138,10 @@ static bt_status build_step(bt_builder *b, int variant)
     bt_graph *graph = bt_method_step(b);
     if (!graph)
         return bt_error_status();
-    bool many = b->own->iterations > 1;
-    bt_status status =
-        many && !b->round->ask_count ? split(b, graph) : bt_round_build(b, graph, many ? b->loop : 0, "solve");
+    const bool many = b->own->iterations > 1, splits = many && !b->round->ask_count;
+    if (!splits)
+        b->site->phase->runs *= (double)b->own->iterations;
+    bt_status status = splits ? split(b, graph) : bt_round_build(b, graph, many ? b->loop : 0, "solve");
     bt_graph_free(graph);
     return status;
 }
@@ -317,6 +319,7 @@ static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, const bt_mic
         bool is_lower = set == &solve->micros;
         bt_loss lower = {b.lower, is_lower ? &set->shapes[s] : NULL},
                 upper = {b.upper, is_lower ? NULL : &set->shapes[s]};
+        site->phase->runs = s ? 0 : (double)set->count;
         entries[s] = add(&b, trace_product(&b, lower, upper, set), loop, "product");
         if (entries[s] < 0)
             return bt_error_status();
@@ -329,19 +332,23 @@ static bt_status build(bt_solve_site *site, bt_solve *solve)
     bt_implicit *state = solve->state;
     for (int v = 0; v < variant_count(solve); v++) { /* the first trace may open the upper problem's batches */
         bt_builder b = builder_of(site, solve, v);
+        site->phase->runs = v ? 0 : 1;
         if (state->starting || (v && state->starts_on_batch))
             BT_TRY(build_start(&b, v));
         BT_TRY(build_step(&b, v));
         if (state->adds_up)
             continue;
+        site->phase->runs = v ? 0 : 1;
         state->product[v] = add(&b, product(site, solve, v), 0, "product");
         if (state->product[v] < 0)
             return bt_error_status();
     }
-    if (!state->adds_up)
-        return BT_OK;
-    BT_TRY(build_shapes(site, solve, &solve->micros, state->product));
-    return state->penalizes ? build_shapes(site, solve, &state->upper, state->upper_product) : BT_OK;
+    if (state->adds_up)
+        BT_TRY(build_shapes(site, solve, &solve->micros, state->product));
+    if (state->adds_up && state->penalizes)
+        BT_TRY(build_shapes(site, solve, &state->upper, state->upper_product));
+    site->phase->runs = 1;
+    return BT_OK;
 }
 
 static int bind(const bt_solve_site *site, const bt_solve *solve)

@@ -102,7 +102,10 @@ static int add_each(const bt_builder *outer, const bt_ask *ask, int shape, int l
     if (!bt_poisoned(value))
         bt_graph_assign(b.graph, ask->sum, (bt_add)(bt_graph_read(b.graph, ask->sum), bt_shared(b.graph, set, value)));
     bt_graph *graph = bt_builder_end(&b, "solve, a micro-batch");
+    const double runs = b.site->phase->runs;
+    b.site->phase->runs = shape ? 0 : runs * (double)set->count;
     int entry = graph ? bt_phase_add(b.site->phase, graph, loop, "solve, a micro-batch") : -1;
+    b.site->phase->runs = runs;
     bt_graph_free(graph);
     return entry;
 }

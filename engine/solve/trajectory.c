@@ -63,15 +63,14 @@ enum { TOO_MANY = 1 << 30 }; /* steps that nobody records */
 
 static int64_t times(int64_t a, int64_t b) { return b && a > TOO_MANY / b ? TOO_MANY : a * b; }
 
-/* Leaf steps from one call of the problem to the next, at most; exact: always. */
-static int64_t between_calls(const bt_problem *problem, bool *exact)
+int64_t bt_between_calls(const bt_problem *problem, bool *exact)
 {
     int64_t most = problem->child_count ? 0 : 1;
     *exact = true;
     for (int c = 0; c < problem->child_count; c++) {
         const bt_problem_settings *s = problem->children[c]->settings;
         bool sure;
-        int64_t calls = between_calls(problem->children[c], &sure),
+        int64_t calls = bt_between_calls(problem->children[c], &sure),
                 loop = times(times(calls, s->meta_batch), s->unroll_steps);
         *exact = *exact && sure && (c == 0 || loop == most);
         most = loop > most ? loop : most;
@@ -94,12 +93,12 @@ static int64_t longest(const bt_problem *problem, bool *aligned)
     const bt_context *context = problem->context;
     bt_problem **room = bt_alloc_array((size_t)context->problem_count + 1, sizeof(bt_problem *));
     bool exact;
-    int64_t each = times(between_calls(problem, &exact), problem->settings->meta_batch), most = 1;
+    int64_t each = times(bt_between_calls(problem, &exact), problem->settings->meta_batch), most = 1;
     each = exact ? each : 1;
     *aligned = true;
     for (int i = 0; room && i < context->problem_count; i++)
         if (is_lower(context->problems[i], problem, room)) {
-            int64_t steps = (between_calls(context->problems[i], &exact) + each - 1) / each;
+            int64_t steps = (bt_between_calls(context->problems[i], &exact) + each - 1) / each;
             *aligned = *aligned && exact && steps % problem->settings->unroll_steps == 0;
             most = steps > most ? steps : most;
         }

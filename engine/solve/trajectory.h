@@ -65,4 +65,7 @@ void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step); /* own s
 bt_graph *bt_trajectory_rebind(bt_trajectory *trajectory, const bt_solve_site *site, const bt_graph *graph,
                                bt_var *buffers);
 
+/* Leaf steps from one call of the problem to the next, at most; exact: always. */
+int64_t bt_between_calls(const bt_problem *problem, bool *exact);
+
 #endif

@@ -47,12 +47,25 @@ bool bt_unrolled_adds_up(const bt_solve *solve) { return solve->micros.count > 1
 
 enum { LOOP = 99 }; /* one for all that unroll in a phase: their steps alternate */
 
+/* How often a run of the phase runs a part, about: the start once, all else in each step that is gone back through. */
+static double runs_of(const bt_solve *solve, bt_unrolled_part part)
+{
+    const double whole = (double)solve->problem->settings->unroll_steps,
+                 some = (double)bt_unrolled_setting(solve->problem, "steps");
+    const bool micro = part == BT_UNROLLED_GRADIENT || part == BT_UNROLLED_PRODUCT;
+    if (part == BT_UNROLLED_START)
+        return 1;
+    return (some > 0 && some < whole ? some : whole) * (micro ? (double)solve->micros.count : 1);
+}
+
 /* A part by shape, of `count` shapes. */
 static bt_status add(bt_solve_site *site, bt_solve *solve, bt_unrolled_part part, int count, int *entries)
 {
     for (int s = 0; s < count; s++) {
         bt_graph *graph = bt_unrolled_trace(site, solve, part, s);
+        site->phase->runs = s ? 0 : runs_of(solve, part);
         entries[s] = graph ? bt_phase_add(site->phase, graph, LOOP, bt_unrolled_names[part]) : -1;
+        site->phase->runs = 1;
         bt_graph_free(graph);
         if (entries[s] < 0)
             return bt_error_status();

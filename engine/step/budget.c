@@ -38,6 +38,8 @@ static limit of_memory_budgets(const bt_context *context, const bt_phase *phase)
 {
     size_t categories[BT_CATEGORIES];
     limit limit = {.bytes = SIZE_MAX};
+    if (context->proposal.arena)
+        return (struct limit){context->proposal.arena, "engine", "memory_budget", 0};
     if (context->settings->memory_budget)
         lower(&limit, context->settings->memory_budget, bt_persistent_bytes(context, categories, NULL), "engine",
               "memory_budget");
@@ -109,7 +111,7 @@ static bt_status fit_phase(const bt_context *context, bt_phase *phase, worst *wo
 
 bool bt_budget_any(const bt_context *context)
 {
-    bool any = context->settings->memory_budget > 0;
+    bool any = context->proposal.arena > 0 || context->settings->memory_budget > 0;
     for (int i = 0; i < context->problem_count; i++) {
         const bt_problem_settings *s = context->problems[i]->settings;
         any |= s->active && (s->memory_budget > 0 || s->checkpointing.kind == BT_CHECKPOINTING_BUDGET);

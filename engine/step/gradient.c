@@ -116,8 +116,10 @@ bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
     bt_step_phase *step = problem->step;
     bool many = problem->settings->gradient_accumulation > 1;
     for (int s = 0; s < problem->train->shape_count; s++) {
+        step->phase->runs = s ? 0 : (double)problem->settings->gradient_accumulation;
         step->gradient[s] =
             bt_phase_add(step->phase, gradients[s], many ? 1 : 0, s ? "gradient, short batch" : "gradient");
+        step->phase->runs = 1;
         if (step->gradient[s] < 0)
             return bt_error_status();
     }

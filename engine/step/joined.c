@@ -96,7 +96,9 @@ bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients)
     step->joins = status == BT_OK && all;
     for (int i = 0; i < BT_COUNT_OF(joined); i++) {
         if (joined[i] && step->joins && status == BT_OK) {
+            step->phase->runs = i ? 0 : 1;
             int entry = bt_phase_add(step->phase, joined[i], 0, "gradient and product");
+            step->phase->runs = 1;
             step->joined[i % BT_MAX_SHAPES][i / BT_MAX_SHAPES] = entry;
             status = entry < 0 ? bt_error_status() : BT_OK;
         }

@@ -14,6 +14,7 @@ bt_status bt_validation_build(bt_problem *problem)
     for (int s = 0; s < problem->valid->shape_count; s++) {
         BT_TRY(bt_micro_new(&validation->micros[s], problem, problem->valid, s));
         bt_graph *graph = bt_loss_trace(problem, &validation->micros[s], BT_TRACE_VALID, NULL);
+        validation->phase->runs = s ? 0 : 1;
         validation->entries[s] =
             graph ? bt_phase_add(validation->phase, graph, 0, s ? "validation, short batch" : "validation") : -1;
         bt_graph_free(graph);

@@ -2,6 +2,7 @@
  * it runs, and beside the gaps that placing leaves. */
 #include "runtime/fit.h"
 
+#include "compile/work.h"
 #include <string.h>
 
 enum { ROUNDS = 5 };
@@ -80,13 +81,21 @@ bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
     return status == BT_OK && phase->arena > budget ? find_least(phase, anything) : status;
 }
 
+bt_phase_work bt_phase_count(const bt_phase *phase)
+{
+    bt_phase_work work = {0, 0};
+    for (int64_t e = 0; e < phase->entry_count; e++) {
+        const bt_phase_entry *entry = &phase->entries[e];
+        work.all += entry->runs * entry->work;
+        for (int64_t s = 0; s < entry->program->step_count; s++)
+            if (entry->program->steps[s].again)
+                work.again += entry->runs * bt_call_work(&entry->program->steps[s].call);
+    }
+    return work;
+}
+
 double bt_phase_extra(const bt_phase *phase)
 {
-    double extra = 0, work = 0;
-    for (int64_t e = 0; e < phase->entry_count; e++)
-        if (phase->entries[e].work > work) {
-            work = phase->entries[e].work;
-            extra = phase->entries[e].program->extra;
-        }
-    return extra;
+    const bt_phase_work work = bt_phase_count(phase);
+    return work.again > 0 ? work.again / (work.all - work.again) : 0;
 }

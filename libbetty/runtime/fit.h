@@ -10,7 +10,12 @@
  * found. A phase that fits stays as it is. */
 bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything);
 
-/* What the programs of the phase do again, as a part of the work of the one that does most. */
+/* The work of one run of the phase, in compile/work.h's operations. */
+typedef struct bt_phase_work {
+    double all, again; /* again: of all, what has been computed before */
+} bt_phase_work;
+bt_phase_work bt_phase_count(const bt_phase *phase);
+/* What is computed again, as a part of all else. */
 double bt_phase_extra(const bt_phase *phase);
 
 #endif

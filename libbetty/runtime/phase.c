@@ -13,6 +13,7 @@ bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *nam
         return NULL;
     phase->instance = instance;
     phase->options = instance->options;
+    phase->runs = 1;
     phase->name = bt_strdup(name);
     phase->owner = bt_strdup(owner);
     bt_phase **phases = bt_grow(instance->phases, &instance->phase_capacity, instance->phase_count + 1, sizeof *phases);
@@ -113,7 +114,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         bt_free(name);
         return -1;
     }
-    entries[phase->entry_count++] = (bt_phase_entry){program, bound, name, loop, 0, work_of(program)};
+    entries[phase->entry_count++] = (bt_phase_entry){program, bound, name, loop, 0, work_of(program), phase->runs};
     find_bases(phase);
     return (int)phase->entry_count - 1;
 }

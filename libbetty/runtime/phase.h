@@ -16,6 +16,7 @@ typedef struct bt_phase_entry {
     int loop;         /* entries with the same number repeat together; 0: run at most once a phase */
     int64_t base;     /* its first step on the time axis of the phase */
     double work;      /* of all its calls, in compile/work.h's operations */
+    double runs;      /* how often a run of the phase runs it, as far as that is known; 0: seldom */
 } bt_phase_entry;
 
 typedef struct bt_phase_value { /* a row of the plan */
@@ -43,6 +44,7 @@ typedef struct bt_phase {
     const char *bound_to;       /* the arena that its addresses are of; it may have become another one since */
     struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
+    double runs;                /* likewise: of the entries that are added next; 1, unless it is changed */
     struct bt_instance *instance;
 } bt_phase;
 

@@ -104,6 +104,15 @@ START_TEST(mistakes)
         {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient, --ablate or --evaluate"},
         {{"a.ini", "--steps", "3"}, "--steps goes with --ablate, without --plan"},
         {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps goes with --ablate, without --plan"},
+        {{"a.ini", "--curve"}, "--curve goes with --plan: betty-run FILE --plan --curve"},
+        {{"a.ini", "--plan", "--curve", "--ablate"},
+         "--plan --curve is of one run, and goes with no other report: without --seeds, --ablate, --info and the like, "
+         "and with "
+         "one value for each --set"},
+        {{"a.ini", "--plan", "--curve", "--seeds=1,2"},
+         "--plan --curve is of one run, and goes with no other report: without --seeds, --ablate, --info and the like, "
+         "and with "
+         "one value for each --set"},
         {{"a.ini", "--ablate", "--info"}, "--ablate goes with no other report than --plan: one at a time"},
         {{"a.ini", "--predictions=p.csv"}, "--predictions goes with --evaluate DIR"},
         {{"--evaluate=run", "--plan"}, "--evaluate goes with no other report: one at a time"},

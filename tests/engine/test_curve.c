@@ -1,0 +1,192 @@
+/* tests/engine/test_curve.c: --plan --curve: what less memory costs. Each point is had by its memory_budget: the same
+ * bytes; and the same work, as a run counts it. */
+#include "levels.h"
+
+#include "engine/output/json.h"
+#include "engine/session/session.h"
+#include "engine/step/step.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SIDE = 16, CHANNELS = 3, CLASSES = 4, ROWS = 24 };
+
+/* ---- two levels and a ResNet-8 ---- */
+
+static bt_dataset *images(bt_problem *self)
+{
+    static float x[ROWS * SIDE * SIDE * CHANNELS];
+    static int32_t y[ROWS];
+    (void)self;
+    for (int i = 0; i < BT_COUNT_OF(x); i++)
+        x[i] = (float)((i * 37 % 101) / 50.0 - 1);
+    for (int i = 0; i < ROWS; i++)
+        y[i] = i * 5 % CLASSES;
+    bt_dataset *data = bt_dataset_new(ROWS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, SIDE, SIDE, CHANNELS));
+    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
+    return data;
+}
+
+static bt_module *convnet(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_resnet_cifar(8, CHANNELS, CLASSES);
+}
+
+static bt_module *penalty(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(-1));
+}
+
+static bt_tensor *loss(bt_problem *problem, const bt_batch *batch)
+{
+    return bt_mean(bt_cross_entropy(bt_forward(problem, bt_field(batch, "x")), bt_field(batch, "y")));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *decay = bt_exp(bt_param(bt_peer(self, "upper"), "value"));
+    return bt_add(loss(self, batch), bt_mul(decay, bt_sum(bt_square(bt_params(self)))));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return loss(bt_peer(self, "lower"), batch); }
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = images, .configure_module = penalty, .training_step = upper_step};
+static const bt_problem_def lower = {
+    .name = "lower", .configure_train_data = images, .configure_module = convnet, .training_step = lower_step};
+static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+/* Batches are all of one size; three lower steps to an upper one. */
+static bt_engine *engine_of(const char *more, const char *budget)
+{
+    char lines[1024];
+    snprintf(lines, sizeof lines,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = 12\n"
+             "lower.lr = 0.01\nupper.lr = 0.1\nupper.batch_size = 12\nlower.unroll_steps = 3\nengine.precision = "
+             "fp32\n%s\n%s",
+             more, budget);
+    bt_engine *engine = levels_engine(&parts, NULL, lines);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
+}
+
+static const char *const settings[] = {"lower.type = cg\nlower.cg_iterations = 3", "lower.checkpointing = sqrt",
+                                       "lower.gradient_accumulation = 2\nlower.product_batches = all",
+                                       "engine.roll_back = true"};
+
+/* ---- the curve ---- */
+
+static json_t *curve_of(bt_engine *engine, const char *folder)
+{
+    char text[1 << 16];
+    FILE *file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    EXPECT_OK(bt_engine_curve(engine, &(bt_curve){.json = true, .file = file, .folder = folder}));
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    json_t *plan = json_loads(text, 0, NULL);
+    ck_assert_ptr_nonnull(plan);
+    return plan;
+}
+
+static void expect_falling(const json_t *points)
+{
+    for (size_t i = 1; i < json_array_size(points); i++) {
+        const json_t *a = json_array_get(points, i - 1), *b = json_array_get(points, i);
+        const double more = bt_json_read_number(b, "extra_work") - bt_json_read_number(a, "extra_work");
+        ck_assert(bt_json_read_number(b, "bytes") < bt_json_read_number(a, "bytes"));
+        ck_assert(i == 1 ? more >= 0 : more > 0);
+        ck_assert(bt_json_read_number(b, "memory_budget") >= bt_json_read_number(b, "bytes"));
+    }
+}
+
+static size_t sum_of(bt_engine *engine)
+{
+    size_t by_category[BT_CATEGORIES];
+    return bt_arena_planned(&engine->context) + bt_persistent_bytes(&engine->context, by_category, NULL);
+}
+
+/* The operations of six leaf steps, two of them with all that they set off above. */
+static double run_with(const char *more, const char *budget, size_t *bytes)
+{
+    bt_engine *engine = engine_of(more, budget);
+    EXPECT_OK(bt_engine_setup(engine));
+    *bytes = sum_of(engine);
+    levels_step(engine, 6);
+    const double work = engine->context.instance->work;
+    bt_engine_free(engine);
+    return work;
+}
+
+/* _i: settings */
+START_TEST(each_point_is_had_by_its_budget)
+{
+    bt_engine *engine = engine_of(settings[_i], "");
+    EXPECT_OK(bt_engine_setup(engine));
+    const size_t before = sum_of(engine);
+    json_t *plan = curve_of(engine, NULL), *run = json_object_get(json_object_get(plan, "curve"), "run");
+    ck_assert_uint_eq(sum_of(engine), before);
+    bt_engine_free(engine);
+    const json_t *first = json_array_get(run, 0);
+    size_t bytes;
+    const double extra = bt_json_read_number(first, "extra_work"), base = run_with(settings[_i], "", &bytes);
+    ck_assert_uint_eq(bytes, (size_t)bt_json_read_number(first, "bytes"));
+    ck_assert_ptr_null(json_object_get(first, "memory_budget"));
+    ck_assert(extra == 0 || strstr(settings[_i], "checkpointing"));
+    ck_assert_uint_ge(json_array_size(run), extra > 0 ? 1 : 3); /* a level with a policy keeps it */
+    expect_falling(run);
+    const size_t count = json_array_size(run), some = count > 2 ? count / 2 : 1;
+    for (size_t i = some; i < count; i += count - 1 - some ? count - 1 - some : 1) {
+        const json_t *point = json_array_get(run, i);
+        char line[64];
+        snprintf(line, sizeof line, "engine.memory_budget = %.0f", bt_json_read_number(point, "memory_budget"));
+        const double work = run_with(settings[_i], line, &bytes),
+                     more = (1 + bt_json_read_number(point, "extra_work")) / (1 + extra);
+        ck_assert_uint_eq(bytes, (size_t)bt_json_read_number(point, "bytes"));
+        ck_assert_msg(fabs(work / base - more) <= 2e-3 * more, "%s: %.5f times the work, not %.5f", line, work / base,
+                      more);
+    }
+    json_decref(plan);
+}
+END_TEST
+
+START_TEST(phases_have_theirs)
+{
+    bt_engine *engine = engine_of("lower.type = darts", "");
+    EXPECT_OK(bt_engine_setup(engine));
+    json_t *plan = curve_of(engine, NULL), *phases = json_object_get(json_object_get(plan, "curve"), "phases");
+    ck_assert_uint_eq(json_array_size(phases), (size_t)engine->context.instance->phase_count);
+    for (size_t i = 0; i < json_array_size(phases); i++) {
+        const json_t *phase = json_array_get(phases, i), *points = json_object_get(phase, "points"),
+                     *last = json_array_get(points, json_array_size(points) - 1);
+        ck_assert_uint_eq(engine->context.instance->phases[i]->arena,
+                          (size_t)bt_json_read_number(json_array_get(points, 0), "bytes"));
+        expect_falling(points);
+        char line[64];
+        ck_assert_uint_ge(json_array_size(points), 3);
+        snprintf(line, sizeof line, "%s.memory_budget = %.0f", bt_json_read_text(phase, "level"),
+                 bt_json_read_number(last, "memory_budget"));
+        bt_engine *within = engine_of("lower.type = darts", line);
+        EXPECT_OK(bt_engine_setup(within));
+        ck_assert_uint_eq(within->context.instance->phases[i]->arena, (size_t)bt_json_read_number(last, "bytes"));
+        bt_engine_free(within);
+    }
+    json_decref(plan);
+    bt_engine_free(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine.curve");
+    TCase *tests = tcase_create("curve");
+    tcase_set_timeout(tests, 900);
+    tcase_add_loop_test(tests, each_point_is_had_by_its_budget, 0, BT_COUNT_OF(settings));
+    tcase_add_test(tests, phases_have_theirs);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
