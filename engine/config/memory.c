@@ -31,9 +31,9 @@ bool bt_bytes_read(const char *text, int64_t *bytes)
     end += strspn(end, " ");
     for (int u = 0; u < BT_COUNT_OF(units); u++)
         if (strcmp(end, units[u].name) == 0) {
-            double exact = ceil(number * units[u].bytes);
-            *bytes = exact < 9e18 ? (int64_t)exact : 0;
-            return exact >= 1 && exact < 9e18;
+            const double exact = ceil(number * units[u].bytes), end_of_int64 = 9223372036854775808.0;
+            *bytes = exact < end_of_int64 ? (int64_t)exact : 0;
+            return exact >= 1 && exact < end_of_int64;
         }
     return false;
 }
