@@ -1,7 +1,5 @@
-"""Meta-Weight-Net over a ResNet in JAX: three jitted calls a step. --checkpoint=block: jax.checkpoint on each block;
-convolutions: likewise, but what they make is kept; --scanned: the blocks of one shape are a loop. --micro batches and --cg iterations are loops."""
-import itertools
-
+"""Meta-Weight-Net over a ResNet in JAX: a jitted call for each gradient and product of a micro-batch, so that none holds what
+another one needs. --checkpoint=block: jax.checkpoint on each block; convolutions: likewise, but what they make is kept."""
 import numpy as np
 
 import data
@@ -49,32 +47,14 @@ def block(x, params, moments):
     return jax.nn.relu(y + shortcut), [first, second]
 
 
-def scanned(x, each):
-    """A stage's blocks, those of one shape by a loop: there XLA computes again what jax.checkpoint has it compute again."""
-    taken, first = [], 0
-    if each[0][0].shape != each[-1][0].shape:
-        x, taken = REMADE(block)(x, each[0], None)
-        first = 1
-    alike = [jnp.stack(p) for p in zip(*each[first:])]
-    x, more = jax.lax.scan(lambda x, params: REMADE(block)(x, params, None), x, alike)
-    return x, taken + [(mean[k], variance[k]) for k in range(len(each) - first) for mean, variance in more]
-
-
 def network(params, x, moments=None):
     """Logits, and the statistics of all norms."""
     at = lambda k, n: moments and moments[k : k + n]
     y, first = norm(convolution(x, params[0]), params[1], params[2], moments and moments[0])
     y, taken = jax.nn.relu(y), [first]
-    each = [params[3 + 6 * k : 9 + 6 * k] for k in range(len(WIDTHS) - 1)]
-    for stage in range(3):
-        here = range(EACH * stage, EACH * (stage + 1))
-        if args.scanned and moments is None:
-            y, more = scanned(y, [each[k] for k in here])
-            taken += more
-            continue
-        for k in here:
-            y, more = REMADE(block)(y, each[k], at(1 + 2 * k, 2))
-            taken += more
+    for k in range(len(WIDTHS) - 1):
+        y, more = REMADE(block)(y, params[3 + 6 * k : 9 + 6 * k], at(1 + 2 * k, 2))
+        taken += more
     return y.mean((1, 2)) @ params[-2].T + params[-1], taken
 
 
@@ -106,80 +86,50 @@ def upper_loss(net, x, y):
     return jnp.mean(losses(net, x, y)[0])
 
 
-def total(f, batches):
-    """The mean of f over the micro-batches, one after the other."""
-    if args.micro == 1:
-        return f(*jax.tree.map(lambda a: a[0], batches))
-    add = lambda sum, batch: (jax.tree.map(jnp.add, sum, f(*batch)), None)
-    zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(f, *jax.tree.map(lambda a: a[0], batches)))
-    return jax.tree.map(lambda a: a / args.micro, jax.lax.scan(add, zeros, batches)[0])
+# ---- the calls: each adds a micro-batch's part to a sum ----
+
+
+def summed(sum, part):
+    return jax.tree.map(lambda a, b: a + b / args.micro, sum, part)
+
+
+def lower_gradient(sum, moments, net, weight_net, x, y):
+    """And the running statistics after it."""
+    gradient, taken = jax.grad(lower_loss, has_aux=True)(net, weight_net, x, y)
+    moved = jax.tree.map(lambda old, new: (1 - RATE) * old + RATE * new, moments, unbiased(taken, x))
+    return summed(sum, gradient), moved
+
+
+def upper_gradient(sum, net, x, y):
+    return summed(sum, jax.grad(upper_loss)(net, x, y))
+
+
+def hessian_product(sum, net, weight_net, p, x, y):
+    gradient = jax.grad(lambda net: lower_loss(net, weight_net, x, y)[0])
+    return summed(sum, jax.jvp(gradient, (net,), (p,))[1])
+
+
+def mixed_product(sum, net, weight_net, v, x, y):
+    along_v = lambda weight_net: jax.jvp(lambda net: lower_loss(net, weight_net, x, y)[0], (net,), (v,))[1]
+    return summed(sum, jax.tree.map(jnp.negative, jax.grad(along_v)(weight_net)))
 
 
 def dot(a, b):
     return sum(jnp.vdot(p, q) for p, q in zip(a, b))
 
 
-def conjugate_gradients(product, b):
-    """Steps towards the solution x of product(x) = b, from 0."""
+def iterate(x, r, p, hp):
+    """Conjugate gradients: a step towards the solution x, from the product of p."""
     add = lambda a, s, b: [p + s * q for p, q in zip(a, b)]
-
-    def iterate(_, state):
-        x, r, p, rr = state
-        hp = product(p)
-        alpha = rr / dot(p, hp)
-        x, r = add(x, alpha, p), add(r, -alpha, hp)
-        after = dot(r, r)
-        return x, r, add(r, after / rr, p), after
-
-    return jax.lax.fori_loop(0, args.cg, iterate, ([jnp.zeros_like(a) for a in b], b, b, dot(b, b)))[0]
+    rr, hp = dot(r, r), add(hp, args.damping, p)
+    alpha = rr / dot(p, hp)
+    x, r = add(x, alpha, p), add(r, -alpha, hp)
+    return x, r, add(r, dot(r, r) / rr, p)
 
 
-def hypergradient(net, weight_net, v, batches):
-    gradient = jax.grad(lambda *all: lower_loss(*all)[0])
-    if args.cg:
-        hessian = lambda p: lambda x, y: jax.jvp(lambda net: gradient(net, weight_net, x, y), (net,), (p,))[1]
-        damped = lambda p: [hp + args.damping * a for hp, a in zip(total(hessian(p), batches), p)]
-        v = conjugate_gradients(damped, v)
-
-    def along_v(weight_net, x, y):
-        return jax.jvp(lambda net: lower_loss(net, weight_net, x, y)[0], (net,), (v,))[1]
-
-    return jax.tree.map(jnp.negative, total(lambda x, y: jax.grad(along_v)(weight_net, x, y), batches))
-
-
-def moved(moments, net, weight_net, batches):
-    """The lower gradient, and the running statistics after the micro-batches."""
-
-    def each(state, batch):
-        moments, sum = state
-        gradient, taken = jax.grad(lower_loss, has_aux=True)(net, weight_net, *batch)
-        toward = lambda old, new: (1 - RATE) * old + RATE * new
-        return (jax.tree.map(toward, moments, unbiased(taken, batch[0])), jax.tree.map(jnp.add, sum, gradient)), None
-
-    start = moments, jax.tree.map(jnp.zeros_like, net)
-    if args.micro == 1:
-        moments, sum = each(start, jax.tree.map(lambda a: a[0], batches))[0]
-    else:
-        moments, sum = jax.lax.scan(each, start, batches)[0]
-    return moments, jax.tree.map(lambda a: a / args.micro, sum)
-
-
-# ---- a step: three calls, of which none holds what another one needs ----
-
-
-def lower_step(net, moments, sgd_state, weight_net, batches):
-    moments, gradient = moved(moments, net, weight_net, batches)
-    update, sgd_state = sgd.update(gradient, sgd_state, net)
-    return optax.apply_updates(net, update), moments, sgd_state
-
-
-def upper_gradient(net, batches):
-    return total(lambda x, y: jax.grad(upper_loss)(net, x, y), batches)
-
-
-def upper_step(weight_net, adam_state, net, v, batches):
-    update, adam_state = adam.update(hypergradient(net, weight_net, v, batches), adam_state)
-    return optax.apply_updates(weight_net, update), adam_state
+def apply(optimizer, params, state, gradient):
+    update, state = optimizer.update(gradient, state, params)
+    return optax.apply_updates(params, update), state
 
 
 # ---- what the driver asks ----
@@ -210,27 +160,62 @@ sgd_state, adam_state = sgd.init(net), adam.init(weight_net)
 lower_order, upper_order = peer.orders(args)
 
 
+def zeros(params):
+    return [jnp.zeros_like(p) for p in params]
+
+
+def compiled(f, *inputs, donated=(0,)):
+    return jax.jit(f, donate_argnums=donated).lower(*inputs).compile()
+
+
+batch = train[0][: args.batch], train[1][: args.batch]
+calls = dict(
+    lower=compiled(lower_gradient, net, moments, net, weight_net, *batch, donated=(0, 1)),
+    upper=compiled(upper_gradient, net, net, *batch),
+    mixed=compiled(mixed_product, weight_net, net, weight_net, net, *batch),
+)
+if args.cg:
+    calls["hessian"] = compiled(hessian_product, net, net, weight_net, net, *batch)
+iterate = jax.jit(iterate, donate_argnums=(0, 1, 2, 3))
+apply = jax.jit(apply, static_argnums=0, donate_argnums=(1, 2))
+del batch
+
+
 def draw(rows, order):
-    places = np.stack([next(order) for _ in range(args.micro)])
-    return rows[0][places], rows[1][places]
+    places = [next(order) for _ in range(args.micro)]
+    return [(rows[0][place], rows[1][place]) for place in places]
 
 
-alike = itertools.repeat(np.arange(args.batch))  # a batch only for its shape
-batches, upper_batches = draw(train, alike), draw(meta, alike)
-compiled = lambda f, *inputs, donated=(): jax.jit(f, donate_argnums=donated).lower(*inputs).compile()
-call_lower = compiled(lower_step, net, moments, sgd_state, weight_net, batches, donated=(0, 1, 2))
-call_gradient = compiled(upper_gradient, net, upper_batches)
-call_upper = compiled(upper_step, weight_net, adam_state, net, net, batches, donated=(0, 1))
-del batches, upper_batches
+def total(name, like, batches, *inputs):
+    sum = zeros(like)
+    for batch in batches:
+        sum = calls[name](sum, *inputs, *batch)
+    return sum
+
+
+def solved(v, batches):
+    x, r, p = zeros(v), v, [jnp.copy(a) for a in v]
+    for _ in range(args.cg):
+        x, r, p = iterate(x, r, p, total("hessian", v, batches, net, weight_net, p))
+    return x
+
+
+def step():
+    global net, weight_net, moments, sgd_state, adam_state
+    batches, gradient = draw(train, lower_order), zeros(net)
+    for batch in batches:
+        gradient, moments = calls["lower"](gradient, moments, net, weight_net, *batch)
+    net, sgd_state = apply(sgd, net, sgd_state, gradient)
+    del gradient
+    v = total("upper", net, draw(meta, upper_order), net)
+    if args.cg:
+        v = solved(v, batches)
+    weight_net, adam_state = apply(adam, weight_net, adam_state, total("mixed", weight_net, batches, net, weight_net, v))
 
 
 def steps(n):
-    global net, weight_net, moments, sgd_state, adam_state
     for _ in range(n):
-        batches = draw(train, lower_order)
-        net, moments, sgd_state = call_lower(net, moments, sgd_state, weight_net, batches)
-        v = call_gradient(net, draw(meta, upper_order))
-        weight_net, adam_state = call_upper(weight_net, adam_state, net, v, batches)
+        step()
     jax.block_until_ready((net, weight_net))
 
 
@@ -244,11 +229,14 @@ def answer():
 
 
 def tensor_bytes():
-    """What stays, the batch, and the most that a call needs beside its arguments; from the second on there is v."""
-    stays = sum(a.nbytes for a in jax.tree.leaves((net, weight_net, moments, sgd_state, adam_state)))
-    batch, v = args.micro * args.batch * train[0][0].nbytes, sum(p.nbytes for p in net)
-    lower, gradient, upper = (call.memory_analysis().temp_size_in_bytes for call in (call_lower, call_gradient, call_upper))
-    return stays + batch + max(lower, gradient + v, upper + v)
+    """What stays, the batches, and the most that a call needs with the vectors that live beside it, as long as net: a sum;
+    for the products also v, or x, r and p."""
+    each = lambda a: sum(p.nbytes for p in jax.tree.leaves(a))
+    stays = each((net, weight_net, moments, sgd_state, adam_state))
+    batches = args.micro * args.batch * train[0][0].nbytes
+    vectors = dict(lower=1, upper=1, hessian=4, mixed=1)
+    needs = [call.memory_analysis().temp_size_in_bytes + vectors[name] * each(net) for name, call in calls.items()]
+    return stays + batches + max(needs)
 
 
 peer.serve(program, steps, answer, tensor_bytes)

@@ -11,8 +11,7 @@ JAX = [  # of reweighting; XLA orders a program for time where it is not told ot
     ("none", []),
     ("none, ordered for memory", [FOR_MEMORY]),
     ("blocks, ordered for memory", [FOR_MEMORY, "--checkpoint=block"]),
-    ("blocks in loops, ordered for memory", [FOR_MEMORY, "--checkpoint=block", "--scanned"]),
-    ("blocks in loops but for convolutions, ordered for memory", [FOR_MEMORY, "--checkpoint=convolutions", "--scanned"]),
+    ("blocks but for convolutions, ordered for memory", [FOR_MEMORY, "--checkpoint=convolutions"]),
 ]
 
 
@@ -55,35 +54,38 @@ def unrolled(build, folder):
     make = lambda name, all: libbetty_side(name, EXACT, build, "maml", folder, 1, all)
     theirs = lambda name, file, *options: checked_side(
         name, EXACT, python(file, folder, 1, "--ways=5", "--blocks=4", f"--eps={EPS}", *options))  # fmt: skip
-    scan = "--inner=scan", FOR_MEMORY
     sides = ours(settings, make) + [
         make("libbetty, none, itd_spacing = 0", {**settings, "lower__itd_spacing": 0}),
         theirs("PyTorch, none", "torch_maml.py"),
         theirs("PyTorch, blocks", "torch_maml.py", "--checkpoint=block"),
         theirs("JAX, none", "jax_maml.py"),
-        theirs("JAX, none, scanned, ordered for memory", "jax_maml.py", *scan),
-        theirs("JAX, blocks, scanned, ordered for memory", "jax_maml.py", *scan, "--checkpoint=block"),
-        theirs("JAX, steps, scanned, ordered for memory", "jax_maml.py", *scan, "--checkpoint=step"),
+        theirs("JAX, none, ordered for memory", "jax_maml.py", FOR_MEMORY),
+        theirs("JAX, blocks, ordered for memory", "jax_maml.py", FOR_MEMORY, "--checkpoint=block"),
+        theirs("JAX, steps, ordered for memory", "jax_maml.py", FOR_MEMORY, "--checkpoint=step"),
+        theirs("JAX, none, inner loop scanned", "jax_maml.py", "--inner=scan"),
+        theirs("JAX, steps, inner loop scanned", "jax_maml.py", "--inner=scan", "--checkpoint=step"),
     ]
     return Workload("itd", "MAML by itd, ConvNet of 4 x 64 filters, 5-way, an upper step", folder, data.make_tasks,
                     batches=64, sides=sides, check=1, double=1)  # fmt: skip
 
 
 # Of each workload the rows of a quick run: a program's name stands for all of its rows.
-LOOPS = "JAX, blocks in loops, ordered for memory"
+AGAIN = "JAX, blocks, ordered for memory"
 QUICK = {
-    "darts": ("libbetty", "PyTorch, none", "PyTorch, blocks, forward product", "JAX, none, ordered for memory", LOOPS),
-    "cg": ("libbetty, none", "libbetty, cost:20%", "PyTorch, none", LOOPS),
-    "cg-micro": ("libbetty, none", "libbetty, cost:20%", "PyTorch, none, graphs anew"),
+    "darts": ("libbetty", "PyTorch", "JAX, none, ordered for memory", AGAIN),
+    "cg": ("libbetty, none", "libbetty, cheap", "libbetty, cost:20%", "PyTorch, none", "JAX, none, ordered for memory", AGAIN),
+    "cg-micro": ("libbetty, none", "libbetty, cheap", "libbetty, cost:20%", "PyTorch, none", "PyTorch, none, graphs anew",
+                 AGAIN),
     "itd": ("libbetty, none", "libbetty, cheap", "libbetty, cost:5%", "libbetty, cost:20%", "PyTorch",
-            "JAX, steps, scanned, ordered for memory"),
+            "JAX, none, ordered for memory", "JAX, steps, ordered for memory"),
 }  # fmt: skip
 
 
 def memory_workloads(build, folder, quick):
     images = os.path.join(folder, "images")
-    forward, blocks, anew = ["--along=forward"], ["--checkpoint=block"], ["--graphs=anew"]
-    products = [("none", []), ("blocks", blocks), ("none, forward product", forward), ("blocks, forward product", blocks + forward)]
+    backward, blocks, anew = ["--along=backward"], ["--checkpoint=block"], ["--graphs=anew"]
+    products = [("none", []), ("blocks", blocks), ("none, products backward", backward),
+                ("blocks, products backward", blocks + backward)]  # fmt: skip
     solves = [("none", []), ("blocks", blocks), ("none, graphs anew", anew), ("blocks, graphs anew", blocks + anew)]
     cg = dict(lower__type="cg", lower__cg_iterations=3, lower__cg_damping=1)
     micro = dict(lower__gradient_accumulation=4, upper__gradient_accumulation=4, lower__product_batches="all")

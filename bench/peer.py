@@ -33,14 +33,13 @@ def arguments():
     parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
     parser.add_argument("--inner", default="loop", choices=("loop", "scan"), help="JAX: the inner steps of MAML")
-    parser.add_argument("--scanned", action="store_true", help="JAX: blocks of one shape are a loop")
     parser.add_argument("--scheduler", default="time", choices=("time", "memory"), help="JAX: what XLA orders a program for")
     parser.add_argument("--layers", type=int, default=1, help="hidden ones of a perceptron")
     parser.add_argument("--network", default="resnet", choices=("resnet", "wrn", "unet", "deep"), help="of images")
     parser.add_argument("--product", default="finite", choices=("finite", "exact"), help="of second order")
     parser.add_argument("--checkpoint", default="none", choices=("none", "block", "convolutions", "step"), help="what is "
                         "computed again: blocks; all of them but convolutions; steps of an inner loop")  # fmt: skip
-    parser.add_argument("--along", default="backward", choices=("backward", "forward"), help="how PyTorch differentiates "
+    parser.add_argument("--along", default="forward", choices=("backward", "forward"), help="how PyTorch differentiates "
                         "losses along a direction: backward twice, or forward")  # fmt: skip
     parser.add_argument("--graphs", default="held", choices=("held", "anew"), help="of PyTorch's gradients, for products")
     parser.add_argument("--cg", type=int, default=0, help="iterations of conjugate gradients")
@@ -67,8 +66,10 @@ def use_torch(args):
 def use_jax(args):
     import jax
 
-    if args.scheduler == "memory":
-        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_enable_concurrency_optimized_scheduler=false"
+    flags = ["--xla_cpu_enable_concurrency_optimized_scheduler=false"] if args.scheduler == "memory" else []
+    if args.checkpoint != "none":  # or XLA joins what is computed again with the first computation
+        flags.append("--xla_disable_hlo_passes=cse")
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
     isa.hold_jax()
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
     jax.config.update("jax_enable_x64", args.double)

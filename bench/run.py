@@ -62,7 +62,8 @@ class Process:
         line = self.process.stdout.readline()
         if not line:
             self.stderr.seek(0)
-            raise SystemExit(f"bench: {' '.join(self.command)} failed:\n{self.stderr.read()[-3000:]}")
+            code = self.process.wait()
+            raise SystemExit(f"bench: {' '.join(self.command)} failed ({code}):\n{self.stderr.read()[-3000:]}")
         return json.loads(line)
 
     def ask(self, question):
