@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import peer
+
 MOMENTUM, DECAY = 0.9, 5e-4  # of SGD
 
 
@@ -281,3 +283,21 @@ class Norms:
     def move(self, move):
         for each in self.all:
             each.momentum = 0.1 if move else 0.0
+
+
+def serve(program, steps, net, norms, losses, meta, weigh, momentum):
+    """Answers for a network and its weight net: the loss on `meta`, the weight net's parameters, bytes of tensors."""
+
+    @torch.no_grad()
+    def state():
+        net.eval()
+        loss = losses(*meta).mean()
+        net.train()
+        return loss, weigh.vector()
+
+    def tensor_bytes():
+        stays = [*net.parameters(), *momentum, *net.buffers(), *weigh.params, *weigh.m, *weigh.v]
+        return peer.torch_peak_bytes(lambda: steps(1)) + sum(t.nbytes for t in stays)
+
+    norms.move(False)
+    peer.serve(program, steps, state, tensor_bytes)

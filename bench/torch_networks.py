@@ -80,18 +80,4 @@ momentum = [torch.zeros_like(p) for p in theta]
 steps = weight_net.stepper(args, train, meta, lower_step, upper_step)
 
 
-@torch.no_grad()
-def state():
-    net.eval()
-    loss = losses(*meta).mean()
-    net.train()
-    return loss, weigh.vector()
-
-
-def tensor_bytes():
-    stays = sum(t.nbytes for t in [*theta, *momentum, *net.buffers(), *weigh.params, *weigh.m, *weigh.v])
-    return peer.torch_peak_bytes(lambda: steps(1)) + stays
-
-
-norms.move(False)
-peer.serve(program, steps, state, tensor_bytes)
+networks.serve(program, steps, net, norms, losses, meta, weigh, momentum)

@@ -140,18 +140,4 @@ def steps(n):
         upper_step(batches, draw(meta, upper_order))
 
 
-@torch.no_grad()
-def state():
-    net.eval()
-    loss = losses(*meta).mean()
-    net.train()
-    return loss, weigh.vector()
-
-
-def tensor_bytes():
-    stays = sum(t.nbytes for t in [*theta, *momentum, *net.buffers(), *weigh.params, *weigh.m, *weigh.v])
-    return peer.torch_peak_bytes(lambda: steps(1)) + stays
-
-
-norms.move(False)
-peer.serve(program, steps, state, tensor_bytes)
+networks.serve(program, steps, net, norms, losses, meta, weigh, momentum)

@@ -53,12 +53,8 @@ static bool all_have_precision(const bt_context *context, const bt_problem *prob
 static bool saves_nothing(const bt_context *context, const bt_problem *problem)
 {
     for (int64_t i = 0; i < context->instance->phase_count; i++)
-        for (int64_t e = 0; e < context->instance->phases[i]->entry_count; e++) {
-            const bt_program *program = context->instance->phases[i]->entries[e].program;
-            for (int64_t b = 0; b < program->buffer_count; b++)
-                if (program->buffers[b].saved && strcmp(program->buffers[b].node->tag.level, problem->name) == 0)
-                    return false;
-        }
+        if (bt_phase_saves(context->instance->phases[i], problem->name))
+            return false;
     return true;
 }
 

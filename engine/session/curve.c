@@ -104,7 +104,7 @@ static bt_status take(walk *w)
 
 /* ---- all of them ---- */
 
-/* *fits: there is such a plan; else proposal.least is the least that was found, or 0. */
+/* *fits: there is such a plan; else proposal.over says how many bytes it misses. */
 static bt_status try(walk *w, size_t arena, bool *fits)
 {
     bt_context *context = w->context;
@@ -115,7 +115,7 @@ static bt_status try(walk *w, size_t arena, bool *fits)
     context->proposal = (bt_proposal){.arena = arena};
     bt_status status = bt_levels_recompile(context);
     *fits = status == BT_OK;
-    if (status == BT_ERROR_CONFIG && context->proposal.least) {
+    if (status == BT_ERROR_CONFIG && context->proposal.over) {
         bt_error_clear();
         status = BT_OK;
     }
@@ -129,9 +129,10 @@ static bt_status try(walk *w, size_t arena, bool *fits)
 /* What was found where a budget could not be kept to: to be had by asking for it, or for a little more. */
 static bt_status try_least(walk *w, size_t above)
 {
+    const bt_proposal *missed = &w->context->proposal;
     bool fits = false;
-    for (int i = 0; i < TRIES && !fits && w->context->proposal.least < above; i++)
-        BT_TRY(try(w, w->context->proposal.least, &fits));
+    for (int i = 0; i < TRIES && !fits && missed->arena + missed->over < above; i++)
+        BT_TRY(try(w, missed->arena + missed->over, &fits));
     return BT_OK;
 }
 

@@ -139,7 +139,7 @@ static bt_status restore_metric(bt_context *context, json_t *record, int place)
     bt_problem *problem = bt_problem_find(context, name);
     bt_metric_row *row = problem ? bt_metric_find(context, problem, metric, valid) : NULL;
     if (!row)
-        return problem ? bt_error_status() : bt_record_malformed("metrics of a problem that there is not");
+        return problem ? bt_error_status() : bt_record_malformed("metrics of an unknown problem");
     for (int i = place; i < context->metric_count; i++)
         if (context->metrics[i] == row) {
             context->metrics[i] = context->metrics[place];

@@ -23,17 +23,6 @@ static void lower(limit *limit, int64_t budget, size_t kept, const char *section
         *limit = (struct limit){bytes, section, key, kept};
 }
 
-static bool has_saved(const bt_phase *phase, const char *level)
-{
-    for (int64_t e = 0; e < phase->entry_count; e++) {
-        const bt_program *program = phase->entries[e].program;
-        for (int64_t b = 0; b < program->buffer_count; b++)
-            if (program->buffers[b].saved && strcmp(program->buffers[b].node->tag.level, level) == 0)
-                return true;
-    }
-    return false;
-}
-
 static limit of_memory_budgets(const bt_context *context, const bt_phase *phase)
 {
     size_t categories[BT_CATEGORIES];
@@ -57,7 +46,7 @@ static limit of_checkpointing(const bt_context *context, const bt_phase *phase)
     limit limit = {.bytes = SIZE_MAX};
     for (int i = 0; i < context->problem_count; i++) {
         const bt_problem *problem = context->problems[i];
-        if (problem->settings->checkpointing.kind == BT_CHECKPOINTING_BUDGET && has_saved(phase, problem->name))
+        if (problem->settings->checkpointing.kind == BT_CHECKPOINTING_BUDGET && bt_phase_saves(phase, problem->name))
             lower(&limit, problem->settings->checkpointing.number, 0, problem->name, "checkpointing");
     }
     return limit;

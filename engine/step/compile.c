@@ -58,14 +58,14 @@ static void uncompile_all(bt_context *context)
 }
 
 /* Of several failures, the one that is over its budget by the fewest bytes. */
-static void keep_nearest(bt_failure *nearest, size_t *least, size_t over)
+static void keep_nearest(bt_failure *nearest, size_t *least_over, size_t over)
 {
-    bt_failure failure = bt_failure_take(), *worse = over < *least ? nearest : &failure;
+    bt_failure failure = bt_failure_take(), *worse = over < *least_over ? nearest : &failure;
     bt_free(worse->message);
-    if (over >= *least)
+    if (over >= *least_over)
         return;
     *nearest = failure;
-    *least = over;
+    *least_over = over;
 }
 
 /* With a budget, phases are only planned at first, and the arena comes when they fit. Where one does not, the solves of
@@ -75,7 +75,7 @@ bt_status bt_levels_compile(bt_context *context)
     const bool dry = context->instance->dry;
     bt_tight tight = {.problem = NULL};
     bt_failure nearest = {.status = BT_OK};
-    size_t least = SIZE_MAX;
+    size_t over = SIZE_MAX;
     bt_status status;
     for (int p = 0; p < context->problem_count; p++)
         context->problems[p]->holding = BT_HOLD_ALL;
@@ -91,10 +91,10 @@ bt_status bt_levels_compile(bt_context *context)
         if (status == BT_OK)
             status = bt_budget_fit(context, &tight);
         if (status != BT_OK && tight.over)
-            keep_nearest(&nearest, &least, tight.over);
+            keep_nearest(&nearest, &over, tight.over);
         context->instance->dry = dry;
     } while (status != BT_OK && tight.problem);
-    context->proposal.least = least < SIZE_MAX ? least : 0;
+    context->proposal.over = over < SIZE_MAX ? over : 0;
     if (status != BT_OK && nearest.status != BT_OK)
         bt_failure_give(&nearest);
     bt_free(nearest.message);

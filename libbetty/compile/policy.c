@@ -41,9 +41,10 @@ static void copy(const bt_recompute *r, bt_remat_choice *to, const bt_remat_choi
 
 /* ---- what is named ---- */
 
-/* Whether a step of the forward pass reads the value for which `within` says something else than for its maker. */
+/* Whether two steps belong together: to one region, to one module. */
 typedef bool same_fn(const bt_recompute *r, const void *what, int64_t a, int64_t b);
 
+/* Whether a step of the forward pass reads the value that does not belong together with its maker. */
 static bool leaves(const bt_recompute *r, int64_t value, same_fn *same, const void *what)
 {
     const bt_remat *m = r->remat;
@@ -360,10 +361,9 @@ static bt_status search(bt_recompute *r, const bool *may, goal goal)
     return status;
 }
 
-/* A budget is one of the phase, in which others live besides. */
-static size_t left_of(const bt_recompute *r, size_t budget)
+size_t bt_budget_left(const bt_compile_options *options, size_t budget)
 {
-    return budget > r->c->options->beside ? budget - r->c->options->beside : 0;
+    return budget > options->beside ? budget - options->beside : 0;
 }
 
 static bt_status search_level(bt_recompute *r, int level)
@@ -383,7 +383,7 @@ static bt_status search_level(bt_recompute *r, int level)
     BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &plan));
     goal goal = {SIZE_MAX, plan.extra + of->how.cost * r->remat->total};
     if (of->how.kind == BT_CHECKPOINTING_BUDGET)
-        goal.bytes = left_of(r, (size_t)of->how.number);
+        goal.bytes = bt_budget_left(r->c->options, (size_t)of->how.number);
     return any ? search(r, may, goal) : BT_OK;
 }
 
@@ -401,7 +401,7 @@ static bt_status search_budget(bt_recompute *r)
                  !(level >= 0 && forward(r, maker) && options->levels[level].how.kind != BT_CHECKPOINTING_UNSET);
         any |= may[v];
     }
-    return any ? search(r, may, (goal){left_of(r, options->budget), 0}) : BT_OK;
+    return any ? search(r, may, (goal){bt_budget_left(options, options->budget), 0}) : BT_OK;
 }
 
 /* Work that saves no bytes at the worst moment is not done. */

@@ -20,10 +20,8 @@ static int64_t simulations(effort effort, int64_t steps)
     return 1 + (each < all ? each : all);
 }
 
-
 typedef struct best {
-    bool found;
-    int64_t *order, *launches; /* steps of the program; launches: places in the order */
+    int64_t *order, *launches; /* steps of the program; launches: places in the order; NULL: none yet */
     int64_t count;
     bt_order_rule rule;
     size_t most;
@@ -97,8 +95,8 @@ static bool better(const work *w, const bt_remat_plan *plan, double total)
 {
     const best *b = &w->best;
     const double extra = total > 0 ? plan->extra / total : 0;
-    size_t fits = w->c->options->budget > w->c->options->beside ? w->c->options->budget - w->c->options->beside : 0;
-    if (!b->found)
+    const size_t fits = bt_budget_left(w->c->options, w->c->options->budget);
+    if (!b->order)
         return true;
     if (plan->most <= fits && b->most <= fits)
         return extra < b->extra || (extra == b->extra && plan->most < b->most);
@@ -108,8 +106,7 @@ static bool better(const work *w, const bt_remat_plan *plan, double total)
 static bt_status take(work *w, bt_order_rule rule, const bt_remat *remat, const bt_remat_plan *plan)
 {
     size_t bytes = (size_t)w->c->program->step_count * sizeof(int64_t);
-    w->best = (best){.found = true,
-                     .order = bt_region_copy(w->region, w->order[rule], bytes),
+    w->best = (best){.order = bt_region_copy(w->region, w->order[rule], bytes),
                      .launches = bt_region_copy(w->region, plan->launches, (size_t)plan->count * sizeof(int64_t)),
                      .count = plan->count,
                      .rule = rule,

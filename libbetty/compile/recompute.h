@@ -24,6 +24,9 @@ bool bt_recompute_wanted(const bt_compilation *c);
 /* Orders the program's steps, some of which run again. */
 bt_status bt_recompute_steps(bt_compilation *c, const bt_arrays *arrays);
 
+/* Of a budget, which is one for the phase, what its others leave. */
+size_t bt_budget_left(const bt_compile_options *options, size_t budget);
+
 /* policy.c: drops what each bt_checkpoint, the checkpointing of each level and the budget say. */
 bt_status bt_policy_drop(bt_recompute *r);
 

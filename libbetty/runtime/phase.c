@@ -343,6 +343,17 @@ bt_status bt_phase_saved(const bt_phase *phase, int entry, bt_saved *saved)
     return BT_OK;
 }
 
+bool bt_phase_saves(const bt_phase *phase, const char *level)
+{
+    for (int64_t e = 0; e < phase->entry_count; e++) {
+        const bt_program *program = phase->entries[e].program;
+        for (int64_t b = 0; b < program->buffer_count; b++)
+            if (program->buffers[b].saved && strcmp(program->buffers[b].node->tag.level, level) == 0)
+                return true;
+    }
+    return false;
+}
+
 bt_status bt_part_run(bt_phase *phase, int entry)
 {
     bt_status status = bt_phase_run(phase, entry);

@@ -116,5 +116,6 @@ typedef struct bt_saved { /* bytes of forward values that an entry's derivatives
     size_t all;           /* of all of them */
 } bt_saved;
 bt_status bt_phase_saved(const bt_phase *phase, int entry, bt_saved *saved);
+bool bt_phase_saves(const bt_phase *phase, const char *level); /* some are values of this level */
 
 #endif

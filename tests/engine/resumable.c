@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { FEATURES = 3 };
@@ -241,6 +242,13 @@ void resumable_enter(void)
     ck_assert_ptr_nonnull(getcwd(before, sizeof before));
     ck_assert_int_eq(chdir(folder), 0);
     bt_error_clear();
+}
+
+void *resumable_shared(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(memory != MAP_FAILED);
+    return memory;
 }
 
 void resumable_leave(void)

@@ -35,4 +35,7 @@ uint64_t resumable_hash(bt_engine *engine, const resumable *world);
 void resumable_enter(void);
 void resumable_leave(void);
 
+/* Memory of zeros that child processes share; it stays until the test's own process ends. */
+void *resumable_shared(size_t bytes);
+
 #endif

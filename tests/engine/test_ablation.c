@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- which rows ---- */
@@ -61,8 +60,7 @@ static world *shared;
 static void enter(void)
 {
     resumable_enter();
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(shared != MAP_FAILED);
+    shared = resumable_shared(sizeof *shared);
     shared->data = ridge_data();
 }
 

@@ -1,7 +1,7 @@
 /* tests/engine/test_budget.c: memory_budget and checkpointing = budget. What is computed again changes no bit; plans
  * keep to their budgets, and the arena that is touched to the plans; what cannot fit is refused before any of it is
  * allocated, with the bytes that would do. */
-#include "levels.h"
+#include "decayed.h"
 
 #include "engine/session/session.h"
 #include "engine/step/step.h"
@@ -9,71 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 8, CHANNELS = 3, CLASSES = 4, ROWS = 24 };
+enum { SIDE = 8 };
 
 /* ---- the runs ---- */
 
-static bt_dataset *images(bt_problem *self)
-{
-    static float x[ROWS * SIDE * SIDE * CHANNELS];
-    static int32_t y[ROWS];
-    (void)self;
-    for (int i = 0; i < BT_COUNT_OF(x); i++)
-        x[i] = (float)((i * 37 % 101) / 50.0 - 1);
-    for (int i = 0; i < ROWS; i++)
-        y[i] = i * 5 % CLASSES;
-    bt_dataset *data = bt_dataset_new(ROWS);
-    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, SIDE, SIDE, CHANNELS));
-    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
-    return data;
-}
+static bt_dataset *images(bt_problem *self) { return (void)self, decayed_images(SIDE); }
 
 static bt_tensor *as_rows(bt_tensor *x) { return bt_reshape(bt_adaptive_avg_pool2d(x, 2, 2), bt_dim(x, 0), -1); }
-
-static bt_module *layer(int64_t in, int64_t out)
-{
-    return bt_nn_sequential(bt_nn_linear(in, out), bt_nn_layer_norm(out), bt_nn_fn(bt_gelu), bt_nn_dropout(0.2));
-}
 
 static bt_module *mlp(bt_problem *self)
 {
     (void)self;
-    return bt_nn_sequential(bt_nn_fn(as_rows), layer(4 * CHANNELS, 24), layer(24, 24), layer(24, 24), layer(24, 24),
-                            bt_nn_linear(24, CLASSES));
+    return bt_nn_sequential(bt_nn_fn(as_rows), decayed_layer(4 * DECAYED_CHANNELS, 24), decayed_layer(24, 24),
+                            decayed_layer(24, 24), decayed_layer(24, 24), bt_nn_linear(24, DECAYED_CLASSES));
 }
 
-static bt_module *convnet(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_resnet_cifar(8, CHANNELS, CLASSES);
-}
-
-static bt_module *penalty(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_parameter(bt_init_constant(-1));
-}
-
-static bt_tensor *loss(bt_problem *problem, const bt_batch *batch)
-{
-    return bt_mean(bt_cross_entropy(bt_forward(problem, bt_field(batch, "x")), bt_field(batch, "y")));
-}
-
-static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
-{
-    bt_tensor *decay = bt_exp(bt_param(bt_peer(self, "upper"), "value"));
-    return bt_add(loss(self, batch), bt_mul(decay, bt_sum(bt_square(bt_params(self)))));
-}
-
-static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return loss(bt_peer(self, "lower"), batch); }
-
-static const bt_problem_def upper = {
-    .name = "upper", .configure_train_data = images, .configure_module = penalty, .training_step = upper_step};
-#define LOWER(net)                                                                                                     \
-    {                                                                                                                  \
-        .name = "lower", .configure_train_data = images, .configure_module = (net), .training_step = lower_step        \
-    }
-static const bt_problem_def lowers[] = {LOWER(mlp), LOWER(convnet)};
+static const bt_problem_def upper = DECAYED_UPPER(images);
+static const bt_problem_def lowers[] = {DECAYED_LOWER(images, mlp), DECAYED_LOWER(images, decayed_resnet)};
 static const bt_export nets[] = {{.abi = BT_ABI, .problems = {&upper, &lowers[0]}},
                                  {.abi = BT_ABI, .problems = {&upper, &lowers[1]}}};
 
@@ -251,8 +203,8 @@ END_TEST
 static bt_tensor *field_loss(bt_problem *self, const bt_batch *batch)
 {
     (void)batch;
-    static double x[40 * SIDE * SIDE * CHANNELS]; /* more rows than a batch has */
-    return bt_mean(bt_square(bt_forward(self, bt_constant(BT_ARRAY(x, 40, SIDE, SIDE, CHANNELS)))));
+    static double x[40 * SIDE * SIDE * DECAYED_CHANNELS]; /* more rows than a batch has */
+    return bt_mean(bt_square(bt_forward(self, bt_constant(BT_ARRAY(x, 40, SIDE, SIDE, DECAYED_CHANNELS)))));
 }
 
 /* What is asked is part of the budget, too: it fits, or is refused, and the run goes on. */

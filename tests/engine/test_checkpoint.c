@@ -387,7 +387,8 @@ static const struct {
     {"\"streams\": {", "\"streams\": {}, \"x\": {", "streams"},
     {"\"metrics\": [", "\"metrics\": {}, \"x\": [", "metrics"},
     {"\"metrics\": [", "\"metrics\": [{\"problem\": \"upper\", \"name\": \"loss\", \"valid\": false}, ", "twice"},
-    {"\"metrics\": [", "\"metrics\": [{\"problem\": \"x\", \"name\": \"loss\", \"valid\": false}, ", "there is not"},
+    {"\"metrics\": [", "\"metrics\": [{\"problem\": \"x\", \"name\": \"loss\", \"valid\": false}, ",
+     "an unknown problem"},
     {"\"u2l\": ", "\"u2l\": 1, \"x\": ", "dependencies"},
     {"\"numbers\": {", "\"numbers\": [], \"x\": {", "numbers"},
 };

@@ -1,6 +1,6 @@
 /* tests/engine/test_curve.c: --plan --curve: what less memory costs. Each point is had by its memory_budget: the same
  * bytes; and the same work, as a run counts it. */
-#include "levels.h"
+#include "decayed.h"
 
 #include "engine/output/json.h"
 #include "engine/session/session.h"
@@ -9,54 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIDE = 16, CHANNELS = 3, CLASSES = 4, ROWS = 24 };
+enum { SIDE = 16 };
 
 /* ---- two levels and a ResNet-8 ---- */
 
-static bt_dataset *images(bt_problem *self)
-{
-    static float x[ROWS * SIDE * SIDE * CHANNELS];
-    static int32_t y[ROWS];
-    (void)self;
-    for (int i = 0; i < BT_COUNT_OF(x); i++)
-        x[i] = (float)((i * 37 % 101) / 50.0 - 1);
-    for (int i = 0; i < ROWS; i++)
-        y[i] = i * 5 % CLASSES;
-    bt_dataset *data = bt_dataset_new(ROWS);
-    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, SIDE, SIDE, CHANNELS));
-    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
-    return data;
-}
+static bt_dataset *images(bt_problem *self) { return (void)self, decayed_images(SIDE); }
 
-static bt_module *convnet(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_resnet_cifar(8, CHANNELS, CLASSES);
-}
-
-static bt_module *penalty(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_parameter(bt_init_constant(-1));
-}
-
-static bt_tensor *loss(bt_problem *problem, const bt_batch *batch)
-{
-    return bt_mean(bt_cross_entropy(bt_forward(problem, bt_field(batch, "x")), bt_field(batch, "y")));
-}
-
-static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
-{
-    bt_tensor *decay = bt_exp(bt_param(bt_peer(self, "upper"), "value"));
-    return bt_add(loss(self, batch), bt_mul(decay, bt_sum(bt_square(bt_params(self)))));
-}
-
-static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return loss(bt_peer(self, "lower"), batch); }
-
-static const bt_problem_def upper = {
-    .name = "upper", .configure_train_data = images, .configure_module = penalty, .training_step = upper_step};
-static const bt_problem_def lower = {
-    .name = "lower", .configure_train_data = images, .configure_module = convnet, .training_step = lower_step};
+static const bt_problem_def upper = DECAYED_UPPER(images);
+static const bt_problem_def lower = DECAYED_LOWER(images, decayed_resnet);
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
 /* Batches are all of one size; three lower steps to an upper one. */

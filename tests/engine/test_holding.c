@@ -1,7 +1,7 @@
 /* tests/engine/test_holding.c: what a loop of a solve holds of what it computes once changes no bit: every holding, in
  * networks with dropout, layer norm, batch norm and residual connections, with each method that loops, in both
  * precisions, on one thread and two. And what it buys: each holds at most what the one before it does. */
-#include "levels.h"
+#include "decayed.h"
 
 #include "engine/session/session.h"
 #include "engine/step/step.h"
@@ -9,45 +9,27 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIDE = 6, CHANNELS = 3, CLASSES = 4, ROWS = 24, WIDE = 256, LAYERS = 60 };
+enum { SIDE = 6, WIDE = 256, LAYERS = 60 };
 
 static bt_holding holding; /* of the engine that is set up next */
 
 /* ---- the networks ---- */
 
-static bt_dataset *images(bt_problem *self)
-{
-    static float x[ROWS * SIDE * SIDE * CHANNELS];
-    static int32_t y[ROWS];
-    (void)self;
-    for (int i = 0; i < BT_COUNT_OF(x); i++)
-        x[i] = (float)((i * 37 % 101) / 50.0 - 1);
-    for (int i = 0; i < ROWS; i++)
-        y[i] = i * 5 % CLASSES;
-    bt_dataset *data = bt_dataset_new(ROWS);
-    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, SIDE, SIDE, CHANNELS));
-    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
-    return data;
-}
+static bt_dataset *images(bt_problem *self) { return (void)self, decayed_images(SIDE); }
 
 static bt_tensor *as_rows(bt_tensor *x) { return bt_reshape(x, bt_dim(x, 0), -1); }
-
-static bt_module *layer(int64_t in, int64_t out)
-{
-    return bt_nn_sequential(bt_nn_linear(in, out), bt_nn_layer_norm(out), bt_nn_fn(bt_gelu), bt_nn_dropout(0.2));
-}
 
 static bt_module *mlp(bt_problem *self)
 {
     self->context->instance->options.holding = holding;
-    return bt_nn_sequential(bt_nn_fn(as_rows), layer(SIDE * SIDE * CHANNELS, 160), layer(160, 160), layer(160, 160),
-                            bt_nn_linear(160, CLASSES));
+    return bt_nn_sequential(bt_nn_fn(as_rows), decayed_layer(SIDE * SIDE * DECAYED_CHANNELS, 160),
+                            decayed_layer(160, 160), decayed_layer(160, 160), bt_nn_linear(160, DECAYED_CLASSES));
 }
 
 static bt_module *convnet(bt_problem *self)
 {
     self->context->instance->options.holding = holding;
-    return bt_nn_resnet_cifar(8, CHANNELS, CLASSES);
+    return decayed_resnet(self);
 }
 
 static bt_module *plain(int64_t in, int64_t out)
@@ -58,39 +40,16 @@ static bt_module *plain(int64_t in, int64_t out)
 static bt_module *deep(bt_problem *self)
 {
     self->context->instance->options.holding = holding;
-    bt_module *net = bt_nn_sequential(bt_nn_fn(as_rows), plain(SIDE * SIDE * CHANNELS, WIDE));
+    bt_module *net = bt_nn_sequential(bt_nn_fn(as_rows), plain(SIDE * SIDE * DECAYED_CHANNELS, WIDE));
     for (int i = 1; i < LAYERS; i++)
         bt_module_add(net, plain(WIDE, WIDE), "more%d", i);
-    bt_module_add(net, bt_nn_linear(WIDE, CLASSES), "head");
+    bt_module_add(net, bt_nn_linear(WIDE, DECAYED_CLASSES), "head");
     return net;
 }
 
-static bt_module *penalty(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_parameter(bt_init_constant(-1));
-}
-
-static bt_tensor *loss(bt_problem *problem, const bt_batch *batch)
-{
-    return bt_mean(bt_cross_entropy(bt_forward(problem, bt_field(batch, "x")), bt_field(batch, "y")));
-}
-
-static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
-{
-    bt_tensor *decay = bt_exp(bt_param(bt_peer(self, "upper"), "value"));
-    return bt_add(loss(self, batch), bt_mul(decay, bt_sum(bt_square(bt_params(self)))));
-}
-
-static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return loss(bt_peer(self, "lower"), batch); }
-
-static const bt_problem_def upper = {
-    .name = "upper", .configure_train_data = images, .configure_module = penalty, .training_step = upper_step};
-#define LOWER(net)                                                                                                     \
-    {                                                                                                                  \
-        .name = "lower", .configure_train_data = images, .configure_module = (net), .training_step = lower_step        \
-    }
-static const bt_problem_def lowers[] = {LOWER(mlp), LOWER(convnet), LOWER(deep)};
+static const bt_problem_def upper = DECAYED_UPPER(images);
+static const bt_problem_def lowers[] = {DECAYED_LOWER(images, mlp), DECAYED_LOWER(images, convnet),
+                                        DECAYED_LOWER(images, deep)};
 static const bt_export nets[] = {{.abi = BT_ABI, .problems = {&upper, &lowers[0]}},
                                  {.abi = BT_ABI, .problems = {&upper, &lowers[1]}},
                                  {.abi = BT_ABI, .problems = {&upper, &lowers[2]}}};

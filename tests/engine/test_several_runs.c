@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- what is asked for ---- */
@@ -183,8 +182,7 @@ static world *shared;
 static void enter(void)
 {
     resumable_enter();
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(shared != MAP_FAILED);
+    shared = resumable_shared(sizeof *shared);
     shared->data = ridge_data();
 }
 

@@ -150,8 +150,8 @@ typedef struct chain {
     double least[CHAIN + 1][CHAIN + 1][ROOM]; /* by first, end and bytes; -1: not known yet */
 } chain;
 
-/* The least cost of forward steps to go back from `end` to `first`, whose state is stored, with so many bytes besides.
- * Either the states between are made anew for each step back, or one of them is stored meanwhile. */
+/* The least cost of the forward steps needed to run backward from `end` to `first`. The state at `first` is stored, and
+ * `room` more bytes are free: either each step back recomputes from `first`, or one state in between is stored too. */
 static double least_cost(chain *c, int first, int end, int room)
 {
     if (end - first <= 1)
