@@ -21,14 +21,17 @@ def perceptron(params, x):
     return x @ w3.T + b3
 
 
+def block(x, w, bias, scale, shift):
+    x = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + bias
+    mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
+    x = jax.nn.relu((x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + shift)
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
 def convnet(params, x):
     x = x.reshape(-1, 28, 28, 1)
     for k in range(0, 4 * args.blocks, 4):
-        w, bias, scale, shift = params[k : k + 4]
-        x = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + bias
-        mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
-        x = jax.nn.relu((x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + shift)
-        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        x = (jax.checkpoint(block) if args.checkpoint == "block" else block)(x, *params[k : k + 4])
     return x.reshape(len(x), -1) @ params[-2].T + params[-1]
 
 
@@ -40,8 +43,15 @@ def loss(params, x, y):
 
 
 def task_loss(params, x, query):
-    for _ in range(data.INNER_STEPS):
-        params = [p - data.INNER_LR * g for p, g in zip(params, jax.grad(loss)(params, x, support_y))]
+    def adapted(params, _=None):
+        return [p - data.INNER_LR * g for p, g in zip(params, jax.grad(loss)(params, x, support_y))], None
+
+    one = jax.checkpoint(adapted) if args.checkpoint == "step" else adapted
+    if args.inner == "scan":
+        params = jax.lax.scan(one, params, length=data.INNER_STEPS)[0]
+    else:
+        for _ in range(data.INNER_STEPS):
+            params = one(params)[0]
     return loss(params, query, query_y)
 
 
@@ -73,7 +83,7 @@ else:
     flat = data.mlp_params(flat, [data.PIXELS, 64, 64, args.ways])
 params = [jnp.asarray(p) for p in flat]
 state = params, adam.init(params)
-call = jax.jit(scanned if args.scan else step, donate_argnums=0)
+call = jax.jit(scanned if args.scan else step, donate_argnums=0).lower(state, 0, support_x, query_x).compile()
 done = 0
 
 
@@ -96,10 +106,7 @@ def answer():
 
 
 def tensor_bytes():
-    """What XLA says of the call: arguments, results and temporaries, those that share memory counted once."""
-    m = call.lower(state, 0, support_x, query_x).compile().memory_analysis()
-    every = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
-    return every - m.alias_size_in_bytes - support_x.nbytes - query_x.nbytes
+    return peer.jax_bytes(call, support_x, query_x)
 
 
 peer.serve(program, steps, answer, tensor_bytes)

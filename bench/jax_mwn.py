@@ -91,11 +91,8 @@ def answer():
 
 
 def tensor_bytes():
-    """What XLA says of the call: arguments, results and temporaries, those that share memory counted once."""
-    m = call.lower(state, take(lower_order), take(upper_order), train, meta).compile().memory_analysis()
-    held = sum(a.nbytes for a in train + meta)
-    every = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
-    return every - m.alias_size_in_bytes - held
+    compiled = call.lower(state, take(lower_order), take(upper_order), train, meta).compile()
+    return peer.jax_bytes(compiled, *train, *meta)
 
 
 peer.serve(program, steps, answer, tensor_bytes)

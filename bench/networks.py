@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 MOMENTUM, DECAY = 0.9, 5e-4  # of SGD
 
@@ -60,6 +61,18 @@ class ResNet(nn.Module):
     def forward(self, x):
         x = self.blocks(F.relu(self.bn1(self.conv1(x))))
         return self.linear(x.mean((2, 3)))
+
+
+class Again(nn.Module):
+    """A block whose values are computed again in the backward pass: torch.utils.checkpoint by hand. The norms' running
+    statistics would move then, too, unless Norms hold them by that time."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        return checkpoint(self.block, x, use_reentrant=False, preserve_rng_state=False)
 
 
 class WideBlock(nn.Module):
@@ -234,6 +247,29 @@ def made(args, flat):
         return fill(Deep(args.layers, args.hidden, args.dropout), flat)
     return fill({"wrn": lambda: WideResNet(16, 4), "unet": lambda: UNet(32), "resnet": lambda: ResNet(args.depth)}[
         args.network](), flat)  # fmt: skip
+
+
+def sgd_step(args, params, gradient, momentum):
+    """By PyTorch's fused kernel."""
+    torch._fused_sgd_(params, gradient, momentum, weight_decay=args.decay, momentum=MOMENTUM, lr=args.rate,
+                      dampening=0.0, nesterov=False, maximize=False, is_first_step=False)  # fmt: skip
+
+
+def on_both_sides(params, v, f):
+    """f() with the parameters moved along v and against it, as Betty's difference has it; and how far apart they are."""
+    with torch.no_grad():
+        before = [p.clone() for p in params]
+        epsilon = 0.01 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(v)))
+        shift = torch._foreach_mul(v, epsilon)
+        torch._foreach_add_(params, shift)
+    plus = f()
+    with torch.no_grad():
+        torch._foreach_copy_(params, before)
+        torch._foreach_sub_(params, shift)
+    minus = f()
+    with torch.no_grad():
+        torch._foreach_copy_(params, before)
+    return plus, minus, 2 * epsilon
 
 
 class Norms:

@@ -1,7 +1,10 @@
 """What the Python programs of the bench share: arguments, and the questions they answer (README.md lists them)."""
 import argparse
+import ctypes
+import gc
 import itertools
 import json
+import os
 import sys
 import time
 
@@ -29,9 +32,19 @@ def arguments():
     parser.add_argument("--layout", default="first", choices=("first", "last"), help="of PyTorch's images")
     parser.add_argument("--blocks", type=int, default=0, help="of a few-shot ConvNet; 0: a perceptron")
     parser.add_argument("--scan", type=int, default=0, help="JAX: upper steps in one jitted call")
+    parser.add_argument("--inner", default="loop", choices=("loop", "scan"), help="JAX: the inner steps of MAML")
+    parser.add_argument("--scheduler", default="time", choices=("time", "memory"), help="JAX: what XLA orders a program for")
     parser.add_argument("--layers", type=int, default=1, help="hidden ones of a perceptron")
     parser.add_argument("--network", default="resnet", choices=("resnet", "wrn", "unet", "deep"), help="of images")
     parser.add_argument("--product", default="finite", choices=("finite", "exact"), help="of second order")
+    parser.add_argument("--checkpoint", default="none", choices=("none", "block", "convolutions", "step"), help="what is "
+                        "computed again: blocks; all of them but convolutions; steps of an inner loop")  # fmt: skip
+    parser.add_argument("--along", default="forward", choices=("backward", "forward"), help="how PyTorch differentiates "
+                        "losses along a direction: backward twice, or forward")  # fmt: skip
+    parser.add_argument("--graphs", default="held", choices=("held", "anew"), help="of PyTorch's gradients, for products")
+    parser.add_argument("--cg", type=int, default=0, help="iterations of conjugate gradients")
+    parser.add_argument("--damping", type=float, default=0, help="added to the diagonal of the Hessian there")
+    parser.add_argument("--micro", type=int, default=1, help="micro-batches of a step")
     parser.add_argument("--rate", type=float, default=0.1, help="learning rate of the network")
     parser.add_argument("--decay", type=float, default=0, help="weight decay of the network")
     parser.add_argument("--dropout", type=float, default=0)
@@ -53,6 +66,10 @@ def use_torch(args):
 def use_jax(args):
     import jax
 
+    flags = ["--xla_cpu_enable_concurrency_optimized_scheduler=false"] if args.scheduler == "memory" else []
+    if args.checkpoint != "none":  # or XLA joins what is computed again with the first computation
+        flags.append("--xla_disable_hlo_passes=cse")
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
     isa.hold_jax()
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # faster where one step waits for the last
     jax.config.update("jax_enable_x64", args.double)
@@ -72,6 +89,12 @@ def few_shot_tasks(folder, ways):
     return *images, np.arange(ways), np.arange(ways).repeat(data.QUERIES)
 
 
+def trim():
+    """What is free goes back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 def torch_peak_bytes(run):
     """The most that PyTorch's allocator gives out while run() goes on (scratch within kernels is not in it)."""
     from torch.profiler import ProfilerActivity, profile
@@ -84,6 +107,13 @@ def torch_peak_bytes(run):
         now += event.nbytes()
         peak = max(peak, now)
     return peak
+
+
+def jax_bytes(compiled, *data_set):
+    """What XLA says of a call: arguments, results and temporaries, those that share memory counted once."""
+    m = compiled.memory_analysis()
+    every = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes
+    return every - m.alias_size_in_bytes - sum(a.nbytes for a in data_set)
 
 
 def serve(program, steps, state, tensor_bytes=lambda: None):
@@ -103,5 +133,8 @@ def serve(program, steps, state, tensor_bytes=lambda: None):
             answer(loss=float(loss), params=[float(p) for p in params])
         elif question == "memory":
             answer(tensor_bytes=tensor_bytes())
+        elif question == "trim":
+            trim()
+            answer()
         else:
             raise SystemExit(f"not understood: {line}")

@@ -39,9 +39,9 @@ def arguments():
 
 
 class Process:
-    """A side of a workload, waiting for questions."""
+    """A side of a workload, waiting for questions; with environment variables of its own."""
 
-    def __init__(self, side, command, threads):
+    def __init__(self, side, command, threads, **more):
         self.side, self.command, self.stderr = side, command, tempfile.TemporaryFile("w+")
         cores = sorted(os.sched_getaffinity(0))[:threads]
         variables = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
@@ -51,7 +51,8 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             text=True,
-            env={**os.environ, **variables, **isa.environment(), "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, **variables, **isa.environment(), "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "",
+                 **more},  # fmt: skip
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         ready = self.answer()
@@ -61,7 +62,8 @@ class Process:
         line = self.process.stdout.readline()
         if not line:
             self.stderr.seek(0)
-            raise SystemExit(f"bench: {' '.join(self.command)} failed:\n{self.stderr.read()[-3000:]}")
+            code = self.process.wait()
+            raise SystemExit(f"bench: {' '.join(self.command)} failed ({code}):\n{self.stderr.read()[-3000:]}")
         return json.loads(line)
 
     def ask(self, question):
@@ -75,9 +77,13 @@ class Process:
     def milliseconds(self, steps):
         return self.ask(f"steps {steps}")["ms"]
 
-    def resident_mb(self):
+    def status_bytes(self, name):
+        """VmRSS, VmHWM, as the system counts them."""
         with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) * 1024 / 1e6 for line in status if line.startswith("VmRSS"))
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
+
+    def resident_mb(self):
+        return self.status_bytes("VmRSS") / 1e6
 
     def close(self):
         try:
@@ -330,6 +336,28 @@ def chosen(workloads, wanted):
     return [name for name in names if not wanted or any(name in matches for matches in found.values())]
 
 
+def recorded(name, build, measure, tables):
+    """measure(report), with each figure that it reports on standard output and in the results, and the tables after it."""
+    if not os.path.exists(os.path.join(build, "bench-libbetty")):
+        raise SystemExit(f"bench: {build}/bench-libbetty is missing: ./dev build makes it")
+    os.makedirs(RESULTS, exist_ok=True)
+    figures = []
+    with open(os.path.join(RESULTS, f"{name}.jsonl"), "w") as file:
+
+        def report(**figure):
+            figures.append(figure)
+            line = json.dumps(figure)
+            print(line, flush=True)
+            print(line, file=file, flush=True)
+
+        results = measure(report)
+    text = tables(results, figures)
+    with open(os.path.join(RESULTS, f"{name}.md"), "w") as file:
+        file.write(text + "\n")
+    print(text)
+    return results
+
+
 def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="libbetty-bench-") as folder:
@@ -337,23 +365,8 @@ def main():
         if args.list:
             print("\n".join(names))
             return 0
-        if not os.path.exists(os.path.join(args.build, "bench-libbetty")):
-            raise SystemExit(f"bench: {args.build}/bench-libbetty is missing: ./dev build makes it")
-        os.makedirs(RESULTS, exist_ok=True)
-        figures = []
-        with open(os.path.join(RESULTS, "speed.jsonl"), "w") as file:
-
-            def report(**figure):
-                figures.append(figure)
-                line = json.dumps(figure)
-                print(line, flush=True)
-                print(line, file=file)
-
-            results = measure_all(args, folder, names, report)
-        text = f"{heading(figures)}\n\n{table(results)}\n\n{memory_table(figures)}"
-        with open(os.path.join(RESULTS, "speed.md"), "w") as file:
-            file.write(text + "\n")
-        print(text)
+        tables = lambda results, figures: f"{heading(figures)}\n\n{table(results)}\n\n{memory_table(figures)}"
+        results = recorded("speed", args.build, lambda report: measure_all(args, folder, names, report), tables)
     return 0 if all(times for _, _, times in results) else 1
 
 

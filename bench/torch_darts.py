@@ -23,25 +23,14 @@ def lower_step(x, y):
     norms.move(True)
     gradient = torch.autograd.grad(loss(x, y, [part.detach() for part in mixture]), theta)
     with torch.no_grad():
-        torch._fused_sgd_(theta, gradient, momentum, weight_decay=args.decay, momentum=networks.MOMENTUM, lr=args.rate,
-                          dampening=0.0, nesterov=False, maximize=False, is_first_step=False)  # fmt: skip
+        networks.sgd_step(args, theta, gradient, momentum)
     norms.move(False)
 
 
 def product_finite(v, x, y):
-    with torch.no_grad():
-        before = [p.clone() for p in theta]
-        epsilon = 0.01 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(v)))
-        shift = torch._foreach_mul(v, epsilon)
-        torch._foreach_add_(theta, shift)
-    plus = torch.autograd.grad(loss(x, y, mixture), mixture)
-    with torch.no_grad():
-        torch._foreach_copy_(theta, before)
-        torch._foreach_sub_(theta, shift)
-    minus = torch.autograd.grad(loss(x, y, mixture), mixture)
-    with torch.no_grad():
-        torch._foreach_copy_(theta, before)
-    return [(a - b) / (2 * epsilon) for a, b in zip(plus, minus)]
+    gradient = lambda: torch.autograd.grad(loss(x, y, mixture), mixture)
+    plus, minus, width = networks.on_both_sides(theta, v, gradient)
+    return [(a - b) / width for a, b in zip(plus, minus)]
 
 
 def product_exact(v, x, y):

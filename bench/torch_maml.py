@@ -6,6 +6,7 @@ import peer
 args = peer.arguments()
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 program = peer.use_torch(args)
 
@@ -16,12 +17,23 @@ def perceptron(params, x):
     return F.linear(x, params[4], params[5])
 
 
+def block(x, w, bias, scale, shift):
+    """A 3 x 3 convolution, batch statistics, ReLU and pooling."""
+    x = F.conv2d(x, w, bias, padding=1)
+    return F.max_pool2d(F.relu(F.batch_norm(x, None, None, scale, shift, training=True)), 2)
+
+
+def remade(f, *inputs):
+    """By torch.utils.checkpoint, with --checkpoint=block."""
+    again = args.checkpoint == "block"
+    return checkpoint(f, *inputs, use_reentrant=False, preserve_rng_state=False) if again else f(*inputs)
+
+
 def convnet(params, x):
-    """Blocks of a 3 x 3 convolution, batch statistics, ReLU and pooling; libbetty's order of the parameters."""
+    """With libbetty's order of the parameters."""
     x = x.reshape(-1, 1, 28, 28)
     for k in range(0, 4 * args.blocks, 4):
-        x = F.conv2d(x, params[k], params[k + 1], padding=1)
-        x = F.max_pool2d(F.relu(F.batch_norm(x, None, None, params[k + 2], params[k + 3], training=True)), 2)
+        x = remade(block, x, *params[k : k + 4])
     return F.linear(x.flatten(1), params[-2], params[-1])
 
 

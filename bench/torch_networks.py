@@ -32,23 +32,14 @@ def lower_step(x, y):
         share = weigh(loss) / len(y)
     gradient = torch.autograd.grad(loss, theta, share)
     with torch.no_grad():
-        torch._fused_sgd_(theta, gradient, momentum, weight_decay=args.decay, momentum=networks.MOMENTUM, lr=args.rate,
-                          dampening=0.0, nesterov=False, maximize=False, is_first_step=False)  # fmt: skip
+        networks.sgd_step(args, theta, gradient, momentum)
     norms.move(False)
 
 
 def along_finite(v, x, y):
     with torch.no_grad():
-        before = [p.clone() for p in theta]
-        epsilon = 0.01 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(v)))
-        shift = torch._foreach_mul(v, epsilon)
-        torch._foreach_add_(theta, shift)
-        plus = losses(x, y)
-        torch._foreach_copy_(theta, before)
-        torch._foreach_sub_(theta, shift)
-        minus = losses(x, y)
-        torch._foreach_copy_(theta, before)
-    return ((weigh(minus) * minus).mean() - (weigh(plus) * plus).mean()) / (2 * epsilon)
+        plus, minus, width = networks.on_both_sides(theta, v, lambda: losses(x, y))
+    return ((weigh(minus) * minus).mean() - (weigh(plus) * plus).mean()) / width
 
 
 def along_exactly(v, x, y):

@@ -16,6 +16,7 @@ typedef struct session {
     int64_t asked, unroll; /* lower steps in the measurement that is running, 0: none; those to a call of ours */
     int64_t step;          /* lower steps in what the driver calls a step */
     int64_t done;
+    size_t resident; /* bytes of this process before anything is read or planned */
     double start;
     struct bt_profile *profile; /* the work is counted, not timed; NULL: it is not */
 } session;

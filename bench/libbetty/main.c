@@ -53,11 +53,13 @@ static bt_status print_state(session *s)
     return status;
 }
 
-/* What the plan says that the run holds: everything but the data set. */
+/* What the plan says that the run holds: everything but the data set; and what was resident before there was anything
+ * of it, the data set added. */
 static bt_status print_memory(session *s)
 {
     size_t by_category[BT_CATEGORIES], kept = bt_persistent_bytes(&s->engine->context, by_category, NULL);
-    printf("{\"tensor_bytes\": %zu}\n", kept + bt_arena_used(&s->engine->context));
+    printf("{\"tensor_bytes\": %zu, \"resident_before\": %zu}\n", kept + bt_arena_used(&s->engine->context),
+           s->resident + bt_engine_footprint(s->engine).data);
     return BT_OK;
 }
 
@@ -184,7 +186,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-libbetty WORKLOAD FOLDER [SECTION.KEY=VALUE ...]\n");
         return 2;
     }
-    session s = {.folder = argv[2], .engine = bt_engine_new(), .tasks = 1};
+    session s = {.folder = argv[2], .engine = bt_engine_new(), .tasks = 1, .resident = bt_resident_peak()};
     bt_status status = s.engine ? serve(&s, argv[1], argc - 3, argv + 3) : BT_ERROR_MEMORY;
     if (status != BT_OK)
         fprintf(stderr, "bench-libbetty: %s\n", bt_error());

@@ -73,6 +73,18 @@ static void visit(void *user, const char *section, const char *name, bt_key_kind
     }
 }
 
+/* What is not set is not visited. */
+static void visit_unset(listing *l, const bt_problem *problem)
+{
+    for (const bt_key *key = bt_keys; key->name; key++) {
+        bt_text text = {0};
+        if (key->section == BT_SECTION_PROBLEM && key->ablate &&
+            !bt_key_print(key, (const char *)problem->settings + key->offset, &text))
+            visit(l, problem->name, key->name, key->kind, "");
+        bt_text_free(&text);
+    }
+}
+
 json_t *bt_choices_list(bt_engine *engine, const char *level)
 {
     listing l = {.engine = engine, .level = level, .list = json_array()};
@@ -81,8 +93,11 @@ json_t *bt_choices_list(bt_engine *engine, const char *level)
         bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run; there are %s", level,
                 bt_problem_list(&engine->context, &names));
         bt_text_free(&names);
-    } else if (bt_config_visit(engine->context.config, visit, &l) == BT_OK && l.list) {
-        return l.list;
+    } else if (bt_config_visit(engine->context.config, visit, &l) == BT_OK) {
+        for (int i = 0; i < engine->context.problem_count; i++)
+            visit_unset(&l, engine->context.problems[i]);
+        if (l.list)
+            return l.list;
     }
     json_decref(l.list);
     bt_fail(BT_ERROR_MEMORY, "out of memory");

@@ -153,7 +153,7 @@ const bt_key bt_keys[] = {
              "computed again rather than held, where no `checkpointing` says otherwise; what cannot fit is an error "
              "before anything runs"},
     {"checkpointing", PROBLEM(checkpointing), .kind = BT_KEY_CHECKPOINTING, RESUMABLE,
-     .ablate = "cost:5% | cheap | every:1 | sqrt", .exact = true,
+     .ablate = "cheap | cost:20% | sqrt", .exact = true,
      .help = "which forward values of this level are computed again rather than held until its derivatives have read "
              "them: none | cheap | cost:P% | budget:BYTES | every:N | sqrt | modules:PATTERNS | ops:NAMES; true is "
              "sqrt. No bit of a result depends on it (docs/memory.md)"},

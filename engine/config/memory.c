@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Digits, perhaps with a point among them; *end: what stands behind. */
+static bool read_decimal(const char *text, double *number, const char **end)
+{
+    char *stop;
+    *number = strtod(text, &stop);
+    *end = text + strspn(text, "0123456789.");
+    return *text >= '0' && *text <= '9' && stop == *end;
+}
+
 /* ---- bytes ---- */
 
 static const struct unit {
@@ -15,16 +24,16 @@ static const struct unit {
 
 bool bt_bytes_read(const char *text, int64_t *bytes)
 {
-    char *end;
-    if (!text[strspn(text, "0123456789.")] ? !*text : !strspn(text, "0123456789."))
+    const char *end;
+    double number;
+    if (!read_decimal(text, &number, &end))
         return false;
-    double number = strtod(text, &end);
     end += strspn(end, " ");
     for (int u = 0; u < BT_COUNT_OF(units); u++)
         if (strcmp(end, units[u].name) == 0) {
-            double exact = ceil(number * units[u].bytes);
-            *bytes = exact < 9e18 ? (int64_t)exact : 0;
-            return exact >= 1 && exact < 9e18;
+            const double exact = ceil(number * units[u].bytes), end_of_int64 = 9223372036854775808.0;
+            *bytes = exact < end_of_int64 ? (int64_t)exact : 0;
+            return exact >= 1 && exact < end_of_int64;
         }
     return false;
 }
@@ -44,16 +53,16 @@ static const char *const words[BT_CHECKPOINTINGS] = {
 
 static bool read_argument(bt_checkpointing *how, const char *text)
 {
-    char *end;
-    double number = strtod(text, &end);
-    bool digit = *text >= '0' && *text <= '9';
+    const char *end;
+    double number;
+    bool decimal = read_decimal(text, &number, &end);
     switch (how->kind) {
     case BT_CHECKPOINTING_COST:
         how->cost = number / 100;
-        return digit && (strcmp(end, "%") == 0 || !*end) && isfinite(number);
+        return decimal && (strcmp(end, "%") == 0 || !*end) && isfinite(number);
     case BT_CHECKPOINTING_EVERY:
         how->number = number >= 1 && number <= 1e9 ? (int64_t)number : 0;
-        return digit && !*end && how->number >= 1 && (double)how->number == number;
+        return decimal && !*end && how->number >= 1 && (double)how->number == number;
     case BT_CHECKPOINTING_BUDGET:
         return bt_bytes_read(text, &how->number);
     case BT_CHECKPOINTING_MODULES:

@@ -28,10 +28,10 @@ static bt_status build(bt_context *context)
     bt_status status = bt_wire(context);
     if (status == BT_OK) {
         copy_ready(context, ready, true);
-        status = bt_levels_recompile(context);
+        status = bt_loop_starts_open(context);
     }
     if (status == BT_OK)
-        status = bt_loop_starts_open(context);
+        status = bt_levels_recompile(context);
     for (int i = 0; status == BT_OK && i < context->problem_count; i++)
         if (context->problems[i]->step)
             bt_solve_forget(context->problems[i], &context->problems[i]->step->site);

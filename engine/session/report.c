@@ -56,6 +56,18 @@ static json_t *largest(const bt_phase *phase)
     return list;
 }
 
+/* By op, how many steps run again. */
+static json_t *again_by_op(const bt_program *program)
+{
+    json_t *object = json_object();
+    for (int64_t s = 0; s < program->step_count; s++)
+        if (program->steps[s].again) {
+            const char *op = program->steps[s].call.op->name;
+            object = bt_json_with(object, op, json_integer(json_integer_value(json_object_get(object, op)) + 1));
+        }
+    return object;
+}
+
 static json_t *parts(const bt_phase *phase)
 {
     json_t *list = json_array();
@@ -68,8 +80,9 @@ static json_t *parts(const bt_phase *phase)
                                  (json_int_t)program->step_count, "saved", (json_int_t)saved.held, "saved_all",
                                  (json_int_t)saved.all);
         if (program->again)
-            part = bt_json_with(bt_json_with(part, "again", json_integer((json_int_t)program->again)), "extra_work",
-                                json_real(program->extra));
+            part = bt_json_with(bt_json_with(bt_json_with(part, "again", json_integer((json_int_t)program->again)),
+                                             "extra_work", json_real(program->extra)),
+                                "again_by_op", again_by_op(program));
         if (program->order)
             part = bt_json_with(bt_json_with(part, "order", json_string(program->order)), "most",
                                 json_integer((json_int_t)program->most));
@@ -174,9 +187,15 @@ static void print_part(json_t *part, FILE *file)
 {
     json_t *order = json_object_get(part, "order");
     fprintf(file, "    part %-25s %6zu kernels", bt_json_read_text(part, "part"), bytes_of(part, "kernels"));
-    if (bytes_of(part, "again"))
-        fprintf(file, ", %zu of them again (%.1f %% more work)", bytes_of(part, "again"),
+    if (bytes_of(part, "again")) {
+        const char *op;
+        json_t *count;
+        fprintf(file, ", %zu of them again (%.1f %% more work:", bytes_of(part, "again"),
                 100 * json_real_value(json_object_get(part, "extra_work")));
+        json_object_foreach(json_object_get(part, "again_by_op"), op, count)
+            fprintf(file, " %s %lld", op, (long long)json_integer_value(count));
+        fprintf(file, ")");
+    }
     fprintf(file, ", %zu of %zu bytes saved for derivatives", bytes_of(part, "saved"), bytes_of(part, "saved_all"));
     if (order && strcmp(json_string_value(order), bt_order_name(BT_ORDER_WRITTEN)) != 0)
         fprintf(file, "; %s", json_string_value(order));

@@ -170,10 +170,8 @@ static bt_status compile_all(bt_engine *engine)
             BT_TRY(bt_problem_open_data(engine->context.problems[i]));
         }
     double start = bt_seconds();
+    BT_TRY(bt_loop_starts_open(&engine->context)); /* first: what is kept counts in budgets */
     BT_TRY(bt_levels_compile(&engine->context));
-    BT_TRY(bt_loop_starts_open(&engine->context));
-    if (engine->context.settings->roll_back && bt_budget_any(&engine->context))
-        BT_TRY(bt_levels_recompile(&engine->context)); /* now all is there that is kept for the whole run */
     bt_context_settle_threads(&engine->context);
     engine->compile_seconds = bt_seconds() - start;
     return bt_check_names(&engine->context);

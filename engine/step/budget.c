@@ -76,20 +76,37 @@ static bt_status too_small(const bt_context *context, const bt_phase *phase, con
         bt_text_add(&text, "%s kept for the whole run, ", bt_bytes_text(kept, limit->kept));
     const bt_section_kind kind = strcmp(limit->section, "engine") == 0 ? BT_SECTION_ENGINE : BT_SECTION_PROBLEM;
     bt_status status =
-        bt_fail(BT_ERROR_CONFIG, "%s: the least plan found needs %s: %s%s live at the worst moment of %s, %s%s",
+        bt_fail(BT_ERROR_CONFIG, "%s: the least plan found needs %zuB (%s): %s%s live at the worst moment of %s, %s%s",
                 bt_config_departs(context->config, limit->section, bt_key_find(kind, limit->key)),
-                bt_bytes_text(least, phase->arena + limit->kept), bt_text_get(&text), bt_bytes_text(live, phase->arena),
-                phase->owner, phase->name, worst);
+                phase->arena + limit->kept, bt_bytes_text(least, phase->arena + limit->kept), bt_text_get(&text),
+                bt_bytes_text(live, phase->arena), phase->owner, phase->name, worst);
     bt_text_free(&text);
     return status;
 }
 
-static bt_status fit(const bt_context *context, bt_phase *phase, const limit *limit, bool anything)
+/* Of the phases that do not fit, the one that is furthest from it. */
+typedef struct worst {
+    const bt_phase *phase;
+    limit limit;
+} worst;
+
+static bt_status fit(bt_phase *phase, const limit *limit, bool anything, worst *worst)
 {
-    if (phase->arena <= limit->bytes)
-        return BT_OK;
-    BT_TRY(bt_phase_fit(phase, limit->bytes, anything));
-    return phase->arena <= limit->bytes ? BT_OK : too_small(context, phase, limit);
+    if (phase->arena > limit->bytes)
+        BT_TRY(bt_phase_fit(phase, limit->bytes, anything));
+    const size_t over = phase->arena > limit->bytes ? phase->arena - limit->bytes : 0;
+    if (over && (!worst->phase || over > worst->phase->arena - worst->limit.bytes)) {
+        worst->phase = phase;
+        worst->limit = *limit;
+    }
+    return BT_OK;
+}
+
+static bt_status fit_phase(const bt_context *context, bt_phase *phase, worst *worst)
+{
+    const limit named = of_checkpointing(context, phase), whole = of_memory_budgets(context, phase);
+    BT_TRY(fit(phase, &named, false, worst));
+    return fit(phase, &whole, true, worst);
 }
 
 bool bt_budget_any(const bt_context *context)
@@ -116,17 +133,27 @@ static bt_problem *holder(const bt_context *context, const bt_phase *phase)
 
 bt_status bt_budget_fit(const bt_context *context, bt_tight *tight)
 {
-    bt_status status = BT_OK;
+    worst worst = {.phase = NULL};
     *tight = (bt_tight){.problem = NULL};
-    for (int64_t i = 0; status == BT_OK && bt_budget_any(context) && i < context->instance->phase_count; i++) {
-        bt_phase *phase = context->instance->phases[i];
-        limit named = of_checkpointing(context, phase);
-        status = fit(context, phase, &named, false);
-        limit whole = of_memory_budgets(context, phase);
-        if (status == BT_OK)
-            status = fit(context, phase, &whole, true);
-        if (status == BT_ERROR_CONFIG)
-            *tight = (bt_tight){holder(context, phase), phase->arena};
-    }
-    return status;
+    for (int64_t i = 0; bt_budget_any(context) && i < context->instance->phase_count; i++)
+        BT_TRY(fit_phase(context, context->instance->phases[i], &worst));
+    if (!worst.phase)
+        return BT_OK;
+    *tight = (bt_tight){holder(context, worst.phase), worst.phase->arena - worst.limit.bytes};
+    return too_small(context, worst.phase, &worst.limit);
+}
+
+bt_status bt_budget_plan(const bt_context *context, bt_phase *phase)
+{
+    bt_instance *instance = context->instance;
+    const bool dry = instance->dry;
+    worst worst = {.phase = NULL};
+    instance->dry = dry || bt_budget_any(context);
+    bt_status status = bt_phase_plan(phase);
+    if (status == BT_OK && bt_budget_any(context))
+        status = fit_phase(context, phase, &worst);
+    instance->dry = dry;
+    if (status == BT_OK && worst.phase)
+        status = too_small(context, phase, &worst.limit);
+    return status == BT_OK ? bt_instance_reserve(instance) : status;
 }

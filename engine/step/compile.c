@@ -57,15 +57,15 @@ static void uncompile_all(bt_context *context)
         bt_problem_uncompile(context->problems[p]);
 }
 
-/* Of several failures, the one that needs fewest bytes. */
-static void keep_nearest(bt_failure *nearest, size_t *least, size_t bytes)
+/* Of several failures, the one that is over its budget by the fewest bytes. */
+static void keep_nearest(bt_failure *nearest, size_t *least, size_t over)
 {
-    bt_failure failure = bt_failure_take(), *worse = bytes < *least ? nearest : &failure;
+    bt_failure failure = bt_failure_take(), *worse = over < *least ? nearest : &failure;
     bt_free(worse->message);
-    if (bytes >= *least)
+    if (over >= *least)
         return;
     *nearest = failure;
-    *least = bytes;
+    *least = over;
 }
 
 /* With a budget, phases are only planned at first, and the arena comes when they fit. Where one does not, the solves of
@@ -90,8 +90,8 @@ bt_status bt_levels_compile(bt_context *context)
         tight = (bt_tight){.problem = NULL};
         if (status == BT_OK)
             status = bt_budget_fit(context, &tight);
-        if (status != BT_OK && tight.least)
-            keep_nearest(&nearest, &least, tight.least);
+        if (status != BT_OK && tight.over)
+            keep_nearest(&nearest, &least, tight.over);
         context->instance->dry = dry;
     } while (status != BT_OK && tight.problem);
     context->proposal.least = least < SIZE_MAX ? least : 0;

@@ -48,7 +48,7 @@ static bt_status cache_fill(bt_problem *self, bt_eval_cache *cache, const bt_bat
         return bt_error_status();
     if (bt_phase_add(cache->phase, cache->graph, 0, "evaluation") < 0)
         return bt_error_status();
-    return bt_phase_plan(cache->phase);
+    return bt_budget_plan(self->context, cache->phase);
 }
 
 static void cache_free(bt_problem *self, bt_eval_cache *cache)

@@ -52,13 +52,13 @@ bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, 
 /* ---- budget.c ---- */
 
 bool bt_budget_any(const bt_context *context); /* programs that are apart (context.h), those of a check, have none */
-/* Phases that do not fit are made to. One that cannot fails, and *tight says of which problem's step it is, if its
- * solves can hold less (else NULL), and how many bytes are the least that was found. */
+/* Phases that do not fit are made to. If some cannot, it fails for the one that is furthest from it. */
 typedef struct bt_tight {
-    bt_problem *problem;
-    size_t least;
+    bt_problem *problem; /* whose step that phase is, if its solves can hold less; else NULL */
+    size_t over;         /* bytes that it needs beyond its budget; 0: all fit */
 } bt_tight;
 bt_status bt_budget_fit(const bt_context *context, bt_tight *tight);
+bt_status bt_budget_plan(const bt_context *context, bt_phase *phase); /* bt_phase_plan, within the budgets */
 
 /* ---- step.c ---- */
 

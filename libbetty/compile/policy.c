@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { CAPS = 24 }; /* that sqrt tries */
+enum { CAPS = 24 }; /* that sqrt tries, twice, */
+#define WIDE 1.2    /* each so many times the one before, at first */
 
 static const bt_tag *tag_of(const bt_recompute *r, int64_t step) { return &r->step[step]->node->tag; }
 
@@ -113,14 +114,23 @@ static void drop_named(bt_recompute *r, int level)
         }
 }
 
-/* ---- cuts ---- */
+/* ---- cuts: what goes on to later steps of the level's forward pass is one value, and perhaps some small ones ---- */
+
+enum { SMALL = 16 }; /* at most one so-many-th of it, such as statistics on their way to a buffer */
 
 typedef struct cuts {
-    int64_t *values; /* one large value goes on: this one */
-    size_t *saved;   /* bytes of what is saved of the level, from the cut before to this one */
-    int64_t count;
-    bool *held; /* by value */
+    int64_t *first;  /* by cut, and one more: where what goes on begins in `values` */
+    int64_t *values; /* the large one comes first */
+    size_t *saved;   /* by cut: bytes of what is saved of the level, from the cut before to this one; behind the last */
+    int64_t count, value_count, value_capacity;
+    bool *held;   /* by value */
+    int64_t last; /* the step that makes the last that is held */
 } cuts;
+
+typedef struct passing { /* what goes on behind a step */
+    int64_t *values;
+    int64_t count;
+} passing;
 
 /* The last step of the level's forward pass that reads the value. */
 static int64_t goes_to(const bt_recompute *r, int64_t value, int level)
@@ -133,110 +143,197 @@ static int64_t goes_to(const bt_recompute *r, int64_t value, int level)
     return last;
 }
 
-static bt_status find_cuts(const bt_recompute *r, int level, cuts *c)
+/* Adds what the step makes, and returns the bytes of that which a derivative reads later; removes what goes no
+ * further. */
+static size_t pass_step(const bt_recompute *r, int level, int64_t s, passing *p)
 {
     const bt_order *given = r->given;
-    size_t steps = (size_t)given->step_count, values = (size_t)given->value_count, saved = 0;
-    int64_t *ends = bt_region_alloc(r->region, (steps + 1) * sizeof *ends), alive = 0, sum = 0;
-    c->values = bt_region_alloc(r->region, (steps + 1) * sizeof *c->values);
-    c->saved = bt_region_alloc(r->region, (steps + 1) * sizeof *c->saved);
-    c->held = bt_region_alloc(r->region, values + 1);
-    int64_t *sums = bt_region_alloc(r->region, (steps + 1) * sizeof *sums); /* of the numbers of those that end there */
-    if (!ends || !c->values || !c->saved || !c->held || !sums)
-        return BT_ERROR_MEMORY;
-    for (int64_t s = 0; s < given->step_count; s++) {
-        for (int64_t k = 0; k < given->steps[s].outputs; k++) {
-            int64_t v = given->steps[s].out[k], last;
-            if (!of_level(r, v, level) || (last = goes_to(r, v, level)) < 0)
-                continue;
-            saved += r->remat->readers[r->remat->gaps[v + 1] - 2] > last ? given->values[v].bytes : 0;
-            ends[last]++;
-            sums[last] += v;
-            alive++;
-            sum += v;
-        }
-        alive -= ends[s];
-        sum -= sums[s];
-        if (alive != 1 || !forward(r, s) || (c->count && c->values[c->count - 1] == sum))
+    const bt_remat *m = r->remat;
+    size_t saved = 0;
+    int64_t left = 0;
+    for (int64_t k = 0; k < given->steps[s].outputs; k++) {
+        int64_t v = given->steps[s].out[k], readers = m->gaps[v + 1] - m->gaps[v] - 1;
+        if (!of_level(r, v, level) || !readers)
             continue;
-        c->values[c->count] = sum;
-        c->saved[c->count++] = saved;
-        saved = 0;
+        saved += forward(r, m->readers[m->gaps[v + 1] - 2]) ? 0 : given->values[v].bytes;
+        p->values[p->count++] = v;
     }
+    for (int64_t i = 0; i < p->count; i++)
+        if (goes_to(r, p->values[i], level) > s)
+            p->values[left++] = p->values[i];
+    p->count = left;
+    return saved;
+}
+
+/* Brings the largest to the front; whether each of the others is small beside it. */
+static bool is_cut(const bt_recompute *r, passing *p)
+{
+    const bt_order_value *values = r->given->values;
+    size_t second = 0;
+    for (int64_t i = 1; i < p->count; i++) {
+        int64_t value = p->values[i];
+        if (values[value].bytes > values[p->values[0]].bytes) {
+            p->values[i] = p->values[0];
+            p->values[0] = value;
+        }
+        size_t other = values[p->values[i]].bytes;
+        second = other > second ? other : second;
+    }
+    return p->count && second <= values[p->values[0]].bytes / SMALL;
+}
+
+static bt_status add_cut(const bt_recompute *r, cuts *c, const passing *p)
+{
+    size_t bytes = (size_t)p->count * sizeof *p->values;
+    if (c->value_count + p->count > c->value_capacity) {
+        int64_t capacity = 2 * (c->value_count + p->count);
+        int64_t *values = bt_region_alloc(r->region, (size_t)capacity * sizeof *values);
+        if (!values)
+            return BT_ERROR_MEMORY;
+        memcpy(values, c->values, (size_t)c->value_count * sizeof *values);
+        c->values = values;
+        c->value_capacity = capacity;
+    }
+    memcpy(c->values + c->value_count, p->values, bytes);
+    c->value_count += p->count;
+    c->first[++c->count] = c->value_count;
     return BT_OK;
 }
 
-/* What else the level's forward pass makes is dropped beside what is dropped already. */
-static void drop_others(const bt_recompute *r, int level, const bool *held, bt_remat_choice *choice)
+static bt_status find_cuts(const bt_recompute *r, int level, cuts *c)
+{
+    size_t steps = (size_t)r->given->step_count, values = (size_t)r->given->value_count, saved = 0;
+    passing p = {.values = bt_region_alloc(r->region, (values + 1) * sizeof *p.values)};
+    c->first = bt_region_alloc(r->region, (steps + 2) * sizeof *c->first);
+    c->values = bt_region_alloc(r->region, (steps + 1) * sizeof *c->values);
+    c->saved = bt_region_alloc(r->region, (steps + 1) * sizeof *c->saved);
+    c->held = bt_region_alloc(r->region, values + 1);
+    if (!p.values || !c->first || !c->values || !c->saved || !c->held)
+        return BT_ERROR_MEMORY;
+    c->value_capacity = (int64_t)steps;
+    for (int64_t s = 0; s < r->given->step_count; s++) {
+        saved += pass_step(r, level, s, &p);
+        if (!forward(r, s) || !is_cut(r, &p) || (c->count && c->values[c->first[c->count - 1]] == p.values[0]))
+            continue;
+        c->saved[c->count] = saved;
+        saved = 0;
+        BT_TRY(add_cut(r, c, &p));
+    }
+    c->saved[c->count] = saved;
+    return BT_OK;
+}
+
+static size_t hold_cut(const bt_recompute *r, cuts *c, int64_t cut)
+{
+    size_t bytes = 0;
+    for (int64_t i = c->first[cut]; i < c->first[cut + 1]; i++) {
+        bytes += r->given->values[c->values[i]].bytes;
+        c->held[c->values[i]] = true;
+    }
+    c->last = r->remat->maker[c->values[c->first[cut]]];
+    return bytes;
+}
+
+/* What else the level's forward pass makes is dropped beside what is dropped already; but not, if `spare`, what comes
+ * behind the last cut that is held: the backward pass would begin with it. */
+static void drop_others(const bt_recompute *r, int level, const cuts *c, bool spare, bt_remat_choice *choice)
 {
     copy(r, choice, &r->choice);
     for (int64_t v = 0; v < r->given->value_count; v++)
-        if (of_level(r, v, level) && !held[v])
+        if (of_level(r, v, level) && !c->held[v] && !(spare && r->remat->maker[v] > c->last))
             drop(r, choice, v);
+}
+
+static void hold_none(const bt_recompute *r, cuts *c)
+{
+    memset(c->held, 0, (size_t)r->given->value_count);
+    c->last = -1;
 }
 
 static void hold_every(const bt_recompute *r, cuts *c, int64_t n)
 {
-    memset(c->held, 0, (size_t)r->given->value_count);
+    hold_none(r, c);
     for (int64_t i = n - 1; i < c->count; i += n)
-        c->held[c->values[i]] = true;
+        hold_cut(r, c, i);
 }
 
-/* A cut is held where what has been saved since the one before would go beyond the cap with the next. */
-static void hold_by_cap(const bt_recompute *r, cuts *c, size_t cap)
+/* A cut is held where what is held, and what has been saved since the last one that is, would with the next go beyond
+ * the cap: in the backward pass they are there together. */
+static void hold_by_cap(const bt_recompute *r, cuts *c, double cap)
 {
-    size_t since = 0;
-    memset(c->held, 0, (size_t)r->given->value_count);
+    size_t held = 0, since = 0;
+    hold_none(r, c);
     for (int64_t i = 0; i < c->count; i++) {
         since += c->saved[i];
-        if (i + 1 < c->count && since + c->saved[i + 1] > cap) {
-            c->held[c->values[i]] = true;
+        if ((double)(held + since + c->saved[i + 1]) > cap) {
+            held += hold_cut(r, c, i);
             since = 0;
         }
     }
 }
 
-static bt_status drop_sqrt(bt_recompute *r, int level, cuts *c)
+typedef struct least {
+    bt_remat_choice trial, choice;
+    bt_remat_plan plan;
+    double cap;
+} least;
+
+/* With what the cuts hold now. */
+static bt_status try_cuts(bt_recompute *r, int level, cuts *c, double cap, least *l)
 {
-    bt_remat_choice trial, best;
-    bt_remat_plan plan, least = {0};
-    double total = 0, largest = 1;
-    BT_TRY(bt_remat_choice_new(r->remat, r->region, &trial));
-    BT_TRY(bt_remat_choice_new(r->remat, r->region, &best));
-    copy(r, &best, &r->choice);
-    BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &least));
-    for (int64_t i = 0; i < c->count; i++) {
+    for (int spare = 0; spare <= 1; spare++) {
+        bt_remat_plan plan;
+        drop_others(r, level, c, spare, &l->trial);
+        BT_TRY(bt_remat_follow(r->remat, &l->trial, NULL, &plan));
+        if (plan.most > l->plan.most || (plan.most == l->plan.most && plan.extra >= l->plan.extra))
+            continue;
+        l->plan = plan;
+        l->cap = cap;
+        copy(r, &l->choice, &l->trial);
+    }
+    return BT_OK;
+}
+
+static bt_status try_cap(bt_recompute *r, int level, cuts *c, double cap, least *l)
+{
+    hold_by_cap(r, c, cap);
+    return try_cuts(r, level, c, cap, l);
+}
+
+/* Caps by large steps, and then by small ones about the best of them. */
+static bt_status drop_sqrt(bt_recompute *r, int level, cuts *c, least *l)
+{
+    double total = 0, cap = 1;
+    for (int64_t i = 0; i <= c->count; i++) {
         total += (double)c->saved[i];
-        largest = (double)c->saved[i] > largest ? (double)c->saved[i] : largest;
+        cap = (double)c->saved[i] > cap ? (double)c->saved[i] : cap;
     }
-    double cap = largest, factor = 1;
-    for (int i = 0; i < CAPS && cap < total; i++, cap = largest * factor) {
-        hold_by_cap(r, c, (size_t)cap);
-        drop_others(r, level, c->held, &trial);
-        BT_TRY(bt_remat_follow(r->remat, &trial, NULL, &plan));
-        if (plan.most < least.most || (plan.most == least.most && plan.extra < least.extra)) {
-            least = plan;
-            copy(r, &best, &trial);
-        }
-        factor *= 1.2;
-    }
-    copy(r, &r->choice, &best);
+    for (int i = 0; i < CAPS && cap < total; i++, cap *= WIDE)
+        BT_TRY(try_cap(r, level, c, cap, l));
+    double from = l->cap / WIDE, step = (l->cap * WIDE - from) / CAPS;
+    for (int i = 0; i < CAPS && l->cap > 0; i++)
+        BT_TRY(try_cap(r, level, c, from + i * step, l));
     return BT_OK;
 }
 
 static bt_status drop_between_cuts(bt_recompute *r, int level)
 {
     cuts c = {0};
-    bt_remat_choice choice;
+    least l = {0};
     bt_level_checkpointing *of = &r->c->options->levels[level];
     BT_TRY(find_cuts(r, level, &c));
     of->named += c.count;
-    if (of->how.kind == BT_CHECKPOINTING_SQRT)
-        return drop_sqrt(r, level, &c);
-    BT_TRY(bt_remat_choice_new(r->remat, r->region, &choice));
-    hold_every(r, &c, of->how.number);
-    drop_others(r, level, c.held, &choice);
-    copy(r, &r->choice, &choice);
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &l.trial));
+    BT_TRY(bt_remat_choice_new(r->remat, r->region, &l.choice));
+    copy(r, &l.choice, &r->choice);
+    BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &l.plan));
+    if (of->how.kind == BT_CHECKPOINTING_SQRT) {
+        BT_TRY(drop_sqrt(r, level, &c, &l));
+    } else {
+        hold_every(r, &c, of->how.number);
+        BT_TRY(try_cuts(r, level, &c, 0, &l));
+    }
+    copy(r, &r->choice, &l.choice);
     return BT_OK;
 }
 

@@ -53,8 +53,8 @@ void bt_program_describe(const bt_program *program, bt_text *text)
             bt_text_add(text, " %s%s", bt_dtype_name(step->call.out[o].dtype),
                         bt_shape_text(shape, step->call.out[o].rank, step->call.out[o].dims));
         }
-        if (*step->node->tag.path)
-            bt_text_add(text, "  # %s", step->node->tag.path);
+        if (*step->node->tag.path || step->again)
+            bt_text_add(text, "  # %s%s", step->node->tag.path, step->again ? " again" : "");
         bt_text_add(text, "\n");
     }
 }

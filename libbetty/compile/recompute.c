@@ -9,7 +9,17 @@
 #define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
 #define LARGE 1000 /* a value below one so-many-th of the most bytes is always held */
 
-enum { GLANCE = 8000000, SEARCH = 120000000 }; /* steps that are simulated for one search */
+typedef struct effort { /* of one search: simulations for each step, and steps that are simulated, at most */
+    int64_t each, all;
+} effort;
+static const effort glance = {40, 8000000}, thorough = {700, 120000000};
+
+static int64_t simulations(effort effort, int64_t steps)
+{
+    int64_t each = effort.each * steps, all = effort.all / (steps + 1);
+    return 1 + (each < all ? each : all);
+}
+
 
 typedef struct best {
     bool found;
@@ -109,7 +119,7 @@ static bt_status take(work *w, bt_order_rule rule, const bt_remat *remat, const 
     return w->best.order && w->best.launches ? BT_OK : BT_ERROR_MEMORY;
 }
 
-static bt_status look_at(work *w, bt_order_rule rule, int64_t launches, bt_region *region)
+static bt_status look_at(work *w, bt_order_rule rule, effort effort, bt_region *region)
 {
     bt_recompute r;
     bt_order given;
@@ -119,7 +129,7 @@ static bt_status look_at(work *w, bt_order_rule rule, int64_t launches, bt_regio
     bt_status status = bt_remat_new(&remat, &given, cost);
     r.remat = &remat;
     r.large = remat.most / LARGE + 1;
-    r.simulations = launches / (given.step_count + 1) + 1;
+    r.simulations = simulations(effort, given.step_count);
     if (status == BT_OK)
         status = bt_remat_choice_new(&remat, region, &r.choice);
     if (status == BT_OK)
@@ -131,10 +141,10 @@ static bt_status look_at(work *w, bt_order_rule rule, int64_t launches, bt_regio
     return status;
 }
 
-static bt_status look(work *w, bt_order_rule rule, int64_t launches)
+static bt_status look(work *w, bt_order_rule rule, effort effort)
 {
     bt_region *region = bt_region_new();
-    bt_status status = region ? look_at(w, rule, launches, region) : BT_ERROR_MEMORY;
+    bt_status status = region ? look_at(w, rule, effort, region) : BT_ERROR_MEMORY;
     bt_region_free(region);
     return status;
 }
@@ -183,8 +193,8 @@ static bt_status look_at_all(work *w)
     BT_TRY(find_orders(w, &least));
     for (int rule = 0; rule < BT_ORDERS; rule++)
         if (w->order[rule] && (double)w->most[rule] <= SLACK * (double)least && !known(w, rule))
-            BT_TRY(look(w, (bt_order_rule)rule, GLANCE));
-    return w->searched ? look(w, w->best.rule, SEARCH) : BT_OK;
+            BT_TRY(look(w, (bt_order_rule)rule, glance));
+    return w->searched ? look(w, w->best.rule, thorough) : BT_OK;
 }
 
 /* ---- the program's new steps ---- */

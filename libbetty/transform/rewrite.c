@@ -12,7 +12,7 @@ bool bt_rewrite_begin(bt_rewrite *rewrite, const bt_graph *from)
         bt_free(rewrite->map);
         return false;
     }
-    rewrite->to->regions = from->regions; /* what a body adds is behind those */
+    rewrite->to->regions = from->regions;                           /* what a body adds is behind those */
     bt_trace_begin(&rewrite->trace, rewrite->to, BT_TRAIN, BT_F32); /* until a node's tag says otherwise */
     return true;
 }

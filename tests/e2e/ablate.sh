@@ -53,8 +53,8 @@ same plan reweight 'classifier: gradient_accumulation = 4' classifier.gradient_a
 same plan reweight 'all levels: prefetch = false' reweight.prefetch=false classifier.prefetch=false
 same plan reweight 'everything' reweight.gradient_accumulation=4 reweight.batch_size=25 reweight.prefetch=false \
     reweight.optimizer=sgd classifier.gradient_accumulation=4 classifier.batch_size=25 classifier.prefetch=false \
-    classifier.product=vjp
-[ "$(value plan 'len(rows)')" = 14 ] || fail "not the rows that there should be: $(cat out)"
+    classifier.product=vjp reweight.checkpointing=sqrt classifier.checkpointing=sqrt
+[ "$(value plan 'len(rows)')" = 27 ] || fail "not the rows that there should be: $(cat out)"
 picture plan
 ablate convnet maml_omniglot --plan
 same convnet maml_omniglot 'as configured'
@@ -68,7 +68,9 @@ same convnet maml_omniglot 'meta: optimizer = sgd' meta.optimizer=sgd
 ablate measured reweight --level classifier --steps 3
 [ "$(value measured "all(row['planned_bytes'] == row['measured_bytes'] for row in rows.values())")" = True ] ||
     fail "other bytes than planned: $(cat out)"
-[ "$(value measured "rows['classifier: prefetch = false']['gradient']['same_bits']")" = True ] || fail "not the same bits"
+for row in 'prefetch = false' 'checkpointing = cheap' 'checkpointing = sqrt'; do
+    [ "$(value measured "rows['classifier: $row']['gradient']['same_bits']")" = True ] || fail "$row: not the same bits"
+done
 [ "$(value measured "rows['classifier: product = vjp']['gradient']['cosine'] > 0.999999")" = True ] || fail "no hypergradient"
 picture measured
 for row in 'as configured' 'classifier: gradient_accumulation = 2' everything; do

@@ -137,6 +137,9 @@ static void expect_plan(const json_t *all, const char *name, const char *setting
 
 #define ITD "lower.type = itd\nlower.unroll_steps = 4\nlower.batch_size = 4\nupper.batch_size = 3\nlower.lr = 0.1\n"
 
+#define AGAIN(value)                                                                                                   \
+    "upper: checkpointing = " value, "lower: checkpointing = " value, "all levels: checkpointing = " value
+
 static const char *const itd_names[] = {"as configured",
                                         "engine: precision = fp32",
                                         "upper: prefetch = false",
@@ -148,6 +151,9 @@ static const char *const itd_names[] = {"as configured",
                                         "lower: product = vjp",
                                         "lower: gradient_accumulation = 2",
                                         "lower: gradient_accumulation = 4",
+                                        AGAIN("cheap"),
+                                        AGAIN("cost:20%"),
+                                        AGAIN("sqrt"),
                                         "all that change no bit",
                                         "everything",
                                         NULL};
@@ -162,7 +168,8 @@ START_TEST(planned_as_by_hand)
     expect_plan(all, "lower: itd_spacing = 0", "lower.itd_spacing = 0\n");
     expect_plan(all, "lower: gradient_accumulation = 2", "lower.gradient_accumulation = 2\nlower.batch_size = 2\n");
     expect_plan(all, "all that change no bit",
-                "upper.prefetch = false\nlower.prefetch = false\nlower.itd_spacing = 0\n");
+                "upper.prefetch = false\nlower.prefetch = false\nlower.itd_spacing = 0\nupper.checkpointing = sqrt\n"
+                "lower.checkpointing = sqrt\n");
     ck_assert_ptr_null(json_object_get(row_of(all, "everything"), "measured_bytes"));
     json_decref(all);
 }
@@ -171,8 +178,15 @@ END_TEST
 /* A level's own rows; what does nothing there has none. */
 START_TEST(one_level)
 {
-    static const char *const names[] = {"as configured", "upper: prefetch = false", "upper: optimizer = sgd",
-                                        "everything", NULL};
+    static const char *const names[] = {"as configured",
+                                        "upper: prefetch = false",
+                                        "upper: optimizer = sgd",
+                                        "upper: checkpointing = cheap",
+                                        "upper: checkpointing = cost:20%",
+                                        "upper: checkpointing = sqrt",
+                                        "all that change no bit",
+                                        "everything",
+                                        NULL};
     json_t *all;
     EXPECT_OK(ablate(ITD "upper.optimizer = adam\n", "upper", true, &all));
     expect_names(all, names);
@@ -196,7 +210,8 @@ START_TEST(measured)
     json_array_foreach(json_object_get(all, "rows"), i, row)
     {
         const char *name = bt_json_read_text(row, "row");
-        const bool exact = strstr(name, "prefetch") || strstr(name, "spacing") || strstr(name, "no bit") || i == 0;
+        const bool exact = strstr(name, "prefetch") || strstr(name, "spacing") || strstr(name, "checkpointing") ||
+                           strstr(name, "no bit") || i == 0;
         ck_assert_msg(json_is_true(json_object_get(row, "matches")), "%s", name);
         ck_assert(json_equal(json_object_get(row, "planned_bytes"), json_object_get(row, "measured_bytes")));
         ck_assert_uint_eq(json_array_size(json_object_get(row, "ms_per_step")), 3);
@@ -347,6 +362,7 @@ int main(void)
 {
     Suite *suite = suite_create("ablation");
     TCase *tests = tcase_create("ablation");
+    tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, enter, resumable_leave);
     tcase_add_test(tests, alone_and_together);
     tcase_add_test(tests, planned_as_by_hand);

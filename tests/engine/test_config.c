@@ -719,6 +719,88 @@ static void ask_options(bt_config *config)
     expect_good();
 }
 
+/* Each value of `checkpointing`, as it is understood, and as it is printed. */
+START_TEST(what_is_computed_again)
+{
+    static const struct {
+        const char *value, *printed;
+        bt_checkpointing_kind kind;
+        double cost;
+        int64_t number;
+    } good[] = {
+        {"none", "none", BT_CHECKPOINTING_NONE, 0, 0},
+        {"false", "none", BT_CHECKPOINTING_NONE, 0, 0},
+        {"true", "sqrt", BT_CHECKPOINTING_SQRT, 0, 0},
+        {"sqrt", "sqrt", BT_CHECKPOINTING_SQRT, 0, 0},
+        {"cheap", "cheap", BT_CHECKPOINTING_CHEAP, 0.05, 0},
+        {"cost:5%", "cost:5%", BT_CHECKPOINTING_COST, 0.05, 0},
+        {"cost:0.5%", "cost:0.5%", BT_CHECKPOINTING_COST, 0.005, 0},
+        {"cost:0%", "cost:0%", BT_CHECKPOINTING_COST, 0, 0},
+        {"cost:150", "cost:150%", BT_CHECKPOINTING_COST, 1.5, 0},
+        {"every:1", "every:1", BT_CHECKPOINTING_EVERY, 0, 1},
+        {"every:12", "every:12", BT_CHECKPOINTING_EVERY, 0, 12},
+        {"budget:1", "budget:1", BT_CHECKPOINTING_BUDGET, 0, 1},
+        {"budget:1500000", "budget:1500000", BT_CHECKPOINTING_BUDGET, 0, 1500000},
+        {"budget:64MiB", "budget:67108864", BT_CHECKPOINTING_BUDGET, 0, 64 << 20},
+        {"budget:1.5 GB", "budget:1500000000", BT_CHECKPOINTING_BUDGET, 0, 1500000000},
+        {"budget:3KB", "budget:3000", BT_CHECKPOINTING_BUDGET, 0, 3000},
+        {"modules:layer2.*, head", "modules:layer2.*, head", BT_CHECKPOINTING_MODULES, 0, 0},
+        {"ops:relu", "ops:relu", BT_CHECKPOINTING_OPS, 0, 0},
+    };
+    for (int i = 0; i < BT_COUNT_OF(good); i++) {
+        char text[600], line[128];
+        snprintf(text, sizeof text, BASE "checkpointing = %s\n", good[i].value);
+        bt_config *config = read_all(text);
+        expect_good();
+        const bt_checkpointing *how = &bt_config_problem(config, "classifier")->checkpointing;
+        ck_assert_int_eq(how->kind, good[i].kind);
+        if (good[i].cost > 0 || good[i].kind == BT_CHECKPOINTING_COST)
+            ck_assert_double_eq_tol(how->cost, good[i].cost, 1e-12);
+        ck_assert_int_eq(how->number, good[i].number);
+        ask_options(config);
+        char *first = printed(config);
+        snprintf(line, sizeof line, "checkpointing = %s\n", good[i].printed);
+        ck_assert_msg(strstr(first, line) != NULL, "missing: %s\nin:\n%s", line, first);
+        bt_config_free(config);
+        config = read_all(first);
+        ask_options(config);
+        char *second = printed(config);
+        ck_assert_str_eq(first, second);
+        bt_config_free(config);
+        free(first);
+        free(second);
+    }
+}
+END_TEST
+
+START_TEST(what_cannot_be_computed_again)
+{
+    static const char *const bad[] = {
+        "yes",         "cost",       "cost:",       "cost:-1%",
+        "cost:nan%",   "cost:inf%",  "cost:5%%",    "cost:x",
+        "cost:1e400%", "cost:5 %x",  "budget",      "budget:",
+        "budget:0",    "budget:-1",  "budget:1EiB", "budget:99999999TiB",
+        "budget:9e9",  "budget:MiB", "budget:1..",  "budget:.",
+        "every",       "every:",     "every:0",     "every:1.5",
+        "every:-2",    "every:1e99", "every:2x",    "every:nan",
+        "modules",     "modules:",   "ops:",        "ops",
+        "sqrt:2",      "cheap:5%",   "none:",       "Sqrt",
+        ":",           "every:0x10", "cost:0x5%",
+    };
+    for (int i = 0; i < BT_COUNT_OF(bad); i++) {
+        char text[128], message[400];
+        snprintf(text, sizeof text, "[classifier]\n\ncheckpointing = %s\n", bad[i]);
+        snprintf(message, sizeof message,
+                 "reweight.ini:3: [classifier] checkpointing = %s: expected none | cheap | cost:P%% | budget:BYTES | "
+                 "every:N | sqrt | modules:PATTERNS | ops:NAMES, with N and BYTES at least 1 (BYTES: 64MiB, 1.5GB)",
+                 bad[i]);
+        expect_text(text, message);
+    }
+    expect_text("[classifier]\ncheckpointing =\n",
+                "reweight.ini:2: [classifier] checkpointing has no value; leave the line out for the default");
+}
+END_TEST
+
 START_TEST(print_reads_back)
 {
     bt_config *config = read_all(BASE "data = 'a;b \"c\"'\nscheduler = multistep\nscheduler_milestones = 10, 20\n"
@@ -832,6 +914,8 @@ int main(void)
     tcase_add_test(tests, misspelt_keys);
     tcase_add_test(tests, unknown_sections);
     tcase_add_test(tests, wrong_types_and_ranges);
+    tcase_add_test(tests, what_is_computed_again);
+    tcase_add_test(tests, what_cannot_be_computed_again);
     tcase_add_test(tests, refused_words);
     tcase_add_test(tests, ends_of_ranges);
     tcase_add_test(tests, malformed_files);

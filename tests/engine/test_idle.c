@@ -40,6 +40,9 @@ static const struct {
     {"upper.detach = follow\n", "no problem above differentiates"},
     {"upper.product_batches = all\n", "no problem above differentiates"},
     {"lower.checkpointing = ops:no_such\n", "no forward value that is held for a derivative has such a name"},
+    {"lower.checkpointing = modules:no.such\n", "no forward value that is held for a derivative has such a name"},
+    {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
+    {"lower.checkpointing = cost:10%\n", NULL},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},
@@ -145,7 +148,7 @@ START_TEST(every_key)
         "reassociate", "log_step", "output", "checkpoint_step", "checkpoint_keep", "checkpoint_minutes",
         "checkpoint_best", "strategy", "logger_type", "u2l", "l2u", "first_order", "allow_unused",
         "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer", "gradient_clipping",
-        "gradient_clipping_value", "scheduler", "scheduler_warmup", "params", "frozen",
+        "gradient_clipping_value", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
         "weights_names", /* without weights: refused */
         /* in a row of idle.c, but not in a case above */
         "roll_back", "precision", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};

@@ -93,8 +93,8 @@ static const bt_batch *batch;
     X(bt_softmax, bt_softmax(t, 0)) X(bt_log_softmax, bt_log_softmax(t, 0))                                            \
     X(bt_cross_entropy, bt_cross_entropy(t, t))                                                                        \
     X(bt_binary_cross_entropy, bt_binary_cross_entropy(t, t)) X(bt_accuracy, bt_accuracy(t, t)) ONE(X, bt_detach)      \
-    X(bt_grad, bt_grad(t, t)) X(bt_checkpoint, bt_checkpoint(NULL, p, t))                                               \
-    X(bt_checkpoint, (bt_checkpoint)(NULL, NULL, NULL)) X(bt_print, bt_print(t, s)) X(bt_check, bt_check(t, s))                                  \
+    X(bt_grad, bt_grad(t, t)) X(bt_checkpoint, bt_checkpoint(NULL, p, t))                                              \
+    X(bt_checkpoint, (bt_checkpoint)(NULL, NULL, NULL)) X(bt_print, bt_print(t, s)) X(bt_check, bt_check(t, s))        \
     X(bt_peer, bt_peer(p, s)) X(bt_seed, bt_seed(p)) X(bt_data_dim, bt_data_dim(p, s, 0))                              \
     X(bt_option_bool, bt_option_bool(p, s, true)) X(bt_option_int, bt_option_int(p, s, 0, 0, 1))                       \
     X(bt_option_double, bt_option_double(p, s, 0, 0, 1)) X(bt_option_text, bt_option_text(p, s, s))                    \

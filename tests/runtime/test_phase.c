@@ -335,9 +335,12 @@ START_TEST(the_gap_of_a_window_that_is_not_read)
 }
 END_TEST
 
+/* Step by step: in one call with all others, a result is there to the end by itself. */
 START_TEST(results_stay_to_the_end_of_their_program)
 {
     begin(_i);
+    phase->options.rule = BT_ORDER_WRITTEN;
+    phase->options.rows = false;
     bt_var *x = run_var("x", 4, NUMBERS(1, 2, 3, 4));
     bt_graph *graph = open_graph();
     bt_tensor *y = bt_trace_read(x);

@@ -1,5 +1,5 @@
 /* Phases of several random programs, some of which repeat, tied together by variables in the arena: as planned, every
- * value for itself, and with red zones, against plain loops. */
+ * value for itself, and with red zones, against plain loops; and to the bit, whatever steps run again. */
 #include "support/random_graph.h"
 
 #include "runtime/evaluate.h"
@@ -77,7 +77,8 @@ static void make(int number)
         kept[k]->clear = k >= WINDOWS;
     }
     for (int p = 0; p < PROGRAMS; p++) {
-        unsigned what = RANDOM_ASSIGNS | RANDOM_SMOOTH | (chance(0.5) ? RANDOM_COMPOSITES : 0);
+        unsigned what = RANDOM_ASSIGNS | RANDOM_SMOOTH | (chance(0.5) ? RANDOM_COMPOSITES : 0) |
+                        (chance(0.5) ? RANDOM_GRADIENTS : 0);
         random_graph(&scenes[p], seed * PROGRAMS + (uint64_t)p, BT_F64, 12 + (int)(uniform() * 20), what);
         tie(&scenes[p], written);
         for (int v = 0; v < VARS; v++)
@@ -165,12 +166,40 @@ static int plain(double *to)
 
 /* ---- as a phase ---- */
 
-static int planned(double *to, const char *mode)
+/* What is computed again; rows would have many of these steps in one call. */
+static const bt_checkpointing policies[] = {
+    {.kind = BT_CHECKPOINTING_NONE},         {BT_CHECKPOINTING_COST, .cost = 10},
+    {BT_CHECKPOINTING_CHEAP, .cost = 0.5},   {BT_CHECKPOINTING_BUDGET, .number = 1},
+    {BT_CHECKPOINTING_EVERY, .number = 2},   {.kind = BT_CHECKPOINTING_SQRT},
+    {BT_CHECKPOINTING_OPS, .patterns = "*"},
+};
+static bt_level_checkpointing level;
+static int64_t again; /* steps, in all phases */
+
+static void choose(bt_compile_options *options, const bt_checkpointing *policy)
+{
+    level = (bt_level_checkpointing){.level = "", .how = *policy};
+    options->rows = false;
+    options->levels = &level;
+    options->level_count = 1;
+}
+
+/* bt_checkpoints of any nodes, however they are connected. */
+static void draw_regions(void)
+{
+    for (int p = 0; p < PROGRAMS; p++)
+        for (int64_t n = 0; n < scenes[p].graph->node_count; n++)
+            scenes[p].graph->nodes[n]->tag.region = chance(0.7) ? 1 + (uint32_t)(3 * uniform()) : 0;
+}
+
+static int planned(double *to, const char *mode, const bt_checkpointing *policy)
 {
     int count = 0;
     setenv("BETTY_PLAN", mode, 1);
     bt_instance *instance = bt_instance_new(bt_backend_cpu(), 1);
     unsetenv("BETTY_PLAN");
+    if (policy)
+        choose(&instance->options, policy);
     bt_phase *phase = bt_phase_new(instance, "test", "random");
     for (int p = 0; p < PROGRAMS; p++)
         ck_assert_msg(bt_phase_add(phase, scenes[p].graph, p == 1 || p == 2, "part") == p, "%s", bt_error());
@@ -189,6 +218,8 @@ static int planned(double *to, const char *mode)
         bt_phase_end(phase);
     }
     ck_assert(!instance->planned || bt_instance_touched(instance) <= phase->used);
+    for (int64_t e = 0; e < phase->entry_count; e++)
+        again += phase->entries[e].program->again;
     bt_phase_free(phase);
     bt_instance_free(instance);
     return count;
@@ -200,12 +231,33 @@ START_TEST(phases_of_several_programs)
     make(_i);
     int count = plain(expected);
     for (int m = 0; m < BT_COUNT_OF(modes); m++) {
-        ck_assert_int_eq(planned(found[m], modes[m]), count);
+        ck_assert_int_eq(planned(found[m], modes[m], NULL), count);
         expect_values(__FILE__, __LINE__, found[m], expected, count, 1e-8);
         ck_assert_msg(memcmp(found[m], found[0], (size_t)count * sizeof(double)) == 0, "BETTY_PLAN=%s: other bits",
                       modes[m]);
     }
+    for (int k = 0; k < 2 * BT_COUNT_OF(policies); k++) {
+        if (k == BT_COUNT_OF(policies))
+            draw_regions();
+        int m = k % BT_COUNT_OF(modes);
+        ck_assert_int_eq(planned(found[1], modes[m], &policies[k % BT_COUNT_OF(policies)]), count);
+        ck_assert_msg(memcmp(found[1], found[0], (size_t)count * sizeof(double)) == 0, "policy %d: other bits", k);
+    }
     drop();
+}
+END_TEST
+
+/* That the phases above are of use for this; cuts are rare in them. */
+START_TEST(steps_run_again)
+{
+    static double found[ROOM];
+    again = 0;
+    for (int number = 0; number < 20; number++) {
+        make(number);
+        planned(found, "on", &policies[1 + number % 3]);
+        drop();
+    }
+    ck_assert_int_gt(again, 20);
 }
 END_TEST
 
@@ -214,6 +266,7 @@ int main(void)
     Suite *suite = suite_create("random_phases");
     TCase *tests = tcase_create("random_phases");
     tcase_add_loop_test(tests, phases_of_several_programs, 0, 60);
+    tcase_add_test(tests, steps_run_again);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

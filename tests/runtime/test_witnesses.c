@@ -1,5 +1,5 @@
 /* tests/runtime/test_witnesses.c: the plan is true. Four witnesses, none of which shares code with the planner, for the
- * shipped problems with every method, f32 on one thread and two, and f64:
+ * shipped problems with every method, f32 on one thread and two, and f64, and again with steps that run again:
  *   1. every value its own allocation: the peak of live bytes under a counting malloc is the plan's lower bound
  *   2. the arena between guard pages, filled with a pattern: the last byte touched is the last byte planned
  *   3. a run makes no allocation
@@ -37,6 +37,10 @@ static const subject subjects[] = {
 };
 static const char *const methods[] = {"darts", "neumann", "cg"};
 enum { SUBJECTS = 5, METHODS = 3, CASES = SUBJECTS * METHODS * 3 };
+
+static const char *const policies[] = {"sqrt",           "cost:20%", "every:2",  "budget:200KB",
+                                       "ops:relu, tanh", "cheap",    "modules:*"};
+enum { POLICIES = sizeof policies / sizeof *policies };
 
 static void set_lines(bt_engine *engine, const char *settings)
 {
@@ -81,11 +85,15 @@ static bt_engine *case_engine(int number, const char *plan)
     const subject *s = &subjects[number % SUBJECTS];
     const char *method = methods[number / SUBJECTS % METHODS];
     const char *precision = number / SUBJECTS / METHODS % 2 ? "fp64" : "fp32";
-    int threads = number / SUBJECTS / METHODS / 2 + 1;
+    int threads = number % CASES / SUBJECTS / METHODS / 2 + 1;
     if (s->fashion && access(FASHION, R_OK) != 0)
         return NULL;
     setenv("BETTY_PLAN", plan, 1);
     bt_engine *engine = engine_of(s, method, precision, threads);
+    char key[64];
+    snprintf(key, sizeof key, "%s.checkpointing", s->lower);
+    if (number >= CASES)
+        bt_engine_set(engine, key, "%s", policies[number % POLICIES]);
     bt_status status = bt_engine_setup(engine);
     unsetenv("BETTY_PLAN");
     ck_assert_msg(status == BT_OK, "%s, %s, %s: %s", s->problems, method, precision, bt_error());
@@ -247,9 +255,10 @@ int main(void)
     Suite *suite = suite_create("witnesses");
     TCase *tests = tcase_create("plan");
     tcase_set_timeout(tests, 300);
-    tcase_add_loop_test(tests, peak_of_own_allocations_is_the_bound, 0, CASES);
-    tcase_add_loop_test(tests, the_arena_is_all_that_is_used, 0, CASES);
+    tcase_add_loop_test(tests, peak_of_own_allocations_is_the_bound, 0, 2 * CASES);
+    tcase_add_loop_test(tests, the_arena_is_all_that_is_used, 0, 2 * CASES);
     tcase_add_loop_test(tests, red_zones_stay_intact, 0, SUBJECTS * METHODS);
+    tcase_add_loop_test(tests, red_zones_stay_intact, CASES, CASES + SUBJECTS * METHODS);
     tcase_add_test(tests, resident_memory_grows_as_planned);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

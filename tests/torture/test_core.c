@@ -244,6 +244,54 @@ static bt_status phases(result *r)
     return status;
 }
 
+/* The slope of a long chain, step by step: some steps run again, and there are more values than one block of a
+ * placement takes. Dropout's kernel has something prepared. */
+static bt_status record_chain(bt_graph *graph, bt_var *x, bt_var *slope, bt_var *record)
+{
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    trace.tag.level = "net";
+    trace.record = record;
+    bt_tensor *in = bt_trace_read(x), *y = bt_dropout(in, 0.25);
+    for (int i = 0; i < 150; i++)
+        y = bt_tanh(y);
+    assign(graph, slope, bt_grad(bt_sum(bt_exp(y)), in));
+    bt_trace_end(&trace);
+    return graph->status;
+}
+
+static bt_status recomputed(result *r)
+{
+    bt_level_checkpointing level = {.level = "net", .how = {.kind = BT_CHECKPOINTING_SQRT}};
+    bt_instance *instance = bt_instance_new(bt_backend_cpu(), 1);
+    bt_graph *graph = bt_graph_new();
+    bt_phase *phase = instance && graph ? bt_phase_new(instance, "owner", "chain") : NULL;
+    bt_var *x = variable(BT_RUN, "x", BT_F64, DIMS(6)), *slope = variable(BT_RUN, "slope", BT_F64, DIMS(6)),
+           *record = variable(BT_RUN, "record", BT_I64, (const int64_t[]){BT_END});
+    bt_status status = phase && x && slope && record ? record_chain(graph, x, slope, record) : BT_ERROR_MEMORY;
+    if (status == BT_OK) {
+        phase->options.rows = false;
+        phase->options.rule = BT_ORDER_WRITTEN;
+        phase->options.levels = &level;
+        phase->options.level_count = 1;
+        status = bt_phase_add(phase, graph, 0, "chain") < 0 ? bt_error_status() : bt_phase_plan(phase);
+    }
+    if (status == BT_OK) {
+        bt_phase_begin(phase);
+        status = bt_phase_run(phase, 0);
+        bt_phase_end(phase);
+    } else if (graph && graph->status != BT_OK && !*bt_error()) {
+        bt_fail(graph->status, "%s", graph->message);
+    }
+    if (status == BT_OK)
+        put_variables(r);
+    bt_phase_free(phase);
+    bt_instance_free(instance);
+    bt_graph_free(graph);
+    free_variables();
+    return status;
+}
+
 /* v = a b, then y = v c: joined, and multiplied in the other order, without v. */
 static bt_status chains(result *r)
 {
@@ -417,6 +465,7 @@ static const struct {
                  {phases, "phases", "on", 0},
                  {phases, "phases, guarded", "guard", 0},
                  {blocks, "blocks", "on", 0},
+                 {recomputed, "recomputed", "on", 0},
                  {chains, "chains", "on", 0},
                  {few_shot, "few shot", "on", 0},
                  {changed, "changed", "on", 0},

@@ -1,0 +1,147 @@
+"""Measures bytes and time of libbetty with each memory setting, beside PyTorch and JAX with what one does there by hand:
+each side in a process of its own, on one core. Exit 1 if the sides do not compute the same thing.
+
+First the times, in turn; then the bytes, in a fresh process for each side. Each figure is a line of JSON on standard
+output; a table in Markdown for each workload comes last. --quick leaves out some rows and the check in double precision.
+"""
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+
+import run
+from memory_workloads import memory_workloads, program, setting
+
+# In the processes that count bytes: each tensor is a mapping of its own, which the system has back when it is freed. That takes
+# time, so those that are timed do without.
+RETURNED = dict(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench memory", description=__doc__)
+    parser.add_argument("workload", nargs="*", help="names, or their beginnings; none: all")
+    parser.add_argument("--quick", action="store_true", help="one or two rounds, of the rows that tell most")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each side, in turn with the others")
+    parser.add_argument("--build", default=os.path.join(run.HERE, "..", "build"), help="where bench-libbetty is")
+    parser.add_argument("--list", action="store_true", help="only name the workloads and their rows")
+    return parser.parse_args()
+
+
+# ---- times ----
+
+
+def timed(workload, rounds, report):
+    """Milliseconds a step of each side, by its name, in each round; None if they do not compute the same thing."""
+    processes = run.started(workload, 1)
+    try:
+        if not run.check(workload, processes, workload.check, (run.LOSS_TOLERANCE, workload.path), report):
+            return None
+        times = {p.side.name: [] for p in processes}
+        for _ in range(rounds):
+            for p in processes:
+                times[p.side.name].append(p.milliseconds(1))
+        return times
+    finally:
+        run.close(processes)
+
+
+# ---- bytes ----
+
+
+def counted(side):
+    """The bytes of a side's tensors by its own account, and by how much what is resident grows in a step, at most.
+
+    PyTorch has made a step already when it has counted its bytes, and JAX has compiled; what they keep of it is not counted,
+    nor is what stays for the whole run. Of libbetty all but the data set is: it takes its arena before the first step.
+    """
+    p = run.Process(side, side.command, 1, **RETURNED)
+    try:
+        memory = p.ask("memory")
+        if program(side) != "libbetty":
+            p.ask("trim")
+        with open(f"/proc/{p.process.pid}/clear_refs", "w") as file:
+            file.write("5")  # the peak begins anew
+        before = memory.get("resident_before", p.status_bytes("VmRSS"))
+        p.milliseconds(1)
+        return dict(tensor_bytes=memory["tensor_bytes"], grown_bytes=p.status_bytes("VmHWM") - before, version=p.version, isa=p.isa)
+    finally:
+        p.close()
+
+
+def measured(workload, args, report):
+    """A figure for each side, or None."""
+    if not args.quick and not run.check_double(workload, 1, report):
+        return None
+    times, figures = timed(workload, min(args.rounds, workload.rounds), report), []
+    for side in workload.sides if times else ():
+        each = times[side.name]
+        figures.append(dict(workload=workload.name, side=side.name, ms_per_step=statistics.median(each), low=min(each),
+                            high=max(each), times=each, **counted(side)))  # fmt: skip
+        report(**figures[-1])
+    return figures or None
+
+
+# ---- the tables ----
+
+
+def megabytes(count):
+    return f"{count / 1e6:.1f} MB"
+
+
+def times_as_much(figure, base, spread=True):
+    """The median of the rounds' ratios, and half their range."""
+    ratios = [a / b for a, b in zip(figure["times"], base["times"])]
+    return f"{statistics.median(ratios):.2f}x" + (f" ±{(max(ratios) - min(ratios)) / 2:.2f}" if spread else "")
+
+
+def table(workload, figures):
+    """Of each row also the ratios to its program's first row, and to PyTorch's first."""
+    lines = [f"**{workload.title}**", ""]
+    if not figures:
+        return "\n".join(lines + ["The sides differ."])
+    lines += ["| program | setting | tensors | of its first | of PyTorch's | resident | time | of its first | of PyTorch's |",
+              "|" + "---|" * 9]  # fmt: skip
+    first = {}
+    for side, figure in zip(workload.sides, figures):
+        first.setdefault(program(side), figure)
+    for side, figure in zip(workload.sides, figures):
+        own, peer = first[program(side)], first["PyTorch"]
+        share = lambda base: f"{figure['tensor_bytes'] / base['tensor_bytes']:.2f}x"
+        cells = [program(side), setting(side), megabytes(figure["tensor_bytes"]), share(own), share(peer),
+                 megabytes(figure["grown_bytes"]), run.length(figure["ms_per_step"]), times_as_much(figure, own),
+                 times_as_much(figure, peer)]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def measure_all(args, workloads, report):
+    report(**run.machine())
+    for workload in workloads:
+        if not os.path.exists(workload.folder):
+            os.makedirs(workload.folder)
+            workload.make(workload.folder)
+    return [(workload, measured(workload, args, report)) for workload in workloads]
+
+
+def main():
+    args = arguments()
+    with tempfile.TemporaryDirectory(prefix="libbetty-bench-") as folder:
+        os.environ.update(JAX_COMPILATION_CACHE_DIR=os.path.join(folder, "jax"),  # a program is compiled once
+                          JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")  # fmt: skip
+        workloads = memory_workloads(args.build, folder, args.quick)
+        names = run.chosen(workloads, args.workload)
+        workloads = [workload for workload in workloads if workload.name in names]
+        if args.list:
+            print("\n".join(f"{w.name}: {'; '.join(side.name for side in w.sides)}" for w in workloads))
+            return 0
+        results = run.recorded("memory", args.build, lambda report: measure_all(args, workloads, report), tables)
+    return 0 if all(figures for _, figures in results) else 1
+
+
+def tables(results, figures):
+    return f"{run.heading(figures)}\n\n" + "\n\n".join(table(*each) for each in results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What `./dev bench memory` measures: the workloads, with a side for each setting. A side is called "PROGRAM, SETTING"; a
+program's first one is what its others are compared with."""
+import os
+
+import data
+from workloads import EPS, EXACT, Workload, checked_side, libbetty_side, python
+
+SETTINGS = ("none", "cheap", "cost:5%", "every:1", "sqrt", "cost:20%", "cost:40%")
+FOR_MEMORY = "--scheduler=memory"
+JAX = [  # of reweighting; XLA orders a program for time where it is not told otherwise
+    ("none", []),
+    ("none, ordered for memory", [FOR_MEMORY]),
+    ("blocks, ordered for memory", [FOR_MEMORY, "--checkpoint=block"]),
+    ("blocks but for convolutions, ordered for memory", [FOR_MEMORY, "--checkpoint=convolutions"]),
+]
+
+
+def program(side):
+    return side.name.split(", ", 1)[0]
+
+
+def setting(side):
+    return side.name.split(", ", 1)[1]
+
+
+def ours(settings, make, names=SETTINGS):
+    return [make(f"libbetty, {name}", {**settings, "lower__checkpointing": name}) for name in names]
+
+
+def reweighting(build, folder, name, title, torch, jax=JAX, batch=100, path=5e-3, **more):
+    """Meta-Weight-Net over ResNet-32 (in double precision over ResNet-14)."""
+    settings = dict(lower__depth=32, lower__batch_size=batch, lower__lr=0.1, lower__momentum=0.9,
+                    lower__weight_decay=5e-4, lower__prefetch="false", upper__optimizer="adam", upper__lr=1e-5,
+                    upper__batch_size=batch, upper__prefetch="false")  # fmt: skip
+    options = ["--depth=32", "--decay=5e-4", f"--batch={batch}", "--lr=1e-5"]
+    if "lower__cg_iterations" in more:
+        options += [f"--cg={more['lower__cg_iterations']}", f"--damping={more['lower__cg_damping']}"]
+    if "lower__gradient_accumulation" in more:
+        options += [f"--micro={more['lower__gradient_accumulation']}"]
+    small = dict(lower__depth=14, lower__batch_size=8, upper__batch_size=8)
+    make = lambda name, all: libbetty_side(name, EXACT, build, "resnet", folder, 1, all, **small)
+    sides = ours({**settings, **more}, make)
+    for name_of, file, rows in (("PyTorch", "torch_reweight.py", torch), ("JAX", "jax_reweight.py", jax)):
+        sides += [checked_side(f"{name_of}, {row}", EXACT, python(file, folder, 1, *options, *extra), "", "--depth=14", "--batch=8")
+                  for row, extra in rows]  # fmt: skip
+    return Workload(name, f"Meta-Weight-Net, ResNet-32, {title}", folder, data.make_images, batches=400, sides=sides, check=1,
+                    path=path, double=1)  # fmt: skip
+
+
+def unrolled(build, folder):
+    settings = dict(upper__ways=5, upper__meta_batch=data.META_BATCH, upper__optimizer="adam", upper__blocks=4,
+                    upper__lr=data.META_LR, upper__eps=EPS, lower__type="itd", lower__unroll_steps=data.INNER_STEPS,
+                    lower__lr=data.INNER_LR)  # fmt: skip
+    make = lambda name, all: libbetty_side(name, EXACT, build, "maml", folder, 1, all)
+    theirs = lambda name, file, *options: checked_side(
+        name, EXACT, python(file, folder, 1, "--ways=5", "--blocks=4", f"--eps={EPS}", *options))  # fmt: skip
+    sides = ours(settings, make) + [
+        make("libbetty, none, itd_spacing = 0", {**settings, "lower__itd_spacing": 0}),
+        theirs("PyTorch, none", "torch_maml.py"),
+        theirs("PyTorch, blocks", "torch_maml.py", "--checkpoint=block"),
+        theirs("JAX, none", "jax_maml.py"),
+        theirs("JAX, none, ordered for memory", "jax_maml.py", FOR_MEMORY),
+        theirs("JAX, blocks, ordered for memory", "jax_maml.py", FOR_MEMORY, "--checkpoint=block"),
+        theirs("JAX, steps, ordered for memory", "jax_maml.py", FOR_MEMORY, "--checkpoint=step"),
+        theirs("JAX, none, inner loop scanned", "jax_maml.py", "--inner=scan"),
+        theirs("JAX, steps, inner loop scanned", "jax_maml.py", "--inner=scan", "--checkpoint=step"),
+    ]
+    return Workload("itd", "MAML by itd, ConvNet of 4 x 64 filters, 5-way, an upper step", folder, data.make_tasks,
+                    batches=64, sides=sides, check=1, double=1)  # fmt: skip
+
+
+# Of each workload the rows of a quick run: a program's name stands for all of its rows.
+AGAIN = "JAX, blocks, ordered for memory"
+QUICK = {
+    "darts": ("libbetty", "PyTorch", "JAX, none, ordered for memory", AGAIN),
+    "cg": ("libbetty, none", "libbetty, cheap", "libbetty, cost:20%", "PyTorch, none", "JAX, none, ordered for memory", AGAIN),
+    "cg-micro": ("libbetty, none", "libbetty, cheap", "libbetty, cost:20%", "PyTorch, none", "PyTorch, none, graphs anew",
+                 AGAIN),
+    "itd": ("libbetty, none", "libbetty, cheap", "libbetty, cost:5%", "libbetty, cost:20%", "PyTorch",
+            "JAX, none, ordered for memory", "JAX, steps, ordered for memory"),
+}  # fmt: skip
+
+
+def memory_workloads(build, folder, quick):
+    images = os.path.join(folder, "images")
+    backward, blocks, anew = ["--along=backward"], ["--checkpoint=block"], ["--graphs=anew"]
+    products = [("none", []), ("blocks", blocks), ("none, products backward", backward),
+                ("blocks, products backward", blocks + backward)]  # fmt: skip
+    solves = [("none", []), ("blocks", blocks), ("none, graphs anew", anew), ("blocks, graphs anew", blocks + anew)]
+    cg = dict(lower__type="cg", lower__cg_iterations=3, lower__cg_damping=1)
+    micro = dict(lower__gradient_accumulation=4, upper__gradient_accumulation=4, lower__product_batches="all")
+    found = [
+        reweighting(build, images, "darts", "batches of 100", products),
+        reweighting(build, images + "-cg", "cg", "3 iterations of cg, batches of 100", solves, **cg),
+        reweighting(build, images + "-micro", "cg-micro", "3 iterations of cg, 4 micro-batches of 25", solves, batch=25, **cg, **micro),
+        unrolled(build, os.path.join(folder, "tasks")),
+    ]  # fmt: skip
+    for workload in found if quick else ():
+        rows = QUICK[workload.name]
+        workload.rounds = 1 if workload.name.startswith("cg") else 2
+        workload.sides = [side for side in workload.sides if side.name in rows or program(side) in rows]
+    return found

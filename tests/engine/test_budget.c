@@ -1,0 +1,337 @@
+/* tests/engine/test_budget.c: memory_budget and checkpointing = budget. What is computed again changes no bit; plans
+ * keep to their budgets, and the arena that is touched to the plans; what cannot fit is refused before any of it is
+ * allocated, with the bytes that would do. */
+#include "levels.h"
+
+#include "engine/session/session.h"
+#include "engine/step/step.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 8, CHANNELS = 3, CLASSES = 4, ROWS = 24 };
+
+/* ---- the runs ---- */
+
+static bt_dataset *images(bt_problem *self)
+{
+    static float x[ROWS * SIDE * SIDE * CHANNELS];
+    static int32_t y[ROWS];
+    (void)self;
+    for (int i = 0; i < BT_COUNT_OF(x); i++)
+        x[i] = (float)((i * 37 % 101) / 50.0 - 1);
+    for (int i = 0; i < ROWS; i++)
+        y[i] = i * 5 % CLASSES;
+    bt_dataset *data = bt_dataset_new(ROWS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, SIDE, SIDE, CHANNELS));
+    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
+    return data;
+}
+
+static bt_tensor *as_rows(bt_tensor *x) { return bt_reshape(bt_adaptive_avg_pool2d(x, 2, 2), bt_dim(x, 0), -1); }
+
+static bt_module *layer(int64_t in, int64_t out)
+{
+    return bt_nn_sequential(bt_nn_linear(in, out), bt_nn_layer_norm(out), bt_nn_fn(bt_gelu), bt_nn_dropout(0.2));
+}
+
+static bt_module *mlp(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_sequential(bt_nn_fn(as_rows), layer(4 * CHANNELS, 24), layer(24, 24), layer(24, 24), layer(24, 24),
+                            bt_nn_linear(24, CLASSES));
+}
+
+static bt_module *convnet(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_resnet_cifar(8, CHANNELS, CLASSES);
+}
+
+static bt_module *penalty(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(-1));
+}
+
+static bt_tensor *loss(bt_problem *problem, const bt_batch *batch)
+{
+    return bt_mean(bt_cross_entropy(bt_forward(problem, bt_field(batch, "x")), bt_field(batch, "y")));
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *decay = bt_exp(bt_param(bt_peer(self, "upper"), "value"));
+    return bt_add(loss(self, batch), bt_mul(decay, bt_sum(bt_square(bt_params(self)))));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch) { return loss(bt_peer(self, "lower"), batch); }
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = images, .configure_module = penalty, .training_step = upper_step};
+#define LOWER(net)                                                                                                     \
+    {                                                                                                                  \
+        .name = "lower", .configure_train_data = images, .configure_module = (net), .training_step = lower_step        \
+    }
+static const bt_problem_def lowers[] = {LOWER(mlp), LOWER(convnet)};
+static const bt_export nets[] = {{.abi = BT_ABI, .problems = {&upper, &lowers[0]}},
+                                 {.abi = BT_ABI, .problems = {&upper, &lowers[1]}}};
+
+static bt_engine *engine_of(int net, const char *more)
+{
+    char lines[1024];
+    snprintf(lines, sizeof lines,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = 12\n"
+             "lower.lr = 0.05\nupper.lr = 0.1\nupper.batch_size = 12\nengine.threads = 1\n%s",
+             more);
+    bt_engine *engine = levels_engine(&nets[net], NULL, lines);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
+}
+
+static bt_engine *with_budget(int net, const char *more, const char *key, size_t bytes)
+{
+    char lines[512];
+    snprintf(lines, sizeof lines, "%s\n%s = %zu\n", more, key, bytes);
+    return engine_of(net, lines);
+}
+
+#define WHOLE "engine.memory_budget"
+
+/* ---- what is planned ---- */
+
+static size_t kept(bt_engine *engine, const char *problem)
+{
+    size_t categories[BT_CATEGORIES];
+    return bt_persistent_bytes(&engine->context, categories,
+                               problem ? bt_problem_find(&engine->context, problem) : NULL);
+}
+
+/* Of the largest phase of this problem; NULL: of all. */
+static size_t arena(const bt_engine *engine, const char *owner)
+{
+    const bt_instance *instance = engine->context.instance;
+    size_t most = 0;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        if ((!owner || strcmp(instance->phases[i]->owner, owner) == 0) && instance->phases[i]->arena > most)
+            most = instance->phases[i]->arena;
+    return most;
+}
+
+static size_t whole(bt_engine *engine) { return kept(engine, NULL) + arena(engine, NULL); }
+
+/* How many steps run again that the level's own forward pass makes (own), or anything else. */
+static int64_t again(const bt_engine *engine, const char *owner, bool own)
+{
+    const bt_instance *instance = engine->context.instance;
+    int64_t count = 0;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        for (int64_t e = 0; e < instance->phases[i]->entry_count && strcmp(instance->phases[i]->owner, owner) == 0;
+             e++) {
+            const bt_program *program = instance->phases[i]->entries[e].program;
+            for (int64_t s = 0; s < program->step_count; s++) {
+                const bt_tag *tag = &program->steps[s].node->tag;
+                count += program->steps[s].again && (tag->order == 0 && strcmp(tag->level, "lower") == 0) == own;
+            }
+        }
+    return count;
+}
+
+/* The bytes that the message of a budget of `bytes` names. */
+static size_t refused(int net, const char *more, const char *key, size_t bytes)
+{
+    bt_engine *engine = with_budget(net, more, key, bytes);
+    ck_assert_msg(bt_engine_setup(engine) == BT_ERROR_CONFIG, "%s = %zu fits:\n%s", key, bytes, more);
+    ck_assert_uint_eq(engine->context.instance->arena_size, 0);
+    ck_assert_ptr_null(engine->context.instance->arena);
+    const char *found = strstr(bt_error(), "the least plan found needs ");
+    ck_assert_msg(found != NULL && strstr(bt_error(), key + strcspn(key, ".") + 1), "%s", bt_error());
+    size_t least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
+    bt_engine_free(engine);
+    bt_error_clear();
+    return least;
+}
+
+/* ---- bits, bytes ---- */
+
+static const char *const methods[] = {"lower.type = darts"}; /* others: engine.checkpointing */
+enum { STEPS = 3 };
+
+static uint64_t run(bt_engine *engine)
+{
+    EXPECT_OK(bt_engine_setup(engine));
+    bt_instance_fill(engine->context.instance);
+    levels_step(engine, STEPS);
+    return levels_hash(engine, NULL);
+}
+
+static void expect_same(int net, const char *method, size_t budget, uint64_t expected)
+{
+    bt_engine *engine = with_budget(net, method, WHOLE, budget);
+    uint64_t hash = run(engine);
+    ck_assert_msg(hash == expected, "other bits with %zu bytes: %s", budget, method);
+    ck_assert_msg(whole(engine) <= budget, "%zu bytes, not %zu: %s", whole(engine), budget, method);
+    bt_memory_sizes planned = bt_engine_planned(engine), measured = bt_engine_measured(engine);
+    ck_assert_uint_le(measured.arena, planned.arena); /* the largest phase may be one that has not run yet */
+    ck_assert_uint_eq(measured.persistent, planned.persistent);
+    bt_engine_free(engine);
+}
+
+/* The least is less than what is needed without a budget, and fits. */
+START_TEST(same_bits)
+{
+    static const double parts[] = {0.9, 0.7, 0.5};
+    const char *method = methods[0];
+    bt_engine *engine = engine_of(0, method);
+    uint64_t expected = run(engine);
+    size_t base = whole(engine), least = refused(0, method, WHOLE, 1);
+    bt_engine_free(engine);
+    ck_assert_uint_lt(least, base);
+    for (int i = 0; i < BT_COUNT_OF(parts); i++)
+        if ((size_t)(parts[i] * (double)base) >= least)
+            expect_same(0, method, (size_t)(parts[i] * (double)base), expected);
+    expect_same(0, method, least, expected);
+}
+END_TEST
+
+/* The bytes that no plan can do without are those that are kept for the run. */
+START_TEST(less_than_what_is_kept)
+{
+    bt_engine *engine = engine_of(0, methods[0]);
+    EXPECT_OK(bt_engine_setup(engine));
+    size_t always = kept(engine, NULL);
+    bt_engine_free(engine);
+    size_t least = refused(0, methods[0], WHOLE, 1);
+    ck_assert_uint_eq(refused(0, methods[0], WHOLE, always), least);
+    ck_assert_uint_eq(refused(0, methods[0], WHOLE, always / 2), least);
+    ck_assert_uint_gt(least, always);
+}
+END_TEST
+
+/* What roll_back returns to is kept for the run, too. */
+START_TEST(roll_back_counts)
+{
+    char lines[256];
+    snprintf(lines, sizeof lines, "%s\nengine.roll_back = true\n", methods[0]);
+    bt_engine *engine = engine_of(0, lines);
+    uint64_t expected = run(engine);
+    bt_engine_free(engine);
+    size_t least = refused(0, lines, WHOLE, 1);
+    ck_assert_uint_gt(least, refused(0, methods[0], WHOLE, 1));
+    expect_same(0, lines, least, expected);
+}
+END_TEST
+
+/* ---- whose phases ---- */
+
+/* ---- checkpointing ---- */
+
+/* Forward values of the level, and nothing else, in each phase that has some: both levels'. */
+START_TEST(checkpointing_on_one_level)
+{
+    bt_engine *engine = engine_of(0, methods[0]);
+    uint64_t expected = run(engine);
+    size_t most = arena(engine, NULL) * 4 / 5;
+    bt_engine_free(engine);
+    char lines[256];
+    snprintf(lines, sizeof lines, "%s\nlower.checkpointing = budget:%zu\n", methods[0], most);
+    engine = engine_of(0, lines);
+    ck_assert_uint_eq(run(engine), expected);
+    ck_assert_uint_le(arena(engine, NULL), most);
+    ck_assert_int_gt(again(engine, "lower", true) + again(engine, "upper", true), 0);
+    ck_assert_int_eq(again(engine, "lower", false) + again(engine, "upper", false), 0);
+    bt_engine_free(engine);
+    snprintf(lines, sizeof lines, "%s\nlower.checkpointing = budget:1\n", methods[0]);
+    levels_expect_error(engine_of(0, lines), "checkpointing = budget:1", "the least plan found needs ", NULL);
+}
+END_TEST
+
+/* ---- questions ---- */
+
+static bt_tensor *field_loss(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    static double x[40 * SIDE * SIDE * CHANNELS]; /* more rows than a batch has */
+    return bt_mean(bt_square(bt_forward(self, bt_constant(BT_ARRAY(x, 40, SIDE, SIDE, CHANNELS)))));
+}
+
+/* What is asked is part of the budget, too: it fits, or is refused, and the run goes on. */
+START_TEST(questions_too)
+{
+    double value, expected;
+    bt_engine *engine = engine_of(0, methods[0]);
+    EXPECT_OK(bt_engine_setup(engine));
+    EXPECT_OK(bt_eval(bt_engine_problem(engine, "lower"), field_loss, NULL, BT_ARRAY(&expected)));
+    bt_engine_free(engine);
+    size_t least = refused(0, methods[0], WHOLE, 1);
+    engine = with_budget(0, methods[0], WHOLE, least);
+    EXPECT_OK(bt_engine_setup(engine));
+    bt_status status = bt_eval(bt_engine_problem(engine, "lower"), field_loss, NULL, BT_ARRAY(&value));
+    ck_assert_uint_le(whole(engine), least + 64); /* the answer's own numbers come beside */
+    if (status == BT_OK)
+        ck_assert_double_eq(value, expected);
+    else
+        ck_assert_ptr_nonnull(strstr(bt_error(), "memory_budget"));
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
+/* ---- values ---- */
+
+static const struct {
+    const char *text;
+    int64_t bytes; /* 0: refused */
+} values[] = {{"0", 0},
+              {"1EiB", 0},
+              {"-1", 0},
+              {"1e3", 0},
+              {"64 MiB", 67108864},
+              {"64mib", 0},
+              {"1KiB", 1024},
+              {"1.5GB", 1500000000},
+              {"nan", 0},
+              {"inf", 0},
+              {"9999999TiB", 0},
+              {"1..5", 0},
+              {"0.1", 1},
+              {".", 0},
+              {"MiB", 0},
+              {"100B", 100},
+              {"1 2", 0},
+              {"0x10", 0},
+              {"1.2.3KiB", 0},
+              {"8388607TiB", 0x7fffff0000000000}};
+
+START_TEST(texts)
+{
+    int64_t bytes = 0;
+    bool good = bt_bytes_read(values[_i].text, &bytes);
+    ck_assert_msg(good == (values[_i].bytes > 0), "%s", values[_i].text);
+    ck_assert(!good || bytes == values[_i].bytes);
+    bt_engine *engine = bt_engine_new();
+    levels_fill(engine, &nets[0], NULL, "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n");
+    bt_engine_set(engine, WHOLE, "%s", values[_i].text);
+    bt_status status = bt_engine_setup(engine);
+    if (values[_i].bytes == 0)
+        ck_assert_ptr_nonnull(strstr(bt_error(), "memory_budget"));
+    ck_assert_int_eq(status, values[_i].bytes > 10000 ? BT_OK : BT_ERROR_CONFIG);
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine.budget");
+    TCase *tests = tcase_create("budget");
+    tcase_add_test(tests, same_bits);
+    tcase_add_test(tests, less_than_what_is_kept);
+    tcase_add_test(tests, roll_back_counts);
+    tcase_add_test(tests, checkpointing_on_one_level);
+    tcase_add_test(tests, questions_too);
+    tcase_add_loop_test(tests, texts, 0, BT_COUNT_OF(values));
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}

@@ -1,0 +1,249 @@
+/* tests/engine/test_checkpointing.c: whatever is computed again, no bit of a run depends on it: every policy, on either
+ * level or by bt_checkpoint, with every way to a hypergradient, in four networks; and batch statistics move once a
+ * step.
+ *
+ * Each case tries some of the policies, other ones than the case before it; BT_TEST_ALL=1: all of them. */
+#include "levels.h"
+
+#include "engine/session/session.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 48, SIDE = 8, PIXELS = SIDE * SIDE * 3, CLASSES = 4, STEPS = 3, NODES = 2 };
+enum { FEATURES = 12, WIDTH = 16, BLOCKS = 5 };
+
+/* ---- networks ---- */
+
+typedef enum net_kind { MLP, RESNET, CELL, MAML, NETS } net_kind;
+static const char *const net_names[NETS] = {"mlp", "resnet", "cell", "maml"};
+static net_kind kind;
+static bool regions; /* the network's blocks are bt_checkpoints */
+
+static bt_dataset *rows(bt_problem *self)
+{
+    static float x[ROWS * PIXELS];
+    static int32_t label[ROWS];
+    uint64_t stream = strcmp(self->name, "upper") == 0;
+    for (uint64_t i = 0; i < ROWS * PIXELS; i++)
+        x[i] = (float)(2 * bt_host_uniform(11, stream, i) - 1);
+    for (uint64_t i = 0; i < ROWS; i++)
+        label[i] = (int32_t)(CLASSES * bt_host_uniform(12, stream, i));
+    bt_dataset *data = bt_dataset_new(ROWS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, SIDE, SIDE, 3));
+    bt_dataset_add(data, "label", BT_ARRAY(label, ROWS));
+    return data;
+}
+
+static bt_module *perceptron(void)
+{
+    bt_module *net = bt_module_new(NULL);
+    for (int b = 0; b < BLOCKS; b++)
+        bt_module_add(net,
+                      bt_nn_sequential(bt_nn_linear(b ? WIDTH : FEATURES, WIDTH), bt_nn_batch_norm(WIDTH),
+                                       bt_nn_fn(bt_gelu), bt_nn_dropout(0.2)),
+                      "block%d", b);
+    bt_module_add(net, bt_nn_linear(WIDTH, CLASSES), "head");
+    return net;
+}
+
+static bt_module *network(bt_problem *self)
+{
+    (void)self;
+    switch (kind) {
+    case RESNET:
+        return bt_nn_resnet_cifar(8, 3, CLASSES);
+    case CELL:
+        return bt_nn_darts(3, 4, 2, NODES, CLASSES);
+    case MAML:
+        return bt_nn_mlp(bt_relu, FEATURES, WIDTH, WIDTH, WIDTH, CLASSES);
+    default:
+        return perceptron();
+    }
+}
+
+static bt_tensor *through(void *module, bt_tensor *const *in)
+{
+    return in[1] ? bt_forward((bt_module *)module, in[0], in[1], in[2]) : bt_forward((bt_module *)module, in[0]);
+}
+
+static bt_tensor *edges(bt_problem *upper, const char *cell) { return bt_softmax(bt_param(upper, "%s", cell), -1); }
+
+static bt_tensor *logits(bt_problem *lower, bt_tensor *x)
+{
+    bt_problem *upper = bt_peer(lower, "upper");
+    bt_module *net = bt_net(lower);
+    if (kind == CELL) {
+        bt_tensor *normal = edges(upper, "normal"), *reduce = edges(upper, "reduce");
+        return regions ? bt_checkpoint(through, net, x, normal, reduce) : bt_forward(net, x, normal, reduce);
+    }
+    if (kind == RESNET)
+        return regions ? bt_checkpoint(through, net, x) : bt_forward(net, x);
+    x = bt_slice(bt_reshape(x, x->dims[0], PIXELS), 1, 0, FEATURES);
+    if (kind == MAML)
+        return regions ? bt_checkpoint(through, net, x) : bt_forward(net, x);
+    for (int b = 0; b < BLOCKS; b++) {
+        bt_module *block = bt_child(net, "block%d", b);
+        x = regions ? bt_checkpoint(through, block, x) : bt_forward(block, x);
+    }
+    return bt_forward(bt_child(net, "head"), x);
+}
+
+static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)
+{
+    return bt_cross_entropy(logits(lower, bt_field(batch, "x")), bt_field(batch, "label"));
+}
+
+/* ---- problems ---- */
+
+static bt_module *upper_module(bt_problem *self)
+{
+    if (kind == MAML)
+        return network(self);
+    if (kind != CELL)
+        return bt_nn_mlp(bt_tanh, 1, 7, 1);
+    bt_module *arch = bt_module_new(NULL);
+    bt_module_add_param(arch, "normal", bt_init_normal(0, 0.1), bt_nn_darts_edges(NODES), BT_NN_DARTS_OPS);
+    bt_module_add_param(arch, "reduce", bt_init_normal(0, 0.1), bt_nn_darts_edges(NODES), BT_NN_DARTS_OPS);
+    return arch;
+}
+
+static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *loss = losses(self, batch);
+    if (kind == CELL || kind == MAML)
+        return bt_mean(loss);
+    bt_tensor *weight = bt_forward(bt_peer(self, "upper"), bt_unsqueeze(bt_detach(loss), 1));
+    return bt_mean(bt_mul(bt_sigmoid(bt_squeeze(weight, 1)), loss));
+}
+
+static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(losses(bt_peer(self, "lower"), batch));
+}
+
+static bt_tensor *valid_step(bt_problem *self, const bt_batch *batch) { return bt_mean(losses(self, batch)); }
+
+static bt_tensor *start(bt_problem *self) { return bt_params(bt_peer(self, "upper")); }
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = rows, .configure_module = upper_module, .training_step = upper_step};
+static const bt_problem_def lower = {.name = "lower",
+                                     .configure_train_data = rows,
+                                     .configure_valid_data = rows,
+                                     .configure_module = network,
+                                     .training_step = lower_step,
+                                     .validation_step = valid_step};
+static const bt_problem_def learner = {.name = "lower",
+                                       .configure_train_data = rows,
+                                       .configure_valid_data = rows,
+                                       .configure_module = network,
+                                       .start = start,
+                                       .training_step = lower_step,
+                                       .validation_step = valid_step};
+static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+static const bt_export tasks = {.abi = BT_ABI, .problems = {&upper, &learner}};
+
+/* ---- the grid ---- */
+
+static const char *const methods[] = {
+    "lower.type = darts\n",
+    "lower.type = darts\nlower.product = vjp\n",
+    "lower.type = darts\nlower.product = finite\n",
+    "lower.type = sama\n",
+    "lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 2\n",
+    "lower.type = cg\nlower.cg_iterations = 3\n",
+    "lower.type = nystrom\nlower.nystrom_rank = 2\n",
+    "lower.type = penalty\nlower.penalty_iterations = 2\n",
+    "lower.type = itd\nlower.unroll_steps = 2\n",
+};
+enum { METHODS = sizeof methods / sizeof *methods, ITD = METHODS - 1 };
+
+static const char *const ways[] = {"fp32\nengine.threads = 1\n", "fp32\nengine.threads = 2\n",
+                                   "fp64\nengine.threads = 1\n"};
+enum { WAYS = sizeof ways / sizeof *ways, CASES = ((NETS - 1) * METHODS + 1) * WAYS };
+
+/* Budgets have a test of their own. */
+static const struct policy {
+    const char *value;
+    bool regions;
+} policies[] = {{"cheap", false},
+                {"cost:20%", false},
+                {"every:1", false},
+                {"every:3", false},
+                {"sqrt", false},
+                {"modules:*", false},
+                {"none", true},
+                {"cost:1000%", true},
+                {"modules:block*, layer*, cell*, 1", false},
+                {"ops:*", false},
+                {"cost:0%", false},
+                {"every:2", true},
+                {"ops:relu, channel_norm", false}};
+enum { POLICIES = sizeof policies / sizeof *policies, PART = 7 };
+
+typedef struct outcome {
+    uint64_t state;
+    int64_t again; /* steps, in all programs */
+    size_t bound;  /* of the largest phase */
+} outcome;
+
+static outcome run(int number, const struct policy *policy)
+{
+    char settings[1200];
+    const char *value = policy ? policy->value : "";
+    outcome result = {0};
+    int batch = kind == RESNET || kind == CELL ? ROWS / 8 : ROWS;
+    regions = policy && policy->regions;
+    snprintf(settings, sizeof settings,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = %d\n"
+             "upper.batch_size = %d\nlower.lr = 0.05\nlower.momentum = 0.9\nupper.optimizer = adam\nupper.lr = 0.01\n"
+             "engine.valid_step = 2\nengine.log_step = 2\n%s%s%s\n%s%s\nengine.precision = %s",
+             batch, batch, methods[kind == MAML ? ITD : number / WAYS % METHODS],
+             policy ? "lower.checkpointing = " : "", value, policy ? "upper.checkpointing = " : "", value,
+             ways[number % WAYS]);
+    bt_engine *engine = levels_engine(kind == MAML ? &tasks : &parts, NULL, settings);
+    levels_step(engine, STEPS * (strstr(settings, "unroll") ? 2 : 1));
+    result.state = levels_hash(engine, NULL);
+    for (int64_t p = 0; p < engine->context.instance->phase_count; p++) {
+        const bt_phase *phase = engine->context.instance->phases[p];
+        result.bound = phase->bound > result.bound ? phase->bound : result.bound;
+        for (int64_t e = 0; e < phase->entry_count; e++)
+            result.again += phase->entries[e].program->again;
+    }
+    bt_engine_free(engine);
+    return result;
+}
+
+START_TEST(no_bit_changes)
+{
+    bool all = getenv("BT_TEST_ALL") != NULL;
+    kind = (net_kind)(_i / WAYS / METHODS);
+    if (!all && (kind == RESNET || kind == CELL) && _i % WAYS != _i / WAYS % WAYS)
+        return; /* these take long, */
+    if (!all && kind == CELL && _i / WAYS % 3)
+        return; /* and searches in these longer still */
+    outcome plain = run(_i, NULL);
+    ck_assert_int_eq(plain.again, 0);
+    for (int p = 0; p < POLICIES; p++) {
+        if (!all && (p + _i) % PART)
+            continue;
+        outcome with = run(_i, &policies[p]);
+        const char *what = policies[p].regions ? "bt_checkpoint and " : "";
+        ck_assert_msg(with.state == plain.state, "%s, %s, %s: %s%s changes bits", net_names[kind],
+                      methods[_i / WAYS % METHODS], ways[_i % WAYS], what, policies[p].value);
+        ck_assert_msg(with.bound <= plain.bound, "%s%s: %zu bytes, without it %zu", what, policies[p].value, with.bound,
+                      plain.bound);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpointing");
+    TCase *bits = tcase_create("bits");
+    tcase_set_timeout(bits, 600);
+    tcase_add_loop_test(bits, no_bit_changes, 0, CASES);
+    suite_add_tcase(suite, bits);
+    return levels_main(suite);
+}
