@@ -94,7 +94,7 @@ bt_status bt_levels_compile(bt_context *context)
             keep_nearest(&nearest, &least, tight.over);
         context->instance->dry = dry;
     } while (status != BT_OK && tight.problem);
-    context->proposal.least = least < SIZE_MAX ? least : 0;
+    context->proposal.over = least < SIZE_MAX ? least : 0;
     if (status != BT_OK && nearest.status != BT_OK)
         bt_failure_give(&nearest);
     bt_free(nearest.message);
