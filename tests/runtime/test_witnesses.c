@@ -38,7 +38,7 @@ static const subject subjects[] = {
 static const char *const methods[] = {"darts", "neumann", "cg"};
 enum { SUBJECTS = 5, METHODS = 3, CASES = SUBJECTS * METHODS * 3 };
 
-static const char *const policies[] = {"sqrt",           "cost:20%", "every:2",  "budget:200KB",
+static const char *const policies[] = {"sqrt",           "cost:20%", "every:2",  "cost:200%",
                                        "ops:relu, tanh", "cheap",    "modules:*"};
 enum { POLICIES = sizeof policies / sizeof *policies };
 
