@@ -12,7 +12,7 @@
 
 typedef struct bt_proposal { /* of a budget, in the place of every memory_budget */
     size_t arena;            /* bytes that it may have; SIZE_MAX: any; 0: there is none */
-    size_t over;             /* that are missing where it cannot be; 0: none */
+    size_t over;             /* the fewest bytes that were missing where it cannot be; 0: none */
 } bt_proposal;
 
 struct bt_context {

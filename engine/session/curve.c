@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define STEP 0.85 /* from one budget to the next */
+#define STEP 0.85 /* from one budget to the next, unless it is given */
 
 enum { TRIES = 3 }; /* at the least that was found, which may not be within its own reach */
 
@@ -17,6 +17,7 @@ typedef struct walk {
     bt_engine *engine;
     bt_context *context;
     bt_ticker ticker;
+    double step;          /* from one budget to the next */
     json_t *run, *phases; /* run: points; phases: {"level", "phase", "points"} */
     double *plain;        /* by phase: its work with nothing done again, where there is no budget */
 } walk;
@@ -27,9 +28,14 @@ typedef struct walk {
 static double rate_of(const bt_context *context, const bt_phase *phase)
 {
     bool exact;
-    for (int i = 0; i < context->problem_count; i++)
-        if (context->problems[i]->step && context->problems[i]->step->phase == phase)
-            return 1 / (double)bt_between_calls(context->problems[i], &exact);
+    for (int i = 0; i < context->problem_count; i++) {
+        const bt_problem *problem = context->problems[i];
+        if (!problem->step || problem->step->phase != phase)
+            continue;
+        const double loop = (double)(problem->settings->unroll_steps * problem->settings->meta_batch);
+        const double again = problem->loop_start ? 1 / loop : 0; /* roll_back: the first step of each inner loop */
+        return (1 + again) / (double)bt_between_calls(problem, &exact);
+    }
     return 0;
 }
 
@@ -104,7 +110,7 @@ static bt_status take(walk *w)
 
 /* ---- all of them ---- */
 
-/* *fits: there is such a plan; else proposal.over says how many bytes it misses. */
+/* *fits: there is such a plan; else proposal.over says how many bytes were missing. */
 static bt_status try(walk *w, size_t arena, bool *fits)
 {
     bt_context *context = w->context;
@@ -126,13 +132,15 @@ static bt_status try(walk *w, size_t arena, bool *fits)
     return status;
 }
 
-/* What was found where a budget could not be kept to: to be had by asking for it, or for a little more. */
+/* What was found where a budget could not be kept to: to be had by asking for it, or for more, up to what did fit. */
 static bt_status try_least(walk *w, size_t above)
 {
-    const bt_proposal *missed = &w->context->proposal;
     bool fits = false;
-    for (int i = 0; i < TRIES && !fits && missed->arena + missed->over < above; i++)
-        BT_TRY(try(w, missed->arena + missed->over, &fits));
+    size_t arena = w->context->proposal.arena + w->context->proposal.over;
+    for (int i = 0; i < TRIES && !fits && arena < above; i++) {
+        BT_TRY(try(w, arena, &fits));
+        arena += (above - arena) / 2;
+    }
     return BT_OK;
 }
 
@@ -142,7 +150,7 @@ static bt_status walk_down(walk *w)
     BT_TRY(try(w, SIZE_MAX, &fits));
     size_t arena = bt_arena_planned(w->context);
     while (fits && arena > 0) {
-        const size_t next = (size_t)(STEP * (double)arena) / 64 * 64;
+        const size_t next = (size_t)(w->step * (double)arena) / 64 * 64;
         BT_TRY(try(w, next ? next : 1, &fits));
         if (!fits)
             return try_least(w, arena);
@@ -166,11 +174,12 @@ static bt_status walk_all(walk *w)
     return status == BT_OK ? again : status;
 }
 
-static bt_status walk_engine(bt_engine *engine, FILE *progress, json_t *curve)
+static bt_status walk_engine(bt_engine *engine, const bt_curve *ask, json_t *curve)
 {
     walk w = {.engine = engine,
               .context = &engine->context,
-              .ticker = bt_ticker_on(progress),
+              .ticker = bt_ticker_on(ask->progress),
+              .step = ask->step > 0 && ask->step < 1 ? ask->step : STEP,
               .run = json_array(),
               .phases = json_array()};
     const bool set =
@@ -224,7 +233,7 @@ bt_status bt_engine_curve(bt_engine *engine, const bt_curve *ask)
         BT_TRY(bt_output_make(ask->folder, "curve", &output));
     json_t *plan = bt_plan_json(engine),
            *curve = json_pack("{s:o}", "name", bt_json_string(bt_config_stem(engine->context.config)));
-    bt_status status = plan && curve ? walk_engine(engine, ask->progress, curve) : BT_ERROR_MEMORY;
+    bt_status status = plan && curve ? walk_engine(engine, ask, curve) : BT_ERROR_MEMORY;
     if (status == BT_OK && json_object_set(plan, "curve", curve) != 0)
         status = BT_ERROR_MEMORY;
     if (status == BT_OK)

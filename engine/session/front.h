@@ -33,6 +33,7 @@ typedef struct bt_curve {
     FILE *file;         /* where it is printed */
     const char *folder; /* where curve.json and curve.svg go; NULL: nowhere */
     FILE *progress;     /* NULL: nowhere */
+    double step;        /* from one budget to the next; 0: 0.85 */
 } bt_curve;
 bt_status bt_engine_curve(bt_engine *engine, const bt_curve *curve);
 

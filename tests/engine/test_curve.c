@@ -7,16 +7,40 @@
 #include "engine/step/step.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 16 };
+enum { WIDE = 24, LAYERS = 3, CLASSES = 4, ROWS = 384 };
 
-/* ---- two levels and a ResNet-8 ---- */
+/* ---- two levels and a network whose values weigh more than its parameters ---- */
 
-static bt_dataset *images(bt_problem *self) { return (void)self, decayed_images(SIDE); }
+static bt_dataset *rows(bt_problem *self)
+{
+    static float x[ROWS * WIDE];
+    static int32_t y[ROWS];
+    (void)self;
+    for (int i = 0; i < BT_COUNT_OF(x); i++)
+        x[i] = (float)((i * 37 % 101) / 50.0 - 1);
+    for (int i = 0; i < ROWS; i++)
+        y[i] = i * 5 % CLASSES;
+    bt_dataset *data = bt_dataset_new(ROWS);
+    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, WIDE));
+    bt_dataset_add(data, "y", BT_ARRAY(y, ROWS));
+    return data;
+}
 
-static const bt_problem_def upper = DECAYED_UPPER(images);
-static const bt_problem_def lower = DECAYED_LOWER(images, decayed_resnet);
+static bt_module *network(bt_problem *self)
+{
+    (void)self;
+    bt_module *net = bt_nn_sequential(bt_nn_linear(WIDE, WIDE), bt_nn_fn(bt_gelu));
+    for (int i = 1; i < LAYERS; i++)
+        bt_module_add(net, bt_nn_sequential(bt_nn_linear(WIDE, WIDE), bt_nn_fn(bt_gelu)), "more%d", i);
+    bt_module_add(net, bt_nn_linear(WIDE, CLASSES), "head");
+    return net;
+}
+
+static const bt_problem_def upper = DECAYED_UPPER(rows);
+static const bt_problem_def lower = DECAYED_LOWER(rows, network);
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
 /* Batches are all of one size; three lower steps to an upper one. */
@@ -24,8 +48,8 @@ static bt_engine *engine_of(const char *more, const char *budget)
 {
     char lines[1024];
     snprintf(lines, sizeof lines,
-             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = 12\n"
-             "lower.lr = 0.01\nupper.lr = 0.1\nupper.batch_size = 12\nlower.unroll_steps = 3\nengine.precision = "
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = 192\n"
+             "lower.lr = 0.01\nupper.lr = 0.1\nupper.batch_size = 192\nlower.unroll_steps = 3\nengine.precision = "
              "fp32\n%s\n%s",
              more, budget);
     bt_engine *engine = levels_engine(&parts, NULL, lines);
@@ -39,12 +63,12 @@ static const char *const settings[] = {"lower.type = cg\nlower.cg_iterations = 3
 
 /* ---- the curve ---- */
 
-static json_t *curve_of(bt_engine *engine, const char *folder)
+static json_t *curve_of(bt_engine *engine, double step)
 {
     char text[1 << 16];
     FILE *file = tmpfile();
     ck_assert_ptr_nonnull(file);
-    EXPECT_OK(bt_engine_curve(engine, &(bt_curve){.json = true, .file = file, .folder = folder}));
+    EXPECT_OK(bt_engine_curve(engine, &(bt_curve){.json = true, .file = file, .step = step}));
     rewind(file);
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
@@ -88,7 +112,7 @@ START_TEST(each_point_is_had_by_its_budget)
     bt_engine *engine = engine_of(settings[_i], "");
     EXPECT_OK(bt_engine_setup(engine));
     const size_t before = sum_of(engine);
-    json_t *plan = curve_of(engine, NULL), *run = json_object_get(json_object_get(plan, "curve"), "run");
+    json_t *plan = curve_of(engine, _i ? 0 : .5), *run = json_object_get(json_object_get(plan, "curve"), "run");
     ck_assert_uint_eq(sum_of(engine), before);
     bt_engine_free(engine);
     const json_t *first = json_array_get(run, 0);
@@ -97,7 +121,7 @@ START_TEST(each_point_is_had_by_its_budget)
     ck_assert_uint_eq(bytes, (size_t)bt_json_read_number(first, "bytes"));
     ck_assert_ptr_null(json_object_get(first, "memory_budget"));
     ck_assert(extra == 0 || strstr(settings[_i], "checkpointing"));
-    ck_assert_uint_ge(json_array_size(run), extra > 0 ? 1 : 3); /* a level with a policy keeps it */
+    ck_assert_uint_ge(json_array_size(run), extra > 0 ? 1 : _i ? 3 : 2); /* a level with a policy keeps it */
     expect_falling(run);
     const size_t count = json_array_size(run), some = count > 2 ? count / 2 : 1;
     for (size_t i = some; i < count; i += count - 1 - some ? count - 1 - some : 1) {
@@ -118,7 +142,7 @@ START_TEST(phases_have_theirs)
 {
     bt_engine *engine = engine_of("lower.type = darts", "");
     EXPECT_OK(bt_engine_setup(engine));
-    json_t *plan = curve_of(engine, NULL), *phases = json_object_get(json_object_get(plan, "curve"), "phases");
+    json_t *plan = curve_of(engine, 0), *phases = json_object_get(json_object_get(plan, "curve"), "phases");
     ck_assert_uint_eq(json_array_size(phases), (size_t)engine->context.instance->phase_count);
     for (size_t i = 0; i < json_array_size(phases); i++) {
         const json_t *phase = json_array_get(phases, i), *points = json_object_get(phase, "points"),
@@ -140,6 +164,27 @@ START_TEST(phases_have_theirs)
 }
 END_TEST
 
+/* The error of a budget that cannot be met names the least: that is where the curve ends, or below. */
+START_TEST(ends_at_the_least)
+{
+    const char *name = "the least plan found needs ";
+    bt_engine *engine = engine_of("lower.type = darts", "engine.memory_budget = 1");
+    ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_CONFIG);
+    const char *found = strstr(bt_error(), name);
+    ck_assert_msg(found != NULL, "%s", bt_error());
+    const double least = strtod(found + strlen(name), NULL);
+    bt_engine_free(engine);
+    bt_error_clear();
+    engine = engine_of("lower.type = darts", "");
+    EXPECT_OK(bt_engine_setup(engine));
+    json_t *plan = curve_of(engine, 0), *run = json_object_get(json_object_get(plan, "curve"), "run");
+    const double last = bt_json_read_number(json_array_get(run, json_array_size(run) - 1), "bytes");
+    ck_assert_msg(last <= least, "the curve ends at %.0f bytes, %.0f are enough", last, least);
+    json_decref(plan);
+    bt_engine_free(engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine.curve");
@@ -147,6 +192,7 @@ int main(void)
     tcase_set_timeout(tests, 900);
     tcase_add_loop_test(tests, each_point_is_had_by_its_budget, 0, BT_COUNT_OF(settings));
     tcase_add_test(tests, phases_have_theirs);
+    tcase_add_test(tests, ends_at_the_least);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }
