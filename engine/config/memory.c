@@ -19,6 +19,8 @@ bool bt_bytes_read(const char *text, int64_t *bytes)
     if (!text[strspn(text, "0123456789.")] ? !*text : !strspn(text, "0123456789."))
         return false;
     double number = strtod(text, &end);
+    if (end > text + strspn(text, "0123456789.eE+")) /* hexadecimal */
+        return false;
     end += strspn(end, " ");
     for (int u = 0; u < BT_COUNT_OF(units); u++)
         if (strcmp(end, units[u].name) == 0) {
