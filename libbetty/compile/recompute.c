@@ -9,8 +9,8 @@
 #define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
 #define LARGE 1000 /* a value below one so-many-th of the most bytes is always held */
 
-enum { GLANCE = 8000000, SEARCH = 120000000 }; /* steps that are simulated for one search, */
-enum { SMALL = 600 };                          /* of a program of at least so many; of a smaller one fewer */
+enum { GLANCE = 8000000, SEARCH = 120000000 }; /* steps that are simulated for one search, but */
+enum { TRIALS = 100 };                         /* no more than so many trials for each gap */
 
 typedef struct best {
     bool found;
@@ -120,7 +120,9 @@ static bt_status look_at(work *w, bt_order_rule rule, int64_t launches, bt_regio
     bt_status status = bt_remat_new(&remat, &given, cost);
     r.remat = &remat;
     r.large = remat.most / LARGE + 1;
-    r.simulations = launches / (given.step_count > SMALL ? given.step_count : SMALL);
+    r.simulations = launches / (given.step_count + 1) + 1;
+    if (r.simulations > TRIALS * remat.gap_count)
+        r.simulations = TRIALS * remat.gap_count;
     if (status == BT_OK)
         status = bt_remat_choice_new(&remat, region, &r.choice);
     if (status == BT_OK)
