@@ -145,7 +145,7 @@ START_TEST(every_key)
         "reassociate", "log_step", "output", "checkpoint_step", "checkpoint_keep", "checkpoint_minutes",
         "checkpoint_best", "strategy", "logger_type", "u2l", "l2u", "first_order", "allow_unused",
         "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer", "gradient_clipping",
-        "gradient_clipping_value", "scheduler", "scheduler_warmup", "params", "frozen",
+        "gradient_clipping_value", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
         "weights_names", /* without weights: refused */
         /* in a row of idle.c, but not in a case above */
         "roll_back", "precision", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
