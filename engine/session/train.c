@@ -242,7 +242,7 @@ static bt_status write_config(const bt_engine *engine)
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
     bt_status status = file ? bt_config_print(engine->context.config, file) : BT_ERROR_MEMORY;
-    if (file && (fclose(file) != 0 || !text))
+    if (file && (fclose(file) != 0 || !text)) /* without memory for the text, closing does not fail */
         status = BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = write_config_text(engine, text, size);

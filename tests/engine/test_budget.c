@@ -21,7 +21,7 @@ static bt_module *mlp(bt_problem *self)
 {
     (void)self;
     return bt_nn_sequential(bt_nn_fn(as_rows), decayed_layer(4 * DECAYED_CHANNELS, 24), decayed_layer(24, 24),
-                            decayed_layer(24, 24), decayed_layer(24, 24), bt_nn_linear(24, DECAYED_CLASSES));
+                            bt_nn_linear(24, DECAYED_CLASSES));
 }
 
 static const bt_problem_def upper = DECAYED_UPPER(images);
@@ -89,6 +89,15 @@ static int64_t again(const bt_engine *engine, const char *owner, bool own)
     return count;
 }
 
+static size_t unlimited(int net, const char *more)
+{
+    bt_engine *engine = engine_of(net, more);
+    EXPECT_OK(bt_engine_setup(engine));
+    size_t bytes = whole(engine);
+    bt_engine_free(engine);
+    return bytes;
+}
+
 /* The bytes that the message of a budget of `bytes` names. */
 static size_t refused(int net, const char *more, const char *key, size_t bytes)
 {
@@ -106,8 +115,15 @@ static size_t refused(int net, const char *more, const char *key, size_t bytes)
 
 /* ---- bits, bytes ---- */
 
-static const char *const methods[] = {"lower.type = darts"}; /* others: engine.checkpointing */
-enum { STEPS = 3 };
+static const char *const methods[] = {
+    "lower.type = darts",
+    "lower.type = cg\nlower.cg_iterations = 3\nlower.cg_damping = 1",
+    "lower.type = neumann\nlower.neumann_iterations = 3\nlower.neumann_alpha = 0.1",
+    "lower.type = itd\nlower.unroll_steps = 3",
+    "lower.type = sama",
+    "lower.type = penalty\nlower.penalty_iterations = 3\nlower.penalty_lr = 0.05",
+};
+enum { METHODS = BT_COUNT_OF(methods), STEPS = 3 };
 
 static uint64_t run(bt_engine *engine)
 {
@@ -132,7 +148,7 @@ static void expect_same(int net, const char *method, size_t budget, uint64_t exp
 /* The least is less than what is needed without a budget, and fits. */
 START_TEST(same_bits)
 {
-    static const double parts[] = {0.9, 0.7, 0.5};
+    static const double parts[] = {0.9, 0.7};
     const char *method = methods[0];
     bt_engine *engine = engine_of(0, method);
     uint64_t expected = run(engine);
@@ -146,6 +162,24 @@ START_TEST(same_bits)
 }
 END_TEST
 
+/* _i: METHODS of one network, then the first with the other network. */
+START_TEST(same_bits_of_each)
+{
+    int net = _i / METHODS;
+    const char *method = methods[_i % METHODS];
+    bt_engine *engine = engine_of(net, method);
+    uint64_t expected = run(engine);
+    size_t base = whole(engine);
+    bt_engine_free(engine);
+    size_t budget = base - 1;
+    engine = with_budget(net, method, WHOLE, budget);
+    bool fits = bt_engine_setup(engine) == BT_OK;
+    bt_engine_free(engine);
+    bt_error_clear();
+    expect_same(net, method, fits ? budget : refused(net, method, WHOLE, budget), expected);
+}
+END_TEST
+
 /* The bytes that no plan can do without are those that are kept for the run. */
 START_TEST(less_than_what_is_kept)
 {
@@ -154,7 +188,6 @@ START_TEST(less_than_what_is_kept)
     size_t always = kept(engine, NULL);
     bt_engine_free(engine);
     size_t least = refused(0, methods[0], WHOLE, 1);
-    ck_assert_uint_eq(refused(0, methods[0], WHOLE, always), least);
     ck_assert_uint_eq(refused(0, methods[0], WHOLE, always / 2), least);
     ck_assert_uint_gt(least, always);
 }
@@ -169,12 +202,49 @@ START_TEST(roll_back_counts)
     uint64_t expected = run(engine);
     bt_engine_free(engine);
     size_t least = refused(0, lines, WHOLE, 1);
-    ck_assert_uint_gt(least, refused(0, methods[0], WHOLE, 1));
     expect_same(0, lines, least, expected);
 }
 END_TEST
 
 /* ---- whose phases ---- */
+
+START_TEST(of_one_problem)
+{
+    const char *method = methods[0];
+    bt_engine *engine = engine_of(1, method);
+    uint64_t expected = run(engine);
+    size_t lower = kept(engine, "lower") + arena(engine, "lower"), above = arena(engine, "upper");
+    bt_engine_free(engine);
+    size_t least = refused(1, method, "lower.memory_budget", 1), work = (least + lower) / 2;
+    engine = with_budget(1, method, "lower.memory_budget", work);
+    ck_assert_uint_eq(run(engine), expected);
+    ck_assert_uint_le(kept(engine, "lower") + arena(engine, "lower"), work);
+    ck_assert_uint_eq(arena(engine, "upper"), above);
+    ck_assert(again(engine, "lower", true) > 0 && !again(engine, "upper", true) && !again(engine, "upper", false));
+    bt_engine_free(engine);
+    engine = with_budget(1, method, "lower.memory_budget", least);
+    ck_assert_uint_eq(run(engine), expected);
+    ck_assert_uint_le(kept(engine, "lower") + arena(engine, "lower"), least);
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(both_at_once)
+{
+    char lines[256];
+    size_t base = unlimited(1, methods[0]), both = base * 9 / 10;
+    bt_engine *engine = engine_of(1, methods[0]);
+    uint64_t expected = run(engine);
+    bt_engine_free(engine);
+    size_t lower = refused(1, methods[0], "lower.memory_budget", 1);
+    snprintf(lines, sizeof lines, "%s\nlower.memory_budget = %zu\n", methods[0], lower);
+    engine = with_budget(1, lines, WHOLE, both);
+    ck_assert_uint_eq(run(engine), expected);
+    ck_assert_uint_le(whole(engine), both);
+    ck_assert_uint_le(kept(engine, "lower") + arena(engine, "lower"), lower);
+    bt_engine_free(engine);
+}
+END_TEST
 
 /* ---- checkpointing ---- */
 
@@ -198,6 +268,23 @@ START_TEST(checkpointing_on_one_level)
 }
 END_TEST
 
+/* A level that holds all that it computes goes on to, whatever the budget. */
+START_TEST(policies_stay)
+{
+    char lines[256];
+    snprintf(lines, sizeof lines, "%s\nlower.checkpointing = none\n", methods[0]);
+    size_t least = refused(0, lines, WHOLE, 1);
+    ck_assert_uint_gt(least, refused(0, methods[0], WHOLE, 1));
+    bt_engine *engine = engine_of(0, lines);
+    uint64_t expected = run(engine);
+    bt_engine_free(engine);
+    engine = with_budget(0, lines, WHOLE, least);
+    ck_assert_uint_eq(run(engine), expected);
+    ck_assert_int_eq(again(engine, "lower", true) + again(engine, "upper", true), 0);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- questions ---- */
 
 static bt_tensor *field_loss(bt_problem *self, const bt_batch *batch)
@@ -218,8 +305,9 @@ START_TEST(questions_too)
     size_t least = refused(0, methods[0], WHOLE, 1);
     engine = with_budget(0, methods[0], WHOLE, least);
     EXPECT_OK(bt_engine_setup(engine));
+    size_t before = arena(engine, NULL);
     bt_status status = bt_eval(bt_engine_problem(engine, "lower"), field_loss, NULL, BT_ARRAY(&value));
-    ck_assert_uint_le(whole(engine), least + 64); /* the answer's own numbers come beside */
+    ck_assert_uint_le(engine->context.instance->arena_size, before);
     if (status == BT_OK)
         ck_assert_double_eq(value, expected);
     else
@@ -252,8 +340,7 @@ static const struct {
               {"100B", 100},
               {"1 2", 0},
               {"0x10", 0},
-              {"1.2.3KiB", 0},
-              {"8388607TiB", 0x7fffff0000000000}};
+              {"1.2.3KiB", 0}};
 
 START_TEST(texts)
 {
@@ -261,13 +348,15 @@ START_TEST(texts)
     bool good = bt_bytes_read(values[_i].text, &bytes);
     ck_assert_msg(good == (values[_i].bytes > 0), "%s", values[_i].text);
     ck_assert(!good || bytes == values[_i].bytes);
+    if (good && bytes < 10000)
+        return;
     bt_engine *engine = bt_engine_new();
     levels_fill(engine, &nets[0], NULL, "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n");
     bt_engine_set(engine, WHOLE, "%s", values[_i].text);
     bt_status status = bt_engine_setup(engine);
     if (values[_i].bytes == 0)
         ck_assert_ptr_nonnull(strstr(bt_error(), "memory_budget"));
-    ck_assert_int_eq(status, values[_i].bytes > 10000 ? BT_OK : BT_ERROR_CONFIG);
+    ck_assert_int_eq(status, good ? BT_OK : BT_ERROR_CONFIG);
     bt_engine_free(engine);
     bt_error_clear();
 }
@@ -278,9 +367,13 @@ int main(void)
     Suite *suite = suite_create("engine.budget");
     TCase *tests = tcase_create("budget");
     tcase_add_test(tests, same_bits);
+    tcase_add_loop_test(tests, same_bits_of_each, 0, METHODS + 1);
     tcase_add_test(tests, less_than_what_is_kept);
     tcase_add_test(tests, roll_back_counts);
+    tcase_add_test(tests, of_one_problem);
+    tcase_add_test(tests, both_at_once);
     tcase_add_test(tests, checkpointing_on_one_level);
+    tcase_add_test(tests, policies_stay);
     tcase_add_test(tests, questions_too);
     tcase_add_loop_test(tests, texts, 0, BT_COUNT_OF(values));
     tcase_set_timeout(tests, 120);
