@@ -73,29 +73,18 @@ static bt_status too_small(const bt_context *context, const bt_phase *phase, con
     return status;
 }
 
-/* Of the phases that do not fit, the one that is furthest from it. */
-typedef struct worst {
-    const bt_phase *phase;
-    limit limit;
-} worst;
-
-static bt_status fit(bt_phase *phase, const limit *limit, bool anything, worst *worst)
-{
-    if (phase->arena > limit->bytes)
-        BT_TRY(bt_phase_fit(phase, limit->bytes, anything));
-    const size_t over = phase->arena > limit->bytes ? phase->arena - limit->bytes : 0;
-    if (over && (!worst->phase || over > worst->phase->arena - worst->limit.bytes)) {
-        worst->phase = phase;
-        worst->limit = *limit;
-    }
-    return BT_OK;
-}
-
-static bt_status fit_phase(const bt_context *context, bt_phase *phase, worst *worst)
+static bt_status fit_phase(const bt_context *context, bt_phase *phase)
 {
     const limit named = of_checkpointing(context, phase), whole = of_memory_budgets(context, phase);
-    BT_TRY(fit(phase, &named, false, worst));
-    return fit(phase, &whole, true, worst);
+    BT_TRY(bt_phase_fit(phase, named.bytes, false));
+    return bt_phase_fit(phase, whole.bytes, true);
+}
+
+/* The limit that the phase misses by most. */
+static limit missed(const bt_context *context, const bt_phase *phase)
+{
+    const limit named = of_checkpointing(context, phase), whole = of_memory_budgets(context, phase);
+    return named.bytes < whole.bytes ? named : whole;
 }
 
 bool bt_budget_any(const bt_context *context)
@@ -108,41 +97,50 @@ bool bt_budget_any(const bt_context *context)
     return any && !context->apart;
 }
 
-/* The problem whose phase it is, if it holds something for a loop. */
-static bt_problem *holder(const bt_context *context, const bt_phase *phase)
+bt_status bt_budget_fit(const bt_context *context)
 {
-    for (int i = 0; i < context->problem_count; i++) {
-        bt_problem *problem = context->problems[i];
-        if (problem->step && problem->step->phase == phase && problem->holding < BT_HOLD_NOTHING &&
-            problem->step->site.holds)
-            return problem;
-    }
-    return NULL;
+    for (int64_t i = 0; i < context->instance->phase_count; i++)
+        BT_TRY(fit_phase(context, context->instance->phases[i]));
+    return BT_OK;
 }
 
-bt_status bt_budget_fit(const bt_context *context, bt_tight *tight)
+size_t bt_budget_over(const bt_context *context, const bt_phase *phase)
 {
-    worst worst = {.phase = NULL};
-    *tight = (bt_tight){.problem = NULL};
-    for (int64_t i = 0; bt_budget_any(context) && i < context->instance->phase_count; i++)
-        BT_TRY(fit_phase(context, context->instance->phases[i], &worst));
-    if (!worst.phase)
+    const limit limit = missed(context, phase);
+    return phase->arena > limit.bytes ? phase->arena - limit.bytes : 0;
+}
+
+bt_status bt_budget_check(bt_context *context)
+{
+    const bt_phase *worst = NULL;
+    size_t most = 0;
+    for (int64_t i = 0; i < context->instance->phase_count; i++) {
+        const bt_phase *phase = context->instance->phases[i];
+        const size_t over = bt_budget_over(context, phase);
+        if (over > most) {
+            most = over;
+            worst = phase;
+        }
+    }
+    context->proposal.over = most;
+    if (!worst)
         return BT_OK;
-    *tight = (bt_tight){holder(context, worst.phase), worst.phase->arena - worst.limit.bytes};
-    return too_small(context, worst.phase, &worst.limit);
+    const limit limit = missed(context, worst);
+    return too_small(context, worst, &limit);
 }
 
 bt_status bt_budget_plan(const bt_context *context, bt_phase *phase)
 {
     bt_instance *instance = context->instance;
-    const bool dry = instance->dry;
-    worst worst = {.phase = NULL};
-    instance->dry = dry || bt_budget_any(context);
+    const bool dry = instance->dry, any = bt_budget_any(context);
+    instance->dry = dry || any;
     bt_status status = bt_phase_plan(phase);
-    if (status == BT_OK && bt_budget_any(context))
-        status = fit_phase(context, phase, &worst);
+    if (status == BT_OK && any)
+        status = fit_phase(context, phase);
     instance->dry = dry;
-    if (status == BT_OK && worst.phase)
-        status = too_small(context, phase, &worst.limit);
+    if (status == BT_OK && any && bt_budget_over(context, phase)) {
+        const limit limit = missed(context, phase);
+        status = too_small(context, phase, &limit);
+    }
     return status == BT_OK ? bt_instance_reserve(instance) : status;
 }

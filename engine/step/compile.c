@@ -33,9 +33,16 @@ void bt_problem_uncompile(bt_problem *problem)
     bt_traced_free(problem);
 }
 
-/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
-static bt_status compile_once(bt_context *context)
+static void uncompile_all(bt_context *context)
 {
+    for (int p = 0; p < context->problem_count; p++)
+        bt_problem_uncompile(context->problems[p]);
+}
+
+/* Lower problems first: a mistake in a loss is then found, and told, where it belongs. */
+bt_status bt_levels_plan(bt_context *context)
+{
+    uncompile_all(context);
     bool *done = bt_alloc_array((size_t)context->problem_count, sizeof *done);
     bt_status status = done ? BT_OK : BT_ERROR_MEMORY;
     for (bool found = true; found && status == BT_OK;) {
@@ -51,60 +58,22 @@ static bt_status compile_once(bt_context *context)
     return status;
 }
 
-static void uncompile_all(bt_context *context)
-{
-    for (int p = 0; p < context->problem_count; p++)
-        bt_problem_uncompile(context->problems[p]);
-}
-
-/* Of several failures, the one that is over its budget by the fewest bytes. */
-static void keep_nearest(bt_failure *nearest, size_t *least_over, size_t over)
-{
-    bt_failure failure = bt_failure_take(), *worse = over < *least_over ? nearest : &failure;
-    bt_free(worse->message);
-    if (over >= *least_over)
-        return;
-    *nearest = failure;
-    *least_over = over;
-}
-
-/* With a budget, phases are only planned at first, and the arena comes when they fit. Where one does not, the solves of
- * its problem hold less, until there is nothing left that they could do without. */
 bt_status bt_levels_compile(bt_context *context)
 {
-    const bool dry = context->instance->dry;
-    bt_tight tight = {.problem = NULL};
-    bt_failure nearest = {.status = BT_OK};
-    size_t over = SIZE_MAX;
-    bt_status status;
+    bt_instance *instance = context->instance;
+    const bool dry = instance->dry;
+    bt_known *own = instance->known ? NULL : bt_known_new();
+    if (!instance->known && !own)
+        return BT_ERROR_MEMORY;
+    instance->known = own ? own : instance->known;
     for (int p = 0; p < context->problem_count; p++)
         context->problems[p]->holding = BT_HOLD_ALL;
-    do {
-        if (tight.problem) {
-            int *holding = &tight.problem->holding;
-            *holding = *holding < BT_HOLD_FORWARD ? BT_HOLD_FORWARD : *holding + 1;
-            uncompile_all(context);
-        }
-        context->instance->dry = dry || bt_budget_any(context);
-        status = compile_once(context);
-        tight = (bt_tight){.problem = NULL};
-        if (status == BT_OK)
-            status = bt_budget_fit(context, &tight);
-        if (status != BT_OK && tight.over)
-            keep_nearest(&nearest, &over, tight.over);
-        context->instance->dry = dry;
-    } while (status != BT_OK && tight.problem);
-    context->proposal.over = over < SIZE_MAX ? over : 0;
-    if (status != BT_OK && nearest.status != BT_OK)
-        bt_failure_give(&nearest);
-    bt_free(nearest.message);
-    return status == BT_OK ? bt_instance_reserve(context->instance) : status;
-}
-
-bt_status bt_levels_recompile(bt_context *context)
-{
-    uncompile_all(context);
-    return bt_levels_compile(context);
+    instance->dry = dry || bt_budget_any(context); /* the arena comes when all phases are known to fit */
+    bt_status status = bt_budget_any(context) ? bt_compile_within(context) : bt_levels_plan(context);
+    instance->dry = dry;
+    instance->known = own ? NULL : instance->known;
+    bt_known_free(own);
+    return status == BT_OK ? bt_instance_reserve(instance) : status;
 }
 
 bt_status bt_update_scalars(bt_context *context)
@@ -119,7 +88,7 @@ bt_status bt_update_scalars(bt_context *context)
     bool changed = bt_scalars_update(context);
     bt_status status = bt_error_status();
     if (changed)
-        status = bt_keep_error(context, status == BT_OK ? bt_levels_recompile(context) : status);
+        status = bt_keep_error(context, status == BT_OK ? bt_levels_compile(context) : status);
     bt_stage_leave(context);
     return status;
 }

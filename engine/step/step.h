@@ -43,22 +43,23 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 
 /* ---- compile.c ---- */
 
-bt_status bt_levels_compile(bt_context *context);   /* the phases of every level, lower ones first */
-bt_status bt_levels_recompile(bt_context *context); /* the old ones are freed first */
-bt_status bt_level_compile(bt_problem *problem);    /* those below it must have their phases */
+bt_status bt_levels_compile(bt_context *context); /* the phases of every level, within budgets; old ones are freed */
+bt_status bt_levels_plan(bt_context *context);    /* likewise, whatever the budgets; lower levels first */
+bt_status bt_level_compile(bt_problem *problem);  /* those below it must have their phases */
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
 
 /* ---- budget.c ---- */
 
 bool bt_budget_any(const bt_context *context); /* programs that are apart (context.h), those of a check, have none */
-/* Phases that do not fit are made to. If some cannot, it fails for the one that is furthest from it. */
-typedef struct bt_tight {
-    bt_problem *problem; /* whose step that phase is, if its solves can hold less; else NULL */
-    size_t over;         /* bytes that it needs beyond its budget; 0: all fit */
-} bt_tight;
-bt_status bt_budget_fit(const bt_context *context, bt_tight *tight);
-bt_status bt_budget_plan(const bt_context *context, bt_phase *phase); /* bt_phase_plan, within the budgets */
+bt_status bt_budget_fit(const bt_context *context); /* phases that do not fit are made to, as far as they can be */
+bt_status bt_budget_check(bt_context *context);     /* fails for the phase that is furthest from its budget */
+size_t bt_budget_over(const bt_context *context, const bt_phase *phase); /* bytes that it needs beyond its budget */
+bt_status bt_budget_plan(const bt_context *context, bt_phase *phase);    /* bt_phase_plan, within the budgets */
+
+/* ---- within.c ---- */
+
+bt_status bt_compile_within(bt_context *context); /* what the solves hold is chosen, too */
 
 /* ---- step.c ---- */
 

@@ -5,6 +5,7 @@
 #include "compile/checkpointing.h"
 #include "compile/hold.h"
 #include "compile/program.h"
+#include "plan/known.h"
 #include "plan/order.h"
 
 /* What a program is compiled for, and the passes that can be switched off. None of them changes what a program
@@ -23,8 +24,9 @@ typedef struct bt_compile_options {
     bool merge;         /* values are written over others that die */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;
-    size_t budget;      /* bytes for this program: what no level says anything of may be computed again; 0: none */
-    size_t beside;      /* of it, and of the levels' budgets, what others than this program take */
+    size_t budget;      /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */
+    bool anything;      /* it is also for what no level says anything of */
+    bt_known *known;    /* searches of what runs again that have been made; NULL: none are kept */
     bt_holding holding; /* of two parts of which the second runs again and again: for who makes them */
 } bt_compile_options;
 

@@ -2,10 +2,12 @@
  * reads them; or those that a search finds. */
 #include "compile/recompute.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { CAPS = 24 }; /* that sqrt tries, twice, */
-#define WIDE 1.2    /* each so many times the one before, at first */
+enum { CAPS = 24 };                               /* that sqrt tries, twice, */
+#define WIDE 1.2                                  /* each so many times the one before, at first */
+enum { BYTES_EACH = 8, BYTES = 48 * BYTES_EACH }; /* numbers of bytes, so many to each doubling */
 
 static const bt_tag *tag_of(const bt_recompute *r, int64_t step) { return &r->step[step]->node->tag; }
 
@@ -345,25 +347,32 @@ typedef struct goal {
     double extra; /* at most */
 } goal;
 
-static bt_status search(bt_recompute *r, const bool *may, goal goal)
+/* How much is computed again for each of some numbers of bytes, summed up: 2 where that many are not enough. */
+static double area_under(const bt_recompute *r, const bt_known_frontier *found)
 {
-    bt_frontier frontier;
-    r->searched = true;
-    bt_status status = bt_frontier_new(&frontier, r->remat, &r->choice, may, r->simulations);
-    if (status == BT_OK && frontier.count) {
-        const bt_remat_point *point =
-            goal.bytes < SIZE_MAX ? bt_frontier_within(&frontier, goal.bytes) : bt_frontier_for(&frontier, goal.extra);
-        if (!point) /* the nearest to it */
-            point = goal.bytes < SIZE_MAX ? &frontier.points[frontier.count - 1] : &frontier.points[0];
-        copy(r, &r->choice, &point->choice);
+    double sum = 0;
+    for (int i = 0; i < BYTES; i++) {
+        const bt_known_point *point = bt_known_within(found, (size_t)exp2(i / (double)BYTES_EACH));
+        const double extra = point && r->remat->total > 0 ? point->extra / r->remat->total : 0;
+        sum += point && extra < 2 ? extra : 2;
     }
-    bt_frontier_free(&frontier);
-    return status;
+    return sum;
 }
 
-size_t bt_budget_left(const bt_compile_options *options, size_t budget)
+static bt_status search(bt_recompute *r, const bool *may, goal goal)
 {
-    return budget > options->beside ? budget - options->beside : 0;
+    bt_known_frontier found;
+    r->searched = true;
+    BT_TRY(bt_known_search(r->known, r->remat, &r->choice, may, r->simulations, &found));
+    if (!found.count)
+        return BT_OK;
+    const bool bytes = goal.bytes < SIZE_MAX;
+    const bt_known_point *point = bytes ? bt_known_within(&found, goal.bytes) : bt_known_for(&found, goal.extra);
+    if (!point) /* the nearest to it */
+        point = &found.points[bytes ? found.count - 1 : 0];
+    r->merit = bytes ? area_under(r, &found) : (double)point->most;
+    bt_known_choice(point, r->remat, &r->choice);
+    return BT_OK;
 }
 
 static bt_status search_level(bt_recompute *r, int level)
@@ -383,7 +392,7 @@ static bt_status search_level(bt_recompute *r, int level)
     BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &plan));
     goal goal = {SIZE_MAX, plan.extra + of->how.cost * r->remat->total};
     if (of->how.kind == BT_CHECKPOINTING_BUDGET)
-        goal.bytes = bt_budget_left(r->c->options, (size_t)of->how.number);
+        goal.bytes = r->c->options->budget;
     return any ? search(r, may, goal) : BT_OK;
 }
 
@@ -401,7 +410,7 @@ static bt_status search_budget(bt_recompute *r)
                  !(level >= 0 && forward(r, maker) && options->levels[level].how.kind != BT_CHECKPOINTING_UNSET);
         any |= may[v];
     }
-    return any ? search(r, may, (goal){bt_budget_left(options, options->budget), 0}) : BT_OK;
+    return any ? search(r, may, (goal){options->budget, 0}) : BT_OK;
 }
 
 /* Work that saves no bytes at the worst moment is not done. */
@@ -425,15 +434,18 @@ bt_status bt_policy_drop(bt_recompute *r)
         case BT_CHECKPOINTING_OPS:
             drop_named(r, l);
             break;
+        case BT_CHECKPOINTING_BUDGET:
+            if (!options->budget)
+                break;
+            /* fall through */
         case BT_CHECKPOINTING_CHEAP:
         case BT_CHECKPOINTING_COST:
-        case BT_CHECKPOINTING_BUDGET:
             BT_TRY(search_level(r, l));
             break;
         default:
             break;
         }
-    if (options->budget)
+    if (options->budget && options->anything)
         BT_TRY(search_budget(r));
     BT_TRY(bt_remat_follow(r->remat, &r->choice, r->region, &r->plan));
     return r->plan.most < r->remat->most ? BT_OK : drop_nothing(r);

@@ -38,7 +38,10 @@ typedef struct work {
     int64_t *order[BT_ORDERS];
     size_t most[BT_ORDERS];
     best best;
+    bt_known *known;
     bool searched;
+    bt_order_rule promising; /* where that is so: the order in which to search for long; */
+    double merit;            /* bt_recompute.merit of it */
 } work;
 
 static int level_of(const bt_compile_options *options, const bt_tag *tag)
@@ -59,10 +62,13 @@ static bool has_regions(const bt_program *program)
 
 bool bt_recompute_wanted(const bt_compilation *c)
 {
-    for (int l = 0; l < c->options->level_count; l++)
-        if (c->options->levels[l].how.kind > BT_CHECKPOINTING_NONE)
+    const bt_compile_options *options = c->options;
+    for (int l = 0; l < options->level_count; l++) {
+        const bt_checkpointing_kind kind = options->levels[l].how.kind;
+        if (kind > BT_CHECKPOINTING_NONE && (kind != BT_CHECKPOINTING_BUDGET || options->budget))
             return true;
-    return c->options->budget || has_regions(c->program);
+    }
+    return (options->budget && options->anything) || has_regions(c->program);
 }
 
 /* ---- one order ---- */
@@ -86,7 +92,7 @@ static bt_status permute(const work *w, const int64_t *order, bt_region *region,
     }
     *given = w->arrays->order;
     given->steps = steps;
-    *r = (bt_recompute){.c = w->c, .given = given, .step = step, .level = level, .region = region};
+    *r = (bt_recompute){.c = w->c, .given = given, .step = step, .level = level, .known = w->known, .region = region};
     return BT_OK;
 }
 
@@ -95,7 +101,7 @@ static bool better(const work *w, const bt_remat_plan *plan, double total)
 {
     const best *b = &w->best;
     const double extra = total > 0 ? plan->extra / total : 0;
-    const size_t fits = bt_budget_left(w->c->options, w->c->options->budget);
+    const size_t fits = w->c->options->budget;
     if (!b->order)
         return true;
     if (plan->most <= fits && b->most <= fits)
@@ -133,7 +139,11 @@ static bt_status look_at(work *w, bt_order_rule rule, effort effort, bt_region *
         status = bt_policy_drop(&r);
     if (status == BT_OK && better(w, &r.plan, remat.total))
         status = take(w, rule, &remat, &r.plan);
-    w->searched |= r.searched;
+    if (status == BT_OK && r.searched && (!w->searched || r.merit < w->merit)) {
+        w->searched = true;
+        w->promising = rule;
+        w->merit = r.merit;
+    }
     bt_remat_free(&remat);
     return status;
 }
@@ -173,7 +183,8 @@ static bt_status find_orders(work *w, size_t *least)
     return BT_OK;
 }
 
-/* A short search in each order says in which one to search for long. */
+/* A short search in each order says in which one to search for long: in the same one whatever the budget is, so that a
+ * larger budget never needs more work. */
 static bt_status look_at_all(work *w)
 {
     const bt_program *program = w->c->program;
@@ -191,7 +202,7 @@ static bt_status look_at_all(work *w)
     for (int rule = 0; rule < BT_ORDERS; rule++)
         if (w->order[rule] && (double)w->most[rule] <= SLACK * (double)least && !known(w, rule))
             BT_TRY(look(w, (bt_order_rule)rule, glance));
-    return w->searched ? look(w, w->best.rule, thorough) : BT_OK;
+    return w->searched ? look(w, w->promising, thorough) : BT_OK;
 }
 
 /* ---- the program's new steps ---- */
@@ -303,10 +314,12 @@ static bt_status rebuild(work *w)
 
 bt_status bt_recompute_steps(bt_compilation *c, const bt_arrays *arrays)
 {
-    work w = {.c = c, .arrays = arrays, .region = bt_region_new()};
-    bt_status status = w.region ? look_at_all(&w) : BT_ERROR_MEMORY;
+    bt_known *own = c->options->known ? NULL : bt_known_new();
+    work w = {.c = c, .arrays = arrays, .known = own ? own : c->options->known, .region = bt_region_new()};
+    bt_status status = w.region && w.known ? look_at_all(&w) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = rebuild(&w);
     bt_region_free(w.region);
+    bt_known_free(own);
     return status;
 }

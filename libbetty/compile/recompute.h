@@ -4,7 +4,7 @@
 
 #include "compile/arrays.h"
 #include "compile/checkpointing.h"
-#include "plan/remat.h"
+#include "plan/known.h"
 
 typedef struct bt_recompute {
     const bt_compilation *c;
@@ -15,6 +15,8 @@ typedef struct bt_recompute {
     size_t large;              /* bytes; what is smaller is always held */
     int64_t simulations;       /* that a search may take */
     bool searched;             /* the result: one was made */
+    double merit;              /* likewise: how little work fewer bytes take, whatever the budget; less is better */
+    bt_known *known;           /* searches that have been made */
     bt_region *region;         /* goes with the look at this order */
     bt_remat_choice choice;    /* the result: what the policies drop, */
     bt_remat_plan plan;        /* and what follows from it */
@@ -23,9 +25,6 @@ typedef struct bt_recompute {
 bool bt_recompute_wanted(const bt_compilation *c);
 /* Orders the program's steps, some of which run again. */
 bt_status bt_recompute_steps(bt_compilation *c, const bt_arrays *arrays);
-
-/* Of a budget, which is one for the phase, what its others leave. */
-size_t bt_budget_left(const bt_compile_options *options, size_t budget);
 
 /* policy.c: drops what each bt_checkpoint, the checkpointing of each level and the budget say. */
 bt_status bt_policy_drop(bt_recompute *r);

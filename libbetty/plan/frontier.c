@@ -263,12 +263,14 @@ static bt_status begin_goals(search *s)
     return BT_OK;
 }
 
-/* Two goals that nothing has reached stay. */
+/* Two goals that nothing has reached stay; but none if nothing has reached any: what there is cannot be dropped. */
 static void give_up_goals(search *s)
 {
     int64_t least = (int64_t)s->best.list[s->best.count - 1].most;
     while (s->state_count > 2 && s->states[s->state_count - 3].goal < least)
         s->state_count--;
+    if (s->states[0].goal < least)
+        s->state_count = 0;
 }
 
 static bt_status search_goals(search *s)
@@ -277,7 +279,7 @@ static bt_status search_goals(search *s)
     BT_TRY(begin_goals(s));
     int64_t passes = s->left / (TRIALS * (s->state_count + 1)) + 1;
     passes = passes < PASSES ? passes : PASSES;
-    for (int64_t pass = 0; pass < passes && s->left > 0; pass++) {
+    for (int64_t pass = 0; pass < passes && s->state_count > 0 && s->left > 0; pass++) {
         double heat = hot * pow(cold / hot, (double)(pass + 1) / (double)passes);
         double trials = (double)s->left / (double)(passes - pass), count = s->state_count;
         for (int k = 0; k < s->state_count; k++) {

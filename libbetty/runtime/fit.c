@@ -1,11 +1,13 @@
-/* runtime/fit.c: a phase within a budget. A program is given what the budget leaves beside what others have alive while
- * it runs, and beside the gaps that placing leaves. */
+/* runtime/fit.c: a phase within a budget. A program is given what a limit leaves beside what others have alive while it
+ * runs. Placing leaves gaps, so the limit goes down from the budget until the arena fits: each time so far that a
+ * program has to have less. The plan is a function of the limit alone, and the cheapest that fits is the first one that
+ * does: so a larger budget never needs more work. */
 #include "runtime/fit.h"
 
 #include "compile/work.h"
 #include <string.h>
 
-enum { ROUNDS = 5 };
+enum { ABOUT = 64 }; /* a plan within one so-many-th of the least is one of those about it */
 
 /* What each entry has alive at the worst of its steps. */
 static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
@@ -33,52 +35,97 @@ static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
     return BT_OK;
 }
 
-/* Compiles the entry's program anew, with so much of the budget taken by others. */
-static bt_status recompile(bt_phase *phase, bt_phase_entry *entry, size_t budget, size_t beside)
+typedef struct fit {
+    bt_phase *phase;
+    bool anything;
+    size_t *peaks, *beside; /* by entry: what was alive at its worst moment before there was a limit, and of that what
+                               others than its program had */
+    size_t limit;           /* of the plan that there is now; */
+    size_t bound;           /* the most that a program has alive in it, with what is beside; */
+    bool stuck;             /* and that program cannot have less */
+} fit;
+
+/* Compiles the entry's program anew, within the limit. */
+static bt_status recompile(const fit *f, int64_t e)
 {
+    bt_phase *phase = f->phase;
+    bt_phase_entry *entry = &phase->entries[e];
     bt_compile_options options = phase->options;
     options.loop = entry->loop != 0;
-    options.budget = budget;
-    options.beside = beside;
+    options.budget = f->limit > f->beside[e] ? f->limit - f->beside[e] : 1;
+    options.anything = f->anything;
+    options.known = phase->instance->known;
     options = bt_compile_settle(&options);
     bt_program *program = bt_compile_graph(entry->program->graph, &options);
     return program ? bt_phase_replace(phase, entry, program) : bt_error_status();
 }
 
-/* *stuck: a program needs more than it was given. */
-static bt_status tighten(bt_phase *phase, size_t budget, bool anything, size_t *peaks, bool *stuck)
+/* The plan of a limit. */
+static bt_status plan_within(fit *f, size_t limit)
 {
-    BT_TRY(find_peaks(phase, peaks));
-    size_t gaps = phase->arena - phase->bound;
-    for (int64_t e = 0; e < phase->entry_count; e++) {
-        bt_phase_entry *entry = &phase->entries[e];
-        size_t own = entry->program->most, beside = gaps + (peaks[e] > own ? peaks[e] - own : 0);
-        if (peaks[e] + gaps <= budget)
-            continue;
-        BT_TRY(recompile(phase, entry, anything ? budget : 0, beside));
-        *stuck |= entry->program->most + beside > budget;
+    f->limit = limit;
+    f->bound = 0;
+    for (int64_t e = 0; e < f->phase->entry_count; e++) {
+        if (f->peaks[e] > limit)
+            BT_TRY(recompile(f, e));
+        const size_t has = f->peaks[e] > limit ? f->phase->entries[e].program->most + f->beside[e] : f->peaks[e];
+        f->bound = has > f->bound ? has : f->bound;
     }
-    return bt_phase_plan(phase);
+    f->stuck = f->bound > limit;
+    return bt_phase_plan(f->phase);
 }
 
-/* The same plan whatever the budget is: so one of exactly its bytes fits. */
-static bt_status find_least(bt_phase *phase, bool anything)
+/* From a limit down, until the arena fits; *best: the limit with which it was least. */
+static bt_status go_down(fit *f, size_t limit, size_t budget, size_t *best)
 {
-    for (int64_t e = 0; e < phase->entry_count; e++)
-        BT_TRY(recompile(phase, &phase->entries[e], anything ? 1 : 0, SIZE_MAX));
-    return bt_phase_plan(phase);
+    size_t least = SIZE_MAX;
+    do {
+        BT_TRY(plan_within(f, limit));
+        if (f->phase->arena < least) {
+            least = f->phase->arena;
+            *best = limit;
+        }
+        limit = f->bound - 1;
+    } while (f->phase->arena > budget && !f->stuck);
+    return BT_OK;
+}
+
+/* Where no plan fits, a program has the least that it can have: which one, and how much, does not depend on the budget.
+ * Of the plans about that one the least is taken, so that a budget of exactly its bytes fits. */
+static bt_status find_least(fit *f)
+{
+    size_t best = 0;
+    BT_TRY(go_down(f, f->bound + f->bound / ABOUT, 0, &best));
+    return f->limit == best ? BT_OK : plan_within(f, best);
+}
+
+static bt_status begin(fit *f)
+{
+    const size_t count = (size_t)f->phase->entry_count + 1;
+    f->peaks = bt_alloc_array(count, sizeof *f->peaks);
+    f->beside = bt_alloc_array(count, sizeof *f->beside);
+    if (!f->peaks || !f->beside)
+        return BT_ERROR_MEMORY;
+    BT_TRY(find_peaks(f->phase, f->peaks));
+    for (int64_t e = 0; e < f->phase->entry_count; e++) {
+        const size_t own = f->phase->entries[e].program->most;
+        f->beside[e] = f->peaks[e] > own ? f->peaks[e] - own : 0;
+    }
+    return BT_OK;
 }
 
 bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
 {
-    size_t *peaks = bt_alloc_array((size_t)phase->entry_count + 1, sizeof *peaks);
-    bool stuck = false;
-    bt_status status = peaks ? BT_OK : BT_ERROR_MEMORY;
-    budget = budget ? budget : 1;
-    for (int i = 0; status == BT_OK && i < ROUNDS && phase->arena > budget && !stuck; i++)
-        status = tighten(phase, budget, anything, peaks, &stuck);
-    bt_free(peaks);
-    return status == BT_OK && phase->arena > budget ? find_least(phase, anything) : status;
+    fit f = {.phase = phase, .anything = anything};
+    size_t best;
+    bt_status status = begin(&f);
+    if (status == BT_OK && phase->arena > budget)
+        status = go_down(&f, budget ? budget : 1, budget, &best);
+    if (status == BT_OK && phase->arena > budget)
+        status = find_least(&f);
+    bt_free(f.peaks);
+    bt_free(f.beside);
+    return status;
 }
 
 bt_phase_work bt_phase_count(const bt_phase *phase)

@@ -107,6 +107,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     char *name = bt_strdup(part);
     bt_compile_options options = phase->options;
     options.loop = loop != 0;
+    options.known = phase->instance->known;
     bt_program *program = name ? bt_compile_graph(graph, &options) : NULL;
     bt_bound *bound = program ? bt_bound_new(program, phase->instance->backend->memory) : NULL;
     if (!bound) {

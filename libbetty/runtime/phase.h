@@ -52,6 +52,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     const bt_backend *backend;
     int threads;                /* a call takes at most so many, fewer where it has little to do: compile/work.h */
     bt_compile_options options; /* what new phases begin with; all passes, unless they are changed */
+    bt_known *known;            /* searches that compiling has made; NULL: it keeps none; not owned */
     bool planned;               /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
     bool dry;                   /* phases are planned, and never run: there is no arena */
     size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */

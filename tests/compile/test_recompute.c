@@ -315,9 +315,9 @@ START_TEST(within_the_budget)
     end();
     for (int i = 9; i >= 5; i--) {
         begin();
-        bt_checkpointing how = {BT_CHECKPOINTING_BUDGET, .number = (int64_t)all * i / 10};
-        const bt_program *p = products(how);
-        ck_assert_uint_le(p->most, (size_t)how.number);
+        phase->options.budget = all * (size_t)i / 10;
+        const bt_program *p = products((bt_checkpointing){.kind = BT_CHECKPOINTING_BUDGET});
+        ck_assert_uint_le(p->most, phase->options.budget);
         ck_assert_double_ge(p->extra, before); /* less memory never costs less work */
         before = p->extra;
         end();
