@@ -5,6 +5,8 @@
 
 #include "engine/session/session.h"
 #include "engine/step/step.h"
+#include "runtime/fit.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +179,49 @@ START_TEST(same_bits_of_each)
     bt_engine_free(engine);
     bt_error_clear();
     expect_same(net, method, fits ? budget : refused(net, method, WHOLE, budget), expected);
+}
+END_TEST
+
+/* The work of one run of each phase. */
+static double work_of(const bt_engine *engine)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < engine->context.instance->phase_count; i++)
+        sum += bt_phase_count(engine->context.instance->phases[i]).all;
+    return sum;
+}
+
+/* The least work within the budget, of all that the loop of the upper problem's solve may hold. */
+static double least_work(bt_engine *engine, size_t budget)
+{
+    static const bt_holding all[] = {BT_HOLD_ALL, BT_HOLD_FORWARD, BT_HOLD_CUTS, BT_HOLD_NOTHING};
+    double least = INFINITY;
+    for (int i = 0; i < BT_COUNT_OF(all); i++) {
+        bt_problem_find(&engine->context, "upper")->holding = all[i];
+        EXPECT_OK(bt_levels_plan(&engine->context));
+        EXPECT_OK(bt_budget_fit(&engine->context));
+        least = whole(engine) <= budget ? fmin(least, work_of(engine)) : least;
+    }
+    return least;
+}
+
+START_TEST(more_bytes_never_take_more_work)
+{
+    enum { PARTS = 8 };
+    const char *cg = methods[1];
+    const size_t most = unlimited(0, cg), least = refused(0, cg, WHOLE, 1);
+    double before = 0;
+    for (size_t part = PARTS; part <= PARTS; part--) {
+        const size_t budget = least + (most - least) * part / PARTS;
+        bt_engine *engine = with_budget(0, cg, WHOLE, budget);
+        EXPECT_OK(bt_engine_setup(engine));
+        const double work = work_of(engine);
+        ck_assert_msg(work >= before, "%.0f operations, with %zu of %d parts less %.0f", before, part, PARTS, work);
+        before = work;
+        if (part == PARTS - 1)
+            ck_assert_double_eq(work, least_work(engine, budget));
+        bt_engine_free(engine);
+    }
 }
 END_TEST
 
@@ -368,6 +413,7 @@ int main(void)
     TCase *tests = tcase_create("budget");
     tcase_add_test(tests, same_bits);
     tcase_add_loop_test(tests, same_bits_of_each, 0, METHODS + 1);
+    tcase_add_test(tests, more_bytes_never_take_more_work);
     tcase_add_test(tests, less_than_what_is_kept);
     tcase_add_test(tests, roll_back_counts);
     tcase_add_test(tests, of_one_problem);
@@ -376,7 +422,7 @@ int main(void)
     tcase_add_test(tests, policies_stay);
     tcase_add_test(tests, questions_too);
     tcase_add_loop_test(tests, texts, 0, BT_COUNT_OF(values));
-    tcase_set_timeout(tests, 120);
+    tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

@@ -1,0 +1,122 @@
+/* plan/known.c: a search that was made before is not made again: what it gives is bt_frontier_new's. */
+#include "graphs.h"
+
+#include "plan/known.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRAPHS = 20, SIMULATIONS = 300 };
+
+static graph g;
+static bt_remat remat;
+static bt_region *region;
+static bt_remat_choice start;
+static bool *may;
+static bt_known *known;
+
+static void begin(uint32_t seed)
+{
+    graph_random(&g, seed, 10 + (int)seed % 30);
+    region = bt_region_new();
+    ck_assert_int_eq(bt_remat_new(&remat, &g.order, g.cost), BT_OK);
+    ck_assert_int_eq(bt_remat_choice_new(&remat, region, &start), BT_OK);
+    may = bt_region_alloc(region, (size_t)g.order.value_count + 1);
+    memset(may, true, (size_t)g.order.value_count);
+}
+
+static void end(void)
+{
+    bt_remat_free(&remat);
+    bt_region_free(region);
+}
+
+static bt_known_frontier ask(int64_t simulations)
+{
+    bt_known_frontier found;
+    ck_assert_int_eq(bt_known_search(known, &remat, &start, may, simulations, &found), BT_OK);
+    return found;
+}
+
+static void expect_point(const bt_known_point *point, const bt_remat_point *expected)
+{
+    bt_remat_choice choice;
+    ck_assert_int_eq(bt_remat_choice_new(&remat, region, &choice), BT_OK);
+    memset(choice.dropped, true, (size_t)remat.gap_count); /* it is overwritten */
+    bt_known_choice(point, &remat, &choice);
+    ck_assert(point->most == expected->most && point->extra == expected->extra);
+    ck_assert_int_eq(memcmp(choice.dropped, expected->choice.dropped, (size_t)remat.gap_count), 0);
+    ck_assert_int_eq(memcmp(choice.brief, expected->choice.brief, (size_t)g.order.value_count), 0);
+}
+
+START_TEST(what_a_search_gives)
+{
+    known = bt_known_new();
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        begin(seed);
+        bt_frontier frontier;
+        ck_assert_int_eq(bt_frontier_new(&frontier, &remat, &start, may, SIMULATIONS), BT_OK);
+        for (int again = 0; again <= 1; again++) {
+            const bt_known_frontier found = ask(SIMULATIONS);
+            ck_assert_int_eq(found.count, frontier.count);
+            for (int64_t i = 0; i < found.count; i++) {
+                const size_t most = found.points[i].most;
+                expect_point(&found.points[i], &frontier.points[i]);
+                ck_assert_ptr_eq(bt_known_within(&found, most), &found.points[i]);
+                ck_assert_ptr_eq(bt_known_for(&found, found.points[i].extra), &found.points[i]);
+            }
+            ck_assert_ptr_null(bt_known_for(&found, -1));
+            ck_assert_ptr_null(bt_known_within(&found, found.points[found.count - 1].most - 1));
+        }
+        bt_frontier_free(&frontier);
+        end();
+    }
+    bt_known_free(known);
+}
+END_TEST
+
+/* The same question has the same answer, at the same place; one that differs in anything has its own. */
+START_TEST(each_question_once)
+{
+    known = bt_known_new();
+    begin(7);
+    const bt_known_point *first = ask(SIMULATIONS).points;
+    ck_assert_ptr_eq(ask(SIMULATIONS).points, first);
+    ck_assert_ptr_ne(ask(SIMULATIONS + 1).points, first);
+    int64_t free_one = 0;
+    while (remat.fixed[free_one])
+        free_one++;
+    may[free_one] = false;
+    ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
+    may[free_one] = true;
+    start.dropped[remat.gaps[free_one]] = true;
+    ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
+    start.dropped[remat.gaps[free_one]] = false;
+    start.brief[free_one] = true;
+    ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
+    start.brief[free_one] = false;
+    g.cost[remat.maker[free_one]] *= 1.5;
+    ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
+    g.cost[remat.maker[free_one]] /= 1.5;
+    ck_assert_ptr_eq(ask(SIMULATIONS).points, first);
+    end();
+    begin(8);
+    ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
+    end();
+    bt_known_free(known);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan.known");
+    TCase *tests = tcase_create("known");
+    tcase_add_test(tests, what_a_search_gives);
+    tcase_add_test(tests, each_question_once);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
