@@ -207,7 +207,7 @@ static double least_work(bt_engine *engine, size_t budget)
 
 START_TEST(more_bytes_never_take_more_work)
 {
-    enum { PARTS = 12 };
+    enum { PARTS = 40 };
     bt_engine *engine = engine_of(0, methods[1]);
     EXPECT_OK(bt_engine_setup(engine));
     bt_context *context = &engine->context;
