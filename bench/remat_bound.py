@@ -6,7 +6,7 @@
 The bound is the linear relaxation of Checkmate's integer programme (Jain et al. 2020, in its form of stages: stage t
 computes step t for the first time, and any part of earlier steps again), solved by HiGHS (pip install highspy). Large
 values only: small ones take no bytes and are always there, which only lowers the bound. It holds for the order of steps
-that the search took. The exit code is 1 if a bound is above what was found, or the gap wider than it should be.
+that the search took. A bound takes minutes. The exit code is 1 if a bound is above what was found, or the gap wider than it should be.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ def arguments():
 
 
 class Programme:
-    """A linear programme, row by row. Variables are numbers from 0 on; so are constants in expressions, as number -1."""
+    """A linear programme, row by row. Variables are numbers; None is what is always 1."""
 
     def __init__(self):
         self.cost, self.upper, self.rows = [], [], []
@@ -54,7 +54,7 @@ class Programme:
         """The sum of factor times variable, of (variable, factor), is at most so much."""
         whole = {}
         for variable, factor in terms:
-            if variable is None:  # always there
+            if variable is None:
                 bound -= factor
             else:
                 whole[variable] = whole.get(variable, 0.0) + factor
@@ -66,7 +66,7 @@ class Programme:
         self.rows[-1] = (whole, bound, bound)
 
     def least(self):
-        lp, matrix = highspy.HighsLp(), None
+        lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self.cost), len(self.rows)
         lp.col_cost_, lp.col_upper_ = numpy.array(self.cost), numpy.array(self.upper)
         lp.col_lower_ = numpy.zeros(len(self.cost))

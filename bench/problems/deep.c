@@ -19,8 +19,7 @@ static bt_module *layers(bt_problem *self)
     bt_module *net = bt_module_new(NULL);
     int64_t count = bt_option_int(self, "layers", 20, 1, 1000);
     for (int i = 0; i < (int)count; i++)
-        bt_module_add(net,
-                      bt_nn_sequential(bt_nn_linear(WIDTH, WIDTH), bt_nn_layer_norm(WIDTH), bt_nn_fn(bt_relu)),
+        bt_module_add(net, bt_nn_sequential(bt_nn_linear(WIDTH, WIDTH), bt_nn_layer_norm(WIDTH), bt_nn_fn(bt_relu)),
                       "layer%d", i);
     bt_module_add(net, bt_nn_linear(WIDTH, 1), "head");
     return net;

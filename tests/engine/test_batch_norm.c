@@ -169,8 +169,8 @@ static bt_module *blocks(bt_problem *self)
     (void)self;
     bt_module *deep = bt_nn_sequential(bt_nn_batch_norm(WIDTH));
     for (int b = 1; b <= BLOCKS; b++)
-        bt_module_add(deep,
-                      bt_nn_sequential(bt_nn_linear(WIDTH, WIDTH), bt_nn_batch_norm(WIDTH), bt_nn_fn(bt_gelu)), "%d", b);
+        bt_module_add(deep, bt_nn_sequential(bt_nn_linear(WIDTH, WIDTH), bt_nn_batch_norm(WIDTH), bt_nn_fn(bt_gelu)),
+                      "%d", b);
     bt_module_add(deep, bt_nn_linear(WIDTH, 1), "%d", BLOCKS + 1);
     return deep;
 }
