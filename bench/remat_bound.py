@@ -4,9 +4,10 @@
     ~/.cache/libbetty/peers/bin/python bench/remat_bound.py
 
 The bound is the linear relaxation of Checkmate's integer programme (Jain et al. 2020, in its form of stages: stage t
-computes step t for the first time, and any part of earlier steps again), solved by HiGHS (pip install highspy). Large
-values only: small ones take no bytes and are always there, which only lowers the bound. It holds for the order of steps
-that the search took. A bound takes minutes. The exit code is 1 if a bound is above what was found, or the gap wider than it should be.
+computes step t for the first time, and any part of earlier steps again), with some inequalities more, solved by HiGHS
+(pip install highspy); it takes minutes. Small values, and those that are read soon, take bytes only in the steps that
+touch them, and are there for nothing, which only lowers the bound. It holds for the order of steps that the search
+took. The exit code is 1 if a bound is above what was found, or the gap wider than it should be.
 """
 import argparse
 import json
@@ -87,8 +88,8 @@ class Programme:
 
 
 class Graph:
-    """Of a program's arrays, in an order of its steps: values that may be computed again and for which that matters, as they
-    are large and wait for long, and what these are made of; the steps that read or make them. Bytes and costs are parts."""
+    """A program's arrays in an order of its steps. free: values that may be computed again, and for which that matters,
+    as they are large and wait for long, and what these are made of. Bytes and costs are parts of the whole."""
 
     def __init__(self, arrays, order):
         self.steps = steps = [arrays["steps"][s] for s in order]
@@ -156,8 +157,8 @@ def run_step(p, g, t, k, run, held, used, budget):
 
 
 def cut(p, g, stages, runs):
-    """What is needed from a stage on is there at its beginning or runs again, and then so is what that is made of. Without
-    these inequalities a value could be had by a small part of its operands, many times."""
+    """What is needed from a stage on is there at its beginning or runs again, and then so is what that is made of.
+    Without these inequalities a value could be had by a small part of its operands, many times."""
     steps, later, behind = [k for k, again in enumerate(g.again) if again], {}, []
     for number, t in reversed(list(enumerate(stages))):
         behind.append(t)
