@@ -159,6 +159,82 @@ START_TEST(each_micro_batch)
 }
 END_TEST
 
+/* ---- values that are computed again ---- */
+
+enum { BLOCKS = 4, BUFFERS = 2 * (BLOCKS + 1) };
+
+/* The first normalisation sees the data, as in `net`; then some layers, whose values are worth dropping. */
+static bt_module *blocks(bt_problem *self)
+{
+    (void)self;
+    bt_module *deep = bt_nn_sequential(bt_nn_batch_norm(WIDTH));
+    for (int b = 1; b <= BLOCKS; b++)
+        bt_module_add(deep, bt_nn_sequential(bt_nn_linear(WIDTH, WIDTH), bt_nn_batch_norm(WIDTH), bt_nn_fn(bt_gelu)),
+                      "%d", b);
+    bt_module_add(deep, bt_nn_linear(WIDTH, 1), "%d", BLOCKS + 1);
+    return deep;
+}
+
+static const bt_problem_def deep = {
+    .name = "lower", .configure_train_data = rows, .configure_module = blocks, .training_step = lower_step};
+static const bt_export deep_levels = {.abi = BT_ABI, .problems = {&upper, &deep}};
+
+static bt_engine *deep_engine(const char *policy)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = %d\n"
+             "upper.batch_size = %d\nlower.lr = 0.05\nupper.lr = 0.01\nlower.shuffle = false\nengine.threads = 1\n%s",
+             BATCH, BATCH, policy);
+    bt_engine *engine = levels_engine(&deep_levels, NULL, text);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
+}
+
+static void all_buffers(bt_engine *engine, double values[BUFFERS][WIDTH])
+{
+    char path[64];
+    for (int i = 0; i < BUFFERS; i++) {
+        snprintf(path, sizeof path, "%d%s.running_%s", i / 2, i < 2 ? "" : ".1", i % 2 ? "var" : "mean");
+        buffer(engine, path, values[i], WIDTH);
+    }
+}
+
+static int64_t steps_again(const bt_engine *engine)
+{
+    const bt_instance *instance = engine->context.instance;
+    int64_t count = 0;
+    for (int64_t p = 0; p < instance->phase_count; p++)
+        for (int64_t e = 0; e < instance->phases[p]->entry_count; e++)
+            count += instance->phases[p]->entries[e].program->again;
+    return count;
+}
+
+static const char *const policies[] = {"lower.checkpointing = every:1\n", "lower.checkpointing = sqrt\n",
+                                       "lower.checkpointing = modules:*\n", "lower.checkpointing = ops:*\n",
+                                       "lower.checkpointing = cost:1000%\n"};
+
+/* Statistics move once a step, however often the values that they come from are computed, and every bit of them is as
+ * without. */
+START_TEST(computed_again)
+{
+    bt_engine *plain = deep_engine(""), *engine = deep_engine(policies[_i]);
+    double expected[BUFFERS][WIDTH], found[BUFFERS][WIDTH];
+    for (int step = 1; step <= STEPS; step++) {
+        levels_step(plain, 1);
+        levels_step(engine, 1);
+        all_buffers(plain, expected);
+        all_buffers(engine, found);
+        ck_assert_mem_eq(found, expected, sizeof found);
+        expect_moved(engine, step);
+    }
+    ck_assert_int_eq(steps_again(plain), 0);
+    ck_assert_int_gt(steps_again(engine), 0);
+    bt_engine_free(plain);
+    bt_engine_free(engine);
+}
+END_TEST
+
 START_TEST(validation_reads_and_writes_nothing)
 {
     bt_engine *engine = engine_with("lower.valid_batch_size = 8\n");
@@ -273,6 +349,7 @@ int main(void)
     TCase *tcase = tcase_create("batch_norm");
     tcase_add_loop_test(tcase, each_way_of_differentiating, 0, 36);
     tcase_add_test(tcase, each_micro_batch);
+    tcase_add_loop_test(tcase, computed_again, 0, BT_COUNT_OF(policies));
     tcase_add_test(tcase, validation_reads_and_writes_nothing);
     tcase_add_test(tcase, two_calls_in_a_step);
     tcase_add_test(tcase, accumulation_names_the_layers);

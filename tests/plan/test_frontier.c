@@ -70,6 +70,49 @@ START_TEST(points_on_random_graphs)
 }
 END_TEST
 
+/* ---- budgets ---- */
+
+enum { GRAPHS = 10000, PART = 20, BUDGETS = 8 };
+
+/* The cheapest plan within so many bytes, counted anew. */
+static double extra_within(size_t budget)
+{
+    const bt_remat_point *point = bt_frontier_within(&frontier, budget);
+    bt_remat_plan plan;
+    bt_region *region = bt_region_new();
+    ck_assert_msg(point != NULL, "%zu bytes are enough", budget);
+    ck_assert_int_eq(bt_remat_follow(&remat, &point->choice, region, &plan), BT_OK);
+    ck_assert_msg(bt_remat_verify(&remat, &plan) == BT_OK, "%s", bt_error());
+    ck_assert_uint_le(plan.most, budget);
+    ck_assert_uint_eq(plan.most, point->most);
+    bt_region_free(region);
+    return plan.extra;
+}
+
+/* Any budget from the least that was found on is kept to, and more bytes never cost more work. A part of the graphs, or
+ * with BT_TEST_ALL=1 all. */
+START_TEST(budgets_on_random_graphs)
+{
+    int64_t cheaper = 0;
+    for (uint32_t seed = 0; seed < GRAPHS; seed += getenv("BT_TEST_ALL") ? 1 : PART) {
+        graph_random(&g, seed, 3 + (int)(seed / PART) % 80);
+        search(1000);
+        size_t least = frontier.points[frontier.count - 1].most;
+        ck_assert_ptr_null(least ? bt_frontier_within(&frontier, least - 1) : NULL);
+        double before = extra_within(least);
+        for (size_t i = 1; i <= BUDGETS; i++) {
+            double extra = extra_within(least + (remat.most - least) * i / BUDGETS);
+            ck_assert_msg(extra <= before, "graph %u: %g of work, and %g with more bytes", seed, before, extra);
+            cheaper += extra < before;
+            before = extra;
+        }
+        ck_assert_msg(before == 0, "graph %u: work is done again where there is room for all", seed);
+        end();
+    }
+    ck_assert_int_gt(cheaper, 500);
+}
+END_TEST
+
 START_TEST(the_same_on_every_run)
 {
     for (uint32_t seed = 0; seed < 10; seed++) {
@@ -326,6 +369,7 @@ int main(void)
     Suite *suite = suite_create("frontier");
     TCase *tests = tcase_create("frontier");
     tcase_add_test(tests, points_on_random_graphs);
+    tcase_add_test(tests, budgets_on_random_graphs);
     tcase_add_test(tests, the_same_on_every_run);
     tcase_add_test(tests, no_choice_is_better_on_small_graphs);
     tcase_add_test(tests, chains_of_unlike_steps);
