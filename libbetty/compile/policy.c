@@ -16,7 +16,8 @@ static bool forward(const bt_recompute *r, int64_t step) { return tag_of(r, step
 /* A value of a forward pass that is worth dropping, and may be. */
 static bool droppable(const bt_recompute *r, int64_t value)
 {
-    return !r->remat->fixed[value] && r->given->values[value].bytes >= r->large && forward(r, r->remat->maker[value]);
+    return !r->remat->fixed[value] && r->given->values[value].bytes >= r->remat->large &&
+           forward(r, r->remat->maker[value]);
 }
 
 static bool of_level(const bt_recompute *r, int64_t value, int level)
@@ -406,7 +407,7 @@ static bt_status search_budget(bt_recompute *r)
     for (int64_t v = 0; v < r->given->value_count; v++) {
         int64_t maker = r->remat->maker[v];
         int level = maker < 0 ? -1 : r->level[maker];
-        may[v] = !r->remat->fixed[v] && r->given->values[v].bytes >= r->large &&
+        may[v] = !r->remat->fixed[v] && r->given->values[v].bytes >= r->remat->large &&
                  !(level >= 0 && forward(r, maker) && options->levels[level].how.kind != BT_CHECKPOINTING_UNSET);
         any |= may[v];
     }

@@ -7,17 +7,17 @@
 #include <string.h>
 
 #define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
-#define LARGE 1000 /* a value below one so-many-th of the most bytes is always held */
 
-typedef struct effort { /* of one search: simulations for each step, and steps that are simulated, at most */
-    int64_t each, all;
+typedef struct effort { /* of one search: simulations for each step and in all, and steps that are simulated, at most */
+    int64_t each, most, steps;
 } effort;
-static const effort glance = {40, 8000000}, thorough = {700, 120000000};
+static const effort glance = {40, 16000, 100000000}, thorough = {700, 240000, 1500000000};
 
 static int64_t simulations(effort effort, int64_t steps)
 {
-    int64_t each = effort.each * steps, all = effort.all / (steps + 1);
-    return 1 + (each < all ? each : all);
+    int64_t count = effort.each * steps;
+    count = count < effort.most ? count : effort.most;
+    return 1 + (count < effort.steps / (steps + 1) ? count : effort.steps / (steps + 1));
 }
 
 typedef struct best {
@@ -131,7 +131,6 @@ static bt_status look_at(work *w, bt_order_rule rule, effort effort, bt_region *
     bt_remat remat;
     bt_status status = bt_remat_new(&remat, &given, cost);
     r.remat = &remat;
-    r.large = remat.most / LARGE + 1;
     r.simulations = simulations(effort, given.step_count);
     if (status == BT_OK)
         status = bt_remat_choice_new(&remat, region, &r.choice);

@@ -12,7 +12,6 @@ typedef struct bt_recompute {
     const bt_call_step **step; /* and each of them in the program */
     const bt_remat *remat;     /* of these */
     const int *level;          /* by step: the place of its level in the options; -1: it has none there */
-    size_t large;              /* bytes; what is smaller is always held */
     int64_t simulations;       /* that a search may take */
     bool searched;             /* the result: one was made */
     double merit;              /* likewise: how little work fewer bytes take, whatever the budget; less is better */

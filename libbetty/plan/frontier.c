@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    SMALL = 500, /* values below the 500th part of the most are held */
     GOALS = 40,
     PASSES = 50, /* at most, each with at least so many TRIALS at a goal */
     TRIALS = 30,
@@ -388,7 +387,7 @@ static bool *who_stays(const bt_remat *remat, const bt_remat_choice *start, bt_r
 {
     bool *stays = bt_region_alloc(region, (size_t)remat->given->value_count + 1);
     for (int64_t v = 0; stays && v < remat->given->value_count; v++) {
-        stays[v] = remat->given->values[v].bytes > 0 && remat->given->values[v].bytes >= remat->most / SMALL;
+        stays[v] = remat->given->values[v].bytes >= remat->large;
         for (int64_t g = remat->gaps[v]; start && g < remat->gaps[v + 1]; g++)
             stays[v] |= start->dropped[g];
     }

@@ -3,7 +3,10 @@
  * who reads what for the last time. */
 #include "plan/remat_inside.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { SMALL = 20 }; /* of `most`, the part that does not matter */
 
 /* ---- gaps ---- */
 
@@ -68,6 +71,30 @@ static bt_status arrange(bt_remat *remat)
     return BT_OK;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bt_status find_large(bt_remat *remat)
+{
+    const bt_order *given = remat->given;
+    size_t *sizes = bt_alloc_array((size_t)given->value_count + 1, sizeof *sizes), sum = 0;
+    int64_t count = 0, small = 0;
+    if (!sizes)
+        return BT_ERROR_MEMORY;
+    for (int64_t v = 0; v < given->value_count; v++)
+        if (!remat->fixed[v])
+            sizes[count++] = given->values[v].bytes;
+    qsort(sizes, (size_t)count, sizeof *sizes, ascending);
+    while (small < count && sum + sizes[small] <= remat->most / SMALL)
+        sum += sizes[small++];
+    remat->large = small < count && sizes[small] ? sizes[small] : 1;
+    bt_free(sizes);
+    return BT_OK;
+}
+
 bt_status bt_remat_choice_new(const bt_remat *remat, bt_region *region, bt_remat_choice *choice)
 {
     choice->dropped = bt_region_alloc(region, (size_t)remat->gap_count + 1);
@@ -85,12 +112,13 @@ bt_status bt_remat_new(bt_remat *remat, const bt_order *given, const double *cos
         status = bt_remat_choice_new(remat, remat->region, &nothing);
     if (status == BT_OK)
         status = bt_remat_follow(remat, &nothing, NULL, &plan);
-    if (status != BT_OK) {
-        bt_remat_free(remat);
-        return status;
+    if (status == BT_OK) {
+        remat->most = plan.most;
+        status = find_large(remat);
     }
-    remat->most = plan.most;
-    return BT_OK;
+    if (status != BT_OK)
+        bt_remat_free(remat);
+    return status;
 }
 
 void bt_remat_free(bt_remat *remat)

@@ -22,6 +22,7 @@ typedef struct bt_remat {
     bool *fixed;  /* by value: it cannot be dropped: it was there before, is kept to the end, or its step must not run
                      again */
     size_t most;  /* at the worst moment, with nothing dropped */
+    size_t large; /* bytes: values of fewer, all that are not fixed together, are a twentieth of that, or less */
     double total; /* cost of all steps, once */
 } bt_remat;
 
