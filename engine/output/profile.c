@@ -11,7 +11,7 @@ enum { LARGEST = 20 };
 
 typedef struct group {
     const bt_profile_row *first;
-    double seconds, flops, bytes;
+    double seconds, again, flops, bytes; /* again: seconds of those that run again */
     int64_t calls;
 } group;
 
@@ -49,6 +49,7 @@ static group *add_up(const bt_profile *profile, same_fn *same, int64_t *count)
         if (at == groups)
             list[groups++].first = &row[i];
         list[at].seconds += row[i].seconds;
+        list[at].again += row[i].again ? row[i].seconds : 0;
         list[at].flops += row[i].flops * (double)row[i].calls;
         list[at].bytes += row[i].bytes * (double)row[i].calls;
         list[at].calls += row[i].calls;
@@ -61,15 +62,26 @@ static group *add_up(const bt_profile *profile, same_fn *same, int64_t *count)
 
 /* ---- the table ---- */
 
-static double kernel_seconds(const bt_profile *profile, double *other)
+typedef struct sums { /* seconds */
+    double kernels, again, other;
+} sums;
+
+static sums sum_up(const bt_profile *profile)
 {
     int64_t rows;
-    double sum = 0;
+    sums sum = {0};
     const bt_profile_row *row = bt_profile_rows(profile, &rows);
-    *other = 0;
-    for (int64_t i = 0; i < rows; i++)
-        *(*row[i].phase ? &sum : other) += row[i].seconds;
+    for (int64_t i = 0; i < rows; i++) {
+        *(*row[i].phase ? &sum.kernels : &sum.other) += row[i].seconds;
+        sum.again += row[i].again ? row[i].seconds : 0;
+    }
     return sum;
+}
+
+static void print_again(double again, double all, const char *before, const char *after, FILE *file)
+{
+    if (again > 0)
+        fprintf(file, "%s%.1f %% of that again%s", before, 100 * again / all, after);
 }
 
 static void print_group(const group *g, const bt_profile_total *total, const char *name, FILE *file)
@@ -81,7 +93,9 @@ static void print_group(const group *g, const bt_profile_total *total, const cha
         fprintf(file, "  %6.1f GF/s  %6.1f GB/s", 1e-9 * g->flops / g->seconds, 1e-9 * g->bytes / g->seconds);
     else
         fprintf(file, "  %13s %13s", "", "");
-    fprintf(file, "  %s\n", name);
+    fprintf(file, "  %s", name);
+    print_again(g->again, g->seconds, ", ", "", file);
+    fprintf(file, "\n");
 }
 
 static void name_part(const bt_profile_row *row, bt_text *text)
@@ -123,13 +137,13 @@ static bt_status print_table(const bt_profile *profile, const bt_profile_total *
 
 bt_status bt_profile_print(const bt_profile *profile, const bt_profile_total *total, FILE *file)
 {
-    double other, kernels = kernel_seconds(profile, &other);
-    double rest = total->seconds - kernels - other;
-    fprintf(
-        file,
-        "\nprofile of %lld steps, %.4f ms each: %.1f %% in kernels, %.1f %% in drawing batches, %.1f %% elsewhere\n",
-        (long long)total->steps, 1e3 * total->seconds / (double)total->steps, 100 * kernels / total->seconds,
-        100 * other / total->seconds, 100 * rest / total->seconds);
+    const sums sum = sum_up(profile);
+    double rest = total->seconds - sum.kernels - sum.other;
+    fprintf(file, "\nprofile of %lld steps, %.4f ms each: %.1f %% in kernels", (long long)total->steps,
+            1e3 * total->seconds / (double)total->steps, 100 * sum.kernels / total->seconds);
+    print_again(sum.again, sum.kernels, " (", ")", file);
+    fprintf(file, ", %.1f %% in drawing batches, %.1f %% elsewhere\n", 100 * sum.other / total->seconds,
+            100 * rest / total->seconds);
     BT_TRY(print_table(profile, total, "parts", same_part, name_part, file));
     BT_TRY(print_table(profile, total, "kernels, by level", same_kernel, name_kernel, file));
     return print_table(profile, total, "single calls", same_row, name_row, file);
@@ -139,10 +153,10 @@ bt_status bt_profile_print(const bt_profile *profile, const bt_profile_total *to
 
 static json_t *row_json(const bt_profile_row *row, const bt_profile_total *total)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f}", "level", row->owner, "phase", row->phase,
-                     "part", row->part, "kernel", row->name, "path", row->path, "calls", (json_int_t)row->calls,
-                     "seconds", row->seconds, "share", row->seconds / total->seconds, "flops", row->flops, "bytes",
-                     row->bytes);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:f, s:f, s:f, s:f}", "level", row->owner, "phase",
+                     row->phase, "part", row->part, "kernel", row->name, "path", row->path, "again", (int)row->again,
+                     "calls", (json_int_t)row->calls, "seconds", row->seconds, "share", row->seconds / total->seconds,
+                     "flops", row->flops, "bytes", row->bytes);
 }
 
 static bt_status write_json(const char *folder, const char *name, json_t *object)
@@ -160,7 +174,8 @@ static bt_status write_profile(const bt_profile *profile, const bt_profile_total
     for (int64_t i = 0; list && i < count; i++)
         calls = bt_json_append(calls, row_json(list[i].first, total));
     bt_free(list);
-    json_t *object = json_pack("{s:I, s:f}", "steps", (json_int_t)total->steps, "seconds", total->seconds);
+    json_t *object = json_pack("{s:I, s:f, s:f}", "steps", (json_int_t)total->steps, "seconds", total->seconds,
+                               "again_seconds", sum_up(profile).again);
     return write_json(folder, "profile.json", bt_json_with(object, "calls", calls));
 }
 

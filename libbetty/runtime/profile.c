@@ -78,6 +78,7 @@ static bt_status add_program(bt_profile *profile, const bt_phase *phase, int ent
                               .part = phase->entries[entry].part,
                               .name = step->kernel->name,
                               .path = step->node->tag.path,
+                              .again = step->again,
                               .flops = bt_call_flops(&step->call),
                               .bytes = bt_call_bytes(&step->call)};
         BT_TRY(add_row(profile, &row));

@@ -10,6 +10,7 @@ typedef struct bt_profile_row { /* one step of a program, or other work; the tex
     double flops, bytes; /* of one call: floating-point operations, bytes read and written */
     double seconds;      /* of all calls */
     int64_t calls;
+    bool again; /* a step that runs again, in the same run of its program */
 } bt_profile_row;
 
 typedef struct bt_profile_event { /* one call; times count from the profile's start */

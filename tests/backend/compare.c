@@ -147,6 +147,8 @@ static bt_status run(const trial *t, const bt_kernel_impl *kernel, arguments *a,
         kernel->release(call);
     if (!guards_hold(&scratch))
         ck_abort_msg("%s: wrote outside of its scratch", kernel->name);
+    if (scratch.bytes && (unsigned char)scratch.data[scratch.bytes - 1] == PATTERN)
+        ck_abort_msg("%s: does not use the end of its %zu bytes of scratch", kernel->name, scratch.bytes);
     buffer_free(&scratch);
     return status;
 }
@@ -190,9 +192,10 @@ static void compare_inputs(const trial *t, const char *what, const arguments *ex
 
 static void compare_kernel(const trial *t, const char *isa, const bt_kernel_impl *kernel, arguments *expected)
 {
-    for (int way = 0; way < 4; way++) {
-        int threads = way & 1 ? 2 : 1;
-        bool aliased = way & 2;
+    static const int counts[] = {1, 2, 5};
+    for (int way = 0; way < 2 * BT_COUNT_OF(counts); way++) {
+        int threads = counts[way % BT_COUNT_OF(counts)];
+        bool aliased = way >= BT_COUNT_OF(counts);
         arguments found;
         char what[128];
         if (aliased && !t->alias[0] && !t->alias[1] && !t->alias[2])

@@ -1,6 +1,6 @@
-/* tests/backend/compare.h: runs every kernel of an op, of every instruction set that this machine has, on one and on
- * two threads, and compares with the plain loops. Outputs and scratch stand between guards; inputs must stay as they
- * are. */
+/* tests/backend/compare.h: runs every kernel of an op, of every instruction set that this machine has, on one, two and
+ * five threads, and compares with the plain loops. Outputs and scratch stand between guards, and scratch is written to
+ * its last byte; inputs must stay as they are. */
 #ifndef BT_TEST_COMPARE_H
 #define BT_TEST_COMPARE_H
 

@@ -58,7 +58,10 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
     t.out[0] = which == TO_X ? x : which == TO_W ? w : g;
     t.absolute = (dtype == BT_F32 ? 0x1p-23 : 0x1p-52) * (2 + (double)terms);
     t.relative = t.absolute / 4;
-    compare_fast(&t);
+    if (terms && s->image[Y]) /* sums of nothing are left to the plain loops */
+        compare_fast(&t);
+    else
+        compare(&t);
 }
 
 static void check_size(const size *s, enum layout first, enum layout second)

@@ -248,8 +248,8 @@ END_TEST
 
 enum { SIDE = 64 };
 
-/* Products, and arithmetic on what they give. */
-static const bt_program *products(bt_checkpointing how)
+/* Products, and arithmetic on what they give; turned: with a matrix that they have to pack. */
+static const bt_program *products_of(bt_checkpointing how, bool turned)
 {
     double w[SIDE * SIDE];
     for (int i = 0; i < SIDE * SIDE; i++)
@@ -258,10 +258,12 @@ static const bt_program *products(bt_checkpointing how)
     bt_tensor *x = scene_read(&s, "x", w, (const int64_t[]){SIDE, SIDE, BT_END}), *y = x;
     scene_var(&s, "slope", BT_F64, NULL, (const int64_t[]){SIDE, SIDE, BT_END});
     for (int i = 0; i < 8; i++)
-        y = bt_sin(bt_softplus(bt_matmul(y, x)));
+        y = bt_sin(bt_softplus(bt_matmul(y, turned ? bt_transpose(x) : x)));
     bt_graph_assign(s.graph, s.vars[1], bt_grad(bt_sum(y), x));
     return scene_run_in(&s, phase);
 }
+
+static const bt_program *products(bt_checkpointing how) { return products_of(how, false); }
 
 static double part_again(const bt_program *p, int *product)
 {
@@ -331,7 +333,7 @@ END_TEST
 START_TEST(launches_share_nothing)
 {
     int scratches = 0, states = 0;
-    const bt_program *p = products((bt_checkpointing){BT_CHECKPOINTING_COST, .cost = 10});
+    const bt_program *p = products_of((bt_checkpointing){BT_CHECKPOINTING_COST, .cost = 10}, true);
     for (int64_t i = 0; i < p->step_count; i++)
         for (int64_t k = 0; k < i; k++) {
             const bt_call_step *a = &p->steps[i], *b = &p->steps[k];

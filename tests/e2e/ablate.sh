@@ -85,10 +85,11 @@ ablate made game --steps 3
 ablate grown curriculum --level pace --steps 3
 
 # stopped in its second row: what the first brought is there
+rm -f err # which has such a line already
 "$BETTY_RUN" "$examples/reweight.ini" --threads 1 --ablate --steps 3 --output stopped >out 2>err &
 run=$!
 for _ in $(seq 300); do
-    grep -q 'as configured: ' err && break
+    grep -qs 'as configured: ' err && break
     sleep 0.1
 done
 kill -INT $run

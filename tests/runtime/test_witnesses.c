@@ -1,5 +1,6 @@
 /* tests/runtime/test_witnesses.c: the plan is true. Four witnesses, none of which shares code with the planner, for the
- * shipped problems with every method, f32 on one thread and two, and f64, and again with steps that run again:
+ * shipped problems with every method, f32 on one thread and two, and f64; and again with every policy of checkpointing
+ * and with budgets, each problem and method with some of them (BT_TEST_ALL=1: with all):
  *   1. every value its own allocation: the peak of live bytes under a counting malloc is the plan's lower bound
  *   2. the arena between guard pages, filled with a pattern: the last byte touched is the last byte planned
  *   3. a run makes no allocation
@@ -38,9 +39,25 @@ static const subject subjects[] = {
 static const char *const methods[] = {"darts", "neumann", "cg"};
 enum { SUBJECTS = 5, METHODS = 3, CASES = SUBJECTS * METHODS * 3 };
 
-static const char *const policies[] = {"sqrt",           "cost:20%", "every:2",  "cost:200%",
-                                       "ops:relu, tanh", "cheap",    "modules:*"};
-enum { POLICIES = sizeof policies / sizeof *policies };
+/* What has values computed again: a key of the lower level, or of the whole run. */
+static const struct {
+    bool whole;
+    const char *key, *value;
+    bool bytes; /* that end the value: four fifths of those without it, or the least that are possible */
+} policies[] = {
+    {false, "checkpointing", "none", false},
+    {false, "checkpointing", "sqrt", false},
+    {false, "checkpointing", "cost:20%", false},
+    {false, "checkpointing", "every:2", false},
+    {false, "checkpointing", "cost:200%", false},
+    {false, "checkpointing", "ops:relu, tanh", false},
+    {false, "checkpointing", "cheap", false},
+    {false, "checkpointing", "modules:*", false},
+    {false, "checkpointing", "budget:", true},
+    {false, "memory_budget", "", true},
+    {true, "memory_budget", "", true},
+};
+enum { POLICIES = BT_COUNT_OF(policies), ALL = POLICIES * CASES, PART = 15 };
 
 static void set_lines(bt_engine *engine, const char *settings)
 {
@@ -80,23 +97,74 @@ static bt_engine *engine_of(const subject *s, const char *method, const char *pr
     return engine;
 }
 
+/* Whose bytes the policy's are: of the arena, and of what is kept for as long, where that counts. */
+static size_t bytes_now(bt_engine *engine, const subject *s, int policy)
+{
+    const bt_instance *instance = engine->context.instance;
+    const bool whole = policies[policy].whole, kept = strcmp(policies[policy].key, "memory_budget") == 0;
+    size_t categories[BT_CATEGORIES], most = 0;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        if ((whole || !kept || strcmp(instance->phases[i]->owner, s->lower) == 0) && instance->phases[i]->arena > most)
+            most = instance->phases[i]->arena;
+    bt_problem *lower = whole ? NULL : bt_problem_find(&engine->context, s->lower);
+    return most + (kept ? bt_persistent_bytes(&engine->context, categories, lower) : 0);
+}
+
+static void set_policy(bt_engine *engine, const subject *s, int policy, size_t bytes)
+{
+    char key[64], number[24] = "";
+    snprintf(key, sizeof key, "%s.%s", policies[policy].whole ? "engine" : s->lower, policies[policy].key);
+    if (policies[policy].bytes)
+        snprintf(number, sizeof number, "%zu", bytes);
+    bt_engine_set(engine, key, "%s%s", policies[policy].value, number);
+}
+
+typedef struct setting {
+    const subject *subject;
+    const char *method, *precision;
+    int threads, policy;
+} setting;
+
+static bt_engine *engine_with(const setting *s, size_t bytes, bt_status *status)
+{
+    bt_engine *engine = engine_of(s->subject, s->method, s->precision, s->threads);
+    if (bytes)
+        set_policy(engine, s->subject, s->policy, bytes);
+    *status = bt_engine_setup(engine);
+    return engine;
+}
+
+/* As many bytes as the policy is about; 1 where it is about none. */
+static size_t bytes_for(const setting *s)
+{
+    static const char least[] = "the least plan found needs ";
+    bt_status status;
+    if (!policies[s->policy].bytes)
+        return 1;
+    bt_engine *engine = engine_with(s, 0, &status);
+    size_t bytes = bytes_now(engine, s->subject, s->policy) / 5 * 4;
+    bt_engine_free(engine);
+    bt_engine_free(engine_with(s, bytes, &status));
+    const char *found = status == BT_OK ? NULL : strstr(bt_error(), least);
+    bytes = found ? (size_t)strtoull(found + sizeof least - 1, NULL, 10) : bytes;
+    bt_error_clear();
+    return bytes;
+}
+
+/* number: CASES for each policy. NULL: not this time. */
 static bt_engine *case_engine(int number, const char *plan)
 {
-    const subject *s = &subjects[number % SUBJECTS];
-    const char *method = methods[number / SUBJECTS % METHODS];
-    const char *precision = number / SUBJECTS / METHODS % 2 ? "fp64" : "fp32";
-    int threads = number % CASES / SUBJECTS / METHODS / 2 + 1;
-    if (s->fashion && access(FASHION, R_OK) != 0)
+    const int which = number % CASES, subject = which % SUBJECTS, rest = which / SUBJECTS, policy = number / CASES;
+    const setting s = {&subjects[subject], methods[rest % METHODS], rest / METHODS % 2 ? "fp64" : "fp32",
+                       rest / METHODS / 2 + 1, policy};
+    if ((s.subject->fashion && access(FASHION, R_OK) != 0) ||
+        (policy && !getenv("BT_TEST_ALL") && (policy + subject + 3 * rest) % PART))
         return NULL;
+    bt_status status;
     setenv("BETTY_PLAN", plan, 1);
-    bt_engine *engine = engine_of(s, method, precision, threads);
-    char key[64];
-    snprintf(key, sizeof key, "%s.checkpointing", s->lower);
-    if (number >= CASES)
-        bt_engine_set(engine, key, "%s", policies[number % POLICIES]);
-    bt_status status = bt_engine_setup(engine);
+    bt_engine *engine = engine_with(&s, bytes_for(&s), &status);
     unsetenv("BETTY_PLAN");
-    ck_assert_msg(status == BT_OK, "%s, %s, %s: %s", s->problems, method, precision, bt_error());
+    ck_assert_msg(status == BT_OK, "%s, %s, %s: %s", s.subject->problems, s.method, s.precision, bt_error());
     return engine;
 }
 
@@ -208,7 +276,8 @@ typedef struct measured {
     size_t planned, peak;
 } measured;
 
-static measured in_child(const char *hidden)
+/* bytes 0: finds them. */
+static measured in_child(const char *hidden, int policy, size_t bytes)
 {
     int ends[2];
     measured result = {0};
@@ -218,10 +287,14 @@ static measured in_child(const char *hidden)
     if (child == 0) {
         char settings[128];
         size_t by_category[BT_CATEGORIES];
+        bt_engine *engine;
         snprintf(settings, sizeof settings, "classifier.hidden = %s\n", hidden);
         subject s = {"reweight", "reweight", "classifier", settings, true};
-        bt_engine *engine = engine_of(&s, "cg", "fp32", 1);
-        if (bt_engine_setup(engine) == BT_OK) {
+        const setting setting = {&s, "cg", "fp32", 1, policy};
+        bt_status status;
+        if (!bytes) {
+            result.planned = bytes_for(&setting);
+        } else if (engine = engine_with(&setting, bytes, &status), status == BT_OK) {
             for (int i = 0; i < 3; i++)
                 bt_leaf_step(leaf(engine));
             result.planned =
@@ -242,8 +315,9 @@ START_TEST(resident_memory_grows_as_planned)
 {
     if (access(FASHION, R_OK) != 0 || !counting_works())
         return;
-    measured small = in_child("32"), large = in_child("4000");
-    ck_assert_uint_gt(large.planned, small.planned + (32u << 20));
+    measured small = in_child("32", _i, in_child("32", _i, 0).planned);
+    measured large = in_child("2000", _i, in_child("2000", _i, 0).planned);
+    ck_assert_uint_gt(large.planned, small.planned + (16u << 20));
     double planned = (double)(large.planned - small.planned), grown = (double)large.peak - (double)small.peak;
     ck_assert_msg(grown > planned - 2 * 1048576.0 && grown < planned + 2 * 1048576.0,
                   "planned %.0f more bytes, the process grew by %.0f", planned, grown);
@@ -255,11 +329,11 @@ int main(void)
     Suite *suite = suite_create("witnesses");
     TCase *tests = tcase_create("plan");
     tcase_set_timeout(tests, 300);
-    tcase_add_loop_test(tests, peak_of_own_allocations_is_the_bound, 0, 2 * CASES);
-    tcase_add_loop_test(tests, the_arena_is_all_that_is_used, 0, 2 * CASES);
-    tcase_add_loop_test(tests, red_zones_stay_intact, 0, SUBJECTS * METHODS);
-    tcase_add_loop_test(tests, red_zones_stay_intact, CASES, CASES + SUBJECTS * METHODS);
-    tcase_add_test(tests, resident_memory_grows_as_planned);
+    tcase_add_loop_test(tests, peak_of_own_allocations_is_the_bound, 0, ALL);
+    tcase_add_loop_test(tests, the_arena_is_all_that_is_used, 0, ALL);
+    for (int policy = 0; policy < POLICIES; policy++)
+        tcase_add_loop_test(tests, red_zones_stay_intact, policy * CASES, policy * CASES + SUBJECTS * METHODS);
+    tcase_add_loop_test(tests, resident_memory_grows_as_planned, 0, POLICIES);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

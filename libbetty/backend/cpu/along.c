@@ -41,10 +41,14 @@ static void share(const void *work, int t, int threads)
 }
 
 /* elements: all that is looked at. */
+static int threads_of(const bt_call *call, int64_t lines, int64_t elements)
+{
+    return call->threads > 1 && lines >= call->threads && elements >= 1 << 15 ? call->threads : 1;
+}
+
 static void run(const along *a, int64_t elements)
 {
-    int threads = a->call->threads;
-    bt_team_do(share, a, threads > 1 && a->out->count >= threads && elements >= 1 << 15 ? threads : 1);
+    bt_team_do(share, a, threads_of(a->call, a->out->count, elements));
 }
 
 /* ---- argsort ---- */
@@ -138,10 +142,15 @@ static void sort_line(const lines *x, int64_t line, const bt_sort_attr *attr, en
 static size_t line_room(const bt_call *call)
 {
     const bt_sort_attr *attr = call->attr;
-    return (size_t)(attr->count <= FEW ? FEW : 2 * call->in[0].dims[attr->axis]);
+    return (size_t)(attr->count <= FEW ? attr->count : 2 * call->in[0].dims[attr->axis]);
 }
 
-static size_t argsort_scratch(const bt_call *call) { return line_room(call) * (size_t)call->threads * sizeof(entry); }
+static size_t argsort_scratch(const bt_call *call)
+{
+    const bt_sort_attr *attr = call->attr;
+    lines x = lines_of(&call->in[0], attr->axis);
+    return x.count ? line_room(call) * (size_t)threads_of(call, x.count, x.count * x.size) * sizeof(entry) : 0;
+}
 
 static void sort_one(const along *a, int64_t line, int part)
 {

@@ -25,9 +25,10 @@ typedef struct job {
     const char *gate, *term[BT_CHANNEL_TERMS];
     const bt_view *centre, *m[BT_CHANNEL_TERMS], *a[BT_CHANNEL_TERMS], *d; /* of the channels; NULL: missing */
     char *out, *second;
-    double *sums;  /* parts > 1: for each part of each group 2 x channels */
-    char *local;   /* each thread's own */
-    size_t locals; /* bytes of one */
+    double *sums; /* parts > 1: for each part of each group 2 x channels */
+    int threads;
+    char *local;                /* each thread's own */
+    size_t local_bytes, locals; /* of one; from one to the next */
 } job;
 
 #define T     float
@@ -73,6 +74,16 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
+/* A thread's own: 2 tiles a term and one more for combinations, 3 tiles for sums; for moments 3 x channels in double,
+ * too. */
+static size_t local_bytes(const bt_call *call, const job *j)
+{
+    size_t tile = (size_t)j->tile * bt_dtype_size(call->in[0].dtype);
+    if (call->op == &bt_op_channel_mix)
+        return (2 * (size_t)((const bt_channel_attr *)call->attr)->terms + 1) * tile;
+    return 3 * tile + (call->op == &bt_op_channel_moments ? 3 * (size_t)j->channels * sizeof(double) : 0);
+}
+
 static job job_of(const bt_call *call)
 {
     const bt_channel_attr *attr = call->attr;
@@ -90,6 +101,11 @@ static job job_of(const bt_call *call)
     j.block = tiles * (j.tile / channels);
     int64_t blocks = (j.rows + j.block - 1) / j.block;
     j.parts = j.groups >= PARTS || blocks < 2 ? 1 : blocks < PARTS ? blocks : PARTS;
+    int64_t units = j.groups * j.parts;
+    bool long_enough = (double)j.groups * (double)j.rows * (double)j.channels >= 1 << 16;
+    j.threads = !long_enough || units < 2 ? 1 : units < call->threads ? (int)units : call->threads;
+    j.local_bytes = local_bytes(call, &j);
+    j.locals = bt_align_up(j.local_bytes);
     return j;
 }
 
@@ -100,30 +116,17 @@ static int64_t part_begin(const job *j, int64_t part)
     return row < j->rows ? row : j->rows;
 }
 
-/* A thread's own: 3 tiles and 3 x channels in double for sums, 2 tiles a term and one more for combinations. */
-static size_t local_bytes(const bt_call *call, const job *j)
-{
-    size_t size = bt_dtype_size(call->in[0].dtype), tile = (size_t)j->tile;
-    size_t sums = 3 * tile * size + 3 * (size_t)j->channels * sizeof(double);
-    size_t mix = (2 * BT_CHANNEL_TERMS + 1) * tile * size;
-    return bt_align_up(call->op == &bt_op_channel_mix ? mix : sums);
-}
-
-static size_t sums_bytes(const job *j)
-{
-    return bt_align_up((size_t)(j->groups * j->parts * j->channels) * 2 * sizeof(double));
-}
-
 static size_t mix_scratch(const bt_call *call)
 {
     job j = job_of(call);
-    return local_bytes(call, &j) * (size_t)call->threads;
+    return j.channels && j.groups ? (size_t)(j.threads - 1) * j.locals + j.local_bytes : 0;
 }
 
 static size_t sums_scratch(const bt_call *call)
 {
     job j = job_of(call);
-    return mix_scratch(call) + sums_bytes(&j);
+    size_t sums = (size_t)(j.groups * j.parts * j.channels) * 2 * sizeof(double);
+    return sums ? (size_t)j.threads * j.locals + sums : 0;
 }
 
 /* Rows lie one after the other; what has one number a channel may have any strides. */
@@ -164,14 +167,9 @@ static void share(const void *work, int t, int threads)
 
 static void run(const bt_call *call, job *j, part_fn *part)
 {
-    int64_t units = j->groups * j->parts;
-    bool long_enough = (double)j->groups * (double)j->rows * (double)j->channels >= 1 << 16;
-    int threads = call->threads > 1 && units > 1 && long_enough ? call->threads : 1;
     j->local = call->scratch;
-    j->locals = local_bytes(call, j);
-    if (j->channels == 0)
-        return;
-    bt_team_do(share, &(shared){j, part, units}, threads);
+    if (j->channels)
+        bt_team_do(share, &(shared){j, part, j->groups * j->parts}, j->threads);
 }
 
 static bt_dtype dtype_of(const bt_call *call) { return call->in[0].dtype; }
@@ -205,7 +203,7 @@ static void join_moments(double *mean, double *squares, double count, double mor
 static bt_status moments(const bt_call *call)
 {
     job j = job_of(call);
-    j.sums = (void *)((char *)call->scratch + mix_scratch(call));
+    j.sums = (void *)((char *)call->scratch + (size_t)j.threads * j.locals);
     run(call, &j, dtype_of(call) == BT_F32 ? moments_f32 : moments_f64);
     for (int64_t g = 0; g < j.groups; g++) {
         double *mean = j.sums + g * j.parts * 2 * j.channels, *squares = mean + j.channels;
@@ -229,7 +227,7 @@ static bt_status dot(const bt_call *call)
     job j = job_of(call);
     j.z = call->in[1].data;
     j.centre = call->inputs > 2 ? &call->in[2] : NULL;
-    j.sums = (void *)((char *)call->scratch + mix_scratch(call));
+    j.sums = (void *)((char *)call->scratch + (size_t)j.threads * j.locals);
     run(call, &j, dtype_of(call) == BT_F32 ? dot_f32 : dot_f64);
     for (int64_t g = 0; g < j.groups; g++) {
         double *sums = j.sums + g * j.parts * 2 * j.channels;

@@ -147,10 +147,10 @@ static void R(dot_part)(const job *j, int64_t group, int64_t from, int64_t to, c
 
 /* ---- channel_mix: y may be the first x ---- */
 
-/* Term k's centre and scale, and the shift, for each element of a tile: CENTRE(k), SCALE(k), SHIFT. */
-#define CENTRE(k) (coefficients + 2 * (k)*tile)
-#define SCALE(k)  (CENTRE(k) + tile)
-#define SHIFT     CENTRE(BT_CHANNEL_TERMS)
+/* Term k's centre and scale, and behind all of them the shift, for each element of a tile. */
+#define CENTRE(k)    (coefficients + 2 * (k)*tile)
+#define SCALE(k)     (CENTRE(k) + tile)
+#define SHIFT(terms) CENTRE(terms)
 
 /* Four vectors of a tile, at s, over `tiles` tiles. The terms are added in their order, to the shift. */
 BT_INLINE void R(mix_strip)(int terms, enum last last, int64_t tiles, int64_t tile, int64_t s, T *y, const T *const *x,
@@ -159,7 +159,7 @@ BT_INLINE void R(mix_strip)(int terms, enum last last, int64_t tiles, int64_t ti
     V m[BT_CHANNEL_TERMS][4], a[BT_CHANNEL_TERMS][4], d[4];
     BT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        d[i] = VF(load)(SHIFT + s + i * LANES);
+        d[i] = VF(load)(SHIFT(terms) + s + i * LANES);
         BT_UNROLL(4)
         for (int k = 0; k < terms; k++) {
             m[k][i] = VF(load)(CENTRE(k) + s + i * LANES);
@@ -191,7 +191,7 @@ BT_INLINE void R(mix_row)(int terms, enum last last, int64_t at, int64_t from, i
     y += at;
     BT_SIMD
     for (int64_t j = from; j < to; j++) {
-        T sum = FMA(x0[j] - CENTRE(0)[j], SCALE(0)[j], SHIFT[j]);
+        T sum = FMA(x0[j] - CENTRE(0)[j], SCALE(0)[j], SHIFT(terms)[j]);
         sum = terms > 1 ? FMA(x1[j] - CENTRE(1)[j], SCALE(1)[j], sum) : sum;
         sum = terms > 2 ? FMA(x2[j] - CENTRE(2)[j], SCALE(2)[j], sum) : sum;
         sum = terms > 3 ? FMA(x3[j] - CENTRE(3)[j], SCALE(3)[j], sum) : sum;
@@ -243,7 +243,7 @@ static void R(mix_part)(const job *j, int64_t group, int64_t from, int64_t to, c
         R(spread)(j->m[k], group, 0, tile, c, CENTRE(k));
         R(spread)(j->a[k], group, 1, tile, c, SCALE(k));
     }
-    R(spread)(j->d, group, (T)-0.0, tile, c, SHIFT); /* -0 + x is x, also for -0 */
+    R(spread)(j->d, group, (T)-0.0, tile, c, SHIFT(j->terms)); /* -0 + x is x, also for -0 */
     for (int64_t row = from; row < to; row += j->block) {
         const T *x[BT_CHANNEL_TERMS] = {NULL};
         int64_t rows = to - row < j->block ? to - row : j->block, at = (group * j->rows + row) * c;

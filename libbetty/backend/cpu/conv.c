@@ -28,7 +28,7 @@ static size_t scratch(const bt_call *call)
     const bt_conv_type *type = type_of(call->out[0].dtype);
     bt_conv_plan plan;
     bt_conv_plan_of(call, type->tile, type->columns, &plan);
-    return plan.scratch;
+    return bt_cpu_count(&call->out[0]) ? plan.scratch : 0;
 }
 
 static bt_status prepare(bt_call *call)
@@ -66,15 +66,15 @@ static worker worker_of(const bt_call *call, int64_t thread)
 {
     const bt_conv_plan *p = call->state;
     worker w = {.call = call, .plan = p, .type = type_of(p->dtype), .size = (int64_t)bt_dtype_size(p->dtype)};
-    char *next = (char *)call->scratch + p->packed + (size_t)thread * p->own;
+    char *next = (char *)call->scratch + (size_t)thread * p->own;
     w.images = next;
     w.at_from = (int64_t *)(void *)(next += p->block);
     w.at_to = (int64_t *)(void *)(next += p->table);
     w.list = (int64_t *)(void *)(next += p->table);
     if (p->kind == BT_CONV_DW) {
         w.rows = (int64_t *)(void *)(next += p->list);
-        w.straight = (int64_t *)(void *)(next += p->list);
-        w.g = next + bt_align_up((size_t)p->part * sizeof(int64_t));
+        w.g = next += p->list;
+        w.straight = (int64_t *)(void *)(next + bt_align_up((size_t)(p->part * w.type->columns * w.size)));
         for (int64_t i = 0; i < p->part; i++)
             w.straight[i] = i * w.type->columns;
     }
@@ -187,8 +187,14 @@ static void run_places(worker *w, const bt_conv_axis *axes, const int64_t *at_fr
                 w->type->narrow(&panel);
             else
                 w->type->panel(&panel);
-            weights += packed * (int64_t)bt_conv_columns(panel.columns, columns) * w->size;
+            weights += packed * (p->narrow ? p->outer : bt_conv_columns(panel.columns, columns)) * w->size;
         }
+}
+
+static char *packed_weights(const bt_call *call)
+{
+    const bt_conv_plan *p = call->state;
+    return (char *)call->scratch + (size_t)p->threads * p->own;
 }
 
 static void place_blocks(const bt_call *call, int64_t thread)
@@ -197,19 +203,18 @@ static void place_blocks(const bt_call *call, int64_t thread)
     const bt_conv_plan *p = w.plan;
     int64_t unit = p->units * thread / p->threads, end = p->units * (thread + 1) / p->threads;
     int64_t panels = p->depthwise ? 1 : p->groups * ((p->outer + w.type->columns - 1) / w.type->columns);
-    int64_t across = p->depthwise ? p->groups : p->groups * (int64_t)bt_conv_columns(p->outer, w.type->columns);
     while (unit < end) {
         bt_conv_block block = bt_conv_block_of(p, unit, end);
         bool fresh = enter_block(&w, &block);
         int64_t done = 0, points = block.images * block.rows * p->to[1];
         look_at_next(&w, &block, (double)(points * panels));
-        place_job job = {.weights = call->scratch, .to = call->out[0].data};
+        place_job job = {.weights = packed_weights(call), .to = call->out[0].data};
         job.to += block.image * p->to_strides[0] * w.size;
         for (int64_t y = 0; y < p->residues[0]; y++)
             for (int64_t x = 0; x < p->residues[1]; x++) {
                 bt_conv_axis all[] = {bt_conv_residue(p, 0, y), bt_conv_residue(p, 1, x)};
                 done = each_class(&w, &block, all, done, fresh, run_places, &job);
-                job.weights += all[0].packed * all[1].packed * p->inner * across * w.size;
+                job.weights += all[0].packed * all[1].packed * p->inner * p->groups * p->across * w.size;
             }
         unit += bt_conv_block_units(p, &block);
     }
@@ -316,7 +321,7 @@ static bt_status launch(const bt_call *call)
     if (count && sums)
         memset(call->out[0].data, 0, (size_t)count * bt_dtype_size(p->dtype));
     else if (count)
-        type_of(p->dtype)->pack(p, call->in[1].data, call->scratch);
+        type_of(p->dtype)->pack(p, call->in[1].data, packed_weights(call));
     if (count)
         bt_team_do(sums ? window_share : place_share, call, (int)p->threads);
     return BT_OK;

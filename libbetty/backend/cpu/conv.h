@@ -46,7 +46,8 @@ typedef struct bt_conv_plan {
     int64_t points;         /* most pixels of a block */
     int64_t part;           /* of them, conv_dw sums so many at a time */
     int64_t units, threads; /* pieces of work; of conv_dw: rows of panels */
-    size_t packed, block, table, list, own, scratch; /* bytes of scratch: own is what each thread has */
+    int64_t across;         /* columns of a group's packed weights, with the last panel's padding */
+    size_t block, table, list, own, packed, scratch; /* bytes of scratch: own is what each thread has */
 } bt_conv_plan;
 
 /* A block: images from image on, rows of the result from row on; `first` of its rows of `from` is held first. */
@@ -73,7 +74,7 @@ int64_t bt_conv_table(const bt_conv_plan *plan, const bt_conv_block *block, cons
  * is; only those with begin <= row < end. Returns how many. rows may be NULL. */
 int64_t bt_conv_list(const bt_conv_plan *plan, const bt_conv_axis *axes, int64_t begin, int64_t end, int64_t *list,
                      int64_t *rows);
-size_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, with the last panel's padding */
+int64_t bt_conv_columns(int64_t outer, int64_t columns); /* of packed weights, with the last panel's padding */
 
 /* ---- conv_template.h: for one element type of one instruction set ---- */
 

@@ -82,22 +82,6 @@ static bt_conv_plan problem_of(const bt_call *call)
     return p;
 }
 
-/* What is left to the plain loops: padding out of all proportion. */
-bool bt_conv_accepts(const bt_call *call)
-{
-    if (!bt_dtype_floats(call->out[0].dtype) || !bt_cpu_same_dtypes(call, 0, call->inputs - 1))
-        return false;
-    if (call->inputs > 2 && call->in[2].strides[0] != 1 && call->in[2].dims[0] != 1)
-        return false;
-    bt_conv_plan p = problem_of(call);
-    for (int a = Y; a <= X; a++) {
-        int64_t image = p.kind == BT_CONV_DX ? p.to[a] : p.from[a];
-        if ((image + 2 * p.attr.padding[a]) / 8 > image + p.window[a])
-            return false;
-    }
-    return true;
-}
-
 static bool is_narrow(const bt_conv_plan *p, int64_t columns)
 {
     return p->kind != BT_CONV_DW && !p->depthwise && p->outer <= NARROW && p->inner && p->inner % (columns / 2) == 0;
@@ -137,6 +121,32 @@ bt_conv_axis bt_conv_residue(const bt_conv_plan *p, int a, int64_t residue)
     axis.window_step = -step;
     axis.from_first = (u - axis.window_first * dilation) / stride; /* whole */
     return axis;
+}
+
+/* Taps of all residues together: those that some pixel is under. */
+static int64_t packed_taps(const bt_conv_plan *p)
+{
+    int64_t taps[2] = {0, 0};
+    for (int a = Y; a <= X; a++)
+        for (int64_t residue = 0; residue < p->residues[a]; residue++)
+            taps[a] += bt_conv_residue(p, a, residue).taps;
+    return taps[Y] * taps[X];
+}
+
+/* What is left to the plain loops: padding out of all proportion, and sums of nothing. */
+bool bt_conv_accepts(const bt_call *call)
+{
+    if (!bt_dtype_floats(call->out[0].dtype) || !bt_cpu_same_dtypes(call, 0, call->inputs - 1))
+        return false;
+    if (call->inputs > 2 && call->in[2].strides[0] != 1 && call->in[2].dims[0] != 1)
+        return false;
+    bt_conv_plan p = problem_of(call);
+    for (int a = Y; a <= X; a++) {
+        int64_t image = p.kind == BT_CONV_DX ? p.to[a] : p.from[a];
+        if ((image + 2 * p.attr.padding[a]) / 8 > image + p.window[a])
+            return false;
+    }
+    return p.kind == BT_CONV_DW || (p.inner && packed_taps(&p));
 }
 
 /* Taps before `end` that pixel i has inside the image begin with *first; their number. */
@@ -264,10 +274,10 @@ int64_t bt_conv_list(const bt_conv_plan *p, const bt_conv_axis *axes, int64_t be
 
 /* ---- the plan ---- */
 
-size_t bt_conv_columns(int64_t outer, int64_t columns)
+int64_t bt_conv_columns(int64_t outer, int64_t columns)
 {
     int64_t whole = outer / columns * columns, rest = outer - whole;
-    return (size_t)(whole + (rest == 0 ? 0 : rest <= columns / 2 ? columns / 2 : columns));
+    return whole + (rest == 0 ? 0 : rest <= columns / 2 ? columns / 2 : columns);
 }
 
 /* Whether the loops may read `from` where it is. */
@@ -356,19 +366,21 @@ static void cut_blocks(bt_conv_plan *p, int64_t tile)
     p->part = apart ? SUM_POINTS / 2 : SUM_POINTS;
 }
 
+/* What each thread has, and behind all of them the packed weights of conv and conv_dx. What comes last is always
+ * written to its end: these, or the places of a part of g. */
 static void lay_out(bt_conv_plan *p, int64_t columns)
 {
     size_t size = bt_dtype_size(p->dtype), rows = (size_t)(p->window[Y] * p->window[X] * p->inner);
-    size_t across = p->depthwise ? (size_t)p->groups : (size_t)p->groups * bt_conv_columns(p->outer, columns);
+    p->across = p->depthwise || p->narrow ? p->outer : bt_conv_columns(p->outer, columns);
     p->block = p->copied ? bt_align_up((size_t)p->images * (size_t)p->pitch[0] * size) : 0;
-    p->packed = p->kind == BT_CONV_DW ? 0 : bt_align_up(rows * across * size);
     p->list = bt_align_up(rows * sizeof(int64_t));
     p->table = bt_align_up((size_t)p->points * sizeof(int64_t));
     p->own = p->block + 2 * p->table + p->list;
-    if (p->kind == BT_CONV_DW)
-        p->own += p->list + bt_align_up((size_t)p->part * sizeof(int64_t)) +
-                  bt_align_up((size_t)(p->part * columns) * size); /* rows; a part of g */
-    p->scratch = p->packed + (size_t)p->threads * p->own;
+    if (p->kind == BT_CONV_DW) /* rows; a part of g, and its places: whole lines */
+        p->own += p->list + bt_align_up((size_t)(p->part * columns) * size) + (size_t)p->part * sizeof(int64_t);
+    else
+        p->packed = (size_t)(packed_taps(p) * p->inner * p->groups * p->across) * size;
+    p->scratch = (size_t)p->threads * p->own + p->packed;
 }
 
 void bt_conv_plan_of(const bt_call *call, int64_t tile, int64_t columns, bt_conv_plan *plan)

@@ -70,19 +70,18 @@ static int64_t tap_offset(const bt_conv_plan *p, const bt_conv_axis *axes, int64
            (axes[1].window_first + x * axes[1].window_step) * p->other_strides[1];
 }
 
-/* For conv_narrow.h: each column by itself. The room is that of a panel. */
+/* For conv_narrow.h: each column by itself. */
 static T *pack_narrow(const bt_conv_plan *p, const bt_conv_axis *axes, const T *weights, int64_t group, T *to)
 {
     const int64_t *s = p->other_strides;
     bool back = p->kind == BT_CONV_DX;
     const T *own = weights + group * (back ? p->inner : p->outer) * s[3];
-    T *end = to + axes[0].taps * axes[1].taps * p->inner * (int64_t)bt_conv_columns(p->outer, COLUMNS);
     for (int64_t j = 0; j < p->outer; j++)
         for (int64_t y = 0; y < axes[0].taps; y++)
             for (int64_t x = 0; x < axes[1].taps; x++, to += p->inner)
                 copy_row(own + tap_offset(p, axes, y, x) + j * (back ? s[2] : s[3]), p->inner, back ? s[3] : s[2], 1,
                          p->inner, to, p->inner);
-    return end;
+    return to;
 }
 
 /* The taps of one residue, of one group: panels of columns, each [taps, inner, columns]. */

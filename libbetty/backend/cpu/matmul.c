@@ -9,6 +9,7 @@ typedef struct plan {
     enum { BATCH, ROWS, COLUMNS } cut;
     int64_t part; /* batches, rows or columns of each thread but the last */
     bt_gemm_range whole;
+    size_t own, scratch; /* bytes: from one thread's to the next one's, and of all */
 } plan;
 
 /* A size of 1 needs no stride: one that helps is put in its place. */
@@ -28,7 +29,8 @@ static bt_gemm shape_of(const bt_call *call)
                     .b_row = b->strides[b_row],
                     .b_column = b->strides[b_column],
                     .relu = linear && ((const bt_linear_attr *)call->attr)->activation,
-                    .adds = call->op == &bt_op_dot_add};
+                    .adds = call->op == &bt_op_dot_add,
+                    .shifts = linear && call->inputs > 2};
     if (gemm.k == 1)
         gemm.a_column = gemm.b_row = 1;
     if (gemm.n == 1)
@@ -84,36 +86,70 @@ static bool adding_accepts(const bt_call *call)
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* How the work is cut between threads: along the axis where the largest part is smallest, if it is worth a thread. */
-static plan plan_of(const bt_call *call)
+/* The part of each matrix that is the thread's. */
+static bt_gemm_range range_of(const plan *p, int thread)
 {
-    plan p = {.gemm = gemm_of(call), .threads = 1, .cut = ROWS};
-    const bt_gemm *g = &p.gemm;
-    p.whole = (bt_gemm_range){0, g->m, 0, g->n};
-    p.part = g->m;
+    bt_gemm_range range = p->whole;
+    int64_t from = thread * p->part, to = from + p->part;
+    if (p->threads > 1 && p->cut == ROWS) {
+        range.row = from;
+        range.row_end = to < range.row_end ? to : range.row_end;
+    } else if (p->threads > 1 && p->cut == COLUMNS) {
+        range.column = from;
+        range.column_end = to < range.column_end ? to : range.column_end;
+    }
+    return range;
+}
+
+static size_t room_of(const plan *p, int thread)
+{
+    const bt_gemm *g = &p->gemm;
+    return g->batch && g->m && g->n ? g->room(g, range_of(p, thread)) : 0;
+}
+
+/* It ends where the last thread that has some writes its last byte. */
+static void find_scratch(plan *p)
+{
+    for (int t = 0; t < p->threads; t++) {
+        size_t room = bt_align_up(room_of(p, t));
+        p->own = room > p->own ? room : p->own;
+    }
+    for (int t = p->threads - 1; t >= 0 && p->own && !p->scratch; t--)
+        p->scratch = room_of(p, t) ? (size_t)t * p->own + room_of(p, t) : 0;
+}
+
+/* How the work is cut between threads: along the axis where the largest part is smallest, if it is worth a thread. */
+static void cut(plan *p, int64_t threads)
+{
+    const bt_gemm *g = &p->gemm;
     double products = (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
-    if (call->threads < 2 || products < 1.5e6)
-        return p;
-    int64_t threads = call->threads, sizes[] = {g->batch, g->m, g->n}, units[] = {1, g->rows, g->columns};
+    if (threads < 2 || products < 1.5e6)
+        return;
+    int64_t sizes[] = {g->batch, g->m, g->n}, units[] = {1, g->rows, g->columns};
     double best = 0.8; /* less is not worth it */
     for (int cut = BATCH; cut <= COLUMNS; cut++) {
         int64_t part = divide_up(divide_up(sizes[cut], units[cut]), threads) * units[cut];
         double share = (double)part / (double)sizes[cut] + (cut == ROWS && g->pack_b ? 0.03 : 0);
         if (share < best) {
             best = share;
-            p.cut = cut == BATCH ? BATCH : cut == ROWS ? ROWS : COLUMNS;
-            p.part = part;
-            p.threads = (int)divide_up(sizes[cut], part);
+            p->cut = cut == BATCH ? BATCH : cut == ROWS ? ROWS : COLUMNS;
+            p->part = part;
+            p->threads = (int)divide_up(sizes[cut], part);
         }
     }
+}
+
+static plan plan_of(const bt_call *call)
+{
+    plan p = {.gemm = gemm_of(call), .threads = 1, .cut = ROWS};
+    p.whole = (bt_gemm_range){0, p.gemm.m, 0, p.gemm.n};
+    p.part = p.gemm.m;
+    cut(&p, call->threads);
+    find_scratch(&p);
     return p;
 }
 
-static size_t scratch(const bt_call *call)
-{
-    plan p = plan_of(call);
-    return p.gemm.scratch ? bt_align_up(p.gemm.scratch) * (size_t)(p.threads - 1) + p.gemm.scratch : 0;
-}
+static size_t scratch(const bt_call *call) { return plan_of(call).scratch; }
 
 static bt_status prepare(bt_call *call)
 {
@@ -138,16 +174,9 @@ static void run_part(const void *work, int thread, int threads)
     const bt_gemm *g = &p->gemm;
     int64_t size = (int64_t)bt_dtype_size(call->out[0].dtype), from = thread * p->part, to = from + p->part;
     int64_t batch = 0, batch_end = g->batch;
-    bt_gemm_range range = p->whole;
     if (threads > 1 && p->cut == BATCH) {
         batch = from;
         batch_end = to < batch_end ? to : batch_end;
-    } else if (threads > 1 && p->cut == ROWS) {
-        range.row = from;
-        range.row_end = to < g->m ? to : g->m;
-    } else if (threads > 1) {
-        range.column = from;
-        range.column_end = to < g->n ? to : g->n;
     }
     bt_gemm_data data = {.factor = 0};
     if (g->adds) {
@@ -156,19 +185,20 @@ static void run_part(const void *work, int thread, int threads)
     } else if (call->inputs > 2) {
         data.bias = call->in[2].data;
     }
-    char *own = call->scratch ? (char *)call->scratch + (size_t)thread * bt_align_up(g->scratch) : NULL;
+    char *own = call->scratch ? (char *)call->scratch + (size_t)thread * p->own : NULL;
     for (; batch < batch_end; batch++) {
         data.a = call->in[0].data + batch * (g->turned ? g->b_batch : g->a_batch) * size;
         data.b = call->in[1].data + batch * (g->turned ? g->a_batch : g->b_batch) * size;
         data.c = call->out[0].data + batch * g->m * g->n * size;
-        g->run(g, &data, own, range);
+        g->run(g, &data, own, range_of(p, thread));
     }
 }
 
 static bt_status launch(const bt_call *call)
 {
     const plan *p = call->state;
-    bt_team_do(run_part, call, p->threads);
+    if (bt_cpu_count(&call->out[0]))
+        bt_team_do(run_part, call, p->threads);
     return BT_OK;
 }
 

@@ -19,15 +19,17 @@ typedef struct bt_gemm_data { /* one matrix of the batch */
 } bt_gemm_data;
 
 typedef void bt_gemm_fn(const bt_gemm *gemm, const bt_gemm_data *data, void *scratch, bt_gemm_range range);
+typedef size_t bt_gemm_room_fn(const bt_gemm *gemm, bt_gemm_range range);
 
 /* Strides count elements. c is [batch, m, n], row-major. */
 struct bt_gemm {
     int64_t batch, m, n, k;
     int64_t a_batch, a_row, a_column, b_batch, b_row, b_column;
-    bool relu, adds; /* adds: there is an addend */
+    bool relu, adds, shifts; /* adds: there is an addend; shifts: a bias */
 
     /* planned */
     bt_gemm_fn *run;
+    bt_gemm_room_fn *room; /* bytes of scratch that `run` writes for this part of c, to the last one */
     bool pack_a;           /* a goes through scratch, so that its rows are contiguous */
     bool pack_b;           /* b goes through scratch, panel by panel */
     bool narrow;           /* the last few columns are done with vectors along k; */
@@ -36,7 +38,6 @@ struct bt_gemm {
     int64_t panel;         /* elements of scratch for a panel of b */
     int64_t deep, tall;    /* how much of k, and of m, is done at a time */
     int64_t rows, columns; /* what c is cut into between threads: multiples of these */
-    size_t scratch;        /* bytes of each thread */
 };
 
 void BT_ISA(bt_gemm_plan_f32)(bt_gemm *gemm);

@@ -189,7 +189,7 @@ static void run_block(const bt_gemm *g, const tile *block, const T *b, const T *
 static void run_tiles(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range)
 {
     const T *a = data->a, *b = data->b, *addend = data->addend;
-    T *packed = g->pack_a ? (T *)scratch + g->panel : NULL; /* without either there is no scratch */
+    T *packed = g->pack_a && scratch ? (T *)scratch + g->panel : NULL;
     for (int64_t from = 0; from == 0 || from < g->k; from += g->deep)
         for (int64_t row = range.row; row < range.row_end; row += g->tall) {
             int64_t deep = g->k - from < g->deep ? g->k - from : g->deep;
@@ -215,6 +215,30 @@ static void run_tiles(const bt_gemm *g, const bt_gemm_data *data, void *scratch,
             }
             run_block(g, &t, b + from * g->b_row, last ? data->bias : NULL, rows, scratch, range);
         }
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Elements that panels of these columns have at once: what run_block packs of b. */
+static int64_t panel_room(const bt_gemm *g, int64_t column, int64_t column_end)
+{
+    int64_t most = 0;
+    for (int64_t j = column; j < column_end;) {
+        panel p = panel_at(g, j, column_end);
+        int64_t width = p.tiles ? (g->pack_b ? p.width : 0) : g->b_row != 1 ? p.end : 0;
+        most = width > most ? width : most;
+        j += p.end - p.begin;
+    }
+    return most * smaller(g->k, g->deep);
+}
+
+/* Where packed a begins, behind the panel. */
+static int64_t panel_end(const bt_gemm *g) { return (panel_room(g, 0, g->n) + FULL - 1) / FULL * FULL; }
+
+static size_t room_of_tiles(const bt_gemm *g, bt_gemm_range range)
+{
+    int64_t a = smaller(g->k, g->deep) * smaller(range.row_end - range.row, g->tall);
+    return (size_t)(g->pack_a ? g->panel + a : panel_room(g, range.column, range.column_end)) * sizeof(T);
 }
 
 #include "backend/cpu/matmul_turned.h"
@@ -253,6 +277,7 @@ static bool overhangs(const bt_gemm *g)
 static void plan_tiles(bt_gemm *g)
 {
     g->run = run_tiles;
+    g->room = room_of_tiles;
     if (g->m <= FEW_ROWS && g->a_column == 1 && g->b_row == 1 && g->b_column != 1 && g->k >= ALL_NARROW_DEPTH &&
         g->k >= 24 * g->m && g->m * g->k * (int64_t)sizeof(T) <= BLOCK_BYTES) { /* as they lie, in one piece */
         g->narrow = g->all_narrow = true;
@@ -267,7 +292,5 @@ static void plan_tiles(bt_gemm *g)
     g->tall = piece(g->m, block / (int64_t)sizeof(T) / g->deep, ROWS1);
     g->rows = ROWS1;
     g->columns = 2 * FULL;
-    int64_t deep = g->k && g->k < g->deep ? g->k : g->deep, tall = g->m && g->m < g->tall ? g->m : g->tall;
-    g->panel = g->pack_b ? deep * 2 * FULL : g->narrow && g->b_row != 1 ? deep * NARROW : 0;
-    g->scratch = (size_t)(g->panel + (g->pack_a ? deep * tall : 0)) * sizeof(T);
+    g->panel = panel_end(g);
 }

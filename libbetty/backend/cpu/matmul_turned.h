@@ -2,7 +2,26 @@
  * c' = b' a' instead, block by block in scratch, whose tiles have whole vectors along c's rows, and is turned then. g
  * is planned for c' [n, m]; a range's columns are c's rows. */
 
-enum { TURNED = 8 * FULL }; /* rows of c in a block, or up to half as many more in the last one */
+enum {
+    TURNED = 8 * FULL,          /* rows of c in a block, */
+    MOST = TURNED + TURNED / 2, /* or up to half as many more in the last one */
+    SPARE = 2 * FULL            /* the last panel may begin before the block does */
+};
+
+static int64_t rows_of_block(int64_t left) { return left <= MOST ? left : TURNED; }
+
+/* Of the blocks of so many rows, the most that one has. */
+static int64_t tallest(int64_t rows)
+{
+    int64_t most = 0;
+    for (int64_t count; rows > 0; rows -= count) {
+        count = rows_of_block(rows);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static bool stores_plainly(const bt_gemm *g) { return !g->shifts && !g->adds && !g->relu; }
 
 /* `count` rows of c, with what is added to their sums. */
 static void finish_rows(const bt_gemm *g, const bt_gemm_data *data, const T *sums, int64_t row, int64_t count)
@@ -19,14 +38,14 @@ static void finish_rows(const bt_gemm *g, const bt_gemm_data *data, const T *sum
 
 static void run_turned(const bt_gemm *g, const bt_gemm_data *data, void *scratch, bt_gemm_range range)
 {
-    enum { MOST = TURNED + TURNED / 2, SPARE = 2 * FULL }; /* the last panel may begin before the block does */
+    const bool plain = stores_plainly(g);
     bt_gemm block = *g;
-    T *from = (T *)scratch + SPARE, *to = from + g->m * MOST, *rest = to + g->m * MOST;
-    bool plain = !data->bias && !data->addend && !g->relu;
+    T *from = (T *)scratch + SPARE, *to = from + g->m * MOST;
+    T *rest = to + (plain ? 0 : g->m * tallest(range.column_end - range.column));
     block.n = MOST;
     block.relu = false;
     for (int64_t row = range.column, count; row < range.column_end; row += count) {
-        count = range.column_end - row <= MOST ? range.column_end - row : TURNED;
+        count = rows_of_block(range.column_end - row);
         bt_gemm_data part = {.a = data->b, .b = (const T *)data->a + row, .c = from};
         T *c = plain ? (T *)data->c + row * g->m : to;
         run_tiles(&block, &part, rest, (bt_gemm_range){0, g->m, 0, count});
@@ -34,6 +53,20 @@ static void run_turned(const bt_gemm *g, const bt_gemm_data *data, void *scratch
         if (!plain)
             finish_rows(g, data, to, row, count);
     }
+}
+
+/* The block's product, what becomes of its sums, and what the product packs. */
+static size_t room_of_turned(const bt_gemm *g, bt_gemm_range range)
+{
+    size_t rest = 0;
+    int64_t rows = range.column_end - range.column, tall = tallest(rows), sums = stores_plainly(g) ? 0 : g->m * tall;
+    for (int64_t count; rows > 0; rows -= count) {
+        count = rows_of_block(rows);
+        size_t room = room_of_tiles(g, (bt_gemm_range){0, g->m, 0, count});
+        rest = room > rest ? room : rest;
+    }
+    int64_t product = sums || rest ? g->m * MOST : (g->m - 1) * MOST + tall;
+    return (size_t)(SPARE + product + sums) * sizeof(T) + rest;
 }
 
 static void plan_tiles(bt_gemm *g);
@@ -57,8 +90,9 @@ static void plan_turned(bt_gemm *g)
     plan_tiles(&turned);
     turned.narrow = false;
     turned.turned = true;
+    turned.panel = panel_end(&turned);
     turned.run = run_turned;
+    turned.room = room_of_turned;
     turned.columns = TURNED;
-    turned.scratch += (size_t)(2 * FULL + 2 * turned.m * (TURNED + TURNED / 2)) * sizeof(T);
     *g = turned;
 }

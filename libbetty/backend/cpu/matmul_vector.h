@@ -293,6 +293,24 @@ static void run_outer(const bt_gemm *g, const bt_gemm_data *data, void *scratch,
     }
 }
 
+static size_t room_of_column(const bt_gemm *g, bt_gemm_range range)
+{
+    (void)range;
+    return g->b_row == 1 ? 0 : (size_t)g->k * sizeof(T);
+}
+
+static size_t room_of_row(const bt_gemm *g, bt_gemm_range range)
+{
+    (void)range;
+    return g->a_column == 1 ? 0 : (size_t)g->k * sizeof(T);
+}
+
+static size_t room_of_outer(const bt_gemm *g, bt_gemm_range range)
+{
+    (void)range;
+    return g->b_column == 1 ? 0 : (size_t)g->n * sizeof(T);
+}
+
 void GEMM_PLAN(bt_gemm *g)
 {
     g->deep = g->k;
@@ -304,13 +322,13 @@ void GEMM_PLAN(bt_gemm *g)
         plan_tiles(g);
     } else if (g->n == 1 && (g->m > 1 || g->a_column == 1)) {
         g->run = run_column;
-        g->scratch = g->b_row == 1 ? 0 : (size_t)g->k * sizeof(T);
+        g->room = room_of_column;
     } else if (g->m == 1) {
         g->run = run_row;
-        g->scratch = g->a_column == 1 ? 0 : (size_t)g->k * sizeof(T);
+        g->room = room_of_row;
     } else if (g->k == 1) {
         g->run = run_outer;
-        g->scratch = g->b_column == 1 ? 0 : (size_t)g->n * sizeof(T);
+        g->room = room_of_outer;
     } else {
         plan_tiles(g);
     }

@@ -23,8 +23,9 @@ typedef struct bt_launch { /* what a kernel is given; it allocates nothing */
 
 typedef struct bt_kernel {
     bt_device device;
-    bt_dtype dtype;                                                       /* of the first input */
-    size_t (*scratch)(const void *attr, const bt_array *in, int threads); /* bytes; NULL: none */
+    bt_dtype dtype; /* of the first input */
+    size_t (*scratch)(const void *attr, const bt_array *in,
+                      int threads); /* bytes, the last one is written; NULL: none */
     bt_status (*launch)(const bt_launch *run);
 } bt_kernel;
 
