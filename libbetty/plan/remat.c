@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 20 }; /* of `most`, the part that does not matter */
+enum { SMALL = 500, TOGETHER = 20 }; /* parts of `most` */
 
 /* ---- gaps ---- */
 
@@ -88,7 +88,7 @@ static bt_status find_large(bt_remat *remat)
         if (!remat->fixed[v])
             sizes[count++] = given->values[v].bytes;
     qsort(sizes, (size_t)count, sizeof *sizes, ascending);
-    while (small < count && sum + sizes[small] <= remat->most / SMALL)
+    while (small < count && sizes[small] < remat->most / SMALL && sum + sizes[small] <= remat->most / TOGETHER)
         sum += sizes[small++];
     remat->large = small < count && sizes[small] ? sizes[small] : 1;
     bt_free(sizes);

@@ -22,7 +22,8 @@ typedef struct bt_remat {
     bool *fixed;  /* by value: it cannot be dropped: it was there before, is kept to the end, or its step must not run
                      again */
     size_t most;  /* at the worst moment, with nothing dropped */
-    size_t large; /* bytes: values of fewer, all that are not fixed together, are a twentieth of that, or less */
+    size_t large; /* bytes: values of fewer do not matter: each is below one 500th of that, and all that are not fixed
+                     are together below a twentieth */
     double total; /* cost of all steps, once */
 } bt_remat;
 
