@@ -6,7 +6,7 @@
 #include "compile/work.h"
 #include <string.h>
 
-#define SLACK 1.3  /* an order that holds more than so many times what the best one holds is not looked at */
+#define SLACK 1.3 /* an order that holds more than so many times what the best one holds is not looked at */
 
 typedef struct effort { /* of one search: simulations for each step and in all, and steps that are simulated, at most */
     int64_t each, most, steps;
