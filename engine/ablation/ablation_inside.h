@@ -10,8 +10,10 @@
 typedef struct bt_choice { /* a key of a level with another value than it has */
     const char *level;     /* "engine": of the whole run */
     const char *key, *value;
-    const char *batch; /* batch_size that goes with it, so that a step sees the same examples; "": as it is */
-    bool exact;        /* changes no bit */
+    /* What is set with it: batch_size, so that a step sees the same examples; what cannot be together with it, to "",
+     * which is its default. with "": nothing is. */
+    const char *with, *with_value;
+    bool exact; /* changes no bit */
 } bt_choice;
 
 /* Of an engine that is set up: a list of such objects; level NULL: all. NULL after an error. */

@@ -33,16 +33,20 @@ static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
 
 static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value)
 {
-    char batch[32] = "";
+    const char *with = key->instead ? key->instead : "";
+    char with_value[32] = "";
+    if (strcmp(key->name, "itd_states") == 0 && strtoll(value, NULL, 10) >= problem->settings->unroll_steps)
+        return; /* all of them */
     if (strcmp(key->name, "gradient_accumulation") == 0) {
         const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
         if (size < 1)
             return;
-        snprintf(batch, sizeof batch, "%lld", (long long)size);
+        with = "batch_size";
+        snprintf(with_value, sizeof with_value, "%lld", (long long)size);
     }
-    l->list = bt_json_append(l->list,
-                             json_pack("{s:s, s:s, s:s, s:s, s:b}", "level", problem ? problem->name : "engine", "key",
-                                       key->name, "value", value, "batch_size", batch, "exact", (int)key->exact));
+    l->list = bt_json_append(l->list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b}", "level",
+                                                problem ? problem->name : "engine", "key", key->name, "value", value,
+                                                "with", with, "with_value", with_value, "exact", (int)key->exact));
 }
 
 static const bt_problem *problem_of(const bt_context *context, const char *name)
@@ -110,9 +114,12 @@ const bt_choice *bt_choices_read(bt_region *region, const json_t *list)
     bt_choice *choices = bt_region_alloc(region, (count + 1) * sizeof *choices);
     for (size_t i = 0; choices && i < count; i++) {
         const json_t *one = json_array_get(list, i);
-        choices[i] =
-            (bt_choice){bt_json_read_text(one, "level"), bt_json_read_text(one, "key"), bt_json_read_text(one, "value"),
-                        bt_json_read_text(one, "batch_size"), json_is_true(json_object_get(one, "exact"))};
+        choices[i] = (bt_choice){.level = bt_json_read_text(one, "level"),
+                                 .key = bt_json_read_text(one, "key"),
+                                 .value = bt_json_read_text(one, "value"),
+                                 .with = bt_json_read_text(one, "with"),
+                                 .with_value = bt_json_read_text(one, "with_value"),
+                                 .exact = json_is_true(json_object_get(one, "exact"))};
     }
     return choices;
 }

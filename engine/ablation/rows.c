@@ -67,12 +67,13 @@ static bt_status technique(making *m, const bt_choice *one)
     return finish(m, bt_region_format(region, "all levels: %s = %s", one->key, one->value));
 }
 
-/* Of the values of one key of one level, the last is the strongest. */
+/* Of the values of one key of one level, and of keys that cannot be together, the last is the strongest. */
 static bool is_strongest(const making *m, int64_t at)
 {
+    const bt_choice *one = &m->choices[at];
     for (int64_t i = at + 1; i < m->count; i++)
-        if (strcmp(m->choices[i].level, m->choices[at].level) == 0 &&
-            strcmp(m->choices[i].key, m->choices[at].key) == 0)
+        if (strcmp(m->choices[i].level, one->level) == 0 &&
+            (strcmp(m->choices[i].key, one->key) == 0 || strcmp(m->choices[i].with, one->key) == 0))
             return false;
     return true;
 }

@@ -47,8 +47,8 @@ static bt_status set_up(turning *t)
     for (int64_t i = 0; row && i < row->count; i++) {
         const bt_choice *choice = row->choices[i];
         BT_TRY(set(t->engine, choice, choice->key, choice->value));
-        if (*choice->batch)
-            BT_TRY(set(t->engine, choice, "batch_size", choice->batch));
+        if (*choice->with)
+            BT_TRY(set(t->engine, choice, choice->with, choice->with_value));
     }
     return bt_engine_setup(t->engine);
 }

@@ -138,7 +138,7 @@ static bt_status method_value(bt_trial *c)
     bt_phase_end(c->upper->step->phase);
     BT_TRY(bt_kept_restore(c->start));
     c->context->apart = true;
-    return bt_levels_recompile(c->context);
+    return bt_levels_compile(c->context);
 }
 
 /* The first level whose loss was not finite in the inner loop, of which nothing but its log says so: its gradient may
@@ -332,7 +332,7 @@ static bt_status put_back(const bt_trial *c, bt_kept *before)
     bt_scalars_update(c->context);
     bt_stage_leave(c->context);
     BT_TRY(bt_error_status());
-    BT_TRY(bt_levels_recompile(c->context));
+    BT_TRY(bt_levels_compile(c->context));
     return bt_kept_restore(before);
 }
 

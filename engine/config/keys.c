@@ -237,7 +237,8 @@ const bt_key *bt_key_find(bt_section_kind section, const char *name)
 
 /* Hyperparameters have no row. */
 static const bt_key techniques[] = {
-    {"itd_spacing", .ablate = "0", .exact = true},
+    {"itd_spacing", .ablate = "sqrt", .exact = true, .instead = "itd_states"},
+    {"itd_states", .ablate = "4", .exact = true, .instead = "itd_spacing"},
 };
 
 const bt_key *bt_key_technique(bt_section_kind section, const char *name)

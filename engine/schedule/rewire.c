@@ -31,7 +31,7 @@ static bt_status build(bt_context *context)
         status = bt_loop_starts_open(context);
     }
     if (status == BT_OK)
-        status = bt_levels_recompile(context);
+        status = bt_levels_compile(context);
     for (int i = 0; status == BT_OK && i < context->problem_count; i++)
         if (context->problems[i]->step)
             bt_solve_forget(context->problems[i], &context->problems[i]->step->site);

@@ -119,7 +119,7 @@ static bt_status try(walk *w, size_t arena, bool *fits)
         bt_ticker_show(&w->ticker, line);
     bt_free(line);
     context->proposal = (bt_proposal){.arena = arena};
-    bt_status status = bt_levels_recompile(context);
+    bt_status status = bt_levels_compile(context);
     *fits = status == BT_OK;
     if (status == BT_ERROR_CONFIG && context->proposal.over) {
         bt_error_clear();
@@ -167,7 +167,7 @@ static bt_status walk_all(walk *w)
     bt_status status = walk_down(w);
     w->context->proposal = (bt_proposal){0};
     bt_failure failure = bt_failure_take();
-    bt_status again = bt_keep_error(w->context, bt_levels_recompile(w->context));
+    bt_status again = bt_keep_error(w->context, bt_levels_compile(w->context));
     bt_failure_give(&failure);
     bt_stage_leave(w->context);
     bt_ticker_erase(&w->ticker);

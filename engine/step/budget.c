@@ -10,25 +10,27 @@
 
 /* ---- which phases have how much ---- */
 
-typedef struct limit { /* of one phase */
-    size_t bytes;      /* for its arena */
+typedef struct limit {   /* of one phase */
+    size_t budget, kept; /* of the budget, what goes to what is kept for the whole run */
     const char *section, *key;
-    size_t kept; /* of the budget, what goes to what is kept for the whole run */
 } limit;
+
+/* Bytes that the phase's arena may have. */
+static size_t room(const limit *limit) { return limit->budget > limit->kept ? limit->budget - limit->kept : 0; }
 
 static void lower(limit *limit, int64_t budget, size_t kept, const char *section, const char *key)
 {
-    size_t bytes = (size_t)budget > kept ? (size_t)budget - kept : 0;
-    if (bytes < limit->bytes)
-        *limit = (struct limit){bytes, section, key, kept};
+    const struct limit other = {(size_t)budget, kept, section, key};
+    if (room(&other) < room(limit))
+        *limit = other;
 }
 
 static limit of_memory_budgets(const bt_context *context, const bt_phase *phase)
 {
     size_t categories[BT_CATEGORIES];
-    limit limit = {.bytes = SIZE_MAX};
+    limit limit = {.budget = SIZE_MAX};
     if (context->proposal.arena)
-        return (struct limit){context->proposal.arena, "engine", "memory_budget", 0};
+        return (struct limit){context->proposal.arena, 0, "engine", "memory_budget"};
     if (context->settings->memory_budget)
         lower(&limit, context->settings->memory_budget, bt_persistent_bytes(context, categories, NULL), "engine",
               "memory_budget");
@@ -43,7 +45,7 @@ static limit of_memory_budgets(const bt_context *context, const bt_phase *phase)
 
 static limit of_checkpointing(const bt_context *context, const bt_phase *phase)
 {
-    limit limit = {.bytes = SIZE_MAX};
+    limit limit = {.budget = SIZE_MAX};
     for (int i = 0; i < context->problem_count; i++) {
         const bt_problem *problem = context->problems[i];
         if (problem->settings->checkpointing.kind == BT_CHECKPOINTING_BUDGET && bt_phase_saves(phase, problem->name))
@@ -77,17 +79,19 @@ static bt_status too_small(const bt_context *context, const bt_phase *phase, con
 typedef struct worst {
     const bt_phase *phase;
     limit limit;
+    size_t over; /* bytes beyond the budget */
 } worst;
 
 static bt_status fit(bt_phase *phase, const limit *limit, bool anything, worst *worst)
 {
-    if (phase->arena > limit->bytes)
-        BT_TRY(bt_phase_fit(phase, limit->bytes, anything));
-    const size_t over = phase->arena > limit->bytes ? phase->arena - limit->bytes : 0;
-    if (over && (!worst->phase || over > worst->phase->arena - worst->limit.bytes)) {
-        worst->phase = phase;
-        worst->limit = *limit;
-    }
+    if (phase->arena <= room(limit))
+        return BT_OK;
+    BT_TRY(bt_phase_fit(phase, room(limit), anything));
+    if (phase->arena <= room(limit))
+        return BT_OK;
+    const size_t over = phase->arena + limit->kept - limit->budget;
+    if (over > worst->over)
+        *worst = (struct worst){phase, *limit, over};
     return BT_OK;
 }
 
@@ -128,7 +132,7 @@ bt_status bt_budget_fit(const bt_context *context, bt_tight *tight)
         BT_TRY(fit_phase(context, context->instance->phases[i], &worst));
     if (!worst.phase)
         return BT_OK;
-    *tight = (bt_tight){holder(context, worst.phase), worst.phase->arena - worst.limit.bytes};
+    *tight = (bt_tight){holder(context, worst.phase), worst.over, worst.limit.kept ? worst.limit.section : NULL};
     return too_small(context, worst.phase, &worst.limit);
 }
 

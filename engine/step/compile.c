@@ -3,6 +3,7 @@
 
 #include "base/doing.h"
 #include "engine/solve/trajectory.h"
+#include <string.h>
 
 /* Whether all children of the problem come before the place in the list that has been reached. */
 static bool children_compiled(const bt_problem *problem, const bool *done)
@@ -68,23 +69,56 @@ static void keep_nearest(bt_failure *nearest, size_t *least_over, size_t over)
     *least_over = over;
 }
 
-/* With a budget, phases are only planned at first, and the arena comes when they fit. Where one does not, the solves of
- * its problem hold less, until there is nothing left that they could do without. */
-bt_status bt_levels_compile(bt_context *context)
+/* Of the inner loops whose spacing is automatic, and whose states count in that budget, the one that can save most gets
+ * its states as far apart as that takes. */
+static bool space_out(const bt_context *context, const bt_tight *tight)
+{
+    const bool whole = tight->section && strcmp(tight->section, "engine") == 0;
+    size_t most = 0;
+    bt_problem *widest = NULL;
+    int64_t spacing = 1;
+    for (int p = 0; p < context->problem_count && tight->section; p++) {
+        bt_problem *problem = context->problems[p];
+        const bt_trajectory *trajectory = problem->trajectory;
+        size_t saved;
+        if (!trajectory || !trajectory->automatic || (!whole && strcmp(tight->section, problem->name) != 0))
+            continue;
+        const int64_t wider = bt_trajectory_wider(trajectory, tight->over, &saved);
+        if (saved <= most)
+            continue;
+        most = saved;
+        widest = problem;
+        spacing = wider;
+    }
+    if (widest)
+        widest->spacing = spacing;
+    return widest != NULL;
+}
+
+/* What a phase that does not fit can do without: first what its solves hold for a loop, then states of inner loops.
+ * False: there is nothing left. */
+static bool do_without(const bt_context *context, const bt_tight *tight, bool spaces)
+{
+    if (!tight->problem)
+        return spaces && space_out(context, tight);
+    int *holding = &tight->problem->holding;
+    *holding = *holding < BT_HOLD_FORWARD ? BT_HOLD_FORWARD : *holding + 1;
+    return true;
+}
+
+/* With a budget, phases are only planned at first, and the arena comes when they fit. spaces: states of inner loops may
+ * lie further apart than they do. */
+static bt_status compile(bt_context *context, bool spaces)
 {
     const bool dry = context->instance->dry;
-    bt_tight tight = {.problem = NULL};
+    bt_tight tight;
     bt_failure nearest = {.status = BT_OK};
     size_t over = SIZE_MAX;
     bt_status status;
     for (int p = 0; p < context->problem_count; p++)
         context->problems[p]->holding = BT_HOLD_ALL;
     do {
-        if (tight.problem) {
-            int *holding = &tight.problem->holding;
-            *holding = *holding < BT_HOLD_FORWARD ? BT_HOLD_FORWARD : *holding + 1;
-            uncompile_all(context);
-        }
+        uncompile_all(context);
         context->instance->dry = dry || bt_budget_any(context);
         status = compile_once(context);
         tight = (bt_tight){.problem = NULL};
@@ -93,7 +127,7 @@ bt_status bt_levels_compile(bt_context *context)
         if (status != BT_OK && tight.over)
             keep_nearest(&nearest, &over, tight.over);
         context->instance->dry = dry;
-    } while (status != BT_OK && tight.problem);
+    } while (status != BT_OK && tight.over && do_without(context, &tight, spaces));
     context->proposal.over = over < SIZE_MAX ? over : 0;
     if (status != BT_OK && nearest.status != BT_OK)
         bt_failure_give(&nearest);
@@ -101,11 +135,9 @@ bt_status bt_levels_compile(bt_context *context)
     return status == BT_OK ? bt_instance_reserve(context->instance) : status;
 }
 
-bt_status bt_levels_recompile(bt_context *context)
-{
-    uncompile_all(context);
-    return bt_levels_compile(context);
-}
+bt_status bt_levels_compile(bt_context *context) { return compile(context, true); }
+
+bt_status bt_levels_compile_spaced(bt_context *context) { return compile(context, false); }
 
 bt_status bt_update_scalars(bt_context *context)
 {
@@ -119,7 +151,7 @@ bt_status bt_update_scalars(bt_context *context)
     bool changed = bt_scalars_update(context);
     bt_status status = bt_error_status();
     if (changed)
-        status = bt_keep_error(context, status == BT_OK ? bt_levels_recompile(context) : status);
+        status = bt_keep_error(context, status == BT_OK ? bt_levels_compile(context) : status);
     bt_stage_leave(context);
     return status;
 }

@@ -54,7 +54,7 @@ static bt_status check(const bt_problem *upper, const wanted *w)
 static bt_status programs(bt_context *context, bool apart, const bt_kept *before)
 {
     context->apart = apart;
-    BT_TRY(bt_levels_recompile(context));
+    BT_TRY(bt_levels_compile(context));
     return bt_kept_restore(before);
 }
 

@@ -43,9 +43,11 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 
 /* ---- compile.c ---- */
 
-bt_status bt_levels_compile(bt_context *context);   /* the phases of every level, lower ones first */
-bt_status bt_levels_recompile(bt_context *context); /* the old ones are freed first */
-bt_status bt_level_compile(bt_problem *problem);    /* those below it must have their phases */
+/* The phases of every level, lower ones first, in the place of those that there are. Automatic spacings get wider where
+ * a budget asks for it, and never closer again; spaced: they stay. */
+bt_status bt_levels_compile(bt_context *context);
+bt_status bt_levels_compile_spaced(bt_context *context);
+bt_status bt_level_compile(bt_problem *problem); /* those below it must have their phases */
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
 
@@ -56,6 +58,7 @@ bool bt_budget_any(const bt_context *context); /* programs that are apart (conte
 typedef struct bt_tight {
     bt_problem *problem; /* whose step that phase is, if its solves can hold less; else NULL */
     size_t over;         /* bytes that it needs beyond its budget; 0: all fit */
+    const char *section; /* of the budget, where that is for what is kept for the whole run, too; else NULL */
 } bt_tight;
 bt_status bt_budget_fit(const bt_context *context, bt_tight *tight);
 bt_status bt_budget_plan(const bt_context *context, bt_phase *phase); /* bt_phase_plan, within the budgets */
