@@ -3,7 +3,6 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
-#include "engine/solve/trajectory.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,110 +61,6 @@ START_TEST(after_any_step)
     }
     bt_engine_free(unbroken);
     bt_engine_free(stepwise);
-}
-END_TEST
-
-/* ---- with another budget ---- */
-
-static const char *const budgeted[] = {
-    "lower.type = darts\n",
-    "lower.type = itd\nlower.unroll_steps = 6\nlower.itd_spacing = auto\nside.unroll_steps = 6\n",
-};
-
-static size_t bytes_of(const char *settings)
-{
-    resumable world = {0};
-    bt_engine *engine = resumable_engine(&world, settings, "", NULL);
-    EXPECT_OK(bt_engine_setup(engine));
-    const bt_memory_sizes planned = bt_engine_planned(engine);
-    bt_engine_free(engine);
-    return planned.arena + planned.persistent;
-}
-
-/* The least bytes that any plan has. */
-static size_t least_of(const char *settings)
-{
-    resumable world = {0};
-    bt_engine *engine = resumable_engine(&world, settings, "engine.memory_budget = 1\n", NULL);
-    ck_assert_int_eq(bt_engine_setup(engine), BT_ERROR_CONFIG);
-    const char *found = strstr(bt_error(), "the least plan found needs ");
-    ck_assert_msg(found != NULL, "%s", bt_error());
-    const size_t least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
-    bt_engine_free(engine);
-    bt_error_clear();
-    return least;
-}
-
-static uint64_t trained(bt_engine *engine)
-{
-    double values[64] = {0};
-    uint64_t sum = 0;
-    static const char *const names[] = {"upper", "side", "lower"};
-    for (int i = 0; i < BT_COUNT_OF(names); i++) {
-        const int64_t count = bt_params_elements(bt_engine_problem(engine, names[i]));
-        ck_assert_int_le(count, BT_COUNT_OF(values));
-        levels_params(engine, names[i], values, count);
-        sum = bt_hash(sum, values, (size_t)count * sizeof *values);
-    }
-    return sum;
-}
-
-/* A run with one budget, saved after `step` steps, goes on with another: what is trained is the same, and a spacing
- * that is automatic stays what it was. */
-static void expect_goes_on(const char *settings, const char *before, const char *after, int step, uint64_t due)
-{
-    resumable world = {0}, again = {0};
-    bt_engine *engine = resumable_engine(&world, settings, before, NULL);
-    for (int i = 0; i < step; i++)
-        resumable_step(engine, &world);
-    EXPECT_OK(bt_engine_save(engine, "saved"));
-    const bt_trajectory *trajectory = bt_engine_problem(engine, "lower")->trajectory;
-    const int64_t spacing = trajectory ? trajectory->spacing : 0;
-    ck_assert(!trajectory || spacing > 1);
-    bt_engine_free(engine);
-    engine = resumable_engine(&again, settings, after, NULL);
-    EXPECT_OK(bt_engine_resume(engine, "saved"));
-    trajectory = bt_engine_problem(engine, "lower")->trajectory;
-    ck_assert_int_eq(trajectory ? trajectory->spacing : 0, spacing);
-    resumable_finish(engine, &again);
-    ck_assert_msg(trained(engine) == due, "%s%safter step %d%s: other bits", settings, before, step, after);
-    bt_engine_free(engine);
-}
-
-START_TEST(another_budget)
-{
-    const char *settings = budgeted[_i];
-    char tight[64];
-    resumable world = {0};
-    const size_t least = least_of(settings), most = bytes_of(settings); /* programs of later stages need more */
-    ck_assert_uint_lt(least, most);
-    snprintf(tight, sizeof tight, "engine.memory_budget = %zu\n", least + (most - least) / 4);
-    bt_engine *engine = resumable_engine(&world, settings, "", NULL);
-    resumable_finish(engine, &world);
-    const uint64_t due = trained(engine);
-    bt_engine_free(engine);
-    expect_goes_on(settings, tight, "engine.memory_budget = 1GB\n", 9, due); /* within a loop */
-    if (_i == 0)
-        expect_goes_on(settings, "", tight, 9, due);
-}
-END_TEST
-
-/* States that are kept closer than the new budget allows. */
-START_TEST(a_budget_for_fewer_states)
-{
-    const char *settings = budgeted[1];
-    char tight[64];
-    resumable world = {0}, again = {0};
-    snprintf(tight, sizeof tight, "engine.memory_budget = %zu\n", least_of(settings));
-    bt_engine *engine = resumable_engine(&world, settings, "", NULL);
-    resumable_step(engine, &world);
-    EXPECT_OK(bt_engine_save(engine, "saved"));
-    bt_engine_free(engine);
-    engine = resumable_engine(&again, settings, tight, NULL);
-    ck_assert_int_eq(bt_engine_resume(engine, "saved"), BT_ERROR_CONFIG);
-    ck_assert_msg(strstr(bt_error(), "memory_budget = ") != NULL, "%s", bt_error());
-    bt_engine_free(engine);
-    bt_error_clear();
 }
 END_TEST
 
@@ -290,12 +185,6 @@ int main(void)
     tcase_add_loop_test(tests, after_any_step, 0, VARIANTS);
     tcase_add_loop_test(tests, its_folder, 0, VARIANTS);
     tcase_add_test(tests, names_and_more_steps);
-    TCase *budgets = tcase_create("budgets"); /* plans take their time */
-    tcase_add_checked_fixture(budgets, resumable_enter, resumable_leave);
-    tcase_add_loop_test(budgets, another_budget, 0, BT_COUNT_OF(budgeted));
-    tcase_add_test(budgets, a_budget_for_fewer_states);
-    tcase_set_timeout(budgets, 120);
-    suite_add_tcase(suite, budgets);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

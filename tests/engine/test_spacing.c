@@ -1,6 +1,7 @@
 /* tests/engine/test_spacing.c: itd_spacing = auto: the states of an inner loop as far apart as a budget needs them, and
  * no further: against every spacing tried by itself. No bit changes. */
 #include "decayed.h"
+#include "resumable.h"
 
 #include "engine/session/session.h"
 #include "engine/solve/trajectory.h"
@@ -78,24 +79,24 @@ static size_t refused_with(int spacing, int key, size_t budget)
     return refused(text, key, budget);
 }
 
-/* Parameters of both levels after two upper steps. */
-static int64_t run(bt_engine *engine, double *values)
+/* Parameters of both levels after so many more leaf steps. */
+static int64_t run(bt_engine *engine, int64_t steps, double *values)
 {
     int64_t count = bt_params_elements(bt_engine_problem(engine, "lower"));
     ck_assert_int_lt(count, PARAMS);
-    bt_instance_fill(engine->context.instance);
-    levels_step(engine, 2 * LOOP);
+    levels_step(engine, steps);
     levels_params(engine, "lower", values, count);
     levels_params(engine, "upper", values + count, 1);
     return count + 1;
 }
 
-static void expect_bits(bt_engine *engine)
+/* The engine has made all but `steps` of those of two upper steps. */
+static void expect_bits(bt_engine *engine, int64_t steps, const char *more)
 {
     static double due[PARAMS], found[PARAMS];
-    bt_engine *plain = engine_of("1", WHOLE, 0, "");
-    int64_t count = run(plain, due);
-    ck_assert_int_eq(run(engine, found), count);
+    bt_engine *plain = engine_of("1", WHOLE, 0, more);
+    int64_t count = run(plain, 2 * LOOP, due);
+    ck_assert_int_eq(run(engine, steps, found), count);
     ck_assert_msg(memcmp(due, found, (size_t)count * sizeof *due) == 0, "other bits");
     bt_engine_free(plain);
 }
@@ -146,7 +147,8 @@ START_TEST(same_bits_and_bytes)
     EXPECT_OK(bt_engine_setup(engine));
     ck_assert_int_gt(spacing_of(engine), 1);
     ck_assert_uint_le(planned(engine, _i), least);
-    expect_bits(engine);
+    bt_instance_fill(engine->context.instance);
+    expect_bits(engine, 2 * LOOP, "");
     const bt_memory_sizes plan = bt_engine_planned(engine), measured = bt_engine_measured(engine);
     ck_assert_uint_eq(plan.persistent, measured.persistent);
     ck_assert_uint_eq(plan.arena, measured.arena);
@@ -178,6 +180,62 @@ START_TEST(what_the_plan_says)
     ck_assert_int_eq(json_integer_value(json_object_get(level, "spacing")), spacing_of(engine));
     ck_assert_int_gt(spacing_of(engine), 1);
     json_decref(plan);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* ---- another budget from a checkpoint on ---- */
+
+enum { BEFORE = LOOP + 5 }; /* in the middle of an inner loop */
+
+/* A run with the budget `before`, 0 for none, goes on with `after`. */
+static bt_engine *go_on(size_t before, size_t after, const char *more, bt_status *status)
+{
+    bt_engine *engine = engine_of("auto", WHOLE, before, more);
+    levels_step(engine, BEFORE);
+    EXPECT_OK(bt_engine_save(engine, "saved"));
+    bt_engine_free(engine);
+    engine = engine_of("auto", WHOLE, after, more);
+    *status = bt_engine_resume(engine, "saved");
+    return engine;
+}
+
+/* The states that a checkpoint has are those of its own spacing. */
+START_TEST(the_spacing_that_it_had)
+{
+    bt_status status;
+    bt_engine *engine = go_on(refused("auto", WHOLE, 1), _i ? 1000000000 : 0, "", &status);
+    ck_assert_msg(status == BT_OK, "%s", bt_error());
+    ck_assert_int_gt(spacing_of(engine), 1);
+    expect_bits(engine, 2 * LOOP - BEFORE, "");
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(too_little_for_the_states_that_are_kept)
+{
+    bt_status status;
+    bt_engine *engine = go_on(0, refused("auto", WHOLE, 1), "", &status);
+    ck_assert_int_eq(status, BT_ERROR_CONFIG);
+    ck_assert_msg(strstr(bt_error(), "memory_budget = ") != NULL, "%s", bt_error());
+    bt_engine_free(engine);
+    bt_error_clear();
+}
+END_TEST
+
+/* Without states it may be less, or more. */
+START_TEST(less_or_more)
+{
+    static const char darts[] = "lower.type = darts\n";
+    bt_status status;
+    bt_engine *engine = engine_of("1", WHOLE, 0, darts);
+    EXPECT_OK(bt_engine_setup(engine));
+    const size_t most = planned(engine, WHOLE);
+    bt_engine_free(engine);
+    engine = _i ? go_on(0, most - 64, darts, &status) : go_on(most - 64, 0, darts, &status);
+    ck_assert_msg(status == BT_OK, "%s", bt_error());
+    ck_assert_int_eq(planned(engine, WHOLE) < most, _i);
+    expect_bits(engine, 2 * LOOP - BEFORE, darts);
     bt_engine_free(engine);
 }
 END_TEST
@@ -238,6 +296,10 @@ int main(void)
     tcase_add_loop_test(tests, same_bits_and_bytes, 0, 2);
     tcase_add_test(tests, a_budget_of_another);
     tcase_add_test(tests, what_the_plan_says);
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
+    tcase_add_loop_test(tests, the_spacing_that_it_had, 0, 2);
+    tcase_add_test(tests, too_little_for_the_states_that_are_kept);
+    tcase_add_loop_test(tests, less_or_more, 0, 2);
     tcase_add_loop_test(tests, texts, 0, BT_COUNT_OF(values));
     tcase_add_test(tests, not_with_states);
     tcase_set_timeout(tests, 120);
