@@ -8,6 +8,7 @@
 typedef struct listing {
     bt_engine *engine;
     const char *level; /* NULL: all */
+    bool within;
     json_t *list;
 } listing;
 
@@ -31,9 +32,14 @@ static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
     return examples / accumulation;
 }
 
-static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value)
+/* rest: the values of the key behind this one. */
+static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value, const char *rest)
 {
     const char *with = key->instead ? key->instead : "";
+    int stronger = 0;
+    size_t length;
+    while (bt_word_next(&rest, '|', &length))
+        stronger++;
     char with_value[32] = "";
     if (strcmp(key->name, "itd_states") == 0 && strtoll(value, NULL, 10) >= problem->settings->unroll_steps)
         return; /* all of them */
@@ -44,9 +50,10 @@ static void add(listing *l, const bt_problem *problem, const bt_key *key, const 
         with = "batch_size";
         snprintf(with_value, sizeof with_value, "%lld", (long long)size);
     }
-    l->list = bt_json_append(l->list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b}", "level",
+    l->list = bt_json_append(l->list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:I}", "level",
                                                 problem ? problem->name : "engine", "key", key->name, "value", value,
-                                                "with", with, "with_value", with_value, "exact", (int)key->exact));
+                                                "with", with, "with_value", with_value, "exact", (int)key->exact,
+                                                "stronger", stronger, "saves", (json_int_t)key->saves));
 }
 
 static const bt_problem *problem_of(const bt_context *context, const char *name)
@@ -69,11 +76,16 @@ static void visit(void *user, const char *section, const char *name, bt_key_kind
         return;
     size_t length;
     const char *words = key->ablate;
+    if (l->within && key->planned) {
+        if (strcmp(key->planned, value) != 0)
+            add(l, problem, key, key->planned, NULL);
+        return;
+    }
     for (const char *word; (word = bt_word_next(&words, '|', &length)) != NULL;) {
         char text[64];
         snprintf(text, sizeof text, "%.*s", (int)length, word);
         if (strcmp(text, value) != 0)
-            add(l, problem, key, text);
+            add(l, problem, key, text, words);
     }
 }
 
@@ -89,9 +101,9 @@ static void visit_unset(listing *l, const bt_problem *problem)
     }
 }
 
-json_t *bt_choices_list(bt_engine *engine, const char *level)
+json_t *bt_choices_list(bt_engine *engine, const char *level, bool within)
 {
-    listing l = {.engine = engine, .level = level, .list = json_array()};
+    listing l = {.engine = engine, .level = level, .within = within, .list = json_array()};
     if (level && !problem_of(&engine->context, level)) {
         bt_text names = {0};
         bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run; there are %s", level,
@@ -108,6 +120,11 @@ json_t *bt_choices_list(bt_engine *engine, const char *level)
     return NULL;
 }
 
+bool bt_choice_same(const bt_choice *a, const bt_choice *b)
+{
+    return strcmp(a->key, b->key) == 0 && strcmp(a->value, b->value) == 0;
+}
+
 const bt_choice *bt_choices_read(bt_region *region, const json_t *list)
 {
     const size_t count = json_array_size(list);
@@ -119,7 +136,9 @@ const bt_choice *bt_choices_read(bt_region *region, const json_t *list)
                                  .value = bt_json_read_text(one, "value"),
                                  .with = bt_json_read_text(one, "with"),
                                  .with_value = bt_json_read_text(one, "with_value"),
-                                 .exact = json_is_true(json_object_get(one, "exact"))};
+                                 .exact = json_is_true(json_object_get(one, "exact")),
+                                 .stronger = (int)json_integer_value(json_object_get(one, "stronger")),
+                                 .saves = (unsigned)json_integer_value(json_object_get(one, "saves"))};
     }
     return choices;
 }

@@ -46,6 +46,8 @@ typedef struct bt_key {
     const char *ablate;  /* a memory technique: the values that --ablate tries, "2 | 4", the strongest last; or NULL */
     bool exact;          /* of a technique: no value changes a bit of what is trained */
     const char *instead; /* of a technique: the key in whose place it is set, so that not both can be; or NULL */
+    const char *planned; /* of a technique: the value with which a budget chooses it by itself; "": not set; or NULL */
+    unsigned saves;      /* of a technique: a bit for each bt_category of what it takes bytes from; 0: of anything */
     const char *help;
 } bt_key;
 

@@ -128,7 +128,7 @@ static bt_status compile(bt_context *context, bool spaces)
             keep_nearest(&nearest, &over, tight.over);
         context->instance->dry = dry;
     } while (status != BT_OK && tight.over && do_without(context, &tight, spaces));
-    context->proposal.over = over < SIZE_MAX ? over : 0;
+    context->proposal.over = status != BT_OK && over < SIZE_MAX ? over : 0;
     if (status != BT_OK && nearest.status != BT_OK)
         bt_failure_give(&nearest);
     bt_free(nearest.message);
