@@ -31,9 +31,9 @@ static void expect_rows(const bt_choice *choices, int64_t count, const char *con
 START_TEST(alone_and_together)
 {
     static const bt_choice choices[] = {
-        {"upper", "size", "2", "", "", false},     {"upper", "size", "4", "", "", false},
-        {"upper", "ahead", "false", "", "", true}, {"lower", "size", "2", "batch", "50", false},
-        {"lower", "again", "1", "", "", true},
+        {"upper", "size", "2", "", "", false, 0, 0},     {"upper", "size", "4", "", "", false, 0, 0},
+        {"upper", "ahead", "false", "", "", true, 0, 0}, {"lower", "size", "2", "batch", "50", false, 0, 0},
+        {"lower", "again", "1", "", "", true, 0, 0},
     };
     static const char *const names[] = {
         "as configured",        "upper: size = 2",  "lower: size = 2",        "all levels: size = 2", "upper: size = 4",
@@ -49,9 +49,9 @@ END_TEST
 START_TEST(not_both_together)
 {
     static const bt_choice choices[] = {
-        {"lower", "far", "3", "few", "", true},
-        {"lower", "few", "2", "far", "", true},
-        {"other", "far", "3", "few", "", true},
+        {"lower", "far", "3", "few", "", true, 0, 0},
+        {"lower", "few", "2", "far", "", true, 0, 0},
+        {"other", "far", "3", "few", "", true, 0, 0},
     };
     static const char *const names[] = {"as configured",
                                         "lower: far = 3",
