@@ -5,10 +5,13 @@
  *   turn.c      in a child: one row set up, its first hypergradient, its steps
  *   ablate.c    the rounds through all rows
  *   table.c     what has come out, as text and Markdown
- *   picture.c   likewise as bars and marks */
+ *   picture.c   likewise as bars and marks
+ *
+ *   offers.c    of the same techniques, those with which a budget could be met */
 #ifndef BT_ABLATION_H
 #define BT_ABLATION_H
 
+#include "base/base.h"
 #include "engine/session/front.h"
 
 /* Gives an engine its problems and its settings, and does not set it up. */
@@ -31,5 +34,13 @@ typedef struct bt_ablation {
  * those planned; everything is written nevertheless. A row that fails says why, and is no failure, unless it is the
  * configured one. The calling process must have no threads. */
 bt_status bt_ablate(const bt_ablation *ablation);
+
+/* What could be changed where a memory budget cannot be met. */
+typedef struct bt_offers bt_offers;
+/* Of an engine whose set-up has failed, and that stays as it is. NULL: not for a budget. */
+bt_offers *bt_offers_new(bt_engine *engine);
+void bt_offers_free(bt_offers *offers); /* NULL ok */
+/* Plans some of them, in child processes, and says which fit. The engine is better gone by then. */
+bt_status bt_offers_try(bt_offers *offers, const bt_ablation *how, bt_text *text);
 
 #endif

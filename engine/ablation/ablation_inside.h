@@ -10,12 +10,19 @@
 typedef struct bt_choice { /* a key of a level with another value than it has */
     const char *level;     /* "engine": of the whole run */
     const char *key, *value;
-    const char *batch; /* batch_size that goes with it, so that a step sees the same examples; "": as it is */
-    bool exact;        /* changes no bit */
+    /* What is set with it: batch_size, so that a step sees the same examples; what cannot be together with it, to "",
+     * which is its default. with "": nothing is. */
+    const char *with, *with_value;
+    bool exact;     /* changes no bit */
+    int stronger;   /* how many stronger values of the key there are */
+    unsigned saves; /* as in bt_key */
 } bt_choice;
 
-/* Of an engine that is set up: a list of such objects; level NULL: all. NULL after an error. */
-json_t *bt_choices_list(bt_engine *engine, const char *level);
+/* Of an engine whose levels are planned: a list of such objects; level NULL: all. within: what may help to meet a
+ * budget: where a budget can choose a value by itself, that it may, and else is not kept from it. NULL after an error.
+ */
+json_t *bt_choices_list(bt_engine *engine, const char *level, bool within);
+bool bt_choice_same(const bt_choice *a, const bt_choice *b); /* the same key and value, perhaps of different levels */
 /* Their structs, in the region, whose text is the list's; NULL: out of memory. */
 const bt_choice *bt_choices_read(bt_region *region, const json_t *list);
 

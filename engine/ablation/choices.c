@@ -8,6 +8,7 @@
 typedef struct listing {
     bt_engine *engine;
     const char *level; /* NULL: all */
+    bool within;
     json_t *list;
 } listing;
 
@@ -31,18 +32,28 @@ static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
     return examples / accumulation;
 }
 
-static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value)
+/* rest: the values of the key behind this one. */
+static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value, const char *rest)
 {
-    char batch[32] = "";
+    const char *with = key->instead ? key->instead : "";
+    int stronger = 0;
+    size_t length;
+    while (bt_word_next(&rest, '|', &length))
+        stronger++;
+    char with_value[32] = "";
+    if (strcmp(key->name, "itd_states") == 0 && strtoll(value, NULL, 10) >= problem->settings->unroll_steps)
+        return; /* all of them */
     if (strcmp(key->name, "gradient_accumulation") == 0) {
         const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
         if (size < 1)
             return;
-        snprintf(batch, sizeof batch, "%lld", (long long)size);
+        with = "batch_size";
+        snprintf(with_value, sizeof with_value, "%lld", (long long)size);
     }
-    l->list = bt_json_append(l->list,
-                             json_pack("{s:s, s:s, s:s, s:s, s:b}", "level", problem ? problem->name : "engine", "key",
-                                       key->name, "value", value, "batch_size", batch, "exact", (int)key->exact));
+    l->list = bt_json_append(l->list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:I}", "level",
+                                                problem ? problem->name : "engine", "key", key->name, "value", value,
+                                                "with", with, "with_value", with_value, "exact", (int)key->exact,
+                                                "stronger", stronger, "saves", (json_int_t)key->saves));
 }
 
 static const bt_problem *problem_of(const bt_context *context, const char *name)
@@ -65,11 +76,16 @@ static void visit(void *user, const char *section, const char *name, bt_key_kind
         return;
     size_t length;
     const char *words = key->ablate;
+    if (l->within && key->planned) {
+        if (strcmp(key->planned, value) != 0)
+            add(l, problem, key, key->planned, NULL);
+        return;
+    }
     for (const char *word; (word = bt_word_next(&words, '|', &length)) != NULL;) {
         char text[64];
         snprintf(text, sizeof text, "%.*s", (int)length, word);
         if (strcmp(text, value) != 0)
-            add(l, problem, key, text);
+            add(l, problem, key, text, words);
     }
 }
 
@@ -85,9 +101,9 @@ static void visit_unset(listing *l, const bt_problem *problem)
     }
 }
 
-json_t *bt_choices_list(bt_engine *engine, const char *level)
+json_t *bt_choices_list(bt_engine *engine, const char *level, bool within)
 {
-    listing l = {.engine = engine, .level = level, .list = json_array()};
+    listing l = {.engine = engine, .level = level, .within = within, .list = json_array()};
     if (level && !problem_of(&engine->context, level)) {
         bt_text names = {0};
         bt_fail(BT_ERROR_CONFIG, "--level %s: there is no such level in this run; there are %s", level,
@@ -104,15 +120,25 @@ json_t *bt_choices_list(bt_engine *engine, const char *level)
     return NULL;
 }
 
+bool bt_choice_same(const bt_choice *a, const bt_choice *b)
+{
+    return strcmp(a->key, b->key) == 0 && strcmp(a->value, b->value) == 0;
+}
+
 const bt_choice *bt_choices_read(bt_region *region, const json_t *list)
 {
     const size_t count = json_array_size(list);
     bt_choice *choices = bt_region_alloc(region, (count + 1) * sizeof *choices);
     for (size_t i = 0; choices && i < count; i++) {
         const json_t *one = json_array_get(list, i);
-        choices[i] =
-            (bt_choice){bt_json_read_text(one, "level"), bt_json_read_text(one, "key"), bt_json_read_text(one, "value"),
-                        bt_json_read_text(one, "batch_size"), json_is_true(json_object_get(one, "exact"))};
+        choices[i] = (bt_choice){.level = bt_json_read_text(one, "level"),
+                                 .key = bt_json_read_text(one, "key"),
+                                 .value = bt_json_read_text(one, "value"),
+                                 .with = bt_json_read_text(one, "with"),
+                                 .with_value = bt_json_read_text(one, "with_value"),
+                                 .exact = json_is_true(json_object_get(one, "exact")),
+                                 .stronger = (int)json_integer_value(json_object_get(one, "stronger")),
+                                 .saves = (unsigned)json_integer_value(json_object_get(one, "saves"))};
     }
     return choices;
 }

@@ -37,15 +37,10 @@ static bt_status finish(making *m, const char *name)
     return BT_OK;
 }
 
-static bool same_technique(const bt_choice *a, const bt_choice *b)
-{
-    return strcmp(a->key, b->key) == 0 && strcmp(a->value, b->value) == 0;
-}
-
 static bool is_first(const making *m, int64_t at)
 {
     for (int64_t i = 0; i < at; i++)
-        if (same_technique(&m->choices[i], &m->choices[at]))
+        if (bt_choice_same(&m->choices[i], &m->choices[at]))
             return false;
     return true;
 }
@@ -55,24 +50,25 @@ static bt_status technique(making *m, const bt_choice *one)
 {
     bt_region *region = m->rows->region;
     for (int64_t i = 0; i < m->count; i++)
-        if (same_technique(&m->choices[i], one)) {
+        if (bt_choice_same(&m->choices[i], one)) {
             m->taken[0] = &m->choices[i];
             m->taken_count = 1;
             BT_TRY(finish(m, bt_region_format(region, "%s: %s = %s", m->choices[i].level, one->key, one->value)));
         }
     m->taken_count = 0;
     for (int64_t i = 0; i < m->count; i++)
-        if (same_technique(&m->choices[i], one))
+        if (bt_choice_same(&m->choices[i], one))
             m->taken[m->taken_count++] = &m->choices[i];
     return finish(m, bt_region_format(region, "all levels: %s = %s", one->key, one->value));
 }
 
-/* Of the values of one key of one level, the last is the strongest. */
+/* Of the values of one key of one level, and of keys that cannot be together, the last is the strongest. */
 static bool is_strongest(const making *m, int64_t at)
 {
+    const bt_choice *one = &m->choices[at];
     for (int64_t i = at + 1; i < m->count; i++)
-        if (strcmp(m->choices[i].level, m->choices[at].level) == 0 &&
-            strcmp(m->choices[i].key, m->choices[at].key) == 0)
+        if (strcmp(m->choices[i].level, one->level) == 0 &&
+            (strcmp(m->choices[i].key, one->key) == 0 || strcmp(m->choices[i].with, one->key) == 0))
             return false;
     return true;
 }

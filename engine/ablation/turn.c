@@ -40,15 +40,15 @@ static bt_status set_up(turning *t)
 {
     const bt_ablation *ablation = t->turn->ablation;
     const bt_ablation_row *row = t->turn->row;
-    const bt_front front = {.reports = true}; /* nothing is written */
+    const bt_front front = {.reports = true, .dry = ablation->plan}; /* nothing is written */
     BT_TRY(bt_engine_attach(t->engine, &front));
     BT_TRY(ablation->load(ablation->user, t->engine));
     BT_TRY(bt_engine_set_from(t->engine, "engine.output", "", "--ablate"));
     for (int64_t i = 0; row && i < row->count; i++) {
         const bt_choice *choice = row->choices[i];
         BT_TRY(set(t->engine, choice, choice->key, choice->value));
-        if (*choice->batch)
-            BT_TRY(set(t->engine, choice, "batch_size", choice->batch));
+        if (*choice->with)
+            BT_TRY(set(t->engine, choice, choice->with, choice->with_value));
     }
     return bt_engine_setup(t->engine);
 }
@@ -58,15 +58,6 @@ static bt_status set_up(turning *t)
 static json_t *sizes_json(bt_memory_sizes sizes)
 {
     return json_pack("{s:I, s:I}", "arena", (json_int_t)sizes.arena, "persistent", (json_int_t)sizes.persistent);
-}
-
-static const bt_phase *largest_phase(const bt_instance *instance)
-{
-    const bt_phase *largest = NULL;
-    for (int64_t i = 0; i < instance->phase_count; i++)
-        if (!largest || instance->phases[i]->used > largest->used)
-            largest = instance->phases[i];
-    return largest;
 }
 
 /* What is kept, and what lives at the worst moment; the rest of the arena is room that the layout leaves. */
@@ -87,8 +78,8 @@ static json_t *categories_json(const bt_context *context, const bt_phase *larges
 
 static bt_status tell_plan(const turning *t)
 {
-    const bt_phase *largest = largest_phase(t->context->instance);
-    json_t *choices = bt_choices_list(t->engine, t->turn->ablation->level);
+    const bt_phase *largest = bt_phase_largest(t->context->instance);
+    json_t *choices = bt_choices_list(t->engine, t->turn->ablation->level, false);
     if (!choices)
         return bt_error_status();
     json_t *plan = json_pack("{s:o, s:o, s:s, s:s}", "planned_bytes", sizes_json(bt_engine_planned(t->engine)),

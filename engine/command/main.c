@@ -92,6 +92,19 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status configure_row(void *user, bt_engine *engine) { return configure(engine, user); }
+
+/* The budget cannot be met, which has been said: what would fit is worth a line, and no other failure. */
+static void offer(bt_offers *offers, bt_cli *cli)
+{
+    const bt_ablation how = {.load = configure_row, .user = cli, .plan = true, .progress = cli->quiet ? NULL : stderr};
+    bt_text text = {0};
+    bt_error_clear();
+    if (bt_offers_try(offers, &how, &text) == BT_OK)
+        fprintf(stderr, "betty-run: %s\n", bt_text_get(&text));
+    bt_text_free(&text);
+}
+
 static bt_status train(bt_engine *engine)
 {
     bt_signals_finish("stopping after this step or validation");
@@ -100,7 +113,7 @@ static bt_status train(bt_engine *engine)
     return status;
 }
 
-static int run(const bt_cli *cli)
+static int run(bt_cli *cli)
 {
     bt_engine *engine = bt_engine_new();
     bool reports = bt_cli_reports(cli);
@@ -109,15 +122,17 @@ static int run(const bt_cli *cli)
     bt_signals_ready();
     int code = DONE;
     crash_code = reports ? BAD_INPUT : FAILED;
+    bt_offers *offers = status == BT_ERROR_CONFIG && !cli->resume ? bt_offers_new(engine) : NULL;
     if (status != BT_OK)
         code = complain(status, false);
     else if ((status = reports ? report(engine, cli) : train(engine)) != BT_OK)
         code = complain(status, !reports);
     bt_engine_free(engine);
+    if (offers)
+        offer(offers, cli);
+    bt_offers_free(offers);
     return code;
 }
-
-static bt_status configure_row(void *user, bt_engine *engine) { return configure(engine, user); }
 
 static int ablate(bt_cli *cli)
 {

@@ -34,6 +34,7 @@ static hyper_field field_of(const bt_key *key, double value)
 {
     switch (key->kind) {
     case BT_KEY_INT:
+    case BT_KEY_SIZE:
         return (hyper_field){.whole = (int64_t)value};
     case BT_KEY_BOOL:
         return (hyper_field){.truth = value != 0};

@@ -1,6 +1,7 @@
 /* engine/config/keys.c: the table of INI keys. */
 #include "engine/config/keys.h"
 #include "engine/config/ini.h"
+#include "graph/variable.h"
 
 #include <float.h>
 #include <stddef.h>
@@ -14,15 +15,16 @@
 #define PROBLEM(field)    .section = BT_SECTION_PROBLEM, .offset = offsetof(bt_problem_settings, field)
 #define GROUP(field)      .section = BT_SECTION_GROUP, .offset = offsetof(bt_group_settings, field)
 
-#define TEXT           .kind = BT_KEY_TEXT
-#define LIST           TEXT, .list = true
-#define BOOL           .kind = BT_KEY_BOOL
-#define INT(from, to)  .kind = BT_KEY_INT, .low = (from), .high = (to)
-#define REAL(from, to) .kind = BT_KEY_DOUBLE, .low = (from), .high = (to)
-#define SIZE(word)     .kind = BT_KEY_SIZE, .low = 1, .high = MANY, .words = (word)
-#define CHOICE(list)   .kind = BT_KEY_CHOICE, .words = (list)
-#define RESUMABLE      .resumable = true
-#define LIVE           RESUMABLE, .live = true
+#define TEXT            .kind = BT_KEY_TEXT
+#define LIST            TEXT, .list = true
+#define BOOL            .kind = BT_KEY_BOOL
+#define INT(from, to)   .kind = BT_KEY_INT, .low = (from), .high = (to)
+#define REAL(from, to)  .kind = BT_KEY_DOUBLE, .low = (from), .high = (to)
+#define SIZE(word)      .kind = BT_KEY_SIZE, .low = 1, .high = MANY, .words = (word)
+#define CHOICE(list)    .kind = BT_KEY_CHOICE, .words = (list)
+#define RESUMABLE       .resumable = true
+#define LIVE            RESUMABLE, .live = true
+#define SAVES(category) (1u << (category))
 #define HALF_PRECISION                                                                                                 \
     .refused = "bf16 | fp16",                                                                                          \
     .advice = "numbers have 32 or 64 bits; what saves memory is a smaller batch_size with gradient_accumulation "      \
@@ -109,13 +111,14 @@ const bt_key bt_keys[] = {
                "type of its own",
      .help = "how hypergradients pass through this lower problem"},
     {"product", PROBLEM(product), CHOICE("jvp | vjp | finite"), .value = "jvp", .ablate = "jvp | finite | vjp",
+     .saves = SAVES(BT_VECTORS),
      .help = "second-order products: forward over reverse, reverse over reverse, or a difference of two gradients "
              "(what type = sama takes by itself)"},
     {"detach", PROBLEM(detach), CHOICE("frozen | field | follow"), .value = "frozen",
      .help = "what a second derivative makes of detached values: constants; part of the gradient field that training "
              "follows; or functions, as in Betty's difference"},
     {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
-     .help = "which micro-batches of the last step second-order products use"},
+     .saves = SAVES(BT_ACTIVATIONS), .help = "which micro-batches of the last step second-order products use"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
     {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .refused = "false",
@@ -129,6 +132,7 @@ const bt_key bt_keys[] = {
     {"warmup_steps", PROBLEM(warmup_steps), INT(0, MANY), .value = "0",
      .help = "steps of this problem before the problems above it begin"},
     {"gradient_accumulation", PROBLEM(gradient_accumulation), INT(1, 1e6), .value = "1", .ablate = "2 | 4",
+     .saves = SAVES(BT_ACTIVATIONS) | SAVES(BT_WORKSPACE) | SAVES(BT_BATCH),
      .help = "micro-batches to one step, all at the same state of every level"},
     {"meta_batch", PROBLEM(meta_batch), INT(1, 1e6), .value = "1",
      .help = "an upper problem: inner loops to one step, as in a batch of tasks"},
@@ -139,7 +143,7 @@ const bt_key bt_keys[] = {
     {"batch_size", PROBLEM(batch_size), SIZE("all"), .value = "100", .help = "examples in a (micro-)batch"},
     {"shuffle", PROBLEM(shuffle), BOOL, .value = "true", .help = "a new order in each epoch"},
     {"drop_last", PROBLEM(drop_last), BOOL, .value = "false", .help = "leave out the short last batch of an epoch"},
-    {"prefetch", PROBLEM(prefetch), BOOL, .value = "true", .ablate = "false", .exact = true,
+    {"prefetch", PROBLEM(prefetch), BOOL, .value = "true", .ablate = "false", .exact = true, .saves = SAVES(BT_BATCH),
      .help = "draw the next batch while this one is used, where a core is to spare; false saves a batch's memory"},
     {"valid_batch_size", PROBLEM(valid_batch_size), SIZE("all"), .like = "batch_size",
      .help = "examples in a validation batch"},
@@ -153,7 +157,7 @@ const bt_key bt_keys[] = {
              "computed again rather than held, where no `checkpointing` says otherwise; what cannot fit is an error "
              "before anything runs"},
     {"checkpointing", PROBLEM(checkpointing), .kind = BT_KEY_CHECKPOINTING, RESUMABLE,
-     .ablate = "cheap | cost:20% | sqrt", .exact = true,
+     .ablate = "cheap | cost:20% | sqrt", .exact = true, .planned = "", .saves = SAVES(BT_ACTIVATIONS),
      .help = "which forward values of this level are computed again rather than held until its derivatives have read "
              "them: none | cheap | cost:P% | budget:BYTES | every:N | sqrt | modules:PATTERNS | ops:NAMES; true is "
              "sqrt. No bit of a result depends on it (docs/memory.md)"},
@@ -174,7 +178,7 @@ const bt_key bt_keys[] = {
     {"meta_trainable", PROBLEM(meta_trainable), LIST, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
     {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "sgd",
-     .refused = "adafactor | adam8bit",
+     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY), .refused = "adafactor | adam8bit",
      .advice = "sgd keeps nothing beside a parameter, with momentum one value for each of its own, adam two; a .c file "
                "can export an optimiser (docs/extending.md)",
      .help = "what makes an update from a gradient; its hyperparameters are keys too"},
@@ -237,7 +241,9 @@ const bt_key *bt_key_find(bt_section_kind section, const char *name)
 
 /* Hyperparameters have no row. */
 static const bt_key techniques[] = {
-    {"itd_spacing", .ablate = "0", .exact = true},
+    {"itd_spacing", .ablate = "sqrt", .exact = true, .instead = "itd_states", .planned = "auto",
+     .saves = SAVES(BT_TRAJECTORY)},
+    {"itd_states", .ablate = "4", .exact = true, .instead = "itd_spacing", .saves = SAVES(BT_TRAJECTORY)},
 };
 
 const bt_key *bt_key_technique(bt_section_kind section, const char *name)

@@ -21,7 +21,7 @@ typedef enum bt_key_kind {
     BT_KEY_BOOL,          /* bool: true | false */
     BT_KEY_TEXT,          /* const char * */
     BT_KEY_CHOICE,        /* int: the place of the word in `words` */
-    BT_KEY_SIZE,          /* int64_t from `low` on, or the word `words`, which is 0 */
+    BT_KEY_SIZE,          /* int64_t from `low` on, or one of `words`, which are 0, -1, ... */
     BT_KEY_INTS,          /* bt_int_list */
     BT_KEY_BYTES,         /* int64_t: 64MiB, 1.5GB, plain bytes; 0: not set */
     BT_KEY_CHECKPOINTING, /* bt_checkpointing */
@@ -45,6 +45,9 @@ typedef struct bt_key {
     bool resumable;      /* a resumed run may have another value than the run that it continues */
     const char *ablate;  /* a memory technique: the values that --ablate tries, "2 | 4", the strongest last; or NULL */
     bool exact;          /* of a technique: no value changes a bit of what is trained */
+    const char *instead; /* of a technique: the key in whose place it is set, so that not both can be; or NULL */
+    const char *planned; /* of a technique: the value with which a budget chooses it by itself; "": not set; or NULL */
+    unsigned saves;      /* of a technique: a bit for each bt_category of what it takes bytes from; 0: of anything */
     const char *help;
 } bt_key;
 

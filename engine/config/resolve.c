@@ -12,13 +12,16 @@
 
 static bt_key hyper_key(const bt_hyper_def *hyper, const char *name, bt_hyper_kind kind)
 {
-    static const bt_key_kind kinds[] = {
-        [BT_HYPER_REAL] = BT_KEY_DOUBLE, [BT_HYPER_WHOLE] = BT_KEY_INT, [BT_HYPER_SWITCH] = BT_KEY_BOOL};
+    static const bt_key_kind kinds[] = {[BT_HYPER_REAL] = BT_KEY_DOUBLE,
+                                        [BT_HYPER_WHOLE] = BT_KEY_INT,
+                                        [BT_HYPER_SWITCH] = BT_KEY_BOOL,
+                                        [BT_HYPER_SPACING] = BT_KEY_SIZE};
     return (bt_key){.name = name,
                     .section = BT_SECTION_PROBLEM,
                     .kind = kinds[kind],
                     .low = hyper->low,
                     .high = hyper->high,
+                    .words = kind == BT_HYPER_SPACING ? "sqrt | auto" : NULL,
                     .help = hyper->help ? hyper->help : ""};
 }
 
@@ -51,6 +54,7 @@ static bt_status read_hyper(bt_config *config, const char *section, const bt_key
     bool truth = false;
     switch (key->kind) {
     case BT_KEY_INT:
+    case BT_KEY_SIZE:
         BT_TRY(bt_key_parse(key, where, line->value, &whole));
         *value = (double)whole;
         return BT_OK;

@@ -88,9 +88,9 @@ static bool read_value(const bt_key *key, const char *text, void *field)
     bool good = false;
     switch (key->kind) {
     case BT_KEY_SIZE:
-        value.integer = 0;
+        value.integer = -word_index(key->words, text);
         size = sizeof value.integer;
-        good = word_index(key->words, text) == 0 || read_int(key, text, &value.integer);
+        good = value.integer <= 0 || read_int(key, text, &value.integer);
         break;
     case BT_KEY_INT:
         size = sizeof value.integer;
@@ -206,8 +206,8 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
     case BT_KEY_SIZE:
     case BT_KEY_INT:
         memcpy(&integer, field, sizeof integer);
-        if (key->kind == BT_KEY_SIZE && integer == 0)
-            return print_word(key->words, 0, text);
+        if (key->kind == BT_KEY_SIZE && integer <= 0)
+            return print_word(key->words, (int)-integer, text);
         if (integer == 0 && !key->value && key->low > 0) /* not set */
             return false;
         bt_text_add(text, "%lld", (long long)integer);

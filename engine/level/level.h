@@ -40,7 +40,6 @@ struct bt_problem {
     int place;    /* in context->problems */
     bool missing; /* stands for a problem that does not exist */
     bt_dtype dtype;
-
     bt_module *module;
     bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
     int64_t *order;                  /* of the parameters, as they lie in their block */
@@ -65,12 +64,13 @@ struct bt_problem {
     bool *ready;                      /* by child; in the ledger */
     char **ready_names;
     int child_count, parent_count;
-
     bt_scalar *scalars;
-    int scalar_count, scalar_capacity, holding;             /* holding: bt_holding, at least, of its solves */
+    int scalar_count, scalar_capacity;
     struct bt_traced *traced[BT_PURE_KINDS][BT_MAX_SHAPES]; /* traced/: by callback and shape of batch; NULL: not yet */
 
     struct bt_trajectory *trajectory; /* solve/: of its steps; NULL: nobody goes back through them */
+    int64_t spacing;                  /* of the states that it keeps, at least, where that is automatic; 1 at first */
+    int holding;                      /* bt_holding, at least, of the problem's solves */
     struct bt_trouble *troubles;      /* solve/: by place of the lower problem; NULL: none */
     bt_var **solutions;               /* solve/: likewise: x of the last step, where the method starts from it */
     struct bt_step_phase *step;       /* step/ */

@@ -8,7 +8,8 @@ bt_problem *bt_problem_new(bt_context *context, const bt_problem_def *def, void 
     bt_problem *problem = bt_alloc(sizeof *problem);
     if (!problem)
         return NULL;
-    *problem = (bt_problem){.context = context, .def = def, .name = def->name, .user = user, .inner_loop_start = true};
+    *problem = (bt_problem){
+        .context = context, .def = def, .name = def->name, .user = user, .inner_loop_start = true, .spacing = 1};
     problem->step_count = bt_ledger_var(context, problem, BT_ROLE_INPUT, BT_BATCH, "step", (bt_array){.dtype = BT_F64});
     problem->inner_count =
         bt_ledger_var(context, problem, BT_ROLE_INPUT, BT_BATCH, "inner step", (bt_array){.dtype = BT_F64});

@@ -19,6 +19,15 @@ bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step)
     return phase->intervals[value].first <= step && phase->intervals[value].last >= step;
 }
 
+const bt_phase *bt_phase_largest(const bt_instance *instance)
+{
+    const bt_phase *largest = NULL;
+    for (int64_t i = 0; i < instance->phase_count; i++)
+        if (!largest || instance->phases[i]->used > largest->used)
+            largest = instance->phases[i];
+    return largest;
+}
+
 /* ---- bytes of the arena ---- */
 
 size_t bt_arena_planned(const bt_context *context)

@@ -4,6 +4,7 @@
 #include "engine/session/session.h"
 
 #include "engine/output/json.h"
+#include "engine/solve/trajectory.h"
 #include "plan/order.h"
 #include <string.h>
 
@@ -112,12 +113,22 @@ static json_t *phase_json(const bt_phase *phase)
     return object;
 }
 
+/* How far apart states of the inner loop are kept. */
+static json_t *with_spacing(json_t *object, const bt_trajectory *trajectory)
+{
+    if (!trajectory || trajectory->states)
+        return object;
+    object = bt_json_with(object, "spacing", json_integer((json_int_t)trajectory->spacing));
+    return bt_json_with(object, "spacing_is_chosen", json_boolean(trajectory->automatic));
+}
+
 static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
 {
     size_t by_category[BT_CATEGORIES], sum = bt_persistent_bytes(&engine->context, by_category, problem);
     json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum),
            *list = json_array();
     object = bt_json_with(object, "kept", categories(by_category));
+    object = with_spacing(object, problem->trajectory);
     for (int64_t i = 0; i < engine->context.instance->phase_count; i++)
         if (strcmp(engine->context.instance->phases[i]->owner, problem->name) == 0)
             list = bt_json_append(list, phase_json(engine->context.instance->phases[i]));
@@ -183,6 +194,16 @@ static void print_categories(json_t *object, const char *indent, FILE *file)
                 bt_bytes_text(text, (size_t)json_integer_value(bytes)));
 }
 
+static void print_spacing(json_t *level, FILE *file)
+{
+    const size_t spacing = bytes_of(level, "spacing");
+    if (spacing > 1)
+        fprintf(file, "    the state is kept once in %zu steps of the inner loop, and computed again in between\n",
+                spacing);
+    else if (json_is_true(json_object_get(level, "spacing_is_chosen")))
+        fprintf(file, "    the state before each step of the inner loop is kept\n");
+}
+
 static void print_part(json_t *part, FILE *file)
 {
     json_t *order = json_object_get(part, "order");
@@ -229,6 +250,7 @@ void bt_plan_print(json_t *plan, FILE *file)
         fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", bt_json_read_text(level, "level"), "kept for the whole run",
                 bytes_of(level, "persistent"), bt_bytes_text(text, bytes_of(level, "persistent")));
         print_categories(json_object_get(level, "kept"), "    ", file);
+        print_spacing(level, file);
         json_array_foreach(json_object_get(level, "phases"), k, phase) print_phase(phase, file);
     }
     fprintf(file, "\nkept for the whole run       %14zu  %10s\n", bytes_of(planned, "persistent"),

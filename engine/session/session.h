@@ -85,6 +85,7 @@ size_t bt_resident_peak(void); /* of this process, as the system counts it; 0: u
 /* Bytes of what lives where the phase needs most; and whether a value lives at this step of it. */
 void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES]);
 bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step);
+const bt_phase *bt_phase_largest(const bt_instance *instance); /* by bytes that it uses; NULL: there is none */
 
 size_t bt_arena_planned(const bt_context *context); /* planned: of the largest phase */
 size_t bt_arena_used(const bt_context *context);    /* up to the last byte that is written */

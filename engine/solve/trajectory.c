@@ -208,14 +208,55 @@ static bt_track *track_of(bt_trajectory *t, bt_var *root)
 }
 
 /* Steps from one kept state to the next: `wanted`, or the root of the loop's steps, where both are fewest. */
-static int64_t spacing_of(int64_t loop, int64_t wanted)
+static int64_t spacing_of(const bt_problem *problem, int64_t wanted)
 {
-    if (wanted > 0)
-        return wanted < loop ? wanted : loop;
+    const int64_t loop = problem->settings->unroll_steps;
     int64_t root = 1;
+    wanted = wanted == BT_SPACING_AUTO ? problem->spacing : wanted;
+    if (wanted != BT_SPACING_ROOT)
+        return wanted < loop ? wanted : loop;
     while (root * root < loop)
         root++;
     return root;
+}
+
+/* How many steps are recorded, and how many states. */
+static void lay_out(bt_trajectory *t, int64_t spacing)
+{
+    const int64_t loop = t->problem->settings->unroll_steps, reach = t->reach + spacing - 1;
+    t->spacing = spacing;
+    t->room = t->reach && reach < t->all ? reach : t->all;
+    if (!t->aligned && t->room == t->all)
+        t->room += spacing - 1; /* what a step in the middle of a loop is computed from */
+    t->loops = (t->room + loop - 1) / loop + !t->aligned;
+    t->each = (loop + spacing - 1) / spacing;
+}
+
+/* Of the records; the index, 32 for each step, is not worth counting. */
+static size_t bytes_of(const bt_trajectory *t)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < t->track_count; i++)
+        bytes += (size_t)rows_of(t, t->tracks[i].own) * t->tracks[i].source->bytes;
+    return bytes;
+}
+
+int64_t bt_trajectory_wider(const bt_trajectory *t, size_t less, size_t *saved)
+{
+    const size_t now = bytes_of(t);
+    bt_trajectory other = *t;
+    int64_t best = t->spacing, rows = rows_of(t, true);
+    *saved = 0;
+    for (int64_t n = t->spacing + 1; n <= t->problem->settings->unroll_steps && n <= rows && *saved < less; n++) {
+        lay_out(&other, n);
+        const size_t bytes = bytes_of(&other);
+        if (bytes >= now || now - bytes <= *saved)
+            continue;
+        best = n;
+        rows = rows_of(&other, true);
+        *saved = now - bytes;
+    }
+    return best;
 }
 
 bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing, int64_t states)
@@ -223,25 +264,23 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
     if (problem->trajectory)
         return BT_OK;
     bool aligned;
-    int64_t loop = problem->settings->unroll_steps, all = longest(problem, &aligned);
+    const int64_t loop = problem->settings->unroll_steps, all = longest(problem, &aligned);
     bt_trajectory *t = all ? bt_alloc(sizeof *t) : NULL;
     if (!t)
         return BT_ERROR_MEMORY;
-    *t = (bt_trajectory){.problem = problem, .reach = reach, .room = all};
-    t->states = states < loop ? states : 0; /* all of them are kept */
-    t->spacing = states ? (t->states ? loop : 1) : spacing_of(loop, spacing);
-    if (t->reach && t->reach + t->spacing - 1 < t->room)
-        t->room = t->reach + t->spacing - 1;
+    *t = (bt_trajectory){.problem = problem,
+                         .reach = reach,
+                         .all = all,
+                         .aligned = aligned,
+                         .automatic = spacing == BT_SPACING_AUTO,
+                         .states = states < loop ? states : 0}; /* all of them are kept */
+    lay_out(t, states ? (t->states ? loop : 1) : spacing_of(problem, spacing));
     problem->trajectory = t;
     if (t->room >= TOO_MANY)
         return bt_fail(BT_ERROR_CONFIG,
                        "[%s] type = %s would record every step since the last one of the problem above, more than %d: "
                        "give %s_steps, how many of the last ones to go back through",
                        problem->name, problem->settings->method->name, TOO_MANY, problem->settings->method->name);
-    if (!aligned && t->room == all)
-        t->room += t->spacing - 1; /* what a step in the middle of a loop is computed from */
-    t->loops = (t->room + loop - 1) / loop + !aligned;
-    t->each = (loop + t->spacing - 1) / t->spacing;
     t->index =
         bt_ledger_var(problem->context, problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, "steps of the inner loop",
                       (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room + slot_count(t)}});

@@ -24,9 +24,12 @@ typedef struct bt_trajectory {
     bt_problem *problem;
     bt_track *tracks;
     int64_t track_count, track_capacity;
-    int64_t reach;       /* the most steps that a hypergradient goes back; 0: all since the upper problem's last */
+    int64_t reach; /* the most steps that a hypergradient goes back; 0: all since the upper problem's last */
+    int64_t all;   /* the most steps that lie between two of a problem above, in whole inner loops: */
+    bool aligned;
     int64_t room;        /* steps that are recorded */
     int64_t spacing;     /* own state is kept at every n-th step of a loop, n this */
+    bool automatic;      /* the spacing is as wide as a budget needs it */
     int64_t states;      /* by Revolve's schedule: so many of a loop, of which the first lasts; 0: by `spacing` alone */
     int64_t loops, each; /* inner loops in the room; states kept of each; for those between rows follow: `spacing` - 1,
                           * or with `states` all but one for each loop, and two that are at work */
@@ -35,9 +38,14 @@ typedef struct bt_trajectory {
     bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
 } bt_trajectory;
 
-/* Once. reach: as above; spacing: likewise, 0: the root of the steps of an inner loop; states: not 0: in its place. */
+enum { BT_SPACING_ROOT = 0, BT_SPACING_AUTO = -1 };
+/* Once. reach: as above; spacing: likewise, ROOT: of the steps of an inner loop, AUTO: problem->spacing; states: not 0:
+ * in its place. */
 bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing, int64_t states);
 void bt_trajectory_free(bt_trajectory *trajectory);
+/* The least wider spacing that takes `less` bytes fewer; where there is none, the one that takes fewest; the present
+ * one: no other takes fewer. *saved: how many fewer. */
+int64_t bt_trajectory_wider(const bt_trajectory *trajectory, size_t less, size_t *saved);
 
 void bt_trajectory_record(bt_trajectory *trajectory); /* before a step, its batches not drawn yet */
 /* before its update, with the gradient where that entry of the phase reads it */

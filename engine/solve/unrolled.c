@@ -20,8 +20,9 @@ const bt_method_def bt_method_itd = {
         {{"steps", 0, 0, 1e9, "how many of the last steps are gone back through; 0: the whole inner loop",
           BT_HYPER_WHOLE},
          {"spacing", 1, 0, 1e9,
-          "the state is kept once in so many steps, and computed again in between; 0: in the root of all",
-          BT_HYPER_WHOLE},
+          "the state is kept once in so many steps, and computed again in between; sqrt, or 0: in the root of all; "
+          "auto: in 1, or in the fewest that fit the memory_budget",
+          BT_HYPER_SPACING},
          {"states", 0, 0, 1e9,
           "so many states of an inner loop are kept, by Revolve's schedule, in the place of itd_spacing; 0: not so",
           BT_HYPER_WHOLE},
@@ -81,8 +82,8 @@ static bt_status check(const bt_problem *lower)
     const char *method = lower->settings->method->name;
     long long states = bt_unrolled_setting(lower, "states"), steps = lower->settings->unroll_steps;
     if (states && bt_unrolled_setting(lower, "spacing") != 1)
-        return bt_fail(BT_ERROR_CONFIG, "[%s] %s_states = %lld: %s_spacing = %lld says otherwise; give one of the two",
-                       lower->name, method, states, method, (long long)bt_unrolled_setting(lower, "spacing"));
+        return bt_fail(BT_ERROR_CONFIG, "[%s] %s_states = %lld: %s_spacing says otherwise; give one of the two",
+                       lower->name, method, states, method);
     if (states > steps)
         return bt_fail(BT_ERROR_CONFIG,
                        "[%s] %s_states = %lld: an inner loop has %lld steps (unroll_steps), and no more "

@@ -85,6 +85,7 @@ static bt_status restore(bt_context *context, const bt_checkpoint_content *check
     BT_TRY(bt_tensors_of_memory(context, memory));
     BT_TRY(bt_tensors_restore(memory, &checkpoint->tensors));
     BT_TRY(bt_update_scalars(context));
+    BT_TRY(bt_record_space(context, checkpoint->record));
     BT_TRY(bt_record_check_graphs(context, checkpoint->record));
     BT_TRY(bt_tensors_of_variables(context, variables));
     BT_TRY(bt_tensors_restore(variables, &checkpoint->tensors));

@@ -63,6 +63,7 @@ bt_status bt_record_check(bt_context *context, json_t *record);
 bt_status bt_record_check_graphs(bt_context *context, json_t *record); /* likewise of the traced callbacks */
 bt_status bt_record_rewire(bt_context *context, json_t *record);       /* dependencies that were changed meanwhile */
 bt_status bt_record_restore(bt_context *context, json_t *record);      /* metrics, numbers, streams */
+bt_status bt_record_space(bt_context *context, json_t *record);        /* programs with its spacing of states */
 void bt_record_restore_steps(bt_context *context, json_t *record);     /* of the problems that this run has, too */
 
 /* ---- tensors.c ---- */

@@ -3,7 +3,7 @@
  *   {"numbers": {"step": 12, "best": "0.25", ...},                    of the run
  *    "problems": [{"name": ..., "numbers": {"steps": 12, ...},        by the ledger, as those above
  *                  "streams": {"batches": {"position": 24, "kept": 2, "hash": ...}},
- *                  "batches_per_epoch": ..., "data": {...}, "graphs": [...]}, ...],
+ *                  "batches_per_epoch": ..., "data": {...}, "graphs": [...], "spacing": 2}, ...],
  *    "metrics": [{"problem": ..., "name": ..., "valid": false}, ...], in the order in which they are reported
  *    "config": {...}, "dependencies": {...}, "backend": ..., "metrics_length": ...}
  *
@@ -24,6 +24,7 @@ json_t *bt_record_config(const bt_context *context); /* {"classifier.lr": "0.1",
 json_t *bt_record_dependencies(const bt_context *context);
 json_t *bt_record_data(const bt_problem *problem);    /* {"image": "HASH", ...} of the training data */
 int64_t bt_record_batches(const bt_problem *problem); /* of an epoch; 0: without end */
+int64_t bt_record_spacing(const bt_problem *problem); /* of states, where a budget chooses it; 0: it does not */
 /* Hashes: of a callback's graph as it stands ("": there is none), and of the batches at hand, by which it is seen
  * whether a resumed run draws the same. */
 void bt_record_graph(bt_problem *problem, int kind, char text[17]);

@@ -2,6 +2,7 @@
  * believed: a file may have been written by anybody. */
 #include "engine/output/json.h"
 #include "engine/schedule/schedule.h"
+#include "engine/solve/trajectory.h"
 #include "engine/state/record_inside.h"
 
 #include <stdlib.h>
@@ -160,6 +161,27 @@ bt_status bt_record_restore(bt_context *context, json_t *record)
     BT_TRY(restore_all_numbers(context, record, problems));
     BT_TRY(restore_streams(context, problems));
     return restore_all_numbers(context, record, problems);
+}
+
+/* A budget may have changed since; but between which steps states were kept is seen from what was kept. */
+bt_status bt_record_space(bt_context *context, json_t *record)
+{
+    bool other = false;
+    for (int p = 0; p < context->problem_count; p++) {
+        bt_problem *problem = context->problems[p];
+        const json_t *entry = json_array_get(json_object_get(record, "problems"), (size_t)p);
+        const json_int_t was = json_integer_value(json_object_get(entry, "spacing"));
+        if (was < 1 || was > problem->settings->unroll_steps || !bt_record_spacing(problem))
+            continue;
+        other |= was != problem->trajectory->spacing;
+        problem->spacing = was;
+    }
+    if (!other)
+        return BT_OK;
+    bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
+    bt_status status = bt_levels_compile_spaced(context);
+    bt_stage_leave(context);
+    return status;
 }
 
 void bt_record_restore_steps(bt_context *context, json_t *record)

@@ -2,6 +2,7 @@
  * what tells whether it is the same run: problems, settings, data, traced callbacks. */
 #include "engine/state/record_inside.h"
 
+#include "engine/solve/trajectory.h"
 #include "engine/traced/traced.h"
 #include "io/json.h"
 #include <inttypes.h>
@@ -134,14 +135,19 @@ json_t *bt_record_dependencies(const bt_context *context)
     return object;
 }
 
+int64_t bt_record_spacing(const bt_problem *problem)
+{
+    return problem->trajectory && problem->trajectory->automatic ? problem->trajectory->spacing : 0;
+}
+
 /* ---- all of it ---- */
 
 static json_t *problem_json(const bt_context *context, bt_problem *problem)
 {
-    return json_pack("{s:s, s:o, s:o, s:I, s:o, s:o}", "name", problem->name, "numbers",
+    return json_pack("{s:s, s:o, s:o, s:I, s:o, s:o, s:I}", "name", problem->name, "numbers",
                      rows_json(context, problem, false), "streams", rows_json(context, problem, true),
                      "batches_per_epoch", (json_int_t)bt_record_batches(problem), "data", bt_record_data(problem),
-                     "graphs", graphs_json(problem));
+                     "graphs", graphs_json(problem), "spacing", (json_int_t)bt_record_spacing(problem));
 }
 
 static json_t *problems_json(const bt_context *context)

@@ -10,25 +10,27 @@
 
 /* ---- which phases have how much ---- */
 
-typedef struct limit { /* of one phase */
-    size_t bytes;      /* for its arena */
+typedef struct limit {   /* of one phase */
+    size_t budget, kept; /* of the budget, what goes to what is kept for the whole run */
     const char *section, *key;
-    size_t kept; /* of the budget, what goes to what is kept for the whole run */
 } limit;
+
+/* Bytes that the phase's arena may have. */
+static size_t room(const limit *limit) { return limit->budget > limit->kept ? limit->budget - limit->kept : 0; }
 
 static void lower(limit *limit, int64_t budget, size_t kept, const char *section, const char *key)
 {
-    size_t bytes = (size_t)budget > kept ? (size_t)budget - kept : 0;
-    if (bytes < limit->bytes)
-        *limit = (struct limit){bytes, section, key, kept};
+    const struct limit other = {(size_t)budget, kept, section, key};
+    if (room(&other) < room(limit))
+        *limit = other;
 }
 
 static limit of_memory_budgets(const bt_context *context, const bt_phase *phase)
 {
     size_t categories[BT_CATEGORIES];
-    limit limit = {.bytes = SIZE_MAX};
+    limit limit = {.budget = SIZE_MAX};
     if (context->proposal.arena)
-        return (struct limit){context->proposal.arena, "engine", "memory_budget", 0};
+        return (struct limit){context->proposal.arena, 0, "engine", "memory_budget"};
     if (context->settings->memory_budget)
         lower(&limit, context->settings->memory_budget, bt_persistent_bytes(context, categories, NULL), "engine",
               "memory_budget");
@@ -43,7 +45,7 @@ static limit of_memory_budgets(const bt_context *context, const bt_phase *phase)
 
 static limit of_checkpointing(const bt_context *context, const bt_phase *phase)
 {
-    limit limit = {.bytes = SIZE_MAX};
+    limit limit = {.budget = SIZE_MAX};
     for (int i = 0; i < context->problem_count; i++) {
         const bt_problem *problem = context->problems[i];
         if (problem->settings->checkpointing.kind == BT_CHECKPOINTING_BUDGET && bt_phase_saves(phase, problem->name))
@@ -76,15 +78,15 @@ static bt_status too_small(const bt_context *context, const bt_phase *phase, con
 static bt_status fit_phase(const bt_context *context, bt_phase *phase)
 {
     const limit named = of_checkpointing(context, phase), whole = of_memory_budgets(context, phase);
-    BT_TRY(bt_phase_fit(phase, named.bytes, false));
-    return bt_phase_fit(phase, whole.bytes, true);
+    BT_TRY(bt_phase_fit(phase, room(&named), false));
+    return bt_phase_fit(phase, room(&whole), true);
 }
 
 /* The limit that the phase misses by most. */
 static limit missed(const bt_context *context, const bt_phase *phase)
 {
     const limit named = of_checkpointing(context, phase), whole = of_memory_budgets(context, phase);
-    return named.bytes < whole.bytes ? named : whole;
+    return room(&named) < room(&whole) ? named : whole;
 }
 
 bool bt_budget_any(const bt_context *context)
@@ -107,10 +109,10 @@ bt_status bt_budget_fit(const bt_context *context)
 size_t bt_budget_over(const bt_context *context, const bt_phase *phase)
 {
     const limit limit = missed(context, phase);
-    return phase->arena > limit.bytes ? phase->arena - limit.bytes : 0;
+    return phase->arena > room(&limit) ? phase->arena + limit.kept - limit.budget : 0;
 }
 
-bt_status bt_budget_check(bt_context *context)
+bt_status bt_budget_check(const bt_context *context, bt_tight *tight)
 {
     const bt_phase *worst = NULL;
     size_t most = 0;
@@ -122,10 +124,11 @@ bt_status bt_budget_check(bt_context *context)
             worst = phase;
         }
     }
-    context->proposal.over = most;
+    *tight = (bt_tight){0};
     if (!worst)
         return BT_OK;
     const limit limit = missed(context, worst);
+    *tight = (bt_tight){most, limit.kept ? limit.section : NULL};
     return too_small(context, worst, &limit);
 }
 

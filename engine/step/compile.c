@@ -3,6 +3,7 @@
 
 #include "base/doing.h"
 #include "engine/solve/trajectory.h"
+#include <string.h>
 
 /* Whether all children of the problem come before the place in the list that has been reached. */
 static bool children_compiled(const bt_problem *problem, const bool *done)
@@ -58,7 +59,52 @@ bt_status bt_levels_plan(bt_context *context)
     return status;
 }
 
-bt_status bt_levels_compile(bt_context *context)
+/* Of the inner loops whose spacing is automatic, and whose states count in that budget, the one that can save most gets
+ * its states as far apart as that takes. */
+static bool space_out(const bt_context *context, const bt_tight *tight)
+{
+    const bool whole = tight->section && strcmp(tight->section, "engine") == 0;
+    size_t most = 0;
+    bt_problem *widest = NULL;
+    int64_t spacing = 1;
+    for (int p = 0; p < context->problem_count && tight->section; p++) {
+        bt_problem *problem = context->problems[p];
+        const bt_trajectory *trajectory = problem->trajectory;
+        size_t saved;
+        if (!trajectory || !trajectory->automatic || (!whole && strcmp(tight->section, problem->name) != 0))
+            continue;
+        const int64_t wider = bt_trajectory_wider(trajectory, tight->over, &saved);
+        if (saved <= most)
+            continue;
+        most = saved;
+        widest = problem;
+        spacing = wider;
+    }
+    if (widest)
+        widest->spacing = spacing;
+    return widest != NULL;
+}
+
+/* Phases are only planned at first: with a budget, the arena comes when they fit. spaces: where they do not, whatever
+ * the solves hold and the programs compute again, states of inner loops may lie further apart. */
+static bt_status compile_known(bt_context *context, bool spaces)
+{
+    bt_tight tight;
+    bt_status status;
+    const bool any = bt_budget_any(context);
+    do {
+        tight = (bt_tight){0};
+        for (int p = 0; p < context->problem_count; p++)
+            context->problems[p]->holding = BT_HOLD_ALL;
+        if (context->proposal.over)
+            bt_error_clear();
+        status = any ? bt_compile_within(context, &tight) : bt_levels_plan(context);
+        context->proposal.over = tight.over;
+    } while (tight.over && spaces && space_out(context, &tight));
+    return status;
+}
+
+static bt_status compile(bt_context *context, bool spaces)
 {
     bt_instance *instance = context->instance;
     const bool dry = instance->dry;
@@ -66,15 +112,18 @@ bt_status bt_levels_compile(bt_context *context)
     if (!instance->known && !own)
         return BT_ERROR_MEMORY;
     instance->known = own ? own : instance->known;
-    for (int p = 0; p < context->problem_count; p++)
-        context->problems[p]->holding = BT_HOLD_ALL;
-    instance->dry = dry || bt_budget_any(context); /* the arena comes when all phases are known to fit */
-    bt_status status = bt_budget_any(context) ? bt_compile_within(context) : bt_levels_plan(context);
+    instance->dry = dry || bt_budget_any(context);
+    context->proposal.over = 0;
+    bt_status status = compile_known(context, spaces);
     instance->dry = dry;
     instance->known = own ? NULL : instance->known;
     bt_known_free(own);
     return status == BT_OK ? bt_instance_reserve(instance) : status;
 }
+
+bt_status bt_levels_compile(bt_context *context) { return compile(context, true); }
+
+bt_status bt_levels_compile_spaced(bt_context *context) { return compile(context, false); }
 
 bt_status bt_update_scalars(bt_context *context)
 {

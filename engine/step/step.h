@@ -43,9 +43,12 @@ typedef struct bt_eval_cache { /* bt_eval: one compiled function for each (fn, s
 
 /* ---- compile.c ---- */
 
-bt_status bt_levels_compile(bt_context *context); /* the phases of every level, within budgets; old ones are freed */
-bt_status bt_levels_plan(bt_context *context);    /* likewise, whatever the budgets; lower levels first */
-bt_status bt_level_compile(bt_problem *problem);  /* those below it must have their phases */
+/* The phases of every level, within budgets, in the place of those that there are. Automatic spacings get wider where a
+ * budget asks for it, and never closer again; spaced: they stay. */
+bt_status bt_levels_compile(bt_context *context);
+bt_status bt_levels_compile_spaced(bt_context *context);
+bt_status bt_levels_plan(bt_context *context);   /* likewise, whatever the budgets; lower levels first */
+bt_status bt_level_compile(bt_problem *problem); /* those below it must have their phases */
 void bt_problem_uncompile(bt_problem *problem);
 bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, which may rebuild everything */
 
@@ -53,13 +56,17 @@ bt_status bt_update_scalars(bt_context *context); /* host scalars; static ints, 
 
 bool bt_budget_any(const bt_context *context); /* programs that are apart (context.h), those of a check, have none */
 bt_status bt_budget_fit(const bt_context *context); /* phases that do not fit are made to, as far as they can be */
-bt_status bt_budget_check(bt_context *context);     /* fails for the phase that is furthest from its budget */
 size_t bt_budget_over(const bt_context *context, const bt_phase *phase); /* bytes that it needs beyond its budget */
-bt_status bt_budget_plan(const bt_context *context, bt_phase *phase);    /* bt_phase_plan, within the budgets */
+typedef struct bt_tight { /* the phase that is furthest from its budget */
+    size_t over;          /* bytes that it needs beyond it; 0: all fit */
+    const char *section;  /* of the budget, where that is for what is kept for the whole run, too; else NULL */
+} bt_tight;
+bt_status bt_budget_check(const bt_context *context, bt_tight *tight); /* fails where not all fit */
+bt_status bt_budget_plan(const bt_context *context, bt_phase *phase);  /* bt_phase_plan, within the budgets */
 
 /* ---- within.c ---- */
 
-bt_status bt_compile_within(bt_context *context); /* what the solves hold is chosen, too */
+bt_status bt_compile_within(bt_context *context, bt_tight *tight); /* what the solves hold is chosen, too */
 
 /* ---- step.c ---- */
 

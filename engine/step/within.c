@@ -71,7 +71,7 @@ static bool differs(const bt_context *context, const int *planned)
     return false;
 }
 
-static bt_status choose(bt_context *context, choice *choices, int *planned)
+static bt_status choose(bt_context *context, choice *choices, int *planned, bt_tight *tight)
 {
     bool again;
     for (int p = 0; p < context->problem_count; p++)
@@ -86,15 +86,15 @@ static bt_status choose(bt_context *context, choice *choices, int *planned)
         BT_TRY(bt_levels_plan(context));
         BT_TRY(bt_budget_fit(context));
     }
-    return bt_budget_check(context);
+    return bt_budget_check(context, tight);
 }
 
-bt_status bt_compile_within(bt_context *context)
+bt_status bt_compile_within(bt_context *context, bt_tight *tight)
 {
     const size_t count = (size_t)context->problem_count + 1;
     choice *choices = bt_alloc_array(count, sizeof *choices);
     int *planned = bt_alloc_array(count, sizeof *planned);
-    bt_status status = choices && planned ? choose(context, choices, planned) : BT_ERROR_MEMORY;
+    bt_status status = choices && planned ? choose(context, choices, planned, tight) : BT_ERROR_MEMORY;
     bt_free(choices);
     bt_free(planned);
     return status;

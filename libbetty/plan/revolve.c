@@ -47,18 +47,3 @@ int64_t bt_revolve_again(int64_t steps, int64_t states)
         return 0;
     return r > BT_REVOLVE_MANY / steps ? BT_REVOLVE_MANY : r * steps - beta(states + 1, r - 1) - (steps - 1);
 }
-
-int64_t bt_spacing_within(int64_t steps, int64_t chains, int64_t room)
-{
-    int64_t best = 1, fewest = INT64_MAX;
-    for (int64_t n = 1; n <= steps && fewest > room; n++) {
-        int64_t kept = chains * ((steps + n - 1) / n) + n - 1;
-        if (kept < fewest) {
-            fewest = kept;
-            best = n;
-        } else if (n - 1 > fewest) {
-            break;
-        }
-    }
-    return best;
-}

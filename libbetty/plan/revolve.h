@@ -13,10 +13,6 @@ int64_t bt_revolve_split(int64_t steps, int64_t states);
 /* How many steps are made again in all, beside the chain itself, whose last state is at hand when one begins to go
  * back; BT_REVOLVE_MANY: more than that. */
 int64_t bt_revolve_again(int64_t steps, int64_t states);
-
-/* Likewise with the state kept at every n-th step, and those between computed again together: the least n with which
- * the states of so many chains, and those between, are at most `room`; where there is none, the n with the fewest. */
-int64_t bt_spacing_within(int64_t steps, int64_t chains, int64_t room);
 #define BT_REVOLVE_MANY (INT64_MAX / 4)
 
 #endif

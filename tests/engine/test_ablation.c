@@ -31,8 +31,9 @@ static void expect_rows(const bt_choice *choices, int64_t count, const char *con
 START_TEST(alone_and_together)
 {
     static const bt_choice choices[] = {
-        {"upper", "size", "2", "", false},   {"upper", "size", "4", "", false}, {"upper", "ahead", "false", "", true},
-        {"lower", "size", "2", "50", false}, {"lower", "again", "1", "", true},
+        {"upper", "size", "2", "", "", false, 0, 0},     {"upper", "size", "4", "", "", false, 0, 0},
+        {"upper", "ahead", "false", "", "", true, 0, 0}, {"lower", "size", "2", "batch", "50", false, 0, 0},
+        {"lower", "again", "1", "", "", true, 0, 0},
     };
     static const char *const names[] = {
         "as configured",        "upper: size = 2",  "lower: size = 2",        "all levels: size = 2", "upper: size = 4",
@@ -42,6 +43,25 @@ START_TEST(alone_and_together)
     static const char *const one[] = {"as configured", "upper: size = 2", NULL};
     expect_rows(choices, 1, one, changes); /* alone it is everything */
     expect_rows(choices, 0, (const char *const[]){"as configured", NULL}, changes);
+}
+END_TEST
+
+START_TEST(not_both_together)
+{
+    static const bt_choice choices[] = {
+        {"lower", "far", "3", "few", "", true, 0, 0},
+        {"lower", "few", "2", "far", "", true, 0, 0},
+        {"other", "far", "3", "few", "", true, 0, 0},
+    };
+    static const char *const names[] = {"as configured",
+                                        "lower: far = 3",
+                                        "other: far = 3",
+                                        "all levels: far = 3",
+                                        "lower: few = 2",
+                                        "all that change no bit",
+                                        NULL};
+    static const char *const changes[] = {"", "0", "2", "02", "1", "12"};
+    expect_rows(choices, 3, names, changes);
 }
 END_TEST
 
@@ -133,7 +153,7 @@ static void expect_plan(const json_t *all, const char *name, const char *setting
     bt_engine_free(engine);
 }
 
-#define ITD "lower.type = itd\nlower.unroll_steps = 4\nlower.batch_size = 4\nupper.batch_size = 3\nlower.lr = 0.1\n"
+#define ITD "lower.type = itd\nlower.unroll_steps = 6\nlower.batch_size = 4\nupper.batch_size = 3\nlower.lr = 0.1\n"
 
 #define AGAIN(value)                                                                                                   \
     "upper: checkpointing = " value, "lower: checkpointing = " value, "all levels: checkpointing = " value
@@ -144,7 +164,8 @@ static const char *const itd_names[] = {"as configured",
                                         "lower: prefetch = false",
                                         "all levels: prefetch = false",
                                         "upper: optimizer = sgd",
-                                        "lower: itd_spacing = 0",
+                                        "lower: itd_spacing = sqrt",
+                                        "lower: itd_states = 4",
                                         "lower: product = finite",
                                         "lower: product = vjp",
                                         "lower: gradient_accumulation = 2",
@@ -163,12 +184,28 @@ START_TEST(planned_as_by_hand)
     expect_names(all, itd_names);
     expect_plan(all, "as configured", "");
     expect_plan(all, "upper: optimizer = sgd", "upper.optimizer = sgd\n");
-    expect_plan(all, "lower: itd_spacing = 0", "lower.itd_spacing = 0\n");
+    expect_plan(all, "lower: itd_spacing = sqrt", "lower.itd_spacing = 0\n");
+    expect_plan(all, "lower: itd_states = 4", "lower.itd_states = 4\n");
     expect_plan(all, "lower: gradient_accumulation = 2", "lower.gradient_accumulation = 2\nlower.batch_size = 2\n");
     expect_plan(all, "all that change no bit",
-                "upper.prefetch = false\nlower.prefetch = false\nlower.itd_spacing = 0\nupper.checkpointing = sqrt\n"
+                "upper.prefetch = false\nlower.prefetch = false\nlower.itd_states = 4\nupper.checkpointing = sqrt\n"
                 "lower.checkpointing = sqrt\n");
     ck_assert_ptr_null(json_object_get(row_of(all, "everything"), "measured_bytes"));
+    json_decref(all);
+}
+END_TEST
+
+/* Of two keys that cannot be together, a row that sets one gives the other its default. */
+START_TEST(in_the_place_of_another)
+{
+    json_t *all;
+    EXPECT_OK(ablate(ITD "lower.itd_states = 2\n", "lower", true, &all));
+    expect_plan(all, "lower: itd_spacing = sqrt", "lower.itd_states = 0\nlower.itd_spacing = 0\n");
+    expect_plan(all, "lower: itd_states = 4", "lower.itd_states = 4\n");
+    ck_assert_ptr_null(json_object_get(row_of(all, "everything"), "failed"));
+    json_decref(all);
+    EXPECT_OK(ablate(ITD "lower.itd_spacing = 2\n", "lower", true, &all));
+    expect_plan(all, "lower: itd_states = 4", "lower.itd_spacing = 1\nlower.itd_states = 4\n");
     json_decref(all);
 }
 END_TEST
@@ -208,7 +245,7 @@ START_TEST(measured)
     json_array_foreach(json_object_get(all, "rows"), i, row)
     {
         const char *name = bt_json_read_text(row, "row");
-        const bool exact = strstr(name, "prefetch") || strstr(name, "spacing") || strstr(name, "checkpointing") ||
+        const bool exact = strstr(name, "prefetch") || strstr(name, "itd_") || strstr(name, "checkpointing") ||
                            strstr(name, "no bit") || i == 0;
         ck_assert_msg(json_is_true(json_object_get(row, "matches")), "%s", name);
         ck_assert(json_equal(json_object_get(row, "planned_bytes"), json_object_get(row, "measured_bytes")));
@@ -220,8 +257,10 @@ START_TEST(measured)
         ck_assert_msg(json_is_true(json_object_get(json_object_get(row, "gradient"), "same_bits")), "%s", name);
         ck_assert(json_equal(json_object_get(row, "loss"), json_object_get(first, "loss")));
     }
-    const json_t *spaced = row_of(all, "lower: itd_spacing = 0");
-    ck_assert_double_gt(bt_json_read_number(spaced, "work_per_step"), bt_json_read_number(first, "work_per_step"));
+    static const char *const again[] = {"lower: itd_spacing = sqrt", "lower: itd_states = 4"};
+    for (i = 0; i < BT_COUNT_OF(again); i++)
+        ck_assert_double_gt(bt_json_read_number(row_of(all, again[i]), "work_per_step"),
+                            bt_json_read_number(first, "work_per_step"));
     bt_free_aligned(before);
     json_decref(all);
 }
@@ -363,7 +402,9 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, enter, resumable_leave);
     tcase_add_test(tests, alone_and_together);
+    tcase_add_test(tests, not_both_together);
     tcase_add_test(tests, planned_as_by_hand);
+    tcase_add_test(tests, in_the_place_of_another);
     tcase_add_test(tests, one_level);
     tcase_add_test(tests, measured);
     tcase_add_test(tests, first_hypergradient);

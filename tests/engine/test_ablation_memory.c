@@ -131,7 +131,7 @@ START_TEST(measured_as_planned)
     taken base = take_row(net, NULL, reference, why, sizeof why);
     expect_measured(&base, "as configured", why);
     size_t bytes = (size_t)(rows[r].part * (double)planned(&base));
-    bt_choice choice = {rows[r].level, rows[r].key, rows[r].part > 0 ? value : rows[r].value, "", true};
+    bt_choice choice = {rows[r].level, rows[r].key, rows[r].part > 0 ? value : rows[r].value, "", "", true, 0, 0};
     snprintf(value, sizeof value, "%s%zu", rows[r].value, bytes);
     taken t = take_row(net, &choice, reference, why, sizeof why);
     const char *least = strstr(why, "the least plan found needs ");

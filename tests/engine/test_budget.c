@@ -372,6 +372,64 @@ START_TEST(questions_too)
 }
 END_TEST
 
+/* ---- what a run may be asked for meanwhile ---- */
+
+static void check(bt_engine *engine)
+{
+    bt_check_result *result = bt_engine_check(engine, NULL, 2);
+    ck_assert_msg(result && result->levels[0].verdict == BT_AGREES, "%s", result ? result->levels[0].text : bt_error());
+    bt_check_result_free(result);
+}
+
+static void adapt(bt_engine *engine)
+{
+    bt_problem *problem = bt_engine_problem(engine, "lower");
+    const bt_batch *batch = bt_stream_newest(problem->train, 1, 0);
+    double before, adapted, after;
+    EXPECT_OK(bt_eval(problem, decayed_loss, batch, BT_ARRAY(&before)));
+    EXPECT_OK(bt_adapt(problem, batch, 2));
+    EXPECT_OK(bt_eval(problem, decayed_loss, batch, BT_ARRAY(&adapted)));
+    EXPECT_OK(bt_restore(problem));
+    EXPECT_OK(bt_eval(problem, decayed_loss, batch, BT_ARRAY(&after)));
+    ck_assert(before == after && adapted != before);
+}
+
+/* The programs of all levels anew, in the middle of an inner loop. */
+static void rewire(bt_engine *engine)
+{
+    EXPECT_OK(bt_set_dependency(bt_engine_problem(engine, "upper"), "upper > lower", "lower > upper"));
+}
+
+static void (*const requests[])(bt_engine *engine) = {check, adapt, rewire};
+
+static uint64_t run_with(bt_engine *engine, void (*request)(bt_engine *engine), size_t budget)
+{
+    double params[2048];
+    const int64_t count = bt_params_elements(bt_engine_problem(engine, "lower"));
+    ck_assert_int_le(count, BT_COUNT_OF(params));
+    levels_step(engine, STEPS);
+    request(engine);
+    ck_assert_msg(!budget || whole(engine) <= budget, "%zu and %zu bytes", whole(engine), budget);
+    levels_step(engine, STEPS);
+    levels_params(engine, "lower", params, count);
+    return bt_hash(0, params, (size_t)count * sizeof *params);
+}
+
+/* The same bits as without the budget, and a plan that keeps to it. */
+START_TEST(whatever_is_asked)
+{
+    static const char method[] = "lower.type = itd\nlower.unroll_steps = 2\n";
+    bt_engine *engine = engine_of(0, method);
+    EXPECT_OK(bt_engine_setup(engine));
+    const size_t budget = whole(engine) * 9 / 10;
+    const uint64_t expected = run_with(engine, requests[_i], 0);
+    bt_engine_free(engine);
+    engine = with_budget(0, method, WHOLE, budget);
+    ck_assert_uint_eq(run_with(engine, requests[_i], budget), expected);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- values ---- */
 
 static const struct {
@@ -431,6 +489,7 @@ int main(void)
     tcase_add_test(tests, checkpointing_on_one_level);
     tcase_add_test(tests, policies_stay);
     tcase_add_test(tests, questions_too);
+    tcase_add_loop_test(tests, whatever_is_asked, 0, BT_COUNT_OF(requests));
     tcase_add_loop_test(tests, texts, 0, BT_COUNT_OF(values));
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);

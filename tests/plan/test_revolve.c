@@ -79,25 +79,6 @@ START_TEST(published)
 }
 END_TEST
 
-START_TEST(spacing)
-{
-    for (int steps = 1; steps <= STEPS; steps++)
-        for (int chains = 1; chains <= 3; chains++)
-            for (int room = 1; room <= chains * steps; room++) {
-                int found = (int)bt_spacing_within(steps, chains, room), least = INT32_MAX, first = 0;
-                for (int n = steps; n >= 1; n--) {
-                    int kept = chains * ((steps + n - 1) / n) + n - 1;
-                    first = kept <= room ? n : first;
-                    least = kept < least ? kept : least;
-                }
-                int kept = chains * ((steps + found - 1) / found) + found - 1;
-                ck_assert(first ? found == first : kept == least);
-            }
-    ck_assert_int_eq(bt_spacing_within(100, 1, 100), 1);
-    ck_assert_int_eq(bt_spacing_within(100, 1, 19), 10); /* the root */
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("plan.revolve");
@@ -105,7 +86,6 @@ int main(void)
     tcase_add_test(tests, closed_form);
     tcase_add_test(tests, splits);
     tcase_add_test(tests, published);
-    tcase_add_test(tests, spacing);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -12,8 +12,9 @@ extern "C" {
 
 /* Both are traced rules with hyperparameters, which are INI keys, and slots, kept from call to call, 0 at first. */
 
-/* What the key of a hyperparameter takes: a number; a whole number; true or false, which are 1 and 0. */
-typedef enum bt_hyper_kind { BT_HYPER_REAL, BT_HYPER_WHOLE, BT_HYPER_SWITCH } bt_hyper_kind;
+/* What the key of a hyperparameter takes: a number; a whole number; true or false, which are 1 and 0; a whole number,
+ * or sqrt or auto, which are 0 and -1. */
+typedef enum bt_hyper_kind { BT_HYPER_REAL, BT_HYPER_WHOLE, BT_HYPER_SWITCH, BT_HYPER_SPACING } bt_hyper_kind;
 
 typedef struct bt_hyper_def {
     const char *name;
