@@ -206,7 +206,8 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
     int slots = bt_optimizer_slot_count(trace->optimizer);
     bt_rule rule = *group;
     for (int s = 0; s < slots; s++)
-        bt_rule_add_slot(&rule, bt_optimizer_slot_name(trace->optimizer, s), segment->slots[s]);
+        if (segment->slots[s])
+            bt_rule_add_slot(&rule, bt_optimizer_slot_name(trace->optimizer, s), segment->slots[s]);
     bt_tensor *grad = segment->grad;
     if (trace->scale)
         grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
@@ -217,9 +218,9 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
     if (trace->slopes)
         add_slope(trace, segment, grad, next, first);
     segment->next_param = guarded ? next : bt_where(trace->ok, next, segment->param);
-    for (int s = 0; s < slots; s++) {
-        bt_tensor *value = bt_rule_next(&rule.slots[s]);
-        segment->next_slots[s] = guarded ? value : bt_where(trace->ok, value, segment->slots[s]);
+    for (int s = 0, k = 0; s < slots; s++) {
+        bt_tensor *value = segment->slots[s] ? bt_rule_next(&rule.slots[k++]) : NULL;
+        segment->next_slots[s] = !value || guarded ? value : bt_where(trace->ok, value, segment->slots[s]);
     }
 }
 
