@@ -18,7 +18,7 @@ typedef struct bt_optimizer_kind {
     bt_status (*check)(const char *what, const double *hypers); /* values that do not go together; NULL: all do */
 } bt_optimizer_kind;
 
-const bt_optimizer_def *bt_optimizer_builtin(int index);             /* sgd, adam, adamw; NULL after the last */
+const bt_optimizer_def *bt_optimizer_builtin(int index);             /* in the order of kinds.h; NULL after the last */
 bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def); /* of a built-in record, or the safe answers */
 int bt_hyper_count(const bt_hyper_def *hypers);                      /* up to the first without a name */
 int bt_hyper_index(const bt_hyper_def *hypers, const char *name);    /* -1: none of that name */

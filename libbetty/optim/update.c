@@ -142,11 +142,11 @@ static void group_rule(const update_trace *trace, int group, bt_dtype dtype, bt_
         bt_tensor *value = scheduled ? trace->scheduled[i] : own_value(trace, group, i);
         if (i == lr && settings->lr_factor != 1)
             value = bt_mul(value, settings->lr_factor);
-        bt_rule_add_hyper(rule, hypers[i].name, settings->values[i], bt_as(value, dtype));
+        bt_rule_add_hyper(rule, hypers[i].name, settings->values[i], value);
     }
     rule->ok = trace->ok;
     rule->first = bt_equal(trace->applied, 0);
-    rule->count = bt_as(bt_add(trace->applied, 1), dtype);
+    rule->count = bt_as(bt_add(trace->applied, 1), BT_F64);
 }
 
 /* ---- segments ---- */
@@ -211,6 +211,8 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
     bt_tensor *grad = segment->grad;
     if (trace->scale)
         grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
+    if (!guarded)
+        grad = bt_where(trace->ok, grad, 0); /* no derivative may meet what is not finite */
     if (trace->slopes)
         grad = bt_alias(grad); /* so that nothing but the update lies between it and the parameter */
     int64_t first = graph->node_count;
