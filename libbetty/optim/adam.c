@@ -8,7 +8,7 @@ enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, AMSGRAD };
 static unsigned adam_slots(const double *hypers) { return hypers[AMSGRAD] != 0 ? 7 : 3; }
 
 /* Reddi, Kale and Kumar, ICLR 2018, as PyTorch has it: the largest of the mean squares, not yet corrected. */
-static bt_tensor *amsgrad(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
+static bt_tensor *amsgrad_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
 {
     bt_tensor *from = decoupled ? bt_rule_decayed(rule, param) : param;
     bt_tensor *g = decoupled ? grad : bt_rule_coupled(rule, param, grad);
@@ -21,10 +21,19 @@ static bt_tensor *amsgrad(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool
     return bt_sub(from, bt_mul(rate, bt_div(m, size)));
 }
 
-static bt_tensor *adam_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
+/* Where the gradient is not finite, all stays as it is. */
+static bt_tensor *amsgrad(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
 {
-    if (bt_rule_is_on(rule, "amsgrad"))
-        return amsgrad(rule, param, grad, decoupled);
+    static const char *const slots[] = {"m", "v", "v_max"};
+    bt_tensor *next = amsgrad_step(rule, param, bt_where(rule->ok, grad, 0), decoupled);
+    for (int i = 0; i < BT_COUNT_OF(slots); i++)
+        bt_slot_set(rule, slots[i],
+                    bt_where(rule->ok, bt_rule_next(bt_rule_slot(rule, slots[i])), bt_slot(rule, slots[i])));
+    return bt_where(rule->ok, next, param);
+}
+
+bt_tensor *bt_adam_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
+{
     const bt_adam_attr attr = {decoupled};
     bt_tensor *in[] = {param,
                        grad,
@@ -43,6 +52,12 @@ static bt_tensor *adam_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bo
         bt_slot_set(rule, "v", &next->node->out[2]);
     }
     return next;
+}
+
+static bt_tensor *adam_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
+{
+    return bt_rule_is_on(rule, "amsgrad") ? amsgrad(rule, param, grad, decoupled)
+                                          : bt_adam_step(rule, param, grad, decoupled);
 }
 
 static bt_tensor *adam_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)

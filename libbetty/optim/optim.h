@@ -12,8 +12,9 @@
 typedef struct bt_optimizer_kind {
     const bt_optimizer_def *def;
     bool flat; /* the update is elementwise, slots like the parameter: several may be handed over as one flat vector */
-    bool guarded;   /* the update itself leaves all as it is where rule->ok is false */
-    unsigned fixed; /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
+    bool elementwise; /* this alone: the slope for type = sama is there without a look at its nodes */
+    bool guarded;     /* the update itself leaves all as it is where rule->ok is false */
+    unsigned fixed;   /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
     unsigned (*slots)(const double *hypers); /* bit i: def->slots[i] is kept with these values; NULL: all */
     bt_status (*check)(const char *what, const double *hypers); /* values that do not go together; NULL: all do */
 } bt_optimizer_kind;

@@ -196,7 +196,8 @@ static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor 
     bt_tensor *scale = segment->slope ? segment->slope : bt_number(1, segment->param->dtype);
     if (trace->scale)
         scale = bt_mul(scale, bt_as(trace->scale, segment->param->dtype));
-    segment->slope = bt_update_slope(trace->what, grad, next, scale, first, trace->optimizer->kind.flat);
+    const bt_optimizer_kind *kind = &trace->optimizer->kind;
+    segment->slope = bt_update_slope(trace->what, grad, next, scale, first, kind->flat || kind->elementwise);
 }
 
 static void update_segment(const update_trace *trace, bt_segment *segment, const bt_rule *group)

@@ -1,5 +1,6 @@
 /* backend/cpu/reference_update.c: plain loops of the optimisers' updates. The formulas are PyTorch's. */
 #include "backend/cpu/reference.h"
+#include "ops/codes.h"
 
 #include <math.h>
 
@@ -76,9 +77,52 @@ static bt_status adam_update(const bt_call *call)
     return BT_OK;
 }
 
+/* ---- numbers in 8 bits ---- */
+
+static bt_status scales(const bt_call *call)
+{
+    const bt_view *x = &call->in[0];
+    int64_t count = bt_cpu_count(x), blocks = bt_cpu_count(&call->out[0]);
+    for (int64_t b = 0; b < blocks; b++) {
+        double most = 0;
+        for (int64_t e = b * BT_CODES_BLOCK; e < count && e < (b + 1) * BT_CODES_BLOCK; e++)
+            most = fmax(most, fabs(bt_cpu_get(x, e)));
+        bt_cpu_put(&call->out[0], b, most);
+    }
+    return BT_OK;
+}
+
+static bt_status encode(const bt_call *call)
+{
+    const bt_view *x = &call->in[0];
+    int64_t count = bt_cpu_count(x);
+    bt_code_book book;
+    bt_code_book_fill(&book, ((const bt_codes_attr *)call->attr)->positive != 0);
+    for (int64_t e = 0; e < count; e++) {
+        double scale = bt_cpu_get(&call->in[1], e / BT_CODES_BLOCK);
+        bt_cpu_put_int(&call->out[0], e, bt_code_of(&book, scale > 0 ? bt_cpu_get(x, e) / scale : 0));
+    }
+    return BT_OK;
+}
+
+static bt_status decode(const bt_call *call)
+{
+    int64_t count = bt_cpu_count(&call->out[0]);
+    bt_code_book book;
+    bt_code_book_fill(&book, ((const bt_codes_attr *)call->attr)->positive != 0);
+    for (int64_t e = 0; e < count; e++) {
+        double scale = bt_cpu_get(&call->in[1], e / BT_CODES_BLOCK);
+        bt_cpu_put(&call->out[0], e, book.value[(uint8_t)bt_cpu_get(&call->in[0], e)] * scale);
+    }
+    return BT_OK;
+}
+
 const bt_kernel_impl bt_cpu_reference_update[] = {
     BT_REFERENCE(sgd_plain_update, sgd_plain_update),
     BT_REFERENCE(sgd_update, sgd_update),
     BT_REFERENCE(adam_update, adam_update),
+    BT_REFERENCE(scales, scales),
+    BT_REFERENCE(encode, encode),
+    BT_REFERENCE(decode, decode),
     {.op = NULL},
 };
