@@ -314,7 +314,9 @@ START_TEST(wrong_types_and_ranges)
         {"product = hvp", "product = hvp: expected jvp | vjp | finite"},
         {"darts_alpha = 0", "darts_alpha = 0: expected a number above 0"},
         {"type = dart", "type = dart: expected darts | cg"},
-        {"optimizer = muon", "optimizer = muon: expected sgd | adam | adamw | rmsprop | adagrad | lion | "},
+        {"optimizer = muon",
+         "optimizer = muon: expected sgd | adam | adamw | rmsprop | adagrad | lion | radam | nadam | "
+         "adafactor | lamb | adam8bit | adamw8bit | lion8bit | tiger"},
         {"first_order = false", "first_order = false: not taken here: it means `through the unrolled graph`, which "
                                 "is type = itd; use true"},
     };

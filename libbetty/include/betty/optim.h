@@ -80,7 +80,9 @@ typedef struct bt_method_def {
 
 /* Without a problem. By PyTorch's formulas and with its defaults:
  *   sgd          lr 1e-3, momentum 0, dampening 0, weight_decay 0, nesterov 0 (or 1)
- *   adam, adamw  lr 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0, of adamw 0.01
+ *   adam, adamw  lr 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0, of adamw 0.01, amsgrad 0 (or 1)
+ *   rmsprop, adagrad, radam, nadam; lion, lamb by their papers; adafactor in PyTorch's form and that of transformers;
+ *   adam8bit, adamw8bit, lion8bit with their state in 8 bits. docs/ini-reference.md has the hyperparameters of all.
  * An update whose gradient is not finite is left out. */
 bt_optimizer *bt_optimizer_new(const char *name);
 bt_status bt_optimizer_set(bt_optimizer *optimizer, const char *hyper, double value);
