@@ -252,7 +252,7 @@ static void poison_results(bt_update *update, bt_tensor *poison)
     }
 }
 
-void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
+static void record_update(bt_optimizer *optimizer, bt_update *update)
 {
     if (!optimizer || !update || !bt_trace_now() || !optimizer->started) {
         bt_tensor *poison = bt_trace_poison(BT_ERROR_ARGUMENT, "an optimiser's update: %s",
@@ -275,6 +275,17 @@ void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
     bt_tensor *made = bt_as(update->ok, BT_I64);
     update->next_applied = bt_add(trace.applied, made);
     update->next_skipped = bt_add(bt_trace_read(optimizer->skipped), bt_sub(1, made));
+}
+
+void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
+{
+    bt_trace *trace = bt_trace_now();
+    bool before = trace && trace->tag.update;
+    if (trace)
+        trace->tag.update = update && !update->made; /* what is made again is differentiated, value by value */
+    record_update(optimizer, update);
+    if (trace)
+        trace->tag.update = before;
 }
 
 void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update)
