@@ -173,7 +173,8 @@ const bt_key bt_keys[] = {
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
     {"meta_trainable", PROBLEM(meta_trainable), LIST, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
-    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "adam8bit | sgd", .refused = "lbfgs",
+    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "adam8bit | sgd",
+     .refused = "lbfgs",
      .advice = "an update is made of one gradient, with no search along a line; a .c file can export an optimiser "
                "(docs/extending.md)",
      .help = "what makes an update from a gradient; its hyperparameters are keys too"},
