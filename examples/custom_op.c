@@ -54,23 +54,32 @@ static const bt_op softplus = {
                 {.device = BT_CPU, .dtype = BT_F64, .launch = softplus_launch}},
 };
 
-/* ---- an optimiser: Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023) ---- */
+/* ---- an optimiser: steps over the root of the mean square of a gradient, one number for each row ---- */
 
-static bt_tensor *lion_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+static bt_tensor *rowwise_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
-    bt_tensor *m = bt_slot(rule, "m"), *beta1 = bt_hyper(rule, "beta1"), *beta2 = bt_hyper(rule, "beta2");
-    bt_tensor *direction = bt_sign(bt_add(bt_mul(beta1, m), bt_mul(bt_sub(1, beta1), grad)));
-    bt_slot_set(rule, "m", bt_add(bt_mul(beta2, m), bt_mul(bt_sub(1, beta2), grad)));
-    return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), direction));
+    bt_tensor *square = bt_square(grad), *mean = bt_rank(param) ? bt_mean(square, -1) : square,
+              *beta = bt_hyper(rule, "beta");
+    bt_tensor *row = bt_add(bt_mul(beta, bt_slot(rule, "row")), bt_mul(bt_sub(1, beta), mean));
+    bt_slot_set(rule, "row", row);
+    bt_tensor *size = bt_add(bt_sqrt(row), 1e-8);
+    return bt_sub(param, bt_mul(bt_hyper(rule, "lr"), bt_div(grad, bt_rank(param) ? bt_unsqueeze(size, -1) : size)));
 }
 
-static const bt_optimizer_def lion = {
-    .name = "lion",
-    .hypers = {{"lr", 1e-4, 0, 1e9, "learning rate", BT_HYPER_REAL},
-               {"beta1", 0.9, 0, 1, "share of the momentum in the direction", BT_HYPER_REAL},
-               {"beta2", 0.99, 0, 1, "share of the momentum that is kept", BT_HYPER_REAL}},
-    .slots = {"m"},
-    .update = lion_update,
+static bt_array rowwise_slot(int slot, bt_array param, const double *hypers)
+{
+    (void)slot, (void)hypers;
+    param.rank -= param.rank > 0; /* all axes but the last */
+    return param;
+}
+
+static const bt_optimizer_def rowwise = {
+    .name = "rowwise",
+    .hypers = {{"lr", 1e-3, 0, 1e9, "learning rate", BT_HYPER_REAL},
+               {"beta", 0.99, 0, 1, "share of the mean square that is kept", BT_HYPER_REAL}},
+    .slots = {"row"},
+    .slot = rowwise_slot,
+    .update = rowwise_update,
 };
 
 /* ---- a method: x from H x = v, by the heavy-ball iteration (Polyak, 1964) ---- */
@@ -180,4 +189,4 @@ static const bt_problem_def model = {
     .training_step = model_step,
 };
 
-BT_EXPORT(.problems = {&bend, &model}, .optimizers = {&lion}, .methods = {&polyak}, .datasets = {&line});
+BT_EXPORT(.problems = {&bend, &model}, .optimizers = {&rowwise}, .methods = {&polyak}, .datasets = {&line});

@@ -32,6 +32,29 @@ static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
     return examples / accumulation;
 }
 
+/* Back through steps (type = itd) it goes with slots of floating numbers only. */
+static bool goes_with(const bt_problem *problem, const char *optimizer)
+{
+    const bt_optimizer_def *def;
+    double hypers[BT_MAX_ITEMS];
+    int i = 0;
+    while ((def = bt_optimizer_builtin(i)) != NULL && strcmp(def->name, optimizer) != 0)
+        i++;
+    if (!def || !def->slot || !problem->settings->method->unrolls)
+        return true;
+    for (int h = 0; h < BT_MAX_ITEMS; h++)
+        hypers[h] = def->hypers[h].value;
+    for (int64_t p = 0; p < problem->module->param_count; p++)
+        for (int slot = 0; slot < bt_slot_name_count(def->slots); slot++) {
+            bt_array like = problem->module->params[p]->shape;
+            like.dtype = problem->dtype;
+            like = def->slot(slot, like, hypers);
+            if (bt_array_count(like) && !bt_dtype_floats(like.dtype))
+                return false;
+        }
+    return true;
+}
+
 /* rest: the values of the key behind this one. */
 static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value, const char *rest)
 {
@@ -43,6 +66,8 @@ static void add(listing *l, const bt_problem *problem, const bt_key *key, const 
     char with_value[32] = "";
     if (strcmp(key->name, "itd_states") == 0 && strtoll(value, NULL, 10) >= problem->settings->unroll_steps)
         return; /* all of them */
+    if (problem && strcmp(key->name, "optimizer") == 0 && !goes_with(problem, value))
+        return;
     if (strcmp(key->name, "gradient_accumulation") == 0) {
         const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
         if (size < 1)

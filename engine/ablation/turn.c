@@ -36,6 +36,19 @@ static bt_status set(bt_engine *engine, const bt_choice *choice, const char *key
     return status;
 }
 
+/* Another optimiser: what hyperparameters only others have is taken back, as nobody has written them for this one. */
+static bt_status forget_hypers(bt_engine *engine, const bt_choice *choice)
+{
+    const bt_optimizer_def *chosen = NULL, *def;
+    for (int i = 0; (def = bt_optimizer_builtin(i)) != NULL; i++)
+        chosen = strcmp(def->name, choice->value) == 0 ? def : chosen;
+    for (int i = 0; chosen && (def = bt_optimizer_builtin(i)) != NULL; i++)
+        for (int h = 0; h < bt_hyper_count(def->hypers); h++)
+            if (bt_hyper_index(chosen->hypers, def->hypers[h].name) < 0)
+                BT_TRY(set(engine, choice, def->hypers[h].name, ""));
+    return BT_OK;
+}
+
 static bt_status set_up(turning *t)
 {
     const bt_ablation *ablation = t->turn->ablation;
@@ -47,6 +60,8 @@ static bt_status set_up(turning *t)
     for (int64_t i = 0; row && i < row->count; i++) {
         const bt_choice *choice = row->choices[i];
         BT_TRY(set(t->engine, choice, choice->key, choice->value));
+        if (strcmp(choice->key, "optimizer") == 0)
+            BT_TRY(forget_hypers(t->engine, choice));
         if (*choice->with)
             BT_TRY(set(t->engine, choice, choice->with, choice->with_value));
     }

@@ -41,9 +41,9 @@ bt_status bt_config_change(bt_config *config, const char *key, const char *value
 const char *bt_config_folder(const bt_config *config);
 const char *bt_config_stem(const bt_config *config);
 
-/* What `type` and `optimizer` can name; sgd, adam and adamw are there from the start. Hyperparameters become keys, a
- * method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name given to
- * two is an error. */
+/* What `type` and `optimizer` can name; the optimisers of the library are there from the start. Hyperparameters become
+ * keys, a method's as NAME_hyper ("iterations" takes whole numbers). Records must outlive the configuration; a name
+ * given to two is an error. */
 bt_status bt_config_add_method(bt_config *config, const bt_method_def *method);
 bt_status bt_config_add_optimizer(bt_config *config, const bt_optimizer_def *optimizer);
 const bt_method_def *bt_config_method(const bt_config *config, int index); /* NULL after the last */

@@ -177,10 +177,10 @@ const bt_key bt_keys[] = {
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
     {"meta_trainable", PROBLEM(meta_trainable), LIST, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
-    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "sgd",
-     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY), .refused = "adafactor | adam8bit",
-     .advice = "sgd keeps nothing beside a parameter, with momentum one value for each of its own, adam two; a .c file "
-               "can export an optimiser (docs/extending.md)",
+    {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "adam8bit | sgd",
+     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY), .refused = "lbfgs",
+     .advice = "an update is made of one gradient, with no search along a line; a .c file can export an optimiser "
+               "(docs/extending.md)",
      .help = "what makes an update from a gradient; its hyperparameters are keys too"},
     {"gradient_clipping", PROBLEM(gradient_clipping), REAL(0, HUGE_REAL), .value = "0",
      .help = "largest norm of the whole gradient; 0: no clipping"},

@@ -122,42 +122,61 @@ static int64_t *block_order(const bt_problem *problem)
     return order;
 }
 
-/* Windows of those only for which `some` is true; NULL: of all. */
-static bt_status block_like(bt_block *block, const bt_problem *problem, const bool *some, bt_lifetime lifetime,
-                            bt_category category, const char *name)
+typedef struct like_params { /* by parameter */
+    bt_array *shapes;
+    const char **names; /* NULL: left out */
+} like_params;
+
+static void like_params_free(like_params *like)
+{
+    bt_free(like->shapes);
+    bt_free(like->names);
+}
+
+/* Of those only for which `some` is true; NULL: of all. */
+static bt_status like_params_new(like_params *like, const bt_problem *problem, const bool *some)
 {
     int64_t count = problem->module->param_count;
-    bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
-    const char **names = bt_alloc_array((size_t)count, sizeof *names);
-    bt_status status = shapes && names ? BT_OK : BT_ERROR_MEMORY;
-    for (int64_t i = 0; status == BT_OK && i < count; i++) {
-        shapes[i] = problem->module->params[i]->shape;
-        shapes[i].dtype = problem->dtype;
-        names[i] = !some || some[i] ? problem->module->params[i]->path : NULL;
+    like->shapes = bt_alloc_array((size_t)count, sizeof *like->shapes);
+    like->names = bt_alloc_array((size_t)count, sizeof *like->names);
+    if (!like->shapes || !like->names) {
+        like_params_free(like);
+        return BT_ERROR_MEMORY;
     }
-    if (status == BT_OK)
-        status = bt_block_new(block, lifetime, category, problem->name, name, problem->dtype, shapes, names,
-                              problem->order, count);
-    bt_free(shapes);
-    bt_free(names);
-    return status;
+    for (int64_t i = 0; i < count; i++) {
+        like->shapes[i] = problem->module->params[i]->shape;
+        like->shapes[i].dtype = problem->dtype;
+        like->names[i] = !some || some[i] ? problem->module->params[i]->path : NULL;
+    }
+    return BT_OK;
 }
 
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
                                const char *name)
 {
-    return block_like(block, problem, NULL, lifetime, category, name);
+    like_params like;
+    BT_TRY(like_params_new(&like, problem, NULL));
+    bt_status status = bt_block_new(block, lifetime, category, problem->name, name, problem->dtype, like.shapes,
+                                    like.names, problem->order, problem->module->param_count);
+    like_params_free(&like);
+    return status;
 }
 
-/* What is frozen has no slots: the trained parameters begin the block, so theirs lie at the same places. */
+/* What is frozen has no slots: the trained parameters begin the block, so slots like them lie at the same places. */
 static bt_status make_slots(bt_problem *problem)
 {
     bt_context *context = problem->context;
-    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        BT_TRY(block_like(&problem->slots[k], problem, problem->trainable, BT_RUN, BT_OPTIMIZER,
-                          bt_optimizer_slot_name(problem->optimizer, k)));
-        BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]));
+    like_params like;
+    BT_TRY(like_params_new(&like, problem, problem->trainable));
+    bt_status status = BT_OK;
+    for (int k = 0; status == BT_OK && k < bt_optimizer_slot_count(problem->optimizer); k++) {
+        status = bt_slot_block(problem->optimizer, k, &problem->slots[k], problem->name, like.shapes, like.names,
+                               problem->group, problem->order, problem->module->param_count);
+        if (status == BT_OK)
+            status = bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]);
     }
+    like_params_free(&like);
+    BT_TRY(status);
     if (!problem->settings->method->slope)
         return BT_OK;
     BT_TRY(bt_block_like_params(&problem->slope, problem, BT_RUN, BT_OPTIMIZER, "slope of the update"));

@@ -192,6 +192,13 @@ static bool not_plateau(const bt_context *context, const bt_problem *problem)
     return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_PLATEAU);
 }
 
+/* Adafactor in the form that has a rate of its own. */
+static bool sets_its_rate(const bt_context *context, const bt_problem *problem)
+{
+    int relative = bt_hyper_index(problem->settings->optimizer->hypers, "relative_step");
+    return (void)context, relative >= 0 && problem->settings->hypers[relative] != 0;
+}
+
 /* ---- the table ---- */
 
 typedef struct idle_row {
@@ -211,6 +218,7 @@ static const char loader_why[] = "its batches do not come from a data set of its
 static const char weights_why[] = "there is no `weights`";
 static const char parents_why[] = "no problem above waits for its solution (l2u)";
 static const char linear_why[] = "it belongs to scheduler = linear";
+static const char relative_why[] = "relative_step = true sets the rate by itself";
 static const char plateau_why[] = "it belongs to scheduler = plateau";
 static const char stopping_why[] = "early_stopping is false";
 static const char judged_why[] = "early_stopping is false, and so is checkpoint_best";
@@ -253,6 +261,8 @@ static const idle_row rows[] = {
     {PROBLEM("weights_layout"), no_weights, weights_why},
     {PROBLEM("weights_missing"), no_weights, weights_why},
 
+    {PROBLEM("scheduler"), sets_its_rate, relative_why},
+    {PROBLEM("scheduler_warmup"), sets_its_rate, relative_why},
     {PROBLEM("scheduler_step_size"), not_step, "it belongs to scheduler = step"},
     {PROBLEM("scheduler_milestones"), not_multistep, "it belongs to scheduler = multistep"},
     {PROBLEM("scheduler_gamma"), no_decay, "it belongs to scheduler = step, multistep, exponential and plateau"},

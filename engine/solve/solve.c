@@ -3,29 +3,57 @@
 
 #include "ops/ops.h"
 
+/* The variable, and no window yet. */
+static bt_vector vector_of(bt_phase *phase, const bt_problem *problem, const char *name, bt_dtype dtype,
+                           int64_t elements)
+{
+    bt_vector vector = {.count = problem->module->param_count};
+    bt_array shape = {.dtype = dtype, .rank = 1, .dims = {elements}};
+    bt_var *flat = bt_phase_own(phase, bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name, shape));
+    vector.windows = bt_alloc_array((size_t)vector.count, sizeof(bt_var *));
+    vector.flat = vector.windows ? flat : NULL;
+    return vector;
+}
+
+/* Window i at byte `at`, which moves on. */
+static void add_window(bt_phase *phase, bt_vector *vector, int64_t i, const char *name, bt_array shape, size_t *at)
+{
+    if (!vector->flat)
+        return;
+    vector->windows[i] = bt_phase_own(phase, bt_var_window(vector->flat, *at, name, shape));
+    if (!vector->windows[i])
+        vector->flat = NULL;
+    else
+        *at += vector->windows[i]->bytes;
+}
+
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear)
 {
-    bt_vector vector = {0};
-    int64_t count = problem->module->param_count;
-    bt_array shape_of_all = {.dtype = problem->dtype, .rank = 1, .dims = {bt_params_elements(problem)}};
-    bt_var *flat = bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name, shape_of_all);
-    if (!bt_phase_own(phase, flat))
-        return vector;
-    flat->clear = clear;
-    vector.windows = bt_alloc_array((size_t)count, sizeof(bt_var *));
+    bt_vector vector = vector_of(phase, problem, name, problem->dtype, bt_params_elements(problem));
     size_t at = 0;
-    for (int64_t i = 0; vector.windows && i < count; i++) {
+    for (int64_t i = 0; i < vector.count; i++) {
         bt_array shape = problem->module->params[i]->shape;
         shape.dtype = problem->dtype;
-        vector.windows[i] = bt_phase_own(phase, bt_var_window(flat, at, problem->module->params[i]->path, shape));
-        if (!vector.windows[i])
-            return vector;
-        at += vector.windows[i]->bytes;
+        add_window(phase, &vector, i, problem->module->params[i]->path, shape, &at);
     }
-    if (vector.windows) {
-        vector.flat = flat;
-        vector.count = count;
-    }
+    if (vector.flat)
+        vector.flat->clear = clear;
+    return vector;
+}
+
+bt_vector bt_vector_of_slot(bt_phase *phase, bt_problem *problem, int k)
+{
+    const bt_block *slots = &problem->slots[k];
+    int64_t elements = 0;
+    for (int64_t i = 0; i < slots->count; i++)
+        elements += slots->windows[i] ? bt_array_count(bt_var_array(slots->windows[i])) : 0;
+    bt_vector vector = vector_of(phase, problem, slots->flat->name, slots->flat->dtype, elements);
+    size_t at = 0;
+    for (int64_t i = 0; i < slots->count; i++)
+        if (slots->windows[i])
+            add_window(phase, &vector, i, slots->windows[i]->name, bt_var_array(slots->windows[i]), &at);
+    if (vector.flat)
+        vector.flat->clear = true;
     return vector;
 }
 

@@ -9,6 +9,8 @@ typedef struct bt_vector { /* like bt_params: dense, in order of declaration */
     int64_t count;
 } bt_vector;
 bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, bool clear); /* flat NULL: failed */
+/* Like slot k of its optimiser, whose windows have one floating dtype; clear. A parameter without one has none here. */
+bt_vector bt_vector_of_slot(bt_phase *phase, bt_problem *problem, int k);
 
 typedef struct bt_trouble { /* of the method of one lower problem */
     bt_var *count;          /* I64 []: steps in which it said that it fails; NULL: it cannot say so */

@@ -74,8 +74,27 @@ static bt_status add(bt_solve_site *site, bt_solve *solve, bt_unrolled_part part
     return BT_OK;
 }
 
+/* A slot of whole numbers, as those of 8-bit optimisers, has no derivative. */
+static bt_status check_slots(const bt_problem *lower)
+{
+    for (int k = 0; k < bt_optimizer_slot_count(lower->optimizer); k++) {
+        const bt_block *slots = &lower->slots[k];
+        for (int64_t i = 0; i < slots->count; i++) {
+            const bt_var *slot = slots->windows[i];
+            if (slot && (!bt_dtype_floats(slot->dtype) || slot->dtype != slots->flat->dtype))
+                return bt_fail(BT_ERROR_UNSUPPORTED,
+                               "[%s] type = %s goes back through what the optimiser keeps, and optimizer = %s keeps "
+                               "`%s` as %s, through which no derivative passes; take another optimizer, as adam or sgd",
+                               lower->name, lower->settings->method->name, lower->optimizer->kind.def->name,
+                               slots->flat->name, bt_dtype_name(slot->dtype));
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status check(const bt_problem *lower)
 {
+    BT_TRY(check_slots(lower));
     if (lower->settings->meta_batch > 1)
         return bt_fail(BT_ERROR_UNSUPPORTED, "[%s] type = %s goes through single steps, not through meta_batch = %lld",
                        lower->name, lower->settings->method->name, (long long)lower->settings->meta_batch);
@@ -120,8 +139,7 @@ static bt_status open(bt_solve_site *site, bt_solve *solve)
             return BT_ERROR_MEMORY;
     }
     for (int k = 0; k < bt_optimizer_slot_count(lower->optimizer); k++) {
-        const char *name = bt_optimizer_slot_name(lower->optimizer, k);
-        state->slots[k] = bt_vector_new(site->phase, lower, name, true);
+        state->slots[k] = bt_vector_of_slot(site->phase, lower, k);
         if (!state->slots[k].flat)
             return BT_ERROR_MEMORY;
     }

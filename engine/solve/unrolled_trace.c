@@ -69,7 +69,7 @@ static int slots(const tracer *t) { return bt_optimizer_slot_count(t->lower->opt
 static void read_parts(tracer *t, bt_var *const *windows, bt_tensor **items)
 {
     for (int64_t i = 0; i < params(t); i++)
-        items[i] = bt_graph_read(t->graph, windows[i]);
+        items[i] = windows[i] ? bt_graph_read(t->graph, windows[i]) : NULL;
 }
 
 /* The loss where the step is, with what it leaves in buffers. */
@@ -239,12 +239,14 @@ static void add_other(tracer *t, int k, int64_t i, bt_tensor *value)
     bt_solve_mark(t->site, t->others[k], i);
 }
 
-/* The adjoint of a vector like the parameters; zero where hypergradients do not pass. */
+/* The adjoint of parameters or of a slot; zero where hypergradients do not pass. */
 static void set_adjoint(tracer *t, const bt_vector *vector, bt_tensor **values)
 {
     for (int64_t i = 0; i < params(t); i++) {
+        bt_var *var = vector->windows[i];
         bool zero = !values[i] || !t->lower->meta_trainable[i];
-        bt_graph_assign(t->graph, vector->windows[i], zero ? bt_zeros_like(t->transition.param[i]) : values[i]);
+        if (var)
+            bt_graph_assign(t->graph, var, zero ? bt_zeros_like(bt_graph_read(t->graph, var)) : values[i]);
     }
 }
 
@@ -367,7 +369,8 @@ static void trace_start(tracer *t)
             add_other(t, k, i, *result++);
     bt_graph_assign(t->graph, t->solve->adjoint.flat, bt_zeros_like(adjoint)); /* nothing depends on what was before */
     for (int k = 0; k < slots(t); k++)
-        bt_graph_assign(t->graph, state_of(t)->slots[k].flat, bt_zeros_like(adjoint));
+        bt_graph_assign(t->graph, state_of(t)->slots[k].flat,
+                        bt_zeros_like(bt_graph_read(t->graph, state_of(t)->slots[k].flat)));
 }
 
 /* ---- the list ---- */

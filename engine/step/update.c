@@ -4,7 +4,7 @@
 #include "ops/ops.h"
 #include <string.h>
 
-/* Windows of the same place in every block. */
+/* Windows of the same place in the blocks of parameters and gradients. */
 static bt_status stretch_new(bt_problem *problem, bt_update_part *stretch, int group, const char *name, size_t from,
                              bt_array shape)
 {
@@ -13,12 +13,20 @@ static bt_status stretch_new(bt_problem *problem, bt_update_part *stretch, int g
     *stretch = (bt_update_part){.group = group};
     stretch->param = bt_phase_own(step->phase, bt_var_window(problem->module->param_block.flat, from, name, shape));
     stretch->grad = bt_phase_own(step->phase, bt_var_window(gradients->flat, from, name, shape));
-    bool made = stretch->param && stretch->grad;
-    for (int k = 0; made && k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        stretch->slots[k] = bt_phase_own(step->phase, bt_var_window(problem->slots[k].flat, from, name, shape));
-        made = stretch->slots[k] != NULL;
-    }
-    return made ? BT_OK : BT_ERROR_MEMORY;
+    return stretch->param && stretch->grad ? BT_OK : BT_ERROR_MEMORY;
+}
+
+/* A parameter by itself, with its slots, whatever they look like. */
+static bt_status own_stretch(bt_problem *problem, int64_t i)
+{
+    bt_update_part *stretch = &problem->step->stretches[problem->step->stretch_count++];
+    const bt_slate *param = problem->module->params[i];
+    bt_array shape = param->shape;
+    shape.dtype = problem->dtype;
+    BT_TRY(stretch_new(problem, stretch, problem->group[i], param->path, param->var->offset, shape));
+    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
+        stretch->slots[k] = problem->slots[k].windows[i];
+    return BT_OK;
 }
 
 /* All trained parameters of a group lie together in the block: one stretch, gaps included. */
@@ -36,8 +44,15 @@ static bt_status group_stretch(bt_problem *problem, int group)
         return BT_OK;
     bt_array shape = {
         .dtype = problem->dtype, .rank = 1, .dims = {(int64_t)((to - from) / bt_dtype_size(problem->dtype))}};
-    return stretch_new(problem, &problem->step->stretches[problem->step->stretch_count++], group, problem->name, from,
-                       shape);
+    bt_update_part *stretch = &problem->step->stretches[problem->step->stretch_count++];
+    BT_TRY(stretch_new(problem, stretch, group, problem->name, from, shape));
+    for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
+        bt_var *slot = bt_var_window(problem->slots[k].flat, from, problem->name, shape); /* flat: like parameters */
+        stretch->slots[k] = bt_phase_own(problem->step->phase, slot);
+        if (!slot)
+            return BT_ERROR_MEMORY;
+    }
+    return BT_OK;
 }
 
 static bool one_by_one(const bt_problem *problem)
@@ -62,14 +77,9 @@ static bt_status make_stretches(bt_problem *problem)
             BT_TRY(group_stretch(problem, g));
         return BT_OK;
     }
-    for (int64_t i = 0; i < count; i++) {
-        const bt_slate *param = problem->module->params[i];
-        bt_array shape = param->shape;
-        shape.dtype = problem->dtype;
+    for (int64_t i = 0; i < count; i++)
         if (bt_is_updated(problem, i))
-            BT_TRY(stretch_new(problem, &step->stretches[step->stretch_count++], problem->group[i], param->path,
-                               param->var->offset, shape));
-    }
+            BT_TRY(own_stretch(problem, i));
     return BT_OK;
 }
 
@@ -195,7 +205,8 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
             segments[s].group = step->stretches[s].group;
             segments[s].param = bt_graph_read(graph, step->stretches[s].param);
             for (int k = 0; k < slots; k++)
-                segments[s].slots[k] = bt_graph_read(graph, step->stretches[s].slots[k]);
+                segments[s].slots[k] =
+                    step->stretches[s].slots[k] ? bt_graph_read(graph, step->stretches[s].slots[k]) : NULL;
         }
         bt_update update = {.segments = segments, .count = step->stretch_count, .context = problem};
         update.slopes = problem->slope.flat != NULL;
@@ -205,7 +216,8 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
             if (!problem->def->param_callback)
                 bt_graph_assign(graph, step->stretches[s].param, segments[s].next_param);
             for (int k = 0; k < slots; k++)
-                bt_graph_assign(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
+                if (step->stretches[s].slots[k])
+                    bt_graph_assign(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
         }
         keep_slopes(problem, &update);
         if (problem->def->param_callback && graph->status == BT_OK)

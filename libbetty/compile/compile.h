@@ -21,6 +21,7 @@ typedef struct bt_compile_options {
     bool order;         /* steps in the order that holds fewer bytes, where there is one */
     bt_order_rule rule; /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
     bool rows;          /* arithmetic on a few numbers, many steps as one call */
+    bool strips;        /* arithmetic of an optimiser on many numbers, strip by strip as one call */
     bool merge;         /* values are written over others that die */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;

@@ -23,6 +23,7 @@ typedef struct bt_compilation {
 bt_status bt_pass_lower(bt_compilation *c);  /* lower.c: nodes to steps and buffers */
 bt_status bt_pass_order(bt_compilation *c);  /* order.c: the order of the steps */
 bt_status bt_pass_rows(bt_compilation *c);   /* rows.c: many short steps as one */
+bt_status bt_pass_strips(bt_compilation *c); /* rows.c: likewise long ones, of an optimiser */
 bt_status bt_pass_commit(bt_compilation *c); /* commit.c: where assigned values and results live */
 bt_status bt_pass_lives(bt_compilation *c);  /* merge.c: first and last steps of buffers */
 bt_status bt_pass_merge(bt_compilation *c);  /* merge.c: what is written over what */

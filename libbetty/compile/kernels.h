@@ -20,6 +20,7 @@ typedef struct bt_call {
     int threads;    /* how many it may use; at least 1 */
     void *state;    /* made by prepare; only read from then on */
     bt_row_fn *row; /* left by prepare where one call of it, on n numbers, is all that launch would do; else NULL */
+    bool divided;   /* launch would share the n numbers among threads */
     int64_t n;
     bt_tag tag;
 } bt_call;

@@ -71,6 +71,7 @@ WANTED(fuse)
 WANTED(absorb)
 WANTED(order)
 WANTED(rows)
+WANTED(strips)
 WANTED(merge)
 
 static const struct pass {
@@ -86,6 +87,7 @@ static const struct pass {
     [BT_PASS_LOWER] = {"lower", bt_pass_lower, NULL},
     [BT_PASS_ORDER] = {"order", bt_pass_order, wants_order},
     [BT_PASS_ROWS] = {"rows", bt_pass_rows, wants_rows},
+    [BT_PASS_STRIPS] = {"strips", bt_pass_strips, wants_strips},
     [BT_PASS_COMMIT] = {"commit", bt_pass_commit, NULL},
     [BT_PASS_LIVES] = {"lives", bt_pass_lives, NULL},
     [BT_PASS_MERGE] = {"merge", bt_pass_merge, wants_merge},
@@ -104,6 +106,7 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .order = true,
                                 .rule = BT_ORDERS,
                                 .rows = true,
+                                .strips = true,
                                 .merge = true,
                                 .holding = BT_HOLD_PRODUCTS};
 }

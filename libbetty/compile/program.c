@@ -42,7 +42,7 @@ void bt_program_describe(const bt_program *program, bt_text *text)
         const bt_call_step *step = &program->steps[s];
         char name[64];
         if (bt_is_rows(&step->call))
-            snprintf(name, sizeof name, "rows.%lld", (long long)bt_rows_count(&step->call));
+            snprintf(name, sizeof name, "%s.%lld", step->call.op->name, (long long)bt_rows_count(&step->call));
         bt_text_add(text, "%4lld %-28s", (long long)s, bt_is_rows(&step->call) ? name : step->kernel->name);
         for (int i = 0; i < step->call.inputs; i++)
             describe_operand(program, step->in[i], text);

@@ -56,6 +56,7 @@ typedef enum bt_pass {
     BT_PASS_LOWER,
     BT_PASS_ORDER,
     BT_PASS_ROWS,
+    BT_PASS_STRIPS,
     BT_PASS_COMMIT,
     BT_PASS_LIVES,
     BT_PASS_MERGE,

@@ -1,11 +1,13 @@
 /* compile/rows.c: arithmetic on a few numbers, many steps as one call. What only these steps read needs no buffer: it
- * lies on the stack while the call runs.
+ * lies on the stack while the call runs. The arithmetic of an optimiser on many numbers is taken likewise, a strip of
+ * them after the other.
  *
  * A step joins the batch before it if all that it waits for is done where that one stands. Which it may not leave
  * behind: whoever reads the old value of a variable that it computes. */
 #include "compile/rows.h"
 
 #include "base/overlap.h"
+#include "base/team.h"
 #include "compile/compile_inside.h"
 #include "compile/work.h"
 
@@ -14,9 +16,11 @@
 enum {
     PARTS = 64,
     INPUTS = PARTS * BT_ROW_INPUTS,
-    ROOM = 32768
-};                   /* of one call; ROOM: bytes, less than a first cache */
-enum { ORDERS = 8 }; /* of derivatives; what is beyond them stays as it is */
+    ROOM = 32768,
+    STRIP = 256,      /* numbers */
+    DIVIDED = 1 << 17 /* operations that are worth several threads */
+};                    /* of one call; ROOM: bytes, less than a first cache */
+enum { ORDERS = 8 };  /* of derivatives; what is beyond them stays as it is */
 
 typedef struct place { /* bases: the room, then the outputs, then the inputs */
     uint16_t base, offset;
@@ -26,6 +30,7 @@ typedef struct part { /* a step of before */
     bt_row_fn *row;
     int64_t n;
     place in[BT_ROW_INPUTS], out;
+    uint8_t along[BT_ROW_INPUTS + 1]; /* strips: bytes from one number to the next, of each input, of the output */
 } part;
 
 typedef struct rows {
@@ -58,10 +63,49 @@ static bt_status launch(const bt_call *call)
     return BT_OK;
 }
 
-static const bt_op rows_op = {.name = "rows", .inputs = -1};
-static const bt_kernel_impl rows_kernel = {.op = &rows_op, .name = "rows", .launch = launch};
+/* Numbers from .. from + n - 1 of all parts; bases as in launch. */
+static void run_strip(const rows *r, char *const *base, int64_t from, int64_t n)
+{
+    const part *end = r->parts + r->count;
+    for (const part *p = r->parts; p < end; p++) {
+        const void *in[BT_ROW_INPUTS];
+        for (int i = 0; i < BT_ROW_INPUTS; i++)
+            in[i] = base[p->in[i].base] + (p->in[i].base ? from * p->along[i] : p->in[i].offset);
+        p->row(n, base[p->out.base] + (p->out.base ? from * p->along[BT_ROW_INPUTS] : p->out.offset), in);
+    }
+}
 
-bool bt_is_rows(const bt_call *call) { return call->op == &rows_op; }
+static void share_strips(const void *work, int t, int threads)
+{
+    _Alignas(BT_ALIGN) char room[ROOM];
+    char *base[INPUTS + PARTS + 1];
+    const bt_call *call = work;
+    const rows *r = call->state;
+    char **next = base;
+    *next++ = room;
+    for (int o = 0; o < call->outputs; o++)
+        *next++ = call->out[o].data;
+    for (int i = 0; i < call->inputs; i++)
+        *next++ = call->in[i].data;
+    int64_t n = r->parts->n, strips = (n + STRIP - 1) / STRIP;
+    for (int64_t s = strips * t / threads; s < strips * (t + 1) / threads; s++)
+        run_strip(r, base, s * STRIP, n - s * STRIP < STRIP ? n - s * STRIP : STRIP);
+}
+
+static bt_status launch_strips(const bt_call *call)
+{
+    if (call->threads > 1)
+        bt_team_do(share_strips, call, call->threads);
+    else
+        share_strips(call, 0, 1);
+    return BT_OK;
+}
+
+static const bt_op rows_op = {.name = "rows", .inputs = -1}, strips_op = {.name = "strips", .inputs = -1};
+static const bt_kernel_impl rows_kernel = {.op = &rows_op, .name = "rows", .launch = launch},
+                            strips_kernel = {.op = &strips_op, .name = "strips", .launch = launch_strips};
+
+bool bt_is_rows(const bt_call *call) { return call->op == &rows_op || call->op == &strips_op; }
 
 int64_t bt_rows_count(const bt_call *call) { return ((const rows *)call->state)->count; }
 
@@ -77,6 +121,7 @@ bool bt_rows_overwrites(const bt_call *call, int o, int i)
 typedef struct pass {
     bt_compilation *c;
     bt_program *program;
+    bool strips;        /* long steps are joined, not short ones */
     int64_t *batch;     /* by step: the first step of its batch, where all of it stands; itself, if it is alone */
     int64_t *size;      /* by first step: how many there are */
     int64_t *room;      /* by first step: bytes of all its values */
@@ -96,6 +141,34 @@ static bool is_short(const bt_call_step *step)
     return step->call.row && step->call.n <= BT_ROWS_FEW && step->call.outputs == 1 && step->scratch < 0 &&
            !(bt_op_flags(step->call.op) & BT_OP_EFFECT);
 }
+
+static bool is_one_number(const bt_view *view)
+{
+    bool one = true;
+    for (int d = 0; d < view->rank; d++)
+        one = one && (view->dims[d] == 1 || view->strides[d] == 0);
+    return one;
+}
+
+/* A number for each of the output's, or one for all. */
+static bool goes_along(const bt_call_step *step, int i)
+{
+    const bt_view *view = &step->call.in[i];
+    return is_one_number(view) || (step->in[i].offset == 0 && bt_view_dense(view));
+}
+
+static bool is_long(const bt_call_step *step)
+{
+    const bt_call *call = &step->call;
+    bool fits = call->row && call->n > BT_ROWS_FEW && call->outputs == 1 && step->scratch < 0 &&
+                step->node->tag.update && step->node->tag.order == 0 && (bt_op_flags(call->op) & BT_OP_ELEMENTWISE) &&
+                !(bt_op_flags(call->op) & BT_OP_EFFECT) && bt_array_count(bt_view_array(&call->out[0])) == call->n;
+    for (int i = 0; fits && i < call->inputs; i++)
+        fits = goes_along(step, i);
+    return fits;
+}
+
+static bool belongs(const pass *p, const bt_call_step *step) { return p->strips ? is_long(step) : is_short(step); }
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -118,12 +191,16 @@ static int64_t ready(pass *p, int64_t s)
 
 static int64_t room_of(const pass *p, int64_t s)
 {
-    return (int64_t)bt_align_up(p->program->buffers[p->program->steps[s].out[0].buffer].bytes);
+    const bt_call_step *step = &p->program->steps[s];
+    return p->strips ? STRIP * (int64_t)bt_dtype_size(step->call.out[0].dtype)
+                     : (int64_t)bt_align_up(p->program->buffers[step->out[0].buffer].bytes);
 }
 
 static bool has_place(const pass *p, int64_t batch, int64_t s)
 {
-    return batch >= 0 && p->size[batch] < PARTS && p->room[batch] + room_of(p, s) <= ROOM;
+    const bt_call_step *steps = p->program->steps;
+    return batch >= 0 && p->size[batch] < PARTS && p->room[batch] + room_of(p, s) <= ROOM &&
+           (!p->strips || steps[batch].call.n == steps[s].call.n);
 }
 
 static void stand(pass *p, int64_t s, int64_t at)
@@ -154,8 +231,9 @@ static void gather(pass *p)
     for (int order = 0; order < ORDERS; order++)
         open[order] = -1;
     for (int64_t s = 0; s < p->program->step_count; s++) {
-        int order = steps[s].node->tag.order;
-        if (!is_short(&steps[s]) || order >= ORDERS) {
+        /* Long rows of one length are gathered beside those of others. */
+        int order = p->strips ? (int)(steps[s].call.n % ORDERS) : steps[s].node->tag.order;
+        if (!belongs(p, &steps[s]) || order >= ORDERS) {
             stand(p, s, s);
             continue;
         }
@@ -195,7 +273,7 @@ static void lay_out(draft *d)
             p->where[buffer] = (place){(uint16_t)d->outputs, 0};
         } else {
             p->where[buffer] = (place){0, (uint16_t)room};
-            room += bt_align_up(p->program->buffers[buffer].bytes);
+            room += (size_t)room_of(p, s);
         }
     }
 }
@@ -221,8 +299,10 @@ static void add_part(draft *d, int64_t k, const bt_call_step *step)
     part *to = &d->parts[k];
     size_t bytes = p->program->buffers[step->out[0].buffer].bytes;
     *to = (part){.row = step->call.row, .n = step->call.n, .out = p->where[step->out[0].buffer]};
+    to->along[BT_ROW_INPUTS] = (uint8_t)bt_dtype_size(step->call.out[0].dtype);
     for (int i = 0; i < step->call.inputs; i++) {
         bt_operand from = step->in[i];
+        to->along[i] = (uint8_t)(is_one_number(&step->call.in[i]) ? 0 : bt_dtype_size(step->call.in[i].dtype));
         if (p->made[from.buffer] == d->at) {
             place within = p->where[from.buffer];
             to->in[i] = (place){within.base, (uint16_t)(within.offset + from.offset)};
@@ -251,9 +331,15 @@ static bt_status step_of(const draft *d, int64_t count, double flops, bt_call_st
     bt_region *region = d->p->program->region;
     size_t inputs = (size_t)d->inputs, outputs = (size_t)d->outputs;
     rows *r = bt_region_alloc(region, sizeof *r);
-    *step = (bt_call_step){.kernel = &rows_kernel, .node = first->node, .scratch = -1};
-    step->call = (bt_call){
-        .op = &rows_op, .inputs = d->inputs, .outputs = d->outputs, .threads = 1, .state = r, .tag = first->call.tag};
+    const bt_kernel_impl *kernel = d->p->strips ? &strips_kernel : &rows_kernel;
+    bool divided = d->p->strips && (double)first->call.n * (double)count >= DIVIDED;
+    *step = (bt_call_step){.kernel = kernel, .node = first->node, .scratch = -1};
+    step->call = (bt_call){.op = kernel->op,
+                           .inputs = d->inputs,
+                           .outputs = d->outputs,
+                           .threads = divided ? d->p->c->options->threads : 1,
+                           .state = r,
+                           .tag = first->call.tag};
     step->in = bt_region_copy(region, d->in, inputs * sizeof *d->in);
     step->out = bt_region_copy(region, d->out, outputs * sizeof *d->out);
     step->call.in = bt_region_copy(region, d->in_view, inputs * sizeof *d->in_view);
@@ -335,11 +421,11 @@ static bt_status note(pass *p)
     return BT_OK;
 }
 
-bt_status bt_pass_rows(bt_compilation *c)
+static bt_status run(bt_compilation *c, bool strips)
 {
     bt_program *program = c->program;
     size_t steps = (size_t)program->step_count, buffers = (size_t)program->buffer_count;
-    pass p = {.c = c, .program = program};
+    pass p = {.c = c, .program = program, .strips = strips};
     p.batch = bt_alloc_array(5 * steps + 4 * buffers + (size_t)program->graph->assign_count, sizeof *p.batch);
     p.where = bt_alloc_array(buffers, sizeof *p.where);
     bt_status status = p.batch && p.where ? BT_OK : BT_ERROR_MEMORY;
@@ -364,3 +450,7 @@ bt_status bt_pass_rows(bt_compilation *c)
     bt_free(p.where);
     return status;
 }
+
+bt_status bt_pass_rows(bt_compilation *c) { return run(c, false); }
+
+bt_status bt_pass_strips(bt_compilation *c) { return run(c, true); }

@@ -6,7 +6,7 @@
 #include "ops/ops.h"
 #include "transform/grad.h"
 
-/* One block per slot, laid out like the module's parameters. */
+/* One block per slot. */
 static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
 {
     int64_t count = module->param_count;
@@ -20,8 +20,7 @@ static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
     }
     for (int s = 0; status == BT_OK && s < bt_optimizer_slot_count(optimizer); s++)
         if (!optimizer->blocks[s].flat)
-            status = bt_block_new(&optimizer->blocks[s], BT_RUN, BT_OPTIMIZER, "", bt_optimizer_slot_name(optimizer, s),
-                                  module->dtype, shapes, names, NULL, count);
+            status = bt_slot_block(optimizer, s, &optimizer->blocks[s], "", shapes, names, NULL, NULL, count);
     bt_free(shapes);
     bt_free(names);
     return status;
@@ -87,7 +86,7 @@ static int gather(bt_optimizer *optimizer, bt_tensor *loss, bt_module *module, b
         segment->param = params[i];
         segment->grad = grads[i];
         for (int s = 0; s < slots; s++)
-            segment->slots[s] = bt_trace_read(optimizer->blocks[s].windows[i]);
+            segment->slots[s] = optimizer->blocks[s].windows[i] ? bt_trace_read(optimizer->blocks[s].windows[i]) : NULL;
     }
     if (!reached)
         bt_trace_poison(BT_ERROR_ARGUMENT,
@@ -106,7 +105,8 @@ static void record(bt_optimizer *optimizer, bt_module *module, bt_segment *segme
             continue;
         bt_graph_assign(graph, module->params[i]->var, segment->next_param);
         for (int s = 0; s < bt_optimizer_slot_count(optimizer); s++)
-            bt_graph_assign(graph, optimizer->blocks[s].windows[i], segment->next_slots[s]);
+            if (segment->next_slots[s])
+                bt_graph_assign(graph, optimizer->blocks[s].windows[i], segment->next_slots[s]);
         segment++;
     }
     bt_optimizer_advance(optimizer, &update);

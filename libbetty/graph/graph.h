@@ -21,6 +21,7 @@ typedef struct bt_tag {
     uint32_t region;   /* of bt_checkpoint, numbered from 1 within the graph; 0: outside of one */
     uint32_t site;     /* names the random stream of a random op: bt_trace_site */
     int order;         /* how many derivatives deep: 0 in a forward pass, 1 in its gradient, ... */
+    bool update;       /* of an optimiser at work: compile/rows.c takes its long rows strip by strip */
     bool quiet;        /* a derivative records a body again, whose prints and checks stand in the body already */
     bt_mode mode;      /* of the trace, like dtype: a body is recorded again by these */
     bt_dtype dtype;

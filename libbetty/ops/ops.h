@@ -33,7 +33,8 @@
     /* channel_norm.c */          X(channel_norm)                                                                      \
     /* pool.c */                  X(window_sum) X(window_spread) X(window_max) X(window_gather) X(window_scatter)      \
     /* resample.c */              X(resample)                                                                          \
-    /* update.c */                X(sgd_plain_update) X(sgd_update) X(adam_update)
+    /* update.c */                X(sgd_plain_update) X(sgd_update) X(adam_update)                                     \
+    /* eight.c */                 X(scales) X(encode) X(decode) X(adam8bit_update) X(lion8bit_update)
 /* clang-format on */
 
 #define BT_OP_DECLARE(name) extern const bt_op bt_op_##name;
@@ -205,6 +206,17 @@ typedef struct bt_adam_attr {
     int64_t decoupled;
 } bt_adam_attr;
 /* p, g, m, v have one shape; the rest are scalars of p's dtype, ok and first BT_BOOL. */
+
+/* Numbers in 8 bits: ops/codes.h. Blocks of 256, in row-major order. scales(x): F32 [blocks], the largest absolute
+ * value of each; encode(x, scales): BT_U8 codes like x; decode(codes, scales): the numbers. adam8bit_update(p, g, m,
+ * m_scale, v, v_scale, ok, lr, beta1, beta2, eps, weight_decay, t), attribute bt_adam_attr: p', m', m_scale', v',
+ * v_scale'. The step is that of adam_update; what it leaves is encoded. lion8bit_update(p, g, m, m_scale, ok, lr,
+ * beta1, beta2, weight_decay): p', m', m_scale'. */
+typedef struct bt_codes_attr {
+    int64_t positive; /* 1: no signs */
+    int64_t dtype;    /* decode: the result's, a floating one; encode: BT_F32 */
+} bt_codes_attr;
+int64_t bt_codes_blocks(int64_t count); /* of so many numbers */
 
 typedef struct bt_text_attr {
     char text[128];

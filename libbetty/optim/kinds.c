@@ -1,7 +1,6 @@
-/* optim/kinds.c: the optimisers of the library, by PyTorch's formulas, which ops/update.c holds. */
-#include "optim/optim.h"
+/* optim/kinds.c: the list of the library's optimisers, and what their updates share. */
+#include "optim/kinds.h"
 
-#include "ops/ops.h"
 #include <string.h>
 
 int bt_hyper_count(const bt_hyper_def *hypers)
@@ -37,140 +36,64 @@ bt_status bt_record_fits(const char *kind, const char *name, const bt_hyper_def 
                    many ? "hyperparameters" : "slots");
 }
 
-/* ---- sgd ---- */
+/* ---- what updates share ---- */
 
-enum { SGD_LR, SGD_MOMENTUM, SGD_DAMPENING, SGD_WEIGHT_DECAY, SGD_NESTEROV };
-
-static unsigned sgd_slots(const double *hypers)
+bt_tensor *bt_rule_number(bt_rule *rule, const char *hyper)
 {
-    return hypers[SGD_MOMENTUM] != 0 ? 1 : 0; /* without momentum there is nothing to remember */
+    return bt_as(bt_rule_next(bt_rule_hyper(rule, hyper)), BT_F64);
 }
 
-static bt_status sgd_check(const char *what, const double *hypers)
+bool bt_rule_is_on(bt_rule *rule, const char *hyper) { return bt_rule_hyper(rule, hyper)->fixed != 0; }
+
+bt_tensor *bt_rule_round(const bt_rule *rule, bt_tensor *number) { return bt_as(number, rule->dtype); }
+
+bt_tensor *bt_rule_left(bt_rule *rule, const char *beta)
 {
-    double nesterov = hypers[SGD_NESTEROV];
-    if (nesterov != 0 && nesterov != 1)
-        return bt_fail(BT_ERROR_CONFIG, "optimizer %s: nesterov is %g; it is 0 or 1", what, nesterov);
-    if (nesterov == 1 && (hypers[SGD_MOMENTUM] == 0 || hypers[SGD_DAMPENING] != 0))
-        return bt_fail(BT_ERROR_CONFIG,
-                       "optimizer %s: nesterov = 1 wants momentum above 0 and dampening = 0, found momentum = %g and "
-                       "dampening = %g",
-                       what, hypers[SGD_MOMENTUM], hypers[SGD_DAMPENING]);
-    return BT_OK;
+    return bt_sub(1, bt_pow(bt_rule_number(rule, beta), rule->count));
 }
 
-static bt_tensor *sgd_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+bt_tensor *bt_rule_mean(bt_rule *rule, const char *slot, const char *share, bt_tensor *x)
 {
-    bt_tensor *lr = bt_hyper(rule, "lr"), *decay = bt_hyper(rule, "weight_decay");
-    if (!bt_rule_slot(rule, "momentum")) {
-        bt_tensor *in[] = {param, grad, rule->ok, lr, decay};
-        return bt_record(&bt_op_sgd_plain_update, NULL, 0, in, BT_COUNT_OF(in));
-    }
-    const bt_sgd_attr attr = {bt_rule_hyper(rule, "nesterov")->fixed != 0};
-    bt_tensor *in[] = {param,
-                       grad,
-                       bt_slot(rule, "momentum"),
-                       rule->ok,
-                       lr,
-                       bt_hyper(rule, "momentum"),
-                       bt_hyper(rule, "dampening"),
-                       decay,
-                       rule->first};
-    bt_tensor *next = bt_record(&bt_op_sgd_update, &attr, sizeof attr, in, BT_COUNT_OF(in));
-    if (!bt_poisoned(next))
-        bt_slot_set(rule, "momentum", &next->node->out[1]);
-    return next;
+    bt_tensor *kept = bt_rule_number(rule, share), *fresh = bt_rule_round(rule, bt_sub(1, kept));
+    bt_tensor *mean = bt_add(bt_mul(bt_rule_round(rule, kept), bt_slot(rule, slot)), bt_mul(fresh, x));
+    bt_slot_set(rule, slot, mean);
+    return mean;
 }
 
-static const bt_optimizer_def sgd = {
-    .name = "sgd",
-    .hypers = {[SGD_LR] = {"lr", 1e-3, 0, 1e6, "learning rate", BT_HYPER_REAL},
-               [SGD_MOMENTUM] = {"momentum", 0, 0, 1, "share of the last step that is kept; 0: no momentum, no slot",
-                                 BT_HYPER_REAL},
-               [SGD_DAMPENING] = {"dampening", 0, 0, 1, "the gradient enters the momentum with 1 - dampening",
-                                  BT_HYPER_REAL},
-               [SGD_WEIGHT_DECAY] = {"weight_decay", 0, 0, 1e6, "times the parameter is added to the gradient",
-                                     BT_HYPER_REAL},
-               [SGD_NESTEROV] = {"nesterov", 0, 0, 1, "1: Nesterov's momentum", BT_HYPER_SWITCH}},
-    .slots = {"momentum"},
-    .update = sgd_update,
-};
-
-/* ---- adam, adamw ---- */
-
-static bt_tensor *adam_step(bt_rule *rule, bt_tensor *param, bt_tensor *grad, bool decoupled)
+bt_tensor *bt_root_or_zero(bt_tensor *v)
 {
-    const bt_adam_attr attr = {decoupled};
-    bt_tensor *in[] = {param,
-                       grad,
-                       bt_slot(rule, "m"),
-                       bt_slot(rule, "v"),
-                       rule->ok,
-                       bt_hyper(rule, "lr"),
-                       bt_hyper(rule, "beta1"),
-                       bt_hyper(rule, "beta2"),
-                       bt_hyper(rule, "eps"),
-                       bt_hyper(rule, "weight_decay"),
-                       rule->count};
-    bt_tensor *next = bt_record(&bt_op_adam_update, &attr, sizeof attr, in, BT_COUNT_OF(in));
-    if (!bt_poisoned(next)) {
-        bt_slot_set(rule, "m", &next->node->out[1]);
-        bt_slot_set(rule, "v", &next->node->out[2]);
-    }
-    return next;
+    bt_tensor *positive = bt_greater(v, 0);
+    return bt_where(positive, bt_sqrt(bt_where(positive, v, 1)), 0);
 }
 
-static bt_tensor *adam_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+bt_tensor *bt_rule_coupled(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
-    return adam_step(rule, param, grad, false);
+    return bt_add(grad, bt_mul(bt_hyper(rule, "weight_decay"), param));
 }
 
-static bt_tensor *adamw_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
+bt_tensor *bt_rule_decayed(bt_rule *rule, bt_tensor *param)
 {
-    return adam_step(rule, param, grad, true);
+    bt_tensor *share = bt_mul(bt_rule_number(rule, "lr"), bt_rule_number(rule, "weight_decay"));
+    return bt_mul(bt_rule_round(rule, bt_sub(1, share)), param);
 }
 
-/* The betas end below 1, where the bias correction would divide by 0; eps above 0, so that 0 / eps is 0. */
-#define ADAM_HYPERS(decay, decay_help)                                                                                 \
-    {                                                                                                                  \
-        {"lr", 1e-3, 0, 1e6, "learning rate", BT_HYPER_REAL},                                                          \
-            {"beta1", 0.9, 0, 0.999999, "share of the gradient's running mean that is kept", BT_HYPER_REAL},           \
-            {"beta2", 0.999, 0, 0.999999, "share of the running mean of its square that is kept", BT_HYPER_REAL},      \
-            {"eps", 1e-8, 1e-30, 1, "is added to the root of the mean square", BT_HYPER_REAL},                         \
-        {                                                                                                              \
-            "weight_decay", decay, 0, 1e6, decay_help, BT_HYPER_REAL                                                   \
-        }                                                                                                              \
-    }
+/* ---- the list ---- */
 
-static const bt_optimizer_def adam = {
-    .name = "adam",
-    .hypers = ADAM_HYPERS(0, "times the parameter is added to the gradient"),
-    .slots = {"m", "v"},
-    .update = adam_update,
-};
-
-static const bt_optimizer_def adamw = {
-    .name = "adamw",
-    .hypers = ADAM_HYPERS(0.01, "times lr is the share of the parameter that goes at each step"),
-    .slots = {"m", "v"},
-    .update = adamw_update,
-};
-
-static const bt_optimizer_kind kinds[] = {
-    {.def = &sgd, .flat = true, .guarded = true, .fixed = 1U << SGD_NESTEROV, .slots = sgd_slots, .check = sgd_check},
-    {.def = &adam, .flat = true, .guarded = true},
-    {.def = &adamw, .flat = true, .guarded = true},
+static const bt_optimizer_kind *const kinds[] = {
+#define BT_KIND_ITEM(name) &bt_kind_##name,
+    BT_KIND_LIST(BT_KIND_ITEM)
+#undef BT_KIND_ITEM
 };
 
 const bt_optimizer_def *bt_optimizer_builtin(int index)
 {
-    return index >= 0 && index < BT_COUNT_OF(kinds) ? kinds[index].def : NULL;
+    return index >= 0 && index < BT_COUNT_OF(kinds) ? kinds[index]->def : NULL;
 }
 
 bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def)
 {
     for (int i = 0; i < BT_COUNT_OF(kinds); i++)
-        if (kinds[i].def == def)
-            return kinds[i];
+        if (kinds[i]->def == def)
+            return *kinds[i];
     return (bt_optimizer_kind){.def = def};
 }

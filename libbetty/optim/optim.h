@@ -11,14 +11,15 @@
 /* A definition with what the public record cannot say; user-defined ones get the safe answers. */
 typedef struct bt_optimizer_kind {
     const bt_optimizer_def *def;
-    bool flat;      /* the update is elementwise: parameters may be handed over together, as one flat vector */
-    bool guarded;   /* the update itself leaves all as it is where rule->ok is false */
-    unsigned fixed; /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
+    bool flat; /* the update is elementwise, slots like the parameter: several may be handed over as one flat vector */
+    bool elementwise; /* this alone: the slope for type = sama is there without a look at its nodes */
+    bool guarded;     /* the update itself leaves all as it is where rule->ok is false */
+    unsigned fixed;   /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
     unsigned (*slots)(const double *hypers); /* bit i: def->slots[i] is kept with these values; NULL: all */
     bt_status (*check)(const char *what, const double *hypers); /* values that do not go together; NULL: all do */
 } bt_optimizer_kind;
 
-const bt_optimizer_def *bt_optimizer_builtin(int index);             /* sgd, adam, adamw; NULL after the last */
+const bt_optimizer_def *bt_optimizer_builtin(int index);             /* in the order of kinds.h; NULL after the last */
 bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def); /* of a built-in record, or the safe answers */
 int bt_hyper_count(const bt_hyper_def *hypers);                      /* up to the first without a name */
 int bt_hyper_index(const bt_hyper_def *hypers, const char *name);    /* -1: none of that name */
@@ -129,13 +130,23 @@ bt_status bt_optimizer_start(bt_optimizer *optimizer, const char *owner);
 int bt_optimizer_slot_count(const bt_optimizer *optimizer);                  /* after start */
 const char *bt_optimizer_slot_name(const bt_optimizer *optimizer, int slot); /* 0 <= slot < slot_count */
 
+/* ---- slots: slots.c ---- */
+
+/* Shape and dtype of a slot for a parameter of the group; `like` has its shape and dtype. No elements: it has none. */
+bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, int group, bt_array like);
+/* A slot's block (BT_RUN, BT_OPTIMIZER), a window for each parameter that has it; params and order as bt_block_new has
+ * them, names[i] NULL: parameter i has none. group: by parameter; NULL: all are of group 0. */
+bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block, const char *owner,
+                        const bt_array *params, const char *const *names, const int *group, const int64_t *order,
+                        int64_t count);
+
 /* ---- the update: update.c ---- */
 
 /* A parameter, or, where kind.flat, any stretch of a block whose parameters are of one group. */
 typedef struct bt_segment {
     int group;
     bt_tensor *param, *grad;        /* one shape, one floating dtype */
-    bt_tensor *slots[BT_MAX_ITEMS]; /* [0 .. slot_count-1], like param */
+    bt_tensor *slots[BT_MAX_ITEMS]; /* [0 .. slot_count-1], as bt_slot_array says; NULL: param has none */
     bt_tensor *next_param;          /* results */
     bt_tensor *next_slots[BT_MAX_ITEMS];
     bt_tensor *slope; /* where asked for: d (param - next_param) / d grad, elementwise; clipping by norm scales it */

@@ -45,14 +45,20 @@ bt_optimizer *bt_optimizer_new(const char *name)
 {
     const char *names[BT_MAX_ITEMS + 1] = {0};
     const bt_optimizer_def *def;
+    bt_text all = {0};
     for (int i = 0; i < BT_MAX_ITEMS && (def = bt_optimizer_builtin(i)); i++) {
-        if (name && strcmp(def->name, name) == 0)
+        if (name && strcmp(def->name, name) == 0) {
+            bt_text_free(&all);
             return bt_optimizer_of(def);
+        }
         names[i] = def->name;
+        bt_text_add(&all, i ? ", %s" : "%s", def->name);
     }
     const char *nearest = bt_nearest(name, names);
-    bt_fail(BT_ERROR_ARGUMENT, "there is no optimizer \"%s\"%s%s%s are: sgd, adam, adamw", name ? name : "(NULL)",
-            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"? There" : "; there");
+    bt_fail(BT_ERROR_ARGUMENT, "there is no optimizer \"%s\"%s%s%s are: %s", name ? name : "(NULL)",
+            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"? There" : "; there",
+            bt_text_get(&all));
+    bt_text_free(&all);
     return NULL;
 }
 

@@ -91,6 +91,8 @@ void bt_hyper_set(bt_rule *rule, const char *name, bt_tensor *value)
         item->next = value->rank == 0 ? value : (bt_reshape)(value, (const int64_t[]){BT_END});
 }
 
+bool bt_has_slot(bt_rule *rule, const char *name) { return bt_rule_slot(rule, name) != NULL; }
+
 bt_tensor *bt_slot(bt_rule *rule, const char *name)
 {
     bt_rule_item *item = bt_rule_slot(rule, name);

@@ -7,7 +7,7 @@
 
 typedef struct bt_rule_item {
     const char *name;
-    bt_tensor *value; /* as it is now; a hyperparameter: a scalar of any floating dtype */
+    bt_tensor *value; /* as it is now; a hyperparameter: a scalar of any floating dtype, which bt_hyper casts */
     bt_tensor *next;  /* what the rule set; NULL: nothing */
     double fixed;     /* a hyperparameter's configured value, for choices made while tracing */
 } bt_rule_item;
@@ -29,7 +29,7 @@ struct bt_rule {
     int hyper_count, slot_count;
     bool scheduling; /* within `schedule`: hyperparameters may be set, and there are no slots */
 
-    /* An update: BT_BOOL, BT_BOOL and `dtype` scalars. */
+    /* An update: BT_BOOL, BT_BOOL and F64 scalars. */
     bt_tensor *ok;    /* the gradient is finite; where it is not, nothing may change */
     bt_tensor *first; /* this is the first applied update */
     bt_tensor *count; /* how many updates there are with this one: from 1 */

@@ -36,5 +36,10 @@ bt_tensor *bt_update_slope(const char *what, bt_tensor *grad, bt_tensor *next, b
                                what, node->op->name);
     bt_tensor *tangent = bt_add(bt_zeros_like(grad), scale), *slope = NULL;
     bt_jvp(graph, &grad, &tangent, 1, &next, 1, &slope, false);
-    return slope ? bt_neg(slope) : bt_zeros_like(next);
+    if (!slope && graph->status == BT_OK)
+        return bt_trace_poison(BT_ERROR_UNSUPPORTED,
+                               "%s: type = sama needs the derivative of the update with respect to the gradient, and "
+                               "that is 0 everywhere here: take another type for this problem, or another optimizer",
+                               what);
+    return slope ? bt_neg(slope) : graph->poison;
 }

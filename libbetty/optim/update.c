@@ -142,11 +142,11 @@ static void group_rule(const update_trace *trace, int group, bt_dtype dtype, bt_
         bt_tensor *value = scheduled ? trace->scheduled[i] : own_value(trace, group, i);
         if (i == lr && settings->lr_factor != 1)
             value = bt_mul(value, settings->lr_factor);
-        bt_rule_add_hyper(rule, hypers[i].name, settings->values[i], bt_as(value, dtype));
+        bt_rule_add_hyper(rule, hypers[i].name, settings->values[i], value);
     }
     rule->ok = trace->ok;
     rule->first = bt_equal(trace->applied, 0);
-    rule->count = bt_as(bt_add(trace->applied, 1), dtype);
+    rule->count = bt_as(bt_add(trace->applied, 1), BT_F64);
 }
 
 /* ---- segments ---- */
@@ -196,7 +196,8 @@ static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor 
     bt_tensor *scale = segment->slope ? segment->slope : bt_number(1, segment->param->dtype);
     if (trace->scale)
         scale = bt_mul(scale, bt_as(trace->scale, segment->param->dtype));
-    segment->slope = bt_update_slope(trace->what, grad, next, scale, first, trace->optimizer->kind.flat);
+    const bt_optimizer_kind *kind = &trace->optimizer->kind;
+    segment->slope = bt_update_slope(trace->what, grad, next, scale, first, kind->flat || kind->elementwise);
 }
 
 static void update_segment(const update_trace *trace, bt_segment *segment, const bt_rule *group)
@@ -206,10 +207,13 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
     int slots = bt_optimizer_slot_count(trace->optimizer);
     bt_rule rule = *group;
     for (int s = 0; s < slots; s++)
-        bt_rule_add_slot(&rule, bt_optimizer_slot_name(trace->optimizer, s), segment->slots[s]);
+        if (segment->slots[s])
+            bt_rule_add_slot(&rule, bt_optimizer_slot_name(trace->optimizer, s), segment->slots[s]);
     bt_tensor *grad = segment->grad;
     if (trace->scale)
         grad = bt_mul(grad, bt_as(trace->scale, grad->dtype));
+    if (!guarded)
+        grad = bt_where(trace->ok, grad, 0); /* no derivative may meet what is not finite */
     if (trace->slopes)
         grad = bt_alias(grad); /* so that nothing but the update lies between it and the parameter */
     int64_t first = graph->node_count;
@@ -217,9 +221,9 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
     if (trace->slopes)
         add_slope(trace, segment, grad, next, first);
     segment->next_param = guarded ? next : bt_where(trace->ok, next, segment->param);
-    for (int s = 0; s < slots; s++) {
-        bt_tensor *value = bt_rule_next(&rule.slots[s]);
-        segment->next_slots[s] = guarded ? value : bt_where(trace->ok, value, segment->slots[s]);
+    for (int s = 0, k = 0; s < slots; s++) {
+        bt_tensor *value = segment->slots[s] ? bt_rule_next(&rule.slots[k++]) : NULL;
+        segment->next_slots[s] = !value || guarded ? value : bt_where(trace->ok, value, segment->slots[s]);
     }
 }
 
@@ -248,7 +252,7 @@ static void poison_results(bt_update *update, bt_tensor *poison)
     }
 }
 
-void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
+static void record_update(bt_optimizer *optimizer, bt_update *update)
 {
     if (!optimizer || !update || !bt_trace_now() || !optimizer->started) {
         bt_tensor *poison = bt_trace_poison(BT_ERROR_ARGUMENT, "an optimiser's update: %s",
@@ -271,6 +275,17 @@ void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
     bt_tensor *made = bt_as(update->ok, BT_I64);
     update->next_applied = bt_add(trace.applied, made);
     update->next_skipped = bt_add(bt_trace_read(optimizer->skipped), bt_sub(1, made));
+}
+
+void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
+{
+    bt_trace *trace = bt_trace_now();
+    bool before = trace && trace->tag.update;
+    if (trace)
+        trace->tag.update = update && !update->made; /* what is made again is differentiated, value by value */
+    record_update(optimizer, update);
+    if (trace)
+        trace->tag.update = before;
 }
 
 void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update)

@@ -135,7 +135,7 @@ bt_status bt_bound_begin(bt_bound *bound)
 
 static bt_status launch(const bt_call_step *step, const bt_call *call)
 {
-    if (call->row) {
+    if (call->row && !call->divided) {
         const void *in[BT_ROW_INPUTS];
         for (int i = 0; i < call->inputs; i++)
             in[i] = call->in[i].data;

@@ -7,8 +7,6 @@
 #include "compile/work.h"
 #include <string.h>
 
-enum { ABOUT = 64 }; /* a plan within one so-many-th of the least is one of those about it */
-
 /* What each entry has alive at the worst of its steps. */
 static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
 {
@@ -91,11 +89,12 @@ static bt_status go_down(fit *f, size_t limit, size_t budget, size_t *best)
 }
 
 /* Where no plan fits, a program has the least that it can have: which one, and how much, does not depend on the budget.
- * Of the plans about that one the least is taken, so that a budget of exactly its bytes fits. */
+ * Of all plans that may need less than that one, for the gaps it leaves, the least is taken. */
 static bt_status find_least(fit *f)
 {
     size_t best = 0;
-    BT_TRY(go_down(f, f->bound + f->bound / ABOUT, 0, &best));
+    BT_TRY(plan_within(f, f->bound));
+    BT_TRY(go_down(f, f->phase->arena, 0, &best));
     return f->limit == best ? BT_OK : plan_within(f, best);
 }
 

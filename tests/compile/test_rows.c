@@ -5,6 +5,7 @@
 #include "compile/rows.h"
 #include "runtime/variable.h"
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static void begin(bt_dtype dtype, bool rows)
 {
     scene_begin(&s, dtype);
     instance = bt_instance_new(bt_backend_cpu(), 1);
-    instance->options.rows = rows;
+    instance->options.rows = instance->options.strips = rows;
     phase = bt_phase_new(instance, "test", "rows");
 }
 
@@ -84,7 +85,7 @@ END_TEST
 
 /* ---- any program ---- */
 
-enum { VARS = 9, NODES = 300, SIZES = 3, MOST = 130 };
+enum { VARS = 9, NODES = 300, SIZES = 3, MOST = 600, MANY = 130 };
 
 static uint32_t state;
 
@@ -124,6 +125,7 @@ static bt_tensor *random_node(bt_tensor *const *vectors, bt_tensor *const *scala
 /* A program of the seed: vectors and scalars, of which some variables take some, whatever else reads these. */
 static void record(bt_dtype dtype, int64_t n)
 {
+    bt_trace_now()->tag.update = n >= MANY; /* as an optimiser: taken strip by strip */
     bt_tensor *vectors[VARS + NODES], *scalars[VARS + NODES];
     double values[MOST];
     int count = 0;
@@ -180,6 +182,60 @@ START_TEST(any_program_computes_the_same)
 }
 END_TEST
 
+/* Long rows of an optimiser: strip by strip, on one thread or on three. */
+START_TEST(any_long_program_computes_the_same)
+{
+    static const int64_t sizes[] = {MANY, 256, 257, MOST};
+    int64_t less = 0;
+    for (uint32_t seed = 1; seed <= 60; seed++) {
+        static double one[VARS * MOST], many[VARS * MOST];
+        memset(one, 0, sizeof one);
+        memset(many, 0, sizeof many);
+        bt_dtype dtype = seed % 2 ? BT_F32 : BT_F64;
+        int64_t n = sizes[seed % 4], few = run(seed, dtype, n, true, one), all = run(seed, dtype, n, false, many);
+        less += all - few;
+        ck_assert_msg(memcmp(one, many, sizeof one) == 0, "program %u: other bits", seed);
+    }
+    ck_assert_int_gt(less, 500);
+}
+END_TEST
+
+/* w := w - sqrt((g + m)^2), m := g + m, of a hundred thousand numbers: two calls to one, which writes in place. */
+START_TEST(an_update_is_one_call)
+{
+    enum { N = 100003 };
+    static double w[N], g[N], m[N];
+    for (int strips = 0; strips < 2; strips++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            scene_begin(&s, BT_F64);
+            instance = bt_instance_new(bt_backend_cpu(), threads);
+            instance->options.strips = strips;
+            phase = bt_phase_new(instance, "test", "strips");
+            for (int i = 0; i < N; i++) {
+                w[i] = i;
+                g[i] = i % 7;
+                m[i] = -(i % 5);
+            }
+            bt_trace_now()->tag.update = true;
+            const int64_t size[] = {N, BT_END};
+            bt_tensor *old = bt_trace_read(scene_var(&s, "w", BT_F64, w, size));
+            bt_tensor *grad = bt_trace_read(scene_var(&s, "g", BT_F64, g, size));
+            bt_tensor *moved = bt_add(grad, bt_trace_read(scene_var(&s, "m", BT_F64, m, size)));
+            bt_graph_assign(s.graph, s.vars[0], bt_sub(old, bt_mul(0.5, bt_sqrt(bt_square(moved)))));
+            bt_graph_assign(s.graph, s.vars[2], moved);
+            const bt_program *program = scene_run_in(&s, phase);
+            ck_assert_int_eq(program->step_count, strips ? 1 : 5);
+            ck_assert_int_eq(phase->arena > 0, !strips);
+            for (int i = 0; i < N; i++) {
+                double sum = i % 7 - i % 5;
+                ck_assert_double_eq(var_get(s.vars[2], i), sum);
+                ck_assert_double_eq(var_get(s.vars[0], i), i - 0.5 * fabs(sum));
+            }
+            end();
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rows");
@@ -188,6 +244,8 @@ int main(void)
     tcase_add_test(tests, the_old_value_is_read_before_the_new_one);
     tcase_add_test(tests, only_few_numbers);
     tcase_add_test(tests, any_program_computes_the_same);
+    tcase_add_test(tests, any_long_program_computes_the_same);
+    tcase_add_test(tests, an_update_is_one_call);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

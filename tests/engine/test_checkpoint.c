@@ -173,7 +173,7 @@ START_TEST(another_run)
         resumed_step((resumable){0},
                      "lower.optimizer = adam\nlower.momentum = \nlower.unroll_steps = 2\nlower.warmup_steps = 1\n",
                      "lower.optimizer was sgd, is adam", "lower.beta1 was not set, is 0.9",
-                     "lower.momentum was 0.9, is not set", "; and 1 more", NOTHING),
+                     "lower.momentum was 0.9, is not set", "; and 2 more", NOTHING),
         -1);
     ck_assert_int_eq(resumed_step((resumable){.rows = 30}, "", "upper: ", "an epoch was 5 batches long, is 8", NOTHING),
                      -1);

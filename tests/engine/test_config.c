@@ -13,8 +13,8 @@ static const bt_method_def darts = {.name = "darts"};
 static const bt_method_def cg = {
     .name = "cg",
     .hypers = {{"iterations", 1, 0, 1000, "steps", BT_HYPER_WHOLE}, {"alpha", 1, 1e-6, 1e6, "factor", BT_HYPER_REAL}}};
-static const bt_optimizer_def lion = {
-    .name = "lion",
+static const bt_optimizer_def tiger = {
+    .name = "tiger",
     .hypers = {{"lr", 1e-4, 0, 1, "rate", BT_HYPER_REAL}, {"sharpness", 3, 1, 9, "steepness", BT_HYPER_REAL}}};
 
 #define BASE                                                                                                           \
@@ -57,7 +57,7 @@ static bt_config *read_only(const char *text)
     ck_assert_ptr_nonnull(config);
     bt_config_add_method(config, &darts);
     bt_config_add_method(config, &cg);
-    bt_config_add_optimizer(config, &lion);
+    bt_config_add_optimizer(config, &tiger);
     bt_config_read(config, path);
     return config;
 }
@@ -314,7 +314,9 @@ START_TEST(wrong_types_and_ranges)
         {"product = hvp", "product = hvp: expected jvp | vjp | finite"},
         {"darts_alpha = 0", "darts_alpha = 0: expected a number above 0"},
         {"type = dart", "type = dart: expected darts | cg"},
-        {"optimizer = rmsprop", "optimizer = rmsprop: expected sgd | adam | adamw | lion"},
+        {"optimizer = muon",
+         "optimizer = muon: expected sgd | adam | adamw | rmsprop | adagrad | lion | radam | nadam | "
+         "adafactor | lamb | adam8bit | adamw8bit | lion8bit | tiger"},
         {"first_order = false", "first_order = false: not taken here: it means `through the unrolled graph`, which "
                                 "is type = itd; use true"},
     };
@@ -346,8 +348,7 @@ START_TEST(refused_words)
         {"engine", "strategy = fsdp", "a run is one process"},
         {"engine", "logger_type = wandb", "wandb.log"},
         {"engine", "logger_type = tensorboard", "add_scalar"},
-        {"classifier", "optimizer = adafactor", "sgd keeps nothing"},
-        {"classifier", "optimizer = adam8bit", "docs/extending.md); use sgd | adam | adamw | lion"},
+        {"classifier", "optimizer = lbfgs", "docs/extending.md); use sgd | adam | adamw | rmsprop"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         char text[128], begins[256];
@@ -369,9 +370,9 @@ END_TEST
 START_TEST(ends_of_ranges)
 {
     bt_config *config =
-        read_all("[reweight]\noptimizer = lion\nlr = 1\nsharpness = 9\ntype = cg\ncg_iterations = 1000\n"
+        read_all("[reweight]\noptimizer = tiger\nlr = 1\nsharpness = 9\ntype = cg\ncg_iterations = 1000\n"
                  "cg_alpha = 1e-6\nlog_step = -1\nwarmup_steps = 0\nbatch_size = 1\n"
-                 "gradient_accumulation = 1000000\n[classifier]\noptimizer = lion\nlr = 0\n"
+                 "gradient_accumulation = 1000000\n[classifier]\noptimizer = tiger\nlr = 0\n"
                  "sharpness = 1\ntype = cg\ncg_iterations = 0\ncg_alpha = 1e6\nunroll_steps = 1\n");
     expect_good();
     const bt_problem_settings *high = bt_config_problem(config, "reweight");
@@ -661,10 +662,10 @@ END_TEST
 
 START_TEST(own_optimizers_bring_keys)
 {
-    bt_config *config = read_all("[classifier]\noptimizer = lion\nsharpness = 4.5\n");
+    bt_config *config = read_all("[classifier]\noptimizer = tiger\nsharpness = 4.5\n");
     expect_good();
     const bt_problem_settings *p = bt_config_problem(config, "classifier");
-    ck_assert_ptr_eq(p->optimizer, &lion);
+    ck_assert_ptr_eq(p->optimizer, &tiger);
     ck_assert_double_eq(p->hypers[0], 1e-4);
     ck_assert_double_eq(p->hypers[1], 4.5);
     bt_config_free(config);

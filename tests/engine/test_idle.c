@@ -17,6 +17,7 @@ static const struct {
     {"lower.gradient_accumulation = 2\nlower.product_batches = all\n", NULL},
     {"lower.batch_size = 3\nlower.shuffle = false\nlower.drop_last = true\nlower.prefetch = false\n", NULL},
     {"lower.scheduler = step\nlower.scheduler_step_size = 3\nlower.scheduler_gamma = 0.4\n", NULL},
+    {"lower.optimizer = adafactor\nlower.relative_step = false\nlower.lr = 0.1\nlower.scheduler = cosine\n", NULL},
     {"lower.scheduler = multistep\nlower.scheduler_milestones = 3\nlower.scheduler_gamma = 0.4\n", NULL},
     {"lower.scheduler = cosine\nlower.scheduler_t_max = 3\nlower.scheduler_eta_min = 0.1\n", NULL},
     {"lower.scheduler = linear\nlower.scheduler_start_factor = 0.5\nlower.scheduler_total_iters = 3\n", NULL},
@@ -63,6 +64,8 @@ static const struct {
     {"lower.weights_layout = plain\n", "there is no `weights`"},
     {"lower.weights_missing = keep\n", "there is no `weights`"},
     {"lower.scheduler_step_size = 3\n", "it belongs to scheduler = step"},
+    {"lower.optimizer = adafactor\nlower.scheduler = cosine\n", "relative_step = true sets the rate by itself"},
+    {"lower.optimizer = adafactor\nlower.scheduler_warmup = 3\n", "relative_step = true sets the rate by itself"},
     {"lower.scheduler_milestones = 3\n", "it belongs to scheduler = multistep"},
     {"lower.scheduler_start_factor = 0.5\n", "it belongs to scheduler = linear"},
     {"lower.scheduler_end_factor = 0.5\n", "it belongs to scheduler = linear"},
@@ -85,7 +88,8 @@ START_TEST(a_key)
     ridge data = ridge_data();
     char lines[500];
     bool baseline = strstr(cases[_i].lines, "engine.levels") != NULL;
-    snprintf(lines, sizeof lines, "%slower.optimizer = sgd\nlower.lr = 0.1\n%s%s", cases[_i].lines,
+    snprintf(lines, sizeof lines, "%s%s%s%s", cases[_i].lines,
+             strstr(cases[_i].lines, "lower.optimizer") ? "" : "lower.optimizer = sgd\nlower.lr = 0.1\n",
              strstr(cases[_i].lines, "lower.batch_size") ? "" : "lower.batch_size = 4\n",
              baseline ? "" : "upper.batch_size = 3\n");
     bt_engine *engine = ridge_engine(&data, lines);

@@ -516,6 +516,13 @@ static const char *const optimizers[] = {
     "lower.optimizer = sgd\nlower.momentum = 0.9\nlower.nesterov = true\nlower.dampening = 0\n",
     "lower.optimizer = adam\n",
     "lower.optimizer = adamw\n",
+    "lower.optimizer = adam\nlower.amsgrad = true\n",
+    "lower.optimizer = rmsprop\nlower.momentum = 0.5\nlower.centered = true\nlower.alpha = 0.8\n",
+    "lower.optimizer = adagrad\nlower.initial_accumulator_value = 0.1\n",
+    "lower.optimizer = radam\nlower.beta2 = 0.8\n",
+    "lower.optimizer = nadam\n",
+    "lower.optimizer = adafactor\nlower.relative_step = false\nlower.lr = 0.01\n",
+    "lower.optimizer = lamb\n",
 };
 
 static const char *const extras[] = {

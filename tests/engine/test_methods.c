@@ -89,6 +89,36 @@ START_TEST(sama_adam_tenth_step)
 }
 END_TEST
 
+/* The first step of each optimiser whose step has a slope, at g = 0.2 with eps = 0.1 and lr = 0.01, by hand: of
+ * lr g / (c |g| + eps) that is lr eps / (c |g| + eps)^2. */
+START_TEST(sama_first_steps)
+{
+    const double mu = 0.9 * (1 - 0.5 * pow(0.96, 0.004)), next = 0.9 * (1 - 0.5 * pow(0.96, 0.008));
+    const struct {
+        const char *settings;
+        double slope;
+    } cases[] = {
+        {"lower.optimizer = adam\nlower.amsgrad = true\n", 0.001 / 0.09},
+        {"lower.optimizer = adagrad\n", 0.001 / 0.09},
+        {"lower.optimizer = adagrad\nlower.initial_accumulator_value = 0.12\n", /* lr g / (s + eps), s = 0.4 */
+         0.01 / 0.5 - 0.01 * 0.2 * (0.2 / 0.4) / 0.25},
+        {"lower.optimizer = rmsprop\nlower.alpha = 0.75\n", 0.001 / 0.04},
+        {"lower.optimizer = rmsprop\nlower.alpha = 0.75\nlower.momentum = 0.9\n", 0.001 / 0.04},
+        {"lower.optimizer = rmsprop\nlower.alpha = 0.5\nlower.centered = true\n", 0.001 / 0.04}, /* 1/2 - 1/4 */
+        {"lower.optimizer = radam\n", 0.01},                                                     /* not adaptive yet */
+        {"lower.optimizer = nadam\n", 0.001 / 0.09 * (1 + next * 0.1 / (1 - mu * next))},
+    };
+    ck_assert_int_lt(_i, (int)(sizeof cases / sizeof *cases));
+    numbers n = lines;
+    char settings[300];
+    double found;
+    n.lambda[0] = 0.2;
+    snprintf(settings, sizeof settings, "%slower.lr = 0.01\nlower.eps = 0.1\n", cases[_i].settings);
+    sama_after(&n, settings, 1, NULL, &found);
+    ck_assert_double_eq_tol(-found / cases[_i].slope, 1, 1e-12);
+}
+END_TEST
+
 /* SGD in its variants, and what clipping, schedules and an update that is left out make of it. */
 START_TEST(sama_sgd)
 {
@@ -394,6 +424,7 @@ int main(void)
     TCase *tests = tcase_create("two levels");
     tcase_add_loop_test(tests, sama_adam_first_step, 0, 3);
     tcase_add_loop_test(tests, sama_adam_tenth_step, 0, 3);
+    tcase_add_loop_test(tests, sama_first_steps, 0, 8);
     tcase_add_loop_test(tests, sama_sgd, 0, SGD_CASES);
     tcase_add_test(tests, sama_of_an_update_left_out);
     tcase_add_test(tests, sama_after_an_adaptation);

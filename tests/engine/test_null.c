@@ -25,6 +25,7 @@ static const bt_batch *batch;
 
 /* Those that may be silent: there is nothing wrong with NULL. */
 #define SILENT(X)                                                                                                      \
+    X(bt_has_slot, bt_has_slot(r, s))                                                                                  \
     X(bt_error, bt_error()) X(bt_error_clear, bt_error_clear()) X(bt_host_uniform, bt_host_uniform(1, 2, 3))           \
     X(bt_array_of, bt_array_of(BT_F32, NULL, NULL)) X(bt_array_count, bt_array_count(none))                            \
     X(bt_init_constant, bt_init_constant(1)) X(bt_init_normal, bt_init_normal(0, 1))                                   \

@@ -439,6 +439,63 @@ static bool images(interpreter *in, const bt_node *node)
     return interpret_images(node, given, out);
 }
 
+/* ---- numbers in 8 bits, by the words of the paper: 256 values in order, the nearest of them ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void code_values(bool positive, double *values)
+{
+    int count = 0;
+    values[count++] = 0;
+    values[count++] = 1;
+    for (int i = 0; i < 7; i++) {
+        int parts = 1 << (positive ? i + 1 : i);
+        for (int part = 0; part < parts; part++) {
+            double low = 0.1 + 0.9 * part / parts, high = 0.1 + 0.9 * (part + 1) / parts;
+            values[count++] = pow(10, i - 6) * (low + high) / 2;
+            if (!positive)
+                values[count] = -values[count - 1], count++;
+        }
+    }
+    if (count != 256)
+        abort();
+    qsort(values, 256, sizeof *values, by_value);
+}
+
+static void scales(const job *j)
+{
+    for (int64_t i = 0; i < bt_tensor_count(j->x); i++)
+        j->out[i / 256] = fmax(j->out[i / 256], fabs(j->a[i]));
+}
+
+static void encode(const job *j)
+{
+    double values[256];
+    bool positive = ((const bt_codes_attr *)j->node->attr)->positive;
+    code_values(positive, values);
+    for (int64_t i = 0; i < j->count; i++) {
+        double x = j->b[i / 256] > 0 ? j->a[i] / j->b[i / 256] : 0;
+        int best = -1;
+        for (int c = 0; c < 256; c++)
+            if ((x == 0 || values[c] != 0) && (best < 0 || fabs(values[c] - x) < fabs(values[best] - x)) &&
+                (values[c] * x >= 0))
+                best = c;
+        j->out[i] = best;
+    }
+}
+
+static void decode(const job *j)
+{
+    double values[256];
+    code_values(((const bt_codes_attr *)j->node->attr)->positive, values);
+    for (int64_t i = 0; i < j->count; i++)
+        j->out[i] = values[(int)j->a[i]] * j->b[i / 256];
+}
+
 static const struct {
     const bt_op *op;
     void (*fn)(const job *j);
@@ -464,6 +521,9 @@ static const struct {
     {&bt_op_uniform, random_numbers},
     {&bt_op_normal, random_numbers},
     {&bt_op_check, check},
+    {&bt_op_scales, scales},
+    {&bt_op_encode, encode},
+    {&bt_op_decode, decode},
 };
 
 static void primitive(interpreter *in, const bt_node *node)

@@ -124,10 +124,12 @@ plain_training plain_training_new(bt_optimizer *optimizer)
     return (plain_training){.module = plain_module(), .optimizer = optimizer};
 }
 
+bt_function *plain_function(plain_training *training) { return bt_function_new(step, training, BT_TRAIN); }
+
 void plain_step(plain_training *training, const double *noise)
 {
     if (!training->function)
-        training->function = bt_function_new(step, training, BT_TRAIN);
+        training->function = plain_function(training);
     double loss;
     bt_batch *batch = bt_batch_new();
     bt_batch_set(batch, "noise", BT_ARRAY(noise, PLAIN_SIZE));

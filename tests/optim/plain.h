@@ -41,7 +41,8 @@ typedef struct plain_training {
     bt_function *function;
 } plain_training;
 plain_training plain_training_new(bt_optimizer *optimizer);
-void plain_training_free(plain_training *training); /* with the optimiser */
+void plain_training_free(plain_training *training);    /* with the optimiser */
+bt_function *plain_function(plain_training *training); /* of a step; what plain_step makes by itself */
 void plain_step(plain_training *training, const double *noise);
 const double *plain_found(const plain_training *training, double *to); /* the parameters as one vector */
 void plain_assert_close(const double *found, const plain_state *expected, const char *what, int step);

@@ -89,8 +89,9 @@ bt_status BT_ISA(bt_loop_prepare)(bt_call *call, bt_row_fn *const *variants, int
         return BT_ERROR_MEMORY;
     bt_loop *loop = call->state;
     BT_ISA(bt_loop_plan)(loop, call->in, call->inputs, call->out[0].dtype, variants, call->threads, cost);
-    if (loop->rows == 1 && loop->n && !loop->any_staged && loop->threads == 1) {
+    if (loop->rows == 1 && loop->n && !loop->any_staged) {
         call->row = loop->row;
+        call->divided = loop->threads > 1;
         call->n = loop->n;
     }
     return BT_OK;

@@ -1,6 +1,7 @@
 /* backend/cpu/update.c: the optimisers' updates, in one pass over contiguous arrays. The formulas are PyTorch's. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/vector.h"
+#include "ops/codes.h"
 
 #include <math.h>
 
@@ -67,6 +68,24 @@ SGDS(f64, double)
     }
 ADAM(adam_f32, float, __builtin_sqrtf)
 ADAM(adam_f64, double, __builtin_sqrt)
+
+#define LION(name, T)                                                                                                  \
+    static void name(const update *u)                                                                                  \
+    {                                                                                                                  \
+        const T *p = u->p, *g = u->g, *m = u->state[0];                                                                \
+        T *to = u->out[0], *to_m = u->out[1], lr = (T)u->scalar[0], beta1 = (T)u->scalar[1];                           \
+        T beta2 = (T)u->scalar[2], shrink = (T)u->scalar[3], fresh1 = (T)(1 - u->scalar[1]);                           \
+        T fresh2 = (T)(1 - u->scalar[2]);                                                                              \
+        BT_SIMD                                                                                                        \
+        for (int64_t i = 0; i < u->n; i++) {                                                                           \
+            T way = beta1 * m[i] + fresh1 * g[i];                                                                      \
+            T sign = way > 0 ? (T)1 : way < 0 ? (T)-1 : (T)0, m_new = beta2 * m[i] + fresh2 * g[i];                    \
+            to[i] = shrink * p[i] - lr * sign;                                                                         \
+            to_m[i] = m_new;                                                                                           \
+        }                                                                                                              \
+    }
+LION(lion_f32, float)
+LION(lion_f64, double)
 
 /* Where nothing is to be done: what stays, stays. */
 static void keep(const update *u, int states, size_t size)
@@ -181,6 +200,21 @@ static bt_status sgd_update(const bt_call *call)
 
 static bool adam_accepts(const bt_call *call) { return arrays(call, 4); }
 
+/* lr, beta1, beta2, eps, decay and t are the inputs from `first` on. */
+static void adam_scalars(const bt_call *call, int first, update *u)
+{
+    bool decoupled = ((const bt_adam_attr *)call->attr)->decoupled != 0;
+    double lr = scalar(call, first), beta1 = scalar(call, first + 1), beta2 = scalar(call, first + 2);
+    double decay = scalar(call, first + 4), t = scalar(call, first + 5);
+    u->scalar[0] = lr / (1 - pow(beta1, t));
+    u->scalar[1] = beta1;
+    u->scalar[2] = beta2;
+    u->scalar[3] = scalar(call, first + 3);
+    u->scalar[4] = decoupled ? 1 - lr * decay : 1;
+    u->scalar[5] = decoupled ? 0 : decay;
+    u->scalar[6] = 1 / (1 - pow(beta2, t));
+}
+
 static bt_status adam_update(const bt_call *call)
 {
     update u = update_of(call);
@@ -188,22 +222,170 @@ static bt_status adam_update(const bt_call *call)
         keep(&u, 3, bt_dtype_size(call->out[0].dtype));
         return BT_OK;
     }
-    bool decoupled = ((const bt_adam_attr *)call->attr)->decoupled != 0;
-    double lr = scalar(call, 5), beta1 = scalar(call, 6), beta2 = scalar(call, 7), decay = scalar(call, 9);
-    double t = scalar(call, 10);
-    u.scalar[0] = lr / (1 - pow(beta1, t));
-    u.scalar[1] = beta1;
-    u.scalar[2] = beta2;
-    u.scalar[3] = scalar(call, 8);
-    u.scalar[4] = decoupled ? 1 - lr * decay : 1;
-    u.scalar[5] = decoupled ? 0 : decay;
-    u.scalar[6] = 1 / (1 - pow(beta2, t));
+    adam_scalars(call, 5, &u);
     return run(call, &u, adam_f32, adam_f64);
+}
+
+/* ---- states in 8 bits: a block is decoded, updated and encoded while it lies in the cache ---- */
+
+typedef struct eight_state {
+    const uint8_t *codes;
+    const float *scales;
+    uint8_t *to_codes;
+    float *to_scales;
+    const bt_code_book *book;
+} eight_state;
+
+typedef struct eight {
+    update update; /* of all elements, without its states */
+    update_fn *function;
+    bool single;
+    int states;
+    eight_state state[STATES - 1];
+} eight;
+
+#define DECODE(name, T)                                                                                                \
+    static void name(T *to, const eight_state *s, int64_t block, int64_t n)                                            \
+    {                                                                                                                  \
+        const uint8_t *codes = s->codes + block * BT_CODES_BLOCK;                                                      \
+        T scale = (T)s->scales[block];                                                                                 \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            to[i] = (T)s->book->value[codes[i]] * scale;                                                               \
+    }
+#define ENCODE(name, T, absolute)                                                                                      \
+    static void name(const T *x, const eight_state *s, int64_t block, int64_t n)                                       \
+    {                                                                                                                  \
+        uint8_t *codes = s->to_codes + block * BT_CODES_BLOCK;                                                         \
+        T most = 0;                                                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            most = absolute(x[i]) > most ? absolute(x[i]) : most;                                                      \
+        T scale = (T)(s->to_scales[block] = (float)most);                                                              \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            codes[i] = bt_code_of(s->book, scale > 0 ? (double)(x[i] / scale) : 0);                                    \
+    }
+DECODE(decode_f32, float)
+DECODE(decode_f64, double)
+ENCODE(encode_f32, float, __builtin_fabsf)
+ENCODE(encode_f64, double, __builtin_fabs)
+
+static void eight_block(const eight *e, int64_t block)
+{
+    _Alignas(64) double room[STATES - 1][BT_CODES_BLOCK];
+    int64_t begin = block * BT_CODES_BLOCK, end = begin + BT_CODES_BLOCK;
+    update part = part_of(&e->update, begin, end < e->update.n ? end : e->update.n, e->single ? 4 : 8);
+    for (int i = 0; i < e->states; i++) {
+        part.state[i] = part.out[i + 1] = room[i];
+        if (e->single)
+            decode_f32((float *)(void *)room[i], &e->state[i], block, part.n);
+        else
+            decode_f64(room[i], &e->state[i], block, part.n);
+    }
+    e->function(&part);
+    for (int i = 0; i < e->states; i++)
+        if (e->single)
+            encode_f32((const float *)(const void *)room[i], &e->state[i], block, part.n);
+        else
+            encode_f64(room[i], &e->state[i], block, part.n);
+}
+
+static void share_eight(const void *work, int t, int threads)
+{
+    const eight *e = work;
+    int64_t blocks = bt_codes_blocks(e->update.n);
+    for (int64_t b = blocks * t / threads, end = blocks * (t + 1) / threads; b < end; b++)
+        eight_block(e, b);
+}
+
+static bt_status eight_prepare(bt_call *call)
+{
+    bt_code_book *books = call->state = bt_alloc(2 * sizeof *books); /* with signs, positive */
+    if (!books)
+        return BT_ERROR_MEMORY;
+    bt_code_book_fill(&books[0], false);
+    bt_code_book_fill(&books[1], true);
+    return BT_OK;
+}
+
+static void eight_release(bt_call *call)
+{
+    bt_free(call->state);
+    call->state = NULL;
+}
+
+static bool eight_accepts(const bt_call *call)
+{
+    for (int i = 0; i < call->outputs + 1; i++)
+        if (!bt_cpu_contiguous(&call->in[i]))
+            return false;
+    return bt_dtype_floats(call->out[0].dtype);
+}
+
+/* The call's parameter and states: the first with signs, the second without. */
+static eight eight_of(const bt_call *call, update_fn *f32, update_fn *f64)
+{
+    const bt_code_book *books = call->state;
+    bool single = call->out[0].dtype == BT_F32;
+    eight e = {.single = single, .function = single ? f32 : f64, .states = (call->outputs - 1) / 2};
+    e.update = (update){.n = bt_cpu_count(&call->out[0]), .p = call->in[0].data, .g = call->in[1].data};
+    e.update.out[0] = call->out[0].data;
+    for (int i = 0; i < e.states; i++)
+        e.state[i] = (eight_state){
+            (const uint8_t *)call->in[2 + 2 * i].data, (const float *)(const void *)call->in[3 + 2 * i].data,
+            (uint8_t *)call->out[1 + 2 * i].data, (float *)(void *)call->out[2 + 2 * i].data, &books[i]};
+    return e;
+}
+
+static bt_status run_eight(const bt_call *call, const eight *e)
+{
+    int threads = call->threads > 1 && e->update.n >= 1 << 13 ? call->threads : 1;
+    if (threads == 1)
+        share_eight(e, 0, 1);
+    else
+        bt_team_do(share_eight, e, threads);
+    return BT_OK;
+}
+
+/* Where nothing is to be done: every output stays as its input is, p and the gradient being the first two. */
+static bt_status keep_all(const bt_call *call)
+{
+    for (int o = 0; o < call->outputs; o++) {
+        const bt_view *from = &call->in[o ? o + 1 : 0], *to = &call->out[o];
+        size_t bytes = (size_t)bt_cpu_count(to) * bt_dtype_size(to->dtype);
+        if (to->data != from->data && bytes)
+            memcpy(to->data, from->data, bytes);
+    }
+    return BT_OK;
+}
+
+static bt_status adam8bit_update(const bt_call *call)
+{
+    if (scalar(call, 6) == 0)
+        return keep_all(call);
+    eight e = eight_of(call, adam_f32, adam_f64);
+    adam_scalars(call, 7, &e.update);
+    return run_eight(call, &e);
+}
+
+static bt_status lion8bit_update(const bt_call *call)
+{
+    if (scalar(call, 4) == 0)
+        return keep_all(call);
+    eight e = eight_of(call, lion_f32, lion_f64);
+    double lr = scalar(call, 5);
+    e.update.scalar[0] = lr;
+    e.update.scalar[1] = scalar(call, 6);
+    e.update.scalar[2] = scalar(call, 7);
+    e.update.scalar[3] = 1 - lr * scalar(call, 8);
+    return run_eight(call, &e);
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_update)[] = {
     {&bt_op_sgd_plain_update, "sgd_plain_update.vector", sgd_plain_accepts, NULL, NULL, sgd_plain_update, NULL, false},
     {&bt_op_sgd_update, "sgd_update.vector", sgd_accepts, NULL, NULL, sgd_update, NULL, false},
     {&bt_op_adam_update, "adam_update.vector", adam_accepts, NULL, NULL, adam_update, NULL, false},
+    {&bt_op_adam8bit_update, "adam8bit_update.vector", eight_accepts, NULL, eight_prepare, adam8bit_update,
+     eight_release, false},
+    {&bt_op_lion8bit_update, "lion8bit_update.vector", eight_accepts, NULL, eight_prepare, lion8bit_update,
+     eight_release, false},
     {.op = NULL},
 };

@@ -27,6 +27,7 @@ bt_tensor *bt_hyper(bt_rule *rule, const char *name);                 /* a hyper
 void bt_hyper_set(bt_rule *rule, const char *name, bt_tensor *value); /* in `schedule`: what it is at this step */
 bt_tensor *bt_slot(bt_rule *rule, const char *name);                  /* what the last call left */
 void bt_slot_set(bt_rule *rule, const char *name, bt_tensor *value);  /* what the next call finds */
+bool bt_has_slot(bt_rule *rule, const char *name); /* in `update`: this parameter has it: bt_optimizer_def.slot */
 
 /* In a method: what it may ask of the lower problem. Vectors are like bt_params of that problem; w: its parameters. */
 bt_tensor *bt_hvp(bt_rule *rule, bt_tensor *x);                /* H x, H the Hessian of the lower loss */
@@ -46,9 +47,12 @@ bt_tensor *bt_last_solution(bt_rule *rule);
 
 typedef struct bt_optimizer_def { /* chosen by `optimizer = NAME` */
     const char *name;
-    bt_hyper_def hypers[BT_MAX_ITEMS + 1];                                  /* keys as named; schedulers move "lr" */
-    const char *slots[BT_MAX_ITEMS + 1];                                    /* each like the parameter */
+    bt_hyper_def hypers[BT_MAX_ITEMS + 1]; /* keys as named; schedulers move "lr" */
+    const char *slots[BT_MAX_ITEMS + 1];   /* each like the parameter, or as `slot` says */
     bt_tensor *(*update)(bt_rule *rule, bt_tensor *param, bt_tensor *grad); /* one parameter's next value */
+    /* Shape and dtype, any, of slots[slot] for a parameter of this shape and dtype, with the hyperparameters as they
+     * are configured, in their order; of no elements: this parameter has none. NULL: all are like the parameter. */
+    bt_array (*slot)(int slot, bt_array param, const double *hypers);
 } bt_optimizer_def;
 
 /* Chosen by `type = NAME`. Turns v, a vector like bt_params of the lower problem, into x, which stands for H^-1 v: by
@@ -77,7 +81,9 @@ typedef struct bt_method_def {
 
 /* Without a problem. By PyTorch's formulas and with its defaults:
  *   sgd          lr 1e-3, momentum 0, dampening 0, weight_decay 0, nesterov 0 (or 1)
- *   adam, adamw  lr 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0, of adamw 0.01
+ *   adam, adamw  lr 1e-3, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0, of adamw 0.01, amsgrad 0 (or 1)
+ *   rmsprop, adagrad, radam, nadam; lion, lamb by their papers; adafactor in PyTorch's form and that of transformers;
+ *   adam8bit, adamw8bit, lion8bit with their state in 8 bits. docs/ini-reference.md has the hyperparameters of all.
  * An update whose gradient is not finite is left out. */
 bt_optimizer *bt_optimizer_new(const char *name);
 bt_status bt_optimizer_set(bt_optimizer *optimizer, const char *hyper, double value);

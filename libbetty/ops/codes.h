@@ -1,0 +1,30 @@
+/* ops/codes.h: numbers in 8 bits: the dynamic map of Dettmers et al. ("8-bit optimizers via block-wise quantization",
+ * ICLR 2022), each block of BT_CODES_BLOCK numbers relative to the largest of them. */
+#ifndef BT_CODES_H
+#define BT_CODES_H
+
+#include "base/base.h"
+
+enum { BT_CODES = 256, BT_CODES_BLOCK = 256, BT_CODES_ZERO = 127 }; /* ZERO: the code of 0 among those with signs */
+
+/* Ascending. With signs: for i = 0 .. 6 the middles of 2^i equal parts of [0.1, 1], times 10^(i - 6), both signs; 0;
+ * and
+ * 1. Positive: of 2^(i + 1) parts, without signs. */
+typedef struct bt_code_book {
+    bool positive;
+    double value[BT_CODES], middle[BT_CODES]; /* middle: to the next one; the last is endless */
+} bt_code_book;
+void bt_code_book_fill(bt_code_book *book, bool positive);
+
+/* The nearest code, the lower one of two; but what is not 0 gets no code of 0. x: -1 .. 1. */
+static inline uint8_t bt_code_of(const bt_code_book *book, double x)
+{
+    int code = 0;
+    for (int step = BT_CODES / 2; step; step /= 2)
+        code += x > book->middle[code + step - 1] ? step : 0;
+    if (book->positive)
+        return (uint8_t)(code == 0 && x > 0 ? 1 : code);
+    return (uint8_t)(code == BT_CODES_ZERO ? code + (x > 0) - (x < 0) : code);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* optim/slots.c: what an optimiser keeps for each parameter: shapes, dtypes, blocks. */
+#include "optim/optim.h"
+
+/* Which of the record's slots the one with this number, among those that are kept, is. */
+static int index_of(const bt_optimizer *optimizer, int slot)
+{
+    int i = 0;
+    while (!(optimizer->slots >> i & 1) || slot-- > 0)
+        i++;
+    return i;
+}
+
+bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, int group, bt_array like)
+{
+    const bt_optimizer_def *def = optimizer->kind.def;
+    like.data = NULL;
+    return def->slot ? def->slot(index_of(optimizer, slot), like, optimizer->groups[group].values) : like;
+}
+
+static bt_status check(const bt_optimizer *optimizer, int slot, const char *param, bt_array array)
+{
+    if (array.rank >= 0 && array.rank <= BT_MAX_RANK && bt_dtype_size(array.dtype) && bt_array_count(array) >= 0)
+        return BT_OK;
+    return bt_fail(BT_ERROR_SHAPE, "optimizer %s: `slot` gives no possible shape and dtype of the slot \"%s\" of %s",
+                   optimizer->kind.def->name, bt_optimizer_slot_name(optimizer, slot), param);
+}
+
+bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block, const char *owner,
+                        const bt_array *params, const char *const *names, const int *group, const int64_t *order,
+                        int64_t count)
+{
+    bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
+    const char **held = bt_alloc_array((size_t)count, sizeof *held);
+    bt_status status = shapes && held ? BT_OK : BT_ERROR_MEMORY;
+    bt_dtype dtype = BT_U8; /* bytes, where windows differ */
+    bool first = true;
+    for (int64_t i = 0; status == BT_OK && i < count; i++) {
+        shapes[i] = names[i] ? bt_slot_array(optimizer, slot, group ? group[i] : 0, params[i]) : params[i];
+        status = names[i] ? check(optimizer, slot, names[i], shapes[i]) : BT_OK;
+        bool there = names[i] && status == BT_OK && (!optimizer->kind.def->slot || bt_array_count(shapes[i]) > 0);
+        held[i] = there ? names[i] : NULL;
+        if (there)
+            dtype = first || dtype == shapes[i].dtype ? shapes[i].dtype : BT_U8;
+        first = first && !there;
+    }
+    if (status == BT_OK)
+        status = bt_block_new(block, BT_RUN, BT_OPTIMIZER, owner, bt_optimizer_slot_name(optimizer, slot), dtype,
+                              shapes, held, order, count);
+    bt_free(shapes);
+    bt_free(held);
+    return status;
+}
