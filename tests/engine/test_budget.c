@@ -194,7 +194,7 @@ static double work_of(const bt_engine *engine)
 /* The least work within the budget, of all that the loop of the upper problem's solve may hold. */
 static double least_work(bt_engine *engine, size_t budget)
 {
-    static const bt_holding all[] = {BT_HOLD_ALL, BT_HOLD_FORWARD, BT_HOLD_CUTS, BT_HOLD_NOTHING};
+    static const int all[] = {BT_HOLD_ALL, BT_HOLD_FORWARD, BT_HOLD_CUTS, BT_HOLD_NOTHING};
     double least = INFINITY;
     for (int i = 0; i < BT_COUNT_OF(all); i++) {
         bt_problem_find(&engine->context, "upper")->holding = all[i];
