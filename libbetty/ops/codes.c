@@ -16,7 +16,7 @@ static double small_value(int k, int first)
 void bt_code_book_fill(bt_code_book *book, bool positive)
 {
     double value[BT_CODES];
-    for (int code = 0; code < BT_CODES; code++) {
+    for (int code = 0; code < BT_CODES - 1; code++) {
         int k = positive ? code : code - BT_CODES_ZERO;
         value[code] = k == 0 ? 0 : k > 0 ? small_value(k, positive ? 2 : 1) : -small_value(-k, 1);
     }

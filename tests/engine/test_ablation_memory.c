@@ -71,7 +71,6 @@ static bt_status hear(void *user, json_t *line)
         t->plan = json_deep_copy(json_object_get(line, "plan"));
     if (json_object_get(line, "result"))
         t->result = json_deep_copy(json_object_get(line, "result"));
-    json_decref(line);
     return BT_OK;
 }
 

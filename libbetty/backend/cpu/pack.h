@@ -6,7 +6,7 @@ enum { FULL = BT_VECTOR / (int)sizeof(T) }; /* lanes of the widest vector */
 /* `deep` rows of b, `count` columns, into rows of `width`, filled up with zeros. */
 static void pack(T *to, const T *b, int64_t b_row, int64_t b_column, int64_t deep, int64_t count, int64_t width)
 {
-    if (count < width)
+    if (count < width && deep) /* a sum of nothing has no room for panels */
         memset(to, 0, (size_t)(deep * width) * sizeof(T));
     if (b_column == 1 && count == width && width % FULL == 0) {
         for (int64_t p = 0; p < deep; p++, b += b_row, to += width)
