@@ -11,7 +11,7 @@
 typedef struct effort { /* of one search: simulations for each step and in all, and steps that are simulated, at most */
     int64_t each, most, steps;
 } effort;
-static const effort glance = {40, 16000, 100000000}, thorough = {700, 240000, 1500000000};
+static const effort glance = {40, 16000, 100000000}, thorough = {700, 120000, 1500000000};
 
 static int64_t simulations(effort effort, int64_t steps)
 {
