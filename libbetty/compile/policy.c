@@ -349,11 +349,11 @@ typedef struct goal {
 } goal;
 
 /* How much is computed again for each of some numbers of bytes, summed up: 2 where that many are not enough. */
-static double area_under(const bt_recompute *r, const bt_known_frontier *found)
+static double area_under(const bt_recompute *r, const bt_frontier *found)
 {
     double sum = 0;
     for (int i = 0; i < BYTES; i++) {
-        const bt_known_point *point = bt_known_within(found, (size_t)exp2(i / (double)BYTES_EACH));
+        const bt_frontier_point *point = bt_frontier_within(found, (size_t)exp2(i / (double)BYTES_EACH));
         const double extra = point && r->remat->total > 0 ? point->extra / r->remat->total : 0;
         sum += point && extra < 2 ? extra : 2;
     }
@@ -362,17 +362,18 @@ static double area_under(const bt_recompute *r, const bt_known_frontier *found)
 
 static bt_status search(bt_recompute *r, const bool *may, goal goal)
 {
-    bt_known_frontier found;
+    bt_frontier found;
     r->searched = true;
     BT_TRY(bt_known_search(r->known, r->remat, &r->choice, may, r->simulations, &found));
     if (!found.count)
         return BT_OK;
     const bool bytes = goal.bytes < SIZE_MAX;
-    const bt_known_point *point = bytes ? bt_known_within(&found, goal.bytes) : bt_known_for(&found, goal.extra);
+    const bt_frontier_point *point =
+        bytes ? bt_frontier_within(&found, goal.bytes) : bt_frontier_for(&found, goal.extra);
     if (!point) /* the nearest to it */
         point = &found.points[bytes ? found.count - 1 : 0];
     r->merit = bytes ? area_under(r, &found) : (double)point->most;
-    bt_known_choice(point, r->remat, &r->choice);
+    bt_frontier_choice(point, r->remat, &r->choice);
     return BT_OK;
 }
 

@@ -395,21 +395,54 @@ static bool *who_stays(const bt_remat *remat, const bt_remat_choice *start, bt_r
 }
 
 /* Follows each point in the given graph: the points are what is best there. */
-static bt_status publish(bt_frontier *f, const bt_remat *remat, const bt_condensed *c, const bt_points *found)
+static bt_status follow_all(const bt_remat *remat, const bt_condensed *c, const bt_points *found, bt_points *points)
 {
-    bt_points points = {.region = f->region};
     bt_remat_choice choice;
-    bt_status status = bt_remat_choice_new(remat, f->region, &choice);
+    bt_status status = bt_remat_choice_new(remat, points->region, &choice);
     for (int64_t i = 0; status == BT_OK && i < found->count; i++) {
         bt_remat_plan plan;
         bt_condensed_to(c, remat, &found->list[i].choice, &choice);
         status = bt_remat_follow(remat, &choice, NULL, &plan);
         if (status == BT_OK)
-            status = bt_points_offer(&points, remat, &(bt_remat_point){choice, plan.most, plan.extra});
+            status = bt_points_offer(points, remat, &(bt_remat_point){choice, plan.most, plan.extra});
     }
-    f->points = points.list;
+    return status;
+}
+
+/* Few of a graph's gaps and values are chosen: their numbers. */
+static bt_status list_choice(const bt_remat *remat, const bt_remat_point *from, bt_region *region,
+                             bt_frontier_point *to)
+{
+    int64_t count = 0, values = remat->given->value_count;
+    for (int64_t g = 0; g < remat->gap_count; g++)
+        count += from->choice.dropped[g];
+    for (int64_t v = 0; v < values; v++)
+        count += from->choice.brief[v];
+    int64_t *what = bt_region_alloc(region, (size_t)(count + 1) * sizeof *what);
+    if (!what)
+        return BT_ERROR_MEMORY;
+    *to = (bt_frontier_point){from->most, from->extra, what, count};
+    for (int64_t g = 0; g < remat->gap_count; g++)
+        if (from->choice.dropped[g])
+            *what++ = g;
+    for (int64_t v = 0; v < values; v++)
+        if (from->choice.brief[v])
+            *what++ = -1 - v;
+    return BT_OK;
+}
+
+/* With memory of the search for what is on the way. */
+static bt_status publish(bt_frontier *f, const bt_remat *remat, const bt_condensed *c, const search *s)
+{
+    bt_points points = {.region = s->region};
+    bt_status status = follow_all(remat, c, &s->best, &points);
+    bt_frontier_point *list = bt_region_alloc(f->region, (size_t)(points.count + 1) * sizeof *list);
+    status = status == BT_OK && !list ? BT_ERROR_MEMORY : status;
+    for (int64_t i = 0; status == BT_OK && i < points.count; i++)
+        status = list_choice(remat, &points.list[i], f->region, &list[i]);
+    f->points = list;
     f->count = points.count;
-    f->capacity = points.capacity;
+    bt_free(points.list);
     return status;
 }
 
@@ -446,7 +479,7 @@ static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_rema
     if (s->candidate_count > 0)
         BT_TRY(polish_all(s));
     f->simulations = s->done;
-    return publish(f, remat, c, &s->best);
+    return publish(f, remat, c, s);
 }
 
 bt_status bt_frontier_new(bt_frontier *frontier, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
@@ -470,21 +503,34 @@ bt_status bt_frontier_new(bt_frontier *frontier, const bt_remat *remat, const bt
 
 void bt_frontier_free(bt_frontier *frontier)
 {
-    bt_free(frontier->points);
     bt_region_free(frontier->region);
     *frontier = (bt_frontier){0};
 }
 
-const bt_remat_point *bt_frontier_within(const bt_frontier *frontier, size_t bytes)
+const bt_frontier_point *bt_frontier_within(const bt_frontier *frontier, size_t bytes)
 {
-    int64_t at = bt_points_place(frontier->points, frontier->count, bytes);
-    return at < frontier->count ? &frontier->points[at] : NULL;
+    for (int64_t i = 0; i < frontier->count; i++)
+        if (frontier->points[i].most <= bytes)
+            return &frontier->points[i];
+    return NULL;
 }
 
-const bt_remat_point *bt_frontier_for(const bt_frontier *frontier, double extra)
+const bt_frontier_point *bt_frontier_for(const bt_frontier *frontier, double extra)
 {
-    const bt_remat_point *found = NULL;
+    const bt_frontier_point *found = NULL;
     for (int64_t i = 0; i < frontier->count && frontier->points[i].extra <= extra; i++)
         found = &frontier->points[i];
     return found;
+}
+
+void bt_frontier_choice(const bt_frontier_point *point, const bt_remat *remat, bt_remat_choice *choice)
+{
+    memset(choice->dropped, 0, (size_t)remat->gap_count);
+    memset(choice->brief, 0, (size_t)remat->given->value_count);
+    for (int64_t i = 0; i < point->count; i++) {
+        if (point->what[i] >= 0)
+            choice->dropped[point->what[i]] = true;
+        else
+            choice->brief[-1 - point->what[i]] = true;
+    }
 }

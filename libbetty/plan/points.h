@@ -4,6 +4,12 @@
 
 #include "plan/remat.h"
 
+typedef struct bt_remat_point {
+    bt_remat_choice choice;
+    size_t most;
+    double extra;
+} bt_remat_point;
+
 typedef struct bt_points {
     bt_region *region;
     bt_remat_point *list; /* the most bytes first; behind the last one lie `spare` that are not points any more */

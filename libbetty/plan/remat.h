@@ -53,16 +53,17 @@ bt_status bt_remat_follow(const bt_remat *remat, const bt_remat_choice *choice, 
 /* Choices from all held (or from what `start` drops) down to the fewest bytes that are found, each the cheapest that is
  * found for its bytes. Only values that `may` names (NULL: all that are not fixed) are dropped beyond that. It takes
  * the same number of simulations on every machine: a function of its arguments. */
-typedef struct bt_remat_point {
-    bt_remat_choice choice;
+typedef struct bt_frontier_point {
     size_t most;
     double extra;
-} bt_remat_point;
+    const int64_t *what; /* gaps that are dropped; -1 - value: it is brief */
+    int64_t count;
+} bt_frontier_point;
 
 typedef struct bt_frontier {
     bt_region *region;
-    bt_remat_point *points; /* the most bytes and least cost first; both change from one to the next */
-    int64_t count, capacity;
+    const bt_frontier_point *points; /* the most bytes and least cost first; both change from one to the next */
+    int64_t count;
     int64_t simulations; /* that it took */
 } bt_frontier;
 
@@ -72,8 +73,9 @@ void bt_frontier_free(bt_frontier *frontier);
 
 /* The cheapest that needs no more than so many bytes, or NULL; the one with fewest bytes that costs no more than so
  * much. */
-const bt_remat_point *bt_frontier_within(const bt_frontier *frontier, size_t bytes);
-const bt_remat_point *bt_frontier_for(const bt_frontier *frontier, double extra);
+const bt_frontier_point *bt_frontier_within(const bt_frontier *frontier, size_t bytes);
+const bt_frontier_point *bt_frontier_for(const bt_frontier *frontier, double extra);
+void bt_frontier_choice(const bt_frontier_point *point, const bt_remat *remat, bt_remat_choice *choice);
 
 /* Whether the plan does what remat.h promises: every operand is there, `most` is the most, `extra` the cost. Shares
  * nothing with the code that makes plans. Fails with what is wrong. */

@@ -32,27 +32,36 @@ static void end(void)
     bt_error_clear();
 }
 
+static bt_remat_choice choice_of(const bt_frontier_point *point, bt_region *region)
+{
+    bt_remat_choice choice;
+    ck_assert_int_eq(bt_remat_choice_new(&remat, region, &choice), BT_OK);
+    bt_frontier_choice(point, &remat, &choice);
+    return choice;
+}
+
 /* Each point is what follows from its choice; more bytes never cost more. */
 static void check_points(void)
 {
     for (int64_t i = 0; i < frontier.count; i++) {
-        const bt_remat_point *point = &frontier.points[i];
+        const bt_frontier_point *point = &frontier.points[i];
         bt_remat_plan plan;
         bt_region *region = bt_region_new();
-        ck_assert_int_eq(bt_remat_follow(&remat, &point->choice, region, &plan), BT_OK);
+        const bt_remat_choice choice = choice_of(point, region);
+        ck_assert_int_eq(bt_remat_follow(&remat, &choice, region, &plan), BT_OK);
         ck_assert_msg(bt_remat_verify(&remat, &plan) == BT_OK, "%s", bt_error());
         ck_assert_uint_eq(plan.most, point->most);
         ck_assert_double_eq(plan.extra, point->extra);
         for (int64_t v = 0; v < g.order.value_count; v++)
             for (int64_t gap = remat.gaps[v]; gap < remat.gaps[v + 1]; gap++)
-                ck_assert(!remat.fixed[v] || !point->choice.dropped[gap]);
+                ck_assert(!remat.fixed[v] || !choice.dropped[gap]);
         if (i > 0)
             ck_assert(point->most < point[-1].most && point->extra > point[-1].extra);
         ck_assert_ptr_eq(bt_frontier_within(&frontier, point->most), point);
         ck_assert_ptr_eq(bt_frontier_for(&frontier, point->extra), point);
         bt_region_free(region);
     }
-    const bt_remat_point *least = &frontier.points[frontier.count - 1];
+    const bt_frontier_point *least = &frontier.points[frontier.count - 1];
     ck_assert_ptr_eq(bt_frontier_within(&frontier, least->most - 1), least->most > 0 ? NULL : least);
     ck_assert_ptr_null(bt_frontier_for(&frontier, -1));
 }
@@ -77,11 +86,12 @@ enum { GRAPHS = 10000, PART = 20, BUDGETS = 8 };
 /* The cheapest plan within so many bytes, counted anew. */
 static double extra_within(size_t budget)
 {
-    const bt_remat_point *point = bt_frontier_within(&frontier, budget);
+    const bt_frontier_point *point = bt_frontier_within(&frontier, budget);
     bt_remat_plan plan;
     bt_region *region = bt_region_new();
     ck_assert_msg(point != NULL, "%zu bytes are enough", budget);
-    ck_assert_int_eq(bt_remat_follow(&remat, &point->choice, region, &plan), BT_OK);
+    const bt_remat_choice choice = choice_of(point, region);
+    ck_assert_int_eq(bt_remat_follow(&remat, &choice, region, &plan), BT_OK);
     ck_assert_msg(bt_remat_verify(&remat, &plan) == BT_OK, "%s", bt_error());
     ck_assert_uint_le(plan.most, budget);
     ck_assert_uint_eq(plan.most, point->most);
@@ -122,12 +132,15 @@ START_TEST(the_same_on_every_run)
         search_with(NULL, NULL, 3000);
         ck_assert_int_eq(first.count, frontier.count);
         ck_assert_int_eq(first.simulations, frontier.simulations);
+        bt_region *region = bt_region_new();
         for (int64_t i = 0; i < first.count; i++) {
-            const bt_remat_point *a = &first.points[i], *b = &frontier.points[i];
+            const bt_frontier_point *a = &first.points[i], *b = &frontier.points[i];
+            const bt_remat_choice x = choice_of(a, region), y = choice_of(b, region);
             ck_assert(a->most == b->most && a->extra == b->extra);
-            ck_assert_int_eq(memcmp(a->choice.dropped, b->choice.dropped, (size_t)remat.gap_count), 0);
-            ck_assert_int_eq(memcmp(a->choice.brief, b->choice.brief, (size_t)g.order.value_count), 0);
+            ck_assert_int_eq(memcmp(x.dropped, y.dropped, (size_t)remat.gap_count), 0);
+            ck_assert_int_eq(memcmp(x.brief, y.brief, (size_t)g.order.value_count), 0);
         }
+        bt_region_free(region);
         bt_frontier_free(&first);
         end();
     }
@@ -163,7 +176,7 @@ static void compare_with_all(int64_t *all, int64_t *reached)
         for (int64_t i = 0; i < count; i++)
             *(bits[i] >= 0 ? &choice.dropped[bits[i]] : &choice.brief[-1 - bits[i]]) = set >> i & 1;
         ck_assert_int_eq(bt_remat_follow(&remat, &choice, NULL, &plan), BT_OK);
-        const bt_remat_point *point = bt_frontier_within(&frontier, plan.most);
+        const bt_frontier_point *point = bt_frontier_within(&frontier, plan.most);
         (*all)++;
         *reached += point && point->extra <= plan.extra;
     }
@@ -266,7 +279,7 @@ START_TEST(chains_of_unlike_steps)
         search(20000);
         for (int room = 0; room < (int)remat.most; room++) {
             double due = least_cost(&c, 0, c.n, room) - sum_of(&c);
-            const bt_remat_point *point = bt_frontier_within(&frontier, (size_t)room);
+            const bt_frontier_point *point = bt_frontier_within(&frontier, (size_t)room);
             if (isinf(due))
                 continue;
             ck_assert_msg(point, "%d bytes are enough for chain %u", room, seed);
@@ -306,7 +319,7 @@ START_TEST(chains_of_equal_steps)
         graph_chain(&g, n, NULL, NULL, true);
         search(n < 30 ? 40000 : 100000);
         for (int states = n - 1; states >= 1; states--) {
-            const bt_remat_point *point = bt_frontier_within(&frontier, (size_t)states);
+            const bt_frontier_point *point = bt_frontier_within(&frontier, (size_t)states);
             double due = revolve(n, states) - (n - 1);
             if (due > 2 * n)
                 continue;
@@ -335,11 +348,13 @@ START_TEST(from_a_choice_and_by_name)
     search_with(&start, may, 3000);
     ck_assert_int_gt(frontier.count, 1);
     ck_assert_double_eq(frontier.points[0].extra, 1);
-    for (int64_t i = 0; i < frontier.count; i++)
+    for (int64_t i = 0; i < frontier.count; i++) {
+        const bt_remat_choice choice = choice_of(&frontier.points[i], region);
         for (int64_t v = 0; v < g.order.value_count; v++)
             for (int64_t gap = remat.gaps[v]; gap < remat.gaps[v + 1]; gap++)
                 if (!may[v])
-                    ck_assert_int_eq(frontier.points[i].choice.dropped[gap], start.dropped[gap]);
+                    ck_assert_int_eq(choice.dropped[gap], start.dropped[gap]);
+    }
     check_points();
     bt_region_free(region);
     end();

@@ -31,22 +31,28 @@ static void end(void)
     bt_region_free(region);
 }
 
-static bt_known_frontier ask(int64_t simulations)
+static bt_frontier ask(int64_t simulations)
 {
-    bt_known_frontier found;
+    bt_frontier found;
     ck_assert_int_eq(bt_known_search(known, &remat, &start, may, simulations, &found), BT_OK);
     return found;
 }
 
-static void expect_point(const bt_known_point *point, const bt_remat_point *expected)
+static bt_remat_choice choice_of(const bt_frontier_point *point)
 {
     bt_remat_choice choice;
     ck_assert_int_eq(bt_remat_choice_new(&remat, region, &choice), BT_OK);
     memset(choice.dropped, true, (size_t)remat.gap_count); /* it is overwritten */
-    bt_known_choice(point, &remat, &choice);
+    bt_frontier_choice(point, &remat, &choice);
+    return choice;
+}
+
+static void expect_point(const bt_frontier_point *point, const bt_frontier_point *expected)
+{
+    const bt_remat_choice choice = choice_of(point), due = choice_of(expected);
     ck_assert(point->most == expected->most && point->extra == expected->extra);
-    ck_assert_int_eq(memcmp(choice.dropped, expected->choice.dropped, (size_t)remat.gap_count), 0);
-    ck_assert_int_eq(memcmp(choice.brief, expected->choice.brief, (size_t)g.order.value_count), 0);
+    ck_assert_int_eq(memcmp(choice.dropped, due.dropped, (size_t)remat.gap_count), 0);
+    ck_assert_int_eq(memcmp(choice.brief, due.brief, (size_t)g.order.value_count), 0);
 }
 
 START_TEST(what_a_search_gives)
@@ -57,16 +63,16 @@ START_TEST(what_a_search_gives)
         bt_frontier frontier;
         ck_assert_int_eq(bt_frontier_new(&frontier, &remat, &start, may, SIMULATIONS), BT_OK);
         for (int again = 0; again <= 1; again++) {
-            const bt_known_frontier found = ask(SIMULATIONS);
+            const bt_frontier found = ask(SIMULATIONS);
             ck_assert_int_eq(found.count, frontier.count);
             for (int64_t i = 0; i < found.count; i++) {
                 const size_t most = found.points[i].most;
                 expect_point(&found.points[i], &frontier.points[i]);
-                ck_assert_ptr_eq(bt_known_within(&found, most), &found.points[i]);
-                ck_assert_ptr_eq(bt_known_for(&found, found.points[i].extra), &found.points[i]);
+                ck_assert_ptr_eq(bt_frontier_within(&found, most), &found.points[i]);
+                ck_assert_ptr_eq(bt_frontier_for(&found, found.points[i].extra), &found.points[i]);
             }
-            ck_assert_ptr_null(bt_known_for(&found, -1));
-            ck_assert_ptr_null(bt_known_within(&found, found.points[found.count - 1].most - 1));
+            ck_assert_ptr_null(bt_frontier_for(&found, -1));
+            ck_assert_ptr_null(bt_frontier_within(&found, found.points[found.count - 1].most - 1));
         }
         bt_frontier_free(&frontier);
         end();
@@ -80,7 +86,7 @@ START_TEST(each_question_once)
 {
     known = bt_known_new();
     begin(7);
-    const bt_known_point *first = ask(SIMULATIONS).points;
+    const bt_frontier_point *first = ask(SIMULATIONS).points;
     ck_assert_ptr_eq(ask(SIMULATIONS).points, first);
     ck_assert_ptr_ne(ask(SIMULATIONS + 1).points, first);
     int64_t free_one = 0;
