@@ -38,19 +38,21 @@ typedef struct fit {
     bool anything;
     size_t *peaks, *beside; /* by entry: what was alive at its worst moment before there was a limit, and of that what
                                others than its program had */
+    size_t lowest;          /* of all limits so far: programs that it touched are not those of the beginning any more */
     size_t limit;           /* of the plan that there is now; */
     size_t bound;           /* the most that a program has alive in it, with what is beside; */
     bool stuck;             /* and that program cannot have less */
 } fit;
 
-/* Compiles the entry's program anew, within the limit. */
+/* Compiles the entry's program anew, within the limit; as at the beginning, if that is within it. */
 static bt_status recompile(const fit *f, int64_t e)
 {
+    const size_t room = f->limit > f->beside[e] ? f->limit - f->beside[e] : 1;
     bt_phase *phase = f->phase;
     bt_phase_entry *entry = &phase->entries[e];
     bt_compile_options options = phase->options;
     options.loop = entry->loop != 0;
-    options.budget = f->limit > f->beside[e] ? f->limit - f->beside[e] : 1;
+    options.budget = f->peaks[e] > f->limit ? room : 0;
     options.anything = f->anything;
     options.known = phase->instance->known;
     options = bt_compile_settle(&options);
@@ -62,9 +64,10 @@ static bt_status recompile(const fit *f, int64_t e)
 static bt_status plan_within(fit *f, size_t limit)
 {
     f->limit = limit;
+    f->lowest = limit < f->lowest ? limit : f->lowest;
     f->bound = 0;
     for (int64_t e = 0; e < f->phase->entry_count; e++) {
-        if (f->peaks[e] > limit)
+        if (f->peaks[e] > f->lowest)
             BT_TRY(recompile(f, e));
         const size_t has = f->peaks[e] > limit ? f->phase->entries[e].program->most + f->beside[e] : f->peaks[e];
         f->bound = has > f->bound ? has : f->bound;
@@ -115,7 +118,7 @@ static bt_status begin(fit *f)
 
 bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
 {
-    fit f = {.phase = phase, .anything = anything};
+    fit f = {.phase = phase, .anything = anything, .lowest = SIZE_MAX};
     size_t best;
     bt_status status = begin(&f);
     if (status == BT_OK && phase->arena > budget)
