@@ -35,11 +35,8 @@ static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
 /* Back through steps (type = itd) it goes with slots of floating numbers only. */
 static bool goes_with(const bt_problem *problem, const char *optimizer)
 {
-    const bt_optimizer_def *def;
+    const bt_optimizer_def *def = bt_optimizer_find(optimizer);
     double hypers[BT_MAX_ITEMS];
-    int i = 0;
-    while ((def = bt_optimizer_builtin(i)) != NULL && strcmp(def->name, optimizer) != 0)
-        i++;
     if (!def || !def->slot || !problem->settings->method->unrolls)
         return true;
     for (int h = 0; h < BT_MAX_ITEMS; h++)

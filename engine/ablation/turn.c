@@ -39,9 +39,7 @@ static bt_status set(bt_engine *engine, const bt_choice *choice, const char *key
 /* Another optimiser: what hyperparameters only others have is taken back, as nobody has written them for this one. */
 static bt_status forget_hypers(bt_engine *engine, const bt_choice *choice)
 {
-    const bt_optimizer_def *chosen = NULL, *def;
-    for (int i = 0; (def = bt_optimizer_builtin(i)) != NULL; i++)
-        chosen = strcmp(def->name, choice->value) == 0 ? def : chosen;
+    const bt_optimizer_def *chosen = bt_optimizer_find(choice->value), *def;
     for (int i = 0; chosen && (def = bt_optimizer_builtin(i)) != NULL; i++)
         for (int h = 0; h < bt_hyper_count(def->hypers); h++)
             if (bt_hyper_index(chosen->hypers, def->hypers[h].name) < 0)

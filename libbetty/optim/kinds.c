@@ -90,6 +90,14 @@ const bt_optimizer_def *bt_optimizer_builtin(int index)
     return index >= 0 && index < BT_COUNT_OF(kinds) ? kinds[index]->def : NULL;
 }
 
+const bt_optimizer_def *bt_optimizer_find(const char *name)
+{
+    for (int i = 0; name && i < BT_COUNT_OF(kinds); i++)
+        if (strcmp(kinds[i]->def->name, name) == 0)
+            return kinds[i]->def;
+    return NULL;
+}
+
 bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def)
 {
     for (int i = 0; i < BT_COUNT_OF(kinds); i++)

@@ -20,6 +20,7 @@ typedef struct bt_optimizer_kind {
 } bt_optimizer_kind;
 
 const bt_optimizer_def *bt_optimizer_builtin(int index);             /* in the order of kinds.h; NULL after the last */
+const bt_optimizer_def *bt_optimizer_find(const char *name);         /* of that name, built in; NULL: none */
 bt_optimizer_kind bt_optimizer_kind_of(const bt_optimizer_def *def); /* of a built-in record, or the safe answers */
 int bt_hyper_count(const bt_hyper_def *hypers);                      /* up to the first without a name */
 int bt_hyper_index(const bt_hyper_def *hypers, const char *name);    /* -1: none of that name */

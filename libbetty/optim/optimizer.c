@@ -44,13 +44,11 @@ bt_optimizer *bt_optimizer_of(const bt_optimizer_def *def)
 bt_optimizer *bt_optimizer_new(const char *name)
 {
     const char *names[BT_MAX_ITEMS + 1] = {0};
-    const bt_optimizer_def *def;
+    const bt_optimizer_def *def = bt_optimizer_find(name);
     bt_text all = {0};
+    if (def)
+        return bt_optimizer_of(def);
     for (int i = 0; i < BT_MAX_ITEMS && (def = bt_optimizer_builtin(i)); i++) {
-        if (name && strcmp(def->name, name) == 0) {
-            bt_text_free(&all);
-            return bt_optimizer_of(def);
-        }
         names[i] = def->name;
         bt_text_add(&all, i ? ", %s" : "%s", def->name);
     }
