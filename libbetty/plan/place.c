@@ -17,16 +17,22 @@ typedef struct value { /* an interval, or several whose places follow from the f
 
 enum { BLOCK = 128, NEAR = 512 }; /* above the bound by less than its 512th part, a placement is good enough */
 
-typedef struct block { /* neighbours of those that have their places */
-    bt_interval list[BLOCK];
-    int64_t count, first, last; /* first, last: of all that live */
-    size_t end;                 /* of the one that ends last */
+typedef struct block { /* neighbours of those that have their places; from `count` on `begins` is INT32_MAX */
+    int32_t begins[BLOCK], ends[BLOCK]; /* steps, both included */
+    size_t offset[BLOCK], top[BLOCK];   /* bytes: top is behind the last one */
+    int64_t count;
 } block;
+
+typedef struct span { /* of all in a block; apart from it, since most blocks need only this look */
+    size_t highest;   /* top */
+    int32_t first, last;
+} span;
 
 typedef struct placement { /* those that have their places, in order of their offsets, by blocks: to insert one moves
                               few */
     block **blocks;
-    int64_t count, room;
+    span *spans;
+    int64_t count, room, span_room;
     bt_skyline skyline; /* of them */
 } placement;
 
@@ -60,9 +66,34 @@ static int by_size_and_end(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : by_end(a, b);
 }
 
-static bool together(const bt_interval *a, const bt_interval *b) { return a->first <= b->last && b->first <= a->last; }
-
 static bool lives(const bt_interval *interval) { return interval->bytes && interval->first <= interval->last; }
+
+/* met[i]: whether neighbour i lives together with the interval. Without a branch, for all at once. */
+static void meet(const block *some, const bt_interval *interval, uint8_t met[BLOCK])
+{
+    const int32_t first = (int32_t)interval->first, last = (int32_t)interval->last;
+    for (int i = 0; i < BLOCK; i++)
+        met[i] = (uint8_t)((some->begins[i] <= last) & (some->ends[i] >= first));
+}
+
+/* Whether there is a gap between those of the block; *at: it, or where the search goes on. */
+static bool gap_below(const block *some, const bt_interval *interval, size_t *at)
+{
+    enum { WORD = sizeof(uint64_t) };
+    uint8_t met[BLOCK];
+    meet(some, interval, met);
+    for (int64_t w = 0; w < some->count; w += WORD) {
+        uint64_t any;
+        memcpy(&any, &met[w], sizeof any);
+        for (int64_t i = any ? w : some->count; i < some->count && i < w + WORD; i++) {
+            const size_t offset = some->offset[i], top = met[i] ? some->top[i] : 0;
+            if (met[i] & (offset >= *at) & (offset - *at >= interval->bytes))
+                return true;
+            *at = top > *at ? top : *at;
+        }
+    }
+    return false;
+}
 
 /* The lowest place from `at` on where the interval fits between those placed before. */
 static size_t first_gap(const placement *p, const bt_interval *interval, size_t at)
@@ -70,35 +101,29 @@ static size_t first_gap(const placement *p, const bt_interval *interval, size_t 
     size_t full = lives(interval) ? bt_skyline_highest(&p->skyline, interval->first, interval->last) : 0;
     at = full > at ? full : at;
     for (int64_t b = 0; b < p->count; b++) {
-        const block *some = p->blocks[b];
-        if (some->end <= at || some->first > interval->last || interval->first > some->last)
-            continue;
-        for (int64_t i = 0; i < some->count; i++) {
-            const bt_interval *other = &some->list[i];
-            if (!together(other, interval))
-                continue;
-            if (other->offset >= at && other->offset - at >= interval->bytes)
-                return at;
-            if (other->offset + other->bytes > at)
-                at = other->offset + other->bytes;
-        }
+        const span *span = &p->spans[b];
+        if (span->highest > at && span->first <= interval->last && interval->first <= span->last &&
+            gap_below(p->blocks[b], interval, &at))
+            return at;
     }
     return at;
 }
 
-static void see(block *some, const bt_interval *interval)
+static void see(span *span, int32_t begins, int32_t ends, size_t top)
 {
-    bool none = some->count == 0;
-    size_t end = interval->offset + interval->bytes;
-    some->first = none || interval->first < some->first ? interval->first : some->first;
-    some->last = none || interval->last > some->last ? interval->last : some->last;
-    some->end = none || end > some->end ? end : some->end;
+    span->first = begins < span->first ? begins : span->first;
+    span->last = ends > span->last ? ends : span->last;
+    span->highest = top > span->highest ? top : span->highest;
 }
 
-static void append(block *some, const bt_interval *interval)
+static const span nothing = {.first = INT32_MAX, .last = -1};
+
+static void copy(block *to, int64_t at, const block *from, int64_t i)
 {
-    see(some, interval);
-    some->list[some->count++] = *interval;
+    to->begins[at] = from->begins[i];
+    to->ends[at] = from->ends[i];
+    to->offset[at] = from->offset[i];
+    to->top[at] = from->top[i];
 }
 
 /* A block behind number b. */
@@ -106,10 +131,17 @@ static bt_status add_block(placement *p, int64_t b)
 {
     block **grown = bt_grow(p->blocks, &p->room, p->count + 1, sizeof *p->blocks);
     p->blocks = grown ? grown : p->blocks;
-    block *added = grown ? bt_alloc(sizeof *added) : NULL;
+    span *spans = bt_grow(p->spans, &p->span_room, p->count + 1, sizeof *p->spans);
+    p->spans = spans ? spans : p->spans;
+    block *added = grown && spans ? bt_alloc(sizeof *added) : NULL;
     if (!added)
         return BT_ERROR_MEMORY;
-    memmove(p->blocks + b + 2, p->blocks + b + 1, (size_t)(p->count - b - 1) * sizeof(block *));
+    for (int64_t i = 0; i < BLOCK; i++)
+        added->begins[i] = INT32_MAX;
+    const size_t behind = (size_t)(p->count - b - 1);
+    memmove(p->blocks + b + 2, p->blocks + b + 1, behind * sizeof *p->blocks);
+    memmove(p->spans + b + 2, p->spans + b + 1, behind * sizeof *p->spans);
+    p->spans[b + 1] = nothing;
     p->blocks[b + 1] = added;
     p->count++;
     return BT_OK;
@@ -121,8 +153,14 @@ static bt_status split(placement *p, int64_t b)
     BT_TRY(add_block(p, b));
     block *low = p->blocks[b], *high = p->blocks[b + 1];
     low->count = 0;
-    for (int64_t i = 0; i < BLOCK; i++)
-        append(i < BLOCK / 2 ? low : high, &low->list[i]);
+    p->spans[b] = nothing;
+    for (int64_t i = 0; i < BLOCK; i++) {
+        block *half = i < BLOCK / 2 ? low : high;
+        see(&p->spans[half == low ? b : b + 1], low->begins[i], low->ends[i], low->top[i]);
+        copy(half, half->count++, low, i);
+    }
+    for (int64_t i = low->count; i < BLOCK; i++)
+        low->begins[i] = INT32_MAX;
     return BT_OK;
 }
 
@@ -132,7 +170,7 @@ static int64_t block_of(const placement *p, size_t offset)
     int64_t low = 0, high = p->count - 1;
     while (low < high) {
         int64_t middle = high - (high - low) / 2;
-        if (p->blocks[middle]->list[0].offset < offset)
+        if (p->blocks[middle]->offset[0] < offset)
             low = middle;
         else
             high = middle - 1;
@@ -150,10 +188,13 @@ static bt_status insert(placement *p, const bt_interval *interval)
         b = block_of(p, interval->offset);
     }
     block *some = p->blocks[b];
-    for (i = some->count; i > 0 && some->list[i - 1].offset >= interval->offset; i--)
-        some->list[i] = some->list[i - 1];
-    see(some, interval);
-    some->list[i] = *interval;
+    for (i = some->count; i > 0 && some->offset[i - 1] >= interval->offset; i--)
+        copy(some, i, some, i - 1);
+    some->begins[i] = (int32_t)interval->first;
+    some->ends[i] = (int32_t)interval->last;
+    some->offset[i] = interval->offset;
+    some->top[i] = interval->offset + interval->bytes;
+    see(&p->spans[b], some->begins[i], some->ends[i], some->top[i]);
     some->count++;
     if (lives(interval))
         bt_skyline_raise(&p->skyline, interval->first, interval->last, interval->offset,
@@ -252,6 +293,8 @@ static bt_status placement_new(placement *p, const bt_interval *intervals, int64
     for (int64_t i = 0; i < count; i++)
         last = intervals[i].last > last ? intervals[i].last : last;
     *p = (placement){0};
+    if (last >= INT32_MAX)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "the plan has %lld steps, %d are possible", (long long)last, INT32_MAX);
     return bt_skyline_new(&p->skyline, last + 1);
 }
 
@@ -273,6 +316,7 @@ bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
     bt_free(offsets);
     placement_clear(&p);
     bt_free(p.blocks);
+    bt_free(p.spans);
     bt_skyline_free(&p.skyline);
     return status;
 }
