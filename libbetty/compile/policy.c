@@ -13,11 +13,15 @@ static const bt_tag *tag_of(const bt_recompute *r, int64_t step) { return &r->st
 
 static bool forward(const bt_recompute *r, int64_t step) { return tag_of(r, step)->order == 0; }
 
+static bool large(const bt_recompute *r, int64_t value)
+{
+    return !r->remat->fixed[value] && r->given->values[value].bytes >= r->remat->large;
+}
+
 /* A value of a forward pass that is worth dropping, and may be. */
 static bool droppable(const bt_recompute *r, int64_t value)
 {
-    return !r->remat->fixed[value] && r->given->values[value].bytes >= r->remat->large &&
-           forward(r, r->remat->maker[value]);
+    return large(r, value) && forward(r, r->remat->maker[value]);
 }
 
 static bool of_level(const bt_recompute *r, int64_t value, int level)
@@ -47,12 +51,13 @@ static void copy(const bt_recompute *r, bt_remat_choice *to, const bt_remat_choi
 /* Whether two steps belong together: to one region, to one module. */
 typedef bool same_fn(const bt_recompute *r, const void *what, int64_t a, int64_t b);
 
-/* Whether a step of the forward pass reads the value that does not belong together with its maker. */
+/* Whether a step that is no more derivatives deep reads the value and does not belong together with its maker. */
 static bool leaves(const bt_recompute *r, int64_t value, same_fn *same, const void *what)
 {
     const bt_remat *m = r->remat;
+    const int order = tag_of(r, m->maker[value])->order;
     for (int64_t g = m->gaps[value]; m->readers[g] >= 0; g++)
-        if (forward(r, m->readers[g]) && !same(r, what, m->maker[value], m->readers[g]))
+        if (tag_of(r, m->readers[g])->order <= order && !same(r, what, m->maker[value], m->readers[g]))
             return true;
     return false;
 }
@@ -63,11 +68,34 @@ static bool same_region(const bt_recompute *r, const void *what, int64_t a, int6
     return tag_of(r, a)->region == tag_of(r, b)->region && strcmp(tag_of(r, a)->owner, tag_of(r, b)->owner) == 0;
 }
 
+static bool in_region(const bt_recompute *r, int64_t value)
+{
+    return large(r, value) && tag_of(r, r->remat->maker[value])->region && !leaves(r, value, same_region, NULL);
+}
+
+/* Also between derivatives that read it, where those are of several regions: each computes it again. Whether there are
+ * such. */
+static bool drop_between_regions(const bt_recompute *r, bt_remat_choice *choice, int64_t value)
+{
+    const bt_remat *m = r->remat;
+    bool several = false;
+    if (forward(r, m->maker[value]))
+        drop(r, choice, value);
+    for (int64_t g = m->gaps[value]; m->readers[g] >= 0; g++)
+        if (!choice->dropped[g] &&
+            !same_region(r, NULL, g == m->gaps[value] ? m->maker[value] : m->readers[g - 1], m->readers[g]))
+            several = choice->dropped[g] = true;
+    return several;
+}
+
+/* Where a region is computed again several times, nothing of it is kept from one time to the next. */
 static void drop_regions(bt_recompute *r)
 {
+    bool several = false;
     for (int64_t v = 0; v < r->given->value_count; v++)
-        if (droppable(r, v) && tag_of(r, r->remat->maker[v])->region && !leaves(r, v, same_region, NULL))
-            drop(r, &r->choice, v);
+        several |= in_region(r, v) && drop_between_regions(r, &r->choice, v);
+    for (int64_t v = 0; several && v < r->given->value_count; v++)
+        r->choice.brief[v] |= in_region(r, v);
 }
 
 /* How many characters of the path name the outermost module that one of the patterns names; 0: none does. The path

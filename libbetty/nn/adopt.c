@@ -139,6 +139,10 @@ static bt_status fill(bt_slate *const *slates, int64_t count, const char *owner,
         if (!(values.data = bt_alloc(slates[i]->var->bytes)))
             return BT_ERROR_MEMORY;
         bt_status status = bt_init_fill(&slates[i]->init, seed, stream, values);
+        if (slates[i]->empty) {
+            size_t row = slates[i]->var->bytes / (size_t)values.dims[0];
+            memset((char *)values.data + (size_t)(slates[i]->empty - 1) * row, 0, row);
+        }
         if (status == BT_OK)
             status = bt_store_write(NULL, slates[i]->var, 0, values.data, slates[i]->var->bytes);
         bt_free(values.data);

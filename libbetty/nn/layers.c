@@ -31,7 +31,10 @@ bt_module *bt_nn_fn(bt_unary_fn *function)
 
 typedef struct linear_options {
     int64_t in, out;
+    bt_linear_options options;
 } linear_options;
+
+bt_linear_options bt_linear_defaults(void) { return (bt_linear_options){.bias = true}; }
 
 /* x [..., in] to [..., out], within the module's path; relu(...) of it on demand, as one op. */
 static bt_tensor *linear_apply(bt_module *self, bt_tensor *x, bool relu)
@@ -47,8 +50,17 @@ static bt_tensor *linear_apply(bt_module *self, bt_tensor *x, bool relu)
     sizes[x->rank - 1] = options->out;
     sizes[x->rank] = BT_END;
     bt_tensor *rows = x->rank == 2 ? x : bt_reshape(x, -1, options->in);
-    bt_tensor *y = bt_linear(rows, bt_param(self, "weight"), bt_param(self, "bias"), relu);
+    bt_tensor *bias = options->options.bias ? bt_param(self, "bias") : NULL;
+    bt_tensor *y = bt_linear(rows, bt_param(self, "weight"), bias, relu);
     return x->rank == 2 ? y : (bt_reshape)(y, sizes);
+}
+
+bt_tensor *bt_module_linear(bt_module *linear, bt_tensor *x, bool relu)
+{
+    bt_tag before = bt_module_enter(linear);
+    bt_tensor *y = linear_apply(linear, x, relu);
+    bt_module_leave(before);
+    return y;
 }
 
 static bt_tensor *linear_forward(bt_module *self, bt_tensor *const *in)
@@ -57,16 +69,18 @@ static bt_tensor *linear_forward(bt_module *self, bt_tensor *const *in)
 }
 
 /* PyTorch's kaiming_uniform with a = sqrt(5): 1/sqrt(in) is the bound of weight and bias alike. */
-bt_module *bt_nn_linear(int64_t in, int64_t out)
+bt_module *(bt_nn_linear)(int64_t in, int64_t out, const bt_linear_options *options)
 {
-    bt_module *module = bt_module_make(linear_forward, &(linear_options){in, out}, sizeof(linear_options));
+    linear_options own = {in, out, options ? *options : bt_linear_defaults()};
+    bt_module *module = bt_module_make(linear_forward, &own, sizeof own);
     if (in < 1 || out < 1)
         bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_linear: %lld inputs and %lld outputs; both are at least 1",
                           (long long)in, (long long)out);
     double bound = in < 1 ? 0 : 1 / sqrt((double)in);
     if (module) {
         bt_module_add_param(module, "weight", bt_init_uniform(-bound, bound), out, in);
-        bt_module_add_param(module, "bias", bt_init_uniform(-bound, bound), out);
+        if (own.options.bias)
+            bt_module_add_param(module, "bias", bt_init_uniform(-bound, bound), out);
     }
     return module;
 }
@@ -99,9 +113,7 @@ static bt_tensor *mlp_forward(bt_module *self, bt_tensor *const *in)
         x = flatten(x, options->features);
     for (int64_t i = 0; i < self->child_count; i++) {
         bool last = i == self->child_count - 1, fused = options->activation == bt_relu;
-        bt_tag before = bt_module_enter(self->children[i]);
-        x = linear_apply(self->children[i], x, !last && fused);
-        bt_module_leave(before);
+        x = bt_module_linear(self->children[i], x, !last && fused);
         if (!last && !fused)
             x = options->activation(x);
     }

@@ -242,6 +242,8 @@ void bt_module_set_init(bt_module *self, const char *path, bt_init init)
     }
     bt_free(slate->init.values.data);
     slate->init = init;
+    if (init.kind == BT_INIT_ARRAY)
+        slate->empty = 0;
     if (!copy_values(slate))
         bt_module_mistake(self, BT_ERROR_MEMORY, "out of memory");
 }

@@ -15,8 +15,9 @@ typedef struct bt_slate {
     bt_init init; /* an array's values are our own copy */
     bt_array shape;
     bool buffer;
-    bool window; /* a convolution's weight: the window's sizes, in, out */
-    bt_var *var; /* NULL before bt_module_adopt */
+    bool window;   /* a convolution's weight: the window's sizes, in, out */
+    int64_t empty; /* of a table: 1 + the number of the row that is 0 at first; 0: none */
+    bt_var *var;   /* NULL before bt_module_adopt */
 } bt_slate;
 
 struct bt_module {
@@ -84,6 +85,9 @@ bt_tensor *bt_param_next(bt_module *module, const char *path);
 /* Of forward functions: the first input, poison if there is none; and poison for a wrong last axis. */
 bt_tensor *bt_module_input(const char *what, bt_tensor *const *in);
 bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt_tensor *x);
+
+/* What bt_forward gives of a bt_nn_linear; relu: of it, as one op. */
+bt_tensor *bt_module_linear(bt_module *linear, bt_tensor *x, bool relu);
 
 /* A module of a ready kind: its options are `size` bytes copied from `options`. */
 bt_module *bt_module_make(bt_forward_fn *forward, const void *options, size_t size);

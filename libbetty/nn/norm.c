@@ -31,21 +31,26 @@ static bt_tensor *checked(const char *what, bt_tensor *const *in, int64_t featur
 
 typedef struct layer_norm_options {
     int64_t features;
+    bt_layer_norm_options options;
 } layer_norm_options;
+
+bt_layer_norm_options bt_layer_norm_defaults(void) { return (bt_layer_norm_options){.eps = default_eps}; }
 
 static bt_tensor *layer_norm_forward(bt_module *self, bt_tensor *const *in)
 {
     const layer_norm_options *own = self->data;
     bt_tensor *x = checked("layer_norm", in, own->features, 1);
-    return bt_poisoned(x) ? x : bt_layer_norm(x, bt_param(self, "weight"), bt_param(self, "bias"), default_eps);
+    return bt_poisoned(x) ? x : bt_layer_norm(x, bt_param(self, "weight"), bt_param(self, "bias"), own->options.eps);
 }
 
-bt_module *bt_nn_layer_norm(int64_t features)
+bt_module *(bt_nn_layer_norm)(int64_t features, const bt_layer_norm_options *options)
 {
-    bt_module *module = bt_module_make(layer_norm_forward, &(layer_norm_options){features}, sizeof(layer_norm_options));
-    if (features < 1)
-        bt_module_mistake(module, BT_ERROR_ARGUMENT, "bt_nn_layer_norm: %lld features; at least 1 is expected",
-                          (long long)features);
+    layer_norm_options own = {features, options ? *options : bt_layer_norm_defaults()};
+    bt_module *module = bt_module_make(layer_norm_forward, &own, sizeof own);
+    if (features < 1 || !(own.options.eps >= 0))
+        bt_module_mistake(module, BT_ERROR_ARGUMENT,
+                          "bt_nn_layer_norm: %lld features, eps %g; at least 1, and at least 0, are expected",
+                          (long long)features, own.options.eps);
     add_affine(module, features);
     return module;
 }

@@ -1,4 +1,4 @@
-/* ops/activation.c: softplus, gelu: elementwise composites. */
+/* ops/activation.c: softplus, gelu, gelu_tanh: elementwise composites. */
 #include "ops/define.h"
 
 static double ten_flops(const void *attr, const bt_array *in, const bt_array *out)
@@ -8,6 +8,7 @@ static double ten_flops(const void *attr, const bt_array *in, const bt_array *ou
 
 BT_INFER_EQUAL(softplus, BT_FLOATS, 1)
 BT_INFER_EQUAL(gelu, BT_FLOATS, 1)
+BT_INFER_EQUAL(gelu_tanh, BT_FLOATS, 1)
 
 /* ---- softplus: log(1 + exp(x)) without overflow ---- */
 
@@ -73,3 +74,27 @@ const bt_op bt_op_gelu = {
 };
 
 bt_tensor *bt_gelu(bt_tensor *x) { return bt_build_unary(&bt_op_gelu, x, BT_PROMOTE_FLOAT); }
+
+/* ---- gelu_tanh: the approximation of it that GPT-2 is trained with: x (1 + tanh(u)) / 2, which is x sigmoid(2 u) ----
+ */
+
+static void gelu_tanh_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    (void)attr;
+    bt_tensor *twice = bt_mul(in[0], bt_add(1, bt_mul(0.044715, bt_square(in[0]))));
+    out[0] = bt_mul(in[0], bt_sigmoid(bt_mul(1.59576912160573071176, twice))); /* 2 sqrt(2 / pi) */
+}
+
+const bt_op bt_op_gelu_tanh = {
+    .name = "gelu_tanh",
+    .inputs = 1,
+    .infer = gelu_tanh_infer,
+    .body = gelu_tanh_body,
+    .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE,
+                                .differentiable = 1,
+                                .overwrites = {1},
+                                .flops = ten_flops,
+                                .samples = gelu_samples},
+};
+
+bt_tensor *bt_gelu_tanh(bt_tensor *x) { return bt_build_unary(&bt_op_gelu_tanh, x, BT_PROMOTE_FLOAT); }

@@ -77,6 +77,9 @@ bt_tensor *bt_reduce(const bt_op *op, bt_tensor *x, uint32_t axes, bool keep); /
 bt_tensor *bt_sum_axis(bt_tensor *x, int axis, bool keep);
 bt_tensor *bt_along(bt_tensor *x, bt_tensor *like, int axis); /* x, which lacks `axis`, repeated along it */
 
+/* random.c: key and site of the next random op here, and the record; a poison where there are no random numbers. */
+bt_tensor *bt_random_stream(const char *op, uint64_t *key, uint32_t *site, bt_tensor **record);
+
 /* ---- channel.c: builders for rules, which check nothing ---- */
 
 /* What has one value per channel, for an x with this lead: [lead..., c]. */

@@ -1,4 +1,5 @@
-/* ops/dot.c: matrix products: dot(a [m, k], b [k, n]) and dot(a [g, m, k], b [g, k, n]); dot_add, of matrices. */
+/* ops/dot.c: matrix products: dot(a [m, k], b [k, n]), of one matrix, or of many along one or two leading axes;
+ * dot_add, of matrices. */
 #include "ops/define.h"
 
 #include <string.h>
@@ -13,11 +14,12 @@ static bt_status product_infer(const char *op, const bt_array *in, bt_array *out
     if (in[1].dtype != in[0].dtype)
         return bt_fail(BT_ERROR_SHAPE, "%s: %s %s times %s %s: the dtypes differ", op, bt_dtype_name(in[0].dtype), a,
                        bt_dtype_name(in[1].dtype), b);
-    if ((rank != 2 && rank != 3) || in[1].rank != rank)
-        return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: both must have 2 axes, or both 3", op, a, b);
-    if (rank == 3 && in[0].dims[0] != in[1].dims[0])
-        return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: %lld matrices times %lld", op, a, b, (long long)in[0].dims[0],
-                       (long long)in[1].dims[0]);
+    if (rank < 2 || rank > 4 || in[1].rank != rank)
+        return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: both must have 2 axes, or both 3, or both 4", op, a, b);
+    for (int i = 0; i < rank - 2; i++)
+        if (in[0].dims[i] != in[1].dims[i])
+            return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: %lld matrices times %lld", op, a, b,
+                           (long long)in[0].dims[i], (long long)in[1].dims[i]);
     if (in[0].dims[rank - 1] != in[1].dims[rank - 2])
         return bt_fail(BT_ERROR_SHAPE, "%s: %s times %s: the inner sizes %lld and %lld differ", op, a, b,
                        (long long)in[0].dims[rank - 1], (long long)in[1].dims[rank - 2]);
@@ -62,7 +64,7 @@ static int dot_batch_axis(const void *attr, const bt_array *in, const int *axes,
         return sums_a || sums_b ? BT_BATCH_SUMMED : a < 0 ? b : a;
     if (sums_a || sums_b)
         return sums_a && sums_b ? BT_BATCH_SUMMED : -1;
-    return rank == 3 && a == 0 && b == 0 ? 0 : -1; /* else each example meets all others */
+    return a == b && a < rank - 2 ? a : -1; /* else each example meets all others */
 }
 
 static void dot_samples(bt_sampler *sampler)
@@ -76,6 +78,8 @@ static void dot_samples(bt_sampler *sampler)
     }
     BT_SAMPLE(sampler, .name = "many matrices", .inputs = 2,
               .in = {BT_DRAWN(-1, 1, BT_F64, 3, 2, 3, 4), BT_DRAWN(-1, 1, BT_F64, 3, 2, 4, 5)});
+    BT_SAMPLE(sampler, .name = "heads", .inputs = 2,
+              .in = {BT_DRAWN(-1, 1, BT_F64, 4, 2, 3, 4, 5), BT_DRAWN(-1, 1, BT_F64, 4, 2, 3, 5, 2)});
     BT_SAMPLE(sampler, .name = "no matrices", .inputs = 2,
               .in = {BT_DRAWN(-1, 1, BT_F64, 3, 0, 3, 4), BT_DRAWN(-1, 1, BT_F64, 3, 0, 4, 5)});
 }
@@ -146,7 +150,7 @@ const bt_op bt_op_dot_add = {
 
 /* ---- matmul ---- */
 
-/* Leading axes of both, broadcast; each becomes [g, rows, columns]. */
+/* Leading axes of both, broadcast; where there are more than two, each becomes [g, rows, columns]. */
 static bt_tensor *many_matrices(bt_tensor *a, bt_tensor *b)
 {
     int rank = (a->rank > b->rank ? a->rank : b->rank) - 2;
@@ -172,13 +176,14 @@ static bt_tensor *many_matrices(bt_tensor *a, bt_tensor *b)
         lead[rank] = rows;
         lead[rank + 1] = columns;
         x[o] = bt_broadcast(x[o], rank + 2, lead, axes);
-        x[o] = bt_reshape_to(x[o], 3, (const int64_t[]){group, rows, columns});
+        if (rank > 2)
+            x[o] = bt_reshape_to(x[o], 3, (const int64_t[]){group, rows, columns});
         if (bt_poisoned(x[o]))
             return x[o];
     }
     bt_tensor *y = bt_dot(x[0], x[1]);
-    lead[rank] = x[0]->dims[1];
-    lead[rank + 1] = x[1]->dims[2];
+    lead[rank] = x[0]->dims[x[0]->rank - 2];
+    lead[rank + 1] = x[1]->dims[x[1]->rank - 1];
     return bt_reshape_to(y, rank + 2, lead);
 }
 

@@ -9,6 +9,7 @@
 #define BT_OP_LIST(X)                                                                                                  \
     /* leaves (leaf.c) */         X(read) X(constant)                                                                  \
     /* one operand (unary.c) */   X(neg) X(abs) X(sign) X(square) X(sqrt) X(exp) X(log) X(log1p) X(sin) X(cos)         \
+                                  X(expm1) X(sinh) X(cosh) X(atan)                                                    \
                                   X(tanh) X(erf) X(sigmoid) X(relu) X(step) X(floor) X(isfinite)                      \
     /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
@@ -23,12 +24,13 @@
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
     /* identity (alias.c) */      X(alias)                                                                             \
     /* random (random.c) */       X(uniform) X(normal) X(dropout)                                                      \
-    /* composites: activation.c */ X(softplus) X(gelu)                                                                 \
+    /* composites: activation.c */ X(softplus) X(gelu) X(gelu_tanh)                                                               \
     /* softmax.c */               X(softmax) X(softmax_grad) X(log_softmax)                                            \
     /* loss.c */                  X(cross_entropy) X(cross_entropy_grad) X(binary_cross_entropy)                       \
     /* linear.c */                X(linear)                                                                            \
     /* conv.c */                  X(conv_bias)                                                                         \
-    /* norm.c */                  X(layer_norm) X(norm_square)                                                         \
+    /* norm.c */                  X(layer_norm) X(layer_norm_grad) X(layer_norm_dot) X(norm_square)                     \
+    /* attention.c */             X(attention)                                                                         \
     /* channel.c */               X(channel_moments) X(channel_dot) X(channel_mix)                                     \
     /* channel_norm.c */          X(channel_norm)                                                                      \
     /* pool.c */                  X(window_sum) X(window_spread) X(window_max) X(window_gather) X(window_scatter)      \
@@ -98,7 +100,7 @@ typedef struct bt_cumsum_attr {
     int64_t axis, reverse; /* reverse = 1: from the end */
 } bt_cumsum_attr;
 
-/* dot(a, b): a [m, k] x b [k, n], or a [g, m, k] x b [g, k, n]. No attributes.
+/* dot(a, b): a [m, k] x b [k, n], or many of them: a [g, m, k] x b [g, k, n], a [g, h, m, k] x b [g, h, k, n].
  * dot_add(a, b, c, f): f c + a b, of matrices, f a scalar of their dtype: what transform/fuse.c makes of sums. */
 
 /* conv(x [n, h, w, in], w [kh, kw, in/groups, out]): [n, oh, ow, out], conv_dx(g [n, oh, ow, out], w): like x,
@@ -132,7 +134,24 @@ typedef struct bt_axis_attr {
 } bt_axis_attr; /* softmax, log_softmax: >= 0 */
 typedef struct bt_eps_attr {
     double eps;
-} bt_eps_attr; /* layer_norm(x [..., f], scale [f], shift [f]) */
+} bt_eps_attr; /* layer_norm */
+/* layer_norm(x [..., f], scale [f], shift [f]): y, mean, deviation: h scale + shift with h = (x - mean) / deviation,
+ * the statistics of each row being [..., 1]; deviation: sqrt(variance + eps). layer_norm_grad(x, mean, deviation, u):
+ * what x gets of a cotangent u of h, and h of a tangent u of x: (u - mean(u) - h mean(h u)) / deviation.
+ * layer_norm_dot(x, mean, deviation, g): sum of h g over all rows, [f]. */
+
+/* attention(q [..., queries, width], k [..., keys, width], v [..., keys, values], then, as the attributes say, a mask,
+ * BT_BOOL [n, keys], or [keys] where nothing stands before the last two axes, and the record, I64 []): softmax(q k' /
+ * sqrt(width)) v, of the keys that count, and of the weights those that are not dropped. */
+typedef struct bt_attention_attr {
+    int64_t causal; /* 1: the keys behind a query do not count, the last query and the last key being of one place */
+    int64_t masked; /* 1: there is a mask */
+    int64_t block;  /* queries at a time */
+    int64_t held;   /* 1: what is computed on the way is not computed again for derivatives */
+    double probability; /* of a weight being dropped; > 0: there is a record */
+    uint64_t key;
+    uint32_t site, zero; /* 0 */
+} bt_attention_attr;
 
 /* Channels-last: x is [lead..., rows..., c]. Statistics, and what has one value per channel, are [lead..., c]: `lead`
  * counts the axes before the rows (0: the whole batch is one sample, as in batch norm; 1: each example is one).
@@ -225,9 +244,7 @@ typedef struct bt_text_attr {
 /* ---- what other parts of the library record besides the public functions of tensor.h ---- */
 
 bt_tensor *bt_step_positive(bt_tensor *x); /* 1 where x > 0, else 0, in x's dtype */
-bt_tensor *bt_erf(bt_tensor *x);
-bt_tensor *bt_floor(bt_tensor *x);
-bt_tensor *bt_isfinite(bt_tensor *x); /* BT_BOOL */
+bt_tensor *bt_isfinite(bt_tensor *x);      /* BT_BOOL */
 bt_tensor *bt_broadcast(bt_tensor *x, int rank, const int64_t *dims, const int *axes);
 bt_tensor *bt_broadcast_like(bt_tensor *x, bt_tensor *like); /* by NumPy's rule */
 bt_tensor *bt_sum_like(bt_tensor *x, bt_tensor *like);       /* the adjoint of bt_broadcast_like */

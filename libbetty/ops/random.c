@@ -129,8 +129,7 @@ const bt_op bt_op_dropout = {
 
 /* ---- builders ---- */
 
-/* The attributes of the next random op here, and the record in *record; a poison if there are no random numbers. */
-static bt_tensor *next_stream(const char *op, bt_tensor *x, bt_random_attr *attr, bt_tensor **record)
+bt_tensor *bt_random_stream(const char *op, uint64_t *key, uint32_t *site, bt_tensor **record)
 {
     bt_trace *trace = bt_trace_now();
     if (!trace)
@@ -139,9 +138,17 @@ static bt_tensor *next_stream(const char *op, bt_tensor *x, bt_random_attr *attr
         return bt_trace_poison(BT_ERROR_UNSUPPORTED,
                                "%s: there are no random numbers here: they belong to a problem's batch", op);
     *record = bt_trace_read(trace->record);
-    *attr = (bt_random_attr){.dtype = x->dtype, .rank = x->rank, .key = trace->seed, .site = bt_trace_site()};
-    memcpy(attr->dims, x->dims, sizeof attr->dims);
+    *key = trace->seed;
+    *site = bt_trace_site();
     return NULL;
+}
+
+/* The attributes of the next random op here. */
+static bt_tensor *next_stream(const char *op, bt_tensor *x, bt_random_attr *attr, bt_tensor **record)
+{
+    *attr = (bt_random_attr){.dtype = x->dtype, .rank = x->rank};
+    memcpy(attr->dims, x->dims, sizeof attr->dims);
+    return bt_random_stream(op, &attr->key, &attr->site, record);
 }
 
 bt_tensor *bt_normal_like(bt_tensor *x)

@@ -56,7 +56,13 @@ double bt_product_cost(bt_dtype dtype, int64_t g, int64_t m, int64_t k, int64_t 
 
 static bool is_product(const bt_node *node) { return node->op == &bt_op_dot || node->op == &bt_op_linear; }
 
-static int64_t group(const bt_tensor *x) { return x->rank == 3 ? x->dims[0] : 1; }
+static int64_t group(const bt_tensor *x)
+{
+    int64_t count = 1;
+    for (int i = 0; i < x->rank - 2; i++)
+        count *= x->dims[i];
+    return count;
+}
 
 static double cost_of(const bt_node *node)
 {

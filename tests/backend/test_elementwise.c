@@ -48,6 +48,11 @@ static const struct unary {
     {&bt_op_isfinite, -5, 5, 0, 0},
     {&bt_op_softplus, -90, 20, 3.5e-7, 3e-45},
     {&bt_op_gelu, -5, 5, 1e-6, 2e-8},
+    {&bt_op_gelu_tanh, -5, 5, 3e-6, 1e-44},
+    {&bt_op_expm1, -5, 5, 3e-7, 1e-45},
+    {&bt_op_sinh, -5, 5, 5e-7, 1e-45},
+    {&bt_op_cosh, -5, 5, 5e-7, 0},
+    {&bt_op_atan, -5, 5, 3e-7, 1e-45},
 };
 
 static trial unary_trial(const struct unary *u, bt_dtype dtype, const int64_t *shape, enum layout layout)

@@ -1,4 +1,4 @@
-/* Softmax, cross-entropy and their derivatives, and layer_norm: against the plain loops, and those against their
+/* Softmax, cross-entropy, layer_norm and their derivatives: against the plain loops, and those against their
  * formulas. */
 #include "tests/backend/compare.h"
 
@@ -102,6 +102,14 @@ START_TEST(wild_labels)
 }
 END_TEST
 
+/* One for each row of the shape. */
+static operand row_numbers(bt_dtype dtype, const int64_t *shape, double low, double high)
+{
+    operand o = operand_of(dtype, shape, PLAIN, low, high);
+    o.dims[o.rank - 1] = 1;
+    return o;
+}
+
 START_TEST(layer_norms)
 {
     for (int s = 0; s < BT_COUNT_OF(shapes); s++)
@@ -109,17 +117,42 @@ START_TEST(layer_norms)
             bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
             bt_eps_attr attr = {.eps = 1e-5};
             int64_t f[] = {1, shapes[s][shapes[s][0]]};
-            trial t = {.op = &bt_op_layer_norm, .attr = &attr, .inputs = 3, .outputs = 1, .seed = (uint64_t)way};
+            trial t = {.op = &bt_op_layer_norm, .attr = &attr, .inputs = 3, .outputs = 3, .seed = (uint64_t)way};
             t.in[0] = operand_of(dtype, shapes[s], layouts[way / 2 % 6], 2, 5);
             t.in[1] = operand_of(dtype, f, way & 2 ? ONE : PLAIN, -1, 1);
             t.in[2] = operand_of(dtype, f, PLAIN, -1, 1);
             t.out[0] = operand_of(dtype, shapes[s], PLAIN, 0, 0);
+            t.out[1] = t.out[2] = row_numbers(dtype, shapes[s], 0, 0);
             t.absolute = dtype == BT_F32 ? 1e-5 : 1e-13;
             t.alias[0] = t.in[0].layout == PLAIN;
             if (f[1] == 1) /* the deviation is rounding, divided by sqrt(eps) */
                 t.absolute *= 100;
             compare(&t);
             if (t.in[0].layout == PLAIN && t.in[1].layout == PLAIN)
+                compare_fast(&t);
+        }
+}
+END_TEST
+
+START_TEST(layer_norm_derivatives)
+{
+    static const bt_op *const ops[] = {&bt_op_layer_norm_grad, &bt_op_layer_norm_dot};
+    for (int s = 0; s < BT_COUNT_OF(shapes); s++)
+        for (int way = 0; way < 24; way++) {
+            bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
+            int64_t f[] = {1, shapes[s][shapes[s][0]]};
+            trial t = {.op = ops[_i], .inputs = 4, .outputs = 1, .seed = (uint64_t)way};
+            if (!f[1])
+                continue;
+            t.in[0] = operand_of(dtype, shapes[s], layouts[way / 2 % 6], -2, 2);
+            t.in[1] = row_numbers(dtype, shapes[s], -1, 1);
+            t.in[2] = row_numbers(dtype, shapes[s], 0.5, 2);
+            t.in[3] = operand_of(dtype, shapes[s], layouts[way / 3 % 6], -1, 1);
+            t.out[0] = operand_of(dtype, _i ? f : shapes[s], PLAIN, 0, 0);
+            t.absolute = dtype == BT_F32 ? (_i ? 1e-3 : 1e-5) : 1e-11;
+            t.alias[0] = _i ? 0 : t.in[3].layout == PLAIN ? 4 : t.in[0].layout == PLAIN;
+            compare(&t);
+            if (t.in[0].layout == PLAIN && t.in[3].layout == PLAIN)
                 compare_fast(&t);
         }
 }
@@ -164,7 +197,11 @@ START_TEST(formulas)
     bt_view norm[] = {{(char *)z, BT_F64, 2, {1, 2}, {2, 1}},
                       {(char *)ones, BT_F64, 1, {2}, {1}},
                       {(char *)shifts, BT_F64, 1, {2}, {1}}};
-    run_plain(&bt_op_layer_norm, &eps, norm, 3, &pair_out); /* -1, 1, scaled and shifted */
+    double mean, deviation;
+    bt_view normed[] = {
+        pair_out, {(char *)&mean, BT_F64, 2, {1, 1}, {1, 1}}, {(char *)&deviation, BT_F64, 2, {1, 1}, {1, 1}}};
+    run_plain(&bt_op_layer_norm, &eps, norm, 3, normed); /* -1, 1, scaled and shifted */
+    ck_assert(mean == 5 && deviation == 2);
     ck_assert_double_eq_tol(y[0], -1, 1e-15);
     ck_assert_double_eq_tol(y[1], 2, 1e-15);
 }
@@ -180,6 +217,7 @@ int main(void)
     tcase_add_loop_test(tcase, cross_entropies, 0, 2);
     tcase_add_test(tcase, wild_labels);
     tcase_add_test(tcase, layer_norms);
+    tcase_add_loop_test(tcase, layer_norm_derivatives, 0, 2);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -40,8 +40,18 @@ static const bt_batch *batch;
     X(bt_user, bt_user(p)) X(bt_param_count, bt_param_count(m)) X(bt_net, bt_net(p))                                   \
     X(bt_engine_new, bt_engine_free(bt_engine_new())) X(bt_batch_new, bt_batch_free(bt_batch_new()))                   \
     X(bt_module_new, bt_module_free(bt_module_new(NULL))) X(bt_operand_number_, bt_operand_number_(1))                 \
-    X(bt_nn_fn, bt_module_free(bt_nn_fn(NULL))) X(bt_nn_linear, bt_module_free(bt_nn_linear(-1, 0)))                   \
-    X(bt_nn_dropout, bt_module_free(bt_nn_dropout(2))) X(bt_nn_layer_norm, bt_module_free(bt_nn_layer_norm(0)))        \
+    X(bt_nn_fn, bt_module_free(bt_nn_fn(NULL))) X(bt_nn_linear, bt_module_free((bt_nn_linear)(-1, 0, NULL)))           \
+    X(bt_linear_defaults, bt_linear_defaults()) X(bt_embedding_defaults, bt_embedding_defaults())                      \
+    X(bt_nn_embedding, bt_module_free((bt_nn_embedding)(0, 0, NULL)))                                                  \
+    X(bt_layer_norm_defaults, bt_layer_norm_defaults()) X(bt_attention_defaults, bt_attention_defaults())              \
+    X(bt_nn_attention_defaults, bt_nn_attention_defaults()) X(bt_transformer_defaults, bt_transformer_defaults())      \
+    X(bt_nn_attention, bt_module_free((bt_nn_attention)(0, 0, NULL)))                                                  \
+    X(bt_nn_transformer, bt_module_free(bt_nn_transformer(NULL)))                                                      \
+    X(bt_nn_transformer_layer, bt_module_free(bt_nn_transformer_layer(NULL)))                                          \
+    X(bt_recurrent_defaults, bt_recurrent_defaults()) X(bt_nn_lstm, bt_module_free((bt_nn_lstm)(0, 0, NULL)))          \
+    X(bt_nn_gru, bt_module_free((bt_nn_gru)(0, 0, NULL))) X(bt_nn_lstm_cell, bt_module_free(bt_nn_lstm_cell(0, 0)))    \
+    X(bt_nn_gru_cell, bt_module_free(bt_nn_gru_cell(0, 0))) X(bt_nn_lora, bt_module_free(bt_nn_lora(NULL, 0, 0)))      \
+    X(bt_nn_dropout, bt_module_free(bt_nn_dropout(2))) X(bt_nn_layer_norm, bt_module_free((bt_nn_layer_norm)(0, NULL)))        \
     X(bt_nn_parameter, bt_module_free((bt_nn_parameter)(bt_init_array(none), NULL)))                                   \
     X(bt_nn_mlp, bt_module_free((bt_nn_mlp)(NULL, NULL)))                                                              \
     X(bt_nn_sequential, bt_module_free((bt_nn_sequential)(NULL)))                                                      \
@@ -67,6 +77,9 @@ static const bt_batch *batch;
     X(bt_fail, bt_fail(BT_ERROR_DATA, s, 0))                                                                           \
     X(bt_constant, bt_constant(none)) ONE(X, bt_zeros_like) ONE(X, bt_normal_like) ONE(X, bt_neg) ONE(X, bt_abs)       \
     ONE(X, bt_sign) ONE(X, bt_square) ONE(X, bt_sqrt) ONE(X, bt_exp) ONE(X, bt_log) ONE(X, bt_log1p) ONE(X, bt_sin)    \
+    ONE(X, bt_expm1) ONE(X, bt_atan) ONE(X, bt_sinh) ONE(X, bt_cosh) ONE(X, bt_erf) ONE(X, bt_floor)                   \
+    ONE(X, bt_gelu_tanh) X(bt_attention, bt_attention(t, t, t, NULL)) X(bt_sinusoidal, bt_sinusoidal(1, 1))            \
+    X(bt_rotary, bt_rotary(t, 0))                                                                                      \
     ONE(X, bt_cos) ONE(X, bt_tanh) ONE(X, bt_sigmoid) ONE(X, bt_softplus) ONE(X, bt_relu) ONE(X, bt_gelu)              \
     TWO(X, bt_add) TWO(X, bt_sub) TWO(X, bt_mul) TWO(X, bt_div) TWO(X, bt_pow) TWO(X, bt_minimum) TWO(X, bt_maximum)   \
     TWO(X, bt_less) TWO(X, bt_greater) TWO(X, bt_equal)                                                                \

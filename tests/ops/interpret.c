@@ -87,7 +87,8 @@ static const struct {
     {&bt_op_sin, sin},      {&bt_op_cos, cos},     {&bt_op_tanh, tanh},       {&bt_op_erf, erf},
     {&bt_op_relu, relu},    {&bt_op_step, step},   {&bt_op_floor, floor},     {&bt_op_isfinite, is_finite},
     {&bt_op_copy, same},    {&bt_op_detach, same}, {&bt_op_sigmoid, sigmoid}, {&bt_op_stop, same},
-    {&bt_op_alias, same},   {&bt_op_print, same},  {&bt_op_reshape, same},
+    {&bt_op_alias, same},   {&bt_op_print, same},  {&bt_op_reshape, same},    {&bt_op_expm1, expm1},
+    {&bt_op_sinh, sinh},    {&bt_op_cosh, cosh},   {&bt_op_atan, atan},
 };
 
 static double plus(double a, double b) { return a + b; }

@@ -1,4 +1,4 @@
-/* backend/cpu/loss.c: softmax, log_softmax, cross-entropy, their derivatives, and layer_norm, in one pass over rows
+/* backend/cpu/loss.c: softmax, log_softmax, cross-entropy, layer_norm, and their derivatives, in one pass over rows
  * that are contiguous; binary cross-entropy. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/math_f32.h"
@@ -19,6 +19,7 @@ typedef struct rows {
     bt_view label;
     void *out;
     const void *scale, *shift;
+    void *mean, *deviation; /* of each row: what layer_norm leaves, and what its derivatives read */
     double eps;
 } rows;
 
@@ -200,8 +201,49 @@ static bt_status layer_norm(const bt_call *call)
     rows r = rows_of(call);
     r.scale = call->in[1].data;
     r.shift = call->in[2].data;
+    r.mean = call->out[1].data;
+    r.deviation = call->out[2].data;
     r.eps = ((const bt_eps_attr *)call->attr)->eps;
     run(call, &r, layer_norm_rows_f32, layer_norm_rows_f64, 4);
+    return BT_OK;
+}
+
+/* layer_norm_grad, layer_norm_dot */
+static bool statistics_accepts(const bt_call *call)
+{
+    return rows_contiguous(&call->in[0]) && rows_contiguous(&call->in[3]) && bt_cpu_same_dtypes(call, 0, 3) &&
+           bt_cpu_contiguous(&call->in[1]) && bt_cpu_contiguous(&call->in[2]);
+}
+
+static rows with_statistics(const bt_call *call)
+{
+    rows r = rows_of(call);
+    r.mean = call->in[1].data;
+    r.deviation = call->in[2].data;
+    r.second = rows_in(&call->in[3]);
+    return r;
+}
+
+static bt_status layer_norm_grad(const bt_call *call)
+{
+    rows r = with_statistics(call);
+    run(call, &r, layer_norm_grad_rows_f32, layer_norm_grad_rows_f64, 4);
+    return BT_OK;
+}
+
+static void share_columns(const void *work, int t, int threads)
+{
+    const shared *s = work;
+    int64_t unit = 64, units = (s->rows->n + unit - 1) / unit, end = units * (t + 1) / threads * unit;
+    s->function(s->rows, units * t / threads * unit, end < s->rows->n ? end : s->rows->n);
+}
+
+static bt_status layer_norm_dot(const bt_call *call)
+{
+    rows r = with_statistics(call);
+    bool worth = call->threads > 1 && (double)r.count * (double)r.n * 4 >= 1 << 17;
+    rows_fn *function = call->out[0].dtype == BT_F32 ? layer_norm_dot_columns_f32 : layer_norm_dot_columns_f64;
+    bt_team_do(share_columns, &(shared){&r, function}, worth ? call->threads : 1);
     return BT_OK;
 }
 
@@ -258,5 +300,7 @@ const bt_kernel_impl BT_ISA(bt_cpu_loss)[] = {
     LOSS(cross_entropy_grad, cross_entropy_accepts),
     LOSS(binary_cross_entropy, binary_cross_entropy_accepts),
     LOSS(layer_norm, layer_norm_accepts),
+    LOSS(layer_norm_grad, statistics_accepts),
+    LOSS(layer_norm_dot, statistics_accepts),
     {.op = NULL},
 };

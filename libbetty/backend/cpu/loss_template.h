@@ -1,7 +1,7 @@
-/* backend/cpu/loss_template.h: softmax and what belongs to it, and layer_norm, over rows that are contiguous, for one
- * element type T, included by loss.c. R(x): x with the type in its name; EXP, LOG: the functions of one number;
- * TURN_ALL: backend/cpu/transpose.h. Short rows are done several at a time, so that the exponentials fill whole
- * vectors; very short ones lie turned, each in a lane of its own. */
+/* backend/cpu/loss_template.h: softmax and what belongs to it, and layer_norm with its own, over rows that are
+ * contiguous, for one element type T, included by loss.c. R(x): x with the type in its name; EXP, LOG: the functions of
+ * one number; TURN_ALL: backend/cpu/transpose.h. Short rows are done several at a time, so that the exponentials fill
+ * whole vectors; very short ones lie turned, each in a lane of its own. */
 
 enum { R(BLOCK) = 512 }; /* exponentials at a time */
 
@@ -291,9 +291,54 @@ static void R(layer_norm_rows)(const rows *r, int64_t begin, int64_t end)
         BT_SIMD
         for (int64_t i = 0; i < n; i++)
             y[i] = x[i] - mean;
-        T factor = (T)(1 / sqrt(R(square_row)(y, n, 1) / (double)n + r->eps));
+        double deviation = sqrt(R(square_row)(y, n, 1) / (double)n + r->eps);
+        T factor = (T)(1 / deviation);
+        ((T *)r->mean)[row] = mean;
+        ((T *)r->deviation)[row] = (T)deviation;
         BT_SIMD
         for (int64_t i = 0; i < n; i++)
             y[i] = y[i] * factor * scale[i] + shift[i];
+    }
+}
+
+static void R(layer_norm_grad_rows)(const rows *r, int64_t begin, int64_t end)
+{
+    int64_t n = r->n;
+    for (int64_t row = begin; row < end; row++) {
+        const T *x = row_of(r, row), *u = second_of(r, row);
+        T *y = (T *)r->out + row * n, mean = ((const T *)r->mean)[row], factor = 1 / ((const T *)r->deviation)[row];
+        T level = (T)(R(sum_row)(u, n, 1) / (double)n);
+        double along = 0;
+        for (int64_t i = 0; i < n; i += R(BLOCK)) {
+            T product[R(BLOCK)];
+            int64_t count = n - i < R(BLOCK) ? n - i : R(BLOCK);
+            BT_SIMD
+            for (int64_t j = 0; j < count; j++)
+                product[j] = (x[i + j] - mean) * u[i + j];
+            along += R(sum_row)(product, count, 1);
+        }
+        T slope = (T)(along / (double)n * factor * factor);
+        BT_SIMD
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (u[i] - level - (x[i] - mean) * slope) * factor;
+    }
+}
+
+/* Columns begin .. end - 1 of the result, summed in double precision. */
+static void R(layer_norm_dot_columns)(const rows *r, int64_t begin, int64_t end)
+{
+    enum { COLUMNS = 64 };
+    for (int64_t from = begin; from < end; from += COLUMNS) {
+        double sum[COLUMNS] = {0};
+        int64_t count = end - from < COLUMNS ? end - from : COLUMNS;
+        for (int64_t row = 0; row < r->count; row++) {
+            const T *x = (const T *)row_of(r, row) + from, *g = (const T *)second_of(r, row) + from;
+            T mean = ((const T *)r->mean)[row], factor = 1 / ((const T *)r->deviation)[row];
+            BT_SIMD
+            for (int64_t i = 0; i < count; i++)
+                sum[i] += (double)((x[i] - mean) * factor * g[i]);
+        }
+        for (int64_t i = 0; i < count; i++)
+            ((T *)r->out)[from + i] = (T)sum[i];
     }
 }

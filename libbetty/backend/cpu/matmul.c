@@ -17,20 +17,20 @@ static bt_gemm shape_of(const bt_call *call)
 {
     const bt_view *a = &call->in[0], *b = &call->in[1];
     bool linear = call->op == &bt_op_linear;
-    int row = a->rank == 3, column = row + 1, b_row = linear ? 1 : row, b_column = linear ? 0 : column;
-    bt_gemm gemm = {.batch = row ? a->dims[0] : 1,
+    int row = a->rank - 2, column = row + 1, b_row = linear ? 1 : row, b_column = linear ? 0 : column;
+    bt_gemm gemm = {.batch = 1,
                     .m = a->dims[row],
                     .k = a->dims[column],
                     .n = b->dims[b_column],
-                    .a_batch = row ? a->strides[0] : 0,
                     .a_row = a->strides[row],
                     .a_column = a->strides[column],
-                    .b_batch = row ? b->strides[0] : 0,
                     .b_row = b->strides[b_row],
                     .b_column = b->strides[b_column],
                     .relu = linear && ((const bt_linear_attr *)call->attr)->activation,
                     .adds = call->op == &bt_op_dot_add,
                     .shifts = linear && call->inputs > 2};
+    for (int i = 0; i < row; i++)
+        gemm.batch *= a->dims[i];
     if (gemm.k == 1)
         gemm.a_column = gemm.b_row = 1;
     if (gemm.n == 1)
@@ -167,6 +167,17 @@ static void release(bt_call *call)
     call->state = NULL;
 }
 
+/* Where matrix `number` begins, of those along the leading axes. */
+static const char *matrix_of(const bt_view *x, int64_t number)
+{
+    int64_t offset = 0;
+    for (int i = x->rank - 3; i >= 0; i--) {
+        offset += number % x->dims[i] * x->strides[i];
+        number /= x->dims[i];
+    }
+    return x->data + offset * (int64_t)bt_dtype_size(x->dtype);
+}
+
 static void run_part(const void *work, int thread, int threads)
 {
     const bt_call *call = work;
@@ -187,8 +198,8 @@ static void run_part(const void *work, int thread, int threads)
     }
     char *own = call->scratch ? (char *)call->scratch + (size_t)thread * p->own : NULL;
     for (; batch < batch_end; batch++) {
-        data.a = call->in[0].data + batch * (g->turned ? g->b_batch : g->a_batch) * size;
-        data.b = call->in[1].data + batch * (g->turned ? g->a_batch : g->b_batch) * size;
+        data.a = matrix_of(&call->in[0], batch);
+        data.b = matrix_of(&call->in[1], batch);
         data.c = call->out[0].data + batch * g->m * g->n * size;
         g->run(g, &data, own, range_of(p, thread));
     }

@@ -24,8 +24,8 @@ typedef size_t bt_gemm_room_fn(const bt_gemm *gemm, bt_gemm_range range);
 /* Strides count elements. c is [batch, m, n], row-major. */
 struct bt_gemm {
     int64_t batch, m, n, k;
-    int64_t a_batch, a_row, a_column, b_batch, b_row, b_column;
-    bool relu, adds, shifts; /* adds: there is an addend; shifts: a bias */
+    int64_t a_row, a_column, b_row, b_column; /* of each matrix */
+    bool relu, adds, shifts;                  /* adds: there is an addend; shifts: a bias */
 
     /* planned */
     bt_gemm_fn *run;

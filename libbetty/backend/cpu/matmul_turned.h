@@ -81,10 +81,8 @@ static void plan_turned(bt_gemm *g)
     bt_gemm turned = *g;
     turned.m = g->n;
     turned.n = g->m;
-    turned.a_batch = g->b_batch;
     turned.a_row = g->b_column;
     turned.a_column = g->b_row;
-    turned.b_batch = g->a_batch;
     turned.b_row = g->a_column;
     turned.b_column = g->a_row;
     plan_tiles(&turned);

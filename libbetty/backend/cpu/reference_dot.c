@@ -16,20 +16,30 @@ static double product(const bt_view *a, const char *at_a, const bt_view *b, cons
     return sum;
 }
 
+/* Matrix `number` of those along the leading axes. */
+static char *matrix(const bt_view *x, int64_t number)
+{
+    char *at = x->data;
+    for (int axis = x->rank - 3; axis >= 0; axis--) {
+        at += number % x->dims[axis] * x->strides[axis] * (int64_t)bt_dtype_size(x->dtype);
+        number /= x->dims[axis];
+    }
+    return at;
+}
+
 static bt_status dot(const bt_call *call)
 {
     const bt_view *a = &call->in[0], *b = &call->in[1];
-    bool batched = a->rank == 3;
-    int row = batched, column = batched + 1;
-    int64_t batches = batched ? a->dims[0] : 1, e = 0;
-    for (int64_t g = 0; g < batches; g++)
+    int row = a->rank - 2, column = row + 1;
+    int64_t matrices = 1, e = 0;
+    for (int axis = 0; axis < row; axis++)
+        matrices *= a->dims[axis];
+    for (int64_t g = 0; g < matrices; g++)
         for (int64_t i = 0; i < a->dims[row]; i++)
             for (int64_t j = 0; j < b->dims[column]; j++, e++) {
                 bt_view from_a = *a, from_b = *b;
-                if (batched) {
-                    from_a.data += g * a->strides[0] * (int64_t)bt_dtype_size(a->dtype);
-                    from_b.data += g * b->strides[0] * (int64_t)bt_dtype_size(b->dtype);
-                }
+                from_a.data = matrix(a, g);
+                from_b.data = matrix(b, g);
                 bt_put(call->out[0].dtype, call->out[0].data, e,
                        product(a, move(&from_a, row, i), b, move(&from_b, column, j), row));
             }

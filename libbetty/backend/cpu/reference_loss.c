@@ -1,4 +1,4 @@
-/* backend/cpu/reference_loss.c: plain loops of softmax, cross-entropy, their derivatives, and layer_norm. */
+/* backend/cpu/reference_loss.c: plain loops of softmax, cross-entropy, layer_norm, and their derivatives. */
 #include "backend/cpu/reference.h"
 
 #include <math.h>
@@ -141,11 +141,55 @@ static bt_status layer_norm(const bt_call *call)
             double d = bt_cpu_get(x, i * size + j) - mean;
             squares += d * d;
         }
-        double scale = 1 / sqrt(squares / (double)size + attr->eps);
+        double deviation = sqrt(squares / (double)size + attr->eps), scale = 1 / deviation;
+        bt_put(call->out[1].dtype, call->out[1].data, i, mean);
+        bt_put(call->out[2].dtype, call->out[2].data, i, deviation);
         for (int64_t j = 0; j < size; j++) {
             double y = (bt_cpu_get(x, i * size + j) - mean) * scale;
             bt_put(out->dtype, out->data, i * size + j, y * bt_cpu_get(&call->in[1], j) + bt_cpu_get(&call->in[2], j));
         }
+    }
+    return BT_OK;
+}
+
+/* The sum over a row of h u and of u, h being the normalised x. */
+static void row_sums(const bt_call *call, int64_t row, int64_t size, double *along, double *sum)
+{
+    double mean = bt_cpu_get(&call->in[1], row), deviation = bt_cpu_get(&call->in[2], row);
+    *along = *sum = 0;
+    for (int64_t j = 0; j < size; j++) {
+        double u = bt_cpu_get(&call->in[3], row * size + j);
+        *sum += u;
+        *along += (bt_cpu_get(&call->in[0], row * size + j) - mean) / deviation * u;
+    }
+}
+
+static bt_status layer_norm_grad(const bt_call *call)
+{
+    const bt_view *x = &call->in[0], *out = &call->out[0];
+    int64_t size = x->dims[x->rank - 1], rows = bt_cpu_count(x) / size;
+    for (int64_t i = 0; i < rows; i++) {
+        double along, sum, mean = bt_cpu_get(&call->in[1], i), deviation = bt_cpu_get(&call->in[2], i);
+        row_sums(call, i, size, &along, &sum);
+        for (int64_t j = 0; j < size; j++) {
+            double h = (bt_cpu_get(x, i * size + j) - mean) / deviation, u = bt_cpu_get(&call->in[3], i * size + j);
+            bt_put(out->dtype, out->data, i * size + j,
+                   (u - sum / (double)size - h * along / (double)size) / deviation);
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status layer_norm_dot(const bt_call *call)
+{
+    const bt_view *x = &call->in[0], *out = &call->out[0];
+    int64_t size = x->dims[x->rank - 1], rows = bt_cpu_count(x) / size;
+    for (int64_t j = 0; j < size; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows; i++)
+            sum += (bt_cpu_get(x, i * size + j) - bt_cpu_get(&call->in[1], i)) / bt_cpu_get(&call->in[2], i) *
+                   bt_cpu_get(&call->in[3], i * size + j);
+        bt_put(out->dtype, out->data, j, sum);
     }
     return BT_OK;
 }
@@ -158,5 +202,7 @@ const bt_kernel_impl bt_cpu_reference_loss[] = {
     BT_REFERENCE(cross_entropy_grad, cross_entropy_grad),
     BT_REFERENCE(binary_cross_entropy, binary_cross_entropy),
     BT_REFERENCE(layer_norm, layer_norm),
+    BT_REFERENCE(layer_norm_grad, layer_norm_grad),
+    BT_REFERENCE(layer_norm_dot, layer_norm_dot),
     {.op = NULL},
 };

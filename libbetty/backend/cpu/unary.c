@@ -33,6 +33,14 @@ ROW(log_f32, float, float, bt_log_f32(x))
 ROW(log_f64, double, double, log(x))
 ROW(log1p_f32, float, float, bt_log1p_f32(x))
 ROW(log1p_f64, double, double, log1p(x))
+ROW(expm1_f32, float, float, expm1f(x))
+ROW(expm1_f64, double, double, expm1(x))
+ROW(sinh_f32, float, float, sinhf(x))
+ROW(sinh_f64, double, double, sinh(x))
+ROW(cosh_f32, float, float, coshf(x))
+ROW(cosh_f64, double, double, cosh(x))
+ROW(atan_f32, float, float, atanf(x))
+ROW(atan_f64, double, double, atan(x))
 ROW(near_sin_f32, float, float, bt_sin_f32(x, 0))
 ROW(far_sin_f32, float, float, sinf(x))
 ROW(sin_f64, double, double, sin(x))
@@ -93,6 +101,9 @@ ROW(sigmoid_f64, double, double, sigmoid(x))
 ROW(softplus_f64, double, double, softplus(x))
 ROW(gelu_f64, double, double, 0.5 * x * erfc(-x * 0.70710678118654752440))
 
+ROW(gelu_tanh_f32, float, float, x *bt_sigmoid_f32(1.5957691216F * x * (1 + 0.044715F * x * x)))
+ROW(gelu_tanh_f64, double, double, x *sigmoid(1.59576912160573071176 * x * (1 + 0.044715 * x * x)))
+
 /* Integers wrap around. */
 #define INTEGERS(name, expression)                                                                                     \
     ROW(name##_i32, int32_t, int32_t, (int32_t)(expression))                                                           \
@@ -116,6 +127,10 @@ static const struct unary {
     {&bt_op_exp, exp_f32, exp_f64, 3, 20, NULL, NULL},
     {&bt_op_log, log_f32, log_f64, 4, 20, NULL, NULL},
     {&bt_op_log1p, log1p_f32, log1p_f64, 6, 30, NULL, NULL},
+    {&bt_op_expm1, expm1_f32, expm1_f64, 20, 30, NULL, NULL},
+    {&bt_op_sinh, sinh_f32, sinh_f64, 20, 40, NULL, NULL},
+    {&bt_op_cosh, cosh_f32, cosh_f64, 20, 40, NULL, NULL},
+    {&bt_op_atan, atan_f32, atan_f64, 20, 40, NULL, NULL},
     {&bt_op_sin, sin_f32, sin_f64, 8, 30, NULL, NULL},
     {&bt_op_cos, cos_f32, cos_f64, 8, 30, NULL, NULL},
     {&bt_op_tanh, tanh_f32, tanh_f64, 6, 40, NULL, NULL},
@@ -127,6 +142,7 @@ static const struct unary {
     {&bt_op_isfinite, isfinite_f32, isfinite_f64, 1, 1, NULL, NULL},
     {&bt_op_softplus, softplus_f32, softplus_f64, 10, 60, NULL, NULL},
     {&bt_op_gelu, gelu_f32, gelu_f64, 10, 60, NULL, NULL},
+    {&bt_op_gelu_tanh, gelu_tanh_f32, gelu_tanh_f64, 10, 60, NULL, NULL},
 };
 
 static const struct unary *unary_of(const bt_call *call)
@@ -159,7 +175,8 @@ static bt_status prepare(bt_call *call)
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_unary)[] = {
-    UNARY(neg),   UNARY(abs),   UNARY(sign),     UNARY(square),   UNARY(sqrt), UNARY(exp),     UNARY(log),
-    UNARY(log1p), UNARY(sin),   UNARY(cos),      UNARY(tanh),     UNARY(erf),  UNARY(sigmoid), UNARY(relu),
-    UNARY(step),  UNARY(floor), UNARY(isfinite), UNARY(softplus), UNARY(gelu), {.op = NULL},
+    UNARY(neg),   UNARY(abs),   UNARY(sign),     UNARY(square),   UNARY(sqrt), UNARY(exp),       UNARY(log),
+    UNARY(log1p), UNARY(sin),   UNARY(cos),      UNARY(tanh),     UNARY(erf),  UNARY(sigmoid),   UNARY(relu),
+    UNARY(step),  UNARY(floor), UNARY(isfinite), UNARY(softplus), UNARY(gelu), UNARY(gelu_tanh), UNARY(expm1),
+    UNARY(sinh),  UNARY(cosh),  UNARY(atan),     {.op = NULL},
 };

@@ -63,10 +63,102 @@ void (bt_param_set)(bt_module *m, const char *path, bt_tensor *value); /* a buff
 
 /* Ready ones, initialised by PyTorch's formulas. Their parameters are "weight", "bias"; of bt_nn_parameter "value"; the
  * children of bt_nn_mlp (its linear layers) and bt_nn_sequential "0", "1", ... */
-bt_module *bt_nn_fn(bt_unary_fn *function);       /* an op as a module */
-bt_module *bt_nn_linear(int64_t in, int64_t out); /* [..., in] to [..., out] */
-bt_module *bt_nn_dropout(double probability);     /* of being dropped, 0 <= p < 1 */
-bt_module *bt_nn_layer_norm(int64_t features);    /* over the last axis */
+bt_module *bt_nn_fn(bt_unary_fn *function);    /* an op as a module */
+bt_module *bt_nn_dropout(double probability);  /* of being dropped, 0 <= p < 1 */
+/* Over the last axis (Ba et al. 2016), with weight and bias. NULL: the defaults. */
+typedef struct bt_layer_norm_options {
+    double eps;
+} bt_layer_norm_options;
+bt_layer_norm_options bt_layer_norm_defaults(void); /* 1e-5 */
+bt_module *(bt_nn_layer_norm)(int64_t features, const bt_layer_norm_options *options);
+/* [..., in] to [..., out]. NULL: the defaults. */
+typedef struct bt_linear_options {
+    bool bias;
+} bt_linear_options;
+bt_linear_options bt_linear_defaults(void); /* true */
+bt_module *(bt_nn_linear)(int64_t in, int64_t out, const bt_linear_options *options);
+
+/* Rows of a table by number: integers [...] in 0..count-1, to [..., width]. Its values are standard normal at first.
+ * padding: the number of a row that is 0 at first and gets no gradient from being looked up; -1: none. A number outside
+ * of the table ends the run (BT_ERROR_DATA). NULL: the defaults. */
+typedef struct bt_embedding_options {
+    int64_t padding;
+} bt_embedding_options;
+bt_embedding_options bt_embedding_defaults(void); /* -1 */
+bt_module *(bt_nn_embedding)(int64_t count, int64_t width, const bt_embedding_options *options);
+
+/* Attention of several heads (Vaswani et al. 2017), [n, tokens, width] to the same: bt_forward(m, x), or with another
+ * sequence that gives keys and values, [n, its tokens, source], and perhaps a mask of its tokens, [n, its tokens]:
+ * bt_forward(m, x, source, mask); bt_forward(m, x, x, mask). As in PyTorch's MultiheadAttention: "in_proj_weight" (rows
+ * of queries, keys, values; where the source's width differs "q_proj_weight", "k_proj_weight", "v_proj_weight"),
+ * "in_proj_bias", "out_proj.weight", "out_proj.bias". NULL: the defaults. */
+typedef struct bt_nn_attention_options {
+    int64_t head_width; /* 0: width / heads */
+    int64_t source;     /* the width of the other sequence; 0: the same */
+    bool causal, bias;
+    bool rotary;    /* queries and keys are turned by bt_rotary; of one sequence only */
+    double dropout; /* of the weights; causal, block, held: see bt_attention */
+    int64_t block;
+    bool held;
+} bt_nn_attention_options;
+bt_nn_attention_options bt_nn_attention_defaults(void); /* bias; none of the others */
+bt_module *(bt_nn_attention)(int64_t width, int64_t heads, const bt_nn_attention_options *options);
+
+/* Transformers. A layer: attention to the tokens themselves ("self_attn"), with `cross` to a source ("multihead_attn"),
+ * then "linear1", the activation, "linear2"; each is added to what goes through and dropped out before, and normalised:
+ * pre_norm: x + f(norm(x)), else norm(x + f(x)). Names as in PyTorch: "norm1", "norm2", "norm3". Inputs: x [n, tokens,
+ * width]; with cross a source [n, its tokens, source]; and perhaps a mask, [n, tokens], of the source if there is one.
+ * The whole: tokens' and places' tables "wte" and "wpe" as in GPT-2, "token_type_embeddings" as in BERT, "layers.0",
+ * ..., "norm", "lm_head"; its initial values are GPT-2's, a layer's by itself PyTorch's. Inputs: tokens, integers [n,
+ * tokens], or, with vocabulary 0, [n, tokens, width]; with types their types, integers [n, tokens]; then as a layer's.
+ * It gives [n, tokens, vocabulary], without a head [n, tokens, width]. */
+typedef enum bt_positions {
+    BT_POSITIONS_NONE,
+    BT_POSITIONS_LEARNED,
+    BT_POSITIONS_SINUSOIDAL,
+    BT_POSITIONS_ROTARY
+} bt_positions;
+typedef struct bt_transformer_options {
+    int64_t width, heads, layers;
+    int64_t inner, head_width;         /* between the linear layers, and of a head; 0: 4 width, and width / heads */
+    int64_t vocabulary, types, length; /* numbers of tokens and of their types, 0: no table; the most tokens of "wpe" */
+    int64_t padding;                   /* the token whose row is 0 at first and not trained by being read; -1: none */
+    bt_positions positions;
+    bt_unary_fn *activation; /* bt_relu, bt_gelu, bt_gelu_tanh, ... */
+    double dropout, eps;     /* of weights, of what is added, of what the tables give; of the norms */
+    bool causal, cross, bias, pre_norm, final_norm, embedding_norm;
+    bool head, tied; /* tied: the head's weight is the tokens' table */
+    int64_t source;  /* with cross: its width; 0: the same */
+    int64_t block;   /* see bt_attention */
+    bool held;
+} bt_transformer_options;
+/* Learned positions, bt_gelu, eps 1e-5, causal, bias, pre_norm, final_norm, a tied head, no padding, no dropout. */
+bt_transformer_options bt_transformer_defaults(void);
+bt_module *bt_nn_transformer(const bt_transformer_options *options);
+bt_module *bt_nn_transformer_layer(const bt_transformer_options *options);
+
+/* Recurrent layers, [n, steps, in] to [n, steps, hidden]: the hidden states (Hochreiter and Schmidhuber 1997; Cho et
+ * al. 2014). bt_forward(m, x, lengths): integers [n], how many steps each sequence has; its state stays as it is after
+ * its end, so the last step's is always the one at the end. Parameters, formulas and the order of the gates (i, f, g,
+ * o; r, z, n) are PyTorch's: "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_ih_l0_reverse", ...
+ * bidirectional: a second one from the end to the beginning, beside the first: [n, steps, 2 hidden]. NULL: the
+ * defaults. A cell does one step, x [n, in] and perhaps the state to the next state: of a GRU [n, hidden]; of an LSTM
+ * [n, 2 hidden], first what is hidden, then the memory. Without a state given it is 0. */
+typedef struct bt_recurrent_options {
+    int64_t layers;
+    bool bidirectional, bias;
+    double dropout; /* of what goes from a layer to the next */
+} bt_recurrent_options;
+bt_recurrent_options bt_recurrent_defaults(void); /* 1, false, true, 0 */
+bt_module *(bt_nn_lstm)(int64_t in, int64_t hidden, const bt_recurrent_options *options);
+bt_module *(bt_nn_gru)(int64_t in, int64_t hidden, const bt_recurrent_options *options);
+bt_module *bt_nn_lstm_cell(int64_t in, int64_t hidden);
+bt_module *bt_nn_gru_cell(int64_t in, int64_t hidden);
+
+/* A low-rank adapter (Hu et al. 2022): linear(x) + alpha / rank B A x. The linear layer, "base_layer", is taken over,
+ * and its parameters become buffers, which are loaded and saved but not trained; "lora_A.weight" is [rank, in], and
+ * "lora_B.weight", [out, rank], 0 at first. */
+bt_module *bt_nn_lora(bt_module *linear, int64_t rank, double alpha);
 
 /* Images are [n, height, width, channels]. A convolution's weight is [window, window, in/groups, out]; options: see
  * bt_conv2d. NULL: the defaults. Pooling: see bt_max_pool2d, bt_avg_pool2d. */
@@ -124,6 +216,12 @@ bt_module *bt_nn_darts(int64_t channels, int64_t filters, int64_t cells, int64_t
 bt_module *(bt_nn_parameter)(bt_init init, const int64_t *sizes);
 bt_module *(bt_nn_mlp)(bt_unary_fn *activation, const int64_t *widths);
 bt_module *(bt_nn_sequential)(bt_module *const *modules);
+#define bt_nn_layer_norm(...) BT_OPTIONS1_(bt_nn_layer_norm, __VA_ARGS__, NULL, 0) /* (features[, &options]) */
+#define bt_nn_linear(...)     BT_OPTIONS2_(bt_nn_linear, __VA_ARGS__, NULL, 0)     /* (in, out[, &options]) */
+#define bt_nn_embedding(...)  BT_OPTIONS2_(bt_nn_embedding, __VA_ARGS__, NULL, 0)  /* (count, width[, &options]) */
+#define bt_nn_attention(...)  BT_OPTIONS2_(bt_nn_attention, __VA_ARGS__, NULL, 0)  /* (width, heads[, &options]) */
+#define bt_nn_lstm(...)       BT_OPTIONS2_(bt_nn_lstm, __VA_ARGS__, NULL, 0)       /* (in, hidden[, &options]) */
+#define bt_nn_gru(...)        BT_OPTIONS2_(bt_nn_gru, __VA_ARGS__, NULL, 0)        /* (in, hidden[, &options]) */
 #define bt_nn_conv2d(...)     BT_OPTIONS3_(bt_nn_conv2d, __VA_ARGS__, NULL, 0)     /* (in, out, window[, &options]) */
 #define bt_nn_batch_norm(...) BT_OPTIONS1_(bt_nn_batch_norm, __VA_ARGS__, NULL, 0) /* (channels[, &options]) */
 #define bt_nn_parameter(...)  BT_LIST_(bt_nn_parameter, __VA_ARGS__, BT_END) /* (init, sizes...): forward returns it */
@@ -158,6 +256,7 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in);
         (m), BT_TENSORS_(__VA_ARGS__))
 /* clang-format on */
 #define BT_OPTIONS1_(function, a, options, ...)       (function)((a), (options))
+#define BT_OPTIONS2_(function, a, b, options, ...)    (function)((a), (b), (options))
 #define BT_OPTIONS3_(function, a, b, c, options, ...) (function)((a), (b), (c), (options))
 #define BT_ADD_(function, self, name, init, ...)      (function)((self), (name), (init), (const int64_t[]){__VA_ARGS__})
 

@@ -28,13 +28,20 @@ bt_tensor *bt_sqrt(bt_tensor *x);
 bt_tensor *bt_exp(bt_tensor *x);
 bt_tensor *bt_log(bt_tensor *x);
 bt_tensor *bt_log1p(bt_tensor *x);
+bt_tensor *bt_expm1(bt_tensor *x); /* exp(x) - 1, exact near 0 */
 bt_tensor *bt_sin(bt_tensor *x);
 bt_tensor *bt_cos(bt_tensor *x);
+bt_tensor *bt_atan(bt_tensor *x);
+bt_tensor *bt_sinh(bt_tensor *x);
+bt_tensor *bt_cosh(bt_tensor *x);
 bt_tensor *bt_tanh(bt_tensor *x);
+bt_tensor *bt_erf(bt_tensor *x);   /* 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x */
+bt_tensor *bt_floor(bt_tensor *x); /* derivative 0 */
 bt_tensor *bt_sigmoid(bt_tensor *x);
-bt_tensor *bt_softplus(bt_tensor *x); /* log(1 + exp(x)) */
-bt_tensor *bt_relu(bt_tensor *x);     /* derivative 0 at 0 */
-bt_tensor *bt_gelu(bt_tensor *x);     /* exact, by erf */
+bt_tensor *bt_softplus(bt_tensor *x);  /* log(1 + exp(x)) */
+bt_tensor *bt_relu(bt_tensor *x);      /* derivative 0 at 0 */
+bt_tensor *bt_gelu(bt_tensor *x);      /* exact, by erf (Hendrycks and Gimpel 2016) */
+bt_tensor *bt_gelu_tanh(bt_tensor *x); /* its approximation by tanh, as in GPT-2 */
 /* x in another dtype. Into integers the fraction is cut off, what is too large becomes the nearest bound and NaN 0;
  * into BT_BOOL: whether it is not 0. The derivative passes between floating dtypes; elsewhere it is 0. */
 bt_tensor *bt_cast(bt_tensor *x, bt_dtype dtype);
@@ -121,6 +128,27 @@ bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; 
  * alphabetical order. */
 bt_tensor *(bt_einsum)(const char *equation, bt_tensor *const *operands);
 #define bt_einsum(equation, ...) (bt_einsum)((equation), BT_TENSORS_(__VA_ARGS__, NULL))
+
+/* Attention: softmax(q k' / sqrt(width)) v over the keys that count (Vaswani et al. 2017), by blocks of queries: no
+ * more than block x keys weights stand in memory at once, and they are computed again for derivatives. q [..., queries,
+ * width], k [..., keys, width], v [..., keys, values], to [..., queries, values]; at most two axes stand before, such
+ * as examples and heads. */
+typedef struct bt_attention_options {
+    bool causal;     /* a query sees the keys up to its own place; the last query and the last key are of one place */
+    bt_tensor *mask; /* [keys], or [n, keys] for q's first axis: the keys where it is not 0 count; NULL: all. A query
+                      * none of whose keys counts gets 0 */
+    double dropout;  /* of the weights, 0 <= p < 1; none in BT_VALID */
+    int64_t block;   /* queries at a time; 0: it is chosen */
+    bool held;       /* the weights are held for derivatives, and all queries taken at once unless `block` is set */
+} bt_attention_options;
+bt_attention_options bt_attention_defaults(void); /* none of these; what NULL options mean */
+bt_tensor *bt_attention(bt_tensor *q, bt_tensor *k, bt_tensor *v, const bt_attention_options *options);
+
+/* Places of tokens. bt_sinusoidal: [places, width], sin(p / 10000^(i / width)) for even i, the cosine of the same
+ * beside it (Vaswani et al. 2017). bt_rotary: x [..., tokens, width], each pair of numbers 2 f, 2 f + 1 turned by the
+ * angle p / 10000^(2 f / width), p counting from `first` (Su et al. 2021). */
+bt_tensor *bt_sinusoidal(int64_t places, int64_t width);
+bt_tensor *bt_rotary(bt_tensor *x, int64_t first);
 
 /* Convolutions, channels last: x [n, height, width, in], weight [height, width, in/groups, out], bias [out] or NULL, to
  * [n, ..., out]. 1-d: [n, length, in], [length, in/groups, out]. Output channels stand by group. */

@@ -1,0 +1,252 @@
+/* Transformers, recurrent layers and cells against PyTorch and transformers: values, gradients, Hessian-vector products
+ * (golden_text.py); what masks and lengths leave out; adapters; what they say of mistakes. */
+#include "tests/nn/golden_text.h"
+#include "tests/nn/running.h"
+
+#include "graph/graph.h"
+#include "nn/module.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- values by golden_text.py's formula ---- */
+
+static double *room(int64_t count)
+{
+    double *x = calloc((size_t)count + 1, sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    return x;
+}
+
+static void set_by_formula(bt_module *net)
+{
+    ck_assert_msg(bt_module_list(net) == BT_OK, "%s", bt_error());
+    for (int64_t i = 0; i < net->param_count; i++) {
+        bt_slate *slate = net->params[i];
+        int64_t count = bt_array_count(slate->shape);
+        double *values = room(count), bytes = 0;
+        for (const char *c = slate->path; *c; c++)
+            bytes += (unsigned char)*c;
+        bool norm = slate->shape.rank == 1 && strstr(slate->path, "weight");
+        for (int64_t e = 0; e < count; e++) {
+            double s = sin(1.3 * (double)e + 0.1 * bytes);
+            values[e] = slate->shape.rank > 1 ? s / sqrt((double)slate->shape.dims[1]) : norm ? 1 + 0.1 * s : 0.1 * s;
+        }
+        bt_array array = slate->shape;
+        array.data = values;
+        bt_module_set_init(net, slate->path, bt_init_array(array));
+        free(values);
+    }
+    ck_assert_msg(bt_module_init(net, BT_CPU, BT_F64, 1) == BT_OK, "%s", bt_error());
+}
+
+static bt_tensor *waves(double frequency, double phase, bool sine, int rank, const int64_t *dims)
+{
+    bt_array array = {.dtype = BT_F64, .rank = rank};
+    memcpy(array.dims, dims, (size_t)rank * sizeof *dims);
+    int64_t count = bt_array_count(array);
+    double *values = room(count);
+    for (int64_t e = 0; e < count; e++)
+        values[e] = sine ? sin(frequency * (double)e + phase) : cos(frequency * (double)e + phase);
+    array.data = values;
+    bt_tensor *x = bt_constant(array);
+    free(values);
+    return x;
+}
+
+#define NUMBERS(...)                                                                                                   \
+    waves(0.37, 0, false, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                             \
+          (const int64_t[]){__VA_ARGS__})
+#define LIST(type, rows, columns, ...) bt_constant(BT_ARRAY(((const type[]){__VA_ARGS__}), rows, columns))
+
+static bt_tensor *tokens(void)
+{
+    int32_t numbers[10];
+    for (int i = 0; i < 10; i++)
+        numbers[i] = (7 * i + 3) % 11;
+    return bt_constant(BT_ARRAY(numbers, 2, 5));
+}
+
+static bt_tensor *mask(void) { return LIST(uint8_t, 2, 5, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0); }
+
+/* ---- the nets, as golden_text.py has them ---- */
+
+static bt_transformer_options small(void)
+{
+    bt_transformer_options o = bt_transformer_defaults();
+    o.width = 6;
+    o.heads = 2;
+    o.inner = 10;
+    o.length = 8;
+    return o;
+}
+
+static bt_module *encoder(bool pre, bt_unary_fn *activation)
+{
+    bt_transformer_options o = small();
+    o.causal = false;
+    o.pre_norm = pre;
+    o.activation = activation;
+    return bt_nn_transformer_layer(&o);
+}
+
+static bt_module *encoder_layer(void) { return encoder(false, bt_relu); }
+static bt_module *encoder_layer_pre(void) { return encoder(true, bt_gelu); }
+static bt_tensor *encode(bt_module *net) { return bt_forward(net, NUMBERS(2, 5, 6), mask()); }
+
+static bt_module *decoder_layer(void)
+{
+    bt_transformer_options o = small();
+    o.pre_norm = false;
+    o.cross = true;
+    o.activation = bt_relu;
+    return bt_nn_transformer_layer(&o);
+}
+static bt_tensor *decode(bt_module *net) { return bt_forward(net, NUMBERS(2, 5, 6), NUMBERS(2, 4, 6)); }
+
+static bt_module *gpt2(void)
+{
+    bt_transformer_options o = small();
+    o.layers = 2;
+    o.inner = 0;
+    o.vocabulary = 11;
+    o.activation = bt_gelu_tanh;
+    return bt_nn_transformer(&o);
+}
+static bt_tensor *continue_text(bt_module *net) { return bt_forward(net, tokens()); }
+
+static bt_module *bert(void)
+{
+    bt_transformer_options o = small();
+    o.layers = 1;
+    o.vocabulary = 11;
+    o.types = 2;
+    o.padding = 0;
+    o.eps = 1e-12;
+    o.causal = o.pre_norm = o.final_norm = o.head = false;
+    o.embedding_norm = true;
+    return bt_nn_transformer(&o);
+}
+static bt_tensor *read_text(bt_module *net)
+{
+    return bt_forward(net, tokens(), LIST(int32_t, 2, 5, 0, 0, 1, 1, 1, 0, 1, 1, 0, 0), mask());
+}
+
+static bt_module *lstm(void) { return bt_nn_lstm(4, 5); }
+static bt_module *gru(void) { return bt_nn_gru(4, 5); }
+static bt_tensor *walk(bt_module *net) { return bt_forward(net, NUMBERS(3, 8, 4)); }
+
+static const bt_recurrent_options deep = {.layers = 2, .bidirectional = true, .bias = true},
+                                  deep_plain = {.layers = 2, .bidirectional = true};
+static bt_module *lstm_deep(void) { return bt_nn_lstm(4, 3, &deep); }
+static bt_module *gru_deep(void) { return bt_nn_gru(4, 3, &deep_plain); }
+
+/* PyTorch gives 0 behind the end. */
+static bt_tensor *walk_lengths(bt_module *net)
+{
+    bt_tensor *lengths = bt_constant(BT_ARRAY(((const int64_t[]){8, 5, 1}), 3));
+    bt_tensor *step = bt_constant(BT_ARRAY(((const int64_t[]){0, 1, 2, 3, 4, 5, 6, 7}), 1, 8, 1));
+    bt_tensor *on = bt_less(step, bt_reshape(lengths, 3, 1, 1));
+    return bt_where(on, bt_forward(net, NUMBERS(3, 8, 4), lengths), 0);
+}
+
+static bt_module *lstm_cell(void) { return bt_nn_lstm_cell(4, 5); }
+static bt_module *gru_cell(void) { return bt_nn_gru_cell(4, 5); }
+static bt_tensor *lstm_once(bt_module *net) { return bt_forward(net, NUMBERS(2, 4), NUMBERS(2, 10)); }
+static bt_tensor *gru_once(bt_module *net) { return bt_forward(net, NUMBERS(2, 4), NUMBERS(2, 5)); }
+
+#define GOLDEN(make, forward, outputs)                                                                                 \
+    {                                                                                                                  \
+#make, make, forward, golden_##make, (int)(sizeof golden_##make / sizeof(double)), outputs                     \
+    }
+
+static const struct golden {
+    const char *name;
+    bt_module *(*make)(void);
+    bt_tensor *(*forward)(bt_module *net);
+    const double *values;
+    int count, outputs;
+} goldens[] = {
+    GOLDEN(encoder_layer, encode, 60),
+    GOLDEN(encoder_layer_pre, encode, 60),
+    GOLDEN(decoder_layer, decode, 60),
+    GOLDEN(gpt2, continue_text, 110),
+    GOLDEN(bert, read_text, 60),
+    GOLDEN(lstm, walk, 120),
+    GOLDEN(gru, walk, 120),
+    GOLDEN(lstm_deep, walk_lengths, 144),
+    GOLDEN(gru_deep, walk_lengths, 144),
+    GOLDEN(lstm_cell, lstm_once, 20),
+    GOLDEN(gru_cell, gru_once, 10),
+};
+
+/* ---- the comparison ---- */
+
+typedef struct subject {
+    const struct golden *golden;
+    bt_module *net;
+} subject;
+
+/* v of each parameter one after another: sin or cos of its own places. */
+static bt_tensor *each(bt_module *net, double frequency, double phase, bool sine)
+{
+    bt_tensor *parts[64];
+    ck_assert_int_le(net->param_count, 63);
+    for (int64_t i = 0; i < net->param_count; i++)
+        parts[i] = waves(frequency, phase, sine, 1, (const int64_t[]){bt_array_count(net->params[i]->shape)});
+    parts[net->param_count] = NULL;
+    return (bt_concat)(0, parts);
+}
+
+/* y, then gradient and Hessian-vector product, each times r. */
+static bt_tensor *everything(void *user, const bt_batch *batch)
+{
+    const subject *s = user;
+    (void)batch;
+    bt_tensor *y = bt_reshape(s->golden->forward(s->net), -1), *r = each(s->net, 0.9, 1, false);
+    bt_tensor *u = waves(0.61, 0, false, 1, (const int64_t[]){bt_dim(y, 0)});
+    bt_tensor *loss = bt_add(bt_sum(bt_mul(u, y)), bt_div(bt_sum(bt_square(y)), 2)), *p = bt_params(s->net);
+    bt_tensor *g = bt_grad(loss, p), *h = bt_grad(bt_sum(bt_mul(g, each(s->net, 0.5, 0.3, true))), p);
+    return bt_concat(0, y, bt_mul(r, g), bt_mul(r, h));
+}
+
+START_TEST(test_against_pytorch)
+{
+    subject s = {&goldens[_i], goldens[_i].make()};
+    set_by_formula(s.net);
+    int64_t params = bt_param_count(s.net), outputs = s.golden->outputs;
+    ck_assert_int_eq(s.golden->count, outputs + 2 * s.net->param_count);
+    double *all = room(outputs + 2 * params);
+    RUN(everything, &s, BT_TRAIN, BT_ARRAY(all, outputs + 2 * params), {"none", BT_ARRAY(all, 1)});
+    for (int64_t i = 0; i < outputs; i++)
+        ck_assert_msg(fabs(all[i] - s.golden->values[i]) <= 1e-12, "%s: output %lld is %.16g, expected %.16g",
+                      s.golden->name, (long long)i, all[i], s.golden->values[i]);
+    const double *at = all + outputs, *expected = s.golden->values + outputs;
+    for (int order = 1; order <= 2; order++)
+        for (int64_t i = 0; i < s.net->param_count; i++, expected++) {
+            double sum = 0, scale = 1;
+            for (int64_t e = 0; e < bt_array_count(s.net->params[i]->shape); e++, at++) {
+                sum += *at;
+                scale += fabs(*at);
+            }
+            ck_assert_msg(fabs(sum - *expected) <= 2e-13 * scale + 1e-12, "%s: order %d of %s: %.16g, expected %.16g",
+                          s.golden->name, order, s.net->params[i]->path, sum, *expected);
+        }
+    free(all);
+    bt_module_free(s.net);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("text");
+    TCase *test = tcase_create("text");
+    tcase_add_loop_test(test, test_against_pytorch, 0, (int)(sizeof goldens / sizeof *goldens));
+    suite_add_tcase(suite, test);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
