@@ -46,6 +46,7 @@ static const bt_batch *batch;
     X(bt_nn_mlp, bt_module_free((bt_nn_mlp)(NULL, NULL)))                                                              \
     X(bt_nn_sequential, bt_module_free((bt_nn_sequential)(NULL)))                                                      \
     X(bt_conv2d_defaults, bt_conv2d_defaults()) X(bt_batch_norm_defaults, bt_batch_norm_defaults())                    \
+    X(bt_cross_entropy_defaults, bt_cross_entropy_defaults())                                                          \
     X(bt_init_kaiming_normal, bt_init_kaiming_normal(0)) X(bt_init_kaiming_uniform, bt_init_kaiming_uniform(0))        \
     X(bt_init_xavier_normal, bt_init_xavier_normal(0, 1)) X(bt_init_xavier_uniform, bt_init_xavier_uniform(1, 0))      \
     X(bt_nn_darts_edges, bt_nn_darts_edges(-1)) X(bt_nn_conv2d, bt_module_free((bt_nn_conv2d)(0, 1, 1, NULL)))         \
@@ -92,7 +93,8 @@ static const bt_batch *batch;
     X(bt_adaptive_avg_pool2d, bt_adaptive_avg_pool2d(t, 1, 1)) X(bt_upsample_nearest, bt_upsample_nearest(t, 2, 2))    \
     X(bt_upsample_bilinear, bt_upsample_bilinear(t, 2, 2))                                                             \
     X(bt_softmax, bt_softmax(t, 0)) X(bt_log_softmax, bt_log_softmax(t, 0))                                            \
-    X(bt_cross_entropy, bt_cross_entropy(t, t))                                                                        \
+    X(bt_cross_entropy, bt_cross_entropy(t, t)) X(bt_cross_entropy_with, bt_cross_entropy_with(t, t, NULL))            \
+    X(bt_label_count, bt_label_count(t, 0))                                                                            \
     X(bt_binary_cross_entropy, bt_binary_cross_entropy(t, t)) X(bt_accuracy, bt_accuracy(t, t)) ONE(X, bt_detach)      \
     X(bt_grad, bt_grad(t, t)) X(bt_checkpoint, bt_checkpoint(NULL, p, t))                                              \
     X(bt_checkpoint, (bt_checkpoint)(NULL, NULL, NULL)) X(bt_print, bt_print(t, s)) X(bt_check, bt_check(t, s))        \
