@@ -7,6 +7,10 @@
 /* additive.c: says where a loss is not the sum of micro-batches, such as in a normalisation over the batch; before its
  * rows are taken in pieces. */
 void bt_warn_batch(bt_problem *problem, const bt_traced *traced);
+
+/* chunks.c: logits in pieces, as `chunks` of their level says. *graph gives way to another one, and so do kept[count],
+ * tensors of it or NULL, of which it makes what is needed, besides its assigns and outputs. */
+bt_status bt_chunk_rows(bt_problem *problem, bt_graph **graph, bt_tensor **kept, int count);
 void bt_metric_loss(bt_problem *problem, bt_tensor *loss); /* metric.c: logs what the traced step has returned */
 
 /* ---- count.c: what a batch counts ---- */

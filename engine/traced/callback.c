@@ -38,6 +38,17 @@ static bool trace(bt_problem *problem, int kind, const bt_micro *micro, bt_trace
     return bt_graph_take_error(graph, problem, bt_pure_name(problem, kind)) == BT_OK;
 }
 
+/* In the form in which it takes part in programs. */
+static bool settle(bt_problem *problem, bt_traced *traced)
+{
+    bt_tensor *kept[] = {traced->value, traced->count};
+    if (bt_chunk_rows(problem, &traced->graph, kept, BT_COUNT_OF(kept)) != BT_OK)
+        return false;
+    traced->value = kept[0];
+    traced->count = kept[1];
+    return true;
+}
+
 static bt_stream *stream_of(const bt_problem *problem, int kind)
 {
     return kind == BT_PURE_VALID ? problem->valid : problem->train;
@@ -70,7 +81,8 @@ static bt_traced *traced_new(bt_problem *problem, int kind, int shape)
     if (status == BT_OK && trace(problem, kind, &traced->micro, traced)) {
         if (kind == BT_PURE_STEP)
             bt_warn_batch(problem, traced);
-        return traced;
+        if (settle(problem, traced))
+            return traced;
     }
     bt_fail(BT_ERROR_MEMORY, "out of memory"); /* where nothing else has been said */
     traced_free(traced);
@@ -102,7 +114,7 @@ bt_status bt_traced_keep(bt_problem *problem, int kind, bt_graph *graph)
 bt_graph *bt_traced_again(bt_problem *problem, int kind)
 {
     bt_traced again = {0};
-    if (trace(problem, kind, &problem->traced[kind][0]->micro, &again))
+    if (trace(problem, kind, &problem->traced[kind][0]->micro, &again) && settle(problem, &again))
         return again.graph;
     bt_graph_free(again.graph);
     return NULL;
