@@ -3,6 +3,7 @@
  * derivative of, with all else held still. */
 #include "engine/check/check.h"
 
+#include "engine/traced/batch.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,15 +31,17 @@ static bt_status condition(bt_trial *c, int q, int64_t micros)
 {
     bt_problem *lower = c->lowers[q].problem;
     int64_t count = c->lowers[q].count;
-    double *one = bt_alloc_array((size_t)count, sizeof *one), *sum = c->lowers[q].field, total = 0;
+    double *one = bt_alloc_array((size_t)count, sizeof *one), *sum = c->lowers[q].field, total = 0, weight = 0;
     bt_status status = one ? BT_OK : BT_ERROR_MEMORY;
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int64_t m = 0; m < micros && status == BT_OK; m++) {
         const bt_batch *batch = bt_stream_newest(lower->train, micros, m);
         status = batch ? bt_eval(lower, lower->def->condition, batch, BT_ARRAY(one, count)) : bt_error_status();
-        for (int64_t i = 0; status == BT_OK && i < count; i++)
-            sum[i] += (double)batch->count * one[i];
-        total += status == BT_OK ? (double)batch->count : 0;
+        if (status == BT_OK)
+            status = bt_eval(lower, bt_count_of, batch, BT_ARRAY(&weight));
+        for (int64_t i = 0; status == BT_OK && weight > 0 && i < count; i++)
+            sum[i] += weight * one[i];
+        total += weight;
     }
     for (int64_t i = 0; i < count; i++)
         sum[i] /= total;

@@ -162,6 +162,13 @@ const bt_key bt_keys[] = {
              "them: none | cheap | cost:P% | budget:BYTES | every:N | sqrt | modules:PATTERNS | ops:NAMES; true is "
              "sqrt. No bit of a result depends on it (docs/memory.md)"},
 
+    {"chunks", PROBLEM(chunks), SIZE("auto"), .value = "1", .ablate = "8 | auto", .saves = SAVES(BT_ACTIVATIONS),
+     .help =
+         "pieces of rows in which the logits of this level come: a product of matrices that is read row by row until "
+         "little is left of it, as by a cross-entropy; one piece at once need be there. auto: from 2 to 64 pieces "
+         "where all rows have more bytes than an eighth of the level's other forward values, none of more than "
+         "those, if it can be"},
+
     /* ---- a problem: first values of its parameters and buffers ---- */
     {"weights", PROBLEM(weights), TEXT,
      .help = "a safetensors file to start from, looked for in the working folder and beside the INI file"},

@@ -74,6 +74,7 @@ typedef struct bt_problem_settings {
     int64_t log_step; /* -1: as the engine's */
 
     bt_checkpointing checkpointing;
+    int64_t chunks;                          /* 0: auto */
     int64_t memory_budget;                   /* bytes; 0: none */
     int precision;                           /* 0 fp32, 1 fp64 */
     int64_t batch_size;                      /* 0: all examples */

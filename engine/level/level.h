@@ -46,6 +46,7 @@ struct bt_problem {
     int *group;                      /* by parameter: of the optimiser */
     bool *trainable, *meta_trainable;
     bool told_batch, told_unseen; /* bt_warn_batch, bt_unseen_warn have looked */
+    int64_t heads, large_heads;   /* products that could be in pieces, and of auto would be: traced/chunks.c */
     bt_optimizer *optimizer;
     bt_plateau plateau; /* of scheduler = plateau */
     bt_block slots[BT_MAX_ITEMS];
@@ -79,16 +80,15 @@ struct bt_problem {
     struct bt_kept *loop_start; /* roll_back: the start of the inner loop; NULL: it does not return there */
     struct bt_kept *adapted;    /* session/: what bt_restore brings back; NULL: bt_adapt has not been called */
 
-    int64_t steps;             /* updates, applied or skipped */
-    int64_t logged;            /* of these, when its training metrics were last reported */
-    int64_t seen;              /* of these, as its last step saw them */
-    int64_t inner, inner_seen; /* likewise, those of the inner loop in progress */
-    int64_t since;             /* the tick after its last call: what it depends on has happened since */
-    int64_t calls;             /* of an upper problem, in the meta-batch in progress */
-    bool inner_loop_start;
-    bool starting;     /* on_inner_loop_start is called, by a step or by bt_adapt */
-    bool return_due;   /* roll_back: an upper problem has stepped; never so between two leaf steps */
-    bt_memory *memory; /* of the user, by bt_state */
+    int64_t steps;                   /* updates, applied or skipped */
+    int64_t logged;                  /* of these, when its training metrics were last reported */
+    int64_t seen;                    /* of these, as its last step saw them */
+    int64_t inner, inner_seen;       /* likewise, those of the inner loop in progress */
+    int64_t since;                   /* the tick after its last call: what it depends on has happened since */
+    int64_t calls;                   /* of an upper problem, in the meta-batch in progress */
+    bool inner_loop_start, starting; /* starting: on_inner_loop_start is called, by a step or by bt_adapt */
+    bool return_due;                 /* roll_back: an upper problem has stepped; never so between two leaf steps */
+    bt_memory *memory;               /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
 };
 

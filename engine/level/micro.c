@@ -1,6 +1,7 @@
 /* engine/level/micro.c: what programs read of a problem's micro-batches. */
 #include "engine/level/level.h"
 
+#include <math.h>
 #include <string.h>
 
 bt_status bt_micro_new(bt_micro *micro, const bt_problem *reader, const bt_stream *stream, int shape)
@@ -34,9 +35,11 @@ bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const b
         set->shape_count++;
         BT_TRY(bt_micro_new(&set->shapes[s], reader, problem->train, s));
     }
-    if (count > 1)
-        set->share = bt_ledger_var(set->context, reader, BT_ROLE_INPUT, BT_BATCH, "share", (bt_array){.dtype = BT_F64});
-    return count > 1 && !set->share ? BT_ERROR_MEMORY : BT_OK;
+    if (count == 1)
+        return BT_OK;
+    set->share = bt_ledger_var(set->context, reader, BT_ROLE_INPUT, BT_BATCH, "share", (bt_array){.dtype = BT_F64});
+    set->counts = bt_alloc_array((size_t)count, sizeof *set->counts);
+    return set->share && set->counts ? BT_OK : BT_ERROR_MEMORY;
 }
 
 void bt_micro_set_free(bt_micro_set *set)
@@ -45,6 +48,9 @@ void bt_micro_set_free(bt_micro_set *set)
         bt_micro_free(&set->shapes[s]);
     if (set->share)
         bt_ledger_var_free(set->context, set->share);
+    if (set->counted)
+        bt_ledger_var_free(set->context, set->counted);
+    bt_free(set->counts);
     *set = (bt_micro_set){0};
 }
 
@@ -71,25 +77,42 @@ bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem
     return shape < 0 ? bt_error_status() : bt_part_run(phase, entries[shape]);
 }
 
-bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries)
+bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase,
+                           const bt_micro_part *part)
 {
-    return bt_micro_set_run_newest(set, problem, set->count, phase, entries);
+    return bt_micro_set_run_newest(set, problem, set->count, phase, part);
+}
+
+/* What one micro-batch counts; NaN where that is no count. */
+static bt_status count_one(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch, bt_phase *phase,
+                           const bt_micro_part *part, double *count)
+{
+    if (!batch)
+        return bt_error_status();
+    *count = (double)batch->count;
+    if (!set->counted)
+        return BT_OK;
+    BT_TRY(bt_micro_set_run_on(set, problem, batch, 1, phase, part->count));
+    *count = bt_number_get(problem->context, set->counted);
+    *count = *count >= 0 && isfinite(*count) ? *count : NAN;
+    return BT_OK;
 }
 
 bt_status bt_micro_set_run_newest(const bt_micro_set *set, const bt_problem *problem, int64_t count, bt_phase *phase,
-                                  const int *entries)
+                                  const bt_micro_part *part)
 {
     double total = 0;
     for (int64_t m = 0; set->share && m < count; m++) {
         const bt_batch *batch = bt_stream_newest(problem->train, count, m);
-        if (!batch)
-            return bt_error_status();
-        total += (double)batch->count;
+        BT_TRY(count_one(set, problem, batch, phase, part, &set->counts[m]));
+        total += set->counts[m];
     }
     for (int64_t m = 0; m < count; m++) {
+        if (set->share && set->counts[m] == 0 && total > 0)
+            continue;
         const bt_batch *batch = bt_stream_newest(problem->train, count, m);
-        double share = batch && set->share ? (double)batch->count / total : 1;
-        BT_TRY(bt_micro_set_run_on(set, problem, batch, share, phase, entries));
+        double share = !set->share ? 1 : total > 0 ? set->counts[m] / total : NAN;
+        BT_TRY(bt_micro_set_run_on(set, problem, batch, share, phase, part->each));
     }
     return BT_OK;
 }

@@ -55,16 +55,25 @@ void bt_micro_free(bt_micro *micro);
 void bt_micro_bind(const bt_micro *micro, const bt_batch *batch);
 
 /* What programs read of the newest `count` micro-batches of a problem. A program reads one of them: where there are
- * several, it is run once for each and adds up, in a phase variable, what it makes times the share. */
+ * several, it is run once for each and adds up, in a phase variable, what it makes times the share: what that one
+ * counts of what all count together. It counts its examples, or what the problem's loss says of it. */
 typedef struct bt_micro_set {
     bt_micro shapes[BT_MAX_SHAPES];
     int shape_count;
     int kinds; /* how many programs there are, by bt_micro_set_bind, of one that reads the only micro-batch, if it is
                   one */
     int64_t count;
-    bt_var *share; /* F64 []: of the micro-batch in hand, by its examples; NULL: it is the only one */
+    bt_var *share;   /* F64 []: of the micro-batch in hand; NULL: it is the only one */
+    bt_var *counted; /* F64 []: what its loss says that it counts; NULL: it says nothing */
+    double *counts;  /* of all of them; NULL: it is the only one */
     struct bt_context *context;
 } bt_micro_set;
+
+/* Entries by shape, to be run once for each micro-batch; and those that say, before, what each of them counts. */
+typedef struct bt_micro_part {
+    int each[BT_MAX_SHAPES];
+    int count[BT_MAX_SHAPES]; /* into set->counted; where that is NULL: none, it counts its examples */
+} bt_micro_part;
 
 bt_status bt_micro_set_open(bt_micro_set *set, const bt_problem *reader, const bt_problem *problem, int64_t count);
 void bt_micro_set_free(bt_micro_set *set);
@@ -73,10 +82,12 @@ int bt_micro_set_bind(const bt_micro_set *set, const bt_problem *problem);
 /* An entry, by shape, on one batch (NULL: after an error), which counts by its share. */
 bt_status bt_micro_set_run_on(const bt_micro_set *set, const bt_problem *problem, const bt_batch *batch, double share,
                               bt_phase *phase, const int *entries);
-/* Likewise once for each micro-batch, by its examples. */
-bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase, const int *entries);
+/* A part for each micro-batch that does not count 0. Where all count 0, or one counts nothing that is a count, each
+ * share is NaN, and so is what is added up. */
+bt_status bt_micro_set_run(const bt_micro_set *set, const bt_problem *problem, bt_phase *phase,
+                           const bt_micro_part *part);
 /* Likewise for the newest `count` of them alone. */
 bt_status bt_micro_set_run_newest(const bt_micro_set *set, const bt_problem *problem, int64_t count, bt_phase *phase,
-                                  const int *entries);
+                                  const bt_micro_part *part);
 
 #endif

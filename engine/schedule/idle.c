@@ -67,6 +67,8 @@ static bool names_nothing(const bt_context *context, const bt_problem *problem)
     return false;
 }
 
+static bool no_head(const bt_context *context, const bt_problem *problem) { return (void)context, !problem->heads; }
+
 /* A problem whose hypergradient comes through this one's solution; NULL: none. */
 static const bt_problem *differentiates(const bt_context *context, const bt_problem *lower)
 {
@@ -250,6 +252,8 @@ static const idle_row rows[] = {
 
     {PROBLEM("checkpointing"), saves_nothing, "no derivative reads what this level computes"},
     {PROBLEM("checkpointing"), names_nothing, "no forward value that is held for a derivative has such a name"},
+
+    {PROBLEM("chunks"), no_head, "it has no product of matrices that is read row by row until little is left of it"},
 
     {PROBLEM("batch_size"), no_loader, loader_why},
     {PROBLEM("shuffle"), no_loader, loader_why},

@@ -11,6 +11,7 @@
 #include "engine/solve/implicit_inside.h"
 
 #include "engine/solve/methods.h"
+#include "engine/traced/batch.h"
 #include "ops/ops.h"
 #include "transform/linearize.h"
 #include <stdio.h>
@@ -311,17 +312,18 @@ static bt_graph *product(bt_solve_site *site, bt_solve *solve, int variant)
 }
 
 /* The products with one loss by shape of its micro-batches. */
-static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, const bt_micro_set *set, int *entries)
+static bt_status build_shapes(bt_solve_site *site, bt_solve *solve, bt_micro_set *set, bt_micro_part *part)
 {
-    int loop = bt_micro_loop(site->phase);
+    const int loop = bt_micro_loop(site->phase);
+    const bool is_lower = set == &solve->micros;
+    BT_TRY(bt_counts_add(is_lower ? solve->problem : site->upper, set, site->phase, loop, part));
     for (int s = 0; s < set->shape_count; s++) {
         bt_builder b = builder_of(site, solve, 0);
-        bool is_lower = set == &solve->micros;
         bt_loss lower = {b.lower, is_lower ? &set->shapes[s] : NULL},
                 upper = {b.upper, is_lower ? NULL : &set->shapes[s]};
         site->phase->runs = s ? 0 : (double)set->count;
-        entries[s] = add(&b, trace_product(&b, lower, upper, set), loop, "product");
-        if (entries[s] < 0)
+        part->each[s] = add(&b, trace_product(&b, lower, upper, set), loop, "product");
+        if (part->each[s] < 0)
             return bt_error_status();
     }
     return BT_OK;
@@ -344,9 +346,9 @@ static bt_status build(bt_solve_site *site, bt_solve *solve)
             return bt_error_status();
     }
     if (state->adds_up)
-        BT_TRY(build_shapes(site, solve, &solve->micros, state->product));
+        BT_TRY(build_shapes(site, solve, &solve->micros, &state->products));
     if (state->adds_up && state->penalizes)
-        BT_TRY(build_shapes(site, solve, &state->upper, state->upper_product));
+        BT_TRY(build_shapes(site, solve, &state->upper, &state->upper_products));
     site->phase->runs = 1;
     return BT_OK;
 }
@@ -390,8 +392,8 @@ static bt_status multiply(bt_solve_site *site, bt_solve *solve, int variant)
     const bt_implicit *own = solve->state;
     if (!own->adds_up)
         return bt_part_run(site->phase, own->product[variant]);
-    BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, site->phase, own->product));
-    return own->penalizes ? bt_micro_set_run(&own->upper, site->upper, site->phase, own->upper_product) : BT_OK;
+    BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, site->phase, &own->products));
+    return own->penalizes ? bt_micro_set_run(&own->upper, site->upper, site->phase, &own->upper_products) : BT_OK;
 }
 
 static bt_status run(bt_solve_site *site, bt_solve *solve, int count)

@@ -12,9 +12,10 @@ typedef enum bt_ask_kind { BT_ASK_HVP, BT_ASK_LOWER, BT_ASK_UPPER } bt_ask_kind;
  * cut there: what it gives is kept before, and the sum is read after. */
 typedef struct bt_ask {
     bt_ask_kind kind;
-    bt_var *given, *sum;             /* vectors; given NULL: nothing is given */
-    bt_tensor *value, *zero;         /* while it is traced: what they begin with */
-    int before, each[BT_MAX_SHAPES]; /* entries: up to here; by shape of the micro-batch */
+    bt_var *given, *sum;     /* vectors; given NULL: nothing is given */
+    bt_tensor *value, *zero; /* while it is traced: what they begin with */
+    int before;              /* entry: up to here */
+    bt_micro_part each;      /* entries: what a micro-batch adds */
 } bt_ask;
 
 typedef struct bt_round { /* a callback of a method as entries */
@@ -39,8 +40,8 @@ typedef struct bt_implicit { /* bt_solve.state */
     bt_micro_set upper;   /* what the upper loss is taken on, where the method asks for it; else count 0 */
     /* By variant: shapes of the only micro-batch of its own, times those of the upper problem's. */
     bt_round start[BT_SHAPE_PAIRS], step[BT_SHAPE_PAIRS];
-    int product[BT_SHAPE_PAIRS];      /* entries; where there are several micro-batches: by shape */
-    int upper_product[BT_MAX_SHAPES]; /* then: of the upper loss */
+    int product[BT_SHAPE_PAIRS];            /* entries, where it does not add up */
+    bt_micro_part products, upper_products; /* where it does: of the lower loss, of the upper one */
 } bt_implicit;
 
 typedef struct bt_builder { /* while a program is traced */
@@ -75,7 +76,7 @@ bt_tensor *bt_round_ask(bt_builder *builder, bt_ask_kind kind, bt_tensor *given)
 void bt_round_assign(bt_builder *builder);                                        /* at its end */
 /* The entries of the callback that has been traced last, to run many times or (loop 0) once. */
 bt_status bt_round_build(bt_builder *builder, bt_graph *graph, int loop, const char *part);
-bt_status bt_round_run(bt_solve_site *site, const bt_solve *solve, const bt_round *round);
+bt_status bt_round_run(bt_solve_site *site, bt_solve *solve, const bt_round *round);
 void bt_round_free(bt_round *round);
 int bt_micro_loop(const bt_phase *phase); /* the number of a loop over micro-batches that begins with the next entry */
 

@@ -3,6 +3,7 @@
  * leaves alone, so that a sum is a variable that a later one reads, and that an earlier one does not. */
 #include "engine/solve/implicit_inside.h"
 
+#include "engine/traced/batch.h"
 #include "ops/ops.h"
 
 enum { FIRST_LOOP = 1 << 20 }; /* above those of steps, and those of solves */
@@ -84,10 +85,16 @@ static int add_part(bt_builder *b, bt_graph *graph, const bt_ask *ask, int loop,
     return entry;
 }
 
-static const bt_micro_set *set_of(const bt_solve *solve, const bt_ask *ask)
+static bt_micro_set *set_of(bt_solve *solve, const bt_ask *ask)
 {
-    const bt_implicit *own = solve->state;
+    bt_implicit *own = solve->state;
     return ask->kind == BT_ASK_UPPER ? &own->upper : &solve->micros;
+}
+
+/* Whose micro-batches these are. */
+static bt_problem *of(const bt_solve_site *site, const bt_solve *solve, const bt_ask *ask)
+{
+    return ask->kind == BT_ASK_UPPER ? site->upper : solve->problem;
 }
 
 /* What one micro-batch adds to the sum. */
@@ -117,8 +124,10 @@ bt_status bt_round_build(bt_builder *b, bt_graph *graph, int loop, const char *p
         bt_ask *ask = &round->asks[i];
         ask->before = add_part(b, graph, ask, loop, part);
         int each = loop ? loop : bt_micro_loop(b->site->phase);
+        if (ask->before >= 0)
+            BT_TRY(bt_counts_add(of(b->site, b->solve, ask), set_of(b->solve, ask), b->site->phase, each, &ask->each));
         for (int s = 0; ask->before >= 0 && s < set_of(b->solve, ask)->shape_count; s++)
-            if ((ask->each[s] = add_each(b, ask, s, each)) < 0)
+            if ((ask->each.each[s] = add_each(b, ask, s, each)) < 0)
                 return bt_error_status();
         if (ask->before < 0)
             return bt_error_status();
@@ -127,13 +136,12 @@ bt_status bt_round_build(bt_builder *b, bt_graph *graph, int loop, const char *p
     return round->last < 0 ? bt_error_status() : BT_OK;
 }
 
-bt_status bt_round_run(bt_solve_site *site, const bt_solve *solve, const bt_round *round)
+bt_status bt_round_run(bt_solve_site *site, bt_solve *solve, const bt_round *round)
 {
     for (int64_t i = 0; i < round->ask_count; i++) {
         const bt_ask *ask = &round->asks[i];
-        const bt_problem *of = ask->kind == BT_ASK_UPPER ? site->upper : solve->problem;
         BT_TRY(bt_part_run(site->phase, ask->before));
-        BT_TRY(bt_micro_set_run(set_of(solve, ask), of, site->phase, ask->each));
+        BT_TRY(bt_micro_set_run(set_of(solve, ask), of(site, solve, ask), site->phase, &ask->each));
     }
     return round->last < 0 ? BT_OK : bt_part_run(site->phase, round->last);
 }

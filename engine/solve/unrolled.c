@@ -12,6 +12,7 @@
 
 #include "engine/solve/methods.h"
 #include "engine/solve/trajectory.h"
+#include "engine/traced/batch.h"
 #include <string.h>
 
 const bt_method_def bt_method_itd = {
@@ -154,13 +155,16 @@ static bt_status build(bt_solve_site *site, bt_solve *solve)
     state->clear = state->start = -1;
     if (made) {
         BT_TRY(add(site, solve, BT_UNROLLED_CLEAR, 1, &state->clear));
-        BT_TRY(add(site, solve, BT_UNROLLED_GRADIENT, shapes, state->gradients));
+        BT_TRY(bt_counts_add(solve->problem, &solve->micros, site->phase, LOOP, &state->gradients));
+        BT_TRY(add(site, solve, BT_UNROLLED_GRADIENT, shapes, state->gradients.each));
     }
     if (solve->problem->trajectory->spacing > 1)
         BT_TRY(add(site, solve, BT_UNROLLED_FORWARD, kinds, state->replay));
     BT_TRY(add(site, solve, BT_UNROLLED_BACK, kinds, state->reverse));
-    if (sums && bt_unrolled_multiplies(solve->problem))
-        BT_TRY(add(site, solve, BT_UNROLLED_PRODUCT, shapes, state->products));
+    if (sums && bt_unrolled_multiplies(solve->problem)) {
+        BT_TRY(bt_counts_add(solve->problem, &solve->micros, site->phase, LOOP, &state->products));
+        BT_TRY(add(site, solve, BT_UNROLLED_PRODUCT, shapes, state->products.each));
+    }
     return solve->problem->def->start ? add(site, solve, BT_UNROLLED_START, 1, &state->start) : BT_OK;
 }
 
@@ -213,7 +217,7 @@ static bt_status gradient_again(bt_phase *phase, const bt_solve *solve)
     if (state_of(solve)->clear < 0)
         return BT_OK;
     BT_TRY(bt_part_run(phase, state_of(solve)->clear));
-    return bt_micro_set_run(&solve->micros, solve->problem, phase, state_of(solve)->gradients);
+    return bt_micro_set_run(&solve->micros, solve->problem, phase, &state_of(solve)->gradients);
 }
 
 /* The step at hand once more: the state before it is there, and for that after it there is room. */
@@ -265,7 +269,7 @@ static bt_status back(bt_phase *phase, bt_solve *solve)
     BT_TRY(gradient_again(phase, solve));
     BT_TRY(bt_part_run(phase, state->reverse[variant]));
     if (bt_unrolled_adds_up(solve) && bt_unrolled_multiplies(solve->problem))
-        BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, phase, state->products));
+        BT_TRY(bt_micro_set_run(&solve->micros, solve->problem, phase, &state->products));
     if (state->start < 0 || !bt_trajectory_begins(trajectory, step))
         return BT_OK;
     bt_count_set(solve->problem->context, solve->problem->loop, step);

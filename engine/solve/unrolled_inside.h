@@ -12,7 +12,7 @@ typedef struct bt_unrolled {       /* bt_solve.state */
     bt_vector gradient, x;      /* of several: the gradient of the step; its adjoint, which is multiplied */
     bt_var *buffers;            /* then: as a micro-batch leaves them to the next; NULL: there are none */
     int clear;                  /* the gradient is 0; -1: one micro-batch, or a gradient that was recorded */
-    int gradients[BT_MAX_SHAPES], products[BT_MAX_SHAPES];
+    bt_micro_part gradients, products;
     int start;           /* back through `start`; -1: there is none */
     int64_t next, first; /* steps: to go back through next, and at last */
     int64_t replayed;    /* the kept step from which the following ones have been computed; -1: none */

@@ -1,6 +1,7 @@
 /* engine/step/gradient.c: the gradient of a step: traced, differentiated, kept. */
 #include "engine/step/step_inside.h"
 
+#include "engine/traced/batch.h"
 #include "ops/ops.h"
 #include "runtime/store.h"
 #include "transform/grad.h"
@@ -73,12 +74,10 @@ static void mark(bt_problem *problem, int64_t k)
     }
 }
 
-static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples)
+static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
 {
     bt_step_phase *step = problem->step;
     int64_t most = problem->module->param_count;
-    if (problem->settings->gradient_accumulation > 1)
-        bt_warn_batch(problem, graph, loss, examples);
     for (int q = 0; q < step->site.solve_count; q++)
         most += step->site.solves[q].problem->module->param_count;
     bt_tensor **wrt = bt_region_alloc(graph->region, (size_t)most * 2 * sizeof *wrt), **gradient = wrt + most;
@@ -114,13 +113,14 @@ bt_status bt_gradients_trace(bt_problem *problem, bt_graph **gradients)
 bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients)
 {
     bt_step_phase *step = problem->step;
-    bool many = problem->settings->gradient_accumulation > 1;
+    const int loop = problem->settings->gradient_accumulation > 1;
+    int *entries = step->gradient.each;
+    BT_TRY(bt_counts_add(problem, &step->micros, step->phase, loop, &step->gradient));
     for (int s = 0; s < problem->train->shape_count; s++) {
         step->phase->runs = s ? 0 : (double)problem->settings->gradient_accumulation;
-        step->gradient[s] =
-            bt_phase_add(step->phase, gradients[s], many ? 1 : 0, s ? "gradient, short batch" : "gradient");
+        entries[s] = bt_phase_add(step->phase, gradients[s], loop, s ? "gradient, short batch" : "gradient");
         step->phase->runs = 1;
-        if (step->gradient[s] < 0)
+        if (entries[s] < 0)
             return bt_error_status();
     }
     return BT_OK;

@@ -2,6 +2,7 @@
 #include "engine/step/step.h"
 
 #include "engine/level/keep.h"
+#include "engine/traced/batch.h"
 #include "runtime/evaluate.h"
 
 static bt_eval_cache *cache_find(bt_problem *self, bt_step_fn *fn, const bt_batch *batch)
@@ -31,7 +32,7 @@ static bt_graph *trace_eval(bt_problem *self, const bt_eval_cache *cache)
     else
         bt_graph_output(graph, value);
     bt_trace_end(&trace);
-    if (bt_graph_take_error(graph, self, "bt_eval") == BT_OK)
+    if (bt_graph_take_error(graph, self, "bt_eval") == BT_OK && bt_chunk_rows(self, &graph, NULL, 0) == BT_OK)
         return graph;
     bt_graph_free(graph);
     return NULL;

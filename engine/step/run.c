@@ -44,7 +44,7 @@ bt_status bt_step_direct(bt_problem *problem)
         status = bt_profile_add(profile, problem->name, "batches", begin);
     if (status == BT_OK)
         status =
-            step->joins ? run_joined(problem) : bt_micro_set_run(&step->micros, problem, step->phase, step->gradient);
+            step->joins ? run_joined(problem) : bt_micro_set_run(&step->micros, problem, step->phase, &step->gradient);
     bt_steps_show(problem->context, false);
     return status;
 }
@@ -61,7 +61,7 @@ bt_status bt_step_again(bt_problem *problem, bool whole)
     bt_step_phase *step = problem->step;
     bt_phase_begin(step->phase);
     BT_TRY(whole && step->joins ? run_joined(problem)
-                                : bt_micro_set_run(&step->micros, problem, step->phase, step->gradient));
+                                : bt_micro_set_run(&step->micros, problem, step->phase, &step->gradient));
     return whole ? bt_solves_run(&step->site, step->joins, step->site.solve_count) : BT_OK;
 }
 
@@ -69,7 +69,7 @@ bt_status bt_step_newest(bt_problem *problem, int64_t count)
 {
     const bt_step_phase *step = problem->step;
     bt_phase_begin(step->phase);
-    return bt_micro_set_run_newest(&step->micros, problem, count, step->phase, step->gradient);
+    return bt_micro_set_run_newest(&step->micros, problem, count, step->phase, &step->gradient);
 }
 
 /* The gradient of a step that will be made, and may be gone back through. */
@@ -117,7 +117,7 @@ bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number)
     see(problem);
     const bt_step_phase *step = problem->step;
     bt_phase_begin(step->phase);
-    bt_status status = bt_micro_set_run_on(&step->micros, problem, &numbered, 1, step->phase, step->gradient);
+    bt_status status = bt_micro_set_run_on(&step->micros, problem, &numbered, 1, step->phase, step->gradient.each);
     if (status == BT_OK)
         status = bt_part_run(step->phase, step->update);
     bt_phase_end(step->phase);

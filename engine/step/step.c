@@ -107,7 +107,7 @@ bt_status bt_step_build(bt_problem *problem)
         return BT_ERROR_MEMORY;
     step->collect = step->start = step->update = -1;
     for (int s = 0; s < BT_MAX_SHAPES; s++)
-        step->gradient[s] = -1;
+        step->gradient.each[s] = -1;
     step->phase = bt_phase_new(problem->context->instance, problem->name,
                                problem->child_count ? "hypergradient step" : "train step");
     step->site = (bt_solve_site){.upper = problem, .phase = step->phase};

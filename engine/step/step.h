@@ -13,9 +13,9 @@ typedef struct bt_update_part { /* a part of the block that is updated in one go
 
 typedef struct bt_step_phase { /* gradient, hypergradient, update */
     bt_phase *phase;
-    bt_micro_set micros;         /* what its own loss is taken on */
-    int gradient[BT_MAX_SHAPES]; /* entries by shape; -1: none */
-    bool joins;                  /* the gradient and the first product are one program, and none of their own */
+    bt_micro_set micros;    /* what its own loss is taken on */
+    bt_micro_part gradient; /* entries -1: none */
+    bool joins;             /* the gradient and the first product are one program, and none of their own */
     int joined[BT_MAX_SHAPES][BT_MAX_SHAPES]; /* then its entries, by shape of its batch and of the lower one */
     int start;                                /* entry; -1: the loop begins where the last one ended */
     int update;

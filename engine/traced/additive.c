@@ -1,5 +1,5 @@
 /* engine/traced/additive.c: says why a loss is not the sum of micro-batches. */
-#include "engine/traced/traced.h"
+#include "engine/traced/batch.h"
 
 #include "transform/additive.h"
 #include <string.h>
@@ -19,14 +19,15 @@ static void add_place(void *user, const bt_node *node)
                     *node->tag.path ? node->tag.path : "training_step", node->op->name);
 }
 
-void bt_warn_batch(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples)
+void bt_warn_batch(bt_problem *problem, const bt_traced *traced)
 {
-    if (problem->told_batch) /* traces that are made again have the same layers */
+    if (problem->told_batch || problem->settings->gradient_accumulation == 1) /* other traces have the same layers */
         return;
     problem->told_batch = true;
     places all = {0};
     bt_split split;
-    bt_status status = bt_split_of(graph, loss, examples, add_place, &all, &split);
+    const int64_t examples = traced->micro.batch->count;
+    bt_status status = bt_split_of(traced->graph, traced->value, traced->count, examples, add_place, &all, &split);
     long long micros = problem->settings->gradient_accumulation;
     const char *dots = all.count > SHOWN ? ", ..." : "";
     if (status == BT_OK && split == BT_SPLIT_SUM)

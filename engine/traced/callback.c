@@ -1,6 +1,6 @@
 /* engine/traced/callback.c: what the callbacks of a problem record: each is called once for each shape of batch, and
  * what it recorded takes part wherever it is needed. */
-#include "engine/traced/traced.h"
+#include "engine/traced/batch.h"
 
 #include "transform/splice.h"
 
@@ -16,8 +16,8 @@ static bt_tensor *call(bt_problem *problem, int kind, const bt_micro *micro)
     return loss;
 }
 
-/* NULL after an error. */
-static bt_graph *trace(bt_problem *problem, int kind, const bt_micro *micro, bt_tensor **value)
+/* Whether it could be called. All that it has left goes into `traced`, but for micro, which it is called with. */
+static bool trace(bt_problem *problem, int kind, const bt_micro *micro, bt_traced *traced)
 {
     static const bt_trace_kind kinds[BT_PURE_KINDS] = {[BT_PURE_STEP] = BT_TRACE_STEP,
                                                        [BT_PURE_VALID] = BT_TRACE_VALID,
@@ -25,19 +25,28 @@ static bt_graph *trace(bt_problem *problem, int kind, const bt_micro *micro, bt_
                                                        [BT_PURE_START] = BT_TRACE_PRODUCT};
     bt_trace trace;
     bt_tracing tracing;
-    bt_graph *graph = bt_graph_new();
+    bt_graph *graph = traced->graph = bt_graph_new();
     if (!graph)
-        return NULL;
+        return false;
     bt_problem_begin(&trace, &tracing, problem, graph, kinds[kind], micro);
-    *value = call(problem, kind, micro);
+    traced->value = call(problem, kind, micro);
+    traced->count = tracing.weight;
     bt_keep_effects(graph, problem, kinds[kind]);
-    if (kinds[kind] == BT_TRACE_PRODUCT && !bt_poisoned(*value))
-        bt_graph_output(graph, *value);
+    if (kinds[kind] == BT_TRACE_PRODUCT && !bt_poisoned(traced->value))
+        bt_graph_output(graph, traced->value);
     bt_trace_end(&trace);
-    if (bt_graph_take_error(graph, problem, bt_pure_name(problem, kind)) == BT_OK)
-        return graph;
-    bt_graph_free(graph);
-    return NULL;
+    return bt_graph_take_error(graph, problem, bt_pure_name(problem, kind)) == BT_OK;
+}
+
+/* In the form in which it takes part in programs. */
+static bool settle(bt_problem *problem, bt_traced *traced)
+{
+    bt_tensor *kept[] = {traced->value, traced->count};
+    if (bt_chunk_rows(problem, &traced->graph, kept, BT_COUNT_OF(kept)) != BT_OK)
+        return false;
+    traced->value = kept[0];
+    traced->count = kept[1];
+    return true;
 }
 
 static bt_stream *stream_of(const bt_problem *problem, int kind)
@@ -69,10 +78,12 @@ static bt_traced *traced_new(bt_problem *problem, int kind, int shape)
     bt_status status = traced ? BT_OK : BT_ERROR_MEMORY;
     if (status == BT_OK && kind != BT_PURE_START)
         status = open_micro(traced, problem, stream_of(problem, kind)->shapes[shape]);
-    if (status == BT_OK)
-        traced->graph = trace(problem, kind, &traced->micro, &traced->value);
-    if (status == BT_OK && traced->graph)
-        return traced;
+    if (status == BT_OK && trace(problem, kind, &traced->micro, traced)) {
+        if (kind == BT_PURE_STEP)
+            bt_warn_batch(problem, traced);
+        if (settle(problem, traced))
+            return traced;
+    }
     bt_fail(BT_ERROR_MEMORY, "out of memory"); /* where nothing else has been said */
     traced_free(traced);
     return NULL;
@@ -102,8 +113,11 @@ bt_status bt_traced_keep(bt_problem *problem, int kind, bt_graph *graph)
 
 bt_graph *bt_traced_again(bt_problem *problem, int kind)
 {
-    bt_tensor *value;
-    return trace(problem, kind, &problem->traced[kind][0]->micro, &value);
+    bt_traced again = {0};
+    if (trace(problem, kind, &problem->traced[kind][0]->micro, &again) && settle(problem, &again))
+        return again.graph;
+    bt_graph_free(again.graph);
+    return NULL;
 }
 
 const bt_graph *bt_traced_graph(const bt_problem *problem, int kind)
@@ -135,19 +149,33 @@ static bt_var *stand_in(void *user, bt_var *var)
     return field ? field : var;
 }
 
-bt_tensor *bt_traced_here(bt_problem *problem, int kind, const bt_micro *micro, const bt_recording *how)
+/* A tensor that it has recorded; poison after an error. */
+static bt_tensor *here(bt_traced *traced, bt_tensor *value, const bt_micro *micro, const bt_recording *how)
 {
     bt_graph *graph = bt_trace_now()->graph;
-    bt_traced *traced = bt_traced_of(problem, kind, micro);
-    if (!traced)
-        return bt_graph_fail(graph, bt_error_status(), "%s", bt_error());
     places places = {&traced->micro, micro};
     bt_splice splice = {.stand_in = micro ? stand_in : NULL,
                         .user = &places,
                         .assigns = how && how->assigns,
                         .detached = how ? how->detached : NULL};
-    bt_tensor **map = bt_graph_splice(traced->graph, traced->value, &splice);
+    bt_tensor **map = bt_graph_splice(traced->graph, value, &splice);
     if (how && how->map)
         *how->map = map;
-    return map && graph->status == BT_OK ? map[traced->value->id] : graph->poison;
+    return map && graph->status == BT_OK ? map[value->id] : graph->poison;
+}
+
+bt_tensor *bt_traced_here(bt_problem *problem, int kind, const bt_micro *micro, const bt_recording *how)
+{
+    bt_traced *traced = bt_traced_of(problem, kind, micro);
+    if (!traced)
+        return bt_graph_fail(bt_trace_now()->graph, bt_error_status(), "%s", bt_error());
+    return here(traced, traced->value, micro, how);
+}
+
+bt_tensor *bt_traced_count(bt_problem *problem, const bt_micro *micro)
+{
+    bt_traced *traced = bt_traced_of(problem, BT_PURE_STEP, micro);
+    if (!traced)
+        bt_graph_fail(bt_trace_now()->graph, bt_error_status(), "%s", bt_error());
+    return traced && traced->count ? here(traced, traced->count, micro, NULL) : NULL;
 }

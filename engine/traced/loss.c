@@ -1,5 +1,5 @@
 /* engine/traced/loss.c: traces of a problem's callbacks, and what is kept of them. */
-#include "engine/traced/traced.h"
+#include "engine/traced/batch.h"
 
 #include "ops/ops.h"
 
@@ -22,8 +22,11 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
 {
     bt_step_fn *step = mode == BT_TRAIN ? problem->def->training_step : problem->def->validation_step;
     const char *callback = mode == BT_TRAIN ? "training_step" : "validation_step";
+    bt_tracing *tracing = bt_trace_now()->context;
     bt_guest before = bt_problem_enter(problem, callback);
+    tracing->of_loss = true;
     bt_tensor *loss = step(problem, batch);
+    tracing->of_loss = false;
     bt_problem_leave(problem, callback, before);
     if (bt_poisoned(loss))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned no loss", callback);
@@ -35,7 +38,7 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
     }
     if (loss->rank)
         loss = (bt_reshape)(loss, (const int64_t[]){BT_END});
-    return bt_as(loss, problem->dtype);
+    return bt_counted_loss(bt_as(loss, problem->dtype));
 }
 
 bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch)
@@ -89,7 +92,7 @@ bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kin
     bt_problem_begin(&trace, &tracing, problem, graph, kind, micro);
     bt_tensor *loss = bt_traced_here(problem, callback, micro, &(bt_recording){.assigns = true});
     if (then && !bt_poisoned(loss) && graph->status == BT_OK)
-        then(problem, graph, loss, micro->batch->count);
+        then(problem, graph, loss);
     bt_trace_end(&trace);
     if (bt_graph_take_error(graph, problem, bt_pure_name(problem, callback)) == BT_OK)
         return graph;

@@ -1,5 +1,5 @@
 /* engine/traced/metric.c: metrics of traced values, summed by the programs that compute them. */
-#include "engine/traced/traced.h"
+#include "engine/traced/batch.h"
 
 #include "ops/ops.h"
 #include <string.h>
@@ -26,8 +26,16 @@ static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_ten
     row->traced = true;
     bt_tensor *mean =
         value->rank ? bt_mean(bt_as(value, bt_dtype_floats(value->dtype) ? value->dtype : BT_F64)) : value;
-    bt_tensor *weight = bt_number((double)tracing->count, BT_F64);
-    bt_tensor *part = tracing->count == 1 ? bt_as(mean, BT_F64) : (bt_mul)(bt_as(mean, BT_F64), weight);
+    bt_tensor *weight = bt_weight_of(tracing), *part = bt_as(mean, BT_F64);
+    tracing->logs = true;
+    if (weight) { /* the mean over nothing is no number */
+        bt_tensor *some = bt_greater(weight, 0);
+        weight = bt_where(some, weight, 0);
+        part = bt_where(some, bt_mul(part, weight), 0);
+    } else {
+        weight = bt_number((double)tracing->count, BT_F64);
+        part = tracing->count == 1 ? part : (bt_mul)(part, weight);
+    }
     bt_graph_assign(trace->graph, row->sum, (bt_add)(assigned_or_read(trace, row->sum), part));
     bt_graph_assign(trace->graph, row->weight, (bt_add)(assigned_or_read(trace, row->weight), weight));
 }

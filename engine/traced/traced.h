@@ -18,22 +18,21 @@ typedef struct bt_tracing { /* bt_trace.context of every trace that the engine b
     bt_context *context;
     bt_problem *problem;
     bt_trace_kind kind;
-    int64_t count; /* examples of the batch: the weight of metrics */
+    int64_t count;      /* examples of the batch */
+    bool of_loss, logs; /* a loss is traced, which may say what it is a mean of; a metric has had a value */
+    bt_tensor *weight;  /* by bt_loss_count: what it says the batch counts; NULL: its examples */
 } bt_tracing;
 
 void bt_problem_begin(bt_trace *trace, bt_tracing *tracing, bt_problem *problem, bt_graph *graph, bt_trace_kind kind,
                       const bt_micro *micro);
 bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode mode); /* the traced step: a scalar */
-void bt_metric_loss(bt_problem *problem, bt_tensor *loss); /* metric.c: logs what the traced step has returned */
-bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch); /* a vector; where there is one */
+bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch);          /* a vector; where there is one */
 bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const char *callback); /* surfaces a poison */
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind);
 /* A graph of the step's or the validation's loss on that micro-batch, with its metrics; NULL after an error. Between
  * the loss and the end of the trace, `then` (NULL: nothing) may record more. */
-typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples);
+typedef void bt_loss_fn(bt_problem *problem, bt_graph *graph, bt_tensor *loss);
 bt_graph *bt_loss_trace(bt_problem *problem, const bt_micro *micro, bt_trace_kind kind, bt_loss_fn *then);
-/* additive.c: says where a loss is not the sum of micro-batches, such as in a normalisation over the batch */
-void bt_warn_batch(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples);
 
 /* ---- callback.c: the callbacks of a problem, each called once for each shape of batch ---- */
 
@@ -41,6 +40,7 @@ void bt_warn_batch(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_
 typedef struct bt_traced {
     bt_graph *graph;  /* with the effects that may be kept (bt_keep_effects), and without derivatives of the value */
     bt_tensor *value; /* what the callback has returned; of an update NULL */
+    bt_tensor *count; /* of a loss: by bt_loss_count; NULL: it has not been called */
     bt_micro micro;   /* what it was called with; batch NULL: with none */
     uint64_t hash;    /* of the graph; 0: not computed yet */
 } bt_traced;

@@ -251,13 +251,56 @@ const bt_op bt_op_binary_cross_entropy = {
 
 /* ---- builders ---- */
 
-bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label)
+bt_cross_entropy_options bt_cross_entropy_defaults(void)
 {
+    return (bt_cross_entropy_options){.ignore = BT_NO_LABEL, .smoothing = 0};
+}
+
+/* BT_BOOL, of the labels' shape; NULL: none can be, for none of its dtype is. */
+static bt_tensor *ignored(bt_tensor *label, int64_t ignore)
+{
+    if (ignore == BT_NO_LABEL || (label->dtype == BT_I32 && (ignore < INT32_MIN || ignore > INT32_MAX)))
+        return NULL;
+    bt_array number = {.dtype = label->dtype};
+    number.data = label->dtype == BT_I32 ? (void *)&(int32_t){(int32_t)ignore} : (void *)&ignore;
+    return bt_equal(label, bt_constant(number));
+}
+
+/* What smoothing adds: s (logit at the label - mean of the logits). */
+static bt_tensor *smoothing_of(bt_tensor *logits, bt_tensor *label, double smoothing)
+{
+    bt_tensor *own = bt_squeeze(bt_take_along(logits, bt_unsqueeze(label, 1), 1), 1);
+    return bt_mul(smoothing, bt_sub(own, bt_mean(logits, 1)));
+}
+
+bt_tensor *bt_cross_entropy_with(bt_tensor *logits, bt_tensor *label, const bt_cross_entropy_options *options)
+{
+    const bt_cross_entropy_options o = options ? *options : bt_cross_entropy_defaults();
+    if (!(o.smoothing >= 0 && o.smoothing <= 1))
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "cross_entropy: smoothing %g, must be from 0 to 1", o.smoothing);
     bt_tensor *poison = bt_operands_promote("cross_entropy", &logits, 1, BT_PROMOTE_FLOAT);
     if (poison)
         return poison;
     label = bt_index_of("cross_entropy", label);
-    return bt_poisoned(label) ? label : BT_RECORD0(&bt_op_cross_entropy, logits, label);
+    if (bt_poisoned(label))
+        return label;
+    bt_tensor *none = ignored(label, o.ignore);
+    label = none ? bt_where(none, 0, label) : label;
+    bt_tensor *loss = BT_RECORD0(&bt_op_cross_entropy, logits, label);
+    if (o.smoothing > 0 && !bt_poisoned(loss))
+        loss = bt_add(loss, smoothing_of(logits, label, o.smoothing));
+    return none ? bt_where(none, 0, loss) : loss;
+}
+
+bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label) { return bt_cross_entropy_with(logits, label, NULL); }
+
+bt_tensor *bt_label_count(bt_tensor *label, int64_t ignore)
+{
+    label = bt_index_of("label_count", label);
+    if (bt_poisoned(label))
+        return label;
+    bt_tensor *none = ignored(label, ignore), *all = bt_add(bt_as(bt_zeros_like(label), BT_I64), 1);
+    return bt_sum(none ? bt_where(none, 0, all) : all);
 }
 
 bt_tensor *bt_binary_cross_entropy(bt_tensor *logit, bt_tensor *label)

@@ -12,6 +12,14 @@ static void axis_describe(const void *attr, bt_text *text)
     bt_text_add(text, "axis %lld", (long long)((const bt_axis_attr *)attr)->axis);
 }
 
+/* Along the axis of the examples each depends on all. */
+static int axis_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+{
+    int axis = axes[0] >= 0 || count == 1 ? axes[0] : axes[1];
+    (void)in;
+    return axis == ((const bt_axis_attr *)attr)->axis ? -1 : axis;
+}
+
 static double five_flops(const void *attr, const bt_array *in, const bt_array *out)
 {
     return 5 * bt_flops_input(attr, in, out);
@@ -84,6 +92,7 @@ const bt_op bt_op_softmax = {
     .info = &(const bt_op_info){.differentiable = 1,
                                 .overwrites = {1},
                                 .flops = five_flops,
+                                .batch_axis = axis_batch_axis,
                                 .describe = axis_describe,
                                 .samples = softmax_samples},
 };
@@ -142,6 +151,7 @@ const bt_op bt_op_softmax_grad = {
     .info = &(const bt_op_info){.differentiable = 3,
                                 .overwrites = {3},
                                 .flops = five_flops,
+                                .batch_axis = axis_batch_axis,
                                 .describe = axis_describe,
                                 .samples = softmax_grad_samples},
 };
@@ -185,6 +195,7 @@ const bt_op bt_op_log_softmax = {
     .info = &(const bt_op_info){.differentiable = 1,
                                 .overwrites = {1},
                                 .flops = five_flops,
+                                .batch_axis = axis_batch_axis,
                                 .describe = axis_describe,
                                 .samples = softmax_samples},
 };

@@ -25,9 +25,10 @@ typedef struct value {
 
 typedef struct analysis {
     int64_t examples;
-    value *values; /* by tensor id */
-    bool *reaches; /* by node index: the loss depends on it */
-    bt_array *in;  /* of the node in turn */
+    const bt_node *count; /* by which micro-batches are weighted; NULL: by their examples */
+    value *values;        /* by tensor id */
+    bool *reaches;        /* by node index: the loss depends on it */
+    bt_array *in;         /* of the node in turn */
     int *axes;
     int inputs_room;
     const char *told; /* the place of the node that was told last */
@@ -170,9 +171,9 @@ static void visit(analysis *a, const bt_node *node)
 {
     bool leaf = bt_op_flags(node->op) & BT_OP_LEAF, mixes = false;
     bool examples = leaf && node->out->batch_axis >= 0;
-    value v = examples ? (value){.kind = ROWS, .axis = node->out->batch_axis}
-              : leaf   ? (value){.kind = CONSTANT}
-                       : classify(a, node, &mixes);
+    value v = examples                   ? (value){.kind = ROWS, .axis = node->out->batch_axis}
+              : leaf || node == a->count ? (value){.kind = CONSTANT}
+                                         : classify(a, node, &mixes);
     for (int o = 0; o < node->outputs; o++)
         a->values[node->out[o].id] = v;
     if (mixes)
@@ -208,22 +209,27 @@ static bt_split judge(analysis *a, const bt_graph *graph, const bt_tensor *loss)
     const value *v = &a->values[loss->id];
     if (a->mixed)
         return BT_SPLIT_NOT;
-    if (v->kind != SUM)
+    if (v->kind != SUM || a->count)
         return BT_SPLITS;
     tell(a, v->sum);
     return BT_SPLIT_SUM;
 }
 
-bt_status bt_split_of(bt_graph *graph, bt_tensor *loss, int64_t examples, bt_split_fn *found, void *user,
-                      bt_split *split)
+bt_status bt_split_of(bt_graph *graph, bt_tensor *loss, bt_tensor *count, int64_t examples, bt_split_fn *found,
+                      void *user, bt_split *split)
 {
     *split = BT_SPLITS;
     if (examples < 1)
         return BT_OK;
-    bt_graph_output(graph, loss); /* the last one, while composites are taken apart */
+    const int64_t outputs = graph->output_count;
+    if (count)
+        bt_graph_output(graph, count);
+    bt_graph_output(graph, loss); /* the last ones, while composites are taken apart */
     bt_graph *whole = bt_inline(graph, NULL, NULL);
-    graph->output_count--;
+    graph->output_count = outputs;
     analysis a = {.examples = examples, .found = found, .user = user};
+    if (whole && count)
+        a.count = whole->outputs[whole->output_count - 2]->node;
     bt_status status = whole && open(&a, whole) ? BT_OK : bt_error_status() ? bt_error_status() : BT_ERROR_MEMORY;
     if (status == BT_OK)
         *split = judge(&a, whole, whole->outputs[whole->output_count - 1]);

@@ -44,6 +44,7 @@ static const struct {
     {"lower.checkpointing = modules:no.such\n", "no forward value that is held for a derivative has such a name"},
     {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
     {"lower.checkpointing = cost:10%\n", NULL},
+    {"lower.chunks = 4\n", "it has no product of matrices that is read row by row"},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},

@@ -56,6 +56,7 @@ static const bt_batch *batch;
     X(bt_nn_mlp, bt_module_free((bt_nn_mlp)(NULL, NULL)))                                                              \
     X(bt_nn_sequential, bt_module_free((bt_nn_sequential)(NULL)))                                                      \
     X(bt_conv2d_defaults, bt_conv2d_defaults()) X(bt_batch_norm_defaults, bt_batch_norm_defaults())                    \
+    X(bt_cross_entropy_defaults, bt_cross_entropy_defaults())                                                          \
     X(bt_init_kaiming_normal, bt_init_kaiming_normal(0)) X(bt_init_kaiming_uniform, bt_init_kaiming_uniform(0))        \
     X(bt_init_xavier_normal, bt_init_xavier_normal(0, 1)) X(bt_init_xavier_uniform, bt_init_xavier_uniform(1, 0))      \
     X(bt_nn_darts_edges, bt_nn_darts_edges(-1)) X(bt_nn_conv2d, bt_module_free((bt_nn_conv2d)(0, 1, 1, NULL)))         \
@@ -105,14 +106,16 @@ static const bt_batch *batch;
     X(bt_adaptive_avg_pool2d, bt_adaptive_avg_pool2d(t, 1, 1)) X(bt_upsample_nearest, bt_upsample_nearest(t, 2, 2))    \
     X(bt_upsample_bilinear, bt_upsample_bilinear(t, 2, 2))                                                             \
     X(bt_softmax, bt_softmax(t, 0)) X(bt_log_softmax, bt_log_softmax(t, 0))                                            \
-    X(bt_cross_entropy, bt_cross_entropy(t, t))                                                                        \
+    X(bt_cross_entropy, bt_cross_entropy(t, t)) X(bt_cross_entropy_with, bt_cross_entropy_with(t, t, NULL))            \
+    X(bt_label_count, bt_label_count(t, 0))                                                                            \
     X(bt_binary_cross_entropy, bt_binary_cross_entropy(t, t)) X(bt_accuracy, bt_accuracy(t, t)) ONE(X, bt_detach)      \
     X(bt_grad, bt_grad(t, t)) X(bt_checkpoint, bt_checkpoint(NULL, p, t))                                              \
     X(bt_checkpoint, (bt_checkpoint)(NULL, NULL, NULL)) X(bt_print, bt_print(t, s)) X(bt_check, bt_check(t, s))        \
     X(bt_peer, bt_peer(p, s)) X(bt_seed, bt_seed(p)) X(bt_data_dim, bt_data_dim(p, s, 0))                              \
     X(bt_option_bool, bt_option_bool(p, s, true)) X(bt_option_int, bt_option_int(p, s, 0, 0, 1))                       \
     X(bt_option_double, bt_option_double(p, s, 0, 0, 1)) X(bt_option_text, bt_option_text(p, s, s))                    \
-    X(bt_prediction, bt_prediction(p, s, t))                                                                           \
+    X(bt_prediction, bt_prediction(p, s, t)) X(bt_loss_count, bt_loss_count(p, t))                                     \
+    X(bt_loss_count_, bt_loss_count_(p, t))                                                                            \
     X(bt_metric, bt_metric(p, s, 1.0)) X(bt_metric, bt_metric(p, s, t)) X(bt_step, bt_step(p))                         \
     X(bt_inner_step, bt_inner_step(p))                                                                                 \
     X(bt_metric_number_, bt_metric_number_(p, "x", 1)) X(bt_metric_tensor_, bt_metric_tensor_(p, "x", t))              \

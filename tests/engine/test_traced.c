@@ -207,11 +207,10 @@ static void look(const bt_graph *graph)
     }
 }
 
-static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss, int64_t examples)
+static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
 {
     bt_tensor **w = bt_graph_list(graph, problem->module->param_count),
               **result = bt_graph_list(graph, problem->module->param_count), *one = bt_number(1, loss->dtype);
-    (void)examples;
     bt_problem_params(problem, w);
     bt_vjp(graph, &loss, &one, 1, w, (int)problem->module->param_count, result, false);
 }

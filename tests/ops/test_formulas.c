@@ -80,6 +80,52 @@ START_TEST(test_detach_and_friends)
 }
 END_TEST
 
+/* torch 2.15, float64: F.cross_entropy(logits, label, ignore_index=-100, label_smoothing=s), with reduction='none', and
+ * the gradient of its mean. */
+START_TEST(test_cross_entropy_options)
+{
+    static const double smoothings[] = {0, 0.1, 1};
+    static const double losses[][4] = {{0.23419613713579818, 0, 2.129734806050817, 5.132845233727576},
+                                       {0.39086280380246485, 0, 2.046401472717484, 4.866178567060909},
+                                       {1.800862803802465, 0, 1.2964014727174837, 2.4661785670609087}};
+    static const double slopes[][12] = {
+        {0.058847352955457045, 0.010750441819078001, -0.06959779477453505, 0, 0, 0, -0.2937103956790565,
+         0.19625369495141926, 0.09745670072763715, 0.29186686502102926, -0.3313667498660324, 0.039499884845003205},
+        {0.04773624184434593, -0.00036066929203311046, -0.04737557255231285, 0, 0, 0, -0.2714881734568343,
+         0.18514258384030818, 0.08634558961652607, 0.2807557539099182, -0.3091445276438102, 0.028388773733892102},
+        {-0.05226375815565406, -0.1003606692920331, 0.15262442744768714, 0, 0, 0, -0.07148817345683427,
+         0.08514258384030816, -0.01365441038347395, 0.18075575390991816, -0.10914452764381018, -0.0716112262661079}};
+    bt_tensor *logits = bt_reshape(VECTOR(0.5, -1.2, 2, 1.1, 0.3, -0.4, -0.7, 0.9, 0.2, 3, -2, 1), 4, 3);
+    bt_tensor *label =
+        bt_constant(_i % 2 ? BT_ARRAY(((int64_t[]){2, -100, 0, 1}), 4) : BT_ARRAY(((int32_t[]){2, -100, 0, 1}), 4));
+    bt_cross_entropy_options options = {.ignore = -100, .smoothing = smoothings[_i / 2]};
+    bt_tensor *loss = bt_cross_entropy_with(logits, label, &options), *count = bt_label_count(label, -100);
+    expect(__LINE__, loss, losses[_i / 2], 4);
+    expect(__LINE__, GRAD(bt_div(bt_sum(loss), count), logits), slopes[_i / 2], 12);
+    ck_assert_int_eq(count->dtype, BT_I64);
+    EXPECT(count, 3);
+    EXPECT(bt_label_count(label, BT_NO_LABEL), 4);
+    EXPECT(bt_label_count(label, (int64_t)1 << 40), 4); /* of 32 bits none is that */
+}
+END_TEST
+
+/* To third order: against the sum over all classes. */
+START_TEST(test_smoothed_cross_entropy)
+{
+    bt_tensor *logits = bt_reshape(VECTOR(0.5, -1.2, 2, 1.1, 0.3, -0.4, -0.7, 0.9, 0.2, 3, -2, 1), 4, 3);
+    bt_tensor *label = bt_constant(BT_ARRAY(((int32_t[]){2, 7, 0, 1}), 4)), *along = bt_sin(bt_mul(logits, 3));
+    bt_tensor *target = bt_constant(BT_ARRAY(((double[]){.1, .1, .8, 0, 0, 0, .8, .1, .1, .1, .8, .1}), 4, 3));
+    bt_tensor *loss = bt_cross_entropy_with(logits, label, &(bt_cross_entropy_options){.ignore = 7, .smoothing = 0.3});
+    bt_tensor *sum = bt_neg(bt_sum(bt_mul(target, bt_log_softmax(logits, 1)), 1));
+    for (int order = 0; order < 4; order++) {
+        EXPECT(bt_sum(bt_square(bt_sub(loss, sum))), 0);
+        along = bt_detach(along);
+        loss = bt_mul(along, GRAD(loss, logits));
+        sum = bt_mul(along, GRAD(sum, logits));
+    }
+}
+END_TEST
+
 START_TEST(test_gradients_by_hand)
 {
     bt_tensor *logits = bt_reshape(VECTOR(0, 1, 2, 3, 0, 0), 2, 3);
@@ -225,6 +271,8 @@ int main(void)
     tcase_add_checked_fixture(formulas, begin, end);
     tcase_add_test(formulas, test_kinks);
     tcase_add_test(formulas, test_detach_and_friends);
+    tcase_add_loop_test(formulas, test_cross_entropy_options, 0, 6);
+    tcase_add_test(formulas, test_smoothed_cross_entropy);
     tcase_add_test(formulas, test_gradients_by_hand);
     tcase_add_test(formulas, test_adam_first_step);
     tcase_add_test(formulas, test_adam_later_step);

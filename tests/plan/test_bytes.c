@@ -109,7 +109,7 @@ START_TEST(saved_activations)
     size_t number = wide ? 8 : 4, expected = (BATCH * HIDDEN + BATCH * CLASSES) * number;
     ck_assert(wide || expected == 44000);
     bt_saved saved;
-    ck_assert_int_eq(bt_phase_saved(problem->step->phase, problem->step->gradient[0], &saved), BT_OK);
+    ck_assert_int_eq(bt_phase_saved(problem->step->phase, problem->step->gradient.each[0], &saved), BT_OK);
     ck_assert_uint_eq(saved.held, expected);
     ck_assert_uint_eq(saved.all, expected);
     bt_engine_free(engine);

@@ -147,7 +147,7 @@ START_TEST(a_loss)
     bt_tensor *loss = cases[_i].loss();
     ck_assert_msg(s.graph->status == BT_OK, "%s: %s", cases[_i].name, s.graph->message);
     int64_t outputs = s.graph->output_count;
-    ck_assert_int_eq(bt_split_of(s.graph, loss, N, keep_first, &all, &split), BT_OK);
+    ck_assert_int_eq(bt_split_of(s.graph, loss, NULL, N, keep_first, &all, &split), BT_OK);
     ck_assert_int_eq(s.graph->output_count, outputs);
     ck_assert_msg(split == cases[_i].due, "%s: %d, told %s", cases[_i].name, (int)split, all.op ? all.op : "nothing");
     ck_assert_msg(!cases[_i].op || (all.op && strcmp(all.op, cases[_i].op) == 0), "%s: told %s", cases[_i].name,
@@ -184,7 +184,7 @@ START_TEST(what_the_loss_does_not_use)
     bt_split split;
     bt_tensor *loss = bt_mean(l);
     bt_graph_output(s.graph, bt_max(l));
-    ck_assert_int_eq(bt_split_of(s.graph, loss, N, keep_first, &all, &split), BT_OK);
+    ck_assert_int_eq(bt_split_of(s.graph, loss, NULL, N, keep_first, &all, &split), BT_OK);
     ck_assert_int_eq(split, BT_SPLITS);
 }
 END_TEST

@@ -79,6 +79,15 @@ typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
         (self), (name), (value), (use))
 /* clang-format on */
 
+/* Traced, in training_step and validation_step, before any bt_metric: a scalar n, a tensor or a number: what the loss
+ * of this batch is a mean over, if not its examples, as the tokens that are no padding. Without it a batch counts its
+ * examples. Over the micro-batches of gradient_accumulation all is then sum(n x) / sum(n): the gradient, the products
+ * of every method, losses and metrics, as they are in validation over its batches. A micro-batch with n = 0 is left
+ * out. Where all have n = 0, or one an n that is negative or not finite, the gradient is not finite, so that the update
+ * is left out (and told) like any such. No derivative is taken of n: it may not depend on parameters. Anywhere else the
+ * call does nothing. */
+#define bt_loss_count(self, n) bt_loss_count_((self), BT_OPERAND_(n))
+
 /* Traced, in validation_step: what is said of each example, [n, ...], which `betty-run --evaluate` writes as columns of
  * a CSV file (NAME, or NAME.0, NAME.1, ...), beside the metrics that have one value for each. Anywhere else it does
  * nothing, and costs nothing. */
@@ -153,6 +162,7 @@ typedef struct bt_export {
 #define BT_EXPORT(...) const bt_export bt_exported = {.abi = BT_ABI, __VA_ARGS__}
 extern const bt_export bt_exported;
 
+void bt_loss_count_(bt_problem *self, bt_tensor *n);
 void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value, bt_metric_use use);
 void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_metric_use use);
 void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value); /* of programs built before there was */

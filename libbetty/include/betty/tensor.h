@@ -179,7 +179,20 @@ bt_tensor *bt_one_hot(bt_tensor *label,
                       int64_t classes); /* integers [...] in 0..classes-1, to [..., classes], floats */
 bt_tensor *bt_softmax(bt_tensor *x, int axis);
 bt_tensor *bt_log_softmax(bt_tensor *x, int axis);
-bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label);       /* [n, classes], integers [n] */
+bt_tensor *bt_cross_entropy(bt_tensor *logits, bt_tensor *label); /* [n, classes], integers [n] */
+/* Likewise; NULL options: that. A row whose label is `ignore`, as that of padding, is 0, and so is its derivative; the
+ * mean over the others is bt_div(bt_sum(loss), bt_label_count(label, ignore)). smoothing s, from 0 to 1: the target is
+ * 1 - s + s / classes at the label, and s / classes elsewhere: Szegedy et al., "Rethinking the Inception architecture"
+ * (CVPR 2016). Both are as PyTorch's cross_entropy has them. */
+#define BT_NO_LABEL INT64_MIN
+typedef struct bt_cross_entropy_options {
+    int64_t ignore; /* BT_NO_LABEL: all rows count */
+    double smoothing;
+} bt_cross_entropy_options;
+bt_cross_entropy_options bt_cross_entropy_defaults(void); /* BT_NO_LABEL, 0 */
+bt_tensor *bt_cross_entropy_with(bt_tensor *logits, bt_tensor *label, const bt_cross_entropy_options *options);
+bt_tensor *bt_label_count(bt_tensor *label, int64_t ignore); /* BT_I64 []: of integers of any shape, how many are not
+                                                                `ignore`: for bt_loss_count */
 bt_tensor *bt_binary_cross_entropy(bt_tensor *logit, bt_tensor *label); /* [n], [n] in 0..1 */
 bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label);            /* [n]: 1 if the largest logit is the label's */
 
