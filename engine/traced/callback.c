@@ -145,7 +145,8 @@ bt_tensor *bt_traced_here(bt_problem *problem, int kind, const bt_micro *micro, 
     bt_splice splice = {.stand_in = micro ? stand_in : NULL,
                         .user = &places,
                         .assigns = how && how->assigns,
-                        .detached = how ? how->detached : NULL};
+                        .detached = how ? how->detached : NULL,
+                        .wide = how && how->wide};
     bt_tensor **map = bt_graph_splice(traced->graph, traced->value, &splice);
     if (how && how->map)
         *how->map = map;

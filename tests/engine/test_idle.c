@@ -45,6 +45,8 @@ static const struct {
     {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
     {"lower.checkpointing = cost:10%\n", NULL},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
+    {"upper.product_precision = fp32\n", "no problem above differentiates"},
+    {"lower.product_precision = fp32\n", "no level has a precision of 16 bits"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},
     {"lower.cg_iterations = 2\n", "[lower] cg_iterations = 2 has no effect: type is darts"},
