@@ -25,10 +25,10 @@
 #define RESUMABLE       .resumable = true
 #define LIVE            RESUMABLE, .live = true
 #define SAVES(category) (1u << (category))
-#define HALF_PRECISION                                                                                                 \
-    .refused = "bf16 | fp16",                                                                                          \
-    .advice = "numbers have 32 or 64 bits; what saves memory is a smaller batch_size with gradient_accumulation "      \
-              "(--plan says how much)"
+#define PRECISION                                                                                                      \
+    CHOICE("fp32 | fp64 | bf16"), .refused = "fp16 | tf32 | bf16-true | amp",                                          \
+                                  .advice = "bf16 halves what a network holds for its derivatives, and needs no "      \
+                                            "scale of the loss"
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
@@ -67,7 +67,7 @@ const bt_key bt_keys[] = {
      .help =
          "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "
          "and this process has cores (its affinity, and the processor quota of its cgroup)"},
-    {"precision", ENGINE(precision), CHOICE("fp32 | fp64"), .value = "fp32", .ablate = "fp32", HALF_PRECISION,
+    {"precision", ENGINE(precision), PRECISION, .value = "fp32", .ablate = "fp32",
      .help = "of problems that do not set their own"},
     {"memory_budget", ENGINE(memory_budget), .kind = BT_KEY_BYTES, RESUMABLE,
      .help = "bytes (64MiB, 1.5GB) for all that is planned (planned_bytes in summary.json); see the key of that name "
@@ -119,6 +119,10 @@ const bt_key bt_keys[] = {
              "follows; or functions, as in Betty's difference"},
     {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
      .saves = SAVES(BT_ACTIVATIONS), .help = "which micro-batches of the last step second-order products use"},
+    {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level"), .value = "auto",
+     .help =
+         "where `precision` is bf16, what second-order products are computed in: auto: as the level is, but fp32 for "
+         "product = finite and for methods that take many (cg, neumann, nystrom, penalty)"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
     {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .refused = "false",
@@ -149,8 +153,11 @@ const bt_key bt_keys[] = {
      .help = "examples in a validation batch"},
     {"valid_batches", PROBLEM(valid_batches), SIZE("all"), .value = "all", RESUMABLE,
      .help = "batches in one validation; all: one pass over the data, or one batch where they have no end"},
-    {"precision", PROBLEM(precision), CHOICE("fp32 | fp64"), .like = "engine.precision", HALF_PRECISION,
-     .help = "of parameters and floating data"},
+    {"precision", PROBLEM(precision), PRECISION, .like = "engine.precision", .ablate = "bf16",
+     .saves = SAVES(BT_ACTIVATIONS),
+     .help =
+         "of parameters and floating data; bf16: these are fp32, but what the level's network computes is rounded to "
+         "bf16 where products of matrices and convolutions read and write it (docs/memory.md)"},
 
     {"memory_budget", PROBLEM(memory_budget), .kind = BT_KEY_BYTES, RESUMABLE,
      .help = "bytes (64MiB, 1.5GB) for what is kept for this level and the largest of its phases: what does not fit is "
@@ -262,4 +269,6 @@ const bt_key *bt_key_technique(bt_section_kind section, const char *name)
     return key && key->ablate ? key : NULL;
 }
 
-bt_dtype bt_precision_dtype(int precision) { return precision == 1 ? BT_F64 : BT_F32; }
+bt_dtype bt_precision_dtype(int precision) { return precision == BT_FP64 ? BT_F64 : BT_F32; }
+
+bt_dtype bt_precision_low(int precision) { return precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32; }

@@ -12,6 +12,8 @@ typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt
 typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
+typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL } bt_products;
+typedef enum bt_precision { BT_FP32, BT_FP64, BT_PRECISION_BF16 } bt_precision;
 
 typedef struct bt_int_list { /* "3000, 4500" */
     int64_t items[BT_MAX_ITEMS];
@@ -33,7 +35,7 @@ typedef struct bt_engine_settings {
     int64_t seed;
     int device;            /* 0 auto, 1 cpu */
     int64_t threads;       /* 0: as many as there is work and are cores for */
-    int precision;         /* 0 fp32, 1 fp64; see bt_precision_dtype */
+    int precision;         /* bt_precision */
     int64_t memory_budget; /* bytes; 0: none */
     bool reassociate;      /* chains of matrix products in the cheapest order */
     int64_t log_step;      /* leaf steps from one line of training metrics to the next; 0: none */
@@ -65,6 +67,7 @@ typedef struct bt_problem_settings {
     int product;                        /* bt_product */
     int detach;                         /* bt_detach_mode */
     int product_batches;                /* bt_product_batches */
+    int product_precision;              /* bt_products */
     double darts_alpha;                 /* step of the finite product */
     int first_order;                    /* 0: true, the only choice yet */
 
@@ -76,7 +79,7 @@ typedef struct bt_problem_settings {
     bt_checkpointing checkpointing;
     int64_t chunks;                          /* 0: auto */
     int64_t memory_budget;                   /* bytes; 0: none */
-    int precision;                           /* 0 fp32, 1 fp64 */
+    int precision;                           /* bt_precision */
     int64_t batch_size;                      /* 0: all examples */
     int64_t valid_batch_size, valid_batches; /* 0: all */
     bool shuffle, drop_last, prefetch;
@@ -102,6 +105,7 @@ typedef struct bt_dependency_settings {
     const char *u2l, *l2u; /* "reweight > classifier"; NULL: none */
 } bt_dependency_settings;
 
-bt_dtype bt_precision_dtype(int precision);
+bt_dtype bt_precision_dtype(int precision); /* of parameters, gradients, optimiser state, floating data */
+bt_dtype bt_precision_low(int precision);   /* what products are computed in; BT_F32: in what they are given */
 
 #endif

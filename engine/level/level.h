@@ -37,9 +37,9 @@ struct bt_problem {
     const char *name, *source; /* source: the .c file that defines it; NULL: not a file */
     const bt_problem_settings *settings;
     void *user;
-    int place;    /* in context->problems */
-    bool missing; /* stands for a problem that does not exist */
-    bt_dtype dtype;
+    int place;           /* in context->problems */
+    bool missing;        /* stands for a problem that does not exist */
+    bt_dtype dtype, low; /* of parameters and data; of products in its network: see bt_tag */
     bt_module *module;
     bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
     int64_t *order;                  /* of the parameters, as they lie in their block */

@@ -47,6 +47,15 @@ static bool all_have_precision(const bt_context *context, const bt_problem *prob
     return true;
 }
 
+static bool nothing_narrow(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        if (bt_dtype_half(context->problems[i]->low))
+            return false;
+    return true;
+}
+
 /* ---- conditions on a problem ---- */
 
 /* Derivatives read no forward value of this level: there is nothing that could be computed again. */
@@ -242,6 +251,8 @@ static const idle_row rows[] = {
     {PROBLEM("detach"), detaches_nothing, "its loss has no detached values"},
     {PROBLEM("product_batches"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("product_batches"), one_micro_batch, "with gradient_accumulation = 1 the last batch is the only one"},
+    {PROBLEM("product_precision"), not_lower, not_lower_why, .wiring = true},
+    {PROBLEM("product_precision"), nothing_narrow, "no level has a precision of 16 bits"},
     {PROBLEM("darts_alpha"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("darts_alpha"), has_penalty, "its type has a penalty in the place of a second-order product"},
     {PROBLEM("darts_alpha"), not_finite, "it is the step of product = finite"},

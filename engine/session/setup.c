@@ -130,6 +130,7 @@ static bt_status load(bt_engine *engine)
         if (!problem->settings)
             return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
         problem->dtype = bt_precision_dtype(problem->settings->precision);
+        problem->low = bt_precision_low(problem->settings->precision);
     }
     return BT_OK;
 }

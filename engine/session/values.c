@@ -74,7 +74,7 @@ static bt_status check_array(const char *function, const char *name, bt_array va
     char found[256], expected[256];
     if (!values.data)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: %s: an array is needed", function, name);
-    if ((int)values.dtype < BT_F32 || (int)values.dtype > BT_BOOL)
+    if (!bt_dtype_size(values.dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "%s: %s: there is no dtype %d", function, name, (int)values.dtype);
     if (bt_array_count(values) == bt_array_count(due))
         return BT_OK;

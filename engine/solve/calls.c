@@ -47,7 +47,7 @@ bt_tensor *bt_ask_trace(bt_builder *b, bt_ask_kind kind, bt_tensor *given)
         bt_loss loss = kind == BT_ASK_UPPER ? bt_builder_upper(b) : bt_builder_lower(b);
         return bt_gradient_trace(b->lower, &loss, given);
     }
-    bt_product_request request = {.lower = bt_builder_lower(b), .x = given, .wants_self = true};
+    bt_product_request request = {.lower = bt_builder_lower(b), .x = given, .wants_self = true, .repeated = true};
     bt_product_trace(&request);
     return request.self ? request.self : bt_trace_poison(BT_ERROR_INTERNAL, "the product with the Hessian is missing");
 }

@@ -93,9 +93,9 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
         if (!was)
             return bt_fail(BT_ERROR_CONFIG, "the checkpoint has no tensor %s, which this run needs",
                            list->items[i].name);
-        if (was->form != BT_STORED_PLAIN || !bt_array_same(was->array, *now))
+        if (was->opaque || !bt_array_same(was->array, *now))
             return bt_fail(BT_ERROR_CONFIG, "%s: was %s%s, is %s%s", list->items[i].name,
-                           was->form == BT_STORED_PLAIN ? bt_dtype_name(was->array.dtype) : was->kind,
+                           was->opaque ? was->kind : bt_dtype_name(was->array.dtype),
                            bt_shape_text(found, was->array.rank, was->array.dims), bt_dtype_name(now->dtype),
                            bt_shape_text(due, now->rank, now->dims));
     }

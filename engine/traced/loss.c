@@ -24,9 +24,11 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
     const char *callback = mode == BT_TRAIN ? "training_step" : "validation_step";
     bt_tracing *tracing = bt_trace_now()->context;
     bt_guest before = bt_problem_enter(problem, callback);
+    bt_trace_now()->tag.low = problem->low;
     tracing->of_loss = true;
     bt_tensor *loss = step(problem, batch);
     tracing->of_loss = false;
+    bt_trace_now()->tag.low = BT_F32;
     bt_problem_leave(problem, callback, before);
     if (bt_poisoned(loss))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s returned no loss", callback);
@@ -44,7 +46,9 @@ bt_tensor *bt_problem_loss(bt_problem *problem, const bt_batch *batch, bt_mode m
 bt_tensor *bt_problem_condition(bt_problem *problem, const bt_batch *batch)
 {
     bt_guest before = bt_problem_enter(problem, "condition");
+    bt_trace_now()->tag.low = problem->low;
     bt_tensor *field = problem->def->condition(problem, batch);
+    bt_trace_now()->tag.low = BT_F32;
     bt_problem_leave(problem, "condition", before);
     return bt_problem_vector(problem, field, "condition");
 }

@@ -25,7 +25,7 @@ static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_ten
     }
     row->traced = true;
     bt_tensor *mean =
-        value->rank ? bt_mean(bt_as(value, bt_dtype_floats(value->dtype) ? value->dtype : BT_F64)) : value;
+        value->rank ? bt_mean(bt_dtype_floats(value->dtype) ? bt_wide(value) : bt_as(value, BT_F64)) : value;
     bt_tensor *weight = bt_weight_of(tracing), *part = bt_as(mean, BT_F64);
     tracing->logs = true;
     if (weight) { /* the mean over nothing is no number */

@@ -19,12 +19,16 @@ bt_tensor *bt_forward_problem_(bt_problem *p, bt_tensor *const *in)
     if (!p->def->forward)
         return bt_forward_module_(net, in);
     bt_tag tag = trace ? trace->tag : (bt_tag){0};
-    if (trace)
+    if (trace) {
         trace->tag.level = p->name;
+        trace->tag.low = p->low;
+    }
     bt_guest before = bt_problem_enter(p, "forward");
     bt_tensor *out = p->def->forward(p, in);
     bt_problem_leave(p, "forward", before);
     if (trace)
         trace->tag = tag;
-    return out ? out : bt_trace_poison(BT_ERROR_ARGUMENT, "%s: forward returned nothing", p->name);
+    if (!out)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: forward returned nothing", p->name);
+    return tag.low == p->low ? out : bt_wide(out);
 }

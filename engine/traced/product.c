@@ -4,7 +4,10 @@
  *   jvp     d/de grad C(w + e x, lambda): Pearlmutter (1994), forward over reverse
  *   vjp     grad <g, x>: reverse over reverse
  *   finite  (grad C(w + e x) - grad C(w - e x)) / 2e, e = darts_alpha / |x|, with both points in scratch
- *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p */
+ *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p
+ *
+ * What is taken many times, and differences, are in f32 where product_precision does not say otherwise: rounding to 16
+ * bits is as large as the differences are. */
 #include "engine/traced/traced.h"
 
 #include "ops/ops.h"
@@ -21,6 +24,7 @@ typedef struct terms {       /* tensors of one evaluation of the lower loss */
     bt_problem *lower;
     bt_graph *graph;
     const bt_problem_settings *settings;
+    bool wide; /* losses are taken in f32 */
 } terms;
 
 static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
@@ -83,7 +87,7 @@ int bt_product_of(const bt_problem *lower, const bt_graph *graph)
 /* The lower problem's own condition takes the place of its gradient. */
 static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
 {
-    bt_tensor *vector = bt_traced_here(t->lower, BT_PURE_CONDITION, micro, NULL),
+    bt_tensor *vector = bt_traced_here(t->lower, BT_PURE_CONDITION, micro, &(bt_recording){.wide = t->wide}),
               **field = bt_graph_list(t->graph, t->ws);
     if (!field || bt_poisoned(vector) || t->graph->status != BT_OK)
         return;
@@ -99,7 +103,7 @@ static void exact(terms *t, const bt_micro *micro, int product, bt_tensor **resu
         of_condition(t, micro, result);
         return;
     }
-    bt_tensor *loss = bt_traced_here(t->lower, BT_PURE_STEP, micro, NULL);
+    bt_tensor *loss = bt_traced_here(t->lower, BT_PURE_STEP, micro, &(bt_recording){.wide = t->wide});
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
     if (product == BT_PRODUCT_VJP)
@@ -123,7 +127,7 @@ static void shifted(terms *t, bt_problem *of, const bt_micro *micro, bt_tensor *
         bt_trace_overlay(params[i]->var, t->w[i]);
     }
     fill_targets(t);
-    bt_tensor *loss = bt_traced_here(of, BT_PURE_STEP, micro, &(bt_recording){.detached = detached});
+    bt_tensor *loss = bt_traced_here(of, BT_PURE_STEP, micro, &(bt_recording){.detached = detached, .wide = t->wide});
     for (int i = 0; i < t->ws; i++)
         bt_trace_overlay(params[i]->var, base[i]);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
@@ -140,7 +144,7 @@ static bt_tensor *const *frozen(terms *t, const bt_micro *micro)
     if (t->settings->detach != BT_DETACH_FROZEN)
         return NULL;
     bt_problem_params(t->lower, t->w);
-    bt_traced_here(t->lower, BT_PURE_STEP, micro, &(bt_recording){.map = &map});
+    bt_traced_here(t->lower, BT_PURE_STEP, micro, &(bt_recording){.map = &map, .wide = t->wide});
     return map;
 }
 
@@ -172,6 +176,7 @@ static void secant(terms *t, bt_problem *of, const bt_micro *micro, double scale
 {
     bt_tensor **moved = bt_graph_list(t->graph, t->most), **still = bt_graph_list(t->graph, t->most);
     bt_dtype dtype = t->request->x->dtype;
+    t->wide = t->settings->product_precision != BT_PRODUCTS_AS_LEVEL;
     if (!moved || !still)
         return;
     bt_tensor *const *detached = of == t->lower ? frozen(t, micro) : NULL;
@@ -240,7 +245,9 @@ static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower,
 static void one_product(terms *t, const bt_micro *micro)
 {
     const bt_traced *loss = bt_traced_of(t->lower, BT_PURE_STEP, micro);
-    int product = loss ? bt_product_of(t->lower, loss->graph) : 0;
+    int product = loss ? bt_product_of(t->lower, loss->graph) : 0, precision = t->settings->product_precision;
+    bool many = t->request->repeated || product == BT_PRODUCT_FINITE;
+    t->wide = precision == BT_PRODUCTS_FP32 || (precision == BT_PRODUCTS_AUTO && many);
     if (!loss)
         bt_graph_fail(t->graph, bt_error_status(), "%s", bt_error());
     else if (t->request->penalty > 0)
@@ -277,6 +284,7 @@ bt_tensor *bt_gradient_trace(bt_problem *lower, const bt_loss *loss, bt_tensor *
     if (!open_terms(&t, &request, lower, shift))
         return trace->graph->poison;
     bt_tensor *whole = shift ? bt_number(1, shift->dtype) : NULL;
+    t.wide = lower->settings->product_precision != BT_PRODUCTS_AS_LEVEL;
     bt_tensor *const *detached = loss->problem == lower && shift ? frozen(&t, loss->micro) : NULL;
     shifted(&t, loss->problem, loss->micro, whole, detached, t.sum);
     return joined(&t, t.sum);

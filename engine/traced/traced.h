@@ -53,7 +53,7 @@ bt_graph *bt_traced_again(bt_problem *problem, int kind); /* the callback is cal
 void bt_traced_free(bt_problem *problem);
 
 typedef struct bt_recording { /* how it takes part in another trace */
-    bool assigns;             /* what it assigns is assigned */
+    bool assigns, wide;       /* what it assigns is assigned; all is in f32, whatever the levels' precision */
     bt_tensor *const *detached;
     bt_tensor ***map; /* transform/splice.h; NULL: not wanted */
 } bt_recording;
@@ -82,9 +82,9 @@ typedef struct bt_loss { /* a problem's loss on a micro-batch; micro NULL: it is
 
 typedef struct bt_product_request {
     bt_loss lower;
-    bt_tensor *x;        /* a vector like the lower problem's parameters */
-    bool wants_self;     /* g_w^T x */
-    bt_problem **others; /* whose g_lambda^T x are wanted */
+    bt_tensor *x;              /* a vector like the lower problem's parameters */
+    bool wants_self, repeated; /* g_w^T x; by a method that takes many, each of what the one before gave */
+    bt_problem **others;       /* whose g_lambda^T x are wanted */
     int other_count;
     bool of_steps;      /* of the gradient that steps follow, where the lower problem has another condition, too */
     double penalty;     /* of a value function; 0: the second-order product */

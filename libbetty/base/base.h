@@ -130,7 +130,9 @@ uint64_t bt_hash_text(uint64_t seed, const char *text);
 size_t bt_dtype_size(bt_dtype dtype);
 const char *bt_dtype_name(bt_dtype dtype); /* "f32" */
 bool bt_dtype_floats(bt_dtype dtype);
-size_t bt_array_bytes(bt_array array); /* SIZE_MAX on overflow */
+bool bt_dtype_half(bt_dtype dtype);                  /* a floating one of 16 bits */
+double bt_dtype_round(bt_dtype dtype, double value); /* the number of the dtype that bt_put makes of it */
+size_t bt_array_bytes(bt_array array);               /* SIZE_MAX on overflow */
 bool bt_shape_same(bt_array a, bt_array b);
 bool bt_array_same(bt_array a, bt_array b);                             /* shape and dtype */
 const char *bt_shape_text(char *buffer, int rank, const int64_t *dims); /* "[100, 784]"; a buffer of 256 */

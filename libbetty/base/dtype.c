@@ -1,5 +1,6 @@
 /* base/dtype.c: dtypes and arrays on the host. */
 #include "base/base.h"
+#include "base/half.h"
 
 #include <string.h>
 
@@ -8,8 +9,9 @@ static const struct {
     size_t size;
     bool floats;
 } dtypes[] = {
-    [BT_F32] = {"f32", 4, true},  [BT_F64] = {"f64", 8, true}, [BT_I32] = {"i32", 4, false},
-    [BT_I64] = {"i64", 8, false}, [BT_U8] = {"u8", 1, false},  [BT_BOOL] = {"bool", 1, false},
+    [BT_F32] = {"f32", 4, true},   [BT_F64] = {"f64", 8, true}, [BT_I32] = {"i32", 4, false},
+    [BT_I64] = {"i64", 8, false},  [BT_U8] = {"u8", 1, false},  [BT_BOOL] = {"bool", 1, false},
+    [BT_BF16] = {"bf16", 2, true}, [BT_F16] = {"f16", 2, true},
 };
 
 static bool known(bt_dtype dtype) { return (int)dtype >= 0 && (int)dtype < BT_COUNT_OF(dtypes); }
@@ -19,6 +21,15 @@ size_t bt_dtype_size(bt_dtype dtype) { return known(dtype) ? dtypes[dtype].size 
 const char *bt_dtype_name(bt_dtype dtype) { return known(dtype) ? dtypes[dtype].name : "unknown dtype"; }
 
 bool bt_dtype_floats(bt_dtype dtype) { return known(dtype) && dtypes[dtype].floats; }
+
+bool bt_dtype_half(bt_dtype dtype) { return dtype == BT_BF16 || dtype == BT_F16; }
+
+double bt_dtype_round(bt_dtype dtype, double value)
+{
+    uint64_t room = 0;
+    bt_put(dtype, &room, 0, value);
+    return bt_get(dtype, &room, 0);
+}
 
 bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims)
 {
@@ -106,6 +117,10 @@ double bt_get(bt_dtype dtype, const void *data, int64_t i)
         return (double)((const uint8_t *)data)[i];
     case BT_BOOL:
         return ((const uint8_t *)data)[i] ? 1 : 0;
+    case BT_BF16:
+        return (double)bt_f32_of_bf16(((const uint16_t *)data)[i]);
+    case BT_F16:
+        return (double)bt_f32_of_f16(((const uint16_t *)data)[i]);
     }
     return 0;
 }
@@ -136,6 +151,12 @@ void bt_put(bt_dtype dtype, void *data, int64_t i, double value)
         break;
     case BT_BOOL:
         ((uint8_t *)data)[i] = value != 0;
+        break;
+    case BT_BF16:
+        ((uint16_t *)data)[i] = bt_bf16_of(bt_f32_cut(value));
+        break;
+    case BT_F16:
+        ((uint16_t *)data)[i] = bt_f16_of(bt_f32_cut(value));
         break;
     }
 }

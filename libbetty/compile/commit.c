@@ -87,7 +87,7 @@ static bt_status copy_aside(commit *m, const bt_tensor *value, bt_look *look)
     bt_buffer like = {
         .home = BT_HOME_ARENA, .bytes = bt_tensor_bytes(value), .category = BT_ACTIVATIONS, .node = value->node};
     BT_TRY(copy(m, value, look, &like, &to.buffer));
-    *look = (bt_look){to, bt_view_of(bt_tensor_array(value))};
+    *look = (bt_look){.at = to, .view = bt_view_of(bt_tensor_array(value))};
     return BT_OK;
 }
 

@@ -7,6 +7,7 @@
 typedef struct bt_look { /* a tensor as a look at a buffer */
     bt_operand at;
     bt_view view;
+    bt_dtype rounds; /* of 16 bits: the numbers are those there, rounded to it, which each reader does; else BT_F32 */
 } bt_look;
 
 typedef struct bt_compilation {
@@ -14,6 +15,7 @@ typedef struct bt_compilation {
     const bt_graph *source; /* the caller's */
     bt_program *program;    /* its graph is what the passes over graphs leave; NULL before the first */
     bt_look *looks;         /* by tensor of this graph; from lowering on */
+    bt_tensor **stored;     /* by tensor: its cast to 16 bits, where nobody else reads it; else NULL */
     bt_look *in;            /* room for a call that is looked for a kernel for */
     bt_view *trial;
     int64_t in_room, trial_room;
@@ -30,6 +32,7 @@ bt_status bt_pass_merge(bt_compilation *c);  /* merge.c: what is written over wh
 
 bool bt_compile_takes(const bt_node *node, void *compilation);         /* a kernel takes this composite as it is */
 int64_t bt_program_buffer(bt_program *program, const bt_buffer *like); /* a new one; -1: out of memory */
+/* Where the look shows another dtype than the shape's, the numbers are converted. */
 bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
 
 /* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */

@@ -10,12 +10,27 @@ bt_array bt_view_array(const bt_view *view)
     return array;
 }
 
+bool bt_call_half(const bt_call *call)
+{
+    bool half = false;
+    for (int i = 0; i < call->inputs; i++)
+        half |= bt_dtype_half(call->in[i].dtype);
+    for (int o = 0; o < call->outputs; o++)
+        half |= bt_dtype_half(call->out[o].dtype);
+    return half;
+}
+
+bool bt_kernel_accepts(const bt_kernel_impl *kernel, const bt_call *call)
+{
+    return (kernel->half || !bt_call_half(call)) && (!kernel->accepts || kernel->accepts(call));
+}
+
 const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call)
 {
     if (!table || !call)
         return NULL;
     for (const bt_kernel_impl *const *kernel = table->list(); *kernel; kernel++)
-        if ((*kernel)->op == call->op && (!(*kernel)->accepts || (*kernel)->accepts(call)))
+        if ((*kernel)->op == call->op && bt_kernel_accepts(*kernel, call))
             return *kernel;
     return NULL;
 }

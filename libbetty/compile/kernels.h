@@ -34,6 +34,7 @@ typedef struct bt_kernel_impl {
     bt_status (*launch)(const bt_call *call); /* allocates nothing */
     void (*release)(bt_call *call);           /* frees what prepare made */
     bool plain;                               /* a plain loop: for what no other kernel takes, copied or not */
+    bool half;                                /* asked for calls, too, in which something is stored in 16 bits */
 } bt_kernel_impl;
 
 typedef struct bt_kernel_table {
@@ -42,6 +43,9 @@ typedef struct bt_kernel_table {
 } bt_kernel_table;
 
 bt_array bt_view_array(const bt_view *view); /* its dtype, shape and data, without strides */
+
+bool bt_call_half(const bt_call *call);                                    /* something of it is stored in 16 bits */
+bool bt_kernel_accepts(const bt_kernel_impl *kernel, const bt_call *call); /* which is one of its op */
 
 /* The first kernel of the table that accepts the call as it is; NULL if none. */
 const bt_kernel_impl *bt_kernel_choose(const bt_kernel_table *table, const bt_call *call);

@@ -1,9 +1,14 @@
 /* compile/lower.c: from nodes to kernel calls. Views cost nothing: a tensor is a look at a buffer, and only where no
- * kernel takes a look as it is, the buffer is copied into a dense one. */
+ * kernel takes a look as it is, the buffer is copied into a dense one.
+ *
+ * Numbers of 16 bits are a matter of looks, too: `widen` is one, of f32 at what is stored in 16 bits; and a value that
+ * is read by its cast alone is stored as the cast by who computes it. A kernel that takes neither gets f32 copies. The
+ * cast of a variable is made for each reader by itself, so that no parameter has a second copy that lasts. */
 #include "compile/compile_inside.h"
 
 #include "compile/work.h"
 #include "ops/ops.h"
+#include "transform/rewrite.h"
 
 bt_view bt_view_of(bt_array shape)
 {
@@ -94,7 +99,10 @@ static const bt_kernel_impl *choose(const bt_compilation *c, const bt_call *call
 
 bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, bt_operand to, bt_array shape)
 {
-    bt_call_step *step = step_new(c, node, &bt_op_copy, NULL, 1, 1);
+    const bt_op *op = from.view.dtype == shape.dtype   ? &bt_op_copy
+                      : bt_dtype_half(from.view.dtype) ? &bt_op_widen
+                                                       : &bt_op_cast;
+    bt_call_step *step = step_new(c, node, op, NULL, 1, 1);
     if (!step)
         return BT_ERROR_MEMORY;
     step->in[0] = from.at;
@@ -107,16 +115,17 @@ bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, 
     return step_commit(c, step, kernel);
 }
 
-/* A dense copy of what the look shows. */
-static bt_status densify(bt_compilation *c, const bt_node *node, bt_look *look)
+/* A dense copy of what the look shows, with the shape's dtype. */
+static bt_status densify(bt_compilation *c, const bt_node *node, bt_look *look, bt_dtype dtype)
 {
     bt_array shape = bt_view_array(&look->view);
+    shape.dtype = dtype;
     bt_buffer like = {.home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
     bt_operand to = {.buffer = bt_program_buffer(c->program, &like)};
     if (to.buffer < 0)
         return BT_ERROR_MEMORY;
     BT_TRY(bt_compile_copy(c, node, *look, to, shape));
-    *look = (bt_look){to, bt_view_of(shape)};
+    *look = (bt_look){.at = to, .view = bt_view_of(shape)};
     return BT_OK;
 }
 
@@ -134,7 +143,7 @@ static bt_status lower_leaf(bt_program *program, const bt_node *node, bt_look *l
         like.start = bt_var_start(var);
     }
     int64_t buffer = bt_program_buffer(program, &like);
-    *look = (bt_look){{buffer, 0}, bt_view_of(bt_tensor_array(node->out))};
+    *look = (bt_look){.at = {buffer, 0}, .view = bt_view_of(bt_tensor_array(node->out))};
     return buffer < 0 ? BT_ERROR_MEMORY : BT_OK;
 }
 
@@ -163,6 +172,12 @@ static bt_status no_kernel(const bt_compilation *c, const bt_node *node)
 /* How good the kernel for a call is: none, a plain loop, or one made for it. Few elements are all the same to it. */
 enum worth { NO_KERNEL, PLAIN_LOOP, KERNEL };
 
+/* Whether the tensor lies as a kernel of its dtype takes it. */
+static bool lies_dense(const bt_tensor *x, const bt_look *look)
+{
+    return look->view.dtype == x->dtype && bt_view_dense(&look->view);
+}
+
 static enum worth worth_of(const bt_compilation *c, const bt_call *call)
 {
     const bt_kernel_impl *kernel = choose(c, call);
@@ -177,22 +192,56 @@ static bt_status find_kernel(bt_compilation *c, const bt_node *node, bt_call *ca
     enum worth worth = worth_of(c, call), dense = worth;
     if (worth != KERNEL) {
         for (int i = 0; i < node->inputs; i++)
-            call->in[i] = bt_view_of(bt_view_array(&in[i].view));
+            call->in[i] = bt_view_of(bt_tensor_array(node->in[i]));
         dense = worth_of(c, call);
     }
     for (int i = 0; i < node->inputs && worth != KERNEL; i++) {
         bt_view copy = call->in[i];
         call->in[i] = in[i].view;
-        if (dense == worth || bt_view_dense(&in[i].view) || worth_of(c, call) == dense)
+        if (dense == worth || lies_dense(node->in[i], &in[i]) || worth_of(c, call) == dense)
             continue;
         call->in[i] = copy;
-        bt_look *look = &c->looks[node->in[i]->id];
-        if (!bt_view_dense(&look->view)) /* an input that comes twice has its copy */
-            BT_TRY(densify(c, node, look));
+        bool widens = in[i].view.dtype != node->in[i]->dtype; /* a copy that must not last, for it is twice as large */
+        bt_look *look = widens ? &in[i] : &c->looks[node->in[i]->id];
+        if (!lies_dense(node->in[i], look)) /* an input that comes twice has its copy */
+            BT_TRY(densify(c, node, look, node->in[i]->dtype));
         in[i] = *look; /* later readers take the copy too */
     }
     *kernel = choose(c, call);
     return *kernel ? BT_OK : no_kernel(c, node);
+}
+
+/* Whether a kernel made for the op stores the outputs as the call says, with its inputs as they are or dense. */
+static bool stores(const bt_compilation *c, const bt_node *node, bt_call *call, const bt_look *in)
+{
+    bool stores = worth_of(c, call) == KERNEL;
+    for (int i = 0; i < node->inputs && !stores; i++)
+        call->in[i] = bt_view_of(bt_tensor_array(node->in[i]));
+    stores = stores || worth_of(c, call) == KERNEL;
+    for (int i = 0; i < node->inputs; i++)
+        call->in[i] = in[i].view;
+    return stores;
+}
+
+/* Outputs are stored in 16 bits where that is all that is read of them, if a kernel can. */
+static void choose_outputs(const bt_compilation *c, const bt_node *node, bt_call *call, const bt_look *in)
+{
+    bool half = false;
+    for (int o = 0; o < node->outputs; o++) {
+        const bt_tensor *stored = c->stored[node->out[o].id];
+        call->out[o] = bt_view_of(bt_tensor_array(stored ? stored : &node->out[o]));
+        half |= stored != NULL;
+    }
+    if (!half || stores(c, node, call, in))
+        return;
+    for (int o = 0; o < node->outputs; o++)
+        call->out[o] = bt_view_of(bt_tensor_array(&node->out[o]));
+}
+
+/* The rounded numbers that a reader is to have. */
+static bt_status round_look(bt_compilation *c, const bt_node *node, bt_look *look)
+{
+    return look->rounds == BT_F32 ? BT_OK : densify(c, node, look, look->rounds);
 }
 
 static bt_status lower_call(bt_compilation *c, const bt_node *node)
@@ -212,10 +261,10 @@ static bt_status lower_call(bt_compilation *c, const bt_node *node)
     call.out = trial + node->inputs;
     for (int i = 0; i < node->inputs; i++) {
         in[i] = looks[node->in[i]->id];
+        BT_TRY(round_look(c, node, &in[i]));
         call.in[i] = in[i].view;
     }
-    for (int i = 0; i < node->outputs; i++)
-        call.out[i] = bt_view_of(bt_tensor_array(&node->out[i]));
+    choose_outputs(c, node, &call, in);
     const bt_kernel_impl *kernel;
     BT_TRY(find_kernel(c, node, &call, in, &kernel));
     bt_call_step *step = step_new(c, node, node->op, node->attr, node->inputs, node->outputs);
@@ -226,16 +275,56 @@ static bt_status lower_call(bt_compilation *c, const bt_node *node)
         step->call.in[i] = in[i].view;
     }
     for (int i = 0; i < node->outputs; i++) {
-        bt_array shape = bt_tensor_array(&node->out[i]);
-        step->call.out[i] = bt_view_of(shape);
+        bt_array shape = bt_view_array(&call.out[i]);
+        step->call.out[i] = call.out[i];
         bt_buffer like = {
             .home = BT_HOME_ARENA, .bytes = bt_array_bytes(shape), .category = BT_ACTIVATIONS, .node = node};
         step->out[i].buffer = bt_program_buffer(program, &like);
         if (step->out[i].buffer < 0)
             return BT_ERROR_MEMORY;
-        looks[node->out[i].id] = (bt_look){step->out[i], step->call.out[i]};
+        looks[node->out[i].id] = (bt_look){.at = step->out[i], .view = step->call.out[i]};
     }
     return step_commit(c, step, kernel);
+}
+
+static bool casts_to_half(const bt_node *node)
+{
+    return node->op == &bt_op_cast && bt_dtype_half(node->out->dtype) && node->in[0]->dtype == BT_F32;
+}
+
+/* Which results are read by their casts alone. */
+static bt_status find_stored(bt_compilation *c)
+{
+    const bt_graph *graph = c->program->graph;
+    int64_t *uses = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof *uses);
+    bool *live = bt_live_nodes(graph);
+    c->stored = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof *c->stored);
+    bool ready = uses && live && c->stored;
+    if (ready)
+        bt_count_uses(graph, live, uses, NULL);
+    for (int64_t n = 0; ready && n < graph->node_count; n++) {
+        bt_node *node = graph->nodes[n];
+        if (casts_to_half(node) && uses[node->in[0]->id] == 1)
+            c->stored[node->in[0]->id] = node->out;
+    }
+    bt_free(uses);
+    bt_free(live);
+    return ready ? BT_OK : BT_ERROR_MEMORY;
+}
+
+/* True if the node casts a value that is stored so already, or that its readers cast. */
+static bool lower_cast(const bt_compilation *c, const bt_node *node)
+{
+    if (!casts_to_half(node))
+        return false;
+    const bt_look *from = &c->looks[node->in[0]->id];
+    bool stored = from->view.dtype == node->out->dtype;
+    if (!stored && c->program->buffers[from->at.buffer].home != BT_HOME_VAR)
+        return false;
+    c->looks[node->out->id] = *from;
+    if (!stored)
+        c->looks[node->out->id].rounds = node->out->dtype;
+    return true;
 }
 
 bt_status bt_pass_lower(bt_compilation *c)
@@ -244,24 +333,31 @@ bt_status bt_pass_lower(bt_compilation *c)
     bt_look *looks = c->looks = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof *looks);
     if (!looks)
         return BT_ERROR_MEMORY;
+    BT_TRY(find_stored(c));
     for (int64_t n = 0; n < graph->node_count; n++) {
         const bt_node *node = graph->nodes[n];
         if (bt_op_flags(node->op) & BT_OP_LEAF) {
             BT_TRY(lower_leaf(c->program, node, &looks[node->out->id]));
             continue;
         }
+        if (lower_cast(c, node))
+            continue;
         if (node->inputs > 0 && node->outputs == 1) {
             bt_look *from = &looks[node->in[0]->id];
             if (lower_view(node, from, &looks[node->out->id]))
                 continue;
             if (node->op->info && node->op->info->view && !bt_view_dense(&from->view)) {
-                BT_TRY(densify(c, node, from));
+                BT_TRY(densify(c, node, from, from->rounds ? from->rounds : from->view.dtype));
                 if (lower_view(node, from, &looks[node->out->id]))
                     continue;
             }
         }
         BT_TRY(lower_call(c, node));
     }
+    for (int64_t i = 0; i < graph->assign_count; i++)
+        BT_TRY(round_look(c, graph->assigns[i].value->node, &looks[graph->assigns[i].value->id]));
+    for (int64_t i = 0; i < graph->output_count; i++)
+        BT_TRY(round_look(c, graph->outputs[i]->node, &looks[graph->outputs[i]->id]));
     return BT_OK;
 }
 

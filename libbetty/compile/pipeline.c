@@ -136,6 +136,7 @@ static bt_program *compile(const bt_graph *graph, const bt_compile_options *opti
     for (int p = 0; status == BT_OK && p < (int)end; p++)
         status = run(&c, p);
     bt_free(c.looks);
+    bt_free(c.stored);
     bt_free(c.in);
     bt_free(c.trial);
     if (status == BT_OK)

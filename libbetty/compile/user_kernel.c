@@ -44,7 +44,7 @@ bool bt_kernel_is_users(const bt_kernel_impl *kernel) { return kernel == &adapte
 
 const bt_kernel_impl *bt_user_kernel(const bt_call *call)
 {
-    if (!find(call) || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
+    if (!find(call) || bt_call_half(call) || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
         return NULL;
     for (int i = 0; i < call->inputs; i++)
         if (!bt_view_dense(&call->in[i]))

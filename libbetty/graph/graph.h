@@ -25,6 +25,8 @@ typedef struct bt_tag {
     bool quiet;        /* a derivative records a body again, whose prints and checks stand in the body already */
     bt_mode mode;      /* of the trace, like dtype: a body is recorded again by these */
     bt_dtype dtype;
+    bt_dtype low; /* while recording: what ops of the class BT_CAST_LOW compute in; BT_F32: in what they are given. In
+                   * a graph the casts stand already, and its tags have BT_F32 */
 } bt_tag;
 
 struct bt_tensor {
@@ -95,7 +97,9 @@ enum {
     BT_OP_CHEAP = 64,      /* worth computing twice rather than keeping: views, broadcasts, constants */
     BT_OP_OWN_VJP = 256,   /* an op of the user's whose derivative is what its rule says it is */
     BT_OP_OWN_JVP = 512,
-    BT_OP_PRODUCT = 1024 /* sums of products, far more work than bytes: of matrices, convolutions */
+    BT_OP_PRODUCT = 1024, /* sums of products, far more work than bytes: of matrices, convolutions */
+    BT_OP_SELECTS = 2048  /* gives its first operand or 0, by signs that rounding keeps: so it comes to the same before
+                             it  is rounded and after */
 };
 
 enum { BT_MAX_OUTPUTS = 8 };
@@ -111,8 +115,18 @@ typedef struct bt_view { /* a strided look at a buffer; strides count elements, 
 
 typedef struct bt_sampler bt_sampler; /* collects an op's test cases: ops/samples.h */
 
+/* What an op does with operands of 16 bits (ops/half.c): most compute in f32, and their only result is stored as their
+ * operands are. */
+typedef enum bt_cast_class {
+    BT_CAST_FOLLOW,
+    BT_CAST_LOW,  /* where a level has such a precision, operands are rounded to it, and the result is */
+    BT_CAST_HIGH, /* the result stays f32 */
+    BT_CAST_ANY   /* values are only moved, of whatever dtype */
+} bt_cast_class;
+
 typedef struct bt_op_info {
     unsigned flags;
+    bt_cast_class cast;
     unsigned differentiable;             /* bit i: input i has a derivative */
     unsigned linear;                     /* bit i: linear in input i while the others stay: the factors of a product */
     unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, of its shape */
@@ -229,6 +243,13 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
               (int)(sizeof((bt_tensor *const[]){__VA_ARGS__}) / sizeof(bt_tensor *)))
 bt_tensor *bt_number(double value, bt_dtype dtype); /* a constant scalar in the trace in progress */
 bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it has the dtype already */
+
+/* Numbers of 16 bits, by ops/half.c: whether the op cannot be recorded as it stands; and how it is. low: as in the tag.
+ */
+bool bt_casts(const bt_op *op, bt_tensor *const *in, int inputs, bt_dtype low);
+bt_tensor *bt_record_cast(const bt_op *op, const void *attr, size_t attr_size, bt_tensor *const *in, int inputs,
+                          bt_dtype low);
+bt_tensor *bt_wide(bt_tensor *x); /* as f32 where it is of 16 bits; NULL gives NULL */
 
 /* ---- composite.c ---- */
 

@@ -154,6 +154,13 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
     for (int i = 0; i < inputs; i++)
         if (in[i] && !in[i]->node && graph->status != BT_OK)
             return graph->poison; /* explained already */
+    if (bt_casts(op, in, inputs, now->tag.low)) {
+        bt_dtype low = now->tag.low;
+        now->tag.low = BT_F32;
+        bt_tensor *cast = bt_record_cast(op, attr, attr_size, in, inputs, low);
+        now->tag.low = low;
+        return cast;
+    }
     bool first = graph->status == BT_OK;
     bt_node *node = bt_graph_append(graph, op, attr, attr_size, in, inputs, bt_trace_tag(now));
     if (node)

@@ -2,7 +2,6 @@
 #include "io/safetensors.h"
 
 #include "io/json.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,8 @@ enum { PREFIX = 8, MAX_HEADER = 100 * 1000 * 1000 }; /* bytes; what other reader
 static const struct {
     const char *name;
     bt_dtype dtype;
-} dtypes[] = {{"F32", BT_F32}, {"F64", BT_F64}, {"I32", BT_I32}, {"I64", BT_I64}, {"U8", BT_U8}, {"BOOL", BT_BOOL}};
+} dtypes[] = {{"F32", BT_F32}, {"F64", BT_F64}, {"BF16", BT_BF16}, {"F16", BT_F16},
+              {"I32", BT_I32}, {"I64", BT_I64}, {"U8", BT_U8},     {"BOOL", BT_BOOL}};
 
 /* ---- writing ---- */
 
@@ -34,8 +34,8 @@ static json_t *entry(const bt_array *array, size_t from, size_t to)
                      (json_int_t)from, (json_int_t)to);
 }
 
-/* Elements of 8 bytes first, then those of 4, then of 1: every array is then aligned. */
-static const size_t sizes[] = {8, 4, 1};
+/* Elements of 8 bytes first, then those of 4, of 2 and of 1: every array is then aligned. */
+static const size_t sizes[] = {8, 4, 2, 1};
 
 static bt_status describe(const bt_stored *items, int64_t count, json_t *header)
 {
@@ -130,8 +130,7 @@ static bt_status read_shape(const reader *r, const char *name, const json_t *sha
             item->array.dims[i] = json_integer_value(size);
     }
     item->array.rank = rank > BT_MAX_RANK ? 0 : (int)rank;
-    if (rank > BT_MAX_RANK)
-        item->form = BT_STORED_OTHER;
+    item->opaque |= rank > BT_MAX_RANK;
     return BT_OK;
 }
 
@@ -143,26 +142,18 @@ static bt_status read_dtype(const reader *r, const char *name, const json_t *dty
     item->kind = bt_region_copy(r->file->region, found, strlen(found) + 1);
     if (!item->kind)
         return BT_ERROR_MEMORY;
-    item->form = strcmp(found, "F16") == 0    ? BT_STORED_F16
-                 : strcmp(found, "BF16") == 0 ? BT_STORED_BF16
-                                              : BT_STORED_OTHER;
-    item->array.dtype = item->form == BT_STORED_OTHER ? BT_U8 : BT_F32;
+    item->opaque = true;
+    item->array.dtype = BT_U8;
     for (int i = 0; i < BT_COUNT_OF(dtypes); i++)
         if (strcmp(found, dtypes[i].name) == 0) {
-            item->form = BT_STORED_PLAIN;
+            item->opaque = false;
             item->array.dtype = dtypes[i].dtype;
         }
     return BT_OK;
 }
 
 /* Whether so many bytes hold what the entry says; nothing is known of a dtype that is not read. */
-static bool fits(const bt_stored *item)
-{
-    size_t bytes = bt_array_bytes(item->array);
-    if (item->form == BT_STORED_F16 || item->form == BT_STORED_BF16)
-        return bytes != SIZE_MAX && bytes / 2 == item->bytes;
-    return item->form == BT_STORED_OTHER || bytes == item->bytes;
-}
+static bool fits(const bt_stored *item) { return item->opaque || bt_array_bytes(item->array) == item->bytes; }
 
 static bt_status read_entry(const reader *r, const char *name, json_t *entry, bt_stored *item)
 {
@@ -337,48 +328,20 @@ const bt_stored *bt_safetensors_find(const bt_safetensors *file, const char *nam
     return bsearch(&wanted, file->items, (size_t)file->count, sizeof *file->items, by_name);
 }
 
-/* IEEE 754 half precision: 1 sign, 5 exponent and 10 fraction bits. */
-static float of_half(uint16_t bits)
-{
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 0    ? ldexp(fraction, -24)
-                   : exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-                                    : ldexp(1024 + fraction, exponent - 25);
-    return (float)(bits >> 15 ? -value : value);
-}
-
-/* The upper half of an F32. */
-static float of_bfloat(uint16_t bits)
-{
-    const uint32_t whole = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &whole, sizeof value);
-    return value;
-}
-
 bt_status bt_stored_values(const bt_stored *stored, bt_array to)
 {
     if (!stored || !to.data)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_stored_values: an argument is NULL");
-    if (stored->form == BT_STORED_OTHER)
+    if (stored->opaque)
         return bt_fail(BT_ERROR_FILE,
                        "\"%s\" is of dtype %s, or has more than 8 axes; expected F32, F64, F16, BF16, I32, "
                        "I64, U8 or BOOL",
                        stored->name, stored->kind);
     bt_array from = stored->array;
-    const int64_t count = bt_array_count(from);
-    char *bytes = stored->array.data;
     from.data = bt_alloc(bt_array_bytes(from)); /* aligned */
     if (!from.data)
         return BT_ERROR_MEMORY;
-    float *values = from.data;
-    uint16_t bits;
-    if (stored->form == BT_STORED_PLAIN)
-        memcpy(from.data, bytes, bt_array_bytes(from));
-    for (int64_t i = 0; stored->form != BT_STORED_PLAIN && i < count; i++) {
-        memcpy(&bits, bytes + 2 * i, sizeof bits);
-        values[i] = stored->form == BT_STORED_F16 ? of_half(bits) : of_bfloat(bits);
-    }
+    memcpy(from.data, stored->array.data, bt_array_bytes(from));
     bt_status status = bt_array_convert(to, from);
     bt_free(from.data);
     return status;

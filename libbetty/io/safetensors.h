@@ -6,25 +6,18 @@
  *              "__metadata__", if it is there, is an object of texts
  *   the rest   the arrays, row-major and little-endian, one after the other without a gap
  *
- * Published at https://github.com/huggingface/safetensors. Dtypes: F32, F64, I32, I64, U8, BOOL; F16 and BF16 are read.
- * An array of any other is in the list, for what nobody uses does not matter, but has no values. */
+ * Published at https://github.com/huggingface/safetensors. Dtypes: F32, F64, F16, BF16, I32, I64, U8, BOOL. An array
+ * of any other is in the list, for what nobody uses does not matter, but has no values. */
 #ifndef BT_SAFETENSORS_H
 #define BT_SAFETENSORS_H
 
 #include "io/file.h"
 
-typedef enum bt_stored_form {
-    BT_STORED_PLAIN, /* as the array says */
-    BT_STORED_F16,   /* halves, to be read as F32: array.dtype */
-    BT_STORED_BF16,
-    BT_STORED_OTHER /* of another dtype, or of more axes: array has no shape */
-} bt_stored_form;
-
 typedef struct bt_stored {
     const char *name;
-    bt_array array; /* data: its bytes, in the form of the file */
-    bt_stored_form form;
-    size_t bytes; /* of a file that was read: how many, and the name of the dtype */
+    bt_array array; /* data: its bytes, as they lie in the file */
+    bool opaque;    /* of another dtype, or of more axes: array has no shape */
+    size_t bytes;   /* of a file that was read: how many, and the name of the dtype */
     const char *kind;
 } bt_stored;
 

@@ -172,7 +172,7 @@ bt_status bt_module_house(bt_module *root, const char *owner, bt_dtype dtype, co
     BT_TRY(bt_module_list(root));
     if (root->adopted)
         return tell_mistake(root, BT_ERROR_ARGUMENT, "has its storage already; make a second module");
-    if (!bt_dtype_floats(dtype))
+    if (!bt_dtype_floats(dtype) || bt_dtype_half(dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "parameters are BT_F32 or BT_F64, not %s", bt_dtype_name(dtype));
     BT_TRY(check_order(order, root->param_count));
     const char *name = owner ? owner : "";

@@ -127,7 +127,7 @@ static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain
     char found[256], wanted[256];
     for (int k = 0; turn && k < to.rank; k++)
         expected.dims[axes[k]] = to.dims[k];
-    if (stored->form != BT_STORED_OTHER && !bt_shape_same(from, expected))
+    if (!stored->opaque && !bt_shape_same(from, expected))
         return bt_fail(BT_ERROR_FILE, "\"%s\" is %s, the module's \"%s\" needs %s%s", stored->name,
                        bt_shape_text(found, from.rank, from.dims), slate->path,
                        bt_shape_text(wanted, expected.rank, expected.dims),

@@ -39,6 +39,7 @@ struct bt_module {
     bt_block param_block, buffer_block; /* flat is NULL where there is none */
     bool listed, adopted;
     bt_dtype dtype; /* of parameters and buffers, once adopted */
+    bt_dtype low;   /* of products in its forward pass, where it has a name: see bt_tag */
 };
 
 /* Checks the tree below `root` and lists its parameters and buffers in root->params and root->buffers, in order of

@@ -256,8 +256,10 @@ bt_tag bt_module_enter(const bt_module *module)
     bt_free(path);
     while (module->parent)
         module = module->parent;
-    if (module->name)
+    if (module->name) {
         trace->tag.level = module->name;
+        trace->tag.low = module->low;
+    }
     return before;
 }
 
@@ -278,8 +280,9 @@ bt_tensor *bt_forward_module_(bt_module *m, bt_tensor *const *in)
                                                   "bt_forward: this module has no forward function; it only holds");
     if (!out)
         out = bt_trace_poison(BT_ERROR_ARGUMENT, "bt_forward: the module's forward function returned NULL");
+    bool other = bt_trace_now() && bt_trace_now()->tag.low != before.low;
     bt_module_leave(before);
-    return out;
+    return other ? bt_wide(out) : out; /* what crosses to a level of another precision does so in f32 */
 }
 
 bt_module *bt_operand_module_(bt_module *m) { return m; }

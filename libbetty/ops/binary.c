@@ -166,7 +166,7 @@ static void gate_samples(bt_sampler *sampler)
 }
 
 FOLD(gate, b > 0 ? a : 0)
-BINARY(gate, BT_FLOATS, BT_OP_LINEAR, 1, 0, NULL, NULL)
+BINARY(gate, BT_FLOATS, BT_OP_LINEAR | BT_OP_SELECTS, 1, 0, NULL, NULL)
 
 /* ---- builders ---- */
 

@@ -458,7 +458,7 @@ static void channel_mix_samples(bt_sampler *sampler)
 static bool dense(const bt_tensor *x)
 {
     const bt_op_info *info = x->node->op->info;
-    return !(info && info->view);
+    return x->node->op == &bt_op_widen ? dense(x->node->in[0]) : !(info && info->view);
 }
 
 /* The terms of a mix that nothing is done to yet, in their order. */

@@ -189,7 +189,7 @@ static bt_tensor *check(const char *op, bt_tensor **operands, int count, double 
 bt_tensor *bt_batch_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps, bt_tensor **mean,
                          bt_tensor **variance)
 {
-    bt_tensor *in[] = {x, scale, shift}, *y = check("batch_norm", in, 3, eps);
+    bt_tensor *in[] = {bt_wide(x), scale, shift}, *y = check("batch_norm", in, 3, eps);
     if (!y) {
         bt_channel_norm_attr attr = {0, in[0]->dims[in[0]->rank - 1], eps};
         y = BT_RECORD(&bt_op_channel_norm, &attr, in[0], in[1], in[2]);
@@ -198,22 +198,22 @@ bt_tensor *bt_batch_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, doubl
         *mean = bt_poisoned(y) ? y : &y->node->out[1];
     if (variance)
         *variance = bt_poisoned(y) ? y : &y->node->out[2];
-    return y;
+    return bt_stored_like(y, x);
 }
 
 bt_tensor *bt_batch_norm_fixed(bt_tensor *x, bt_tensor *mean, bt_tensor *variance, bt_tensor *scale, bt_tensor *shift,
                                double eps)
 {
-    bt_tensor *in[] = {x, scale, shift, mean, variance}, *poison = check("batch_norm", in, 5, eps);
+    bt_tensor *in[] = {bt_wide(x), scale, shift, mean, variance}, *poison = check("batch_norm", in, 5, eps);
     if (poison)
         return poison;
     scale = bt_div(in[1], bt_sqrt(bt_add(in[4], eps)));
-    return bt_channel_mix(0, &(bt_channel_term){in[0], in[3], scale}, 1, in[2], in[0]);
+    return bt_stored_like(bt_channel_mix(0, &(bt_channel_term){in[0], in[3], scale}, 1, in[2], in[0]), x);
 }
 
 bt_tensor *bt_group_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tensor *shift, double eps)
 {
-    bt_tensor *in[] = {x, scale, shift}, *poison = check("group_norm", in, 3, eps);
+    bt_tensor *in[] = {bt_wide(x), scale, shift}, *poison = check("group_norm", in, 3, eps);
     if (poison)
         return poison;
     int64_t channels = in[0]->dims[in[0]->rank - 1];
@@ -221,5 +221,5 @@ bt_tensor *bt_group_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tens
         return bt_trace_poison(BT_ERROR_ARGUMENT, "group_norm: the %lld channels do not divide into %lld groups",
                                (long long)channels, (long long)groups);
     bt_channel_norm_attr attr = {1, groups, eps};
-    return BT_RECORD(&bt_op_channel_norm, &attr, in[0], in[1], in[2]);
+    return bt_stored_like(BT_RECORD(&bt_op_channel_norm, &attr, in[0], in[1], in[2]), x);
 }

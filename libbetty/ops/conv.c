@@ -397,6 +397,7 @@ static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_
         .vjp = op##_vjp,                                                                                               \
         .jvp = op##_jvp,                                                                                               \
         .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,                                                            \
+                                    .cast = BT_CAST_LOW,                                                               \
                                     .differentiable = 3,                                                               \
                                     .linear = 3,                                                                       \
                                     .flops = op##_flops,                                                               \
@@ -418,6 +419,7 @@ const bt_op bt_op_conv_bias = {
     .vjp = conv_bias_vjp,
     .jvp = conv_bias_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
+                                .cast = BT_CAST_LOW,
                                 .differentiable = 7,
                                 .flops = conv_bias_flops,
                                 .batch_axis = first_axis,

@@ -8,11 +8,12 @@
 /* ---- infer.c: checks; each message begins with the op's name and says what was found and what is expected ---- */
 
 enum {                                       /* kinds of dtypes */
-       BT_FLOATS = 1,                        /* f32, f64 */
+       BT_FLOATS = 1,                        /* f32, f64: what floating arithmetic knows */
        BT_INTEGERS = 2,                      /* i32, i64 */
        BT_SMALL = 4,                         /* u8, bool */
+       BT_HALVES = 8,                        /* bf16, f16: stored, and widened where something is computed of them */
        BT_NUMBERS = BT_FLOATS | BT_INTEGERS, /* what arithmetic knows */
-       BT_EVERY = BT_NUMBERS | BT_SMALL
+       BT_EVERY = BT_NUMBERS | BT_SMALL | BT_HALVES
 };
 
 bool bt_dtype_is(bt_dtype dtype, unsigned kinds);
@@ -68,6 +69,9 @@ bt_tensor *bt_operands_promote(const char *op, bt_tensor **x, int count, bt_prom
 bt_tensor *bt_operands_broadcast(const char *op, bt_tensor **x, int count); /* to one shape, by NumPy's rule */
 
 bt_tensor *bt_index_of(const char *op, bt_tensor *index); /* as i32 or i64; poison where it is no index */
+
+/* For builders of several ops, or of one with more results: they compute of bt_wide(x), and store as x is. */
+bt_tensor *bt_stored_like(bt_tensor *y, const bt_tensor *x);
 
 bt_tensor *bt_build_unary(const bt_op *op, bt_tensor *x, bt_promotion promotion);
 bt_tensor *bt_build_binary(const bt_op *op, bt_tensor *a, bt_tensor *b, bt_promotion promotion);

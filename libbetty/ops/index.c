@@ -63,9 +63,11 @@ const bt_op bt_op_gather = {
     .infer = gather_infer,
     .vjp = gather_vjp,
     .jvp = gather_jvp,
-    .info =
-        &(const bt_op_info){
-            .flags = BT_OP_LINEAR, .differentiable = 1, .batch_axis = gather_batch_axis, .samples = gather_samples},
+    .info = &(const bt_op_info){.cast = BT_CAST_ANY,
+                                .flags = BT_OP_LINEAR,
+                                .differentiable = 1,
+                                .batch_axis = gather_batch_axis,
+                                .samples = gather_samples},
 };
 
 /* ---- scatter_add(index [k], values [k, ...]): [rows, ...], where row r is the sum of the values whose index is r ----
@@ -196,7 +198,7 @@ bt_tensor *bt_index_of(const char *op, bt_tensor *index)
     bt_tensor *poison = bt_operand_missing(op, index);
     if (poison)
         return poison;
-    if (bt_dtype_is(index->dtype, BT_FLOATS) || index->dtype == BT_BOOL)
+    if (bt_dtype_floats(index->dtype) || index->dtype == BT_BOOL)
         return bt_trace_poison(BT_ERROR_SHAPE, "%s: the index is %s, must be of integers", op,
                                bt_dtype_name(index->dtype));
     return index->dtype == BT_U8 ? bt_as(index, BT_I32) : index;

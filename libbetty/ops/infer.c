@@ -8,6 +8,9 @@ bool bt_dtype_is(bt_dtype dtype, unsigned kinds)
     case BT_F32:
     case BT_F64:
         return kinds & BT_FLOATS;
+    case BT_BF16:
+    case BT_F16:
+        return kinds & BT_HALVES;
     case BT_I32:
     case BT_I64:
         return kinds & BT_INTEGERS;

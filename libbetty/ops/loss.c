@@ -102,7 +102,8 @@ const bt_op bt_op_cross_entropy = {
     .body = cross_entropy_body,
     .vjp = cross_entropy_vjp,
     .jvp = cross_entropy_jvp,
-    .info = &(const bt_op_info){.differentiable = 1,
+    .info = &(const bt_op_info){.cast = BT_CAST_HIGH,
+                                .differentiable = 1,
                                 .flops = five_flops,
                                 .batch_axis = cross_entropy_batch_axis,
                                 .samples = cross_entropy_samples},
@@ -242,7 +243,8 @@ const bt_op bt_op_binary_cross_entropy = {
     .body = binary_cross_entropy_body,
     .vjp = binary_cross_entropy_vjp,
     .jvp = binary_cross_entropy_jvp,
-    .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE,
+    .info = &(const bt_op_info){.cast = BT_CAST_HIGH,
+                                .flags = BT_OP_ELEMENTWISE,
                                 .differentiable = 3,
                                 .overwrites = {1, 2},
                                 .flops = five_flops,
@@ -323,7 +325,7 @@ bt_tensor *bt_accuracy(bt_tensor *logits, bt_tensor *label)
                                bt_shape_text(a, logits->rank, logits->dims),
                                bt_shape_text(b, label->rank, label->dims));
     }
-    return bt_as(bt_equal(bt_argmax(logits, 1), label), logits->dtype);
+    return bt_as(bt_equal(bt_argmax(logits, 1), label), bt_dtype_half(logits->dtype) ? BT_F32 : logits->dtype);
 }
 
 /* Of one shape, at least so many axes; NULL, or the poison. */
@@ -333,6 +335,7 @@ static bt_tensor *check_pair(const char *op, const char *first, const char *seco
     bt_tensor *poison = bt_operands_promote(op, x, 2, BT_PROMOTE_FLOAT);
     if (poison)
         return poison;
+    x[0] = bt_wide(x[0]), x[1] = bt_wide(x[1]); /* losses are computed in f32 */
     bt_shape_text(a, x[0]->rank, x[0]->dims);
     bt_shape_text(b, x[1]->rank, x[1]->dims);
     bool fits = x[0]->rank == x[1]->rank && x[0]->rank >= rank;

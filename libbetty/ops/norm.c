@@ -211,14 +211,14 @@ const bt_op bt_op_layer_norm_dot = {
 
 bt_tensor *bt_layer_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps)
 {
-    bt_tensor *operands[] = {x, scale, shift};
+    bt_tensor *operands[] = {bt_wide(x), scale, shift};
     bt_tensor *poison = bt_operands_promote("layer_norm", operands, 3, BT_PROMOTE_FLOAT);
     if (poison)
         return poison;
     if (!(eps >= 0))
         return bt_trace_poison(BT_ERROR_ARGUMENT, "layer_norm: eps is %g, must be at least 0", eps);
     bt_eps_attr attr = {eps};
-    return BT_RECORD(&bt_op_layer_norm, &attr, operands[0], operands[1], operands[2]);
+    return bt_stored_like(BT_RECORD(&bt_op_layer_norm, &attr, operands[0], operands[1], operands[2]), x);
 }
 
 /* ---- norm_square(x): the sum of the squares of all elements, a scalar ---- */
@@ -269,7 +269,8 @@ const bt_op bt_op_norm_square = {
     .body = norm_square_body,
     .vjp = norm_square_vjp,
     .jvp = norm_square_jvp,
-    .info = &(const bt_op_info){.differentiable = 1,
+    .info = &(const bt_op_info){.cast = BT_CAST_HIGH,
+                                .differentiable = 1,
                                 .flops = norm_square_flops,
                                 .batch_axis = bt_batch_none,
                                 .samples = norm_square_samples},

@@ -71,7 +71,8 @@ bt_tensor *bt_operand_axis(const char *op, const bt_tensor *x, int64_t given, in
 
 static int dtype_order(bt_dtype dtype)
 {
-    static const int order[] = {[BT_BOOL] = 0, [BT_U8] = 1, [BT_I32] = 2, [BT_I64] = 3, [BT_F32] = 4, [BT_F64] = 5};
+    static const int order[] = {[BT_BOOL] = 0, [BT_U8] = 1,  [BT_I32] = 2, [BT_I64] = 3,
+                                [BT_BF16] = 4, [BT_F16] = 5, [BT_F32] = 6, [BT_F64] = 7};
     return order[dtype];
 }
 
@@ -83,7 +84,8 @@ static bt_dtype common_dtype(bt_tensor *const *x, int count, bt_promotion promot
         if (x[i]->weak) {
             weak_float |= bt_dtype_floats(x[i]->dtype);
         } else {
-            dtype = dtype_order(x[i]->dtype) > dtype_order(dtype) ? x[i]->dtype : dtype;
+            bool apart = bt_dtype_half(x[i]->dtype) && bt_dtype_half(dtype) && x[i]->dtype != dtype;
+            dtype = apart ? BT_F32 : dtype_order(x[i]->dtype) > dtype_order(dtype) ? x[i]->dtype : dtype;
             strong = true;
         }
     }
@@ -110,7 +112,7 @@ bt_tensor *bt_operands_promote(const char *op, bt_tensor **x, int count, bt_prom
         return bt_trace_poison(BT_ERROR_ARGUMENT, "%s: tensors can only be computed inside a traced callback", op);
     bt_dtype dtype = common_dtype(x, count, promotion, trace->dtype);
     for (int i = 0; i < count; i++) {
-        x[i] = x[i]->weak ? number_in(x[i], dtype) : bt_as(x[i], dtype);
+        x[i] = x[i]->weak ? number_in(x[i], bt_dtype_half(dtype) ? BT_F32 : dtype) : bt_as(x[i], dtype);
         bt_tensor *poison = bt_operand_missing(op, x[i]);
         if (poison)
             return poison;

@@ -13,6 +13,7 @@
                                   X(tanh) X(erf) X(sigmoid) X(relu) X(step) X(floor) X(isfinite)                      \
     /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
+    /* 16 bits (half.c) */        X(widen) X(round)                                                                    \
     /* reductions (reduce.c) */   X(sum) X(max) X(argmax) X(min)                                                       \
     /* shape (shape.c) */         X(reshape) X(permute)                                                                \
     /* repeating (broadcast.c) */ X(broadcast)                                                                         \
@@ -47,9 +48,10 @@ extern const bt_op *const bt_op_table[]; /* all of them, in this order; ends wit
 
 /* Dtypes that kernels meet. add, sub, mul, minimum, maximum, neg, abs, sign, square, less, greater, equal, sum, max,
  * argmax, argsort, cumsum: f32, f64, i32, i64. where, cast, and all that only moves values (shape, parts, gather,
- * take_along, copy, print): every dtype. The rest: f32, f64. less, greater, equal, isfinite give BT_BOOL (one byte, 0
- * or 1); a cast to BT_BOOL is x != 0; where's condition is BT_BOOL. Labels and indices: i32 or i64; one outside its
- * range is an error of the run (BT_ERROR_DATA). Sizes may be 0.
+ * take_along, copy, print): every dtype. The rest: f32, f64. Where a tensor is f32, what stands in memory may be bf16
+ * or f16 (compile/lower.c): that a kernel takes it, its record says. less, greater, equal, isfinite give BT_BOOL (one
+ * byte, 0 or 1); a cast to BT_BOOL is x != 0; where's condition is BT_BOOL. Labels and indices: i32 or i64; one outside
+ * its range is an error of the run (BT_ERROR_DATA). Sizes may be 0.
  *
  * gate(g, y): g where y > 0, else 0: what relu does to a derivative. Linear in g; its derivative in y is zero.
  * softmax_grad(y, g), attribute bt_axis_attr: y * (g - sum(y * g along the axis)): the derivative of softmax, from its

@@ -106,7 +106,8 @@ const bt_op bt_op_slice = {
     .infer = slice_infer,
     .vjp = slice_vjp,
     .jvp = slice_jvp,
-    .info = &(const bt_op_info){.flags = BT_OP_LINEAR | BT_OP_CHEAP,
+    .info = &(const bt_op_info){.cast = BT_CAST_ANY,
+                                .flags = BT_OP_LINEAR | BT_OP_CHEAP,
                                 .differentiable = 1,
                                 .flops = bt_flops_none,
                                 .batch_axis = range_batch_axis,
@@ -187,7 +188,8 @@ const bt_op bt_op_pad = {
     .infer = pad_infer,
     .vjp = pad_vjp,
     .jvp = pad_jvp,
-    .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
+    .info = &(const bt_op_info){.cast = BT_CAST_ANY,
+                                .flags = BT_OP_LINEAR,
                                 .differentiable = 1,
                                 .batch_axis = range_batch_axis,
                                 .describe = range_describe,
@@ -290,7 +292,8 @@ const bt_op bt_op_concat = {
     .infer = concat_infer,
     .vjp = concat_vjp,
     .jvp = concat_jvp,
-    .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
+    .info = &(const bt_op_info){.cast = BT_CAST_ANY,
+                                .flags = BT_OP_LINEAR,
                                 .differentiable = ~0U,
                                 .batch_axis = concat_batch_axis,
                                 .describe = concat_describe,
@@ -322,8 +325,10 @@ const bt_op bt_op_copy = {
     .infer = copy_infer,
     .vjp = copy_rule,
     .jvp = copy_rule,
-    .info =
-        &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | BT_OP_LINEAR, .differentiable = 1, .samples = copy_samples},
+    .info = &(const bt_op_info){.cast = BT_CAST_ANY,
+                                .flags = BT_OP_ELEMENTWISE | BT_OP_LINEAR,
+                                .differentiable = 1,
+                                .samples = copy_samples},
 };
 
 /* ---- builders ---- */

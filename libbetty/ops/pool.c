@@ -388,6 +388,8 @@ const bt_op bt_op_window_scatter = {
 
 static bt_tensor *pool(const char *name, const bt_op *op, bt_tensor *x, bt_window_attr attr)
 {
+    const bt_tensor *like = x;
+    x = bt_wide(x);
     bt_tensor *poison = bt_operands_promote(name, &x, 1, BT_PROMOTE_FLOAT);
     if (poison)
         return poison;
@@ -401,7 +403,7 @@ static bt_tensor *pool(const char *name, const bt_op *op, bt_tensor *x, bt_windo
             return bt_trace_poison(BT_ERROR_SHAPE, "%s: %s", name, fault);
         attr.axis[i].out = out_size(&attr, i);
     }
-    return BT_RECORD(op, &attr, x);
+    return bt_stored_like(BT_RECORD(op, &attr, x), like);
 }
 
 static bt_window_attr fixed(int64_t window, int64_t stride, int64_t padding, bool average)

@@ -154,6 +154,8 @@ static bt_tensor *next_stream(const char *op, bt_tensor *x, bt_random_attr *attr
 bt_tensor *bt_normal_like(bt_tensor *x)
 {
     bt_random_attr attr = {.dtype = BT_F32};
+    const bt_tensor *like = x;
+    x = bt_wide(x);
     bt_tensor *record = NULL, *poison = bt_operands_promote("normal_like", &x, 1, BT_PROMOTE_FLOAT);
     if (!poison)
         poison = next_stream("normal_like", x, &attr, &record);
@@ -162,7 +164,7 @@ bt_tensor *bt_normal_like(bt_tensor *x)
     bt_tensor *y = BT_RECORD(&bt_op_normal, &attr, record);
     if (!bt_poisoned(y))
         y->batch_axis = x->batch_axis;
-    return y;
+    return bt_stored_like(y, like);
 }
 
 bt_tensor *bt_dropout(bt_tensor *x, double probability)
@@ -177,9 +179,10 @@ bt_tensor *bt_dropout(bt_tensor *x, double probability)
         return x;
     if (probability == 1)
         return bt_zeros_like(x);
-    poison = next_stream("dropout", x, &attr, &record);
+    bt_tensor *wide = bt_wide(x);
+    poison = next_stream("dropout", wide, &attr, &record);
     if (poison)
         return poison;
     attr.probability = probability;
-    return BT_RECORD(&bt_op_dropout, &attr, x, record);
+    return bt_stored_like(BT_RECORD(&bt_op_dropout, &attr, wide, record), x);
 }

@@ -350,15 +350,17 @@ bt_tensor *(bt_min)(bt_tensor *x, const int64_t *axes)
 bt_tensor *(bt_mean)(bt_tensor *x, const int64_t *axes)
 {
     int64_t count = 1;
+    const bt_tensor *like = x;
+    x = bt_wide(x);
     bt_tensor *sum = build("mean", &bt_op_sum, &x, axes, BT_PROMOTE_FLOAT, &count);
     if (bt_poisoned(sum) || count == 1)
-        return sum;
+        return bt_stored_like(sum, like);
     if (count == 0) {
         char shape[256];
         return bt_trace_poison(BT_ERROR_SHAPE, "mean: %s has no elements along the axes, so there is no mean",
                                bt_shape_text(shape, x->rank, x->dims));
     }
-    return bt_div(sum, count);
+    return bt_stored_like(bt_div(sum, count), like);
 }
 
 bt_tensor *bt_argmax(bt_tensor *x, int axis)
@@ -404,14 +406,22 @@ static bt_tensor *root(bt_tensor *x)
     return bt_where(zero, 0, bt_sqrt(bt_where(zero, 1, x)));
 }
 
-bt_tensor *(bt_variance)(bt_tensor *x, const int64_t *axes) { return variance("variance", x, axes); }
+bt_tensor *(bt_variance)(bt_tensor *x, const int64_t *axes)
+{
+    return bt_stored_like(variance("variance", bt_wide(x), axes), x);
+}
 
-bt_tensor *(bt_std)(bt_tensor *x, const int64_t *axes) { return root(variance("std", x, axes)); }
+bt_tensor *(bt_std)(bt_tensor *x, const int64_t *axes)
+{
+    return bt_stored_like(root(variance("std", bt_wide(x), axes)), x);
+}
 
 bt_tensor *(bt_norm)(bt_tensor *x, const int64_t *axes)
 {
     bt_reduce_attr attr;
     int64_t count;
+    const bt_tensor *like = x;
+    x = bt_wide(x);
     bt_tensor *poison = read_operand("norm", &x, axes, BT_PROMOTE_FLOAT, &attr, &count);
-    return poison ? poison : root(bt_reduce(&bt_op_sum, bt_square(x), attr.axes, attr.keep));
+    return poison ? poison : bt_stored_like(root(bt_reduce(&bt_op_sum, bt_square(x), attr.axes, attr.keep)), like);
 }

@@ -161,8 +161,10 @@ static void cast_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *o
 
 static bt_tensor *cast_simplify(const void *attr, bt_tensor *const *in, int inputs)
 {
+    bt_dtype dtype = (bt_dtype)((const bt_cast_attr *)attr)->dtype;
+    bool back = in[0]->node->op == &bt_op_widen && in[0]->node->in[0]->dtype == dtype;
     (void)inputs;
-    return (bt_dtype)((const bt_cast_attr *)attr)->dtype == in[0]->dtype ? in[0] : NULL;
+    return dtype == in[0]->dtype ? in[0] : back ? in[0]->node->in[0] : NULL;
 }
 
 static double cast_fold(const double *in) { return in[0]; }
@@ -175,12 +177,13 @@ static void cast_describe(const void *attr, bt_text *text)
 static void cast_samples(bt_sampler *sampler)
 {
     static const double odd[] = {-3, -0.5, 0, 0.75, 2, 100};
-    static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL};
+    static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL, BT_BF16, BT_F16};
     for (int i = 0; i < BT_COUNT_OF(dtypes); i++)
         for (int j = 0; j < BT_COUNT_OF(dtypes);
              j++) { /* values that every dtype holds, but for u8 the negative ones */
             const double *values = dtypes[i] == BT_U8 || dtypes[j] == BT_U8 ? odd + 2 : odd;
             BT_SAMPLE(sampler, .name = "between dtypes", .inputs = 1, BT_ATTR(bt_cast_attr, dtypes[i]),
+                      .kink = bt_dtype_half(dtypes[i]) || bt_dtype_half(dtypes[j]),
                       .in = {{.dtype = dtypes[j], .rank = 2, .dims = {2, 9}, .values = values, .value_count = 4}});
         }
     BT_SAMPLE(sampler, .name = "nothing", .inputs = 1, BT_ATTR(bt_cast_attr, BT_F64),
@@ -195,6 +198,7 @@ const bt_op bt_op_cast = {
     .vjp = cast_vjp,
     .jvp = cast_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_ELEMENTWISE | BT_OP_LINEAR,
+                                .cast = BT_CAST_ANY,
                                 .differentiable = 1,
                                 .fold = cast_fold,
                                 .simplify = cast_simplify,
@@ -208,6 +212,8 @@ bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype)
     if (poison)
         return poison;
     bt_cast_attr attr = {dtype};
+    if (bt_dtype_half(x->dtype) && dtype == BT_F32)
+        return bt_wide(x);
     return x->dtype == dtype ? x : BT_RECORD(&bt_op_cast, &attr, x);
 }
 
@@ -215,7 +221,7 @@ bt_tensor *bt_cast(bt_tensor *x, bt_dtype dtype)
 {
     if (!bt_dtype_size(dtype))
         return bt_trace_poison(BT_ERROR_ARGUMENT,
-                               "bt_cast: %d is no dtype; expected BT_F32, BT_F64, BT_I32, BT_I64, "
+                               "bt_cast: %d is no dtype; expected BT_F32, BT_F64, BT_BF16, BT_F16, BT_I32, BT_I64, "
                                "BT_U8 or BT_BOOL",
                                (int)dtype);
     return bt_as(x, dtype);

@@ -133,7 +133,7 @@ UNARY(sigmoid, BT_FLOATS, 0, 1, sigmoid_rule, NULL)
 BT_DIAGONAL_RULE(relu, BT_RECORD0(&bt_op_gate, g, y))
 SAMPLES_AND(relu, 0.1, 2, "at the kink", true, 0, -0.0, -1.5, 2)
 FOLD(relu, x <= 0 ? 0 : x)
-UNARY(relu, BT_FLOATS, 0, 1, relu_rule, NULL)
+UNARY(relu, BT_FLOATS, BT_OP_SELECTS, 1, relu_rule, NULL)
 
 SAMPLES_AND(step, -2, 2, "at the jump", true, 0, -0.0, -1.5, 1e-30)
 FOLD(step, x > 0)

@@ -1,6 +1,7 @@
 /* transform/absorb.c: what reads a value alone is computed together with it. */
 #include "transform/absorb.h"
 
+#include "ops/ops.h"
 #include "transform/rewrite.h"
 #include "transform/simplify.h"
 
@@ -12,6 +13,18 @@ typedef struct pass {
 
 static bool absorbs(const bt_op *op) { return op->info && op->info->absorb; }
 
+/* The f32 value that the input shows rounded to 16 bits, where that is read by the node alone, to whom it is all the
+ * same; NULL: there is none. */
+static const bt_tensor *unrounded(const pass *p, const bt_node *node, int i)
+{
+    const bt_node *widen = node->in[i]->node, *cast = widen->inputs == 1 ? widen->in[0]->node : NULL;
+    bool rounds = i == 0 && bt_op_flags(node->op) & BT_OP_SELECTS && widen->op == &bt_op_widen && cast &&
+                  cast->op == &bt_op_cast && cast->in[0]->dtype == BT_F32;
+    if (!rounds || p->uses[widen->out->id] != 1 || p->uses[cast->out->id] != 1 || p->uses[cast->in[0]->id] != 1)
+        return NULL;
+    return absorbs(cast->in[0]->node->op) ? cast->in[0] : NULL;
+}
+
 /* What stands for the node in the new graph, together with one of its inputs; NULL: nothing. */
 static bt_tensor *together(pass *p, const bt_node *node)
 {
@@ -19,6 +32,12 @@ static bt_tensor *together(pass *p, const bt_node *node)
     if (node->inputs > 2 || node->outputs != 1)
         return NULL;
     bt_rewrite_inputs(&p->rewrite, node, in);
+    const bt_tensor *exact = node->inputs ? unrounded(p, node, 0) : NULL;
+    if (exact && !bt_poisoned(p->rewrite.map[exact->id])) {
+        in[0] = p->rewrite.map[exact->id];
+        bt_tensor *found = in[0]->node->op->info->absorb(node->op, in, 0);
+        return found ? bt_wide(bt_as(found, node->in[0]->node->in[0]->dtype)) : NULL;
+    }
     for (int i = 0; i < node->inputs; i++) {
         if (bt_poisoned(in[i]) || p->uses[node->in[i]->id] != 1 || !absorbs(in[i]->node->op))
             continue;

@@ -13,6 +13,7 @@ typedef struct walk {
     bool *moves;       /* depends on an x */
     bool *matters;     /* a y depends on it */
     bt_tensor **value; /* cotangents or tangents */
+    bt_tensor **kept;  /* what is read of it alone: its cast to 16 bits; NULL: the value itself is read */
 } walk;
 
 static bool differentiable(const walk *w, const bt_node *node, int input)
@@ -27,6 +28,20 @@ static bool differentiable(const walk *w, const bt_node *node, int input)
            (input < 32 ? (info->differentiable >> input) & 1u : info->differentiable == ~0u);
 }
 
+/* A result that is only stored in 16 bits is what its op's rule finds there. */
+static void find_kept(walk *w)
+{
+    const bt_graph *graph = w->graph;
+    for (int64_t n = 0; n < w->nodes; n++) {
+        const bt_node *node = graph->nodes[n];
+        for (int i = 0; i < node->inputs; i++) {
+            bt_tensor **kept = &w->kept[node->in[i]->id];
+            bool first = !*kept && node->op == &bt_op_cast && bt_dtype_half(node->out->dtype);
+            *kept = first ? node->out : node->in[i];
+        }
+    }
+}
+
 static bool walk_start(walk *w, bt_graph *graph, bool through)
 {
     size_t count = (size_t)graph->tensor_count + 1;
@@ -35,8 +50,11 @@ static bool walk_start(walk *w, bt_graph *graph, bool through)
     w->moves = bt_alloc_array(count, sizeof *w->moves);
     w->matters = bt_alloc_array(count, sizeof *w->matters);
     w->value = bt_alloc_array(count, sizeof(bt_tensor *));
-    if (w->given && w->moves && w->matters && w->value)
+    w->kept = bt_alloc_array(count, sizeof(bt_tensor *));
+    if (w->given && w->moves && w->matters && w->value && w->kept) {
+        find_kept(w);
         return true;
+    }
     bt_graph_fail(graph, BT_ERROR_MEMORY, "out of memory while differentiating");
     return false;
 }
@@ -47,6 +65,7 @@ static void walk_end(walk *w)
     bt_free(w->moves);
     bt_free(w->matters);
     bt_free(w->value);
+    bt_free(w->kept);
 }
 
 static bool any_output(const bool *flags, const bt_node *node)
@@ -88,7 +107,7 @@ typedef struct lists {
     bt_tensor **in, **out, **given, **wanted;
 } lists;
 
-static bool lists_of(const bt_node *node, int given, int wanted, lists *l)
+static bool lists_of(const walk *w, bt_node *node, int given, int wanted, lists *l)
 {
     size_t count = (size_t)(node->inputs + 1 + node->outputs + given + wanted);
     bt_tensor **room = bt_region_alloc(node->graph->region, count * sizeof *room);
@@ -100,8 +119,10 @@ static bool lists_of(const bt_node *node, int given, int wanted, lists *l)
                  room + node->inputs + 1 + node->outputs + given};
     for (int i = 0; i < node->inputs; i++)
         l->in[i] = node->in[i];
-    for (int i = 0; i < node->outputs; i++)
-        l->out[i] = &node->out[i];
+    for (int i = 0; i < node->outputs; i++) {
+        bt_tensor *kept = w->kept[node->out[i].id];
+        l->out[i] = kept && kept->dtype != node->out[i].dtype ? bt_wide(kept) : &node->out[i];
+    }
     return true;
 }
 
@@ -137,7 +158,7 @@ static void no_rule(const bt_node *node)
 static void pull(walk *w, bt_node *node)
 {
     lists l;
-    if (!lists_of(node, node->outputs, node->inputs, &l))
+    if (!lists_of(w, node, node->outputs, node->inputs, &l))
         return;
     for (int i = 0; i < node->outputs; i++)
         l.given[i] = w->value[node->out[i].id];
@@ -223,7 +244,7 @@ static void push_by_vjp(const walk *w, const bt_node *node, const lists *l)
 static void push(walk *w, bt_node *node)
 {
     lists l;
-    if (!lists_of(node, node->inputs, node->outputs, &l))
+    if (!lists_of(w, node, node->inputs, node->outputs, &l))
         return;
     for (int i = 0; i < node->inputs; i++)
         l.given[i] = differentiable(w, node, i) ? w->value[node->in[i]->id] : NULL;

@@ -85,10 +85,7 @@ static bt_tensor *fold(const bt_node *node)
     for (int i = 0; i < node->inputs; i++)
         if (!bt_dtype_floats(node->in[i]->dtype) || !bt_uniform(node->in[i], &numbers[i]))
             return NULL;
-    double value = info->fold(numbers);
-    if (node->out->dtype == BT_F32)
-        value = (double)(float)value;
-    bt_tensor *scalar = bt_number(value, node->out->dtype);
+    bt_tensor *scalar = bt_number(info->fold(numbers), node->out->dtype);
     return node->out->rank ? bt_broadcast(scalar, node->out->rank, node->out->dims, NULL) : scalar;
 }
 

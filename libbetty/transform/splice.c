@@ -1,7 +1,19 @@
 /* transform/splice.c: a graph recorded once more, within another. */
 #include "transform/splice.h"
 
+#include "ops/ops.h"
 #include "transform/rewrite.h"
+
+static bt_tensor *constant_as_f32(const bt_tensor *x, const void *data)
+{
+    bt_array from = bt_tensor_array(x), to = from;
+    to.dtype = BT_F32;
+    from.data = BT_DATA_(data);
+    to.data = bt_region_alloc(bt_trace_now()->graph->region, bt_array_bytes(to));
+    if (!to.data || bt_array_convert(to, from) != BT_OK)
+        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory while recording");
+    return bt_constant(to);
+}
 
 static bt_tensor *read_here(const bt_splice *splice, const bt_node *node)
 {
@@ -27,13 +39,28 @@ static bool keeps(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *n
     return rewrite->map[node->out->id] != NULL;
 }
 
+/* Without 16 bits: casts between them and f32 fall away, and constants are f32. */
+static bool widens(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
+{
+    if (!splice->wide)
+        return false;
+    bt_tensor *x = node->inputs == 1 ? rewrite->map[node->in[0]->id] : NULL, **to = &rewrite->map[node->out->id];
+    if (node->op == &bt_op_widen || node->op == &bt_op_round)
+        *to = x;
+    else if (node->op == &bt_op_cast && !bt_poisoned(x) && bt_dtype_half(node->out->dtype))
+        *to = bt_dtype_floats(x->dtype) ? x : bt_as(x, BT_F32);
+    else if (node->op == &bt_op_constant && bt_dtype_half(node->out->dtype))
+        *to = constant_as_f32(node->out, node->attr);
+    return *to != NULL;
+}
+
 static void record(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
 {
     if (node->op == &bt_op_read) {
         rewrite->map[node->out->id] = read_here(splice, node);
         return;
     }
-    if (keeps(rewrite, splice, node))
+    if (keeps(rewrite, splice, node) || widens(rewrite, splice, node))
         return;
     bt_rewrite_copy(rewrite, node);
     for (int i = 0; i < node->outputs; i++) {

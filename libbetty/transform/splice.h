@@ -10,6 +10,7 @@ typedef struct bt_splice {
     void *user;
     bool assigns;               /* what the graph assigns is assigned here, too; else only the value counts */
     bt_tensor *const *detached; /* result of an earlier splice of the graph, whose detached values stay; NULL: none */
+    bool wide;                  /* what the graph stores in 16 bits is f32 here, and nothing is rounded to them */
 } bt_splice;
 
 /* Records what the tensor `value` of `from`, its effects and its assigns need, with the tags that it has there.

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const bt_op *const without[] = {&bt_op_read, &bt_op_constant, &bt_op_channel_norm, &bt_op_min, &bt_op_attention};
+static const bt_op *const without[] = {&bt_op_read, &bt_op_constant,  &bt_op_channel_norm,
+                                       &bt_op_min,  &bt_op_attention, &bt_op_round};
 
 static bool needs_kernel(const bt_op *op)
 {

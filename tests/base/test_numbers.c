@@ -1,5 +1,6 @@
 /* Numbers on the host: dtypes, arrays and their conversion, hashes, the generator of random numbers. */
 #include "base/base.h"
+#include "base/half.h"
 #include "base/philox.h"
 
 #include <check.h>
@@ -16,13 +17,9 @@ START_TEST(dtypes_have_names_and_sizes)
         const char *name;
         size_t size;
         bool floats;
-    } cases[] = {{BT_F32, "f32", 4, true},
-                 {BT_F64, "f64", 8, true},
-                 {BT_I32, "i32", 4, false},
-                 {BT_I64, "i64", 8, false},
-                 {BT_U8, "u8", 1, false},
-                 {BT_BOOL, "bool", 1, false},
-                 {(bt_dtype)6, "unknown dtype", 0, false}};
+    } cases[] = {{BT_F32, "f32", 4, true},   {BT_F64, "f64", 8, true}, {BT_I32, "i32", 4, false},
+                 {BT_I64, "i64", 8, false},  {BT_U8, "u8", 1, false},  {BT_BOOL, "bool", 1, false},
+                 {BT_BF16, "bf16", 2, true}, {BT_F16, "f16", 2, true}, {(bt_dtype)8, "unknown dtype", 0, false}};
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         ck_assert_str_eq(bt_dtype_name(cases[i].dtype), cases[i].name);
         ck_assert_uint_eq(bt_dtype_size(cases[i].dtype), cases[i].size);
@@ -136,6 +133,83 @@ START_TEST(conversion_is_bounded)
     bt_put(BT_F64, wide, 0, 0.1);
     ck_assert_double_eq(wide[0], 0.1);
     ck_assert_double_eq(bt_get((bt_dtype)77, wide, 0), 0);
+}
+END_TEST
+
+/* A number of 16 bits by the words of IEEE 754: sign, exponent, fraction; what follows the largest is infinite. */
+static double of_half(uint16_t bits, int fraction_bits)
+{
+    int exponent = bits % 0x8000 >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
+    int bias = (1 << (14 - fraction_bits)) - 1, last = (1 << (15 - fraction_bits)) - 1;
+    double size = exponent == last ? (fraction ? (double)NAN : (double)INFINITY)
+                  : exponent       ? ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits)
+                                   : ldexp(fraction, 1 - bias - fraction_bits);
+    return bits >> 15 ? -size : size;
+}
+
+static uint16_t put(bt_dtype dtype, double x)
+{
+    uint16_t bits;
+    bt_put(dtype, &bits, 0, x);
+    return bits;
+}
+
+/* As the number, and, where it is an f32, as that. */
+static void assert_rounds(bt_dtype dtype, double x, uint16_t due)
+{
+    float single = (float)x;
+    uint16_t other = dtype == BT_BF16 ? bt_bf16_of(single) : bt_f16_of(single), found = put(dtype, x);
+    ck_assert_msg(found == due, "%s of %.17g is %04x, not %04x", bt_dtype_name(dtype), x, found, due);
+    ck_assert_msg((double)single != x || other == due, "%s of the f32 %.9g is %04x, not %04x", bt_dtype_name(dtype), x,
+                  other, due);
+}
+
+/* All patterns: read, written back, and what lies half way to the next, and a little to either side of it. */
+START_TEST(numbers_of_16_bits)
+{
+    const bt_dtype dtype = _i ? BT_F16 : BT_BF16;
+    const int fraction_bits = _i ? 10 : 7;
+    for (int pattern = 0; pattern < 65536; pattern++) {
+        const uint16_t bits = (uint16_t)pattern, sign = bits & 0x8000;
+        const double x = of_half(bits, fraction_bits), found = bt_get(dtype, &bits, 0);
+        if (isnan(x)) {
+            const uint16_t again = put(dtype, found);
+            ck_assert_msg(isnan(found) && isnan(of_half(again, fraction_bits)) && (again & 0x8000) == sign,
+                          "%04x: %g, %04x", bits, found, again);
+            continue;
+        }
+        ck_assert_msg(found == x && !signbit(found) == !sign, "%04x: %.17g, not %.17g", bits, found, x);
+        assert_rounds(dtype, x, bits);
+        if (isinf(x))
+            continue;
+        const uint16_t after = (uint16_t)(bits + 1);
+        double next = of_half(after, fraction_bits);
+        next = isinf(next) ? copysign(_i ? 65536 : 0x1p128, x) : next;
+        const double middle = (x + next) / 2, far = copysign((double)INFINITY, x);
+        assert_rounds(dtype, middle, bits & 1 ? after : bits);
+        assert_rounds(dtype, nextafter(middle, 0), bits);
+        assert_rounds(dtype, nextafter(middle, far), after);
+        assert_rounds(dtype, (double)nextafterf((float)middle, 0), bits);
+        assert_rounds(dtype, (double)nextafterf((float)middle, (float)far), after);
+    }
+    assert_rounds(dtype, 1e300, _i ? 0x7c00 : 0x7f80);
+    assert_rounds(dtype, -1e-300, 0x8000);
+}
+END_TEST
+
+START_TEST(known_numbers_of_16_bits)
+{
+    static const struct {
+        double x;
+        uint16_t f16, bf16;
+    } cases[] = {{0.1, 0x2e66, 0x3dcd},   {1.0 / 3, 0x3555, 0x3eab}, {65504, 0x7bff, 0x4780},
+                 {65519, 0x7bff, 0x4780}, {65520, 0x7c00, 0x4780},   {6e-8, 0x0001, 0x3381},
+                 {2049, 0x6800, 0x4500},  {1e-5, 0x00a8, 0x3728},    {0x1p-25, 0x0000, 0x3300}};
+    for (int i = 0; i < BT_COUNT_OF(cases); i++) {
+        assert_rounds(BT_F16, cases[i].x, cases[i].f16);
+        assert_rounds(BT_BF16, cases[i].x, cases[i].bf16);
+        ck_assert(bt_dtype_round(BT_F16, cases[i].x) <= of_half(cases[i].f16, 10));
+    }
 }
 END_TEST
 
@@ -302,6 +376,8 @@ int main(void)
     tcase_add_test(tests, arrays_of_pointers);
     tcase_add_test(tests, shapes_as_text);
     tcase_add_test(tests, conversion_is_bounded);
+    tcase_add_loop_test(tests, numbers_of_16_bits, 0, 2);
+    tcase_add_test(tests, known_numbers_of_16_bits);
     tcase_add_test(tests, arrays_are_converted);
     tcase_add_test(tests, arrays_that_do_not_fit);
     tcase_add_test(tests, hashes_differ);

@@ -183,6 +183,7 @@ static const char *const methods[] = {
 enum { METHODS = sizeof methods / sizeof *methods, ITD = METHODS - 1 };
 
 static const char *const ways[] = {"fp32\nengine.threads = 1\n", "fp32\nengine.threads = 2\n",
+                                   "bf16\nengine.threads = 1\n", "bf16\nengine.threads = 2\n",
                                    "fp64\nengine.threads = 1\n", "fp64\nengine.threads = 2\n"};
 enum { WAYS = sizeof ways / sizeof *ways, CASES = ((NETS - 1) * METHODS + 1) * WAYS };
 

@@ -1,5 +1,5 @@
 /* tests/engine/test_closed_forms.c: hypergradients with known right answers, in double precision to 1e-10, in single
- * precision to 1e-5. */
+ * precision to 1e-5, and with products of matrices in bf16, of which a unit is 2^-8, to 2^-5. */
 #include "closed_forms.h"
 
 #include <check.h>
@@ -22,12 +22,15 @@ static void hypergradient(numbers n, const char *settings, double *result)
     ck_assert_msg(status == BT_OK, "%s: %s", settings, bt_error());
     if (strstr(settings, "finite")) /* a difference in single precision is as good as its step */
         return;
-    snprintf(single, sizeof single, "%sengine.precision = fp32\n", settings);
-    status = closed_form_hypergradient(&n, single, rounded);
-    ck_assert_msg(status == BT_OK, "%s: %s", single, bt_error());
-    for (int i = 0; i < n.lambdas; i++)
-        ck_assert_msg(fabs(rounded[i] - result[i]) <= 1e-5 * fmax(1, fabs(result[i])), "%s: %.9g, not %.9g", single,
-                      rounded[i], result[i]);
+    for (int k = 0; k < 2; k++) {
+        double tolerance = k ? 0x1p-5 : 1e-5;
+        snprintf(single, sizeof single, "%sengine.precision = %s\n", settings, k ? "bf16" : "fp32");
+        status = closed_form_hypergradient(&n, single, rounded);
+        ck_assert_msg(status == BT_OK, "%s: %s", single, bt_error());
+        for (int i = 0; i < n.lambdas; i++)
+            ck_assert_msg(fabs(rounded[i] - result[i]) <= tolerance * fmax(1, fabs(result[i])), "%s: %.9g, not %.9g",
+                          single, rounded[i], result[i]);
+    }
 }
 
 /* R1: C = a w^2 / 2 - b lambda w, F = (w - t)^2 / 2; a = 2, b = 3, t = 1; at lambda = 1: w* = 3/2, dF/dlambda = 3/4. */

@@ -46,6 +46,8 @@ static const struct {
     {"lower.checkpointing = cost:10%\n", NULL},
     {"lower.chunks = 4\n", "it has no product of matrices that is read row by row"},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
+    {"upper.product_precision = fp32\n", "no problem above differentiates"},
+    {"lower.product_precision = fp32\n", "no level has a precision of 16 bits"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},
     {"lower.cg_iterations = 2\n", "[lower] cg_iterations = 2 has no effect: type is darts"},

@@ -74,12 +74,15 @@ START_TEST(reads_back)
     int32_t n[] = {3, -4};
     static float large[100000];
     bool yes[] = {true, false, true};
+    uint16_t halves[] = {0x3c00, 0x7bff, 0x8001}, upper[] = {0x3f80, 0x7f7f};
     for (int k = 0; k < 100000; k++)
         large[k] = (float)bt_host_uniform(3, 0, (uint64_t)k);
     const bt_stored items[] = {
         {.name = "z", .array = BT_ARRAY(&d)},
         {.name = "n", .array = BT_ARRAY(n, 1, 2, 1)},
         {.name = "large", .array = BT_ARRAY(large, 1000, 100)},
+        {.name = "f16", .array = bt_array_of(BT_F16, halves, (const int64_t[]){3, BT_END})},
+        {.name = "bf16", .array = bt_array_of(BT_BF16, upper, (const int64_t[]){1, 2, BT_END})},
         {.name = "nothing", .array = bt_array_of(BT_F64, NULL, (const int64_t[]){3, 0, BT_END})},
         {.name = "yes", .array = bt_array_of(BT_BOOL, yes, (const int64_t[]){3, BT_END})},
         {.name = "gr\xc3\xbc\xc3\x9f\x65 \"quoted\"", .array = BT_ARRAY(n, 2)},

@@ -42,7 +42,7 @@ static double *draw(const bt_sample_input *in, bt_array shape, uint64_t stream)
             x = in->values[i % in->value_count];
         if (!bt_dtype_floats(shape.dtype))
             x = shape.dtype == BT_BOOL ? floor(x) != 0 : floor(x);
-        values[i] = shape.dtype == BT_F32 ? (double)(float)x : x;
+        values[i] = bt_dtype_round(shape.dtype, x);
     }
     return values;
 }
@@ -150,8 +150,19 @@ void setup_values(const setup *s, const op_case *c, interpreter *in)
         interpreter_set(in, s->in[i], c->values[i]);
 }
 
+double case_rounding(const op_case *c)
+{
+    bool casts = c->op == &bt_op_cast || c->op == &bt_op_round;
+    bool half = casts && bt_dtype_half((bt_dtype)((const bt_cast_attr *)(const void *)c->attr)->dtype);
+    for (int i = 0; i < c->sample.inputs; i++)
+        half |= bt_dtype_half(c->shape[i].dtype);
+    return half ? 0x1p-7 : 0;
+}
+
 extra extra_like(setup *s, const bt_tensor *x, uint64_t stream)
 {
     double *values = random_values(bt_tensor_count(x), stream);
+    for (int64_t i = 0; bt_dtype_half(x->dtype) && i < bt_tensor_count(x); i++)
+        values[i] = bt_dtype_round(x->dtype, values[i]);
     return (extra){leaf(s, bt_tensor_array(x), values), values};
 }

@@ -27,6 +27,9 @@ int op_count(void);
 case_list cases_of(const bt_op *op, bt_dtype dtype);
 void cases_free(case_list *list);
 
+/* What rounding may do, relative to the largest number: a case that is about numbers of 16 bits; 0: of others. */
+double case_rounding(const op_case *c);
+
 /* Random numbers in -1..1, to be freed; `stream` names them. */
 double *random_values(int64_t count, uint64_t stream);
 

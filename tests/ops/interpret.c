@@ -88,7 +88,7 @@ static const struct {
     {&bt_op_relu, relu},    {&bt_op_step, step},   {&bt_op_floor, floor},     {&bt_op_isfinite, is_finite},
     {&bt_op_copy, same},    {&bt_op_detach, same}, {&bt_op_sigmoid, sigmoid}, {&bt_op_stop, same},
     {&bt_op_alias, same},   {&bt_op_print, same},  {&bt_op_reshape, same},    {&bt_op_expm1, expm1},
-    {&bt_op_sinh, sinh},    {&bt_op_cosh, cosh},   {&bt_op_atan, atan},
+    {&bt_op_sinh, sinh},    {&bt_op_cosh, cosh},   {&bt_op_atan, atan},       {&bt_op_widen, same},
 };
 
 static double plus(double a, double b) { return a + b; }
@@ -111,9 +111,24 @@ static const struct {
     {&bt_op_less, less}, {&bt_op_greater, greater}, {&bt_op_equal, equal},
 };
 
+/* The nearest number with so many bits of fraction, at ties the even one; `least`: the exponent of the last place of
+ * the smallest. */
+static double nearest(double x, int bits, int least, double largest)
+{
+    if (!isfinite(x) || x == 0)
+        return x;
+    int exponent = ilogb(x) - bits;
+    double unit = ldexp(1, exponent < least ? least : exponent), y = rint(x / unit) * unit;
+    return fabs(y) > largest ? copysign(INFINITY, x) : y;
+}
+
 static double as_dtype(double x, bt_dtype dtype)
 {
     switch (dtype) {
+    case BT_BF16:
+        return nearest(x, 7, -133, 0x1.fep127);
+    case BT_F16:
+        return nearest(x, 10, -24, 65504);
     case BT_F32: /* everything is computed in double */
     case BT_F64:
         return x;

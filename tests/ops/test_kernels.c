@@ -1,6 +1,6 @@
 /* Every kernel of every instruction set that this machine runs, against the interpreter (composites: against their
- * body): both dtypes, dense and strided inputs, one thread and two; and each declared overwriting, aliased against
- * copied. */
+ * body): both dtypes, and f32 stored in 16 bits; dense and strided inputs, one thread and two; and each declared
+ * overwriting, aliased against copied. */
 #include "cases.h"
 
 #include "backend/cpu/cpu.h"
@@ -25,9 +25,10 @@ static void *aligned(size_t size)
     return memory;
 }
 
-static bt_view view_of(bt_array shape, bool dense)
+/* stored: how f32 numbers lie in memory. */
+static bt_view view_of(bt_array shape, bool dense, bt_dtype stored)
 {
-    bt_view view = {.dtype = shape.dtype, .rank = shape.rank};
+    bt_view view = {.dtype = shape.dtype == BT_F32 && bt_dtype_half(stored) ? stored : shape.dtype, .rank = shape.rank};
     int64_t stride = dense ? 1 : 2;
     memcpy(view.dims, shape.dims, sizeof view.dims);
     for (int k = 0; k < shape.rank; k++) { /* not dense: the first axis innermost, with gaps */
@@ -48,7 +49,7 @@ static int64_t place(const bt_view *view, int64_t element)
     return at;
 }
 
-static void run_begin(run *r, const setup *s, const op_case *c, bool dense, int threads)
+static void run_begin(run *r, const setup *s, const op_case *c, bt_dtype stored, bool dense, int threads)
 {
     *r = (run){.call = {.op = c->op,
                         .attr = c->attr,
@@ -60,13 +61,13 @@ static void run_begin(run *r, const setup *s, const op_case *c, bool dense, int 
     r->call.out = r->out;
     for (int i = 0; i < s->node->inputs; i++) {
         int64_t count = bt_array_count(c->shape[i]);
-        r->in[i] = view_of(c->shape[i], dense);
+        r->in[i] = view_of(c->shape[i], dense, stored);
         r->memory[i] = aligned(2 * (size_t)count * bt_dtype_size(c->shape[i].dtype));
         for (int64_t e = 0; e < count; e++)
-            bt_put(c->shape[i].dtype, r->memory[i], place(&r->in[i], e), c->values[i][e]);
+            bt_put(r->in[i].dtype, r->memory[i], place(&r->in[i], e), c->values[i][e]);
     }
     for (int o = 0; o < s->node->outputs; o++) {
-        r->out[o] = view_of(bt_tensor_array(s->out[o]), true);
+        r->out[o] = view_of(bt_tensor_array(s->out[o]), true, stored);
         r->result[o] = aligned(bt_tensor_bytes(s->out[o]));
         memset(r->result[o], 0x5a, bt_tensor_bytes(s->out[o]));
     }
@@ -83,7 +84,7 @@ static void run_end(run *r)
 /* False: the kernel does not take it. over[o] >= 0: output o is written over that input. */
 static bool launch(run *r, const bt_kernel_impl *kernel, const int *over)
 {
-    if (kernel->accepts && !kernel->accepts(&r->call))
+    if (!bt_kernel_accepts(kernel, &r->call))
         return false;
     void *scratch = kernel->scratch ? aligned(kernel->scratch(&r->call)) : NULL;
     if (kernel->prepare)
@@ -109,6 +110,12 @@ static double tolerance(const bt_op *op, bt_dtype dtype)
     return op == &bt_op_normal ? 1e-3 : 2e-6; /* normal: from 24 bits of each word */
 }
 
+/* What rounding to 16 bits may do beside: one unit in the last place. */
+static double unit(double x, bt_dtype stored)
+{
+    return stored == BT_BF16 ? fabs(x) * 0x1p-7 + 0x1p-133 : stored == BT_F16 ? fabs(x) * 0x1p-10 + 0x1p-24 : 0;
+}
+
 static void assert_result(const run *r, const interpreter *in, const setup *s, const op_case *c, const char *kernel,
                           const char *how)
 {
@@ -118,16 +125,18 @@ static void assert_result(const run *r, const interpreter *in, const setup *s, c
         for (int64_t e = 0; e < bt_tensor_count(s->out[o]); e++)
             largest = fmax(largest, isfinite(expected[e]) ? fabs(expected[e]) : 0);
         for (int64_t e = 0; e < bt_tensor_count(s->out[o]); e++) {
-            double found = bt_get(s->out[o]->dtype, r->out[o].data, e);
+            double found = bt_get(r->out[o].dtype, r->out[o].data, e), off = fabs(found - expected[e]);
             bool same = isnan(expected[e]) ? isnan(found) != 0 : found == expected[e];
-            ck_assert_msg(same || fabs(found - expected[e]) <= tolerance(c->op, s->out[o]->dtype) * largest,
+            ck_assert_msg(same ||
+                              off <= tolerance(c->op, s->out[o]->dtype) * largest + unit(expected[e], r->out[o].dtype),
                           "%s, %s%s: output %d, [%lld]: found %.17g, expected %.17g", c->name, kernel, how, o,
                           (long long)e, found, expected[e]);
         }
     }
 }
 
-static void assert_aliased(const setup *s, const op_case *c, const interpreter *in, const bt_kernel_impl *kernel)
+static void assert_aliased(const setup *s, const op_case *c, bt_dtype stored, const interpreter *in,
+                           const bt_kernel_impl *kernel)
 {
     const bt_op_info *info = c->op->info;
     int together[BT_MAX_OUTPUTS];
@@ -140,14 +149,14 @@ static void assert_aliased(const setup *s, const op_case *c, const interpreter *
             if (o == s->node->outputs ? i > 0 : !(info->overwrites[o] >> i & 1))
                 continue;
             over[o < s->node->outputs ? o : 0] = i;
-            run_begin(&r, s, c, true, 1);
+            run_begin(&r, s, c, stored, true, 1);
             if (launch(&r, kernel, o < s->node->outputs ? over : together))
                 assert_result(&r, in, s, c, kernel->name, ", in place");
             run_end(&r);
         }
 }
 
-static void check_case(const op_case *c, const bt_kernel_impl *const *kernels)
+static void check_case(const op_case *c, bt_dtype stored, const bt_kernel_impl *const *kernels)
 {
     setup s;
     setup_begin(&s, c, c->op);
@@ -155,24 +164,32 @@ static void check_case(const op_case *c, const bt_kernel_impl *const *kernels)
     interpreter *in = interpreter_new(s.graph);
     setup_values(&s, c, in);
     interpreter_run(in);
-    bool any = c->op->body || c->op->info->view; /* these can do without */
+    bool any = c->op->body || c->op->info->view || bt_dtype_half(stored); /* these can do without, or with copies */
     for (; *kernels; kernels++) {
         if ((*kernels)->op != c->op)
             continue;
         for (int way = 0; way < 4; way++) {
             run r;
-            run_begin(&r, &s, c, way & 1, 1 + way / 2);
+            run_begin(&r, &s, c, stored, way & 1, 1 + way / 2);
             if (launch(&r, *kernels, NULL)) {
                 assert_result(&r, in, &s, c, (*kernels)->name, way & 1 ? "" : ", strided");
                 any = true;
             }
             run_end(&r);
         }
-        assert_aliased(&s, c, in, *kernels);
+        assert_aliased(&s, c, stored, in, *kernels);
     }
     ck_assert_msg(any, "%s: no kernel takes it", c->name);
     interpreter_free(in);
     setup_end(&s);
+}
+
+/* f32 numbers that 16 bits hold exactly. */
+static void round_values(op_case *c, bt_dtype stored)
+{
+    for (int i = 0; i < c->sample.inputs && bt_dtype_half(stored); i++)
+        for (int64_t e = 0; c->shape[i].dtype == BT_F32 && e < bt_array_count(c->shape[i]); e++)
+            c->values[i][e] = bt_dtype_round(stored, c->values[i][e]);
 }
 
 /* Loop index: op * instruction sets + set. */
@@ -182,10 +199,13 @@ START_TEST(test_kernels)
     const bt_kernel_impl *const *kernels = bt_cpu_kernels(isas[_i % BT_COUNT_OF(isas)]);
     if (!kernels || bt_op_flags(op) & (BT_OP_LEAF | BT_OP_EFFECT))
         return;
-    for (int d = 0; d < 2; d++) {
+    static const bt_dtype stored[] = {BT_F64, BT_F32, BT_BF16, BT_F16};
+    for (int d = 0; d < BT_COUNT_OF(stored); d++) {
         case_list list = cases_of(op, d ? BT_F32 : BT_F64);
-        for (int i = 0; i < list.count; i++)
-            check_case(&list.cases[i], kernels);
+        for (int i = 0; i < list.count; i++) {
+            round_values(&list.cases[i], stored[d]);
+            check_case(&list.cases[i], stored[d], kernels);
+        }
         cases_free(&list);
     }
 }

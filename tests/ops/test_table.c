@@ -138,7 +138,8 @@ static void assert_inner(const walk *all, const interpreter *in, const char *wha
                          int bs, bt_tensor *const *c, const extra *d, int ds)
 {
     double scale = 1, first = inner(in, a, b, bs, &scale), second = inner(in, c, d, ds, &scale);
-    ck_assert_msg(fabs(first - second) <= 1e-12 * scale, "%s: %s: %.17g and %.17g", all->c->name, what, first, second);
+    ck_assert_msg(fabs(first - second) <= (1e-12 + case_rounding(all->c)) * scale, "%s: %s: %.17g and %.17g",
+                  all->c->name, what, first, second);
 }
 
 static void assert_equal(const walk *all, const interpreter *in, const char *what, bt_tensor *const *a,
@@ -240,6 +241,7 @@ static void check_compiled(const op_case *c)
                 bt_graph_output(all.s.graph, lists[l][i]);
             }
     double tolerance = c->op == &bt_op_normal ? 1e-3 : has_f32(all.s.graph) ? 3e-5 : 1e-11;
+    tolerance += case_rounding(c);
     interpreter *in = at(&all, 0);
     ck_assert_msg(bt_evaluate(all.s.graph, results) == BT_OK, "%s: %s", c->name, bt_error());
     for (int o = 0; o < outputs; o++) {
@@ -310,15 +312,18 @@ static void check_rule(const op_case *c, const bt_op *twin)
 {
     walk rule, body;
     int orders = c->sample.kink ? 1 : 3;
+    double rounding = case_rounding(c);
     walk_begin(&rule, c, c->op, ~0U, ~0U); /* traces nest: one is finished before the next begins */
     differentiate(&rule, orders);
     walk_begin(&body, c, twin, ~0U, ~0U);
     differentiate(&body, orders);
     interpreter *a = at(&rule, 0), *b = at(&body, 0);
-    assert_equal(&rule, a, "vjp, by rule and by body", rule.g, b, body.g, rule.x, rule.xs, 1e-12);
-    assert_equal(&rule, a, "jvp, by rule and by body", rule.t, b, body.t, rule.y, rule.ys, 1e-12);
-    assert_equal(&rule, a, "second derivative, by rule and by body", rule.gv, b, body.gv, rule.x, rule.xs, 1e-11);
-    assert_equal(&rule, a, "third derivative, by rule and by body", rule.k, b, body.k, rule.x, rule.xs, 1e-11);
+    assert_equal(&rule, a, "vjp, by rule and by body", rule.g, b, body.g, rule.x, rule.xs, 1e-12 + rounding);
+    assert_equal(&rule, a, "jvp, by rule and by body", rule.t, b, body.t, rule.y, rule.ys, 1e-12 + rounding);
+    assert_equal(&rule, a, "second derivative, by rule and by body", rule.gv, b, body.gv, rule.x, rule.xs,
+                 1e-11 + rounding);
+    assert_equal(&rule, a, "third derivative, by rule and by body", rule.k, b, body.k, rule.x, rule.xs,
+                 1e-11 + rounding);
     interpreter_free(a);
     interpreter_free(b);
     walk_end(&body);

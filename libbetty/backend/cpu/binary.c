@@ -101,7 +101,8 @@ static bt_status prepare(bt_call *call)
 
 #define BINARY(name)                                                                                                   \
     {                                                                                                                  \
-        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false \
+        &bt_op_##name, #name ".vector", accepts, NULL, prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release),       \
+            false, false                                                                                               \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_binary)[] = {

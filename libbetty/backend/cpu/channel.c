@@ -267,8 +267,8 @@ static bt_status mix(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_channel)[] = {
-    {&bt_op_channel_moments, "channel_moments.tiles", accepts, sums_scratch, NULL, moments, NULL, false},
-    {&bt_op_channel_dot, "channel_dot.tiles", dot_accepts, sums_scratch, NULL, dot, NULL, false},
-    {&bt_op_channel_mix, "channel_mix.tiles", mix_accepts, mix_scratch, NULL, mix, NULL, false},
+    {&bt_op_channel_moments, "channel_moments.tiles", accepts, sums_scratch, NULL, moments, NULL, false, false},
+    {&bt_op_channel_dot, "channel_dot.tiles", dot_accepts, sums_scratch, NULL, dot, NULL, false, false},
+    {&bt_op_channel_mix, "channel_mix.tiles", mix_accepts, mix_scratch, NULL, mix, NULL, false, false},
     {.op = NULL},
 };

@@ -328,9 +328,9 @@ static bt_status launch(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_conv)[] = {
-    {&bt_op_conv, "conv.blocked", accepts, scratch, prepare, launch, release, false},
-    {&bt_op_conv_bias, "conv_bias.blocked", accepts, scratch, prepare, launch, release, false},
-    {&bt_op_conv_dx, "conv_dx.blocked", accepts, scratch, prepare, launch, release, false},
-    {&bt_op_conv_dw, "conv_dw.blocked", accepts, scratch, prepare, launch, release, false},
+    {&bt_op_conv, "conv.blocked", accepts, scratch, prepare, launch, release, false, false},
+    {&bt_op_conv_bias, "conv_bias.blocked", accepts, scratch, prepare, launch, release, false, false},
+    {&bt_op_conv_dx, "conv_dx.blocked", accepts, scratch, prepare, launch, release, false, false},
+    {&bt_op_conv_dw, "conv_dw.blocked", accepts, scratch, prepare, launch, release, false, false},
     {.op = NULL},
 };

@@ -22,7 +22,7 @@ static int64_t row_count(const bt_view *x)
     return count;
 }
 
-static bool gather_accepts(const bt_call *call) { return whole_rows(&call->in[0]); }
+static bool gather_accepts(const bt_call *call) { return whole_rows(&call->in[0]) && bt_cpu_same_dtypes(call, 0, 0); }
 
 static bt_status gather(const bt_call *call)
 {
@@ -101,8 +101,8 @@ static bt_status one_hot(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_index)[] = {
-    {&bt_op_gather, "gather.rows", gather_accepts, NULL, NULL, gather, NULL, false},
-    {&bt_op_scatter_add, "scatter_add.rows", scatter_accepts, NULL, NULL, scatter_add, NULL, false},
-    {&bt_op_one_hot, "one_hot.rows", one_hot_accepts, NULL, NULL, one_hot, NULL, false},
+    {&bt_op_gather, "gather.rows", gather_accepts, NULL, NULL, gather, NULL, false, true},
+    {&bt_op_scatter_add, "scatter_add.rows", scatter_accepts, NULL, NULL, scatter_add, NULL, false, false},
+    {&bt_op_one_hot, "one_hot.rows", one_hot_accepts, NULL, NULL, one_hot, NULL, false, false},
     {.op = NULL},
 };

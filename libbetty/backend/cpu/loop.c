@@ -115,6 +115,9 @@ static void gather(void *to, const char *from, int64_t along, int64_t size, int6
     } else if (size == 8) {
         for (int64_t i = 0; i < n; i++)
             memcpy((char *)to + 8 * i, from + i * along, 8);
+    } else if (size == 2) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy((char *)to + 2 * i, from + i * along, 2);
     } else {
         for (int64_t i = 0; i < n; i++)
             ((char *)to)[i] = from[i * along];

@@ -289,7 +289,7 @@ static bt_status binary_cross_entropy(const bt_call *call)
 
 #define LOSS(name, accepts)                                                                                            \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", accepts, NULL, NULL, name, NULL, false                                           \
+        &bt_op_##name, #name ".rows", accepts, NULL, NULL, name, NULL, false, false                                    \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_loss)[] = {

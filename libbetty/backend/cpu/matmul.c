@@ -214,8 +214,8 @@ static bt_status launch(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_matmul)[] = {
-    {&bt_op_dot, "dot.blocked", dot_accepts, scratch, prepare, launch, release, false},
-    {&bt_op_dot_add, "dot_add.blocked", adding_accepts, scratch, prepare, launch, release, false},
-    {&bt_op_linear, "linear.blocked", linear_accepts, scratch, prepare, launch, release, false},
+    {&bt_op_dot, "dot.blocked", dot_accepts, scratch, prepare, launch, release, false, false},
+    {&bt_op_dot_add, "dot_add.blocked", adding_accepts, scratch, prepare, launch, release, false, false},
+    {&bt_op_linear, "linear.blocked", linear_accepts, scratch, prepare, launch, release, false, false},
     {.op = NULL},
 };

@@ -33,9 +33,13 @@ typedef struct move {
             y[i] = x;                                                                                                  \
     }
 COPY(1, uint8_t)
+COPY(2, uint16_t)
 COPY(4, uint32_t)
 COPY(8, uint64_t)
-static bt_row_fn *const rows[][2] = {[1] = {copy1, fill1}, [4] = {copy4, fill4}, [8] = {copy8, fill8}};
+static bt_row_fn *const rows[][2] = {
+    [1] = {copy1, fill1}, [2] = {copy2, fill2}, [4] = {copy4, fill4}, [8] = {copy8, fill8}};
+
+static bool accepts(const bt_call *call) { return bt_cpu_same_dtypes(call, 0, call->inputs - 1); }
 
 /* The input, placed along `axis` of the output (axis 0 of a scalar: all of it), `from` elements on. */
 static void plan_piece(piece *p, const bt_call *call, const bt_view *look, int axis, int64_t from)
@@ -162,7 +166,7 @@ static bt_status check(const bt_call *call)
 
 #define MOVE(name, prepare)                                                                                            \
     {                                                                                                                  \
-        &bt_op_##name, #name ".vector", NULL, NULL, prepare, launch, release, false                                    \
+        &bt_op_##name, #name ".vector", accepts, NULL, prepare, launch, release, false, true                           \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_move)[] = {
@@ -176,7 +180,7 @@ const bt_kernel_impl BT_ISA(bt_cpu_move)[] = {
     MOVE(alias, prepare_same),
     MOVE(pad, prepare_pad),
     MOVE(concat, prepare_concat),
-    {&bt_op_print, "print.vector", NULL, NULL, prepare_same, print, release, false},
-    {&bt_op_check, "check.vector", check_accepts, NULL, NULL, check, NULL, false},
+    {&bt_op_print, "print.vector", accepts, NULL, prepare_same, print, release, false, true},
+    {&bt_op_check, "check.vector", check_accepts, NULL, NULL, check, NULL, false, false},
     {.op = NULL},
 };

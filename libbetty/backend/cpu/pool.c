@@ -318,15 +318,16 @@ static bt_status resample(const bt_call *call)
 
 #define WINDOW(name)                                                                                                   \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release, false                              \
+        &bt_op_##name, #name ".rows", window_accepts, NULL, prepare, name, release, false, false                       \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pool)[] = {
     WINDOW(window_sum),
     WINDOW(window_spread),
     WINDOW(window_max),
-    {&bt_op_window_gather, "window_gather.images", index_accepts, NULL, NULL, window_gather, NULL, false},
-    {&bt_op_window_scatter, "window_scatter.images", index_accepts, NULL, NULL, window_scatter, NULL, false},
-    {&bt_op_resample, "resample.slabs", resample_accepts, NULL, resample_prepare, resample, resample_release, false},
+    {&bt_op_window_gather, "window_gather.images", index_accepts, NULL, NULL, window_gather, NULL, false, false},
+    {&bt_op_window_scatter, "window_scatter.images", index_accepts, NULL, NULL, window_scatter, NULL, false, false},
+    {&bt_op_resample, "resample.slabs", resample_accepts, NULL, resample_prepare, resample, resample_release, false,
+     false},
     {.op = NULL},
 };

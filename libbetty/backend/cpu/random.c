@@ -169,8 +169,8 @@ static bt_status dropout(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_random)[] = {
-    {&bt_op_uniform, "uniform.vector", NULL, NULL, NULL, uniform, NULL, false},
-    {&bt_op_normal, "normal.vector", NULL, NULL, NULL, normal, NULL, false},
-    {&bt_op_dropout, "dropout.vector", dropout_accepts, NULL, NULL, dropout, NULL, false},
+    {&bt_op_uniform, "uniform.vector", NULL, NULL, NULL, uniform, NULL, false, false},
+    {&bt_op_normal, "normal.vector", NULL, NULL, NULL, normal, NULL, false, false},
+    {&bt_op_dropout, "dropout.vector", dropout_accepts, NULL, NULL, dropout, NULL, false, false},
     {.op = NULL},
 };

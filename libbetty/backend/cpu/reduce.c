@@ -338,14 +338,14 @@ static bt_status argmax_integers(const bt_call *call)
 
 #define INTEGERS(name)                                                                                                 \
     {                                                                                                                  \
-        &bt_op_##name, #name ".rows", integers_accept, NULL, prepare_integers, name##_integers, release, false         \
+        &bt_op_##name, #name ".rows", integers_accept, NULL, prepare_integers, name##_integers, release, false, false  \
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_reduce)[] = {
-    {&bt_op_sum, "sum.vector", accepts, NULL, prepare_sum, sum, release, false},
-    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release, false},
-    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_norm_square, norm_square, release, false},
-    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL, false},
+    {&bt_op_sum, "sum.vector", accepts, NULL, prepare_sum, sum, release, false, false},
+    {&bt_op_max, "max.vector", accepts, NULL, prepare, max, release, false, false},
+    {&bt_op_norm_square, "norm_square.vector", accepts, NULL, prepare_norm_square, norm_square, release, false, false},
+    {&bt_op_argmax, "argmax.vector", argmax_accepts, NULL, NULL, argmax, NULL, false, false},
     INTEGERS(sum),
     INTEGERS(max),
     INTEGERS(argmax),

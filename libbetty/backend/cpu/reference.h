@@ -14,6 +14,11 @@ extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_red
 
 #define BT_REFERENCE(op_name, function)                                                                                \
     {                                                                                                                  \
+        .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function, .plain = true, .half = true         \
+    }
+/* Not where something is stored in 16 bits: it sums in its result, or asks for the dtype. */
+#define BT_REFERENCE_WIDE(op_name, function)                                                                           \
+    {                                                                                                                  \
         .op = &bt_op_##op_name, .name = #op_name ".reference", .launch = function, .plain = true                       \
     }
 

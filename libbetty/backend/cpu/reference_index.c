@@ -79,7 +79,7 @@ static bt_status one_hot(const bt_call *call)
 
 const bt_kernel_impl bt_cpu_reference_index[] = {
     BT_REFERENCE(gather, gather),
-    BT_REFERENCE(scatter_add, scatter_add),
+    BT_REFERENCE_WIDE(scatter_add, scatter_add),
     BT_REFERENCE(one_hot, one_hot),
     {.op = NULL},
 };

@@ -140,10 +140,10 @@ static bt_status resample(const bt_call *call)
 
 const bt_kernel_impl bt_cpu_reference_pool[] = {
     BT_REFERENCE(window_sum, window_sum),
-    BT_REFERENCE(window_spread, window_spread),
+    BT_REFERENCE_WIDE(window_spread, window_spread),
     BT_REFERENCE(window_max, window_max),
     BT_REFERENCE(window_gather, window_gather),
-    BT_REFERENCE(window_scatter, window_scatter),
-    BT_REFERENCE(resample, resample),
+    BT_REFERENCE_WIDE(window_scatter, window_scatter),
+    BT_REFERENCE_WIDE(resample, resample),
     {.op = NULL},
 };

@@ -40,8 +40,8 @@ static bt_status dropout(const bt_call *call)
 }
 
 const bt_kernel_impl bt_cpu_reference_random[] = {
-    BT_REFERENCE(uniform, uniform),
-    BT_REFERENCE(normal, normal),
-    BT_REFERENCE(dropout, dropout),
+    BT_REFERENCE_WIDE(uniform, uniform),
+    BT_REFERENCE_WIDE(normal, normal),
+    BT_REFERENCE_WIDE(dropout, dropout),
     {.op = NULL},
 };

@@ -202,7 +202,7 @@ const bt_kernel_impl bt_cpu_reference_update[] = {
     BT_REFERENCE(scales, scales),
     BT_REFERENCE(encode, encode),
     BT_REFERENCE(decode, decode),
-    BT_REFERENCE(adam8bit_update, adam8bit_update),
-    BT_REFERENCE(lion8bit_update, lion8bit_update),
+    BT_REFERENCE_WIDE(adam8bit_update, adam8bit_update),
+    BT_REFERENCE_WIDE(lion8bit_update, lion8bit_update),
     {.op = NULL},
 };

@@ -1,6 +1,7 @@
 /* backend/cpu/select.c: where and cast. */
 #include "backend/cpu/loop.h"
 #include "backend/cpu/vector.h"
+#include "base/half.h"
 
 /* ---- where: values are only moved, so their size is all that counts ---- */
 
@@ -77,36 +78,45 @@ BT_INLINE double bounded(double x, double low, double high) { return x != x ? 0 
 #define INTO_I32(T, x) (int32_t) bounded((double)(x), INT32_MIN, INT32_MAX)
 #define INTO_I64(T, x) (int64_t) bounded((double)(x), -0x1p63, 0x1.fffffffffffffp62)
 #define INTO_U8(T, x)  (uint8_t) bounded((double)(x), 0, 255)
-#define CAST(from, T, to, U, convert)                                                                                  \
+#define CUT_BF16(T, x) bt_bf16_of(bt_f32_cut((double)(x)))
+#define CUT_F16(T, x)  bt_f16_of(bt_f32_cut((double)(x)))
+#define TO_BF16(T, x)  bt_bf16_of(x)
+#define TO_F16(T, x)   bt_f16_of(x)
+#define CAST(from, T, read, to, U, convert)                                                                            \
     static void from##_to_##to(int64_t n, void *out, const void *const *in)                                            \
     {                                                                                                                  \
         const T *x = in[0];                                                                                            \
         U *y = out;                                                                                                    \
         BT_SIMD                                                                                                        \
         for (int64_t i = 0; i < n; i++)                                                                                \
-            y[i] = convert(U, x[i]);                                                                                   \
+            y[i] = convert(U, read(x[i]));                                                                             \
     }
-#define CASTS(from, T, into_i32, into_i64, into_u8)                                                                    \
-    CAST(from, T, f32, float, SAME)                                                                                    \
-    CAST(from, T, f64, double, SAME)                                                                                   \
-    CAST(from, T, i32, int32_t, into_i32)                                                                              \
-    CAST(from, T, i64, int64_t, into_i64)                                                                              \
-    CAST(from, T, u8, uint8_t, into_u8)                                                                                \
-    CAST(from, T, truth, uint8_t, TRUTH)
+#define CASTS(from, T, read, cut_i32, cut_i64, cut_u8, into_bf16, into_f16)                                            \
+    CAST(from, T, read, f32, float, SAME)                                                                              \
+    CAST(from, T, read, f64, double, SAME)                                                                             \
+    CAST(from, T, read, i32, int32_t, cut_i32)                                                                         \
+    CAST(from, T, read, i64, int64_t, cut_i64)                                                                         \
+    CAST(from, T, read, u8, uint8_t, cut_u8)                                                                           \
+    CAST(from, T, read, truth, uint8_t, TRUTH)                                                                         \
+    CAST(from, T, read, bf16, uint16_t, into_bf16)                                                                     \
+    CAST(from, T, read, f16, uint16_t, into_f16)
 #define LIST(from)                                                                                                     \
     {                                                                                                                  \
-        from##_to_f32, from##_to_f64, from##_to_i32, from##_to_i64, from##_to_u8, from##_to_truth                      \
+        from##_to_f32, from##_to_f64, from##_to_i32, from##_to_i64, from##_to_u8, from##_to_truth, from##_to_bf16,     \
+            from##_to_f16                                                                                              \
     }
 
-CASTS(f32, float, INTO_I32, INTO_I64, INTO_U8)
-CASTS(f64, double, INTO_I32, INTO_I64, INTO_U8)
-CASTS(i32, int32_t, SAME, SAME, SAME)
-CASTS(i64, int64_t, SAME, SAME, SAME)
-CASTS(u8, uint8_t, SAME, SAME, SAME)
+CASTS(f32, float, , INTO_I32, INTO_I64, INTO_U8, TO_BF16, TO_F16)
+CASTS(f64, double, , INTO_I32, INTO_I64, INTO_U8, CUT_BF16, CUT_F16)
+CASTS(i32, int32_t, , SAME, SAME, SAME, CUT_BF16, CUT_F16)
+CASTS(i64, int64_t, , SAME, SAME, SAME, CUT_BF16, CUT_F16)
+CASTS(u8, uint8_t, , SAME, SAME, SAME, CUT_BF16, CUT_F16)
+CASTS(bf16, uint16_t, bt_f32_of_bf16, INTO_I32, INTO_I64, INTO_U8, TO_BF16, TO_F16)
+CASTS(f16, uint16_t, bt_f32_of_f16, INTO_I32, INTO_I64, INTO_U8, TO_BF16, TO_F16)
 
-static bt_row_fn *const casts[][BT_BOOL + 1] = {
-    [BT_F32] = LIST(f32), [BT_F64] = LIST(f64), [BT_I32] = LIST(i32),
-    [BT_I64] = LIST(i64), [BT_U8] = LIST(u8),   [BT_BOOL] = LIST(u8),
+static bt_row_fn *const casts[][BT_F16 + 1] = {
+    [BT_F32] = LIST(f32), [BT_F64] = LIST(f64), [BT_I32] = LIST(i32),   [BT_I64] = LIST(i64),
+    [BT_U8] = LIST(u8),   [BT_BOOL] = LIST(u8), [BT_BF16] = LIST(bf16), [BT_F16] = LIST(f16),
 };
 
 static bt_status cast_prepare(bt_call *call)
@@ -117,7 +127,10 @@ static bt_status cast_prepare(bt_call *call)
 
 const bt_kernel_impl BT_ISA(bt_cpu_select)[] = {
     {&bt_op_where, "where.vector", where_accepts, NULL, where_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release),
-     false},
-    {&bt_op_cast, "cast.vector", NULL, NULL, cast_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false},
+     false, false},
+    {&bt_op_cast, "cast.vector", NULL, NULL, cast_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false,
+     true},
+    {&bt_op_widen, "widen.vector", NULL, NULL, cast_prepare, BT_ISA(bt_loop_launch), BT_ISA(bt_loop_release), false,
+     true},
     {.op = NULL},
 };

@@ -380,12 +380,13 @@ static bt_status lion8bit_update(const bt_call *call)
 }
 
 const bt_kernel_impl BT_ISA(bt_cpu_update)[] = {
-    {&bt_op_sgd_plain_update, "sgd_plain_update.vector", sgd_plain_accepts, NULL, NULL, sgd_plain_update, NULL, false},
-    {&bt_op_sgd_update, "sgd_update.vector", sgd_accepts, NULL, NULL, sgd_update, NULL, false},
-    {&bt_op_adam_update, "adam_update.vector", adam_accepts, NULL, NULL, adam_update, NULL, false},
+    {&bt_op_sgd_plain_update, "sgd_plain_update.vector", sgd_plain_accepts, NULL, NULL, sgd_plain_update, NULL, false,
+     false},
+    {&bt_op_sgd_update, "sgd_update.vector", sgd_accepts, NULL, NULL, sgd_update, NULL, false, false},
+    {&bt_op_adam_update, "adam_update.vector", adam_accepts, NULL, NULL, adam_update, NULL, false, false},
     {&bt_op_adam8bit_update, "adam8bit_update.vector", eight_accepts, NULL, eight_prepare, adam8bit_update,
-     eight_release, false},
+     eight_release, false, false},
     {&bt_op_lion8bit_update, "lion8bit_update.vector", eight_accepts, NULL, eight_prepare, lion8bit_update,
-     eight_release, false},
+     eight_release, false, false},
     {.op = NULL},
 };

@@ -67,7 +67,10 @@ void bt_error_clear(void);
 bt_status bt_fail(bt_status status, const char *message, ...) BT_FORMAT(2, 3);
 
 
-typedef enum bt_dtype { BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL } bt_dtype;
+/* BT_BF16, BT_F16: numbers of 16 bits, as they are stored; what is computed of them is computed in f32, and rounded
+ * once, to the nearest (ties to even). bf16 has the range of f32 and 8 bits of precision, f16 IEEE 754's 11 bits up to
+ * 65504. */
+typedef enum bt_dtype { BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL, BT_BF16, BT_F16 } bt_dtype;
 typedef enum bt_device { BT_CPU, BT_CUDA } bt_device;
 typedef enum bt_mode { BT_TRAIN, BT_VALID } bt_mode; /* BT_VALID: no dropout, running statistics, nothing changes */
 

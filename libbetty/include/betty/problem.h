@@ -151,7 +151,7 @@ bt_status bt_restore(bt_problem *self);
 
 /* BT_EXPORT(.problems = {&upper, &lower}); at the end of a file serves `problems = file.c` and bt_engine_use alike. A
  * list has at most BT_MAX_ITEMS entries, and then NULL; one that is longer is refused. */
-#define BT_ABI 4 /* changes with every record in this header; a file built for another one is refused */
+#define BT_ABI 5 /* changes with every record in this header; a file built for another one is refused */
 typedef struct bt_export {
     int abi;
     const bt_problem_def *problems[BT_MAX_ITEMS + 1];
