@@ -9,6 +9,8 @@ find_package(ZLIB REQUIRED)
 find_package(PNG 1.6 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(UTF8PROC REQUIRED libutf8proc)
+set_property(SOURCE libbetty/data/unicode.c APPEND PROPERTY COMPILE_OPTIONS ${UTF8PROC_CFLAGS}) # no other file has its header
 find_path(INIPARSER_INCLUDE_DIR iniparser.h PATH_SUFFIXES iniparser) # Debian's 4.1 has no pkg-config file
 find_library(INIPARSER_LIBRARY iniparser)
 mark_as_advanced(INIPARSER_INCLUDE_DIR INIPARSER_LIBRARY)
@@ -20,5 +22,5 @@ add_library(betty_iniparser INTERFACE)
 target_include_directories(betty_iniparser SYSTEM INTERFACE ${INIPARSER_INCLUDE_DIR})
 target_link_libraries(betty_iniparser INTERFACE ${INIPARSER_LIBRARY})
 
-target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON betty_iniparser PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
-string(APPEND betty_private_libs "-ljansson -liniparser -lpng -lz -lpthread -ldl -lm")
+target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON ${UTF8PROC_LINK_LIBRARIES} betty_iniparser PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
+string(APPEND betty_private_libs "-ljansson -lutf8proc -liniparser -lpng -lz -lpthread -ldl -lm")

@@ -1,5 +1,6 @@
 /* data/open.c: data sets by name or path. */
 #include "data/find.h"
+#include "data/places.h"
 #include "data/read.h"
 #include "data/registry.h"
 
@@ -7,16 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* Where the data that come with the library are: beside its sources, and where they are installed. */
-#ifndef BT_SOURCE_DATA_DIR
-#define BT_SOURCE_DATA_DIR ""
-#endif
-#ifndef BT_INSTALL_DATA_DIR
-#define BT_INSTALL_DATA_DIR "/usr/local/share/betty/data"
-#endif
-
-#define INSTALLED_DATA "share/betty/data", "" /* below the prefix that an installation has now */
 
 #define COMES_WITH_IT "it comes with the library, in its folder data; set BETTY_DATA to that folder"
 
@@ -254,17 +245,6 @@ static bt_dataset *read_found(const bt_found *found, const char *split, const ch
 
 /* ---- where to look ---- */
 
-static _Thread_local const char *beside;
-
-const char *bt_data_beside(const char *folder)
-{
-    const char *before = beside;
-    beside = folder;
-    return before;
-}
-
-static bool is_path(const char *name) { return strpbrk(name, "/.") != NULL; }
-
 /* Under its name; a known set also in the folder that it is handed out as, beside or inside. */
 static bt_status search_in(const char *folder, const char *name, const char *split, bt_found *found)
 {
@@ -281,40 +261,14 @@ static bt_status search_in(const char *folder, const char *name, const char *spl
     return BT_OK;
 }
 
-/* A name with a dot or slash is a path first and looked for in the folders then; a plain word the other way round. NULL
- * or "": not this one. */
-enum { PLACES = 10 };
-
-static const char *place(const char *name, const char *installed, int i)
-{
-    const char *const places[PLACES] = {
-        is_path(name) ? "." : NULL,
-        is_path(name) ? beside : NULL,
-        getenv("BETTY_DATA"),
-        "data",
-        installed,
-        BT_SOURCE_DATA_DIR,
-        BT_INSTALL_DATA_DIR,
-        "/usr/share/datasets",
-        is_path(name) ? NULL : ".",
-        is_path(name) ? NULL : beside,
-    };
-    return places[i];
-}
-
 static bt_status search(const char *name, const char *split, bt_found *found)
 {
+    bt_places places;
+    bt_status status = bt_places_for(name, &places);
     *found = (bt_found){.kind = BT_FOUND_NOTHING};
-    if (name[0] == '/')
-        return bt_find_files(name, split, found);
-    char *installed;
-    bt_status status = bt_installed(INSTALLED_DATA, &installed);
-    for (int i = 0; i < PLACES && found->kind == BT_FOUND_NOTHING && status == BT_OK; i++) {
-        const char *folder = place(name, installed, i);
-        if (folder && *folder)
-            status = search_in(folder, name, split, found);
-    }
-    bt_free(installed);
+    for (int i = 0; i < places.count && found->kind == BT_FOUND_NOTHING && status == BT_OK; i++)
+        status = search_in(places.folders[i], name, split, found);
+    bt_places_free(&places);
     return status;
 }
 
@@ -354,18 +308,11 @@ static void nothing_at(const char *path)
 static bool found_folder(const char *name)
 {
     struct stat info;
-    bool found = false;
-    char *installed;
-    bt_status status = bt_installed(INSTALLED_DATA, &installed);
-    for (int i = 0; name[0] != '/' && i < PLACES && !found && status == BT_OK; i++) {
-        const char *folder = place(name, installed, i);
-        char *path = folder && *folder ? bt_string("%s/%s", folder, name) : NULL;
-        found = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-        if (found)
-            nothing_at(strcmp(folder, ".") == 0 ? name : path);
-        bt_free(path);
-    }
-    bt_free(installed);
+    char *path;
+    bool found = bt_places_find(name, &path) == BT_OK && path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (found)
+        nothing_at(path);
+    bt_free(path);
     return found;
 }
 
@@ -377,7 +324,7 @@ static void not_found(const char *name)
     if (name[0] == '/' || (index < 0 && found_folder(name)))
         return;
     enum { ROOM = 64 };
-    const char *names[ROOM + 1], *own = getenv("BETTY_DATA");
+    const char *names[ROOM + 1];
     for (; count < BT_COUNT_OF(known); count++)
         names[count] = known[count].name;
     count = bt_registry_names(names, count, ROOM);
@@ -390,14 +337,7 @@ static void not_found(const char *name)
         bt_text_add(&text, "; did you mean \"%s\"?", near);
     for (int i = 0; index < 0 && i < count; i++)
         bt_text_add(&text, "%s%s", i ? ", " : near ? " Known are " : "; known are ", names[i]);
-    char *installed;
-    if (bt_installed(INSTALLED_DATA, &installed) == BT_OK)
-        bt_fail(BT_ERROR_FILE,
-                "data set \"%s\" is not there: looked at that path and in %s%s%s, ./data, %s and /usr/share/datasets%s",
-                name, beside ? beside : "", beside ? " (where the INI file is), " : "",
-                own && *own ? own : "$BETTY_DATA (not set)", installed ? installed : BT_INSTALL_DATA_DIR,
-                bt_text_get(&text));
-    bt_free(installed);
+    bt_places_lack("data set", name, bt_text_get(&text));
     bt_text_free(&text);
 }
 

@@ -16,6 +16,9 @@ int bt_source_byte(bt_source *source);           /* -1: the end, or a failure: s
 bt_status bt_source_status(const bt_source *source);
 bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got); /* less only at the end */
 
+/* The whole file with a closing 0, to be freed. */
+bt_status bt_source_all(const char *path, char **text, int64_t *size);
+
 /* Without its line end, NUL-terminated, valid until the next call; *line is NULL at the end. */
 bt_status bt_source_line(bt_source *source, const char **line, int64_t *length);
 

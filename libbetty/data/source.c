@@ -132,6 +132,28 @@ bt_status bt_source_read(bt_source *source, void *to, int64_t size, int64_t *got
     return source->status;
 }
 
+bt_status bt_source_all(const char *path, char **text, int64_t *size)
+{
+    bt_source *source = bt_source_open(path);
+    bt_status status = source ? BT_OK : bt_error_status();
+    int64_t room = 0, got = PIECE;
+    *text = NULL;
+    *size = 0;
+    while (status == BT_OK && got == PIECE) {
+        char *grown = bt_grow(*text, &room, *size + PIECE + 1, 1);
+        *text = grown ? grown : *text;
+        status = grown ? bt_source_read(source, grown + *size, PIECE, &got) : BT_ERROR_MEMORY;
+        *size += status == BT_OK ? got : 0;
+    }
+    bt_source_close(source);
+    if (status == BT_OK)
+        (*text)[*size] = 0;
+    else
+        bt_free(*text);
+    *text = status == BT_OK ? *text : NULL;
+    return status;
+}
+
 bt_status bt_source_line(bt_source *source, const char **line, int64_t *length)
 {
     int64_t size = 0;

@@ -13,6 +13,7 @@ static bt_rule *const r;
 static bt_dataset *const d;
 static bt_batch *const b;
 static bt_loader *const l;
+static bt_tokenizer *const k;
 static bt_function *const f;
 static bt_optimizer *const o;
 static const char *const s;
@@ -34,6 +35,9 @@ static const bt_batch *batch;
     X(bt_engine_free, bt_engine_free(e)) X(bt_function_free, bt_function_free(f)) X(bt_module_free, bt_module_free(m)) \
     X(bt_optimizer_free, bt_optimizer_free(o)) X(bt_dataset_free, bt_dataset_free(d))                                  \
     X(bt_batch_free, bt_batch_free(b)) X(bt_loader_free, bt_loader_free(l))                                            \
+    X(bt_tokenizer_free, bt_tokenizer_free(k)) X(bt_tokenizer_size, bt_tokenizer_size(k))                              \
+    X(bt_tokenizer_id, bt_tokenizer_id(k, s)) X(bt_tokenizer_token, bt_tokenizer_token(k, 0))                          \
+    X(bt_tokenizer_special, bt_tokenizer_special(k, BT_MASK))                                                          \
     X(bt_rank, bt_rank(t)) X(bt_dim, bt_dim(t, 0)) X(bt_engine_metric, bt_engine_metric(e, s))                         \
     X(bt_check_result_free, bt_check_result_free(NULL)) X(bt_memory_table_free, bt_memory_table_free(NULL))            \
     X(bt_engine_steps, bt_engine_steps(e))                                                                             \
@@ -167,7 +171,10 @@ static const bt_batch *batch;
     X(bt_module_set_init, bt_module_set_init(m, s, bt_init_constant(0)))                                               \
     X(bt_dataset_crop, bt_dataset_crop(d, 1, 1)) X(bt_dataset_flip, bt_dataset_flip(d, 1))                             \
     X(bt_dataset_normalize, bt_dataset_normalize(d, none, none)) X(bt_dataset_cutout, bt_dataset_cutout(d, 1, 1))      \
-    X(bt_dataset_mixup, bt_dataset_mixup(d, 1, 1))                                                                     \
+    X(bt_dataset_mixup, bt_dataset_mixup(d, 1, 1)) X(bt_tokenizer_open, bt_tokenizer_open(s))                          \
+    X(bt_tokenizer_characters, bt_tokenizer_characters(s, 0)) X(bt_tokenizer_words, bt_tokenizer_words(s, 0, 1))       \
+    X(bt_tokenizer_encode, bt_tokenizer_encode(k, s, 0, true, NULL, 0))                                                \
+    X(bt_tokenizer_decode, bt_tokenizer_decode(k, NULL, 0, true, NULL, 0))                                             \
     X(bt_infer_same, bt_infer_same(NULL, NULL, NULL)) X(bt_apply, (bt_apply)(NULL, NULL, NULL))                        \
     X(bt_apply, bt_apply(NULL, NULL, t))
 /* clang-format on */
@@ -320,11 +327,11 @@ static void look_through(const char *text, const char *header)
 
 START_TEST(every_function)
 {
-    static const char *const headers[] = {"base", "tensor",  "nn",     "optim",   "data",
-                                          "op",   "problem", "engine", "function"};
+    static const char *const headers[] = {"base", "tensor", "nn",      "optim",  "data",
+                                          "text", "op",     "problem", "engine", "function"};
     static char text[1 << 17];
     const char *folder = getenv("BT_SOURCE_DIR");
-    for (int i = 0; folder && i < 9; i++) {
+    for (int i = 0; folder && i < 10; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/libbetty/include/betty/%s.h", folder, headers[i]);
         FILE *file = fopen(path, "r");

@@ -29,6 +29,7 @@
 #include <betty/optim.h>
 #include <betty/problem.h>
 #include <betty/tensor.h>
+#include <betty/text.h>
 #ifdef __cplusplus
 #include <betty/betty.hpp>
 #endif
