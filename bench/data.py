@@ -133,3 +133,32 @@ def make_maps(folder):
     x = (colours[labels] + random.standard_normal((504, 64, 64, 3))).astype(np.float32).reshape(504, -1)
     y = labels.reshape(504, -1).astype(np.int64)
     write(folder, train_x=x[36:], train_y=y[36:], meta_x=x[:36], meta_y=y[:36])
+
+
+# Of the language model, whose data is one batch of windows of tokens.
+TOKENS, WORDS, WIDTH, HEADS, HEAD_WIDTH, FEED = 20, 10000, 20, 8, 32, 32
+
+
+def make_tokens(folder, batch):
+    """Each token follows from the one before it by a fixed rule or, a time in four, by chance."""
+    random = np.random.default_rng(1)
+    rows = np.empty((batch, TOKENS + 1), np.int64)
+    rows[:, 0] = random.integers(0, WORDS, len(rows))
+    for t in range(TOKENS):
+        rows[:, t + 1] = np.where(random.random(len(rows)) < 0.25, random.integers(0, WORDS, len(rows)), rows[:, t] * 7 % 997)
+    write(folder, train_x=rows[:, :-1].astype(np.float32), train_y=np.ascontiguousarray(rows[:, 1:]))
+
+
+def token_batches(folder, batch):
+    """Tokens and those that follow them, [batches, batch, TOKENS]."""
+    return [read(folder, f"train_{part}", (-1, batch, TOKENS)).astype(np.int64) for part in "xy"]
+
+
+def language_params(flat, layers):
+    """In the order in which they are used; matrices are [out, in]."""
+    inner, norm = HEADS * HEAD_WIDTH, [(WIDTH,), (WIDTH,)]
+    layer = 3 * [*norm, (inner, WIDTH)] + [(WIDTH, inner), *norm, (FEED, WIDTH), (FEED,), (WIDTH, FEED), (WIDTH,)]
+    shapes = [(WORDS, WIDTH), (TOKENS, WIDTH), *(layers * layer), (WORDS, WIDTH), (WORDS,)]
+    parts = np.split(flat, np.cumsum([np.prod(shape) for shape in shapes]))
+    assert not len(parts[-1])
+    return [part.reshape(shape).copy() for part, shape in zip(parts, shapes)]

@@ -3,7 +3,7 @@ program's first one is what its others are compared with."""
 import os
 
 import data
-from workloads import EPS, EXACT, Workload, checked_side, libbetty_side, python
+from workloads import EPS, EXACT, Side, Workload, checked_side, libbetty, libbetty_side, python
 
 SETTINGS = ("none", "cheap", "cost:5%", "every:1", "sqrt", "cost:20%", "cost:40%")
 FOR_MEMORY = "--scheduler=memory"
@@ -23,11 +23,13 @@ def setting(side):
     return side.name.split(", ", 1)[1]
 
 
-def ours(settings, make, names=SETTINGS):
-    return [make(f"libbetty, {name}", {**settings, "lower__checkpointing": name}) for name in names]
+def ours(settings, make, budgets=()):
+    """With each of the settings, and with nothing but a budget for all that is planned."""
+    return [make(f"libbetty, {name}", {**settings, "lower__checkpointing": name}) for name in SETTINGS] + [
+        make(f"libbetty, memory_budget = {bytes}", {**settings, "engine__memory_budget": bytes}) for bytes in budgets]
 
 
-def reweighting(build, folder, name, title, torch, jax=JAX, batch=100, path=5e-3, **more):
+def reweighting(build, folder, name, title, torch, budgets, jax=JAX, batch=100, path=5e-3, **more):
     """Meta-Weight-Net over ResNet-32 (in double precision over ResNet-14)."""
     settings = dict(lower__depth=32, lower__batch_size=batch, lower__lr=0.1, lower__momentum=0.9,
                     lower__weight_decay=5e-4, lower__prefetch="false", upper__optimizer="adam", upper__lr=1e-5,
@@ -39,7 +41,7 @@ def reweighting(build, folder, name, title, torch, jax=JAX, batch=100, path=5e-3
         options += [f"--micro={more['lower__gradient_accumulation']}"]
     small = dict(lower__depth=14, lower__batch_size=8, upper__batch_size=8)
     make = lambda name, all: libbetty_side(name, EXACT, build, "resnet", folder, 1, all, **small)
-    sides = ours({**settings, **more}, make)
+    sides = ours({**settings, **more}, make, budgets)
     for name_of, file, rows in (("PyTorch", "torch_reweight.py", torch), ("JAX", "jax_reweight.py", jax)):
         sides += [checked_side(f"{name_of}, {row}", EXACT, python(file, folder, 1, *options, *extra), "", "--depth=14", "--batch=8")
                   for row, extra in rows]  # fmt: skip
@@ -69,6 +71,27 @@ def unrolled(build, folder):
                     batches=64, sides=sides, check=1, double=1)  # fmt: skip
 
 
+def language(build, folder, layers, batch=256):
+    settings = dict(lower__layers=layers, lower__batch_size=batch, lower__optimizer="adam", lower__lr=1e-3, lower__shuffle="false",
+                    lower__prefetch="false")  # fmt: skip
+    descent = dict(engine__precision="fp64", lower__optimizer="sgd", lower__lr=1)
+    run = lambda settings: libbetty(build, "language", folder, 1, **settings)
+    make = lambda name, **more: Side(name, EXACT, run({**settings, **more}), double=run({**settings, **more, **descent}))
+    theirs = lambda name, file, *options: checked_side(
+        name, EXACT, python(file, folder, 1, f"--layers={layers}", f"--batch={batch}", "--rate=1e-3", *options))  # fmt: skip
+    chunks, again = "--chunks=16", "--checkpoint=block"
+    sides = [make("libbetty, none"), make("libbetty, chunks", lower__chunks=16),
+             make("libbetty, chunks, sqrt", lower__chunks=16, lower__checkpointing="sqrt"),
+             theirs("PyTorch, none", "torch_language.py"), theirs("PyTorch, chunks", "torch_language.py", chunks),
+             theirs("PyTorch, chunks, layers", "torch_language.py", chunks, again),
+             theirs("JAX, none, ordered for memory", "jax_language.py", FOR_MEMORY),
+             theirs("JAX, chunks, ordered for memory", "jax_language.py", FOR_MEMORY, chunks),
+             theirs("JAX, chunks, layers, ordered for memory", "jax_language.py", FOR_MEMORY, chunks, again)]  # fmt: skip
+    plural = "layer" if layers == 1 else "layers"
+    return Workload(f"language-{layers}", f"Adam, causal language model of {layers} {plural}, batches of {batch}", folder,
+                    lambda folder: data.make_tokens(folder, batch), batches=0, sides=sides, check=1, double=1)  # fmt: skip
+
+
 # Of each workload the rows of a quick run: a program's name stands for all of its rows.
 AGAIN = "JAX, blocks, ordered for memory"
 QUICK = {
@@ -78,6 +101,7 @@ QUICK = {
                  AGAIN),
     "itd": ("libbetty, none", "libbetty, cheap", "libbetty, cost:5%", "libbetty, cost:20%", "PyTorch",
             "JAX, none, ordered for memory", "JAX, steps, ordered for memory"),
+    "language-1": ("libbetty", "PyTorch", "JAX, none, ordered for memory", "JAX, chunks, ordered for memory"),
 }  # fmt: skip
 
 
@@ -90,12 +114,17 @@ def memory_workloads(build, folder, quick):
     cg = dict(lower__type="cg", lower__cg_iterations=3, lower__cg_damping=1)
     micro = dict(lower__gradient_accumulation=4, upper__gradient_accumulation=4, lower__product_batches="all")
     found = [
-        reweighting(build, images, "darts", "batches of 100", products),
-        reweighting(build, images + "-cg", "cg", "3 iterations of cg, batches of 100", solves, **cg),
-        reweighting(build, images + "-micro", "cg-micro", "3 iterations of cg, 4 micro-batches of 25", solves, batch=25, **cg, **micro),
+        reweighting(build, images, "darts", "batches of 100", products, ["63MB", "50MB"]),
+        reweighting(build, images + "-cg", "cg", "3 iterations of cg, batches of 100", solves, ["370MB", "300MB"], **cg),
+        reweighting(build, images + "-micro", "cg-micro", "3 iterations of cg, 4 micro-batches of 25", solves, ["190MB"], batch=25,
+                    **cg, **micro),
         unrolled(build, os.path.join(folder, "tasks")),
+        *[language(build, os.path.join(folder, "tokens"), layers) for layers in (1, 2, 4, 8)],
     ]  # fmt: skip
-    for workload in found if quick else ():
+    if not quick:
+        return found
+    found = [workload for workload in found if workload.name in QUICK]
+    for workload in found:
         rows = QUICK[workload.name]
         workload.rounds = 1 if workload.name.startswith("cg") else 2
         workload.sides = [side for side in workload.sides if side.name in rows or program(side) in rows]

@@ -45,6 +45,7 @@ def arguments():
     parser.add_argument("--cg", type=int, default=0, help="iterations of conjugate gradients")
     parser.add_argument("--damping", type=float, default=0, help="added to the diagonal of the Hessian there")
     parser.add_argument("--micro", type=int, default=1, help="micro-batches of a step")
+    parser.add_argument("--chunks", type=int, default=1, help="slices of the rows of a head over many words")
     parser.add_argument("--rate", type=float, default=0.1, help="learning rate of the network")
     parser.add_argument("--decay", type=float, default=0, help="weight decay of the network")
     parser.add_argument("--dropout", type=float, default=0)

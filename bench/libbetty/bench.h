@@ -36,6 +36,7 @@ typedef struct workload {
 extern const workload mwn_workload, resnet_workload, wrn_workload, unet_workload, deep_workload; /* reweighting.c */
 extern const workload darts_workload;                                                            /* search.c */
 extern const workload logistic_workload, mlp_workload;                                           /* small.c */
+extern const workload language_workload;                                                         /* language.c */
 extern const workload maml_workload;                                                             /* few_shot.c */
 
 /* main.c: before each inner loop, and after each epoch of a problem of one level: on with the steps that were asked

@@ -130,7 +130,7 @@ void between_steps(bt_problem *self)
 
 static const workload *const workloads[] = {
     &mwn_workload,   &resnet_workload,   &wrn_workload, &unet_workload, &deep_workload,
-    &darts_workload, &logistic_workload, &mlp_workload, &maml_workload,
+    &darts_workload, &logistic_workload, &mlp_workload, &maml_workload, &language_workload,
 };
 
 static bt_status setting(session *s, char *text)

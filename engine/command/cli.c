@@ -13,7 +13,8 @@ typedef enum option_kind {
     SEEDS,   /* --seeds LIST */
     JOBS,    /* --jobs N */
     TEXT,    /* --name VALUE: a text of bt_cli */
-    COUNT,   /* --name N: a number of bt_cli */
+    COUNT,   /* --name N: a number of bt_cli, at least 1 */
+    REAL,    /* --name X: likewise, at least 0 */
     KEYS     /* --help-keys, or --help-keys=FORM */
 } option_kind;
 
@@ -41,7 +42,9 @@ static const option options[] = {
              "without running; leaves ablation.json, ablation.md and ablation.svg"},
     {"--steps", COUNT, FIELD(steps), .value = "N", .help = "with --ablate: leaf steps of each row and round (20)"},
     {"--level", TEXT, FIELD(level), .value = "NAME",
-     .help = "check the hypergradient of this upper problem only; evaluate this problem only; ablate this level only"},
+     .help =
+         "check the hypergradient of this upper problem only; evaluate, or sample from, this problem only; ablate this "
+         "level only"},
     {"--samples", COUNT, FIELD(samples), .value = "N",
      .help = "along how many directions; or all parameters, if there are no more"},
     {"--profile", FLAG, FIELD(profile),
@@ -62,6 +65,12 @@ static const option options[] = {
          "train; FILE may be left out"},
     {"--predictions", TEXT, FIELD(predictions), .value = "CSV",
      .help = "with --evaluate: write what each example gets to this file"},
+    {"--sample", TEXT, FIELD(sample), .value = "TEXT",
+     .help = "with --evaluate: instead of metrics, what the run's language model goes on with after this text"},
+    {"--tokens", COUNT, FIELD(tokens), .value = "N", .help = "with --sample: how many tokens are drawn (100)"},
+    {"--temperature", REAL, FIELD(temperature), .value = "X",
+     .help = "with --sample: they are drawn from softmax(logits / X) (1); 0: each is the most likely one"},
+    {"--top", COUNT, FIELD(top), .value = "N", .help = "with --sample: among the N most likely ones (all)"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
@@ -147,6 +156,7 @@ static bt_status take_value(bt_cli *cli, const option *o, const char *value)
 {
     char *field = (char *)cli + o->offset;
     const bt_key count = {.name = o->name, .kind = BT_KEY_INT, .low = 1, .high = 1e9};
+    const bt_key real = {.name = o->name, .kind = BT_KEY_DOUBLE, .low = 0, .high = 1e9};
     switch (o->kind) {
     case SETTING:
         if (strcmp(o->name, "--output") == 0)
@@ -163,6 +173,8 @@ static bt_status take_value(bt_cli *cli, const option *o, const char *value)
         return BT_OK;
     case COUNT:
         return bt_key_parse(&count, o->name, value, field);
+    case REAL:
+        return bt_key_parse(&real, o->name, value, field);
     case KEYS:
         if (strcmp(value, "text") != 0 && strcmp(value, "markdown") != 0)
             return bt_fail(BT_ERROR_CONFIG, "--help-keys = %s: expected text | markdown", value);
@@ -254,10 +266,23 @@ static bt_status find_grid(bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status check_sample(const bt_cli *cli)
+{
+    if (cli->sample && (!cli->evaluate || cli->json || cli->predictions))
+        return bt_fail(BT_ERROR_CONFIG, "--sample goes with --evaluate DIR, without --json and --predictions");
+    if (!cli->sample && (cli->tokens || cli->top || cli->temperature >= 0))
+        return bt_fail(BT_ERROR_CONFIG, "%s goes with --evaluate DIR --sample TEXT",
+                       cli->tokens ? "--tokens"
+                       : cli->top  ? "--top"
+                                   : "--temperature");
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
     BT_TRY(check_ablation(cli));
     BT_TRY(check_curve(cli));
+    BT_TRY(check_sample(cli));
     if (cli->samples && !cli->check)
         return bt_fail(BT_ERROR_CONFIG, "--samples goes with --check-hypergradient");
     if (cli->level && !cli->check && !cli->evaluate && !cli->ablate)
@@ -297,7 +322,7 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
 {
     if (!cli || argc < 1 || !argv)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_parse: an argument is NULL");
-    *cli = (bt_cli){.region = bt_region_new(), .asked = bt_grid_asked()};
+    *cli = (bt_cli){.region = bt_region_new(), .asked = bt_grid_asked(), .temperature = -1};
     if (!cli->region || !cli->asked)
         return bt_fail(BT_ERROR_MEMORY, "out of memory");
     bool no_more = false;

@@ -19,9 +19,12 @@ typedef struct bt_cli {
     const char *resume;       /* the folder of the run to go on with; NULL: a new one */
     const char *evaluate;     /* the folder of the run to evaluate; NULL: none */
     const char *predictions;  /* the file for what each example gets; NULL: none */
+    const char *sample;       /* a text to go on with; NULL: none */
     const char *level;        /* NULL: all */
     const char *output;       /* --output, which is a setting, too; NULL: not given */
     int64_t samples, steps;   /* 0: as many as the engine thinks */
+    int64_t tokens, top;      /* of a sample; 0: not given */
+    double temperature;       /* below 0: not given */
     bt_cli_setting *settings; /* in the order of the line */
     int64_t setting_count, setting_room;
     bool grid;     /* several runs */

@@ -73,6 +73,13 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
                                                    .file = stdout,
                                                    .folder = cli->output,
                                                    .progress = cli->quiet ? NULL : stderr});
+    if (cli->sample)
+        return bt_engine_sample(engine, cli->evaluate, cli->level,
+                                &(bt_sampling){.text = cli->sample,
+                                               .tokens = cli->tokens ? cli->tokens : 100,
+                                               .temperature = cli->temperature < 0 ? 1 : cli->temperature,
+                                               .top = cli->top,
+                                               .file = stdout});
     if (cli->evaluate)
         return bt_engine_evaluate(engine, &(bt_evaluation){.folder = cli->evaluate,
                                                            .level = cli->level,

@@ -174,6 +174,7 @@ void bt_metric_use_number_(bt_problem *self, const char *name, double value, bt_
     bt_metric_row *row = row_for_numbers(self, name);
     if (!row)
         return;
+    row->exponential = use == BT_METRIC_PERPLEXITY;
     /* Youngs and Cramer, 1971: a sum of squares would lose a small spread beside a large mean. */
     double n = (double)++row->host_count;
     row->host_sum += value;
@@ -197,6 +198,10 @@ static bool mean_of(const bt_metric_row *row, bt_metric_value *value)
         value->value = sum / weight;
     } else {
         return false;
+    }
+    if (row->exponential) {
+        value->value = exp(value->value);
+        value->interval *= value->value; /* its derivative there */
     }
     return true;
 }

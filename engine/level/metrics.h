@@ -16,6 +16,7 @@ typedef struct bt_metric_row {
     char *full; /* "classifier.valid.loss" */
     bool valid;
     bool traced;                  /* traced callbacks give it */
+    bool exponential;             /* of the mean: a perplexity */
     bt_var *sum, *weight;         /* F64 []: of traced values, by count */
     double host_sum, host_spread; /* of numbers given on the host; spread: squares of the distances from the mean */
     int64_t host_count;

@@ -3,6 +3,7 @@
 #define BT_FRONT_H
 
 #include <betty/engine.h>
+#include <betty/problem.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -47,6 +48,9 @@ typedef struct bt_evaluation {
     FILE *file; /* where the metrics go */
 } bt_evaluation;
 bt_status bt_engine_evaluate(bt_engine *engine, const bt_evaluation *what);
+
+/* The newest checkpoint likewise, asked to go on with a text by `level` (NULL: by the only one that does). */
+bt_status bt_engine_sample(bt_engine *engine, const char *run, const char *level, const bt_sampling *how);
 
 /* Compares the hypergradient of `level` (NULL: of every upper level) with differences of the retrained loss, along
  * `samples` coordinates (0: a sensible number). BT_ERROR_NUMERIC if they disagree; the table is printed either way. */

@@ -15,7 +15,7 @@ static bool is_logged(const bt_tracing *tracing)
     return tracing->kind == BT_TRACE_STEP || tracing->kind == BT_TRACE_VALID;
 }
 
-static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_tensor *value)
+static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_tensor *value, bt_metric_use use)
 {
     bt_tracing *tracing = trace->context;
     bt_metric_row *row = bt_metric_find(tracing->context, self, name, tracing->kind == BT_TRACE_VALID);
@@ -24,6 +24,7 @@ static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_ten
         return;
     }
     row->traced = true;
+    row->exponential = use == BT_METRIC_PERPLEXITY;
     bt_tensor *mean =
         value->rank ? bt_mean(bt_dtype_floats(value->dtype) ? bt_wide(value) : bt_as(value, BT_F64)) : value;
     bt_tensor *weight = bt_weight_of(tracing), *part = bt_as(mean, BT_F64);
@@ -44,7 +45,7 @@ void bt_metric_loss(bt_problem *problem, bt_tensor *loss)
 {
     bt_trace *trace = bt_trace_now();
     if (!bt_poisoned(loss) && is_logged(trace->context))
-        log_mean(trace, problem, "loss", loss);
+        log_mean(trace, problem, "loss", loss, BT_METRIC_ONCE);
 }
 
 /* Whether the trace in progress has given it a value already. */
@@ -90,7 +91,7 @@ void bt_metric_use_tensor_(bt_problem *self, const char *name, bt_tensor *value,
     if (self->missing || bt_poisoned(value) || bt_capture_metric(self, name, value))
         return;
     if (is_logged(trace->context) && may_log(trace, self, name, use))
-        log_mean(trace, self, name, value);
+        log_mean(trace, self, name, value, use);
 }
 
 void bt_metric_tensor_(bt_problem *self, const char *name, bt_tensor *value)

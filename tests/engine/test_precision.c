@@ -83,7 +83,7 @@ static size_t saved(const char *precision)
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_setup(engine));
     const bt_problem *problem = bt_engine_problem(engine, "lower");
-    EXPECT_OK(bt_phase_saved(problem->step->phase, problem->step->gradient[0], &found));
+    EXPECT_OK(bt_phase_saved(problem->step->phase, problem->step->gradient.each[0], &found));
     bt_engine_free(engine);
     return found.all;
 }

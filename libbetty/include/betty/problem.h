@@ -7,6 +7,8 @@
 #include <betty/nn.h>
 #include <betty/optim.h>
 #include <betty/tensor.h>
+#include <betty/text.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,6 +16,15 @@ extern "C" {
 
 typedef bt_tensor *bt_step_fn(bt_problem *self, const bt_batch *batch);
 typedef bt_tensor *bt_vector_fn(bt_problem *self, bt_tensor *vector); /* both like bt_params(self) */
+
+/* How a language model goes on with a text. */
+typedef struct bt_sampling {
+    const char *text;
+    int64_t tokens;     /* how many are drawn */
+    double temperature; /* from softmax(logits / temperature); 0: each the most likely one */
+    int64_t top;        /* among so many of the most likely ones; 0: all */
+    FILE *file;         /* where the text goes */
+} bt_sampling;
 
 /* A problem is a constant record of callbacks. Needed are name, configure_module and training_step. Data come from one
  * of configure_train_data, get_batch, batch_of; without any, a batch has no fields and counts as one example. */
@@ -49,6 +60,9 @@ typedef struct bt_problem_def {
     void (*on_inner_loop_start)(bt_problem *self); /* before the first of unroll_steps steps, or of those of bt_adapt */
     void (*epoch_callback)(bt_problem *self);      /* after the update that ends a pass over the training data */
     void (*validation_end)(bt_problem *self);      /* after the validation passes of all: one's own evaluation */
+
+    /* host, for `betty-run --evaluate DIR --sample TEXT`: writes how->text and what comes after it: bt_sample_text */
+    bt_status (*sample)(bt_problem *self, const bt_sampling *how);
 } bt_problem_def;
 
 /* In every callback. */
@@ -70,8 +84,9 @@ const char *bt_option_text(bt_problem *self, const char *key, const char *value)
  * PROBLEM.valid.name.interval. Refused is a name under which something else is logged already: `loss`, which is what
  * training_step and validation_step return; one that a traced callback has used before in the same trace, or that is
  * given by traced callbacks and on the host; and one under which a checkpoint keeps something else. BT_METRIC_MEAN: it
- * is used several times in one trace, and their mean is meant. */
-typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN } bt_metric_use;
+ * is used several times in one trace, and their mean is meant. BT_METRIC_PERPLEXITY: the exponential of the mean is
+ * meant: of what a token's negative log-likelihood is, the perplexity. */
+typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN, BT_METRIC_PERPLEXITY } bt_metric_use;
 #define bt_metric(...) BT_METRIC_(__VA_ARGS__, BT_METRIC_ONCE, 0)
 /* clang-format off */
 #define BT_METRIC_(self, name, value, use, ...)                                                                        \
@@ -140,6 +155,13 @@ const bt_batch *bt_valid_batch(bt_problem *self, int64_t index); /* NULL after t
 /* bt_loader_new, whose floating fields come in the precision of the problem: for data of one's own in bt_eval and
  * bt_adapt. It is the caller's, and takes the set over. */
 bt_loader *bt_loader_for(bt_problem *self, bt_dataset *data, int64_t batch_size, uint64_t seed);
+
+/* Host: writes how->text, as the tokeniser gives it back, and how->tokens tokens that are drawn one after the other,
+ * and a line end. next: traced, the logits [bt_tokenizer_size] of what comes behind the token at the place last [1] of
+ * token [1, window], both I32; behind that place token is 0. The draws go by the engine's seed alone. BT_ERROR_CONFIG:
+ * the text has no token; BT_ERROR_NUMERIC: a logit is not finite. */
+bt_status bt_sample_text(bt_problem *self, const bt_tokenizer *tokenizer, bt_step_fn *next, int64_t window,
+                         const bt_sampling *how);
 
 /* Host: few-shot evaluation. bt_adapt is an inner loop on one batch of the shape that the problem trains on:
  * on_inner_loop_start, `start`, if there is one, and then `steps` training steps. bt_restore brings back what was there
