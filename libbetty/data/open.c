@@ -370,20 +370,25 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
     return data;
 }
 
-bt_dataset *bt_dataset_texts(const char *name, const char *split, const bt_tokenizer *tokenizer, int64_t length)
+static bt_status check_texts(const char *name, const char *split, const bt_tokenizer *tokenizer)
 {
     static const char *const splits[] = {"train", "valid", "test"};
-    bool known = false;
-    for (int i = 0; split && i < BT_COUNT_OF(splits); i++)
-        known = known || strcmp(split, splits[i]) == 0;
-    if (!name || !*name || !known || !tokenizer) {
-        bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_texts: the %s is missing%s",
-                !name || !*name ? "name"
-                : !tokenizer    ? "tokenizer"
-                                : "split",
-                tokenizer && name && *name ? ": expected train, valid or test" : "");
+    if (!name || !*name || !split || !tokenizer)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_texts: the %s is missing",
+                       !tokenizer ? "tokenizer"
+                       : !split   ? "split"
+                                  : "name");
+    for (int i = 0; i < BT_COUNT_OF(splits); i++)
+        if (strcmp(split, splits[i]) == 0)
+            return BT_OK;
+    return bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train, valid or test", name,
+                   split);
+}
+
+bt_dataset *bt_dataset_texts(const char *name, const char *split, const bt_tokenizer *tokenizer, int64_t length)
+{
+    if (check_texts(name, split, tokenizer) != BT_OK)
         return NULL;
-    }
     bt_found *found = bt_alloc(sizeof *found);
     bt_dataset *data = NULL;
     bt_status status = found ? bt_find_data(name, split, found) : BT_ERROR_MEMORY;

@@ -249,7 +249,7 @@ typedef struct tokens {
 } tokens;
 
 /* What stands before and behind a text stays where the text is cut. */
-static bt_status put_tokens(tokens *k, int64_t row, const bt_ids *ids)
+static void put_tokens(tokens *k, int64_t row, const bt_ids *ids)
 {
     const bt_tokenizer *t = k->form->tokenizer;
     const int64_t before = t->before.count, behind = t->behind.count, most = k->form->length - before - behind;
@@ -268,7 +268,6 @@ static bt_status put_tokens(tokens *k, int64_t row, const bt_ids *ids)
     const int64_t whole = ids->count + before + behind;
     k->cut += whole > k->form->length;
     k->longest = whole > k->longest ? whole : k->longest;
-    return BT_OK;
 }
 
 static bt_status encode_texts(texts *t, tokens *k)
@@ -281,7 +280,7 @@ static bt_status encode_texts(texts *t, tokens *k)
         ids.count = 0;
         status = bt_tokenizer_ids(k->form->tokenizer, text, length, false, &ids);
         if (status == BT_OK)
-            status = put_tokens(k, i, &ids);
+            put_tokens(k, i, &ids);
         else
             bt_error_context("%s, text %lld", t->path, (long long)i + 1);
     }
@@ -297,11 +296,12 @@ static bt_dataset *make_tokens(texts *t, const bt_text_form *form, int32_t funct
 {
     static const char *const names[] = {"token", "length", "votes", "counts", "label"};
     tokens k = {.form = form};
-    if (form->length <= form->tokenizer->before.count + form->tokenizer->behind.count) {
+    const int64_t around = form->tokenizer->before.count + form->tokenizer->behind.count;
+    if (form->length <= around || form->length > INT32_MAX) {
         bt_fail(BT_ERROR_ARGUMENT,
-                "bt_dataset_texts: length is %lld; expected more than the %lld tokens that are added "
-                "to each text",
-                (long long)form->length, (long long)(form->tokenizer->before.count + form->tokenizer->behind.count));
+                "bt_dataset_texts: length is %lld; expected more than the %lld tokens that are added to each text, and "
+                "less than 2^31",
+                (long long)form->length, (long long)around);
         return NULL;
     }
     if (bt_check_dense(t->path, t->rows, form->length + functions + classes, sizeof(float)) != BT_OK)

@@ -123,6 +123,15 @@ static bt_dataset *make(windows *w)
     return bt_dataset_done(data, status);
 }
 
+static bt_status find_sources(const char *text, bt_corpus *corpus)
+{
+    BT_TRY(bt_corpus_find(text, corpus));
+    return corpus->count ? BT_OK
+                         : bt_places_lack("text", text,
+                                          "; expected a file, NAME.txt or NAME.txt.gz, or a folder of such files; "
+                                          "\"austen\" comes with the library");
+}
+
 static bt_status check(const windows *w)
 {
     if (!w->text || !*w->text || !w->tokenizer)
@@ -144,9 +153,7 @@ bt_dataset *bt_dataset_windows(const char *text, const bt_tokenizer *tokenizer, 
     bt_dataset *data = NULL;
     bt_status status = check(&w);
     if (status == BT_OK)
-        status = bt_corpus_find(text, &w.corpus);
-    if (status == BT_OK && !w.corpus.count)
-        status = bt_places_lack("text", text, "; expected a file, NAME.txt or NAME.txt.gz, or a folder of such files");
+        status = find_sources(text, &w.corpus);
     if (status == BT_OK)
         status = find_tokens(&w);
     if (status == BT_OK)
@@ -164,11 +171,9 @@ bt_dataset *bt_dataset_windows(const char *text, const bt_tokenizer *tokenizer, 
 int64_t bt_text_sources(const char *text)
 {
     bt_corpus corpus = {0};
-    bt_status status = text && *text ? bt_corpus_find(text, &corpus)
+    bt_status status = text && *text ? find_sources(text, &corpus)
                                      : bt_fail(BT_ERROR_ARGUMENT, "bt_text_sources: the text is missing");
-    const int64_t count = corpus.count;
-    if (status == BT_OK && !count)
-        status = bt_places_lack("text", text, "; expected a file, NAME.txt or NAME.txt.gz, or a folder of such files");
+    const int64_t count = status == BT_OK ? corpus.count : -1;
     bt_corpus_free(&corpus);
-    return status == BT_OK ? count : -1;
+    return count;
 }

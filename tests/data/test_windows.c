@@ -295,7 +295,9 @@ START_TEST(refused)
     ck_assert_ptr_null(bt_dataset_texts(path_of("short.txt"), "train", t, 5));
     expect_failure(BT_ERROR_DATA, "expected texts with votes");
     ck_assert_ptr_null(bt_dataset_texts(path_of("short.txt"), "training", t, 5));
-    expect_failure(BT_ERROR_ARGUMENT, "split", "train, valid or test");
+    expect_failure(BT_ERROR_ARGUMENT, "\"training\"", "train, valid or test");
+    ck_assert_ptr_null(bt_dataset_texts(path_of("short.txt"), "train", NULL, 5));
+    expect_failure(BT_ERROR_ARGUMENT, "bt_dataset_texts", "tokenizer is missing");
     bt_tokenizer_free(t);
 }
 END_TEST
