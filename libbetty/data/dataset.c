@@ -161,7 +161,7 @@ static bt_rows *compose(const bt_rows *rows, const int32_t *places, int64_t coun
     return made;
 }
 
-bt_status bt_dataset_repeat(bt_dataset *data, const char *name)
+bt_status bt_dataset_map(bt_dataset *data, const char *name, const int32_t *at)
 {
     bt_column *column = &data->columns[bt_dataset_column(data, name) - data->columns];
     size_t count = (size_t)data->count;
@@ -169,7 +169,16 @@ bt_status bt_dataset_repeat(bt_dataset *data, const char *name)
     if (!column->rows)
         return BT_ERROR_MEMORY;
     column->rows->owners = 1;
-    bt_store_lacks(column->store, (count - 1) * column->store->row_bytes);
+    if (at)
+        memcpy(column->rows->at, at, count * sizeof *at);
+    return BT_OK;
+}
+
+bt_status bt_dataset_repeat(bt_dataset *data, const char *name)
+{
+    const bt_column *column = bt_dataset_column(data, name);
+    BT_TRY(bt_dataset_map(data, name, NULL));
+    bt_store_lacks(column->store, (size_t)(data->count - 1) * column->store->row_bytes);
     return BT_OK;
 }
 
@@ -332,10 +341,12 @@ size_t bt_dataset_bytes(const bt_dataset *data)
         bytes += bt_tasks_bytes(data->tasks);
         for (int64_t i = 0; i < data->column_count; i++) {
             const bt_column *column = &data->columns[i];
-            bytes += bt_array_bytes(column->store->array);
-            bool counted = !column->rows;
-            for (int64_t k = 0; k < i; k++)
+            bool counted = !column->rows, held = false;
+            for (int64_t k = 0; k < i; k++) {
                 counted = counted || data->columns[k].rows == column->rows;
+                held = held || data->columns[k].store == column->store;
+            }
+            bytes += held ? 0 : column->store->bytes;
             if (!counted)
                 bytes += (size_t)data->count * sizeof column->rows->at[0];
         }

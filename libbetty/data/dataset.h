@@ -13,10 +13,13 @@ typedef struct bt_store {
     bt_array array; /* the first axis counts rows; data is of bt_alloc */
     int64_t row_items;
     size_t row_bytes;
+    size_t row_step;       /* from a row to the next one; less than row_bytes where they overlap */
+    size_t bytes;          /* of array.data */
     size_t absent;         /* bytes of the rows that row 0 stands for */
     bool scaled;           /* bytes that stand for x/255, and are delivered so */
     bool single;           /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
     char **names;          /* of a table's columns, [dims[1]], each of bt_alloc; NULL: they have none */
+    int32_t *borders;      /* of the tokens of a text: where each source begins, and the end; NULL: it is none */
     char *note;            /* what a user should know of these values; NULL: nothing */
     bool told;             /* the note has been asked for */
     char *key;             /* what it was read from; NULL: memory */
@@ -25,11 +28,14 @@ typedef struct bt_store {
     struct bt_store *next; /* in the list of those with a key */
 } bt_store;
 
-bt_store *bt_store_new(bt_array array, bool scaled); /* takes array.data over, also on failure */
-bt_store *bt_store_find(const char *key, int field); /* one more owner; NULL (no failure) if none is alive */
+bt_store *bt_store_new(bt_array array, bool scaled);       /* takes array.data over, also on failure */
+bt_store *bt_store_windows(bt_array line, int64_t length); /* of [n] numbers: rows of so many, each begins one later */
+bt_store *bt_store_again(bt_store *store);                 /* one more owner */
+bt_store *bt_store_find(const char *key, int field);       /* one more owner; NULL (no failure) if none is alive */
 void bt_store_publish(bt_store *store, const char *key, int field);
-void bt_store_release(bt_store *store); /* NULL: nothing */
-size_t bt_store_bytes(void);            /* of all stores of the process, */
+void bt_store_identify(bt_text *key, const char *path); /* adds which file, as it is now, to a key; "": none */
+void bt_store_release(bt_store *store);                 /* NULL: nothing */
+size_t bt_store_bytes(void);                            /* of all stores of the process, */
 void bt_store_lacks(bt_store *store, size_t missing);
 size_t bt_store_absent(void);              /* and of the rows that were not read: bt_dataset_repeat */
 char *bt_store_take_note(bt_store *store); /* the first time; else NULL. To be freed */
@@ -82,6 +88,8 @@ void bt_dataset_replace(bt_dataset *data, const bt_column *column, bt_store *sto
 const bt_column *bt_dataset_column(const bt_dataset *data, const char *name);        /* of the first stream; NULL */
 /* Each example of the set has row 0 of the field, the only one that was read. */
 bt_status bt_dataset_repeat(bt_dataset *data, const char *name);
+/* Example i of the field has row at[i]; NULL: row 0. */
+bt_status bt_dataset_map(bt_dataset *data, const char *name, const int32_t *at);
 bt_status bt_dataset_select(bt_dataset *data, const int32_t *places, int64_t count);
 bool bt_dataset_usable(const char *function, const bt_dataset *data); /* one plain, whole set; else fails */
 bt_dataset *bt_dataset_done(bt_dataset *data, bt_status status);      /* the set, or NULL and the set freed */

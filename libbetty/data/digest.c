@@ -30,7 +30,7 @@ static uint64_t hash_of(const bt_column *column, int64_t count)
                             (size_t)(store->array.rank - 1) * sizeof *store->array.dims);
     for (int64_t i = 0; i < count; i++) {
         size_t row = (size_t)(column->rows ? column->rows->at[i] : i);
-        hash = hash_row(hash, store, rows + row * store->row_bytes);
+        hash = hash_row(hash, store, rows + row * store->row_step);
     }
     return hash;
 }

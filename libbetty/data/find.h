@@ -18,4 +18,7 @@ typedef struct bt_found {
  * failure; a set without the split, or images without labels, are. */
 bt_status bt_find_files(const char *base, const char *split, bt_found *found);
 
+/* open.c: the files of a data set by its name, in the places in which data are looked for. */
+bt_status bt_find_data(const char *name, const char *split, bt_found *found);
+
 #endif

@@ -25,7 +25,7 @@ void bt_gather_convert(const bt_store *store, const void *from, int64_t count, b
 const char *bt_gather_row(const bt_column *column, int32_t place)
 {
     size_t row = (size_t)(column->rows ? column->rows->at[place] : place);
-    return (const char *)column->store->array.data + row * column->store->row_bytes;
+    return (const char *)column->store->array.data + row * column->store->row_step;
 }
 
 /* Rows lie far apart. Short ones are loaded, many at a time, a byte of each cache line: the processor waits for all of

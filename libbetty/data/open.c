@@ -25,6 +25,7 @@ static const struct {
     {"omniglot", COMES_WITH_IT, 0, NULL},
     {"digits", COMES_WITH_IT, 0, NULL},
     {"semeval", COMES_WITH_IT, 0, NULL},
+    {"austen", "it comes with the library, but is a text, which bt_dataset_windows opens", 0, NULL},
     {"trec",
      "put its files, trec.train.tsv, trec.valid.tsv and trec.test.tsv, into the folder trec of $BETTY_DATA or of "
      "./data",
@@ -131,16 +132,6 @@ static bt_dataset *read_table(const bt_found *found, const char *target)
 
 /* ---- sets read from the same files share their memory ---- */
 
-static void add_identity(bt_text *key, const char *path)
-{
-    struct stat info;
-    if (*path && stat(path, &info) == 0)
-        bt_text_add(key, "%llx.%llx.%llx.%lld.%ld/", (unsigned long long)info.st_dev, (unsigned long long)info.st_ino,
-                    (unsigned long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-    else
-        bt_text_add(key, "-/");
-}
-
 enum { MOST_FIELDS = BT_TEXT_FIELDS };
 
 static const char *const image_fields[] = {"image", "label", "coarse"}, *const table_fields[] = {"x", "y"};
@@ -167,16 +158,19 @@ static bool find_stores(const char *key, bt_store **stores, int count)
     return all;
 }
 
+static int split_number(const char *split)
+{
+    return strcmp(split, "train") == 0 ? 0 : strcmp(split, "valid") == 0 ? 1 : 2;
+}
+
 static bt_dataset *read_files(const bt_found *found, const char *split, const char *target, int classes)
 {
     const char *files[BT_CIFAR_FILES] = {found->file};
     int count = 1;
     switch (found->kind) {
     case BT_FOUND_TEXTS:
-        return bt_read_texts((const char *const[]){found->file, found->labels, found->other},
-                             strcmp(split, "train") == 0   ? 0
-                             : strcmp(split, "valid") == 0 ? 1
-                                                           : 2);
+        return bt_read_texts((const char *const[]){found->file, found->labels, found->other}, split_number(split),
+                             NULL);
     case BT_FOUND_CIFAR:
         for (; count < BT_CIFAR_FILES && *found->more[count - 1]; count++)
             files[count] = found->more[count - 1];
@@ -198,11 +192,11 @@ static bt_status add_key(bt_text *key, const bt_found *found, const char *split,
     uint64_t hash = 0;
     if (found->kind == BT_FOUND_FOLDERS)
         BT_TRY(bt_images_hash(found->file, found->other, &hash));
-    add_identity(key, found->file);
-    add_identity(key, found->kind == BT_FOUND_IMAGES ? "" : found->other);
-    add_identity(key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
+    bt_store_identify(key, found->file);
+    bt_store_identify(key, found->kind == BT_FOUND_IMAGES ? "" : found->other);
+    bt_store_identify(key, found->kind == BT_FOUND_TABLE ? "" : found->labels);
     for (int i = 0; i < BT_MORE_FILES && *found->more[i]; i++)
-        add_identity(key, found->more[i]);
+        bt_store_identify(key, found->more[i]);
     bt_text_add(key, "%d/%s/%s/%llx", classes, target ? target : "", found->kind == BT_FOUND_TEXTS ? split : "",
                 (unsigned long long)hash);
     return BT_OK;
@@ -261,7 +255,7 @@ static bt_status search_in(const char *folder, const char *name, const char *spl
     return BT_OK;
 }
 
-static bt_status search(const char *name, const char *split, bt_found *found)
+bt_status bt_find_data(const char *name, const char *split, bt_found *found)
 {
     bt_places places;
     bt_status status = bt_places_for(name, &places);
@@ -281,7 +275,7 @@ static bt_status search_column(const char *name, const char *split, bt_found *fo
         return BT_OK;
     bt_text file = {0};
     bt_text_add(&file, "%.*s", (int)(colon - name), name);
-    bt_status status = file.failed ? BT_ERROR_MEMORY : search(file.data, split, found);
+    bt_status status = file.failed ? BT_ERROR_MEMORY : bt_find_data(file.data, split, found);
     bt_text_free(&file);
     if (status == BT_OK && found->kind != BT_FOUND_NOTHING && found->kind != BT_FOUND_TABLE)
         status = bt_fail(BT_ERROR_DATA, "%s: %s have no target column \"%s\"", found->file,
@@ -361,7 +355,7 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
     bt_found *found = bt_alloc(sizeof *found);
     const char *target = NULL;
     bt_status status = !found           ? BT_ERROR_MEMORY
-                       : usual || valid ? search(name, split, found)
+                       : usual || valid ? bt_find_data(name, split, found)
                                         : wrong_split(name, split);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         status = search_column(name, split, found, &target);
@@ -372,6 +366,39 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
         not_found(name);
     else if (status == BT_OK)
         data = read_found(found, split, target, known_index(name) >= 0 ? known[known_index(name)].classes : 0);
+    bt_free(found);
+    return data;
+}
+
+static bt_status check_texts(const char *name, const char *split, const bt_tokenizer *tokenizer)
+{
+    static const char *const splits[] = {"train", "valid", "test"};
+    if (!name || !*name || !split || !tokenizer)
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_dataset_texts: the %s is missing",
+                       !tokenizer ? "tokenizer"
+                       : !split   ? "split"
+                                  : "name");
+    for (int i = 0; i < BT_COUNT_OF(splits); i++)
+        if (strcmp(split, splits[i]) == 0)
+            return BT_OK;
+    return bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train, valid or test", name,
+                   split);
+}
+
+bt_dataset *bt_dataset_texts(const char *name, const char *split, const bt_tokenizer *tokenizer, int64_t length)
+{
+    if (check_texts(name, split, tokenizer) != BT_OK)
+        return NULL;
+    bt_found *found = bt_alloc(sizeof *found);
+    bt_dataset *data = NULL;
+    bt_status status = found ? bt_find_data(name, split, found) : BT_ERROR_MEMORY;
+    if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
+        not_found(name);
+    else if (status == BT_OK && found->kind != BT_FOUND_TEXTS)
+        bt_fail(BT_ERROR_DATA, "data set \"%s\": expected texts with votes, NAME.train.tsv and so on", name);
+    else if (status == BT_OK)
+        data = bt_read_texts((const char *const[]){found->file, found->labels, found->other}, split_number(split),
+                             &(bt_text_form){tokenizer, length});
     bt_free(found);
     return data;
 }

@@ -3,6 +3,8 @@
 #define BT_READ_H
 
 #include "data/dataset.h"
+#include "data/pieces.h"
+#include <betty/text.h>
 
 /* ---- source.c: a file, plain or gzip, byte by byte or in pieces. Messages name the file. ---- */
 
@@ -106,6 +108,14 @@ bt_status bt_libsvm_width(const char *path, bt_libsvm_form form, int64_t *featur
  * may be "" if they are not wanted. All tell how many functions and classes there are. */
 enum { BT_TEXT_SPLITS = 3, BT_TEXT_FIELDS = 4 };
 extern const char *const bt_text_fields[BT_TEXT_FIELDS];
-bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted);
+
+/* Not x, but token [n, length], the ids with what the tokeniser adds and padding behind, and length [n], how many are
+ * no padding. NULL: x. */
+typedef struct bt_text_form {
+    const bt_tokenizer *tokenizer;
+    int64_t length;
+} bt_text_form;
+bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted, const bt_text_form *form);
+bt_status bt_read_text_lines(const char *path, bt_pieces *lines); /* the texts alone, as one piece */
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_store *published;
@@ -42,11 +43,42 @@ bt_store *bt_store_new(bt_array array, bool scaled)
     *store = (bt_store){.array = array, .row_items = 1, .scaled = scaled, .owners = 1};
     for (int i = 1; i < array.rank; i++)
         store->row_items *= array.dims[i];
-    store->row_bytes = (size_t)store->row_items * bt_dtype_size(array.dtype);
+    store->row_step = store->row_bytes = (size_t)store->row_items * bt_dtype_size(array.dtype);
+    store->bytes = bt_array_bytes(array);
     pthread_mutex_lock(&lock);
-    bytes += bt_array_bytes(array);
+    bytes += store->bytes;
     pthread_mutex_unlock(&lock);
     return store;
+}
+
+bt_store *bt_store_windows(bt_array line, int64_t length)
+{
+    bt_store *store = bt_store_new(line, false);
+    if (!store)
+        return NULL;
+    store->array.rank = 2;
+    store->array.dims[0] = line.dims[0] - length + 1;
+    store->array.dims[1] = store->row_items = length;
+    store->row_bytes = (size_t)length * store->row_step;
+    return store;
+}
+
+bt_store *bt_store_again(bt_store *store)
+{
+    pthread_mutex_lock(&lock);
+    store->owners++;
+    pthread_mutex_unlock(&lock);
+    return store;
+}
+
+void bt_store_identify(bt_text *key, const char *path)
+{
+    struct stat info;
+    if (*path && stat(path, &info) == 0)
+        bt_text_add(key, "%llx.%llx.%llx.%lld.%ld/", (unsigned long long)info.st_dev, (unsigned long long)info.st_ino,
+                    (unsigned long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    else
+        bt_text_add(key, "-/");
 }
 
 bt_store *bt_store_find(const char *key, int field)
@@ -81,7 +113,7 @@ void bt_store_release(bt_store *store)
         return;
     pthread_mutex_lock(&lock);
     bool last = --store->owners == 0;
-    bytes -= last ? bt_array_bytes(store->array) : 0;
+    bytes -= last ? store->bytes : 0;
     absent -= last ? store->absent : 0;
     if (last && store->key) {
         bt_store **link = &published;
@@ -95,6 +127,7 @@ void bt_store_release(bt_store *store)
     for (int64_t i = 0; store->names && i < store->array.dims[1]; i++)
         bt_free(store->names[i]);
     bt_free(store->names);
+    bt_free(store->borders);
     bt_free(store->note);
     bt_free(store->array.data);
     bt_free(store->key);

@@ -3,6 +3,7 @@
  * Functions and labels count from 0. The vocabulary is that of the texts to train with, whichever split is asked for.
  */
 #include "data/read.h"
+#include "data/tokenizer.h"
 #include "data/words.h"
 
 #include <string.h>
@@ -105,7 +106,6 @@ static bt_status add_row(texts *t, int32_t label, const char *text, int64_t leng
     if (!pool)
         return BT_ERROR_MEMORY;
     memcpy(pool + t->pool_size, text, (size_t)length);
-    bt_words_normalise(pool + t->pool_size, length);
     t->pool_size += length;
     t->labels[t->rows] = label;
     t->ends[t->rows++] = t->pool_size;
@@ -220,10 +220,13 @@ static bt_store *take_labels(texts *t)
 
 const char *const bt_text_fields[BT_TEXT_FIELDS] = {"x", "votes", "counts", "label"};
 
-static bt_dataset *make(texts *t, const texts *train, int32_t functions, int32_t classes)
+static bt_dataset *make_words(texts *t, texts *train, int32_t functions, int32_t classes)
 {
     bt_words *words = bt_words_new();
     int64_t size = 0;
+    bt_words_normalise(train->pool, train->pool_size);
+    if (t != train)
+        bt_words_normalise(t->pool, t->pool_size);
     bt_status status = words ? learn_words(words, train, &size) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = bt_check_dense(t->path, t->rows, size + functions + classes, sizeof(float));
@@ -237,7 +240,87 @@ static bt_dataset *make(texts *t, const texts *train, int32_t functions, int32_t
     return data;
 }
 
-bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted)
+/* ---- as tokens ---- */
+
+typedef struct tokens {
+    const bt_text_form *form;
+    bt_store *token, *length;
+    int64_t cut, longest; /* how many texts were too long, and the most tokens of a text */
+} tokens;
+
+/* What stands before and behind a text stays where the text is cut. */
+static void put_tokens(tokens *k, int64_t row, const bt_ids *ids)
+{
+    const bt_tokenizer *t = k->form->tokenizer;
+    const int64_t before = t->before.count, behind = t->behind.count, most = k->form->length - before - behind;
+    const int64_t taken = ids->count < most ? ids->count : most, length = before + taken + behind;
+    const int32_t padding = t->special[BT_PADDING] < 0 ? 0 : t->special[BT_PADDING];
+    int32_t *to = (int32_t *)k->token->array.data + row * k->form->length;
+    if (before)
+        memcpy(to, t->before.at, (size_t)before * sizeof *to);
+    if (taken)
+        memcpy(to + before, ids->at, (size_t)taken * sizeof *to);
+    if (behind)
+        memcpy(to + before + taken, t->behind.at, (size_t)behind * sizeof *to);
+    for (int64_t i = length; i < k->form->length; i++)
+        to[i] = padding;
+    ((int32_t *)k->length->array.data)[row] = (int32_t)length;
+    const int64_t whole = ids->count + before + behind;
+    k->cut += whole > k->form->length;
+    k->longest = whole > k->longest ? whole : k->longest;
+}
+
+static bt_status encode_texts(texts *t, tokens *k)
+{
+    bt_ids ids = {0};
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < t->rows && status == BT_OK; i++) {
+        int64_t length;
+        const char *text = text_of(t, i, &length);
+        ids.count = 0;
+        status = bt_tokenizer_ids(k->form->tokenizer, text, length, false, &ids);
+        if (status == BT_OK)
+            put_tokens(k, i, &ids);
+        else
+            bt_error_context("%s, text %lld", t->path, (long long)i + 1);
+    }
+    bt_free(ids.at);
+    if (status == BT_OK && k->cut)
+        k->token->note =
+            bt_string("%s: %lld of %lld texts are cut to %lld tokens; the longest has %lld", t->path, (long long)k->cut,
+                      (long long)t->rows, (long long)k->form->length, (long long)k->longest);
+    return status == BT_OK && k->cut && !k->token->note ? BT_ERROR_MEMORY : status;
+}
+
+static bt_dataset *make_tokens(texts *t, const bt_text_form *form, int32_t functions, int32_t classes)
+{
+    static const char *const names[] = {"token", "length", "votes", "counts", "label"};
+    tokens k = {.form = form};
+    const int64_t around = form->tokenizer->before.count + form->tokenizer->behind.count;
+    if (form->length <= around || form->length > INT32_MAX) {
+        bt_fail(BT_ERROR_ARGUMENT,
+                "bt_dataset_texts: length is %lld; expected more than the %lld tokens that are added to each text, and "
+                "less than 2^31",
+                (long long)form->length, (long long)around);
+        return NULL;
+    }
+    if (bt_check_dense(t->path, t->rows, form->length + functions + classes, sizeof(float)) != BT_OK)
+        return NULL;
+    bt_array lengths = {.dtype = BT_I32, .rank = 1, .dims = {t->rows}};
+    lengths.data = bt_alloc(bt_array_bytes(lengths));
+    k.token = table(BT_I32, t->rows, form->length);
+    k.length = bt_store_new(lengths, false);
+    bt_status status = k.token && k.length ? encode_texts(t, &k) : BT_ERROR_MEMORY;
+    if (status != BT_OK) {
+        bt_store_release(k.token);
+        bt_store_release(k.length);
+        return NULL;
+    }
+    bt_store *stores[] = {k.token, k.length, votes(t, functions), counts(t, classes), take_labels(t)};
+    return bt_dataset_of(bt_dataset_new(t->rows), names, stores, BT_COUNT_OF(names));
+}
+
+bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted, const bt_text_form *form)
 {
     texts all[BT_TEXT_SPLITS] = {{0}};
     int32_t functions = 1, classes = 1; /* no vote at all: a function that never votes */
@@ -249,8 +332,26 @@ bt_dataset *bt_read_texts(const char *const paths[BT_TEXT_SPLITS], int wanted)
         functions = all[i].functions > functions ? all[i].functions : functions;
         classes = all[i].classes > classes ? all[i].classes : classes;
     }
-    bt_dataset *data = status == BT_OK ? make(&all[wanted], &all[0], functions, classes) : NULL;
+    bt_dataset *data = NULL;
+    if (status == BT_OK)
+        data = form ? make_tokens(&all[wanted], form, functions, classes)
+                    : make_words(&all[wanted], &all[0], functions, classes);
     for (int i = 0; i < BT_TEXT_SPLITS; i++)
         texts_free(&all[i]);
     return data;
+}
+
+bt_status bt_read_text_lines(const char *path, bt_pieces *lines)
+{
+    texts t = {.path = path};
+    bt_status status = read_file(&t);
+    for (int64_t i = 0; i < t.rows && status == BT_OK; i++) {
+        int64_t length;
+        const char *text = text_of(&t, i, &length);
+        bt_pieces_put(lines, text, length);
+        bt_pieces_put(lines, "\n", 1);
+    }
+    bt_pieces_end(lines);
+    texts_free(&t);
+    return status == BT_OK && lines->failed ? BT_ERROR_MEMORY : status;
 }

@@ -75,6 +75,7 @@ struct bt_tokenizer {
     int64_t added_count, added_room;
     bool begins[256];      /* an added token may begin with this byte */
     int64_t longest;       /* of the tokens, in bytes */
+    uint64_t hash;         /* of what it was made from */
     bt_ids before, behind; /* what is added to a text: [CLS] and [SEP] */
     int32_t special[BT_SPECIALS];
 };

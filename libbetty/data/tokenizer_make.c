@@ -242,6 +242,7 @@ static bt_status characters(bt_tokenizer **t, const char *text, int64_t length)
         status = put_characters(*t, &pieces);
     bt_pieces_free(&pieces);
     BT_TRY(status);
+    (*t)->hash = bt_hash(1, (*t)->tokens.pool, (size_t)(*t)->tokens.pool_size);
     return bt_tokenizer_finish(*t, "bt_tokenizer_characters");
 }
 
@@ -252,22 +253,8 @@ bt_tokenizer *bt_tokenizer_characters(const char *text, int64_t length)
     return done(t, status);
 }
 
-typedef struct counted {
-    const char *text;
-    int64_t size, times;
-} counted;
-
-static int most_frequent_first(const void *a, const void *b)
-{
-    const counted *x = a, *y = b;
-    if (x->times != y->times)
-        return x->times > y->times ? -1 : 1;
-    const int order = memcmp(x->text, y->text, (size_t)(x->size < y->size ? x->size : y->size));
-    return order ? order : (x->size > y->size) - (x->size < y->size);
-}
-
 /* How often each word is in the pieces. */
-static bt_status count_words(const bt_pieces *pieces, bt_vocabulary *words, counted **counts)
+static bt_status count_words(const bt_pieces *pieces, bt_vocabulary *words, int64_t **times)
 {
     int64_t room = 0, number;
     for (int64_t i = 0; i < pieces->count; i++) {
@@ -275,31 +262,29 @@ static bt_status count_words(const bt_pieces *pieces, bt_vocabulary *words, coun
         const char *text = bt_pieces_get(pieces, i, &size);
         const int64_t before = words->count;
         BT_TRY(bt_vocabulary_add(words, text, size, &number));
-        counted *grown = bt_grow(*counts, &room, words->count, sizeof **counts);
+        int64_t *grown = bt_grow(*times, &room, words->count, sizeof *grown);
         if (!grown)
             return BT_ERROR_MEMORY;
-        *counts = grown;
-        if (number == before)
-            grown[number] = (counted){0};
-        grown[number].times++;
+        *times = grown;
+        grown[number] = number == before ? 1 : grown[number] + 1;
     }
-    for (int64_t i = 0; i < words->count; i++)
-        (*counts)[i].text = bt_vocabulary_get(words, i, &(*counts)[i].size);
-    if (words->count)
-        qsort(*counts, (size_t)words->count, sizeof **counts, most_frequent_first);
     return BT_OK;
 }
 
 static bt_status put_words(bt_tokenizer *t, const bt_pieces *pieces, int64_t size)
 {
     bt_vocabulary words = {0};
-    counted *counts = NULL;
-    bt_status status = count_words(pieces, &words, &counts);
+    int64_t *times = NULL;
+    bt_status status = count_words(pieces, &words, &times);
+    bt_ranked *ranked = status == BT_OK ? bt_vocabulary_rank(&words, times) : NULL;
+    if (status == BT_OK && !ranked)
+        status = BT_ERROR_MEMORY;
     for (int64_t i = 0; i < words.count && t->size < size && status == BT_OK; i++)
-        if (counts[i].size <= BT_LONGEST_TOKEN)
-            status = bt_tokenizer_put(t, "bt_tokenizer_words", counts[i].text, counts[i].size, t->size);
+        if (ranked[i].size <= BT_LONGEST_TOKEN)
+            status = bt_tokenizer_put(t, "bt_tokenizer_words", ranked[i].text, ranked[i].size, t->size);
     bt_vocabulary_free(&words);
-    bt_free(counts);
+    bt_free(times);
+    bt_free(ranked);
     return status;
 }
 
@@ -318,6 +303,7 @@ static bt_status words(bt_tokenizer **t, const char *text, int64_t length, int64
         status = put_words(*t, &pieces, size);
     bt_pieces_free(&pieces);
     BT_TRY(status);
+    (*t)->hash = bt_hash(2, (*t)->tokens.pool, (size_t)(*t)->tokens.pool_size);
     return bt_tokenizer_finish(*t, "bt_tokenizer_words");
 }
 

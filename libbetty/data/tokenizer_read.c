@@ -81,6 +81,7 @@ static bt_status parse(const bt_json_reader *r, json_t **root)
     int64_t size;
     char *text;
     BT_TRY(bt_source_all(r->path, &text, &size));
+    r->t->hash = bt_hash(r->t->hash, text, (size_t)size);
     *root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error);
     bt_free(text);
     if (*root)
@@ -199,6 +200,7 @@ static bt_status read_gpt2(const bt_json_reader *vocabulary, const bt_json_reade
     char *text;
     BT_TRY(bt_json_vocabulary(vocabulary, root));
     BT_TRY(bt_source_all(merges->path, &text, &size));
+    t->hash = bt_hash(t->hash, text, (size_t)size);
     bt_status status = read_merge_lines(merges, text);
     bt_free(text);
     BT_TRY(status);

@@ -1,6 +1,7 @@
 /* data/vocabulary.c: different texts, each with a number. */
 #include "data/vocabulary.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *bt_vocabulary_get(const bt_vocabulary *v, int64_t number, int64_t *size)
@@ -68,6 +69,27 @@ bt_status bt_vocabulary_add(bt_vocabulary *v, const char *text, int64_t size, in
 int64_t bt_vocabulary_find(const bt_vocabulary *v, const char *text, int64_t size)
 {
     return v->slot_count ? *slot_of(v, text, size) : -1;
+}
+
+static int most_frequent_first(const void *a, const void *b)
+{
+    const bt_ranked *x = a, *y = b;
+    if (x->times != y->times)
+        return x->times > y->times ? -1 : 1;
+    const int order = memcmp(x->text, y->text, (size_t)(x->size < y->size ? x->size : y->size));
+    return order ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+bt_ranked *bt_vocabulary_rank(const bt_vocabulary *v, const int64_t *times)
+{
+    bt_ranked *all = bt_alloc_array((size_t)v->count, sizeof *all);
+    for (int64_t i = 0; all && i < v->count; i++) {
+        all[i] = (bt_ranked){.number = i, .times = times[i]};
+        all[i].text = bt_vocabulary_get(v, i, &all[i].size);
+    }
+    if (all && v->count)
+        qsort(all, (size_t)v->count, sizeof *all, most_frequent_first);
+    return all;
 }
 
 void bt_vocabulary_free(bt_vocabulary *v)

@@ -17,6 +17,16 @@ typedef struct bt_vocabulary { /* starts as {0} */
 bt_status bt_vocabulary_add(bt_vocabulary *v, const char *text, int64_t size, int64_t *number);
 int64_t bt_vocabulary_find(const bt_vocabulary *v, const char *text, int64_t size); /* -1: not there */
 const char *bt_vocabulary_get(const bt_vocabulary *v, int64_t number, int64_t *size);
+
+typedef struct bt_ranked {
+    const char *text;
+    int64_t size, number, times;
+} bt_ranked;
+
+/* All texts, the most frequent first, of those as frequent the first in order of their bytes; text k came times[k]
+ * times. To be freed; NULL: out of memory. */
+bt_ranked *bt_vocabulary_rank(const bt_vocabulary *v, const int64_t *times);
+
 void bt_vocabulary_free(bt_vocabulary *v);
 
 #endif

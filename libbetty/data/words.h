@@ -12,7 +12,7 @@ typedef struct bt_words bt_words;
 bt_words *bt_words_new(void);
 void bt_words_free(bt_words *words);
 
-/* One more text, normalised, to take the vocabulary from; it must stay where it is. */
+/* One more text, normalised, to take the vocabulary from. */
 bt_status bt_words_add(bt_words *words, const char *text, int64_t length);
 
 /* The vocabulary: those words, at most so many, that are in the most texts; of words in as many, the first in order of

@@ -175,6 +175,8 @@ static const bt_batch *batch;
     X(bt_tokenizer_characters, bt_tokenizer_characters(s, 0)) X(bt_tokenizer_words, bt_tokenizer_words(s, 0, 1))       \
     X(bt_tokenizer_encode, bt_tokenizer_encode(k, s, 0, true, NULL, 0))                                                \
     X(bt_tokenizer_decode, bt_tokenizer_decode(k, NULL, 0, true, NULL, 0))                                             \
+    X(bt_tokenizer_for, bt_tokenizer_for(s, s)) X(bt_text_sources, bt_text_sources(s))                                 \
+    X(bt_dataset_windows, bt_dataset_windows(s, k, 1, 1, 0, 1)) X(bt_dataset_texts, bt_dataset_texts(s, s, k, 1))      \
     X(bt_infer_same, bt_infer_same(NULL, NULL, NULL)) X(bt_apply, (bt_apply)(NULL, NULL, NULL))                        \
     X(bt_apply, bt_apply(NULL, NULL, t))
 /* clang-format on */

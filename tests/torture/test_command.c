@@ -112,6 +112,9 @@ static void setup(void)
     write_idx("t-labels-idx1-ubyte.gz", labels, sizeof labels);
     write_packed("w.train.tsv.gz", "0\t0\t0:0,2:1\ta few words\n1\t1\t1:1\tsome other words\n");
     write_pictures();
+    ck_assert_int_eq(system("mkdir sources"), 0);
+    write_file("sources/1.txt", "a first text");
+    write_packed("sources/2.txt.gz", "a second one");
     write_file("tokenizer.json", TOKENIZER);
     write_file("own.c", "#include <betty/betty.h>\nBT_EXPORT(.problems = {NULL});\n");
 }
@@ -196,6 +199,22 @@ static bt_status tokenizers(void)
     BT_TRY(round_trip(bt_tokenizer_open("./tokenizer.json")));
     BT_TRY(round_trip(bt_tokenizer_words("a few words, and a few more", -1, 5)));
     return round_trip(bt_tokenizer_characters("abc \xC3\xA9", -1));
+}
+
+static bt_status freed(bt_dataset *data, bt_tokenizer *t)
+{
+    bt_status status = data ? BT_OK : bt_error_status();
+    bt_dataset_free(data);
+    bt_tokenizer_free(t);
+    return status;
+}
+
+static bt_status windows(void)
+{
+    bt_tokenizer *t = bt_tokenizer_for("words:9", "./w");
+    BT_TRY(freed(bt_dataset_texts("./w", "train", t, 3), t));
+    t = bt_tokenizer_for("characters", "./sources");
+    return freed(bt_dataset_windows("./sources", t, 2, 1, 0, 0.9), t);
 }
 
 typedef struct ini_lines {
@@ -330,9 +349,11 @@ static const struct {
     long step;                               /* a profile is many thousands of small pieces, all made alike */
     long sanitized;                          /* times that, under a sanitizer */
 } scenarios[] = {{command, "command", 5, 4}, /* each writes to the disk, and waits for it */
-                 {profile, "profile", 97, 3}, {images, "images", 1, 2},         {texts, "texts", 1, 2},
-                 {cifar, "cifar", 1, 2},      {tokenizers, "tokenizers", 1, 2}, {pictures, "pictures", 1, 2},
-                 {keys, "keys", 1, 5},        {plugin, "plugin", 1, 1},         {ini, "ini", 1, 2}};
+                 {profile, "profile", 97, 3},  {images, "images", 1, 2},
+                 {texts, "texts", 1, 2},       {cifar, "cifar", 1, 2},
+                 {windows, "windows", 1, 2},   {tokenizers, "tokenizers", 1, 2},
+                 {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},
+                 {plugin, "plugin", 1, 1},     {ini, "ini", 1, 2}};
 
 START_TEST(every_allocation_in_turn)
 {

@@ -1,4 +1,4 @@
-/* betty/text.h: tokenisers: text as numbers, and back */
+/* betty/text.h: tokenisers: text as numbers, and back; data sets of text */
 #ifndef BETTY_TEXT_H
 #define BETTY_TEXT_H
 
@@ -51,6 +51,29 @@ typedef enum bt_special {
     BT_SPECIALS
 } bt_special;
 int64_t bt_tokenizer_special(const bt_tokenizer *tokenizer, bt_special which);
+
+/* ---- data sets of text ---- */
+
+/* A text is a file, with or without .txt, .gz or .txt.gz in its name, or a folder of such files, .txt or .txt.gz, each
+ * of which is a source: 0, 1, ... in order of their names (SOURCE.txt, README.txt and LICENSE.txt are none). "austen"
+ * comes with the library: six novels, each a source, and "austen/emma" is one of them. Looked for as data sets are. */
+int64_t bt_text_sources(const char *text); /* how many; -1: failed */
+
+/* The tokeniser that a key of an INI file may ask for: "characters" or "words:SIZE", made of all of that text, or of
+ * the texts to train with of a set of texts with votes; else bt_tokenizer_open(how). NULL: failed. */
+bt_tokenizer *bt_tokenizer_for(const char *how, const char *text);
+
+/* Windows of `length` tokens, each `stride` tokens after the one before it, within one source: token [n, length]; next
+ * [n, length], at each place the token behind it; source [n]. Of the tokens of each source those are taken that lie
+ * between the fractions from and to, so that 0 to 0.9 and 0.9 to 1 have nothing in common. The tokens are held once, 4
+ * bytes each, and 12 bytes for each window. NULL: failed. */
+bt_dataset *bt_dataset_windows(const char *text, const bt_tokenizer *tokenizer, int64_t length, int64_t stride,
+                               double from, double to);
+
+/* Texts with votes (bt_dataset_open), as token [n, length] and length [n] in the place of x: the ids, with what the
+ * tokeniser adds to a text, padding behind them (0 where the tokeniser has no token for it), and how many are no
+ * padding. What is longer is cut, which is told. NULL: failed. */
+bt_dataset *bt_dataset_texts(const char *name, const char *split, const bt_tokenizer *tokenizer, int64_t length);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 """Trains the tokenisers of this folder by PyPI's `tokenizers` and writes what it makes of some samples: golden.json.
-Run in this folder, with the text to train on, e.g. one of data/austen: python3 make.py TEXT.gz"""
+Run in this folder, with the texts to train on:
+    cat ../../../data/austen/*.gz >/tmp/all.gz && python3 make.py /tmp/all.gz"""
 
 import gzip
 import json
@@ -129,14 +130,16 @@ def metaspace(text):
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<unk>", "</s>"], show_progress=False)
     t = trained(models.BPE(unk_token="<unk>"), trainer, text[:300], normalizers.NFKD(),
                 pre_tokenizers.Metaspace(prepend_scheme="first"), decoders.Metaspace(prepend_scheme="first"))
-    t.add_tokens([AddedToken("Emma", single_word=True), AddedToken("knightley", lstrip=True, rstrip=True)])
+    t.add_tokens([AddedToken("Emma", single_word=True), AddedToken("Emm"),
+                  AddedToken("knightley", lstrip=True, rstrip=True)])
     return t
 
 
 def words(text):
     trainer = trainers.WordLevelTrainer(vocab_size=300, special_tokens=["<unk>"], show_progress=False)
     t = trained(models.WordLevel(unk_token="<unk>"), trainer, text, None, pre_tokenizers.Whitespace())
-    t.add_tokens([AddedToken("Emma", single_word=True, rstrip=True), AddedToken("the Emma", normalized=False)])
+    t.add_tokens([AddedToken("Emma", single_word=True, rstrip=True), AddedToken("the Emma", normalized=False),
+                  AddedToken("the", normalized=False)])
     return t
 
 

@@ -1,0 +1,109 @@
+/* data/corpus.c: the files of a text. */
+#include "data/corpus.h"
+#include "data/places.h"
+#include "data/read.h"
+#include "data/unicode.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void bt_corpus_free(bt_corpus *corpus)
+{
+    for (int64_t i = 0; i < corpus->count; i++)
+        bt_free(corpus->paths[i]);
+    bt_free(corpus->paths);
+    *corpus = (bt_corpus){0};
+}
+
+/* Takes the path over. */
+static bt_status add(bt_corpus *corpus, char *path)
+{
+    char **paths = path ? bt_grow(corpus->paths, &corpus->room, corpus->count + 1, sizeof *paths) : NULL;
+    if (!paths) {
+        bt_free(path);
+        return BT_ERROR_MEMORY;
+    }
+    corpus->paths = paths;
+    paths[corpus->count++] = path;
+    return BT_OK;
+}
+
+static bool is_text(const char *name)
+{
+    static const char *const others[] = {"SOURCE.txt", "README.txt", "LICENSE.txt"};
+    static const char *const ends[] = {".txt", ".txt.gz"};
+    const size_t length = strlen(name);
+    for (int i = 0; i < BT_COUNT_OF(others); i++)
+        if (strcmp(name, others[i]) == 0)
+            return false;
+    for (int i = 0; i < BT_COUNT_OF(ends); i++)
+        if (name[0] != '.' && length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static bt_status add_folder(bt_corpus *corpus, const char *folder)
+{
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+    bt_status status = entries ? BT_OK : bt_fail(BT_ERROR_FILE, "%s: cannot be read: %s", folder, strerror(errno));
+    while (entries && status == BT_OK && (entry = readdir(entries)))
+        if (is_text(entry->d_name))
+            status = add(corpus, bt_string("%s/%s", folder, entry->d_name));
+    if (entries)
+        closedir(entries);
+    if (status == BT_OK && corpus->count)
+        qsort(corpus->paths, (size_t)corpus->count, sizeof *corpus->paths, by_name);
+    return status;
+}
+
+/* What stands at NAME + END in one of the places. */
+static bt_status add_found(bt_corpus *corpus, const char *name, const char *end)
+{
+    struct stat info;
+    char *path = NULL, *whole = bt_string("%s%s", name, end);
+    bt_status status = whole ? bt_places_find(whole, &path) : BT_ERROR_MEMORY;
+    bt_free(whole);
+    if (status != BT_OK || !path || stat(path, &info) != 0) {
+        bt_free(path);
+        return status;
+    }
+    if (!S_ISDIR(info.st_mode))
+        return add(corpus, path);
+    status = add_folder(corpus, path);
+    bt_free(path);
+    return status;
+}
+
+bt_status bt_corpus_find(const char *name, bt_corpus *corpus)
+{
+    static const char *const ends[] = {"", ".txt", ".gz", ".txt.gz"};
+    for (int i = 0; i < BT_COUNT_OF(ends) && !corpus->count; i++)
+        BT_TRY(add_found(corpus, name, ends[i]));
+    return BT_OK;
+}
+
+bt_status bt_corpus_read(const char *path, char **text, int64_t *size)
+{
+    static const char mark[] = "\xEF\xBB\xBF"; /* of UTF-8 */
+    BT_TRY(bt_source_all(path, text, size));
+    bt_status status = bt_check_text(path, *text, *size);
+    const int64_t bad = status == BT_OK ? bt_not_utf8(*text, *size) : -1;
+    if (status == BT_OK && *size >= 3 && memcmp(*text, mark, 3) == 0)
+        memmove(*text, *text + 3, (size_t)(*size -= 3) + 1);
+    if (bad >= 0)
+        status = bt_fail(BT_ERROR_DATA, "%s: byte %lld, 0x%02X, is no UTF-8; iconv makes UTF-8 of other encodings",
+                         path, (long long)bad, (unsigned)(unsigned char)(*text)[bad]);
+    else if (status == BT_OK && !*size)
+        status = bt_fail(BT_ERROR_DATA, "%s: the file is empty; expected a text", path);
+    if (status == BT_OK)
+        return BT_OK;
+    bt_free(*text);
+    *text = NULL;
+    return status;
+}
