@@ -238,6 +238,13 @@ const bt_key bt_keys[] = {
     {"scheduler_warmup", PROBLEM(scheduler.warmup), INT(0, MANY), .value = "0",
      .help = "updates over which the rate first rises linearly; the scheduler begins after them"},
 
+    {"prune", PROBLEM(prune), REAL(0, 1), .value = "0",
+     .help = "part of the weights (trained parameters of two axes or more) that becomes 0, the smallest of all first, "
+             "and stays so: from prune_begin to prune_end 1 - (1 - t)^3 of it. It saves nothing while training"},
+    {"prune_begin", PROBLEM(prune_begin), INT(0, MANY), .value = "0", .help = "updates after which weights are pruned"},
+    {"prune_end", PROBLEM(prune_end), INT(1, MANY),
+     .help = "prune, needed there: updates after which all are 0 that will be"},
+
     /* ---- a group of parameters ---- */
     {"params", GROUP(params), LIST, .help = "needed: patterns, by commas, of the group's parameters"},
     {"frozen", GROUP(frozen), BOOL, .value = "false", .help = "the optimiser leaves them as they are"},

@@ -96,6 +96,9 @@ typedef struct bt_problem_settings {
     bt_int_list milestones;       /* as in scheduler */
     const char *scheduler_metric; /* of a plateau: METRIC, or PROBLEM.METRIC */
 
+    double prune; /* 0: nothing is pruned */
+    int64_t prune_begin, prune_end;
+
     const bt_group_settings *groups; /* in the order of the file */
     int group_count;
 } bt_problem_settings;

@@ -51,6 +51,7 @@ struct bt_problem {
     bt_plateau plateau; /* of scheduler = plateau */
     bt_block slots[BT_MAX_ITEMS];
     bt_block slope;     /* of the last update that was made, where the method asks for it; flat NULL: it does not */
+    bt_block masks;     /* bits: 1 where a weight is not pruned; flat NULL: none is (prune.h) */
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */
     bt_stray strays[BT_MAX_ITEMS];
     bt_block sums;                    /* of a meta-batch; flat NULL: one call */
@@ -81,8 +82,7 @@ struct bt_problem {
     struct bt_kept *adapted;    /* session/: what bt_restore brings back; NULL: bt_adapt has not been called */
 
     int64_t steps;                   /* updates, applied or skipped */
-    int64_t logged;                  /* of these, when its training metrics were last reported */
-    int64_t seen;                    /* of these, as its last step saw them */
+    int64_t logged, seen;            /* of these, when its metrics were last reported; as its last step saw them */
     int64_t inner, inner_seen;       /* likewise, those of the inner loop in progress */
     int64_t since;                   /* the tick after its last call: what it depends on has happened since */
     int64_t calls;                   /* of an upper problem, in the meta-batch in progress */

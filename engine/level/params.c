@@ -1,6 +1,6 @@
 /* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like
  * them. */
-#include "engine/level/level.h"
+#include "engine/level/prune.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -280,7 +280,9 @@ bt_status bt_params_open(bt_problem *problem)
     BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_BUFFER, &problem->module->buffer_block));
     BT_TRY(make_optimizer(problem));
     BT_TRY(enter_optimizer(problem));
-    return problem->settings->active ? make_slots(problem) : BT_OK;
+    if (problem->settings->active)
+        BT_TRY(make_slots(problem));
+    return bt_prune_open(problem);
 }
 
 int64_t bt_params_elements(const bt_problem *problem)
@@ -316,6 +318,7 @@ void bt_params_close(bt_problem *problem)
     for (int i = 0; i < BT_MAX_ITEMS; i++)
         close_block(problem, &problem->slots[i]);
     close_block(problem, &problem->slope);
+    close_block(problem, &problem->masks);
     for (int i = 0; i < BT_MAX_ITEMS; i++) {
         bt_ledger_var_free(problem->context, problem->strays[i].count);
         bt_ledger_var_free(problem->context, problem->strays[i].first);

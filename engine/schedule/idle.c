@@ -76,6 +76,11 @@ static bool names_nothing(const bt_context *context, const bt_problem *problem)
     return false;
 }
 
+static bool prunes_nothing(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, problem->settings->prune == 0;
+}
+
 static bool no_head(const bt_context *context, const bt_problem *problem) { return (void)context, !problem->heads; }
 
 /* A problem whose hypergradient comes through this one's solution; NULL: none. */
@@ -276,6 +281,8 @@ static const idle_row rows[] = {
     {PROBLEM("weights_layout"), no_weights, weights_why},
     {PROBLEM("weights_missing"), no_weights, weights_why},
 
+    {PROBLEM("prune_begin"), prunes_nothing, "prune is 0"},
+    {PROBLEM("prune_end"), prunes_nothing, "prune is 0"},
     {PROBLEM("scheduler"), sets_its_rate, relative_why},
     {PROBLEM("scheduler_warmup"), sets_its_rate, relative_why},
     {PROBLEM("scheduler_step_size"), not_step, "it belongs to scheduler = step"},

@@ -74,6 +74,17 @@ static void mark(bt_problem *problem, int64_t k)
     }
 }
 
+/* What a lower problem has pruned is no part of its solution. */
+static void prune_adjoints(bt_problem *problem, bt_tensor **adjoint)
+{
+    const bt_step_phase *step = problem->step;
+    for (int q = 0; q < step->site.solve_count; q++) {
+        const bt_problem *lower = step->site.solves[q].problem;
+        for (int64_t i = 0; i < lower->module->param_count; i++, adjoint++)
+            *adjoint = *adjoint ? bt_pruned(lower, i, *adjoint) : NULL;
+    }
+}
+
 static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
 {
     bt_step_phase *step = problem->step;
@@ -91,6 +102,7 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
     bt_tensor *one = bt_number(1, loss->dtype);
     bt_vjp(graph, &loss, &one, 1, wrt, wrts, gradient, false);
     guard_buffers(problem, graph, gradient, skip, wrts);
+    prune_adjoints(problem, gradient + problem->module->param_count);
     for (int k = 0; k < wrts && graph->status == BT_OK; k++) {
         if (gradient[k])
             mark(problem, k);

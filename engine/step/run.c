@@ -1,6 +1,7 @@
 /* engine/step/run.c: one step of a level: batches, gradient, solves, update. */
 #include "engine/step/step.h"
 
+#include "engine/level/prune.h"
 #include "engine/solve/trajectory.h"
 #include "runtime/profile.h"
 #include "runtime/store.h"
@@ -107,7 +108,7 @@ bt_status bt_step_alone(bt_problem *problem)
     bt_phase_end(problem->step->phase);
     count(problem);
     problem->since = bt_tick(problem->context);
-    return BT_OK;
+    return bt_prune_step(problem);
 }
 
 bt_status bt_step_on(bt_problem *problem, const bt_batch *batch, int64_t number)
@@ -141,6 +142,7 @@ bt_status bt_step_call(bt_problem *problem, bool *updated)
             BT_TRY(bt_store_clear(problem->context->instance, problem->sums.flat));
         problem->calls = 0;
         count(problem);
+        BT_TRY(bt_prune_step(problem));
         *updated = true;
     }
     problem->since = bt_tick(problem->context);

@@ -1,6 +1,7 @@
 /* engine/step/update.c: the program that updates a problem: schedule, clipping, optimiser, callbacks. */
 #include "engine/step/step.h"
 
+#include "engine/traced/batch.h"
 #include "ops/ops.h"
 #include <string.h>
 
@@ -60,7 +61,8 @@ static bool one_by_one(const bt_problem *problem)
     for (int64_t i = 0; i < problem->module->param_count; i++)
         if (problem->trainable[i] && !bt_is_updated(problem, i))
             return true;
-    return !problem->optimizer->kind.flat || problem->def->grad_callback || problem->def->param_callback;
+    return !problem->optimizer->kind.flat || problem->def->grad_callback || problem->def->param_callback ||
+           problem->masks.flat;
 }
 
 static bt_status make_stretches(bt_problem *problem)
@@ -83,7 +85,17 @@ static bt_status make_stretches(bt_problem *problem)
     return BT_OK;
 }
 
-/* The gradients as the optimiser gets them: a meta-batch's mean, after grad_callback. */
+/* Gradients, or (after) what an update makes of parameters; with masks each of these is a stretch of its own. */
+static void keep_pruned(bt_problem *problem, bt_segment *segments, bool after)
+{
+    for (int64_t i = 0, s = 0; problem->masks.flat && i < problem->module->param_count; i++)
+        if (bt_is_updated(problem, i)) {
+            bt_tensor **x = after ? &segments[s++].next_param : &segments[s++].grad;
+            *x = bt_pruned(problem, i, *x);
+        }
+}
+
+/* The gradients as the optimiser gets them: a meta-batch's mean, after grad_callback, without what is pruned. */
 static void read_gradients(bt_problem *problem, bt_segment *segments)
 {
     bt_step_phase *step = problem->step;
@@ -93,8 +105,10 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
         int64_t calls = problem->settings->meta_batch;
         segments[s].grad = calls > 1 ? bt_mul(1 / (double)calls, grad) : grad;
     }
-    if (!problem->def->grad_callback)
+    if (!problem->def->grad_callback) {
+        keep_pruned(problem, segments, false);
         return;
+    }
     bt_tensor **parts = bt_graph_list(graph, problem->module->param_count);
     for (int64_t i = 0, s = 0; parts && i < problem->module->param_count; i++)
         parts[i] = problem->trainable[i] ? segments[s++].grad
@@ -105,6 +119,7 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
     for (int64_t i = 0, s = 0; i < problem->module->param_count; i++)
         if (problem->trainable[i])
             segments[s++].grad = parts[i];
+    keep_pruned(problem, segments, false);
 }
 
 /* The parameters to keep, after param_callback; where the update is left out, nothing changes. */
@@ -125,7 +140,8 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
     for (int64_t i = 0, s = 0; i < count; i++)
         if (problem->trainable[i]) {
             bt_var *var = bt_is_updated(problem, i) ? step->stretches[s++].param : problem->module->params[i]->var;
-            bt_graph_assign(graph, var, bt_where(update->ok, parts[i], bt_graph_read(graph, var)));
+            bt_tensor *next = bt_pruned(problem, i, parts[i]);
+            bt_graph_assign(graph, var, bt_where(update->ok, next, bt_graph_read(graph, var)));
         }
 }
 
@@ -212,6 +228,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
         update.slopes = problem->slope.flat != NULL;
         update.schedule = problem->def->schedule ? bt_schedule_trace : NULL;
         bt_optimizer_update(problem->optimizer, &update);
+        keep_pruned(problem, segments, true);
         for (int64_t s = 0; s < step->stretch_count && graph->status == BT_OK; s++) {
             if (!problem->def->param_callback)
                 bt_graph_assign(graph, step->stretches[s].param, segments[s].next_param);

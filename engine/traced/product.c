@@ -8,7 +8,7 @@
  *
  * What is taken many times, and differences, are in f32 where product_precision does not say otherwise: rounding to 16
  * bits is as large as the differences are. */
-#include "engine/traced/traced.h"
+#include "engine/traced/batch.h"
 
 #include "ops/ops.h"
 #include "transform/grad.h"
@@ -200,8 +200,7 @@ static bt_tensor *joined(terms *t, bt_tensor **sum)
 {
     bt_problem_params(t->lower, t->w);
     for (int i = 0; i < t->ws; i++)
-        if (!wants(t, i) || !sum[i])
-            sum[i] = bt_zeros_like(t->w[i]);
+        sum[i] = wants(t, i) && sum[i] ? bt_pruned(t->lower, i, sum[i]) : bt_zeros_like(t->w[i]);
     return bt_problem_join(t->lower, sum);
 }
 
@@ -239,6 +238,8 @@ static bool open_terms(terms *t, bt_product_request *request, bt_problem *lower,
     for (int i = 0; i < t->ws; i++)
         if (!wants(t, i) || (request->of_steps && !lower->trainable[i])) /* steps do not follow that gradient */
             t->tangent[i] = NULL;
+        else if (t->tangent[i])
+            t->tangent[i] = bt_pruned(lower, i, t->tangent[i]);
     return true;
 }
 

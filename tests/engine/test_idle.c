@@ -84,6 +84,8 @@ static const struct {
     {"lower.scheduler_t_max = 3\n", "it belongs to scheduler = cosine"},
     {"lower.scheduler_eta_min = 0.3\n", "it belongs to scheduler = cosine"},
     {"lower.dampening = 0.1\n", "there is no momentum"},
+    {"lower.prune_begin = 3\n", "prune_begin = 3 has no effect: prune is 0"},
+    {"lower.prune_end = 3\n", "prune_end = 3 has no effect: prune is 0"},
 };
 
 START_TEST(a_key)
@@ -155,7 +157,7 @@ START_TEST(every_key)
         "reassociate", "log_step", "output", "checkpoint_step", "checkpoint_keep", "checkpoint_minutes",
         "checkpoint_best", "strategy", "logger_type", "u2l", "l2u", "first_order", "allow_unused",
         "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer", "gradient_clipping",
-        "gradient_clipping_value", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
+        "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
         "weights_names", /* without weights: refused */
         /* in a row of idle.c, but not in a case above */
         "roll_back", "precision", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
