@@ -186,17 +186,11 @@ bt_status bt_prune_open(bt_problem *problem)
         return BT_OK;
     BT_TRY(check(problem));
     BT_TRY(make_masks(problem));
-    size_t bytes = 0;
     for (int64_t i = 0; i < problem->module->param_count; i++) {
         bt_var *mask = problem->masks.windows[i];
         for (size_t b = 0; mask && b < mask->bytes; b++)
             BT_TRY(bt_store_write(problem->context->instance, mask, b, &(unsigned char){0xff}, 1));
-        bytes += mask ? mask->bytes : 0;
     }
-    bt_say(problem->context, BT_LINE_NOTE,
-           "%s: prune = %g: the masks are %zu bytes, and no byte is saved while training: what is 0 is kept and "
-           "multiplied like the rest",
-           problem->name, problem->settings->prune, bytes);
     return bt_ledger_enter_block(problem->context, problem, BT_ROLE_SLOT, &problem->masks);
 }
 

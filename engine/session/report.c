@@ -129,6 +129,8 @@ static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
            *list = json_array();
     object = bt_json_with(object, "kept", categories(by_category));
     object = with_spacing(object, problem->trajectory);
+    if (problem->masks.flat)
+        object = bt_json_with(object, "pruned", json_real(problem->settings->prune));
     for (int64_t i = 0; i < engine->context.instance->phase_count; i++)
         if (strcmp(engine->context.instance->phases[i]->owner, problem->name) == 0)
             list = bt_json_append(list, phase_json(engine->context.instance->phases[i]));
@@ -251,6 +253,11 @@ void bt_plan_print(json_t *plan, FILE *file)
                 bytes_of(level, "persistent"), bt_bytes_text(text, bytes_of(level, "persistent")));
         print_categories(json_object_get(level, "kept"), "    ", file);
         print_spacing(level, file);
+        if (json_object_get(level, "pruned"))
+            fprintf(
+                file,
+                "    pruned                    %14g  of the weights in the end, which saves nothing while training\n",
+                bt_json_read_number(level, "pruned"));
         json_array_foreach(json_object_get(level, "phases"), k, phase) print_phase(phase, file);
     }
     fprintf(file, "\nkept for the whole run       %14zu  %10s\n", bytes_of(planned, "persistent"),

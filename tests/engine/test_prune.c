@@ -7,6 +7,7 @@
 #include "runtime/store.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 12, SIZE = 5, HIDDEN = 7, WEIGHTS = SIZE * HIDDEN + HIDDEN, PARAMS = WEIGHTS + HIDDEN + 1 };
@@ -117,6 +118,22 @@ START_TEST(as_many_as_are_due)
 }
 END_TEST
 
+START_TEST(the_plan_says_so)
+{
+    bt_engine *engine = engine_of("");
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert(engine && file);
+    EXPECT_OK(bt_engine_print(engine, BT_PLAN, file));
+    fclose(file);
+    ck_assert_msg(strstr(text, "0.9  of the weights in the end, which saves nothing while training") != NULL, "%s",
+                  text);
+    free(text);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* A rate that moves nothing: the first to go are the smallest at the start. */
 START_TEST(the_smallest_go_first)
 {
@@ -190,6 +207,7 @@ int main(void)
     Suite *suite = suite_create("prune");
     TCase *tests = tcase_create("weights");
     tcase_add_loop_test(tests, as_many_as_are_due, 0, 4);
+    tcase_add_test(tests, the_plan_says_so);
     tcase_add_test(tests, the_smallest_go_first);
     tcase_add_test(tests, resumes);
     tcase_add_loop_test(tests, no_part_of_the_solution, 0, 4);
