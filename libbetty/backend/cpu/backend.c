@@ -1,6 +1,7 @@
 /* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best
  * first. What the kernels of a set leave to narrower vectors, those of the next narrower set are asked for. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/pieces.h"
 #include "backend/cpu/reference.h"
 
 #include <pthread.h>
@@ -25,11 +26,11 @@ static family plain[] = {bt_cpu_reference_elementwise,
 
 #define BT_CPU_ENTRY(name, isa) bt_cpu_##name##_##isa,
 
-static family generic[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, generic) NULL};
+static family generic[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, generic) bt_cpu_pieces_generic, NULL};
 #if defined BT_CPU_HAVE_X86
-static family v3[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v3) NULL};
+static family v3[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v3) bt_cpu_pieces_v3, NULL};
 #if defined BT_CPU_HAVE_V4
-static family v4[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v4) NULL};
+static family v4[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v4) bt_cpu_pieces_v4, NULL};
 #endif
 
 static bool runs_v3(void)

@@ -34,6 +34,7 @@ set(BT_CPU_KERNEL_SOURCES
     matmul_f32.c
     matmul_f64.c
     move.c
+    pieces.c
     pool.c
     random.c
     reduce.c
