@@ -232,12 +232,14 @@ static void join(bt_rewrite *rewrite, const region *r, bt_tensor **const *parts,
         }
 }
 
-/* By tensor id of the old graph, for each piece: what stands for it; NULL: out of memory. */
-static bt_tensor ***cut(bt_rewrite *rewrite, const region *r, int64_t pieces)
+/* By tensor id of the old graph, for each piece: what stands for it; NULL: out of memory. All have the same rows but
+ * the last, which has what is left: of pieces that differ the smaller ones would run first, and those next to them in
+ * the sums of what they make would wait. */
+static bt_tensor ***cut(bt_rewrite *rewrite, const region *r, int64_t each, int64_t pieces)
 {
     bt_tensor ***parts = bt_region_alloc(rewrite->to->region, (size_t)pieces * sizeof *parts);
     for (int64_t c = 0; parts && c < pieces; c++) {
-        piece p = {rewrite, r, r->rows * c / pieces, r->rows * (c + 1) / pieces, NULL};
+        piece p = {rewrite, r, c * each, c + 1 < pieces ? (c + 1) * each : r->rows, NULL};
         p.parts = parts[c] = bt_graph_list(rewrite->to, r->graph->tensor_count);
         for (int64_t n = r->product->index; p.parts && n < r->graph->node_count; n++)
             if (r->inside[n] && !only_shapes(r->graph->nodes[n]))
@@ -271,8 +273,9 @@ static bool *asked_of(const bt_rewrite *rewrite, const region *r, bt_tensor **co
 
 static bool is_later(const region *r, const bt_node *node) { return r->places[node->out->id] == LATER; }
 
-static bt_graph *rewritten(region *r, int64_t pieces, bt_tensor **kept, int count)
+static bt_graph *rewritten(region *r, int64_t each, bt_tensor **kept, int count)
 {
+    const int64_t pieces = (r->rows + each - 1) / each;
     bt_rewrite rewrite;
     const bt_graph *graph = r->graph;
     bt_tensor ***parts = NULL;
@@ -285,7 +288,7 @@ static bt_graph *rewritten(region *r, int64_t pieces, bt_tensor **kept, int coun
             if (r->live[n] && !r->inside[n] && is_later(r, graph->nodes[n]) == later)
                 copy(&rewrite, graph->nodes[n]);
         if (!later)
-            parts = cut(&rewrite, r, pieces);
+            parts = cut(&rewrite, r, each, pieces);
     }
     bool *asked = asked_of(&rewrite, r, (bt_tensor * *const *)parts, pieces);
     if (!asked)
@@ -341,10 +344,11 @@ static bt_status chunk_one(region *r, bt_tensor **kept, int count, bt_chunk_fn *
         if (!r->live[n] || r->asked[n] || !is_product(node) || !grow(r, node, kept, count))
             continue;
         r->asked[n] = true;
-        const int64_t wanted = chunks(user, node), pieces = wanted < r->rows ? wanted : r->rows;
-        if (pieces < 2)
+        const int64_t wanted = chunks(user, node);
+        const int64_t each = wanted > 1 ? (r->rows + wanted - 1) / wanted : r->rows;
+        if (each >= r->rows)
             continue;
-        *better = rewritten(r, pieces, kept, count);
+        *better = rewritten(r, each, kept, count);
         return *better ? BT_OK : bt_error_status();
     }
     return BT_OK;
