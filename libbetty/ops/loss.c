@@ -347,19 +347,56 @@ static bt_tensor *check_pair(const char *op, const char *first, const char *seco
                                  b, rank ? ", [..., classes]" : "; bt_squeeze, bt_unsqueeze or bt_reshape one of them");
 }
 
+/* The mean over all axes but the first. */
+static bt_tensor *mean_of_each(bt_tensor *x)
+{
+    int64_t axes[BT_MAX_RANK];
+    if (bt_poisoned(x) || x->rank < 2)
+        return x;
+    for (int d = 1; d < x->rank; d++)
+        axes[d - 1] = d;
+    axes[x->rank - 1] = BT_END;
+    return (bt_mean)(x, axes);
+}
+
 bt_tensor *bt_mse(bt_tensor *prediction, bt_tensor *target)
 {
     bt_tensor *x[] = {prediction, target}, *poison = check_pair("mse", "prediction", "target", x, 0);
+    return poison ? poison : mean_of_each(bt_square(bt_sub(x[0], x[1])));
+}
+
+bt_tensor *bt_mae(bt_tensor *prediction, bt_tensor *target)
+{
+    bt_tensor *x[] = {prediction, target}, *poison = check_pair("mae", "prediction", "target", x, 0);
+    return poison ? poison : mean_of_each(bt_abs(bt_sub(x[0], x[1])));
+}
+
+bt_tensor *bt_huber(bt_tensor *prediction, bt_tensor *target, double delta)
+{
+    bt_tensor *x[] = {prediction, target}, *poison = check_pair("huber", "prediction", "target", x, 0);
     if (poison)
         return poison;
-    bt_tensor *squares = bt_square(bt_sub(x[0], x[1]));
-    if (squares->rank < 2)
-        return squares;
-    int64_t axes[BT_MAX_RANK];
-    for (int d = 1; d < squares->rank; d++)
-        axes[d - 1] = d;
-    axes[squares->rank - 1] = BT_END;
-    return (bt_mean)(squares, axes);
+    if (!(delta > 0))
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "huber: delta is %g, must be above 0", delta);
+    bt_tensor *d = bt_abs(bt_sub(x[0], x[1])), *near = bt_mul(0.5, bt_square(d));
+    return mean_of_each(bt_where(bt_greater(d, delta), bt_mul(delta, bt_sub(d, 0.5 * delta)), near));
+}
+
+bt_tensor *bt_soft_cross_entropy(bt_tensor *logits, bt_tensor *target)
+{
+    bt_tensor *x[] = {logits, target}, *poison = check_pair("soft_cross_entropy", "logits", "target", x, 1);
+    return poison ? poison : bt_neg(bt_sum(bt_mul(x[1], bt_log_softmax(x[0], -1)), -1));
+}
+
+bt_tensor *bt_cosine_similarity(bt_tensor *a, bt_tensor *b, int axis)
+{
+    bt_tensor *x[] = {a, b}, *poison = check_pair("cosine_similarity", "a", "b", x, 0);
+    if (!poison)
+        poison = bt_operand_axis("cosine_similarity", x[0], axis, &axis);
+    if (poison)
+        return poison;
+    bt_tensor *one = bt_maximum(bt_norm(x[0], axis), 1e-8), *other = bt_maximum(bt_norm(x[1], axis), 1e-8);
+    return bt_div(bt_sum(bt_mul(x[0], x[1]), axis), bt_mul(one, other));
 }
 
 bt_tensor *bt_kl_div(bt_tensor *log_prediction, bt_tensor *target)

@@ -25,12 +25,13 @@
     /* control (control.c) */     X(detach) X(stop) X(print) X(check)                                                  \
     /* identity (alias.c) */      X(alias)                                                                             \
     /* random (random.c) */       X(uniform) X(normal) X(dropout)                                                      \
-    /* composites: activation.c */ X(softplus) X(gelu) X(gelu_tanh)                                                               \
+    /* composites: activation.c */ X(softplus) X(gelu) X(gelu_tanh)                                                    \
     /* softmax.c */               X(softmax) X(softmax_grad) X(log_softmax)                                            \
     /* loss.c */                  X(cross_entropy) X(cross_entropy_grad) X(binary_cross_entropy)                       \
     /* linear.c */                X(linear)                                                                            \
+    /* linalg.c */                X(solve) X(logdet)                                                                  \
     /* conv.c */                  X(conv_bias)                                                                         \
-    /* norm.c */                  X(layer_norm) X(layer_norm_grad) X(layer_norm_dot) X(norm_square)                     \
+    /* norm.c */                  X(layer_norm) X(layer_norm_grad) X(layer_norm_dot) X(norm_square)                    \
     /* attention.c */             X(attention)                                                                         \
     /* channel.c */               X(channel_moments) X(channel_dot) X(channel_mix)                                     \
     /* channel_norm.c */          X(channel_norm)                                                                      \
@@ -246,7 +247,6 @@ typedef struct bt_text_attr {
 /* ---- what other parts of the library record besides the public functions of tensor.h ---- */
 
 bt_tensor *bt_step_positive(bt_tensor *x); /* 1 where x > 0, else 0, in x's dtype */
-bt_tensor *bt_isfinite(bt_tensor *x);      /* BT_BOOL */
 bt_tensor *bt_broadcast(bt_tensor *x, int rank, const int64_t *dims, const int *axes);
 bt_tensor *bt_broadcast_like(bt_tensor *x, bt_tensor *like); /* by NumPy's rule */
 bt_tensor *bt_sum_like(bt_tensor *x, bt_tensor *like);       /* the adjoint of bt_broadcast_like */

@@ -425,3 +425,37 @@ bt_tensor *(bt_norm)(bt_tensor *x, const int64_t *axes)
     bt_tensor *poison = read_operand("norm", &x, axes, BT_PROMOTE_FLOAT, &attr, &count);
     return poison ? poison : bt_stored_like(root(bt_reduce(&bt_op_sum, bt_square(x), attr.axes, attr.keep)), like);
 }
+
+/* The largest, a constant to derivatives, is taken out, so that no exponential overflows. */
+bt_tensor *(bt_logsumexp)(bt_tensor *x, const int64_t *axes)
+{
+    bt_reduce_attr attr;
+    int64_t count;
+    bt_tensor *poison = read_operand("logsumexp", &x, axes, BT_PROMOTE_FLOAT, &attr, &count);
+    if (poison)
+        return poison;
+    if (count == 0)
+        return bt_trace_poison(BT_ERROR_SHAPE, "logsumexp: there are no elements");
+    bt_tensor *most = bt_stop(bt_reduce(&bt_op_max, x, attr.axes, true));
+    most = bt_where(bt_isfinite(most), most, 0);
+    bt_tensor *y = bt_add(bt_log(bt_reduce(&bt_op_sum, bt_exp(bt_sub(x, most)), attr.axes, true)), most);
+    return attr.keep || bt_poisoned(y) ? y : bt_reduce(&bt_op_sum, y, attr.axes, false); /* axes of size 1 go */
+}
+
+/* By halves: so each derivative is a product of the others, also where an element is 0. */
+bt_tensor *bt_prod(bt_tensor *x, int axis)
+{
+    bt_tensor *poison = bt_operands_promote("prod", &x, 1, BT_PROMOTE_FLOAT);
+    if (!poison)
+        poison = bt_operand_axis("prod", x, axis, &axis);
+    if (poison)
+        return poison;
+    if (x->dims[axis] == 0)
+        return bt_trace_poison(BT_ERROR_SHAPE, "prod: axis %d has size 0, must have an element", axis);
+    while (!bt_poisoned(x) && x->dims[axis] > 1) {
+        int64_t size = x->dims[axis], half = size / 2;
+        bt_tensor *y = bt_mul(bt_slice(x, axis, 0, half), bt_slice(x, axis, half, 2 * half));
+        x = size % 2 ? bt_concat(axis, y, bt_slice(x, axis, size - 1, size)) : y;
+    }
+    return bt_squeeze(x, axis);
+}

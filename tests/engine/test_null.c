@@ -55,7 +55,8 @@ static const bt_batch *batch;
     X(bt_recurrent_defaults, bt_recurrent_defaults()) X(bt_nn_lstm, bt_module_free((bt_nn_lstm)(0, 0, NULL)))          \
     X(bt_nn_gru, bt_module_free((bt_nn_gru)(0, 0, NULL))) X(bt_nn_lstm_cell, bt_module_free(bt_nn_lstm_cell(0, 0)))    \
     X(bt_nn_gru_cell, bt_module_free(bt_nn_gru_cell(0, 0))) X(bt_nn_lora, bt_module_free(bt_nn_lora(NULL, 0, 0)))      \
-    X(bt_nn_dropout, bt_module_free(bt_nn_dropout(2))) X(bt_nn_layer_norm, bt_module_free((bt_nn_layer_norm)(0, NULL)))        \
+    X(bt_nn_dropout, bt_module_free(bt_nn_dropout(2)))                                                                 \
+    X(bt_nn_layer_norm, bt_module_free((bt_nn_layer_norm)(0, NULL)))                                                   \
     X(bt_nn_parameter, bt_module_free((bt_nn_parameter)(bt_init_array(none), NULL)))                                   \
     X(bt_nn_mlp, bt_module_free((bt_nn_mlp)(NULL, NULL)))                                                              \
     X(bt_nn_sequential, bt_module_free((bt_nn_sequential)(NULL)))                                                      \
@@ -83,6 +84,17 @@ static const bt_batch *batch;
     X(bt_constant, bt_constant(none)) ONE(X, bt_zeros_like) ONE(X, bt_normal_like) ONE(X, bt_neg) ONE(X, bt_abs)       \
     ONE(X, bt_sign) ONE(X, bt_square) ONE(X, bt_sqrt) ONE(X, bt_exp) ONE(X, bt_log) ONE(X, bt_log1p) ONE(X, bt_sin)    \
     ONE(X, bt_expm1) ONE(X, bt_atan) ONE(X, bt_sinh) ONE(X, bt_cosh) ONE(X, bt_erf) ONE(X, bt_floor)                   \
+    ONE(X, bt_selu) ONE(X, bt_silu) ONE(X, bt_mish) ONE(X, bt_log_sigmoid) ONE(X, bt_logit) ONE(X, bt_tan)             \
+    ONE(X, bt_asin) ONE(X, bt_acos) ONE(X, bt_asinh) ONE(X, bt_acosh) ONE(X, bt_atanh) ONE(X, bt_ceil)                 \
+    ONE(X, bt_rint) ONE(X, bt_isfinite) ONE(X, bt_not) ONE(X, bt_inverse) ONE(X, bt_logdet)                            \
+    X(bt_leaky_relu, bt_leaky_relu(t, 1)) X(bt_elu, bt_elu(t, 1)) X(bt_and, bt_and(t, t)) X(bt_or, bt_or(t, t))        \
+    X(bt_logsumexp, bt_logsumexp(t, 0)) X(bt_logsumexp, (bt_logsumexp)(t, NULL)) X(bt_prod, bt_prod(t, 0))             \
+    X(bt_expand, bt_expand(t, 1)) X(bt_expand, (bt_expand)(t, NULL)) X(bt_flip, bt_flip(t, 0))                         \
+    X(bt_roll, bt_roll(t, 1, 0)) X(bt_pad, bt_pad(t, 0, 1, 1)) X(bt_tril, bt_tril(t, 0)) X(bt_triu, bt_triu(t, 0))     \
+    X(bt_arange, bt_arange(2)) X(bt_eye, bt_eye(2)) X(bt_stack, bt_stack(0, t, t)) X(bt_stack, (bt_stack)(0, NULL))    \
+    X(bt_linear_solve, bt_linear_solve(t, t)) X(bt_mae, bt_mae(t, t)) X(bt_huber, bt_huber(t, t, 1))                   \
+    X(bt_soft_cross_entropy, bt_soft_cross_entropy(t, t))                                                              \
+    X(bt_cosine_similarity, bt_cosine_similarity(t, t, 0))                                                             \
     ONE(X, bt_gelu_tanh) X(bt_attention, bt_attention(t, t, t, NULL)) X(bt_sinusoidal, bt_sinusoidal(1, 1))            \
     X(bt_rotary, bt_rotary(t, 0))                                                                                      \
     ONE(X, bt_cos) ONE(X, bt_tanh) ONE(X, bt_sigmoid) ONE(X, bt_softplus) ONE(X, bt_relu) ONE(X, bt_gelu)              \

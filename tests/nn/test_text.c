@@ -105,12 +105,15 @@ static bt_module *decoder_layer(void)
 }
 static bt_tensor *decode(bt_module *net) { return bt_forward(net, NUMBERS(2, 5, 6), NUMBERS(2, 4, 6)); }
 
+/* docs/text.md shows this one. */
 static bt_module *gpt2(void)
 {
-    bt_transformer_options o = small();
-    o.layers = 2;
-    o.inner = 0;
+    bt_transformer_options o = bt_transformer_defaults();
     o.vocabulary = 11;
+    o.length = 8; /* the most tokens */
+    o.width = 6;
+    o.heads = 2;
+    o.layers = 2;
     o.activation = bt_gelu_tanh;
     return bt_nn_transformer(&o);
 }
@@ -238,11 +241,222 @@ START_TEST(test_against_pytorch)
 }
 END_TEST
 
+/* ---- what golden values do not show ---- */
+
+static bt_tensor *forward(void *user, const bt_batch *batch)
+{
+    return bt_forward((bt_module *)user, bt_field(batch, "x"));
+}
+
+static bt_tensor *forward_lengths(void *user, const bt_batch *batch)
+{
+    return bt_forward((bt_module *)user, bt_field(batch, "x"), bt_field(batch, "lengths"));
+}
+
+static bt_module *made(bt_module *net)
+{
+    ck_assert_msg(bt_module_init(net, BT_CPU, BT_F64, 1) == BT_OK, "%s", bt_error());
+    return net;
+}
+
+/* Behind its end, a sequence's state is what it was there, whatever stands in x. */
+START_TEST(test_states_stay_after_the_end)
+{
+    enum { N = 2, STEPS = 6, IN = 3, HIDDEN = 4 };
+    double x[N * STEPS * IN], y[N * STEPS * HIDDEN], z[N * STEPS * HIDDEN];
+    const int32_t lengths[N] = {4, STEPS};
+    bt_module *net = made(_i ? bt_nn_gru(IN, HIDDEN) : bt_nn_lstm(IN, HIDDEN));
+    draw(x, N * STEPS * IN, 1);
+    RUN(forward_lengths, net, BT_TRAIN, BT_ARRAY(y, N, STEPS, HIDDEN), {"x", BT_ARRAY(x, N, STEPS, IN)},
+        {"lengths", BT_ARRAY(lengths, N)});
+    RUN(forward, net, BT_TRAIN, BT_ARRAY(z, N, STEPS, HIDDEN), {"x", BT_ARRAY(x, N, STEPS, IN)});
+    CLOSE(y, z, 4 * HIDDEN, 0);
+    CLOSE(y + STEPS * HIDDEN, z + STEPS * HIDDEN, STEPS * HIDDEN, 0);
+    for (int t = 4; t < STEPS; t++)
+        CLOSE(y + t * HIDDEN, y + 3 * HIDDEN, HIDDEN, 0);
+    bt_module_free(net);
+}
+END_TEST
+
+static bt_tensor *rotate(bt_tensor *x) { return bt_rotary(x, 0); }
+
+/* Rotary positions: the scores depend on how far tokens stand apart, so the turned products of q at p and k at p + 2
+ * are the same for every p; and a turn by p is that by p - 1 once more. */
+START_TEST(test_rotary_positions)
+{
+    enum { T = 5, D = 6 };
+    double x[T * D], y[T * D];
+    draw(x, D, 1);
+    for (int i = D; i < T * D; i++)
+        x[i] = x[i - D];
+    bt_module *net = made(bt_nn_sequential(bt_nn_fn(rotate), bt_nn_dropout(0)));
+    RUN(forward, net, BT_TRAIN, BT_ARRAY(y, T, D), {"x", BT_ARRAY(x, T, D)});
+    CLOSE(y, x, D, 1e-15);
+    for (int f = 0; f < D / 2; f++) {
+        double angle = 3 * pow(10000, -2.0 * f / D);
+        double turned[] = {x[2 * f] * cos(angle) - x[2 * f + 1] * sin(angle),
+                           x[2 * f] * sin(angle) + x[2 * f + 1] * cos(angle)};
+        CLOSE(y + 3 * D + 2 * f, turned, 2, 1e-14);
+    }
+    for (int p = 0; p + 2 < T; p++) {
+        double product = 0, first = 0;
+        for (int d = 0; d < D; d++) {
+            product += y[p * D + d] * y[(p + 2) * D + d];
+            first += y[d] * y[2 * D + d];
+        }
+        ck_assert_double_eq_tol(product, first, 1e-13);
+    }
+    bt_module_free(net);
+}
+END_TEST
+
+static bt_tensor *places(void *user, const bt_batch *batch)
+{
+    (void)user, (void)batch;
+    return bt_sinusoidal(3, 5);
+}
+
+START_TEST(test_sinusoidal_positions)
+{
+    double y[15], expected[15];
+    for (int i = 0; i < 15; i++) {
+        double at = i / 5 / pow(10000, (i % 5 / 2 * 2) / 5.0);
+        expected[i] = i % 5 % 2 ? cos(at) : sin(at);
+    }
+    RUN(places, NULL, BT_TRAIN, BT_ARRAY(y, 3, 5), {"x", BT_ARRAY(y, 1)});
+    CLOSE(y, expected, 15, 1e-7); /* outside of a module numbers are of single precision */
+}
+END_TEST
+
+static bt_tensor *token_logits(void *user, const bt_batch *batch)
+{
+    return bt_forward((bt_module *)user, bt_field(batch, "token"));
+}
+
+/* A causal model: a later token changes nothing before it; each kind of positions tells apart the same tokens. */
+START_TEST(test_causal_models)
+{
+    enum { T = 6, V = 7 };
+    const int32_t text[] = {1, 5, 1, 5, 1, 5}, other[] = {1, 5, 1, 5, 2, 5};
+    double y[T * V], z[T * V], apart = 0, changed = 0;
+    bt_transformer_options o = small();
+    o.layers = 2;
+    o.vocabulary = V;
+    o.positions = (bt_positions)_i;
+    o.head_width = 4;
+    o.tied = _i % 2;
+    bt_module *net = bt_nn_transformer(&o);
+    set_by_formula(net);
+    RUN(token_logits, net, BT_TRAIN, BT_ARRAY(y, 1, T, V), {"token", BT_ARRAY(text, 1, T)});
+    RUN(token_logits, net, BT_TRAIN, BT_ARRAY(z, 1, T, V), {"token", BT_ARRAY(other, 1, T)});
+    CLOSE(y, z, 4 * V, 1e-13);
+    for (int k = 0; k < V; k++) {
+        changed += fabs(y[4 * V + k] - z[4 * V + k]);
+        apart += fabs(y[V + k] - y[3 * V + k]); /* without positions, too: what stands before is a mean of the same */
+    }
+    ck_assert_double_gt(changed, 1e-3);
+    if (o.positions != BT_POSITIONS_NONE)
+        ck_assert_double_gt(apart, 1e-6);
+    bt_module_free(net);
+}
+END_TEST
+
+static bt_tensor *lora_gradient(void *user, const bt_batch *batch)
+{
+    bt_module *net = user;
+    return bt_grad(bt_sum(bt_square(bt_forward(net, bt_field(batch, "x")))), bt_params(net));
+}
+
+/* At first what the layer gives; then alpha / rank B A x more; and only A and B are parameters. */
+START_TEST(test_adapters)
+{
+    enum { N = 3, IN = 4, OUT = 5, RANK = 2 };
+    double x[N * IN], y[N * OUT], z[N * OUT], a[RANK * IN], b[OUT * RANK], g[RANK * IN + OUT * RANK];
+    bt_module *net = bt_nn_lora(bt_nn_linear(IN, OUT), RANK, 3);
+    draw(a, RANK * IN, 5);
+    draw(b, OUT * RANK, 6);
+    for (int trained = 0; trained < 2; trained++) {
+        if (trained) {
+            net = bt_nn_lora(bt_nn_linear(IN, OUT), RANK, 3);
+            bt_module_set_init(net, "lora_A.weight", bt_init_array(BT_ARRAY(a, RANK, IN)));
+            bt_module_set_init(net, "lora_B.weight", bt_init_array(BT_ARRAY(b, OUT, RANK)));
+        }
+        made(net);
+        ck_assert_int_eq(bt_param_count(net), RANK * IN + OUT * RANK);
+        const double *w = values_of(net, "base_layer.weight"), *bias = values_of(net, "base_layer.bias");
+        draw(x, N * IN, 7);
+        for (int i = 0; i < N * OUT; i++) {
+            z[i] = bias[i % OUT];
+            for (int k = 0; k < IN; k++)
+                z[i] += x[i / OUT * IN + k] * w[i % OUT * IN + k];
+            for (int r = 0; r < RANK && trained; r++)
+                for (int k = 0; k < IN; k++)
+                    z[i] += 1.5 * b[i % OUT * RANK + r] * a[r * IN + k] * x[i / OUT * IN + k];
+        }
+        RUN(forward, net, BT_TRAIN, BT_ARRAY(y, N, OUT), {"x", BT_ARRAY(x, N, IN)});
+        CLOSE(y, z, N * OUT, 1e-13);
+        RUN(lora_gradient, net, BT_TRAIN, BT_ARRAY(g, RANK * IN + OUT * RANK), {"x", BT_ARRAY(x, N, IN)});
+        ck_assert_int_eq(g[0] != 0, trained); /* as B is 0, A gets nothing at first */
+        ck_assert(g[RANK * IN] != 0);
+        bt_module_free(net);
+    }
+}
+END_TEST
+
+static void mistaken(bt_module *net, const char *part)
+{
+    ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 1), BT_ERROR_ARGUMENT);
+    MESSAGE(part);
+    bt_module_free(net);
+}
+
+START_TEST(test_mistakes)
+{
+    double x[24] = {0}, y[24];
+    const int32_t long_text[9] = {0};
+    bt_transformer_options o = small();
+    mistaken(bt_nn_attention(6, 4), "bt_nn_attention: width 6, 4 heads");
+    mistaken(bt_nn_attention(6, 2, &(bt_nn_attention_options){.rotary = true}), "rotary");
+    mistaken(bt_nn_lstm(0, 3), "bt_nn_lstm: 0 inputs");
+    mistaken(bt_nn_gru_cell(2, 0), "bt_nn_gru_cell: 2 inputs, 0 hidden");
+    mistaken(bt_nn_lora(bt_nn_dropout(0.5), 2, 1), "no \"weight\"");
+    mistaken(bt_nn_lora(bt_nn_linear(2, 3), 0, 1), "rank 0");
+    mistaken(bt_nn_layer_norm(3, &(bt_layer_norm_options){-1}), "eps -1");
+    o.length = 0;
+    mistaken(bt_nn_transformer(&o), "bt_nn_transformer: width 6");
+    o = small();
+    o.activation = NULL;
+    mistaken(bt_nn_transformer_layer(&o), "the activation is NULL");
+    o = small();
+    o.vocabulary = 11;
+    bt_module *net = made(bt_nn_transformer(&o));
+    ck_assert_int_eq(TRY(token_logits, net, BT_TRAIN, BT_ARRAY(y, 1), {"token", BT_ARRAY(long_text, 1, 9)}),
+                     BT_ERROR_SHAPE);
+    MESSAGE("9 tokens; it has been made for 8 at most");
+    bt_module_free(net);
+    net = made(bt_nn_attention(6, 2));
+    ck_assert_int_eq(TRY(forward, net, BT_TRAIN, BT_ARRAY(y, 4, 6), {"x", BT_ARRAY(x, 4, 6)}), BT_ERROR_SHAPE);
+    MESSAGE("attention expects [n, tokens, 6], found [4, 6]");
+    bt_module_free(net);
+    net = made(bt_nn_lstm(6, 2));
+    ck_assert_int_eq(TRY(forward, net, BT_TRAIN, BT_ARRAY(y, 4, 6), {"x", BT_ARRAY(x, 4, 6)}), BT_ERROR_SHAPE);
+    MESSAGE("lstm: x is [4, 6], must be [n, steps, 6]");
+    bt_module_free(net);
+    ck_assert_uint_eq(bt_live_bytes(), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("text");
     TCase *test = tcase_create("text");
     tcase_add_loop_test(test, test_against_pytorch, 0, (int)(sizeof goldens / sizeof *goldens));
+    tcase_add_loop_test(test, test_states_stay_after_the_end, 0, 2);
+    tcase_add_test(test, test_rotary_positions);
+    tcase_add_test(test, test_sinusoidal_positions);
+    tcase_add_loop_test(test, test_causal_models, 0, 4);
+    tcase_add_test(test, test_adapters);
+    tcase_add_test(test, test_mistakes);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -353,6 +353,45 @@ static void cumsum(const job *j)
     }
 }
 
+/* By cofactors of the first row. */
+static double determinant(const double *a, int64_t n)
+{
+    double sum = n == 0;
+    double *minor = room((size_t)(n * n), sizeof *minor);
+    for (int64_t c = 0; c < n; c++) {
+        for (int64_t r = 1; r < n; r++)
+            for (int64_t k = 0, at = 0; k < n; k++)
+                if (k != c)
+                    minor[(r - 1) * (n - 1) + at++] = a[r * n + k];
+        sum += (c % 2 ? -1 : 1) * a[c] * determinant(minor, n - 1);
+    }
+    free(minor);
+    return sum;
+}
+
+static void logdet(const job *j)
+{
+    int64_t n = j->x->dims[j->x->rank - 1];
+    for (int64_t i = 0; i < j->count; i++)
+        j->out[i] = log(fabs(determinant(j->a + i * n * n, n)));
+}
+
+/* By Cramer's rule. */
+static void solve(const job *j)
+{
+    int64_t n = j->x->dims[j->x->rank - 1], m = j->y->dims[j->y->rank - 1];
+    double *changed = room((size_t)(n * n), sizeof *changed);
+    for (int64_t i = 0; i < j->count; i++) {
+        int64_t group = i / (n * m), row = i / m % n, column = i % m;
+        const double *a = j->a + group * n * n;
+        memcpy(changed, a, (size_t)(n * n) * sizeof *changed);
+        for (int64_t r = 0; r < n; r++)
+            changed[r * n + row] = j->b[(group * n + r) * m + column];
+        j->out[i] = determinant(changed, n) / determinant(a, n);
+    }
+    free(changed);
+}
+
 static void dot(const job *j)
 {
     int rank = j->x->rank;
@@ -531,6 +570,8 @@ static const struct {
     {&bt_op_put_along, put_along},
     {&bt_op_cumsum, cumsum},
     {&bt_op_dot, dot},
+    {&bt_op_solve, solve},
+    {&bt_op_logdet, logdet},
     {&bt_op_conv, conv},
     {&bt_op_conv_dx, conv},
     {&bt_op_conv_dw, conv},

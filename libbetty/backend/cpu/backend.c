@@ -21,6 +21,7 @@ static family plain[] = {bt_cpu_reference_elementwise,
                          bt_cpu_reference_update,
                          bt_cpu_reference_channel,
                          bt_cpu_reference_pool,
+                         bt_cpu_reference_linalg,
                          bt_cpu_along,
                          NULL};
 

@@ -10,7 +10,8 @@
 extern const bt_kernel_impl bt_cpu_along[];
 extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_reduce[], bt_cpu_reference_move[],
     bt_cpu_reference_index[], bt_cpu_reference_conv[], bt_cpu_reference_dot[], bt_cpu_reference_random[],
-    bt_cpu_reference_loss[], bt_cpu_reference_update[], bt_cpu_reference_channel[], bt_cpu_reference_pool[];
+    bt_cpu_reference_loss[], bt_cpu_reference_update[], bt_cpu_reference_channel[], bt_cpu_reference_pool[],
+    bt_cpu_reference_linalg[];
 
 #define BT_REFERENCE(op_name, function)                                                                                \
     {                                                                                                                  \

@@ -13,6 +13,7 @@ set(BT_CPU_SOURCES
     reference_dot.c
     reference_elementwise.c
     reference_index.c
+    reference_linalg.c
     reference_loss.c
     reference_move.c
     reference_pool.c

@@ -42,6 +42,22 @@ bt_tensor *bt_softplus(bt_tensor *x);  /* log(1 + exp(x)) */
 bt_tensor *bt_relu(bt_tensor *x);      /* derivative 0 at 0 */
 bt_tensor *bt_gelu(bt_tensor *x);      /* exact, by erf (Hendrycks and Gimpel 2016) */
 bt_tensor *bt_gelu_tanh(bt_tensor *x); /* its approximation by tanh, as in GPT-2 */
+bt_tensor *bt_leaky_relu(bt_tensor *x, double slope);
+bt_tensor *bt_elu(bt_tensor *x, double alpha); /* alpha (exp(x) - 1) below 0 */
+bt_tensor *bt_selu(bt_tensor *x);
+bt_tensor *bt_silu(bt_tensor *x); /* x sigmoid(x) */
+bt_tensor *bt_mish(bt_tensor *x); /* x tanh(softplus(x)) */
+bt_tensor *bt_log_sigmoid(bt_tensor *x);
+bt_tensor *bt_logit(bt_tensor *x); /* log(x / (1 - x)) */
+bt_tensor *bt_tan(bt_tensor *x);
+bt_tensor *bt_asin(bt_tensor *x);
+bt_tensor *bt_acos(bt_tensor *x);
+bt_tensor *bt_asinh(bt_tensor *x);
+bt_tensor *bt_acosh(bt_tensor *x);
+bt_tensor *bt_atanh(bt_tensor *x);
+bt_tensor *bt_ceil(bt_tensor *x);     /* derivative 0 */
+bt_tensor *bt_rint(bt_tensor *x);     /* to the nearest, halves to the even one; derivative 0 */
+bt_tensor *bt_isfinite(bt_tensor *x); /* BT_BOOL */
 /* x in another dtype. Into integers the fraction is cut off, what is too large becomes the nearest bound and NaN 0;
  * into BT_BOOL: whether it is not 0. The derivative passes between floating dtypes; elsewhere it is 0. */
 bt_tensor *bt_cast(bt_tensor *x, bt_dtype dtype);
@@ -57,6 +73,9 @@ bt_tensor *(bt_maximum)(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_less)(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_greater)(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_equal)(bt_tensor *a, bt_tensor *b);
+bt_tensor *bt_not(bt_tensor *x); /* BT_BOOL, of what is not 0; so bt_and, bt_or */
+bt_tensor *bt_and(bt_tensor *a, bt_tensor *b);
+bt_tensor *bt_or(bt_tensor *a, bt_tensor *b);
 bt_tensor *(bt_clamp)(bt_tensor *x, bt_tensor *low, bt_tensor *high);
 bt_tensor *(bt_soft_threshold)(bt_tensor *x, bt_tensor *by); /* nearer to 0 by that much; 0 where |x| <= by */
 bt_tensor *(bt_where)(bt_tensor *condition, bt_tensor *a, bt_tensor *b); /* a where true, else b */
@@ -79,12 +98,15 @@ bt_tensor *(bt_sum)(bt_tensor *x, const int64_t *axes);
 bt_tensor *(bt_mean)(bt_tensor *x, const int64_t *axes);
 bt_tensor *(bt_max)(bt_tensor *x, const int64_t *axes); /* at ties the derivative is shared equally */
 bt_tensor *(bt_min)(bt_tensor *x, const int64_t *axes);
-#define bt_sum(...)  BT_LIST_(bt_sum, __VA_ARGS__, BT_END)  /* bt_sum(x, axes...) */
-#define bt_mean(...) BT_LIST_(bt_mean, __VA_ARGS__, BT_END) /* bt_mean(x, axes...) */
-#define bt_max(...)  BT_LIST_(bt_max, __VA_ARGS__, BT_END)  /* bt_max(x, axes...) */
-#define bt_min(...)  BT_LIST_(bt_min, __VA_ARGS__, BT_END)  /* bt_min(x, axes...) */
-bt_tensor *bt_argmax(bt_tensor *x, int axis);               /* BT_I32; the first at ties */
-bt_tensor *bt_argmin(bt_tensor *x, int axis);               /* likewise */
+#define bt_sum(...)  BT_LIST_(bt_sum, __VA_ARGS__, BT_END)            /* bt_sum(x, axes...) */
+#define bt_mean(...) BT_LIST_(bt_mean, __VA_ARGS__, BT_END)           /* bt_mean(x, axes...) */
+#define bt_max(...)  BT_LIST_(bt_max, __VA_ARGS__, BT_END)            /* bt_max(x, axes...) */
+#define bt_min(...)  BT_LIST_(bt_min, __VA_ARGS__, BT_END)            /* bt_min(x, axes...) */
+bt_tensor *(bt_logsumexp)(bt_tensor *x, const int64_t *axes);         /* the logarithm of the sum of exponentials */
+#define bt_logsumexp(...) BT_LIST_(bt_logsumexp, __VA_ARGS__, BT_END) /* bt_logsumexp(x, axes...) */
+bt_tensor *bt_prod(bt_tensor *x, int axis);                           /* the product of all elements along the axis */
+bt_tensor *bt_argmax(bt_tensor *x, int axis);                         /* BT_I32; the first at ties */
+bt_tensor *bt_argmin(bt_tensor *x, int axis);                         /* likewise */
 /* The sample variance, divided by the count less 1, so of at least two elements; its root, and the Euclidean norm,
  * both with derivative 0 where they are 0. */
 bt_tensor *(bt_variance)(bt_tensor *x, const int64_t *axes);
@@ -113,6 +135,16 @@ bt_tensor *(bt_permute)(bt_tensor *x, const int64_t *axes);
 bt_tensor *bt_squeeze(bt_tensor *x, int axis);                    /* drops an axis of size 1 */
 bt_tensor *bt_unsqueeze(bt_tensor *x, int axis);                  /* puts an axis of size 1 at `axis` of the result */
 
+bt_tensor *(bt_expand)(bt_tensor *x, const int64_t *sizes);
+#define bt_expand(...) BT_LIST_(bt_expand, __VA_ARGS__, BT_END) /* (x, sizes...): repeated, by NumPy's rule */
+bt_tensor *bt_flip(bt_tensor *x, int axis);                     /* the last comes first */
+bt_tensor *bt_roll(bt_tensor *x, int64_t by, int axis); /* each element `by` places on, the last ones to the front */
+bt_tensor *bt_pad(bt_tensor *x, int axis, int64_t before, int64_t behind); /* with zeros */
+bt_tensor *bt_tril(bt_tensor *x, int64_t by); /* of [..., rows, columns] where column <= row + by, elsewhere 0 */
+bt_tensor *bt_triu(bt_tensor *x, int64_t by); /* where column >= row + by */
+bt_tensor *bt_arange(int64_t count);          /* 0, 1, ..., count - 1, BT_I32 */
+bt_tensor *bt_eye(int64_t size);              /* the unit matrix */
+
 /* Parts. A negative index counts from the end. */
 bt_tensor *bt_slice(bt_tensor *x, int axis, int64_t from, int64_t to); /* from <= i < to; BT_REST */
 bt_tensor *bt_gather(bt_tensor *x, bt_tensor *index);                  /* result[k, ...] = x[index[k], ...] */
@@ -121,8 +153,16 @@ bt_tensor *(bt_concat)(int axis, bt_tensor *const *parts);
 #define bt_at(...)           BT_LIST_(bt_at, __VA_ARGS__, BT_END)                /* bt_at(x, i, j): x[i, j, ...] */
 #define bt_concat(axis, ...) (bt_concat)((axis), BT_TENSORS_(__VA_ARGS__, NULL)) /* (axis, parts...) */
 
+bt_tensor *(bt_stack)(int axis, bt_tensor *const *parts);
+#define bt_stack(axis, ...) (bt_stack)((axis), BT_TENSORS_(__VA_ARGS__, NULL)) /* along a new axis of the result */
+
 /* Matrices. */
 bt_tensor *bt_matmul(bt_tensor *a, bt_tensor *b); /* [..., m, k] x [..., k, n]; b may be [k]: result [..., m] */
+/* Of square matrices [..., n, n], by elimination in double precision: x with a x = b, b being [..., n, m], or [..., n];
+ * the inverse; and log |det a|, [...]. A singular matrix ends the run (BT_ERROR_NUMERIC); its logdet is -infinity. */
+bt_tensor *bt_linear_solve(bt_tensor *a, bt_tensor *b);
+bt_tensor *bt_inverse(bt_tensor *a);
+bt_tensor *bt_logdet(bt_tensor *a);
 /* Sums of products, one letter an axis: bt_einsum("nij,njk->nik", a, b). Letters that the result lacks are summed over;
  * one that an operand has twice takes its diagonal; without "->" the result has the letters that occur once, in
  * alphabetical order. */
@@ -170,6 +210,11 @@ bt_tensor *bt_upsample_bilinear(bt_tensor *x, int64_t height, int64_t width); /*
 
 /* Losses have one value per example, [n]: take bt_mean. */
 bt_tensor *bt_mse(bt_tensor *prediction, bt_tensor *target); /* of one shape, [n, ...]; of each example the mean */
+bt_tensor *bt_mae(bt_tensor *prediction, bt_tensor *target); /* likewise, of absolute differences */
+/* Half the square up to delta, beyond it a line (Huber 1964); of each example the mean. */
+bt_tensor *bt_huber(bt_tensor *prediction, bt_tensor *target, double delta);
+bt_tensor *bt_soft_cross_entropy(bt_tensor *logits, bt_tensor *target); /* target: probabilities, [n, classes] */
+bt_tensor *bt_cosine_similarity(bt_tensor *a, bt_tensor *b, int axis);  /* norms below 1e-8 count as that */
 /* The Kullback-Leibler divergence from the prediction to the target, both [n, classes]: sum of target (log target -
  * log_prediction). log_prediction: logarithms, as of bt_log_softmax. A target of 0 counts as 0, its derivative, too. */
 bt_tensor *bt_kl_div(bt_tensor *log_prediction, bt_tensor *target);
