@@ -91,11 +91,11 @@ static const bt_batch *batch;
     X(bt_logsumexp, bt_logsumexp(t, 0)) X(bt_logsumexp, (bt_logsumexp)(t, NULL)) X(bt_prod, bt_prod(t, 0))             \
     X(bt_expand, bt_expand(t, 1)) X(bt_expand, (bt_expand)(t, NULL)) X(bt_flip, bt_flip(t, 0))                         \
     X(bt_roll, bt_roll(t, 1, 0)) X(bt_pad, bt_pad(t, 0, 1, 1)) X(bt_tril, bt_tril(t, 0)) X(bt_triu, bt_triu(t, 0))     \
-    X(bt_arange, bt_arange(2)) X(bt_eye, bt_eye(2)) X(bt_stack, bt_stack(0, t, t)) X(bt_stack, (bt_stack)(0, NULL))    \
+    X(bt_arange, bt_arange(-1)) X(bt_eye, bt_eye(-1)) X(bt_stack, bt_stack(0, t, t)) X(bt_stack, (bt_stack)(0, NULL))  \
     X(bt_linear_solve, bt_linear_solve(t, t)) X(bt_mae, bt_mae(t, t)) X(bt_huber, bt_huber(t, t, 1))                   \
     X(bt_soft_cross_entropy, bt_soft_cross_entropy(t, t))                                                              \
     X(bt_cosine_similarity, bt_cosine_similarity(t, t, 0))                                                             \
-    ONE(X, bt_gelu_tanh) X(bt_attention, bt_attention(t, t, t, NULL)) X(bt_sinusoidal, bt_sinusoidal(1, 1))            \
+    ONE(X, bt_gelu_tanh) X(bt_attention, bt_attention(t, t, t, NULL)) X(bt_sinusoidal, bt_sinusoidal(0, 0))            \
     X(bt_rotary, bt_rotary(t, 0))                                                                                      \
     ONE(X, bt_cos) ONE(X, bt_tanh) ONE(X, bt_sigmoid) ONE(X, bt_softplus) ONE(X, bt_relu) ONE(X, bt_gelu)              \
     TWO(X, bt_add) TWO(X, bt_sub) TWO(X, bt_mul) TWO(X, bt_div) TWO(X, bt_pow) TWO(X, bt_minimum) TWO(X, bt_maximum)   \
