@@ -67,6 +67,8 @@ static void add(listing *l, const bt_problem *problem, const bt_key *key, const 
         return;
     if (problem && strcmp(key->name, "chunks") == 0 && !problem->large_heads)
         return; /* little beside the rest */
+    if (problem && strcmp(key->name, "precision") == 0 && problem->dtype == BT_F64)
+        return; /* which goes with its like only */
     if (strcmp(key->name, "gradient_accumulation") == 0) {
         const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
         if (size < 1)

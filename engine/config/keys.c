@@ -26,9 +26,9 @@
 #define LIVE            RESUMABLE, .live = true
 #define SAVES(category) (1u << (category))
 #define PRECISION                                                                                                      \
-    CHOICE("fp32 | fp64 | bf16"), .refused = "fp16 | tf32 | bf16-true | amp",                                          \
-                                  .advice = "bf16 halves what a network holds for its derivatives, and needs no "      \
-                                            "scale of the loss"
+    CHOICE("fp32 | fp64 | bf16 | fp16"), .refused = "tf32 | bf16-true | amp",                                          \
+                                         .advice = "bf16 halves what a network holds for its derivatives, and needs "  \
+                                                   "no scale of the loss"
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
@@ -120,9 +120,9 @@ const bt_key bt_keys[] = {
     {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
      .saves = SAVES(BT_ACTIVATIONS), .help = "which micro-batches of the last step second-order products use"},
     {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level"), .value = "auto",
-     .help =
-         "where `precision` is bf16, what second-order products are computed in: auto: as the level is, but fp32 for "
-         "product = finite and for methods that take many (cg, neumann, nystrom, penalty)"},
+     .help = "where `precision` is bf16 or fp16, what second-order products are computed in: auto: as the level is, "
+             "but fp32 for "
+             "product = finite and for methods that take many (cg, neumann, nystrom, penalty)"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
     {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .refused = "false",
@@ -155,10 +155,20 @@ const bt_key bt_keys[] = {
      .help = "batches in one validation; all: one pass over the data, or one batch where they have no end"},
     {"precision", PROBLEM(precision), PRECISION, .like = "engine.precision", .ablate = "bf16",
      .saves = SAVES(BT_ACTIVATIONS),
-     .help =
-         "of parameters and floating data; bf16: these are fp32, but what the level's network computes is rounded to "
-         "bf16 where products of matrices and convolutions read and write it (docs/memory.md)"},
+     .help = "of parameters and floating data; bf16, fp16: these are fp32, but what the level's network computes is "
+             "rounded "
+             "to 16 bits where products of matrices and convolutions read and write it (docs/memory.md)"},
 
+    {"fp16", PROBLEM(fp16), BOOL, .value = "false", .help = "true: precision = fp16, as Betty has it"},
+    {"initial_dynamic_scale", PROBLEM(initial_dynamic_scale), REAL(1, 0x1p100), .value = "4096",
+     .help = "of a level whose gradient passes through fp16: what its loss is multiplied by at first, and its gradient "
+             "divided by, in fp32"},
+    {"scale_factor", PROBLEM(scale_factor), REAL(1.0001, 65536), .value = "2",
+     .help =
+         "the loss scale is divided by it where an update is left out, for the gradient is not finite; and multiplied "
+         "after scale_interval updates in a row"},
+    {"scale_interval", PROBLEM(scale_interval), INT(1, MANY), .value = "2000",
+     .help = "updates in a row after which the loss scale grows"},
     {"memory_budget", PROBLEM(memory_budget), .kind = BT_KEY_BYTES, RESUMABLE,
      .help = "bytes (64MiB, 1.5GB) for what is kept for this level and the largest of its phases: what does not fit is "
              "computed again rather than held, where no `checkpointing` says otherwise; what cannot fit is an error "
@@ -278,4 +288,7 @@ const bt_key *bt_key_technique(bt_section_kind section, const char *name)
 
 bt_dtype bt_precision_dtype(int precision) { return precision == BT_FP64 ? BT_F64 : BT_F32; }
 
-bt_dtype bt_precision_low(int precision) { return precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32; }
+bt_dtype bt_precision_low(int precision)
+{
+    return precision == BT_PRECISION_BF16 ? BT_BF16 : precision == BT_PRECISION_FP16 ? BT_F16 : BT_F32;
+}

@@ -13,7 +13,7 @@ typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLO
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
 typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL } bt_products;
-typedef enum bt_precision { BT_FP32, BT_FP64, BT_PRECISION_BF16 } bt_precision;
+typedef enum bt_precision { BT_FP32, BT_FP64, BT_PRECISION_BF16, BT_PRECISION_FP16 } bt_precision;
 
 typedef struct bt_int_list { /* "3000, 4500" */
     int64_t items[BT_MAX_ITEMS];
@@ -77,9 +77,12 @@ typedef struct bt_problem_settings {
     int64_t log_step; /* -1: as the engine's */
 
     bt_checkpointing checkpointing;
-    int64_t chunks;                          /* 0: auto */
-    int64_t memory_budget;                   /* bytes; 0: none */
-    int precision;                           /* bt_precision */
+    int64_t chunks;        /* 0: auto */
+    int64_t memory_budget; /* bytes; 0: none */
+    int precision;         /* bt_precision */
+    bool fp16;             /* another word for it */
+    double initial_dynamic_scale, scale_factor;
+    int64_t scale_interval;
     int64_t batch_size;                      /* 0: all examples */
     int64_t valid_batch_size, valid_batches; /* 0: all */
     bool shuffle, drop_last, prefetch;

@@ -54,10 +54,10 @@ struct bt_problem {
     bt_block masks;     /* bits: 1 where a weight is not pruned; flat NULL: none is (prune.h) */
     bt_block gradients; /* of a step, in its phase; laid out like the parameters */
     bt_stray strays[BT_MAX_ITEMS];
-    bt_block sums;                    /* of a meta-batch; flat NULL: one call */
-    bool *used;                       /* by parameter: a gradient or a product reaches it */
-    bt_var *step_count, *inner_count; /* F64 []: `steps`, for bt_step, and `inner`, for bt_inner_step */
-    bool shows_steps;                 /* somebody has read them; see bt_steps_show */
+    bt_block sums;                                    /* of a meta-batch; flat NULL: one call */
+    bool *used;                                       /* by parameter: a gradient or a product reaches it */
+    bt_var *step_count, *inner_count, *scale, *clean; /* F64 []: `steps`, `inner`; of level/scale.h, or NULL */
+    bool shows_steps;                                 /* somebody has read them; see bt_steps_show */
     bt_var *loop; /* I64 []: the step at which the inner loop began, which `start` draws by; NULL: no start */
     bt_stream *train, *valid;
     bt_dataset *train_data, *valid_data; /* opened, not yet taken by a stream */

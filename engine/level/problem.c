@@ -1,5 +1,6 @@
 /* engine/level/problem.c: a problem's life: made, configured, freed. */
 #include "engine/level/level.h"
+#include "engine/level/scale.h"
 
 #include <string.h>
 
@@ -61,6 +62,7 @@ void bt_problem_free(bt_problem *problem)
     bt_free(problem->group);
     bt_free(problem->trainable);
     bt_free(problem->meta_trainable);
+    bt_scale_close(problem);
     bt_ledger_var_free(problem->context, problem->step_count);
     bt_ledger_var_free(problem->context, problem->inner_count);
     bt_clock_leave(problem);
@@ -141,7 +143,9 @@ static bt_status configure(bt_problem *problem)
         status = BT_ERROR_MEMORY; /* module paths begin with the problem's name */
     if (status == BT_OK)
         status = bt_problem_load_weights(problem);
-    return status == BT_OK ? bt_params_open(problem) : status;
+    if (status == BT_OK)
+        status = bt_params_open(problem);
+    return status == BT_OK ? bt_scale_open(problem) : status;
 }
 
 bt_status bt_problem_configure(bt_problem *problem)

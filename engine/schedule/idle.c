@@ -1,6 +1,7 @@
 /* engine/schedule/idle.c: keys that somebody has set, and that do nothing in this run.
  *
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
+#include "engine/level/scale.h"
 #include "engine/schedule/schedule.h"
 
 #include "engine/config/ini.h"
@@ -45,6 +46,12 @@ static bool all_have_precision(const bt_context *context, const bt_problem *prob
             !bt_config_origin(context->config, context->problems[i]->name, "precision"))
             return false;
     return true;
+}
+
+static bool not_scaled(const bt_context *context, const bt_problem *problem)
+{
+    (void)context;
+    return !bt_scale_needed(problem);
 }
 
 static bool nothing_narrow(const bt_context *context, const bt_problem *problem)
@@ -233,6 +240,7 @@ static const char not_lower_why[] = "no problem above differentiates its solutio
 static const char loader_why[] = "its batches do not come from a data set of its own";
 static const char weights_why[] = "there is no `weights`";
 static const char parents_why[] = "no problem above waits for its solution (l2u)";
+static const char scale_why[] = "no gradient of this level passes through fp16";
 static const char linear_why[] = "it belongs to scheduler = linear";
 static const char relative_why[] = "relative_step = true sets the rate by itself";
 static const char plateau_why[] = "it belongs to scheduler = plateau";
@@ -246,6 +254,10 @@ static const idle_row rows[] = {
     {ENGINE("early_stopping_tolerance"), no_early_stopping, stopping_why},
     {ENGINE("early_stopping_metric"), not_judged, judged_why},
     {ENGINE("precision"), all_have_precision, "every problem has its own"},
+
+    {PROBLEM("initial_dynamic_scale"), not_scaled, scale_why},
+    {PROBLEM("scale_factor"), not_scaled, scale_why},
+    {PROBLEM("scale_interval"), not_scaled, scale_why},
 
     {PROBLEM("type"), asks_for_nothing, not_lower_why, .wiring = true},
     {PROBLEM("product"), not_lower, not_lower_why, .wiring = true},

@@ -129,8 +129,13 @@ static bt_status load(bt_engine *engine)
         problem->settings = bt_config_problem(engine->context.config, problem->name);
         if (!problem->settings)
             return bt_fail(BT_ERROR_INTERNAL, "%s has no settings", problem->name);
-        problem->dtype = bt_precision_dtype(problem->settings->precision);
-        problem->low = bt_precision_low(problem->settings->precision);
+        int precision = problem->settings->fp16 ? BT_PRECISION_FP16 : problem->settings->precision;
+        if (problem->settings->fp16 && problem->settings->precision != BT_PRECISION_FP16 &&
+            bt_config_origin(engine->context.config, problem->name, "precision"))
+            return bt_fail(BT_ERROR_CONFIG, "%s = true: `precision` says otherwise; take one of them away",
+                           bt_config_place(engine->context.config, problem->name, "fp16"));
+        problem->dtype = bt_precision_dtype(precision);
+        problem->low = bt_precision_low(precision);
     }
     return BT_OK;
 }
@@ -139,6 +144,10 @@ static bt_status load(bt_engine *engine)
 static bt_status check_product(const bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
+    if (problem->low == BT_F16 && s->product_precision == BT_PRODUCTS_AS_LEVEL)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s = level: products have no loss scale, so those of an fp16 level are computed in fp32",
+                       bt_config_place(problem->context->config, problem->name, "product_precision"));
     if (s->detach == BT_DETACH_FOLLOW && s->product == BT_PRODUCT_VJP)
         return bt_fail(
             BT_ERROR_CONFIG,

@@ -75,7 +75,8 @@ static void read_parts(tracer *t, bt_var *const *windows, bt_tensor **items)
 /* The loss where the step is, with what it leaves in buffers. */
 static bt_tensor *loss_of(const tracer *t)
 {
-    return bt_traced_here(t->lower, BT_PURE_STEP, t->micro, &(bt_recording){.assigns = true});
+    return bt_traced_here(t->lower, BT_PURE_STEP, t->micro,
+                          &(bt_recording){.assigns = true, .wide = t->lower->low == BT_F16});
 }
 
 static void gradient_of(tracer *t, bt_tensor **wrt, bt_tensor **gradient)

@@ -1,4 +1,5 @@
 /* engine/step/gradient.c: the gradient of a step: traced, differentiated, kept. */
+#include "engine/level/scale.h"
 #include "engine/step/step_inside.h"
 
 #include "engine/traced/batch.h"
@@ -99,8 +100,10 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
         return;
     }
     int wrts = gather(problem, wrt, windows, skip);
-    bt_tensor *one = bt_number(1, loss->dtype);
-    bt_vjp(graph, &loss, &one, 1, wrt, wrts, gradient, false);
+    bt_tensor *scale = bt_scale_cotangent(problem, loss);
+    bt_vjp(graph, &loss, &scale, 1, wrt, wrts, gradient, false);
+    for (int k = 0; k < wrts && graph->status == BT_OK; k++)
+        gradient[k] = bt_scale_away(problem, gradient[k]);
     guard_buffers(problem, graph, gradient, skip, wrts);
     prune_adjoints(problem, gradient + problem->module->param_count);
     for (int k = 0; k < wrts && graph->status == BT_OK; k++) {

@@ -1,4 +1,5 @@
 /* engine/step/update.c: the program that updates a problem: schedule, clipping, optimiser, callbacks. */
+#include "engine/level/scale.h"
 #include "engine/step/step.h"
 
 #include "engine/traced/batch.h"
@@ -239,8 +240,10 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
         keep_slopes(problem, &update);
         if (problem->def->param_callback && graph->status == BT_OK)
             write_parameters(problem, &update);
-        if (graph->status == BT_OK)
+        if (graph->status == BT_OK) {
             bt_optimizer_advance(problem->optimizer, &update);
+            bt_scale_next(problem, update.ok);
+        }
         counted = count_strays(problem, &update);
     }
     bt_trace_end(&trace);

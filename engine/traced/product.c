@@ -247,7 +247,7 @@ static void one_product(terms *t, const bt_micro *micro)
 {
     const bt_traced *loss = bt_traced_of(t->lower, BT_PURE_STEP, micro);
     int product = loss ? bt_product_of(t->lower, loss->graph) : 0, precision = t->settings->product_precision;
-    bool many = t->request->repeated || product == BT_PRODUCT_FINITE;
+    bool many = t->request->repeated || product == BT_PRODUCT_FINITE || t->lower->low == BT_F16; /* has no scale here */
     t->wide = precision == BT_PRODUCTS_FP32 || (precision == BT_PRODUCTS_AUTO && many);
     if (!loss)
         bt_graph_fail(t->graph, bt_error_status(), "%s", bt_error());

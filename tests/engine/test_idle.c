@@ -48,6 +48,9 @@ static const struct {
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.product_precision = fp32\n", "no problem above differentiates"},
     {"lower.product_precision = fp32\n", "no level has a precision of 16 bits"},
+    {"lower.initial_dynamic_scale = 8\n", "no gradient of this level passes through fp16"},
+    {"lower.scale_factor = 4\n", "no gradient of this level passes through fp16"},
+    {"lower.scale_interval = 4\n", "no gradient of this level passes through fp16"},
     {"upper.cg_iterations = 2\n", "[upper] cg_iterations = 2 has no effect: type is darts"},
     {"upper.type = cg\nupper.cg_iterations = 2\n", "cg_iterations = 2 has no effect: no problem above"},
     {"lower.cg_iterations = 2\n", "[lower] cg_iterations = 2 has no effect: type is darts"},
@@ -160,7 +163,7 @@ START_TEST(every_key)
         "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
         "weights_names", /* without weights: refused */
         /* in a row of idle.c, but not in a case above */
-        "roll_back", "precision", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
+        "roll_back", "precision", "fp16", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
     for (const bt_key *key = bt_keys; key->name; key++) {
         bool known = false;
         for (int i = 0; i < BT_COUNT_OF(act) && !known; i++)

@@ -1,5 +1,5 @@
 /* tests/engine/test_precision.c: levels of different precision in one run: what is held for derivatives, hypergradients
- * beside those in double precision, and runs that are taken up again. */
+ * beside those in double precision, the loss scale of fp16, and runs that are taken up again. */
 #include "levels.h"
 
 #include "engine/session/session.h"
@@ -125,11 +125,13 @@ static void hypergradient(const char *upper_precision, const char *lower_precisi
 /* Relative to its length; a unit of bf16 is 2^-8, and there are some ten roundings on the way. */
 START_TEST(near_double_precision)
 {
-    static const char *const pairs[][2] = {{"fp32", "bf16"}, {"bf16", "bf16"}, {"bf16", "fp32"}};
+    static const char *const pairs[][2] = {{"fp32", "bf16"}, {"bf16", "bf16"}, {"bf16", "fp32"}, {"fp32", "fp16"}};
     double exact[LAMBDAS], found[LAMBDAS];
     hypergradient("fp64", "fp64", methods[_i], exact);
     for (int p = 0; p < BT_COUNT_OF(pairs); p++) {
         double square = 0, off = 0;
+        if (p == 3 && strstr(methods[_i], "= level"))
+            continue; /* an error */
         hypergradient(pairs[p][0], pairs[p][1], methods[_i], found);
         for (int i = 0; i < LAMBDAS; i++) {
             square += exact[i] * exact[i];
@@ -141,12 +143,104 @@ START_TEST(near_double_precision)
 }
 END_TEST
 
+/* ---- the loss scale of fp16 ---- */
+
+static double scale_of(bt_engine *engine, const char *problem)
+{
+    return bt_get(BT_F32, bt_engine_problem(engine, problem)->scale->data, 0);
+}
+
+static uint64_t flags; /* bit i: the gradient of step i is not finite */
+
+static double factor(bt_problem *self) { return flags >> bt_host_step(self) & 1 ? (double)INFINITY : 1; }
+
+static bt_tensor *flagged_step(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(bt_host_scalar(self, "factor", factor), bt_mean(losses(self, batch)));
+}
+
+static const bt_problem_def flagged = {
+    .name = "flagged", .configure_train_data = rows, .configure_module = net, .training_step = flagged_step};
+static const bt_export flagged_parts = {.abi = BT_ABI, .problems = {&flagged}};
+
+/* The sequence of torch.amp.GradScaler with the same settings and flags; nothing moves where a step is left out. */
+START_TEST(scale_sequence)
+{
+    static const double due[] = {4096, 4096, 2048, 2048, 2048, 4096, 4096, 4096, 8192, 4096, 2048, 2048};
+    flags = 1 << 2 | 1 << 9 | 1 << 10;
+    bt_engine *engine = levels_engine(&flagged_parts, NULL,
+                                      "engine.precision = fp32\nflagged.fp16 = true\nflagged.scale_interval = 3\n"
+                                      "flagged.momentum = 0.9\nflagged.batch_size = all\n");
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    const bt_problem *problem = bt_engine_problem(engine, "flagged");
+    const bt_var *params = problem->module->param_block.flat;
+    for (int i = 0; i < BT_COUNT_OF(due); i++) {
+        uint64_t before = bt_hash(0, params->data, params->bytes);
+        levels_step(engine, 1);
+        ck_assert_msg(scale_of(engine, "flagged") == due[i], "step %d: %g, not %g", i, scale_of(engine, "flagged"),
+                      due[i]);
+        ck_assert_msg((before == bt_hash(0, params->data, params->bytes)) == (flags >> i & 1), "step %d", i);
+    }
+    ck_assert_int_eq(levels_skipped(engine, "flagged"), 3);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* A scale that is too large for fp16 in the lower level, and through it in the upper one: both come down to where it
+ * fits, and go on. */
+START_TEST(overflow_recovers)
+{
+    bt_engine *engine = make("fp32", "fp16",
+                             "lower.type = darts\nlower.initial_dynamic_scale = 1e12\n"
+                             "upper.initial_dynamic_scale = 1e12\n");
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    levels_step(engine, 60);
+    static const char *const names[] = {"lower", "upper"};
+    for (int i = 0; i < 2; i++) {
+        int64_t steps = levels_steps(engine, names[i]), skipped = levels_skipped(engine, names[i]);
+        ck_assert_msg(skipped >= 10 && steps - skipped >= 20, "%s: %lld of %lld steps were left out", names[i],
+                      (long long)skipped, (long long)steps);
+        ck_assert_msg(scale_of(engine, names[i]) == ldexp(1e12, -(int)skipped) ||
+                          scale_of(engine, names[i]) == (double)(float)1e12 / ldexp(1, (int)skipped),
+                      "%s: %g", names[i], scale_of(engine, names[i]));
+    }
+    double found[LAMBDAS];
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(found, LAMBDAS)));
+    for (int i = 0; i < LAMBDAS; i++)
+        ck_assert(isfinite(found[i]));
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(nothing_is_finite)
+{
+    flags = ~UINT64_C(0);
+    bt_engine *engine = levels_engine(&flagged_parts, NULL,
+                                      "engine.precision = fp16\nflagged.initial_dynamic_scale = 8\n"
+                                      "engine.train_iters = 20\nflagged.batch_size = all\n");
+    levels_expect_error(engine, "not finite, even with a loss scale of 1", NULL);
+}
+END_TEST
+
+START_TEST(what_fp16_does_not_go_with)
+{
+    levels_expect_error(make("fp32", "fp16", "lower.product_precision = level\n"), "[lower] product_precision",
+                        "have no loss scale", NULL);
+    levels_expect_error(make("fp32", "bf16", "lower.fp16 = true\n"), "[lower] fp16", "says otherwise", NULL);
+}
+END_TEST
+
 /* ---- taken up again ---- */
 
 static bt_engine *mixed(void *user) { return make("fp32", "bf16", user); }
+static bt_engine *scaled(void *user) { return make("bf16", "fp16", user); }
 
 START_TEST(resumes)
 {
+    static char few[] = "lower.type = darts\nlower.scale_interval = 2\nupper.initial_dynamic_scale = 1e9\n";
+    levels_expect_resumes(scaled, few, 5);
     static char cg[] = "lower.type = cg\nlower.cg_iterations = 2\nlower.gradient_accumulation = 2\n",
                 itd[] = "lower.type = itd\nlower.unroll_steps = 2\n";
     levels_expect_resumes(mixed, _i ? itd : cg, 5);
@@ -167,6 +261,10 @@ int main(void)
     tcase_add_loop_test(tests, near_double_precision, 0, BT_COUNT_OF(methods));
     tcase_add_loop_test(tests, resumes, 0, 2);
     tcase_add_test(tests, double_goes_with_double);
+    tcase_add_test(tests, scale_sequence);
+    tcase_add_test(tests, overflow_recovers);
+    tcase_add_test(tests, nothing_is_finite);
+    tcase_add_test(tests, what_fp16_does_not_go_with);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

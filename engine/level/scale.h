@@ -1,0 +1,20 @@
+/* engine/level/scale.h: the scale of a loss whose gradient passes through fp16, so that small cotangents do not become
+ * 0 there. It is a variable, so nobody waits for it: an update whose gradient is not finite makes it smaller, many good
+ * ones in a row make it larger. */
+#ifndef BT_SCALE_H
+#define BT_SCALE_H
+
+#include "engine/level/level.h"
+
+bt_status bt_scale_open(bt_problem *problem); /* its variables, where a level of the run is fp16 */
+void bt_scale_close(bt_problem *problem);
+/* Its own network is fp16, or that of a level whose solution its loss uses. */
+bool bt_scale_needed(const bt_problem *problem);
+
+/* In the trace in progress: the cotangent of its loss, and a gradient without the scale; of others 1, and itself. */
+bt_tensor *bt_scale_cotangent(const bt_problem *problem, const bt_tensor *loss);
+bt_tensor *bt_scale_away(const bt_problem *problem, bt_tensor *gradient); /* NULL gives NULL */
+/* After an update; made: whether it was, BT_BOOL []. Where the scale would fall below 1 the run stops. */
+void bt_scale_next(const bt_problem *problem, bt_tensor *made);
+
+#endif
