@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIALS = 4 }; /* at most: each takes about as long as the plan that failed */
+enum { KEYS = 6 }; /* that are tried, at most: each value takes about as long as the plan that failed */
 
 typedef struct offer {
     bt_ablation_row row; /* the changes: one value of one key */
@@ -170,14 +170,25 @@ static bool has_failed(const bt_offers *o, const bt_choice *choice)
     return false;
 }
 
+static bool is_another_key(const bt_offers *o, const bt_choice *choice)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->list[i].tried && strcmp(o->list[i].row.choices[0]->key, choice->key) == 0)
+            return false;
+    return true;
+}
+
 static bt_status try(bt_offers *o, const bt_ablation *how)
 {
     bt_ticker ticker = bt_ticker_on(how->progress);
     bt_status status = BT_OK;
-    int trials = 0;
-    for (int64_t i = 0; i < o->count && trials < TRIALS && status == BT_OK; i++) {
-        if (has_failed(o, o->list[i].row.choices[0]))
+    int trials = 0, keys = 0;
+    for (int64_t i = 0; i < o->count && status == BT_OK; i++) {
+        const bt_choice *choice = o->list[i].row.choices[0];
+        const bool another = is_another_key(o, choice);
+        if (has_failed(o, choice) || (another && keys == KEYS))
             continue;
+        keys += another;
         char *line = bt_string("planning %d: %s", ++trials, o->list[i].row.name);
         if (line)
             bt_ticker_show(&ticker, line);
