@@ -1,4 +1,5 @@
-/* bench/libbetty/language.c: a causal language model with a norm of its own for queries, keys and values, of one level. */
+/* bench/libbetty/language.c: a causal language model of one level, with a norm of its own for queries, for keys and for
+ * values. */
 #include "bench.h"
 
 enum { TOKENS = 20, WORDS = 10000, WIDTH = 20, HEADS = 8, INNER = HEADS * 32, FEED = 32 };
@@ -76,7 +77,7 @@ static const bt_problem_def language = {
     .configure_module = language_module,
     .training_step = language_step,
     .on_inner_loop_start = between_steps, /* once: it has no parents */
-    .epoch_callback = between_steps, /* of one batch */
+    .epoch_callback = between_steps,      /* of one batch */
 };
 
 const workload language_workload = {

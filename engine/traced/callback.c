@@ -157,8 +157,8 @@ static bt_tensor *here(bt_traced *traced, bt_tensor *value, const bt_micro *micr
     bt_splice splice = {.stand_in = micro ? stand_in : NULL,
                         .user = &places,
                         .assigns = how && how->assigns,
-                         .detached = how ? how->detached : NULL,
-                         .wide = how && how->wide};
+                        .detached = how ? how->detached : NULL,
+                        .wide = how && how->wide};
     bt_tensor **map = bt_graph_splice(traced->graph, value, &splice);
     if (how && how->map)
         *how->map = map;

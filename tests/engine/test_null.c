@@ -147,7 +147,7 @@ static const bt_batch *batch;
     X(bt_engine_save, bt_engine_save(e, s)) X(bt_engine_resume, bt_engine_resume(e, "x"))                              \
     X(bt_engine_run_to, bt_engine_run_to(e, 1)) X(bt_engine_step, bt_engine_step(e))                                   \
     X(bt_engine_check, bt_engine_check(e, s, 0)) X(bt_engine_memory, bt_engine_memory(e))                              \
-    X(bt_loader_for, bt_loader_for(p, d, 0, 1)) X(bt_sample_text, bt_sample_text(p, NULL, NULL, 1, NULL))                                                                        \
+    X(bt_loader_for, bt_loader_for(p, d, 0, 1)) X(bt_sample_text, bt_sample_text(p, NULL, NULL, 1, NULL))              \
     X(bt_engine_log, bt_engine_log(e, NULL, NULL)) X(bt_engine_read, bt_engine_read(e, s, none))                       \
     X(bt_engine_write, bt_engine_write(e, s, none)) X(bt_engine_name, bt_engine_name(e, 0, NULL))                      \
     X(bt_set_dependency, bt_set_dependency(p, "a", NULL))                                                              \

@@ -63,8 +63,8 @@ void (bt_param_set)(bt_module *m, const char *path, bt_tensor *value); /* a buff
 
 /* Ready ones, initialised by PyTorch's formulas. Their parameters are "weight", "bias"; of bt_nn_parameter "value"; the
  * children of bt_nn_mlp (its linear layers) and bt_nn_sequential "0", "1", ... */
-bt_module *bt_nn_fn(bt_unary_fn *function);    /* an op as a module */
-bt_module *bt_nn_dropout(double probability);  /* of being dropped, 0 <= p < 1 */
+bt_module *bt_nn_fn(bt_unary_fn *function);   /* an op as a module */
+bt_module *bt_nn_dropout(double probability); /* of being dropped, 0 <= p < 1 */
 /* Over the last axis (Ba et al. 2016), with weight and bias. NULL: the defaults. */
 typedef struct bt_layer_norm_options {
     double eps;
