@@ -1,0 +1,23 @@
+#!/bin/bash
+# A language model learns more than how frequent words are, and goes on with a text by the words that it knows.
+. "$(dirname "$0")/common.sh" || exit 1
+
+run model language engine.train_iters=60 engine.valid_step=60 language.tokenizer=words:300 mixture.batch_size=16
+expect "$(metric model language.valid.perplexity) < 46" # by the frequencies of words alone 49.9
+expect "$(metric model mixture.weight.0) != 1"
+
+text=$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperature 0.8 --top 40)
+[[ $text == "It was a "* ]] || fail "this does not go on from the text: $text"
+[ "$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperature 0.8 --top 40)" = "$text" ] || fail "it is another text"
+[ "$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --seed 7)" != "$text" ] || fail "the seed does not matter"
+
+refused() { # WORD OPTIONS
+    local word=$1 told
+    shift
+    told=$("$BETTY_RUN" "$@" 2>&1) && fail "$* is not refused"
+    [[ $told == *"$word"* ]] || fail "$*: $told"
+}
+refused "--sample goes with --evaluate" "$BT_SOURCE_DIR/examples/language.ini" --sample x
+refused "--top goes with" --evaluate model --top 3
+refused "has no token" --evaluate model --sample ""
+refused "draws no text" --evaluate model --sample x --level mixture
