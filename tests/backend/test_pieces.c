@@ -71,6 +71,40 @@ START_TEST(products)
 }
 END_TEST
 
+/* Row by row: 300 rows of 1,000 are five pieces. */
+START_TEST(losses)
+{
+    enum { ROWS = 300, CLASSES = 1000 };
+    const bt_dtype h = half(_i);
+    const bt_axis_attr last = {.axis = 1};
+    const operand logits = HALF(h, 2, ROWS, CLASSES),
+                  label = {.dtype = BT_I32, .rank = 1, .dims = {ROWS}, .high = CLASSES};
+    trial loss = {
+        .op = &bt_op_cross_entropy, .inputs = 2, .outputs = 1, .in = {logits, label}, .out = {HALF(BT_F32, 1, ROWS)}};
+    close_to(&loss, _i, 1e-5);
+    trial back = {.op = &bt_op_cross_entropy_grad,
+                  .inputs = 3,
+                  .outputs = 1,
+                  .in = {logits, label, HALF(BT_F32, 1, ROWS)},
+                  .out = {logits}};
+    close_to(&back, _i, 1e-5);
+    trial softmax = {.op = &bt_op_softmax, .attr = &last, .inputs = 1, .outputs = 1, .in = {logits}, .out = {logits}};
+    close_to(&softmax, _i, 1e-5);
+    softmax.op = &bt_op_log_softmax;
+    close_to(&softmax, _i, 1e-5);
+    for (uint32_t axes = 1; axes <= 2; axes++) {
+        const bt_reduce_attr attr = {.axes = axes};
+        trial sum = {.op = &bt_op_sum,
+                     .attr = &attr,
+                     .inputs = 1,
+                     .outputs = 1,
+                     .in = {logits},
+                     .out = {HALF(BT_F32, 1, axes == 1 ? CLASSES : ROWS)}};
+        close_to(&sum, _i, 1e-4);
+    }
+}
+END_TEST
+
 START_TEST(channels)
 {
     const bt_dtype h = half(_i);
@@ -133,6 +167,7 @@ int main(void)
     tcase_add_loop_test(tests, convolutions, 0, 2);
     tcase_add_loop_test(tests, products, 0, 2);
     tcase_add_loop_test(tests, channels, 0, 2);
+    tcase_add_loop_test(tests, losses, 0, 2);
     tcase_add_loop_test(tests, elements, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

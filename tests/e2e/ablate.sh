@@ -52,10 +52,10 @@ same plan reweight 'as configured'
 same plan reweight 'classifier: gradient_accumulation = 4' classifier.gradient_accumulation=4 classifier.batch_size=25
 same plan reweight 'all levels: prefetch = false' reweight.prefetch=false classifier.prefetch=false
 same plan reweight 'classifier: optimizer = adam8bit' classifier.optimizer=adam8bit classifier.momentum=
-same plan reweight 'everything' reweight.gradient_accumulation=4 reweight.batch_size=25 reweight.prefetch=false \
+same plan reweight 'everything' reweight.gradient_accumulation=4 reweight.batch_size=25 reweight.prefetch=false reweight.precision=bf16 \
     reweight.optimizer=sgd classifier.optimizer=adam8bit classifier.momentum= classifier.gradient_accumulation=4 classifier.batch_size=25 classifier.prefetch=false \
-    classifier.product=vjp reweight.checkpointing=sqrt classifier.checkpointing=sqrt
-[ "$(value plan 'len(rows)')" = 27 ] || fail "not the rows that there should be: $(cat out)"
+    classifier.precision=bf16 classifier.product=vjp reweight.checkpointing=sqrt classifier.checkpointing=sqrt
+[ "$(value plan 'len(rows)')" = 30 ] || fail "not the rows that there should be: $(cat out)"
 picture plan
 ablate convnet maml_omniglot --plan
 same convnet maml_omniglot 'as configured'

@@ -17,6 +17,7 @@ enum { PIECE = 256 << 10, FLAT_PIECE = 24 << 10, INPUTS = 16, OUTPUTS = BT_MAX_O
 /* Which operands are cut; the others are converted whole, once. */
 typedef enum way {
     ALL,    /* elementwise */
+    ROWS,   /* row by row, of all operands */
     FIRST,  /* rows, images: of the first operand */
     SUMS,   /* of the first two, whose pieces' results are added */
     JOINED, /* the first, whose pieces' moments are joined */
@@ -110,9 +111,26 @@ static bt_view dense_f32(const bt_view *like)
     return view;
 }
 
-static way way_of(const bt_op *op)
+static bool is_softmax(const bt_op *op)
 {
-    bool sums = op == &bt_op_conv_dw || op == &bt_op_channel_dot;
+    return op == &bt_op_softmax || op == &bt_op_softmax_grad || op == &bt_op_log_softmax;
+}
+
+/* Of softmax and of a sum: the axes are others than that of the pieces. */
+static bool goes_by_rows(const bt_call *call)
+{
+    if (call->op == &bt_op_sum)
+        return !(((const bt_reduce_attr *)call->attr)->axes & 1);
+    return call->op == &bt_op_cross_entropy || call->op == &bt_op_cross_entropy_grad ||
+           (is_softmax(call->op) && ((const bt_axis_attr *)call->attr)->axis > 0);
+}
+
+static way way_of(const bt_call *call)
+{
+    const bt_op *op = call->op;
+    if (goes_by_rows(call))
+        return ROWS;
+    bool sums = op == &bt_op_conv_dw || op == &bt_op_channel_dot || op == &bt_op_sum;
     bool first = op == &bt_op_conv || op == &bt_op_conv_bias || op == &bt_op_conv_dx || op == &bt_op_linear ||
                  op == &bt_op_dot || op == &bt_op_window_sum || op == &bt_op_window_spread;
     if (op == &bt_op_channel_moments)
@@ -124,7 +142,7 @@ static unsigned cut_of(const bt_call *call, way way)
 {
     const bt_channel_attr *attr = call->attr;
     unsigned all = (1U << call->inputs) - 1, cut = 0;
-    if (way == ALL || (call->op == &bt_op_dot && call->in[0].rank == 3))
+    if (way == ALL || way == ROWS || (call->op == &bt_op_dot && call->in[0].rank == 3))
         return all;
     if (way != CHANNEL)
         return way == SUMS ? 3 : 1;
@@ -153,7 +171,7 @@ static void flatten(bt_view *view)
 
 static void look_at(const bt_call *call, pieces *p)
 {
-    p->way = way_of(call->op);
+    p->way = way_of(call);
     p->cut = cut_of(call, p->way);
     bool flat = p->way == ALL && is_flat(call);
     for (int i = 0; i < call->inputs; i++) {
@@ -219,7 +237,8 @@ static bool plan(const bt_call *call, pieces *p)
         return false;
     look_at(call, p);
     bool channels = p->way == CHANNEL || p->way == JOINED || call->op == &bt_op_channel_dot;
-    if (p->rows < 1 || !bt_cpu_count(&call->out[0]) || (is_sum(p) && p->half_out) ||
+    if ((is_softmax(call->op) && p->way != ROWS) || p->rows < 1 || !bt_cpu_count(&call->out[0]) ||
+        (is_sum(p) && p->half_out) ||
         (channels && (((const bt_channel_attr *)call->attr)->lead || call->in[0].rank < 2)))
         return false;
     int64_t rows = rows_of_piece(call, p);
@@ -235,14 +254,26 @@ static size_t place(size_t *end, size_t bytes)
     return at;
 }
 
+/* The bytes that a piece writes of a thread's own scratch. */
+static size_t written(const bt_call *call, const pieces *p, const size *s, size_t inner)
+{
+    size_t end = inner ? p->inner_at + inner : 0;
+    for (int i = 0; i < call->inputs; i++)
+        if (p->half_in >> i & p->cut >> i & 1 && p->at[i] + bytes_of(&s->in[i]) > end)
+            end = p->at[i] + bytes_of(&s->in[i]);
+    for (int o = 0; o < call->outputs; o++)
+        if ((p->half_out >> o & 1 || is_sum(p)) && p->out_at[o] + bytes_of(&s->out[o]) > end)
+            end = p->out_at[o] + bytes_of(&s->out[o]);
+    return end;
+}
+
 /* Where everything lies in the scratch: what all share, then each thread's own. */
 static size_t lay_out(const bt_call *call, pieces *p)
 {
-    size_t inner = 0;
+    size_t inner[2];
     for (int k = 0; k < 2; k++) {
         const size *s = &p->sizes[k];
-        size_t bytes = s->kernel->scratch ? s->kernel->scratch(&s->inner) : 0;
-        inner = bytes > inner ? bytes : inner;
+        inner[k] = s->kernel->scratch ? s->kernel->scratch(&s->inner) : 0;
     }
     for (int i = 0; i < call->inputs; i++)
         if (p->half_in >> i & 1)
@@ -251,10 +282,12 @@ static size_t lay_out(const bt_call *call, pieces *p)
     for (int o = 0; o < call->outputs; o++)
         if (p->half_out >> o & 1 || is_sum(p))
             p->out_at[o] = place(&p->own, bytes_of(&p->sizes[0].out[o]));
-    p->inner_at = place(&p->own, inner);
+    p->inner_at = place(&p->own, inner[0] > inner[1] ? inner[0] : inner[1]);
     p->shared = p->own ? bt_align_up(p->shared) : p->shared;
-    size_t last = p->own;
+    size_t first = written(call, p, &p->sizes[0], inner[0]), last = written(call, p, &p->sizes[1], inner[1]);
     p->own = bt_align_up(p->own);
+    if (p->count > p->threads && first > last) /* else the last thread has the last piece alone */
+        last = first;
     return p->shared + (size_t)(p->threads - 1) * p->own + last;
 }
 
@@ -405,16 +438,18 @@ static bt_status launch(const bt_call *call)
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pieces)[] = {
-    PIECES(conv),       PIECES(conv_bias),     PIECES(conv_dx),
-    PIECES(conv_dw),    PIECES(dot),           PIECES(linear),
-    PIECES(neg),        PIECES(abs),           PIECES(square),
-    PIECES(sqrt),       PIECES(exp),           PIECES(log),
-    PIECES(log1p),      PIECES(sin),           PIECES(cos),
-    PIECES(tanh),       PIECES(erf),           PIECES(sigmoid),
-    PIECES(relu),       PIECES(softplus),      PIECES(gelu),
-    PIECES(add),        PIECES(sub),           PIECES(mul),
-    PIECES(div),        PIECES(minimum),       PIECES(maximum),
-    PIECES(gate),       PIECES(channel_mix),   PIECES(channel_dot),
-    PIECES(window_sum), PIECES(window_spread), PIECES(channel_moments),
+    PIECES(conv),        PIECES(conv_bias),     PIECES(conv_dx),
+    PIECES(conv_dw),     PIECES(dot),           PIECES(linear),
+    PIECES(neg),         PIECES(abs),           PIECES(square),
+    PIECES(sqrt),        PIECES(exp),           PIECES(log),
+    PIECES(log1p),       PIECES(sin),           PIECES(cos),
+    PIECES(tanh),        PIECES(erf),           PIECES(sigmoid),
+    PIECES(relu),        PIECES(softplus),      PIECES(gelu),
+    PIECES(add),         PIECES(sub),           PIECES(mul),
+    PIECES(div),         PIECES(minimum),       PIECES(maximum),
+    PIECES(gate),        PIECES(channel_mix),   PIECES(channel_dot),
+    PIECES(window_sum),  PIECES(window_spread), PIECES(channel_moments),
+    PIECES(sum),         PIECES(softmax),       PIECES(softmax_grad),
+    PIECES(log_softmax), PIECES(cross_entropy), PIECES(cross_entropy_grad),
     {.op = NULL},
 };
