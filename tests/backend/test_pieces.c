@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HALF(dtype_, rank_, ...)                                                                                       \
     {                                                                                                                  \
@@ -105,6 +106,29 @@ START_TEST(losses)
 }
 END_TEST
 
+/* The message tells the row of the call, not that of a piece. */
+START_TEST(wild_label)
+{
+    enum { ROWS = 300, CLASSES = 1000 };
+    static uint16_t x[ROWS * CLASSES];
+    static int32_t label[ROWS];
+    static float y[ROWS];
+    const bt_kernel_impl *kernel = kernel_named(bt_cpu_kernels("generic"), &bt_op_cross_entropy, ".pieces");
+    bt_view in[] = {{(char *)x, BT_BF16, 2, {ROWS, CLASSES}, {CLASSES, 1}}, {(char *)label, BT_I32, 1, {ROWS}, {1}}};
+    bt_view out = {(char *)y, BT_F32, 1, {ROWS}, {1}};
+    bt_call call = {.op = &bt_op_cross_entropy, .inputs = 2, .outputs = 1, .in = in, .out = &out, .threads = 1};
+    label[ROWS - 2] = CLASSES;
+    ck_assert(kernel && bt_kernel_accepts(kernel, &call));
+    call.scratch = malloc(kernel->scratch(&call));
+    ck_assert_int_eq(kernel->prepare(&call), BT_OK);
+    ck_assert_int_eq(kernel->launch(&call), BT_ERROR_DATA);
+    ck_assert_msg(strstr(bt_error(), "element 298 of the indices [300]") != NULL, "%s", bt_error());
+    kernel->release(&call);
+    free(call.scratch);
+    bt_error_clear();
+}
+END_TEST
+
 START_TEST(channels)
 {
     const bt_dtype h = half(_i);
@@ -168,6 +192,7 @@ int main(void)
     tcase_add_loop_test(tests, products, 0, 2);
     tcase_add_loop_test(tests, channels, 0, 2);
     tcase_add_loop_test(tests, losses, 0, 2);
+    tcase_add_test(tests, wild_label);
     tcase_add_loop_test(tests, elements, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -4,6 +4,7 @@
 #include "backend/cpu/pieces.h"
 
 #include "backend/cpu/loop.h"
+#include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
 #include "base/half.h"
 
@@ -415,10 +416,21 @@ static void share(const void *work, int t, int threads)
         s->status[t] = run_piece(s->call, i, own);
 }
 
+/* Here, for a piece would tell its own row. */
+static bt_status check_labels(const bt_call *call)
+{
+    int64_t label, rows = bt_cpu_count(&call->in[1]);
+    for (int64_t i = 0; i < rows; i++)
+        BT_TRY(bt_cpu_index(call, &call->in[1], i, call->in[0].dims[1], &label));
+    return BT_OK;
+}
+
 static bt_status launch(const bt_call *call)
 {
     enum { THREADS = 1024 };
     const pieces *p = call->state;
+    if (call->op == &bt_op_cross_entropy || call->op == &bt_op_cross_entropy_grad)
+        BT_TRY(check_labels(call));
     bt_status status[THREADS] = {BT_OK};
     for (int i = 0; i < call->inputs; i++)
         if (p->half_in >> i & 1 && !(p->cut >> i & 1)) {
