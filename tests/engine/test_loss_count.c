@@ -58,7 +58,8 @@ static bt_tensor *fit(bt_problem *self, const bt_batch *batch)
     if (((scene *)bt_user(self))->says)
         bt_loss_count(self, count);
     bt_metric(self, "away", bt_div(bt_sum(bt_mul(tokens, away)), count));
-    return bt_div(bt_sum(bt_mul(tokens, bt_mul(0.5, bt_square(away)))), count);
+    /* Of nothing 0, not 0 / 0: that the step is left out is not the loss's doing. */
+    return bt_div(bt_sum(bt_mul(tokens, bt_mul(0.5, bt_square(away)))), bt_maximum(count, 1e-3));
 }
 
 static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
