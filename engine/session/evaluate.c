@@ -179,11 +179,7 @@ static bt_status evaluate(bt_engine *engine, const bt_evaluation *what)
 {
     bool any;
     BT_TRY(check_asked(engine, what->level));
-    char *folder, name[BT_CHECKPOINT_NAME];
-    BT_TRY(bt_checkpoint_place(what->folder, &folder, name));
-    bt_status status = bt_checkpoint_load_model(&engine->context, folder, name);
-    bt_free(folder);
-    BT_TRY(status);
+    BT_TRY(bt_checkpoint_load_model(&engine->context, what->folder));
     BT_TRY(bt_keep_error(&engine->context, bt_validate(&engine->context, &any)));
     BT_TRY(report(engine, what));
     return what->predictions ? write_predictions(engine, what) : BT_OK;
@@ -193,8 +189,6 @@ bt_status bt_engine_evaluate(bt_engine *engine, const bt_evaluation *what)
 {
     if (!engine || !what || !what->folder || !what->file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_evaluate: an argument is NULL");
-    engine->context.resuming = true; /* parameters come from the checkpoint, and no folder is made */
-    BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_evaluate"));
-    bt_instance_fill(engine->context.instance);
+    BT_TRY(bt_engine_enter_model(engine, "bt_engine_evaluate"));
     return bt_fail(evaluate(engine, what), "failed");
 }

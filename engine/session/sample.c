@@ -163,11 +163,7 @@ static bt_status sample(bt_engine *engine, const char *run, const char *level, c
 {
     bt_problem *problem;
     BT_TRY(find(engine, level, &problem));
-    char *folder, name[BT_CHECKPOINT_NAME];
-    BT_TRY(bt_checkpoint_place(run, &folder, name));
-    bt_status status = bt_checkpoint_load_model(&engine->context, folder, name);
-    bt_free(folder);
-    BT_TRY(status);
+    BT_TRY(bt_checkpoint_load_model(&engine->context, run));
     return bt_keep_error(&engine->context, problem->def->sample(problem, how));
 }
 
@@ -175,8 +171,6 @@ bt_status bt_engine_sample(bt_engine *engine, const char *run, const char *level
 {
     if (!engine || !run || !how || !how->text || !how->file)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_sample: an argument is NULL");
-    engine->context.resuming = true; /* parameters come from the checkpoint, and no folder is made */
-    BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, "bt_engine_sample"));
-    bt_instance_fill(engine->context.instance);
+    BT_TRY(bt_engine_enter_model(engine, "bt_engine_sample"));
     return sample(engine, run, level, how);
 }

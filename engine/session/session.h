@@ -44,6 +44,8 @@ bt_status bt_engine_add(bt_engine *engine, const bt_export *parts, void *user, c
 
 /* setup.c: set up if it is not yet, and such a call may be made now; or the first error. */
 bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *function);
+/* Likewise for one that asks the model that a run has left, to be followed by bt_checkpoint_load_model. */
+bt_status bt_engine_enter_model(bt_engine *engine, const char *function);
 
 /* dependency.c */
 bt_status bt_session_step(bt_engine *engine); /* one step of each leaf; then other dependencies, if any are due */

@@ -245,4 +245,13 @@ bt_status bt_engine_enter(bt_engine *engine, bt_request call, const char *functi
     return bt_keep_error(context, status);
 }
 
+bt_status bt_engine_enter_model(bt_engine *engine, const char *function)
+{
+    if (engine)
+        engine->context.resuming = true; /* parameters come from the checkpoint, and no folder is made */
+    BT_TRY(bt_engine_enter(engine, BT_REQUEST_RUN, function));
+    bt_instance_fill(engine->context.instance);
+    return BT_OK;
+}
+
 bt_status bt_engine_setup(bt_engine *engine) { return bt_engine_enter(engine, BT_REQUEST_LOOK, "bt_engine_setup"); }

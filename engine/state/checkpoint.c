@@ -148,7 +148,7 @@ static bt_status restore_model(bt_context *context, const bt_checkpoint_content 
     return BT_OK;
 }
 
-bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, const char *name)
+static bt_status load_model(bt_context *context, const char *folder, const char *name)
 {
     bt_checkpoint_content checkpoint;
     bt_tensor_list kept = {0}, model = {0};
@@ -161,5 +161,14 @@ bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, cons
     bt_tensors_free(&kept);
     bt_tensors_free(&model);
     bt_checkpoint_free(&checkpoint);
+    return status;
+}
+
+bt_status bt_checkpoint_load_model(bt_context *context, const char *path)
+{
+    char *folder, name[BT_CHECKPOINT_NAME];
+    BT_TRY(bt_checkpoint_place(path, &folder, name));
+    bt_status status = load_model(context, folder, name);
+    bt_free(folder);
     return status;
 }

@@ -33,9 +33,10 @@ bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHEC
  * problem, or of other settings. After a failure the run is of no use. metrics_length: as it was saved. */
 bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length);
 
-/* Only what a model is, parameters, buffers and the users' memory, and how many steps it has made, of such a
- * checkpoint: settings and data may be others. BT_ERROR_CONFIG: it is one of another model. */
-bt_status bt_checkpoint_load_model(bt_context *context, const char *folder, const char *name);
+/* Only what a model is, parameters, buffers and the users' memory, and how many steps it has made, of the checkpoint
+ * that `path` names (bt_checkpoint_place): settings and data may be others. BT_ERROR_CONFIG: it is one of another
+ * model. */
+bt_status bt_checkpoint_load_model(bt_context *context, const char *path);
 
 /* ---- files.c ---- */
 

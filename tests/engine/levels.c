@@ -103,10 +103,11 @@ uint64_t levels_state(bt_engine *engine)
 
 void levels_expect_resumes(bt_engine *(*make)(void *user), void *user, int steps)
 {
-    char at[32];
+    char folder[] = "/tmp/betty-resumes-XXXXXX", at[64], command[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
     bt_engine *engine = make(user);
     for (int step = 0; step <= steps; step++) {
-        snprintf(at, sizeof at, "at-%d", step);
+        snprintf(at, sizeof at, "%s/at-%d", folder, step);
         EXPECT_OK(bt_engine_save(engine, at));
         levels_step(engine, step < steps);
     }
@@ -114,12 +115,14 @@ void levels_expect_resumes(bt_engine *(*make)(void *user), void *user, int steps
     bt_engine_free(engine);
     for (int step = 0; step <= steps; step++) {
         engine = make(user);
-        snprintf(at, sizeof at, "at-%d", step);
+        snprintf(at, sizeof at, "%s/at-%d", folder, step);
         EXPECT_OK(bt_engine_resume(engine, at));
         levels_step(engine, steps - step);
         ck_assert_msg(levels_state(engine) == end, "resumed after %d of %d steps, it is another run", step, steps);
         bt_engine_free(engine);
     }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
 }
 
 int64_t levels_steps(bt_engine *engine, const char *problem) { return bt_engine_problem(engine, problem)->steps; }

@@ -32,7 +32,7 @@ uint64_t levels_hash(bt_engine *engine, const char *problem);
 /* Over all that a run goes on from; what each step fills in before it reads it is left out. */
 uint64_t levels_state(bt_engine *engine);
 
-/* That a run of `steps` leaf steps, saved after each of them to folders in the current one and taken up again from
+/* That a run of `steps` leaf steps, saved after each of them to a folder of its own and taken up again from
  * there by a new engine of make(user), ends as if it had not been. */
 void levels_expect_resumes(bt_engine *(*make)(void *user), void *user, int steps);
 
