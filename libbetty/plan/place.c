@@ -23,16 +23,16 @@ typedef struct block { /* neighbours of those that have their places; from `coun
     int64_t count;
 } block;
 
-typedef struct span { /* of all in a block; apart from it, since most blocks need only this look */
+typedef struct span { /* of all in a block: most blocks need no other look */
     size_t highest;   /* top */
     int32_t first, last;
+    block *block;
 } span;
 
 typedef struct placement { /* those that have their places, in order of their offsets, by blocks: to insert one moves
                               few */
-    block **blocks;
     span *spans;
-    int64_t count, room, span_room;
+    int64_t count, room;
     bt_skyline skyline; /* of them */
 } placement;
 
@@ -103,7 +103,7 @@ static size_t first_gap(const placement *p, const bt_interval *interval, size_t 
     for (int64_t b = 0; b < p->count; b++) {
         const span *span = &p->spans[b];
         if (span->highest > at && span->first <= interval->last && interval->first <= span->last &&
-            gap_below(p->blocks[b], interval, &at))
+            gap_below(span->block, interval, &at))
             return at;
     }
     return at;
@@ -116,7 +116,7 @@ static void see(span *span, int32_t begins, int32_t ends, size_t top)
     span->highest = top > span->highest ? top : span->highest;
 }
 
-static const span nothing = {.first = INT32_MAX, .last = -1};
+static span nothing_in(block *some) { return (span){.first = INT32_MAX, .last = -1, .block = some}; }
 
 static void copy(block *to, int64_t at, const block *from, int64_t i)
 {
@@ -129,20 +129,15 @@ static void copy(block *to, int64_t at, const block *from, int64_t i)
 /* A block behind number b. */
 static bt_status add_block(placement *p, int64_t b)
 {
-    block **grown = bt_grow(p->blocks, &p->room, p->count + 1, sizeof *p->blocks);
-    p->blocks = grown ? grown : p->blocks;
-    span *spans = bt_grow(p->spans, &p->span_room, p->count + 1, sizeof *p->spans);
+    span *spans = bt_grow(p->spans, &p->room, p->count + 1, sizeof *p->spans);
     p->spans = spans ? spans : p->spans;
-    block *added = grown && spans ? bt_alloc(sizeof *added) : NULL;
+    block *added = spans ? bt_alloc(sizeof *added) : NULL;
     if (!added)
         return BT_ERROR_MEMORY;
     for (int64_t i = 0; i < BLOCK; i++)
         added->begins[i] = INT32_MAX;
-    const size_t behind = (size_t)(p->count - b - 1);
-    memmove(p->blocks + b + 2, p->blocks + b + 1, behind * sizeof *p->blocks);
-    memmove(p->spans + b + 2, p->spans + b + 1, behind * sizeof *p->spans);
-    p->spans[b + 1] = nothing;
-    p->blocks[b + 1] = added;
+    memmove(p->spans + b + 2, p->spans + b + 1, (size_t)(p->count - b - 1) * sizeof *p->spans);
+    p->spans[b + 1] = nothing_in(added);
     p->count++;
     return BT_OK;
 }
@@ -151,9 +146,9 @@ static bt_status add_block(placement *p, int64_t b)
 static bt_status split(placement *p, int64_t b)
 {
     BT_TRY(add_block(p, b));
-    block *low = p->blocks[b], *high = p->blocks[b + 1];
+    block *low = p->spans[b].block, *high = p->spans[b + 1].block;
     low->count = 0;
-    p->spans[b] = nothing;
+    p->spans[b] = nothing_in(low);
     for (int64_t i = 0; i < BLOCK; i++) {
         block *half = i < BLOCK / 2 ? low : high;
         see(&p->spans[half == low ? b : b + 1], low->begins[i], low->ends[i], low->top[i]);
@@ -170,7 +165,7 @@ static int64_t block_of(const placement *p, size_t offset)
     int64_t low = 0, high = p->count - 1;
     while (low < high) {
         int64_t middle = high - (high - low) / 2;
-        if (p->blocks[middle]->offset[0] < offset)
+        if (p->spans[middle].block->offset[0] < offset)
             low = middle;
         else
             high = middle - 1;
@@ -183,11 +178,11 @@ static bt_status insert(placement *p, const bt_interval *interval)
     if (!p->count)
         BT_TRY(add_block(p, -1));
     int64_t b = block_of(p, interval->offset), i;
-    if (p->blocks[b]->count == BLOCK) {
+    if (p->spans[b].block->count == BLOCK) {
         BT_TRY(split(p, b));
         b = block_of(p, interval->offset);
     }
-    block *some = p->blocks[b];
+    block *some = p->spans[b].block;
     for (i = some->count; i > 0 && some->offset[i - 1] >= interval->offset; i--)
         copy(some, i, some, i - 1);
     some->begins[i] = (int32_t)interval->first;
@@ -205,7 +200,7 @@ static bt_status insert(placement *p, const bt_interval *interval)
 static void placement_clear(placement *p)
 {
     for (int64_t b = 0; b < p->count; b++)
-        bt_free(p->blocks[b]);
+        bt_free(p->spans[b].block);
     p->count = 0;
 }
 
@@ -315,7 +310,6 @@ bt_status bt_place(bt_interval *intervals, int64_t count, size_t *arena)
     bt_free(values);
     bt_free(offsets);
     placement_clear(&p);
-    bt_free(p.blocks);
     bt_free(p.spans);
     bt_skyline_free(&p.skyline);
     return status;
