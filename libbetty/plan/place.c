@@ -5,6 +5,7 @@
 
 #include "plan/skyline.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,31 +69,35 @@ static int by_size_and_end(const void *a, const void *b)
 
 static bool lives(const bt_interval *interval) { return interval->bytes && interval->first <= interval->last; }
 
-/* met[i]: whether neighbour i lives together with the interval. Without a branch, for all at once. */
-static void meet(const block *some, const bt_interval *interval, uint8_t met[BLOCK])
+/* apart[i]: whether neighbour i does not live together with the interval. Without a branch, for all at once. */
+static void meet(const block *some, const bt_interval *interval, uint8_t apart[BLOCK])
 {
     const int32_t first = (int32_t)interval->first, last = (int32_t)interval->last;
     for (int i = 0; i < BLOCK; i++)
-        met[i] = (uint8_t)((some->begins[i] <= last) & (some->ends[i] >= first));
+        apart[i] = (uint8_t)((some->begins[i] > last) | (some->ends[i] < first));
 }
 
 /* Whether there is a gap between those of the block; *at: it, or where the search goes on. */
 static bool gap_below(const block *some, const bt_interval *interval, size_t *at)
 {
     enum { WORD = sizeof(uint64_t) };
-    uint8_t met[BLOCK];
-    meet(some, interval, met);
-    for (int64_t w = 0; w < some->count; w += WORD) {
+    const uint64_t all = UINT64_MAX / UINT8_MAX; /* a bit in each byte */
+    const size_t bytes = interval->bytes;
+    size_t free_from = *at;
+    bool found = false;
+    uint8_t apart[BLOCK];
+    meet(some, interval, apart);
+    for (int64_t w = 0; w < some->count && !found; w += WORD) {
         uint64_t any;
-        memcpy(&any, &met[w], sizeof any);
-        for (int64_t i = any ? w : some->count; i < some->count && i < w + WORD; i++) {
-            const size_t offset = some->offset[i], top = met[i] ? some->top[i] : 0;
-            if (met[i] & (offset >= *at) & (offset - *at >= interval->bytes))
-                return true;
-            *at = top > *at ? top : *at;
+        memcpy(&any, &apart[w], sizeof any);
+        for (any ^= all; any && !found; any &= any - 1) { /* a bit for each that is met, the lowest first */
+            const int64_t i = w + __builtin_ctzll(any) / CHAR_BIT;
+            found = some->offset[i] >= free_from && some->offset[i] - free_from >= bytes;
+            free_from = !found && some->top[i] > free_from ? some->top[i] : free_from;
         }
     }
-    return false;
+    *at = free_from;
+    return found;
 }
 
 /* The lowest place from `at` on where the interval fits between those placed before. */
