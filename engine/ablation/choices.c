@@ -22,21 +22,30 @@ static bool shares_batches(const bt_problem *problem)
     return shares;
 }
 
-/* batch_size with which so many micro-batches are as many examples as now; 0: there is none. */
-static int64_t batch_with(const bt_problem *problem, int64_t accumulation)
+/* What else is set with a value: another key, at which value. */
+typedef struct also {
+    const char *key;
+    char value[32];
+} also;
+
+/* So many micro-batches are as many examples as now, if batch_size goes along. */
+static bool fits_accumulation(const bt_problem *problem, const char *value, also *with)
 {
     const bt_problem_settings *s = problem->settings;
-    const int64_t examples = s->batch_size * s->gradient_accumulation;
+    const int64_t examples = s->batch_size * s->gradient_accumulation, accumulation = strtoll(value, NULL, 10);
     if (bt_is_idle(problem->context, problem, "batch_size") || shares_batches(problem) || examples % accumulation != 0)
-        return 0;
-    return examples / accumulation;
+        return false;
+    with->key = "batch_size";
+    snprintf(with->value, sizeof with->value, "%lld", (long long)(examples / accumulation));
+    return true;
 }
 
 /* Back through steps (type = itd) it goes with slots of floating numbers only. */
-static bool goes_with(const bt_problem *problem, const char *optimizer)
+static bool fits_optimizer(const bt_problem *problem, const char *value, also *with)
 {
-    const bt_optimizer_def *def = bt_optimizer_find(optimizer);
+    const bt_optimizer_def *def = bt_optimizer_find(value);
     double hypers[BT_MAX_ITEMS];
+    (void)with;
     if (!def || !def->slot || !problem->settings->method->unrolls)
         return true;
     for (int h = 0; h < BT_MAX_ITEMS; h++)
@@ -52,33 +61,60 @@ static bool goes_with(const bt_problem *problem, const char *optimizer)
     return true;
 }
 
+/* Fewer than all. */
+static bool fits_states(const bt_problem *problem, const char *value, also *with)
+{
+    (void)with;
+    return strtoll(value, NULL, 10) < problem->settings->unroll_steps;
+}
+
+/* Elsewhere the head is little beside the rest. */
+static bool fits_chunks(const bt_problem *problem, const char *value, also *with)
+{
+    (void)value, (void)with;
+    return problem->large_heads > 0;
+}
+
+/* fp64 goes with its like only. */
+static bool fits_precision(const bt_problem *problem, const char *value, also *with)
+{
+    (void)value, (void)with;
+    return problem->dtype != BT_F64;
+}
+
+/* Whether a value of a problem's key can be tried there; keys that are not listed always can. */
+static const struct {
+    const char *key;
+    bool (*fits)(const bt_problem *problem, const char *value, also *with);
+} conditions[] = {
+    {"gradient_accumulation", fits_accumulation},
+    {"optimizer", fits_optimizer},
+    {"itd_states", fits_states},
+    {"chunks", fits_chunks},
+    {"precision", fits_precision},
+};
+
+static bool fits(const bt_problem *problem, const bt_key *key, const char *value, also *with)
+{
+    for (int c = 0; problem && c < BT_COUNT_OF(conditions); c++)
+        if (strcmp(key->name, conditions[c].key) == 0)
+            return conditions[c].fits(problem, value, with);
+    return true;
+}
+
 /* rest: the values of the key behind this one. */
 static void add(listing *l, const bt_problem *problem, const bt_key *key, const char *value, const char *rest)
 {
-    const char *with = key->instead ? key->instead : "";
+    also with = {key->instead ? key->instead : "", ""};
     int stronger = 0;
     size_t length;
     while (bt_word_next(&rest, '|', &length))
         stronger++;
-    char with_value[32] = "";
-    if (strcmp(key->name, "itd_states") == 0 && strtoll(value, NULL, 10) >= problem->settings->unroll_steps)
-        return; /* all of them */
-    if (problem && strcmp(key->name, "optimizer") == 0 && !goes_with(problem, value))
+    if (!fits(problem, key, value, &with))
         return;
-    if (problem && strcmp(key->name, "chunks") == 0 && !problem->large_heads)
-        return; /* little beside the rest */
-    if (problem && strcmp(key->name, "precision") == 0 && problem->dtype == BT_F64)
-        return; /* which goes with its like only */
-    if (strcmp(key->name, "gradient_accumulation") == 0) {
-        const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
-        if (size < 1)
-            return;
-        with = "batch_size";
-        snprintf(with_value, sizeof with_value, "%lld", (long long)size);
-    }
     l->list = bt_json_append(l->list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:I}", "level",
                                                 problem ? problem->name : "engine", "key", key->name, "value", value,
-                                                "with", with, "with_value", with_value, "exact", (int)key->exact,
+                                                "with", with.key, "with_value", with.value, "exact", (int)key->exact,
                                                 "stronger", stronger, "saves", (json_int_t)key->saves));
 }
 
