@@ -84,8 +84,8 @@ static void gradient_of(tracer *t, bt_tensor **wrt, bt_tensor **gradient)
     bt_tensor *loss = loss_of(t);
     if (bt_poisoned(loss) || t->graph->status != BT_OK)
         return;
-    bt_tensor *one = bt_number(1, loss->dtype);
-    bt_vjp(t->graph, &loss, &one, 1, wrt, (int)params(t), gradient, false);
+    bt_tensor *share = bt_shared(t->graph, &t->solve->micros, bt_number(1, loss->dtype));
+    bt_vjp(t->graph, &loss, &share, 1, wrt, (int)params(t), gradient, false);
 }
 
 /* The gradient of the step: of a level that is upper to another one, what was recorded, with what came from there. */
@@ -320,11 +320,10 @@ static void trace_clear(tracer *t)
 static void add_to(tracer *t, bt_var *var, bt_tensor *part)
 {
     if (part)
-        bt_graph_assign(t->graph, var,
-                        (bt_add)(bt_graph_read(t->graph, var), bt_shared(t->graph, &t->solve->micros, part)));
+        bt_graph_assign(t->graph, var, (bt_add)(bt_graph_read(t->graph, var), part));
 }
 
-/* To the gradient of the step. */
+/* To the gradient of the step, which has its share. */
 static void trace_gradient(tracer *t)
 {
     bt_tensor **wrt = bt_graph_list(t->graph, params(t)), **part = bt_graph_list(t->graph, params(t));
@@ -349,11 +348,11 @@ static void trace_products(tracer *t)
         return;
     for (int64_t i = 0; i < params(t); i++)
         if (t->lower->meta_trainable[i])
-            add_to(t, t->solve->adjoint.windows[i], self[i]);
+            add_to(t, t->solve->adjoint.windows[i], bt_shared(t->graph, &t->solve->micros, self[i]));
     for (int k = 0; k < t->other_count; k++)
         for (int64_t i = 0; i < t->others[k]->module->param_count; i++)
             if (request.other[k][i]) {
-                add_to(t, t->vectors[k].windows[i], request.other[k][i]);
+                add_to(t, t->vectors[k].windows[i], bt_shared(t->graph, &t->solve->micros, request.other[k][i]));
                 bt_solve_mark(t->site, t->others[k], i);
             }
 }

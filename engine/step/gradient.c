@@ -8,13 +8,13 @@
 #include "transform/grad.h"
 #include <string.h>
 
-/* Writes a gradient into its window; over several micro-batches, adds this one's share of it. */
+/* Writes a gradient into its window; over several micro-batches, adds it. */
 static void keep_gradient(bt_graph *graph, const bt_micro_set *micros, bt_var *window, bt_tensor *gradient)
 {
     if (!micros->share)
         bt_graph_assign(graph, window, gradient ? gradient : bt_zeros_like(bt_graph_read(graph, window)));
     else if (gradient)
-        bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), bt_shared(graph, micros, gradient)));
+        bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), gradient));
 }
 
 /* A batch whose gradient is not finite leaves no trace in the buffers either. */
@@ -100,8 +100,9 @@ static void differentiate(bt_problem *problem, bt_graph *graph, bt_tensor *loss)
         return;
     }
     int wrts = gather(problem, wrt, windows, skip);
-    bt_tensor *scale = bt_scale_cotangent(problem, loss);
-    bt_vjp(graph, &loss, &scale, 1, wrt, wrts, gradient, false);
+    /* Its share of all micro-batches, so that each gradient is added as it is: a product in place, in one call. */
+    bt_tensor *cotangent = bt_shared(graph, &step->micros, bt_scale_cotangent(problem, loss));
+    bt_vjp(graph, &loss, &cotangent, 1, wrt, wrts, gradient, false);
     for (int k = 0; k < wrts && graph->status == BT_OK; k++)
         gradient[k] = bt_scale_away(problem, gradient[k]);
     guard_buffers(problem, graph, gradient, skip, wrts);

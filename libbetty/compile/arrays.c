@@ -101,21 +101,42 @@ static bt_status weigh(listing *o)
     return BT_OK;
 }
 
-/* What goes into a variable that is there for the whole run is computed in its place: so who reads the old value stays
- * before it. */
+/* Whether the step may compute the value where the old one lies: it does not read that, or may write over it. */
+static bool may_replace(const listing *o, int64_t made, int64_t value, int64_t old)
+{
+    if (made < 0)
+        return false;
+    const bt_order_step *step = &o->steps[made];
+    bool reads = false;
+    for (int64_t i = 0; i < step->inputs; i++)
+        reads = reads || step->in[i] == old;
+    for (int64_t i = 0; i < step->overs; i++)
+        if (step->over[i].value == old && step->out[step->over[i].output] == value)
+            return true;
+    return !reads;
+}
+
+/* What goes into a variable that is there before, for the whole run or since its old value is read here, is computed in
+ * its place: so who reads the old value stays before it. */
 static bt_status keep_in_place(listing *o, const bt_assign *assign)
 {
     int64_t value = o->c->looks[assign->value->id].at.buffer, made = o->maker[value];
-    size_t start = bt_var_start(assign->var);
+    size_t start = bt_var_start(assign->var), end = start + assign->var->bytes;
+    bool run = assign->var->lifetime == BT_RUN, there = run, aside = false;
     o->values[value].kept = true;
-    if (assign->var->lifetime == BT_RUN)
-        o->values[value].bytes = 0;
-    bt_overlaps_find(&o->leaves, (uintptr_t)bt_var_root(assign->var), start, start + assign->var->bytes);
+    bt_overlaps_find(&o->leaves, (uintptr_t)bt_var_root(assign->var), start, end);
     for (int64_t i = 0; i < o->leaves.found_count; i++) {
         int64_t buffer = o->leaves.found[i];
+        const bt_buffer *old = &o->program->buffers[buffer];
+        there = there || (old->start <= start && end <= old->start + old->bytes);
+        aside = aside || !may_replace(o, made, value, buffer);
         o->values[buffer].kept = true;
         for (int64_t r = o->first[buffer]; r < o->first[buffer + 1] && o->readers[r] < made; r++)
             BT_TRY(wait_for(o, made, o->readers[r]));
+    }
+    if (there && !aside) {
+        o->values[value].place = run ? 0 : o->values[value].bytes;
+        o->values[value].bytes = 0;
     }
     return BT_OK;
 }

@@ -51,7 +51,7 @@ static int64_t before_less_after(const backwards *b, const bt_order_step *step)
             more += (int64_t)values[step->in[i]].bytes;
     for (int64_t k = 0; k < step->outputs; k++)
         if (b->alive[step->out[k]])
-            more -= (int64_t)values[step->out[k]].bytes;
+            more -= (int64_t)(values[step->out[k]].bytes + values[step->out[k]].place);
     return more;
 }
 

@@ -1,5 +1,6 @@
-/* plan/order.c: in which order steps run. The order as it was written is one that a person would write; where another
- * one holds fewer bytes at its worst moment, that is taken. It never changes what a step computes. */
+/* plan/order.c: in which order steps run. The order as it was written is one that a person would write, but for what is
+ * kept of it; where another one holds fewer bytes at its worst moment, that is taken. It never changes what a step
+ * computes. */
 #include "plan/order_inside.h"
 
 #include <string.h>
@@ -149,15 +150,20 @@ static int64_t prefer(bt_order_rule rule, int64_t step, int64_t done)
     return rule == BT_ORDER_LATEST ? -step : step;
 }
 
+static void count_waits(bt_ordering *o)
+{
+    memset(o->waits, 0, (size_t)o->given->step_count * sizeof *o->waits);
+    for (int64_t e = 0; e < o->edge_count; e++)
+        o->waits[o->edges[e].after]++;
+}
+
 /* Each time the step that adds least to what is alive. */
 static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
 {
     const bt_order *given = o->given;
     begin(o);
     bt_ready_clear(&o->ready, given->step_count);
-    memset(o->waits, 0, (size_t)given->step_count * sizeof *o->waits);
-    for (int64_t e = 0; e < o->edge_count; e++)
-        o->waits[o->edges[e].after]++;
+    count_waits(o);
     for (int64_t s = 0; s < given->step_count; s++)
         if (!o->waits[s])
             enter(o, s, prefer(rule, s, 0));
@@ -171,14 +177,77 @@ static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
     }
 }
 
+/* ---- as written ---- */
+
+/* Its results are for the end of the program only: a gradient that is added to a sum. */
+static bool is_last(const bt_ordering *o, int64_t s)
+{
+    const bt_order_step *step = &o->given->steps[s];
+    bool last = true;
+    for (int64_t k = 0; k < step->outputs; k++)
+        last = last && o->reads[step->out[k]] <= 0;
+    return last;
+}
+
+static void run_next(bt_ordering *o, int64_t s, int64_t *order, int64_t *done)
+{
+    order[(*done)++] = s;
+    take(o, s);
+    promote(o, &o->given->steps[s]);
+    for (int64_t e = o->afters[s]; e >= 0; e = o->edges[e].next_after)
+        if (--o->waits[o->edges[e].after] == 0 && is_last(o, o->edges[e].after))
+            enter(o, o->edges[e].after, o->edges[e].after);
+}
+
+/* But for results, which are traced behind all else: those that free what they read do it at once. Small ones stay
+ * where they are, beside others with which they may be one call. */
+static void results_early(bt_ordering *o, int64_t *order)
+{
+    enum { SMALL = 4096, DONE = -1 }; /* bytes; in `waits` */
+    const bt_order *given = o->given;
+    int64_t done = 0;
+    begin(o);
+    bt_ready_clear(&o->ready, given->step_count);
+    count_waits(o);
+    for (int64_t s = 0; s < given->step_count; s++)
+        if (!o->waits[s] && is_last(o, s))
+            enter(o, s, s);
+    for (int64_t s = 0; s < given->step_count; s++) {
+        if (o->waits[s] == DONE)
+            continue;
+        bt_ready_remove(&o->ready, s);
+        run_next(o, s, order, &done);
+        while (o->ready.count && o->ready.ranks[o->ready.heap[0]].adds < -SMALL) {
+            int64_t early = bt_ready_leave(&o->ready);
+            run_next(o, early, order, &done);
+            o->waits[early] = DONE;
+        }
+    }
+}
+
+/* Nothing is moved where that would need more. */
+static bt_status as_written(bt_ordering *o, int64_t *order)
+{
+    const int64_t steps = o->given->step_count;
+    int64_t *exact = bt_region_alloc(o->region, (size_t)(steps + 1) * sizeof *exact);
+    if (!exact)
+        return BT_ERROR_MEMORY;
+    for (int64_t s = 0; s < steps; s++)
+        exact[s] = s;
+    results_early(o, order);
+    size_t early = most_alive(o, order);
+    if (most_alive(o, exact) < early)
+        memcpy(order, exact, (size_t)steps * sizeof *order);
+    return BT_OK;
+}
+
 static bt_status order_by(bt_ordering *o, bt_order_rule rule, int64_t *order)
 {
-    for (int64_t s = 0; rule == BT_ORDER_WRITTEN && s < o->given->step_count; s++)
-        order[s] = s;
+    if (rule == BT_ORDER_WRITTEN)
+        return as_written(o, order);
     if (rule == BT_ORDER_BACKWARDS)
         return bt_order_backwards(o, order);
-    if (rule != BT_ORDER_WRITTEN)
-        choose(o, rule, order);
+    choose(o, rule, order);
     return BT_OK;
 }
 

@@ -18,6 +18,7 @@ typedef struct bt_order_step {
 
 typedef struct bt_order_value {
     size_t bytes; /* that it takes while it is alive; 0: none that count */
+    size_t place; /* bytes of another one, in whose place it is computed */
     bool there;   /* before the first step */
     bool kept;    /* to the end, whoever reads it */
 } bt_order_value;

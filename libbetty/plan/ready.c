@@ -62,14 +62,24 @@ void bt_ready_enter(bt_ready *ready, int64_t step, bt_rank rank)
     rise(ready, step);
 }
 
+void bt_ready_remove(bt_ready *ready, int64_t step)
+{
+    const int64_t place = ready->at[step];
+    if (place < 0)
+        return;
+    const int64_t last = ready->heap[--ready->count];
+    ready->at[step] = -1;
+    if (last == step)
+        return;
+    put(ready, place, last);
+    rise(ready, last);
+    sink(ready, last);
+}
+
 int64_t bt_ready_leave(bt_ready *ready)
 {
-    int64_t step = ready->heap[0], last = ready->heap[--ready->count];
-    if (ready->count) {
-        put(ready, 0, last);
-        sink(ready, last);
-    }
-    ready->at[step] = -1;
+    const int64_t step = ready->heap[0];
+    bt_ready_remove(ready, step);
     return step;
 }
 

@@ -20,6 +20,7 @@ bt_status bt_ready_new(bt_ready *ready, bt_region *region, int64_t steps); /* no
 void bt_ready_clear(bt_ready *ready, int64_t steps);
 void bt_ready_enter(bt_ready *ready, int64_t step, bt_rank rank);
 int64_t bt_ready_leave(bt_ready *ready);                         /* the first, which is no longer ready */
+void bt_ready_remove(bt_ready *ready, int64_t step);             /* if it is ready */
 void bt_ready_less(bt_ready *ready, int64_t step, size_t bytes); /* if the step is ready: it adds less by so much */
 
 #endif

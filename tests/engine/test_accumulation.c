@@ -254,6 +254,60 @@ START_TEST(losses_that_do_not_split)
 }
 END_TEST
 
+/* ---- bytes ---- */
+
+enum { WIDE = 32, DEEP = 12, EACH = 48 };
+
+static bt_dataset *wide_rows(bt_problem *self)
+{
+    static double x[4 * EACH * WIDE];
+    for (int i = 0; i < 4 * EACH * WIDE; i++)
+        x[i] = 2 * bt_host_uniform(3, 0, (uint64_t)i) - 1;
+    bt_dataset *data = bt_dataset_new(4 * EACH);
+    bt_dataset_add(data, "x", BT_ARRAY(x, 4 * EACH, WIDE));
+    return (void)self, data;
+}
+
+static bt_module *deep_layers(bt_problem *self)
+{
+    bt_module *net = bt_module_new(NULL);
+    for (int i = 0; i < DEEP; i++)
+        bt_module_add(net, bt_nn_sequential(bt_nn_linear(WIDE, WIDE), bt_nn_fn(bt_tanh)), "%d", i);
+    return (void)self, net;
+}
+
+static bt_tensor *deep_loss(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *x = bt_field(batch, "x");
+    for (int i = 0; i < DEEP; i++)
+        x = bt_forward(bt_child(self, "%d", i), x);
+    return bt_mean(bt_square(x));
+}
+
+/* Gradients are added where the sums lie: none of a micro-batch stands beside them, and what is computed again makes
+ * room, as it does without. */
+START_TEST(one_gradient_in_memory)
+{
+    static const char *const settings[] = {"", "lower.checkpointing = sqrt\n"};
+    const size_t gradients = DEEP * WIDE * (WIDE + 1) * sizeof(double), value = EACH * WIDE * sizeof(double);
+    const size_t values[] = {DEEP + 2, 7}; /* that are alive at once */
+    bt_problem_def def = {.name = "lower",
+                          .configure_train_data = wide_rows,
+                          .configure_module = deep_layers,
+                          .training_step = deep_loss};
+    bt_export all = {.abi = BT_ABI, .problems = {&def}};
+    char lines[200];
+    snprintf(lines, sizeof lines, "lower.batch_size = %d\nlower.gradient_accumulation = 4\n%s", EACH, settings[_i]);
+    bt_engine *engine = levels_engine(&all, NULL, lines);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    const size_t arena = bt_engine_problem(engine, "lower")->step->phase->arena;
+    ck_assert_msg(arena >= gradients && arena < gradients + values[_i] * value, "%zu bytes: %.2f values and gradients",
+                  arena, ((double)arena - (double)gradients) / (double)value);
+    bt_engine_free(engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("accumulation");
@@ -268,6 +322,7 @@ int main(void)
     tcase_add_loop_test(tests, product_of_the_last, 0, count);
     tcase_add_loop_test(tests, one_batch, 0, count);
     tcase_add_test(tests, scheduler_moves_per_update);
+    tcase_add_loop_test(tests, one_gradient_in_memory, 0, 2);
     tcase_add_loop_test(tests, losses_that_do_not_split, 0, (int)(sizeof splits / sizeof *splits));
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -148,11 +148,13 @@ static size_t best_of_all(const bt_order *order, int64_t *by, int64_t count)
 
 /* ---- random graphs ---- */
 
+enum { UNIT = 2048 }; /* so that there are small values and large ones */
+
 static void random_sample(sample *s, int steps)
 {
     begin(s);
     for (int i = 0; i < 2; i++)
-        add_value(s, 64 * (size_t)draw(5), true);
+        add_value(s, UNIT * (size_t)draw(5), true);
     for (int i = 0; i < steps; i++) {
         int64_t in[4] = {-1, -1, -1, -1};
         int count = 1 + draw(3);
@@ -161,14 +163,14 @@ static void random_sample(sample *s, int steps)
             if (v != in[0] && v != in[1])
                 in[c++] = v;
         }
-        int64_t out = add_step(s, 64 * (size_t)draw(9), in);
+        int64_t out = add_step(s, UNIT * (size_t)draw(9), in);
         bt_order_step *step = &s->steps[i];
         step->scratch = draw(4) ? 0 : (size_t)draw(300);
         s->values[out].kept = !draw(4);
         s->overs[i] = (bt_order_over){0, step->in[draw((int)step->inputs)]};
         step->overs = s->values[s->overs[i].value].bytes == s->values[out].bytes;
         if (!draw(4)) { /* a second output */
-            s->out[i][step->outputs++] = add_value(s, 64 * (size_t)draw(9), false);
+            s->out[i][step->outputs++] = add_value(s, UNIT * (size_t)draw(9), false);
         }
     }
     s->values[0].kept = !draw(3);
@@ -188,7 +190,7 @@ START_TEST(none_beats_all_orders)
 {
     sample s;
     int64_t by[64];
-    int better = 0;
+    int better = 0, early = 0;
     for (int round = 0; round < 150; round++) {
         seed = (uint32_t)(_i * 1000 + round);
         random_sample(&s, 2 + draw(5));
@@ -201,6 +203,10 @@ START_TEST(none_beats_all_orders)
             ck_assert_uint_ge(most, best);
             written = rule ? written : most;
         }
+        for (int64_t i = 0; i < s.order.step_count; i++)
+            by[i] = i;
+        ck_assert_uint_le(written, worst(&s.order, by));
+        early += written < worst(&s.order, by);
         ck_assert_int_eq(bt_order_steps(&s.order, by, &choice), BT_OK);
         expect_possible(&s.order, by);
         ck_assert_uint_eq(choice.most, worst(&s.order, by));
@@ -208,6 +214,7 @@ START_TEST(none_beats_all_orders)
         better += choice.most < written;
     }
     ck_assert_int_gt(better, 20);
+    ck_assert_int_gt(early, 0);
 }
 END_TEST
 
@@ -321,6 +328,30 @@ START_TEST(one_branch_after_the_other)
 }
 END_TEST
 
+/* Sums that are traced last, as a gradient's into what earlier micro-batches left, are taken as soon as they can; a
+ * small one waits for its turn. */
+START_TEST(results_are_kept_at_once)
+{
+    static const int64_t due[] = {0, 1, 3, 4, 2, 5};
+    sample s;
+    int64_t by[64], part[3];
+    size_t most;
+    begin(&s);
+    int64_t x = add_value(&s, 64, true), sums = add_value(&s, 3 * 8192, true);
+    s.values[x].kept = s.values[sums].kept = true;
+    part[0] = STEP(&s, 8192, x);
+    part[1] = STEP(&s, 8192, part[0]);
+    part[2] = STEP(&s, 1024, x);
+    for (int i = 0; i < 3; i++) /* in the place of what was there */
+        s.values[STEP(&s, 0, sums, part[i])].kept = true;
+    ck_assert_int_eq(bt_order_by(&s.order, BT_ORDER_WRITTEN, by, &most), BT_OK);
+    expect_possible(&s.order, by);
+    ck_assert_uint_eq(most, worst(&s.order, by));
+    ck_assert_uint_eq(most, 64 + 3 * 8192 + 2 * 8192);
+    ck_assert_mem_eq(by, due, sizeof due);
+}
+END_TEST
+
 START_TEST(equals_stay_as_they_were)
 {
     sample s;
@@ -346,6 +377,7 @@ int main(void)
     tcase_add_test(tests, the_end_is_seen);
     tcase_add_test(tests, the_wide_branch_comes_first);
     tcase_add_test(tests, one_branch_after_the_other);
+    tcase_add_test(tests, results_are_kept_at_once);
     tcase_add_test(tests, equals_stay_as_they_were);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
