@@ -8,9 +8,9 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-mkdir build bin
-for folder in examples problems data docs; do
-    if [ -d "$BT_SOURCE_DIR/$folder" ]; then cp -r "$BT_SOURCE_DIR/$folder" .; fi
+mkdir build bin bench
+for folder in examples problems data docs bench/problems; do
+    if [ -d "$BT_SOURCE_DIR/$folder" ]; then cp -r "$BT_SOURCE_DIR/$folder" "$(dirname "$folder")"; fi
 done
 
 # betty-run as the documentation calls it, with the options of the block's comment.
