@@ -133,7 +133,7 @@ static way way_of(const bt_call *call)
         return ROWS;
     bool sums = op == &bt_op_conv_dw || op == &bt_op_channel_dot || op == &bt_op_sum;
     bool first = op == &bt_op_conv || op == &bt_op_conv_bias || op == &bt_op_conv_dx || op == &bt_op_linear ||
-                 op == &bt_op_dot || op == &bt_op_window_sum || op == &bt_op_window_spread;
+                 op == &bt_op_dot || op == &bt_op_dot_add || op == &bt_op_window_sum || op == &bt_op_window_spread;
     if (op == &bt_op_channel_moments)
         return JOINED;
     return sums ? SUMS : op == &bt_op_channel_mix ? CHANNEL : first ? FIRST : ALL;
@@ -145,6 +145,8 @@ static unsigned cut_of(const bt_call *call, way way)
     unsigned all = (1U << call->inputs) - 1, cut = 0;
     if (way == ALL || way == ROWS || (call->op == &bt_op_dot && call->in[0].rank == 3))
         return all;
+    if (call->op == &bt_op_dot_add)
+        return 1 | 4; /* and what is added */
     if (way != CHANNEL)
         return way == SUMS ? 3 : 1;
     bt_channel_inputs at = bt_channel_inputs_of(attr);
@@ -450,18 +452,25 @@ static bt_status launch(const bt_call *call)
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pieces)[] = {
-    PIECES(conv),        PIECES(conv_bias),     PIECES(conv_dx),
-    PIECES(conv_dw),     PIECES(dot),           PIECES(linear),
-    PIECES(neg),         PIECES(abs),           PIECES(square),
-    PIECES(sqrt),        PIECES(exp),           PIECES(log),
-    PIECES(log1p),       PIECES(sin),           PIECES(cos),
-    PIECES(tanh),        PIECES(erf),           PIECES(sigmoid),
-    PIECES(relu),        PIECES(softplus),      PIECES(gelu),
-    PIECES(add),         PIECES(sub),           PIECES(mul),
-    PIECES(div),         PIECES(minimum),       PIECES(maximum),
-    PIECES(gate),        PIECES(channel_mix),   PIECES(channel_dot),
-    PIECES(window_sum),  PIECES(window_spread), PIECES(channel_moments),
-    PIECES(sum),         PIECES(softmax),       PIECES(softmax_grad),
-    PIECES(log_softmax), PIECES(cross_entropy), PIECES(cross_entropy_grad),
+    PIECES(conv),          PIECES(conv_bias),
+    PIECES(conv_dx),       PIECES(conv_dw),
+    PIECES(dot),           PIECES(dot_add),
+    PIECES(linear),        PIECES(neg),
+    PIECES(abs),           PIECES(square),
+    PIECES(sqrt),          PIECES(exp),
+    PIECES(log),           PIECES(log1p),
+    PIECES(sin),           PIECES(cos),
+    PIECES(tanh),          PIECES(erf),
+    PIECES(sigmoid),       PIECES(relu),
+    PIECES(softplus),      PIECES(gelu),
+    PIECES(add),           PIECES(sub),
+    PIECES(mul),           PIECES(div),
+    PIECES(minimum),       PIECES(maximum),
+    PIECES(gate),          PIECES(channel_mix),
+    PIECES(channel_dot),   PIECES(window_sum),
+    PIECES(window_spread), PIECES(channel_moments),
+    PIECES(sum),           PIECES(softmax),
+    PIECES(softmax_grad),  PIECES(log_softmax),
+    PIECES(cross_entropy), PIECES(cross_entropy_grad),
     {.op = NULL},
 };
