@@ -68,6 +68,64 @@ START_TEST(convolutions)
 }
 END_TEST
 
+/* Loop index: how the operands lie. */
+START_TEST(products)
+{
+    static const enum layout layouts[][2] = {{PLAIN, PLAIN},   {TURNED, PLAIN},  {PLAIN, TURNED},
+                                             {TURNED, TURNED}, {SLICED, SLICED}, {LOOSE, LOOSE}};
+    static const int64_t sizes[][3] = {{640, 64, 30},  {37, 33, 150},  {16, 16, 16},
+                                       {70, 2500, 20}, {300, 48, 129}, {1000, 50, 17}};
+    for (int i = 0; i < BT_COUNT_OF(sizes); i++)
+        for (int to = 0; to < 2; to++) {
+            const int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+            trial dot = {.op = &bt_op_dot,
+                         .inputs = 2,
+                         .outputs = 1,
+                         .in = {BF16(2, m, k), BF16(2, k, n)},
+                         .out = {BF16(2, m, n)}};
+            dot.in[0].layout = layouts[_i][0];
+            dot.in[1].layout = layouts[_i][1];
+            dot.out[0].dtype = to ? BT_F32 : BT_BF16;
+            check(&dot, k, true);
+            bt_linear_attr relu = {.activation = to};
+            trial linear = dot;
+            linear.op = &bt_op_linear;
+            linear.attr = &relu;
+            linear.inputs = 3;
+            linear.in[1] = (operand)BF16(2, n, k);
+            linear.in[1].layout = layouts[_i][1];
+            linear.in[2] = (operand)F32(1, n);
+            linear.in[2].dtype = to ? BT_BF16 : BT_F32;
+            check(&linear, k, true);
+            trial add = dot;
+            add.op = &bt_op_dot_add;
+            add.inputs = 4;
+            add.in[2] = (operand)F32(2, m, n);
+            add.in[3] = (operand)F32(0, 0);
+            add.out[0].dtype = BT_F32;
+            add.alias[0] = 3;
+            check(&add, k, true);
+        }
+}
+END_TEST
+
+START_TEST(many_products)
+{
+    trial three = {.op = &bt_op_dot,
+                   .inputs = 2,
+                   .outputs = 1,
+                   .in = {BF16(3, 60, 30, 20), BF16(3, 60, 20, 40)},
+                   .out = {BF16(3, 60, 30, 40)}};
+    check(&three, 20, true);
+    trial four = {.op = &bt_op_dot,
+                  .inputs = 2,
+                  .outputs = 1,
+                  .in = {BF16(4, 5, 3, 200, 32), BF16(4, 5, 3, 32, 200)},
+                  .out = {BF16(4, 5, 3, 200, 200)}};
+    check(&four, 32, true);
+}
+END_TEST
+
 /* What the instructions do not do: strides, groups, other dtypes are left to others. */
 START_TEST(others)
 {
@@ -93,6 +151,8 @@ int main(void)
     TCase *tests = tcase_create("bf16");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, convolutions, 0, BT_COUNT_OF(shapes));
+    tcase_add_loop_test(tests, products, 0, 6);
+    tcase_add_test(tests, many_products);
     tcase_add_test(tests, others);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

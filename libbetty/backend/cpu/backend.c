@@ -1,6 +1,7 @@
 /* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best
  * first. What the kernels of a set leave to narrower vectors, those of the next narrower set are asked for. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/pairs.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/reference.h"
 
@@ -41,8 +42,8 @@ static family v3[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v3) bt_cpu_pieces_v3, NULL};
 static family v4[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v4) bt_cpu_pieces_v4, NULL};
 #endif
 #if defined BT_CPU_HAVE_HALF
-static family v4b[] = {bt_cpu_half_conv_v4b, NULL};
-static family amx[] = {bt_cpu_half_conv_amx, NULL};
+static family v4b[] = {bt_cpu_half_matmul_v4b, bt_cpu_half_conv_v4b, NULL};
+static family amx[] = {bt_cpu_half_matmul_amx, bt_cpu_half_conv_amx, NULL};
 #endif
 
 static bool runs_v3(void)
@@ -129,9 +130,9 @@ static void build(void)
         runs[i] = sets[i].runs();
         if (!runs[i])
             continue;
-        int count = append(lists[i], 0, sets[i].families);
-        for (int k = i - 1; k >= 0; k--)
-            if (sets[k].pays()) /* else what is left to it would be slower than by the next one */
+        int count = 0;
+        for (int k = i; k >= 0; k--)
+            if (k == i || sets[k].pays()) /* else what is left to it would be slower than by the next one */
                 count = append(lists[i], count, sets[k].families);
         append(lists[i], count, plain);
         bool is_wanted = wanted && strcmp(wanted, sets[i].name) == 0;

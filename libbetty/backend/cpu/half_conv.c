@@ -5,9 +5,7 @@
  * what is computed for pixels beyond the result's width is left out. conv_dx is conv with the window turned. conv_dw
  * has the pixels along k: x with each channel's pixels side by side, of which a tap is a look some pixels further,
  * times g, which is 0 beyond its width: so one that is not finite may reach taps that would not have seen it. */
-#include "backend/cpu/pairs.h"
-
-#include "backend/cpu/transpose.h"
+#include "backend/cpu/half_pack.h"
 
 #include <string.h>
 
@@ -142,23 +140,11 @@ static void release(bt_call *call)
 
 /* ---- pairs ---- */
 
-/* Sixteen of the numbers at from + at, those that the mask has; at < 0: zeros. */
-BT_INLINE __m512i sixteen(const uint16_t *from, int64_t at, __mmask16 mask)
-{
-    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(at < 0 ? 0 : mask, from + (at < 0 ? 0 : at)));
-}
-
-BT_INLINE __mmask16 first(int64_t count) { return (__mmask16)(count < 16 ? (1U << count) - 1 : 0xffff); }
-
 /* Row 2 k beside row 2 k + 1 of `channels` numbers, `pairs` times, `across` apart; rows begin at from + at[...]. */
 static void zip(const uint16_t *from, const int64_t *at, int64_t pairs, int64_t channels, uint16_t *to, int64_t across)
 {
     for (int64_t k = 0; k < pairs; k++, at += 2, to += 2 * across)
-        for (int64_t j = 0; j < across; j += 16) {
-            const __mmask16 mask = channels > j ? first(channels - j) : 0;
-            const __m512i low = sixteen(from + j, at[0], mask), high = sixteen(from + j, at[1], mask);
-            _mm512_storeu_si512(to + 2 * j, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-        }
+        bt_half_zip(from, at[0], at[1], channels, to, across);
 }
 
 /* ---- conv, conv_dx ---- */
@@ -219,18 +205,6 @@ static void copy_image(const plan *p, const bt_view *from, int64_t image, uint16
     }
 }
 
-static void store(bt_dtype dtype, int64_t count, const float *from, char *to)
-{
-    if (dtype == BT_F32) {
-        memcpy(to, from, (size_t)count * sizeof(float));
-        return;
-    }
-    for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 mask = first(count - i);
-        _mm256_mask_storeu_epi16(to + 2 * i, mask, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + i)));
-    }
-}
-
 /* Rows of the result, of all that were summed; `first` is the first one's place. */
 static void store_rows(const bt_call *call, const plan *p, float *sums, int64_t rows, int64_t place)
 {
@@ -241,11 +215,11 @@ static void store_rows(const bt_call *call, const plan *p, float *sums, int64_t 
             for (int64_t o = 0; o < p->outer; o++)
                 sums[x * across + o] += (float)bt_cpu_get(&call->in[2], o);
         if (across == p->outer) {
-            store(call->out[0].dtype, p->to[X] * p->outer, sums, to);
+            bt_half_store(call->out[0].dtype, p->to[X] * p->outer, sums, to);
             continue;
         }
         for (int64_t x = 0; x < p->to[X]; x++)
-            store(call->out[0].dtype, p->outer, sums + x * across, to + x * p->outer * size);
+            bt_half_store(call->out[0].dtype, p->outer, sums + x * across, to + x * p->outer * size);
     }
 }
 

@@ -24,6 +24,10 @@ typedef struct bt_pairs {
 
 void BT_ISA(bt_pairs_run)(const bt_pairs *p);
 
+/* Lists of kernels, each ending with a record without an op. v4b is v4 with AVX512_BF16, amx has AMX besides. */
+extern const bt_kernel_impl bt_cpu_half_conv_v4b[], bt_cpu_half_conv_amx[];     /* half_conv.c */
+extern const bt_kernel_impl bt_cpu_half_matmul_v4b[], bt_cpu_half_matmul_amx[]; /* half_matmul.c */
+
 /* The largest divisor of `pairs` that can be `deep`. */
 static inline int64_t bt_pairs_deep(int64_t pairs)
 {
