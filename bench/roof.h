@@ -50,7 +50,7 @@ static double roof_speed(const char *isa)
     static volatile float kept;
     double best = 0;
 #if defined __x86_64__
-    bool wide = strcmp(isa, "x86-64-v4") == 0 && __builtin_cpu_supports("avx512f");
+    bool wide = strncmp(isa, "x86-64-v4", strlen("x86-64-v4")) == 0 && __builtin_cpu_supports("avx512f");
     for (int i = 0; i < 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); i++) {
         double start = bt_seconds();
         kept = wide ? roof_v4() : roof_v3();

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const isas[] = {"generic", "v3", "v4", NULL};
+const char *const isas[] = {"generic", "v3", "v4", "v4b", "amx", NULL};
 
 /* The first to compare. All are made of the same sources; the slow ones are left to the build without sanitizers. */
 #if defined __SANITIZE_ADDRESS__ && defined __x86_64__
@@ -217,6 +217,21 @@ const bt_kernel_impl *kernel_named(const bt_kernel_impl *const *kernels, const b
         if ((*kernels)->op == op && strstr((*kernels)->name, part))
             return *kernels;
     return NULL;
+}
+
+bool takes(const trial *t, const char *isa, const char *part)
+{
+    const bt_kernel_impl *const *kernel = bt_cpu_kernels(isa);
+    bool found = !kernel;
+    for (; kernel && *kernel && !found; kernel++) {
+        arguments planning;
+        if ((*kernel)->op != t->op || !strstr((*kernel)->name, part))
+            continue;
+        make(t, &planning, 1);
+        found = bt_kernel_accepts(*kernel, &planning.call);
+        destroy(t, &planning);
+    }
+    return found;
 }
 
 /* Whether a narrower instruction set than this one has the kernel, which takes over what the wider ones leave to it. */

@@ -44,7 +44,10 @@ int compare(const trial *trial);
 /* The same, and there must have been at least one fast kernel for each instruction set. */
 void compare_fast(const trial *trial);
 
-extern const char *const isas[]; /* "generic", "v3", "v4"; ends with NULL */
+/* Whether the set has a kernel with this in its name that accepts the call; true where this machine has no such set. */
+bool takes(const trial *trial, const char *isa, const char *part);
+
+extern const char *const isas[]; /* "generic", "v3", "v4", "v4b", "amx"; ends with NULL */
 
 /* Runs one kernel on the operands; the outputs' data must be freed with bt_free_aligned. */
 const bt_kernel_impl *kernel_named(const bt_kernel_impl *const *kernels, const bt_op *op, const char *part);

@@ -149,11 +149,12 @@ static const bt_problem_def words = {
     .name = "words", .configure_train_data = tokens, .configure_module = language, .training_step = word_step};
 static const bt_export head = {.abi = BT_ABI, .problems = {&words}};
 
-static bt_engine *planned(const char *chunks)
+static bt_engine *planned(const char *precision, const char *chunks)
 {
     char lines[200];
     snprintf(lines, sizeof lines,
-             "engine.precision = fp32\nwords.batch_size = 5120\nwords.chunks = %s\nengine.threads = 1\n", chunks);
+             "engine.precision = %s\nwords.batch_size = 5120\nwords.chunks = %s\nengine.threads = 1\n", precision,
+             chunks);
     bt_engine *engine = levels_engine(&head, NULL, lines);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_attach(engine, &(bt_front){.reports = true, .dry = true}));
@@ -167,12 +168,28 @@ START_TEST(bytes_of_a_head)
 {
     static const char *const counts[] = {"1", "8", "16", "32", "auto", "7", "30"}; /* the last two: uneven */
     static const int64_t pieces[] = {1, 8, 16, 32, 64, 7, 30};
-    bt_engine *engine = planned(counts[_i]);
+    bt_engine *engine = planned("fp32", counts[_i]);
     const int64_t arena = (int64_t)bt_engine_problem(engine, "words")->step->phase->arena;
     const int64_t logits = (TOKENS + pieces[_i] - 1) / pieces[_i] * WORDS * 4;
     ck_assert_msg(arena >= logits && arena <= logits + 3000000, "%s pieces: %lld bytes, %lld of logits", counts[_i],
                   (long long)arena, (long long)logits);
     bt_engine_free(engine);
+}
+END_TEST
+
+/* The head's gradient is f32 and summed in place, piece by piece: none waits, in 16 bits, for the products of others.
+ */
+START_TEST(fewer_in_16_bits)
+{
+    static const char *const counts[] = {"1", "8", "16"}, *const precisions[] = {"fp32", "bf16", "fp16"};
+    int64_t arena[3];
+    for (int p = 0; p < 3; p++) {
+        bt_engine *engine = planned(precisions[p], counts[_i]);
+        arena[p] = (int64_t)bt_engine_problem(engine, "words")->step->phase->arena;
+        bt_engine_free(engine);
+    }
+    ck_assert_msg(arena[1] < arena[0] && arena[2] < arena[0], "%s pieces: %lld bytes, %lld, %lld", counts[_i],
+                  (long long)arena[0], (long long)arena[1], (long long)arena[2]);
 }
 END_TEST
 
@@ -203,6 +220,7 @@ int main(void)
     TCase *tests = tcase_create("pieces");
     tcase_add_loop_test(tests, in_pieces_it_is_the_same, 0, 2 * METHODS);
     tcase_add_loop_test(tests, bytes_of_a_head, 0, 7);
+    tcase_add_loop_test(tests, fewer_in_16_bits, 0, 3);
     tcase_add_test(tests, small_heads_stay);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -1,12 +1,20 @@
 /* backend/cpu/backend.c: the CPU backend: chooses the instruction set and puts the kernel lists together, the best
  * first. What the kernels of a set leave to narrower vectors, those of the next narrower set are asked for. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/pairs.h"
 #include "backend/cpu/pieces.h"
 #include "backend/cpu/reference.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined BT_CPU_HAVE_HALF
+#include <cpuid.h>
+#if defined __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
 
 typedef const bt_kernel_impl *const family;
 
@@ -33,6 +41,10 @@ static family v3[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v3) bt_cpu_pieces_v3, NULL};
 #if defined BT_CPU_HAVE_V4
 static family v4[] = {BT_CPU_FAMILIES(BT_CPU_ENTRY, v4) bt_cpu_pieces_v4, NULL};
 #endif
+#if defined BT_CPU_HAVE_HALF
+static family v4b[] = {bt_cpu_half_matmul_v4b, bt_cpu_half_conv_v4b, NULL};
+static family amx[] = {bt_cpu_half_matmul_amx, bt_cpu_half_conv_amx, NULL};
+#endif
 
 static bool runs_v3(void)
 {
@@ -48,29 +60,58 @@ static bool runs_v4(void)
            __builtin_cpu_supports("avx512vl");
 }
 #endif
+
+#if defined BT_CPU_HAVE_HALF
+static bool runs_v4b(void)
+{
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return runs_v4() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
+}
+
+/* AMD's cores multiply twice as many numbers with it as in f32; Intel's half as many. */
+static bool pays_v4b(void) { return __builtin_cpu_is("amd"); }
+
+/* The system has to be asked for tiles, once for the process. */
+static bool runs_amx(void)
+{
+    bool granted = false;
+#if defined __linux__
+    enum { REQUEST = 0x1023, TILES = 18 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    granted = runs_v4b() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1 && d >> 24 & 1 &&
+              syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+#endif
+    return granted;
+}
+#endif
 #endif
 
 static bool runs_anywhere(void) { return true; }
 
-enum { KERNELS = 1024, SETS = 4 };
+enum { KERNELS = 1024, SETS = 6 };
 
 static const struct set { /* the best last */
     const char *name, *text;
     family *families;
     const bt_conversions *conversions;
-    bool (*runs)(void);
+    bool (*runs)(void), (*pays)(void); /* pays: it is chosen where it runs */
 } sets[] = {
-    {"", "no vectors", NULL, &bt_cpu_convert_generic, runs_anywhere},
-    {"generic", "generic", generic, &bt_cpu_convert_generic, runs_anywhere},
+    {"", "no vectors", NULL, &bt_cpu_convert_generic, runs_anywhere, runs_anywhere},
+    {"generic", "generic", generic, &bt_cpu_convert_generic, runs_anywhere, runs_anywhere},
 #if defined BT_CPU_HAVE_X86
-    {"v3", "x86-64-v3", v3, &bt_cpu_convert_v3, runs_v3},
+    {"v3", "x86-64-v3", v3, &bt_cpu_convert_v3, runs_v3, runs_anywhere},
 #if defined BT_CPU_HAVE_V4
-    {"v4", "x86-64-v4", v4, &bt_cpu_convert_v4, runs_v4},
+    {"v4", "x86-64-v4", v4, &bt_cpu_convert_v4, runs_v4, runs_anywhere},
+#endif
+#if defined BT_CPU_HAVE_HALF
+    {"v4b", "x86-64-v4, AVX512_BF16", v4b, &bt_cpu_convert_v4, runs_v4b, pays_v4b},
+    {"amx", "x86-64-v4, AMX", amx, &bt_cpu_convert_v4, runs_amx, runs_anywhere},
 #endif
 #endif
 };
 
 static const bt_kernel_impl *lists[SETS][KERNELS + 1];
+static bool runs[SETS];
 static int chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -86,14 +127,16 @@ static void build(void)
 {
     const char *wanted = getenv("BETTY_ISA");
     for (int i = 0; i < BT_COUNT_OF(sets); i++) {
-        if (!sets[i].runs())
+        runs[i] = sets[i].runs();
+        if (!runs[i])
             continue;
         int count = 0;
         for (int k = i; k >= 0; k--)
-            count = append(lists[i], count, sets[k].families);
+            if (k == i || sets[k].pays()) /* else what is left to it would be slower than by the next one */
+                count = append(lists[i], count, sets[k].families);
         append(lists[i], count, plain);
-        if (!wanted || !*wanted || chosen == 0 || strcmp(wanted, sets[i].name) == 0 ||
-            strcmp(wanted, sets[chosen].name) != 0)
+        bool is_wanted = wanted && strcmp(wanted, sets[i].name) == 0;
+        if (is_wanted || (sets[i].pays() && (!wanted || !*wanted || strcmp(wanted, sets[chosen].name) != 0)))
             chosen = i;
     }
 }
@@ -120,7 +163,7 @@ static int named(const char *name) /* -1: not here */
 {
     pthread_once(&once, build);
     for (int i = 0; i < BT_COUNT_OF(sets); i++)
-        if (strcmp(sets[i].name, name) == 0 && sets[i].runs())
+        if (strcmp(sets[i].name, name) == 0 && runs[i])
             return i;
     return -1;
 }

@@ -27,8 +27,8 @@ BT_CPU_FAMILIES(BT_CPU_DECLARE, v4)
 #undef BT_CPU_DECLARE
 extern const bt_conversions bt_cpu_convert_generic, bt_cpu_convert_v3, bt_cpu_convert_v4; /* convert.c */
 
-/* All kernels with those of one instruction set ("generic", "v3", "v4"; "": the plain loops alone); NULL where this
- * machine cannot run it, or the library was built without it. */
+/* All kernels with those of one instruction set ("generic", "v3", "v4", "v4b", "amx"; "": the plain loops alone); NULL
+ * where this machine cannot run it, or the library was built without it. */
 const bt_kernel_impl *const *bt_cpu_kernels(const char *isa);
 const bt_conversions *bt_cpu_conversions(const char *isa); /* likewise */
 

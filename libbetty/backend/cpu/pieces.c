@@ -81,7 +81,7 @@ typedef struct size { /* pieces of so many rows: all but perhaps the last */
     int64_t rows;
     bt_call inner;
     bt_view in[INPUTS], out[OUTPUTS];
-    bt_loop widening[INPUTS];
+    const bt_loop *widening[INPUTS];
     const bt_kernel_impl *kernel;
 } size;
 
@@ -91,10 +91,11 @@ typedef struct pieces {
     int64_t rows, count;             /* rows of the whole; pieces */
     int threads;
     bt_view whole_in[INPUTS], whole_out[OUTPUTS]; /* as called, flattened where that can be */
-    bt_loop widening[INPUTS];                     /* of what is not cut */
+    const bt_loop *widening[INPUTS];              /* of what is not cut */
     size_t at[INPUTS], out_at[OUTPUTS];           /* in the scratch: of whole operands; of a thread's pieces */
     size_t inner_at, own, shared;                 /* likewise, of the inner kernel's; bytes of each thread, of all */
     size sizes[2];
+    bt_loop loops[]; /* that `widening` points to */
 } pieces;
 
 static bool is_sum(const pieces *p) { return p->way == SUMS || p->way == JOINED; }
@@ -133,7 +134,7 @@ static way way_of(const bt_call *call)
         return ROWS;
     bool sums = op == &bt_op_conv_dw || op == &bt_op_channel_dot || op == &bt_op_sum;
     bool first = op == &bt_op_conv || op == &bt_op_conv_bias || op == &bt_op_conv_dx || op == &bt_op_linear ||
-                 op == &bt_op_dot || op == &bt_op_window_sum || op == &bt_op_window_spread;
+                 op == &bt_op_dot || op == &bt_op_dot_add || op == &bt_op_window_sum || op == &bt_op_window_spread;
     if (op == &bt_op_channel_moments)
         return JOINED;
     return sums ? SUMS : op == &bt_op_channel_mix ? CHANNEL : first ? FIRST : ALL;
@@ -143,8 +144,10 @@ static unsigned cut_of(const bt_call *call, way way)
 {
     const bt_channel_attr *attr = call->attr;
     unsigned all = (1U << call->inputs) - 1, cut = 0;
-    if (way == ALL || way == ROWS || (call->op == &bt_op_dot && call->in[0].rank == 3))
+    if (way == ALL || way == ROWS || (call->op == &bt_op_dot && call->in[0].rank > 2))
         return all;
+    if (call->op == &bt_op_dot_add)
+        return 1 | 4; /* and what is added */
     if (way != CHANNEL)
         return way == SUMS ? 3 : 1;
     bt_channel_inputs at = bt_channel_inputs_of(attr);
@@ -314,20 +317,30 @@ static void release(bt_call *call)
     call->state = NULL;
 }
 
+/* How operand i is converted: whole, or in pieces of either size. */
+static bt_loop *plan_operand(pieces *p, int i, bt_loop *loop)
+{
+    const bool cut = p->cut >> i & 1;
+    for (int k = 0; k < (cut ? 2 : 1); k++, loop++) {
+        bt_view part = p->whole_in[i];
+        if (cut)
+            part.dims[0] = p->sizes[k].rows;
+        plan_widening(loop, &part);
+        *(cut ? &p->sizes[k].widening[i] : &p->widening[i]) = loop;
+    }
+    return loop;
+}
+
 static bt_status prepare(bt_call *call)
 {
-    pieces *p = call->state = bt_alloc(sizeof *p);
+    pieces *p = call->state = bt_alloc(sizeof *p + 2 * (size_t)call->inputs * sizeof *p->loops);
     if (!p)
         return BT_ERROR_MEMORY;
     plan(call, p);
     lay_out(call, p);
+    bt_loop *loop = p->loops;
     for (int i = 0; i < call->inputs; i++)
-        for (int k = 0; k < 2 && p->half_in >> i & 1; k++) {
-            bt_view part = p->whole_in[i];
-            if (p->cut >> i & 1)
-                part.dims[0] = p->sizes[k].rows;
-            plan_widening(p->cut >> i & 1 ? &p->sizes[k].widening[i] : &p->widening[i], &part);
-        }
+        loop = p->half_in >> i & 1 ? plan_operand(p, i, loop) : loop;
     for (int k = 0; k < 2; k++)
         if (p->sizes[k].kernel->prepare)
             BT_TRY(p->sizes[k].kernel->prepare(&p->sizes[k].inner));
@@ -378,7 +391,7 @@ static bt_status run_piece(const bt_call *call, int64_t number, char *own)
             from += row * p->whole_in[i].strides[0] * (int64_t)bt_dtype_size(p->whole_in[i].dtype);
         in[i].data = p->half_in >> i & 1 ? (cut ? own : (char *)call->scratch) + p->at[i] : BT_DATA_(from);
         if (cut && p->half_in >> i & 1)
-            BT_ISA(bt_loop_run)(&s->widening[i], in[i].data, &from);
+            BT_ISA(bt_loop_run)(s->widening[i], in[i].data, &from);
     }
     for (int o = 0; o < call->outputs; o++) {
         int64_t count = bt_cpu_count(&s->out[o]), each = is_sum(p) ? 0 : count / s->rows;
@@ -435,7 +448,7 @@ static bt_status launch(const bt_call *call)
     for (int i = 0; i < call->inputs; i++)
         if (p->half_in >> i & 1 && !(p->cut >> i & 1)) {
             const char *from = call->in[i].data;
-            BT_ISA(bt_loop_run)(&p->widening[i], (char *)call->scratch + p->at[i], &from);
+            BT_ISA(bt_loop_run)(p->widening[i], (char *)call->scratch + p->at[i], &from);
         }
     int threads = p->threads < THREADS ? p->threads : THREADS;
     bt_team_do(share, &(shared){call, status}, threads);
@@ -450,18 +463,25 @@ static bt_status launch(const bt_call *call)
     }
 
 const bt_kernel_impl BT_ISA(bt_cpu_pieces)[] = {
-    PIECES(conv),        PIECES(conv_bias),     PIECES(conv_dx),
-    PIECES(conv_dw),     PIECES(dot),           PIECES(linear),
-    PIECES(neg),         PIECES(abs),           PIECES(square),
-    PIECES(sqrt),        PIECES(exp),           PIECES(log),
-    PIECES(log1p),       PIECES(sin),           PIECES(cos),
-    PIECES(tanh),        PIECES(erf),           PIECES(sigmoid),
-    PIECES(relu),        PIECES(softplus),      PIECES(gelu),
-    PIECES(add),         PIECES(sub),           PIECES(mul),
-    PIECES(div),         PIECES(minimum),       PIECES(maximum),
-    PIECES(gate),        PIECES(channel_mix),   PIECES(channel_dot),
-    PIECES(window_sum),  PIECES(window_spread), PIECES(channel_moments),
-    PIECES(sum),         PIECES(softmax),       PIECES(softmax_grad),
-    PIECES(log_softmax), PIECES(cross_entropy), PIECES(cross_entropy_grad),
+    PIECES(conv),          PIECES(conv_bias),
+    PIECES(conv_dx),       PIECES(conv_dw),
+    PIECES(dot),           PIECES(dot_add),
+    PIECES(linear),        PIECES(neg),
+    PIECES(abs),           PIECES(square),
+    PIECES(sqrt),          PIECES(exp),
+    PIECES(log),           PIECES(log1p),
+    PIECES(sin),           PIECES(cos),
+    PIECES(tanh),          PIECES(erf),
+    PIECES(sigmoid),       PIECES(relu),
+    PIECES(softplus),      PIECES(gelu),
+    PIECES(add),           PIECES(sub),
+    PIECES(mul),           PIECES(div),
+    PIECES(minimum),       PIECES(maximum),
+    PIECES(gate),          PIECES(channel_mix),
+    PIECES(channel_dot),   PIECES(window_sum),
+    PIECES(window_spread), PIECES(channel_moments),
+    PIECES(sum),           PIECES(softmax),
+    PIECES(softmax_grad),  PIECES(log_softmax),
+    PIECES(cross_entropy), PIECES(cross_entropy_grad),
     {.op = NULL},
 };
