@@ -69,6 +69,8 @@ static void add(listing *l, const bt_problem *problem, const bt_key *key, const 
         return; /* little beside the rest */
     if (problem && strcmp(key->name, "precision") == 0 && problem->dtype == BT_F64)
         return; /* which goes with its like only */
+    if (strcmp(key->name, "optimizer_state") == 0 && (problem->dtype == BT_F64 || problem->optimizer->kind.codes))
+        return;
     if (strcmp(key->name, "gradient_accumulation") == 0) {
         const int64_t size = batch_with(problem, strtoll(value, NULL, 10));
         if (size < 1)

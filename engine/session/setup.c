@@ -136,6 +136,7 @@ static bt_status load(bt_engine *engine)
                            bt_config_place(engine->context.config, problem->name, "fp16"));
         problem->dtype = bt_precision_dtype(precision);
         problem->low = bt_precision_low(precision);
+        problem->narrow = precision == BT_PRECISION_BF16_TRUE;
     }
     return BT_OK;
 }
