@@ -120,10 +120,11 @@ const bt_key bt_keys[] = {
              "follows; or functions, as in Betty's difference"},
     {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
      .saves = SAVES(BT_ACTIVATIONS), .help = "which micro-batches of the last step second-order products use"},
-    {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level"), .value = "auto",
-     .help = "where `precision` is bf16 or fp16, what second-order products are computed in: auto: as the level is, "
-             "but fp32 for "
-             "product = finite and for methods that take many (cg, neumann, nystrom, penalty)"},
+    {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level | fp16"), .value = "auto",
+     .help =
+         "where `precision` is bf16 or fp16, what second-order products are computed in: auto: as the level is, but "
+         "fp32 for product = finite, for methods that take many (cg, neumann, nystrom, penalty) and for levels in "
+         "fp16; fp16, there: with a scale of their own"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
     {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .refused = "false",

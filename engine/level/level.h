@@ -22,6 +22,10 @@ typedef struct bt_memory { /* bt_state */
     size_t size;
 } bt_memory;
 
+typedef struct bt_product_scale {
+    bt_var *scale, *clean, *fault; /* F32, I64, BT_BOOL [] */
+} bt_product_scale;
+
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_CONDITION, BT_PURE_START, BT_PURE_KINDS };
 
 typedef enum bt_configure { /* host callbacks that make what the problem consists of */
@@ -91,6 +95,7 @@ struct bt_problem {
     bool return_due;                 /* roll_back: an upper problem has stepped; never so between two leaf steps */
     bt_memory *memory;               /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
+    bt_product_scale product; /* of level/scale.h; NULLs: its products have none */
 };
 
 /* ---- problem.c ---- */
