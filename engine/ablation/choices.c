@@ -82,6 +82,13 @@ static bool fits_precision(const bt_problem *problem, const char *value, also *w
     return problem->dtype != BT_F64;
 }
 
+/* 8-bit codes stay what they are, and fp64 keeps to itself. */
+static bool fits_state(const bt_problem *problem, const char *value, also *with)
+{
+    (void)value, (void)with;
+    return problem->dtype != BT_F64 && !problem->optimizer->kind.codes;
+}
+
 /* Whether a value of a problem's key can be tried there; keys that are not listed always can. */
 static const struct {
     const char *key;
@@ -90,6 +97,7 @@ static const struct {
     {"gradient_accumulation", fits_accumulation},
     {"optimizer", fits_optimizer},
     {"itd_states", fits_states},
+    {"optimizer_state", fits_state},
     {"chunks", fits_chunks},
     {"precision", fits_precision},
 };

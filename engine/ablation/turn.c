@@ -44,7 +44,7 @@ static bt_status forget_hypers(bt_engine *engine, const bt_choice *choice)
         for (int h = 0; h < bt_hyper_count(def->hypers); h++)
             if (bt_hyper_index(chosen->hypers, def->hypers[h].name) < 0)
                 BT_TRY(set(engine, choice, def->hypers[h].name, ""));
-    return BT_OK;
+    return set(engine, choice, "optimizer_state", ""); /* it goes with few others, and saves little beside them */
 }
 
 static bt_status set_up(turning *t)

@@ -336,9 +336,22 @@ static bt_status put_back(const bt_trial *c, bt_kept *before)
     return bt_kept_restore(before);
 }
 
+/* Steps that a difference is made of have to move parameters. */
+static bt_status check_moves(const bt_context *context)
+{
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->narrow && context->problems[i]->settings->active)
+            return bt_fail(BT_ERROR_UNSUPPORTED,
+                           "a check moves parameters by less than a unit of bf16, in which those of %s are kept: check "
+                           "with precision = bf16, fp32 or, best, fp64",
+                           context->problems[i]->name);
+    return BT_OK;
+}
+
 bt_status bt_check_level(bt_problem *upper, int64_t samples, bt_check_take_fn *take, void *user)
 {
     bt_context *context = upper->context;
+    BT_TRY(check_moves(context));
     bt_trial c = {.context = context, .upper = upper};
     bt_kept *before = bt_kept_new(context, BT_KEEP_ALL, NULL);
     context->on_trial = true;

@@ -26,9 +26,10 @@
 #define LIVE            RESUMABLE, .live = true
 #define SAVES(category) (1u << (category))
 #define PRECISION                                                                                                      \
-    CHOICE("fp32 | fp64 | bf16 | fp16"), .refused = "tf32 | bf16-true | amp",                                          \
-                                         .advice = "bf16 halves what a network holds for its derivatives, and needs "  \
-                                                   "no scale of the loss"
+    CHOICE("fp32 | fp64 | bf16 | fp16 | bf16-true"),                                                                   \
+        .refused = "tf32 | amp",                                                                                       \
+        .advice = "bf16 halves what a network holds for its derivatives, and needs "                                   \
+                  "no scale of the loss"
 
 const bt_key bt_keys[] = {
     /* ---- the engine ---- */
@@ -119,10 +120,11 @@ const bt_key bt_keys[] = {
              "follows; or functions, as in Betty's difference"},
     {"product_batches", PROBLEM(product_batches), CHOICE("last | all"), .value = "last", .ablate = "last",
      .saves = SAVES(BT_ACTIVATIONS), .help = "which micro-batches of the last step second-order products use"},
-    {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level"), .value = "auto",
-     .help = "where `precision` is bf16 or fp16, what second-order products are computed in: auto: as the level is, "
-             "but fp32 for "
-             "product = finite and for methods that take many (cg, neumann, nystrom, penalty)"},
+    {"product_precision", PROBLEM(product_precision), CHOICE("auto | fp32 | level | fp16"), .value = "auto",
+     .help =
+         "where `precision` is bf16 or fp16, what second-order products are computed in: auto: as the level is, but "
+         "fp32 for product = finite, for methods that take many (cg, neumann, nystrom, penalty) and for levels in "
+         "fp16; fp16, there: with a scale of their own"},
     {"darts_alpha", PROBLEM(darts_alpha), REAL(DBL_MIN, HUGE_REAL), .value = "0.01",
      .help = "product = finite: the step of the difference, over the norm of the direction"},
     {"first_order", PROBLEM(first_order), CHOICE("true"), .value = "true", .refused = "false",
@@ -156,8 +158,8 @@ const bt_key bt_keys[] = {
     {"precision", PROBLEM(precision), PRECISION, .like = "engine.precision", .ablate = "bf16",
      .saves = SAVES(BT_ACTIVATIONS),
      .help = "of parameters and floating data; bf16, fp16: these are fp32, but what the level's network computes is "
-             "rounded "
-             "to 16 bits where products of matrices and convolutions read and write it (docs/memory.md)"},
+             "rounded to 16 bits where products of matrices and convolutions read and write it; bf16-true: parameters "
+             "and their gradients are kept in bf16, too (docs/memory.md)"},
 
     {"fp16", PROBLEM(fp16), BOOL, .value = "false", .help = "true: precision = fp16, as Betty has it"},
     {"initial_dynamic_scale", PROBLEM(initial_dynamic_scale), REAL(1, 0x1p100), .value = "4096",
@@ -201,6 +203,10 @@ const bt_key bt_keys[] = {
      .help = "patterns, by commas, of the parameters that the optimiser changes (`layer0.*, *.bias`)"},
     {"meta_trainable", PROBLEM(meta_trainable), LIST, .value = "*",
      .help = "patterns of the parameters that hypergradients pass through"},
+    {"optimizer_state", PROBLEM(optimizer_state), CHOICE("fp32 | bf16"), .value = "fp32", .ablate = "bf16",
+     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY),
+     .help = "of an fp32 state; bf16: what the optimiser keeps for each parameter is rounded to bf16 by each update, "
+             "up or down by chance, so that small changes count in the mean (docs/memory.md)"},
     {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "adam8bit | sgd",
      .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY), .refused = "lbfgs",
      .advice = "an update is made of one gradient, with no search along a line; a .c file can export an optimiser "
@@ -290,5 +296,6 @@ bt_dtype bt_precision_dtype(int precision) { return precision == BT_FP64 ? BT_F6
 
 bt_dtype bt_precision_low(int precision)
 {
-    return precision == BT_PRECISION_BF16 ? BT_BF16 : precision == BT_PRECISION_FP16 ? BT_F16 : BT_F32;
+    const bool bf16 = precision == BT_PRECISION_BF16 || precision == BT_PRECISION_BF16_TRUE;
+    return bf16 ? BT_BF16 : precision == BT_PRECISION_FP16 ? BT_F16 : BT_F32;
 }

@@ -12,8 +12,15 @@ typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt
 typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
-typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL } bt_products;
-typedef enum bt_precision { BT_FP32, BT_FP64, BT_PRECISION_BF16, BT_PRECISION_FP16 } bt_precision;
+typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL, BT_PRODUCTS_FP16 } bt_products;
+typedef enum bt_precision {
+    BT_FP32,
+    BT_FP64,
+    BT_PRECISION_BF16,
+    BT_PRECISION_FP16,
+    BT_PRECISION_BF16_TRUE
+} bt_precision;
+typedef enum bt_optimizer_state { BT_STATE_FP32, BT_STATE_BF16 } bt_optimizer_state;
 
 typedef struct bt_int_list { /* "3000, 4500" */
     int64_t items[BT_MAX_ITEMS];
@@ -70,6 +77,7 @@ typedef struct bt_problem_settings {
     int product_precision;              /* bt_products */
     double darts_alpha;                 /* step of the finite product */
     int first_order;                    /* 0: true, the only choice yet */
+    int optimizer_state;                /* bt_optimizer_state */
 
     int64_t unroll_steps, warmup_steps, gradient_accumulation, meta_batch;
     double gradient_clipping, gradient_clipping_value; /* 0: none */

@@ -22,6 +22,10 @@ typedef struct bt_memory { /* bt_state */
     size_t size;
 } bt_memory;
 
+typedef struct bt_product_scale {
+    bt_var *scale, *clean, *fault; /* F32, I64, BT_BOOL [] */
+} bt_product_scale;
+
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_CONDITION, BT_PURE_START, BT_PURE_KINDS };
 
 typedef enum bt_configure { /* host callbacks that make what the problem consists of */
@@ -39,6 +43,7 @@ struct bt_problem {
     void *user;
     int place;           /* in context->problems */
     bool missing;        /* stands for a problem that does not exist */
+    bool narrow;         /* parameters and their gradients are kept in bf16, and read as f32 */
     bt_dtype dtype, low; /* of parameters and data; of products in its network: see bt_tag */
     bt_module *module;
     bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
@@ -90,6 +95,7 @@ struct bt_problem {
     bool return_due;                 /* roll_back: an upper problem has stepped; never so between two leaf steps */
     bt_memory *memory;               /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
+    bt_product_scale product; /* of level/scale.h; NULLs: its products have none */
 };
 
 /* ---- problem.c ---- */
@@ -113,9 +119,10 @@ bt_status bt_params_sort(bt_problem *problem);        /* which are trained, by w
 bt_status bt_params_check(const bt_problem *problem); /* an error where none is trained */
 bt_status bt_params_open(bt_problem *problem);        /* the optimiser and its state; once the module has its storage */
 void bt_params_close(bt_problem *problem);
+bt_dtype bt_params_dtype(const bt_problem *problem); /* as they are kept */
 /* A block with a variable for each parameter, laid out like the parameters. */
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
-                               const char *name);
+                               const char *name, bt_dtype dtype);
 int64_t bt_params_elements(const bt_problem *problem); /* how long bt_params is */
 bool bt_owns_buffer(const bt_problem *problem, bt_var *var);
 bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */

@@ -134,7 +134,7 @@ static void like_params_free(like_params *like)
 }
 
 /* Of those only for which `some` is true; NULL: of all. */
-static bt_status like_params_new(like_params *like, const bt_problem *problem, const bool *some)
+static bt_status like_params_new(like_params *like, const bt_problem *problem, const bool *some, bt_dtype dtype)
 {
     int64_t count = problem->module->param_count;
     like->shapes = bt_alloc_array((size_t)count, sizeof *like->shapes);
@@ -145,19 +145,21 @@ static bt_status like_params_new(like_params *like, const bt_problem *problem, c
     }
     for (int64_t i = 0; i < count; i++) {
         like->shapes[i] = problem->module->params[i]->shape;
-        like->shapes[i].dtype = problem->dtype;
+        like->shapes[i].dtype = dtype;
         like->names[i] = !some || some[i] ? problem->module->params[i]->path : NULL;
     }
     return BT_OK;
 }
 
+bt_dtype bt_params_dtype(const bt_problem *problem) { return problem->narrow ? BT_BF16 : problem->dtype; }
+
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
-                               const char *name)
+                               const char *name, bt_dtype dtype)
 {
     like_params like;
-    BT_TRY(like_params_new(&like, problem, NULL));
-    bt_status status = bt_block_new(block, lifetime, category, problem->name, name, problem->dtype, like.shapes,
-                                    like.names, problem->order, problem->module->param_count);
+    BT_TRY(like_params_new(&like, problem, NULL, dtype));
+    bt_status status = bt_block_new(block, lifetime, category, problem->name, name, dtype, like.shapes, like.names,
+                                    problem->order, problem->module->param_count);
     like_params_free(&like);
     return status;
 }
@@ -167,7 +169,7 @@ static bt_status make_slots(bt_problem *problem)
 {
     bt_context *context = problem->context;
     like_params like;
-    BT_TRY(like_params_new(&like, problem, problem->trainable));
+    BT_TRY(like_params_new(&like, problem, problem->trainable, problem->dtype));
     bt_status status = BT_OK;
     for (int k = 0; status == BT_OK && k < bt_optimizer_slot_count(problem->optimizer); k++) {
         status = bt_slot_block(problem->optimizer, k, &problem->slots[k], problem->name, like.shapes, like.names,
@@ -179,8 +181,23 @@ static bt_status make_slots(bt_problem *problem)
     BT_TRY(status);
     if (!problem->settings->method->slope)
         return BT_OK;
-    BT_TRY(bt_block_like_params(&problem->slope, problem, BT_RUN, BT_OPTIMIZER, "slope of the update"));
+    BT_TRY(bt_block_like_params(&problem->slope, problem, BT_RUN, BT_OPTIMIZER, "slope of the update", problem->dtype));
     return bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slope);
+}
+
+/* Whether the optimiser's state can be kept in bf16. */
+static bt_status check_narrow(const bt_problem *problem)
+{
+    const bt_optimizer_kind *kind = &problem->optimizer->kind;
+    const char *place = bt_config_place(problem->context->config, problem->name, "optimizer_state");
+    if (kind->codes)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s = bf16: optimizer = %s keeps its state in codes of 8 bits already; leave one of the two out",
+                       place, kind->def->name);
+    if (problem->dtype == BT_F64)
+        return bt_fail(BT_ERROR_CONFIG, "%s = bf16: with precision = fp64 the state is fp64; take precision = fp32",
+                       place);
+    return BT_OK;
 }
 
 static bt_status make_optimizer(bt_problem *problem)
@@ -189,6 +206,9 @@ static bt_status make_optimizer(bt_problem *problem)
     bt_optimizer *optimizer = problem->optimizer = bt_optimizer_of(s->optimizer);
     if (!optimizer)
         return bt_error_status();
+    optimizer->narrow = s->optimizer_state == BT_STATE_BF16;
+    if (optimizer->narrow)
+        BT_TRY(check_narrow(problem));
     for (int i = 0; i < bt_hyper_count(s->optimizer->hypers); i++)
         BT_TRY(bt_optimizer_group_set(optimizer, 0, s->optimizer->hypers[i].name, s->hypers[i]));
     for (int g = 0; g < s->group_count; g++) {

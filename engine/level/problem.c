@@ -135,6 +135,7 @@ static bt_status configure(bt_problem *problem)
     BT_TRY(bt_params_sort(problem));
     const bt_context *context = problem->context;
     problem->module->low = problem->low;
+    problem->module->narrow = problem->narrow;
     bt_status status = context->instance->dry
                            ? bt_module_house(problem->module, problem->name, problem->dtype, problem->order)
                            : bt_module_adopt(problem->module, problem->name, problem->dtype,

@@ -4,10 +4,34 @@
 #include "ops/ops.h"
 #include "runtime/store.h"
 
+static bt_status put_first(const bt_problem *problem, bt_var *scale)
+{
+    const bt_context *context = problem->context;
+    return context->instance->dry ? BT_OK
+                                  : bt_store_put(context->instance, scale, 0, problem->settings->initial_dynamic_scale);
+}
+
+/* A question that takes a product leaves the scale as it was. */
+static bt_status open_product(bt_problem *problem)
+{
+    bt_context *context = problem->context;
+    bt_product_scale *p = &problem->product;
+    if (problem->settings->product_precision != BT_PRODUCTS_FP16 || p->scale)
+        return BT_OK;
+    p->scale =
+        bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "product scale", (bt_array){.dtype = BT_F32});
+    p->clean = bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "products at the product scale",
+                             (bt_array){.dtype = BT_I64});
+    p->fault = bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "product was not finite",
+                             (bt_array){.dtype = BT_BOOL});
+    return p->scale && p->clean && p->fault ? put_first(problem, p->scale) : BT_ERROR_MEMORY;
+}
+
 bt_status bt_scale_open(bt_problem *problem)
 {
     bt_context *context = problem->context;
     bool any = false;
+    BT_TRY(open_product(problem));
     for (int i = 0; i < context->problem_count; i++)
         any |= context->problems[i]->low == BT_F16;
     if (!any || problem->scale)
@@ -18,13 +42,16 @@ bt_status bt_scale_open(bt_problem *problem)
                                    (bt_array){.dtype = BT_I64});
     if (!problem->scale || !problem->clean)
         return BT_ERROR_MEMORY;
-    return context->instance->dry
-               ? BT_OK
-               : bt_store_put(context->instance, problem->scale, 0, problem->settings->initial_dynamic_scale);
+    return put_first(problem, problem->scale);
 }
 
 void bt_scale_close(bt_problem *problem)
 {
+    bt_product_scale *p = &problem->product;
+    bt_ledger_var_free(problem->context, p->scale);
+    bt_ledger_var_free(problem->context, p->clean);
+    bt_ledger_var_free(problem->context, p->fault);
+    *p = (bt_product_scale){0};
     bt_ledger_var_free(problem->context, problem->scale);
     bt_ledger_var_free(problem->context, problem->clean);
     problem->scale = problem->clean = NULL;
@@ -55,6 +82,29 @@ bt_tensor *bt_scale_away(const bt_problem *problem, bt_tensor *gradient)
     return scale ? bt_div(gradient, scale) : gradient;
 }
 
+/* After `scale_interval` good ones larger, unless that is infinite. */
+static bt_tensor *grown(const bt_problem *problem, bt_tensor *scale, bt_tensor *due)
+{
+    bt_tensor *larger = bt_mul(scale, problem->settings->scale_factor);
+    return bt_where(due, bt_where(bt_isfinite(larger), larger, scale), scale);
+}
+
+/* Whether a product of a level below is why an update is left out, BT_BOOL []; it is forgotten then. NULL: of none. */
+static bt_tensor *product_fault(const bt_problem *problem)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    bt_tensor *any = NULL;
+    for (int i = 0; i < problem->child_count; i++) {
+        bt_var *fault = problem->children[i]->product.fault;
+        if (!fault)
+            continue;
+        bt_tensor *found = bt_graph_read(graph, fault);
+        any = any ? bt_or(any, found) : found;
+        bt_graph_assign(graph, fault, bt_zeros_like(found));
+    }
+    return any;
+}
+
 void bt_scale_next(const bt_problem *problem, bt_tensor *made)
 {
     const bt_problem_settings *s = problem->settings;
@@ -62,12 +112,45 @@ void bt_scale_next(const bt_problem *problem, bt_tensor *made)
     bt_tensor *scale = scale_of(problem);
     if (!scale)
         return;
-    bt_tensor *clean = bt_add(bt_graph_read(graph, problem->clean), 1);
-    bt_tensor *due = bt_greater(clean, s->scale_interval - 1), *larger = bt_mul(scale, s->scale_factor);
-    bt_tensor *grown = bt_where(due, bt_where(bt_isfinite(larger), larger, scale), scale);
-    bt_tensor *next = bt_where(made, grown, bt_div(scale, s->scale_factor));
+    bt_tensor *fault = product_fault(problem), *now = bt_graph_read(graph, problem->clean), *clean = bt_add(now, 1);
+    bt_tensor *due = bt_greater(clean, s->scale_interval - 1), *smaller = bt_div(scale, s->scale_factor);
+    bt_tensor *next = bt_where(made, grown(problem, scale, due), fault ? bt_where(fault, scale, smaller) : smaller);
     bt_check(bt_greater(next, 0x1.fffffep-1),
              "the gradient through fp16 is not finite, even with a loss scale of 1: take precision = bf16 or fp32");
     bt_graph_assign(graph, problem->scale, next);
-    bt_graph_assign(graph, problem->clean, bt_where(made, bt_where(due, 0, clean), 0));
+    bt_graph_assign(graph, problem->clean,
+                    bt_where(made, bt_where(due, 0, clean), fault ? bt_where(fault, now, 0) : bt_zeros_like(now)));
+}
+
+/* ---- of products ---- */
+
+bt_tensor *bt_product_scale_read(const bt_problem *lower)
+{
+    return lower->product.scale ? bt_graph_read(bt_trace_now()->graph, lower->product.scale) : NULL;
+}
+
+void bt_product_scale_next(const bt_problem *lower, bt_tensor *sound, bt_tensor *finite)
+{
+    const bt_problem_settings *s = lower->settings;
+    const bt_product_scale *p = &lower->product;
+    bt_graph *graph = bt_trace_now()->graph;
+    bt_tensor *scale = bt_graph_read(graph, p->scale), *clean = bt_add(bt_graph_read(graph, p->clean), 1);
+    bt_tensor *due = bt_greater(clean, s->scale_interval - 1), *fault = bt_and(sound, bt_not(finite));
+    bt_tensor *next =
+        bt_where(fault, bt_div(scale, s->scale_factor), bt_where(finite, grown(lower, scale, due), scale));
+    bt_check(bt_greater(next, 0x1p-100),
+             "a second-order product of an fp16 level is not finite at any scale: take product_precision = fp32");
+    bt_graph_assign(graph, p->scale, next);
+    bt_graph_assign(graph, p->clean, bt_where(finite, bt_where(due, 0, clean), 0));
+    bt_graph_assign(graph, p->fault, bt_or(fault, bt_graph_read(graph, p->fault)));
+}
+
+bool bt_is_product_scale(const bt_context *context, const bt_var *var)
+{
+    bool is = false;
+    for (int i = 0; i < context->problem_count; i++) {
+        const bt_product_scale *p = &context->problems[i]->product;
+        is |= var == p->scale || var == p->clean || var == p->fault;
+    }
+    return is;
 }

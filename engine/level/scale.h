@@ -17,4 +17,13 @@ bt_tensor *bt_scale_away(const bt_problem *problem, bt_tensor *gradient); /* NUL
 /* After an update; made: whether it was, BT_BOOL []. Where the scale would fall below 1 the run stops. */
 void bt_scale_next(const bt_problem *problem, bt_tensor *made);
 
+/* ---- of second-order products of an fp16 level, product_precision = fp16: for the loss, beside a direction of length
+ * 1. Products tell by themselves whether it is too large: one that is not finite, of a direction that is. The update of
+ * the level above is left out then, without a word to its own scale. ---- */
+
+bt_tensor *bt_product_scale_read(const bt_problem *lower); /* F32 []; NULL: there is none */
+/* sound: the direction is finite; finite: what became of it is, BT_BOOL []. */
+void bt_product_scale_next(const bt_problem *lower, bt_tensor *sound, bt_tensor *finite);
+bool bt_is_product_scale(const bt_context *context, const bt_var *var);
+
 #endif

@@ -215,6 +215,11 @@ static bool not_plateau(const bt_context *context, const bt_problem *problem)
     return (void)context, scheduler_is_not(problem, 1u << BT_SCHEDULER_PLATEAU);
 }
 
+static bool keeps_nothing(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, bt_optimizer_slot_count(problem->optimizer) == 0;
+}
+
 /* Adafactor in the form that has a rate of its own. */
 static bool sets_its_rate(const bt_context *context, const bt_problem *problem)
 {
@@ -293,6 +298,7 @@ static const idle_row rows[] = {
     {PROBLEM("weights_layout"), no_weights, weights_why},
     {PROBLEM("weights_missing"), no_weights, weights_why},
 
+    {PROBLEM("optimizer_state"), keeps_nothing, "its optimizer keeps nothing from update to update"},
     {PROBLEM("prune_begin"), prunes_nothing, "prune is 0"},
     {PROBLEM("prune_end"), prunes_nothing, "prune is 0"},
     {PROBLEM("scheduler"), sets_its_rate, relative_why},

@@ -136,6 +136,7 @@ static bt_status load(bt_engine *engine)
                            bt_config_place(engine->context.config, problem->name, "fp16"));
         problem->dtype = bt_precision_dtype(precision);
         problem->low = bt_precision_low(precision);
+        problem->narrow = precision == BT_PRECISION_BF16_TRUE;
     }
     return BT_OK;
 }
@@ -144,10 +145,23 @@ static bt_status load(bt_engine *engine)
 static bt_status check_product(const bt_problem *problem)
 {
     const bt_problem_settings *s = problem->settings;
+    const char *place = bt_config_place(problem->context->config, problem->name, "product_precision");
     if (problem->low == BT_F16 && s->product_precision == BT_PRODUCTS_AS_LEVEL)
-        return bt_fail(BT_ERROR_CONFIG,
-                       "%s = level: products have no loss scale, so those of an fp16 level are computed in fp32",
-                       bt_config_place(problem->context->config, problem->name, "product_precision"));
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "%s = level: products of an fp16 level are computed in fp32, or, with a scale of their own, with "
+            "product_precision = fp16",
+            place);
+    if (problem->low != BT_F16 && s->product_precision == BT_PRODUCTS_FP16)
+        return bt_fail(BT_ERROR_CONFIG, "%s = fp16: that is for a level with precision = fp16", place);
+    bool differs =
+        s->product == BT_PRODUCT_FINITE || s->method->penalty || s->method->unrolls || problem->def->condition;
+    if (s->product_precision == BT_PRODUCTS_FP16 && differs)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "%s = fp16: differences, steps that are gone back through, and a condition are computed in fp32; "
+            "it goes with an exact product of a loss (product = jvp or vjp)",
+            place);
     if (s->detach == BT_DETACH_FOLLOW && s->product == BT_PRODUCT_VJP)
         return bt_fail(
             BT_ERROR_CONFIG,

@@ -44,14 +44,18 @@ bt_vector bt_vector_new(bt_phase *phase, bt_problem *problem, const char *name, 
 bt_vector bt_vector_of_slot(bt_phase *phase, bt_problem *problem, int k)
 {
     const bt_block *slots = &problem->slots[k];
+    const bt_dtype dtype = bt_dtype_half(slots->flat->dtype) ? BT_F32 : slots->flat->dtype;
     int64_t elements = 0;
     for (int64_t i = 0; i < slots->count; i++)
         elements += slots->windows[i] ? bt_array_count(bt_var_array(slots->windows[i])) : 0;
-    bt_vector vector = vector_of(phase, problem, slots->flat->name, slots->flat->dtype, elements);
+    bt_vector vector = vector_of(phase, problem, slots->flat->name, dtype, elements);
     size_t at = 0;
     for (int64_t i = 0; i < slots->count; i++)
-        if (slots->windows[i])
-            add_window(phase, &vector, i, slots->windows[i]->name, bt_var_array(slots->windows[i]), &at);
+        if (slots->windows[i]) {
+            bt_array shape = bt_var_array(slots->windows[i]);
+            shape.dtype = dtype;
+            add_window(phase, &vector, i, slots->windows[i]->name, shape, &at);
+        }
     if (vector.flat)
         vector.flat->clear = true;
     return vector;

@@ -69,7 +69,7 @@ static int slots(const tracer *t) { return bt_optimizer_slot_count(t->lower->opt
 static void read_parts(tracer *t, bt_var *const *windows, bt_tensor **items)
 {
     for (int64_t i = 0; i < params(t); i++)
-        items[i] = windows[i] ? bt_graph_read(t->graph, windows[i]) : NULL;
+        items[i] = windows[i] ? bt_wide(bt_graph_read(t->graph, windows[i])) : NULL;
 }
 
 /* The loss where the step is, with what it leaves in buffers. */
@@ -97,6 +97,9 @@ static void fill_gradient(tracer *t)
         read_parts(t, state_of(t)->gradient.windows, t->transition.grad);
     else
         gradient_of(t, t->transition.param, t->transition.grad);
+    for (int64_t i = 0; i < params(t); i++) /* as the step has kept it */
+        if (t->transition.grad[i] && t->lower->gradients.flat->dtype == BT_BF16)
+            t->transition.grad[i] = bt_wide(bt_as(t->transition.grad[i], BT_BF16));
 }
 
 /* The update, of a gradient that the derivatives of the update take as given. */
@@ -293,6 +296,9 @@ static void keep_buffers(tracer *t)
     t->graph->assign_count = kept;
 }
 
+/* In the dtype that it is kept in. */
+static void keep(tracer *t, bt_var *var, bt_tensor *value) { bt_graph_assign(t->graph, var, bt_as(value, var->dtype)); }
+
 static void trace_forward(tracer *t)
 {
     if (!trace_update(t))
@@ -300,10 +306,10 @@ static void trace_forward(tracer *t)
     keep_buffers(t);
     copy_buffers(t, t->lower->module->buffer_block.flat, state_of(t)->buffers);
     for (int64_t i = 0; i < params(t); i++) {
-        bt_graph_assign(t->graph, t->lower->module->params[i]->var, t->transition.next_param[i]);
+        keep(t, t->lower->module->params[i]->var, t->transition.next_param[i]);
         for (int k = 0; k < slots(t); k++)
             if (t->transition.next_slot[k][i])
-                bt_graph_assign(t->graph, t->lower->slots[k].windows[i], t->transition.next_slot[k][i]);
+                keep(t, t->lower->slots[k].windows[i], t->transition.next_slot[k][i]);
     }
     bt_graph_assign(t->graph, t->lower->optimizer->applied, t->transition.next_applied);
 }

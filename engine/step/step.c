@@ -34,7 +34,8 @@ int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *pr
 
 static void collect(bt_problem *problem, bt_graph *graph)
 {
-    bt_tensor *sums = bt_graph_read(graph, problem->sums.flat), *now = bt_graph_read(graph, problem->gradients.flat);
+    bt_tensor *sums = bt_graph_read(graph, problem->sums.flat),
+              *now = bt_wide(bt_graph_read(graph, problem->gradients.flat));
     bt_graph_assign(graph, problem->sums.flat, (bt_add)(sums, now));
 }
 
@@ -90,9 +91,12 @@ static bt_status build_update(bt_problem *problem)
 
 static bt_status make_gradients(bt_problem *problem)
 {
-    BT_TRY(bt_block_like_params(&problem->gradients, problem, BT_PHASE, BT_GRADIENTS, "gradients"));
+    /* What several parts are added to is no number of 16 bits. */
+    const bool adds = problem->settings->gradient_accumulation > 1 || problem->child_count > 0;
+    const bt_dtype dtype = adds ? problem->dtype : bt_params_dtype(problem);
+    BT_TRY(bt_block_like_params(&problem->gradients, problem, BT_PHASE, BT_GRADIENTS, "gradients", dtype));
     if (problem->settings->meta_batch > 1 && !problem->sums.flat) {
-        BT_TRY(bt_block_like_params(&problem->sums, problem, BT_RUN, BT_GRADIENTS, "gradient sums"));
+        BT_TRY(bt_block_like_params(&problem->sums, problem, BT_RUN, BT_GRADIENTS, "gradient sums", problem->dtype));
         BT_TRY(bt_ledger_enter_block(problem->context, problem, BT_ROLE_SUM, &problem->sums));
     }
     problem->gradients.flat->clear = problem->settings->gradient_accumulation > 1;

@@ -8,6 +8,7 @@
 typedef struct bt_update_part { /* a part of the block that is updated in one go: parameters of a group, or one of them
                                  */
     int group;
+    const char *name;
     bt_var *param, *grad, *slots[BT_MAX_ITEMS];
 } bt_update_part;
 
@@ -19,8 +20,8 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     int joined[BT_MAX_SHAPES][BT_MAX_SHAPES]; /* then its entries, by shape of its batch and of the lower one */
     int start;                                /* entry; -1: the loop begins where the last one ended */
     int update;
-    int collect;               /* entry; -1: the meta-batch is one call */
-    bt_update_part *stretches; /* their variables belong to the phase */
+    int collect; /* entry; -1: the meta-batch is one call */
+    bt_update_part *stretches;
     int64_t stretch_count;
     bt_solve_site site;
 } bt_step_phase;

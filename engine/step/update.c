@@ -6,29 +6,23 @@
 #include "ops/ops.h"
 #include <string.h>
 
-/* Windows of the same place in the blocks of parameters and gradients. */
-static bt_status stretch_new(bt_problem *problem, bt_update_part *stretch, int group, const char *name, size_t from,
-                             bt_array shape)
-{
-    bt_step_phase *step = problem->step;
-    bt_block *gradients = problem->sums.flat ? &problem->sums : &problem->gradients;
-    *stretch = (bt_update_part){.group = group};
-    stretch->param = bt_phase_own(step->phase, bt_var_window(problem->module->param_block.flat, from, name, shape));
-    stretch->grad = bt_phase_own(step->phase, bt_var_window(gradients->flat, from, name, shape));
-    return stretch->param && stretch->grad ? BT_OK : BT_ERROR_MEMORY;
-}
+static bt_block *gradients_of(bt_problem *problem) { return problem->sums.flat ? &problem->sums : &problem->gradients; }
 
 /* A parameter by itself, with its slots, whatever they look like. */
-static bt_status own_stretch(bt_problem *problem, int64_t i)
+static void own_stretch(bt_problem *problem, int64_t i)
 {
     bt_update_part *stretch = &problem->step->stretches[problem->step->stretch_count++];
     const bt_slate *param = problem->module->params[i];
-    bt_array shape = param->shape;
-    shape.dtype = problem->dtype;
-    BT_TRY(stretch_new(problem, stretch, problem->group[i], param->path, param->var->offset, shape));
+    *stretch = (bt_update_part){.group = problem->group[i], .name = param->path, .param = param->var};
+    stretch->grad = gradients_of(problem)->windows[i];
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
         stretch->slots[k] = problem->slots[k].windows[i];
-    return BT_OK;
+}
+
+/* The part of a block, of the phase. */
+static bt_var *stretch_of(bt_problem *problem, const bt_block *block, size_t from, bt_array shape)
+{
+    return bt_phase_own(problem->step->phase, bt_var_window(block->flat, from, problem->name, shape));
 }
 
 /* All trained parameters of a group lie together in the block: one stretch, gaps included. */
@@ -47,14 +41,15 @@ static bt_status group_stretch(bt_problem *problem, int group)
     bt_array shape = {
         .dtype = problem->dtype, .rank = 1, .dims = {(int64_t)((to - from) / bt_dtype_size(problem->dtype))}};
     bt_update_part *stretch = &problem->step->stretches[problem->step->stretch_count++];
-    BT_TRY(stretch_new(problem, stretch, group, problem->name, from, shape));
+    *stretch = (bt_update_part){.group = group, .name = problem->name};
+    stretch->param = stretch_of(problem, &problem->module->param_block, from, shape);
+    stretch->grad = stretch_of(problem, gradients_of(problem), from, shape);
+    bool there = stretch->param && stretch->grad;
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        bt_var *slot = bt_var_window(problem->slots[k].flat, from, problem->name, shape); /* flat: like parameters */
-        stretch->slots[k] = bt_phase_own(problem->step->phase, slot);
-        if (!slot)
-            return BT_ERROR_MEMORY;
+        stretch->slots[k] = stretch_of(problem, &problem->slots[k], from, shape); /* flat: like parameters */
+        there = there && stretch->slots[k];
     }
-    return BT_OK;
+    return there ? BT_OK : BT_ERROR_MEMORY;
 }
 
 static bool one_by_one(const bt_problem *problem)
@@ -63,7 +58,7 @@ static bool one_by_one(const bt_problem *problem)
         if (problem->trainable[i] && !bt_is_updated(problem, i))
             return true;
     return !problem->optimizer->kind.flat || problem->def->grad_callback || problem->def->param_callback ||
-           problem->masks.flat;
+           problem->masks.flat || problem->narrow || problem->optimizer->narrow; /* blocks of unequal dtypes */
 }
 
 static bt_status make_stretches(bt_problem *problem)
@@ -82,7 +77,7 @@ static bt_status make_stretches(bt_problem *problem)
     }
     for (int64_t i = 0; i < count; i++)
         if (bt_is_updated(problem, i))
-            BT_TRY(own_stretch(problem, i));
+            own_stretch(problem, i);
     return BT_OK;
 }
 
@@ -102,7 +97,7 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
     bt_step_phase *step = problem->step;
     bt_graph *graph = bt_trace_now()->graph;
     for (int64_t s = 0; s < step->stretch_count; s++) {
-        bt_tensor *grad = bt_graph_read(graph, step->stretches[s].grad);
+        bt_tensor *grad = bt_wide(bt_graph_read(graph, step->stretches[s].grad));
         int64_t calls = problem->settings->meta_batch;
         segments[s].grad = calls > 1 ? bt_mul(1 / (double)calls, grad) : grad;
     }
@@ -112,8 +107,9 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
     }
     bt_tensor **parts = bt_graph_list(graph, problem->module->param_count);
     for (int64_t i = 0, s = 0; parts && i < problem->module->param_count; i++)
-        parts[i] = problem->trainable[i] ? segments[s++].grad
-                                         : bt_zeros_like(bt_graph_read(graph, problem->module->params[i]->var));
+        parts[i] = problem->trainable[i]
+                       ? segments[s++].grad
+                       : bt_zeros_like(bt_wide(bt_graph_read(graph, problem->module->params[i]->var)));
     if (!parts || graph->status != BT_OK)
         return;
     bt_vector_callback(problem, problem->def->grad_callback, "grad_callback", parts);
@@ -121,6 +117,11 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
         if (problem->trainable[i])
             segments[s++].grad = parts[i];
     keep_pruned(problem, segments, false);
+}
+
+static void keep(bt_graph *graph, bt_var *var, bt_tensor *value)
+{
+    bt_graph_assign(graph, var, bt_as(value, var->dtype));
 }
 
 /* The parameters to keep, after param_callback; where the update is left out, nothing changes. */
@@ -134,7 +135,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         return;
     for (int64_t i = 0, s = 0; i < count; i++)
         parts[i] = bt_is_updated(problem, i) ? update->segments[s++].next_param
-                                             : bt_graph_read(graph, problem->module->params[i]->var);
+                                             : bt_wide(bt_graph_read(graph, problem->module->params[i]->var));
     bt_vector_callback(problem, problem->def->param_callback, "param_callback", parts);
     if (graph->status != BT_OK)
         return;
@@ -142,7 +143,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         if (problem->trainable[i]) {
             bt_var *var = bt_is_updated(problem, i) ? step->stretches[s++].param : problem->module->params[i]->var;
             bt_tensor *next = bt_pruned(problem, i, parts[i]);
-            bt_graph_assign(graph, var, bt_where(update->ok, next, bt_graph_read(graph, var)));
+            keep(graph, var, bt_where(update->ok, next, bt_wide(bt_graph_read(graph, var))));
         }
 }
 
@@ -219,11 +220,13 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
     if (segments && step->stretch_count) {
         read_gradients(problem, segments);
         for (int64_t s = 0; s < step->stretch_count; s++) {
-            segments[s].group = step->stretches[s].group;
-            segments[s].param = bt_graph_read(graph, step->stretches[s].param);
+            const bt_update_part *stretch = &step->stretches[s];
+            segments[s].group = stretch->group;
+            segments[s].name = stretch->name;
+            segments[s].narrow = problem->narrow;
+            segments[s].param = bt_wide(bt_graph_read(graph, stretch->param));
             for (int k = 0; k < slots; k++)
-                segments[s].slots[k] =
-                    step->stretches[s].slots[k] ? bt_graph_read(graph, step->stretches[s].slots[k]) : NULL;
+                segments[s].slots[k] = stretch->slots[k] ? bt_wide(bt_graph_read(graph, stretch->slots[k])) : NULL;
         }
         bt_update update = {.segments = segments, .count = step->stretch_count, .context = problem};
         update.slopes = problem->slope.flat != NULL;
@@ -232,10 +235,10 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
         keep_pruned(problem, segments, true);
         for (int64_t s = 0; s < step->stretch_count && graph->status == BT_OK; s++) {
             if (!problem->def->param_callback)
-                bt_graph_assign(graph, step->stretches[s].param, segments[s].next_param);
+                keep(graph, step->stretches[s].param, segments[s].next_param);
             for (int k = 0; k < slots; k++)
                 if (step->stretches[s].slots[k])
-                    bt_graph_assign(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
+                    keep(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
         }
         keep_slopes(problem, &update);
         if (problem->def->param_callback && graph->status == BT_OK)

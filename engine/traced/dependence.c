@@ -30,7 +30,7 @@ bt_status bt_check_dependence(bt_problem *lower, bt_problem *const *others, int 
     if (!bt_transition_begin(lower, &t))
         return BT_OK; /* the graph has the error */
     for (int64_t i = 0; i < lower->module->param_count; i++)
-        t.grad[i] = bt_graph_read(graph, lower->gradients.windows[i]);
+        t.grad[i] = bt_wide(bt_graph_read(graph, lower->gradients.windows[i]));
     bt_transition_trace(lower, &t);
     for (int k = 0; k < count && graph->status == BT_OK; k++) {
         int64_t i = dependence(graph, &t, lower, others[k]);

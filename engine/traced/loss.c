@@ -1,4 +1,5 @@
 /* engine/traced/loss.c: traces of a problem's callbacks, and what is kept of them. */
+#include "engine/level/scale.h"
 #include "engine/traced/batch.h"
 
 #include "ops/ops.h"
@@ -72,14 +73,16 @@ static bool is_metric(const bt_context *context, const bt_var *var)
     return false;
 }
 
-/* The effects rule: a program keeps only writes to what its problem owns, and only in that problem's own step. */
+/* The effects rule: a program keeps only writes to what its problem owns, and only in that problem's own step; and a
+ * product what becomes of its scale. */
 void bt_keep_effects(bt_graph *graph, const bt_problem *problem, bt_trace_kind kind)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < graph->assign_count; i++) {
         bool metric = is_metric(problem->context, graph->assigns[i].var);
         bool own = bt_owns_buffer(problem, graph->assigns[i].var);
-        if ((kind == BT_TRACE_STEP && (metric || own)) || (kind == BT_TRACE_VALID && metric))
+        bool scale = kind == BT_TRACE_PRODUCT && bt_is_product_scale(problem->context, graph->assigns[i].var);
+        if ((kind == BT_TRACE_STEP && (metric || own)) || (kind == BT_TRACE_VALID && metric) || scale)
             graph->assigns[kept++] = graph->assigns[i];
     }
     graph->assign_count = kept;

@@ -7,7 +7,10 @@
  *   secant  -p (grad C(w - x / p) - grad C(w)), for a method with a penalty p
  *
  * What is taken many times, and differences, are in f32 where product_precision does not say otherwise: rounding to 16
- * bits is as large as the differences are. */
+ * bits is as large as the differences are. So are products of fp16, unless that says fp16: they are then
+ *
+ *   |x| D_S(x / |x|) / S      D_S: of the loss times S, a scale that follows what comes of it (level/scale.h) */
+#include "engine/level/scale.h"
 #include "engine/traced/batch.h"
 
 #include "ops/ops.h"
@@ -24,7 +27,8 @@ typedef struct terms {       /* tensors of one evaluation of the lower loss */
     bt_problem *lower;
     bt_graph *graph;
     const bt_problem_settings *settings;
-    bool wide; /* losses are taken in f32 */
+    bool wide;                         /* losses are taken in f32 */
+    bt_tensor *scale, *length, *sound; /* S, |x|, and whether that is finite; NULL: 1 */
 } terms;
 
 static bool wants(const terms *t, int parameter) { return t->lower->meta_trainable[parameter]; }
@@ -43,7 +47,7 @@ static void fill_targets(terms *t)
 
 static void by_jvp(terms *t, bt_tensor *loss, bt_tensor **result)
 {
-    bt_tensor **gradient = bt_graph_list(t->graph, t->ys), *one = bt_number(1, loss->dtype);
+    bt_tensor **gradient = bt_graph_list(t->graph, t->ys), *one = t->scale ? t->scale : bt_number(1, loss->dtype);
     if (!gradient)
         return;
     bt_vjp(t->graph, &loss, &one, 1, t->y, t->ys, gradient, false);
@@ -58,7 +62,7 @@ static void of_field(terms *t, bt_tensor **field, bt_tensor **result)
 
 static void by_vjp(terms *t, bt_tensor *loss, bt_tensor **result)
 {
-    bt_tensor **gradient = bt_graph_list(t->graph, t->ws), *one = bt_number(1, loss->dtype);
+    bt_tensor **gradient = bt_graph_list(t->graph, t->ws), *one = t->scale ? t->scale : bt_number(1, loss->dtype);
     if (!gradient)
         return;
     bt_vjp(t->graph, &loss, &one, 1, t->w, t->ws, gradient, false);
@@ -93,6 +97,28 @@ static void of_condition(terms *t, const bt_micro *micro, bt_tensor **result)
         return;
     bt_problem_split(t->lower, vector, field);
     of_field(t, field, result);
+}
+
+/* D is linear in x: it is taken of a direction of length 1. */
+static void scale_down(terms *t)
+{
+    bt_tensor *length = bt_sqrt(bt_as(bt_norm_square(t->request->x), t->request->x->dtype));
+    t->scale = bt_product_scale_read(t->lower);
+    t->sound = bt_isfinite(length);
+    t->length = bt_where(bt_greater(length, 0), length, 1);
+    for (int i = 0; i < t->ws; i++)
+        t->tangent[i] = t->tangent[i] ? bt_div(t->tangent[i], t->length) : NULL;
+}
+
+static void scale_back(terms *t, bt_tensor **result)
+{
+    bt_tensor *square = bt_number(0, BT_F64);
+    for (int k = 0; k < t->ys && t->graph->status == BT_OK; k++)
+        if (result[k]) {
+            result[k] = bt_mul(bt_div(bt_as(result[k], t->length->dtype), t->scale), t->length);
+            square = bt_add(square, bt_as(bt_norm_square(result[k]), BT_F64));
+        }
+    bt_product_scale_next(t->lower, t->sound, bt_isfinite(square));
 }
 
 static void exact(terms *t, const bt_micro *micro, int product, bt_tensor **result)
@@ -247,16 +273,23 @@ static void one_product(terms *t, const bt_micro *micro)
 {
     const bt_traced *loss = bt_traced_of(t->lower, BT_PURE_STEP, micro);
     int product = loss ? bt_product_of(t->lower, loss->graph) : 0, precision = t->settings->product_precision;
+    bool scaled =
+        precision == BT_PRODUCTS_FP16 && !t->request->repeated; /* of a loop, each scale would be the last's */
     bool many = t->request->repeated || product == BT_PRODUCT_FINITE || t->lower->low == BT_F16; /* has no scale here */
-    t->wide = precision == BT_PRODUCTS_FP32 || (precision == BT_PRODUCTS_AUTO && many);
+    t->wide = precision == BT_PRODUCTS_FP32 || (precision != BT_PRODUCTS_AS_LEVEL && many && !scaled);
     if (!loss)
         bt_graph_fail(t->graph, bt_error_status(), "%s", bt_error());
     else if (t->request->penalty > 0)
         secant(t, t->lower, micro, -t->request->penalty, t->part);
     else if (product == BT_PRODUCT_FINITE)
         finite(t, micro, t->part);
-    else
+    else {
+        if (scaled)
+            scale_down(t);
         exact(t, micro, product, t->part);
+        if (scaled && t->graph->status == BT_OK)
+            scale_back(t, t->part);
+    }
 }
 
 void bt_product_trace(bt_product_request *request)

@@ -42,7 +42,11 @@ static int64_t own_segments(bt_problem *problem, const bt_transition *t, bt_segm
     for (int64_t i = 0; i < problem->module->param_count; i++) {
         if (!bt_is_updated(problem, i))
             continue;
-        segments[count] = (bt_segment){.group = problem->group[i], .param = t->param[i], .grad = t->grad[i]};
+        segments[count] = (bt_segment){.group = problem->group[i],
+                                       .name = problem->module->params[i]->path,
+                                       .narrow = problem->narrow,
+                                       .param = t->param[i],
+                                       .grad = t->grad[i]};
         for (int k = 0; k < slots; k++)
             segments[count].slots[k] = t->slot[k][i];
         count++;
@@ -99,7 +103,7 @@ bool bt_transition_begin(bt_problem *problem, bt_transition *t)
     for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
         for (int64_t i = 0; i < problem->module->param_count; i++)
             if (problem->slots[k].windows[i])
-                t->slot[k][i] = bt_graph_read(graph, problem->slots[k].windows[i]);
+                t->slot[k][i] = bt_wide(bt_graph_read(graph, problem->slots[k].windows[i]));
     return true;
 }
 

@@ -225,7 +225,7 @@ bt_trace *bt_trace_now(void);                         /* NULL outside of a trace
 bt_trace *bt_trace_suspend(void);      /* while host code is called in the middle of one: there is no trace */
 void bt_trace_resume(bt_trace *trace); /* what suspend returned */
 bt_tensor *bt_trace_poison(bt_status status, const char *format, ...) BT_FORMAT(2, 3); /* with the module path */
-bt_tensor *bt_trace_read(bt_var *var);                /* the overlay's tensor, else the leaf */
+bt_tensor *bt_trace_read(bt_var *var);                /* the overlay's tensor, else the leaf, of 16 bits as f32 */
 void bt_trace_overlay(bt_var *var, bt_tensor *value); /* replaces an earlier one */
 const char *bt_trace_push(const char *name);          /* enters a module; returns what bt_trace_pop takes */
 void bt_trace_pop(const char *before);

@@ -75,7 +75,12 @@ bt_tensor *bt_trace_read(bt_var *var)
     for (int64_t i = 0; i < now->overlay_count; i++)
         if (now->overlay[i].var == var)
             return now->overlay[i].value;
-    return bt_graph_read(now->graph, var);
+    bt_tensor *leaf = bt_graph_read(now->graph, var);
+    if (!bt_dtype_half(var->dtype) || bt_poisoned(leaf))
+        return leaf;
+    bt_tensor *wide = bt_wide(leaf); /* the same for all who read it: what a derivative is taken with respect to */
+    bt_trace_overlay(var, wide);
+    return wide;
 }
 
 void bt_trace_overlay(bt_var *var, bt_tensor *value)

@@ -176,8 +176,8 @@ bt_status bt_module_house(bt_module *root, const char *owner, bt_dtype dtype, co
         return bt_fail(BT_ERROR_ARGUMENT, "parameters are BT_F32 or BT_F64, not %s", bt_dtype_name(dtype));
     BT_TRY(check_order(order, root->param_count));
     const char *name = owner ? owner : "";
-    bt_status status = make_block(&root->param_block, BT_PARAMETERS, name, "parameters", dtype, root->params, order,
-                                  root->param_count);
+    bt_status status = make_block(&root->param_block, BT_PARAMETERS, name, "parameters", root->narrow ? BT_BF16 : dtype,
+                                  root->params, order, root->param_count);
     if (status == BT_OK)
         status = make_block(&root->buffer_block, BT_BUFFERS, name, "buffers", dtype, root->buffers, NULL,
                             root->buffer_count);

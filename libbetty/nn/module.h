@@ -38,6 +38,7 @@ struct bt_module {
     int64_t param_count, buffer_count;
     bt_block param_block, buffer_block; /* flat is NULL where there is none */
     bool listed, adopted;
+    bool narrow;    /* parameters are kept in bf16, and read as f32; to be set before it has its storage */
     bt_dtype dtype; /* of parameters and buffers, once adopted */
     bt_dtype low;   /* of products in its forward pass, where it has a name: see bt_tag */
 };

@@ -4,7 +4,9 @@
  *   widen(x)   the same numbers as f32: a look at them, which costs nothing
  *   cast(x)    rounds; where nobody else reads an f32 value, it is stored so in the first place (compile/lower.c)
  *   round(x)   f32 numbers that have a 16-bit one, with the derivative 1: a parameter as a network of 16 bits sees it,
- *              so that its gradient is not rounded */
+ *              so that its gradient is not rounded
+ *   stochastic_round(x, count)   likewise, of bf16, up or down by chance, so that what is rounded again and again keeps
+ *              its mean: what is kept in bf16 from update to update */
 #include "ops/define.h"
 
 /* ---- widen ---- */
@@ -122,6 +124,61 @@ static bt_tensor *rounded(bt_tensor *x, bt_dtype dtype)
     return exact ? x : BT_RECORD(&bt_op_round, &attr, x);
 }
 
+/* ---- stochastic_round ---- */
+
+static bt_status stochastic_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    (void)attr;
+    out[0] = in[0];
+    BT_TRY(bt_check_dtype("stochastic_round", "the operand", in[0].dtype, BT_FLOATS));
+    return bt_check_scalar("stochastic_round", "the count", in[1], BT_I64);
+}
+
+static void stochastic_describe(const void *attr, bt_text *text)
+{
+    const bt_stochastic_attr *stochastic = attr;
+    bt_text_add(text, "key %llx, site %x", (unsigned long long)stochastic->key, (unsigned)stochastic->site);
+}
+
+static void stochastic_samples(bt_sampler *sampler)
+{
+    static const double count[] = {7}, far[] = {0, -0.0, 1, -3.5, 3e38, -3e38, 1e-40};
+    static const bt_dtype dtypes[] = {BT_F64, BT_F32};
+    for (int i = 0; i < BT_COUNT_OF(dtypes); i++) {
+        BT_SAMPLE(sampler, .name = "matrix", .inputs = 2, .kink = true, BT_ATTR(bt_stochastic_attr, 5, .site = 3),
+                  .in = {BT_DRAWN(-2, 2, dtypes[i], 2, 3, 5), BT_LISTED(count, BT_I64, 0, 0)});
+        BT_SAMPLE(sampler, .name = "nothing", .inputs = 2, .kink = true, BT_ATTR(bt_stochastic_attr, 5, .site = 3),
+                  .in = {BT_DRAWN(-2, 2, dtypes[i], 2, 0, 5), BT_LISTED(count, BT_I64, 0, 0)});
+    }
+    BT_SAMPLE(sampler, .name = "far", .inputs = 2, .kink = true, BT_ATTR(bt_stochastic_attr, 5, .site = 3),
+              .in = {BT_LISTED(far, BT_F32, 1, 7), BT_LISTED(count, BT_I64, 0, 0)});
+}
+
+const bt_op bt_op_stochastic_round = {
+    .name = "stochastic_round",
+    .inputs = 2,
+    .attr_size = sizeof(bt_stochastic_attr),
+    .infer = stochastic_infer,
+    .vjp = round_rule,
+    .jvp = round_rule,
+    .info = &(const bt_op_info){.flags = BT_OP_RANDOM | BT_OP_LINEAR,
+                                .cast = BT_CAST_ANY,
+                                .differentiable = 1,
+                                .overwrites = {1},
+                                .describe = stochastic_describe,
+                                .samples = stochastic_samples},
+};
+
+bt_tensor *bt_stochastic_round(bt_tensor *x, const char *name, const char *part, bt_tensor *count)
+{
+    bt_trace *trace = bt_trace_now();
+    if (!trace)
+        return bt_trace_poison(BT_ERROR_ARGUMENT, "stochastic_round: only inside a traced callback");
+    const uint64_t place = bt_hash_text(bt_hash_text(0, name), part);
+    const bt_stochastic_attr attr = {.key = trace->seed, .site = (uint32_t)(place ^ place >> 32)};
+    return BT_RECORD(&bt_op_stochastic_round, &attr, x, count);
+}
+
 /* ---- what is recorded ---- */
 
 static bt_cast_class class_of(const bt_op *op) { return op->info ? op->info->cast : BT_CAST_FOLLOW; }
@@ -142,17 +199,24 @@ bool bt_casts(const bt_op *op, bt_tensor *const *in, int inputs, bt_dtype low)
            (class_of(op) == BT_CAST_LOW && bt_dtype_half(low) && !any_dtype(in, inputs, BT_F64));
 }
 
+/* In a network of 16 bits, a parameter that is kept so counts as what it is kept in, though it is read as f32. */
+static bt_dtype dtype_of(const bt_tensor *x, bt_dtype low)
+{
+    const bt_tensor *from = bt_dtype_half(low) && x->node->op == &bt_op_widen ? x->node->in[0] : NULL;
+    return from && from->node->op == &bt_op_read ? from->dtype : x->dtype;
+}
+
 /* The dtype that all floating operands have in common, but for numbers, which have none. */
-static bt_dtype common_half(bt_tensor *const *in, int inputs)
+static bt_dtype common_half(bt_tensor *const *in, int inputs, bt_dtype low)
 {
     bt_dtype common = BT_F32;
     bool first = true;
     for (int i = 0; i < inputs; i++) {
         double number;
-        if (bt_poisoned(in[i]) || !bt_dtype_floats(in[i]->dtype) ||
-            (!bt_dtype_half(in[i]->dtype) && bt_uniform(in[i], &number)))
+        bt_dtype dtype = bt_poisoned(in[i]) ? BT_BOOL : dtype_of(in[i], low);
+        if (!bt_dtype_floats(dtype) || (!bt_dtype_half(dtype) && bt_uniform(in[i], &number)))
             continue;
-        common = first || in[i]->dtype == common ? in[i]->dtype : BT_F32;
+        common = first || dtype == common ? dtype : BT_F32;
         first = false;
     }
     return bt_dtype_half(common) ? common : BT_F32;
@@ -167,7 +231,7 @@ bt_tensor *bt_record_cast(const bt_op *op, const void *attr, size_t attr_size, b
     if (!wide)
         return trace->graph->poison;
     bool lowers = class == BT_CAST_LOW && bt_dtype_half(low) && !any_dtype(in, inputs, BT_F64);
-    bt_dtype result = lowers ? low : class == BT_CAST_HIGH ? BT_F32 : common_half(in, inputs);
+    bt_dtype result = lowers ? low : class == BT_CAST_HIGH ? BT_F32 : common_half(in, inputs, low);
     for (int i = 0; i < inputs; i++) {
         wide[i] = bt_wide(in[i]);
         if (lowers && !bt_poisoned(wide[i]) && wide[i]->dtype == BT_F32)

@@ -13,7 +13,7 @@
                                   X(tanh) X(erf) X(sigmoid) X(relu) X(step) X(floor) X(isfinite)                      \
     /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
-    /* 16 bits (half.c) */        X(widen) X(round)                                                                    \
+    /* 16 bits (half.c) */        X(widen) X(round) X(stochastic_round)                                                \
     /* reductions (reduce.c) */   X(sum) X(max) X(argmax) X(min)                                                       \
     /* shape (shape.c) */         X(reshape) X(permute)                                                                \
     /* repeating (broadcast.c) */ X(broadcast)                                                                         \
@@ -128,6 +128,15 @@ typedef struct bt_random_attr { /* uniform, normal (no tensor input but the reco
 /* inputs: uniform(record I64 []), normal(record), dropout(x, record). Element e takes Philox with
  * counter (e / 4 low 32 bits, site, record low, record high) and key (key low, key high), word e % 4 for f32;
  * f64: counter e / 2, words 2 (e % 2) high and 2 (e % 2) + 1 low. See bt_random_word in ops/random.h. */
+
+typedef struct bt_stochastic_attr {
+    uint64_t key;
+    uint32_t site, zero; /* 0 */
+} bt_stochastic_attr;
+/* stochastic_round(x, count I64 []): each element as one of the two numbers of bf16 that it lies between, in x's dtype;
+ * the one further from 0 for as many of the 65,536 values of r as the lower half of its f32's bits says: (bits + r)
+ * with the lower half cut off. r: the lower half of the word that uniform has for the element in f32, `count` in the
+ * record's place. What is not finite is rounded to the nearest. */
 
 typedef struct bt_linear_attr {
     int64_t activation;
@@ -261,6 +270,8 @@ bt_tensor *bt_conv_dw(bt_tensor *x, bt_tensor *g, const int64_t *window, const b
 bt_tensor *bt_scatter_add(bt_tensor *index, bt_tensor *values, int64_t rows);
 bt_tensor *bt_stop(bt_tensor *x); /* a constant at every order, whatever detach means */
 bt_tensor *bt_copy(bt_tensor *x);
+/* stochastic_round by the trace's seed; name, part: what is rounded, which is where its random numbers come from. */
+bt_tensor *bt_stochastic_round(bt_tensor *x, const char *name, const char *part, bt_tensor *count);
 bt_tensor *bt_alias(bt_tensor *x);                       /* x under another name, differentiable */
 bt_tensor *bt_dropout(bt_tensor *x, double probability); /* scaled by 1/(1-p); in BT_VALID x itself */
 bt_tensor *bt_linear(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, bool relu); /* bias may be NULL */

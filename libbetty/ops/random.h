@@ -1,9 +1,10 @@
-/* ops/random.h: random numbers of the ops uniform, normal and dropout: the same for every backend and every pass.
- * Element e of a stream is a pure function of (key, site, record, e); bt_random_attr in ops/ops.h says how they lie in
- * Philox's counter. */
+/* ops/random.h: random numbers of the ops uniform, normal, dropout and stochastic_round: the same for every backend and
+ * every pass. Element e of a stream is a pure function of (key, site, record, e); bt_random_attr in ops/ops.h says how
+ * they lie in Philox's counter. */
 #ifndef BT_OPS_RANDOM_H
 #define BT_OPS_RANDOM_H
 
+#include "base/half.h"
 #include "base/philox.h"
 #include <math.h>
 
@@ -25,6 +26,13 @@ static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, 
 {
     bt_philox block = bt_random_word(key, site, record, element / 2);
     return bt_philox_f64(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);
+}
+
+/* The op stochastic_round, of one number: the upper half of an f32, by the lower half of a random word. */
+static inline uint16_t bt_random_bf16(float x, uint32_t word)
+{
+    const uint32_t bits = bt_f32_bits(x);
+    return (bits & 0x7f800000) == 0x7f800000 ? bt_bf16_of(x) : (uint16_t)((bits + (word & 0xffff)) >> 16);
 }
 
 /* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): of two words, the

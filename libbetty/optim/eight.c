@@ -100,6 +100,6 @@ static const bt_optimizer_def lion8bit = {
     .slot = eight_slot,
 };
 
-const bt_optimizer_kind bt_kind_adam8bit = {.def = &adam8bit, .elementwise = true, .guarded = true};
-const bt_optimizer_kind bt_kind_adamw8bit = {.def = &adamw8bit, .elementwise = true, .guarded = true};
-const bt_optimizer_kind bt_kind_lion8bit = {.def = &lion8bit, .elementwise = true, .guarded = true};
+const bt_optimizer_kind bt_kind_adam8bit = {.def = &adam8bit, .elementwise = true, .guarded = true, .codes = true};
+const bt_optimizer_kind bt_kind_adamw8bit = {.def = &adamw8bit, .elementwise = true, .guarded = true, .codes = true};
+const bt_optimizer_kind bt_kind_lion8bit = {.def = &lion8bit, .elementwise = true, .guarded = true, .codes = true};

@@ -14,6 +14,7 @@ typedef struct bt_optimizer_kind {
     bool flat; /* the update is elementwise, slots like the parameter: several may be handed over as one flat vector */
     bool elementwise; /* this alone: the slope for type = sama is there without a look at its nodes */
     bool guarded;     /* the update itself leaves all as it is where rule->ok is false */
+    bool codes;       /* slots are codes of 8 bits, except of small parameters */
     unsigned fixed;   /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
     unsigned (*slots)(const double *hypers); /* bit i: def->slots[i] is kept with these values; NULL: all */
     bt_status (*check)(const char *what, const double *hypers); /* values that do not go together; NULL: all do */
@@ -105,6 +106,7 @@ struct bt_optimizer {
     bt_scheduler scheduler; /* to be set before bt_optimizer_start */
     bt_clip clip;           /* likewise */
     bool started;
+    bool narrow;               /* likewise: slots of floating numbers are kept in bf16, stochastically rounded */
     bt_var *applied, *skipped; /* I64 []: updates made; updates left out because the gradient was not finite */
     unsigned slots;            /* bit i: kind.def->slots[i] is kept; fixed by bt_optimizer_start */
 
@@ -146,9 +148,11 @@ bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block
 /* A parameter, or, where kind.flat, any stretch of a block whose parameters are of one group. */
 typedef struct bt_segment {
     int group;
-    bt_tensor *param, *grad;        /* one shape, one floating dtype */
+    const char *name; /* of the parameter: what is rounded stochastically has its random numbers by it; else unread */
+    bool narrow;      /* the parameter is kept in bf16: next_param is stochastically rounded */
+    bt_tensor *param, *grad;        /* one shape, one floating dtype, f32 of what is kept in bf16 */
     bt_tensor *slots[BT_MAX_ITEMS]; /* [0 .. slot_count-1], as bt_slot_array says; NULL: param has none */
-    bt_tensor *next_param;          /* results */
+    bt_tensor *next_param;          /* results, f32 likewise */
     bt_tensor *next_slots[BT_MAX_ITEMS];
     bt_tensor *slope; /* where asked for: d (param - next_param) / d grad, elementwise; clipping by norm scales it */
 } bt_segment;

@@ -14,7 +14,10 @@ bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, int group, bt_ar
 {
     const bt_optimizer_def *def = optimizer->kind.def;
     like.data = NULL;
-    return def->slot ? def->slot(index_of(optimizer, slot), like, optimizer->groups[group].values) : like;
+    bt_array array = def->slot ? def->slot(index_of(optimizer, slot), like, optimizer->groups[group].values) : like;
+    if (optimizer->narrow && array.dtype == BT_F32)
+        array.dtype = BT_BF16;
+    return array;
 }
 
 static bt_status check(const bt_optimizer *optimizer, int slot, const char *param, bt_array array)

@@ -200,6 +200,20 @@ static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor 
     segment->slope = bt_update_slope(trace->what, grad, next, scale, first, kind->flat || kind->elementwise);
 }
 
+/* Of what is kept in bf16: one of the two numbers beside it. What stays as it is, is one already. */
+static void round_segment(const update_trace *trace, bt_segment *segment)
+{
+    const bt_array like = bt_tensor_array(segment->param);
+    if (segment->narrow)
+        segment->next_param = bt_stochastic_round(segment->next_param, segment->name, "", trace->applied);
+    for (int s = 0; s < bt_optimizer_slot_count(trace->optimizer); s++) {
+        bt_tensor **next = &segment->next_slots[s];
+        if (*next && bt_slot_array(trace->optimizer, s, segment->group, like).dtype == BT_BF16)
+            *next =
+                bt_stochastic_round(*next, segment->name, bt_optimizer_slot_name(trace->optimizer, s), trace->applied);
+    }
+}
+
 static void update_segment(const update_trace *trace, bt_segment *segment, const bt_rule *group)
 {
     const bt_graph *graph = bt_trace_now()->graph;
@@ -225,6 +239,7 @@ static void update_segment(const update_trace *trace, bt_segment *segment, const
         bt_tensor *value = segment->slots[s] ? bt_rule_next(&rule.slots[k++]) : NULL;
         segment->next_slots[s] = !value || guarded ? value : bt_where(trace->ok, value, segment->slots[s]);
     }
+    round_segment(trace, segment);
 }
 
 static void update_segments(const update_trace *trace, bt_update *update)

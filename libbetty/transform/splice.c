@@ -42,9 +42,11 @@ static bool keeps(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *n
 /* Without 16 bits: casts between them and f32 fall away, and constants are f32. */
 static bool widens(bt_rewrite *rewrite, const bt_splice *splice, const bt_node *node)
 {
-    if (!splice->wide)
-        return false;
     bt_tensor *x = node->inputs == 1 ? rewrite->map[node->in[0]->id] : NULL, **to = &rewrite->map[node->out->id];
+    if (node->op == &bt_op_widen && !bt_poisoned(x) && x->dtype == BT_F32) /* what is read of 16 bits is so */
+        *to = x;
+    if (!splice->wide)
+        return *to != NULL;
     if (node->op == &bt_op_widen || node->op == &bt_op_round)
         *to = x;
     else if (node->op == &bt_op_cast && !bt_poisoned(x) && bt_dtype_half(node->out->dtype))

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* From the kat_vectors of Random123 (Salmon, Moraes, Dror, Shaw). */
 START_TEST(known_answers)
@@ -136,6 +137,59 @@ START_TEST(dropped)
 }
 END_TEST
 
+/* One of the two numbers beside it, by the lower half of the word that uniform has there: as bits and as f32, on one
+ * thread and on two. */
+START_TEST(stochastically_rounded)
+{
+    enum { COUNT = 70001 };
+    static float x[COUNT], wide[COUNT];
+    static uint16_t y[2][COUNT];
+    int64_t updates = 3;
+    bt_stochastic_attr attr = {.key = 99, .site = 5};
+    bt_view in[] = {{(char *)x, BT_F32, 1, {COUNT}, {1}}, {(char *)&updates, BT_I64, 0, {0}, {0}}}, out;
+    bt_call call = {.op = &bt_op_stochastic_round, .attr = &attr, .inputs = 2, .outputs = 1, .in = in, .out = &out};
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (i % 2 ? -1 : 1) * (1 + (float)i / COUNT);
+    x[100] = INFINITY, x[101] = -INFINITY, x[102] = NAN, x[103] = bt_f32_of(0x7f800001); /* as a kernel has them */
+    for (int way = 0; way < 3; way++) {
+        call.threads = 1 + way % 2;
+        out = way < 2 ? (bt_view){(char *)y[way], BT_BF16, 1, {COUNT}, {1}}
+                      : (bt_view){(char *)wide, BT_F32, 1, {COUNT}, {1}};
+        ck_assert(bt_kernel_choose(&bt_backend_cpu()->kernels, &call)->launch(&call) == BT_OK);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t bits, random = bt_random_word(99, 5, 3, (uint64_t)i / 4).word[i % 4];
+        memcpy(&bits, &x[i], sizeof bits);
+        uint32_t due = (bits >> 16) + ((bits & 0xffff) + (random & 0xffff) > 0xffff);
+        ck_assert_uint_eq(y[0][i], isfinite(x[i]) ? due : bt_bf16_of(x[i]));
+        ck_assert_uint_eq(y[0][i], y[1][i]);
+        memcpy(&bits, &wide[i], sizeof bits);
+        ck_assert_uint_eq(bits, (uint32_t)y[0][i] << 16);
+    }
+}
+END_TEST
+
+/* Of the 65,536 values of r so many round up as the lower half says, whichever it is: the mean is the number itself.
+ * Every one of them is tried for every 31st, and where it turns for all. */
+START_TEST(as_many_round_up)
+{
+    for (uint32_t low = 0; low < 65536; low++) {
+        float x = bt_f32_of(0x3fa50000 | low);
+        uint32_t up = 0;
+        for (uint32_t r = 0; low % 31 == 0 && r < 65536; r++)
+            up += bt_random_bf16(x, r | r << 16) == 0x3fa6;
+        ck_assert_uint_eq(up, low % 31 == 0 ? low : 0);
+        ck_assert(bt_random_bf16(x, 65535 - low) == 0x3fa5);
+        ck_assert(low == 0 || bt_random_bf16(x, 0xabcd0000 | (65536 - low)) == 0x3fa6);
+        ck_assert(low == 0 || bt_random_bf16(-x, 65536 - low) == 0xbfa6); /* away from 0 */
+    }
+    static const uint32_t far[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff, 0x7fc00000};
+    for (int i = 0; i < BT_COUNT_OF(far); i++)
+        ck_assert_uint_eq(bt_random_bf16(bt_f32_of(far[i]), 0xffff), bt_bf16_of(bt_f32_of(far[i])));
+    ck_assert_uint_eq(bt_random_bf16(bt_f32_of(0x7f7fffff), 1), 0x7f80); /* the largest f32 has no bf16 above it */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("random");
@@ -145,6 +199,8 @@ int main(void)
     tcase_add_loop_test(tcase, streams, 0, 3);
     tcase_add_loop_test(tcase, laws, 0, 4);
     tcase_add_test(tcase, dropped);
+    tcase_add_test(tcase, stochastically_rounded);
+    tcase_add_test(tcase, as_many_round_up);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,5 +1,7 @@
 /* tests/engine/test_closed_forms.c: hypergradients with known right answers, in double precision to 1e-10, in single
- * precision to 1e-5, and with products of matrices in bf16, of which a unit is 2^-8, to 2^-5. */
+ * precision to 1e-5, with products of matrices in bf16, of which a unit is 2^-8, to 2^-5, and so with parameters in
+ * bf16.
+ */
 #include "closed_forms.h"
 
 #include <check.h>
@@ -22,9 +24,10 @@ static void hypergradient(numbers n, const char *settings, double *result)
     ck_assert_msg(status == BT_OK, "%s: %s", settings, bt_error());
     if (strstr(settings, "finite")) /* a difference in single precision is as good as its step */
         return;
-    for (int k = 0; k < 2; k++) {
+    static const char *const precisions[] = {"fp32", "bf16", "bf16-true"};
+    for (int k = 0; k < 3; k++) {
         double tolerance = k ? 0x1p-5 : 1e-5;
-        snprintf(single, sizeof single, "%sengine.precision = %s\n", settings, k ? "bf16" : "fp32");
+        snprintf(single, sizeof single, "%sengine.precision = %s\n", settings, precisions[k]);
         status = closed_form_hypergradient(&n, single, rounded);
         ck_assert_msg(status == BT_OK, "%s: %s", single, bt_error());
         for (int i = 0; i < n.lambdas; i++)

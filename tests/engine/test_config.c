@@ -338,7 +338,7 @@ START_TEST(refused_words)
         {"classifier", "type = reinforce",
          "bt_mul(bt_detach(reward), log_probability), and needs no type of its own; "
          "use darts | cg"},
-        {"classifier", "precision = tf32", "needs no scale of the loss; use fp32 | fp64 | bf16 | fp16"},
+        {"classifier", "precision = tf32", "needs no scale of the loss; use fp32 | fp64 | bf16 | fp16 | bf16-true"},
         {"engine", "precision = amp", "bf16 halves what a network holds"},
         {"engine", "device = cuda", "`threads` says how many cores share the work; use auto | cpu"},
         {"engine", "device = gpu", "there is no backend for GPUs"},

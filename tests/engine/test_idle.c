@@ -87,6 +87,8 @@ static const struct {
     {"lower.scheduler_t_max = 3\n", "it belongs to scheduler = cosine"},
     {"lower.scheduler_eta_min = 0.3\n", "it belongs to scheduler = cosine"},
     {"lower.dampening = 0.1\n", "there is no momentum"},
+    {"engine.precision = fp32\nlower.optimizer_state = bf16\n", "keeps nothing from update to update"},
+    {"engine.precision = fp32\nlower.optimizer_state = bf16\nlower.momentum = 0.5\n", NULL},
     {"lower.prune_begin = 3\n", "prune_begin = 3 has no effect: prune is 0"},
     {"lower.prune_end = 3\n", "prune_end = 3 has no effect: prune is 0"},
 };

@@ -65,6 +65,8 @@ static bt_engine *engine_of(const char *settings)
 
 /* By slots: bytes of `w` and of `b`, in whole lines of 64. */
 #define LIKE   (4 * (MANY + COLUMNS))
+#define HALF   (2 * (MANY + COLUMNS))
+#define BF16   "lower.optimizer_state = bf16\n"
 #define CODES  (MANY + 4 * COLUMNS)
 #define SCALES 128 /* 18 blocks */
 
@@ -88,6 +90,11 @@ static const struct {
     {"lower.optimizer = adam8bit\n", 2 * (CODES + SCALES), 7, NULL},
     {"lower.optimizer = adamw8bit\n", 2 * (CODES + SCALES), 7, NULL},
     {"lower.optimizer = lion8bit\n", CODES + SCALES, 6, "that is 0 everywhere here"},
+    {"lower.optimizer = sgd\nlower.lr = 0.1\nlower.momentum = 0.9\n" BF16, HALF, 6, NULL},
+    {"lower.optimizer = adam\n" BF16, 2 * HALF, 7, NULL},
+    {"lower.optimizer = adamw\nlower.amsgrad = true\n" BF16, 3 * HALF, 7, NULL},
+    {"lower.optimizer = lion\n" BF16, HALF, 6, "that is 0 everywhere here"},
+    {"lower.optimizer = adafactor\n" BF16, 192 + 128 + 128, 8, "mixes the elements of the gradient"},
 };
 enum { COUNT = sizeof optimizers / sizeof *optimizers };
 

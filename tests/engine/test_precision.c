@@ -103,6 +103,10 @@ static const char *const methods[] = {
     "lower.type = darts\nlower.product = vjp\n",
     "lower.type = darts\nlower.product = finite\n",
     "lower.type = darts\nlower.product_precision = fp32\n",
+    "lower.type = darts\nlower.product_precision = fp16\n",
+    "lower.type = darts\nlower.product = vjp\nlower.product_precision = fp16\n",
+    "lower.type = sama\nlower.product = jvp\nlower.product_precision = fp16\n",
+    "lower.type = cg\nlower.cg_iterations = 3\nlower.product_precision = fp16\n",
     "lower.type = neumann\nlower.neumann_alpha = 0.1\nlower.neumann_iterations = 3\n",
     "lower.type = cg\nlower.cg_iterations = 3\n",
     "lower.type = cg\nlower.cg_iterations = 3\nlower.product_precision = level\n",
@@ -112,7 +116,12 @@ static const char *const methods[] = {
 
 static void hypergradient(const char *upper_precision, const char *lower_precision, const char *method, double *result)
 {
-    bt_engine *engine = make(upper_precision, lower_precision, method);
+    char lines[200];
+    snprintf(lines, sizeof lines, "%s", method);
+    char *narrow = strstr(lines, "= fp16");
+    if (narrow && strcmp(lower_precision, "fp16") != 0) /* an error */
+        memcpy(narrow, "= fp32", 6);
+    bt_engine *engine = make(upper_precision, lower_precision, lines);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_setup(engine));
     for (int i = 0; i < 3; i++)
@@ -224,10 +233,91 @@ START_TEST(nothing_is_finite)
 }
 END_TEST
 
+/* ---- products of fp16 with a scale of their own ---- */
+
+/* C = K (lambda sum w - 1)^2 / 2, F = .001 sum w, at w = (1, 1, 1, 1) / 4 and lambda = 1, where both stay: the identity
+ * in the place of H^-1 gives -.004 K. Its second derivatives are above what fp16 holds. */
+enum { K = 100000 };
+
+static bt_module *quarters(bt_problem *self)
+{
+    bool above = strcmp(self->name, "upper") == 0;
+    bt_module *module = bt_module_new(NULL);
+    bt_module_add_param(module, "p", bt_init_constant(above ? 1 : 0.25), above ? 1 : 4, 1);
+    return module;
+}
+
+static bt_status no_batch(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    double value = 1;
+    (void)self, (void)mode, (void)index;
+    return bt_batch_set(batch, "number", BT_ARRAY(&value, 1));
+}
+
+static bt_tensor *steep(bt_problem *self, const bt_batch *batch)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    (void)batch;
+    bt_tensor *lambda = bt_param(bt_peer(self, "upper"), "p");
+    bt_tensor *y = bt_matmul(bt_mul(lambda, bt_constant(BT_ARRAY(ones, 1, 4))), bt_param(self, "p"));
+    return bt_mul(K / 2.0, bt_sum(bt_square(bt_sub(bt_cast(y, BT_F32), 1))));
+}
+
+static bt_tensor *flat(bt_problem *self, const bt_batch *batch)
+{
+    (void)batch;
+    return bt_mul(0.001, bt_sum(bt_param(bt_peer(self, "lower"), "p")));
+}
+
+static const bt_problem_def above = {
+    .name = "upper", .configure_module = quarters, .get_batch = no_batch, .training_step = flat};
+static const bt_problem_def below = {
+    .name = "lower", .configure_module = quarters, .get_batch = no_batch, .training_step = steep};
+static const bt_export steep_parts = {.abi = BT_ABI, .problems = {&above, &below}};
+
+static bt_engine *steep_engine(void *more)
+{
+    char settings[600];
+    snprintf(settings, sizeof settings,
+             "engine.precision = fp32\nlower.precision = fp16\nlower.product_precision = fp16\nlower.lr = 0\n"
+             "upper.lr = 0\ndependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n%s",
+             (const char *)more);
+    return levels_engine(&steep_parts, NULL, settings);
+}
+
+/* From 2^12 to 2^-2, where K |x| = 2 K fits: so many updates of the upper level are left out, and counted. Its own
+ * scale and the lower level do not notice. */
+START_TEST(product_overflow_recovers)
+{
+    double found;
+    bt_engine *engine = steep_engine(_i ? "lower.product = vjp\n" : "");
+    levels_step(engine, 20);
+    ck_assert_int_eq(levels_skipped(engine, "upper"), 14);
+    ck_assert_int_eq(levels_skipped(engine, "lower"), 0);
+    ck_assert_double_eq(scale_of(engine, "upper"), 4096);
+    const bt_problem *lower = bt_engine_problem(engine, "lower");
+    ck_assert_double_eq(bt_get(BT_F32, lower->product.scale->data, 0), 0.25);
+    uint64_t before = levels_state(engine);
+    EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&found, 1)));
+    ck_assert_double_eq_tol(found / (-0.004 * K), 1, 0x1p-8);
+    ck_assert(levels_state(engine) == before);
+    bt_engine_free(engine);
+}
+END_TEST
+
+START_TEST(product_scale_resumes) { levels_expect_resumes(steep_engine, "lower.scale_interval = 2\n", 18); }
+END_TEST
+
 START_TEST(what_fp16_does_not_go_with)
 {
+    static const char *const others[] = {"lower.product = finite\n", "lower.type = itd\n", "lower.type = penalty\n"};
+    for (int i = 0; i < BT_COUNT_OF(others); i++)
+        levels_expect_error(steep_engine((void *)(size_t)others[i]), "[lower] product_precision", "exact product",
+                            NULL);
+    levels_expect_error(make("fp32", "bf16", "lower.product_precision = fp16\n"), "[lower] product_precision",
+                        "precision = fp16", NULL);
     levels_expect_error(make("fp32", "fp16", "lower.product_precision = level\n"), "[lower] product_precision",
-                        "have no loss scale", NULL);
+                        "with a scale of their own", NULL);
     levels_expect_error(make("fp32", "bf16", "lower.fp16 = true\n"), "[lower] fp16", "says otherwise", NULL);
 }
 END_TEST
@@ -264,6 +354,8 @@ int main(void)
     tcase_add_test(tests, scale_sequence);
     tcase_add_test(tests, overflow_recovers);
     tcase_add_test(tests, nothing_is_finite);
+    tcase_add_loop_test(tests, product_overflow_recovers, 0, 2);
+    tcase_add_test(tests, product_scale_resumes);
     tcase_add_test(tests, what_fp16_does_not_go_with);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

@@ -451,6 +451,23 @@ static void random_numbers(const job *j)
     }
 }
 
+/* One of the two upper halves of an f32; by the text of ops/ops.h. */
+static void stochastic_round(const job *j)
+{
+    const bt_stochastic_attr *attr = j->node->attr;
+    uint64_t count = (uint64_t)(int64_t)j->b[0];
+    for (uint64_t e = 0; e < (uint64_t)j->count; e++) {
+        bt_philox counter = {{(uint32_t)(e / 4), attr->site, (uint32_t)count, (uint32_t)(count >> 32)}};
+        bt_philox words = bt_philox4x32(counter, (uint32_t)attr->key, (uint32_t)(attr->key >> 32));
+        float x = (float)j->a[e];
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        bits = (bits + words.word[e % 4] % 65536) / 65536 * 65536;
+        memcpy(&x, &bits, sizeof x);
+        j->out[e] = isfinite(j->a[e]) ? (double)x : j->a[e];
+    }
+}
+
 static void check(const job *j)
 {
     j->out[0] = 1;
@@ -577,6 +594,7 @@ static const struct {
     {&bt_op_conv_dw, conv},
     {&bt_op_uniform, random_numbers},
     {&bt_op_normal, random_numbers},
+    {&bt_op_stochastic_round, stochastic_round},
     {&bt_op_check, check},
     {&bt_op_scales, scales},
     {&bt_op_encode, encode},

@@ -264,6 +264,43 @@ START_TEST(test_dropout_derivative)
 }
 END_TEST
 
+/* Rounded by chance, with the derivative 1; each part of each name has random numbers of its own, each update others.
+ */
+START_TEST(test_stochastic_round)
+{
+    int64_t counts[] = {3, 4};
+    bt_var updates = {.name = "updates", .owner = "", .dtype = BT_I64, .data = (char *)&counts[0]},
+           later = {.name = "later", .owner = "", .dtype = BT_I64, .data = (char *)&counts[1]};
+    enum { N = 64, WAYS = 4 };
+    float between[N];
+    for (int i = 0; i < N; i++)
+        between[i] = 1 + 0x1p-8F; /* halfway to the next number of bf16 */
+    trace.seed = 17;
+    bt_tensor *x = bt_constant(BT_ARRAY(between, N)), *count = bt_trace_read(&updates);
+    bt_tensor *y[WAYS] = {bt_stochastic_round(x, "w", "m", count), bt_stochastic_round(x, "w", "v", count),
+                          bt_stochastic_round(x, "b", "m", count),
+                          bt_stochastic_round(x, "w", "m", bt_trace_read(&later))};
+    bt_tensor *again = bt_stochastic_round(x, "w", "m", count), *slope = GRAD(y[0], x);
+    interpreter *in = interpreter_new(graph);
+    interpreter_run(in);
+    for (int way = 0; way < WAYS; way++) {
+        int up = 0, others = 0;
+        for (int i = 0; i < N; i++) {
+            double found = interpreter_value(in, y[way])[i];
+            ck_assert(found == 1 || found == 1 + 0x1p-7);
+            up += found > 1;
+            others += found != interpreter_value(in, y[0])[i];
+        }
+        ck_assert_msg(up > 16 && up < 48 && (others > 16) == (way > 0), "%d: %d up, %d others", way, up, others);
+    }
+    for (int i = 0; i < N; i++) {
+        ck_assert(interpreter_value(in, slope)[i] == 1);
+        ck_assert(interpreter_value(in, again)[i] == interpreter_value(in, y[0])[i]);
+    }
+    interpreter_free(in);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ops: formulas");
@@ -279,6 +316,7 @@ int main(void)
     tcase_add_test(formulas, test_adam_decay);
     tcase_add_test(formulas, test_sgd_with_momentum);
     tcase_add_test(formulas, test_dropout_derivative);
+    tcase_add_test(formulas, test_stochastic_round);
     suite_add_tcase(suite, formulas);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,4 +1,4 @@
-/* backend/cpu/random.c: uniform, normal and dropout: blocks of Philox side by side. */
+/* backend/cpu/random.c: uniform, normal, dropout and stochastic rounding: blocks of Philox side by side. */
 #include "ops/random.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/math_f32.h"
@@ -15,6 +15,12 @@ static stream stream_of(const bt_call *call, int record)
 {
     const bt_random_attr *attr = call->attr;
     return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[record], 0)};
+}
+
+static stream stream_of_updates(const bt_call *call)
+{
+    const bt_stochastic_attr *attr = call->attr;
+    return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[1], 0)};
 }
 
 /* bt_random_word for BLOCKS blocks. */
@@ -113,6 +119,30 @@ static void dropout_f64(const bt_call *call, const uint32_t *words, int64_t firs
         y[i] = unit_f64(words, i) >= probability ? x[i] * scale : 0.0;
 }
 
+/* What is not finite has all bits of the exponent set: rounded to the nearest, it keeps its upper half, and as NaN one
+ * bit more. */
+static uint32_t stochastic(uint32_t bits, uint32_t word)
+{
+    const bool finite = (bits & 0x7f800000) != 0x7f800000, nan = (bits & 0x7fffffff) > 0x7f800000;
+    return (bits + (finite ? word & 0xffff : 0)) | (nan ? 0x400000 : 0);
+}
+
+static void stochastic_f32(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    const uint32_t *x = (const uint32_t *)(const void *)call->in[0].data + first;
+    uint32_t *y = (uint32_t *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = stochastic(x[i], words[i]) & 0xffff0000;
+}
+
+static void stochastic_bf16(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
+{
+    const uint32_t *x = (const uint32_t *)(const void *)call->in[0].data + first;
+    uint16_t *y = (uint16_t *)(void *)call->out[0].data + first;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (uint16_t)(stochastic(x[i], words[i]) >> 16);
+}
+
 static void part(const bt_call *call, const stream *s, use_fn *use, int per_word, int64_t begin, int64_t end)
 {
     uint32_t words[WORDS];
@@ -139,13 +169,17 @@ static void share(const void *work, int t, int threads)
 }
 
 /* per_word: words that an element takes. */
-static bt_status run(const bt_call *call, int record, use_fn *use, int per_word)
+static bt_status run_stream(const bt_call *call, stream s, use_fn *use, int per_word)
 {
-    stream s = stream_of(call, record);
     int64_t count = bt_cpu_count(&call->out[0]);
     int threads = call->threads > 1 && count >= 1 << 14 ? call->threads : 1;
     bt_team_do(share, &(shared){call, &s, use, per_word, count}, threads);
     return BT_OK;
+}
+
+static bt_status run(const bt_call *call, int record, use_fn *use, int per_word)
+{
+    return run_stream(call, stream_of(call, record), use, per_word);
 }
 
 static bt_status uniform(const bt_call *call)
@@ -168,9 +202,23 @@ static bt_status dropout(const bt_call *call)
     return call->out[0].dtype == BT_F32 ? run(call, 1, dropout_f32, 1) : run(call, 1, dropout_f64, 2);
 }
 
+static bool stochastic_accepts(const bt_call *call)
+{
+    bt_dtype to = call->out[0].dtype;
+    return bt_cpu_contiguous(&call->in[0]) && call->in[0].dtype == BT_F32 && (to == BT_F32 || to == BT_BF16);
+}
+
+static bt_status stochastic_round(const bt_call *call)
+{
+    return run_stream(call, stream_of_updates(call), call->out[0].dtype == BT_F32 ? stochastic_f32 : stochastic_bf16,
+                      1);
+}
+
 const bt_kernel_impl BT_ISA(bt_cpu_random)[] = {
     {&bt_op_uniform, "uniform.vector", NULL, NULL, NULL, uniform, NULL, false, false},
     {&bt_op_normal, "normal.vector", NULL, NULL, NULL, normal, NULL, false, false},
     {&bt_op_dropout, "dropout.vector", dropout_accepts, NULL, NULL, dropout, NULL, false, false},
+    {&bt_op_stochastic_round, "stochastic_round.vector", stochastic_accepts, NULL, NULL, stochastic_round, NULL, false,
+     true},
     {.op = NULL},
 };

@@ -39,9 +39,22 @@ static bt_status dropout(const bt_call *call)
     return BT_OK;
 }
 
+static bt_status stochastic_round(const bt_call *call)
+{
+    const bt_stochastic_attr *attr = call->attr;
+    const bt_view *x = &call->in[0], *out = &call->out[0];
+    int64_t count = bt_cpu_count(out), updates = bt_cpu_get_int(&call->in[1], 0);
+    for (int64_t e = 0; e < count; e++) {
+        uint32_t word = bt_random_word(attr->key, attr->site, updates, (uint64_t)e / 4).word[e % 4];
+        bt_put(out->dtype, out->data, e, (double)bt_f32_of_bf16(bt_random_bf16((float)bt_cpu_get(x, e), word)));
+    }
+    return BT_OK;
+}
+
 const bt_kernel_impl bt_cpu_reference_random[] = {
     BT_REFERENCE_WIDE(uniform, uniform),
     BT_REFERENCE_WIDE(normal, normal),
     BT_REFERENCE_WIDE(dropout, dropout),
+    BT_REFERENCE(stochastic_round, stochastic_round),
     {.op = NULL},
 };
