@@ -22,10 +22,6 @@ typedef struct bt_memory { /* bt_state */
     size_t size;
 } bt_memory;
 
-typedef struct bt_product_scale {
-    bt_var *scale, *clean, *fault; /* F32, I64, BT_BOOL [] */
-} bt_product_scale;
-
 enum { BT_PURE_STEP, BT_PURE_VALID, BT_PURE_UPDATE, BT_PURE_CONDITION, BT_PURE_START, BT_PURE_KINDS };
 
 typedef enum bt_configure { /* host callbacks that make what the problem consists of */
@@ -41,10 +37,9 @@ struct bt_problem {
     const char *name, *source; /* source: the .c file that defines it; NULL: not a file */
     const bt_problem_settings *settings;
     void *user;
-    int place;           /* in context->problems */
-    bool missing;        /* stands for a problem that does not exist */
-    bool narrow;         /* parameters and their gradients are kept in bf16, and read as f32 */
-    bt_dtype dtype, low; /* of parameters and data; of products in its network: see bt_tag */
+    int place;            /* in context->problems */
+    bool missing, narrow; /* it does not exist; its parameters and gradients are kept in bf16, and read as f32 */
+    bt_dtype dtype, low;  /* of parameters and data; of products in its network: see bt_tag */
     bt_module *module;
     bool configuring[BT_CONFIGURES]; /* this callback of it runs: for those that come back to themselves */
     int64_t *order;                  /* of the parameters, as they lie in their block */
@@ -95,7 +90,7 @@ struct bt_problem {
     bool return_due;                 /* roll_back: an upper problem has stepped; never so between two leaf steps */
     bt_memory *memory;               /* of the user, by bt_state */
     int64_t memory_count, memory_capacity;
-    bt_product_scale product; /* of level/scale.h; NULLs: its products have none */
+    bt_var *product[3]; /* of level/scale.h; NULLs: its products have no scale */
 };
 
 /* ---- problem.c ---- */
@@ -107,11 +102,10 @@ void bt_problem_leave(const bt_problem *problem, const char *callback, bt_guest 
 bt_problem *bt_problem_find(bt_context *context, const char *name);
 const char *bt_problem_list(bt_context *context, bt_text *text); /* "a, b" */
 
-bt_status bt_problem_configure(bt_problem *problem); /* module, storage, optimiser */
-/* The data set from its callback; where there is no callback, or it has been called, nothing. */
-bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode);
-bt_status bt_problem_open_data(bt_problem *problem);    /* streams */
-bt_status bt_problem_load_weights(bt_problem *problem); /* weights.c: the key `weights` */
+bt_status bt_problem_configure(bt_problem *problem);              /* module, storage, optimiser */
+bt_status bt_problem_open_set(bt_problem *problem, bt_mode mode); /* from its callback, once; without one nothing */
+bt_status bt_problem_open_data(bt_problem *problem);              /* streams */
+bt_status bt_problem_load_weights(bt_problem *problem);           /* weights.c: the key `weights` */
 
 /* ---- params.c ---- */
 
@@ -119,7 +113,6 @@ bt_status bt_params_sort(bt_problem *problem);        /* which are trained, by w
 bt_status bt_params_check(const bt_problem *problem); /* an error where none is trained */
 bt_status bt_params_open(bt_problem *problem);        /* the optimiser and its state; once the module has its storage */
 void bt_params_close(bt_problem *problem);
-bt_dtype bt_params_dtype(const bt_problem *problem); /* as they are kept */
 /* A block with a variable for each parameter, laid out like the parameters. */
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
                                const char *name, bt_dtype dtype);

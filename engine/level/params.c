@@ -151,8 +151,6 @@ static bt_status like_params_new(like_params *like, const bt_problem *problem, c
     return BT_OK;
 }
 
-bt_dtype bt_params_dtype(const bt_problem *problem) { return problem->narrow ? BT_BF16 : problem->dtype; }
-
 bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_lifetime lifetime, bt_category category,
                                const char *name, bt_dtype dtype)
 {

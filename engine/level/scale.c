@@ -4,6 +4,8 @@
 #include "ops/ops.h"
 #include "runtime/store.h"
 
+enum { SCALE, CLEAN, FAULT }; /* of bt_problem.product: F32, I64, BT_BOOL [] */
+
 static bt_status put_first(const bt_problem *problem, bt_var *scale)
 {
     const bt_context *context = problem->context;
@@ -15,16 +17,16 @@ static bt_status put_first(const bt_problem *problem, bt_var *scale)
 static bt_status open_product(bt_problem *problem)
 {
     bt_context *context = problem->context;
-    bt_product_scale *p = &problem->product;
-    if (problem->settings->product_precision != BT_PRODUCTS_FP16 || p->scale)
+    bt_var **p = problem->product;
+    if (problem->settings->product_precision != BT_PRODUCTS_FP16 || p[SCALE])
         return BT_OK;
-    p->scale =
+    p[SCALE] =
         bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "product scale", (bt_array){.dtype = BT_F32});
-    p->clean = bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "products at the product scale",
+    p[CLEAN] = bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "products at the product scale",
                              (bt_array){.dtype = BT_I64});
-    p->fault = bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "product was not finite",
+    p[FAULT] = bt_ledger_var(context, problem, BT_ROLE_SOLVER, BT_OPTIMIZER, "product was not finite",
                              (bt_array){.dtype = BT_BOOL});
-    return p->scale && p->clean && p->fault ? put_first(problem, p->scale) : BT_ERROR_MEMORY;
+    return p[SCALE] && p[CLEAN] && p[FAULT] ? put_first(problem, p[SCALE]) : BT_ERROR_MEMORY;
 }
 
 bt_status bt_scale_open(bt_problem *problem)
@@ -47,11 +49,10 @@ bt_status bt_scale_open(bt_problem *problem)
 
 void bt_scale_close(bt_problem *problem)
 {
-    bt_product_scale *p = &problem->product;
-    bt_ledger_var_free(problem->context, p->scale);
-    bt_ledger_var_free(problem->context, p->clean);
-    bt_ledger_var_free(problem->context, p->fault);
-    *p = (bt_product_scale){0};
+    for (int i = SCALE; i <= FAULT; i++) {
+        bt_ledger_var_free(problem->context, problem->product[i]);
+        problem->product[i] = NULL;
+    }
     bt_ledger_var_free(problem->context, problem->scale);
     bt_ledger_var_free(problem->context, problem->clean);
     problem->scale = problem->clean = NULL;
@@ -95,7 +96,7 @@ static bt_tensor *product_fault(const bt_problem *problem)
     bt_graph *graph = bt_trace_now()->graph;
     bt_tensor *any = NULL;
     for (int i = 0; i < problem->child_count; i++) {
-        bt_var *fault = problem->children[i]->product.fault;
+        bt_var *fault = problem->children[i]->product[FAULT];
         if (!fault)
             continue;
         bt_tensor *found = bt_graph_read(graph, fault);
@@ -126,31 +127,31 @@ void bt_scale_next(const bt_problem *problem, bt_tensor *made)
 
 bt_tensor *bt_product_scale_read(const bt_problem *lower)
 {
-    return lower->product.scale ? bt_graph_read(bt_trace_now()->graph, lower->product.scale) : NULL;
+    return lower->product[SCALE] ? bt_graph_read(bt_trace_now()->graph, lower->product[SCALE]) : NULL;
 }
 
 void bt_product_scale_next(const bt_problem *lower, bt_tensor *sound, bt_tensor *finite)
 {
     const bt_problem_settings *s = lower->settings;
-    const bt_product_scale *p = &lower->product;
+    bt_var *const *p = lower->product;
     bt_graph *graph = bt_trace_now()->graph;
-    bt_tensor *scale = bt_graph_read(graph, p->scale), *clean = bt_add(bt_graph_read(graph, p->clean), 1);
+    bt_tensor *scale = bt_graph_read(graph, p[SCALE]), *clean = bt_add(bt_graph_read(graph, p[CLEAN]), 1);
     bt_tensor *due = bt_greater(clean, s->scale_interval - 1), *fault = bt_and(sound, bt_not(finite));
     bt_tensor *next =
         bt_where(fault, bt_div(scale, s->scale_factor), bt_where(finite, grown(lower, scale, due), scale));
     bt_check(bt_greater(next, 0x1p-100),
              "a second-order product of an fp16 level is not finite at any scale: take product_precision = fp32");
-    bt_graph_assign(graph, p->scale, next);
-    bt_graph_assign(graph, p->clean, bt_where(finite, bt_where(due, 0, clean), 0));
-    bt_graph_assign(graph, p->fault, bt_or(fault, bt_graph_read(graph, p->fault)));
+    bt_graph_assign(graph, p[SCALE], next);
+    bt_graph_assign(graph, p[CLEAN], bt_where(finite, bt_where(due, 0, clean), 0));
+    bt_graph_assign(graph, p[FAULT], bt_or(fault, bt_graph_read(graph, p[FAULT])));
 }
 
 bool bt_is_product_scale(const bt_context *context, const bt_var *var)
 {
     bool is = false;
     for (int i = 0; i < context->problem_count; i++) {
-        const bt_product_scale *p = &context->problems[i]->product;
-        is |= var == p->scale || var == p->clean || var == p->fault;
+        bt_var *const *p = context->problems[i]->product;
+        is |= var == p[SCALE] || var == p[CLEAN] || var == p[FAULT];
     }
     return is;
 }

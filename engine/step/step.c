@@ -93,7 +93,7 @@ static bt_status make_gradients(bt_problem *problem)
 {
     /* What several parts are added to is no number of 16 bits. */
     const bool adds = problem->settings->gradient_accumulation > 1 || problem->child_count > 0;
-    const bt_dtype dtype = adds ? problem->dtype : bt_params_dtype(problem);
+    const bt_dtype dtype = adds ? problem->dtype : problem->module->param_block.flat->dtype;
     BT_TRY(bt_block_like_params(&problem->gradients, problem, BT_PHASE, BT_GRADIENTS, "gradients", dtype));
     if (problem->settings->meta_batch > 1 && !problem->sums.flat) {
         BT_TRY(bt_block_like_params(&problem->sums, problem, BT_RUN, BT_GRADIENTS, "gradient sums", problem->dtype));
