@@ -124,16 +124,22 @@ static int64_t total_of(const loading *l) { return l->module->param_count + l->m
 static bool is_whole(const loading *l, int64_t i) { return l->parts[i] && l->filled[i] + 1 == 1 << l->parts[i]; }
 
 /* Of a published model nothing is passed over unasked: it would be another one. */
+static bt_status refuse(bt_layout layout, const bt_stored *stored)
+{
+    bt_place by_table;
+    BT_TRY(bt_published_place(layout, stored->name, &by_table));
+    return bt_fail(
+        BT_ERROR_FILE,
+        "\"%s\" of the file, \"%s\" here, has no place in the module: the module must have as many layers and "
+        "the same tables, or a rule of names (weights_names) before any others, \"%s >\", leaves it out",
+        stored->name, by_table.name, by_table.name);
+}
+
 static bt_status pass_over(loading *l, const bt_stored *stored, const char *name)
 {
     enum { SHOWN = 8 };
-    bool published = l->options->layout == BT_LAYOUT_GPT2 || l->options->layout == BT_LAYOUT_BERT;
-    if (published && *name)
-        return bt_fail(
-            BT_ERROR_FILE,
-            "\"%s\" of the file, \"%s\" here, has no place in the module: the module must have as many layers "
-            "and the same tables, or a rule of names (weights_names), \"%s >\", leaves it out",
-            stored->name, name, name);
+    if (*name && bt_published(l->options->layout))
+        return refuse(l->options->layout, stored);
     if (l->unused_count++ < SHOWN)
         bt_text_add(&l->unused, l->unused.data ? ", %s" : "%s", stored->name);
     return BT_OK;

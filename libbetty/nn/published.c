@@ -75,6 +75,8 @@ static const table *table_of(bt_layout layout)
     return &tables[(unsigned)layout < BT_COUNT_OF(tables) ? layout : BT_LAYOUT_PYTORCH];
 }
 
+bool bt_published(bt_layout layout) { return table_of(layout)->rows != none; }
+
 static int part_of(const row *at) { return at->how < QUERIES ? 0 : (int)at->how - QUERIES; }
 
 /* `to` as `from` is, if the text fits that pattern. */

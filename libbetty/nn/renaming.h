@@ -22,6 +22,8 @@ bool bt_substitute(const char *pattern, size_t length, const bt_star *parts, int
 
 /* ---- published.c ---- */
 
+bool bt_published(bt_layout layout); /* it has a table */
+
 /* The place of an array by what a published layout calls it; of a name that it does not know, and without a table, the
  * place of that name. */
 bt_status bt_published_place(bt_layout layout, const char *name, bt_place *place);

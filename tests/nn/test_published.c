@@ -232,6 +232,8 @@ START_TEST(test_gpt2_misfits)
     o.layers = 1;
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
            "\"transformer.h.1.attn.c_attn.bias\" of the file, \"layers.1.self_attn.in_proj_bias\" here, has no place");
+    refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, "* > decoder.*, layers.1.* >",
+           "\"layers.0.self_attn.in_proj_bias >\", leaves it out"); /* none is called decoder */
     o.layers = 3;
     refuse(o, file_of("gpt2"), BT_LAYOUT_GPT2, NULL,
            "12 of 40 parameters and buffers are not in the file: layers.2.self_attn.in_proj_weight "
