@@ -30,13 +30,12 @@ static bt_tensor *vector(void *net, const bt_batch *batch)
     return bt_div(mean, bt_sqrt(bt_sum(bt_square(mean))));
 }
 
-static bt_status put(bt_module *net, const bt_tokenizer *tokenizer, const char *line)
+static bt_status put(bt_function *function, const bt_tokenizer *tokenizer, const char *line)
 {
     int32_t ids[MOST];
     float values[WIDTH];
     int64_t count = bt_tokenizer_encode(tokenizer, line, -1, true, ids, MOST);
     bt_batch *batch = bt_batch_new();
-    bt_function *function = bt_function_new(vector, net, BT_VALID);
     bt_status status = count < 0 ? BT_ERROR_DATA : BT_OK;
     if (status == BT_OK)
         status = bt_batch_set(batch, "token", BT_ARRAY(ids, 1, count < MOST ? count : MOST));
@@ -44,7 +43,6 @@ static bt_status put(bt_module *net, const bt_tokenizer *tokenizer, const char *
         status = bt_function_run(function, batch, BT_ARRAY(values, 1, WIDTH));
     if (status == BT_OK)
         fwrite(values, sizeof *values, WIDTH, stdout);
-    bt_function_free(function);
     bt_batch_free(batch);
     return status;
 }
@@ -64,12 +62,14 @@ int main(int argc, char **argv)
     bt_status status = tokenizer ? bt_module_init(net, BT_CPU, BT_F32, 1) : BT_ERROR_DATA;
     if (status == BT_OK)
         status = bt_module_load(net, path, &options, stderr);
+    bt_function *function = bt_function_new(vector, net, BT_VALID); /* made anew where a sentence has another length */
     while (status == BT_OK && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
-        status = put(net, tokenizer, line);
+        status = put(function, tokenizer, line);
     }
     if (status != BT_OK)
         fprintf(stderr, "%s\n", bt_error());
+    bt_function_free(function);
     bt_module_free(net);
     bt_tokenizer_free(tokenizer);
     return status != BT_OK;
