@@ -10,7 +10,7 @@
 /* ---- values ---- */
 
 /* Axis k of ours is axis axes[k] of the file's; false: it is the same. PyTorch has a convolution's channels first. */
-static bool turned(const bt_slate *slate, const bt_place *place, bt_layout layout, int axes[BT_MAX_RANK])
+static bool turned(const bt_slate *slate, const bt_destination *place, bt_layout layout, int axes[BT_MAX_RANK])
 {
     int rank = slate->shape.rank;
     bool matrix = place->turned && rank == 2, window = slate->window && rank >= 3 && layout != BT_LAYOUT_PLAIN;
@@ -56,7 +56,7 @@ static bt_status check_finite(const char *name, bt_array values)
                  : BT_OK;
 }
 
-static bt_status misfit(const bt_slate *slate, const bt_stored *stored, bt_array expected, const bt_place *place,
+static bt_status misfit(const bt_slate *slate, const bt_stored *stored, bt_array expected, const bt_destination *place,
                         bool turn)
 {
     char found[256], wanted[256], part[48] = "";
@@ -73,7 +73,7 @@ static bt_status misfit(const bt_slate *slate, const bt_stored *stored, bt_array
                         : " there, [in, out]");
 }
 
-static bt_status fill(const bt_slate *slate, const bt_stored *stored, const bt_place *place, bt_layout layout)
+static bt_status fill(const bt_slate *slate, const bt_stored *stored, const bt_destination *place, bt_layout layout)
 {
     int axes[BT_MAX_RANK] = {0};
     bool turn = turned(slate, place, layout, axes);
@@ -126,8 +126,8 @@ static bool is_whole(const loading *l, int64_t i) { return l->parts[i] && l->fil
 /* Of a published model nothing is passed over unasked: it would be another one. */
 static bt_status refuse(bt_layout layout, const bt_stored *stored)
 {
-    bt_place by_table;
-    BT_TRY(bt_published_place(layout, stored->name, &by_table));
+    bt_destination by_table;
+    BT_TRY(bt_published_destination(layout, stored->name, &by_table));
     return bt_fail(
         BT_ERROR_FILE,
         "\"%s\" of the file, \"%s\" here, has no place in the module: the module must have as many layers and "
@@ -147,8 +147,8 @@ static bt_status pass_over(loading *l, const bt_stored *stored, const char *name
 
 static bt_status take(loading *l, const bt_stored *stored)
 {
-    bt_place place;
-    BT_TRY(bt_place_of(l->options, stored->name, &place));
+    bt_destination place;
+    BT_TRY(bt_destination_of(l->options, stored->name, &place));
     for (int64_t i = 0; *place.name && i < total_of(l); i++) {
         const bt_slate *slate = slate_of(l->module, i);
         const unsigned char bit = (unsigned char)(1 << place.part);

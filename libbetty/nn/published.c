@@ -88,13 +88,13 @@ static bool translated(const char *from, const char *to, const char *text, char 
            bt_substitute(to, strlen(to), stars, count, result);
 }
 
-bt_status bt_published_place(bt_layout layout, const char *name, bt_place *place)
+bt_status bt_published_destination(bt_layout layout, const char *name, bt_destination *place)
 {
     const table *t = table_of(layout);
     const row *at = t->rows;
     const size_t prefix = strlen(t->prefix), length = strlen(name);
     const char *inner = strncmp(name, t->prefix, prefix) == 0 ? name + prefix : name;
-    *place = (bt_place){.parts = 1};
+    *place = (bt_destination){.parts = 1};
     if (length >= BT_MOST_NAME)
         return bt_fail(BT_ERROR_FILE, "the name \"%.40s...\" is too long", name);
     while (at->theirs && !translated(at->theirs, at->ours, inner, place->name))

@@ -62,10 +62,10 @@ static bt_status renamed(const char *rules, const char *name, char to[BT_MOST_NA
                                                : bt_fail(BT_ERROR_FILE, "the name \"%.40s...\" is too long", name);
 }
 
-bt_status bt_place_of(const bt_load_options *options, const char *name, bt_place *place)
+bt_status bt_destination_of(const bt_load_options *options, const char *name, bt_destination *place)
 {
-    bt_place by_table;
-    BT_TRY(bt_published_place(options->layout, name, &by_table));
+    bt_destination by_table;
+    BT_TRY(bt_published_destination(options->layout, name, &by_table));
     *place = by_table;
     return *by_table.name ? renamed(options->names, by_table.name, place->name) : BT_OK;
 }
