@@ -33,7 +33,8 @@ static bt_dataset *train_data(bt_problem *self) { return windows(self, texts(sel
 static bt_dataset *meta_data(bt_problem *self) { return windows(self, target(self), TRAIN, META); }
 static bt_dataset *valid_data(bt_problem *self) { return windows(self, target(self), META, ALL); }
 
-/* The model: Transformer layers in which queries, keys and values are each read through a norm of their own. */
+/* The model: Transformer layers in which queries, keys and values are each read through a norm of their own; or GPT-2.
+ */
 
 static int64_t width(bt_problem *self) { return bt_option_int(self, "width", 20, 1, 100000); }
 static int64_t heads(bt_problem *self) { return bt_option_int(self, "heads", 8, 1, 1000); }
@@ -45,6 +46,22 @@ static int64_t words(bt_problem *self)
     int64_t size = made ? bt_tokenizer_size(made) : 1;
     bt_tokenizer_free(made);
     return size;
+}
+
+/* `gpt2 = true`: that model, which published weights may be loaded into (weights_layout = gpt2). */
+static bool is_gpt2(bt_problem *self) { return bt_option_bool(self, "gpt2", false); }
+
+static bt_module *gpt2(bt_problem *self)
+{
+    bt_transformer_options o = bt_transformer_defaults();
+    o.activation = bt_gelu_tanh;
+    o.vocabulary = words(self);
+    o.width = width(self);
+    o.heads = heads(self);
+    o.layers = layers(self);
+    o.length = bt_option_int(self, "places", tokens(self), tokens(self), 1000000); /* the most tokens of its table */
+    o.held = bt_option_bool(self, "hold_attention", false);
+    return bt_nn_transformer(&o);
 }
 
 static bt_module *layer(bt_problem *self)
@@ -69,6 +86,8 @@ static bt_module *layer(bt_problem *self)
 static bt_module *language_module(bt_problem *self)
 {
     const int64_t size = words(self);
+    if (is_gpt2(self))
+        return gpt2(self);
     bt_module *net = bt_module_new(NULL);
     bt_module_add(net, bt_nn_embedding(size, width(self)), "words");
     bt_module_add(net, bt_nn_parameter(bt_init_normal(0, 0.1), tokens(self), width(self)), "places");
@@ -102,6 +121,10 @@ static bt_tensor *through(bt_problem *self, bt_module *layer, bt_tensor *x)
 static bt_tensor *language_forward(bt_problem *self, bt_tensor *const *in) /* [n, tokens] to logits [n tokens, words] */
 {
     bt_module *net = bt_net(self);
+    if (is_gpt2(self)) {
+        bt_tensor *logits = bt_forward(net, in[0]);
+        return bt_reshape(logits, -1, bt_dim(logits, 2));
+    }
     bt_tensor *x = bt_add(bt_forward(bt_child(net, "words"), in[0]), bt_forward(bt_child(net, "places")));
     for (int64_t i = 0; i < layers(self); i++)
         x = through(self, bt_child(net, "layer%lld", (long long)i), x);

@@ -193,8 +193,10 @@ const bt_key bt_keys[] = {
      .help = "a safetensors file to start from, looked for in the working folder and beside the INI file"},
     {"weights_names", PROBLEM(weights_names), LIST,
      .help = "FROM > TO, by commas: what the file's names are called here; * is any text, nothing after > leaves out"},
-    {"weights_layout", PROBLEM(weights_layout), CHOICE("pytorch | plain"), .value = "pytorch",
-     .help = "of convolutions: [out, in, window, window], or [window, window, in, out] as in checkpoints from here"},
+    {"weights_layout", PROBLEM(weights_layout), CHOICE("pytorch | plain | gpt2 | bert"), .value = "pytorch",
+     .help =
+         "of convolutions: [out, in, window, window], or [window, window, in, out] as in checkpoints from here; or a "
+         "published Transformer of that kind, whose names become ours before weights_names (docs/text.md)"},
     {"weights_missing", PROBLEM(weights_missing), CHOICE("error | keep"), .value = "error",
      .help = "parameters and buffers that the file lacks: refused, or they keep their initial values"},
 

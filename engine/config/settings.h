@@ -96,7 +96,7 @@ typedef struct bt_problem_settings {
     bool shuffle, drop_last, prefetch;
 
     const char *weights, *weights_names; /* NULL: none */
-    int weights_layout;                  /* 0 pytorch, 1 plain */
+    int weights_layout;                  /* a bt_layout */
     int weights_missing;                 /* 0 error, 1 keep */
 
     const char *trainable, *meta_trainable; /* patterns for bt_pattern_match; "*": all */

@@ -34,7 +34,7 @@ bt_status bt_problem_load_weights(bt_problem *problem)
                        bt_config_place(config, problem->name, "weights"), s->weights, problem->name);
     char *path = find(problem->context, s->weights);
     bt_load_options options = {
-        .names = s->weights_names, .plain = s->weights_layout == 1, .partial = s->weights_missing == 1};
+        .names = s->weights_names, .layout = (bt_layout)s->weights_layout, .partial = s->weights_missing == 1};
     bt_text report = {0};
     bt_status status = path ? bt_module_fill(problem->module, path, &options, &report) : bt_error_status();
     if (status == BT_OK)

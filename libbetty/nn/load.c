@@ -2,86 +2,23 @@
 #include "nn/module.h"
 
 #include "io/safetensors.h"
+#include "nn/renaming.h"
 #include "runtime/store.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- names ---- */
-
-enum { MAX_STARS = 8, MAX_NAME = 1024 };
-
-static bool append(char to[MAX_NAME], size_t *at, const char *text, size_t length)
-{
-    if (*at + length >= MAX_NAME)
-        return false;
-    memcpy(to + *at, text, length);
-    *at += length;
-    to[*at] = 0;
-    return true;
-}
-
-/* The pattern with the parts in the places of its stars. */
-static bool substitute(const char *pattern, size_t length, const bt_star *parts, int count, char to[MAX_NAME])
-{
-    size_t at = 0;
-    int star = 0;
-    to[0] = 0;
-    for (size_t i = 0; i < length; i++) {
-        bt_star part = {pattern + i, 1};
-        if (pattern[i] == '*' && star == count)
-            return false;
-        if (pattern[i] == '*')
-            part = parts[star++];
-        if (!append(to, &at, part.text, part.length))
-            return false;
-    }
-    return true;
-}
-
-/* What the file's name is called here, by the first rule that fits; "": it is left out. */
-static bt_status renamed(const char *rules, const char *name, char to[MAX_NAME])
-{
-    const char *rule;
-    size_t length;
-    while (rules && (rule = bt_word_next(&rules, ',', &length)) != NULL) {
-        const char *arrow = memchr(rule, '>', length), *target = arrow ? arrow + 1 : NULL;
-        size_t from = arrow ? (size_t)(arrow - rule) : 0, rest = arrow ? length - from - 1 : 0;
-        bt_star parts[MAX_STARS];
-        int count;
-        while (from && rule[from - 1] == ' ')
-            from--;
-        while (rest && *target == ' ')
-            target++, rest--;
-        if (!from)
-            return bt_fail(BT_ERROR_ARGUMENT, "\"%.*s\" is no rule for names: \"FROM > TO\" is expected", (int)length,
-                           rule);
-        if (!bt_match(rule, from, name, parts, MAX_STARS, &count))
-            continue;
-        if (!substitute(target, rest, parts, count < MAX_STARS ? count : MAX_STARS, to))
-            return bt_fail(BT_ERROR_ARGUMENT,
-                           "the rule \"%.*s\" has more * at its end than \"%s\" has, or gives too "
-                           "long a name",
-                           (int)length, rule, name);
-        return BT_OK;
-    }
-    size_t at = 0;
-    return append(to, &at, name, strlen(name)) ? BT_OK
-                                               : bt_fail(BT_ERROR_FILE, "the name \"%.40s...\" is too long", name);
-}
-
 /* ---- values ---- */
 
 /* Axis k of ours is axis axes[k] of the file's; false: it is the same. PyTorch has a convolution's channels first. */
-static bool turned(const bt_slate *slate, bool plain, int axes[BT_MAX_RANK])
+static bool turned(const bt_slate *slate, const bt_destination *place, bt_layout layout, int axes[BT_MAX_RANK])
 {
     int rank = slate->shape.rank;
-    if (plain || !slate->window || rank < 3)
-        return false;
+    bool matrix = place->turned && rank == 2, window = slate->window && rank >= 3 && layout != BT_LAYOUT_PLAIN;
     for (int k = 0; k < rank - 2; k++)
         axes[k] = k + 2;
-    axes[rank - 2] = 1;
-    axes[rank - 1] = 0;
-    return true;
+    axes[rank > 1 ? rank - 2 : 0] = 1;
+    axes[rank > 0 ? rank - 1 : 0] = 0;
+    return matrix || window;
 }
 
 static void copy_turned(bt_array to, bt_array from, const int axes[BT_MAX_RANK])
@@ -119,29 +56,47 @@ static bt_status check_finite(const char *name, bt_array values)
                  : BT_OK;
 }
 
-static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain)
+static bt_status misfit(const bt_slate *slate, const bt_stored *stored, bt_array expected, const bt_destination *place,
+                        bool turn)
 {
-    int axes[BT_MAX_RANK];
-    bool turn = turned(slate, plain, axes);
-    bt_array to = bt_var_array(slate->var), from = stored->array, expected = to;
-    char found[256], wanted[256];
+    char found[256], wanted[256], part[48] = "";
+    if (place->parts > 1)
+        snprintf(part, sizeof part, ", part %d of %d,", place->part + 1, place->parts);
+    return bt_fail(
+        BT_ERROR_FILE,
+        "\"%s\" is %s, the module's \"%s\"%s needs %s%s; the module must have the sizes of what the file was "
+        "saved from, or a rule of names (weights_names), \"FROM >\", leaves this out",
+        stored->name, bt_shape_text(found, stored->array.rank, stored->array.dims), slate->path, part,
+        bt_shape_text(wanted, expected.rank, expected.dims),
+        !turn           ? ""
+        : slate->window ? " there, a convolution's weight in PyTorch's order"
+                        : " there, [in, out]");
+}
+
+static bt_status fill(const bt_slate *slate, const bt_stored *stored, const bt_destination *place, bt_layout layout)
+{
+    int axes[BT_MAX_RANK] = {0};
+    bool turn = turned(slate, place, layout, axes);
+    bt_array to = bt_var_array(slate->var), from = stored->array;
+    const bool divides = place->parts == 1 || (to.rank && to.dims[0] % place->parts == 0);
+    if (place->parts > 1 && to.rank)
+        to.dims[0] /= place->parts;
+    const size_t bytes = bt_array_bytes(to);
+    bt_array expected = to;
     for (int k = 0; turn && k < to.rank; k++)
         expected.dims[axes[k]] = to.dims[k];
-    if (!stored->opaque && !bt_shape_same(from, expected))
-        return bt_fail(BT_ERROR_FILE, "\"%s\" is %s, the module's \"%s\" needs %s%s", stored->name,
-                       bt_shape_text(found, from.rank, from.dims), slate->path,
-                       bt_shape_text(wanted, expected.rank, expected.dims),
-                       turn ? " there, a convolution's weight in PyTorch's order" : "");
+    if (!divides || (!stored->opaque && !bt_shape_same(from, expected)))
+        return misfit(slate, stored, expected, place, turn);
     from.dtype = to.dtype;
-    from.data = bt_alloc(slate->var->bytes);
-    to.data = turn ? bt_alloc(slate->var->bytes) : from.data;
+    from.data = bt_alloc(bytes);
+    to.data = turn ? bt_alloc(bytes) : from.data;
     bt_status status = from.data && to.data ? bt_stored_values(stored, from) : BT_ERROR_MEMORY;
     if (status == BT_OK)
         status = check_finite(stored->name, from);
     if (status == BT_OK && turn)
         copy_turned(to, from, axes);
     if (status == BT_OK)
-        status = bt_store_write(NULL, slate->var, 0, to.data, slate->var->bytes);
+        status = bt_store_write(NULL, slate->var, (size_t)place->part * bytes, to.data, bytes);
     if (turn)
         bt_free(to.data);
     bt_free(from.data);
@@ -153,8 +108,9 @@ static bt_status fill(const bt_slate *slate, const bt_stored *stored, bool plain
 typedef struct loading {
     bt_module *module;
     const bt_load_options *options;
-    bool *filled; /* parameters, then buffers */
-    int64_t filled_count, unused_count;
+    unsigned char *filled; /* parameters, then buffers: a bit for each part that has been found */
+    unsigned char *parts;  /* how many parts each has in the file, once one has been found */
+    int64_t unused_count;
     bt_text unused;
 } loading;
 
@@ -163,35 +119,72 @@ static bt_slate *slate_of(const bt_module *root, int64_t i)
     return i < root->param_count ? root->params[i] : root->buffers[i - root->param_count];
 }
 
-static bt_status take(loading *l, const bt_stored *stored)
+static int64_t total_of(const loading *l) { return l->module->param_count + l->module->buffer_count; }
+
+static bool is_whole(const loading *l, int64_t i) { return l->parts[i] && l->filled[i] + 1 == 1 << l->parts[i]; }
+
+/* Of a published model nothing is passed over unasked: it would be another one. */
+static bt_status refuse(bt_layout layout, const bt_stored *stored)
 {
-    char name[MAX_NAME];
-    int64_t total = l->module->param_count + l->module->buffer_count;
-    BT_TRY(renamed(l->options->names, stored->name, name));
-    for (int64_t i = 0; *name && i < total; i++) {
-        const bt_slate *slate = slate_of(l->module, i);
-        if (strcmp(slate->path, name) != 0)
-            continue;
-        if (l->filled[i])
-            return bt_fail(BT_ERROR_FILE, "\"%s\" is the second one that is called \"%s\" here", stored->name, name);
-        l->filled[i] = true;
-        l->filled_count++;
-        return fill(slate, stored, l->options->plain);
-    }
+    bt_destination by_table;
+    BT_TRY(bt_published_destination(layout, stored->name, &by_table));
+    return bt_fail(
+        BT_ERROR_FILE,
+        "\"%s\" of the file, \"%s\" here, has no place in the module: the module must have as many layers and "
+        "the same tables, or a rule of names (weights_names) before any others, \"%s >\", leaves it out",
+        stored->name, by_table.name, by_table.name);
+}
+
+static bt_status pass_over(loading *l, const bt_stored *stored, const char *name)
+{
     enum { SHOWN = 8 };
+    if (*name && bt_published(l->options->layout))
+        return refuse(l->options->layout, stored);
     if (l->unused_count++ < SHOWN)
         bt_text_add(&l->unused, l->unused.data ? ", %s" : "%s", stored->name);
     return BT_OK;
 }
 
+static bt_status take(loading *l, const bt_stored *stored)
+{
+    bt_destination place;
+    BT_TRY(bt_destination_of(l->options, stored->name, &place));
+    for (int64_t i = 0; *place.name && i < total_of(l); i++) {
+        const bt_slate *slate = slate_of(l->module, i);
+        const unsigned char bit = (unsigned char)(1 << place.part);
+        if (strcmp(slate->path, place.name) != 0)
+            continue;
+        if (l->filled[i] & bit || (l->parts[i] && l->parts[i] != place.parts))
+            return bt_fail(BT_ERROR_FILE, "\"%s\" is the second one that is called \"%s\" here", stored->name,
+                           place.name);
+        l->filled[i] |= bit;
+        l->parts[i] = (unsigned char)place.parts;
+        return fill(slate, stored, &place, l->options->layout);
+    }
+    return pass_over(l, stored, place.name);
+}
+
+/* What is missing, and as far as a table tells, what a file calls it. */
+static void name_missing(const loading *l, int64_t i, bt_text *list)
+{
+    char theirs[BT_MOST_NAME];
+    const char *ours = slate_of(l->module, i)->path;
+    int part = 0;
+    while (l->filled[i] & 1 << part)
+        part++;
+    bt_text_add(list, list->data ? ", %s" : "%s", ours);
+    if (!l->options->names && bt_published_name(l->options->layout, ours, part, theirs))
+        bt_text_add(list, " (%s)", theirs);
+}
+
 static bt_status tell(const loading *l, bt_text *report)
 {
-    int64_t total = l->module->param_count + l->module->buffer_count, missing = total - l->filled_count, shown = 0;
+    int64_t total = total_of(l), missing = 0;
     bt_text list = {0};
     for (int64_t i = 0; i < total; i++)
-        if (!l->filled[i] && shown++ < 8)
-            bt_text_add(&list, list.data ? ", %s" : "%s", slate_of(l->module, i)->path);
-    bt_text_add(report, "%lld of %lld parameters and buffers are taken from the file", (long long)l->filled_count,
+        if (!is_whole(l, i) && missing++ < 8)
+            name_missing(l, i, &list);
+    bt_text_add(report, "%lld of %lld parameters and buffers are taken from the file", (long long)(total - missing),
                 (long long)total);
     if (missing)
         bt_text_add(report, "; %lld are not in it and stay: %s%s", (long long)missing, bt_text_get(&list),
@@ -203,7 +196,8 @@ static bt_status tell(const loading *l, bt_text *report)
     if (missing && !l->options->partial)
         status = bt_fail(BT_ERROR_FILE,
                          "%lld of %lld parameters and buffers are not in the file: %s%s; of its arrays, "
-                         "%lld are not used%s%s",
+                         "%lld are not used%s%s; names (weights_names) say what its arrays are called here, partial "
+                         "(weights_missing = keep) leaves what is missing as it begins",
                          (long long)missing, (long long)total, bt_text_get(&list), missing > 8 ? ", ..." : "",
                          (long long)l->unused_count, l->unused_count ? ": " : "", bt_text_get(&l->unused));
     bt_text_free(&list);
@@ -223,8 +217,9 @@ bt_status bt_module_fill(bt_module *module, const char *path, const bt_load_opti
     bt_safetensors file = {0};
     BT_TRY(bt_file_read(path, &data, &size));
     bt_status status = bt_safetensors_parse(path, data, size, &file);
-    if (status == BT_OK && !(l.filled = bt_alloc((size_t)(module->param_count + module->buffer_count) + 1)))
+    if (status == BT_OK && !(l.filled = bt_alloc(2 * (size_t)total_of(&l) + 1)))
         status = BT_ERROR_MEMORY;
+    l.parts = l.filled ? l.filled + total_of(&l) : NULL;
     for (int64_t i = 0; status == BT_OK && i < file.count; i++)
         status = take(&l, &file.items[i]);
     if (status == BT_OK)

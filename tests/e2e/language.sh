@@ -11,6 +11,15 @@ text=$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperatu
 [ "$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --temperature 0.8 --top 40)" = "$text" ] || fail "it is another text"
 [ "$("$BETTY_RUN" --evaluate model --sample "It was a" --tokens 12 --seed 7)" != "$text" ] || fail "the seed does not matter"
 
+# GPT-2's net starts from a published checkpoint, and text is drawn from it.
+gpt2=(language.gpt2=true language.width=16 language.heads=2 language.layers=2 language.places=12 language.tokens=8
+    language.tokenizer=words:64 language.weights_layout=gpt2
+    language.weights="$BT_SOURCE_DIR/tests/nn/published/gpt2.safetensors")
+run gpt2 language engine.train_iters=1 engine.valid_step=1 language.lr=0 mixture.batch_size=4 language.batch_size=4 "${gpt2[@]}"
+grep -q "gpt2.safetensors: 28 of 28 parameters and buffers are taken" out err || fail "the weights are not taken"
+text=$("$BETTY_RUN" --evaluate gpt2 --sample "was a" --tokens 12)
+[[ $text == "was a "* ]] || fail "this does not go on from the text: $text"
+
 refused() { # WORD OPTIONS
     local word=$1 told
     shift
@@ -21,3 +30,6 @@ refused "--sample goes with --evaluate" "$BT_SOURCE_DIR/examples/language.ini" -
 refused "--top goes with" --evaluate model --top 3
 refused "has no token" --evaluate model --sample ""
 refused "draws no text" --evaluate model --sample x --level mixture
+more=()
+for setting in "${gpt2[@]}" language.layers=1; do more+=(--set "$setting"); done
+refused "layers.1.self_attn.in_proj_bias >" "$BT_SOURCE_DIR/examples/language.ini" "${more[@]}"

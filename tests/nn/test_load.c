@@ -198,7 +198,7 @@ START_TEST(test_plain_layout)
     write_items(ALL);
     assert_refused(bt_module_load(module, path, NULL, NULL), BT_ERROR_FILE,
                    "\"0.weight\" is [2, 2, 2, 3], the module's \"0.weight\" needs [3, 2, 2, 2] there");
-    bt_load_options options = {.plain = true};
+    bt_load_options options = {.layout = BT_LAYOUT_PLAIN};
     ck_assert_msg(bt_module_load(module, path, &options, NULL) == BT_OK, "%s", bt_error());
     for (int k = 0; k < 24; k++)
         ck_assert_float_eq(at(module, "0.weight", k), (&conv_weight[0][0][0][0])[k]);

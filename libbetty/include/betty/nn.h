@@ -235,13 +235,18 @@ void bt_module_free(bt_module *module);
 /* Fills parameters and buffers, once they have storage, from a safetensors file, by name ("layer1.0.conv1.weight",
  * below the module given, a root). `names`: rules "FROM > TO, ..." for other names; of those that fit a name in the
  * file, the first gives the module's; a * stands for any text; nothing after > leaves the array out. NULL: names are
- * the same. plain: convolutions' weights are [window, window, in, out] as here, not [out, in, window, window] as in
- * PyTorch. partial: what is not in the file keeps its values; otherwise that is BT_ERROR_FILE, as is a shape that does
+ * the same. partial: what is not in the file keeps its values; otherwise that is BT_ERROR_FILE, as is a shape that does
  * not fit. On failure some values may be filled. One line about what matched is written to `report`, if that is not
- * NULL. */
+ * NULL.
+ * layout: BT_LAYOUT_PYTORCH has convolutions' weights as [out, in, window, window], BT_LAYOUT_PLAIN as here, [window,
+ * window, in, out]. BT_LAYOUT_GPT2 and _BERT are published checkpoints for bt_nn_transformer (docs/text.md): their
+ * names become ours by a table, before any rules, so that "* > encoder.*" fills a Transformer that the module calls
+ * "encoder"; an array that has no place in the module is BT_ERROR_FILE, unless a rule leaves it out. */
+typedef enum bt_layout { BT_LAYOUT_PYTORCH, BT_LAYOUT_PLAIN, BT_LAYOUT_GPT2, BT_LAYOUT_BERT } bt_layout;
 typedef struct bt_load_options {
     const char *names;
-    bool plain, partial;
+    bt_layout layout;
+    bool partial;
 } bt_load_options;
 bt_status bt_module_load(bt_module *module, const char *path, const bt_load_options *options, FILE *report);
 
