@@ -210,10 +210,12 @@ static void store_rows(const bt_call *call, const plan *p, float *sums, int64_t 
 {
     const int64_t across = bt_pairs_across(p->outer), size = (int64_t)bt_dtype_size(call->out[0].dtype);
     char *to = call->out[0].data + place * p->outer * size;
+    for (int64_t o = 0; o < p->outer && call->inputs > 2; o++) {
+        const float bias = (float)bt_cpu_get(&call->in[2], o);
+        for (int64_t i = 0; i < rows * p->wide - p->window[X] + 1; i++)
+            sums[i * across + o] += bias;
+    }
     for (int64_t y = 0; y < rows; y++, sums += p->wide * across, to += p->to[X] * p->outer * size) {
-        for (int64_t x = 0; x < p->to[X] && call->inputs > 2; x++)
-            for (int64_t o = 0; o < p->outer; o++)
-                sums[x * across + o] += (float)bt_cpu_get(&call->in[2], o);
         if (across == p->outer) {
             bt_half_store(call->out[0].dtype, p->to[X] * p->outer, sums, to);
             continue;

@@ -23,6 +23,12 @@ typedef struct plan {
     size_t some, a, b, own, scratch; /* bytes */
 } plan;
 
+typedef struct worker {
+    uint16_t *some, *a, *b;
+    float *sums, bias[ACROSS];
+    int64_t matrix, column; /* whose columns are packed; -1: nobody's */
+} worker;
+
 typedef struct block {
     int64_t matrix, row, rows, column, columns;
 } block;
@@ -204,7 +210,7 @@ static const uint16_t *matrix_of(const bt_view *x, int64_t number)
 }
 
 /* What is left to be done with the sums of a row, which are then stored. */
-static void store_row(const bt_call *call, const plan *p, const block *c, float *sums, int64_t i)
+static void store_row(const bt_call *call, const plan *p, const block *c, const float *bias, float *sums, int64_t i)
 {
     const int64_t at = (c->matrix * p->m + c->row + i) * p->n + c->column;
     const bt_view *x = &call->in[2];
@@ -215,8 +221,9 @@ static void store_row(const bt_call *call, const plan *p, const block *c, float 
         for (int64_t j = 0; j < c->columns; j++)
             sums[j] = bt_f32_fma(factor, addend[j], sums[j]);
     } else if (call->inputs > 2) {
+        BT_SIMD
         for (int64_t j = 0; j < c->columns; j++)
-            sums[j] += (float)bt_cpu_get(x, c->column + j);
+            sums[j] += bias[j];
     }
     if (call->op == &bt_op_linear && ((const bt_linear_attr *)call->attr)->activation) {
         BT_SIMD
@@ -226,12 +233,6 @@ static void store_row(const bt_call *call, const plan *p, const block *c, float 
     bt_half_store(call->out[0].dtype, c->columns, sums,
                   call->out[0].data + at * (int64_t)bt_dtype_size(call->out[0].dtype));
 }
-
-typedef struct worker {
-    uint16_t *some, *a, *b;
-    float *sums;
-    int64_t matrix, column; /* whose columns are packed; -1: nobody's */
-} worker;
 
 static void run_block(const bt_call *call, const plan *p, const block *c, worker *w)
 {
@@ -259,8 +260,10 @@ static void run_block(const bt_call *call, const plan *p, const block *c, worker
     }
     w->matrix = c->matrix;
     w->column = c->column;
+    for (int64_t j = 0; j < c->columns && call->op == &bt_op_linear && call->inputs > 2; j++)
+        w->bias[j] = (float)bt_cpu_get(&call->in[2], c->column + j);
     for (int64_t i = 0; i < c->rows; i++)
-        store_row(call, p, c, w->sums + i * across, i);
+        store_row(call, p, c, w->bias, w->sums + i * across, i);
 }
 
 static void share(const void *work, int thread, int threads)
