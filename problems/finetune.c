@@ -119,7 +119,7 @@ static bt_tensor *classifier_step(bt_problem *self, const bt_batch *batch)
     bt_tensor *loss = bt_cross_entropy(classify(self, batch), voted(batch)), *counts = has_votes(batch);
     bt_tensor *right = bt_equal(voted(batch), bt_field(batch, "label"));
     if (!bt_option_bool(self, "baseline", false)) { /* all count the same, to compare with */
-        bt_tensor *weight = bt_forward(bt_peer(self, "reweight"), bt_detach(loss));
+        bt_tensor *weight = bt_forward(bt_peer(self, "reweight"), bt_detach(loss), bt_field(batch, "votes"));
         counts = bt_mul(weight, counts);
     }
     bt_metric(self, "right", bt_div(bt_sum(bt_mul(counts, right)), bt_sum(counts))); /* which share; only to look at */
@@ -133,18 +133,24 @@ static bt_tensor *classifier_validation(bt_problem *self, const bt_batch *batch)
     return bt_mean(bt_cross_entropy(logits, label));
 }
 
-/* ---- upper level: a text's weight is a function of its loss ---- */
+/* ---- upper level: a text's weight, by its loss and by which functions have voted on it ---- */
 
 static bt_dataset *labelled(bt_problem *self) { return split(bt_peer(self, "classifier"), "valid"); }
 
+static bool sees_votes(bt_problem *self) { return bt_option_bool(self, "see_votes", true); }
+
 static bt_module *reweight_module(bt_problem *self)
 {
-    return bt_nn_mlp(bt_relu, 1, bt_option_int(self, "hidden", 32, 1, 10000), 1);
+    const int64_t functions = sees_votes(self) ? bt_data_dim(self, "votes", 1) : 0;
+    return bt_nn_mlp(bt_relu, 1 + functions, bt_option_int(self, "hidden", 32, 1, 10000), 1);
 }
 
-static bt_tensor *reweight_forward(bt_problem *self, bt_tensor *const *in) /* loss [n] to weight [n], in (0, 1) */
+static bt_tensor *reweight_forward(bt_problem *self, bt_tensor *const *in) /* losses, votes to weights in (0, 1): [n] */
 {
-    return bt_sigmoid(bt_squeeze(bt_forward(bt_net(self), in[0]), 1));
+    bt_tensor *seen = bt_unsqueeze(in[0], 1);
+    if (sees_votes(self))
+        seen = bt_concat(1, seen, bt_cast(bt_greater(in[1], -1), BT_F32));
+    return bt_sigmoid(bt_squeeze(bt_forward(bt_net(self), seen), 1));
 }
 
 static bt_tensor *reweight_step(bt_problem *self, const bt_batch *batch)
