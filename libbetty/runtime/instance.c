@@ -18,6 +18,10 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     instance->options = bt_compile_defaults(&backend->kernels, instance->threads);
     instance->red_zone = plan && strcmp(plan, "guard") == 0 ? BT_ALIGN : 0;
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
+    if (backend->device && !(instance->queue = bt_queue_open(backend->device))) {
+        bt_instance_free(instance);
+        return NULL;
+    }
     return instance;
 }
 
@@ -42,22 +46,32 @@ void bt_instance_free(bt_instance *instance)
 {
     if (!instance)
         return;
-    instance->backend->memory->free(instance->arena);
+    bt_queue_free(instance->queue, instance->arena);
+    bt_queue_leave(instance->queue);
     bt_free(instance->phases);
     bt_free(instance);
 }
+
+bt_status bt_instance_wait(bt_instance *instance) { return bt_queue_wait(instance->queue); }
+
+int64_t bt_instance_waits(const bt_instance *instance) { return bt_queue_waits(instance->queue); }
 
 void bt_instance_fill(bt_instance *instance)
 {
     instance->filled = true;
     if (instance->arena)
-        instance->backend->memory->fill(instance->arena, FILL, instance->arena_size);
+        bt_queue_fill(instance->queue, instance->arena, FILL, instance->arena_size);
 }
 
 size_t bt_instance_touched(const bt_instance *instance)
 {
     size_t touched = instance->arena ? instance->arena_size : 0;
-    while (touched && instance->arena[touched - 1] == FILL)
+    char *copy = touched && instance->queue ? bt_alloc(touched) : NULL;
+    const char *arena = instance->queue ? copy : instance->arena;
+    if (copy)
+        bt_queue_read(instance->queue, copy, instance->arena, touched);
+    while (touched && arena && arena[touched - 1] == FILL)
         touched--;
+    bt_free(copy);
     return touched;
 }

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,7 +153,7 @@ enum { SGD_CASES = 11 };
 
 static void set_upper(bt_engine *engine, double value)
 {
-    memcpy(bt_var_data(bt_engine_problem(engine, "upper")->module->params[0]->var), &value, sizeof value);
+    var_write(bt_engine_problem(engine, "upper")->module->params[0]->var, &value);
 }
 
 /* The slope is that of the last update that was made. */

@@ -4,6 +4,7 @@
 #include "nn/module.h"
 #include "ops/codes.h"
 #include "optim/optim.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -111,7 +112,7 @@ static void job_run(job *j, bt_function *function, const double *g, int count)
     (void)j;
 }
 
-static double number(const bt_var *var, int64_t i) { return bt_get(var->dtype, bt_var_data(var), i); }
+static double number(const bt_var *var, int64_t i) { return bt_get(var->dtype, var_near(var), i); }
 
 /* Origin: the words of the paper in numpy, float64; the first step is Adam's own. */
 static const double after[2][4] = {{.900000010, 2.099999995, 2.900000003, 4.099999998},
