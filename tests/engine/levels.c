@@ -131,7 +131,7 @@ int64_t levels_steps(bt_engine *engine, const char *problem) { return bt_engine_
 int64_t levels_skipped(bt_engine *engine, const char *problem)
 {
     int64_t skipped;
-    memcpy(&skipped, bt_engine_problem(engine, problem)->optimizer->skipped->data, sizeof skipped);
+    memcpy(&skipped, var_near(bt_engine_problem(engine, problem)->optimizer->skipped), sizeof skipped);
     return skipped;
 }
 

@@ -207,7 +207,7 @@ static void add_problem(uint64_t *sum, const bt_problem *problem)
     add(sum, numbers, sizeof numbers);
     for (int c = 0; c < problem->child_count; c++)
         add_number(sum, problem->ready[c]);
-    add(sum, problem->step_count->data, problem->step_count->bytes);
+    add(sum, var_near(problem->step_count), problem->step_count->bytes);
     add_stream(sum, problem->train);
 }
 
