@@ -1,6 +1,7 @@
 /* runtime/instance.c: where phases run. */
 #include "runtime/phase.h"
 
+#include "base/footprint.h"
 #include "compile/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +43,20 @@ int bt_instance_busiest(const bt_instance *instance, double *work)
     return most;
 }
 
+void bt_instance_drop_arena(bt_instance *instance)
+{
+    if (instance->queue)
+        bt_live_far(-(int64_t)instance->arena_size);
+    bt_queue_free(instance->queue, instance->arena);
+    instance->arena = NULL;
+    instance->arena_size = 0;
+}
+
 void bt_instance_free(bt_instance *instance)
 {
     if (!instance)
         return;
-    bt_queue_free(instance->queue, instance->arena);
+    bt_instance_drop_arena(instance);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);
     bt_free(instance);

@@ -1,6 +1,7 @@
 /* runtime/phase.c: planning a list of programs together, and running them. */
 #include "runtime/phase.h"
 
+#include "base/footprint.h"
 #include "compile/work.h"
 #include "runtime/profile.h"
 #include "runtime/settle.h"
@@ -203,9 +204,11 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
                        instance->current->owner, instance->current->name);
-    bt_queue_free(instance->queue, instance->arena); /* first: the two need not be there at the same time */
+    bt_instance_drop_arena(instance); /* first: the two need not be there at the same time */
     instance->arena = bt_queue_alloc(instance->queue, size);
     instance->arena_size = instance->arena ? size : 0;
+    if (instance->queue)
+        bt_live_far((int64_t)instance->arena_size);
     if (instance->filled)
         bt_instance_fill(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;

@@ -230,8 +230,7 @@ bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t byt
         if (!s)
             return bt_error_status();
         BT_TRY(queue->device->copy(queue->work, s->memory, far + at, piece));
-        s->mark = queue->device->mark(queue->work);
-        wait_for(queue, s->mark);
+        wait_for(queue, s->mark = queue->device->mark(queue->work));
         memcpy((char *)near + at, s->memory, piece);
     }
     return told(queue);

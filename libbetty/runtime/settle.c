@@ -1,6 +1,8 @@
 /* runtime/settle.c: variables on a device. */
 #include "runtime/settle.h"
 
+#include "base/footprint.h"
+
 typedef struct bt_landing { /* the place of an external variable's near data on a device */
     bt_queue *queue;
     char *far;
@@ -21,6 +23,7 @@ bt_status bt_var_settle(bt_var *var, bt_queue *queue)
     else
         status = bt_queue_write(queue, far, var->data, var->bytes);
     bt_free_aligned(var->data);
+    bt_live_far((int64_t)var->bytes);
     var->data = far;
     var->queue = bt_queue_share(queue);
     return status;
@@ -67,6 +70,8 @@ void bt_var_unsettle(bt_var *var)
     }
     if (var->lifetime != BT_RUN)
         return;
+    if (var->queue)
+        bt_live_far(-(int64_t)var->bytes);
     if (bt_queue_mirror(var->queue, var->data))
         bt_queue_drop(var->queue, var->data);
     else

@@ -23,12 +23,32 @@ typedef struct moment { /* a step of a program */
     int64_t step, time; /* within the program, and of the phase */
 } moment;
 
+/* Near, each is an allocation whose end a sanitizer knows. */
+static char *obtain_bytes(bt_queue *queue, size_t bytes)
+{
+    char *memory = queue ? bt_queue_alloc(queue, bytes) : aligned_alloc(BT_ALIGN, bytes);
+    if (!memory)
+        bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
+    return memory;
+}
+
+static void return_bytes(bt_queue *queue, char *memory)
+{
+    if (queue)
+        bt_queue_free(queue, memory);
+    else
+        free(memory);
+}
+
 void bt_watch_free(bt_phase *phase)
 {
     bt_watch_drop(phase);
     if (phase->watch) {
         bt_free(phase->watch->values);
-        bt_queue_free(phase->instance->queue, phase->watch->stage);
+        if (phase->instance->queue)
+            bt_queue_free(phase->instance->queue, phase->watch->stage);
+        else
+            bt_free(phase->watch->stage);
     }
     bt_free(phase->watch);
     phase->watch = NULL;
@@ -45,7 +65,7 @@ bt_status bt_watch_plan(bt_phase *phase)
     if (!watch)
         return BT_ERROR_MEMORY;
     watch->values = bt_alloc_array((size_t)phase->value_count, sizeof *watch->values);
-    watch->stage = bt_queue_alloc(phase->instance->queue, most);
+    watch->stage = phase->instance->queue ? bt_queue_alloc(phase->instance->queue, most) : bt_alloc(most);
     return watch->values && watch->stage ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -72,23 +92,6 @@ static bool intact(const bt_phase *phase, int64_t i)
     for (size_t k = 0; k < bytes; k++)
         same = same && (queue ? copy : behind)[k] == PATTERN;
     return same;
-}
-
-/* Near, each is an allocation whose end a sanitizer knows. */
-static char *obtain_bytes(bt_queue *queue, size_t bytes)
-{
-    char *memory = queue ? bt_queue_alloc(queue, bytes) : aligned_alloc(BT_ALIGN, bytes);
-    if (!memory)
-        bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
-    return memory;
-}
-
-static void return_bytes(bt_queue *queue, char *memory)
-{
-    if (queue)
-        bt_queue_free(queue, memory);
-    else
-        free(memory);
 }
 
 static bt_status release(bt_phase *phase, int64_t i)
