@@ -210,8 +210,10 @@ static bt_status wait_for_others(const bt_bound *bound)
     const bt_program *program = bound->program;
     for (int64_t b = 0; b < program->buffer_count; b++) {
         const bt_var *var = program->buffers[b].home == BT_HOME_VAR ? program->buffers[b].var : NULL;
-        if (var && var->queue != bound->queue)
-            BT_TRY(bt_queue_wait(var->queue));
+        if (!var || var->queue == bound->queue)
+            continue;
+        BT_TRY(bt_queue_send(var->queue)); /* it may be a number of that queue's mail */
+        BT_TRY(bt_queue_wait(var->queue));
     }
     return BT_OK;
 }
