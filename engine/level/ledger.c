@@ -123,6 +123,8 @@ bt_var *bt_ledger_var(bt_context *context, const bt_problem *problem, bt_role ro
                       const char *name, bt_array shape)
 {
     bt_var *var = bt_var_new(BT_RUN, category, problem ? problem->name : "", name, shape);
+    if (var)
+        var->mailed = role == BT_ROLE_INPUT && var->bytes == BT_MAIL_NUMBER;
     if (bt_ledger_enter_var(context, problem, role, var) == BT_OK)
         return var;
     bt_var_free(var);

@@ -134,7 +134,11 @@ bt_status bt_run_report(bt_run *r, bool valid, bool last)
     int count = 0;
     for (int p = 0; p < context->problem_count; p++)
         if (context->problems[p]->settings->active && (valid || due(context->problems[p], last))) {
-            if (!values && !(values = bt_run_room(context)))
+            if (!values) {
+                BT_TRY(bt_instance_wait(context->instance)); /* what has failed is told, not what is read after it */
+                values = bt_run_room(context);
+            }
+            if (!values)
                 return BT_ERROR_MEMORY;
             count += bt_metrics_take(context, context->problems[p], valid, values + count);
         }

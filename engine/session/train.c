@@ -78,6 +78,15 @@ static const char *ended(const bt_engine *engine)
     return s->early_stopping && engine->patience >= s->early_stopping_tolerance ? "early_stopping" : NULL;
 }
 
+/* Whoever asked for steps up to here may look at what they did. */
+static bt_status step(bt_engine *engine, int64_t until)
+{
+    BT_TRY(bt_session_step(engine));
+    const int64_t end = engine->context.settings->train_iters;
+    const bool last = engine->context.step + 1 >= (until < end ? until : end);
+    return last ? bt_instance_wait(engine->context.instance) : BT_OK;
+}
+
 static bt_status loop(bt_run *r)
 {
     bt_engine *engine = r->engine;
@@ -86,7 +95,7 @@ static bt_status loop(bt_run *r)
         if (engine->context.step >= r->until)
             return BT_OK;
         double start = bt_seconds();
-        BT_TRY(bt_keep_error(&engine->context, bt_session_step(engine)));
+        BT_TRY(bt_keep_error(&engine->context, step(engine, r->until)));
         engine->context.step++;
         bt_timing_add(&r->timing, bt_seconds() - start);
         bt_progress_step(r->progress, engine->context.step);

@@ -2,6 +2,7 @@
 #include "engine/session/session.h"
 
 #include "engine/state/checkpoint.h"
+#include "runtime/store.h"
 #include <string.h>
 
 /* ---- all that has a name ---- */
@@ -85,7 +86,7 @@ static bt_status check_array(const char *function, const char *name, bt_array va
 
 /* The variable, or what is wrong with the name or the array. */
 static bt_status look_up(bt_engine *engine, const char *function, const char *name, bt_array values,
-                         bt_tensor_list *list, bt_array *variable)
+                         bt_tensor_list *list, int64_t *place)
 {
     if (!name)
         return bt_fail(BT_ERROR_ARGUMENT, "%s: the name is NULL", function);
@@ -93,7 +94,7 @@ static bt_status look_up(bt_engine *engine, const char *function, const char *na
     const bt_stored *item = find(list, name);
     if (!item)
         return no_such(list, function, name);
-    *variable = item->array;
+    *place = item - list->items;
     return check_array(function, name, values, item->array);
 }
 
@@ -105,24 +106,38 @@ static bt_status read_one(bt_engine *engine, const char *name, bt_array values)
     if (q.level)
         return q.lower ? bt_solution(q.level, q.lower, q.adjoint, values) : bt_hypergradient(q.level, values);
     bt_tensor_list list = {0};
-    bt_array variable;
-    bt_status status = look_up(engine, "bt_engine_read", name, values, &list, &variable);
+    int64_t place;
+    bt_status status = look_up(engine, "bt_engine_read", name, values, &list, &place);
     if (status == BT_OK)
-        status = bt_array_convert(values, variable);
+        status = bt_tensors_fetch(&list, place);
+    if (status == BT_OK)
+        status = bt_array_convert(values, list.items[place].array);
     bt_tensors_free(&list);
+    return status;
+}
+
+static bt_status put(const bt_tensor_list *list, int64_t place, bt_array values)
+{
+    bt_var *var = list->vars[place];
+    bt_array converted = list->items[place].array;
+    converted.data = bt_alloc(var->bytes);
+    bt_status status = converted.data ? bt_array_convert(converted, values) : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_store_write(NULL, var, 0, converted.data, var->bytes);
+    bt_free(converted.data);
     return status;
 }
 
 static bt_status write_one(bt_engine *engine, const char *name, bt_array values)
 {
     bt_tensor_list list = {0};
-    bt_array variable;
+    int64_t place;
     if (parse(engine, name).level)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_engine_write: %s is worked out anew by each step, and cannot be written",
                        name);
-    bt_status status = look_up(engine, "bt_engine_write", name, values, &list, &variable);
+    bt_status status = look_up(engine, "bt_engine_write", name, values, &list, &place);
     if (status == BT_OK)
-        status = bt_array_convert(variable, values);
+        status = put(&list, place, values);
     bt_tensors_free(&list);
     return status;
 }

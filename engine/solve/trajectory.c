@@ -6,7 +6,8 @@
 #include "transform/rebind.h"
 #include <string.h>
 
-enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, MADE, ENTRY }; /* the index: one number, then four for each step */
+enum { FROM, ENTRIES, TICK = 0, POSITION, TASK, ENTRY }; /* the index: one number, then three for each step */
+enum { BEFORE, AFTER, APPLIED };                         /* numbers of a step: how many updates have been made */
 
 static const bt_instance *instance_of(const bt_trajectory *t) { return t->problem->context->instance; }
 
@@ -232,7 +233,7 @@ static void lay_out(bt_trajectory *t, int64_t spacing)
     t->each = (loop + spacing - 1) / spacing;
 }
 
-/* Of the records; the index, 32 for each step, is not worth counting. */
+/* Of the records; the index and what is counted, 40 for each step, are not worth counting. */
 static size_t bytes_of(const bt_trajectory *t)
 {
     size_t bytes = 0;
@@ -257,6 +258,18 @@ int64_t bt_trajectory_wider(const bt_trajectory *t, size_t less, size_t *saved)
         *saved = now - bytes;
     }
     return best;
+}
+
+/* How many updates have been made before and after each step: counted by programs, so that it is kept where they run.
+ */
+static bt_status open_applied(bt_trajectory *t)
+{
+    bt_array number = {.dtype = BT_I64}, rows = {.dtype = BT_I64, .rank = 2, .dims = {t->room, APPLIED}};
+    t->applied = bt_ledger_var(t->problem->context, t->problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY,
+                               "updates made over the inner loop", rows);
+    t->before = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, "updates before", number);
+    t->after = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, "updates after", number);
+    return t->applied && t->before && t->after ? BT_OK : BT_ERROR_MEMORY;
 }
 
 bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing, int64_t states)
@@ -284,8 +297,8 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
     t->index =
         bt_ledger_var(problem->context, problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, "steps of the inner loop",
                       (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room + slot_count(t)}});
-    t->made = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, problem->name, "update was made", (bt_array){.dtype = BT_I64});
-    if (!t->index || !t->made)
+    BT_TRY(open_applied(t));
+    if (!t->index)
         return BT_ERROR_MEMORY;
     for (int64_t slot = 0; slot < slot_count(t); slot++)
         fill_slot(t, slot, NOBODY);
@@ -301,7 +314,9 @@ void bt_trajectory_free(bt_trajectory *t)
         track_free(t->problem->context, &t->tracks[i]);
     bt_free(t->tracks);
     bt_ledger_var_free(t->problem->context, t->index);
-    bt_var_free(t->made);
+    bt_ledger_var_free(t->problem->context, t->applied);
+    bt_var_free(t->before);
+    bt_var_free(t->after);
     bt_free(t);
 }
 
@@ -381,7 +396,7 @@ static void open_slots(bt_trajectory *t, int64_t step)
 }
 
 /* phase: with what is late, which lies there as `entry` reads it. */
-static void keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entry)
+static bt_status keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entry)
 {
     bool late = phase != NULL;
     for (int64_t i = 0; i < t->track_count; i++) {
@@ -389,39 +404,45 @@ static void keep(const bt_trajectory *t, int64_t step, bt_phase *phase, int entr
         if (track->late != late || (track->own && !is_there(t, step)))
             continue;
         if (late)
-            bt_phase_keep(phase, entry, track->source, track->store, row(t, track, step));
+            BT_TRY(bt_phase_keep(phase, entry, track->source, track->store, row(t, track, step)));
         else
-            bt_store_move(instance_of(t), track->store, row(t, track, step), track->source, 0, track->source->bytes);
+            BT_TRY(bt_store_move(instance_of(t), track->store, row(t, track, step), track->source, 0,
+                                 track->source->bytes));
     }
+    return BT_OK;
 }
 
-static int64_t applied(const bt_problem *problem)
+static size_t place_of_applied(const bt_trajectory *t, int64_t step, int when)
 {
-    return bt_count_get(problem->context, problem->optimizer->applied);
+    return (size_t)(step % t->room * APPLIED + when) * sizeof(int64_t);
 }
 
-void bt_trajectory_record(bt_trajectory *t)
+static bt_status keep_applied(const bt_trajectory *t, int when)
+{
+    const bt_var *applied = t->problem->optimizer->applied;
+    return bt_store_move(instance_of(t), t->applied, place_of_applied(t, t->problem->steps, when), applied, 0,
+                         applied->bytes);
+}
+
+bt_status bt_trajectory_record(bt_trajectory *t)
 {
     const bt_problem *problem = t->problem;
     int64_t step = problem->steps, draws = problem->settings->gradient_accumulation;
     set(t, step, TICK, bt_tick(problem->context));
     set(t, step, POSITION, bt_stream_position(problem->train) + (problem->train->ahead ? 0 : draws));
     set(t, step, TASK, problem->train->of ? bt_stream_position(problem->train->of) : 0);
-    set(t, step, MADE, -applied(problem));
     if (t->states)
         open_slots(t, step);
-    keep(t, step, NULL, 0);
+    BT_TRY(keep_applied(t, BEFORE));
+    return keep(t, step, NULL, 0);
 }
 
-void bt_trajectory_record_gradient(bt_trajectory *t, bt_phase *phase, int entry)
+bt_status bt_trajectory_record_gradient(bt_trajectory *t, bt_phase *phase, int entry)
 {
-    keep(t, t->problem->steps, phase, entry);
+    return keep(t, t->problem->steps, phase, entry);
 }
 
-void bt_trajectory_record_update(bt_trajectory *t)
-{
-    set(t, t->problem->steps, MADE, get(t, t->problem->steps, MADE) + applied(t->problem));
-}
+bt_status bt_trajectory_record_update(bt_trajectory *t) { return keep_applied(t, AFTER); }
 
 /* ---- looking back ---- */
 
@@ -493,23 +514,26 @@ void bt_trajectory_make_room(bt_trajectory *t, int64_t from, int64_t to, int64_t
     fill_slot(t, slot, from + 1);
 }
 
-void bt_trajectory_look(const bt_trajectory *t, int64_t step)
+bt_status bt_trajectory_look(const bt_trajectory *t, int64_t step)
 {
-    bt_store_lay(t->made, t->index, place_of(t, step, MADE));
+    BT_TRY(bt_store_lay(instance_of(t), t->before, t->applied, place_of_applied(t, step, BEFORE)));
+    BT_TRY(bt_store_lay(instance_of(t), t->after, t->applied, place_of_applied(t, step, AFTER)));
     for (int64_t i = 0; i < t->track_count; i++) {
         const bt_track *track = &t->tracks[i];
-        bt_store_lay(track->at, track->store, row(t, track, step));
+        BT_TRY(bt_store_lay(instance_of(t), track->at, track->store, row(t, track, step)));
         if (track->own && !is_kept(t, step + 1) && (!t->states || is_there(t, step + 1)))
-            bt_store_lay(track->next, track->store, row(t, track, step + 1));
+            BT_TRY(bt_store_lay(instance_of(t), track->next, track->store, row(t, track, step + 1)));
     }
+    return BT_OK;
 }
 
-void bt_trajectory_copy(const bt_trajectory *t, int64_t step)
+bt_status bt_trajectory_copy(const bt_trajectory *t, int64_t step)
 {
     for (int64_t i = 0; i < t->track_count; i++)
         if (t->tracks[i].own && !is_kept(t, step + 1))
-            bt_store_move(instance_of(t), t->tracks[i].store, row(t, &t->tracks[i], step + 1), t->tracks[i].store,
-                          row(t, &t->tracks[i], step), t->tracks[i].source->bytes);
+            BT_TRY(bt_store_move(instance_of(t), t->tracks[i].store, row(t, &t->tracks[i], step + 1),
+                                 t->tracks[i].store, row(t, &t->tracks[i], step), t->tracks[i].source->bytes));
+    return BT_OK;
 }
 
 /* ---- programs on it ---- */

@@ -33,9 +33,11 @@ typedef struct bt_trajectory {
     int64_t states;      /* by Revolve's schedule: so many of a loop, of which the first lasts; 0: by `spacing` alone */
     int64_t loops, each; /* inner loops in the room; states kept of each; for those between rows follow: `spacing` - 1,
                           * or with `states` all but one for each loop, and two that are at work */
-    bt_var *index;       /* I64: the first step there is; of each in `room` its tick, positions, and `made`; with
+    bt_var *index;       /* I64, the host's: the first step there is; of each in `room` its tick and positions; with
                           * `states` the steps whose states lie in the rows between, -1: none */
-    bt_var *made;        /* external, I64 []: 1 where the step looked at was made, 0 where it was left out */
+    bt_var *applied;     /* I64 [room, 2]: the optimiser's count of updates before each step and after it */
+    bt_var *before; /* external, I64 []: these two of the step looked at: they differ by 1 where it was made, are */
+    bt_var *after;  /* the same where it was left out */
 } bt_trajectory;
 
 enum { BT_SPACING_ROOT = 0, BT_SPACING_AUTO = -1 };
@@ -47,10 +49,10 @@ void bt_trajectory_free(bt_trajectory *trajectory);
  * one: no other takes fewer. *saved: how many fewer. */
 int64_t bt_trajectory_wider(const bt_trajectory *trajectory, size_t less, size_t *saved);
 
-void bt_trajectory_record(bt_trajectory *trajectory); /* before a step, its batches not drawn yet */
+bt_status bt_trajectory_record(bt_trajectory *trajectory); /* before a step, its batches not drawn yet */
 /* before its update, with the gradient where that entry of the phase reads it */
-void bt_trajectory_record_gradient(bt_trajectory *trajectory, bt_phase *phase, int entry);
-void bt_trajectory_record_update(bt_trajectory *trajectory); /* after that */
+bt_status bt_trajectory_record_gradient(bt_trajectory *trajectory, bt_phase *phase, int entry);
+bt_status bt_trajectory_record_update(bt_trajectory *trajectory); /* after that */
 
 /* The first step that a hypergradient reaches which goes back to the tick `since`; all from there on to the last. */
 int64_t bt_trajectory_first(const bt_trajectory *trajectory, int64_t since);
@@ -64,8 +66,8 @@ int64_t bt_trajectory_kept(const bt_trajectory *trajectory, int64_t step); /* th
 int64_t bt_trajectory_nearest(const bt_trajectory *trajectory, int64_t step);
 int64_t bt_trajectory_next(const bt_trajectory *trajectory, int64_t from, int64_t step);
 void bt_trajectory_make_room(bt_trajectory *trajectory, int64_t from, int64_t to, int64_t step);
-void bt_trajectory_look(const bt_trajectory *trajectory, int64_t step); /* `at`, `made`; `next`, if not kept */
-void bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step); /* own state of `step`, to the one after */
+bt_status bt_trajectory_look(const bt_trajectory *trajectory, int64_t step); /* all externals but a kept `next` */
+bt_status bt_trajectory_copy(const bt_trajectory *trajectory, int64_t step); /* own state of `step`, to the one after */
 
 /* The graph, which is for the upper problem's phase, with every variable that must be kept replaced by `at` where it is
  * read, by `next` where it is assigned; from then on it is kept. buffers: takes the place of the problem's own ones;

@@ -207,7 +207,8 @@ static int look(bt_solve *solve, int64_t step)
                         bt_trajectory_task(trajectory, step), 1};
     if (move_to(solve->problem->train, then) != BT_OK)
         return -1;
-    bt_trajectory_look(trajectory, step);
+    if (bt_trajectory_look(trajectory, step) != BT_OK)
+        return -1;
     return bt_micro_set_bind(&solve->micros, solve->problem);
 }
 
@@ -226,7 +227,7 @@ static bt_status forward(bt_phase *phase, bt_solve *solve, int64_t step)
     int variant = look(solve, step);
     if (variant < 0)
         return bt_error_status();
-    bt_trajectory_copy(solve->problem->trajectory, step);
+    BT_TRY(bt_trajectory_copy(solve->problem->trajectory, step));
     BT_TRY(gradient_again(phase, solve));
     return bt_part_run(phase, state_of(solve)->replay[variant]);
 }

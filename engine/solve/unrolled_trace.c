@@ -107,7 +107,10 @@ static bool trace_update(tracer *t)
 {
     if (!bt_transition_begin(t->lower, &t->transition))
         return false;
-    t->transition.made = bt_equal(bt_graph_read(t->graph, t->lower->trajectory->made), 1);
+    const bt_trajectory *trajectory = t->lower->trajectory;
+    bt_tensor *before = bt_graph_read(t->graph, trajectory->before),
+              *after = bt_graph_read(t->graph, trajectory->after);
+    t->transition.made = bt_greater(after, before);
     fill_gradient(t);
     for (int64_t i = 0; i < params(t); i++)
         if (t->transition.grad[i])

@@ -73,14 +73,16 @@ void bt_record_restore_steps(bt_context *context, json_t *record);     /* of the
  * "classifier.0.weight:momentum"; other variables and a user's memory as "classifier:applied". */
 typedef struct bt_tensor_list {
     bt_region *region;
-    bt_stored *items; /* data: where it lies in the engine */
-    int64_t count, capacity;
+    bt_stored *items;     /* data: where it lies in the engine, which may be on a device */
+    struct bt_var **vars; /* by item: the variable that it is of; NULL: memory of a user's */
+    int64_t count, capacity, var_capacity;
     bt_status status;
 } bt_tensor_list;
 bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list); /* adds what bt_state was told */
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list);
 bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list); /* parameters and buffers alone */
 bt_status bt_check_names(const bt_context *context);                            /* no two of all these have one name */
+bt_status bt_tensors_fetch(bt_tensor_list *list, int64_t item); /* data: its values, near, as they are now */
 void bt_tensors_free(bt_tensor_list *list);
 
 /* files.c: writes both files; `record` gets the entries that say what belongs together. */

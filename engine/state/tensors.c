@@ -1,14 +1,20 @@
 /* engine/state/tensors.c: what a checkpoint keeps as tensors, by name. */
 #include "engine/state/checkpoint.h"
 
+#include "runtime/store.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-static void add(bt_tensor_list *list, const char *name, bt_array array)
+/* var: whose values they are; NULL: array.data has them. */
+static void add(bt_tensor_list *list, const char *name, bt_array array, bt_var *var)
 {
     bt_stored *items = name ? bt_grow(list->items, &list->capacity, list->count + 1, sizeof *items) : NULL;
-    if (items) {
-        list->items = items;
+    bt_var **vars = items ? bt_grow(list->vars, &list->var_capacity, list->count + 1, sizeof(bt_var *)) : NULL;
+    list->items = items ? items : list->items;
+    if (vars) {
+        list->vars = vars;
+        vars[list->count] = var;
         items[list->count++] = (bt_stored){.name = name, .array = array};
     } else {
         list->status = BT_ERROR_MEMORY;
@@ -20,12 +26,12 @@ static void add_block(bt_tensor_list *list, const bt_block *block)
 {
     bool plain = block->flat->category == BT_PARAMETERS || block->flat->category == BT_BUFFERS;
     for (int64_t i = 0; i < block->count; i++) {
-        const bt_var *window = block->windows[i];
+        bt_var *window = block->windows[i];
         const char *what = plain ? "" : block->flat->name;
         if (!window)
             continue;
         add(list, bt_region_format(list->region, "%s.%s%s%s", window->owner, window->name, plain ? "" : ":", what),
-            bt_var_array(window));
+            bt_var_array(window), window);
     }
 }
 
@@ -42,10 +48,10 @@ static void add_row(bt_tensor_list *list, const bt_ledger_row *row)
     if (row->block)
         add_block(list, row->block);
     else if (row->kind == BT_ROW_VAR)
-        add(list, bt_region_format(list->region, "%s:%s", owner, row->name), bt_var_array(row->data));
+        add(list, bt_region_format(list->region, "%s:%s", owner, row->name), bt_var_array(row->data), row->data);
     else
         add(list, bt_region_format(list->region, "%s:state.%s", owner, row->name),
-            (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)row->size}, .data = row->data});
+            (bt_array){.dtype = BT_U8, .rank = 1, .dims = {(int64_t)row->size}, .data = row->data}, NULL);
 }
 
 static bool is_any(bt_role role) { return role < BT_ROLES; }
@@ -77,10 +83,21 @@ bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list)
     return list_rows(context, BT_ROW_BYTES, is_any, list);
 }
 
+bt_status bt_tensors_fetch(bt_tensor_list *list, int64_t i)
+{
+    const bt_var *var = list->vars[i];
+    bt_array *array = &list->items[i].array;
+    if (!var || bt_store_near(NULL, var) || !var->bytes)
+        return BT_OK;
+    array->data = bt_region_alloc(list->region, var->bytes);
+    return array->data ? bt_store_read(NULL, var, 0, array->data, var->bytes) : BT_ERROR_MEMORY;
+}
+
 void bt_tensors_free(bt_tensor_list *list)
 {
     bt_region_free(list->region);
     bt_free(list->items);
+    bt_free(list->vars);
     *list = (bt_tensor_list){0};
 }
 
@@ -102,7 +119,9 @@ bt_status bt_tensors_restore(const bt_tensor_list *list, const bt_safetensors *f
     for (int64_t i = 0; i < list->count; i++) {
         const bt_stored *was = bt_safetensors_find(file, list->items[i].name);
         size_t bytes = bt_array_bytes(was->array);
-        if (bytes)
+        if (list->vars[i] && bytes)
+            BT_TRY(bt_store_write(NULL, list->vars[i], 0, was->array.data, bytes));
+        else if (bytes)
             memcpy(list->items[i].array.data, was->array.data, bytes);
     }
     return BT_OK;

@@ -107,7 +107,7 @@ static bt_status run_cache(const bt_problem *self, bt_eval_cache *cache, const b
     bt_phase_begin(cache->phase);
     bt_status status = bt_part_run(cache->phase, 0);
     if (status == BT_OK)
-        status = bt_array_convert(result, bt_phase_result(cache->phase, 0, 0));
+        status = bt_phase_give(cache->phase, 0, 0, result);
     bt_phase_end(cache->phase);
     return status;
 }

@@ -80,18 +80,16 @@ static bt_status gradient_to_step(bt_problem *problem)
     if (!problem->trajectory)
         return bt_step_gradient(problem);
     bt_steps_show(problem->context, true);
-    bt_trajectory_record(problem->trajectory);
+    BT_TRY(bt_trajectory_record(problem->trajectory));
     BT_TRY(bt_step_gradient(problem));
-    bt_trajectory_record_gradient(problem->trajectory, step->phase, step->collect < 0 ? step->update : step->collect);
-    return BT_OK;
+    return bt_trajectory_record_gradient(problem->trajectory, step->phase,
+                                         step->collect < 0 ? step->update : step->collect);
 }
 
 static bt_status update(bt_problem *problem)
 {
     BT_TRY(bt_part_run(problem->step->phase, problem->step->update));
-    if (problem->trajectory)
-        bt_trajectory_record_update(problem->trajectory);
-    return BT_OK;
+    return problem->trajectory ? bt_trajectory_record_update(problem->trajectory) : BT_OK;
 }
 
 bt_status bt_step_update(bt_problem *problem)

@@ -133,6 +133,7 @@ bt_status bt_counts_add(bt_problem *problem, bt_micro_set *set, bt_phase *phase,
             bt_ledger_var(problem->context, problem, BT_ROLE_INPUT, BT_BATCH, "count", (bt_array){.dtype = BT_F64});
     if (!set->counted)
         return BT_ERROR_MEMORY;
+    set->counted->mailed = false; /* a program sets it */
     const double runs = phase->runs;
     for (int s = 0; s < set->shape_count; s++) {
         phase->runs = s ? 0 : runs * (double)set->count;

@@ -4,6 +4,9 @@
 #define BT_FOOTPRINT_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+void bt_live_far(int64_t bytes); /* so many bytes more, or fewer, of what bt_live_bytes counts lie on a device */
 
 size_t bt_own_bytes(void); /* of bt_alloc and its kin, as the allocator counts them */
 size_t bt_own_peak(void);  /* the most that they have been since bt_own_peak_begin */

@@ -157,4 +157,6 @@ void bt_free_aligned(void *memory)
     free(before.block);
 }
 
+void bt_live_far(int64_t bytes) { atomic_fetch_add(&live_bytes, (size_t)bytes); }
+
 size_t bt_live_bytes(void) { return atomic_load(&live_bytes); }

@@ -42,6 +42,18 @@ typedef struct bt_kernel_table {
     const bt_kernel_impl *const *(*list)(void); /* all, ends with NULL; for one op the best first */
 } bt_kernel_table;
 
+/* Launches it, on memory that the processor can read and write. */
+static inline bt_status bt_kernel_run(const bt_kernel_impl *kernel, const bt_call *call)
+{
+    const void *in[BT_ROW_INPUTS];
+    if (!call->row || call->divided)
+        return kernel->launch(call);
+    for (int i = 0; i < call->inputs; i++)
+        in[i] = call->in[i].data;
+    call->row(call->n, call->out[0].data, in);
+    return BT_OK;
+}
+
 bt_array bt_view_array(const bt_view *view); /* its dtype, shape and data, without strides */
 
 bool bt_call_half(const bt_call *call);                                    /* something of it is stored in 16 bits */

@@ -35,6 +35,8 @@ bt_function *bt_function_new(bt_function_fn *fn, void *user, bt_mode mode)
     *function = (bt_function){.fn = fn, .user = user, .mode = mode};
     function->instance = bt_instance_new(bt_backend_cpu(), 0);
     function->record = bt_var_new(BT_RUN, BT_BATCH, "", "run", (bt_array){.dtype = BT_I64});
+    if (function->record)
+        function->record->mailed = true;
     if (function->instance && function->record)
         return function;
     bt_function_free(function);
@@ -159,7 +161,9 @@ bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array
     bt_phase_begin(program->phase);
     bt_status status = bt_phase_run(program->phase, 0);
     if (status == BT_OK && result.data)
-        status = bt_array_convert(result, bt_phase_result(program->phase, 0, 0));
+        status = bt_phase_give(program->phase, 0, 0, result);
+    if (status == BT_OK)
+        status = bt_instance_wait(function->instance);
     bt_phase_end(program->phase);
     return status;
 }

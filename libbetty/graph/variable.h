@@ -39,11 +39,14 @@ struct bt_var {
     int64_t dims[BT_MAX_RANK];
     size_t bytes;
     bt_var *base;
-    size_t offset; /* bytes, within base */
-    char *data;    /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
-    size_t tail;   /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
-    bool clear;    /* of a phase: zeroed before the first program of the phase that touches it */
-    bool lasting;  /* of a phase: lives through all of it, in one piece, for who looks at it between two programs */
+    size_t offset;              /* bytes, within base */
+    char *data;                 /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
+    struct bt_queue *queue;     /* of the device in whose memory data lies: runtime/queue.h; NULL: it is near */
+    struct bt_landing *landing; /* BT_EXTERNAL: where a device has its near data: runtime/settle.h; NULL: nowhere */
+    bool mailed;                /* one number of 8 bytes that only the host sets: on a device it comes with the mail */
+    size_t tail;                /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
+    bool clear;                 /* of a phase: zeroed before the first program of the phase that touches it */
+    bool lasting; /* of a phase: lives through all of it, in one piece, for who looks at it between two programs */
 };
 
 bt_var *bt_var_root(bt_var *var);                      /* the base, or itself */

@@ -200,11 +200,20 @@ static bt_var *scalar(bt_dtype dtype, const char *owner, const char *name)
     return bt_var_new(BT_RUN, BT_OPTIMIZER, owner, name, (bt_array){.dtype = dtype});
 }
 
+/* A number that the host alone sets. */
+static bt_var *setting(const char *owner, const char *name)
+{
+    bt_var *var = scalar(BT_F64, owner, name);
+    if (var)
+        var->mailed = true;
+    return var;
+}
+
 static bt_status make_scale(bt_optimizer_group *group, const char *owner)
 {
     bt_text name = {0};
     bt_text_add(&name, *group->name ? "%s.%s" : "%s%s", group->name, "lr_scale");
-    group->scale = name.failed ? NULL : scalar(BT_F64, owner, name.data);
+    group->scale = name.failed ? NULL : setting(owner, name.data);
     bt_text_free(&name);
     return group->scale ? bt_store_put(NULL, group->scale, 0, 1) : BT_ERROR_MEMORY;
 }
@@ -216,7 +225,7 @@ static bt_status make_group(bt_optimizer *optimizer, bt_optimizer_group *group, 
             continue;
         bt_text name = {0};
         bt_text_add(&name, *group->name ? "%s.%s" : "%s%s", group->name, optimizer->kind.def->hypers[i].name);
-        group->vars[i] = name.failed ? NULL : scalar(BT_F64, owner, name.data);
+        group->vars[i] = name.failed ? NULL : setting(owner, name.data);
         bt_text_free(&name);
         if (!group->vars[i])
             return BT_ERROR_MEMORY;

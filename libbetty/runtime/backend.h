@@ -1,4 +1,4 @@
-/* runtime/backend.h: what a backend offers: kernels, conversions on the host, and its memory. */
+/* runtime/backend.h: what a backend offers: kernels, conversions on the host, and its device. */
 #ifndef BT_BACKEND_H
 #define BT_BACKEND_H
 
@@ -19,7 +19,7 @@ typedef struct bt_backend {
     const char *(*isa)(void); /* "x86-64-v4" */
     bt_kernel_table kernels;
     const bt_conversions *(*conversions)(void); /* those of the isa */
-    const bt_device_memory *memory;
+    const bt_device_table *device;              /* whose memory is far; NULL: the processor itself */
 } bt_backend;
 
 const bt_backend *bt_backend_cpu(void);

@@ -1,6 +1,7 @@
 /* runtime/bind.c: addresses, and running. */
 #include "runtime/bind.h"
 
+#include "runtime/settle.h"
 #include <string.h>
 
 /* Room for all pointers that change from run to run. */
@@ -35,17 +36,79 @@ static bt_status copy_calls(bt_bound *bound)
     return BT_OK;
 }
 
-bt_bound *bt_bound_new(const bt_program *program, const bt_device_memory *memory)
+/* A program of a device has its constants there. */
+static bt_status send_constants(bt_bound *bound)
+{
+    const bt_program *program = bound->program;
+    size_t total = 0;
+    bound->constant = bt_region_alloc(bound->region, (size_t)program->buffer_count * sizeof *bound->constant);
+    if (!bound->constant)
+        return BT_ERROR_MEMORY;
+    for (int64_t b = 0; b < program->buffer_count; b++)
+        if (program->buffers[b].home == BT_HOME_CONSTANT) {
+            bound->constant[b] = total;
+            total += bt_align_up(program->buffers[b].bytes);
+        }
+    if (!total)
+        return BT_OK;
+    if (!(bound->constants = bt_queue_alloc(bound->queue, total)))
+        return bt_error_status();
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        const bt_buffer *buffer = &program->buffers[b];
+        if (buffer->home == BT_HOME_CONSTANT)
+            BT_TRY(
+                bt_queue_write(bound->queue, bound->constants + bound->constant[b], buffer->constant, buffer->bytes));
+    }
+    return BT_OK;
+}
+
+/* A number of the mail is the host's: what a program wrote there would be overwritten by the next letter. */
+static bt_status check_written(const bt_program *program)
+{
+    for (int64_t s = 0; s < program->step_count; s++)
+        for (int o = 0; o < program->steps[s].call.outputs; o++) {
+            const bt_buffer *root = &program->buffers[program->buffers[program->steps[s].out[o].buffer].root];
+            if (root->home == BT_HOME_VAR && root->var->mailed)
+                return bt_fail(BT_ERROR_INTERNAL, "%s is set by the host alone, and a program sets it",
+                               root->var->name);
+        }
+    return BT_OK;
+}
+
+static bt_status settle_vars(bt_bound *bound)
+{
+    const bt_program *program = bound->program;
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        bt_var *var = program->buffers[b].home == BT_HOME_VAR ? program->buffers[b].var : NULL;
+        if (!var || var->lifetime != BT_RUN)
+            continue;
+        BT_TRY(bt_var_settle(var, bound->queue));
+        bound->shares = bound->shares || var->queue != bound->queue;
+        if (var->queue && !bound->queue)
+            return bt_fail(BT_ERROR_INTERNAL, "%s lies on a device, and is needed near", var->name);
+    }
+    return BT_OK;
+}
+
+static bt_status prepare(bt_bound *bound)
+{
+    BT_TRY(copy_calls(bound));
+    BT_TRY(reserve_patches(bound));
+    BT_TRY(check_written(bound->program));
+    BT_TRY(settle_vars(bound));
+    return bound->queue ? send_constants(bound) : BT_OK;
+}
+
+bt_bound *bt_bound_new(const bt_program *program, bt_queue *queue)
 {
     bt_bound *bound = bt_alloc(sizeof *bound);
     if (!bound)
         return NULL;
-    *bound = (bt_bound){.program = program, .memory = memory, .region = bt_region_new()};
+    *bound = (bt_bound){.program = program, .queue = queue, .region = bt_region_new()};
     bound->calls = bt_region_alloc(bound->region, (size_t)program->step_count * sizeof *bound->calls);
     bound->tails = bt_region_alloc(bound->region, (size_t)program->tail_count * sizeof *bound->tails);
     bound->values = bt_region_alloc(bound->region, (size_t)program->buffer_count * sizeof *bound->values);
-    if (!bound->calls || !bound->tails || !bound->values || copy_calls(bound) != BT_OK ||
-        reserve_patches(bound) != BT_OK) {
+    if (!bound->calls || !bound->tails || !bound->values || prepare(bound) != BT_OK) {
         bt_bound_free(bound);
         return NULL;
     }
@@ -58,6 +121,9 @@ void bt_bound_free(bt_bound *bound)
 {
     if (!bound)
         return;
+    if (bound->queue)
+        bt_queue_settle(bound->queue);
+    bt_queue_free(bound->queue, bound->constants);
     bt_region_free(bound->region);
     bt_free(bound);
 }
@@ -74,17 +140,25 @@ static char *placed(const binder *b, int64_t buffer, size_t start)
     return value < 0 ? NULL : b->place(b->user, value, start);
 }
 
+static char *near_constant(const bt_buffer *buffer)
+{
+    char *constant;
+    memcpy(&constant, &buffer->constant, sizeof constant);
+    return constant;
+}
+
 static void set_pointer(const binder *b, char **pointer, bt_operand at)
 {
-    const bt_program *program = b->bound->program;
+    bt_bound *bound = b->bound;
+    const bt_program *program = bound->program;
     int64_t number = program->buffers[at.buffer].root;
     const bt_buffer *root = &program->buffers[number];
     *pointer = NULL;
     if (root->home == BT_HOME_CONSTANT) {
-        memcpy(pointer, &root->constant, sizeof *pointer);
-        *pointer += at.offset;
+        char *constant = bound->constants ? bound->constants + bound->constant[number] : near_constant(root);
+        *pointer = constant + at.offset;
     } else if (bt_program_outside(program, at)) {
-        b->bound->patches[b->bound->patch_count++] = (bt_patch){pointer, root->var, root->start + at.offset};
+        bound->patches[bound->patch_count++] = (bt_patch){pointer, root->var, root->start + at.offset};
     } else if (root->home == BT_HOME_VAR && root->var->lifetime == BT_RUN) {
         *pointer = root->var->data + root->start + at.offset;
     } else {
@@ -122,39 +196,63 @@ static bt_status failed(const bt_call_step *step, bt_status status)
     return status;
 }
 
-bt_status bt_bound_begin(bt_bound *bound)
+void bt_bound_blame(const bt_bound *bound, int64_t step, bt_status status)
 {
-    for (int64_t i = 0; i < bound->patch_count; i++) {
-        const bt_patch *p = &bound->patches[i];
-        if (!p->var->data)
-            return bt_fail(BT_ERROR_INTERNAL, "%s is not bound to data", p->var->name);
-        *p->pointer = p->var->data + p->offset;
+    failed(&bound->program->steps[step], status);
+    if (bound->place)
+        bt_error_context("%s", bound->place);
+}
+
+/* A variable may lie with another queue, as that of a module that an engine and a function have: what they do with it
+ * is done one after the other. */
+static bt_status wait_for_others(const bt_bound *bound)
+{
+    const bt_program *program = bound->program;
+    for (int64_t b = 0; b < program->buffer_count; b++) {
+        const bt_var *var = program->buffers[b].home == BT_HOME_VAR ? program->buffers[b].var : NULL;
+        if (!var || var->queue == bound->queue)
+            continue;
+        BT_TRY(bt_queue_send(var->queue)); /* it may be a number of that queue's mail */
+        BT_TRY(bt_queue_wait(var->queue));
     }
     return BT_OK;
 }
 
+bt_status bt_bound_begin(bt_bound *bound)
+{
+    for (int64_t i = 0; i < bound->patch_count; i++) {
+        const bt_patch *p = &bound->patches[i];
+        char *data = p->var->data;
+        if (!data)
+            return bt_fail(BT_ERROR_INTERNAL, "%s is not bound to data", p->var->name);
+        if (bound->queue)
+            BT_TRY(bt_var_land(p->var, bound->queue, &data));
+        *p->pointer = data + p->offset;
+    }
+    if (bound->shares)
+        BT_TRY(wait_for_others(bound));
+    return bt_queue_send(bound->queue);
+}
+
 static bt_status launch(const bt_call_step *step, const bt_call *call)
 {
-    if (call->row && !call->divided) {
-        const void *in[BT_ROW_INPUTS];
-        for (int i = 0; i < call->inputs; i++)
-            in[i] = call->in[i].data;
-        call->row(call->n, call->out[0].data, in);
-        return BT_OK;
-    }
-    bt_status status = step->kernel->launch(call);
+    bt_status status = bt_kernel_run(step->kernel, call);
     return status == BT_OK ? BT_OK : failed(step, status);
 }
 
 bt_status bt_bound_step(const bt_bound *bound, int64_t s)
 {
-    return launch(&bound->program->steps[s], &bound->calls[s]);
+    const bt_call_step *step = &bound->program->steps[s];
+    if (bound->queue)
+        return bt_queue_launch(bound->queue, step->kernel, &bound->calls[s], (bt_launched){bound, s});
+    return launch(step, &bound->calls[s]);
 }
 
-void bt_bound_end(const bt_bound *bound)
+bt_status bt_bound_end(const bt_bound *bound)
 {
     for (int64_t i = 0; i < bound->program->tail_count; i++)
-        bound->memory->fill(bound->tails[i], 0, bound->program->tails[i].bytes);
+        BT_TRY(bt_queue_fill(bound->queue, bound->tails[i], 0, bound->program->tails[i].bytes));
+    return bound->shares ? bt_queue_wait(bound->queue) : BT_OK;
 }
 
 bt_status bt_bound_run(bt_bound *bound)
@@ -162,8 +260,9 @@ bt_status bt_bound_run(bt_bound *bound)
     const bt_call_step *steps = bound->program->steps;
     int64_t count = bound->program->step_count;
     BT_TRY(bt_bound_begin(bound));
-    for (int64_t s = 0; s < count; s++)
+    for (int64_t s = 0; s < count && bound->queue; s++)
+        BT_TRY(bt_bound_step(bound, s));
+    for (int64_t s = 0; s < count && !bound->queue; s++)
         BT_TRY(launch(&steps[s], &bound->calls[s]));
-    bt_bound_end(bound);
-    return BT_OK;
+    return bt_bound_end(bound);
 }

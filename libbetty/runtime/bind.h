@@ -3,7 +3,7 @@
 #define BT_BIND_H
 
 #include "compile/program.h"
-#include "runtime/device.h"
+#include "runtime/queue.h"
 
 typedef struct bt_patch { /* a pointer that changes from run to run: into a variable bound from outside */
     char **pointer;
@@ -13,29 +13,36 @@ typedef struct bt_patch { /* a pointer that changes from run to run: into a vari
 
 typedef struct bt_bound {
     const bt_program *program;
-    const bt_device_memory *memory; /* that all of it lies in */
+    bt_queue *queue; /* that it runs on; not owned */
     bt_region *region;
     bt_call *calls;    /* by step */
     char **tails;      /* by tail of the program */
     int64_t *values;   /* by buffer: the value of the phase that it begins in; -1: none */
     bt_patch *patches; /* room for all, so that binding cannot fail */
     int64_t patch_count;
+    char *constants;   /* far: those of the program, one after the other; NULL: they are near */
+    size_t *constant;  /* by buffer: at which byte there */
+    bool shares;       /* reads or writes a variable that lies with another queue */
+    const char *place; /* who runs it: "classifier, step, gradient"; NULL: nobody says; not owned */
 } bt_bound;
 
 /* Where byte `start` of a value of the phase lies; NULL: nowhere. */
 typedef char *bt_place_fn(void *user, int64_t value, size_t start);
 
-bt_bound *bt_bound_new(const bt_program *program,
-                       const bt_device_memory *memory); /* without addresses; NULL: out of memory */
-void bt_bound_free(bt_bound *bound);                    /* before its program */
+/* Without addresses; NULL after an error. The variables of the run that it touches go to the queue's device. */
+bt_bound *bt_bound_new(const bt_program *program, bt_queue *queue);
+void bt_bound_free(bt_bound *bound); /* before its program; waits for what it has put onto the queue */
 
 /* Sets every pointer; those into the arena and into variables of the phase by `place`. */
 void bt_bound_set(bt_bound *bound, bt_place_fn *place, void *user);
-bt_status bt_bound_run(bt_bound *bound);
+bt_status bt_bound_run(bt_bound *bound); /* on a device: puts it onto the queue */
 
 /* A run in parts, for who looks at every step. */
 bt_status bt_bound_begin(bt_bound *bound); /* pointers into variables that are bound from outside */
 bt_status bt_bound_step(const bt_bound *bound, int64_t step);
-void bt_bound_end(const bt_bound *bound); /* clears what lies behind windows that were written */
+bt_status bt_bound_end(const bt_bound *bound); /* clears what lies behind windows that were written */
+
+/* Adds to the failure that is set where it was: which op, of what, in whose run. */
+void bt_bound_blame(const bt_bound *bound, int64_t step, bt_status status);
 
 #endif

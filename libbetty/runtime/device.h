@@ -1,18 +1,39 @@
-/* runtime/device.h: a device's memory. "Near" is memory that the processor reads and writes itself. */
+/* runtime/device.h: a device whose memory is far: the processor can neither read nor write it. Work for it is put onto
+ * a queue, in whose order it is done, at any time before somebody waits for it. The processor's own memory is near, and
+ * what works on it is done at once: the CPU has no such table. */
 #ifndef BT_DEVICE_H
 #define BT_DEVICE_H
 
-#include "base/base.h"
+#include "compile/kernels.h"
 
-typedef struct bt_device_memory {
-    void *(*alloc)(size_t bytes); /* aligned to BT_ALIGN, zeroed; NULL after an error */
-    void (*free)(void *memory);   /* NULL: nothing to do */
-    void (*read)(void *near, const void *from, size_t bytes);
-    void (*write)(void *to, const void *near, size_t bytes);
-    void (*copy)(void *to, const void *from, size_t bytes); /* both of this memory; they do not overlap */
-    void (*fill)(void *to, int byte, size_t bytes);
-} bt_device_memory;
+typedef struct bt_launched { /* which call of which run: what a failure is told with */
+    const struct bt_bound *bound;
+    int64_t step;
+} bt_launched;
 
-extern const bt_device_memory bt_near_memory;
+typedef struct bt_device_failure { /* the first failure of the work done so far */
+    bt_failure failure;            /* status BT_OK: there is none */
+    bt_launched site;
+} bt_device_failure;
+
+/* `queue` is what open returned. Memory is given back, and a queue closed, once all work has been waited for. */
+typedef struct bt_device_table {
+    void *(*open)(void); /* NULL after an error */
+    void (*close)(void *queue);
+    void *(*alloc)(void *queue, size_t bytes); /* far: aligned to BT_ALIGN, zeroed; NULL after an error */
+    void (*free)(void *queue, void *memory);
+    void *(*pin)(size_t bytes); /* near memory that copies come from and go to; NULL after an error */
+    void (*unpin)(void *memory);
+
+    /* Put onto the queue. A call's views are copied; what else it points to stays until the work is done. */
+    bt_status (*copy)(void *queue, void *to, const void *from, size_t bytes); /* far or pinned; no overlap */
+    bt_status (*fill)(void *queue, void *to, int byte, size_t bytes);
+    bt_status (*launch)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+    int64_t (*mark)(void *queue); /* stands for all that has been put onto it so far; rises */
+
+    /* Until what the mark stands for is done. The first failure since it was last asked is the caller's from then on;
+     * after one, no work is done until it has been given. */
+    bt_device_failure (*wait)(void *queue, int64_t mark);
+} bt_device_table;
 
 #endif

@@ -7,7 +7,10 @@
 /* Compiles and runs the graph, on one thread. Output i is converted into results[i]; assigns are applied. */
 bt_status bt_evaluate(const bt_graph *graph, const bt_array *results);
 
-/* Where output i of the entry's graph lies after a run. */
+/* Output i of the entry's graph after a run, where it lies; from a device, a near copy of it, which the next call for
+ * it replaces. data is NULL after an error. */
 bt_array bt_phase_result(const bt_phase *phase, int entry, int64_t output);
+
+bt_status bt_phase_give(const bt_phase *phase, int entry, int64_t output, bt_array to); /* likewise, converted */
 
 #endif

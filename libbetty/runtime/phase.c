@@ -1,8 +1,10 @@
 /* runtime/phase.c: planning a list of programs together, and running them. */
 #include "runtime/phase.h"
 
+#include "base/footprint.h"
 #include "compile/work.h"
 #include "runtime/profile.h"
+#include "runtime/settle.h"
 #include "runtime/watch.h"
 #include <string.h>
 
@@ -35,9 +37,22 @@ static void leave(const bt_phase *phase)
 
 static void forget(const bt_phase *phase, const bt_phase_entry *entry)
 {
+    const int64_t outputs = entry->program->graph->output_count;
     bt_profile_forget(phase->instance->profile, entry->program);
     bt_bound_free(entry->bound);
+    for (int64_t i = 0; entry->shown && i < outputs; i++)
+        bt_free_aligned(entry->shown[i]);
+    bt_free(entry->shown);
     bt_program_free(entry->program);
+}
+
+/* The program, where the phase runs; NULL after an error. What is only planned needs no device. */
+static bt_bound *bound_of(const bt_phase *phase, const bt_program *program, const char *place)
+{
+    bt_bound *bound = bt_bound_new(program, phase->instance->dry ? NULL : phase->instance->queue);
+    if (bound)
+        bound->place = place;
+    return bound;
 }
 
 void bt_phase_free(bt_phase *phase)
@@ -55,6 +70,7 @@ void bt_phase_free(bt_phase *phase)
     for (int64_t i = 0; i < phase->entry_count; i++) {
         forget(phase, &phase->entries[i]);
         bt_free((char *)(uintptr_t)phase->entries[i].part);
+        bt_free(phase->entries[i].place);
     }
     for (int64_t i = phase->var_count - 1; i >= 0; i--) /* windows come after their base */
         bt_var_free(phase->vars[i]);
@@ -104,25 +120,32 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     if (!entries)
         return -1;
     phase->entries = entries;
-    char *name = bt_strdup(part);
+    char *name = bt_strdup(part), *place = bt_string("%s, %s, %s", phase->owner, phase->name, part);
     bt_compile_options options = phase->options;
     options.loop = loop != 0;
     options.known = phase->instance->known;
-    bt_program *program = name ? bt_compile_graph(graph, &options) : NULL;
-    bt_bound *bound = program ? bt_bound_new(program, phase->instance->backend->memory) : NULL;
+    bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
+    bt_bound *bound = program ? bound_of(phase, program, place) : NULL;
     if (!bound) {
         bt_program_free(program);
         bt_free(name);
+        bt_free(place);
         return -1;
     }
-    entries[phase->entry_count++] = (bt_phase_entry){program, bound, name, loop, 0, work_of(program), phase->runs};
+    entries[phase->entry_count++] = (bt_phase_entry){.program = program,
+                                                     .bound = bound,
+                                                     .part = name,
+                                                     .place = place,
+                                                     .loop = loop,
+                                                     .work = work_of(program),
+                                                     .runs = phase->runs};
     find_bases(phase);
     return (int)phase->entry_count - 1;
 }
 
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program)
 {
-    bt_bound *bound = bt_bound_new(program, phase->instance->backend->memory);
+    bt_bound *bound = bound_of(phase, program, entry->place);
     if (!bound) {
         bt_program_free(program);
         return BT_ERROR_MEMORY;
@@ -130,6 +153,7 @@ bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *p
     forget(phase, entry);
     entry->program = program;
     entry->bound = bound;
+    entry->shown = NULL;
     entry->work = work_of(program);
     find_bases(phase);
     return BT_OK;
@@ -150,8 +174,10 @@ static void bind(bt_phase *phase)
 {
     char *arena = phase->instance->arena;
     for (int64_t i = 0; i < phase->value_count; i++)
-        if (phase->values[i].var && !phase->intervals[i].joined)
+        if (phase->values[i].var && !phase->intervals[i].joined) {
             phase->values[i].var->data = arena ? arena + phase->intervals[i].offset : NULL;
+            phase->values[i].var->queue = phase->instance->queue;
+        }
     for (int64_t e = 0; e < phase->entry_count; e++)
         bt_bound_set(phase->entries[e].bound, bt_phase_address, phase);
     phase->bound_to = arena;
@@ -178,9 +204,11 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
                        instance->current->owner, instance->current->name);
-    instance->backend->memory->free(instance->arena); /* first: the two need not be there at the same time */
-    instance->arena = instance->backend->memory->alloc(size);
+    bt_instance_drop_arena(instance); /* first: the two need not be there at the same time */
+    instance->arena = bt_queue_alloc(instance->queue, size);
     instance->arena_size = instance->arena ? size : 0;
+    if (instance->queue)
+        bt_live_far((int64_t)instance->arena_size);
     if (instance->filled)
         bt_instance_fill(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
@@ -232,7 +260,7 @@ void bt_phase_clear(bt_phase *phase, int64_t value)
 {
     bt_var *var = phase->values[value].var;
     if (var && var->clear && !phase->cleared[value]) {
-        phase->instance->backend->memory->fill(var->data, 0, var->bytes);
+        bt_queue_fill(phase->instance->queue, var->data, 0, var->bytes);
         phase->cleared[value] = true;
     }
 }
@@ -266,23 +294,38 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     return phase->instance->profile ? bt_profile_run(phase, entry) : bt_bound_run(phase->entries[entry].bound);
 }
 
-void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to)
+/* Where the row of the variable lies as the entry reads it; NULL: it is another's, or nothing will read it any more. */
+static const char *row_of(const bt_phase *phase, int entry, const bt_var *var, int64_t value)
+{
+    if (phase->values[value].var != var || phase->intervals[value].last < phase->entries[entry].base)
+        return NULL;
+    return phase->instance->planned ? phase->instance->arena + phase->intervals[value].offset
+                                    : bt_watch_address(phase, value);
+}
+
+bt_status bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to)
 {
     memset(to, 0, var->bytes);
     for (int64_t i = 0; i < phase->value_count; i++) {
-        const bt_phase_value *value = &phase->values[i];
-        if (value->var != var || phase->intervals[i].last < phase->entries[entry].base)
-            continue;
-        const char *from =
-            phase->instance->planned ? phase->instance->arena + phase->intervals[i].offset : bt_watch_address(phase, i);
+        const char *from = row_of(phase, entry, var, i);
         if (from)
-            phase->instance->backend->memory->read(to + value->start, from, value->used);
+            BT_TRY(bt_queue_read(phase->instance->queue, to + phase->values[i].start, from, phase->values[i].used));
     }
+    return BT_OK;
 }
 
-void bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset)
+bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset)
 {
-    bt_phase_read(phase, entry, var, bt_var_data(to) + offset);
+    bt_queue *queue = phase->instance->queue;
+    BT_TRY(bt_var_settle(bt_var_root(to), queue));
+    char *target = bt_var_data(to) + offset;
+    BT_TRY(bt_queue_fill(queue, target, 0, var->bytes));
+    for (int64_t i = 0; i < phase->value_count; i++) {
+        const char *from = row_of(phase, entry, var, i);
+        if (from)
+            BT_TRY(bt_queue_copy(queue, target + phase->values[i].start, from, phase->values[i].used));
+    }
+    return BT_OK;
 }
 
 void bt_phase_end(bt_phase *phase)
@@ -299,7 +342,7 @@ bt_status bt_instance_set_aside(bt_instance *instance, bt_aside *aside)
         aside->copy = bt_alloc(aside->phase->arena);
         if (!aside->copy)
             return BT_ERROR_MEMORY;
-        memcpy(aside->copy, instance->arena, aside->phase->arena);
+        BT_TRY(bt_queue_read(instance->queue, aside->copy, instance->arena, aside->phase->arena));
     }
     instance->current = NULL;
     return BT_OK;
@@ -311,7 +354,7 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
         aside->copy ? grow_arena(instance, aside->phase->arena) : BT_OK; /* lost where it could not grow */
     if (aside->copy && status == BT_OK) {
         bind_anew(aside->phase);
-        memcpy(instance->arena, aside->copy, aside->phase->arena);
+        status = bt_queue_write(instance->queue, instance->arena, aside->copy, aside->phase->arena);
     }
     if (aside->phase)
         instance->current = aside->phase;

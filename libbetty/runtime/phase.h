@@ -13,6 +13,8 @@ typedef struct bt_phase_entry {
     bt_program *program;
     bt_bound *bound;  /* the program, here */
     const char *part; /* "gradient", "product": for the report; owned by the phase */
+    char *place;      /* with whom it is: "classifier, step, gradient"; owned */
+    char **shown;     /* by output: a near copy of it, for bt_phase_result; NULL: none yet */
     int loop;         /* entries with the same number repeat together; 0: run at most once a phase */
     int64_t base;     /* its first step on the time axis of the phase */
     double work;      /* of all its calls, in compile/work.h's operations */
@@ -56,6 +58,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     bool planned;               /* false: BETTY_PLAN=off or guard, every value is an allocation of its own */
     bool dry;                   /* phases are planned, and never run: there is no arena */
     size_t red_zone;            /* bytes behind each such allocation: BETTY_PLAN=guard */
+    bt_queue *queue;            /* of its backend's device; NULL: the processor itself */
     char *arena;
     size_t arena_size; /* bytes */
     bool filled;       /* by bt_instance_fill: so is an arena that takes its place */
@@ -73,6 +76,10 @@ bt_instance *bt_instance_new(const bt_backend *backend,
 int bt_instance_busiest(const bt_instance *instance, double *work);
 void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
+/* Until all that has been run is done; the first failure since the last time. On the processor it is done already. */
+bt_status bt_instance_wait(bt_instance *instance);
+int64_t bt_instance_waits(const bt_instance *instance); /* how often the host has waited for the device so far */
+
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);
 void bt_phase_free(bt_phase *phase);
 bt_var *bt_phase_own(bt_phase *phase, bt_var *var); /* frees it with the phase; NULL for NULL, or out of memory */
@@ -83,6 +90,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program);
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 
+void bt_instance_drop_arena(bt_instance *instance);
 bt_status bt_instance_reserve(bt_instance *instance); /* an arena for the largest of its phases */
 
 void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */
@@ -100,9 +108,9 @@ bt_status bt_instance_set_aside(bt_instance *instance, bt_aside *aside);
 bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside); /* frees the copy, also after an error */
 
 /* What a whole variable of the phase holds before the entry runs; zero where nothing will read it any more. */
-void bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to);
+bt_status bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to);
 /* Likewise, into another variable, from its byte `offset` on. */
-void bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset);
+bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset);
 
 /* The part of the arena that has been touched since the fill: witness of the plan. */
 void bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */

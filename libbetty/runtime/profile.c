@@ -116,10 +116,10 @@ bt_status bt_profile_run(bt_phase *phase, int entry)
     for (int64_t s = 0; s < program->step_count; s++) {
         double begin = bt_seconds();
         BT_TRY(bt_bound_step(bound, s));
+        BT_TRY(bt_queue_wait(bound->queue));
         note(profile, first + s, begin, bt_seconds());
     }
-    bt_bound_end(bound);
-    return BT_OK;
+    return bt_bound_end(bound);
 }
 
 void bt_profile_forget(bt_profile *profile, const bt_program *program)

@@ -2,10 +2,13 @@
 #include "runtime/store.h"
 
 #include "runtime/phase.h"
+#include "runtime/settle.h"
 
-static const bt_device_memory *memory_of(const bt_instance *instance)
+/* So far every instance has the same copy of a variable. */
+static bt_queue *queue_of(const bt_instance *instance, const bt_var *var)
 {
-    return instance ? instance->backend->memory : &bt_near_memory;
+    (void)instance;
+    return var->base ? var->base->queue : var->queue;
 }
 
 /* Where the bytes lie; NULL after an error. */
@@ -26,8 +29,9 @@ bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t o
     const char *from = find(var, offset, bytes);
     if (!from)
         return BT_ERROR_INTERNAL;
-    memory_of(instance)->read(to, from, bytes);
-    return BT_OK;
+    bt_queue *queue = queue_of(instance, var);
+    const char *mirror = bt_queue_mirror(queue, from);
+    return mirror ? bt_queue_copy(NULL, to, mirror, bytes) : bt_queue_read(queue, to, from, bytes);
 }
 
 bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset, const void *from, size_t bytes)
@@ -35,40 +39,67 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
     char *to = find(var, offset, bytes);
     if (!to)
         return BT_ERROR_INTERNAL;
-    memory_of(instance)->write(to, from, bytes);
+    bt_queue *queue = queue_of(instance, var);
+    if (!bt_queue_mirror(queue, to))
+        return bt_queue_write(queue, to, from, bytes);
+    bt_queue_post(queue, to, from, bytes);
     return BT_OK;
+}
+
+/* Between two variables. What comes from a device stays there: nobody waits. */
+static bt_status transfer(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
+                          size_t from_offset, size_t bytes)
+{
+    const char *source = find(from, from_offset, bytes);
+    bt_queue *queue = queue_of(instance, from);
+    if (!source || !find(to, to_offset, bytes))
+        return BT_ERROR_INTERNAL;
+    BT_TRY(bt_var_settle(bt_var_root(to), queue));
+    if (!queue)
+        return bt_store_write(instance, to, to_offset, source, bytes);
+    char *target = find(to, to_offset, bytes);
+    if (queue_of(instance, to) != queue || bt_queue_mirror(queue, target)) {
+        char *near = bt_alloc(bytes);
+        bt_status status = near ? bt_store_read(instance, from, from_offset, near, bytes) : BT_ERROR_MEMORY;
+        if (status == BT_OK)
+            status = bt_store_write(instance, to, to_offset, near, bytes);
+        bt_free(near);
+        return status;
+    }
+    BT_TRY(bt_queue_send(queue)); /* the source may be a number that the host has set */
+    return bt_queue_copy(queue, target, source, bytes);
 }
 
 bt_status bt_store_copy(const bt_instance *instance, bt_var *to, const bt_var *from)
 {
-    char *target = find(to, 0, from->bytes);
-    const char *source = find(from, 0, to->bytes);
-    if (!target || !source)
+    if (!find(to, 0, from->bytes) || !find(from, 0, to->bytes))
         return BT_ERROR_INTERNAL;
-    memory_of(instance)->copy(target, source, to->bytes);
-    return BT_OK;
+    return transfer(instance, to, 0, from, 0, to->bytes);
 }
 
 bt_status bt_store_move(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
                         size_t from_offset, size_t bytes)
 {
-    char *target = find(to, to_offset, bytes);
-    const char *source = find(from, from_offset, bytes);
-    if (!target || !source)
-        return BT_ERROR_INTERNAL;
-    memory_of(instance)->copy(target, source, bytes);
-    return BT_OK;
+    return transfer(instance, to, to_offset, from, from_offset, bytes);
 }
 
-void bt_store_lay(bt_var *var, const bt_var *within, size_t offset) { var->data = bt_var_data(within) + offset; }
+bt_status bt_store_lay(const bt_instance *instance, bt_var *var, bt_var *within, size_t offset)
+{
+    BT_TRY(bt_var_settle(bt_var_root(within), instance->queue));
+    var->data = bt_var_data(within) + offset;
+    var->queue = bt_var_root(within)->queue;
+    return BT_OK;
+}
 
 bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
 {
     char *data = find(var, 0, var->bytes);
     if (!data)
         return BT_ERROR_INTERNAL;
-    memory_of(instance)->fill(data, 0, var->bytes);
-    return BT_OK;
+    bt_queue *queue = queue_of(instance, var);
+    if (bt_queue_mirror(queue, data))
+        return bt_store_write(instance, var, 0, &(int64_t){0}, var->bytes);
+    return bt_queue_fill(queue, data, 0, var->bytes);
 }
 
 bt_status bt_store_get(const bt_instance *instance, const bt_var *var, int64_t i, double *value)
@@ -97,23 +128,47 @@ static bt_status check_count(const bt_var *var, bt_array array)
                    (long long)(array.data ? found : 0));
 }
 
+enum { PART = 4096 }; /* numbers that are converted at once */
+
+/* So many elements from `first` on, at most PART. */
+static int64_t part_of(int64_t first, int64_t count) { return count - first < PART ? count - first : PART; }
+
 bt_status bt_store_to_array(const bt_instance *instance, const bt_var *var, bt_array to)
 {
-    double value = 0;
+    double part[PART]; /* room for as many of any dtype */
+    size_t size = bt_dtype_size(var->dtype);
     BT_TRY(check_count(var, to));
-    for (int64_t i = 0, n = bt_array_count(to); i < n; i++) {
-        BT_TRY(bt_store_get(instance, var, i, &value));
-        bt_put(to.dtype, to.data, i, value);
+    for (int64_t i = 0, n = bt_array_count(to), some; i < n; i += some) {
+        some = part_of(i, n);
+        BT_TRY(bt_store_read(instance, var, (size_t)i * size, part, (size_t)some * size));
+        for (int64_t k = 0; k < some; k++)
+            bt_put(to.dtype, to.data, i + k, bt_get(var->dtype, part, k));
     }
     return BT_OK;
 }
 
 bt_status bt_store_from_array(const bt_instance *instance, bt_var *var, bt_array from)
 {
+    double part[PART];
+    size_t size = bt_dtype_size(var->dtype);
     BT_TRY(check_count(var, from));
-    for (int64_t i = 0, n = bt_array_count(from); i < n; i++)
-        BT_TRY(bt_store_put(instance, var, i, bt_get(from.dtype, from.data, i)));
+    for (int64_t i = 0, n = bt_array_count(from), some; i < n; i += some) {
+        some = part_of(i, n);
+        for (int64_t k = 0; k < some; k++)
+            bt_put(var->dtype, part, k, bt_get(from.dtype, from.data, i + k));
+        BT_TRY(bt_store_write(instance, var, (size_t)i * size, part, (size_t)some * size));
+    }
     return BT_OK;
 }
 
-void bt_store_point(bt_var *var, void *data) { var->data = data; }
+void bt_store_point(bt_var *var, void *data)
+{
+    var->data = data;
+    var->queue = NULL;
+    bt_var_moved(var);
+}
+
+const void *bt_store_near(const bt_instance *instance, const bt_var *var)
+{
+    return queue_of(instance, var) ? NULL : bt_var_data(var);
+}

@@ -3,7 +3,11 @@
  *
  * `instance` says whose copy of the variable is meant; NULL: that of variables which no instance runs yet, as a
  * module's before it belongs to an engine. All fail with BT_ERROR_INTERNAL where the variable lies nowhere (one of a
- * phase that is not planned, one from outside that is not bound) or has fewer bytes than that. */
+ * phase that is not planned, one from outside that is not bound) or has fewer bytes than that.
+ *
+ * Where a variable lies on a device (runtime/settle.h), writing, copying and clearing are put onto its queue, and
+ * reading waits for it, except for numbers that only the host sets: these are read at once. Reading returns what has
+ * failed on the device before. */
 #ifndef BT_STORE_H
 #define BT_STORE_H
 
@@ -32,9 +36,13 @@ bt_status bt_store_move(const struct bt_instance *instance, bt_var *to, size_t t
                         size_t from_offset, size_t bytes);
 
 /* A variable from outside lies within another one from now on, from its byte `offset` on. */
-void bt_store_lay(bt_var *var, const bt_var *within, size_t offset);
+bt_status bt_store_lay(const struct bt_instance *instance, bt_var *var, bt_var *within, size_t offset);
 
-/* A variable from outside lies here from now on; NULL: nowhere. */
+/* A variable from outside lies here, near, from now on; NULL: nowhere. What is there must not change before the next
+ * call: a device has it as it was when the first program read it. */
 void bt_store_point(bt_var *var, void *data);
+
+/* The bytes themselves where they are near; NULL: they are on a device, and have to be read. */
+const void *bt_store_near(const struct bt_instance *instance, const bt_var *var);
 
 #endif

@@ -1,7 +1,7 @@
 /* runtime/variable.c: variables and blocks. */
 #include "runtime/variable.h"
 
-#include "runtime/device.h"
+#include "runtime/settle.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ bt_var *bt_var_new(bt_lifetime lifetime, bt_category category, const char *owner
         return NULL;
     var->lifetime = lifetime;
     var->category = category;
-    if (lifetime == BT_RUN && !(var->data = bt_near_memory.alloc(var->bytes))) {
+    if (lifetime == BT_RUN && !(var->data = bt_alloc_aligned(var->bytes))) {
         bt_var_free(var);
         return NULL;
     }
@@ -80,8 +80,8 @@ void bt_var_free(bt_var *var)
 {
     if (!var)
         return;
-    if (!var->base && var->lifetime == BT_RUN)
-        bt_near_memory.free(var->data);
+    if (!var->base)
+        bt_var_unsettle(var);
     bt_free((char *)(uintptr_t)var->name);
     bt_free((char *)(uintptr_t)var->owner);
     bt_free(var);

@@ -2,7 +2,6 @@
 #include "runtime/watch.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { PATTERN = 0x7f };
 
@@ -24,12 +23,32 @@ typedef struct moment { /* a step of a program */
     int64_t step, time; /* within the program, and of the phase */
 } moment;
 
+/* Near, each is an allocation whose end a sanitizer knows. */
+static char *obtain_bytes(bt_queue *queue, size_t bytes)
+{
+    char *memory = queue ? bt_queue_alloc(queue, bytes) : aligned_alloc(BT_ALIGN, bytes);
+    if (!memory)
+        bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
+    return memory;
+}
+
+static void return_bytes(bt_queue *queue, char *memory)
+{
+    if (queue)
+        bt_queue_free(queue, memory);
+    else
+        free(memory);
+}
+
 void bt_watch_free(bt_phase *phase)
 {
     bt_watch_drop(phase);
     if (phase->watch) {
         bt_free(phase->watch->values);
-        bt_free(phase->watch->stage);
+        if (phase->instance->queue)
+            bt_queue_free(phase->instance->queue, phase->watch->stage);
+        else
+            bt_free(phase->watch->stage);
     }
     bt_free(phase->watch);
     phase->watch = NULL;
@@ -46,7 +65,7 @@ bt_status bt_watch_plan(bt_phase *phase)
     if (!watch)
         return BT_ERROR_MEMORY;
     watch->values = bt_alloc_array((size_t)phase->value_count, sizeof *watch->values);
-    watch->stage = bt_alloc(most);
+    watch->stage = phase->instance->queue ? bt_queue_alloc(phase->instance->queue, most) : bt_alloc(most);
     return watch->values && watch->stage ? BT_OK : BT_ERROR_MEMORY;
 }
 
@@ -63,10 +82,16 @@ static size_t rounded(const bt_phase *phase, int64_t i)
 /* Whether nobody wrote behind the value, up to the end of its red zone. */
 static bool intact(const bt_phase *phase, int64_t i)
 {
-    for (size_t k = phase->values[i].used; k < rounded(phase, i) + phase->instance->red_zone; k++)
-        if (phase->watch->values[i].memory[k] != PATTERN)
-            return false;
-    return true;
+    bt_queue *queue = phase->instance->queue;
+    const char *behind = phase->watch->values[i].memory + phase->values[i].used;
+    const size_t bytes = rounded(phase, i) + phase->instance->red_zone - phase->values[i].used;
+    char copy[4 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
+    bool same = true;
+    if (queue && (bytes > sizeof copy || bt_queue_read(queue, copy, behind, bytes) != BT_OK))
+        return false;
+    for (size_t k = 0; k < bytes; k++)
+        same = same && (queue ? copy : behind)[k] == PATTERN;
+    return same;
 }
 
 static bt_status release(bt_phase *phase, int64_t i)
@@ -78,7 +103,7 @@ static bt_status release(bt_phase *phase, int64_t i)
         status = bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote behind the %zu bytes of %s", phase->owner,
                          phase->name, value->used, value->buffer->node->op->name);
     if (!h->tied)
-        free(h->memory);
+        return_bytes(phase->instance->queue, h->memory);
     h->memory = NULL;
     h->tied = false;
     if (value->var)
@@ -108,21 +133,23 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
     size_t bytes = phase->instance->red_zone;
     for (int64_t k = i; k < to; k++)
         bytes += rounded(phase, k);
-    char *memory = aligned_alloc(BT_ALIGN, bytes);
+    bt_queue *queue = phase->instance->queue;
+    char *memory = obtain_bytes(queue, bytes);
     if (!memory)
-        return bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
-    memset(memory, PATTERN, bytes);
+        return BT_ERROR_MEMORY;
+    BT_TRY(bt_queue_fill(queue, memory, PATTERN, bytes));
     for (int64_t k = i; k < to; k++) {
         held *h = &phase->watch->values[k];
         h->memory = memory;
         h->tied = k > i;
         if (h->stays)
-            memcpy(memory, phase->watch->stage + phase->values[k].start, rounded(phase, k));
+            BT_TRY(bt_queue_copy(queue, memory, phase->watch->stage + phase->values[k].start, rounded(phase, k)));
         memory += rounded(phase, k);
     }
     bool cut = phase->intervals[i].joined || (i + 1 < phase->value_count && phase->intervals[i + 1].joined);
     if (phase->values[i].var && !cut) { /* in parts it has no address */
         phase->values[i].var->data = phase->watch->values[i].memory;
+        phase->values[i].var->queue = queue;
         bt_phase_clear(phase, i);
     }
     return BT_OK;
@@ -139,7 +166,8 @@ static bt_status rearrange(const moment *m, int64_t from, int64_t to)
     }
     for (int64_t i = from; !same && i < to; i++)
         if (h[i].stays)
-            memcpy(m->phase->watch->stage + m->phase->values[i].start, h[i].memory, rounded(m->phase, i));
+            BT_TRY(bt_queue_copy(m->phase->instance->queue, m->phase->watch->stage + m->phase->values[i].start,
+                                 h[i].memory, rounded(m->phase, i)));
     for (int64_t i = from; !same && i < to; i++)
         BT_TRY(release(m->phase, i));
     for (int64_t i = from, end; !same && i < to; i = end) {
@@ -180,9 +208,7 @@ bt_status bt_watch_run(bt_phase *phase, int entry)
         BT_TRY(bt_bound_begin(bound));
         BT_TRY(bt_bound_step(bound, s));
     }
-    if (program->step_count) /* without a step, nothing lives */
-        bt_bound_end(bound);
-    return BT_OK;
+    return program->step_count ? bt_bound_end(bound) : BT_OK; /* without a step, nothing lives */
 }
 
 void bt_watch_drop(bt_phase *phase)

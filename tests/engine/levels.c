@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static void hash(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     uint64_t *sum = user;
-    *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
+    *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var_near(var), var->bytes);
 }
 
 uint64_t levels_hash(bt_engine *engine, const char *problem)
@@ -130,7 +131,7 @@ int64_t levels_steps(bt_engine *engine, const char *problem) { return bt_engine_
 int64_t levels_skipped(bt_engine *engine, const char *problem)
 {
     int64_t skipped;
-    memcpy(&skipped, bt_engine_problem(engine, problem)->optimizer->skipped->data, sizeof skipped);
+    memcpy(&skipped, var_near(bt_engine_problem(engine, problem)->optimizer->skipped), sizeof skipped);
     return skipped;
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/plugin/spawn.h"
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +182,7 @@ static void add_variable(void *user, const bt_var *var, const bt_block *block)
     (void)block;
     uint64_t *sum = user;
     if (var->category != BT_BATCH) /* whatever order they were made in */
-        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
+        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var_near(var), var->bytes);
 }
 
 static void add_stream(uint64_t *sum, const bt_stream *stream)
@@ -206,7 +207,7 @@ static void add_problem(uint64_t *sum, const bt_problem *problem)
     add(sum, numbers, sizeof numbers);
     for (int c = 0; c < problem->child_count; c++)
         add_number(sum, problem->ready[c]);
-    add(sum, problem->step_count->data, problem->step_count->bytes);
+    add(sum, var_near(problem->step_count), problem->step_count->bytes);
     add_stream(sum, problem->train);
 }
 

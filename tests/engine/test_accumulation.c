@@ -2,6 +2,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +169,7 @@ START_TEST(scheduler_moves_per_update)
     ck_assert_double_eq_tol(w[0], run.w[0], 1e-12);
     ck_assert_double_eq_tol(w[1], run.w[1], 1e-12);
     int64_t applied;
-    memcpy(&applied, bt_engine_problem(engine, "lower")->optimizer->applied->data, sizeof applied);
+    memcpy(&applied, var_near(bt_engine_problem(engine, "lower")->optimizer->applied), sizeof applied);
     ck_assert_int_eq(applied, 3);
     ck_assert_int_eq(bt_host_step(bt_engine_problem(engine, "lower")), 3);
     bt_engine_free(engine);

@@ -5,6 +5,7 @@
 
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
+#include "support/vars.h"
 #include <math.h>
 #include <string.h>
 
@@ -83,7 +84,7 @@ static void buffer(bt_engine *engine, const char *path, double *values, int64_t 
 {
     bt_slate *slate = bt_module_find(bt_problem_find(&engine->context, "lower")->module, path);
     ck_assert_ptr_nonnull(slate);
-    EXPECT_OK(bt_array_convert(BT_ARRAY(values, count), bt_var_array(slate->var)));
+    EXPECT_OK(bt_store_to_array(NULL, slate->var, BT_ARRAY(values, count)));
 }
 
 /* Mean and unbiased variance of the rows from..to-1, as the first normalisation sees them. */

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,7 @@ static void hash(void *user, const bt_var *var, const bt_block *block)
     uint64_t *sum = user;
     bool of_metric = strstr(var->name, ".sum") || strstr(var->name, ".weight");
     if (!of_metric && var->category != BT_BATCH)
-        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
+        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var_near(var), var->bytes);
 }
 
 static outcome run(int variant, const char *more, bool retrace)

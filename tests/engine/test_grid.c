@@ -14,6 +14,7 @@
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
 #include "runtime/profile.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,7 +176,7 @@ static void set_parameters(bt_engine *engine, int level, const double *theta)
     for (int64_t i = 0; i < module->param_count; i++) {
         bt_array window = bt_var_array(module->params[i]->var);
         for (int64_t k = 0; k < bt_array_count(window); k++)
-            bt_put(window.dtype, window.data, k, *theta++);
+            var_put(module->params[i]->var, k, *theta++);
     }
 }
 

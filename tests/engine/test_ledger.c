@@ -5,6 +5,7 @@
 
 #include "engine/level/level.h"
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +25,13 @@ typedef struct room {
 static void room_set(room *r, int64_t counter, const double values[WIDTH])
 {
     r->counter = counter;
-    memcpy(r->var->data, values, WIDTH * sizeof *values);
+    var_write(r->var, values);
 }
 
 static void room_expect(const room *r, int64_t counter, const double values[WIDTH])
 {
     ck_assert_int_eq(r->counter, counter);
-    ck_assert_mem_eq(r->var->data, values, WIDTH * sizeof *values);
+    ck_assert_mem_eq(var_near(r->var), values, WIDTH * sizeof *values);
 }
 
 static void room_open(room *r, bt_problem *problem)

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,10 +70,9 @@ END_TEST
 static void tenth_step(bt_problem *lower)
 {
     double m = 0.1, v = 0.01;
-    int64_t applied = 9;
-    memcpy(lower->slots[0].flat->data, &m, sizeof m);
-    memcpy(lower->slots[1].flat->data, &v, sizeof v);
-    memcpy(lower->optimizer->applied->data, &applied, sizeof applied);
+    var_put(lower->slots[0].flat, 0, m);
+    var_put(lower->slots[1].flat, 0, v);
+    var_put(lower->optimizer->applied, 0, 9);
 }
 
 /* R14: with the bias correction, and at the slots before the update. */
@@ -152,7 +152,7 @@ enum { SGD_CASES = 11 };
 
 static void set_upper(bt_engine *engine, double value)
 {
-    memcpy(bt_var_data(bt_engine_problem(engine, "upper")->module->params[0]->var), &value, sizeof value);
+    var_write(bt_engine_problem(engine, "upper")->module->params[0]->var, &value);
 }
 
 /* The slope is that of the last update that was made. */

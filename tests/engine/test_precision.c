@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,7 +157,7 @@ END_TEST
 
 static double scale_of(bt_engine *engine, const char *problem)
 {
-    return bt_get(BT_F32, bt_engine_problem(engine, problem)->scale->data, 0);
+    return var_get(bt_engine_problem(engine, problem)->scale, 0);
 }
 
 static uint64_t flags; /* bit i: the gradient of step i is not finite */

@@ -4,6 +4,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,7 +182,7 @@ static double seen(bt_engine *engine, const char *problem)
     double value = NAN;
     const bt_block *block = &bt_engine_problem(engine, problem)->module->buffer_block;
     ck_assert_int_eq(block->count, 1);
-    memcpy(&value, bt_var_data(block->windows[0]), sizeof value);
+    memcpy(&value, var_near(block->windows[0]), sizeof value);
     return value;
 }
 

@@ -3,6 +3,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,7 +206,7 @@ static void add(void *user, const bt_var *var, const bt_block *block)
     (void)block;
     uint64_t *sum = user;
     if (var->category != BT_BATCH) /* what is given anew before it is read; whatever order they were made in */
-        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var->data, var->bytes);
+        *sum += bt_hash(bt_hash_text(bt_hash_text(0, var->owner), var->name), var_near(var), var->bytes);
 }
 
 static uint64_t state_of(bt_engine *engine)

@@ -3,6 +3,7 @@
 
 #include "engine/session/front.h"
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +64,8 @@ static bt_engine *run(const char *settings, char **said)
 
 static int64_t trouble(bt_engine *engine)
 {
-    int64_t count;
-    memcpy(&count, bt_engine_problem(engine, "upper")->troubles[bt_engine_problem(engine, "lower")->place].count->data,
-           sizeof count);
-    return count;
+    const bt_problem *upper = bt_engine_problem(engine, "upper"), *lower = bt_engine_problem(engine, "lower");
+    return (int64_t)var_get(upper->troubles[lower->place].count, 0);
 }
 
 #define NYSTROM_FP32 "engine.precision = fp32\nlower.type = nystrom\n"

@@ -29,6 +29,10 @@ forbid "memory comes from base/memory.c" -w '(malloc|calloc|realloc|strdup|align
 forbid "the bytes of a variable are reached by runtime/store.h" '(var|flat|applied|skipped|record|loop|sum|weight|store|index|made|at|next|source|copy|windows\[[^]]*\])->data\b' \
     --exclude-dir=runtime --exclude-dir=backend --exclude-dir=fuzz libbetty engine
 
+forbid "where a variable lies is known to runtime/ and the backends: runtime/store.h" \
+    'bt_var_data ?\(|bt_var_array ?\([^;]*\)\.data|include "runtime/(settle|queue|device)\.h' \
+    --exclude-dir=runtime --exclude-dir=backend libbetty engine problems
+
 forbid "a line has at most 120 columns" '^.{121,}$' libbetty engine problems examples tests bench
 
 if grep -rnE '^(<<<<<<<|>>>>>>>) ' "${folders[@]}" tests docs ./*.md dev; then

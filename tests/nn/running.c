@@ -1,6 +1,7 @@
 #include "tests/nn/running.h"
 
 #include "nn/module.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -34,7 +35,7 @@ const double *values_of(bt_module *root, const char *path)
 {
     bt_slate *slate = bt_module_find(root, path);
     ck_assert_msg(slate != NULL, "there is no \"%s\"", path);
-    return (const double *)(void *)bt_var_data(slate->var);
+    return (const double *)(void *)var_near(slate->var);
 }
 
 void expect_close(const char *file, int line, const double *found, const double *expected, int count, double within)

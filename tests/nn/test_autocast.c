@@ -2,6 +2,7 @@
 #include "golden_autocast.h"
 #include "nn/module.h"
 #include "ops/ops.h"
+#include "support/vars.h"
 
 #include <betty/betty.h>
 #include <check.h>
@@ -26,7 +27,7 @@ static void fill(bt_slate *slate, int64_t t)
             value = 1 + 0.5 * s * s;
         else if (strcmp(slate->name, "weight") == 0)
             value = 1 + 0.1 * s;
-        bt_put(values.dtype, values.data, e, value);
+        var_put(slate->var, e, value);
     }
 }
 

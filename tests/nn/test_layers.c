@@ -1,6 +1,7 @@
 /* What the ready modules compute, against plain loops; what they say of shapes that do not fit; buffers. */
 #include "graph/graph.h"
 #include "nn/module.h"
+#include "support/vars.h"
 
 #include <betty/betty.h>
 #include <check.h>
@@ -45,7 +46,7 @@ static const double *values(bt_module *root, const char *path)
 {
     bt_slate *slate = bt_module_find(root, path);
     ck_assert_ptr_nonnull(slate);
-    return (const double *)(void *)bt_var_data(slate->var);
+    return (const double *)(void *)var_near(slate->var);
 }
 
 /* y [n, out] = x [n, in] weight^T + bias */

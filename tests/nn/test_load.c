@@ -2,6 +2,7 @@
  * of files that do not fit. */
 #include "io/safetensors.h"
 #include "nn/module.h"
+#include "support/vars.h"
 
 #include <betty/betty.h>
 #include <check.h>
@@ -63,7 +64,7 @@ static float at(bt_module *net, const char *name, int64_t i)
 {
     bt_slate *slate = bt_module_find(net, name);
     ck_assert_ptr_nonnull(slate);
-    return ((const float *)(void *)bt_var_data(slate->var))[i];
+    return ((const float *)(void *)var_near(slate->var))[i];
 }
 
 static void assert_loaded(bt_module *net)

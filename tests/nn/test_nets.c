@@ -1,6 +1,7 @@
 /* The ready networks: their sizes as published, and their outputs beside PyTorch's (golden_nets.py says how). */
 #include "golden_nets.h"
 #include "nn/module.h"
+#include "support/vars.h"
 
 #include <betty/betty.h>
 #include <check.h>
@@ -76,7 +77,7 @@ static void fill(bt_slate *slate, int64_t t)
             value = 1 + 0.5 * s * s;
         else
             value = strcmp(name, "weight") == 0 ? 1 + 0.1 * s : 0.1 * s;
-        bt_put(values.dtype, values.data, e, value);
+        var_put(slate->var, e, value);
     }
 }
 

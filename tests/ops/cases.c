@@ -3,6 +3,7 @@
 
 #include "ops/ops.h"
 #include "runtime/variable.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static bt_tensor *leaf(setup *s, bt_array shape, const double *values)
         abort();
     s->vars[s->var_count++] = var;
     for (int64_t i = 0; i < bt_array_count(shape); i++)
-        bt_put(shape.dtype, bt_var_data(var), i, values[i]);
+        var_put(var, i, values[i]);
     return bt_graph_read(s->graph, var);
 }
 

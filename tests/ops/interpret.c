@@ -5,6 +5,7 @@
 #include "base/philox.h"
 #include "graph/variable.h"
 #include "ops/ops.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -667,7 +668,7 @@ static void leaf(interpreter *in, const bt_node *node)
         return;
     if (node->op == &bt_op_read) {
         const bt_var *var = ((const bt_read_attr *)node->attr)->var;
-        data = var ? var->data : NULL;
+        data = var && var->data ? var_near(var) : NULL;
     }
     if (!data && bt_tensor_count(x) > 0)
         stop(node, "a leaf without values");

@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static bt_tensor *numbers(bt_dtype dtype, int rank, const int64_t *dims, double 
     vars[var_count++] = var;
     for (int64_t i = 0; i < bt_array_count(shape); i++) {
         double x = sin(factor * (double)i + phase) + more;
-        bt_put(dtype, bt_var_data(var), i, whole > 0 ? floor(whole * x) : x);
+        var_put(var, i, whole > 0 ? floor(whole * x) : x);
     }
     return bt_graph_read(graph, var);
 }

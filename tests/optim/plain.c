@@ -2,6 +2,7 @@
 #include "plain.h"
 
 #include "nn/module.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -146,8 +147,8 @@ void plain_training_free(plain_training *training)
 
 const double *plain_found(const plain_training *training, double *to)
 {
-    memcpy(to, bt_var_data(training->module->params[0]->var), 6 * sizeof *to);
-    memcpy(to + 6, bt_var_data(training->module->params[1]->var), (PLAIN_SIZE - 6) * sizeof *to);
+    memcpy(to, var_near(training->module->params[0]->var), 6 * sizeof *to);
+    memcpy(to + 6, var_near(training->module->params[1]->var), (PLAIN_SIZE - 6) * sizeof *to);
     return to;
 }
 

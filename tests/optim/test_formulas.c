@@ -4,6 +4,7 @@
 #include "nn/module.h"
 #include "ops/ops.h"
 #include "optim/optim.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static const double *slope_run(slope_job *job, bt_function *function, bt_array g
     bt_batch_set(batch, "g", g);
     ck_assert_msg(bt_function_run(function, batch, BT_ARRAY(&loss)) == BT_OK, "%s", bt_error());
     bt_batch_free(batch);
-    return (const double *)(void *)bt_var_data(job->module->params[0]->var);
+    return (const double *)(void *)var_near(job->module->params[0]->var);
 }
 
 START_TEST(test_golden_values)

@@ -3,6 +3,7 @@
 
 #include "nn/module.h"
 #include "optim/optim.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -233,7 +234,7 @@ END_TEST
 static int64_t count_of(const bt_var *var)
 {
     int64_t count;
-    memcpy(&count, bt_var_data(var), sizeof count);
+    memcpy(&count, var_near(var), sizeof count);
     return count;
 }
 

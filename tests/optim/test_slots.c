@@ -3,6 +3,7 @@
 
 #include "nn/module.h"
 #include "optim/optim.h"
+#include "support/vars.h"
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -81,7 +82,7 @@ START_TEST(values_of_thirty_steps)
     ck_assert_uint_eq(blocks[ROW].windows[0]->bytes, 2 * sizeof(double));
     ck_assert_uint_eq(blocks[SEEN].windows[0]->bytes + blocks[SEEN].windows[1]->bytes, PLAIN_SIZE);
     ck_assert_uint_eq(blocks[TIMES].windows[1]->bytes, sizeof(int32_t));
-    ck_assert_int_eq(*(const int32_t *)(void *)bt_var_data(blocks[TIMES].windows[1]), 30);
+    ck_assert_int_eq(*(const int32_t *)(void *)var_near(blocks[TIMES].windows[1]), 30);
     plain_training_free(&training);
     ck_assert_uint_eq(bt_live_bytes(), 0);
 }

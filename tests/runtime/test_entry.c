@@ -156,7 +156,7 @@ static void make_block(void)
         window[i] = scene_own(&s, bt_var_window(block, (size_t)i * 64, "window", shape));
         window[i]->tail = 64 - window[i]->bytes;
         for (int64_t k = 0; k < sizes[i]; k++)
-            bt_put(BT_F64, bt_var_data(window[i]), k, 10 * (i + 1) + (double)k);
+            var_put(window[i], k, 10 * (i + 1) + (double)k);
     }
 }
 

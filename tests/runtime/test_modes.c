@@ -5,6 +5,7 @@
 
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/vars.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static void take_vars(image *to, const scene *s)
 {
     for (int i = 0; i < VARS; i++)
         if (!s->vars[i]->base)
-            take(to, s->vars[i]->data, s->vars[i]->bytes);
+            take(to, var_near(s->vars[i]), s->vars[i]->bytes);
 }
 
 static void give_vars(const image *from, const scene *s)
@@ -39,7 +40,7 @@ static void give_vars(const image *from, const scene *s)
     size_t at = 0;
     for (int i = 0; i < VARS; i++)
         if (!s->vars[i]->base) {
-            memcpy(s->vars[i]->data, from->bytes + at, s->vars[i]->bytes);
+            var_write(s->vars[i], from->bytes + at);
             at += s->vars[i]->bytes;
         }
 }

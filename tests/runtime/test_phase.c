@@ -379,13 +379,13 @@ START_TEST(outside_memory_is_bound_anew)
     double first[] = {2, 3}, second[] = {5, 7};
     for (int round = 0; round < 4; round++) {
         double *data = round % 2 ? second : first;
-        batch->data = (char *)data;
+        bt_store_point(batch, data);
         bt_phase_begin(phase);
         EXPECT_OK(bt_phase_run(phase, entry));
         bt_phase_end(phase);
         EXPECT_VAR(y, 0, data[0] * data[0] + data[1], data[1] * data[1] + data[0]);
     }
-    batch->data = NULL;
+    bt_store_point(batch, NULL);
     end();
 }
 END_TEST

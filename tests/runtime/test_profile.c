@@ -3,6 +3,7 @@
 
 #include "ops/ops.h"
 #include "runtime/variable.h"
+#include "support/vars.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static bt_var *matrix(const char *name, int64_t rows, int64_t columns)
     bt_var *var = bt_var_new(BT_RUN, BT_PARAMETERS, "lower", name, shape);
     ck_assert_ptr_nonnull(var);
     for (int64_t i = 0; i < rows * columns; i++)
-        ((double *)(void *)var->data)[i] = (double)(i * 7 % 5) - 1;
+        var_put(var, i, (double)(i * 7 % 5) - 1);
     return var;
 }
 

@@ -1,59 +1,24 @@
-/* The bytes of variables: read, written, copied and cleared through the backend's memory; and what is refused. */
+/* The bytes of variables: read, written, copied and cleared, near and on a device; and what is refused. */
+#include "support/far.h"
 #include "support/scene.h"
 
-#include "runtime/phase.h"
+#include "runtime/settle.h"
 #include "runtime/store.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A device whose memory counts what is done with it. */
-static int blocks, reads, writes, copies, fills;
-
-static void *take(size_t bytes)
-{
-    blocks++;
-    return bt_near_memory.alloc(bytes);
-}
-
-static void give(void *memory)
-{
-    blocks -= memory != NULL;
-    bt_near_memory.free(memory);
-}
-
-#define COUNTED(name, counter)                                                                                         \
-    static void name(void *to, const void *from, size_t bytes)                                                         \
-    {                                                                                                                  \
-        counter++;                                                                                                     \
-        memcpy(to, from, bytes);                                                                                       \
-    }
-COUNTED(read_bytes, reads)
-COUNTED(write_bytes, writes)
-COUNTED(copy_bytes, copies)
-
-static void fill_bytes(void *to, int byte, size_t bytes)
-{
-    fills++;
-    memset(to, byte, bytes);
-}
-
-static const bt_device_memory memory = {take, give, read_bytes, write_bytes, copy_bytes, fill_bytes};
-
 static scene s;
-static bt_backend backend;
 static bt_instance *instance;
 
-static void setup(void)
+static void begin(int far)
 {
     scene_begin(&s, BT_F64);
-    backend = *bt_backend_cpu();
-    backend.memory = &memory;
-    blocks = reads = writes = copies = fills = 0;
-    instance = bt_instance_new(&backend, 1);
+    instance = bt_instance_new(far ? far_backend() : bt_backend_cpu(), 1);
+    ck_assert_msg(instance != NULL, "%s", bt_error());
 }
 
-static void teardown(void)
+static void end(void)
 {
     bt_instance_free(instance);
     scene_free(&s);
@@ -62,11 +27,14 @@ static void teardown(void)
 
 static bt_var *numbers(const char *name, const double *values)
 {
-    return scene_var(&s, name, BT_F64, values, (const int64_t[]){4, BT_END});
+    bt_var *var = scene_var(&s, name, BT_F64, values, (const int64_t[]){4, BT_END});
+    EXPECT_OK(bt_var_settle(var, instance->queue));
+    return var;
 }
 
 START_TEST(whole_and_in_parts)
 {
+    begin(_i);
     bt_var *x = numbers("x", NUMBERS(1, 2, 3, 4)), *y = numbers("y", NULL);
     bt_var *part = scene_own(&s, bt_var_window(x, 16, "part", (bt_array){.dtype = BT_F64, .rank = 1, .dims = {2}}));
     double found[2] = {0}, value = 0;
@@ -83,15 +51,17 @@ START_TEST(whole_and_in_parts)
     ck_assert_double_eq(value, -5);
     EXPECT_OK(bt_store_clear(instance, part));
     EXPECT_VAR(x, 0, 1, 2, 0, 0);
-    ck_assert(reads == 3 && writes == 2 && copies == 1 && fills == 1);
     EXPECT_OK(bt_store_copy(NULL, x, y)); /* a variable that no instance runs yet */
     EXPECT_VAR(x, 0, 1, 2, 3, 7);
-    ck_assert_int_eq(copies, 1);
+    EXPECT_OK(bt_store_move(instance, y, 0, x, 8, 16));
+    EXPECT_VAR(y, 0, 2, 3, 3, 7);
+    end();
 }
 END_TEST
 
 START_TEST(as_an_array_of_any_dtype)
 {
+    begin(_i);
     bt_var *x = numbers("x", NUMBERS(1, 2, 3, 4)),
            *counts = scene_own(
                &s, bt_var_new(BT_RUN, BT_BUFFERS, "", "counts", (bt_array){.dtype = BT_I64, .rank = 1, .dims = {4}}));
@@ -111,11 +81,13 @@ START_TEST(as_an_array_of_any_dtype)
                      BT_ERROR_SHAPE);
     bt_error_clear();
     EXPECT_VAR(x, 0, 1, 2, 3, 4);
+    end();
 }
 END_TEST
 
 START_TEST(what_is_refused)
 {
+    begin(_i);
     bt_var *x = numbers("x", NULL);
     bt_var *outside = scene_own(
         &s, bt_var_new(BT_EXTERNAL, BT_BATCH, "", "field", (bt_array){.dtype = BT_F64, .rank = 1, .dims = {4}}));
@@ -129,27 +101,37 @@ START_TEST(what_is_refused)
     ck_assert_ptr_nonnull(strstr(bt_error(), "field is not bound to data"));
     bt_error_clear();
     bt_store_point(outside, values);
-    EXPECT_OK(bt_store_copy(instance, x, outside));
+    EXPECT_OK(bt_store_copy(instance, x, outside)); /* near, to wherever x is */
     EXPECT_VAR(x, 0, 1, 2, 3, 4);
     bt_store_point(outside, NULL);
     ck_assert_int_eq(bt_store_clear(instance, outside), BT_ERROR_INTERNAL);
+    end();
 }
 END_TEST
 
-/* A phase's arena is the device's, and is given back. */
-START_TEST(an_arena_of_the_device)
+/* More than is converted, and than is sent, at once. */
+START_TEST(many)
 {
-    bt_tensor *x = VECTOR(&s, "x", 1, 2, 3, 4);
-    bt_graph_output(s.graph, bt_exp(x));
-    scene_end(&s);
-    bt_phase *phase = bt_phase_new(instance, "test", "phase");
-    ck_assert_msg(bt_phase_add(phase, s.graph, 0, "whole") == 0, "%s", bt_error());
-    EXPECT_OK(bt_phase_plan(phase));
-    ck_assert_int_eq(blocks, instance->planned ? 1 : 0);
-    bt_phase_free(phase);
-    bt_instance_free(instance);
-    instance = NULL;
-    ck_assert_int_eq(blocks, 0);
+    enum { COUNT = (1 << 19) + 100 };
+    begin(_i);
+    double *values = calloc(COUNT, sizeof *values), *found = calloc(COUNT, sizeof *found);
+    ck_assert(values && found);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = i + 0.5;
+    bt_var *x = scene_var(&s, "x", BT_F64, NULL, (const int64_t[]){COUNT, BT_END});
+    EXPECT_OK(bt_store_from_array(instance, x, BT_ARRAY(values, COUNT)));
+    EXPECT_OK(bt_var_settle(x, instance->queue));
+    EXPECT_OK(bt_store_to_array(instance, x, BT_ARRAY(found, COUNT)));
+    ck_assert_mem_eq(found, values, COUNT * sizeof *values);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = -i;
+    EXPECT_OK(bt_store_write(instance, x, 0, values, COUNT * sizeof *values));
+    memset(found, 0, COUNT * sizeof *found);
+    EXPECT_OK(bt_store_read(instance, x, 0, found, COUNT * sizeof *found));
+    ck_assert_mem_eq(found, values, COUNT * sizeof *values);
+    free(values);
+    free(found);
+    end();
 }
 END_TEST
 
@@ -157,11 +139,10 @@ int main(void)
 {
     Suite *suite = suite_create("store");
     TCase *tests = tcase_create("store");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, whole_and_in_parts);
-    tcase_add_test(tests, as_an_array_of_any_dtype);
-    tcase_add_test(tests, what_is_refused);
-    tcase_add_test(tests, an_arena_of_the_device);
+    tcase_add_loop_test(tests, whole_and_in_parts, 0, 2);
+    tcase_add_loop_test(tests, as_an_array_of_any_dtype, 0, 2);
+    tcase_add_loop_test(tests, what_is_refused, 0, 2);
+    tcase_add_loop_test(tests, many, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

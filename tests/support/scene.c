@@ -57,10 +57,8 @@ void var_set(bt_var *var, const double *values)
 {
     int64_t count = bt_array_count(bt_var_array(var));
     for (int64_t i = 0; i < count; i++)
-        bt_put(var->dtype, bt_var_data(var), i, values ? values[i] : 0);
+        var_put(var, i, values ? values[i] : 0);
 }
-
-double var_get(const bt_var *var, int64_t i) { return bt_get(var->dtype, bt_var_data(var), i); }
 
 int64_t output_elements(const bt_graph *graph)
 {

@@ -7,6 +7,7 @@
 #include "ops/interpret.h"
 #include "ops/ops.h"
 #include "runtime/phase.h"
+#include "support/vars.h"
 
 enum { SCENE_VARS = 64 };
 
@@ -37,7 +38,6 @@ bt_var *scene_own(scene *s, bt_var *var); /* freed with the scene, last in first
 bt_tensor *scene_read(scene *s, const char *name, const double *values, const int64_t *dims);
 
 void var_set(bt_var *var, const double *values); /* NULL: zeros */
-double var_get(const bt_var *var, int64_t i);
 
 /* The graph run once, as bt_evaluate does: its outputs one after another, to be freed. */
 double *run_once(const bt_graph *graph);

@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/vars.h"
 #include "transform/grad.h"
 #include "transform/join.h"
 #include "transform/linearize.h"
@@ -58,7 +59,7 @@ static void put_variables(result *r)
 {
     for (int v = 0; v < var_count; v++)
         for (int64_t i = 0; vars[v]->data && i < bt_array_count(bt_var_array(vars[v])); i++)
-            put(r, bt_get(vars[v]->dtype, vars[v]->data, i));
+            put(r, var_get(vars[v], i));
 }
 
 static void assign(bt_graph *graph, bt_var *var, bt_tensor *value)

@@ -3,6 +3,7 @@
 #include "failing.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ END_TEST
 /* An engine that has met an error only says it: what it holds is looked at from inside. */
 static void look(bt_problem *self, double *values, int64_t *step)
 {
-    memcpy(values, self->module->param_block.flat->data, SIZE * sizeof *values);
+    memcpy(values, var_near(self->module->param_block.flat), SIZE * sizeof *values);
     *step = self->steps;
 }
 

@@ -32,7 +32,7 @@ static bt_tensor *numbers(const char *name, const int64_t *dims)
     bt_var *var = scene_var(&s, name, BT_F32, NULL, dims);
     int64_t count = bt_array_count(bt_array_of(BT_F32, NULL, dims));
     for (int64_t i = 0; i < count; i++)
-        bt_put(BT_F32, var->data, i, bt_host_uniform(3, (uint64_t)s.count, (uint64_t)i) - 0.5);
+        var_put(var, i, bt_host_uniform(3, (uint64_t)s.count, (uint64_t)i) - 0.5);
     return bt_trace_read(var);
 }
 

@@ -4,6 +4,7 @@
 
 #include "ops/define.h"
 #include "runtime/phase.h"
+#include "support/vars.h"
 #include "transform/fuse.h"
 #include <check.h>
 
@@ -56,7 +57,7 @@ static bt_tensor *matrix(int64_t rows, int64_t columns)
 {
     bt_var *var = scene_var(&s, "x", BT_F64, NULL, (const int64_t[]){rows, columns, BT_END});
     for (int64_t i = 0; i < rows * columns; i++)
-        bt_put(BT_F64, var->data, i, bt_host_uniform(12, (uint64_t)s.count, (uint64_t)i) - 0.5);
+        var_put(var, i, bt_host_uniform(12, (uint64_t)s.count, (uint64_t)i) - 0.5);
     return bt_trace_read(var);
 }
 

@@ -2,6 +2,7 @@
 #include "support/random_graph.h"
 
 #include "runtime/variable.h"
+#include "support/vars.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -34,7 +35,7 @@ static void draw_direction(bt_var *var, double *at, double *along, double step)
 static void move(bt_var *var, double *at, double *along, double step)
 {
     for (int64_t i = 0; i < bt_array_count(bt_var_array(var)); i++)
-        bt_put(var->dtype, bt_var_data(var), i, at[i] + step * along[i]);
+        var_put(var, i, at[i] + step * along[i]);
 }
 
 /* The graph's outputs become one number, and every variable a leaf with a tangent. */

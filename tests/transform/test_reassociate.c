@@ -4,6 +4,7 @@
 
 #include "ops/define.h"
 #include "runtime/phase.h"
+#include "support/vars.h"
 #include "transform/grad.h"
 #include "transform/reassociate.h"
 #include "transform/simplify.h"
@@ -102,7 +103,7 @@ static bt_tensor *matrix(const char *name, bt_dtype dtype, int64_t groups, int64
     bt_var *var = scene_var(&s, name, dtype, NULL, groups ? many : many + 1);
     for (int64_t i = 0, count = bt_array_count((bt_array){.rank = 2, .dims = {(groups ? groups : 1) * rows, columns}});
          i < count; i++)
-        bt_put(dtype, var->data, i, bt_host_uniform(11, (uint64_t)s.count, (uint64_t)i) - 0.5);
+        var_put(var, i, bt_host_uniform(11, (uint64_t)s.count, (uint64_t)i) - 0.5);
     return bt_trace_read(var);
 }
 

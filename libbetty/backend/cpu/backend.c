@@ -183,6 +183,6 @@ const bt_conversions *bt_cpu_conversions(const char *name)
 const bt_backend *bt_backend_cpu(void)
 {
     static const bt_backend backend = {
-        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels}, .conversions = conversions, .memory = &bt_near_memory};
+        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels}, .conversions = conversions};
     return &backend;
 }

@@ -1,0 +1,42 @@
+/* runtime/queue.h: the work of an instance on its device, in order; the mail; how bytes come and go.
+ *
+ * A queue that is NULL stands for near memory: everything is done at once. Else `far` arguments are addresses that only
+ * the device can use, and nothing but reading and bt_queue_wait lets the host wait for it. */
+#ifndef BT_QUEUE_H
+#define BT_QUEUE_H
+
+#include "runtime/device.h"
+
+typedef struct bt_queue bt_queue;
+
+bt_queue *bt_queue_open(const bt_device_table *device); /* NULL after an error */
+bt_queue *bt_queue_share(bt_queue *queue);              /* one owner more; NULL for NULL */
+void bt_queue_leave(bt_queue *queue);                   /* one fewer; the last one waits, and closes it */
+
+char *bt_queue_alloc(bt_queue *queue, size_t bytes); /* aligned to BT_ALIGN, zeroed; NULL after an error */
+void bt_queue_free(bt_queue *queue, char *far);      /* waits for the work on it */
+
+bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes); /* both of its memory */
+bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes);
+bt_status bt_queue_write(bt_queue *queue, char *far, const void *near, size_t bytes); /* `near` may change then */
+bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+
+/* These wait. They return the first failure of work that was put onto the queue, as bt_fail has it, once. */
+bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t bytes);
+bt_status bt_queue_wait(bt_queue *queue);
+void bt_queue_settle(bt_queue *queue);         /* likewise, and leaves the failure to who waits next */
+int64_t bt_queue_waits(const bt_queue *queue); /* how often the host has waited for the device; NULL: 0 */
+
+/* ---- the mail: numbers that the host sets, and only reads ---- */
+
+/* They lie side by side in one far block, and in a copy of it that the host writes. Before a run, bt_queue_send sends
+ * the block once if a number has changed: each run sees the numbers of its moment, however late it is done. */
+enum { BT_MAIL_NUMBER = 8 }; /* bytes of each */
+
+char *bt_queue_number(bt_queue *queue);                  /* the far place of a new one; NULL: there is no room */
+void bt_queue_drop(bt_queue *queue, const char *far);    /* gives the place back */
+char *bt_queue_mirror(bt_queue *queue, const char *far); /* the host's copy of it, to read; NULL: no number's place */
+void bt_queue_post(bt_queue *queue, char *far, const void *near, size_t bytes); /* sets a number, or part of it */
+bt_status bt_queue_send(bt_queue *queue);
+
+#endif

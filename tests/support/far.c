@@ -1,0 +1,277 @@
+/* tests/support/far.c: a device whose memory the host cannot touch, and which works late. */
+#include "support/far.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- memory: one region of addresses for all queues, open while one of them works ---- */
+
+enum { PAGE = 4096, BLOCKS = 1 << 16, PATIENCE = 1 << 12 };
+#define REGION ((size_t)1 << 36)
+
+typedef struct block {
+    size_t start, size;
+    bool used;
+} block;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *region;
+static block blocks[BLOCKS]; /* side by side, from the region's start on */
+static int block_count;
+static size_t top; /* the end of the last one */
+static int working;
+static bool hurried;
+static far_counts counts;
+
+static void protect(int rights)
+{
+    if (top && mprotect(region, top, rights) != 0)
+        abort();
+}
+
+static void begin_work(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!working++)
+        protect(PROT_READ | PROT_WRITE);
+    pthread_mutex_unlock(&lock);
+}
+
+static void end_work(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!--working)
+        protect(PROT_NONE);
+    pthread_mutex_unlock(&lock);
+}
+
+static block *place_for(size_t size)
+{
+    for (int i = 0; i < block_count; i++)
+        if (!blocks[i].used && blocks[i].size >= size && blocks[i].size <= 2 * size)
+            return &blocks[i];
+    if (block_count == BLOCKS || size > REGION - top)
+        return NULL;
+    blocks[block_count] = (block){top, size, false};
+    top += size;
+    return &blocks[block_count++];
+}
+
+static void *far_alloc(void *queue, size_t bytes)
+{
+    (void)queue;
+    pthread_mutex_lock(&lock);
+    if (!region) {
+        void *mapped = mmap(NULL, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        region = mapped == MAP_FAILED ? NULL : mapped;
+    }
+    block *found = region && bytes < REGION ? place_for((bytes / PAGE + 1) * PAGE) : NULL;
+    if (found) {
+        found->used = true;
+        if (working)
+            protect(PROT_READ | PROT_WRITE);
+    }
+    pthread_mutex_unlock(&lock);
+    if (found)
+        return region + found->start;
+    bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated on the device", bytes);
+    return NULL;
+}
+
+/* Its pages are given back, so that they are zero when they are taken again. */
+static void far_free(void *queue, void *memory)
+{
+    (void)queue;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < block_count; i++)
+        if (region + blocks[i].start == memory) {
+            blocks[i].used = false;
+            if (madvise(memory, blocks[i].size, MADV_DONTNEED) != 0)
+                abort();
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the queue ---- */
+
+typedef struct work { /* kernel: a launch; else from: a copy; else a fill */
+    const bt_kernel_impl *kernel;
+    bt_call call;
+    bt_view *views;
+    bt_launched site;
+    char *to;
+    const char *from;
+    size_t bytes;
+    int byte;
+} work;
+
+typedef struct far_queue {
+    work *works; /* from `first` on, those that are not done yet */
+    int64_t first, count, capacity;
+    int64_t done; /* in all */
+    bt_device_failure failure;
+} far_queue;
+
+static void *far_open(void) { return bt_alloc(sizeof(far_queue)); }
+
+static void far_close(void *queue)
+{
+    far_queue *q = queue;
+    for (int64_t i = q->first; i < q->count; i++)
+        bt_free(q->works[i].views);
+    bt_free(q->failure.failure.message);
+    bt_free(q->works);
+    bt_free(q);
+}
+
+static int64_t far_mark(void *queue)
+{
+    const far_queue *q = queue;
+    return q->done + q->count - q->first;
+}
+
+/* The failure is kept apart from what the host's thread has met. */
+static void launch_now(far_queue *q, const work *w)
+{
+    bt_failure before = bt_failure_take();
+    bt_status status = bt_kernel_run(w->kernel, &w->call);
+    if (status != BT_OK) {
+        bt_fail(status, "%s failed", w->call.op->name);
+        q->failure = (bt_device_failure){.failure = bt_failure_take(), .site = w->site};
+    }
+    bt_error_clear();
+    bt_failure_give(&before);
+}
+
+static void do_next(far_queue *q)
+{
+    work *w = &q->works[q->first];
+    bool failed = q->failure.failure.status != BT_OK;
+    if (!failed && w->kernel)
+        launch_now(q, w);
+    else if (!failed && w->from)
+        memcpy(w->to, w->from, w->bytes);
+    else if (!failed)
+        memset(w->to, w->byte, w->bytes);
+    bt_free(w->views);
+    q->first++;
+    q->done++;
+}
+
+static void do_until(far_queue *q, int64_t mark)
+{
+    if (q->done >= mark)
+        return;
+    begin_work();
+    while (q->done < mark)
+        do_next(q);
+    end_work();
+}
+
+static bt_device_failure far_wait(void *queue, int64_t mark)
+{
+    far_queue *q = queue;
+    counts.waits++;
+    do_until(q, mark);
+    bt_device_failure found = q->failure;
+    q->failure = (bt_device_failure){.failure = {BT_OK, NULL}};
+    return found;
+}
+
+static bt_status append(far_queue *q, const work *w)
+{
+    if (q->first > PATIENCE) {
+        memmove(q->works, q->works + q->first, (size_t)(q->count - q->first) * sizeof *q->works);
+        q->count -= q->first;
+        q->first = 0;
+    }
+    work *works = bt_grow(q->works, &q->capacity, q->count + 1, sizeof *works);
+    if (!works) {
+        bt_free(w->views);
+        return BT_ERROR_MEMORY;
+    }
+    q->works = works;
+    works[q->count++] = *w;
+    if (hurried || q->count - q->first > 2 * PATIENCE) /* a device does something now and then, unasked */
+        do_until(q, far_mark(q) - (hurried ? 0 : PATIENCE));
+    return BT_OK;
+}
+
+static bt_status far_copy(void *queue, void *to, const void *from, size_t bytes)
+{
+    counts.copies++;
+    counts.bytes += (int64_t)bytes;
+    return append(queue, &(work){.to = to, .from = from, .bytes = bytes});
+}
+
+static bt_status far_fill(void *queue, void *to, int byte, size_t bytes)
+{
+    counts.fills++;
+    return append(queue, &(work){.to = to, .byte = byte, .bytes = bytes});
+}
+
+static bt_status far_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    work w = {.kernel = kernel, .call = *call, .site = site};
+    counts.launches++;
+    w.views = bt_alloc_array((size_t)(call->inputs + call->outputs) + 1, sizeof *w.views);
+    if (!w.views)
+        return BT_ERROR_MEMORY;
+    if (call->inputs)
+        memcpy(w.views, call->in, (size_t)call->inputs * sizeof *w.views);
+    if (call->outputs)
+        memcpy(w.views + call->inputs, call->out, (size_t)call->outputs * sizeof *w.views);
+    w.call.in = w.views;
+    w.call.out = w.views + call->inputs;
+    return append(queue, &w);
+}
+
+static const bt_device_table device = {
+    .open = far_open,
+    .close = far_close,
+    .alloc = far_alloc,
+    .free = far_free,
+    .pin = bt_alloc,
+    .unpin = bt_free,
+    .copy = far_copy,
+    .fill = far_fill,
+    .launch = far_launch,
+    .mark = far_mark,
+    .wait = far_wait,
+};
+
+/* ---- the backend ---- */
+
+const bt_backend *far_backend(void)
+{
+    static bt_backend backend;
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&once);
+    if (!backend.device) {
+        backend = *bt_backend_cpu();
+        backend.device = &device;
+    }
+    pthread_mutex_unlock(&once);
+    return &backend;
+}
+
+bool far_is_chosen(void)
+{
+    const char *wanted = getenv("BETTY_TEST_BACKEND");
+    return wanted && strcmp(wanted, "far") == 0;
+}
+
+far_counts far_counted(void) { return counts; }
+void far_forget(void) { counts = (far_counts){0}; }
+void far_hurry(bool at_once) { hurried = at_once; }
+
+/* The linker puts these in the place of the library's bt_instance_new: tests/CMakeLists.txt. */
+bt_instance *__real_bt_instance_new(const bt_backend *backend, int threads);
+bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads);
+
+bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads)
+{
+    return __real_bt_instance_new(far_is_chosen() && backend == bt_backend_cpu() ? far_backend() : backend, threads);
+}
