@@ -161,7 +161,7 @@ const bt_op bt_op_stochastic_round = {
     .infer = stochastic_infer,
     .vjp = round_rule,
     .jvp = round_rule,
-    .info = &(const bt_op_info){.flags = BT_OP_RANDOM | BT_OP_LINEAR,
+    .info = &(const bt_op_info){.flags = BT_OP_RANDOM,
                                 .cast = BT_CAST_ANY,
                                 .differentiable = 1,
                                 .overwrites = {1},
