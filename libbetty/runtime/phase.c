@@ -47,12 +47,9 @@ static void forget(const bt_phase *phase, const bt_phase_entry *entry)
 }
 
 /* The program, where the phase runs; NULL after an error. What is only planned needs no device. */
-static bt_bound *bound_of(const bt_phase *phase, const bt_program *program, const char *place)
+static bt_bound *bound_of(const bt_phase *phase, const bt_program *program)
 {
-    bt_bound *bound = bt_bound_new(program, phase->instance->dry ? NULL : phase->instance->queue);
-    if (bound)
-        bound->place = place;
-    return bound;
+    return bt_bound_new(program, phase->instance->dry ? NULL : phase->instance->queue);
 }
 
 void bt_phase_free(bt_phase *phase)
@@ -125,7 +122,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     options.loop = loop != 0;
     options.known = phase->instance->known;
     bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
-    bt_bound *bound = program ? bound_of(phase, program, place) : NULL;
+    bt_bound *bound = program ? bound_of(phase, program) : NULL;
     if (!bound) {
         bt_program_free(program);
         bt_free(name);
@@ -145,7 +142,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
 
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program)
 {
-    bt_bound *bound = bound_of(phase, program, entry->place);
+    bt_bound *bound = bound_of(phase, program);
     if (!bound) {
         bt_program_free(program);
         return BT_ERROR_MEMORY;
@@ -400,8 +397,10 @@ bool bt_phase_saves(const bt_phase *phase, const char *level)
 
 bt_status bt_part_run(bt_phase *phase, int entry)
 {
+    const bt_phase_entry *e = &phase->entries[entry];
+    e->bound->place = e->place; /* for what fails later, on a device */
     bt_status status = bt_phase_run(phase, entry);
     if (status != BT_OK)
-        bt_error_context("%s, %s, %s", phase->owner, phase->name, phase->entries[entry].part);
+        bt_error_context("%s", e->place);
     return status;
 }

@@ -195,7 +195,7 @@ START_TEST(losses_over_their_logits)
     bt_var *var = scene_var(&s, "x", dtype, values, (const int64_t[]){N, C, BT_END});
     bt_var *label = scene_var(&s, "label", BT_I32, NULL, (const int64_t[]){N, BT_END});
     for (int64_t i = 0; i < N; i++)
-        bt_put(BT_I32, label->data, i, (double)(i * 11 % C));
+        var_put(label, i, (double)(i * 11 % C));
     bt_tensor *logits = bt_mul(bt_trace_read(var), 2); /* in the arena: dies in its gradient */
     bt_tensor *loss = bt_sum(bt_cross_entropy(logits, bt_trace_read(label)));
     bt_graph_output(s.graph, bt_grad(loss, logits));

@@ -216,7 +216,7 @@ START_TEST(gaps_are_cleared)
     make_block();
     for (int k = 0; k < 24; k++)
         if (k % 8 >= (k / 8 == 1 ? 3 : 2))
-            bt_put(BT_F64, block->data, k, NAN);
+            var_put(block, k, NAN);
     bt_tensor *b = bt_trace_read(window[1]);
     bt_graph_assign(s.graph, window[1], bt_exp(b));
     bt_graph_assign(s.graph, window[2], bt_slice(b, 0, 0, 2)); /* copied, not computed in place */

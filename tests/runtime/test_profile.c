@@ -74,7 +74,7 @@ START_TEST(calls_and_their_work)
     run();
     run();
     run();
-    memcpy(expected, c->data, sizeof expected);
+    memcpy(expected, var_near(c), sizeof expected);
     end();
 
     begin();
@@ -82,7 +82,7 @@ START_TEST(calls_and_their_work)
     ck_assert_ptr_nonnull(profile);
     for (int i = 0; i < 3; i++)
         run();
-    ck_assert_mem_eq(c->data, expected, sizeof expected);
+    ck_assert_mem_eq(var_near(c), expected, sizeof expected);
     int64_t rows, events, steps = phase->entries[0].program->step_count;
     bt_profile_rows(profile, &rows);
     const bt_profile_event *event = bt_profile_events(profile, &events);

@@ -49,7 +49,7 @@ static void plan(void)
 static void run(void)
 {
     bt_phase_begin(phase);
-    EXPECT_OK(bt_phase_run(phase, 0));
+    EXPECT_OK(bt_part_run(phase, 0));
     bt_phase_end(phase);
 }
 
