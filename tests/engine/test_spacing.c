@@ -65,6 +65,8 @@ static size_t refused(const char *spacing, int key, size_t budget)
         const char *found = strstr(bt_error(), "the least plan found needs ");
         ck_assert_msg(found && strstr(bt_error(), "memory_budget = "), "%s", bt_error());
         least = (size_t)strtoull(found + strlen("the least plan found needs "), NULL, 10);
+        ck_assert_uint_eq(engine->context.proposal.over,
+                          least - budget); /* what is missing, all that is kept counted */
         ck_assert_ptr_null(engine->context.instance->arena);
     }
     bt_engine_free(engine);
@@ -124,7 +126,12 @@ static int64_t least_that_fits(int key, size_t budget)
 /* _i: the key. From the least that any spacing can do with, to what the closest one needs. */
 START_TEST(the_least_that_fits)
 {
-    size_t least = refused("auto", _i, 1), close = refused("1", _i, 1);
+    size_t least = refused("auto", _i, 1), close = refused("1", _i, 1), fewest = close;
+    for (int spacing = 2; spacing <= LOOP; spacing++) {
+        const size_t bytes = refused_with(spacing, _i, 1);
+        fewest = bytes < fewest ? bytes : fewest;
+    }
+    ck_assert_uint_eq(least, fewest);
     ck_assert_uint_lt(least, close);
     bool seen[LOOP + 1] = {false};
     for (int part = 0; part <= 4; part++) {
