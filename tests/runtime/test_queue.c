@@ -7,9 +7,10 @@
 #include "runtime/settle.h"
 #include "runtime/store.h"
 #include <check.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static scene s;
 static bt_instance *instance;
@@ -203,8 +204,14 @@ START_TEST(the_host_cannot_touch_it)
     plan();
     run();
     EXPECT_VAR(sum, 0, 2);
-    volatile char *far = sum->data; /* which ends here, by SIGSEGV */
-    ck_assert_int_ne(*far, *far + 1);
+    int ends[2];
+    const char near = 1;
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(write(ends[1], &near, 1), 1); /* the kernel says so, where a sanitizer catches the signal */
+    ck_assert_int_eq(write(ends[1], sum->data, 1), -1);
+    ck_assert_int_eq(errno, EFAULT);
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -348,7 +355,7 @@ int main(void)
     tcase_add_test(tests, batches_are_landed);
     tcase_add_test(tests, a_batch_is_landed_once);
     tcase_add_test(tests, laid_within_another);
-    tcase_add_test_raise_signal(tests, the_host_cannot_touch_it, SIGSEGV);
+    tcase_add_test(tests, the_host_cannot_touch_it);
     tcase_add_test(tests, values_go_along);
     tcase_add_test(tests, two_instances_with_one_variable);
     tcase_add_test(tests, copies_do_not_wait);
