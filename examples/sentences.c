@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     bt_status status = tokenizer ? bt_module_init(net, BT_CPU, BT_F32, 1) : BT_ERROR_DATA;
     if (status == BT_OK)
         status = bt_module_load(net, path, &options, stderr);
-    bt_function *function = bt_function_new(vector, net, BT_VALID); /* made anew where a sentence has another length */
+    bt_function *function = bt_function_new(vector, net, BT_VALID); /* compiled for each length of a sentence */
     while (status == BT_OK && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         status = put(function, tokenizer, line);

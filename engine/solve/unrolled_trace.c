@@ -299,9 +299,6 @@ static void keep_buffers(tracer *t)
     t->graph->assign_count = kept;
 }
 
-/* In the dtype that it is kept in. */
-static void keep(tracer *t, bt_var *var, bt_tensor *value) { bt_graph_assign(t->graph, var, bt_as(value, var->dtype)); }
-
 static void trace_forward(tracer *t)
 {
     if (!trace_update(t))
@@ -309,10 +306,10 @@ static void trace_forward(tracer *t)
     keep_buffers(t);
     copy_buffers(t, t->lower->module->buffer_block.flat, state_of(t)->buffers);
     for (int64_t i = 0; i < params(t); i++) {
-        keep(t, t->lower->module->params[i]->var, t->transition.next_param[i]);
+        bt_graph_assign_as(t->graph, t->lower->module->params[i]->var, t->transition.next_param[i]);
         for (int k = 0; k < slots(t); k++)
             if (t->transition.next_slot[k][i])
-                keep(t, t->lower->slots[k].windows[i], t->transition.next_slot[k][i]);
+                bt_graph_assign_as(t->graph, t->lower->slots[k].windows[i], t->transition.next_slot[k][i]);
     }
     bt_graph_assign(t->graph, t->lower->optimizer->applied, t->transition.next_applied);
 }

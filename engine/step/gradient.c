@@ -12,8 +12,7 @@
 static void keep_gradient(bt_graph *graph, const bt_micro_set *micros, bt_var *window, bt_tensor *gradient)
 {
     if (!micros->share)
-        bt_graph_assign(graph, window,
-                        bt_as(gradient ? gradient : bt_zeros_like(bt_graph_read(graph, window)), window->dtype));
+        bt_graph_assign_as(graph, window, gradient ? gradient : bt_zeros_like(bt_graph_read(graph, window)));
     else if (gradient)
         bt_graph_assign(graph, window, (bt_add)(bt_graph_read(graph, window), gradient));
 }

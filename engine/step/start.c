@@ -15,8 +15,7 @@ static void assign_start(bt_problem *problem, bt_graph *graph)
         return;
     bt_problem_split(problem, start, parts);
     for (int64_t i = 0; i < count; i++)
-        bt_graph_assign(graph, problem->module->params[i]->var,
-                        bt_as(parts[i], problem->module->params[i]->var->dtype));
+        bt_graph_assign_as(graph, problem->module->params[i]->var, parts[i]);
 }
 
 bt_status bt_start_build(bt_problem *problem)

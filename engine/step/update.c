@@ -119,11 +119,6 @@ static void read_gradients(bt_problem *problem, bt_segment *segments)
     keep_pruned(problem, segments, false);
 }
 
-static void keep(bt_graph *graph, bt_var *var, bt_tensor *value)
-{
-    bt_graph_assign(graph, var, bt_as(value, var->dtype));
-}
-
 /* The parameters to keep, after param_callback; where the update is left out, nothing changes. */
 static void write_parameters(bt_problem *problem, const bt_update *update)
 {
@@ -143,7 +138,7 @@ static void write_parameters(bt_problem *problem, const bt_update *update)
         if (problem->trainable[i]) {
             bt_var *var = bt_is_updated(problem, i) ? step->stretches[s++].param : problem->module->params[i]->var;
             bt_tensor *next = bt_pruned(problem, i, parts[i]);
-            keep(graph, var, bt_where(update->ok, next, bt_wide(bt_graph_read(graph, var))));
+            bt_graph_assign_as(graph, var, bt_where(update->ok, next, bt_wide(bt_graph_read(graph, var))));
         }
 }
 
@@ -235,10 +230,10 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
         keep_pruned(problem, segments, true);
         for (int64_t s = 0; s < step->stretch_count && graph->status == BT_OK; s++) {
             if (!problem->def->param_callback)
-                keep(graph, step->stretches[s].param, segments[s].next_param);
+                bt_graph_assign_as(graph, step->stretches[s].param, segments[s].next_param);
             for (int k = 0; k < slots; k++)
                 if (step->stretches[s].slots[k])
-                    keep(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
+                    bt_graph_assign_as(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
         }
         keep_slopes(problem, &update);
         if (problem->def->param_callback && graph->status == BT_OK)

@@ -243,6 +243,7 @@ bt_tensor *bt_record(const bt_op *op, const void *attr, size_t attr_size, bt_ten
               (int)(sizeof((bt_tensor *const[]){__VA_ARGS__}) / sizeof(bt_tensor *)))
 bt_tensor *bt_number(double value, bt_dtype dtype); /* a constant scalar in the trace in progress */
 bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype);     /* a cast; x itself if it has the dtype already */
+void bt_graph_assign_as(bt_graph *graph, bt_var *var, bt_tensor *value); /* cast to the variable's dtype */
 
 /* Numbers of 16 bits, by ops/half.c: whether the op cannot be recorded as it stands; and how it is. low: as in the tag.
  */

@@ -1,6 +1,8 @@
 /* ops/select.c: comparing, choosing, changing the dtype. */
 #include "ops/define.h"
 
+#include "graph/variable.h"
+
 static bt_status compare_infer(const char *op, const bt_array *in, bt_array *out)
 {
     BT_TRY(bt_infer_equal(op, BT_NUMBERS, 2, in, out));
@@ -215,6 +217,11 @@ bt_tensor *bt_as(bt_tensor *x, bt_dtype dtype)
     if (bt_dtype_half(x->dtype) && dtype == BT_F32)
         return bt_wide(x);
     return x->dtype == dtype ? x : BT_RECORD(&bt_op_cast, &attr, x);
+}
+
+void bt_graph_assign_as(bt_graph *graph, bt_var *var, bt_tensor *value)
+{
+    bt_graph_assign(graph, var, bt_as(value, var->dtype));
 }
 
 bt_tensor *bt_cast(bt_tensor *x, bt_dtype dtype)

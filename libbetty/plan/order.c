@@ -150,35 +150,6 @@ static int64_t prefer(bt_order_rule rule, int64_t step, int64_t done)
     return rule == BT_ORDER_LATEST ? -step : step;
 }
 
-static void count_waits(bt_ordering *o)
-{
-    memset(o->waits, 0, (size_t)o->given->step_count * sizeof *o->waits);
-    for (int64_t e = 0; e < o->edge_count; e++)
-        o->waits[o->edges[e].after]++;
-}
-
-/* Each time the step that adds least to what is alive. */
-static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
-{
-    const bt_order *given = o->given;
-    begin(o);
-    bt_ready_clear(&o->ready, given->step_count);
-    count_waits(o);
-    for (int64_t s = 0; s < given->step_count; s++)
-        if (!o->waits[s])
-            enter(o, s, prefer(rule, s, 0));
-    for (int64_t done = 0; o->ready.count > 0; done++) {
-        int64_t s = order[done] = bt_ready_leave(&o->ready);
-        take(o, s);
-        promote(o, &given->steps[s]);
-        for (int64_t e = o->afters[s]; e >= 0; e = o->edges[e].next_after)
-            if (--o->waits[o->edges[e].after] == 0)
-                enter(o, o->edges[e].after, prefer(rule, o->edges[e].after, done + 1));
-    }
-}
-
-/* ---- as written ---- */
-
 /* Its results are for the end of the program only: a gradient that is added to a sum. */
 static bool is_last(const bt_ordering *o, int64_t s)
 {
@@ -189,37 +160,62 @@ static bool is_last(const bt_ordering *o, int64_t s)
     return last;
 }
 
-static void run_next(bt_ordering *o, int64_t s, int64_t *order, int64_t *done)
+/* Nothing keeps the step from running; as written, results alone are chosen from. */
+static void enter_free(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t done)
+{
+    if (rule != BT_ORDER_WRITTEN || is_last(o, s))
+        enter(o, s, prefer(rule, s, done));
+}
+
+static void begin_choosing(bt_ordering *o, bt_order_rule rule)
+{
+    const int64_t steps = o->given->step_count;
+    begin(o);
+    bt_ready_clear(&o->ready, steps);
+    memset(o->waits, 0, (size_t)steps * sizeof *o->waits);
+    for (int64_t e = 0; e < o->edge_count; e++)
+        o->waits[o->edges[e].after]++;
+    for (int64_t s = 0; s < steps; s++)
+        if (!o->waits[s])
+            enter_free(o, rule, s, 0);
+}
+
+static void run_next(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t *order, int64_t *done)
 {
     order[(*done)++] = s;
     take(o, s);
     promote(o, &o->given->steps[s]);
     for (int64_t e = o->afters[s]; e >= 0; e = o->edges[e].next_after)
-        if (--o->waits[o->edges[e].after] == 0 && is_last(o, o->edges[e].after))
-            enter(o, o->edges[e].after, o->edges[e].after);
+        if (--o->waits[o->edges[e].after] == 0)
+            enter_free(o, rule, o->edges[e].after, *done);
 }
+
+/* Each time the step that adds least to what is alive. */
+static void choose(bt_ordering *o, bt_order_rule rule, int64_t *order)
+{
+    int64_t done = 0;
+    begin_choosing(o, rule);
+    while (o->ready.count > 0)
+        run_next(o, rule, bt_ready_leave(&o->ready), order, &done);
+}
+
+/* ---- as written ---- */
 
 /* But for results, which are traced behind all else: those that free what they read do it at once. Small ones stay
  * where they are, beside others with which they may be one call. */
 static void results_early(bt_ordering *o, int64_t *order)
 {
     enum { SMALL = 4096, DONE = -1 }; /* bytes; in `waits` */
-    const bt_order *given = o->given;
     int64_t done = 0;
-    begin(o);
-    bt_ready_clear(&o->ready, given->step_count);
-    count_waits(o);
-    for (int64_t s = 0; s < given->step_count; s++)
-        if (!o->waits[s] && is_last(o, s))
-            enter(o, s, s);
-    for (int64_t s = 0; s < given->step_count; s++) {
+    begin_choosing(o, BT_ORDER_WRITTEN);
+    for (int64_t s = 0; s < o->given->step_count; s++) {
         if (o->waits[s] == DONE)
             continue;
         bt_ready_remove(&o->ready, s);
-        run_next(o, s, order, &done);
+        run_next(o, BT_ORDER_WRITTEN, s, order, &done);
         while (o->ready.count && o->ready.ranks[o->ready.heap[0]].adds < -SMALL) {
             int64_t early = bt_ready_leave(&o->ready);
-            run_next(o, early, order, &done);
+            run_next(o, BT_ORDER_WRITTEN, early, order, &done);
             o->waits[early] = DONE;
         }
     }

@@ -70,7 +70,7 @@ static int by_size_and_end(const void *a, const void *b)
 static bool lives(const bt_interval *interval) { return interval->bytes && interval->first <= interval->last; }
 
 /* apart[i]: whether neighbour i does not live together with the interval. Without a branch, for all at once. */
-static void meet(const block *some, const bt_interval *interval, uint8_t apart[BLOCK])
+static void tell_apart(const block *some, const bt_interval *interval, uint8_t apart[BLOCK])
 {
     const int32_t first = (int32_t)interval->first, last = (int32_t)interval->last;
     for (int i = 0; i < BLOCK; i++)
@@ -86,7 +86,7 @@ static bool gap_below(const block *some, const bt_interval *interval, size_t *at
     size_t free_from = *at;
     bool found = false;
     uint8_t apart[BLOCK];
-    meet(some, interval, apart);
+    tell_apart(some, interval, apart);
     for (int64_t w = 0; w < some->count && !found; w += WORD) {
         uint64_t any;
         memcpy(&any, &apart[w], sizeof any);

@@ -45,10 +45,7 @@ void bt_watch_free(bt_phase *phase)
     bt_watch_drop(phase);
     if (phase->watch) {
         bt_free(phase->watch->values);
-        if (phase->instance->queue)
-            bt_queue_free(phase->instance->queue, phase->watch->stage);
-        else
-            bt_free(phase->watch->stage);
+        bt_queue_free(phase->instance->queue, phase->watch->stage);
     }
     bt_free(phase->watch);
     phase->watch = NULL;
@@ -65,7 +62,7 @@ bt_status bt_watch_plan(bt_phase *phase)
     if (!watch)
         return BT_ERROR_MEMORY;
     watch->values = bt_alloc_array((size_t)phase->value_count, sizeof *watch->values);
-    watch->stage = phase->instance->queue ? bt_queue_alloc(phase->instance->queue, most) : bt_alloc(most);
+    watch->stage = bt_queue_alloc(phase->instance->queue, most);
     return watch->values && watch->stage ? BT_OK : BT_ERROR_MEMORY;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "levels.h"
 #include "resumable.h"
+#include "two_nets.h"
 
 #include "base/footprint.h"
 #include "engine/session/front.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 20000, ROWS = 64, FEATURES = 12, WIDTH = 32, CLASSES = 4, LAMBDAS = 7 };
+enum { MANY = 20000, LAMBDAS = TWO_NETS_UPPER };
 
 /* ---- a gradient of 1 for all elements ---- */
 
@@ -129,96 +130,9 @@ END_TEST
 
 /* ---- two levels, of networks ---- */
 
-static bt_dataset *rows(bt_problem *self)
-{
-    static float x[ROWS * FEATURES];
-    static int32_t label[ROWS];
-    uint64_t stream = strcmp(self->name, "upper") == 0;
-    for (uint64_t i = 0; i < ROWS * FEATURES; i++)
-        x[i] = (float)(2 * bt_host_uniform(11, stream, i) - 1);
-    for (uint64_t i = 0; i < ROWS; i++)
-        label[i] = x[i * FEATURES] > 0 ? x[i * FEATURES + 1] > 0 : 2 + (x[i * FEATURES + 2] > 0);
-    bt_dataset *data = bt_dataset_new(ROWS);
-    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, FEATURES));
-    bt_dataset_add(data, "label", BT_ARRAY(label, ROWS));
-    return data;
-}
-
-static bt_module *net(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_sequential(bt_nn_linear(FEATURES, WIDTH), bt_nn_batch_norm(WIDTH), bt_nn_fn(bt_tanh),
-                            bt_nn_linear(WIDTH, WIDTH), bt_nn_fn(bt_gelu), bt_nn_layer_norm(WIDTH),
-                            bt_nn_linear(WIDTH, CLASSES));
-}
-
-static bt_module *weights(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_mlp(bt_tanh, 1, 2, 1);
-}
-
-static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)
-{
-    return bt_cross_entropy(bt_forward(lower, bt_field(batch, "x")), bt_field(batch, "label"));
-}
-
-static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
-{
-    bt_tensor *loss = losses(self, batch);
-    bt_tensor *weight = bt_forward(bt_peer(self, "upper"), bt_unsqueeze(bt_detach(loss), 1));
-    bt_tensor *size = bt_mul(0.05, bt_sum(bt_square(bt_params(self))));
-    return bt_add(size, bt_mean(bt_mul(bt_sigmoid(bt_squeeze(weight, 1)), loss)));
-}
-
-static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
-{
-    return bt_mean(losses(bt_peer(self, "lower"), batch));
-}
-
-static bt_tensor *upper_valid(bt_problem *self, const bt_batch *batch)
-{
-    bt_tensor *loss = losses(bt_peer(self, "lower"), batch);
-    bt_metric(self, "each", loss);
-    return bt_mean(loss);
-}
-
-static const bt_problem_def upper = {.name = "upper",
-                                     .configure_train_data = rows,
-                                     .configure_valid_data = rows,
-                                     .configure_module = weights,
-                                     .training_step = upper_step,
-                                     .validation_step = upper_valid};
-static const bt_problem_def lower = {
-    .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
-static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
-
-static bt_engine *make(const char *upper_precision, const char *lower_precision, const char *more)
-{
-    char settings[1000];
-    snprintf(settings, sizeof settings,
-             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = %d\n"
-             "upper.batch_size = %d\nlower.lr = 0.05\nlower.momentum = 0.9\nupper.optimizer = adam\nupper.lr = 0.01\n"
-             "engine.precision = fp32\nupper.precision = %s\nlower.precision = %s\n%s",
-             ROWS, ROWS, upper_precision, lower_precision, more);
-    return levels_engine(&parts, NULL, settings);
-}
-
-static size_t saved(const char *precision)
-{
-    bt_engine *engine = make("fp32", precision, "lower.type = darts\n");
-    bt_saved found = {0};
-    ck_assert_msg(engine != NULL, "%s", bt_error());
-    EXPECT_OK(bt_engine_setup(engine));
-    const bt_problem *problem = bt_engine_problem(engine, "lower");
-    EXPECT_OK(bt_phase_saved(problem->step->phase, problem->step->gradient.each[0], &found));
-    bt_engine_free(engine);
-    return found.all;
-}
-
 START_TEST(activations_as_in_bf16)
 {
-    size_t mixed = saved("bf16"), narrow = saved("bf16-true");
+    size_t mixed = two_nets_saved("bf16"), narrow = two_nets_saved("bf16-true");
     ck_assert_msg(narrow <= mixed, "%zu bytes, in bf16 %zu", narrow, mixed);
 }
 END_TEST
@@ -237,7 +151,7 @@ static const char *const methods[] = {
 
 static void hypergradient(const char *upper_precision, const char *lower_precision, const char *method, double *result)
 {
-    bt_engine *engine = make(upper_precision, lower_precision, method);
+    bt_engine *engine = two_nets_engine(upper_precision, lower_precision, method);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_setup(engine));
     for (int i = 0; i < 3; i++)
@@ -267,7 +181,7 @@ START_TEST(near_double_precision)
 }
 END_TEST
 
-static bt_engine *narrow(void *more) { return make("bf16-true", "bf16-true", more); }
+static bt_engine *narrow(void *more) { return two_nets_engine("bf16-true", "bf16-true", more); }
 
 START_TEST(resumes)
 {
@@ -287,7 +201,7 @@ START_TEST(computed_again)
         char settings[200];
         snprintf(settings, sizeof settings, "lower.type = itd\nlower.unroll_steps = 4\n%s",
                  k ? "lower.itd_spacing = 2\n" : "");
-        bt_engine *engine = make("fp32", "bf16-true", settings);
+        bt_engine *engine = two_nets_engine("fp32", "bf16-true", settings);
         double p[LAMBDAS];
         levels_step(engine, 8);
         levels_params(engine, "upper", p, LAMBDAS);
@@ -304,7 +218,7 @@ END_TEST
 START_TEST(in_files)
 {
     static double before[2000], after[2000];
-    bt_engine *engine = make("fp32", "bf16-true", "engine.train_iters = 5\nengine.output = run\n");
+    bt_engine *engine = two_nets_engine("fp32", "bf16-true", "engine.train_iters = 5\nengine.output = run\n");
     levels_run(engine);
     int64_t count = bt_params_elements(bt_engine_problem(engine, "lower"));
     ck_assert_int_le(count, 2000);
@@ -312,9 +226,9 @@ START_TEST(in_files)
     bt_engine_free(engine);
     static const char *const precisions[] = {"fp32", "bf16-true"};
     for (int k = 0; k < 2; k++) {
-        engine = make("fp32", precisions[k],
-                      "lower.weights = run/checkpoints/step-5.safetensors\nlower.weights_layout = plain\n"
-                      "lower.weights_names = lower.* > *\n");
+        engine = two_nets_engine("fp32", precisions[k],
+                                 "lower.weights = run/checkpoints/step-5.safetensors\nlower.weights_layout = plain\n"
+                                 "lower.weights_names = lower.* > *\n");
         ck_assert_msg(engine != NULL, "%s", bt_error());
         EXPECT_OK(bt_engine_setup(engine));
         levels_params(engine, "lower", after, count);
@@ -324,7 +238,7 @@ START_TEST(in_files)
     char *text = NULL;
     size_t size;
     FILE *file = open_memstream(&text, &size);
-    engine = make("fp32", "bf16-true", "");
+    engine = two_nets_engine("fp32", "bf16-true", "");
     bt_evaluation what = {.folder = "run", .file = file};
     EXPECT_OK(bt_engine_evaluate(engine, &what));
     fclose(file);

@@ -17,8 +17,8 @@ static void go(bool far)
         unsetenv("BETTY_TEST_BACKEND");
 }
 
-/* Dropout, schedules, several shapes of batches, batches and numbers from the host, programs that are made anew,
- * buffers, validations, questions within them: see resumable.c. */
+/* The problems are those of resumable.c: they use dropout, schedules, batches of several shapes, numbers that the host
+ * sets, programs that are compiled again, buffers, validations, and questions from within a callback. */
 static const char *const variants[] = {
     "lower.type = darts\n",
     ("lower.type = cg\nlower.cg_iterations = 2\nlower.cg_warm_start = true\nlower.unroll_steps = 3\n"

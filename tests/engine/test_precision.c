@@ -1,6 +1,7 @@
 /* tests/engine/test_precision.c: levels of different precision in one run: what is held for derivatives, hypergradients
  * beside those in double precision, the loss scale of fp16, and runs that are taken up again. */
 #include "levels.h"
+#include "two_nets.h"
 
 #include "engine/session/session.h"
 #include "support/vars.h"
@@ -8,91 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 64, FEATURES = 12, WIDTH = 32, CLASSES = 4, LAMBDAS = 7 };
-
-static bt_dataset *rows(bt_problem *self)
-{
-    static float x[ROWS * FEATURES];
-    static int32_t label[ROWS];
-    uint64_t stream = strcmp(self->name, "upper") == 0;
-    for (uint64_t i = 0; i < ROWS * FEATURES; i++)
-        x[i] = (float)(2 * bt_host_uniform(11, stream, i) - 1);
-    for (uint64_t i = 0; i < ROWS; i++)
-        label[i] = x[i * FEATURES] > 0 ? x[i * FEATURES + 1] > 0 : 2 + (x[i * FEATURES + 2] > 0);
-    bt_dataset *data = bt_dataset_new(ROWS);
-    bt_dataset_add(data, "x", BT_ARRAY(x, ROWS, FEATURES));
-    bt_dataset_add(data, "label", BT_ARRAY(label, ROWS));
-    return data;
-}
-
-/* Of layers that compute in 16 bits, that follow, and that keep f32. */
-static bt_module *net(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_sequential(bt_nn_linear(FEATURES, WIDTH), bt_nn_batch_norm(WIDTH), bt_nn_fn(bt_tanh),
-                            bt_nn_linear(WIDTH, WIDTH), bt_nn_fn(bt_gelu), bt_nn_layer_norm(WIDTH),
-                            bt_nn_linear(WIDTH, CLASSES));
-}
-
-static bt_module *weights(bt_problem *self)
-{
-    (void)self;
-    return bt_nn_mlp(bt_tanh, 1, 2, 1);
-}
-
-static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)
-{
-    return bt_cross_entropy(bt_forward(lower, bt_field(batch, "x")), bt_field(batch, "label"));
-}
-
-static bt_tensor *lower_step(bt_problem *self, const bt_batch *batch)
-{
-    bt_tensor *loss = losses(self, batch);
-    bt_tensor *weight = bt_forward(bt_peer(self, "upper"), bt_unsqueeze(bt_detach(loss), 1));
-    bt_tensor *size = bt_mul(0.05, bt_sum(bt_square(bt_params(self))));
-    return bt_add(size, bt_mean(bt_mul(bt_sigmoid(bt_squeeze(weight, 1)), loss)));
-}
-
-static bt_tensor *upper_step(bt_problem *self, const bt_batch *batch)
-{
-    return bt_mean(losses(bt_peer(self, "lower"), batch));
-}
-
-static const bt_problem_def upper = {
-    .name = "upper", .configure_train_data = rows, .configure_module = weights, .training_step = upper_step};
-static const bt_problem_def lower = {
-    .name = "lower", .configure_train_data = rows, .configure_module = net, .training_step = lower_step};
-static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
-
-static bt_engine *make(const char *upper_precision, const char *lower_precision, const char *more)
-{
-    char settings[1000];
-    snprintf(settings, sizeof settings,
-             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nlower.batch_size = %d\n"
-             "upper.batch_size = %d\nlower.lr = 0.05\nlower.momentum = 0.9\nupper.optimizer = adam\nupper.lr = 0.01\n"
-             "engine.precision = fp32\nupper.precision = %s\nlower.precision = %s\n%s",
-             ROWS, ROWS, upper_precision, lower_precision, more);
-    return levels_engine(&parts, NULL, settings);
-}
+enum { ROWS = TWO_NETS_ROWS, LAMBDAS = TWO_NETS_UPPER };
 
 /* ---- what is held ---- */
-
-static size_t saved(const char *precision)
-{
-    bt_engine *engine = make("fp32", precision, "lower.type = darts\n");
-    bt_saved found = {0};
-    ck_assert_msg(engine != NULL, "%s", bt_error());
-    EXPECT_OK(bt_engine_setup(engine));
-    const bt_problem *problem = bt_engine_problem(engine, "lower");
-    EXPECT_OK(bt_phase_saved(problem->step->phase, problem->step->gradient.each[0], &found));
-    bt_engine_free(engine);
-    return found.all;
-}
 
 /* Maps are half as large; what has one number a channel or a row stays f32. */
 START_TEST(half_is_saved)
 {
-    size_t single = saved("fp32"), half = saved("bf16"), small = ROWS * 64;
+    size_t single = two_nets_saved("fp32"), half = two_nets_saved("bf16"), small = ROWS * 64;
     ck_assert_msg(half >= single / 2 && half <= single / 2 + small, "%zu bytes in bf16, %zu in fp32", half, single);
 }
 END_TEST
@@ -122,7 +46,7 @@ static void hypergradient(const char *upper_precision, const char *lower_precisi
     char *narrow = strstr(lines, "= fp16");
     if (narrow && strcmp(lower_precision, "fp16") != 0) /* an error */
         memcpy(narrow, "= fp32", 6);
-    bt_engine *engine = make(upper_precision, lower_precision, lines);
+    bt_engine *engine = two_nets_engine(upper_precision, lower_precision, lines);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_setup(engine));
     for (int i = 0; i < 3; i++)
@@ -166,11 +90,13 @@ static double factor(bt_problem *self) { return flags >> bt_host_step(self) & 1 
 
 static bt_tensor *flagged_step(bt_problem *self, const bt_batch *batch)
 {
-    return bt_mul(bt_host_scalar(self, "factor", factor), bt_mean(losses(self, batch)));
+    return bt_mul(bt_host_scalar(self, "factor", factor), bt_mean(two_nets_losses(self, batch)));
 }
 
-static const bt_problem_def flagged = {
-    .name = "flagged", .configure_train_data = rows, .configure_module = net, .training_step = flagged_step};
+static const bt_problem_def flagged = {.name = "flagged",
+                                       .configure_train_data = two_nets_rows,
+                                       .configure_module = two_nets_classifier,
+                                       .training_step = flagged_step};
 static const bt_export flagged_parts = {.abi = BT_ABI, .problems = {&flagged}};
 
 /* The sequence of torch.amp.GradScaler with the same settings and flags; nothing moves where a step is left out. */
@@ -201,9 +127,9 @@ END_TEST
  * fits, and go on. */
 START_TEST(overflow_recovers)
 {
-    bt_engine *engine = make("fp32", "fp16",
-                             "lower.type = darts\nlower.initial_dynamic_scale = 1e12\n"
-                             "upper.initial_dynamic_scale = 1e12\n");
+    bt_engine *engine = two_nets_engine("fp32", "fp16",
+                                        "lower.type = darts\nlower.initial_dynamic_scale = 1e12\n"
+                                        "upper.initial_dynamic_scale = 1e12\n");
     ck_assert_msg(engine != NULL, "%s", bt_error());
     EXPECT_OK(bt_engine_setup(engine));
     levels_step(engine, 60);
@@ -315,18 +241,18 @@ START_TEST(what_fp16_does_not_go_with)
     for (int i = 0; i < BT_COUNT_OF(others); i++)
         levels_expect_error(steep_engine((void *)(size_t)others[i]), "[lower] product_precision", "exact product",
                             NULL);
-    levels_expect_error(make("fp32", "bf16", "lower.product_precision = fp16\n"), "[lower] product_precision",
-                        "precision = fp16", NULL);
-    levels_expect_error(make("fp32", "fp16", "lower.product_precision = level\n"), "[lower] product_precision",
-                        "with a scale of their own", NULL);
-    levels_expect_error(make("fp32", "bf16", "lower.fp16 = true\n"), "[lower] fp16", "says otherwise", NULL);
+    levels_expect_error(two_nets_engine("fp32", "bf16", "lower.product_precision = fp16\n"),
+                        "[lower] product_precision", "precision = fp16", NULL);
+    levels_expect_error(two_nets_engine("fp32", "fp16", "lower.product_precision = level\n"),
+                        "[lower] product_precision", "with a scale of their own", NULL);
+    levels_expect_error(two_nets_engine("fp32", "bf16", "lower.fp16 = true\n"), "[lower] fp16", "says otherwise", NULL);
 }
 END_TEST
 
 /* ---- taken up again ---- */
 
-static bt_engine *mixed(void *user) { return make("fp32", "bf16", user); }
-static bt_engine *scaled(void *user) { return make("bf16", "fp16", user); }
+static bt_engine *mixed(void *user) { return two_nets_engine("fp32", "bf16", user); }
+static bt_engine *scaled(void *user) { return two_nets_engine("bf16", "fp16", user); }
 
 START_TEST(resumes)
 {
@@ -340,7 +266,8 @@ END_TEST
 
 START_TEST(double_goes_with_double)
 {
-    levels_expect_error(make("fp64", "bf16", ""), "upper (f64) and lower (f32)", "need the same precision", NULL);
+    levels_expect_error(two_nets_engine("fp64", "bf16", ""), "upper (f64) and lower (f32)", "need the same precision",
+                        NULL);
 }
 END_TEST
 

@@ -198,17 +198,6 @@ static void pack_columns(const plan *p, const uint16_t *b, int64_t deep, int64_t
 
 /* ---- running ---- */
 
-/* Where matrix `number` begins, of those along the leading axes. */
-static const uint16_t *matrix_of(const bt_view *x, int64_t number)
-{
-    const uint16_t *data = (const void *)x->data;
-    for (int i = x->rank - 3; i >= 0; i--) {
-        data += number % x->dims[i] * x->strides[i];
-        number /= x->dims[i];
-    }
-    return data;
-}
-
 /* What is left to be done with the sums of a row, which are then stored. */
 static void store_row(const bt_call *call, const plan *p, const block *c, const float *bias, float *sums, int64_t i)
 {
@@ -236,8 +225,10 @@ static void store_row(const bt_call *call, const plan *p, const block *c, const 
 
 static void run_block(const bt_call *call, const plan *p, const block *c, worker *w)
 {
-    const uint16_t *a = matrix_of(&call->in[0], c->matrix) + c->row * p->a_row;
-    const uint16_t *b = matrix_of(&call->in[1], c->matrix) + c->column * p->b_column;
+    const uint16_t *a = (const void *)bt_cpu_matrix(&call->in[0], c->matrix),
+                   *b = (const void *)bt_cpu_matrix(&call->in[1], c->matrix);
+    a += c->row * p->a_row;
+    b += c->column * p->b_column;
     const int64_t across = bt_pairs_across(c->columns);
     for (int64_t from = 0; from < p->k; from += p->deep) {
         const int64_t deep = smaller(p->deep, p->k - from), held = p->in_place ? deep : up(deep, STEP);

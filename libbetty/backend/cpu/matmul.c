@@ -167,17 +167,6 @@ static void release(bt_call *call)
     call->state = NULL;
 }
 
-/* Where matrix `number` begins, of those along the leading axes. */
-static const char *matrix_of(const bt_view *x, int64_t number)
-{
-    int64_t offset = 0;
-    for (int i = x->rank - 3; i >= 0; i--) {
-        offset += number % x->dims[i] * x->strides[i];
-        number /= x->dims[i];
-    }
-    return x->data + offset * (int64_t)bt_dtype_size(x->dtype);
-}
-
 static void run_part(const void *work, int thread, int threads)
 {
     const bt_call *call = work;
@@ -198,8 +187,8 @@ static void run_part(const void *work, int thread, int threads)
     }
     char *own = call->scratch ? (char *)call->scratch + (size_t)thread * p->own : NULL;
     for (; batch < batch_end; batch++) {
-        data.a = matrix_of(&call->in[0], batch);
-        data.b = matrix_of(&call->in[1], batch);
+        data.a = bt_cpu_matrix(&call->in[0], batch);
+        data.b = bt_cpu_matrix(&call->in[1], batch);
         data.c = call->out[0].data + batch * g->m * g->n * size;
         g->run(g, &data, own, range_of(p, thread));
     }

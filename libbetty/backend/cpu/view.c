@@ -39,6 +39,16 @@ char *bt_cpu_at(const bt_view *view, int64_t element)
     return view->data + bt_cpu_offset(view, element) * (int64_t)bt_dtype_size(view->dtype);
 }
 
+const char *bt_cpu_matrix(const bt_view *x, int64_t number)
+{
+    int64_t offset = 0;
+    for (int i = x->rank - 3; i >= 0; i--) {
+        offset += number % x->dims[i] * x->strides[i];
+        number /= x->dims[i];
+    }
+    return x->data + offset * (int64_t)bt_dtype_size(x->dtype);
+}
+
 double bt_cpu_get(const bt_view *view, int64_t element)
 {
     return bt_get(view->dtype, view->data, bt_cpu_offset(view, element));
