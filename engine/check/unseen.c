@@ -4,6 +4,7 @@
 #include "engine/check/check.h"
 
 #include "runtime/evaluate.h"
+#include "runtime/store.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -68,30 +69,32 @@ static double usual_step(const bt_problem *problem)
     return size > 0 ? size : 1e-3;
 }
 
-static void read_params(const bt_problem *problem, double *to)
+static bt_status read_params(const bt_problem *problem, double *to)
 {
-    int64_t at = 0;
     for (int64_t i = 0; i < problem->module->param_count; i++) {
-        bt_array window = bt_var_array(problem->module->params[i]->var);
-        for (int64_t k = 0, n = bt_array_count(window); k < n; k++)
-            to[at++] = bt_get(window.dtype, window.data, k);
+        const bt_var *window = problem->module->params[i]->var;
+        const int64_t count = bt_array_count(bt_var_array(window));
+        BT_TRY(bt_store_to_array(problem->context->instance, window, BT_ARRAY(to, count)));
+        to += count;
     }
+    return BT_OK;
 }
 
-/* Beside the gradient, of which it is a part at the end of sgd's steps. room: a vector. */
-static bool decay_acts(const bt_lower *lower, double *room)
+/* *acts: the decay, beside the gradient, of which it is a part at the end of sgd's steps. room: a vector. */
+static bt_status find_decay(const bt_lower *lower, double *room, bool *acts)
 {
     const bt_optimizer *optimizer = lower->problem->optimizer;
     int decay = bt_hyper_index(optimizer->kind.def->hypers, "weight_decay");
     int64_t at = 0;
-    read_params(lower->problem, room);
+    BT_TRY(read_params(lower->problem, room));
     for (int64_t i = 0; i < lower->problem->module->param_count; i++) {
         double factor =
             bt_is_updated(lower->problem, i) ? optimizer->groups[lower->problem->group[i]].values[decay] : 0;
         for (int64_t k = 0, n = bt_array_count(lower->problem->module->params[i]->shape); k < n; k++)
             room[at++] *= factor;
     }
-    return sqrt(bt_check_dot(room, room, lower->count)) > 0.1 * lower->gradient_length;
+    *acts = sqrt(bt_check_dot(room, room, lower->count)) > 0.1 * lower->gradient_length;
+    return BT_OK;
 }
 
 /* field: the gradient; becomes what the optimiser gets of it. room: two vectors. */
@@ -102,7 +105,10 @@ static bt_status find_acting(bt_lower *lower, double *room)
     unsigned may = bt_unseen(problem);
     int64_t count = lower->count;
     double *g = lower->field, *from = room, *to = room + count, length, largest;
-    lower->acting = may & 1u << BT_UNSEEN_DECAY && decay_acts(lower, from) ? 1u << BT_UNSEEN_DECAY : 0;
+    bool decays = false;
+    if (may >> BT_UNSEEN_DECAY & 1)
+        BT_TRY(find_decay(lower, from, &decays));
+    lower->acting = decays ? 1u << BT_UNSEEN_DECAY : 0;
     if (may >> BT_UNSEEN_GRAD & 1) {
         BT_TRY(call(problem, problem->def->grad_callback, "grad_callback", g, to));
         length_and_largest(g, count, &length, &largest);
@@ -115,7 +121,7 @@ static bt_status find_acting(bt_lower *lower, double *room)
     if (!(may >> BT_UNSEEN_PARAM & 1))
         return BT_OK;
     double step = usual_step(problem), rounding = problem->dtype == BT_F64 ? DBL_EPSILON : FLT_EPSILON, size;
-    read_params(problem, from);
+    BT_TRY(read_params(problem, from));
     length_and_largest(from, count, &size, &largest);
     for (int64_t i = 0; i < count; i++)
         from[i] -= step * g[i];

@@ -94,17 +94,22 @@ static bt_status prepare(bt_bound *bound)
 {
     BT_TRY(copy_calls(bound));
     BT_TRY(reserve_patches(bound));
-    BT_TRY(check_written(bound->program));
-    BT_TRY(settle_vars(bound));
-    return bound->queue ? send_constants(bound) : BT_OK;
+    return check_written(bound->program);
 }
 
-bt_bound *bt_bound_new(const bt_program *program, bt_queue *queue)
+bt_status bt_bound_settle(bt_bound *bound, bt_queue *queue)
+{
+    bound->queue = queue;
+    BT_TRY(settle_vars(bound));
+    return queue && !bound->constants ? send_constants(bound) : BT_OK;
+}
+
+bt_bound *bt_bound_new(const bt_program *program)
 {
     bt_bound *bound = bt_alloc(sizeof *bound);
     if (!bound)
         return NULL;
-    *bound = (bt_bound){.program = program, .queue = queue, .region = bt_region_new()};
+    *bound = (bt_bound){.program = program, .region = bt_region_new()};
     bound->calls = bt_region_alloc(bound->region, (size_t)program->step_count * sizeof *bound->calls);
     bound->tails = bt_region_alloc(bound->region, (size_t)program->tail_count * sizeof *bound->tails);
     bound->values = bt_region_alloc(bound->region, (size_t)program->buffer_count * sizeof *bound->values);

@@ -8,7 +8,7 @@ static char *show(bt_phase_entry *entry, int64_t output, bt_queue *queue, const 
     if (!entry->shown && !(entry->shown = bt_alloc_array((size_t)outputs, sizeof *entry->shown)))
         return NULL;
     char **shown = &entry->shown[output];
-    if (!*shown && !(*shown = bt_alloc_aligned(bytes)))
+    if (!*shown && !(*shown = bt_alloc(bytes)))
         return NULL;
     return bt_queue_read(queue, *shown, far, bytes) == BT_OK ? *shown : NULL;
 }

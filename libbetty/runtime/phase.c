@@ -41,15 +41,9 @@ static void forget(const bt_phase *phase, const bt_phase_entry *entry)
     bt_profile_forget(phase->instance->profile, entry->program);
     bt_bound_free(entry->bound);
     for (int64_t i = 0; entry->shown && i < outputs; i++)
-        bt_free_aligned(entry->shown[i]);
+        bt_free(entry->shown[i]);
     bt_free(entry->shown);
     bt_program_free(entry->program);
-}
-
-/* The program, where the phase runs; NULL after an error. What is only planned needs no device. */
-static bt_bound *bound_of(const bt_phase *phase, const bt_program *program)
-{
-    return bt_bound_new(program, phase->instance->dry ? NULL : phase->instance->queue);
 }
 
 void bt_phase_free(bt_phase *phase)
@@ -122,7 +116,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     options.loop = loop != 0;
     options.known = phase->instance->known;
     bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
-    bt_bound *bound = program ? bound_of(phase, program) : NULL;
+    bt_bound *bound = program ? bt_bound_new(program) : NULL;
     if (!bound) {
         bt_program_free(program);
         bt_free(name);
@@ -136,13 +130,14 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
                                                      .loop = loop,
                                                      .work = work_of(program),
                                                      .runs = phase->runs};
+    phase->settled = false;
     find_bases(phase);
     return (int)phase->entry_count - 1;
 }
 
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program)
 {
-    bt_bound *bound = bound_of(phase, program);
+    bt_bound *bound = bt_bound_new(program);
     if (!bound) {
         bt_program_free(program);
         return BT_ERROR_MEMORY;
@@ -152,6 +147,7 @@ bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *p
     entry->bound = bound;
     entry->shown = NULL;
     entry->work = work_of(program);
+    phase->settled = false;
     find_bases(phase);
     return BT_OK;
 }
@@ -167,9 +163,21 @@ char *bt_phase_address(void *user, int64_t value, size_t start)
     return memory ? memory + (start - phase->values[value].start) : NULL;
 }
 
-static void bind(bt_phase *phase)
+/* What is only planned stays where it is: a plan may be made many times before the one that runs. */
+static bt_status settle(bt_phase *phase)
+{
+    if (phase->settled || phase->instance->dry)
+        return BT_OK;
+    for (int64_t e = 0; e < phase->entry_count; e++)
+        BT_TRY(bt_bound_settle(phase->entries[e].bound, phase->instance->queue));
+    phase->settled = true;
+    return BT_OK;
+}
+
+static bt_status bind(bt_phase *phase)
 {
     char *arena = phase->instance->arena;
+    BT_TRY(settle(phase));
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && !phase->intervals[i].joined) {
             phase->values[i].var->data = arena ? arena + phase->intervals[i].offset : NULL;
@@ -178,20 +186,22 @@ static void bind(bt_phase *phase)
     for (int64_t e = 0; e < phase->entry_count; e++)
         bt_bound_set(phase->entries[e].bound, bt_phase_address, phase);
     phase->bound_to = arena;
+    return BT_OK;
 }
 
 /* The arena may have grown since, and so have moved. Only whoever needs its addresses has them set anew: the arena
  * grows with many of the phases that are planned. */
-static void bind_anew(bt_phase *phase)
+static bt_status bind_anew(bt_phase *phase)
 {
-    if (phase->instance->planned && phase->bound_to != phase->instance->arena)
-        bind(phase);
+    bool moved = phase->instance->planned && phase->bound_to != phase->instance->arena;
+    return moved || !phase->settled ? bind(phase) : BT_OK;
 }
 
-void bt_instance_bind(bt_instance *instance)
+bt_status bt_instance_bind(bt_instance *instance)
 {
     for (int64_t i = 0; i < instance->phase_count; i++)
-        bind(instance->phases[i]);
+        BT_TRY(bind(instance->phases[i]));
+    return BT_OK;
 }
 
 static bt_status grow_arena(bt_instance *instance, size_t size)
@@ -239,16 +249,15 @@ bt_status bt_phase_plan(bt_phase *phase)
     if (!phase->cleared)
         return BT_ERROR_MEMORY;
     BT_TRY(phase->instance->planned ? grow_arena(phase->instance, arena) : bt_watch_plan(phase));
-    bind(phase);
-    return BT_OK;
+    return bind(phase);
 }
 
 /* ---- running ---- */
 
 void bt_phase_begin(bt_phase *phase)
 {
-    leave(phase); /* the run before may have failed */
-    bind_anew(phase);
+    leave(phase);           /* the run before may have failed */
+    (void)bind_anew(phase); /* an error comes again when it runs */
     if (phase->value_count)
         memset(phase->cleared, 0, (size_t)phase->value_count * sizeof *phase->cleared);
 }
@@ -280,9 +289,9 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
         return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is planned only, and cannot run", phase->owner, phase->name);
     BT_TRY(enter(phase));
     phase->instance->work += phase->entries[entry].work;
+    BT_TRY(bind_anew(phase));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
-    bind_anew(phase);
     if (phase->arena > phase->instance->arena_size)
         return bt_fail(BT_ERROR_MEMORY, "%s: there is no memory for the arena of %zu bytes", phase->name, phase->arena);
     for (int64_t i = 0; i < phase->value_count; i++)
@@ -350,8 +359,9 @@ bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
     bt_status status =
         aside->copy ? grow_arena(instance, aside->phase->arena) : BT_OK; /* lost where it could not grow */
     if (aside->copy && status == BT_OK) {
-        bind_anew(aside->phase);
-        status = bt_queue_write(instance->queue, instance->arena, aside->copy, aside->phase->arena);
+        status = bind_anew(aside->phase);
+        if (status == BT_OK)
+            status = bt_queue_write(instance->queue, instance->arena, aside->copy, aside->phase->arena);
     }
     if (aside->phase)
         instance->current = aside->phase;

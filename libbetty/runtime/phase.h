@@ -43,6 +43,7 @@ typedef struct bt_phase {
     size_t used;                /* the last byte that is really touched */
     int64_t peak;               /* the step that sets the bound */
     bool *cleared;              /* by value: done in this run of the phase */
+    bool settled;               /* its programs have what they need on the device: runtime/bind.h */
     const char *bound_to;       /* the arena that its addresses are of; it may have become another one since */
     struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
@@ -113,7 +114,7 @@ bt_status bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, cha
 bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset);
 
 /* The part of the arena that has been touched since the fill: witness of the plan. */
-void bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */
+bt_status bt_instance_bind(bt_instance *instance); /* after another arena has been put in place of the old one */
 void bt_instance_fill(bt_instance *instance);
 size_t bt_instance_touched(const bt_instance *instance);
 

@@ -76,19 +76,20 @@ static size_t rounded(const bt_phase *phase, int64_t i)
     return phase->intervals[i].bytes ? phase->intervals[i].bytes : BT_ALIGN;
 }
 
-/* Whether nobody wrote behind the value, up to the end of its red zone. */
-static bool intact(const bt_phase *phase, int64_t i)
+/* That nobody wrote behind the value, up to the end of its red zone. */
+static bt_status check_behind(const bt_phase *phase, int64_t i)
 {
-    bt_queue *queue = phase->instance->queue;
-    const char *behind = phase->watch->values[i].memory + phase->values[i].used;
-    const size_t bytes = rounded(phase, i) + phase->instance->red_zone - phase->values[i].used;
-    char copy[4 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
-    bool same = true;
-    if (queue && (bytes > sizeof copy || bt_queue_read(queue, copy, behind, bytes) != BT_OK))
-        return false;
-    for (size_t k = 0; k < bytes; k++)
-        same = same && (queue ? copy : behind)[k] == PATTERN;
-    return same;
+    const bt_phase_value *value = &phase->values[i];
+    const size_t bytes = rounded(phase, i) + phase->instance->red_zone - value->used;
+    char zone[2 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
+    bool same = bytes <= sizeof zone;
+    if (same)
+        BT_TRY(bt_queue_read(phase->instance->queue, zone, phase->watch->values[i].memory + value->used, bytes));
+    for (size_t k = 0; same && k < bytes; k++)
+        same = zone[k] == PATTERN;
+    return same ? BT_OK
+                : bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote behind the %zu bytes of %s", phase->owner,
+                          phase->name, value->used, value->buffer->node->op->name);
 }
 
 static bt_status release(bt_phase *phase, int64_t i)
@@ -96,9 +97,8 @@ static bt_status release(bt_phase *phase, int64_t i)
     const bt_phase_value *value = &phase->values[i];
     held *h = &phase->watch->values[i];
     bt_status status = BT_OK;
-    if (h->memory && phase->instance->red_zone && !value->var && !intact(phase, i))
-        status = bt_fail(BT_ERROR_INTERNAL, "%s, %s: a kernel wrote behind the %zu bytes of %s", phase->owner,
-                         phase->name, value->used, value->buffer->node->op->name);
+    if (h->memory && phase->instance->red_zone && !value->var)
+        status = check_behind(phase, i);
     if (!h->tied)
         return_bytes(phase->instance->queue, h->memory);
     h->memory = NULL;

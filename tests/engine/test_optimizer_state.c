@@ -5,6 +5,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,7 @@ START_TEST(mean_of_squares)
     ck_assert_int_eq(v->dtype, BT_BF16);
     double sum = 0, squares = 0, near = 0, due = 1 - pow(0.999, STEPS);
     for (int64_t i = 0; i < MANY; i++) {
-        double x = bt_get(BT_BF16, bt_var_data(v), i);
+        double x = var_get(v, i);
         sum += x / MANY;
         squares += x * x / MANY;
     }

@@ -229,12 +229,12 @@ static void check_touched(bt_engine *engine)
     ck_assert_int_eq(mprotect(pages + page, room, PROT_READ | PROT_WRITE), 0);
     char *own = instance->arena;
     instance->arena = pages + page + (room - size); /* its end is the guard page's start */
-    bt_instance_bind(instance);
+    ck_assert_int_eq(bt_instance_bind(instance), BT_OK);
     bt_instance_fill(instance);
     steps(engine, 3); /* the short last batch of an epoch is among them */
     size_t touched = bt_instance_touched(instance);
     instance->arena = own;
-    bt_instance_bind(instance);
+    ck_assert_int_eq(bt_instance_bind(instance), BT_OK);
     munmap(pages, room + 2 * page);
     ck_assert_uint_eq(touched, bt_arena_used(&engine->context));
     ck_assert_uint_le(largest_bound(engine), size);

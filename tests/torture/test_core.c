@@ -6,8 +6,8 @@
 #include "graph/variable.h"
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
+#include "runtime/store.h"
 #include "runtime/variable.h"
-#include "support/vars.h"
 #include "transform/grad.h"
 #include "transform/join.h"
 #include "transform/linearize.h"
@@ -55,11 +55,15 @@ static void free_variables(void)
         bt_var_free(vars[--var_count]);
 }
 
-static void put_variables(result *r)
+static bt_status put_variables(result *r)
 {
     for (int v = 0; v < var_count; v++)
-        for (int64_t i = 0; vars[v]->data && i < bt_array_count(bt_var_array(vars[v])); i++)
-            put(r, var_get(vars[v], i));
+        for (int64_t i = 0; vars[v]->data && i < bt_array_count(bt_var_array(vars[v])); i++) {
+            double value;
+            BT_TRY(bt_store_get(NULL, vars[v], i, &value));
+            put(r, value);
+        }
+    return BT_OK;
 }
 
 static void assign(bt_graph *graph, bt_var *var, bt_tensor *value)
@@ -81,9 +85,7 @@ static bt_status run(const bt_graph *graph, result *r)
     for (int64_t o = 0; status == BT_OK && o < graph->output_count; o++)
         for (int64_t i = 0; i < bt_array_count(results[o]); i++)
             put(r, room[o][i]);
-    if (status == BT_OK)
-        put_variables(r);
-    return status;
+    return status == BT_OK ? put_variables(r) : status;
 }
 
 /* ---- scenarios ---- */
@@ -234,7 +236,7 @@ static bt_status phases(result *r)
     if (outside)
         outside->data = NULL;
     if (status == BT_OK)
-        put_variables(r);
+        status = put_variables(r);
     bt_phase_free(p.large);
     bt_phase_free(p.phase);
     bt_instance_free(p.instance);
@@ -285,7 +287,7 @@ static bt_status recomputed(result *r)
         bt_fail(graph->status, "%s", graph->message);
     }
     if (status == BT_OK)
-        put_variables(r);
+        status = put_variables(r);
     bt_phase_free(phase);
     bt_instance_free(instance);
     bt_graph_free(graph);
