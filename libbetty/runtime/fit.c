@@ -54,7 +54,7 @@ static bt_status recompile(const fit *f, int64_t e)
     options.loop = entry->loop != 0;
     options.budget = f->peaks[e] > f->limit ? room : 0;
     options.anything = f->anything;
-    options.known = phase->instance->known;
+    options.known = phase->instance->first->known;
     options = bt_compile_settle(&options);
     bt_program *program = bt_compile_graph(entry->program->graph, &options);
     return program ? bt_phase_replace(phase, entry, program) : bt_error_status();
@@ -116,7 +116,7 @@ static bt_status begin(fit *f)
     return BT_OK;
 }
 
-bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
+static bt_status fit_one(bt_phase *phase, size_t budget, bool anything)
 {
     fit f = {.phase = phase, .anything = anything, .lowest = SIZE_MAX};
     size_t best;
@@ -128,6 +128,13 @@ bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
     bt_free(f.peaks);
     bt_free(f.beside);
     return status;
+}
+
+bt_status bt_phase_fit(bt_phase *phase, size_t budget, bool anything)
+{
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        BT_TRY(fit_one(phase->others[r], budget, anything));
+    return fit_one(phase, budget, anything);
 }
 
 bt_phase_work bt_phase_count(const bt_phase *phase)

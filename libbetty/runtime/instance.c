@@ -3,6 +3,7 @@
 
 #include "base/footprint.h"
 #include "compile/work.h"
+#include "runtime/spread.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     instance->options = bt_compile_defaults(&backend->kernels, instance->threads);
     instance->red_zone = plan && strcmp(plan, "guard") == 0 ? BT_ALIGN : 0;
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
+    instance->world.ranks = 1;
+    instance->first = instance;
     if (backend->device && !(instance->queue = bt_queue_open(backend->device))) {
         bt_instance_free(instance);
         return NULL;
@@ -45,8 +48,12 @@ int bt_instance_busiest(const bt_instance *instance, double *work)
 
 void bt_instance_drop_arena(bt_instance *instance)
 {
+    for (int r = 1; instance->others && r < instance->world.ranks; r++)
+        bt_instance_drop_arena(instance->others[r - 1]);
     if (instance->queue)
         bt_live_far(-(int64_t)instance->arena_size);
+    if (instance->world.rank)
+        bt_live_far((int64_t)instance->arena_size);
     bt_queue_free(instance->queue, instance->arena);
     instance->arena = NULL;
     instance->arena_size = 0;
@@ -56,10 +63,61 @@ void bt_instance_free(bt_instance *instance)
 {
     if (!instance)
         return;
+    for (int r = 1; instance->others && r < instance->world.ranks; r++)
+        bt_instance_free(instance->others[r - 1]);
+    bt_free(instance->others);
     bt_instance_drop_arena(instance);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);
     bt_free(instance);
+}
+
+static bool layout_of(void *user, const bt_var *root, bt_layout *layout)
+{
+    (void)user;
+    return bt_var_layout(root, layout);
+}
+
+static bt_status decide(void *user, bt_var *root, const bt_layout *layout)
+{
+    return bt_var_decide(root, ((const bt_instance *)user)->world.ranks, layout);
+}
+
+static bt_var *local_of(void *user, bt_var *var)
+{
+    const bt_world *world = &((const bt_instance *)user)->world;
+    return bt_var_of_rank(var, world->rank, world->ranks);
+}
+
+static void join_world(bt_instance *instance, int rank, int ranks)
+{
+    instance->world = (bt_world){rank, ranks, layout_of, decide, local_of, instance};
+}
+
+bt_status bt_instance_spread(bt_instance *instance, int ranks)
+{
+    if (instance->queue)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks: ranks in lockstep are computed by the processor, not by %s", ranks,
+                       instance->backend->kernels.device);
+    if (instance->phase_count)
+        return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
+    if (ranks < 2)
+        return BT_OK;
+    join_world(instance, 0, ranks);
+    if (instance->dry)
+        return BT_OK;
+    instance->others = bt_alloc_array((size_t)ranks - 1, sizeof(bt_instance *));
+    if (!instance->others)
+        return BT_ERROR_MEMORY;
+    for (int r = 1; r < ranks; r++) {
+        bt_instance *other = bt_instance_new(instance->backend, instance->threads);
+        if (!other)
+            return bt_error_status();
+        instance->others[r - 1] = other;
+        other->first = instance;
+        join_world(other, r, ranks);
+    }
+    return BT_OK;
 }
 
 bt_status bt_instance_wait(bt_instance *instance) { return bt_queue_wait(instance->queue); }

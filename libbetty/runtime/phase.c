@@ -3,10 +3,28 @@
 
 #include "base/footprint.h"
 #include "compile/work.h"
+#include "runtime/lockstep.h"
 #include "runtime/profile.h"
 #include "runtime/settle.h"
+#include "runtime/spread.h"
 #include "runtime/watch.h"
 #include <string.h>
+
+int bt_phase_others(const bt_phase *phase) { return phase->others ? phase->instance->world.ranks - 1 : 0; }
+
+static bt_status add_others(bt_phase *phase)
+{
+    bt_instance *instance = phase->instance;
+    if (!instance->others)
+        return BT_OK;
+    phase->others = bt_alloc_array((size_t)instance->world.ranks - 1, sizeof(bt_phase *));
+    if (!phase->others)
+        return BT_ERROR_MEMORY;
+    for (int r = 0; r < instance->world.ranks - 1; r++)
+        if (!(phase->others[r] = bt_phase_new(instance->others[r], phase->owner, phase->name)))
+            return bt_error_status();
+    return BT_OK;
+}
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name)
 {
@@ -23,7 +41,7 @@ bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *nam
         instance->phases = phases;
         instance->phases[instance->phase_count++] = phase;
     }
-    if (phases && phase->name && phase->owner)
+    if (phases && phase->name && phase->owner && add_others(phase) == BT_OK)
         return phase;
     bt_phase_free(phase);
     return NULL;
@@ -51,6 +69,9 @@ void bt_phase_free(bt_phase *phase)
     if (!phase)
         return;
     bt_instance *instance = phase->instance;
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        bt_phase_free(phase->others[r]);
+    bt_free(phase->others);
     int64_t kept = 0;
     for (int64_t i = 0; i < instance->phase_count; i++)
         if (instance->phases[i] != phase)
@@ -105,7 +126,7 @@ static void find_bases(bt_phase *phase)
     }
 }
 
-int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
+static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
 {
     bt_phase_entry *entries = bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
     if (!entries)
@@ -114,7 +135,8 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     char *name = bt_strdup(part), *place = bt_string("%s, %s, %s", phase->owner, phase->name, part);
     bt_compile_options options = phase->options;
     options.loop = loop != 0;
-    options.known = phase->instance->known;
+    options.known = phase->instance->first->known;
+    options.world = phase->instance->world.ranks > 1 ? &phase->instance->world : NULL;
     bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
     bt_bound *bound = program ? bt_bound_new(program) : NULL;
     if (!bound) {
@@ -133,6 +155,19 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     phase->settled = false;
     find_bases(phase);
     return (int)phase->entry_count - 1;
+}
+
+int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
+{
+    const int entry = add(phase, graph, loop, part);
+    for (int r = 0; entry >= 0 && r < bt_phase_others(phase); r++) {
+        bt_phase *other = phase->others[r];
+        other->options = phase->options;
+        other->runs = phase->runs;
+        if (add(other, graph, loop, part) != entry)
+            return -1;
+    }
+    return entry;
 }
 
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program)
@@ -166,7 +201,7 @@ char *bt_phase_address(void *user, int64_t value, size_t start)
 /* What is only planned stays where it is: a plan may be made many times before the one that runs. */
 static bt_status settle(bt_phase *phase)
 {
-    if (phase->settled || phase->instance->dry)
+    if (phase->settled || phase->instance->first->dry)
         return BT_OK;
     for (int64_t e = 0; e < phase->entry_count; e++)
         BT_TRY(bt_bound_settle(phase->entries[e].bound, phase->instance->queue));
@@ -206,7 +241,7 @@ bt_status bt_instance_bind(bt_instance *instance)
 
 static bt_status grow_arena(bt_instance *instance, size_t size)
 {
-    if (instance->dry || (size <= instance->arena_size && instance->arena))
+    if (instance->first->dry || (size <= instance->arena_size && instance->arena))
         return BT_OK;
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
@@ -216,6 +251,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     instance->arena_size = instance->arena ? size : 0;
     if (instance->queue)
         bt_live_far((int64_t)instance->arena_size);
+    if (instance->world.rank) /* the memory of another rank */
+        bt_live_far(-(int64_t)instance->arena_size);
     if (instance->filled)
         bt_instance_fill(instance);
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
@@ -224,6 +261,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 bt_status bt_instance_reserve(bt_instance *instance)
 {
     size_t most = 0;
+    for (int r = 1; instance->others && r < instance->world.ranks; r++)
+        BT_TRY(bt_instance_reserve(instance->others[r - 1]));
     for (int64_t i = 0; i < instance->phase_count; i++)
         most = instance->phases[i]->arena > most ? instance->phases[i]->arena : most;
     return most && instance->planned ? grow_arena(instance, most) : BT_OK;
@@ -231,6 +270,8 @@ bt_status bt_instance_reserve(bt_instance *instance)
 
 bt_status bt_phase_plan(bt_phase *phase)
 {
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        BT_TRY(bt_phase_plan(phase->others[r]));
     leave(phase);
     bt_watch_free(phase);
     BT_TRY(bt_phase_list(phase));
@@ -256,6 +297,8 @@ bt_status bt_phase_plan(bt_phase *phase)
 
 void bt_phase_begin(bt_phase *phase)
 {
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        bt_phase_begin(phase->others[r]);
     leave(phase);           /* the run before may have failed */
     (void)bind_anew(phase); /* an error comes again when it runs */
     if (phase->value_count)
@@ -283,7 +326,8 @@ static bt_status enter(bt_phase *phase)
     return BT_OK;
 }
 
-bt_status bt_phase_run(bt_phase *phase, int entry)
+/* Until its first kernel can be called. */
+static bt_status make_ready(bt_phase *phase, int entry)
 {
     if (phase->instance->dry)
         return bt_fail(BT_ERROR_INTERNAL, "%s, %s: it is planned only, and cannot run", phase->owner, phase->name);
@@ -291,12 +335,24 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     phase->instance->work += phase->entries[entry].work;
     BT_TRY(bind_anew(phase));
     if (!phase->instance->planned)
-        return bt_watch_run(phase, entry);
+        return BT_OK;
     if (phase->arena > phase->instance->arena_size)
         return bt_fail(BT_ERROR_MEMORY, "%s: there is no memory for the arena of %zu bytes", phase->name, phase->arena);
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && phase->values[i].var->clear && phase->values[i].entry <= entry)
             bt_phase_clear(phase, i);
+    return BT_OK;
+}
+
+bt_status bt_phase_run(bt_phase *phase, int entry)
+{
+    BT_TRY(make_ready(phase, entry));
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        BT_TRY(make_ready(phase->others[r], entry));
+    if (phase->others)
+        return bt_lockstep_run(phase, entry);
+    if (!phase->instance->planned)
+        return bt_watch_run(phase, entry);
     return phase->instance->profile ? bt_profile_run(phase, entry) : bt_bound_run(phase->entries[entry].bound);
 }
 
@@ -320,11 +376,9 @@ bt_status bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, cha
     return BT_OK;
 }
 
-bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset)
+static bt_status keep(const bt_phase *phase, int entry, const bt_var *var, char *target)
 {
     bt_queue *queue = phase->instance->queue;
-    BT_TRY(bt_var_settle(bt_var_root(to), queue));
-    char *target = bt_var_data(to) + offset;
     BT_TRY(bt_queue_fill(queue, target, 0, var->bytes));
     for (int64_t i = 0; i < phase->value_count; i++) {
         const char *from = row_of(phase, entry, var, i);
@@ -334,39 +388,86 @@ bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_
     return BT_OK;
 }
 
+bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset)
+{
+    BT_TRY(bt_var_settle(bt_var_root(to), phase->instance->queue));
+    BT_TRY(keep(phase, entry, var, bt_var_data(to) + offset));
+    for (int r = 0; r < bt_phase_others(phase); r++) {
+        char *target = bt_var_data_of(to, r + 1);
+        bt_var *own = bt_var_of_rank((bt_var *)(uintptr_t)var, r + 1, phase->instance->world.ranks);
+        if (target)
+            BT_TRY(own ? keep(phase->others[r], entry, own, target + offset) : bt_error_status());
+    }
+    return BT_OK;
+}
+
 void bt_phase_end(bt_phase *phase)
 {
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        bt_phase_end(phase->others[r]);
     leave(phase);
     if (!phase->instance->planned)
         bt_watch_drop(phase);
 }
 
+/* What the arena holds of the phase; *copy stays NULL where there is none. */
+static bt_status copy_arena(const bt_phase *phase, char **copy)
+{
+    bt_instance *instance = phase->instance;
+    if (!instance->planned || !phase->arena)
+        return BT_OK;
+    *copy = bt_alloc(phase->arena);
+    return *copy ? bt_queue_read(instance->queue, *copy, instance->arena, phase->arena) : BT_ERROR_MEMORY;
+}
+
+static bt_status fill_arena(bt_phase *phase, const char *copy)
+{
+    bt_instance *instance = phase->instance;
+    if (!copy)
+        return BT_OK;
+    BT_TRY(grow_arena(instance, phase->arena));
+    BT_TRY(bind_anew(phase));
+    return bt_queue_write(instance->queue, instance->arena, copy, phase->arena);
+}
+
+static void free_copies(bt_aside *aside, int ranks)
+{
+    for (int r = 0; r < ranks; r++)
+        bt_free(aside->copies[r]);
+    bt_free(aside->copies);
+    aside->copies = NULL;
+}
+
+static bt_phase *of_rank(bt_phase *phase, int rank) { return rank ? phase->others[rank - 1] : phase; }
+
 bt_status bt_instance_set_aside(bt_instance *instance, bt_aside *aside)
 {
     *aside = (bt_aside){.phase = instance->current};
-    if (aside->phase && instance->planned && aside->phase->arena) {
-        aside->copy = bt_alloc(aside->phase->arena);
-        if (!aside->copy)
-            return BT_ERROR_MEMORY;
-        BT_TRY(bt_queue_read(instance->queue, aside->copy, instance->arena, aside->phase->arena));
-    }
-    instance->current = NULL;
-    return BT_OK;
+    const int ranks = aside->phase ? 1 + bt_phase_others(aside->phase) : 0;
+    if (ranks && !(aside->copies = bt_alloc_array((size_t)ranks, sizeof(char *))))
+        return BT_ERROR_MEMORY;
+    bt_status status = BT_OK;
+    for (int r = 0; r < ranks && status == BT_OK; r++)
+        status = copy_arena(of_rank(aside->phase, r), &aside->copies[r]);
+    for (int r = 0; r < ranks && status == BT_OK; r++)
+        of_rank(aside->phase, r)->instance->current = NULL;
+    if (status != BT_OK)
+        free_copies(aside, ranks);
+    return status;
 }
 
 bt_status bt_instance_put_back(bt_instance *instance, bt_aside *aside)
 {
-    bt_status status =
-        aside->copy ? grow_arena(instance, aside->phase->arena) : BT_OK; /* lost where it could not grow */
-    if (aside->copy && status == BT_OK) {
-        status = bind_anew(aside->phase);
+    const int ranks = aside->copies ? 1 + bt_phase_others(aside->phase) : 0;
+    bt_status status = BT_OK;
+    (void)instance;
+    for (int r = 0; r < ranks; r++) {
+        bt_phase *phase = of_rank(aside->phase, r);
         if (status == BT_OK)
-            status = bt_queue_write(instance->queue, instance->arena, aside->copy, aside->phase->arena);
+            status = fill_arena(phase, aside->copies[r]); /* lost where the arena could not grow */
+        phase->instance->current = phase;
     }
-    if (aside->phase)
-        instance->current = aside->phase;
-    bt_free(aside->copy);
-    aside->copy = NULL;
+    free_copies(aside, ranks);
     return status;
 }
 

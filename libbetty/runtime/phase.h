@@ -49,6 +49,7 @@ typedef struct bt_phase {
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
     double runs;                /* likewise: of the entries that are added next; 1, unless it is changed */
     struct bt_instance *instance;
+    struct bt_phase **others; /* rank 0: the phases of the other ranks, freed with it; NULL: there are none */
 } bt_phase;
 
 typedef struct bt_instance { /* where phases run: one arena, as large as the largest phase */
@@ -68,6 +69,9 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     bt_phase *current;          /* has run and is not ended: the arena holds what it needs; NULL: none */
     double work;                /* of all programs that have run, in compile/work.h's operations */
     struct bt_profile *profile; /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
+    bt_world world;             /* its rank, of how many */
+    struct bt_instance *first;  /* that of rank 0; itself, but for the other ranks */
+    struct bt_instance **others; /* rank 0: those of ranks 1, 2, ..., freed with it; NULL: there are none */
 } bt_instance;
 
 bt_instance *bt_instance_new(const bt_backend *backend,
@@ -77,9 +81,15 @@ bt_instance *bt_instance_new(const bt_backend *backend,
 int bt_instance_busiest(const bt_instance *instance, double *work);
 void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
+/* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A dry
+ * one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device. */
+bt_status bt_instance_spread(bt_instance *instance, int ranks);
+
 /* Until all that has been run is done; the first failure since the last time. On the processor it is done already. */
 bt_status bt_instance_wait(bt_instance *instance);
 int64_t bt_instance_waits(const bt_instance *instance); /* how often the host has waited for the device so far */
+
+int bt_phase_others(const bt_phase *phase); /* how many other ranks run it, too */
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);
 void bt_phase_free(bt_phase *phase);
@@ -102,7 +112,7 @@ void bt_phase_end(bt_phase *phase);
 /* A phase in progress makes room for another one. */
 typedef struct bt_aside {
     bt_phase *phase; /* NULL: none was in progress */
-    char *copy;      /* of what the arena held */
+    char **copies;   /* by rank: of what the arena held */
 } bt_aside;
 
 bt_status bt_instance_set_aside(bt_instance *instance, bt_aside *aside);

@@ -122,6 +122,15 @@ bt_status bt_profile_run(bt_phase *phase, int entry)
     return bt_bound_end(bound);
 }
 
+bt_status bt_profile_step(bt_phase *phase, int entry, int64_t step, double begin)
+{
+    int64_t first;
+    double end = bt_seconds();
+    BT_TRY(rows_of(phase->instance->profile, phase, entry, &first));
+    note(phase->instance->profile, first + step, begin, end);
+    return BT_OK;
+}
+
 void bt_profile_forget(bt_profile *profile, const bt_program *program)
 {
     for (int64_t i = 0; profile && i < profile->table_count; i++)

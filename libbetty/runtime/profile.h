@@ -25,6 +25,8 @@ void bt_profile_free(bt_profile *profile); /* NULL ok */
 
 /* Runs an entry of a phase whose instance has a profile. */
 bt_status bt_profile_run(bt_phase *phase, int entry);
+/* One of its steps, which took from `begin` until now. */
+bt_status bt_profile_step(bt_phase *phase, int entry, int64_t step, double begin);
 void bt_profile_forget(bt_profile *profile, const bt_program *program); /* it is being freed; its rows stay */
 
 /* Work without a kernel, done since `begin` (bt_seconds). profile NULL: nothing is kept. */

@@ -3,6 +3,8 @@
 
 #include "runtime/phase.h"
 #include "runtime/settle.h"
+#include "runtime/spread.h"
+#include <string.h>
 
 /* So far every instance has the same copy of a variable. */
 static bt_queue *queue_of(const bt_instance *instance, const bt_var *var)
@@ -40,6 +42,11 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
     if (!to)
         return BT_ERROR_INTERNAL;
     bt_queue *queue = queue_of(instance, var);
+    for (int r = 1, ranks = bt_var_ranks(var); r < ranks; r++) {
+        char *own = bt_var_data_of(var, r);
+        if (own)
+            memcpy(own + offset, from, bytes);
+    }
     if (!bt_queue_mirror(queue, to))
         return bt_queue_write(queue, to, from, bytes);
     bt_queue_post(queue, to, from, bytes);
@@ -88,6 +95,7 @@ bt_status bt_store_lay(const bt_instance *instance, bt_var *var, bt_var *within,
     BT_TRY(bt_var_settle(bt_var_root(within), instance->queue));
     var->data = bt_var_data(within) + offset;
     var->queue = bt_var_root(within)->queue;
+    bt_var_follow(var);
     return BT_OK;
 }
 
@@ -99,6 +107,11 @@ bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
     bt_queue *queue = queue_of(instance, var);
     if (bt_queue_mirror(queue, data))
         return bt_store_write(instance, var, 0, &(int64_t){0}, var->bytes);
+    for (int r = 1, ranks = bt_var_ranks(var); r < ranks; r++) {
+        char *own = bt_var_data_of(var, r);
+        if (own)
+            memset(own, 0, var->bytes);
+    }
     return bt_queue_fill(queue, data, 0, var->bytes);
 }
 
@@ -166,6 +179,7 @@ void bt_store_point(bt_var *var, void *data)
     var->data = data;
     var->queue = NULL;
     bt_var_moved(var);
+    bt_var_follow(var);
 }
 
 const void *bt_store_near(const bt_instance *instance, const bt_var *var)

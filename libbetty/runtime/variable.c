@@ -2,6 +2,7 @@
 #include "runtime/variable.h"
 
 #include "runtime/settle.h"
+#include "runtime/spread.h"
 
 #include <string.h>
 
@@ -80,6 +81,7 @@ void bt_var_free(bt_var *var)
 {
     if (!var)
         return;
+    bt_var_unspread(var);
     if (!var->base)
         bt_var_unsettle(var);
     bt_free((char *)(uintptr_t)var->name);

@@ -194,15 +194,21 @@ static bt_status advance(const moment *m)
     return BT_OK;
 }
 
+bt_status bt_watch_reach(bt_phase *phase, int entry, int64_t step)
+{
+    const bt_phase_entry *e = &phase->entries[entry];
+    const moment m = {phase, e->program, step, e->base + step};
+    BT_TRY(advance(&m));
+    bt_bound_set(e->bound, bt_phase_address, phase);
+    return bt_bound_begin(e->bound);
+}
+
 bt_status bt_watch_run(bt_phase *phase, int entry)
 {
     const bt_program *program = phase->entries[entry].program;
     bt_bound *bound = phase->entries[entry].bound;
     for (int64_t s = 0; s < program->step_count; s++) {
-        moment m = {phase, program, s, phase->entries[entry].base + s};
-        BT_TRY(advance(&m));
-        bt_bound_set(bound, bt_phase_address, phase);
-        BT_TRY(bt_bound_begin(bound));
+        BT_TRY(bt_watch_reach(phase, entry, s));
         BT_TRY(bt_bound_step(bound, s));
     }
     return program->step_count ? bt_bound_end(bound) : BT_OK; /* without a step, nothing lives */

@@ -1,0 +1,11 @@
+/* runtime/lockstep.h: the ranks of one process: each computes up to the next collective, one after the other, in one
+ * thread; then the collective takes what all of them have, in the order of ranks. */
+#ifndef BT_LOCKSTEP_H
+#define BT_LOCKSTEP_H
+
+#include "runtime/phase.h"
+
+/* The entry on all ranks of the phase of rank 0. All of them must meet at the same collectives, BT_ERROR_INTERNAL. */
+bt_status bt_lockstep_run(bt_phase *phase, int entry);
+
+#endif
