@@ -74,6 +74,8 @@ static const option options[] = {
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
+    {"--ranks", SETTING, .key = "engine.ranks", .value = "N",
+     .help = "ranks that share each batch; with --plan: what one of them needs, and sends"},
     {"--seed", SETTING, .key = "engine.seed", .value = "N", .help = "where all randomness comes from"},
     {"--seeds", SEEDS, .value = "LIST",
      .help =

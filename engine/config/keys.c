@@ -91,10 +91,14 @@ const bt_key bt_keys[] = {
              "the run stops early or not"},
     {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", LIVE,
      .help = "checkpoints that stay, the newest ones"},
-    {"strategy", ENGINE(strategy), CHOICE("default"), .value = "default", .refused = "distributed | zero | fsdp",
-     .advice = "a run is one process; `threads` spreads its work over the cores, and gradient_accumulation makes a "
-               "large batch of small ones",
-     .help = "how the work is spread over devices"},
+    {"ranks", ENGINE(ranks), .kind = BT_KEY_SIZE, .low = 1, .high = 4096, .words = "all", .value = "1", RESUMABLE,
+     .help = "ranks that share each batch, and compute what one rank would, but for rounding: on the CPU they take turns "
+             "in one thread, to try a run or to plan it for more devices than there are; all: one for each device"},
+    {"strategy", ENGINE(strategy), CHOICE("default | distributed"), .value = "default", .refused = "zero | fsdp",
+     .advice = "each rank has all parameters: strategy = distributed", RESUMABLE,
+     .help = "what ranks share: distributed, and default where there are several: the rows of batches"},
+    {"distributed", ENGINE(distributed), BOOL, .value = "false", RESUMABLE,
+     .help = "true: strategy = distributed and, where `ranks` is not set, ranks = all, as Betty has it"},
     {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
      .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log and add_scalar take, "
                "while it runs or later (docs/quickstart.md)",

@@ -50,7 +50,9 @@ typedef struct bt_engine_settings {
     int64_t checkpoint_step, checkpoint_keep;
     double checkpoint_minutes; /* 0: not by time */
     bool checkpoint_best;
-    int strategy; /* 0 default */
+    int64_t ranks; /* 0: all */
+    int strategy;  /* 0 default, 1 distributed */
+    bool distributed;
     int logger;   /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
 
