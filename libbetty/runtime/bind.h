@@ -30,8 +30,8 @@ typedef struct bt_bound {
 typedef char *bt_place_fn(void *user, int64_t value, size_t start);
 
 bt_bound *bt_bound_new(const bt_program *program); /* without addresses; NULL after an error */
-/* Before its addresses are set and it runs: it runs on this queue, and the variables of the run that it touches, and its
- * constants, go to the queue's device. What is only planned needs none. */
+/* Before its addresses are set and it runs: it runs on this queue, and the variables of the run that it touches, and
+ * its constants, go to the queue's device. What is only planned needs none. */
 bt_status bt_bound_settle(bt_bound *bound, bt_queue *queue);
 void bt_bound_free(bt_bound *bound); /* before its program; waits for what it has put onto the queue */
 

@@ -98,7 +98,7 @@ char *bt_var_data(const bt_var *var)
 
 bt_array bt_var_array(const bt_var *var)
 {
-    bt_array array = {.dtype = var->dtype, .rank = var->rank, .data = bt_var_data(var)};
+    bt_array array = {.dtype = var->dtype, .rank = var->rank};
     memcpy(array.dims, var->dims, sizeof array.dims);
     return array;
 }
