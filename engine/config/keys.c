@@ -92,8 +92,9 @@ const bt_key bt_keys[] = {
     {"checkpoint_keep", ENGINE(checkpoint_keep), INT(1, 1e6), .value = "2", LIVE,
      .help = "checkpoints that stay, the newest ones"},
     {"ranks", ENGINE(ranks), .kind = BT_KEY_SIZE, .low = 1, .high = 4096, .words = "all", .value = "1", RESUMABLE,
-     .help = "ranks that share each batch, and compute what one rank would, but for rounding: on the CPU they take turns "
-             "in one thread, to try a run or to plan it for more devices than there are; all: one for each device"},
+     .help =
+         "ranks that share each batch, and compute what one rank would, but for rounding: on the CPU they take turns "
+         "in one thread, to try a run or to plan it for more devices than there are; all: one for each device"},
     {"strategy", ENGINE(strategy), CHOICE("default | distributed"), .value = "default", .refused = "zero | fsdp",
      .advice = "each rank has all parameters: strategy = distributed", RESUMABLE,
      .help = "what ranks share: distributed, and default where there are several: the rows of batches"},

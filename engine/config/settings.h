@@ -53,7 +53,7 @@ typedef struct bt_engine_settings {
     int64_t ranks; /* 0: all */
     int strategy;  /* 0 default, 1 distributed */
     bool distributed;
-    int logger;   /* 0 none: metrics.jsonl only */
+    int logger; /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
 
 /* [problem.group]: parameters whose optimiser settings differ from those of the problem. */

@@ -43,7 +43,7 @@ struct bt_var {
     char *data;                 /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
     struct bt_queue *queue;     /* of the device in whose memory data lies: runtime/queue.h; NULL: it is near */
     struct bt_landing *landing; /* BT_EXTERNAL: where a device has its near data: runtime/settle.h; NULL: nowhere */
-    struct bt_spread *spread;   /* on several ranks: runtime/spread.h; NULL: on one */
+    struct bt_copies *copies;   /* on several ranks: runtime/copies.h; NULL: on one */
     bool mailed;                /* one number of 8 bytes that only the host sets: on a device it comes with the mail */
     size_t tail;                /* bytes behind a window, up to the next: zeroed whenever a program writes the window */
     bool clear;                 /* of a phase: zeroed before the first program of the phase that touches it */

@@ -3,7 +3,7 @@
 
 #include "base/footprint.h"
 #include "compile/work.h"
-#include "runtime/spread.h"
+#include "runtime/copies.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,13 +72,13 @@ void bt_instance_free(bt_instance *instance)
     bt_free(instance);
 }
 
-static bool layout_of(void *user, const bt_var *root, bt_layout *layout)
+static bool layout_of(void *user, const bt_var *root, bt_spread *layout)
 {
     (void)user;
     return bt_var_layout(root, layout);
 }
 
-static bt_status decide(void *user, bt_var *root, const bt_layout *layout)
+static bt_status decide(void *user, bt_var *root, const bt_spread *layout)
 {
     return bt_var_decide(root, ((const bt_instance *)user)->world.ranks, layout);
 }
@@ -97,8 +97,8 @@ static void join_world(bt_instance *instance, int rank, int ranks)
 bt_status bt_instance_spread(bt_instance *instance, int ranks)
 {
     if (instance->queue)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks: ranks in lockstep are computed by the processor, not by %s", ranks,
-                       instance->backend->kernels.device);
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks: ranks in lockstep are computed by the processor, not by %s",
+                       ranks, instance->backend->kernels.device);
     if (instance->phase_count)
         return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
     if (ranks < 2)

@@ -73,7 +73,7 @@ static bt_status join(runner *runners, int ranks, const bt_call **calls)
         BT_TRY(reach(&runners[r]));
         calls[r] = &runners[r].bound->calls[runners[r].at];
     }
-    bt_status status = calls[0]->op->info->join(calls, ranks);
+    bt_status status = runners[0].phase->instance->backend->kernels.join(calls, ranks);
     if (status != BT_OK)
         bt_bound_blame(runners[0].bound, runners[0].at, status);
     else

@@ -3,10 +3,10 @@
 
 #include "base/footprint.h"
 #include "compile/work.h"
+#include "runtime/copies.h"
 #include "runtime/lockstep.h"
 #include "runtime/profile.h"
 #include "runtime/settle.h"
-#include "runtime/spread.h"
 #include "runtime/watch.h"
 #include <string.h>
 

@@ -66,11 +66,11 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     bool filled;       /* by bt_instance_fill: so is an arena that takes its place */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
-    bt_phase *current;          /* has run and is not ended: the arena holds what it needs; NULL: none */
-    double work;                /* of all programs that have run, in compile/work.h's operations */
-    struct bt_profile *profile; /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
-    bt_world world;             /* its rank, of how many */
-    struct bt_instance *first;  /* that of rank 0; itself, but for the other ranks */
+    bt_phase *current;           /* has run and is not ended: the arena holds what it needs; NULL: none */
+    double work;                 /* of all programs that have run, in compile/work.h's operations */
+    struct bt_profile *profile;  /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
+    bt_world world;              /* its rank, of how many */
+    struct bt_instance *first;   /* that of rank 0; itself, but for the other ranks */
     struct bt_instance **others; /* rank 0: those of ranks 1, 2, ..., freed with it; NULL: there are none */
 } bt_instance;
 
@@ -81,8 +81,8 @@ bt_instance *bt_instance_new(const bt_backend *backend,
 int bt_instance_busiest(const bt_instance *instance, double *work);
 void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
-/* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A dry
- * one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device. */
+/* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A
+ * dry one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device. */
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
 
 /* Until all that has been run is done; the first failure since the last time. On the processor it is done already. */

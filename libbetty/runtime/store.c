@@ -1,9 +1,9 @@
 /* runtime/store.c: the bytes of variables. */
 #include "runtime/store.h"
 
+#include "runtime/copies.h"
 #include "runtime/phase.h"
 #include "runtime/settle.h"
-#include "runtime/spread.h"
 #include <string.h>
 
 /* So far every instance has the same copy of a variable. */

@@ -1,8 +1,8 @@
 /* runtime/variable.c: variables and blocks. */
 #include "runtime/variable.h"
 
+#include "runtime/copies.h"
 #include "runtime/settle.h"
-#include "runtime/spread.h"
 
 #include <string.h>
 
@@ -81,7 +81,7 @@ void bt_var_free(bt_var *var)
 {
     if (!var)
         return;
-    bt_var_unspread(var);
+    bt_var_drop_copies(var);
     if (!var->base)
         bt_var_unsettle(var);
     bt_free((char *)(uintptr_t)var->name);

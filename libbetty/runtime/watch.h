@@ -14,8 +14,8 @@ bt_status bt_watch_plan(bt_phase *phase); /* what it needs besides, so that runn
 void bt_watch_free(bt_phase *phase);
 bt_status bt_watch_run(bt_phase *phase, int entry);
 bt_status bt_watch_reach(bt_phase *phase, int entry, int64_t step); /* everything that the step needs is there */
-void bt_watch_drop(bt_phase *phase);                          /* frees what is still live */
-char *bt_watch_address(const bt_phase *phase, int64_t value); /* NULL: not live */
-void bt_phase_clear(bt_phase *phase, int64_t value);          /* phase.c */
+void bt_watch_drop(bt_phase *phase);                                /* frees what is still live */
+char *bt_watch_address(const bt_phase *phase, int64_t value);       /* NULL: not live */
+void bt_phase_clear(bt_phase *phase, int64_t value);                /* phase.c */
 
 #endif

@@ -1,22 +1,22 @@
-/* runtime/spread.h: variables on several ranks. Each rank has a variable of its own in the place of one of the whole
+/* runtime/copies.h: variables on several ranks. Each rank has a variable of its own in the place of one of the whole
  * run: a copy where it lies replicated, its own rows where it is split. Rank 0 has the variable itself where it is
  * replicated. They are made when a program of that rank first needs them. */
-#ifndef BT_SPREAD_H
-#define BT_SPREAD_H
+#ifndef BT_COPIES_H
+#define BT_COPIES_H
 
 #include "runtime/variable.h"
 #include "transform/shard.h"
 
-typedef struct bt_spread {
+typedef struct bt_copies {
     int ranks;
     bool known; /* how it lies */
-    bt_layout layout;
+    bt_spread layout;
     bt_var **own; /* by rank; NULL: not made yet */
-} bt_spread;
+} bt_copies;
 
 /* Of a root: how it lies; of one of a phase that no program has assigned yet false. */
-bool bt_var_layout(const bt_var *root, bt_layout *layout);
-bt_status bt_var_decide(bt_var *root, int ranks, const bt_layout *layout);
+bool bt_var_layout(const bt_var *root, bt_spread *layout);
+bt_status bt_var_decide(bt_var *root, int ranks, const bt_spread *layout);
 
 /* The rank's own in the place of this one, root or window; owned by it. NULL after an error. */
 bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks);
@@ -26,6 +26,6 @@ char *bt_var_data_of(const bt_var *var, int rank);
 int bt_var_ranks(const bt_var *var); /* how many may have their own; 1: it is on one rank only */
 
 void bt_var_follow(bt_var *var); /* those from outside lie where this one now lies */
-void bt_var_unspread(bt_var *var);
+void bt_var_drop_copies(bt_var *var);
 
 #endif

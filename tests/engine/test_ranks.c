@@ -1,0 +1,149 @@
+/* tests/engine/test_ranks.c: ranks change where a run is computed and nothing else: whatever their number, each number
+ * that the run keeps is that of one rank, to the rounding of sums in double precision; and every rank has the same bits
+ * of what is replicated. */
+#include "levels.h"
+#include "resumable.h"
+
+#include "engine/session/session.h"
+#include "runtime/copies.h"
+#include "support/vars.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Batches do not divide by the ranks, and the last one is short. */
+static const char *const variants[] = {
+    "lower.type = darts\n",
+    "lower.type = darts\nlower.product = vjp\n",
+    "lower.type = darts\nlower.product = finite\nlower.unroll_steps = 2\n",
+    "lower.type = t1t2\n",
+    "lower.type = sama\n",
+    "lower.type = cg\nlower.cg_iterations = 3\nlower.unroll_steps = 3\n",
+    ("lower.type = cg\nlower.cg_iterations = 2\nlower.cg_warm_start = true\nlower.unroll_steps = 3\n"
+     "upper.meta_batch = 2\nside.unroll_steps = 2\n"),
+    "lower.type = neumann\nlower.neumann_iterations = 3\nlower.product_batches = all\nlower.unroll_steps = 3\n",
+    "lower.type = nystrom\nlower.nystrom_rank = 3\nlower.unroll_steps = 2\n",
+    ("lower.type = neumann\nlower.gradient_accumulation = 3\nlower.product_batches = all\n"
+     "upper.gradient_accumulation = 2\nlower.warmup_steps = 4\n"),
+    "lower.type = reinforce\n",
+    ("lower.product = finite\nlower.unroll_steps = 4\nside.unroll_steps = 3\nengine.roll_back = true\n"
+     "lower.scheduler = cosine\n"),
+    "lower.type = itd\nlower.unroll_steps = 4\nside.unroll_steps = 4\n",
+    ("lower.type = itd\nlower.unroll_steps = 4\nlower.itd_spacing = 2\nlower.gradient_accumulation = 2\n"
+     "side.unroll_steps = 4\nside.type = itd\nside.itd_steps = 3\nside.optimizer = adam\nupper.meta_batch = 2\n"),
+    ("engine.valid_step = 1\nlower.type = itd\nlower.unroll_steps = 3\nlower.scheduler = plateau\n"
+     "lower.scheduler_patience = 1\nlower.scheduler_threshold = 0.9\n"),
+    "lower.gradient_clipping = 0.01\nlower.type = cg\nlower.cg_iterations = 2\nupper.gradient_clipping_value = 0.001\n",
+    "lower.checkpointing = sqrt\nlower.batch_size = all\n",
+};
+enum { VARIANTS = sizeof variants / sizeof *variants, ROOM = 4096 };
+
+typedef struct state {
+    double values[ROOM];
+    int64_t count;
+} state;
+
+static void take(void *user, const bt_var *var, const bt_block *block)
+{
+    state *s = user;
+    (void)block;
+    const char *near = var_near(var);
+    if (var->category == BT_BATCH)
+        return;
+    for (int64_t i = 0, n = bt_array_count(bt_var_array(var)); i < n; i++) {
+        ck_assert_int_lt(s->count, ROOM);
+        s->values[s->count++] = bt_get(var->dtype, near, i);
+    }
+    const bt_var *root = var->base ? var->base : var;
+    for (int r = 1; root->lifetime == BT_RUN && r < bt_var_ranks(root); r++) {
+        const char *own = bt_var_data_of(var, r);
+        if (own && memcmp(own, near, var->bytes) != 0)
+            ck_abort_msg("%s of %s: rank %d has other bits", var->name, var->owner, r);
+    }
+}
+
+static void look(bt_engine *engine, state *s)
+{
+    s->count = 0;
+    bt_visit_vars(&engine->context, NULL, take, s);
+}
+
+static bt_engine *engine_of(resumable *world, const char *settings, int ranks)
+{
+    char more[64];
+    snprintf(more, sizeof more, "engine.ranks = %d\n", ranks);
+    bt_engine *engine = resumable_engine(world, settings, more, NULL);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
+}
+
+static void expect_same(const state *found, const state *due, int ranks)
+{
+    ck_assert_int_eq(found->count, due->count);
+    ck_assert_int_gt(found->count, 20);
+    for (int64_t i = 0; i < due->count; i++)
+        if (!(fabs(found->values[i] - due->values[i]) <= 1e-10 * (1 + fabs(due->values[i]))))
+            ck_abort_msg("%d ranks: value %lld is %.17g, not %.17g", ranks, (long long)i, found->values[i],
+                         due->values[i]);
+}
+
+START_TEST(the_same_run)
+{
+    static const int ranks[] = {2, 3, 8};
+    static state due, found;
+    resumable alone = {0};
+    bt_engine *engine = engine_of(&alone, variants[_i], 1);
+    resumable_finish(engine, &alone);
+    look(engine, &due);
+    bt_engine_free(engine);
+    for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
+        resumable world = {0};
+        engine = engine_of(&world, variants[_i], ranks[k]);
+        resumable_finish(engine, &world);
+        look(engine, &found);
+        expect_same(&found, &due, ranks[k]);
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
+/* A checkpoint does not know how many ranks wrote it: 4, then 2, then 3. */
+START_TEST(resumed_by_others)
+{
+    static const int ranks[] = {4, 2, 3};
+    static state due, found;
+    const char *settings = variants[12];
+    resumable alone = {0};
+    bt_engine *engine = engine_of(&alone, settings, 1);
+    resumable_finish(engine, &alone);
+    look(engine, &due);
+    bt_engine_free(engine);
+    for (int part = 0; part < 3; part++) {
+        resumable world = {0};
+        engine = engine_of(&world, settings, ranks[part]);
+        if (part)
+            EXPECT_OK(bt_engine_resume(engine, "part"));
+        for (int step = 0; part < 2 && step < 4; step++)
+            resumable_step(engine, &world);
+        if (part < 2)
+            EXPECT_OK(bt_engine_save(engine, "part"));
+        else
+            resumable_finish(engine, &world);
+        look(engine, &found);
+        bt_engine_free(engine);
+    }
+    expect_same(&found, &due, 3);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ranks");
+    TCase *tests = tcase_create("ranks");
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
+    tcase_add_loop_test(tests, the_same_run, 0, VARIANTS);
+    tcase_add_test(tests, resumed_by_others);
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    return levels_main(suite);
+}
