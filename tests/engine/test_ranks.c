@@ -136,6 +136,66 @@ START_TEST(resumed_by_others)
 }
 END_TEST
 
+/* ---- the mean of products is not the product of means ---- */
+
+static bt_dataset *one_and_three(bt_problem *self)
+{
+    double x[2] = {1, 3};
+    (void)self;
+    bt_dataset *data = bt_dataset_new(2);
+    bt_dataset_add(data, "x", BT_ARRAY(x, 2));
+    return data;
+}
+
+static bt_module *number(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_parameter(bt_init_constant(1), 1);
+}
+
+static bt_tensor *times_the_mean(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(bt_sum(bt_params(self)), bt_mean(bt_field(batch, "x")));
+}
+
+static bt_tensor *pulled(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mul(times_the_mean(self, batch), bt_sum(bt_params(bt_peer(self, "upper"))));
+}
+
+static bt_tensor *of_the_lower(bt_problem *self, const bt_batch *batch)
+{
+    return times_the_mean(bt_peer(self, "lower"), batch);
+}
+
+static const bt_problem_def upper = {
+    .name = "upper", .configure_train_data = one_and_three, .configure_module = number, .training_step = of_the_lower};
+static const bt_problem_def lower = {
+    .name = "lower", .configure_train_data = one_and_three, .configure_module = number, .training_step = pulled};
+static const bt_export means = {.abi = BT_ABI, .problems = {&upper, &lower}};
+
+/* The mean of x is 1 on one rank, 3 on the other, and so is that of v: 2 x 2. A product with a rank's own v would give
+ * 5, ranks by themselves 1 and 9, a sum in the place of a mean 10 or more. */
+START_TEST(product_of_means)
+{
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        char settings[512];
+        snprintf(settings, sizeof settings,
+                 "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.train_iters = 3\n"
+                 "upper.lr = 0\nlower.lr = 0\nupper.batch_size = all\nlower.batch_size = all\nlower.type = darts\n"
+                 "engine.ranks = %d\n",
+                 ranks);
+        bt_engine *engine = levels_engine(&means, NULL, settings);
+        ck_assert_msg(engine != NULL, "%s", bt_error());
+        double found;
+        levels_step(engine, 2);
+        EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(&found, 1)));
+        ck_assert_double_eq(fabs(found), 4);
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranks");
@@ -143,6 +203,7 @@ int main(void)
     tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_loop_test(tests, the_same_run, 0, VARIANTS);
     tcase_add_test(tests, resumed_by_others);
+    tcase_add_test(tests, product_of_means);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
