@@ -7,6 +7,7 @@
 #include "compile/program.h"
 #include "plan/known.h"
 #include "plan/order.h"
+#include "transform/shard.h"
 
 /* What a program is compiled for, and the passes that can be switched off. None of them changes what a program
  * computes; without them it needs more memory or time. */
@@ -25,10 +26,11 @@ typedef struct bt_compile_options {
     bool merge;         /* values are written over others that die */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;
-    size_t budget;      /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */
-    bool anything;      /* it is also for what no level says anything of */
-    bt_known *known;    /* searches of what runs again that have been made; NULL: none are kept */
-    bt_holding holding; /* of two parts of which the second runs again and again: for who makes them */
+    size_t budget;         /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */
+    bool anything;         /* it is also for what no level says anything of */
+    const bt_world *world; /* the rank that it is one of; NULL: there is one */
+    bt_known *known;       /* searches of what runs again that have been made; NULL: none are kept */
+    bt_holding holding;    /* of two parts of which the second runs again and again: for who makes them */
 } bt_compile_options;
 
 bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threads); /* all passes */
@@ -36,10 +38,10 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
 /* The graph stays the caller's. NULL after an error, which is in bt_error. */
 bt_program *bt_compile_graph(const bt_graph *graph, const bt_compile_options *options);
 
-/* The graph inlined and simplified, as bt_compile_graph begins. NULL after an error. */
+/* The graph inlined and simplified, as bt_compile_graph begins, and of all ranks. NULL after an error. */
 bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options);
-/* Likewise, its operations chosen for good: with bt_compile_settle's options bt_compile_graph computes these, to the
- * bit, whatever part of the graph it is given. */
+/* The rank's own, its operations chosen for good: with bt_compile_settle's options bt_compile_graph computes these, to
+ * the bit, whatever part of the graph it is given. */
 bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options);
 bt_compile_options bt_compile_settle(const bt_compile_options *options);
 

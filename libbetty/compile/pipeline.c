@@ -39,6 +39,12 @@ static bt_status run_simplify(bt_compilation *c)
     return replace(c, made(simple), simple);
 }
 
+static bt_status run_shard(bt_compilation *c)
+{
+    bt_graph *own = bt_shard(c->program->graph, c->options->world, &c->program->sharded);
+    return replace(c, made(own), own);
+}
+
 static bt_status run_reassociate(bt_compilation *c)
 {
     double saved;
@@ -66,6 +72,7 @@ static bt_status run_absorb(bt_compilation *c)
 #define WANTED(name)                                                                                                   \
     static bool wants_##name(const bt_compile_options *options) { return options->name; }
 WANTED(simplify)
+WANTED(world)
 WANTED(reassociate)
 WANTED(fuse)
 WANTED(absorb)
@@ -81,6 +88,7 @@ static const struct pass {
 } passes[BT_PASSES] = {
     [BT_PASS_INLINE] = {"inline", run_inline, NULL},
     [BT_PASS_SIMPLIFY] = {"simplify", run_simplify, wants_simplify},
+    [BT_PASS_SHARD] = {"shard", run_shard, wants_world},
     [BT_PASS_REASSOCIATE] = {"reassociate", run_reassociate, wants_reassociate},
     [BT_PASS_FUSE] = {"fuse", run_fuse, wants_fuse},
     [BT_PASS_ABSORB] = {"absorb", run_absorb, wants_absorb},
@@ -164,7 +172,7 @@ static bt_graph *compile_graph(const bt_graph *graph, const bt_compile_options *
 
 bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options)
 {
-    return compile_graph(graph, options, BT_PASS_REASSOCIATE);
+    return compile_graph(graph, options, BT_PASS_SHARD);
 }
 
 bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options)
@@ -176,5 +184,6 @@ bt_compile_options bt_compile_settle(const bt_compile_options *options)
 {
     bt_compile_options settled = *options;
     settled.simplify = settled.reassociate = settled.fuse = settled.absorb = false;
+    settled.world = NULL; /* what has been settled is the rank's own already */
     return settled;
 }

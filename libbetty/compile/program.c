@@ -12,6 +12,7 @@ void bt_program_free(bt_program *program)
         if (program->steps[s].kernel->release)
             program->steps[s].kernel->release(&program->steps[s].call);
     bt_graph_free(program->graph);
+    bt_sharded_free(&program->sharded);
     bt_region_free(program->region);
     bt_free(program->steps);
     bt_free(program->buffers);

@@ -5,6 +5,7 @@
 
 #include "compile/kernels.h"
 #include "graph/variable.h"
+#include "transform/shard.h"
 
 typedef enum bt_home {
     BT_HOME_ARENA,    /* a transient: the phase gives it a place */
@@ -50,6 +51,7 @@ typedef struct bt_tail { /* bytes behind a window that is written, to clear at t
 typedef enum bt_pass {
     BT_PASS_INLINE,
     BT_PASS_SIMPLIFY,
+    BT_PASS_SHARD,
     BT_PASS_REASSOCIATE,
     BT_PASS_FUSE,
     BT_PASS_ABSORB,
@@ -79,6 +81,7 @@ typedef struct bt_program {
     int64_t again;             /* steps that run again; */
     double extra;              /* their work, as a part of that of all others; */
     size_t held;               /* and `most` without them; 0: none was looked for */
+    bt_sharded_report sharded; /* with ranks: what they send each other */
     double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
 } bt_program;
 

@@ -187,9 +187,8 @@ void bt_graph_keep(bt_graph *graph, const bool *nodes)
     }
 }
 
-/* Where no rule says otherwise: an elementwise op keeps the axis; a batch axis that survives unchanged at its place
- * stays. */
-static int default_batch_axis(const bt_node *node, const bt_array *in, const int *axes)
+/* Of an op of the user's, which says nothing: a batch axis that survives unchanged at its place stays. */
+static int guessed_axis(const bt_node *node, const bt_array *in, const int *axes)
 {
     for (int i = 0; i < node->inputs; i++) {
         int axis = axes[i];
@@ -200,11 +199,59 @@ static int default_batch_axis(const bt_node *node, const bt_array *in, const int
     return -1;
 }
 
-int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes)
+static int first_split(const int *axes, int count)
+{
+    int i = 0;
+    while (i < count && axes[i] < 0)
+        i++;
+    return i;
+}
+
+/* All along the axis of the first that is split. */
+static bool elementwise_shares(bt_shares *shares, int outputs)
+{
+    int axis = shares->in_axis[first_split(shares->in_axis, shares->inputs)];
+    for (int i = 0; i < shares->inputs; i++)
+        shares->in_axis[i] = axis;
+    for (int o = 0; o < outputs; o++)
+        shares->out_axis[o] = axis;
+    return true;
+}
+
+bool bt_node_shares(const bt_node *node, bt_shares *shares)
 {
     const bt_op_info *info = node->op->info;
-    return info && info->batch_axis ? info->batch_axis(node->attr, in, axes, node->inputs)
-                                    : default_batch_axis(node, in, axes);
+    for (int o = 0; o < BT_MAX_OUTPUTS; o++)
+        shares->out_axis[o] = -1;
+    shares->stacked = false;
+    if (info && info->shares)
+        return info->shares(shares);
+    return info && info->flags & BT_OP_ELEMENTWISE && elementwise_shares(shares, node->outputs);
+}
+
+/* Room for what the rule wants of inputs. */
+static int *axes_room(const bt_node *node, int *few)
+{
+    return node->inputs <= BT_MAX_ITEMS ? few
+                                        : bt_region_alloc(node->graph->region, (size_t)node->inputs * sizeof *few);
+}
+
+int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes, int64_t rows)
+{
+    const bt_op_info *info = node->op->info;
+    int few[BT_MAX_ITEMS], *wanted = axes_room(node, few), first = first_split(axes, node->inputs);
+    if (!wanted || first == node->inputs)
+        return -1;
+    if (!info || !(info->shares || info->flags & BT_OP_ELEMENTWISE))
+        return guessed_axis(node, in, axes);
+    memcpy(wanted, axes, (size_t)node->inputs * sizeof *wanted);
+    bt_shares shares = {node->attr, in, node->inputs, rows ? rows : in[first].dims[axes[first]], wanted, {0}, false};
+    if (!bt_node_shares(node, &shares))
+        return -1;
+    for (int i = 0; i < node->inputs; i++)
+        if (axes[i] >= 0 && wanted[i] != axes[i])
+            return -1; /* each part depends on all of that input */
+    return shares.out_axis[0] == BT_BATCH_UNITED ? -1 : shares.out_axis[0];
 }
 
 static bt_status infer(bt_node *node)
@@ -240,7 +287,7 @@ static bt_status infer(bt_node *node)
             return bt_fail(BT_ERROR_SHAPE, "the result is too large");
         set_shape(&node->out[i], outs[i]);
     }
-    int axis = bt_node_batch_axis(node, ins, batch);
+    int axis = bt_node_batch_axis(node, ins, batch, 0);
     int alike = bt_op_flags(op) & BT_OP_ELEMENTWISE ? node->outputs : 1;
     for (int i = 0; i < alike; i++)
         node->out[i].batch_axis = axis < 0 ? -1 : axis;

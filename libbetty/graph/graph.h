@@ -98,13 +98,37 @@ enum {
     BT_OP_OWN_VJP = 256,   /* an op of the user's whose derivative is what its rule says it is */
     BT_OP_OWN_JVP = 512,
     BT_OP_PRODUCT = 1024, /* sums of products, far more work than bytes: of matrices, convolutions */
-    BT_OP_SELECTS = 2048  /* gives its first operand or 0, by signs that rounding keeps: so it comes to the same before
+    BT_OP_SELECTS = 2048, /* gives its first operand or 0, by signs that rounding keeps: so it comes to the same before
                              it  is rounded and after */
+    BT_OP_COLLECTIVE = 4096 /* computed by all ranks together: ops/collective.c; an effect, too */
 };
 
 enum { BT_MAX_OUTPUTS = 8 };
 
-enum { BT_BATCH_SUMMED = -2 }; /* what a batch_axis rule says of an axis that the op sums over; -1: there is none */
+/* What a rule says of an output besides the axis along which it is split: the op sums over the rows, so that the whole
+ * is the sum of what the parts give; the parts' outputs come to the whole's by the op's `unite`; -1: it is whole. */
+enum { BT_BATCH_SUMMED = -2, BT_BATCH_UNITED = -3 };
+
+/* How an op works on a part of its operands, which are split along an axis as the rows of a batch are: between the
+ * ranks of a run, or in one's thoughts. */
+typedef struct bt_shares {
+    const void *attr;
+    const bt_array *in; /* whole */
+    int inputs;
+    int64_t rows; /* what is split has a multiple of them along its axis */
+    int *in_axis; /* by input: the axis along which it is split, -1: it is whole. The rule leaves how it wants it */
+    int out_axis[BT_MAX_OUTPUTS]; /* the axis, or one of the above; -1 at first */
+    bool stacked; /* along the output's axis the parts of several inputs follow each other: each element belongs to one
+                   * row, but no rank has the output's own share of it */
+} bt_shares;
+
+/* What `unite` knows of the ranks. */
+typedef struct bt_union {
+    const void *attr;
+    int axis; /* of input 0, along which it is split */
+    int rank, ranks;
+    int64_t rows; /* of the batch */
+} bt_union;
 
 typedef struct bt_view { /* a strided look at a buffer; strides count elements, 0 where broadcast */
     char *data;          /* NULL while planning */
@@ -131,8 +155,15 @@ typedef struct bt_op_info {
     unsigned linear;                     /* bit i: linear in input i while the others stay: the factors of a product */
     unsigned overwrites[BT_MAX_OUTPUTS]; /* [o] bit i: output o may be written over input i, of its shape */
     double (*flops)(const void *attr, const bt_array *in, const bt_array *out); /* NULL: one per output element */
-    /* Of output 0, and of all of an elementwise op; NULL: see graph.c. */
-    int (*batch_axis)(const void *attr, const bt_array *in, const int *axes, int count);
+    /* How the outputs lie by how the inputs do, of which at least one is split; false: the op needs them whole. NULL:
+     * an elementwise op works on any part, and nothing is known of others. */
+    bool (*shares)(bt_shares *shares);
+    /* Attributes that name sizes, made those of a part: of output 0 it has the shape `out`, and of the whole's elements
+     * `first` come before its own (along the first axis that is not of size 1; else 0). NULL: they hold for any part.
+     */
+    void (*localise)(void *attr, const bt_array *out, int64_t first);
+    /* Records what the whole's outputs are from this rank's part of the inputs, which may have no row. */
+    void (*unite)(const bt_union *with, bt_tensor *const *in, bt_tensor **out);
     /* Output 0 as a look at in[0], whose first element is *offset elements on; false: it must be computed. */
     bool (*view)(const void *attr, const bt_view *in, bt_view *out, int64_t *offset);
     double (*fold)(const double *in); /* elementwise, on numbers: constants are folded with it; NULL: they are not */
@@ -191,8 +222,11 @@ const char *bt_graph_intern(bt_graph *graph, const char *text); /* the graph's o
 bt_array bt_tensor_array(const bt_tensor *x);                   /* dtype and shape, no data */
 int64_t bt_tensor_count(const bt_tensor *x);
 size_t bt_tensor_bytes(const bt_tensor *x);
-/* The batch axis of output 0, by those of the inputs, which are like `in`; -1, BT_BATCH_SUMMED: it has none. */
-int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes);
+/* By the rule of the node's op. False: there is none, or the op needs whole inputs. */
+bool bt_node_shares(const bt_node *node, bt_shares *shares);
+/* The batch axis of output 0, by those of the inputs, which are like `in` and have some multiple of `rows` along them
+ * (0: their own size): along it each part depends on no other. -1, BT_BATCH_SUMMED: it has none. */
+int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes, int64_t rows);
 
 /* ---- trace.c: the trace in progress, one per thread; traces nest ---- */
 

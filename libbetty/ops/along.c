@@ -28,10 +28,10 @@ static bt_status argsort_infer(const void *attr, const bt_array *in, bt_array *o
     return BT_OK;
 }
 
-static int sort_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool sort_shares(bt_shares *shares)
 {
-    (void)in, (void)count;
-    return axes[0] == (int)((const bt_sort_attr *)attr)->axis ? -1 : axes[0];
+    shares->out_axis[0] = shares->in_axis[0];
+    return shares->in_axis[0] != (int)((const bt_sort_attr *)shares->attr)->axis;
 }
 
 static void sort_describe(const void *attr, bt_text *text)
@@ -77,10 +77,9 @@ const bt_op bt_op_argsort = {
     .inputs = 1,
     .attr_size = sizeof(bt_sort_attr),
     .infer = argsort_infer,
-    .info = &(const bt_op_info){.flops = bt_flops_input,
-                                .batch_axis = sort_batch_axis,
-                                .describe = sort_describe,
-                                .samples = argsort_samples},
+    .info =
+        &(const bt_op_info){
+            .flops = bt_flops_input, .shares = sort_shares, .describe = sort_describe, .samples = argsort_samples},
 };
 
 /* ---- take_along(x, index): like the index; along the axis element i is x's element index[i] ---- */
@@ -128,10 +127,14 @@ static void take_along_jvp(const void *attr, bt_tensor *const *in, bt_tensor *co
     wanted[0] = given[0] ? BT_RECORD(&bt_op_take_along, (const bt_axis_attr *)attr, given[0], in[1]) : NULL;
 }
 
-static int take_along_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* Along the axis itself each index takes what it wants of all. */
+static bool take_along_shares(bt_shares *shares)
 {
-    (void)in, (void)count;
-    return axes[0] == (int)((const bt_axis_attr *)attr)->axis ? -1 : axes[0] >= 0 ? axes[0] : axes[1];
+    int along = (int)((const bt_axis_attr *)shares->attr)->axis, x = shares->in_axis[0], index = shares->in_axis[1];
+    int axis = x >= 0 && x != along ? x : index;
+    shares->in_axis[0] = axis == along ? -1 : axis;
+    shares->in_axis[1] = shares->out_axis[0] = axis;
+    return axis >= 0;
 }
 
 static void take_along_samples(bt_sampler *sampler)
@@ -158,7 +161,7 @@ const bt_op bt_op_take_along = {
     .jvp = take_along_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
-                                .batch_axis = take_along_batch_axis,
+                                .shares = take_along_shares,
                                 .describe = axis_describe,
                                 .samples = take_along_samples},
 };
@@ -195,11 +198,12 @@ static void put_along_jvp(const void *attr, bt_tensor *const *in, bt_tensor *con
     wanted[0] = given[1] ? put_along(in[0], given[1], places->axis, places->size) : NULL;
 }
 
-static int put_along_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool put_along_shares(bt_shares *shares)
 {
-    int axis = (int)((const bt_places_attr *)attr)->axis;
-    (void)in, (void)count;
-    return axes[0] == axis || axes[1] == axis ? BT_BATCH_SUMMED : axes[1] >= 0 ? axes[1] : axes[0];
+    int along = (int)((const bt_places_attr *)shares->attr)->axis, axis = bt_shares_axis(shares);
+    shares->in_axis[0] = shares->in_axis[1] = axis;
+    shares->out_axis[0] = axis == along ? BT_BATCH_SUMMED : axis;
+    return true;
 }
 
 static void put_along_describe(const void *attr, bt_text *text)
@@ -230,7 +234,7 @@ const bt_op bt_op_put_along = {
     .jvp = put_along_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 2,
-                                .batch_axis = put_along_batch_axis,
+                                .shares = put_along_shares,
                                 .describe = put_along_describe,
                                 .samples = put_along_samples},
 };
@@ -265,10 +269,10 @@ static void cumsum_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
     wanted[0] = given[0] ? cumsum(given[0], sum->axis, sum->reverse) : NULL;
 }
 
-static int cumsum_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool cumsum_shares(bt_shares *shares)
 {
-    (void)in, (void)count;
-    return axes[0] == (int)((const bt_cumsum_attr *)attr)->axis ? -1 : axes[0];
+    shares->out_axis[0] = shares->in_axis[0];
+    return shares->in_axis[0] != (int)((const bt_cumsum_attr *)shares->attr)->axis;
 }
 
 static void cumsum_describe(const void *attr, bt_text *text)
@@ -306,7 +310,7 @@ const bt_op bt_op_cumsum = {
     .jvp = cumsum_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
-                                .batch_axis = cumsum_batch_axis,
+                                .shares = cumsum_shares,
                                 .describe = cumsum_describe,
                                 .samples = cumsum_samples},
 };

@@ -190,13 +190,17 @@ static double attention_flops(const void *attr, const bt_array *in, const bt_arr
 }
 
 /* Of the axes before the last two. */
-static int attention_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool attention_shares(bt_shares *shares)
 {
-    (void)attr, (void)count;
+    const bt_attention_attr *a = shares->attr;
+    int axis = -1;
     for (int i = 0; i < 3; i++)
-        if (axes[i] >= 0 && axes[i] < in[0].rank - 2)
-            return axes[i];
-    return -1;
+        if (axis < 0 && shares->in_axis[i] >= 0 && shares->in_axis[i] < shares->in[0].rank - 2)
+            axis = shares->in_axis[i];
+    bt_shares_along(shares, axis, 1);
+    for (int i = 3; i < shares->inputs; i++)
+        shares->in_axis[i] = i == 3 && a->masked && axis == 0 ? 0 : -1;
+    return axis >= 0;
 }
 
 static void attention_describe(const void *attr, bt_text *text)
@@ -242,7 +246,7 @@ const bt_op bt_op_attention = {
     .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
                                 .differentiable = 7,
                                 .flops = attention_flops,
-                                .batch_axis = attention_batch_axis,
+                                .shares = attention_shares,
                                 .describe = attention_describe,
                                 .samples = attention_samples},
 };

@@ -67,13 +67,18 @@ static bt_tensor *broadcast_simplify(const void *attr, bt_tensor *const *in, int
     return bt_broadcast(x, (int)outer->rank, outer->dims, axes);
 }
 
-static int broadcast_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool broadcast_shares(bt_shares *shares)
 {
-    const bt_shape_attr *shape = attr;
-    (void)count;
-    if (axes[0] < 0 || in[0].dims[axes[0]] != shape->dims[shape->axes[axes[0]]])
-        return -1;
-    return (int)shape->axes[axes[0]];
+    const bt_shape_attr *shape = shares->attr;
+    int axis = shares->in_axis[0];
+    shares->out_axis[0] = (int)shape->axes[axis];
+    return shares->in[0].dims[axis] == shape->dims[shape->axes[axis]];
+}
+
+static void broadcast_localise(void *attr, const bt_array *out, int64_t first)
+{
+    (void)first;
+    memcpy(((bt_shape_attr *)attr)->dims, out->dims, sizeof out->dims);
 }
 
 static bool broadcast_view(const void *attr, const bt_view *in, bt_view *out, int64_t *offset)
@@ -128,7 +133,8 @@ const bt_op bt_op_broadcast = {
                                 .flags = BT_OP_LINEAR | BT_OP_CHEAP,
                                 .differentiable = 1,
                                 .flops = bt_flops_none,
-                                .batch_axis = broadcast_batch_axis,
+                                .shares = broadcast_shares,
+                                .localise = broadcast_localise,
                                 .view = broadcast_view,
                                 .simplify = broadcast_simplify,
                                 .describe = broadcast_describe,

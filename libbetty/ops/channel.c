@@ -53,10 +53,32 @@ static bt_status check_coefficient(const char *op, const char *what, bt_array fo
     return bt_check_equal(op, what, found, "the channels of x", bt_channel_shape(lead, x));
 }
 
-static int batch_axis_of_lead(const void *attr, const bt_array *in, const int *axes, int count)
+/* Where what has one value per channel lies: along the leading axes as x does, or along the channels, which come after
+ * them; -1: x is split along the rows, and it is whole. */
+static int axis_of_channels(const bt_shares *shares, int axis)
 {
-    (void)in, (void)count;
-    return axes[0] >= 0 && axes[0] < ((const bt_channel_attr *)attr)->lead ? axes[0] : -1;
+    const int64_t lead = ((const bt_channel_attr *)shares->attr)->lead;
+    return axis < lead ? axis : axis == shares->in[0].rank - 1 ? (int)lead : -1;
+}
+
+static bool channel_moments_shares(bt_shares *shares)
+{
+    const int axis = axis_of_channels(shares, shares->in_axis[0]);
+    shares->out_axis[0] = shares->out_axis[1] = axis < 0 ? BT_BATCH_UNITED : axis;
+    return true;
+}
+
+static bool channel_dot_shares(bt_shares *shares)
+{
+    const int x = shares->in_axis[0] >= 0 ? shares->in_axis[0] : shares->in_axis[1];
+    if (x < 0)
+        return false;
+    const int axis = axis_of_channels(shares, x);
+    shares->in_axis[0] = shares->in_axis[1] = x;
+    if (shares->inputs > 2)
+        shares->in_axis[2] = axis;
+    shares->out_axis[0] = shares->out_axis[1] = axis < 0 ? BT_BATCH_SUMMED : axis;
+    return true;
 }
 
 static void channel_describe(const void *attr, bt_text *text)
@@ -224,6 +246,41 @@ static void channel_moments_samples(bt_sampler *sampler)
               .in = {BT_LISTED(far, BT_F64, 2, 3, 2)});
 }
 
+/* How many rows each rank has, [ranks, 1]. */
+static bt_tensor *rows_of_ranks(const bt_union *with, bt_dtype dtype)
+{
+    bt_array counts = {.dtype = dtype, .rank = 2, .dims = {with->ranks, 1}};
+    counts.data = bt_region_alloc(bt_trace_now()->graph->region, bt_array_bytes(counts));
+    for (int r = 0; counts.data && r < with->ranks; r++)
+        bt_put(dtype, counts.data, r,
+               (double)(bt_share_first(with->rows, r + 1, with->ranks) - bt_share_first(with->rows, r, with->ranks)));
+    return bt_constant(counts);
+}
+
+/* Of each rank's moments, weighted by its rows: the mean of means, and the mean of variances with that of the means'
+ * squared distances from it: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances" (1979). A rank without rows gives zeros, which count for nothing. */
+static void channel_moments_unite(const bt_union *with, bt_tensor *const *in, bt_tensor **out)
+{
+    const bt_array shape = bt_channel_shape(((const bt_channel_attr *)with->attr)->lead, bt_tensor_array(in[0]));
+    const int64_t count = bt_array_count(shape), one[] = {1, count}, two[] = {1, 2 * count};
+    bt_tensor *both = bt_broadcast(bt_number(0, shape.dtype), 2, two, NULL);
+    if (in[0]->dims[with->axis] > 0) {
+        bt_tensor *mean = bt_record(&bt_op_channel_moments, with->attr, sizeof(bt_channel_attr), in, 1);
+        if (bt_poisoned(mean))
+            return;
+        bt_tensor *parts[] = {bt_reshape_to(mean, 2, one), bt_reshape_to(&mean->node->out[1], 2, one)};
+        both = bt_concat_list(1, parts, 2);
+    }
+    both = bt_all_gather(both, with->rank, with->ranks, 0, with->ranks, with->ranks);
+    bt_tensor *rows = rows_of_ranks(with, shape.dtype), *means = bt_slice(both, 1, 0, count);
+    bt_tensor *mean = bt_div(bt_sum(bt_mul(rows, means), 0), (double)with->rows);
+    bt_tensor *apart = bt_square(bt_sub(means, mean));
+    bt_tensor *spread = bt_mul(rows, bt_add(bt_slice(both, 1, count, 2 * count), apart));
+    out[0] = bt_reshape_to(mean, shape.rank, shape.dims);
+    out[1] = bt_reshape_to(bt_div(bt_sum(spread, 0), (double)with->rows), shape.rank, shape.dims);
+}
+
 const bt_op bt_op_channel_moments = {
     .name = "channel_moments",
     .inputs = 1,
@@ -234,7 +291,8 @@ const bt_op bt_op_channel_moments = {
     .jvp = channel_moments_jvp,
     .info = &(const bt_op_info){.differentiable = 1,
                                 .flops = channel_moments_flops,
-                                .batch_axis = batch_axis_of_lead,
+                                .shares = channel_moments_shares,
+                                .unite = channel_moments_unite,
                                 .describe = channel_describe,
                                 .samples = channel_moments_samples},
 };
@@ -306,7 +364,7 @@ const bt_op bt_op_channel_dot = {
     .jvp = channel_dot_jvp,
     .info = &(const bt_op_info){.differentiable = 7,
                                 .flops = channel_dot_flops,
-                                .batch_axis = batch_axis_of_lead,
+                                .shares = channel_dot_shares,
                                 .describe = channel_describe,
                                 .samples = channel_dot_samples},
 };
@@ -398,14 +456,23 @@ static double channel_mix_flops(const void *attr, const bt_array *in, const bt_a
     return (each + (int)(channel->shifted + channel->relu + channel->gated)) * bt_flops_input(attr, in, out);
 }
 
-static int channel_mix_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool channel_mix_shares(bt_shares *shares)
 {
-    bt_channel_inputs at = bt_channel_inputs_of(attr);
-    (void)in, (void)count;
-    for (int k = 0; k < ((const bt_channel_attr *)attr)->terms; k++)
-        if (axes[at.x[k]] >= 0)
-            return axes[at.x[k]];
-    return -1;
+    bt_channel_inputs at = bt_channel_inputs_of(shares->attr);
+    const int terms = ((const bt_channel_attr *)shares->attr)->terms;
+    int x = at.gate >= 0 ? shares->in_axis[at.gate] : -1;
+    for (int k = 0; k < terms; k++)
+        x = x < 0 ? shares->in_axis[at.x[k]] : x;
+    if (x < 0)
+        return false;
+    const int axis = axis_of_channels(shares, x);
+    bt_shares_along(shares, axis, 0);
+    for (int k = 0; k < terms; k++)
+        shares->in_axis[at.x[k]] = x;
+    if (at.gate >= 0)
+        shares->in_axis[at.gate] = x;
+    shares->out_axis[0] = x;
+    return true;
 }
 
 static void add_mix(bt_sampler *sampler, const struct channel_case *c, bt_channel_attr attr)
@@ -514,7 +581,7 @@ const bt_op bt_op_channel_mix = {
     .info = &(const bt_op_info){.differentiable = ~0U,
                                 .overwrites = {1},
                                 .flops = channel_mix_flops,
-                                .batch_axis = channel_mix_batch_axis,
+                                .shares = channel_mix_shares,
                                 .absorb = channel_mix_absorb,
                                 .describe = channel_describe,
                                 .samples = channel_mix_samples},

@@ -138,6 +138,15 @@ static void channel_norm_samples(bt_sampler *sampler)
     NORM("no examples", 1, 2, 0.1, 4, BT_DRAWN(-2, 2, BT_F64, 3, 0, 3, 4));
 }
 
+/* Along the leading axes; the rest is left to what the body is made of. */
+static bool channel_norm_shares(bt_shares *shares)
+{
+    const int axis = shares->in_axis[0];
+    bt_shares_along(shares, axis, 3);
+    shares->in_axis[1] = shares->in_axis[2] = -1;
+    return axis >= 0 && axis < ((const bt_channel_norm_attr *)shares->attr)->lead;
+}
+
 const bt_op bt_op_channel_norm = {
     .name = "channel_norm",
     .inputs = 3,
@@ -149,6 +158,7 @@ const bt_op bt_op_channel_norm = {
     .jvp = channel_norm_jvp,
     .info = &(const bt_op_info){.differentiable = 7,
                                 .flops = channel_norm_flops,
+                                .shares = channel_norm_shares,
                                 .describe = channel_norm_describe,
                                 .samples = channel_norm_samples},
 };

@@ -112,19 +112,21 @@ static double flops(bt_array g, bt_array w)
     return 2 * (double)bt_array_count(g) * (double)w.dims[0] * (double)w.dims[1] * (double)w.dims[2];
 }
 
-static int first_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* Each example by itself, with all of the window. */
+static bool conv_shares(bt_shares *shares)
 {
-    (void)attr, (void)in;
-    for (int i = 1; i < count; i++)
-        if (axes[i] >= 0) /* a window of each example's own */
-            return -1;
-    return axes[0] == 0 ? 0 : -1;
+    for (int i = 1; i < shares->inputs; i++)
+        shares->in_axis[i] = -1;
+    shares->out_axis[0] = 0;
+    return shares->in_axis[0] == 0;
 }
 
-static int summed_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool conv_dw_shares(bt_shares *shares)
 {
-    (void)attr, (void)in, (void)count;
-    return axes[0] == 0 || axes[1] == 0 ? BT_BATCH_SUMMED : -1;
+    const bool examples = shares->in_axis[0] == 0 || shares->in_axis[1] == 0;
+    shares->in_axis[0] = shares->in_axis[1] = 0;
+    shares->out_axis[0] = BT_BATCH_SUMMED;
+    return examples;
 }
 
 static void describe(const void *attr, bt_text *text)
@@ -388,7 +390,7 @@ static void conv_dx_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_X)
 static void conv_dw_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_W); }
 static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_SUM); }
 
-#define CONV_RECORD(op, axis)                                                                                          \
+#define CONV_RECORD(op, rule)                                                                                          \
     const bt_op bt_op_##op = {                                                                                         \
         .name = #op,                                                                                                   \
         .inputs = 2,                                                                                                   \
@@ -401,14 +403,14 @@ static void conv_bias_samples(bt_sampler *sampler) { add_samples(sampler, GIVES_
                                     .differentiable = 3,                                                               \
                                     .linear = 3,                                                                       \
                                     .flops = op##_flops,                                                               \
-                                    .batch_axis = (axis),                                                              \
+                                    .shares = (rule),                                                                  \
                                     .describe = describe,                                                              \
                                     .samples = op##_samples},                                                          \
     };
 
-CONV_RECORD(conv, first_axis)
-CONV_RECORD(conv_dx, first_axis)
-CONV_RECORD(conv_dw, summed_axis)
+CONV_RECORD(conv, conv_shares)
+CONV_RECORD(conv_dx, conv_shares)
+CONV_RECORD(conv_dw, conv_dw_shares)
 
 const bt_op bt_op_conv_bias = {
     .name = "conv_bias",
@@ -422,7 +424,7 @@ const bt_op bt_op_conv_bias = {
                                 .cast = BT_CAST_LOW,
                                 .differentiable = 7,
                                 .flops = conv_bias_flops,
-                                .batch_axis = first_axis,
+                                .shares = conv_shares,
                                 .describe = describe,
                                 .samples = conv_bias_samples},
 };

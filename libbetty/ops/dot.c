@@ -55,16 +55,40 @@ static double dot_flops(const void *attr, const bt_array *in, const bt_array *ou
     return 2 * (double)bt_array_count(out[0]) * (double)in[0].dims[in[0].rank - 1];
 }
 
-static int dot_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* Of a, b: rows of a give rows, columns of b give columns, what is summed over gives summands, matrices give matrices.
+ * Where both are split otherwise, the other one is wanted whole, or as the first is. */
+static bool dot_shares(bt_shares *shares)
 {
-    int rank = in[0].rank, a = axes[0], b = axes[1];
-    (void)attr, (void)count;
-    bool sums_a = a == rank - 1, sums_b = b == rank - 2 && b >= 0;
-    if (a < 0 || b < 0) /* one factor has examples */
-        return sums_a || sums_b ? BT_BATCH_SUMMED : a < 0 ? b : a;
-    if (sums_a || sums_b)
-        return sums_a && sums_b ? BT_BATCH_SUMMED : -1;
-    return a == b && a < rank - 2 ? a : -1; /* else each example meets all others */
+    int rank = shares->in[0].rank, a = shares->in_axis[0], b = shares->in_axis[1];
+    bool sums_a = a == rank - 1, sums_b = b == rank - 2;
+    int matrices = a >= 0 && a < rank - 2 ? a : b >= 0 && b < rank - 2 ? b : -1;
+    shares->in_axis[0] = shares->in_axis[1] = shares->out_axis[0] = -1;
+    if (matrices >= 0)
+        shares->in_axis[0] = shares->in_axis[1] = shares->out_axis[0] = matrices;
+    else if (a == rank - 2)
+        shares->in_axis[0] = shares->out_axis[0] = a;
+    else if (b == rank - 1)
+        shares->in_axis[1] = shares->out_axis[0] = b;
+    else if (sums_a || sums_b) {
+        shares->in_axis[0] = rank - 1;
+        shares->in_axis[1] = rank - 2;
+        shares->out_axis[0] = BT_BATCH_SUMMED;
+    }
+    return true;
+}
+
+/* What is added would be added by each part. */
+static bool dot_add_shares(bt_shares *shares)
+{
+    int given = shares->in_axis[2];
+    bool some = shares->in_axis[0] >= 0 || shares->in_axis[1] >= 0;
+    if (some)
+        dot_shares(shares);
+    else
+        shares->in_axis[given] = given; /* rows of a, or columns of b */
+    shares->out_axis[0] = some ? shares->out_axis[0] : given;
+    shares->in_axis[2] = shares->out_axis[0];
+    return shares->out_axis[0] >= 0;
 }
 
 static void dot_samples(bt_sampler *sampler)
@@ -95,7 +119,7 @@ const bt_op bt_op_dot = {
                                 .differentiable = 3,
                                 .linear = 3,
                                 .flops = dot_flops,
-                                .batch_axis = dot_batch_axis,
+                                .shares = dot_shares,
                                 .samples = dot_samples},
 };
 
@@ -145,7 +169,7 @@ const bt_op bt_op_dot_add = {
                                 .differentiable = 15,
                                 .overwrites = {4},
                                 .flops = dot_add_flops,
-                                .batch_axis = dot_batch_axis,
+                                .shares = dot_add_shares,
                                 .samples = dot_add_samples},
 };
 

@@ -40,7 +40,7 @@ const bt_op bt_op_scales = {
     .name = "scales",
     .inputs = 1,
     .infer = scales_infer,
-    .info = &(const bt_op_info){.flops = bt_flops_input, .batch_axis = bt_batch_none, .samples = scales_samples},
+    .info = &(const bt_op_info){.flops = bt_flops_input, .shares = bt_shares_none, .samples = scales_samples},
 };
 
 /* ---- encode(x, scales): codes like x ---- */
@@ -83,7 +83,7 @@ const bt_op bt_op_encode = {
     .infer = encode_infer,
     .info =
         &(const bt_op_info){
-            .flops = encode_flops, .batch_axis = bt_batch_none, .describe = describe, .samples = encode_samples},
+            .flops = encode_flops, .shares = bt_shares_none, .describe = describe, .samples = encode_samples},
 };
 
 /* ---- decode(codes, scales): the numbers ---- */
@@ -114,7 +114,7 @@ const bt_op bt_op_decode = {
     .inputs = 2,
     .attr_size = sizeof(bt_codes_attr),
     .infer = decode_infer,
-    .info = &(const bt_op_info){.batch_axis = bt_batch_none, .describe = describe, .samples = decode_samples},
+    .info = &(const bt_op_info){.shares = bt_shares_none, .describe = describe, .samples = decode_samples},
 };
 
 /* ---- the updates ---- */
@@ -220,7 +220,7 @@ const bt_op bt_op_adam8bit_update = {
     .info = &(const bt_op_info){.differentiable = 0xf83,
                                 .overwrites = {3, 1 << 2, 1 << 3, 1 << 4, 1 << 5},
                                 .flops = adam_flops,
-                                .batch_axis = bt_batch_none,
+                                .shares = bt_shares_none,
                                 .describe = update_describe,
                                 .samples = adam_samples},
 };
@@ -269,6 +269,6 @@ const bt_op bt_op_lion8bit_update = {
     .info = &(const bt_op_info){.differentiable = 0x121,
                                 .overwrites = {3, 1 << 2, 1 << 3},
                                 .flops = lion_flops,
-                                .batch_axis = bt_batch_none,
+                                .shares = bt_shares_none,
                                 .samples = lion_samples},
 };

@@ -138,6 +138,8 @@ static void stochastic_describe(const void *attr, bt_text *text)
 {
     const bt_stochastic_attr *stochastic = attr;
     bt_text_add(text, "key %llx, site %x", (unsigned long long)stochastic->key, (unsigned)stochastic->site);
+    if (stochastic->first)
+        bt_text_add(text, ", from element %lld", (long long)stochastic->first);
 }
 
 static void stochastic_samples(bt_sampler *sampler)
@@ -154,6 +156,18 @@ static void stochastic_samples(bt_sampler *sampler)
               .in = {BT_LISTED(far, BT_F32, 1, 7), BT_LISTED(count, BT_I64, 0, 0)});
 }
 
+static bool stochastic_shares(bt_shares *shares)
+{
+    shares->out_axis[0] = shares->in_axis[0];
+    return bt_shares_outer(shares->in[0], shares->in_axis[0]);
+}
+
+static void stochastic_localise(void *attr, const bt_array *out, int64_t first)
+{
+    (void)out;
+    ((bt_stochastic_attr *)attr)->first += first;
+}
+
 const bt_op bt_op_stochastic_round = {
     .name = "stochastic_round",
     .inputs = 2,
@@ -165,6 +179,8 @@ const bt_op bt_op_stochastic_round = {
                                 .cast = BT_CAST_ANY,
                                 .differentiable = 1,
                                 .overwrites = {1},
+                                .shares = stochastic_shares,
+                                .localise = stochastic_localise,
                                 .describe = stochastic_describe,
                                 .samples = stochastic_samples},
 };

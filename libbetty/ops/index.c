@@ -36,10 +36,13 @@ static void gather_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
     wanted[0] = given[0] ? BT_RECORD0(&bt_op_gather, given[0], in[1]) : NULL;
 }
 
-static int gather_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* By split indices each part takes what it wants of all rows. */
+static bool gather_shares(bt_shares *shares)
 {
-    (void)attr, (void)in, (void)count;
-    return axes[0] == 0 ? -1 : axes[1] >= 0 ? 0 : axes[0];
+    const bool indices = shares->in_axis[1] == 0;
+    shares->out_axis[0] = indices ? 0 : shares->in_axis[0];
+    shares->in_axis[0] = indices ? -1 : shares->in_axis[0];
+    return indices || shares->in_axis[0] > 0;
 }
 
 static void gather_samples(bt_sampler *sampler)
@@ -66,7 +69,7 @@ const bt_op bt_op_gather = {
     .info = &(const bt_op_info){.cast = BT_CAST_ANY,
                                 .flags = BT_OP_LINEAR,
                                 .differentiable = 1,
-                                .batch_axis = gather_batch_axis,
+                                .shares = gather_shares,
                                 .samples = gather_samples},
 };
 
@@ -104,10 +107,13 @@ static void scatter_add_jvp(const void *attr, bt_tensor *const *in, bt_tensor *c
     wanted[0] = given[1] ? BT_RECORD(&bt_op_scatter_add, (const bt_rows_attr *)attr, in[0], given[1]) : NULL;
 }
 
-static int scatter_add_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool scatter_add_shares(bt_shares *shares)
 {
-    (void)attr, (void)in, (void)count;
-    return axes[1] > 0 ? axes[1] : axes[0] == 0 || axes[1] == 0 ? BT_BATCH_SUMMED : -1;
+    const bool columns = shares->in_axis[1] > 0;
+    shares->in_axis[0] = columns ? -1 : 0;
+    shares->in_axis[1] = columns ? shares->in_axis[1] : 0;
+    shares->out_axis[0] = columns ? shares->in_axis[1] : BT_BATCH_SUMMED;
+    return true;
 }
 
 static void scatter_add_describe(const void *attr, bt_text *text)
@@ -135,7 +141,7 @@ const bt_op bt_op_scatter_add = {
     .jvp = scatter_add_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 2,
-                                .batch_axis = scatter_add_batch_axis,
+                                .shares = scatter_add_shares,
                                 .describe = scatter_add_describe,
                                 .samples = scatter_add_samples},
 };
@@ -158,11 +164,7 @@ static bt_status one_hot_infer(const void *attr, const bt_array *in, bt_array *o
     return BT_OK;
 }
 
-static int one_hot_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
-{
-    (void)attr, (void)in, (void)count;
-    return axes[0];
-}
+static bool one_hot_shares(bt_shares *shares) { return bt_shares_along(shares, shares->in_axis[0], 1); }
 
 static void one_hot_describe(const void *attr, bt_text *text)
 {
@@ -187,8 +189,7 @@ const bt_op bt_op_one_hot = {
     .inputs = 1,
     .attr_size = sizeof(bt_one_hot_attr),
     .infer = one_hot_infer,
-    .info =
-        &(const bt_op_info){.batch_axis = one_hot_batch_axis, .describe = one_hot_describe, .samples = one_hot_samples},
+    .info = &(const bt_op_info){.shares = one_hot_shares, .describe = one_hot_describe, .samples = one_hot_samples},
 };
 
 /* ---- builders ---- */

@@ -91,10 +91,35 @@ double bt_flops_input(const void *attr, const bt_array *in, const bt_array *out)
     return (double)bt_array_count(in[0]);
 }
 
-int bt_batch_none(const void *attr, const bt_array *in, const int *axes, int count)
+int bt_shares_axis(const bt_shares *shares)
 {
-    (void)attr, (void)in, (void)axes, (void)count;
-    return -1;
+    int i = 0;
+    while (i < shares->inputs - 1 && shares->in_axis[i] < 0)
+        i++;
+    return shares->in_axis[i];
+}
+
+bool bt_shares_along(bt_shares *shares, int axis, int outputs)
+{
+    for (int i = 0; i < shares->inputs; i++)
+        shares->in_axis[i] = axis;
+    for (int o = 0; o < outputs; o++)
+        shares->out_axis[o] = axis;
+    return true;
+}
+
+bool bt_shares_outer(bt_array x, int axis)
+{
+    for (int i = 0; i < axis; i++)
+        if (x.dims[i] != 1)
+            return false;
+    return axis >= 0;
+}
+
+bool bt_shares_none(bt_shares *shares)
+{
+    (void)shares;
+    return false;
 }
 
 bool bt_view_same(const void *attr, const bt_view *in, bt_view *out, int64_t *offset)

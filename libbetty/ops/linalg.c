@@ -13,13 +13,12 @@ static bt_status square_infer(const char *op, bt_array a)
 }
 
 /* Of the axes before the matrices. */
-static int matrix_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool matrix_shares(bt_shares *shares)
 {
-    (void)attr;
-    for (int i = 0; i < count; i++)
-        if (axes[i] >= 0 && axes[i] < in[i].rank - 2)
-            return axes[i];
-    return -1;
+    for (int i = 0; i < shares->inputs; i++)
+        if (shares->in_axis[i] >= 0 && shares->in_axis[i] < shares->in[i].rank - 2)
+            return bt_shares_along(shares, shares->in_axis[i], 1);
+    return false;
 }
 
 /* Far from singular, and not symmetric. */
@@ -91,7 +90,7 @@ const bt_op bt_op_solve = {
     .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
                                 .differentiable = 3,
                                 .flops = solve_flops,
-                                .batch_axis = matrix_batch_axis,
+                                .shares = matrix_shares,
                                 .samples = solve_samples},
 };
 
@@ -155,7 +154,7 @@ const bt_op bt_op_logdet = {
     .info = &(const bt_op_info){.flags = BT_OP_PRODUCT,
                                 .differentiable = 1,
                                 .flops = logdet_flops,
-                                .batch_axis = matrix_batch_axis,
+                                .shares = matrix_shares,
                                 .samples = logdet_samples},
 };
 

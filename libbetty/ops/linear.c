@@ -77,10 +77,11 @@ static double linear_flops(const void *attr, const bt_array *in, const bt_array 
     return 2 * count * (double)in[0].dims[1] + count * (has_relu(attr) ? 2 : 1);
 }
 
-static int linear_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool linear_shares(bt_shares *shares)
 {
-    (void)attr, (void)in, (void)count;
-    return axes[0] == 0 ? 0 : -1;
+    shares->in_axis[1] = shares->in_axis[2] = -1;
+    shares->out_axis[0] = 0;
+    return shares->in_axis[0] == 0;
 }
 
 static void linear_describe(const void *attr, bt_text *text) { bt_text_add(text, has_relu(attr) ? "relu" : "plain"); }
@@ -111,7 +112,7 @@ const bt_op bt_op_linear = {
                                 .flags = BT_OP_PRODUCT,
                                 .differentiable = 7,
                                 .flops = linear_flops,
-                                .batch_axis = linear_batch_axis,
+                                .shares = linear_shares,
                                 .describe = linear_describe,
                                 .samples = linear_samples},
 };

@@ -72,10 +72,12 @@ static void cross_entropy_jvp(const void *attr, bt_tensor *const *in, bt_tensor 
     wanted[0] = given[0] ? along_gradient(in[0], in[1], out[0], given[0]) : NULL;
 }
 
-static int cross_entropy_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool cross_entropy_shares(bt_shares *shares)
 {
-    (void)attr, (void)in, (void)count;
-    return axes[0] == 0 || axes[1] == 0 ? 0 : -1;
+    for (int i = 0; i < shares->inputs; i++)
+        if (shares->in_axis[i] == 0)
+            return bt_shares_along(shares, 0, 1);
+    return false;
 }
 
 static const double some_labels[] = {2, 0, 1, 0};
@@ -105,7 +107,7 @@ const bt_op bt_op_cross_entropy = {
     .info = &(const bt_op_info){.cast = BT_CAST_HIGH,
                                 .differentiable = 1,
                                 .flops = five_flops,
-                                .batch_axis = cross_entropy_batch_axis,
+                                .shares = cross_entropy_shares,
                                 .samples = cross_entropy_samples},
 };
 
@@ -176,7 +178,7 @@ const bt_op bt_op_cross_entropy_grad = {
     .info = &(const bt_op_info){.differentiable = 5,
                                 .overwrites = {1},
                                 .flops = five_flops,
-                                .batch_axis = cross_entropy_batch_axis,
+                                .shares = cross_entropy_shares,
                                 .samples = cross_entropy_grad_samples},
 };
 

@@ -106,6 +106,21 @@ static void layer_norm_samples(bt_sampler *sampler)
     NORM("no rows", 0.1, 3, BT_DRAWN(-2, 2, BT_F64, 2, 0, 3));
 }
 
+/* Along an axis of the rows: -1: it is that of the features. */
+static int axis_of_rows(const bt_shares *shares)
+{
+    const int axis = bt_shares_axis(shares);
+    return axis < shares->in[0].rank - 1 ? axis : -1;
+}
+
+static bool layer_norm_shares(bt_shares *shares)
+{
+    const int axis = shares->in_axis[0] < shares->in[0].rank - 1 ? shares->in_axis[0] : -1;
+    bt_shares_along(shares, axis, 3);
+    shares->in_axis[1] = shares->in_axis[2] = -1;
+    return axis >= 0;
+}
+
 const bt_op bt_op_layer_norm = {
     .name = "layer_norm",
     .inputs = 3,
@@ -118,6 +133,7 @@ const bt_op bt_op_layer_norm = {
     .info = &(const bt_op_info){.differentiable = 7,
                                 .overwrites = {1},
                                 .flops = layer_norm_flops,
+                                .shares = layer_norm_shares,
                                 .describe = layer_norm_describe,
                                 .samples = layer_norm_samples},
 };
@@ -190,13 +206,29 @@ static double six_flops(const void *attr, const bt_array *in, const bt_array *ou
     return 6 * bt_flops_input(attr, in, out);
 }
 
+static bool layer_norm_grad_shares(bt_shares *shares)
+{
+    const int axis = axis_of_rows(shares);
+    return axis >= 0 && bt_shares_along(shares, axis, 1);
+}
+
+static bool layer_norm_dot_shares(bt_shares *shares)
+{
+    const bool rows = layer_norm_grad_shares(shares);
+    shares->out_axis[0] = BT_BATCH_SUMMED;
+    return rows;
+}
+
 const bt_op bt_op_layer_norm_grad = {
     .name = "layer_norm_grad",
     .inputs = 4,
     .infer = layer_norm_grad_infer,
     .body = layer_norm_grad_body,
-    .info =
-        &(const bt_op_info){.differentiable = 15, .overwrites = {9}, .flops = six_flops, .samples = statistics_samples},
+    .info = &(const bt_op_info){.differentiable = 15,
+                                .overwrites = {9},
+                                .flops = six_flops,
+                                .shares = layer_norm_grad_shares,
+                                .samples = statistics_samples},
 };
 
 const bt_op bt_op_layer_norm_dot = {
@@ -206,7 +238,7 @@ const bt_op bt_op_layer_norm_dot = {
     .body = layer_norm_dot_body,
     .info =
         &(const bt_op_info){
-            .differentiable = 15, .flops = six_flops, .batch_axis = bt_batch_none, .samples = statistics_samples},
+            .differentiable = 15, .flops = six_flops, .shares = layer_norm_dot_shares, .samples = statistics_samples},
 };
 
 bt_tensor *bt_layer_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps)
@@ -262,6 +294,12 @@ static void norm_square_samples(bt_sampler *sampler)
     BT_SAMPLE(sampler, .name = "long", .inputs = 1, .in = {BT_DRAWN(-2, 2, BT_F64, 1, 1003)});
 }
 
+static bool norm_square_shares(bt_shares *shares)
+{
+    shares->out_axis[0] = BT_BATCH_SUMMED;
+    return true;
+}
+
 const bt_op bt_op_norm_square = {
     .name = "norm_square",
     .inputs = 1,
@@ -272,7 +310,7 @@ const bt_op bt_op_norm_square = {
     .info = &(const bt_op_info){.cast = BT_CAST_HIGH,
                                 .differentiable = 1,
                                 .flops = norm_square_flops,
-                                .batch_axis = bt_batch_none,
+                                .shares = norm_square_shares,
                                 .samples = norm_square_samples},
 };
 

@@ -38,7 +38,8 @@
     /* pool.c */                  X(window_sum) X(window_spread) X(window_max) X(window_gather) X(window_scatter)      \
     /* resample.c */              X(resample)                                                                          \
     /* update.c */                X(sgd_plain_update) X(sgd_update) X(adam_update)                                     \
-    /* eight.c */                 X(scales) X(encode) X(decode) X(adam8bit_update) X(lion8bit_update)
+    /* eight.c */                 X(scales) X(encode) X(decode) X(adam8bit_update) X(lion8bit_update)                 \
+    /* ranks (collective.c) */    X(all_reduce) X(all_gather) X(reduce_scatter)
 /* clang-format on */
 
 #define BT_OP_DECLARE(name) extern const bt_op bt_op_##name;
@@ -124,6 +125,7 @@ typedef struct bt_random_attr { /* uniform, normal (no tensor input but the reco
     uint32_t site;      /* of the tag */
     uint32_t zero;      /* 0 */
     double probability; /* dropout: of being dropped */
+    int64_t first;      /* of a part of a whole: how many of its elements come before those here; they are counted on */
 } bt_random_attr;
 /* inputs: uniform(record I64 []), normal(record), dropout(x, record). Element e takes Philox with
  * counter (e / 4 low 32 bits, site, record low, record high) and key (key low, key high), word e % 4 for f32;
@@ -132,6 +134,7 @@ typedef struct bt_random_attr { /* uniform, normal (no tensor input but the reco
 typedef struct bt_stochastic_attr {
     uint64_t key;
     uint32_t site, zero; /* 0 */
+    int64_t first;       /* as of uniform */
 } bt_stochastic_attr;
 /* stochastic_round(x, count I64 []): each element as one of the two numbers of bf16 that it lies between, in x's dtype;
  * the one further from 0 for as many of the 65,536 values of r as the lower half of its f32's bits says: (bits + r)
@@ -249,6 +252,23 @@ typedef struct bt_codes_attr {
 } bt_codes_attr;
 int64_t bt_codes_blocks(int64_t count); /* of so many numbers */
 
+/* Between ranks, each of which runs a graph of its own: rank r has rows bt_share_first(n, r, ranks) to
+ * bt_share_first(n, r + 1, ranks) of a batch of n: r n / ranks, rounded up, so that rank 0 has as many as any.
+ * all_reduce(x): the sum over the ranks, or the largest or smallest of each element, where NaN counts as such; of one
+ * shape on all ranks, and so is the result. all_gather(x): the parts along the axis in their order, on all ranks.
+ * reduce_scatter(x): of the sum of the x, which are whole, the rank's own part along the axis. Sums are taken in the
+ * order of ranks, in the dtype: f32, f64, i32 or i64. A part along an axis of size `size` is as many rows' times
+ * size / rows. */
+typedef enum bt_reduction { BT_REDUCE_SUM, BT_REDUCE_MAX, BT_REDUCE_MIN } bt_reduction;
+typedef struct bt_collective_attr {
+    int64_t rank, ranks;
+    int64_t reduction;        /* all_reduce; the others: BT_REDUCE_SUM */
+    int64_t parts;            /* 1: along the axis; all_reduce: 0, and so are the rest */
+    int64_t axis, rows, size; /* size: of the whole */
+} bt_collective_attr;
+int64_t bt_share_first(int64_t rows, int rank, int ranks);
+int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank); /* where its part begins along the axis */
+
 typedef struct bt_text_attr {
     char text[128];
 } bt_text_attr; /* print: the label; check: the message */
@@ -290,6 +310,10 @@ bt_tensor *bt_ones_like(bt_tensor *x);
 bt_tensor *bt_concat_list(int axis, bt_tensor *const *parts, int count); /* any count */
 /* The sum of two pads with zeros whose contents lie side by side: one pad of both, joined. NULL: they are not such. */
 bt_tensor *bt_pads_joined(bt_tensor *a, bt_tensor *b);
+
+bt_tensor *bt_all_reduce(bt_tensor *x, int rank, int ranks, bt_reduction reduction);
+bt_tensor *bt_all_gather(bt_tensor *x, int rank, int ranks, int axis, int64_t rows, int64_t size);
+bt_tensor *bt_reduce_scatter(bt_tensor *x, int rank, int ranks, int axis, int64_t rows);
 
 /* Whether all elements of x are one known number: a constant, or a view of one. */
 bool bt_uniform(const bt_tensor *x, double *value);

@@ -21,11 +21,11 @@ static bt_tensor *pad(bt_tensor *x, int64_t axis, int64_t before, int64_t size)
     return before == 0 && size == x->dims[axis] ? x : BT_RECORD(&bt_op_pad, &attr, x);
 }
 
-/* The batch axis stays, but not where a part of it is taken. */
-static int range_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* An axis stays, but not where a part of it is taken. */
+static bool range_shares(bt_shares *shares)
 {
-    (void)in, (void)count;
-    return axes[0] == ((const bt_range_attr *)attr)->axis ? -1 : axes[0];
+    shares->out_axis[0] = shares->in_axis[0];
+    return shares->in_axis[0] != ((const bt_range_attr *)shares->attr)->axis;
 }
 
 /* ---- slice ---- */
@@ -110,7 +110,7 @@ const bt_op bt_op_slice = {
                                 .flags = BT_OP_LINEAR | BT_OP_CHEAP,
                                 .differentiable = 1,
                                 .flops = bt_flops_none,
-                                .batch_axis = range_batch_axis,
+                                .shares = range_shares,
                                 .view = slice_view,
                                 .simplify = slice_simplify,
                                 .describe = range_describe,
@@ -191,7 +191,7 @@ const bt_op bt_op_pad = {
     .info = &(const bt_op_info){.cast = BT_CAST_ANY,
                                 .flags = BT_OP_LINEAR,
                                 .differentiable = 1,
-                                .batch_axis = range_batch_axis,
+                                .shares = range_shares,
                                 .describe = range_describe,
                                 .samples = pad_samples},
 };
@@ -252,17 +252,19 @@ static void concat_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const 
         wanted[0] = bt_concat_list((int)range->axis, parts, (int)range->from);
 }
 
-static int concat_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool concat_shares(bt_shares *shares)
 {
-    int along = (int)((const bt_range_attr *)attr)->axis;
-    bool parts = true; /* each of them is made of examples, and so is the whole */
-    (void)in;
-    for (int i = 0; i < count; i++) {
-        if (axes[i] >= 0 && axes[i] != along)
-            return axes[i];
-        parts = parts && axes[i] == along;
+    int along = (int)((const bt_range_attr *)shares->attr)->axis;
+    shares->stacked = true;
+    for (int i = 0; i < shares->inputs; i++) {
+        if (shares->in_axis[i] >= 0 && shares->in_axis[i] != along) {
+            shares->stacked = false;
+            return bt_shares_along(shares, shares->in_axis[i], 1);
+        }
+        shares->stacked = shares->stacked && shares->in_axis[i] == along;
     }
-    return parts ? along : -1;
+    shares->out_axis[0] = along;
+    return shares->stacked;
 }
 
 static void concat_describe(const void *attr, bt_text *text)
@@ -295,7 +297,7 @@ const bt_op bt_op_concat = {
     .info = &(const bt_op_info){.cast = BT_CAST_ANY,
                                 .flags = BT_OP_LINEAR,
                                 .differentiable = ~0U,
-                                .batch_axis = concat_batch_axis,
+                                .shares = concat_shares,
                                 .describe = concat_describe,
                                 .samples = concat_samples},
 };

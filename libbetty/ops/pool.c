@@ -168,6 +168,13 @@ static void window_sum_samples(bt_sampler *sampler)
     add_windows(sampler, true, false);
 }
 
+/* Of all window ops: each image and each channel is by itself. */
+static bool window_shares(bt_shares *shares)
+{
+    const int axis = bt_shares_axis(shares);
+    return (axis == 0 || axis == 3) && bt_shares_along(shares, axis, 2);
+}
+
 const bt_op bt_op_window_sum = {
     .name = "window_sum",
     .inputs = 1,
@@ -177,6 +184,7 @@ const bt_op bt_op_window_sum = {
     .jvp = window_sum_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
+                                .shares = window_shares,
                                 .flops = window_flops,
                                 .describe = window_describe,
                                 .samples = window_sum_samples},
@@ -203,6 +211,7 @@ const bt_op bt_op_window_spread = {
     .jvp = window_sum_vjp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
+                                .shares = window_shares,
                                 .flops = window_flops,
                                 .describe = window_describe,
                                 .samples = window_spread_samples},
@@ -262,9 +271,11 @@ const bt_op bt_op_window_max = {
     .infer = window_max_infer,
     .vjp = window_max_vjp,
     .jvp = window_max_jvp,
-    .info =
-        &(const bt_op_info){
-            .differentiable = 1, .flops = window_flops, .describe = window_describe, .samples = window_max_samples},
+    .info = &(const bt_op_info){.differentiable = 1,
+                                .shares = window_shares,
+                                .flops = window_flops,
+                                .describe = window_describe,
+                                .samples = window_max_samples},
 };
 
 /* ---- window_gather(x, index), window_scatter(g, index): adjoint to each other ---- */
@@ -320,7 +331,9 @@ const bt_op bt_op_window_gather = {
     .infer = window_gather_infer,
     .vjp = window_gather_vjp,
     .jvp = window_gather_jvp,
-    .info = &(const bt_op_info){.flags = BT_OP_LINEAR, .differentiable = 1, .samples = window_gather_samples},
+    .info =
+        &(const bt_op_info){
+            .flags = BT_OP_LINEAR, .differentiable = 1, .shares = window_shares, .samples = window_gather_samples},
 };
 
 static bt_status window_scatter_infer(const void *attr, const bt_array *in, bt_array *out)
@@ -379,6 +392,7 @@ const bt_op bt_op_window_scatter = {
     .jvp = window_scatter_jvp,
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
+                                .shares = window_shares,
                                 .flops = bt_flops_input,
                                 .describe = window_scatter_describe,
                                 .samples = window_scatter_samples},

@@ -41,6 +41,8 @@ static void random_describe(const void *attr, bt_text *text)
     bt_text_add(text, "key %llx, site %x", (unsigned long long)random->key, (unsigned)random->site);
     if (random->probability > 0)
         bt_text_add(text, ", probability %g", random->probability);
+    if (random->first)
+        bt_text_add(text, ", from element %lld", (long long)random->first);
 }
 
 #define RECORD BT_LISTED(record, BT_I64, 0, 0)
@@ -59,14 +61,24 @@ static void random_samples(bt_sampler *sampler)
               BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 1));
 }
 
+/* Of the whole's stream each part takes its own stretch. */
+static void random_localise(void *attr, const bt_array *out, int64_t first)
+{
+    bt_random_attr *random = attr;
+    memcpy(random->dims, out->dims, sizeof random->dims);
+    random->first += first;
+}
+
 const bt_op bt_op_uniform = {
     .name = "uniform",
     .inputs = 1,
     .attr_size = sizeof(bt_random_attr),
     .infer = uniform_infer,
-    .info =
-        &(const bt_op_info){
-            .flags = BT_OP_RANDOM, .batch_axis = bt_batch_none, .describe = random_describe, .samples = random_samples},
+    .info = &(const bt_op_info){.flags = BT_OP_RANDOM,
+                                .shares = bt_shares_none,
+                                .localise = random_localise,
+                                .describe = random_describe,
+                                .samples = random_samples},
 };
 
 const bt_op bt_op_normal = {
@@ -74,9 +86,11 @@ const bt_op bt_op_normal = {
     .inputs = 1,
     .attr_size = sizeof(bt_random_attr),
     .infer = normal_infer,
-    .info =
-        &(const bt_op_info){
-            .flags = BT_OP_RANDOM, .batch_axis = bt_batch_none, .describe = random_describe, .samples = random_samples},
+    .info = &(const bt_op_info){.flags = BT_OP_RANDOM,
+                                .shares = bt_shares_none,
+                                .localise = random_localise,
+                                .describe = random_describe,
+                                .samples = random_samples},
 };
 
 /* ---- dropout(x, record): a linear map, whose adjoint is itself: the mask is the attributes' and the record's ---- */
@@ -112,6 +126,12 @@ static void dropout_samples(bt_sampler *sampler)
               BT_ATTR(bt_random_attr, .dtype = BT_F64, .rank = 1, .probability = 0.4));
 }
 
+static bool dropout_shares(bt_shares *shares)
+{
+    shares->out_axis[0] = shares->in_axis[0];
+    return bt_shares_outer(shares->in[0], shares->in_axis[0]);
+}
+
 const bt_op bt_op_dropout = {
     .name = "dropout",
     .inputs = 2,
@@ -123,6 +143,8 @@ const bt_op bt_op_dropout = {
     .info = &(const bt_op_info){.flags = BT_OP_RANDOM | BT_OP_LINEAR,
                                 .differentiable = 1,
                                 .overwrites = {1},
+                                .shares = dropout_shares,
+                                .localise = random_localise,
                                 .describe = random_describe,
                                 .samples = dropout_samples},
 };

@@ -1,6 +1,8 @@
 /* ops/reduce.c: sums, largest and smallest values and where they are, and what is made of sums: mean, spread, norm. */
 #include "ops/define.h"
 
+#include <math.h>
+
 static bt_status reduce_infer(const char *op, const bt_reduce_attr *attr, bt_array in, bt_array *out)
 {
     BT_TRY(bt_check_dtype(op, "the operand", in.dtype, BT_NUMBERS));
@@ -28,22 +30,36 @@ static bt_status extreme_infer(const char *op, const char *most, const bt_reduce
     return BT_OK;
 }
 
-static int reduce_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* The axis of the result; -1: it is reduced. */
+static int axis_left(const bt_shares *shares)
 {
-    const bt_reduce_attr *reduce = attr;
-    int axis = axes[0];
-    (void)in, (void)count;
-    if (axis < 0 || (reduce->axes >> axis & 1))
+    const bt_reduce_attr *reduce = shares->attr;
+    int axis = shares->in_axis[0];
+    if (reduce->axes >> axis & 1)
         return -1;
-    for (int i = axes[0] - 1; i >= 0 && !reduce->keep; i--)
-        axis -= (int)(reduce->axes >> i & 1);
+    for (int i = axis - 1, before = axis; i >= 0 && !reduce->keep; i--)
+        before -= (int)(reduce->axes >> i & 1), axis = before;
     return axis;
 }
 
-static int sum_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool argmax_shares(bt_shares *shares)
 {
-    int axis = reduce_batch_axis(attr, in, axes, count);
-    return axis < 0 && axes[0] >= 0 ? BT_BATCH_SUMMED : axis;
+    shares->out_axis[0] = axis_left(shares);
+    return shares->out_axis[0] >= 0;
+}
+
+static bool extreme_shares(bt_shares *shares)
+{
+    int axis = axis_left(shares);
+    shares->out_axis[0] = axis < 0 ? BT_BATCH_UNITED : axis;
+    return true;
+}
+
+static bool sum_shares(bt_shares *shares)
+{
+    int axis = axis_left(shares);
+    shares->out_axis[0] = axis < 0 ? BT_BATCH_SUMMED : axis;
+    return true;
 }
 
 static void reduce_describe(const void *attr, bt_text *text)
@@ -146,7 +162,7 @@ const bt_op bt_op_sum = {
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
                                 .flops = bt_flops_input,
-                                .batch_axis = sum_batch_axis,
+                                .shares = sum_shares,
                                 .simplify = sum_simplify,
                                 .describe = reduce_describe,
                                 .samples = sum_samples},
@@ -180,6 +196,31 @@ static void max_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *ou
         wanted[0] = bt_reduce(&bt_op_sum, bt_mul(given[0], shares(attr, in[0], out[0])), reduce->axes, reduce->keep);
 }
 
+/* The other way round: of an integer the complement, -1 - x, which each of them has. */
+static bt_tensor *turned(bt_tensor *x) { return bt_dtype_floats(x->dtype) ? bt_neg(x) : bt_sub(-1, x); }
+
+/* Of the rank's own rows; where it has none, what is larger, or smaller, than nothing. */
+static bt_tensor *unite_extreme(const bt_op *op, const bt_union *with, bt_tensor *x, bt_reduction reduction)
+{
+    const bt_reduce_attr *reduce = with->attr;
+    const double least = x->dtype == BT_I32 ? (double)INT32_MIN : x->dtype == BT_I64 ? (double)INT64_MIN : -INFINITY;
+    bt_tensor *own;
+    if (x->dims[with->axis] > 0)
+        own = bt_reduce(op, x, reduce->axes, reduce->keep);
+    else {
+        bt_array shape = {.rank = 0};
+        reduce_infer(op->name, reduce, bt_tensor_array(x), &shape);
+        own = bt_number(least, x->dtype);
+        own = bt_broadcast(reduction == BT_REDUCE_MAX ? own : turned(own), shape.rank, shape.dims, NULL);
+    }
+    return bt_all_reduce(own, with->rank, with->ranks, reduction);
+}
+
+static void max_unite(const bt_union *with, bt_tensor *const *in, bt_tensor **out)
+{
+    out[0] = unite_extreme(&bt_op_max, with, in[0], BT_REDUCE_MAX);
+}
+
 static void max_samples(bt_sampler *sampler) /* of min, too */
 {
     static const double ties[] = {1, 3, 3, 2, 3, -1, -1, -5};
@@ -197,7 +238,8 @@ const bt_op bt_op_max = {
     .jvp = max_jvp,
     .info = &(const bt_op_info){.differentiable = 1,
                                 .flops = bt_flops_input,
-                                .batch_axis = reduce_batch_axis,
+                                .shares = extreme_shares,
+                                .unite = max_unite,
                                 .describe = reduce_describe,
                                 .samples = max_samples},
 };
@@ -209,13 +251,15 @@ static bt_status min_infer(const void *attr, const bt_array *in, bt_array *out)
     return extreme_infer("min", "smallest", attr, in[0], out);
 }
 
-/* Of an integer the complement, -1 - x, which each of them has. */
-static bt_tensor *turned(bt_tensor *x) { return bt_dtype_floats(x->dtype) ? bt_neg(x) : bt_sub(-1, x); }
-
 static void min_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
     const bt_reduce_attr *reduce = attr;
     out[0] = turned(bt_reduce(&bt_op_max, turned(in[0]), reduce->axes, reduce->keep));
+}
+
+static void min_unite(const bt_union *with, bt_tensor *const *in, bt_tensor **out)
+{
+    out[0] = unite_extreme(&bt_op_min, with, in[0], BT_REDUCE_MIN);
 }
 
 const bt_op bt_op_min = {
@@ -226,7 +270,8 @@ const bt_op bt_op_min = {
     .body = min_body,
     .info = &(const bt_op_info){.differentiable = 1,
                                 .flops = bt_flops_input,
-                                .batch_axis = reduce_batch_axis,
+                                .shares = extreme_shares,
+                                .unite = min_unite,
                                 .describe = reduce_describe,
                                 .samples = max_samples},
 };
@@ -265,10 +310,9 @@ const bt_op bt_op_argmax = {
     .inputs = 1,
     .attr_size = sizeof(bt_reduce_attr),
     .infer = argmax_infer,
-    .info = &(const bt_op_info){.flops = bt_flops_input,
-                                .batch_axis = reduce_batch_axis,
-                                .describe = reduce_describe,
-                                .samples = argmax_samples},
+    .info =
+        &(const bt_op_info){
+            .flops = bt_flops_input, .shares = argmax_shares, .describe = reduce_describe, .samples = argmax_samples},
 };
 
 /* ---- builders ---- */

@@ -93,6 +93,12 @@ static void resample_samples(bt_sampler *sampler)
               .in = {BT_DRAWN(-2, 2, BT_F64, 4, 0, 2, 3, 3)});
 }
 
+static bool resample_shares(bt_shares *shares)
+{
+    shares->out_axis[0] = shares->in_axis[0];
+    return shares->in_axis[0] != ((const bt_resample_attr *)shares->attr)->axis;
+}
+
 const bt_op bt_op_resample = {
     .name = "resample",
     .inputs = 1,
@@ -103,6 +109,7 @@ const bt_op bt_op_resample = {
     .info = &(const bt_op_info){.flags = BT_OP_LINEAR,
                                 .differentiable = 1,
                                 .flops = resample_flops,
+                                .shares = resample_shares,
                                 .describe = resample_describe,
                                 .samples = resample_samples},
 };

@@ -72,26 +72,33 @@ static void reshape_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const
     wanted[0] = given[0] ? BT_RECORD(&bt_op_reshape, (const bt_shape_attr *)attr, given[0]) : NULL;
 }
 
-/* The axis whose elements before it are as many, and whose size is the same, or (merged or split) a multiple or a part.
- */
-static int reshape_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* The axis whose elements before it are as many, and whose size is the same, or, merged or split, still a multiple of
+ * the rows. */
+static bool reshape_shares(bt_shares *shares)
 {
-    const bt_shape_attr *shape = attr;
-    (void)count;
-    if (axes[0] < 0)
-        return -1;
-    int64_t size = in[0].dims[axes[0]], before = 1, passed = 1;
-    for (int i = 0; i < axes[0]; i++)
-        before *= in[0].dims[i];
-    int found = -1;
-    for (int k = 0; k < (int)shape->rank; k++) {
+    const bt_shape_attr *shape = shares->attr;
+    int axis = shares->in_axis[0];
+    int64_t size = shares->in[0].dims[axis], before = 1, passed = 1;
+    for (int i = 0; i < axis; i++)
+        before *= shares->in[0].dims[i];
+    int found = -1, same = -1;
+    for (int k = 0; k < (int)shape->rank && same < 0; k++) {
         if (passed == before && shape->dims[k] == size)
-            return k;
-        if (passed == before && found < 0 && size > 0 && shape->dims[k] % size == 0 && shape->dims[k] > 0)
+            same = k;
+        else if (passed == before && found < 0 && shares->rows > 0 && shape->dims[k] % shares->rows == 0 &&
+                 shape->dims[k] > 0)
             found = k;
         passed *= shape->dims[k];
     }
-    return found;
+    shares->out_axis[0] = same >= 0 ? same : found;
+    return shares->out_axis[0] >= 0;
+}
+
+/* Of reshape and broadcast. */
+static void shape_localise(void *attr, const bt_array *out, int64_t first)
+{
+    (void)first;
+    memcpy(((bt_shape_attr *)attr)->dims, out->dims, sizeof out->dims);
 }
 
 /* Strides of the result, if it can look at the input's elements without moving them. Axes are taken in groups of equal
@@ -180,7 +187,8 @@ const bt_op bt_op_reshape = {
                                 .flags = BT_OP_LINEAR | BT_OP_CHEAP,
                                 .differentiable = 1,
                                 .flops = bt_flops_none,
-                                .batch_axis = reshape_batch_axis,
+                                .shares = reshape_shares,
+                                .localise = shape_localise,
                                 .view = reshape_view,
                                 .simplify = reshape_simplify,
                                 .describe = shape_describe,
@@ -336,14 +344,13 @@ static bt_tensor *permute_simplify(const void *attr, bt_tensor *const *in, int i
     return !moves ? x : twice ? permute(x, axes, false) : NULL;
 }
 
-static int permute_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+static bool permute_shares(bt_shares *shares)
 {
-    const bt_shape_attr *shape = attr;
-    (void)in, (void)count;
+    const bt_shape_attr *shape = shares->attr;
     for (int k = 0; k < (int)shape->rank; k++)
-        if (shape->axes[k] == axes[0])
-            return k;
-    return -1;
+        if (shape->axes[k] == shares->in_axis[0])
+            shares->out_axis[0] = k;
+    return true;
 }
 
 static bool permute_view(const void *attr, const bt_view *in, bt_view *out, int64_t *offset)
@@ -391,7 +398,8 @@ const bt_op bt_op_permute = {
                                 .flags = BT_OP_LINEAR | BT_OP_CHEAP,
                                 .differentiable = 1,
                                 .flops = bt_flops_none,
-                                .batch_axis = permute_batch_axis,
+                                .shares = permute_shares,
+                                .localise = shape_localise,
                                 .view = permute_view,
                                 .simplify = permute_simplify,
                                 .describe = permute_describe,

@@ -12,12 +12,11 @@ static void axis_describe(const void *attr, bt_text *text)
     bt_text_add(text, "axis %lld", (long long)((const bt_axis_attr *)attr)->axis);
 }
 
-/* Along the axis of the examples each depends on all. */
-static int axis_batch_axis(const void *attr, const bt_array *in, const int *axes, int count)
+/* Along its axis each depends on all. */
+static bool axis_shares(bt_shares *shares)
 {
-    int axis = axes[0] >= 0 || count == 1 ? axes[0] : axes[1];
-    (void)in;
-    return axis == ((const bt_axis_attr *)attr)->axis ? -1 : axis;
+    int axis = bt_shares_axis(shares);
+    return axis != ((const bt_axis_attr *)shares->attr)->axis && bt_shares_along(shares, axis, 1);
 }
 
 static double five_flops(const void *attr, const bt_array *in, const bt_array *out)
@@ -92,7 +91,7 @@ const bt_op bt_op_softmax = {
     .info = &(const bt_op_info){.differentiable = 1,
                                 .overwrites = {1},
                                 .flops = five_flops,
-                                .batch_axis = axis_batch_axis,
+                                .shares = axis_shares,
                                 .describe = axis_describe,
                                 .samples = softmax_samples},
 };
@@ -151,7 +150,7 @@ const bt_op bt_op_softmax_grad = {
     .info = &(const bt_op_info){.differentiable = 3,
                                 .overwrites = {3},
                                 .flops = five_flops,
-                                .batch_axis = axis_batch_axis,
+                                .shares = axis_shares,
                                 .describe = axis_describe,
                                 .samples = softmax_grad_samples},
 };
@@ -195,7 +194,7 @@ const bt_op bt_op_log_softmax = {
     .info = &(const bt_op_info){.differentiable = 1,
                                 .overwrites = {1},
                                 .flops = five_flops,
-                                .batch_axis = axis_batch_axis,
+                                .shares = axis_shares,
                                 .describe = axis_describe,
                                 .samples = softmax_samples},
 };

@@ -83,7 +83,7 @@ const bt_op bt_op_sgd_plain_update = {
     .info = &(const bt_op_info){.differentiable = 0x1b,
                                 .overwrites = {3},
                                 .flops = sgd_plain_flops,
-                                .batch_axis = bt_batch_none,
+                                .shares = bt_shares_none,
                                 .samples = sgd_plain_samples},
 };
 
@@ -144,7 +144,7 @@ const bt_op bt_op_sgd_update = {
     .info = &(const bt_op_info){.differentiable = 0xf7,
                                 .overwrites = {3, 4},
                                 .flops = sgd_flops,
-                                .batch_axis = bt_batch_none,
+                                .shares = bt_shares_none,
                                 .describe = sgd_describe,
                                 .samples = sgd_samples},
 };
@@ -224,7 +224,7 @@ const bt_op bt_op_adam_update = {
     .info = &(const bt_op_info){.differentiable = 0x3ef,
                                 .overwrites = {3, 4, 8},
                                 .flops = adam_flops,
-                                .batch_axis = bt_batch_none,
+                                .shares = bt_shares_none,
                                 .describe = adam_describe,
                                 .samples = adam_samples},
 };

@@ -75,13 +75,7 @@ static int axis_of(const analysis *a, const bt_node *node)
         a->in[i] = bt_tensor_array(node->in[i]);
         a->axes[i] = v->kind == ROWS ? v->axis : -1;
     }
-    int axis = bt_node_batch_axis(node, a->in, a->axes);
-    if (axis == -1) { /* an axis that was merged with others and comes apart again */
-        for (int i = 0; i < node->inputs; i++)
-            if (a->axes[i] >= 0)
-                a->in[i].dims[a->axes[i]] = a->examples;
-        axis = bt_node_batch_axis(node, a->in, a->axes);
-    }
+    int axis = bt_node_batch_axis(node, a->in, a->axes, a->examples);
     return axis >= 0 && node->out[0].dims[axis] % a->examples ? -1 : axis;
 }
 

@@ -48,7 +48,7 @@ static bool goes_by_rows(const region *r, const bt_node *node)
     bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
     int axes[BT_MAX_ITEMS + 1];
     const bt_op_info *info = node->op->info;
-    if (!info || !(info->batch_axis || info->flags & BT_OP_ELEMENTWISE) || !node->op->infer ||
+    if (!info || !(info->shares || info->flags & BT_OP_ELEMENTWISE) || !node->op->infer ||
         node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS ||
         bt_node_any(node, BT_OP_RANDOM | BT_OP_EFFECT | BT_OP_LEAF))
         return false; /* nothing says so, or each piece would draw, or do, something else */
@@ -56,7 +56,7 @@ static bool goes_by_rows(const region *r, const bt_node *node)
         in[i] = bt_tensor_array(node->in[i]);
         axes[i] = is_cut(r, node, i) ? 0 : -1;
     }
-    if (bt_node_batch_axis(node, in, axes) != 0)
+    if (bt_node_batch_axis(node, in, axes, 0) != 0)
         return false;
     for (int i = 0; i < node->inputs; i++)
         in[i].dims[0] = axes[i] == 0 ? r->rows - 1 : in[i].dims[0];

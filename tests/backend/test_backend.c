@@ -31,6 +31,8 @@ START_TEST(complete)
             if (!needs_kernel(ops[i]))
                 continue;
             ck_assert_msg(last != NULL, "op %d has no kernel", i);
+            if (bt_op_flags(ops[i]) & BT_OP_COLLECTIVE) /* theirs fails where it is launched */
+                continue;
             bool plain = strstr(last->name, ".reference"), lines = strstr(last->name, ".lines");
             ck_assert_msg(!last->accepts && (plain || lines) && last->plain == plain, "%s is last", last->name);
         }

@@ -437,18 +437,18 @@ static void random_numbers(const job *j)
     const bt_random_attr *attr = j->node->attr;
     uint64_t record = (uint64_t)(int64_t)j->a[0];
     bool normal = j->node->op == &bt_op_normal, single = attr->dtype == BT_F32 && !normal;
-    for (uint64_t e = 0; e < (uint64_t)j->count; e++) {
-        uint64_t block = single ? e / 4 : e / 2;
+    for (uint64_t i = 0; i < (uint64_t)j->count; i++) {
+        uint64_t e = i + (uint64_t)attr->first, block = single ? e / 4 : e / 2;
         bt_philox counter = {{(uint32_t)block, attr->site, (uint32_t)record, (uint32_t)(record >> 32)}};
         bt_philox words = bt_philox4x32(counter, (uint32_t)attr->key, (uint32_t)(attr->key >> 32));
         uint32_t first = words.word[2 * (e % 2)], second = words.word[2 * (e % 2) + 1];
         if (normal)
-            j->out[e] =
+            j->out[i] =
                 sqrt(-2 * log(((double)first + 1) / 4294967296.0)) * cos(2 * M_PI * (double)second / 4294967296.0);
         else if (single)
-            j->out[e] = (double)(words.word[e % 4] >> 8) / 16777216.0;
+            j->out[i] = (double)(words.word[e % 4] >> 8) / 16777216.0;
         else
-            j->out[e] = floor(((double)first * 4294967296.0 + (double)second) / 2048.0) / 9007199254740992.0;
+            j->out[i] = floor(((double)first * 4294967296.0 + (double)second) / 2048.0) / 9007199254740992.0;
     }
 }
 
@@ -457,15 +457,16 @@ static void stochastic_round(const job *j)
 {
     const bt_stochastic_attr *attr = j->node->attr;
     uint64_t count = (uint64_t)(int64_t)j->b[0];
-    for (uint64_t e = 0; e < (uint64_t)j->count; e++) {
+    for (uint64_t i = 0; i < (uint64_t)j->count; i++) {
+        uint64_t e = i + (uint64_t)attr->first;
         bt_philox counter = {{(uint32_t)(e / 4), attr->site, (uint32_t)count, (uint32_t)(count >> 32)}};
         bt_philox words = bt_philox4x32(counter, (uint32_t)attr->key, (uint32_t)(attr->key >> 32));
-        float x = (float)j->a[e];
+        float x = (float)j->a[i];
         uint32_t bits;
         memcpy(&bits, &x, sizeof bits);
         bits = (bits + words.word[e % 4] % 65536) / 65536 * 65536;
         memcpy(&x, &bits, sizeof x);
-        j->out[e] = isfinite(j->a[e]) ? (double)x : j->a[e];
+        j->out[i] = isfinite(j->a[i]) ? (double)x : j->a[i];
     }
 }
 
@@ -569,6 +570,15 @@ static void decode(const job *j)
         j->out[i] = values[(int)j->a[i]] * j->b[i / 256];
 }
 
+/* A collective of a single rank. */
+static void alone(const job *j)
+{
+    const bt_collective_attr *attr = j->node->attr;
+    if (attr->ranks != 1)
+        stop(j->node, "its other ranks are not here");
+    memcpy(j->out, j->a, (size_t)j->count * sizeof *j->out);
+}
+
 static const struct {
     const bt_op *op;
     void (*fn)(const job *j);
@@ -600,6 +610,9 @@ static const struct {
     {&bt_op_scales, scales},
     {&bt_op_encode, encode},
     {&bt_op_decode, decode},
+    {&bt_op_all_reduce, alone},
+    {&bt_op_all_gather, alone},
+    {&bt_op_reduce_scatter, alone},
 };
 
 static void primitive(interpreter *in, const bt_node *node)
@@ -677,15 +690,29 @@ static void leaf(interpreter *in, const bt_node *node)
         to[i] = bt_get(x->dtype, data, i);
 }
 
+static void compute(interpreter *in, const bt_node *node)
+{
+    if (node->inputs == 0 && bt_op_flags(node->op) & BT_OP_LEAF)
+        leaf(in, node);
+    else if (bt_op_is_composite(node->op))
+        composite(in, node);
+    else
+        primitive(in, node);
+}
+
 void interpreter_run(interpreter *in)
 {
-    for (int64_t n = 0; n < in->graph->node_count; n++) {
-        const bt_node *node = in->graph->nodes[n];
-        if (node->inputs == 0 && bt_op_flags(node->op) & BT_OP_LEAF)
-            leaf(in, node);
-        else if (bt_op_is_composite(node->op))
-            composite(in, node);
-        else
-            primitive(in, node);
+    for (int64_t n = 0; n < in->graph->node_count; n++)
+        compute(in, in->graph->nodes[n]);
+}
+
+const bt_node *interpreter_advance(interpreter *in, int64_t *at)
+{
+    for (; *at < in->graph->node_count; ++*at) {
+        const bt_node *node = in->graph->nodes[*at];
+        if (bt_op_flags(node->op) & BT_OP_COLLECTIVE)
+            return node;
+        compute(in, node);
     }
+    return NULL;
 }

@@ -17,6 +17,10 @@ void interpreter_set(interpreter *in, const bt_tensor *leaf, const double *value
 /* Computes every node. Aborts on what is not understood: an op without a rule here, a leaf without values. */
 void interpreter_run(interpreter *in);
 
+/* Computes nodes from number *at on, up to the first that takes all ranks, which is returned, NULL: all have been. Its
+ * values are for the caller to set (interpreter_set), who goes on at *at + 1. */
+const bt_node *interpreter_advance(interpreter *in, int64_t *at);
+
 /* Row-major; valid until the next run. */
 const double *interpreter_value(const interpreter *in, const bt_tensor *x);
 

@@ -68,6 +68,12 @@ static bt_tensor *shaped(void)
     return bt_cross_entropy(bt_reshape(all, -1, CLASSES), label);
 }
 
+static bt_tensor *normed(void)
+{
+    bt_tensor *ones = bt_add(bt_zeros_like(b), 1);
+    return bt_cross_entropy(bt_layer_norm(logits(), ones, b, 1e-5), label);
+}
+
 /* The weights wait for all losses. */
 static bt_tensor *normalised(void)
 {
@@ -81,8 +87,8 @@ static bt_tensor *two(void)
     return bt_add(bt_cross_entropy(logits(), label), bt_cross_entropy(second, label));
 }
 
-static bt_tensor *(*const right[])(void) = {cross_entropy, tied,   of_softmax, accuracy, both,
-                                            smoothed,      shaped, normalised, two};
+static bt_tensor *(*const right[])(void) = {cross_entropy, tied,   of_softmax, accuracy,   both,
+                                            smoothed,      shaped, normed,     normalised, two};
 
 static int64_t pieces(void *user, const bt_node *product)
 {
@@ -178,12 +184,6 @@ static bt_tensor *columns(void) { return bt_sum(bt_slice(bt_softmax(logits(), 0)
 static bt_tensor *of_all(void) { return bt_add(weights, bt_sum(bt_square(logits()))); }
 static bt_tensor *left_wide(void) { return bt_slice(bt_reshape(logits(), -1), 0, 0, ROWS); }
 static bt_tensor *narrow(void) { return bt_sum(bt_linear(x, bt_slice(w, 0, 0, 4), bt_slice(b, 0, 0, 4), false), 1); }
-static bt_tensor *normed(void)
-{
-    bt_tensor *ones = bt_add(bt_zeros_like(b), 1);
-    return bt_cross_entropy(bt_layer_norm(logits(), ones, b, 1e-5), label); /* no rule says that it goes by rows */
-}
-
 static bt_tensor *dropped(void) { return bt_cross_entropy(bt_dropout(logits(), 0.5), label); }
 
 /* The largest logit of all takes part in each row. */
@@ -206,8 +206,7 @@ static bt_tensor *kept_whole(void)
     return bt_cross_entropy(all, label);
 }
 
-static bt_tensor *(*const wrong[])(void) = {columns, of_all, left_wide,  normed, dropped,
-                                            lowered, again,  kept_whole, narrow};
+static bt_tensor *(*const wrong[])(void) = {columns, of_all, left_wide, dropped, lowered, again, kept_whole, narrow};
 
 START_TEST(stays_whole)
 {

@@ -31,6 +31,7 @@ static family plain[] = {bt_cpu_reference_elementwise,
                          bt_cpu_reference_pool,
                          bt_cpu_reference_linalg,
                          bt_cpu_along,
+                         bt_cpu_collective,
                          NULL};
 
 #define BT_CPU_ENTRY(name, isa) bt_cpu_##name##_##isa,
@@ -183,6 +184,6 @@ const bt_conversions *bt_cpu_conversions(const char *name)
 const bt_backend *bt_backend_cpu(void)
 {
     static const bt_backend backend = {
-        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels}, .conversions = conversions};
+        .name = "cpu", .isa = isa, .kernels = {"cpu", kernels, bt_cpu_join}, .conversions = conversions};
     return &backend;
 }

@@ -8,19 +8,19 @@ enum { BLOCKS = 32, WORDS = 4 * BLOCKS }; /* made at a time */
 typedef struct stream {
     uint64_t key;
     uint32_t site;
-    int64_t record;
+    int64_t record, first; /* first: of the whole's elements, that of element 0 here */
 } stream;
 
 static stream stream_of(const bt_call *call, int record)
 {
     const bt_random_attr *attr = call->attr;
-    return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[record], 0)};
+    return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[record], 0), attr->first};
 }
 
 static stream stream_of_updates(const bt_call *call)
 {
     const bt_stochastic_attr *attr = call->attr;
-    return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[1], 0)};
+    return (stream){attr->key, attr->site, bt_cpu_get_int(&call->in[1], 0), attr->first};
 }
 
 /* bt_random_word for BLOCKS blocks. */
@@ -146,10 +146,11 @@ static void stochastic_bf16(const bt_call *call, const uint32_t *words, int64_t 
 static void part(const bt_call *call, const stream *s, use_fn *use, int per_word, int64_t begin, int64_t end)
 {
     uint32_t words[WORDS];
-    int64_t at_once = WORDS / per_word;
-    for (int64_t first = begin; first < end; first += at_once) {
-        fill(words, s, (uint64_t)(first * per_word / 4));
-        use(call, words, first, end - first < at_once ? end - first : at_once);
+    for (int64_t first = begin, n; first < end; first += n) {
+        const int64_t word = (s->first + first) * per_word, skipped = word % 4, most = (WORDS - skipped) / per_word;
+        fill(words, s, (uint64_t)(word / 4));
+        n = end - first < most ? end - first : most;
+        use(call, words + skipped, first, n);
     }
 }
 

@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 
 /* Each list ends with a record without an op. */
-extern const bt_kernel_impl bt_cpu_along[];
+extern const bt_kernel_impl bt_cpu_along[], bt_cpu_collective[];
 extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_reduce[], bt_cpu_reference_move[],
     bt_cpu_reference_index[], bt_cpu_reference_conv[], bt_cpu_reference_dot[], bt_cpu_reference_random[],
     bt_cpu_reference_loss[], bt_cpu_reference_update[], bt_cpu_reference_channel[], bt_cpu_reference_pool[],
@@ -25,6 +25,8 @@ extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_red
 
 /* An index read from integers; outside 0 .. size-1 it is an error of the run that names the op. */
 bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t element, int64_t size, int64_t *result);
+
+bt_status bt_cpu_join(const bt_call *const *calls, int ranks); /* bt_kernel_table */
 
 void bt_cpu_print(const bt_call *call);      /* what the op print shows */
 bt_status bt_cpu_check(const bt_call *call); /* the op check; the error names the first element that is false */

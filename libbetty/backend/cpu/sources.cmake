@@ -9,6 +9,7 @@ include(CheckCCompilerFlag)
 set(BT_CPU_SOURCES
     along.c
     backend.c
+    collective.c
     conv_plan.c
     reference_channel.c
     reference_conv.c

@@ -1,0 +1,50 @@
+/* transform/shard.h: the graph of one rank. A graph is traced, and differentiated, for the whole batch; here each of
+ * its values is made to lie on the ranks in one of three ways, by what the op's record says (bt_op_info.shares):
+ * replicated, the same bits on every rank; sharded, split along an axis as the rows of the batch are; or partial, a sum
+ * that is still to be taken over the ranks. Where an op wants an input otherwise than it lies, a collective is recorded
+ * (ops/collective.c). What has no rule is gathered: right, slower, and told. */
+#ifndef BT_SHARD_H
+#define BT_SHARD_H
+
+#include "ops/ops.h"
+
+typedef enum bt_lying { BT_REPLICATED, BT_SHARDED, BT_PARTIAL } bt_lying;
+typedef struct bt_spread { /* sharded: along `axis`, whose size is a multiple of `rows`, as a batch of `rows` is split
+                            */
+    bt_lying kind;
+    int axis;
+    int64_t rows;
+} bt_spread;
+
+typedef struct bt_world {
+    int rank, ranks;
+    /* How a root variable lies; false: nobody knows yet. */
+    bool (*layout)(void *user, const bt_var *root, bt_spread *layout);
+    /* The pass has chosen how it lies, once for all programs; every rank chooses alike. */
+    bt_status (*decide)(void *user, bt_var *root, const bt_spread *layout);
+    /* The rank's own variable in the place of this one, root or window, of the shape of the rank's part
+     * (bt_local_shape). It may be asked for again and again; how the root lies has been decided before. NULL after an
+     * error. */
+    bt_var *(*local)(void *user, bt_var *var);
+    void *user;
+} bt_world;
+
+typedef struct bt_sharded_report {
+    int64_t reductions, gathers; /* collectives that one run meets; a reduction: an all_reduce or a reduce_scatter */
+    int64_t reduced, gathered;   /* elements of the whole values that go through them */
+    int64_t place_count;         /* of the gathers, those of a value that an op, or a variable, wants whole */
+    bt_text places;              /* one a line: "classifier.pool: cumsum: all of operand 1, 4x10" */
+} bt_sharded_report;
+void bt_sharded_free(bt_sharded_report *report);
+
+/* The shape of the rank's part of what has this shape. */
+bt_array bt_local_shape(bt_array shape, const bt_spread *layout, int rank, int ranks);
+
+/* The rank's own graph of a graph without composites that could be taken apart (transform/inline.h): local shapes,
+ * local variables, collectives. Its outputs are replicated. Variables that nobody knows yet are decided on: an external
+ * one with a batch axis is sharded along it; one of a phase lies as the first value does that is assigned to it, but a
+ * block is not sharded; others are replicated. The graph stays the caller's; *report is overwritten. With one rank the
+ * graph is the same but for its variables. NULL after an error, which is in bt_error. */
+bt_graph *bt_shard(const bt_graph *graph, const bt_world *world, bt_sharded_report *report);
+
+#endif

@@ -1,0 +1,343 @@
+/* tests/support/ranks.c: a graph on several ranks, computed by plain loops. */
+#include "support/ranks.h"
+
+#include "ops/ops.h"
+#include "runtime/variable.h"
+#include "support/vars.h"
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t count_of(const bt_var *var)
+{
+    int64_t count = 1;
+    for (int i = 0; i < var->rank; i++)
+        count *= var->dims[i];
+    return count;
+}
+
+static bt_array shape_of(const bt_var *var)
+{
+    bt_array shape = {.dtype = var->dtype, .rank = var->rank};
+    memcpy(shape.dims, var->dims, sizeof shape.dims);
+    return shape;
+}
+
+/* Rows of [outer, size, inner] from `first` on, as many as there are in `part`; taken out, or put back. */
+static void move_rows(double *whole, double *part, bt_array shape, int axis, int64_t first, int64_t size, bool out)
+{
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < shape.rank; i++) {
+        outer *= i < axis ? shape.dims[i] : 1;
+        inner *= i > axis ? shape.dims[i] : 1;
+    }
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < size * inner; i++) {
+            double *x = &whole[(o * shape.dims[axis] + first) * inner + i], *y = &part[o * size * inner + i];
+            *(out ? y : x) = *(out ? x : y);
+        }
+}
+
+static int64_t first_row(const ranks *r, const bt_spread *spread, bt_array shape, int rank)
+{
+    return (rank * spread->rows + r->count - 1) / r->count * (shape.dims[spread->axis] / spread->rows);
+}
+
+static double *room(int64_t count)
+{
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    ck_assert_ptr_nonnull(values);
+    return values;
+}
+
+/* ---- variables ---- */
+
+static rank_var *var_of(ranks *r, const bt_var *root)
+{
+    for (int i = 0; i < r->var_count; i++)
+        if (r->vars[i].whole == root)
+            return &r->vars[i];
+    ck_assert_int_lt(r->var_count, RANKS_VARS);
+    r->vars[r->var_count] = (rank_var){.whole = (bt_var *)(uintptr_t)root};
+    return &r->vars[r->var_count++];
+}
+
+/* What rank has of the values of a variable that lies so. */
+static void share(const ranks *r, const rank_var *v, int rank, double *values, double *own, int64_t count)
+{
+    const bt_array shape = shape_of(v->whole);
+    if (v->spread.kind == BT_SHARDED) {
+        int64_t first = first_row(r, &v->spread, shape, rank), next = first_row(r, &v->spread, shape, rank + 1);
+        move_rows(values, own, shape, v->spread.axis, first, next - first, true);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        own[i] = values[i];
+        if (v->spread.kind == BT_PARTIAL)
+            own[i] = rank ? 0.25 * (double)((rank + i) % 5) : values[i];
+        for (int k = 1; v->spread.kind == BT_PARTIAL && rank == 0 && k < r->count; k++)
+            own[i] -= 0.25 * (double)((k + i) % 5);
+    }
+}
+
+static bt_var *own_root(ranks *r, rank_var *v, int rank)
+{
+    bt_var *whole = v->whole;
+    if (v->own[rank])
+        return v->own[rank];
+    bt_array shape = bt_local_shape(shape_of(whole), &v->spread, rank, r->count);
+    v->own[rank] = bt_var_new(BT_RUN, whole->category, whole->owner, whole->name, shape);
+    ck_assert_ptr_nonnull(v->own[rank]);
+    double *values = room(count_of(whole)), *own = room(count_of(whole));
+    for (int64_t i = 0; i < count_of(whole); i++)
+        values[i] = whole->data ? var_get(whole, i) : 0;
+    share(r, v, rank, values, own, count_of(whole));
+    for (int64_t i = 0; i < count_of(v->own[rank]); i++)
+        var_put(v->own[rank], i, own[i]);
+    free(values);
+    free(own);
+    return v->own[rank];
+}
+
+typedef struct asked { /* one rank's questions */
+    ranks *r;
+    int rank;
+} asked;
+
+static bool layout(void *user, const bt_var *root, bt_spread *spread)
+{
+    const rank_var *v = var_of(((asked *)user)->r, root);
+    *spread = v->spread;
+    return v->known;
+}
+
+static bt_status decide(void *user, bt_var *root, const bt_spread *spread)
+{
+    rank_var *v = var_of(((asked *)user)->r, root);
+    ck_assert_msg(!v->known, "%s is decided on twice", root->name);
+    v->known = true;
+    v->spread = *spread;
+    return BT_OK;
+}
+
+static bt_var *local(void *user, bt_var *var)
+{
+    asked *a = user;
+    ranks *r = a->r;
+    rank_var *v = var_of(r, bt_var_root(var));
+    bt_var *root = own_root(r, v, a->rank);
+    ck_assert_msg(v->known, "%s has not been decided on", var->name);
+    if (!var->base)
+        return root;
+    for (int i = 0; i < r->window_count; i++)
+        if (r->windows[i]->base == root && r->windows[i]->offset == bt_var_start(var) &&
+            r->windows[i]->bytes == var->bytes)
+            return r->windows[i];
+    ck_assert_int_lt(r->window_count, RANKS_VARS * RANKS_MOST);
+    bt_var *window = bt_var_window(root, bt_var_start(var), var->name, shape_of(var));
+    ck_assert_ptr_nonnull(window);
+    return r->windows[r->window_count++] = window;
+}
+
+/* ---- the graphs ---- */
+
+void ranks_begin(ranks *r, const bt_graph *whole, int count) { *r = (ranks){.whole = whole, .count = count}; }
+
+void ranks_spread(ranks *r, bt_var *root, bt_spread spread)
+{
+    rank_var *v = var_of(r, root);
+    v->known = true;
+    v->spread = spread;
+}
+
+bt_spread ranks_found(const ranks *r, const bt_var *root)
+{
+    bt_spread none = {BT_REPLICATED, -1, -1};
+    for (int i = 0; i < r->var_count; i++)
+        if (r->vars[i].whole == root && r->vars[i].known)
+            return r->vars[i].spread;
+    return none;
+}
+
+void ranks_shard(ranks *r)
+{
+    for (int rank = 0; rank < r->count; rank++) {
+        asked a = {r, rank};
+        const bt_world world = {rank, r->count, layout, decide, local, &a};
+        bt_sharded_report *report = &r->reports[rank];
+        r->graphs[rank] = bt_shard(r->whole, &world, report);
+        ck_assert_msg(r->graphs[rank] != NULL, "rank %d of %d: %s", rank, r->count, bt_error());
+        ck_assert_int_eq(bt_graph_verify(r->graphs[rank], "shard"), BT_OK);
+        ck_assert_int_eq(report->reductions, r->reports[0].reductions);
+        ck_assert_int_eq(report->gathers, r->reports[0].gathers);
+        ck_assert_int_eq(report->reduced, r->reports[0].reduced);
+        ck_assert_int_eq(report->gathered, r->reports[0].gathered);
+        ck_assert_str_eq(bt_text_get(&report->places), bt_text_get(&r->reports[0].places));
+    }
+}
+
+/* ---- collectives, by the text of ops/ops.h ---- */
+
+static double reduced(const ranks *r, const bt_node *const *nodes, int64_t i)
+{
+    const int64_t reduction = ((const bt_collective_attr *)nodes[0]->attr)->reduction;
+    double all = interpreter_value(r->values[0], nodes[0]->in[0])[i];
+    for (int k = 1; k < r->count; k++) {
+        double x = interpreter_value(r->values[k], nodes[k]->in[0])[i];
+        if (reduction == BT_REDUCE_SUM)
+            all = all + x;
+        else if (!isnan(all) && (isnan(x) || (reduction == BT_REDUCE_MAX ? x > all : x < all)))
+            all = x;
+    }
+    return all;
+}
+
+static double *joined(const ranks *r, const bt_node *const *nodes)
+{
+    const bt_collective_attr *attr = nodes[0]->attr;
+    const bt_array shape = bt_tensor_array(nodes[0]->op == &bt_op_all_gather ? nodes[0]->out : nodes[0]->in[0]);
+    double *whole = room(bt_array_count(shape));
+    if (nodes[0]->op != &bt_op_all_gather) {
+        for (int64_t i = 0; i < bt_array_count(shape); i++)
+            whole[i] = reduced(r, nodes, i);
+        return whole;
+    }
+    const bt_spread spread = {BT_SHARDED, (int)attr->axis, attr->rows};
+    for (int rank = 0; rank < r->count; rank++) {
+        double *part = (double *)(uintptr_t)interpreter_value(r->values[rank], nodes[rank]->in[0]);
+        move_rows(whole, part, shape, spread.axis, first_row(r, &spread, shape, rank),
+                  nodes[rank]->in[0]->dims[attr->axis], false);
+    }
+    return whole;
+}
+
+static void join(ranks *r, const bt_node *const *nodes)
+{
+    double *whole = joined(r, nodes);
+    for (int rank = 0; rank < r->count; rank++) {
+        const bt_collective_attr *attr = nodes[rank]->attr;
+        const bt_tensor *out = nodes[rank]->out;
+        double *own = room(bt_tensor_count(out));
+        ck_assert_msg(nodes[rank]->op == nodes[0]->op, "ranks are at different collectives");
+        ck_assert(attr->rank == rank && attr->ranks == r->count);
+        if (nodes[rank]->op == &bt_op_reduce_scatter) {
+            const bt_spread spread = {BT_SHARDED, (int)attr->axis, attr->rows};
+            const bt_array shape = bt_tensor_array(nodes[rank]->in[0]);
+            move_rows(whole, own, shape, spread.axis, first_row(r, &spread, shape, rank), out->dims[spread.axis], true);
+            interpreter_set(r->values[rank], out, own);
+        } else {
+            interpreter_set(r->values[rank], out, whole);
+        }
+        free(own);
+    }
+    free(whole);
+}
+
+void ranks_run(ranks *r)
+{
+    int64_t at[RANKS_MOST] = {0};
+    const bt_node *nodes[RANKS_MOST];
+    for (int rank = 0; rank < r->count; rank++)
+        r->values[rank] = interpreter_new(r->graphs[rank]);
+    for (;;) {
+        int there = 0;
+        for (int rank = 0; rank < r->count; rank++) {
+            nodes[rank] = interpreter_advance(r->values[rank], &at[rank]);
+            there += nodes[rank] != NULL;
+        }
+        if (!there)
+            return;
+        ck_assert_msg(there == r->count, "%d of %d ranks are at a collective", there, r->count);
+        join(r, nodes);
+        for (int rank = 0; rank < r->count; rank++)
+            at[rank]++;
+    }
+}
+
+void ranks_free(ranks *r)
+{
+    for (int rank = 0; rank < r->count; rank++) {
+        interpreter_free(r->values[rank]);
+        bt_graph_free(r->graphs[rank]);
+        bt_sharded_free(&r->reports[rank]);
+    }
+    for (int i = 0; i < r->window_count; i++)
+        bt_var_free(r->windows[i]);
+    for (int i = 0; i < r->var_count; i++)
+        for (int rank = 0; rank < r->count; rank++)
+            bt_var_free(r->vars[i].own[rank]);
+    free(r->out);
+    *r = (ranks){0};
+}
+
+/* ---- results ---- */
+
+static const double *together(ranks *r, bt_array shape, const bt_spread *spread, const bt_tensor *const *own)
+{
+    const int64_t count = bt_array_count(shape);
+    free(r->out);
+    r->out = room(count);
+    for (int rank = 0; rank < r->count; rank++) {
+        const double *values = interpreter_value(r->values[rank], own[rank]);
+        if (spread->kind == BT_SHARDED) {
+            move_rows(r->out, (double *)(uintptr_t)values, shape, spread->axis, first_row(r, spread, shape, rank),
+                      own[rank]->dims[spread->axis], false);
+            continue;
+        }
+        for (int64_t i = 0; i < count; i++) {
+            if (spread->kind == BT_REPLICATED && rank)
+                ck_assert_msg(memcmp(&r->out[i], &values[i], sizeof *values) == 0 || isnan(values[i]),
+                              "[%d] is %.17g on rank 0 and %.17g on rank %d", (int)i, r->out[i], values[i], rank);
+            r->out[i] = spread->kind == BT_PARTIAL ? r->out[i] + values[i] : values[i];
+        }
+    }
+    return r->out;
+}
+
+const double *ranks_assigned(ranks *r, int64_t assign)
+{
+    const bt_tensor *own[RANKS_MOST];
+    const bt_assign *whole = &r->whole->assigns[assign];
+    const bt_spread spread = ranks_found(r, bt_var_root(whole->var));
+    for (int rank = 0; rank < r->count; rank++)
+        own[rank] = r->graphs[rank]->assigns[assign].value;
+    return together(r, bt_tensor_array(whole->value), &spread, own);
+}
+
+const double *ranks_output(ranks *r, int64_t output)
+{
+    const bt_tensor *own[RANKS_MOST];
+    const bt_spread spread = {BT_REPLICATED, 0, 0};
+    for (int rank = 0; rank < r->count; rank++)
+        own[rank] = r->graphs[rank]->outputs[output];
+    return together(r, bt_tensor_array(r->whole->outputs[output]), &spread, own);
+}
+
+static void expect(const double *found, const double *right, int64_t count, double tolerance, const char *name,
+                   const char *what, int64_t which)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = isfinite(right[i]) ? fmax(largest, fabs(right[i])) : largest;
+    for (int64_t i = 0; i < count; i++) {
+        bool near = fabs(found[i] - right[i]) <= tolerance * largest, same = found[i] == right[i];
+        ck_assert_msg(near || same || (isnan(found[i]) && isnan(right[i])), "%s: %s %d [%d]: %.17g, must be %.17g",
+                      name, what, (int)which, (int)i, found[i], right[i]);
+    }
+}
+
+void ranks_expect_whole(ranks *r, double tolerance, const char *name)
+{
+    interpreter *whole = interpreter_new(r->whole);
+    interpreter_run(whole);
+    for (int64_t i = 0; i < r->whole->assign_count; i++) {
+        const bt_tensor *x = r->whole->assigns[i].value;
+        expect(ranks_assigned(r, i), interpreter_value(whole, x), bt_tensor_count(x), tolerance, name, "assigned", i);
+    }
+    for (int64_t i = 0; i < r->whole->output_count; i++) {
+        const bt_tensor *x = r->whole->outputs[i];
+        expect(ranks_output(r, i), interpreter_value(whole, x), bt_tensor_count(x), tolerance, name, "output", i);
+    }
+    interpreter_free(whole);
+}
