@@ -48,8 +48,6 @@ int bt_instance_busiest(const bt_instance *instance, double *work)
 
 void bt_instance_drop_arena(bt_instance *instance)
 {
-    for (int r = 1; instance->others && r < instance->world.ranks; r++)
-        bt_instance_drop_arena(instance->others[r - 1]);
     if (instance->queue)
         bt_live_far(-(int64_t)instance->arena_size);
     if (instance->world.rank)

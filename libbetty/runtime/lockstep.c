@@ -1,8 +1,10 @@
 /* runtime/lockstep.c: the ranks of one process. */
 #include "runtime/lockstep.h"
 
+#include "ops/ops.h"
 #include "runtime/profile.h"
 #include "runtime/watch.h"
+#include <string.h>
 
 typedef struct runner { /* one rank */
     bt_phase *phase;
@@ -54,13 +56,25 @@ static bt_status parted(const runner *first, const runner *other)
                    there ? there->call.op->name : "its end");
 }
 
+/* Both are calls of one collective: of what it is about only the rank differs. */
+static bool same(const bt_call *a, const bt_call *b)
+{
+    if (a->op != b->op)
+        return false;
+    bt_collective_attr here, there;
+    memcpy(&here, a->attr, sizeof here);
+    memcpy(&there, b->attr, sizeof there);
+    there.rank = here.rank;
+    return memcmp(&here, &there, sizeof here) == 0 && a->in[0].dtype == b->in[0].dtype;
+}
+
 /* All stand before the same collective, or are at their ends. */
 static bt_status meet(const runner *runners, int ranks)
 {
     const bt_call_step *first = next(&runners[0]);
     for (int r = 1; r < ranks; r++) {
         const bt_call_step *step = next(&runners[r]);
-        if (!first != !step || (first && !bt_collective_same(&first->call, &step->call)))
+        if (!first != !step || (first && !same(&first->call, &step->call)))
             return parted(&runners[0], &runners[r]);
     }
     return BT_OK;

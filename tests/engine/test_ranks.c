@@ -16,7 +16,7 @@ static const char *const variants[] = {
     "lower.type = darts\n",
     "lower.type = darts\nlower.product = vjp\n",
     "lower.type = darts\nlower.product = finite\nlower.unroll_steps = 2\n",
-    "lower.type = t1t2\n",
+    "lower.type = penalty\n",
     "lower.type = sama\n",
     "lower.type = cg\nlower.cg_iterations = 3\nlower.unroll_steps = 3\n",
     ("lower.type = cg\nlower.cg_iterations = 2\nlower.cg_warm_start = true\nlower.unroll_steps = 3\n"
@@ -25,7 +25,6 @@ static const char *const variants[] = {
     "lower.type = nystrom\nlower.nystrom_rank = 3\nlower.unroll_steps = 2\n",
     ("lower.type = neumann\nlower.gradient_accumulation = 3\nlower.product_batches = all\n"
      "upper.gradient_accumulation = 2\nlower.warmup_steps = 4\n"),
-    "lower.type = reinforce\n",
     ("lower.product = finite\nlower.unroll_steps = 4\nside.unroll_steps = 3\nengine.roll_back = true\n"
      "lower.scheduler = cosine\n"),
     "lower.type = itd\nlower.unroll_steps = 4\nside.unroll_steps = 4\n",
@@ -34,7 +33,8 @@ static const char *const variants[] = {
     ("engine.valid_step = 1\nlower.type = itd\nlower.unroll_steps = 3\nlower.scheduler = plateau\n"
      "lower.scheduler_patience = 1\nlower.scheduler_threshold = 0.9\n"),
     "lower.gradient_clipping = 0.01\nlower.type = cg\nlower.cg_iterations = 2\nupper.gradient_clipping_value = 0.001\n",
-    "lower.checkpointing = sqrt\nlower.batch_size = all\n",
+    "lower.batch_size = all\n",
+    "lower.checkpointing = sqrt\n",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants, ROOM = 4096 };
 
