@@ -87,7 +87,10 @@ bt_status bt_tensors_fetch(bt_tensor_list *list, int64_t i)
 {
     const bt_var *var = list->vars[i];
     bt_array *array = &list->items[i].array;
-    if (!var || bt_store_near(NULL, var) || !var->bytes)
+    const void *near = var ? bt_store_near(NULL, var) : NULL;
+    if (near)
+        memcpy(&array->data, &near, sizeof near); /* only read */
+    if (!var || near || !var->bytes)
         return BT_OK;
     array->data = bt_region_alloc(list->region, var->bytes);
     return array->data ? bt_store_read(NULL, var, 0, array->data, var->bytes) : BT_ERROR_MEMORY;
