@@ -96,7 +96,7 @@ const bt_key bt_keys[] = {
          "ranks that share each batch, and compute what one rank would, but for rounding: on the CPU they take turns "
          "in one thread, to try a run or to plan it for more devices than there are; all: one for each device"},
     {"strategy", ENGINE(strategy), CHOICE("default | distributed"), .value = "default", .refused = "zero | fsdp",
-     .advice = "each rank has all parameters: strategy = distributed", RESUMABLE,
+     .advice = "each rank has all parameters", RESUMABLE,
      .help = "what ranks share: distributed, and default where there are several: the rows of batches"},
     {"distributed", ENGINE(distributed), BOOL, .value = "false", RESUMABLE,
      .help = "true: strategy = distributed and, where `ranks` is not set, ranks = all, as Betty has it"},

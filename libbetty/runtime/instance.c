@@ -94,13 +94,13 @@ static void join_world(bt_instance *instance, int rank, int ranks)
 
 bt_status bt_instance_spread(bt_instance *instance, int ranks)
 {
+    if (ranks < 2)
+        return BT_OK;
     if (instance->queue)
         return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks: ranks in lockstep are computed by the processor, not by %s",
                        ranks, instance->backend->kernels.device);
     if (instance->phase_count)
         return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
-    if (ranks < 2)
-        return BT_OK;
     join_world(instance, 0, ranks);
     if (instance->dry)
         return BT_OK;
