@@ -56,8 +56,9 @@ static root *root_of(walk *w, bt_var *any)
     }
     root *r = &roots[w->root_count++];
     *r = (root){.var = var};
-    if (w->s.world->layout && w->s.world->ranks > 1)
-        r->known = w->s.world->layout(w->s.world->user, var, &r->layout);
+    r->known = w->s.world->layout && w->s.world->layout(w->s.world->user, var, &r->layout);
+    if (w->s.world->ranks == 1)
+        r->layout = replicated;
     r->open = !r->known && var->lifetime == BT_PHASE && w->s.world->ranks > 1;
     return r;
 }

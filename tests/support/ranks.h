@@ -29,8 +29,7 @@ typedef struct ranks {
 } ranks;
 
 void ranks_begin(ranks *r, const bt_graph *whole, int count);
-/* Before ranks_shard: how the variable lies. Of a partial one the ranks have summands that add up exactly where its
- * values are multiples of 1/4. */
+/* Before ranks_shard: how the variable lies. Of a partial one the ranks have summands that add up exactly. */
 void ranks_spread(ranks *r, bt_var *root, bt_spread spread);
 void ranks_shard(ranks *r); /* each rank's own graph; they come to the same reports */
 void ranks_run(ranks *r);
