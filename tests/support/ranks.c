@@ -137,12 +137,12 @@ static bt_var *local(void *user, bt_var *var)
     if (!var->base)
         return root;
     for (int i = 0; i < r->window_count; i++)
-        if (r->windows[i]->base == root && r->windows[i]->offset == bt_var_start(var) &&
-            r->windows[i]->bytes == var->bytes)
+        if (r->windows[i]->base == root && r->of[i] == var)
             return r->windows[i];
     ck_assert_int_lt(r->window_count, RANKS_VARS * RANKS_MOST);
     bt_var *window = bt_var_window(root, bt_var_start(var), var->name, shape_of(var));
     ck_assert_ptr_nonnull(window);
+    r->of[r->window_count] = var;
     return r->windows[r->window_count++] = window;
 }
 

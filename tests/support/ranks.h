@@ -23,7 +23,7 @@ typedef struct ranks {
     bt_sharded_report reports[RANKS_MOST];
     rank_var vars[RANKS_VARS];
     int var_count;
-    bt_var *windows[RANKS_VARS * RANKS_MOST];
+    bt_var *windows[RANKS_VARS * RANKS_MOST], *of[RANKS_VARS * RANKS_MOST]; /* of: the whole graph's */
     int window_count;
     double *out; /* what was asked for last */
 } ranks;
