@@ -106,21 +106,16 @@ static bt_var *own_root(ranks *r, rank_var *v, int rank)
     return v->own[rank];
 }
 
-typedef struct asked { /* one rank's questions */
-    ranks *r;
-    int rank;
-} asked;
-
 static bool layout(void *user, const bt_var *root, bt_spread *spread)
 {
-    const rank_var *v = var_of(((asked *)user)->r, root);
+    const rank_var *v = var_of(((rank_user *)user)->ranks, root);
     *spread = v->spread;
     return v->known;
 }
 
 static bt_status decide(void *user, bt_var *root, const bt_spread *spread)
 {
-    rank_var *v = var_of(((asked *)user)->r, root);
+    rank_var *v = var_of(((rank_user *)user)->ranks, root);
     ck_assert_msg(!v->known, "%s is decided on twice", root->name);
     v->known = true;
     v->spread = *spread;
@@ -129,8 +124,8 @@ static bt_status decide(void *user, bt_var *root, const bt_spread *spread)
 
 static bt_var *local(void *user, bt_var *var)
 {
-    asked *a = user;
-    ranks *r = a->r;
+    rank_user *a = user;
+    ranks *r = a->ranks;
     rank_var *v = var_of(r, bt_var_root(var));
     bt_var *root = own_root(r, v, a->rank);
     ck_assert_msg(v->known, "%s has not been decided on", var->name);
@@ -166,11 +161,16 @@ bt_spread ranks_found(const ranks *r, const bt_var *root)
     return none;
 }
 
+bt_world ranks_world(ranks *r, int rank)
+{
+    r->users[rank] = (rank_user){r, rank};
+    return (bt_world){rank, r->count, layout, decide, local, &r->users[rank]};
+}
+
 void ranks_shard(ranks *r)
 {
     for (int rank = 0; rank < r->count; rank++) {
-        asked a = {r, rank};
-        const bt_world world = {rank, r->count, layout, decide, local, &a};
+        const bt_world world = ranks_world(r, rank);
         bt_sharded_report *report = &r->reports[rank];
         r->graphs[rank] = bt_shard(r->whole, &world, report);
         ck_assert_msg(r->graphs[rank] != NULL, "rank %d of %d: %s", rank, r->count, bt_error());
