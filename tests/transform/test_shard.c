@@ -218,20 +218,23 @@ static bt_var *of_phase(const char *name, const bt_tensor *like, bool clear)
     return var;
 }
 
-/* Sums of several batches' gradients are reduced once, when they are read; what is saved of rows stays with its rank.
+/* What is assigned once is reduced at once: others may read it often. Sums of several batches' gradients are reduced
+ * once, when they are read; what is saved of rows stays with its rank.
  */
 START_TEST(accumulated)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
     bt_tensor *h = bt_tanh(bt_matmul(x, w));
-    bt_var *sum = of_phase("sum", w, true), *saved = of_phase("saved", h, false);
+    bt_var *sum = of_phase("sum", w, true), *saved = of_phase("saved", h, false), *v = of_phase("v", w, false);
+    bt_graph_assign(s.graph, v, bt_grad(bt_mean(bt_square(h)), w));
     bt_graph_assign(s.graph, sum, bt_add(bt_graph_read(s.graph, sum), bt_grad(bt_mean(h), w)));
     bt_graph_assign(s.graph, saved, h);
     run(3);
     ck_assert_int_eq(ranks_found(&r, sum).kind, BT_PARTIAL);
     ck_assert_int_eq(ranks_found(&r, saved).kind, BT_SHARDED);
     ck_assert_int_eq(ranks_found(&r, saved).rows, 5);
-    ck_assert_int_eq(r.reports[0].reductions + r.reports[0].gathers, 0);
+    ck_assert_int_eq(ranks_found(&r, v).kind, BT_REPLICATED);
+    ck_assert_int_eq(r.reports[0].reduced + r.reports[0].gathers, 3);
     ranks_expect_whole(&r, 1e-14, "accumulated");
 }
 END_TEST
@@ -270,7 +273,7 @@ START_TEST(not_a_sum)
 }
 END_TEST
 
-/* A block of a phase is assigned window by window: partial if all windows are, else replicated. */
+/* A block of a phase is assigned window by window: partial if summands are added to all windows, else replicated. */
 START_TEST(blocks)
 {
     bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
@@ -279,11 +282,14 @@ START_TEST(blocks)
     bt_var *sums = scene_own(&s, bt_var_new(BT_PHASE, BT_GRADIENTS, "", "sums", flat));
     bt_var *mixed = scene_own(&s, bt_var_new(BT_PHASE, BT_GRADIENTS, "", "mixed", flat));
     bt_var *windows[4];
+    sums->data = calloc(16, sizeof(double));
     for (int i = 0; i < 4; i++)
         windows[i] = scene_own(&s, bt_var_window(i < 2 ? sums : mixed, (size_t)(i % 2) * 64, "window",
                                                  bt_tensor_array(i == 3 ? rows : w)));
-    bt_graph_assign(s.graph, windows[0], bt_mul(2, g));
-    bt_graph_assign(s.graph, windows[1], bt_grad(bt_mean(bt_sin(bt_matmul(x, w))), w));
+    sums->clear = mixed->clear = true;
+    bt_tensor *other = bt_grad(bt_mean(bt_sin(bt_matmul(x, w))), w);
+    bt_graph_assign(s.graph, windows[0], bt_add(bt_graph_read(s.graph, windows[0]), bt_mul(2, g)));
+    bt_graph_assign(s.graph, windows[1], bt_add(bt_graph_read(s.graph, windows[1]), other));
     bt_graph_assign(s.graph, windows[2], bt_mul(3, w));
     bt_graph_assign(s.graph, windows[3], rows);
     run(3);
