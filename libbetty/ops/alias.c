@@ -1,8 +1,7 @@
 /* ops/alias.c: a value under another name. What is differentiated with respect to an alias does not see how the value
  * behind it came about: so a composite's derivative takes its inputs as independent. */
-#include "ops/ops.h"
+#include "ops/define.h"
 
-#include "ops/samples.h"
 #include <string.h>
 
 static bool look(const void *attr, const bt_view *in, bt_view *out, int64_t *offset)
@@ -27,6 +26,8 @@ static void samples(bt_sampler *sampler)
     sampler->add(sampler, &sample);
 }
 
+static bool alias_shares(bt_shares *shares) { return bt_shares_along(shares, shares->in_axis[0], 1); }
+
 const bt_op bt_op_alias = {
     .name = "alias",
     .inputs = 1,
@@ -36,6 +37,7 @@ const bt_op bt_op_alias = {
     .info = &(const bt_op_info){.cast = BT_CAST_ANY,
                                 .flags = BT_OP_LINEAR | BT_OP_IDENTITY | BT_OP_CHEAP,
                                 .differentiable = 1,
+                                .shares = alias_shares,
                                 .overwrites = {1},
                                 .view = look,
                                 .samples = samples},

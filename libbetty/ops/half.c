@@ -152,6 +152,8 @@ static void stochastic_samples(bt_sampler *sampler)
         BT_SAMPLE(sampler, .name = "nothing", .inputs = 2, .kink = true, BT_ATTR(bt_stochastic_attr, 5, .site = 3),
                   .in = {BT_DRAWN(-2, 2, dtypes[i], 2, 0, 5), BT_LISTED(count, BT_I64, 0, 0)});
     }
+    BT_SAMPLE(sampler, .name = "a part", .inputs = 2, .kink = true, BT_ATTR(bt_stochastic_attr, 5, .first = 6),
+              .in = {BT_DRAWN(-2, 2, BT_F32, 1, 300), BT_LISTED(count, BT_I64, 0, 0)});
     BT_SAMPLE(sampler, .name = "far", .inputs = 2, .kink = true, BT_ATTR(bt_stochastic_attr, 5, .site = 3),
               .in = {BT_LISTED(far, BT_F32, 1, 7), BT_LISTED(count, BT_I64, 0, 0)});
 }

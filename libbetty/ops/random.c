@@ -56,6 +56,12 @@ static void random_samples(bt_sampler *sampler)
     BT_SAMPLE(
         sampler, .name = "f32", .inputs = 1, .in = {RECORD},
         BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 1, .dims = {4099}, .key = 1, .site = UINT32_C(0xfedcba98)));
+    for (int first = 1; first < 4; first++) {
+        BT_SAMPLE(sampler, .name = "a part", .inputs = 1, .in = {RECORD},
+                  BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 2, .dims = {7, 39}, .key = 1, .first = first * 39));
+        BT_SAMPLE(sampler, .name = "a part", .inputs = 1, .in = {RECORD},
+                  BT_ATTR(bt_random_attr, .dtype = BT_F64, .rank = 2, .dims = {7, 39}, .key = 1, .first = first * 39));
+    }
     BT_SAMPLE(sampler, .name = "scalar", .inputs = 1, .in = {RECORD}, BT_ATTR(bt_random_attr, .dtype = BT_F64));
     BT_SAMPLE(sampler, .name = "nothing", .inputs = 1, .in = {RECORD},
               BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 1));
@@ -120,6 +126,12 @@ static void dropout_samples(bt_sampler *sampler)
     BT_SAMPLE(
         sampler, .name = "f32", .inputs = 2, .in = {BT_DRAWN(-2, 2, BT_F32, 1, 1030), RECORD},
         BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 1, .dims = {1030}, .key = 9, .site = 3, .probability = 0.5));
+    BT_SAMPLE(
+        sampler, .name = "a part", .inputs = 2, .in = {BT_DRAWN(-2, 2, BT_F32, 1, 301), RECORD},
+        BT_ATTR(bt_random_attr, .dtype = BT_F32, .rank = 1, .dims = {301}, .key = 9, .probability = 0.5, .first = 7));
+    BT_SAMPLE(
+        sampler, .name = "a part", .inputs = 2, .in = {BT_DRAWN(-2, 2, BT_F64, 1, 301), RECORD},
+        BT_ATTR(bt_random_attr, .dtype = BT_F64, .rank = 1, .dims = {301}, .key = 9, .probability = 0.5, .first = 7));
     BT_SAMPLE(sampler, .name = "none dropped", .inputs = 2, .in = {BT_DRAWN(-2, 2, BT_F64, 1, 9), RECORD},
               BT_ATTR(bt_random_attr, .dtype = BT_F64, .rank = 1, .dims = {9}, .key = 9, .site = 3));
     BT_SAMPLE(sampler, .name = "nothing", .inputs = 2, .in = {BT_DRAWN(-2, 2, BT_F64, 1, 0), RECORD},

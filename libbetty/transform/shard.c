@@ -56,8 +56,9 @@ static root *root_of(walk *w, bt_var *any)
     }
     root *r = &roots[w->root_count++];
     *r = (root){.var = var};
-    if (w->s.world->layout && w->s.world->ranks > 1)
-        r->known = w->s.world->layout(w->s.world->user, var, &r->layout);
+    r->known = w->s.world->layout && w->s.world->layout(w->s.world->user, var, &r->layout);
+    if (w->s.world->ranks == 1)
+        r->layout = replicated;
     r->open = !r->known && var->lifetime == BT_PHASE && w->s.world->ranks > 1;
     return r;
 }
@@ -305,22 +306,23 @@ static void visit(walk *w, const bt_node *node)
 
 /* ---- the end of a run ---- */
 
-/* A variable that nobody knew lies as what is assigned to it does. False: one that was read as partial does not. */
+/* A variable that nobody knew is sharded as what is assigned to it, if it is one piece. A sum over ranks is left to be
+ * taken only where it is added up here: others may read it in many places. False: what was read as partial is not. */
 static bool decide_assigned(walk *w, root *r)
 {
     bool all_partial = true;
-    bt_spread sharded = replicated;
+    bt_spread found = replicated;
     for (int64_t i = 0; i < w->from->assign_count; i++) {
         const bt_assign *assign = &w->from->assigns[i];
         if (bt_var_root(assign->var) != r->var)
             continue;
         const bt_lain *value = &w->s.values[assign->value->id];
-        all_partial = all_partial && value->layout.kind == BT_PARTIAL && (r->tried || !value->whole);
+        all_partial = all_partial && value->layout.kind == BT_PARTIAL;
         if (assign->var == r->var && value->layout.kind == BT_SHARDED)
-            sharded = value->layout;
+            found = value->layout;
     }
     if (r->open)
-        r->layout = all_partial ? partial : sharded;
+        r->layout = found;
     r->open = false;
     r->forced = r->tried && !all_partial;
     return !r->forced;

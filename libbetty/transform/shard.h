@@ -33,18 +33,19 @@ typedef struct bt_sharded_report {
     int64_t reductions, gathers; /* collectives that one run meets; a reduction: an all_reduce or a reduce_scatter */
     int64_t reduced, gathered;   /* elements of the whole values that go through them */
     int64_t place_count;         /* of the gathers, those of a value that an op, or a variable, wants whole */
-    bt_text places;              /* one a line: "classifier.pool: cumsum: all of operand 1, 4x10" */
+    bt_text places;              /* one a line: "classifier.pool: cumsum: all of operand 1, [4, 10]" */
 } bt_sharded_report;
 void bt_sharded_free(bt_sharded_report *report);
 
 /* The shape of the rank's part of what has this shape. */
 bt_array bt_local_shape(bt_array shape, const bt_spread *layout, int rank, int ranks);
 
-/* The rank's own graph of a graph without composites that could be taken apart (transform/inline.h): local shapes,
- * local variables, collectives. Its outputs are replicated. Variables that nobody knows yet are decided on: an external
- * one with a batch axis is sharded along it; one of a phase lies as the first value does that is assigned to it, but a
- * block is not sharded; others are replicated. The graph stays the caller's; *report is overwritten. With one rank the
- * graph is the same but for its variables. NULL after an error, which is in bt_error. */
+/* The rank's own graph of a graph without composites that could be taken apart (transform/inline.h): local shapes, local
+ * variables, collectives. Its outputs are replicated. Variables that nobody knows yet are decided on: an external one
+ * with a batch axis is sharded along it; one of a phase is sharded as the first value is that is assigned to it, if it is
+ * one piece, and partial if it is cleared at first and this graph adds summands to it; others are replicated. The graph
+ * stays the caller's; *report is overwritten. With one rank the graph is the same but for its variables. NULL after an
+ * error, which is in bt_error. */
 bt_graph *bt_shard(const bt_graph *graph, const bt_world *world, bt_sharded_report *report);
 
 #endif

@@ -56,8 +56,8 @@ START_TEST(each_can_be_switched_off)
     EXPECT_VAR(s.vars[0], 0, 8, 16);
     for (int p = 0; p < BT_PASSES; p++) {
         ck_assert_uint_gt(strlen(bt_pass_name((bt_pass)p)), 0);
-        const bool runs = p != (int)passes[_i] && p != BT_PASS_SHARD; /* there is one rank */
-        ck_assert((phase->entries[0].program->seconds[p] > 0) == runs);
+        if (p != BT_PASS_SHARD) /* there is one rank */
+            ck_assert((phase->entries[0].program->seconds[p] > 0) == (p != (int)passes[_i]));
     }
     bt_phase_free(phase);
     bt_instance_free(instance);
@@ -82,7 +82,7 @@ START_TEST(in_two_places)
     bt_bound *bound[2];
     int64_t counted = -1;
     for (int i = 0; i < 2; i++) {
-        bound[i] = bt_bound_new(program);
+        bound[i] = bt_bound_new(program, NULL);
         for (int64_t b = 0; b < program->buffer_count; b++) {
             bool var = program->buffers[b].home == BT_HOME_VAR;
             bound[i]->values[b] = var ? 0 : b + 1;

@@ -681,7 +681,7 @@ static void leaf(interpreter *in, const bt_node *node)
         return;
     if (node->op == &bt_op_read) {
         const bt_var *var = ((const bt_read_attr *)node->attr)->var;
-        data = var && var->data ? var_near(var) : NULL;
+        data = var && (var->base ? var->base : var)->data ? var_near(var) : NULL;
     }
     if (!data && bt_tensor_count(x) > 0)
         stop(node, "a leaf without values");

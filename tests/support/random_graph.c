@@ -15,6 +15,7 @@ typedef struct draw {
     uint64_t seed, next;
     bt_dtype dtype;
     unsigned what;
+    int64_t rows; /* of variables 4 and 5, which are a batch; 0: they are as the others */
     bt_tensor *pool[POOL];
     double bound[POOL]; /* no element is larger */
     int count;
@@ -33,6 +34,8 @@ static bt_tensor *reshape_to(bt_tensor *x, int rank, const int64_t *dims)
     sizes[rank] = BT_END;
     return (bt_reshape)(x, sizes);
 }
+
+static bool whole_numbers(const draw *d) { return d->what & RANDOM_INTEGERS; }
 
 /* ---- ops of a user ---- */
 
@@ -88,8 +91,8 @@ static void keep(draw *d, bt_tensor *x, double bound)
     if (x->dtype != d->dtype || bt_tensor_count(x) > LARGEST)
         return;
     if (!(bound < 20)) {
-        x = bt_sin(x);
-        bound = 1;
+        x = whole_numbers(d) ? bt_clamp(x, -3, 3) : bt_sin(x);
+        bound = whole_numbers(d) ? 3 : 1;
     }
     int at = d->count < POOL ? d->count++ : below(d, POOL);
     d->pool[at] = x;
@@ -127,9 +130,39 @@ static bt_tensor *partner(draw *d, bt_tensor *x, double *bound)
 
 /* ---- families ---- */
 
+/* What makes whole numbers of whole numbers. */
+static void draw_whole(draw *d)
+{
+    double b;
+    bt_tensor *x = pick(d, &b);
+    switch (below(d, 6)) {
+    case 0:
+        keep(d, bt_neg(x), b);
+        break;
+    case 1:
+        keep(d, bt_square(x), b * b);
+        break;
+    case 2:
+        keep(d, bt_relu(x), b);
+        break;
+    case 3:
+        keep(d, bt_abs(x), b);
+        break;
+    case 4:
+        keep(d, bt_sign(x), 1);
+        break;
+    default:
+        keep(d, bt_step_positive(x), 1);
+    }
+}
+
 static void draw_unary(draw *d)
 {
     double b;
+    if (whole_numbers(d)) {
+        draw_whole(d);
+        return;
+    }
     bt_tensor *x = pick(d, &b);
     switch (below(d, d->what & RANDOM_SMOOTH ? 10 : 13)) {
     case 0:
@@ -200,7 +233,7 @@ static void draw_binary(draw *d)
         keep(d, bt_minimum(x, y), fmax(a, b));
         break;
     case 6:
-        keep(d, bt_div(x, bt_add(1, bt_square(y))), a + b);
+        keep(d, whole_numbers(d) ? bt_maximum(x, y) : bt_div(x, bt_add(1, bt_square(y))), a + b);
         break;
     default:
         keep(d, bt_where(bt_less(x, y), x, y), fmax(a, b));
@@ -223,7 +256,7 @@ static void draw_reduction(draw *d)
     if (empty || chance(d, 0.7))
         keep(d, (bt_sum)(x, axes), b * (double)bt_tensor_count(x));
     else
-        keep(d, (bt_max)(x, axes), b);
+        keep(d, (bt_max)(whole_numbers(d) ? bt_stop(x) : x, axes), b); /* at ties it shares its derivative */
 }
 
 static void draw_view(draw *d)
@@ -331,7 +364,7 @@ static void draw_identity(draw *d)
         keep(d, bt_copy(x), b);
         break;
     case 3:
-        keep(d, bt_dropout(x, 0.4), 2 * b);
+        keep(d, bt_dropout(x, whole_numbers(d) ? 0.5 : 0.4), 2 * b);
         break;
     default:
         keep(d, bt_stop(x), b);
@@ -342,7 +375,8 @@ static void draw_linear(draw *d, bt_tensor *x, double b)
 {
     if (x->rank < 1 || bt_tensor_count(x) == 0)
         return;
-    bt_tensor *weight = bt_tanh(bt_reshape(x, -1, x->dims[x->rank - 1])), *bias = bt_sum(weight, 1);
+    bt_tensor *rows = bt_reshape(x, -1, x->dims[x->rank - 1]);
+    bt_tensor *weight = whole_numbers(d) ? bt_clamp(rows, -1, 1) : bt_tanh(rows), *bias = bt_sum(weight, 1);
     keep(d, bt_linear(x, weight, bias, chance(d, 0.5)), b * (double)x->dims[x->rank - 1] + 20);
 }
 
@@ -352,7 +386,7 @@ static void draw_composite(draw *d)
     bt_tensor *x = pick(d, &a), *y;
     b = a;
     bool some = bt_tensor_count(x) > 0;
-    switch (below(d, 8)) {
+    switch (whole_numbers(d) ? 3 + 2 * below(d, 2) : below(d, 8)) {
     case 0:
         if (x->rank && some)
             keep(d, bt_softmax(x, below(d, x->rank)), 1);
@@ -393,6 +427,10 @@ static void draw_gradient(draw *d)
 {
     double a, b;
     bt_tensor *y = pick(d, &a), *x = pick(d, &b);
+    if (whole_numbers(d)) {
+        keep(d, bt_clamp(bt_grad(bt_sum(bt_square(y)), x), -3, 3), 3);
+        return;
+    }
     keep(d, bt_tanh(bt_mul(0.125, bt_grad(bt_sum(bt_sin(y)), x))), 1);
 }
 
@@ -417,7 +455,7 @@ static bt_var *add_var(draw *d, bt_var *var)
     int64_t count = bt_array_count(bt_var_array(var));
     ck_assert_int_le(count, BT_COUNT_OF(values));
     for (int64_t i = 0; i < count; i++)
-        values[i] = 2 * uniform(d) - 1;
+        values[i] = whole_numbers(d) ? below(d, 7) - 3 : 2 * uniform(d) - 1;
     var_set(var, values);
     return var;
 }
@@ -433,6 +471,8 @@ static void draw_variables(draw *d)
         shapes[i] = (bt_array){.dtype = d->dtype, .rank = i == 3 ? 0 : 1 + below(d, 3)};
         for (int k = 0; k < shapes[i].rank; k++)
             shapes[i].dims[k] = chance(d, 0.03) ? 0 : 1 + below(d, 4);
+        if (i >= 4 && d->rows)
+            shapes[i] = (bt_array){.dtype = d->dtype, .rank = i - 3, .dims = {d->rows, i == 5 ? 1 + below(d, 3) : 0}};
         if (i < 3) {
             offset[i] = total;
             total += bt_align_up(bt_array_bytes(shapes[i]));
@@ -456,11 +496,11 @@ static void draw_variables(draw *d)
 }
 
 /* x in the shape of the variable: what is too much is cut off, what is too little is one number repeated. */
-static bt_tensor *fit(bt_tensor *x, const bt_var *var)
+static bt_tensor *fit(bt_tensor *x, const bt_var *var, bool whole)
 {
     int64_t count = bt_array_count(bt_var_array(var));
     if (bt_tensor_count(x) < count)
-        return bt_broadcast(bt_tanh(bt_sum(x)), var->rank, var->dims, NULL);
+        return bt_broadcast(whole ? bt_clamp(bt_sum(x), -3, 3) : bt_tanh(bt_sum(x)), var->rank, var->dims, NULL);
     bt_tensor *flat = bt_slice(bt_reshape(x, bt_tensor_count(x)), 0, 0, count);
     return reshape_to(flat, var->rank, var->dims);
 }
@@ -484,17 +524,22 @@ static void draw_assigns(draw *d)
                                 : x->rank == 2 ? (const int64_t[]){1, 0, BT_END}
                                                : (const int64_t[]){0, BT_END});
         if (chance(d, 0.3)) /* an update: what is most often written in place */
-            x = bt_sub(bt_trace_read(var), bt_mul(0.1, fit(x, var)));
+            x = bt_sub(bt_trace_read(var), bt_mul(whole_numbers(d) ? 2 : 0.1, fit(x, var, whole_numbers(d))));
         if (again && chance(d, 0.2))
             x = again;
         again = x;
-        bt_graph_assign(d->s->graph, var, fit(x, var));
+        bt_graph_assign(d->s->graph, var, fit(x, var, whole_numbers(d)));
     }
 }
 
 void random_graph(scene *s, uint64_t seed, bt_dtype dtype, int nodes, unsigned what)
 {
-    draw d = {.s = s, .seed = seed, .dtype = dtype, .what = what};
+    random_graph_of_rows(s, seed, dtype, nodes, what, 0);
+}
+
+void random_graph_of_rows(scene *s, uint64_t seed, bt_dtype dtype, int nodes, unsigned what, int64_t rows)
+{
+    draw d = {.s = s, .seed = seed, .dtype = dtype, .what = what, .rows = rows};
     scene_begin(s, dtype);
     draw_variables(&d);
     int64_t first = s->graph->node_count;

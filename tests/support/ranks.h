@@ -15,6 +15,11 @@ typedef struct rank_var { /* a root variable of the whole graph, and each rank's
     bool known;
 } rank_var;
 
+typedef struct rank_user { /* of a rank's world */
+    struct ranks *ranks;
+    int rank;
+} rank_user;
+
 typedef struct ranks {
     const bt_graph *whole;
     int count;
@@ -23,15 +28,16 @@ typedef struct ranks {
     bt_sharded_report reports[RANKS_MOST];
     rank_var vars[RANKS_VARS];
     int var_count;
-    bt_var *windows[RANKS_VARS * RANKS_MOST];
+    bt_var *windows[RANKS_VARS * RANKS_MOST], *of[RANKS_VARS * RANKS_MOST]; /* of: the whole graph's */
     int window_count;
+    rank_user users[RANKS_MOST];
     double *out; /* what was asked for last */
 } ranks;
 
 void ranks_begin(ranks *r, const bt_graph *whole, int count);
-/* Before ranks_shard: how the variable lies. Of a partial one the ranks have summands that add up exactly where its
- * values are multiples of 1/4. */
+/* Before ranks_shard: how the variable lies. Of a partial one the ranks have summands that add up exactly. */
 void ranks_spread(ranks *r, bt_var *root, bt_spread spread);
+bt_world ranks_world(ranks *r, int rank);
 void ranks_shard(ranks *r); /* each rank's own graph; they come to the same reports */
 void ranks_run(ranks *r);
 void ranks_free(ranks *r);

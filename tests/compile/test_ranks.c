@@ -1,0 +1,154 @@
+/* Programs of several ranks: they come to the same collectives, in the order of the graph, whatever a rank's share is,
+ * in which order steps run, and which of them run again. */
+#include "support/ranks.h"
+#include "support/scene.h"
+
+#include "runtime/variable.h"
+#include "transform/grad.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 65, LAYERS = 4, MOST = 64 };
+
+static scene s;
+static ranks r;
+
+/* A network with batch norm, whose gradients have other sizes in each layer. */
+static void record(void)
+{
+    static const int64_t widths[LAYERS + 1] = {7, 40, 3, 60, 5};
+    static double numbers[4000];
+    bt_array shape = {.dtype = BT_F64, .rank = 2, .dims = {ROWS, widths[0]}};
+    for (int i = 0; i < 4000; i++)
+        numbers[i] = bt_host_uniform(3, 1, (uint64_t)i) - 0.5;
+    scene_begin(&s, BT_F64);
+    bt_var *batch = scene_own(&s, bt_var_new(BT_RUN, BT_BATCH, "", "x", shape));
+    var_set(batch, numbers);
+    bt_tensor *x = bt_graph_read(s.graph, batch), *weights[LAYERS], *biases[LAYERS];
+    x->batch_axis = 0;
+    s.trace.tag.level = "net";
+    for (int l = 0; l < LAYERS; l++) {
+        weights[l] = scene_read(&s, "w", numbers, (const int64_t[]){widths[l], widths[l + 1], BT_END});
+        biases[l] = scene_read(&s, "b", numbers, (const int64_t[]){widths[l + 1], BT_END});
+        x = bt_matmul(x, weights[l]);
+        x = bt_tanh(bt_add(l % 2 ? x : bt_batch_norm(x, NULL, NULL, 0.1, NULL, NULL), biases[l]));
+    }
+    bt_tensor *loss = bt_mean(bt_square(x));
+    for (int l = 0; l < LAYERS; l++) {
+        bt_graph_output(s.graph, bt_norm_square(bt_grad(loss, weights[l])));
+        bt_graph_output(s.graph, bt_norm_square(bt_grad(loss, biases[l])));
+    }
+    scene_end(&s);
+}
+
+static void teardown(void)
+{
+    ranks_free(&r);
+    scene_free(&s);
+}
+
+static void describe(const bt_node *node, char *text)
+{
+    const bt_collective_attr *attr = node->attr;
+    const bt_tensor *whole = node->op == &bt_op_all_gather ? node->out : node->in[0];
+    sprintf(text, "%s of %d, %d elements in %d rows", node->op->name, (int)attr->ranks, (int)bt_tensor_count(whole),
+            (int)attr->rows);
+}
+
+/* The program's collectives are these, or become them. */
+static void expect_same(const bt_program *program, char all[MOST][100], int *count)
+{
+    const bt_node *nodes[MOST];
+    char text[100];
+    int found = 0, steps = 0;
+    for (int64_t n = 0; n < program->graph->node_count; n++)
+        if (bt_op_flags(program->graph->nodes[n]->op) & BT_OP_COLLECTIVE) {
+            ck_assert_int_lt(found, MOST);
+            nodes[found] = program->graph->nodes[n];
+            describe(nodes[found], text);
+            if (found == *count)
+                strcpy(all[(*count)++], text);
+            ck_assert_str_eq(all[found++], text);
+        }
+    ck_assert_int_eq(found, *count);
+    for (int64_t i = 0; i < program->step_count; i++)
+        if (bt_op_flags(program->steps[i].call.op) & BT_OP_COLLECTIVE) {
+            ck_assert_msg(steps < found && program->steps[i].node == nodes[steps], "step %d is not collective %d",
+                          (int)i, steps);
+            steps++;
+        }
+    ck_assert_int_eq(steps, found);
+}
+
+START_TEST(one_order)
+{
+    static const bt_checkpointing policies[] = {
+        {.kind = BT_CHECKPOINTING_NONE}, {.kind = BT_CHECKPOINTING_SQRT}, {.kind = BT_CHECKPOINTING_COST, .cost = 1}};
+    static char all[MOST][100];
+    int count = 0, again = 0;
+    record();
+    ranks_begin(&r, s.graph, 3 + _i); /* shares are not even */
+    ranks_spread(&r, s.vars[0], (bt_spread){BT_SHARDED, 0, ROWS});
+    for (int rank = 0; rank < r.count; rank++)
+        for (int rule = 0; rule <= BT_ORDERS; rule++)
+            for (int p = 0; p < BT_COUNT_OF(policies); p++) {
+                const bt_world world = ranks_world(&r, rank);
+                bt_level_checkpointing level = {.level = "net", .how = policies[p]};
+                bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+                options.world = &world;
+                options.rule = (bt_order_rule)rule;
+                options.levels = &level;
+                options.level_count = 1;
+                bt_program *program = bt_compile_graph(s.graph, &options);
+                ck_assert_msg(program != NULL, "%s", bt_error());
+                expect_same(program, all, &count);
+                again += program->again > 0;
+                ck_assert_int_eq(program->sharded.place_count, 0);
+                ck_assert_int_eq(program->sharded.reductions + program->sharded.gathers, count);
+                bt_program_free(program);
+            }
+    ck_assert_int_gt(count, 2 * LAYERS);
+    ck_assert_int_gt(again, 0);
+}
+END_TEST
+
+/* What comes before ranks is of all of them; what has been settled is the rank's own, and stays so. */
+START_TEST(settled)
+{
+    record();
+    ranks_begin(&r, s.graph, 3);
+    ranks_spread(&r, s.vars[0], (bt_spread){BT_SHARDED, 0, ROWS});
+    const bt_world world = ranks_world(&r, 1);
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    options.world = &world;
+    bt_graph *lowered = bt_compile_lowered(s.graph, &options), *own = bt_compile_settled(s.graph, &options);
+    ck_assert_msg(lowered && own, "%s", bt_error());
+    ck_assert_int_eq(count_op(lowered, &bt_op_all_reduce), 0);
+    ck_assert_int_gt(count_op(own, &bt_op_all_reduce), LAYERS);
+    options = bt_compile_settle(&options);
+    bt_program *program = bt_compile_graph(own, &options);
+    ck_assert_msg(program != NULL, "%s", bt_error());
+    ck_assert_int_eq(count_op(program->graph, &bt_op_all_reduce), count_op(own, &bt_op_all_reduce));
+    bt_program_free(program);
+    bt_graph_free(lowered);
+    bt_graph_free(own);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ranks");
+    TCase *tests = tcase_create("ranks");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, NULL, teardown);
+    tcase_add_loop_test(tests, one_order, 0, 2);
+    tcase_add_test(tests, settled);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
