@@ -82,7 +82,7 @@ START_TEST(in_two_places)
     bt_bound *bound[2];
     int64_t counted = -1;
     for (int i = 0; i < 2; i++) {
-        bound[i] = bt_bound_new(program, NULL);
+        bound[i] = bt_bound_new(program);
         for (int64_t b = 0; b < program->buffer_count; b++) {
             bool var = program->buffers[b].home == BT_HOME_VAR;
             bound[i]->values[b] = var ? 0 : b + 1;
