@@ -116,6 +116,21 @@ char *bt_var_data_of(const bt_var *var, int rank)
     return own && own->data ? own->data + bt_var_start(var) : NULL;
 }
 
+bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
+{
+    const bt_var *root = var->base ? var->base : var;
+    if (!root->copies || root->copies->layout.kind != BT_PARTIAL)
+        return false;
+    const size_t size = bt_dtype_size(var->dtype);
+    memset(to, 0, bytes);
+    for (int r = 0; r < root->copies->ranks; r++) {
+        const char *own = bt_var_data_of(var, r);
+        for (int64_t i = 0, n = own ? (int64_t)(bytes / size) : 0; i < n; i++)
+            bt_put(var->dtype, to, i, bt_get(var->dtype, to, i) + bt_get(var->dtype, own + offset, i));
+    }
+    return true;
+}
+
 void bt_var_follow(bt_var *var)
 {
     for (int r = 0; var->copies && r < var->copies->ranks; r++)

@@ -32,6 +32,8 @@ bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t o
     if (!from)
         return BT_ERROR_INTERNAL;
     bt_queue *queue = queue_of(instance, var);
+    if (bt_var_sum(var, offset, to, bytes))
+        return BT_OK;
     const char *mirror = bt_queue_mirror(queue, from);
     return mirror ? bt_queue_copy(NULL, to, mirror, bytes) : bt_queue_read(queue, to, from, bytes);
 }

@@ -17,6 +17,8 @@ static const char *const variants[] = {
     "lower.type = darts\nlower.product = vjp\n",
     "lower.type = darts\nlower.product = finite\nlower.unroll_steps = 2\n",
     "lower.type = penalty\n",
+    "lower.type = penalty\nupper.gradient_accumulation = 2\nupper.batch_size = 3\n",
+    "lower.type = penalty\nlower.gradient_accumulation = 2\nlower.product_batches = all\n",
     "lower.type = sama\n",
     "lower.type = cg\nlower.cg_iterations = 3\nlower.unroll_steps = 3\n",
     ("lower.type = cg\nlower.cg_iterations = 2\nlower.cg_warm_start = true\nlower.unroll_steps = 3\n"
