@@ -108,11 +108,11 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks)
 
 char *bt_var_data_of(const bt_var *var, int rank)
 {
-    const bt_var *root = var->base ? var->base : var, *own = root;
-    if (root->copies && rank < root->copies->ranks)
+    const bt_var *root = var->base ? var->base : var, *own = NULL;
+    if (rank == 0 && (!root->copies || root->copies->layout.kind != BT_SHARDED))
+        own = root;
+    else if (root->copies && rank < root->copies->ranks)
         own = root->copies->own[rank];
-    else if (rank)
-        own = NULL;
     return own && own->data ? own->data + bt_var_start(var) : NULL;
 }
 
