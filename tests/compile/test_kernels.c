@@ -19,7 +19,7 @@ static const bt_kernel_impl *const *kernels(void)
     return list;
 }
 
-static const bt_kernel_table table = {"test", kernels};
+static const bt_kernel_table table = {.device = "test", .list = kernels};
 
 static const bt_kernel_impl *choose(const bt_op *op, int64_t count, int64_t stride)
 {
