@@ -229,18 +229,11 @@ bool bt_node_shares(const bt_node *node, bt_shares *shares)
     return info && info->flags & BT_OP_ELEMENTWISE && elementwise_shares(shares, node->outputs);
 }
 
-/* Room for what the rule wants of inputs. */
-static int *axes_room(const bt_node *node, int *few)
-{
-    return node->inputs <= BT_MAX_ITEMS ? few
-                                        : bt_region_alloc(node->graph->region, (size_t)node->inputs * sizeof *few);
-}
-
-int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes, int64_t rows)
+int bt_node_batch_axis(const bt_node *node, const bt_array *in, int *axes, int64_t rows)
 {
     const bt_op_info *info = node->op->info;
-    int few[BT_MAX_ITEMS], *wanted = axes_room(node, few), first = first_split(axes, node->inputs);
-    if (!wanted || first == node->inputs)
+    int *wanted = axes + node->inputs, first = first_split(axes, node->inputs);
+    if (first == node->inputs)
         return -1;
     if (!info || !(info->shares || info->flags & BT_OP_ELEMENTWISE))
         return guessed_axis(node, in, axes);
@@ -257,11 +250,11 @@ int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes,
 static bt_status infer(bt_node *node)
 {
     bt_array in[BT_MAX_ITEMS + 1], small_out[BT_MAX_OUTPUTS], *ins = in, *outs = small_out;
-    int axes[BT_MAX_ITEMS + 1], *batch = axes;
+    int axes[2 * BT_MAX_ITEMS], *batch = axes;
     bt_region *region = node->graph->region;
     if (node->inputs > BT_MAX_ITEMS) {
         ins = bt_region_alloc(region, (size_t)(node->inputs + 1) * sizeof *ins);
-        batch = bt_region_alloc(region, (size_t)node->inputs * sizeof *batch);
+        batch = bt_region_alloc(region, 2 * (size_t)node->inputs * sizeof *batch);
     }
     if (node->outputs > BT_MAX_OUTPUTS)
         outs = bt_region_alloc(region, (size_t)node->outputs * sizeof *outs);

@@ -225,8 +225,9 @@ size_t bt_tensor_bytes(const bt_tensor *x);
 /* By the rule of the node's op. False: there is none, or the op needs whole inputs. */
 bool bt_node_shares(const bt_node *node, bt_shares *shares);
 /* The batch axis of output 0, by those of the inputs, which are like `in` and have some multiple of `rows` along them
- * (0: their own size): along it each part depends on no other. -1, BT_BATCH_SUMMED: it has none. */
-int bt_node_batch_axis(const bt_node *node, const bt_array *in, const int *axes, int64_t rows);
+ * (0: their own size): along it each part depends on no other. -1, BT_BATCH_SUMMED: it has none. axes: one an input, and
+ * room for as many more. */
+int bt_node_batch_axis(const bt_node *node, const bt_array *in, int *axes, int64_t rows);
 
 /* ---- trace.c: the trace in progress, one per thread; traces nest ---- */
 

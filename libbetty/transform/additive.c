@@ -29,7 +29,7 @@ typedef struct analysis {
     value *values;        /* by tensor id */
     bool *reaches;        /* by node index: the loss depends on it */
     bt_array *in;         /* of the node in turn */
-    int *axes;
+    int *axes;            /* twice as many: bt_node_batch_axis */
     int inputs_room;
     const char *told; /* the place of the node that was told last */
     bool mixed;
@@ -190,7 +190,7 @@ static bool open(analysis *a, const bt_graph *graph)
     a->values = bt_alloc_array((size_t)graph->tensor_count + 1, sizeof *a->values);
     a->reaches = bt_alloc_array((size_t)graph->node_count + 1, sizeof *a->reaches);
     a->in = bt_alloc_array((size_t)a->inputs_room + 1, sizeof *a->in);
-    a->axes = bt_alloc_array((size_t)a->inputs_room + 1, sizeof *a->axes);
+    a->axes = bt_alloc_array(2 * (size_t)a->inputs_room + 1, sizeof *a->axes);
     return a->values && a->reaches && a->in && a->axes;
 }
 

@@ -46,7 +46,7 @@ static bool is_product(const bt_node *node)
 static bool goes_by_rows(const region *r, const bt_node *node)
 {
     bt_array in[BT_MAX_ITEMS + 1] = {{0}}, out[BT_MAX_OUTPUTS] = {{0}};
-    int axes[BT_MAX_ITEMS + 1];
+    int axes[2 * BT_MAX_ITEMS];
     const bt_op_info *info = node->op->info;
     if (!info || !(info->shares || info->flags & BT_OP_ELEMENTWISE) || !node->op->infer ||
         node->inputs > BT_MAX_ITEMS || node->outputs > BT_MAX_OUTPUTS ||

@@ -401,12 +401,15 @@ static bt_status bind(walk *w)
 }
 
 /* What was made whole and then nobody wanted so is left out; collectives are all wanted by somebody. */
-static void tidy(bt_graph *graph)
+static bt_graph *tidy(bt_graph *graph)
 {
     bool *live = bt_live_nodes(graph);
     if (live)
         bt_graph_keep(graph, live);
+    else
+        bt_graph_free(graph);
     bt_free(live);
+    return live ? graph : NULL;
 }
 
 static void count(const bt_graph *graph, bt_sharded_report *report)
@@ -486,11 +489,11 @@ static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
         bt_graph_free(to);
         return NULL;
     }
-    if (to) {
-        tidy(to);
+    if (to && !(to = tidy(to)))
+        bt_fail(BT_ERROR_MEMORY, "out of memory");
+    if (to)
         count(to, report);
-        report->place_count = w->s.place_count;
-    }
+    report->place_count = w->s.place_count;
     return to;
 }
 
@@ -511,6 +514,11 @@ bt_graph *bt_shard(const bt_graph *graph, const bt_world *world, bt_sharded_repo
         own = walk_once(&w, report, &right);
     }
     close_room(&w);
+    if (own && report->places.failed) {
+        bt_fail(BT_ERROR_MEMORY, "out of memory");
+        bt_graph_free(own);
+        own = NULL;
+    }
     return own;
 }
 

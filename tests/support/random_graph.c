@@ -248,6 +248,10 @@ static void draw_reduction(draw *d)
     for (int i = 0; i < x->rank; i++)
         if (chance(d, 0.5))
             axes[count++] = chance(d, 0.5) ? i : i - x->rank;
+    if (d->rows && x->rank && x->dims[0] == d->rows && chance(d, 0.7)) {
+        axes[0] = 0; /* the rows, and nothing else */
+        count = 1;
+    }
     bool some = count > 0, keeps = chance(d, 0.4);
     if (some && keeps)
         axes[count++] = BT_KEEP;

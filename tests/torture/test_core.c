@@ -12,6 +12,7 @@
 #include "transform/join.h"
 #include "transform/linearize.h"
 #include "transform/reassociate.h"
+#include "transform/shard.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -330,6 +331,55 @@ static bt_status chains(result *r)
     return shorter ? status : BT_ERROR_MEMORY;
 }
 
+static bt_status decide(void *user, bt_var *root, const bt_spread *spread)
+{
+    put(user, (double)spread->kind);
+    return root ? BT_OK : BT_ERROR_INTERNAL;
+}
+
+static bt_var *half(void *user, bt_var *var)
+{
+    (void)user;
+    return strcmp(var->name, "x") == 0 ? vars[1] : var;
+}
+
+/* A graph of all ranks, and the one of the second of two. */
+static bt_status of_two_ranks(result *r)
+{
+    bt_graph *graph = bt_graph_new(), *lowered = NULL, *own = NULL;
+    bt_var *x = variable(BT_EXTERNAL, "x", BT_F64, DIMS(4, 2)),
+           *part = variable(BT_EXTERNAL, "part", BT_F64, DIMS(2, 2)), *w = variable(BT_RUN, "w", BT_F64, DIMS(2)),
+           *sum = variable(BT_PHASE, "sum", BT_F64, DIMS(2));
+    bt_sharded_report report = {0};
+    bt_world world = {.rank = 1, .ranks = 2, .decide = decide, .local = half, .user = r};
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    if (graph && x && part && w && sum) {
+        bt_trace trace;
+        bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+        bt_tensor *batch = bt_trace_read(x), *weight = bt_trace_read(w);
+        if (!bt_poisoned(batch))
+            batch->batch_axis = 0;
+        sum->clear = true;
+        bt_tensor *y = bt_batch_norm(bt_mul(batch, weight), NULL, NULL, 0.1, NULL, NULL);
+        bt_tensor *g = bt_grad(bt_mean(bt_square(bt_cumsum(y, 0))), weight);
+        assign(graph, sum, bt_add(bt_trace_read(sum), g));
+        assign(graph, w, bt_sub(weight, bt_max(y, 0)));
+        bt_trace_end(&trace);
+        lowered = bt_compile_lowered(graph, &options);
+    }
+    if (lowered && (own = bt_shard(lowered, &world, &report)) != NULL) {
+        put(r, (double)own->node_count);
+        put(r, (double)(report.reduced + report.gathered + report.place_count));
+    }
+    const bt_status status = own ? BT_OK : BT_ERROR_MEMORY;
+    bt_sharded_free(&report);
+    bt_graph_free(own);
+    bt_graph_free(lowered);
+    bt_graph_free(graph);
+    free_variables();
+    return status;
+}
+
 static bt_status blocks(result *r)
 {
     const bt_array shapes[] = {{.dtype = BT_F64, .rank = 1, .dims = {3}}, {.dtype = BT_F64, .rank = 1, .dims = {2}}};
@@ -462,17 +512,12 @@ static const struct {
     scenario *fn;
     const char *name, *plan;
     long forever;
-} scenarios[] = {{training, "training", "on", 0},
-                 {training, "training, unplanned", "off", 0},
-                 {derivatives, "derivatives", "on", 8},
-                 {phases, "phases", "on", 0},
-                 {phases, "phases, guarded", "guard", 0},
-                 {blocks, "blocks", "on", 0},
-                 {recomputed, "recomputed", "on", 0},
-                 {chains, "chains", "on", 0},
-                 {few_shot, "few shot", "on", 0},
-                 {changed, "changed", "on", 0},
-                 {images, "images", "on", 0}};
+} scenarios[] = {{training, "training", "on", 0},         {training, "training, unplanned", "off", 0},
+                 {derivatives, "derivatives", "on", 8},   {phases, "phases", "on", 0},
+                 {phases, "phases, guarded", "guard", 0}, {blocks, "blocks", "on", 0},
+                 {recomputed, "recomputed", "on", 0},     {chains, "chains", "on", 0},
+                 {of_two_ranks, "of two ranks", "on", 0}, {few_shot, "few shot", "on", 0},
+                 {changed, "changed", "on", 0},           {images, "images", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {

@@ -257,6 +257,24 @@ START_TEST(read_again)
 }
 END_TEST
 
+/* What comes into a sum from outside is one rank's summand, or each rank's own rows. */
+START_TEST(into_a_sum)
+{
+    bt_tensor *x = batch("x", 5, 2, drawn(10)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
+    bt_var *sum = of_phase("sum", w, false), *rows = of_phase("rows", x, false);
+    bt_graph_assign(s.graph, sum, bt_mul(2, w));
+    bt_graph_assign(s.graph, rows, bt_tanh(x));
+    lower();
+    ranks_begin(&r, s.graph, 3);
+    ranks_spread(&r, sum, (bt_spread){BT_PARTIAL, 0, 0});
+    ranks_spread(&r, rows, (bt_spread){BT_PARTIAL, 0, 0});
+    ranks_shard(&r);
+    ranks_run(&r);
+    ck_assert_int_eq(r.reports[0].reductions + r.reports[0].gathers, 0);
+    ranks_expect_whole(&r, 0, "into a sum");
+}
+END_TEST
+
 /* What is read before anything is assigned is partial only if what comes is. */
 START_TEST(not_a_sum)
 {
@@ -483,6 +501,7 @@ int main(void)
     tcase_add_loop_test(tests, batch_norm, 0, 45);
     tcase_add_test(tests, accumulated);
     tcase_add_test(tests, read_again);
+    tcase_add_test(tests, into_a_sum);
     tcase_add_test(tests, not_a_sum);
     tcase_add_test(tests, blocks);
     tcase_add_test(tests, places_are_named);
