@@ -69,6 +69,19 @@ static json_t *again_by_op(const bt_program *program)
     return object;
 }
 
+/* What the ranks send each other in one run of the part. */
+static json_t *with_sent(json_t *part, const bt_program *program)
+{
+    const bt_sharded_report *sent = &program->sharded;
+    if (!sent->reductions && !sent->gathers)
+        return part;
+    part = bt_json_with(part, "ranks",
+                        json_pack("{s:I, s:I, s:I, s:I}", "reductions", (json_int_t)sent->reductions, "reduced",
+                                  (json_int_t)sent->reduced, "gathers", (json_int_t)sent->gathers, "gathered",
+                                  (json_int_t)sent->gathered));
+    return sent->place_count ? bt_json_with(part, "gathered_whole", json_string(bt_text_get(&sent->places))) : part;
+}
+
 static json_t *parts(const bt_phase *phase)
 {
     json_t *list = json_array();
@@ -84,6 +97,7 @@ static json_t *parts(const bt_phase *phase)
             part = bt_json_with(bt_json_with(bt_json_with(part, "again", json_integer((json_int_t)program->again)),
                                              "extra_work", json_real(program->extra)),
                                 "again_by_op", again_by_op(program));
+        part = with_sent(part, program);
         if (program->order)
             part = bt_json_with(bt_json_with(part, "order", json_string(program->order)), "most",
                                 json_integer((json_int_t)program->most));
@@ -162,6 +176,8 @@ json_t *bt_plan_json(const bt_engine *engine)
     const bt_phase *peak = peak_phase(engine);
     object = bt_json_with(object, "backend", json_string(engine->context.instance->backend->isa()));
     object = with_threads(object, engine);
+    if (engine->context.instance->world.ranks > 1)
+        object = bt_json_with(object, "ranks", json_integer(engine->context.instance->world.ranks));
     object = bt_json_with(object, "planned_bytes",
                           json_pack("{s:I, s:I}", "arena", (json_int_t)bt_arena_used(&engine->context), "persistent",
                                     (json_int_t)persistent));
@@ -206,6 +222,22 @@ static void print_spacing(json_t *level, FILE *file)
         fprintf(file, "    the state before each step of the inner loop is kept\n");
 }
 
+static void print_sent(json_t *part, FILE *file)
+{
+    json_t *sent = json_object_get(part, "ranks");
+    const char *places = bt_json_read_text(part, "gathered_whole");
+    if (sent)
+        fprintf(file, "      between ranks: %zu elements summed in %zu collectives, %zu gathered in %zu\n",
+                bytes_of(sent, "reduced"), bytes_of(sent, "reductions"), bytes_of(sent, "gathered"),
+                bytes_of(sent, "gathers"));
+    for (const char *end; *places; places = end + 1) {
+        end = strchr(places, '\n');
+        if (!end)
+            break;
+        fprintf(file, "      gathered: %.*s\n", (int)(end - places), places);
+    }
+}
+
 static void print_part(json_t *part, FILE *file)
 {
     json_t *order = json_object_get(part, "order");
@@ -223,6 +255,7 @@ static void print_part(json_t *part, FILE *file)
     if (order && strcmp(json_string_value(order), bt_order_name(BT_ORDER_WRITTEN)) != 0)
         fprintf(file, "; %s", json_string_value(order));
     fprintf(file, "\n");
+    print_sent(part, file);
 }
 
 static void print_phase(json_t *phase, FILE *file)
@@ -247,6 +280,8 @@ void bt_plan_print(json_t *plan, FILE *file)
     char text[32];
     fprintf(file, "memory plan for %s, %s\n", bt_json_read_text(plan, "backend"),
             bt_json_read_text(plan, "threads_why"));
+    if (bytes_of(plan, "ranks"))
+        fprintf(file, "of rank 0 of %zu, which has as many rows of a batch as any\n", bytes_of(plan, "ranks"));
     json_array_foreach(json_object_get(plan, "levels"), i, level)
     {
         fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", bt_json_read_text(level, "level"), "kept for the whole run",

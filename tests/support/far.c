@@ -266,23 +266,3 @@ bool far_is_chosen(void)
 far_counts far_counted(void) { return counts; }
 void far_forget(void) { counts = (far_counts){0}; }
 void far_hurry(bool at_once) { hurried = at_once; }
-
-/* The linker puts these in the place of the library's bt_instance_new: tests/CMakeLists.txt. */
-bt_instance *__real_bt_instance_new(const bt_backend *backend, int threads);
-bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads);
-
-static bt_instance *on_ranks(bt_instance *instance, const char *ranks)
-{
-    if (instance && ranks && !instance->queue && bt_instance_spread(instance, atoi(ranks)) != BT_OK) {
-        bt_instance_free(instance);
-        return NULL;
-    }
-    return instance;
-}
-
-bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads)
-{
-    const bool cpu = backend == bt_backend_cpu();
-    bt_instance *instance = __real_bt_instance_new(far_is_chosen() && cpu ? far_backend() : backend, threads);
-    return on_ranks(instance, cpu ? getenv("BETTY_TEST_RANKS") : NULL);
-}

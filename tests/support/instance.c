@@ -1,0 +1,25 @@
+/* tests/support/instance.c: where tests run instances of the processor's backend, by the environment: on memory that is
+ * far, BETTY_TEST_BACKEND=far, or on so many ranks, BETTY_TEST_RANKS=3. The linker puts this in the place of the
+ * library's bt_instance_new: tests/CMakeLists.txt. */
+#include "support/far.h"
+
+#include <stdlib.h>
+
+bt_instance *__real_bt_instance_new(const bt_backend *backend, int threads);
+bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads);
+
+static bt_instance *on_ranks(bt_instance *instance, const char *ranks)
+{
+    if (instance && ranks && !instance->queue && bt_instance_spread(instance, atoi(ranks)) != BT_OK) {
+        bt_instance_free(instance);
+        return NULL;
+    }
+    return instance;
+}
+
+bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads)
+{
+    const bool cpu = backend == bt_backend_cpu();
+    bt_instance *instance = __real_bt_instance_new(far_is_chosen() && cpu ? far_backend() : backend, threads);
+    return on_ranks(instance, cpu ? getenv("BETTY_TEST_RANKS") : NULL);
+}
