@@ -2,7 +2,7 @@
  * tokens, for a plan: the published figures of its memory (Hugging Face, "Performance and scalability") beside ours. */
 #include <betty/betty.h>
 
-enum { TEXTS = 64, TOKENS = 512, VOCABULARY = 30522, WIDTH = 1024, HEADS = 16, LAYERS = 24, CLASSES = 2 };
+enum { TEXTS = 1024, TOKENS = 512, VOCABULARY = 30522, WIDTH = 1024, HEADS = 16, LAYERS = 24, CLASSES = 2 };
 
 static bt_dataset *texts(bt_problem *self)
 {

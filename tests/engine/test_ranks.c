@@ -198,6 +198,118 @@ START_TEST(product_of_means)
 }
 END_TEST
 
+/* ---- bytes and elements ---- */
+
+static int64_t reduced(const bt_engine *engine, const char *owner, const char *name)
+{
+    int64_t sum = 0;
+    for (int64_t p = 0; p < engine->context.instance->phase_count; p++) {
+        const bt_phase *phase = engine->context.instance->phases[p];
+        if (strcmp(phase->owner, owner) != 0 || strcmp(phase->name, name) != 0)
+            continue;
+        for (int64_t e = 0; e < phase->entry_count; e++) {
+            sum += (int64_t)phase->entries[e].runs * phase->entries[e].program->sharded.reduced;
+            ck_assert_int_eq(phase->entries[e].program->sharded.gathered, 0);
+        }
+    }
+    return sum;
+}
+
+/* Every rank keeps all that one rank keeps, and no more; what is measured is what was planned. */
+START_TEST(bytes_of_a_rank)
+{
+    static const char *const settings[] = {"lower.type = darts\n", "lower.type = cg\nlower.cg_iterations = 2\n",
+                                           "lower.type = itd\nlower.unroll_steps = 4\nside.unroll_steps = 4\n",
+                                           "lower.gradient_accumulation = 3\n"};
+    resumable world[2] = {{0}, {0}};
+    size_t kept[2], arena[2];
+    for (int k = 0; k < 2; k++) {
+        bt_engine *engine = engine_of(&world[k], settings[_i], k ? 3 : 1);
+        EXPECT_OK(bt_engine_setup(engine));
+        bt_instance_fill(engine->context.instance);
+        resumable_finish(engine, &world[k]);
+        const bt_memory_sizes plan = bt_engine_planned(engine), measured = bt_engine_measured(engine);
+        ck_assert_uint_eq(plan.arena, measured.arena);
+        ck_assert_uint_eq(plan.persistent, measured.persistent);
+        kept[k] = plan.persistent;
+        arena[k] = plan.arena;
+        bt_engine_free(engine);
+    }
+    ck_assert_uint_eq(kept[0], kept[1]);
+    ck_assert_uint_lt(arena[1], arena[0]);
+}
+END_TEST
+
+enum { WIDE = 5, EXAMPLES = 12 };
+
+static bt_dataset *wide_rows(bt_problem *self)
+{
+    double x[EXAMPLES * WIDE], y[EXAMPLES];
+    for (int i = 0; i < EXAMPLES * WIDE; i++)
+        x[i] = sin(1.3 * i);
+    for (int i = 0; i < EXAMPLES; i++)
+        y[i] = cos(0.7 * i);
+    bt_dataset *data = bt_dataset_new(EXAMPLES);
+    bt_dataset_add(data, "x", BT_ARRAY(x, EXAMPLES, WIDE));
+    bt_dataset_add(data, "y", BT_ARRAY(y, EXAMPLES));
+    return (void)self, data;
+}
+
+static bt_module *wide(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0.5), WIDE); }
+static bt_module *three(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0.1), 3); }
+
+static bt_tensor *misses(bt_problem *of, const bt_batch *batch)
+{
+    bt_tensor *guess = bt_squeeze(bt_matmul(bt_field(batch, "x"), bt_unsqueeze(bt_params(of), 1)), 1);
+    return bt_square(bt_sub(guess, bt_field(batch, "y")));
+}
+
+/* The three numbers above say how much each row counts. */
+static bt_tensor *weighed(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *at = bt_slice(bt_field(batch, "x"), 1, 0, 3), *by = bt_unsqueeze(bt_params(bt_peer(self, "upper")), 1);
+    return bt_mean(bt_mul(bt_sigmoid(bt_squeeze(bt_matmul(at, by), 1)), misses(self, batch)));
+}
+
+static bt_tensor *missed(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(misses(bt_peer(self, "lower"), batch));
+}
+
+static const bt_problem_def sent_upper = {
+    .name = "upper", .configure_train_data = wide_rows, .configure_module = three, .training_step = missed};
+static const bt_problem_def sent_lower = {
+    .name = "lower", .configure_train_data = wide_rows, .configure_module = wide, .training_step = weighed};
+static const bt_export sending = {.abi = BT_ABI, .problems = {&sent_upper, &sent_lower}};
+
+/* A leaf step sends its gradient once, of however many micro-batches it is the sum; a darts step v and the gradient
+ * above; each iteration of cg one vector more. And each the loss that is reported, once a batch. */
+START_TEST(elements_sent)
+{
+    static const struct {
+        const char *settings;
+        int64_t leaf, upper;
+    } cases[] = {
+        {"lower.type = darts\n", WIDE + 1, WIDE + 3 + 1},
+        {"lower.type = cg\nlower.cg_iterations = 1\n", WIDE + 1, WIDE + WIDE + 3 + 1},
+        {"lower.type = cg\nlower.cg_iterations = 4\n", WIDE + 1, WIDE + 4 * WIDE + 3 + 1},
+        {"lower.type = neumann\nlower.neumann_iterations = 4\n", WIDE + 1, WIDE + 4 * WIDE + 3 + 1},
+        {"lower.type = darts\nlower.gradient_accumulation = 3\n", 8 + 3, WIDE + 3 + 1}, /* a block of 64 bytes */
+    };
+    char settings[512];
+    snprintf(settings, sizeof settings,
+             "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.train_iters = 3\n"
+             "upper.batch_size = 4\nlower.batch_size = 4\nengine.ranks = 3\n%s",
+             cases[_i].settings);
+    bt_engine *engine = levels_engine(&sending, NULL, settings);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    levels_step(engine, 2);
+    ck_assert_int_eq(reduced(engine, "lower", "train step"), cases[_i].leaf);
+    ck_assert_int_eq(reduced(engine, "upper", "hypergradient step"), cases[_i].upper);
+    bt_engine_free(engine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranks");
@@ -206,6 +318,8 @@ int main(void)
     tcase_add_loop_test(tests, the_same_run, 0, VARIANTS);
     tcase_add_test(tests, resumed_by_others);
     tcase_add_test(tests, product_of_means);
+    tcase_add_loop_test(tests, bytes_of_a_rank, 0, 4);
+    tcase_add_loop_test(tests, elements_sent, 0, 5);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
