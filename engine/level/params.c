@@ -124,7 +124,7 @@ static int64_t *block_order(const bt_problem *problem)
 
 typedef struct like_params { /* by parameter */
     bt_array *shapes;
-    const char **names; /* NULL: left out */
+    const char **names;
 } like_params;
 
 static void like_params_free(like_params *like)
@@ -133,8 +133,7 @@ static void like_params_free(like_params *like)
     bt_free(like->names);
 }
 
-/* Of those only for which `some` is true; NULL: of all. */
-static bt_status like_params_new(like_params *like, const bt_problem *problem, const bool *some, bt_dtype dtype)
+static bt_status like_params_new(like_params *like, const bt_problem *problem, bt_dtype dtype)
 {
     int64_t count = problem->module->param_count;
     like->shapes = bt_alloc_array((size_t)count, sizeof *like->shapes);
@@ -146,7 +145,7 @@ static bt_status like_params_new(like_params *like, const bt_problem *problem, c
     for (int64_t i = 0; i < count; i++) {
         like->shapes[i] = problem->module->params[i]->shape;
         like->shapes[i].dtype = dtype;
-        like->names[i] = !some || some[i] ? problem->module->params[i]->path : NULL;
+        like->names[i] = problem->module->params[i]->path;
     }
     return BT_OK;
 }
@@ -155,7 +154,7 @@ bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_li
                                const char *name, bt_dtype dtype)
 {
     like_params like;
-    BT_TRY(like_params_new(&like, problem, NULL, dtype));
+    BT_TRY(like_params_new(&like, problem, dtype));
     bt_status status = bt_block_new(block, lifetime, category, problem->name, name, dtype, like.shapes, like.names,
                                     problem->order, problem->module->param_count);
     like_params_free(&like);
@@ -166,16 +165,22 @@ bt_status bt_block_like_params(bt_block *block, const bt_problem *problem, bt_li
 static bt_status make_slots(bt_problem *problem)
 {
     bt_context *context = problem->context;
-    like_params like;
-    BT_TRY(like_params_new(&like, problem, problem->trainable, problem->dtype));
-    bt_status status = BT_OK;
+    const int64_t count = problem->module->param_count;
+    bt_slotted *params = bt_alloc_array((size_t)count, sizeof *params);
+    bt_status status = params ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; params && i < count; i++) {
+        const bt_slate *param = problem->module->params[i];
+        params[i] = (bt_slotted){.like = param->shape, .table = param->table};
+        params[i].like.dtype = problem->dtype;
+        params[i].name = !problem->trainable || problem->trainable[i] ? param->path : NULL;
+        params[i].group = problem->group ? problem->group[i] : 0;
+    }
     for (int k = 0; status == BT_OK && k < bt_optimizer_slot_count(problem->optimizer); k++) {
-        status = bt_slot_block(problem->optimizer, k, &problem->slots[k], problem->name, like.shapes, like.names,
-                               problem->group, problem->order, problem->module->param_count);
+        status = bt_slot_block(problem->optimizer, k, &problem->slots[k], problem->name, params, problem->order, count);
         if (status == BT_OK)
             status = bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]);
     }
-    like_params_free(&like);
+    bt_free(params);
     BT_TRY(status);
     if (!problem->settings->method->slope)
         return BT_OK;

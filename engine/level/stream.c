@@ -109,6 +109,7 @@ static bt_status open_loader(bt_stream *stream)
     options.keep = stream->keep;
     options.threads = problem->context->instance->threads;
     options.dry = problem->context->instance->dry;
+    options.lent = stream->mode == BT_VALID && bt_instance_lends(problem->context->instance);
     options.prefetch = problem->settings->prefetch &&
                        bt_cores() > problem->context->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);

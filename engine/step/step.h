@@ -28,6 +28,7 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
 
 typedef struct bt_valid_phase {
     bt_phase *phase;
+    bt_var *batches; /* of the phase: where the loader's batches lie; NULL: in memory of the loader's own */
     bt_micro micros[BT_MAX_SHAPES];
     int entries[BT_MAX_SHAPES];
 } bt_valid_phase;

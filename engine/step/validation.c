@@ -1,6 +1,21 @@
 /* engine/step/validation.c: the validation of a level: its programs, and a pass over the same batches each time. */
 #include "engine/step/step_inside.h"
 
+/* Its batches lie in the arena, which a validation seldom fills. */
+static bt_status make_room(bt_valid_phase *validation, const bt_problem *problem)
+{
+    int64_t bytes = (int64_t)bt_loader_room(problem->valid->loader);
+    bt_array shape = {.dtype = BT_U8, .rank = 1, .dims = {bytes}};
+    if (!bytes)
+        return BT_OK;
+    validation->batches =
+        bt_phase_own(validation->phase, bt_var_new(BT_PHASE, BT_BATCH, problem->name, "batches", shape));
+    if (!validation->batches)
+        return BT_ERROR_MEMORY;
+    validation->batches->lasting = true;
+    return BT_OK;
+}
+
 bt_status bt_validation_build(bt_problem *problem)
 {
     if (!problem->valid || !problem->def->validation_step)
@@ -11,6 +26,7 @@ bt_status bt_validation_build(bt_problem *problem)
     validation->phase = bt_phase_new(problem->context->instance, problem->name, "validation");
     if (!validation->phase)
         return BT_ERROR_MEMORY;
+    BT_TRY(make_room(validation, problem));
     for (int s = 0; s < problem->valid->shape_count; s++) {
         BT_TRY(bt_micro_new(&validation->micros[s], problem, problem->valid, s));
         bt_graph *graph = bt_loss_trace(problem, &validation->micros[s], BT_TRACE_VALID, NULL);
@@ -56,9 +72,13 @@ static bt_status run_validation(bt_problem *problem)
 
 static bt_status validate(bt_problem *problem)
 {
-    bt_phase_begin(problem->validation->phase);
+    bt_valid_phase *validation = problem->validation;
+    bt_phase_begin(validation->phase);
+    if (validation->batches)
+        bt_loader_lend(problem->valid->loader, bt_phase_lend(validation->phase, validation->batches));
     bt_status status = run_validation(problem);
-    bt_phase_end(problem->validation->phase);
+    bt_loader_lend(problem->valid->loader, NULL);
+    bt_phase_end(validation->phase);
     return status;
 }
 

@@ -37,14 +37,16 @@ typedef struct bt_loader_options {
     bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
     int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
     bool dry;       /* no batch is drawn: none is gathered ahead, only its memory is counted */
+    bool lent;      /* batches lie in memory of somebody else while there is some: bt_loader_lend */
 } bt_loader_options;
-/* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread. */
+/* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread, not lent. */
 bt_loader_options bt_loader_defaults(void);
 
-/* Takes the set over, also on failure. Has all its memory afterwards: drawing cannot fail before bt_loader_most. Of a
- * joined set, the first has the epochs of the loader; the others give as many examples to each batch, short or not, and
- * go on through epochs of their own, each of which has every example once. Of a set of tasks, each batch has one,
- * whatever the batch size; if it is the first, there are no epochs, and the others give batch_size examples. */
+/* Takes the set over, also on failure. Unless lent, it has all its memory then: drawing cannot fail before
+ * bt_loader_most. Of a joined set, the first has the epochs of the loader; the others give as many examples to each
+ * batch, short or not, and go on through epochs of their own, each of which has every example once. Of a set of tasks,
+ * each batch has one, whatever the batch size; if it is the first, there are no epochs, and the others give batch_size
+ * examples. */
 bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options);
 
 /* The shapes that batches can have, as templates owned by the loader: the full one first. Returns how many, 1 or 2. */
@@ -52,6 +54,11 @@ int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes);
 
 /* The next batch; goes on to the next epoch by itself. Valid until `keep` more have been drawn. */
 bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
+
+/* Draws lie in these bytes, aligned to BT_ALIGN, from now on, and what is gathered ahead does; NULL: in memory of the
+ * loader's own, which it has from the first draw of this kind on. What was drawn before is gone. */
+void bt_loader_lend(bt_loader *loader, char *memory);
+size_t bt_loader_room(const bt_loader *loader); /* how many bytes it can be lent; 0: none, it has its own */
 
 const bt_dataset *bt_loader_data(const bt_loader *loader);     /* the set; NULL if the loader is NULL */
 int64_t bt_loader_position(const bt_loader *loader);           /* how many have been drawn */

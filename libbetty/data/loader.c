@@ -21,7 +21,7 @@ typedef struct feed { /* the examples of one set, epoch after epoch, as one endl
 } feed;
 
 typedef struct slot { /* a buffer; its heads are batches of the full and of the short shape that lie in it */
-    char *memory;
+    char *memory;     /* the loader's own; NULL: it has none */
     bt_batch *heads[2];
 } slot;
 
@@ -34,12 +34,15 @@ struct bt_loader {
     bool constant, ready; /* every batch is the whole set, and the same: filled once, and it has been */
     slot *slots;
     int64_t slot_count;
+    size_t slot_bytes;
+    char *lent;    /* memory of somebody else, where all slots lie now; NULL: they lie in their own */
     char *scratch; /* of the threads that fill */
     bt_batch *shapes[2];
     int shape_count;
     size_t bytes;
     double waited;
     bool told_end; /* for bt_loader_next: BT_DONE of this epoch has been given */
+    bool ahead;    /* the ring has a slot for a batch that is gathered ahead */
     bool threaded, stop;
     int64_t filled; /* draws below this are in the ring; guarded by lock, like position and stop */
     pthread_t thread;
@@ -208,6 +211,63 @@ static void stop(bt_loader *loader)
     loader->threaded = false;
 }
 
+/* ---- where batches lie ---- */
+
+/* Lays the fields of a head into a buffer that was measured for the full shape. */
+static void lay_into(bt_batch *head, const bt_batch *full, char *memory)
+{
+    for (int i = 0; i < head->field_count; i++) {
+        head->fields[i].array.data = memory;
+        bt_store_point(head->fields[i].var, memory);
+        memory += memory ? bt_align_up(bt_array_bytes(full->fields[i].array)) : 0;
+    }
+}
+
+static void lay_out(bt_loader *loader)
+{
+    for (int64_t k = 0; k < loader->slot_count; k++) {
+        slot *s = &loader->slots[k];
+        char *memory = loader->lent ? loader->lent + (size_t)k * loader->slot_bytes : s->memory;
+        for (int i = 0; i < loader->shape_count; i++)
+            lay_into(s->heads[i], loader->shapes[0], memory);
+    }
+}
+
+/* Of its own. */
+static bt_status take_memory(bt_loader *loader)
+{
+    for (int64_t k = 0; k < loader->slot_count; k++) {
+        slot *s = &loader->slots[k];
+        bool own = !s->memory && (k == 0 || !loader->constant);
+        if (own)
+            s->memory = bt_alloc_aligned(loader->slot_bytes);
+        else if (loader->constant)
+            s->memory = loader->slots[0].memory;
+        if (!s->memory)
+            return BT_ERROR_MEMORY;
+        loader->bytes += own ? loader->slot_bytes : 0;
+    }
+    lay_out(loader);
+    return BT_OK;
+}
+
+size_t bt_loader_room(const bt_loader *loader)
+{
+    bool lent = loader && loader->options.lent && !loader->constant;
+    return lent ? (size_t)loader->slot_count * loader->slot_bytes : 0;
+}
+
+void bt_loader_lend(bt_loader *loader, char *memory)
+{
+    if (!bt_loader_room(loader))
+        return;
+    stop(loader);
+    loader->lent = memory;
+    lay_out(loader);
+    if (memory && loader->ahead && !loader->options.dry)
+        start(loader);
+}
+
 /* ---- drawing ---- */
 
 static bt_batch *draw_constant(bt_loader *loader)
@@ -257,6 +317,8 @@ bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch)
     if (loader->position >= loader->most)
         return bt_fail(BT_ERROR_UNSUPPORTED, "a loader has drawn %lld batches: the examples of more cannot be counted",
                        (long long)loader->most);
+    if (!loader->lent && !loader->slots[0].memory)
+        BT_TRY(take_memory(loader));
     *batch = loader->constant ? draw_constant(loader) : loader->threaded ? draw_threaded(loader) : draw_now(loader);
     loader->told_end = false;
     return BT_OK;
@@ -465,16 +527,6 @@ static bool buffer_size(const bt_batch *shape, size_t *size)
     return true;
 }
 
-/* Lays the fields of a head into a buffer that was measured for the full shape. */
-static void lay_into(bt_batch *head, const bt_batch *full, char *memory)
-{
-    for (int i = 0; i < head->field_count; i++) {
-        head->fields[i].array.data = memory;
-        bt_store_point(head->fields[i].var, memory);
-        memory += bt_align_up(bt_array_bytes(full->fields[i].array));
-    }
-}
-
 /* For each thread as much as the set needs that needs most. */
 static bt_status open_scratch(bt_loader *loader)
 {
@@ -493,31 +545,24 @@ static bt_status open_scratch(bt_loader *loader)
 
 static bt_status open_slots(bt_loader *loader)
 {
-    size_t size;
     for (int i = 0; i < loader->shape_count; i++)
         if (!(loader->shapes[i] = make_shape(loader, i)))
             return bt_error_status();
-    if (!buffer_size(loader->shapes[0], &size))
+    if (!buffer_size(loader->shapes[0], &loader->slot_bytes))
         return bt_fail(BT_ERROR_DATA, "a batch of %lld examples is too large", (long long)loader->shapes[0]->count);
-    bool ahead = loader->options.prefetch && !loader->constant && size >= BT_WORTH_A_THREAD;
-    loader->slots = bt_alloc_array((size_t)loader->options.keep + ahead, sizeof *loader->slots);
+    loader->ahead = loader->options.prefetch && !loader->constant && loader->slot_bytes >= BT_WORTH_A_THREAD;
+    loader->slots = bt_alloc_array((size_t)loader->options.keep + loader->ahead, sizeof *loader->slots);
     if (!loader->slots)
         return BT_ERROR_MEMORY;
-    loader->slot_count = loader->options.keep + ahead;
-    for (int64_t k = 0; k < loader->slot_count; k++) {
-        slot *s = &loader->slots[k];
-        bool own = k == 0 || !loader->constant;
-        s->memory = own ? bt_alloc_aligned(size) : loader->slots[0].memory;
-        if (!s->memory)
-            return BT_ERROR_MEMORY;
-        loader->bytes += own ? size : 0;
-        for (int i = 0; i < loader->shape_count; i++) {
-            if (!(s->heads[i] = bt_batch_template(loader->shapes[i])))
+    loader->slot_count = loader->options.keep + loader->ahead;
+    for (int64_t k = 0; k < loader->slot_count; k++)
+        for (int i = 0; i < loader->shape_count; i++)
+            if (!(loader->slots[k].heads[i] = bt_batch_template(loader->shapes[i])))
                 return bt_error_status();
-            lay_into(s->heads[i], loader->shapes[0], s->memory);
-        }
-    }
-    if (ahead && !loader->options.dry)
+    if (bt_loader_room(loader))
+        return BT_OK;
+    BT_TRY(take_memory(loader));
+    if (loader->ahead && !loader->options.dry)
         start(loader);
     return BT_OK;
 }

@@ -10,19 +10,17 @@
 static bt_status make_slots(bt_optimizer *optimizer, const bt_module *module)
 {
     int64_t count = module->param_count;
-    bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
-    const char **names = bt_alloc_array((size_t)count, sizeof *names);
-    bt_status status = shapes && names ? BT_OK : BT_ERROR_MEMORY;
+    bt_slotted *params = bt_alloc_array((size_t)count, sizeof *params);
+    bt_status status = params ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
-        shapes[i] = module->params[i]->shape;
-        shapes[i].dtype = module->dtype;
-        names[i] = module->params[i]->path;
+        const bt_slate *param = module->params[i];
+        params[i] = (bt_slotted){.like = param->shape, .name = param->path, .table = param->table};
+        params[i].like.dtype = module->dtype;
     }
     for (int s = 0; status == BT_OK && s < bt_optimizer_slot_count(optimizer); s++)
         if (!optimizer->blocks[s].flat)
-            status = bt_slot_block(optimizer, s, &optimizer->blocks[s], "", shapes, names, NULL, NULL, count);
-    bt_free(shapes);
-    bt_free(names);
+            status = bt_slot_block(optimizer, s, &optimizer->blocks[s], "", params, NULL, count);
+    bt_free(params);
     return status;
 }
 

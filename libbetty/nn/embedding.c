@@ -36,7 +36,9 @@ bt_module *(bt_nn_embedding)(int64_t count, int64_t width, const bt_embedding_op
     if (module)
         bt_module_add_param(module, "weight", bt_init_normal(0, 1), count, width);
     bt_slate *table = bt_module_find(module, "weight");
-    if (table)
+    if (table) {
+        table->table = true;
         table->empty = padding + 1;
+    }
     return module;
 }

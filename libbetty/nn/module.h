@@ -16,6 +16,7 @@ typedef struct bt_slate {
     bt_array shape;
     bool buffer;
     bool window;   /* a convolution's weight: the window's sizes, in, out */
+    bool table;    /* an embedding's: its rows are looked up, few at a step */
     int64_t empty; /* of a table: 1 + the number of the row that is 0 at first; 0: none */
     bt_var *var;   /* NULL before bt_module_adopt */
 } bt_slate;

@@ -1,18 +1,27 @@
 /* optim/eight.c: Adam, AdamW and Lion whose state is kept in 8 bits (Dettmers et al., ICLR 2022): a code for each
- * element and a scale for each block of 256 of a parameter. Small parameters keep it as they are. */
+ * element and a scale for each block of 256 of a parameter. Small parameters keep it as they are, and so do tables:
+ * of these few rows have a gradient at a step, and it is not like that of others. */
 #include "optim/kinds.h"
 
 #include "ops/ops.h"
 
 enum { M, M_SCALE, V, V_SCALE, SMALL = 4096 };
 
+static bool is_scale(int slot) { return slot == M_SCALE || slot == V_SCALE; }
+
+static bt_array whole_slot(int slot, bt_array param)
+{
+    return is_scale(slot) ? (bt_array){.dtype = BT_F32, .rank = 1, .dims = {0}} : param;
+}
+
 static bt_array eight_slot(int slot, bt_array param, const double *hypers)
 {
-    bool scale = slot == M_SCALE || slot == V_SCALE, small = bt_array_count(param) < SMALL;
     (void)hypers;
-    if (scale)
-        return (bt_array){.dtype = BT_F32, .rank = 1, .dims = {small ? 0 : bt_codes_blocks(bt_array_count(param))}};
-    param.dtype = small ? param.dtype : BT_U8;
+    if (bt_array_count(param) < SMALL)
+        return whole_slot(slot, param);
+    if (is_scale(slot))
+        return (bt_array){.dtype = BT_F32, .rank = 1, .dims = {bt_codes_blocks(bt_array_count(param))}};
+    param.dtype = BT_U8;
     return param;
 }
 
@@ -100,6 +109,9 @@ static const bt_optimizer_def lion8bit = {
     .slot = eight_slot,
 };
 
-const bt_optimizer_kind bt_kind_adam8bit = {.def = &adam8bit, .elementwise = true, .guarded = true, .codes = true};
-const bt_optimizer_kind bt_kind_adamw8bit = {.def = &adamw8bit, .elementwise = true, .guarded = true, .codes = true};
-const bt_optimizer_kind bt_kind_lion8bit = {.def = &lion8bit, .elementwise = true, .guarded = true, .codes = true};
+#define KIND(name)                                                                                                     \
+    const bt_optimizer_kind bt_kind_##name = {                                                                         \
+        .def = &name, .elementwise = true, .guarded = true, .codes = true, .table_slot = whole_slot}
+KIND(adam8bit);
+KIND(adamw8bit);
+KIND(lion8bit);

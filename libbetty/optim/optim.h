@@ -14,9 +14,10 @@ typedef struct bt_optimizer_kind {
     bool flat; /* the update is elementwise, slots like the parameter: several may be handed over as one flat vector */
     bool elementwise; /* this alone: the slope for type = sama is there without a look at its nodes */
     bool guarded;     /* the update itself leaves all as it is where rule->ok is false */
-    bool codes;       /* slots are codes of 8 bits, except of small parameters */
+    bool codes;       /* slots are codes of 8 bits, except of small parameters and tables */
     unsigned fixed;   /* bit i: hypers[i] shapes the program: it is a constant, and no schedule may set it */
-    unsigned (*slots)(const double *hypers); /* bit i: def->slots[i] is kept with these values; NULL: all */
+    unsigned (*slots)(const double *hypers);          /* bit i: def->slots[i] is kept with these values; NULL: all */
+    bt_array (*table_slot)(int slot, bt_array param); /* def->slot of a table; NULL: that itself */
     bt_status (*check)(const char *what, const double *hypers); /* values that do not go together; NULL: all do */
 } bt_optimizer_kind;
 
@@ -135,13 +136,18 @@ const char *bt_optimizer_slot_name(const bt_optimizer *optimizer, int slot); /* 
 
 /* ---- slots: slots.c ---- */
 
-/* Shape and dtype of a slot for a parameter of the group; `like` has its shape and dtype. No elements: it has none. */
-bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, int group, bt_array like);
-/* A slot's block (BT_RUN, BT_OPTIMIZER), a window for each parameter that has it; params and order as bt_block_new has
- * them, names[i] NULL: parameter i has none. group: by parameter; NULL: all are of group 0. */
+typedef struct bt_slotted { /* a parameter that slots are for */
+    bt_array like;          /* its shape and dtype */
+    const char *name;       /* NULL: it has none */
+    int group;
+    bool table; /* its rows are looked up, few at a step: an embedding's */
+} bt_slotted;
+
+/* Shape and dtype of the parameter's slot. No elements: it has none. */
+bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, const bt_slotted *param);
+/* A slot's block (BT_RUN, BT_OPTIMIZER), a window for each parameter that has it; order as bt_block_new has it. */
 bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block, const char *owner,
-                        const bt_array *params, const char *const *names, const int *group, const int64_t *order,
-                        int64_t count);
+                        const bt_slotted *params, const int64_t *order, int64_t count);
 
 /* ---- the update: update.c ---- */
 

@@ -10,11 +10,16 @@ static int index_of(const bt_optimizer *optimizer, int slot)
     return i;
 }
 
-bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, int group, bt_array like)
+bt_array bt_slot_array(const bt_optimizer *optimizer, int slot, const bt_slotted *param)
 {
     const bt_optimizer_def *def = optimizer->kind.def;
-    like.data = NULL;
-    bt_array array = def->slot ? def->slot(index_of(optimizer, slot), like, optimizer->groups[group].values) : like;
+    const int index = index_of(optimizer, slot);
+    bt_array array = param->like;
+    array.data = NULL;
+    if (param->table && optimizer->kind.table_slot)
+        array = optimizer->kind.table_slot(index, array);
+    else if (def->slot)
+        array = def->slot(index, array, optimizer->groups[param->group].values);
     if (optimizer->narrow && array.dtype == BT_F32)
         array.dtype = BT_BF16;
     return array;
@@ -29,8 +34,7 @@ static bt_status check(const bt_optimizer *optimizer, int slot, const char *para
 }
 
 bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block, const char *owner,
-                        const bt_array *params, const char *const *names, const int *group, const int64_t *order,
-                        int64_t count)
+                        const bt_slotted *params, const int64_t *order, int64_t count)
 {
     bt_array *shapes = bt_alloc_array((size_t)count, sizeof *shapes);
     const char **held = bt_alloc_array((size_t)count, sizeof *held);
@@ -38,10 +42,11 @@ bt_status bt_slot_block(const bt_optimizer *optimizer, int slot, bt_block *block
     bt_dtype dtype = BT_U8; /* bytes, where windows differ */
     bool first = true;
     for (int64_t i = 0; status == BT_OK && i < count; i++) {
-        shapes[i] = names[i] ? bt_slot_array(optimizer, slot, group ? group[i] : 0, params[i]) : params[i];
-        status = names[i] ? check(optimizer, slot, names[i], shapes[i]) : BT_OK;
-        bool there = names[i] && status == BT_OK && (!optimizer->kind.def->slot || bt_array_count(shapes[i]) > 0);
-        held[i] = there ? names[i] : NULL;
+        const bt_slotted *param = &params[i];
+        shapes[i] = param->name ? bt_slot_array(optimizer, slot, param) : param->like;
+        status = param->name ? check(optimizer, slot, param->name, shapes[i]) : BT_OK;
+        bool there = param->name && status == BT_OK && (!optimizer->kind.def->slot || bt_array_count(shapes[i]) > 0);
+        held[i] = there ? param->name : NULL;
         if (there)
             dtype = first || dtype == shapes[i].dtype ? shapes[i].dtype : BT_U8;
         first = first && !there;

@@ -203,12 +203,12 @@ static void add_slope(const update_trace *trace, bt_segment *segment, bt_tensor 
 /* Of what is kept in bf16: one of the two numbers beside it. What stays as it is, is one already. */
 static void round_segment(const update_trace *trace, bt_segment *segment)
 {
-    const bt_array like = bt_tensor_array(segment->param);
+    const bt_slotted like = {.like = bt_tensor_array(segment->param), .group = segment->group};
     if (segment->narrow)
         segment->next_param = bt_stochastic_round(segment->next_param, segment->name, "", trace->applied);
     for (int s = 0; s < bt_optimizer_slot_count(trace->optimizer); s++) {
         bt_tensor **next = &segment->next_slots[s];
-        if (*next && bt_slot_array(trace->optimizer, s, segment->group, like).dtype == BT_BF16)
+        if (*next && bt_slot_array(trace->optimizer, s, &like).dtype == BT_BF16)
             *next =
                 bt_stochastic_round(*next, segment->name, bt_optimizer_slot_name(trace->optimizer, s), trace->applied);
     }

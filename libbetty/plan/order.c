@@ -125,10 +125,19 @@ static size_t most_alive(bt_ordering *o, const int64_t *order)
 
 /* ---- choosing ---- */
 
+/* Whether the value is computed just before the step, so that it is not alive when the step is chosen. */
+static bool runs_with(const bt_ordering *o, int64_t value, int64_t step)
+{
+    return o->maker[value] >= 0 && o->with[o->maker[value]] == step;
+}
+
 static void enter(bt_ordering *o, int64_t step, int64_t then)
 {
     size_t made, freed;
     change_by(o, &o->given->steps[step], &made, &freed);
+    for (int64_t i = 0; i < o->given->steps[step].inputs; i++)
+        if (runs_with(o, o->given->steps[step].in[i], step))
+            freed -= o->given->values[o->given->steps[step].in[i]].bytes;
     bt_ready_enter(&o->ready, step, (bt_rank){(int64_t)made - (int64_t)freed, then});
 }
 
@@ -167,27 +176,52 @@ static void enter_free(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t do
         enter(o, s, prefer(rule, s, done));
 }
 
+/* Whom the step runs just before, though it could run at any time: it takes nothing but what is there all the time, and
+ * what it makes, for one reader, would only wait (a parameter in 16 bits, for a product); -1: nobody. */
+static int64_t goes_with(const bt_ordering *o, int64_t s)
+{
+    const bt_order_step *step = &o->given->steps[s];
+    bool any_time = o->befores[s] < 0 && step->outputs == 1 && o->reads[step->out[0]] == 1;
+    const int64_t reader = any_time ? o->who[step->out[0]] : -1;
+    for (int64_t i = 0; i < step->inputs; i++)
+        any_time = any_time && (o->reads[step->in[i]] < 0 || !o->given->values[step->in[i]].bytes);
+    for (int64_t e = o->afters[s]; e >= 0; e = o->edges[e].next_after)
+        any_time = any_time && o->edges[e].after == reader;
+    return any_time ? reader : -1;
+}
+
 static void begin_choosing(bt_ordering *o, bt_order_rule rule)
 {
     const int64_t steps = o->given->step_count;
     begin(o);
+    for (int64_t s = 0; s < steps; s++)
+        o->with[s] = rule == BT_ORDER_WRITTEN ? -1 : goes_with(o, s);
     bt_ready_clear(&o->ready, steps);
     memset(o->waits, 0, (size_t)steps * sizeof *o->waits);
     for (int64_t e = 0; e < o->edge_count; e++)
-        o->waits[o->edges[e].after]++;
+        o->waits[o->edges[e].after] += o->with[o->edges[e].before] != o->edges[e].after;
     for (int64_t s = 0; s < steps; s++)
-        if (!o->waits[s])
+        if (!o->waits[s] && o->with[s] < 0)
             enter_free(o, rule, s, 0);
 }
 
-static void run_next(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t *order, int64_t *done)
+static void run(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t *order, int64_t *done)
 {
     order[(*done)++] = s;
     take(o, s);
     promote(o, &o->given->steps[s]);
     for (int64_t e = o->afters[s]; e >= 0; e = o->edges[e].next_after)
-        if (--o->waits[o->edges[e].after] == 0)
+        if (o->with[s] != o->edges[e].after && --o->waits[o->edges[e].after] == 0)
             enter_free(o, rule, o->edges[e].after, *done);
+}
+
+static void run_next(bt_ordering *o, bt_order_rule rule, int64_t s, int64_t *order, int64_t *done)
+{
+    const bt_order_step *step = &o->given->steps[s];
+    for (int64_t i = 0; i < step->inputs; i++)
+        if (runs_with(o, step->in[i], s))
+            run(o, rule, o->maker[step->in[i]], order, done);
+    run(o, rule, s, order, done);
 }
 
 /* Each time the step that adds least to what is alive. */
@@ -253,7 +287,7 @@ static bt_status ordering_new(bt_ordering *o, const bt_order *given)
     *o = (bt_ordering){.given = given, .region = bt_region_new()};
     if (!o->region)
         return BT_ERROR_MEMORY;
-    o->reads = bt_region_alloc(o->region, (4 * values + 3 * steps + 1) * sizeof *o->reads);
+    o->reads = bt_region_alloc(o->region, (4 * values + 4 * steps + 1) * sizeof *o->reads);
     if (!o->reads)
         return BT_ERROR_MEMORY;
     o->left = o->reads + values;
@@ -262,6 +296,7 @@ static bt_status ordering_new(bt_ordering *o, const bt_order *given)
     o->afters = o->maker + values;
     o->befores = o->afters + steps;
     o->waits = o->befores + steps;
+    o->with = o->waits + steps;
     BT_TRY(bt_ready_new(&o->ready, o->region, given->step_count));
     return connect(o);
 }

@@ -35,7 +35,8 @@ typedef struct bt_order {
 } bt_order;
 
 /* The orders that are tried. All but the first take one step after the other, each time the one that adds least to what
- * is alive; they differ in which one it is where several add the same. */
+ * is alive; they differ in which one it is where several add the same. But for the last, a step that could run at any
+ * time, as it takes nothing that is computed, runs just before the only one that reads what it makes. */
 #define BT_ORDER_LIST(X)                                                                                               \
     X(BT_ORDER_WRITTEN, "as traced")                                                                                   \
     X(BT_ORDER_EARLIEST, "least first, the earliest of equals")                                                        \

@@ -20,6 +20,7 @@ typedef struct bt_ordering {
     int64_t *afters;  /* by step: its first edge to who waits for it; -1: nobody */
     int64_t *befores; /* its first edge to whom it waits for; -1: nobody */
     int64_t *waits;   /* for how many it still has to wait */
+    int64_t *with;    /* the step that it runs just before; -1: none */
     bt_order_edge *edges;
     int64_t edge_count, edge_capacity;
     bt_ready ready;

@@ -69,6 +69,9 @@ static bt_status describe_all(layout *l)
         return BT_ERROR_MEMORY;
     for (int64_t e = 0; e < l->phase->entry_count; e++)
         BT_TRY(describe(l, e));
+    for (int64_t v = 0; v < l->phase->var_count; v++)
+        if (l->phase->vars[v]->lasting && number_of(l, l->phase->vars[v]) < 0)
+            return BT_ERROR_MEMORY;
     l->lives = (bt_lives){
         .entries = l->entries, .vars = l->vars, .entry_count = (int)l->phase->entry_count, .var_count = l->var_count};
     return BT_OK;

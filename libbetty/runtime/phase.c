@@ -314,6 +314,14 @@ void bt_phase_clear(bt_phase *phase, int64_t value)
     }
 }
 
+bool bt_instance_lends(const bt_instance *instance) { return instance->planned && !instance->queue; }
+
+char *bt_phase_lend(bt_phase *phase, bt_var *var)
+{
+    bind_anew(phase);
+    return var->data ? memset(var->data, 0, var->bytes) : NULL;
+}
+
 /* Two phases share one arena, so one would write over what the other still needs. */
 static bt_status enter(bt_phase *phase)
 {

@@ -93,7 +93,12 @@ int bt_phase_others(const bt_phase *phase); /* how many other ranks run it, too 
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);
 void bt_phase_free(bt_phase *phase);
-bt_var *bt_phase_own(bt_phase *phase, bt_var *var); /* frees it with the phase; NULL for NULL, or out of memory */
+/* Frees it with the phase. One that is lasting has its place in the arena whether a program touches it or not. NULL for
+ * NULL, or out of memory. */
+bt_var *bt_phase_own(bt_phase *phase, bt_var *var);
+/* Whether the host can have bytes of a lasting variable for its own use: the arena is near, and one piece. */
+bool bt_instance_lends(const bt_instance *instance);
+char *bt_phase_lend(bt_phase *phase, bt_var *var); /* these bytes, all 0, until the phase ends */
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
                  const char *part); /* compiles; entry, or -1 after an error */
 /* In the place of the entry's program, which is freed; the phase has to be planned again. Takes the program, also after

@@ -296,6 +296,56 @@ START_TEST(prefetching_changes_nothing)
 }
 END_TEST
 
+/* Batches lie in memory that is lent, and nothing is written there once it is taken back; without any, in memory of the
+ * loader's own. */
+static void lend(bool prefetch)
+{
+    bt_loader *a = open_loader(wide(70, 4096), 16, 3, false);
+    bt_loader_options options = bt_loader_defaults();
+    options.batch_size = 16, options.seed = 3, options.prefetch = prefetch, options.lent = true;
+    bt_loader *b = bt_loader_open(wide(70, 4096), &options);
+    size_t one = bt_loader_bytes(a), room = bt_loader_room(b);
+    ck_assert_uint_eq(bt_loader_room(a), 0);
+    ck_assert_uint_eq(room, (prefetch ? 2 : 1) * one);
+    ck_assert_uint_eq(bt_loader_bytes(b), 0);
+    char *memory = bt_alloc_aligned(room), *copy = malloc(room);
+    ck_assert(memory && copy);
+    for (int round = 0; round < 3; round++) {
+        bt_loader_lend(b, memory);
+        for (int i = 0; i < 7; i++) {
+            const bt_batch *batch = draw(b);
+            ck_assert_int_eq(batch->number, 7 * round + i);
+            for (int f = 0; f < batch->field_count; f++) {
+                const char *at = batch->fields[f].array.data;
+                ck_assert(at >= memory && at < memory + room);
+            }
+            same_batch(draw(a), batch);
+        }
+        bt_loader_lend(b, NULL);
+        memcpy(copy, memory, room);
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        ck_assert_int_eq(memcmp(copy, memory, room), 0);
+    }
+    ck_assert_uint_eq(bt_loader_bytes(b), 0);
+    same_batch(draw(a), draw(b));
+    ck_assert_int_eq(memcmp(copy, memory, room), 0);
+    ck_assert_uint_eq(bt_loader_bytes(b), room);
+    bt_loader_lend(NULL, memory);
+    bt_loader_lend(a, memory); /* it has its own */
+    same_batch(draw(a), draw(b));
+    bt_loader_free(a);
+    bt_loader_free(b);
+    bt_free_aligned(memory);
+    free(copy);
+}
+
+START_TEST(lent_memory)
+{
+    lend(false);
+    lend(true);
+}
+END_TEST
+
 START_TEST(threads_change_nothing)
 {
     for (int threads = 2; threads < 5; threads++) {
@@ -559,6 +609,7 @@ int main(void)
     ADD_CASE(suite, seeking_far);
     ADD_CASE(suite, the_last_draw);
     ADD_CASE(suite, prefetching_changes_nothing);
+    ADD_CASE(suite, lent_memory);
     ADD_CASE(suite, threads_change_nothing);
     ADD_CASE(suite, drawn_batches_stay);
     ADD_CASE(suite, all_examples_are_gathered_once);

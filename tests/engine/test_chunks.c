@@ -193,6 +193,23 @@ START_TEST(fewer_in_16_bits)
 }
 END_TEST
 
+/* Each piece rounds the head's weights for itself: those of one stand there at a time, however many pieces there are.
+ */
+START_TEST(more_pieces_take_no_more)
+{
+    static const char *const counts[] = {"8", "16", "32", "64"}, *const precisions[] = {"fp32", "bf16", "fp16"};
+    int64_t before = INT64_MAX;
+    for (int k = 0; k < 4; k++) {
+        bt_engine *engine = planned(precisions[_i], counts[k]);
+        const int64_t arena = (int64_t)bt_engine_problem(engine, "words")->step->phase->arena;
+        ck_assert_msg(arena <= before, "%s pieces: %lld bytes, with fewer %lld", counts[k], (long long)arena,
+                      (long long)before);
+        before = arena;
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
 /* Logits that are not large beside the rest stay as they are; which is no reason to say that the key does nothing. */
 START_TEST(small_heads_stay)
 {
@@ -221,6 +238,7 @@ int main(void)
     tcase_add_loop_test(tests, in_pieces_it_is_the_same, 0, 2 * METHODS);
     tcase_add_loop_test(tests, bytes_of_a_head, 0, 7);
     tcase_add_loop_test(tests, fewer_in_16_bits, 0, 3);
+    tcase_add_loop_test(tests, more_pieces_take_no_more, 0, 3);
     tcase_add_test(tests, small_heads_stay);
     suite_add_tcase(suite, tests);
     return levels_main(suite);

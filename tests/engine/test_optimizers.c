@@ -20,6 +20,8 @@ static bt_module *lower_module(bt_problem *self)
     return module;
 }
 
+static bt_module *table(bt_problem *self) { return (void)self, bt_nn_embedding(ROWS, COLUMNS); }
+
 static bt_module *upper_module(bt_problem *self)
 {
     (void)self;
@@ -53,16 +55,21 @@ static const bt_problem_def upper = {
 static const bt_problem_def lower = {
     .name = "lower", .configure_module = lower_module, .get_batch = count_up, .training_step = bowl};
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
+static const bt_problem_def lower_table = {
+    .name = "lower", .configure_module = table, .get_batch = count_up, .training_step = bowl};
+static const bt_export with_table = {.abi = BT_ABI, .problems = {&upper, &lower_table}};
 
-static bt_engine *engine_of(const char *settings)
+static bt_engine *engine_for(const bt_export *export, const char *settings)
 {
     char lines[1000];
     snprintf(lines, sizeof lines,
              "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nengine.precision = fp32\n"
              "engine.train_iters = 6\nupper.lr = 0.1\nlower.unroll_steps = 2\n%s",
              settings);
-    return levels_engine(&parts, NULL, lines);
+    return levels_engine(export, NULL, lines);
 }
+
+static bt_engine *engine_of(const char *settings) { return engine_for(&parts, settings); }
 
 /* By slots: bytes of `w` and of `b`, in whole lines of 64. */
 #define LIKE   (4 * (MANY + COLUMNS))
@@ -113,6 +120,28 @@ START_TEST(bytes_of_state)
 END_TEST
 
 static bt_engine *make(void *settings) { return engine_of(settings); }
+
+/* An embedding's table keeps its state in 32 bits: what adam and lion keep, and no scales. */
+START_TEST(a_table_has_no_codes)
+{
+    static const char *const pairs[3][2] = {{"adam8bit", "adam"}, {"adamw8bit", "adamw"}, {"lion8bit", "lion"}};
+    size_t bytes[2];
+    for (int k = 0; k < 2; k++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "lower.optimizer = %s\n", pairs[_i][k]);
+        bt_engine *engine = engine_for(&with_table, settings);
+        ck_assert_msg(engine != NULL, "%s", bt_error());
+        ck_assert_msg(bt_engine_setup(engine) == BT_OK, "%s", bt_error());
+        const bt_problem *problem = bt_engine_problem(engine, "lower");
+        bytes[k] = 0;
+        for (int s = 0; s < bt_optimizer_slot_count(problem->optimizer); s++)
+            bytes[k] += problem->slots[s].flat ? problem->slots[s].flat->bytes : 0;
+        bt_engine_free(engine);
+    }
+    ck_assert_uint_eq(bytes[0], bytes[1]);
+    ck_assert_uint_eq(bytes[1], (_i < 2 ? 8 : 4) * MANY);
+}
+END_TEST
 
 START_TEST(resumes)
 {
@@ -209,6 +238,7 @@ int main(void)
     TCase *tests = tcase_create("optimizers");
     tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_loop_test(tests, bytes_of_state, 0, COUNT);
+    tcase_add_loop_test(tests, a_table_has_no_codes, 0, 3);
     tcase_add_loop_test(tests, resumes, 0, COUNT);
     tcase_add_loop_test(tests, state_matters, 0, COUNT);
     tcase_add_loop_test(tests, sama, 0, COUNT);

@@ -141,6 +141,38 @@ START_TEST(means_by_count)
 }
 END_TEST
 
+static size_t bytes_of(bt_engine *engine, const char *phase, const char *category)
+{
+    size_t bytes = 0;
+    bt_memory_table *table = bt_engine_memory(engine);
+    ck_assert_ptr_nonnull(table);
+    for (int64_t i = 0; i < table->count; i++) {
+        const bt_memory_row *row = &table->rows[i];
+        bool same = phase ? row->phase && strcmp(row->phase, phase) == 0 : !row->phase;
+        bytes += same && strcmp(row->category, category) == 0 ? row->bytes : 0;
+    }
+    bt_memory_table_free(table);
+    return bytes;
+}
+
+/* The batch of a validation lies in the arena: only that of training is kept, of 2 rows: y and index, 64 bytes each,
+ * and its number. All rows in one batch are gathered once, and kept, too. Who asks for a batch between validations has
+ * memory for it from then on. */
+START_TEST(batches_lie_in_the_arena)
+{
+    bt_engine *engine = engine_of("engine.train_iters = 2\nengine.valid_step = 1\n");
+    size_t kept = bytes_of(engine, NULL, "batch");
+    ck_assert_uint_eq(bytes_of(engine, "validation", "batch"), 128);
+    levels_run(engine);
+    ck_assert_uint_eq(bytes_of(engine, NULL, "batch"), kept + 128); /* validation_end has asked for each */
+    bt_engine_free(engine);
+    engine = engine_of("engine.train_iters = 2\nengine.valid_step = 1\nmodel.valid_batch_size = all\n");
+    ck_assert_uint_eq(bytes_of(engine, "validation", "batch"), 0);
+    ck_assert_uint_eq(bytes_of(engine, NULL, "batch"), kept + 128 - 8); /* there is no short batch to be numbered */
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* A validation is also made at the end, once; none with valid_step = 0. */
 START_TEST(when)
 {
@@ -274,6 +306,7 @@ int main(void)
     tcase_add_loop_test(tests, stops_early, 0, 7);
     tcase_add_test(tests, nothing_to_watch);
     tcase_add_test(tests, made_batches);
+    tcase_add_test(tests, batches_lie_in_the_arena);
     suite_add_tcase(suite, tests);
     return levels_main(suite);
 }

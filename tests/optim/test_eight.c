@@ -96,6 +96,15 @@ static void job_new(job *j, const char *name, int count, double lr, bt_dtype dty
     ck_assert_int_eq(bt_optimizer_set(j->optimizer, "lr", lr), BT_OK);
 }
 
+/* The same with a table in the place of the vector. */
+static void job_new_table(job *j, const char *name)
+{
+    job_new(j, name, MANY, 0.05, BT_F32);
+    bt_module_free(j->module);
+    j->module = bt_nn_embedding(MANY / 8, 8);
+    ck_assert_int_eq(bt_module_init(j->module, BT_CPU, BT_F32, 1), BT_OK);
+}
+
 static void job_free(job *j)
 {
     bt_optimizer_free(j->optimizer);
@@ -196,6 +205,35 @@ START_TEST(small_parameters)
 }
 END_TEST
 
+/* A table of an embedding has no codes either, whatever its size (Dettmers et al., section 2.3): the same bits, and as
+ * many bytes as the parameter has. */
+START_TEST(tables)
+{
+    static double g[MANY];
+    job j[2];
+    for (int k = 0; k < 2; k++) {
+        job_new_table(&j[k], names[_i][k]);
+        bt_function *function = bt_function_new(step, &j[k], BT_TRAIN);
+        for (int t = 0; t < 20; t++) {
+            for (int i = 0; i < MANY; i++)
+                g[i] = (i / 8 + t) % 5 ? 0 : sin(t + 2.1 * i);
+            job_run(&j[k], function, g, MANY);
+        }
+        bt_function_free(function);
+    }
+    for (int i = 0; i < MANY; i++)
+        ck_assert_double_eq(number(j[0].module->params[0]->var, i), number(j[1].module->params[0]->var, i));
+    for (int s = 0; s < bt_optimizer_slot_count(j[0].optimizer); s++) {
+        const bt_block *block = &j[0].optimizer->blocks[s];
+        bool scale = strstr(bt_optimizer_slot_name(j[0].optimizer, s), "scale") != NULL;
+        ck_assert(block->count == 0 || (block->windows[0] == NULL) == scale);
+        ck_assert(scale || block->windows[0]->dtype == BT_F32);
+    }
+    job_free(&j[0]);
+    job_free(&j[1]);
+}
+END_TEST
+
 /* An element without gradient does not move, whatever its block does; an update that is left out changes nothing. */
 START_TEST(what_stays)
 {
@@ -242,6 +280,7 @@ int main(void)
     tcase_add_test(tests, two_steps_of_adam8bit);
     tcase_add_loop_test(tests, a_bowl, 0, 3);
     tcase_add_loop_test(tests, small_parameters, 0, 3);
+    tcase_add_loop_test(tests, tables, 0, 3);
     tcase_add_loop_test(tests, what_stays, 0, 3);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -278,6 +278,28 @@ START_TEST(slices_one_after_the_other)
 }
 END_TEST
 
+/* Each slice rounds the weights for itself. It could do so at any time, and what it adds to what is alive is less than
+ * what the product adds: yet the rounded weights of one slice are there at a time. */
+START_TEST(what_is_ready_at_any_time_waits_for_its_reader)
+{
+    sample s;
+    int64_t weights[4], logits[4];
+    begin(&s);
+    int64_t x = add_value(&s, 64, true), w = add_value(&s, 0, true);
+    s.values[x].kept = true;
+    for (int i = 0; i < 4; i++)
+        weights[i] = STEP(&s, 128, w);
+    for (int i = 0; i < 4; i++)
+        logits[i] = STEP(&s, 640, x, weights[i]);
+    for (int i = 0; i < 4; i++)
+        s.values[STEP(&s, 64, logits[i])].kept = true;
+    ck_assert_uint_eq(most_by(&s, BT_ORDER_LATEST), 64 + 3 * 64 + 128 + 640);
+    int64_t sum = STEP(&s, 64, weights[3], logits[3]); /* of the last slice both are read once more */
+    s.values[sum].kept = true;
+    ck_assert_uint_eq(most_by(&s, BT_ORDER_LATEST), 64 + 3 * 64 + 128 + 640 + 64);
+}
+END_TEST
+
 /* A wide value costs nothing to make early for who looks ahead only: 64 bytes become 64, and only then 640. From the
  * end it is seen that the small one comes first. */
 START_TEST(the_end_is_seen)
@@ -374,6 +396,7 @@ int main(void)
     tcase_add_loop_test(tests, none_beats_all_orders, 0, 4);
     tcase_add_test(tests, larger_graphs);
     tcase_add_test(tests, slices_one_after_the_other);
+    tcase_add_test(tests, what_is_ready_at_any_time_waits_for_its_reader);
     tcase_add_test(tests, the_end_is_seen);
     tcase_add_test(tests, the_wide_branch_comes_first);
     tcase_add_test(tests, one_branch_after_the_other);

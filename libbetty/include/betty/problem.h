@@ -146,7 +146,8 @@ bt_status bt_state(bt_problem *self, const char *name, void *memory, size_t size
 bt_status bt_set_dependency(bt_problem *self, const char *u2l, const char *l2u);
 
 /* Host: evaluation, which changes nothing. bt_eval runs a traced function in mode BT_VALID; batch may be NULL. The
- * others draw batches, and so cannot be asked in get_batch. */
+ * others draw batches, and so cannot be asked in get_batch; bt_valid_batch has memory for one from the first time on.
+ */
 bt_status bt_eval(bt_problem *self, bt_step_fn *fn, const bt_batch *batch, bt_array result);
 /* What a step of the problem would use now; like bt_params. Refused where a lower problem has not made the steps that
  * its method goes by: with itd one since the last step of this problem, with sama one at all. */
