@@ -106,7 +106,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program);
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 
-void bt_instance_drop_arena(bt_instance *instance); /* that of its own rank */
+void bt_instance_drop_arena(bt_instance *instance);   /* that of its own rank */
 bt_status bt_instance_reserve(bt_instance *instance); /* an arena for the largest of its phases */
 
 void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */

@@ -1,0 +1,56 @@
+#!/bin/bash
+# The examples elsewhere: on memory that the processor cannot touch, where each bit is that of a run in its own; and on
+# two and three ranks, where the numbers are, but for the rounding of sums in another order.
+. "$(dirname "$0")/common.sh" || exit 1
+export BETTY_DATA=$PWD
+
+mkdir cifar-10-batches-bin || exit 1
+python3 - <<'END' || fail "no images"
+import random
+
+random.seed(2)
+for name, count in [(f"data_batch_{i}", 20) for i in range(1, 6)] + [("test_batch", 20)]:
+    with open(f"cifar-10-batches-bin/{name}.bin", "wb") as file:
+        file.write(b"".join(bytes([i % 10]) + random.randbytes(3072) for i in range(count)))
+END
+
+numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER
+
+# FOLDER OTHER: each number of the metrics within 1e-3 of the other's, of its size
+close() {
+    python3 - "$1" "$2" <<'END'
+import json
+import sys
+
+found, due = ([json.loads(line) for line in open(f"{folder}/metrics.jsonl")] for folder in sys.argv[1:])
+assert len(found) == len(due) > 0
+for a, b in zip(found, due):
+    assert a.keys() == b.keys()
+    for key in a:
+        if key != "time" and isinstance(b[key], (int, float)) and not abs(a[key] - b[key]) <= 1e-3 * (1 + abs(b[key])):
+            sys.exit(f"{key} at step {b['step']}: {a[key]}, not {b[key]}")
+END
+}
+
+places() { # INI SETTING...
+    local ini=$1 ranks
+    run near "$@"
+    BETTY_RUN=$BETTY_RUN_ELSEWHERE BETTY_TEST_BACKEND=far run far "$@"
+    cmp -s <(numbers near) <(numbers far) || fail "$ini: other numbers on far memory"
+    cmp -s near/checkpoints/*.safetensors far/checkpoints/*.safetensors || fail "$ini: another state on far memory"
+    for ranks in 2 3; do
+        run "on-$ranks" "$@" engine.ranks=$ranks
+        close "on-$ranks" near || fail "$ini: other numbers on $ranks ranks"
+    done
+    rm -r near far on-2 on-3
+}
+
+short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
+small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
+    classifier.valid_batch_size=50)
+for ini in curriculum custom_op distillation game hyper_cleaning learned_rate learning_by_ignoring logistic_hpo maml reweight \
+    reweight_longtail sine three_level tutorial weak_labels; do
+    places $ini "${short[@]}"
+done
+places reweight_cifar "${short[@]}" "${small[@]}"
+places language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
