@@ -51,9 +51,9 @@ PYTHON
 }
 
 # bytes of batches, and of states of an inner loop
-budget tight.ini reweight 2700KiB
+budget tight.ini reweight 2500KiB
 refused tight.ini
-expect_fits tight.ini 2764800 2
+expect_fits tight.ini 2560000 2
 [ "$(grep -c 'gradient_accumulation' err)" = 1 ] || fail "no accumulation is offered"
 read -r _ options <offers
 # shellcheck disable=SC2086
@@ -61,7 +61,7 @@ read -r _ options <offers
     fail "does not run: $options"
 python3 -c 'import json, sys
 summary = json.load(open("run/summary.json"))
-sys.exit(summary["planned_bytes"] != summary["measured_bytes"] or sum(summary["measured_bytes"].values()) > 2764800)' ||
+sys.exit(summary["planned_bytes"] != summary["measured_bytes"] or sum(summary["measured_bytes"].values()) > 2560000)' ||
     fail "not within the budget: $(grep -E "_bytes" run/summary.json)"
 budget loop.ini maml_omniglot 23MiB
 refused loop.ini --set learner.unroll_steps=10 --plan
