@@ -3,6 +3,7 @@
  * of what is replicated. */
 #include "levels.h"
 #include "resumable.h"
+#include "two_nets.h"
 
 #include "engine/session/session.h"
 #include "runtime/copies.h"
@@ -198,6 +199,41 @@ START_TEST(product_of_means)
 }
 END_TEST
 
+/* ---- numbers of 16 bits ---- */
+
+static void train_in(const char *precision, int ranks, double values[TWO_NETS_UPPER], int64_t *skipped)
+{
+    char settings[200];
+    snprintf(settings, sizeof settings,
+             "engine.train_iters = 6\nlower.unroll_steps = 2\nlower.type = cg\nlower.cg_iterations = 2\n"
+             "engine.ranks = %d\n%s",
+             ranks, strcmp(precision, "fp16") == 0 ? "lower.initial_dynamic_scale = 16777216\n" : "");
+    bt_engine *engine = two_nets_engine(precision, precision, settings);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    levels_step(engine, 6);
+    levels_params(engine, "upper", values, TWO_NETS_UPPER);
+    *skipped = levels_skipped(engine, "lower");
+    bt_engine_free(engine);
+}
+
+/* What a rank sums of its rows is rounded before the ranks are added; a scale that is too large is so for all. */
+START_TEST(of_any_precision)
+{
+    static const char *const precisions[] = {"bf16", "fp16", "bf16-true"};
+    double one[TWO_NETS_UPPER], three[TWO_NETS_UPPER], away = 0, size = 0;
+    int64_t skipped[2];
+    train_in(precisions[_i], 1, one, &skipped[0]);
+    train_in(precisions[_i], 3, three, &skipped[1]);
+    ck_assert_int_eq(skipped[0], skipped[1]);
+    ck_assert((skipped[0] > 0) == (_i == 1));
+    for (int k = 0; k < TWO_NETS_UPPER; k++) {
+        away += pow(three[k] - one[k], 2);
+        size += pow(one[k], 2);
+    }
+    ck_assert_msg(sqrt(away) < 0x1p-6 * sqrt(size), "%s: %g of %g", precisions[_i], sqrt(away), sqrt(size));
+}
+END_TEST
+
 /* ---- bytes and elements ---- */
 
 static int64_t reduced(const bt_engine *engine, const char *owner, const char *name)
@@ -318,6 +354,7 @@ int main(void)
     tcase_add_loop_test(tests, the_same_run, 0, VARIANTS);
     tcase_add_test(tests, resumed_by_others);
     tcase_add_test(tests, product_of_means);
+    tcase_add_loop_test(tests, of_any_precision, 0, 3);
     tcase_add_loop_test(tests, bytes_of_a_rank, 0, 4);
     tcase_add_loop_test(tests, elements_sent, 0, 5);
     tcase_set_timeout(tests, 120);
