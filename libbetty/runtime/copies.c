@@ -131,6 +131,15 @@ bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
     return true;
 }
 
+bt_status bt_var_check_whole(const bt_var *var)
+{
+    const bt_var *root = var->base ? var->base : var;
+    if (!root->copies || root->copies->layout.kind == BT_REPLICATED)
+        return BT_OK;
+    return bt_fail(BT_ERROR_INTERNAL, "%s lies in parts on %d ranks, and is needed whole", var->name,
+                   root->copies->ranks);
+}
+
 void bt_var_follow(bt_var *var)
 {
     for (int r = 0; var->copies && r < var->copies->ranks; r++)

@@ -26,6 +26,8 @@ char *bt_var_data_of(const bt_var *var, int rank);
 /* Of one whose ranks have summands: the sum of what they have there, near; element by element, in the order of ranks.
  * False: it is not one of these. */
 bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes);
+/* Where it is in parts, one on each rank: BT_ERROR_INTERNAL. */
+bt_status bt_var_check_whole(const bt_var *var);
 int bt_var_ranks(const bt_var *var); /* how many may have their own; 1: it is on one rank only */
 
 void bt_var_follow(bt_var *var); /* those from outside lie where this one now lies */

@@ -375,6 +375,7 @@ static const char *row_of(const bt_phase *phase, int entry, const bt_var *var, i
 
 bt_status bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, char *to)
 {
+    BT_TRY(bt_var_check_whole(var));
     memset(to, 0, var->bytes);
     for (int64_t i = 0; i < phase->value_count; i++) {
         const char *from = row_of(phase, entry, var, i);
@@ -398,6 +399,7 @@ static bt_status keep(const bt_phase *phase, int entry, const bt_var *var, char 
 
 bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_var *to, size_t offset)
 {
+    BT_TRY(bt_var_check_whole(var));
     BT_TRY(bt_var_settle(bt_var_root(to), phase->instance->queue));
     BT_TRY(keep(phase, entry, var, bt_var_data(to) + offset));
     for (int r = 0; r < bt_phase_others(phase); r++) {

@@ -1,0 +1,242 @@
+/* Ranks of one process: what each has, what they come to together, and ranks that do not meet. */
+#include "support/scene.h"
+
+#include "runtime/copies.h"
+#include "runtime/profile.h"
+#include "support/far.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 5, RANKS = 3 };
+
+typedef struct world {
+    scene scene;
+    bt_instance *instance;
+    bt_phase *phase;
+    bt_var *x, *sum, *w;
+    double rows[2 * ROWS];
+    int add, use;
+} world;
+
+/* The first program adds the sum over the rows of x to a variable of the phase, the second takes it from w. */
+static void begin(world *u, int ranks)
+{
+    *u = (world){.rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
+    scene_begin(&u->scene, BT_F64);
+    scene_end(&u->scene);
+    u->instance = bt_instance_new(bt_backend_cpu(), 1);
+    EXPECT_OK(bt_instance_spread(u->instance, ranks));
+    u->phase = bt_phase_new(u->instance, "lower", "step");
+    u->w = scene_var(&u->scene, "w", BT_F64, NUMBERS(100, 200), (const int64_t[]){2, BT_END});
+    u->x = bt_var_new(BT_EXTERNAL, BT_BATCH, "", "x", (bt_array){.dtype = BT_F64, .rank = 2, .dims = {ROWS, 2}});
+    u->sum = bt_phase_own(u->phase, bt_var_new(BT_PHASE, BT_VECTORS, "lower", "sum",
+                                               (bt_array){.dtype = BT_F64, .rank = 1, .dims = {2}}));
+    u->sum->clear = true;
+}
+
+static int add_program(world *u, bool uses, bool largest)
+{
+    bt_graph *graph = bt_graph_new();
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    if (uses) {
+        bt_graph_assign(graph, u->w, bt_sub(bt_trace_read(u->w), bt_trace_read(u->sum)));
+    } else {
+        bt_tensor *x = bt_trace_read(u->x);
+        x->batch_axis = 0;
+        bt_tensor *each = largest ? bt_max(x, 0) : bt_sum(bt_mul(x, 1), 0);
+        bt_graph_assign(graph, u->sum, bt_add(bt_trace_read(u->sum), each));
+    }
+    bt_trace_end(&trace);
+    ck_assert_msg(graph->status == BT_OK, "%s", graph->message);
+    const int entry = bt_phase_add(u->phase, graph, !uses, uses ? "use" : "add");
+    ck_assert_msg(entry >= 0, "%s", bt_error());
+    bt_graph_free(graph);
+    return entry;
+}
+
+static void end(world *u)
+{
+    bt_phase_free(u->phase);
+    bt_instance_free(u->instance);
+    bt_var_free(u->x);
+    scene_free(&u->scene);
+    bt_error_clear();
+}
+
+static void expect_sums(world *u)
+{
+    double between[2];
+    bt_store_point(u->x, u->rows);
+    for (int round = 0; round < 2; round++) {
+        bt_phase_begin(u->phase);
+        EXPECT_OK(bt_phase_run(u->phase, u->add));
+        EXPECT_OK(bt_phase_run(u->phase, u->add));
+        EXPECT_OK(bt_store_read(u->instance, u->sum, 0, between, sizeof between));
+        ck_assert(between[0] == 50 && between[1] == 60); /* twice 25 and 30, in whatever parts */
+        EXPECT_OK(bt_phase_run(u->phase, u->use));
+        bt_phase_end(u->phase);
+        EXPECT_VAR(u->w, 0, 50 - 50 * round, 140 - 60 * round);
+        for (int r = 1; r < bt_var_ranks(u->w); r++)
+            ck_assert_mem_eq(bt_var_data_of(u->w, r), var_near(u->w), u->w->bytes);
+    }
+}
+
+static const char *const modes[] = {"on", "off", "guard"};
+
+START_TEST(as_on_one)
+{
+    const int ranks[] = {1, 2, 3, 8};
+    world u;
+    setenv("BETTY_PLAN", modes[_i % 3], 1);
+    begin(&u, ranks[_i / 3]);
+    u.add = add_program(&u, false, false);
+    u.use = add_program(&u, true, false);
+    EXPECT_OK(bt_phase_plan(u.phase));
+    expect_sums(&u);
+    end(&u);
+    unsetenv("BETTY_PLAN");
+}
+END_TEST
+
+/* Of five rows, 2, 2 and 1: their sum is each rank's, and only the sum of these is whole. */
+START_TEST(parts_of_a_sum)
+{
+    world u;
+    bt_spread how;
+    char copy[16];
+    begin(&u, RANKS);
+    u.add = add_program(&u, false, false);
+    u.use = add_program(&u, true, false);
+    EXPECT_OK(bt_phase_plan(u.phase));
+    bt_store_point(u.x, u.rows);
+    bt_phase_begin(u.phase);
+    EXPECT_OK(bt_phase_run(u.phase, u.add));
+    ck_assert(bt_var_layout(u.sum, &how) && how.kind == BT_PARTIAL);
+    const double due[RANKS][2] = {{4, 6}, {12, 14}, {9, 10}};
+    for (int r = 0; r < RANKS; r++)
+        ck_assert_mem_eq(bt_var_data_of(u.sum, r), due[r], sizeof due[r]);
+    ck_assert_int_eq(bt_phase_read(u.phase, u.use, u.sum, copy), BT_ERROR_INTERNAL);
+    ck_assert_msg(strstr(bt_error(), "sum lies in parts on 3 ranks"), "%s", bt_error());
+    bt_error_clear();
+    ck_assert_int_eq(bt_phase_keep(u.phase, u.use, u.sum, u.w, 0), BT_ERROR_INTERNAL);
+    bt_error_clear();
+    bt_phase_end(u.phase);
+    end(&u);
+}
+END_TEST
+
+/* Another phase runs in the middle of this one, in the same arenas. */
+START_TEST(set_aside)
+{
+    world u;
+    bt_aside aside;
+    double between[2];
+    begin(&u, RANKS);
+    u.add = add_program(&u, false, false);
+    u.use = add_program(&u, true, false);
+    EXPECT_OK(bt_phase_plan(u.phase));
+    bt_store_point(u.x, u.rows);
+    bt_phase_begin(u.phase);
+    EXPECT_OK(bt_phase_run(u.phase, u.add));
+    EXPECT_OK(bt_instance_set_aside(u.instance, &aside));
+    bt_instance_fill(u.instance);
+    for (int r = 1; r < RANKS; r++)
+        bt_instance_fill(u.instance->others[r - 1]);
+    EXPECT_OK(bt_instance_put_back(u.instance, &aside));
+    EXPECT_OK(bt_store_read(u.instance, u.sum, 0, between, sizeof between));
+    ck_assert(between[0] == 25 && between[1] == 30);
+    EXPECT_OK(bt_phase_run(u.phase, u.use));
+    EXPECT_VAR(u.w, 0, 75, 170);
+    bt_phase_end(u.phase);
+    end(&u);
+}
+END_TEST
+
+/* Rank 1 is given a program that asks for something else of the others. */
+START_TEST(all_must_meet)
+{
+    world u;
+    begin(&u, RANKS);
+    u.add = add_program(&u, false, true);
+    EXPECT_OK(bt_phase_plan(u.phase));
+    bt_store_point(u.x, u.rows);
+    bt_phase_entry *entry = &u.phase->others[0]->entries[u.add];
+    int found = -1;
+    for (int64_t s = 0; s < entry->program->step_count; s++)
+        if (bt_op_flags(entry->program->steps[s].call.op) & BT_OP_COLLECTIVE)
+            found = (int)s;
+    ck_assert_int_ge(found, 0);
+    bt_collective_attr other;
+    memcpy(&other, entry->bound->calls[found].attr, sizeof other);
+    other.reduction = BT_REDUCE_MIN;
+    entry->bound->calls[found].attr = &other;
+    entry->program->steps[found].call.attr = &other;
+    bt_phase_begin(u.phase);
+    ck_assert_int_eq(bt_phase_run(u.phase, u.add), BT_ERROR_INTERNAL);
+    ck_assert_msg(strstr(bt_error(), "the ranks do not meet: rank 0 is at all_reduce, rank 1 at all_reduce"), "%s",
+                  bt_error());
+    bt_phase_end(u.phase);
+    end(&u);
+}
+END_TEST
+
+/* Timed is what rank 0 does, collectives as well. */
+START_TEST(profiled)
+{
+    world u;
+    int64_t count, collectives = 0;
+    bt_profile *profile = bt_profile_new();
+    begin(&u, RANKS);
+    u.add = add_program(&u, false, false);
+    u.use = add_program(&u, true, false);
+    EXPECT_OK(bt_phase_plan(u.phase));
+    u.instance->profile = profile;
+    expect_sums(&u);
+    const bt_profile_row *rows = bt_profile_rows(profile, &count);
+    for (int64_t i = 0; i < count; i++)
+        collectives += strncmp(rows[i].name, "all_reduce", 10) == 0 ? rows[i].calls : 0;
+    ck_assert_int_eq(collectives, 2);
+    end(&u);
+    bt_profile_free(profile);
+}
+END_TEST
+
+START_TEST(where_there_are_none)
+{
+    world u;
+    begin(&u, 1);
+    ck_assert_ptr_null(u.instance->others);
+    ck_assert_int_eq(bt_instance_spread(u.instance, 2), BT_ERROR_INTERNAL); /* it has a phase */
+    bt_error_clear();
+    end(&u);
+    bt_instance *planned = bt_instance_new(bt_backend_cpu(), 1);
+    planned->dry = true;
+    EXPECT_OK(bt_instance_spread(planned, 1024));
+    ck_assert_ptr_null(planned->others);
+    bt_instance_free(planned);
+    bt_instance *far = bt_instance_new(far_backend(), 1);
+    ck_assert_int_eq(bt_instance_spread(far, 2), BT_ERROR_UNSUPPORTED);
+    bt_error_clear();
+    bt_instance_free(far);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lockstep");
+    TCase *tests = tcase_create("lockstep");
+    tcase_add_loop_test(tests, as_on_one, 0, 12);
+    tcase_add_test(tests, parts_of_a_sum);
+    tcase_add_test(tests, set_aside);
+    tcase_add_test(tests, all_must_meet);
+    tcase_add_test(tests, profiled);
+    tcase_add_test(tests, where_there_are_none);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
