@@ -103,6 +103,20 @@ void bt_context_settle_threads(bt_context *context)
         context->instance->threads = bt_instance_busiest(context->instance, &work);
 }
 
+int bt_context_ranks(const bt_context *context, char text[256])
+{
+    const bt_engine_settings *s = context->settings;
+    const bool said = bt_config_origin(context->config, "engine", "ranks") != NULL,
+               all = said ? !s->ranks : s->distributed;
+    const int ranks = all ? 1 : (int)s->ranks;
+    *text = 0;
+    if (all)
+        snprintf(text, 256, "1 rank: all is one for each device, and the processor is one");
+    else if (ranks > 1)
+        snprintf(text, 256, "%d ranks, which take turns in one process; each has its rows of a batch", ranks);
+    return ranks;
+}
+
 void bt_context_threads(const bt_context *context, char text[256])
 {
     const int threads = context->instance->threads, cores = context->instance->options.threads;

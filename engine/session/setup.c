@@ -215,14 +215,6 @@ static bt_status set_checkpointing(bt_context *context)
     return BT_OK;
 }
 
-/* The processor is one device. */
-static int ranks_of(const bt_context *context)
-{
-    const bt_engine_settings *s = context->settings;
-    const bool own = bt_config_origin(context->config, "engine", "ranks");
-    return (s->distributed && !own) || !s->ranks ? 1 : (int)s->ranks;
-}
-
 static bt_status setup(bt_engine *engine)
 {
     double start = bt_seconds();
@@ -231,7 +223,8 @@ static bt_status setup(bt_engine *engine)
     if (!engine->context.instance)
         return BT_ERROR_MEMORY;
     engine->context.instance->dry = engine->front.dry;
-    BT_TRY(bt_instance_spread(engine->context.instance, ranks_of(&engine->context)));
+    char ranks[256];
+    BT_TRY(bt_instance_spread(engine->context.instance, bt_context_ranks(&engine->context, ranks)));
     engine->context.instance->options.reassociate = engine->context.settings->reassociate;
     BT_TRY(set_checkpointing(&engine->context));
     if (!engine->context.resuming && !engine->front.reports)

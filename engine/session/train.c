@@ -313,6 +313,10 @@ static bt_status open_run(bt_run *r)
         bt_context_threads(&engine->context, threads);
         bt_say(r->context, BT_LINE_INFO, "%s", threads);
     }
+    char ranks[256];
+    bt_context_ranks(&engine->context, ranks);
+    if (*ranks)
+        bt_say(r->context, BT_LINE_INFO, "%s", ranks);
     return bt_run_say_equation(r);
 }
 
