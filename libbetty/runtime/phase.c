@@ -121,6 +121,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
     bt_compile_options options = phase->options;
     options.loop = loop != 0;
     options.known = phase->instance->known;
+    options.spent = phase->spent;
     bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
     bt_bound *bound = program ? bound_of(phase, program) : NULL;
     if (!bound) {
@@ -135,7 +136,8 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
                                                      .place = place,
                                                      .loop = loop,
                                                      .work = work_of(program),
-                                                     .runs = phase->runs};
+                                                     .runs = phase->runs,
+                                                     .spent = phase->spent};
     find_bases(phase);
     return (int)phase->entry_count - 1;
 }
