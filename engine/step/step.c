@@ -85,7 +85,9 @@ static bt_status build_update(bt_problem *problem)
     if (!graph)
         return bt_error_status();
     BT_TRY(bt_traced_keep(problem, BT_PURE_UPDATE, graph));
+    step->phase->spent = problem->gradients.flat; /* the update is the last that reads it */
     step->update = bt_phase_add(step->phase, graph, 0, "update");
+    step->phase->spent = NULL;
     return step->update < 0 ? bt_error_status() : BT_OK;
 }
 

@@ -14,16 +14,18 @@
 typedef struct bt_compile_options {
     const bt_kernel_table *kernels; /* of the device */
     int threads;                    /* of one kernel; at least 1 */
-    bool loop;          /* it runs again and again: what it reads of its phase is read in the next round, too */
-    bool simplify;      /* algebra, values computed twice, and what nobody reads */
-    bool reassociate;   /* chains of matrix products in the cheapest order */
-    bool fuse;          /* what goes into a product is computed within it */
-    bool absorb;        /* what alone reads a value is computed together with it */
-    bool order;         /* steps in the order that holds fewer bytes, where there is one */
-    bt_order_rule rule; /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
-    bool rows;          /* arithmetic on a few numbers, many steps as one call */
-    bool strips;        /* arithmetic of an optimiser on many numbers, strip by strip as one call */
-    bool merge;         /* values are written over others that die */
+    bool loop;           /* it runs again and again: what it reads of its phase is read in the next round, too */
+    bool simplify;       /* algebra, values computed twice, and what nobody reads */
+    bool reassociate;    /* chains of matrix products in the cheapest order */
+    bool fuse;           /* what goes into a product is computed within it */
+    bool absorb;         /* what alone reads a value is computed together with it */
+    bool order;          /* steps in the order that holds fewer bytes, where there is one */
+    bt_order_rule rule;  /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
+    bool rows;           /* arithmetic on a few numbers, many steps as one call */
+    bool strips;         /* arithmetic of an optimiser on many numbers, strip by strip as one call */
+    bool merge;          /* values are written over others that die */
+    const bt_var *spent; /* of a phase: nobody reads it after this program, so that values may be written over it, too;
+                            NULL: none */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;
     size_t budget;         /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */

@@ -32,15 +32,32 @@ bt_status bt_pass_lives(bt_compilation *c)
     return BT_OK;
 }
 
-/* Whether output o can take the place of input i, which dies here. */
-static bool takes_over(const bt_program *program, int64_t s, int o, int i)
+/* Whether nobody reads the root after the step, in the program or behind it. */
+static bool dies(const bt_compilation *c, int64_t s, int64_t root)
 {
+    const bt_program *program = c->program;
+    const bt_buffer *in = &program->buffers[root];
+    if (in->home != BT_HOME_VAR)
+        return in->home == BT_HOME_ARENA && !in->result && in->last == s;
+    bool last = in->var == c->options->spent && !in->var->lasting && in->last == s;
+    for (int64_t b = 0; last && b < program->buffer_count; b++) { /* other windows of the same bytes */
+        const bt_buffer *other = &program->buffers[b];
+        bool shares = other->home == BT_HOME_VAR && other->var == in->var && b != root &&
+                      other->start < in->start + in->bytes && in->start < other->start + other->bytes;
+        last = !shares || other->last < s;
+    }
+    return last;
+}
+
+/* Whether output o can take the place of input i, which dies here. */
+static bool takes_over(const bt_compilation *c, int64_t s, int o, int i)
+{
+    const bt_program *program = c->program;
     const bt_call_step *step = &program->steps[s];
     const bt_buffer *out = &program->buffers[step->out[o].buffer];
     int64_t root = program->buffers[step->in[i].buffer].root;
     const bt_buffer *in = &program->buffers[root];
-    if (in->home != BT_HOME_ARENA || in->result || in->last != s || in->bytes != out->bytes ||
-        !bt_step_overwrites(program, step, o, i, out->bytes))
+    if (in->bytes != out->bytes || !bt_step_overwrites(program, step, o, i, out->bytes) || !dies(c, s, root))
         return false;
     for (int j = 0; j < step->call.inputs; j++) /* no other look at the same bytes */
         if (program->buffers[step->in[j].buffer].root == root && !bt_step_overwrites(program, step, o, j, out->bytes))
@@ -59,7 +76,7 @@ bt_status bt_pass_merge(bt_compilation *c)
         for (int o = 0; o < step->call.outputs; o++) {
             bt_buffer *out = &program->buffers[step->out[o].buffer];
             for (int i = 0; out->home == BT_HOME_ARENA && i < step->call.inputs; i++)
-                if (takes_over(program, s, o, i)) {
+                if (takes_over(c, s, o, i)) {
                     bt_buffer *root = &program->buffers[program->buffers[step->in[i].buffer].root];
                     out->home = BT_HOME_MERGED;
                     out->root = program->buffers[step->in[i].buffer].root;

@@ -14,7 +14,7 @@
     /* two operands (binary.c) */ X(add) X(sub) X(mul) X(div) X(pow) X(minimum) X(maximum) X(gate)                     \
     /* choosing (select.c) */     X(less) X(greater) X(equal) X(where) X(cast)                                         \
     /* 16 bits (half.c) */        X(widen) X(round) X(stochastic_round)                                                \
-    /* reductions (reduce.c) */   X(sum) X(max) X(argmax) X(min)                                                       \
+    /* reductions (reduce.c) */   X(sum) X(max) X(argmax) X(min) X(norm_square)                                        \
     /* shape (shape.c) */         X(reshape) X(permute)                                                                \
     /* repeating (broadcast.c) */ X(broadcast)                                                                         \
     /* parts (part.c) */          X(slice) X(pad) X(concat) X(copy)                                                    \
@@ -31,7 +31,7 @@
     /* linear.c */                X(linear)                                                                            \
     /* linalg.c */                X(solve) X(logdet)                                                                  \
     /* conv.c */                  X(conv_bias)                                                                         \
-    /* norm.c */                  X(layer_norm) X(layer_norm_grad) X(layer_norm_dot) X(norm_square)                    \
+    /* norm.c */                  X(layer_norm) X(layer_norm_grad) X(layer_norm_dot)                                  \
     /* attention.c */             X(attention)                                                                         \
     /* channel.c */               X(channel_moments) X(channel_dot) X(channel_mix)                                     \
     /* channel_norm.c */          X(channel_norm)                                                                      \
@@ -304,7 +304,8 @@ bt_tensor *bt_batch_norm_fixed(bt_tensor *x, bt_tensor *mean, bt_tensor *varianc
                                double eps); /* with these, [c] */
 /* x is [n, ..., c]: the statistics of each example and group of channels. groups = c: instance norm. */
 bt_tensor *bt_group_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tensor *shift, double eps);
-bt_tensor *bt_norm_square(bt_tensor *x); /* sum of squares of all elements; f64 accumulation in kernels */
+bt_tensor *bt_norm_square(bt_tensor *x);                 /* sum of squares of all elements; f64 in kernels */
+bt_tensor *bt_norm_square_along(bt_tensor *x, int axis); /* likewise, of those along an axis, which goes */
 bt_tensor *bt_full_like(bt_tensor *x, double value);
 bt_tensor *bt_ones_like(bt_tensor *x);
 bt_tensor *bt_concat_list(int axis, bt_tensor *const *parts, int count); /* any count */

@@ -168,6 +168,85 @@ const bt_op bt_op_sum = {
                                 .samples = sum_samples},
 };
 
+/* ---- norm_square: the sum of the squares ---- */
+
+static bt_status norm_square_infer(const void *attr, const bt_array *in, bt_array *out)
+{
+    BT_TRY(bt_check_dtype("norm_square", "the operand", in[0].dtype, BT_FLOATS));
+    *out = (bt_array){.dtype = in[0].dtype};
+    return in[0].rank ? reduce_infer("norm_square", attr, in[0], out) : BT_OK;
+}
+
+static void norm_square_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    const bt_reduce_attr *reduce = attr;
+    out[0] = bt_reduce(&bt_op_sum, bt_square(in[0]), reduce->axes, reduce->keep);
+}
+
+static void norm_square_vjp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                            bt_tensor **wanted)
+{
+    (void)out;
+    wanted[0] = given[0] ? bt_mul(in[0], spread(attr, bt_mul(2, given[0]), in[0])) : NULL;
+}
+
+static void norm_square_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const *out, bt_tensor *const *given,
+                            bt_tensor **wanted)
+{
+    const bt_reduce_attr *reduce = attr;
+    (void)out;
+    if (given[0])
+        wanted[0] = bt_mul(2, bt_reduce(&bt_op_sum, bt_mul(in[0], given[0]), reduce->axes, reduce->keep));
+}
+
+static double norm_square_flops(const void *attr, const bt_array *in, const bt_array *out)
+{
+    return 2 * bt_flops_input(attr, in, out);
+}
+
+static void norm_square_samples(bt_sampler *sampler)
+{
+    for (int i = 0; i < BT_COUNT_OF(reduce_cases); i++) {
+        const struct reduce_case *c = &reduce_cases[i];
+        BT_SAMPLE(sampler, .name = c->name, .inputs = 1, BT_ATTR(bt_reduce_attr, c->axes, c->keep),
+                  .in = {BT_DRAWN(-2, 2, BT_F64, c->rank, c->dims[0], c->dims[1], c->dims[2], c->dims[3])});
+    }
+    BT_SAMPLE(sampler, .name = "wide columns", .inputs = 1, BT_ATTR(bt_reduce_attr, 1, 0),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 37, 131)});
+    BT_SAMPLE(sampler, .name = "a number", .inputs = 1, BT_ATTR(bt_reduce_attr, 0, 0),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 0)});
+}
+
+const bt_op bt_op_norm_square = {
+    .name = "norm_square",
+    .inputs = 1,
+    .attr_size = sizeof(bt_reduce_attr),
+    .infer = norm_square_infer,
+    .body = norm_square_body,
+    .vjp = norm_square_vjp,
+    .jvp = norm_square_jvp,
+    .info = &(const bt_op_info){.cast = BT_CAST_HIGH,
+                                .differentiable = 1,
+                                .flops = norm_square_flops,
+                                .shares = sum_shares,
+                                .describe = reduce_describe,
+                                .samples = norm_square_samples},
+};
+
+bt_tensor *bt_norm_square(bt_tensor *x)
+{
+    bt_tensor *poison = bt_operands_promote("norm_square", &x, 1, BT_PROMOTE_FLOAT);
+    const bt_reduce_attr attr = {poison ? 0 : (1U << x->rank) - 1, 0};
+    return poison ? poison : BT_RECORD(&bt_op_norm_square, &attr, x);
+}
+
+bt_tensor *bt_norm_square_along(bt_tensor *x, int axis)
+{
+    bt_tensor *poison = bt_operands_promote("norm_square", &x, 1, BT_PROMOTE_FLOAT);
+    const bt_reduce_attr attr = {1U << axis, 0};
+    return poison ? poison : BT_RECORD(&bt_op_norm_square, &attr, x);
+}
+
 /* ---- max ---- */
 
 static bt_status max_infer(const void *attr, const bt_array *in, bt_array *out)

@@ -3,6 +3,8 @@
  * columns; of a tensor of more axes, the last two are the matrix. */
 #include "optim/kinds.h"
 
+#include "ops/ops.h"
+
 #include <float.h>
 #include <string.h>
 
@@ -38,7 +40,10 @@ static bt_status adafactor_check(const char *what, const double *hypers)
     return BT_OK;
 }
 
-static bt_tensor *root_mean_square(bt_tensor *x) { return bt_root_or_zero(bt_mean(bt_square(x))); }
+static bt_tensor *root_mean_square(bt_tensor *x)
+{
+    return bt_root_or_zero(bt_div(bt_norm_square(x), (double)bt_tensor_count(x)));
+}
 
 /* slot <- beta2 slot + (1 - beta2) x, beta2 = 1 - t^decay: 0 at first */
 static bt_tensor *moved(bt_rule *rule, const char *slot, bt_tensor *x)
@@ -50,16 +55,29 @@ static bt_tensor *moved(bt_rule *rule, const char *slot, bt_tensor *x)
     return now;
 }
 
-/* The mean square of each element; floor: of the mean over the rows, 0: none. */
-static bt_tensor *mean_square(bt_rule *rule, bt_tensor *square, bt_tensor *floor)
+/* Along an axis of a matrix, the last one or the one before. */
+static bt_tensor *mean_square(bt_tensor *x, int axis)
 {
-    int rank = square->rank;
-    if (!bt_has_slot(rule, "row"))
-        return moved(rule, "v", square);
-    bt_tensor *row = bt_unsqueeze(moved(rule, "row", bt_mean(square, rank - 1)), rank - 1);
-    bt_tensor *column = bt_unsqueeze(moved(rule, "column", bt_mean(square, rank - 2)), rank - 2);
+    return bt_div(bt_norm_square_along(x, axis), (double)x->dims[axis]);
+}
+
+/* The gradient over the roots of its mean squares: of each element, or of its row and its column. `eps`, of the
+ * relative form, is added to squares; `floor`, of the other one, is the least root of a mean square. */
+static bt_tensor *scaled(bt_rule *rule, bt_tensor *grad, bt_tensor *eps, bt_tensor *floor)
+{
+    const int rank = grad->rank;
+    if (!bt_has_slot(rule, "row")) {
+        bt_tensor *v = moved(rule, "v", eps ? bt_add(bt_square(grad), eps) : bt_square(grad));
+        return bt_div(grad, bt_sqrt(floor ? bt_maximum(v, bt_square(floor)) : v));
+    }
+    bt_tensor *rows = mean_square(grad, rank - 1), *columns = mean_square(grad, rank - 2);
+    bt_tensor *row = bt_unsqueeze(moved(rule, "row", eps ? bt_add(rows, eps) : rows), rank - 1);
+    bt_tensor *column = bt_unsqueeze(moved(rule, "column", eps ? bt_add(columns, eps) : columns), rank - 2);
     bt_tensor *mean = bt_unsqueeze(bt_mean(row, rank - 2), rank - 2);
-    return bt_mul(bt_div(row, floor ? bt_maximum(mean, floor) : mean), column);
+    if (!floor) /* one after the other, in the place of the gradient */
+        return bt_div(bt_div(grad, bt_sqrt(bt_div(row, mean))), bt_sqrt(column));
+    bt_tensor *v = bt_mul(bt_div(row, bt_maximum(mean, floor)), column);
+    return bt_div(grad, bt_sqrt(bt_maximum(v, bt_square(floor))));
 }
 
 /* What the form says, or what is configured. */
@@ -84,10 +102,8 @@ static bt_tensor *rate_of(bt_rule *rule, bool relative, bt_tensor *param)
 static bt_tensor *adafactor_update(bt_rule *rule, bt_tensor *param, bt_tensor *grad)
 {
     bool relative = bt_rule_is_on(rule, "relative_step");
-    bt_tensor *eps = eps1(rule, relative), *square = bt_square(grad), *rate = rate_of(rule, relative, param);
-    bt_tensor *v = relative ? mean_square(rule, bt_add(square, eps), NULL)
-                            : bt_maximum(mean_square(rule, square, eps), bt_square(eps));
-    bt_tensor *step = bt_div(grad, bt_sqrt(v));
+    bt_tensor *eps = eps1(rule, relative), *rate = rate_of(rule, relative, param);
+    bt_tensor *step = scaled(rule, grad, relative ? eps : NULL, relative ? NULL : eps);
     bt_tensor *length = bt_maximum(1, bt_div(root_mean_square(step), bt_hyper(rule, "d")));
     bt_tensor *decay = relative ? bt_mul(rate, bt_hyper(rule, "weight_decay")) : NULL;
     bt_tensor *from = decay ? bt_mul(bt_sub(1, decay), param) : bt_rule_decayed(rule, param);

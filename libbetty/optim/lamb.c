@@ -1,10 +1,12 @@
 /* optim/lamb.c: LAMB (You et al., "Large batch optimization for deep learning", ICLR 2020, algorithm 2). */
 #include "optim/kinds.h"
 
+#include "ops/ops.h"
+
 /* One ratio for the parameter; 1 where there is none. */
 static bt_tensor *trust(bt_tensor *param, bt_tensor *step)
 {
-    bt_tensor *p = bt_root_or_zero(bt_sum(bt_square(param))), *u = bt_root_or_zero(bt_sum(bt_square(step)));
+    bt_tensor *p = bt_root_or_zero(bt_norm_square(param)), *u = bt_root_or_zero(bt_norm_square(step));
     bt_tensor *both = bt_greater(bt_mul(bt_greater(p, 0), bt_greater(u, 0)), 0);
     return bt_where(both, bt_div(p, bt_where(both, u, 1)), 1);
 }

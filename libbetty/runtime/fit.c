@@ -55,6 +55,7 @@ static bt_status recompile(const fit *f, int64_t e)
     options.budget = f->peaks[e] > f->limit ? room : 0;
     options.anything = f->anything;
     options.known = phase->instance->first->known;
+    options.spent = entry->spent;
     options = bt_compile_settle(&options);
     bt_program *program = bt_compile_graph(entry->program->graph, &options);
     return program ? bt_phase_replace(phase, entry, program) : bt_error_status();

@@ -126,6 +126,15 @@ static void find_bases(bt_phase *phase)
     }
 }
 
+/* The rank's own in its place. */
+static const bt_var *spent_of(const bt_phase *phase)
+{
+    const bt_world *world = &phase->instance->world;
+    if (!phase->spent || world->ranks == 1)
+        return phase->spent;
+    return bt_var_of_rank((bt_var *)(uintptr_t)phase->spent, world->rank, world->ranks);
+}
+
 static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
 {
     bt_phase_entry *entries = bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
@@ -137,6 +146,7 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
     options.loop = loop != 0;
     options.known = phase->instance->first->known;
     options.world = phase->instance->world.ranks > 1 ? &phase->instance->world : NULL;
+    options.spent = spent_of(phase);
     bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
     bt_bound *bound = program ? bt_bound_new(program) : NULL;
     if (!bound) {
@@ -151,7 +161,8 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
                                                      .place = place,
                                                      .loop = loop,
                                                      .work = work_of(program),
-                                                     .runs = phase->runs};
+                                                     .runs = phase->runs,
+                                                     .spent = options.spent};
     phase->settled = false;
     find_bases(phase);
     return (int)phase->entry_count - 1;
@@ -164,6 +175,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         bt_phase *other = phase->others[r];
         other->options = phase->options;
         other->runs = phase->runs;
+        other->spent = phase->spent;
         if (add(other, graph, loop, part) != entry)
             return -1;
     }

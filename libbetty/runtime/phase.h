@@ -11,14 +11,15 @@
 
 typedef struct bt_phase_entry {
     bt_program *program;
-    bt_bound *bound;  /* the program, here */
-    const char *part; /* "gradient", "product": for the report; owned by the phase */
-    char *place;      /* with whom it is: "classifier, step, gradient"; owned */
-    char **shown;     /* by output: a near copy of it, for bt_phase_result; NULL: none yet */
-    int loop;         /* entries with the same number repeat together; 0: run at most once a phase */
-    int64_t base;     /* its first step on the time axis of the phase */
-    double work;      /* of all its calls, in compile/work.h's operations */
-    double runs;      /* how often a run of the phase runs it, as far as that is known; 0: seldom */
+    bt_bound *bound;     /* the program, here */
+    const char *part;    /* "gradient", "product": for the report; owned by the phase */
+    char *place;         /* with whom it is: "classifier, step, gradient"; owned */
+    char **shown;        /* by output: a near copy of it, for bt_phase_result; NULL: none yet */
+    int loop;            /* entries with the same number repeat together; 0: run at most once a phase */
+    int64_t base;        /* its first step on the time axis of the phase */
+    double work;         /* of all its calls, in compile/work.h's operations */
+    double runs;         /* how often a run of the phase runs it, as far as that is known; 0: seldom */
+    const bt_var *spent; /* a variable of the phase that nobody reads after it; NULL: none */
 } bt_phase_entry;
 
 typedef struct bt_phase_value { /* a row of the plan */
@@ -48,6 +49,7 @@ typedef struct bt_phase {
     struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
     double runs;                /* likewise: of the entries that are added next; 1, unless it is changed */
+    const bt_var *spent;        /* likewise; NULL */
     struct bt_instance *instance;
     struct bt_phase **others; /* rank 0: the phases of the other ranks, freed with it; NULL: there are none */
 } bt_phase;

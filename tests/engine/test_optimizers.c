@@ -121,6 +121,49 @@ END_TEST
 
 static bt_engine *make(void *settings) { return engine_of(settings); }
 
+/* What is alive while the update runs. */
+static size_t most_in_update(const bt_phase *phase, int entry)
+{
+    const int64_t from = phase->entries[entry].base, to = from + phase->entries[entry].program->step_count;
+    size_t most = 0;
+    for (int64_t s = from; s < to; s++) {
+        size_t alive = 0;
+        for (int64_t i = 0; i < phase->value_count; i++)
+            alive += bt_phase_lives(phase, i, s) ? phase->intervals[i].bytes : 0;
+        most = alive > most ? alive : most;
+    }
+    return most;
+}
+
+/* Beside the gradient an update has numbers, rows and columns, but no other matrix: what it makes of the gradient lies
+ * in its place. PyTorch's form of adafactor has one. */
+START_TEST(no_matrix_beside_the_gradient)
+{
+    static const char *const forms[] = {"sgd\nlower.momentum = 0.9\nlower.lr = 0.1",
+                                        "adam",
+                                        "adam\nlower.amsgrad = true",
+                                        "rmsprop\nlower.centered = true",
+                                        "adagrad",
+                                        "lion",
+                                        "radam",
+                                        "nadam",
+                                        "lamb",
+                                        "adafactor",
+                                        "adam8bit",
+                                        "lion8bit",
+                                        "adafactor\nlower.relative_step = false\nlower.lr = 0.01"};
+    char settings[200];
+    snprintf(settings, sizeof settings, "lower.optimizer = %s\n", forms[_i]);
+    bt_engine *engine = engine_of(settings);
+    EXPECT_OK(bt_engine_setup(engine));
+    const bt_problem *problem = bt_engine_problem(engine, "lower");
+    const size_t most = most_in_update(problem->step->phase, problem->step->update);
+    ck_assert_msg(most >= LIKE && most < LIKE * (_i == 12 ? 2 : 1) + MANY, "%s: %zu bytes, the gradient has %d",
+                  forms[_i], most, LIKE);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* An embedding's table keeps its state in 32 bits: what adam and lion keep, and no scales. */
 START_TEST(a_table_has_no_codes)
 {
@@ -238,6 +281,7 @@ int main(void)
     TCase *tests = tcase_create("optimizers");
     tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_loop_test(tests, bytes_of_state, 0, COUNT);
+    tcase_add_loop_test(tests, no_matrix_beside_the_gradient, 0, 13);
     tcase_add_loop_test(tests, a_table_has_no_codes, 0, 3);
     tcase_add_loop_test(tests, resumes, 0, COUNT);
     tcase_add_loop_test(tests, state_matters, 0, COUNT);

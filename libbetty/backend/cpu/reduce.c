@@ -51,6 +51,18 @@ static const char *row_at(const columns *c, int64_t row)
             ((T *)out)[j] = (T)total[j];                                                                               \
     }                                                                                                                  \
                                                                                                                        \
+    static void square_columns_##type(const columns *c, int64_t first, int64_t n, void *out)                           \
+    {                                                                                                                  \
+        double total[COLUMNS] = {0};                                                                                   \
+        for (int64_t row = 0; row < c->rows; row++) {                                                                  \
+            const T *x = (const T *)(const void *)row_at(c, row) + first;                                              \
+            for (int64_t j = 0; j < n; j++)                                                                            \
+                total[j] += (double)x[j] * (double)x[j];                                                               \
+        }                                                                                                              \
+        for (int64_t j = 0; j < n; j++)                                                                                \
+            ((T *)out)[j] = (T)total[j];                                                                               \
+    }                                                                                                                  \
+                                                                                                                       \
     static void max_columns_##type(const columns *c, int64_t first, int64_t n, void *out)                              \
     {                                                                                                                  \
         T most[COLUMNS];                                                                                               \
@@ -153,7 +165,7 @@ static bt_status prepare_sum(bt_call *call)
 
 static bt_status prepare_norm_square(bt_call *call)
 {
-    BT_TRY(plan(call, ~0U));
+    BT_TRY(prepare(call));
     note_row(call, square_all_f32, square_all_f64);
     return BT_OK;
 }
@@ -241,7 +253,7 @@ static bt_status max(const bt_call *call)
 static bt_status norm_square(const bt_call *call)
 {
     bool f32 = call->in[0].dtype == BT_F32;
-    by_rows(call->state, call, 0, 1, f32 ? square_row_f32 : square_row_f64, true);
+    run(call, f32 ? square_row_f32 : square_row_f64, f32 ? square_columns_f32 : square_columns_f64, true);
     return BT_OK;
 }
 

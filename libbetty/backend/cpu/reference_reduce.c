@@ -91,12 +91,16 @@ static bt_status argmax(const bt_call *call)
 
 static bt_status norm_square(const bt_call *call)
 {
-    const bt_view *x = &call->in[0];
-    int64_t count = bt_cpu_count(x);
-    double sum = 0;
-    for (int64_t e = 0; e < count; e++)
-        sum += bt_cpu_get(x, e) * bt_cpu_get(x, e);
-    bt_cpu_put(&call->out[0], 0, sum);
+    bt_view kept, reduced;
+    bt_cpu_split(&call->in[0], ((const bt_reduce_attr *)call->attr)->axes, &kept, &reduced);
+    int64_t outputs = bt_cpu_count(&kept), count = bt_cpu_count(&reduced);
+    for (int64_t e = 0; e < outputs; e++) {
+        bt_view part = part_of(&kept, &reduced, e);
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++)
+            sum += bt_cpu_get(&part, i) * bt_cpu_get(&part, i);
+        bt_put(call->out[0].dtype, call->out[0].data, e, sum);
+    }
     return BT_OK;
 }
 
