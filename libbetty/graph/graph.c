@@ -207,10 +207,14 @@ static int first_split(const int *axes, int count)
     return i;
 }
 
-/* All along the axis of the first that is split. */
-static bool elementwise_shares(bt_shares *shares, int outputs)
+int bt_shares_axis(const bt_shares *shares)
 {
-    int axis = shares->in_axis[first_split(shares->in_axis, shares->inputs)];
+    int first = first_split(shares->in_axis, shares->inputs);
+    return first < shares->inputs ? shares->in_axis[first] : -1;
+}
+
+bool bt_shares_along(bt_shares *shares, int axis, int outputs)
+{
     for (int i = 0; i < shares->inputs; i++)
         shares->in_axis[i] = axis;
     for (int o = 0; o < outputs; o++)
@@ -226,7 +230,7 @@ bool bt_node_shares(const bt_node *node, bt_shares *shares)
     shares->stacked = false;
     if (info && info->shares)
         return info->shares(shares);
-    return info && info->flags & BT_OP_ELEMENTWISE && elementwise_shares(shares, node->outputs);
+    return info && info->flags & BT_OP_ELEMENTWISE && bt_shares_along(shares, bt_shares_axis(shares), node->outputs);
 }
 
 int bt_node_batch_axis(const bt_node *node, const bt_array *in, int *axes, int64_t rows)

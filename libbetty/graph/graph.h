@@ -110,7 +110,7 @@ enum { BT_MAX_OUTPUTS = 8 };
 enum { BT_BATCH_SUMMED = -2, BT_BATCH_UNITED = -3 };
 
 /* How an op works on a part of its operands, which are split along an axis as the rows of a batch are: between the
- * ranks of a run, or in one's thoughts. */
+ * ranks of a run, between pieces, or example by example. */
 typedef struct bt_shares {
     const void *attr;
     const bt_array *in; /* whole */
@@ -222,11 +222,14 @@ const char *bt_graph_intern(bt_graph *graph, const char *text); /* the graph's o
 bt_array bt_tensor_array(const bt_tensor *x);                   /* dtype and shape, no data */
 int64_t bt_tensor_count(const bt_tensor *x);
 size_t bt_tensor_bytes(const bt_tensor *x);
+int bt_shares_axis(const bt_shares *shares); /* of the first input that is split; -1: none is */
+/* For rules: all operands along this axis, and so these many outputs. True. */
+bool bt_shares_along(bt_shares *shares, int axis, int outputs);
 /* By the rule of the node's op. False: there is none, or the op needs whole inputs. */
 bool bt_node_shares(const bt_node *node, bt_shares *shares);
 /* The batch axis of output 0, by those of the inputs, which are like `in` and have some multiple of `rows` along them
- * (0: their own size): along it each part depends on no other. -1, BT_BATCH_SUMMED: it has none. axes: one an input, and
- * room for as many more. */
+ * (0: their own size): along it each part depends on no other. -1, BT_BATCH_SUMMED: it has none. axes: one an input,
+ * and room for as many more. */
 int bt_node_batch_axis(const bt_node *node, const bt_array *in, int *axes, int64_t rows);
 
 /* ---- trace.c: the trace in progress, one per thread; traces nest ---- */

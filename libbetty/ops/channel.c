@@ -251,7 +251,9 @@ static bt_tensor *rows_of_ranks(const bt_union *with, bt_dtype dtype)
 {
     bt_array counts = {.dtype = dtype, .rank = 2, .dims = {with->ranks, 1}};
     counts.data = bt_region_alloc(bt_trace_now()->graph->region, bt_array_bytes(counts));
-    for (int r = 0; counts.data && r < with->ranks; r++)
+    if (!counts.data)
+        return bt_trace_poison(BT_ERROR_MEMORY, "out of memory while recording");
+    for (int r = 0; r < with->ranks; r++)
         bt_put(dtype, counts.data, r,
                (double)(bt_share_first(with->rows, r + 1, with->ranks) - bt_share_first(with->rows, r, with->ranks)));
     return bt_constant(counts);

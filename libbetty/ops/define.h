@@ -35,11 +35,9 @@ bt_status bt_infer_equal(const char *op, unsigned kinds, int count, const bt_arr
 double bt_flops_none(const void *attr, const bt_array *in, const bt_array *out);  /* a view */
 double bt_flops_input(const void *attr, const bt_array *in, const bt_array *out); /* one per element of input 0 */
 
-/* Rules of shares (bt_op_info). All operands along this axis, and so the outputs. */
-bool bt_shares_along(bt_shares *shares, int axis, int outputs);
-bool bt_shares_none(bt_shares *shares);      /* the op needs all of its operands: false */
-bool bt_shares_outer(bt_array x, int axis);  /* each part is one stretch of the elements of x */
-int bt_shares_axis(const bt_shares *shares); /* of the first input that is split */
+/* For rules of shares (bt_op_info). */
+bool bt_shares_none(bt_shares *shares);     /* one itself: the op needs all of its operands */
+bool bt_shares_outer(bt_array x, int axis); /* each part is one stretch of the elements of x */
 
 bool bt_view_same(const void *attr, const bt_view *in, bt_view *out, int64_t *offset); /* the identity */
 

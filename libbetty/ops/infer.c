@@ -91,23 +91,6 @@ double bt_flops_input(const void *attr, const bt_array *in, const bt_array *out)
     return (double)bt_array_count(in[0]);
 }
 
-int bt_shares_axis(const bt_shares *shares)
-{
-    int i = 0;
-    while (i < shares->inputs - 1 && shares->in_axis[i] < 0)
-        i++;
-    return shares->in_axis[i];
-}
-
-bool bt_shares_along(bt_shares *shares, int axis, int outputs)
-{
-    for (int i = 0; i < shares->inputs; i++)
-        shares->in_axis[i] = axis;
-    for (int o = 0; o < outputs; o++)
-        shares->out_axis[o] = axis;
-    return true;
-}
-
 bool bt_shares_outer(bt_array x, int axis)
 {
     for (int i = 0; i < axis; i++)

@@ -71,7 +71,7 @@ static bool assigns_to(const bt_graph *graph, const bt_var *root)
     return false;
 }
 
-/* How a variable lies that this leaf reads, as far as nobody knows. */
+/* How a variable lies that this leaf reads, as far as nobody knows. Numbers of 16 bits are not left to be added. */
 static void decide_read(walk *w, root *r, const bt_tensor *x)
 {
     const int axis = x->batch_axis;
@@ -81,7 +81,7 @@ static void decide_read(walk *w, root *r, const bt_tensor *x)
     if (!r->open)
         return;
     r->open = false;
-    r->tried = !r->forced && r->var->clear && assigns_to(w->from, r->var);
+    r->tried = !r->forced && r->var->clear && bt_dtype_size(r->var->dtype) >= 4 && assigns_to(w->from, r->var);
     r->layout = r->tried ? partial : replicated;
 }
 

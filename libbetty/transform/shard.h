@@ -40,12 +40,12 @@ void bt_sharded_free(bt_sharded_report *report);
 /* The shape of the rank's part of what has this shape. */
 bt_array bt_local_shape(bt_array shape, const bt_spread *layout, int rank, int ranks);
 
-/* The rank's own graph of a graph without composites that could be taken apart (transform/inline.h): local shapes, local
- * variables, collectives. Its outputs are replicated. Variables that nobody knows yet are decided on: an external one
- * with a batch axis is sharded along it; one of a phase is sharded as the first value is that is assigned to it, if it is
- * one piece, and partial if it is cleared at first and this graph adds summands to it; others are replicated. The graph
- * stays the caller's; *report is overwritten. With one rank the graph is the same but for its variables. NULL after an
- * error, which is in bt_error. */
+/* The rank's own graph, with local shapes, local variables and collectives, of a graph without composites that could be
+ * taken apart (transform/inline.h). Its outputs are replicated. Variables that nobody knows yet are decided on: an
+ * external one with a batch axis is sharded along it; one of a phase is sharded as the first value is that is assigned
+ * to it, if it is one piece, and partial if it is cleared at first and this graph adds summands to it; others are
+ * replicated. The graph stays the caller's; *report is overwritten. With one rank the graph is the same but for its
+ * variables. NULL after an error, which is in bt_error. */
 bt_graph *bt_shard(const bt_graph *graph, const bt_world *world, bt_sharded_report *report);
 
 #endif

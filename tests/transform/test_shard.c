@@ -14,7 +14,19 @@
 static scene s;
 static ranks r;
 
+static _Alignas(64) char pool[1 << 16]; /* what binds variables to memory */
+static size_t taken;
+
 static void setup(void) { scene_begin(&s, BT_F64); }
+
+/* Zeros. */
+static char *memory(size_t bytes)
+{
+    char *place = pool + taken;
+    taken += (bytes + 63) / 64 * 64;
+    ck_assert_uint_le(taken, sizeof pool);
+    return place;
+}
 
 static void teardown(void)
 {
@@ -27,7 +39,7 @@ static bt_tensor *batch(const char *name, int64_t rows, int64_t columns, const d
 {
     bt_array shape = {.dtype = BT_F64, .rank = columns ? 2 : 1, .dims = {rows, columns}};
     bt_var *var = scene_own(&s, bt_var_new(BT_EXTERNAL, BT_BATCH, "", name, shape));
-    var->data = calloc((size_t)bt_array_count(shape) + 1, sizeof(double));
+    var->data = memory(var->bytes);
     var_set(var, values);
     bt_tensor *x = bt_graph_read(s.graph, var);
     x->batch_axis = 0;
@@ -214,7 +226,7 @@ static bt_var *of_phase(const char *name, const bt_tensor *like, bool clear)
 {
     bt_var *var = scene_own(&s, bt_var_new(BT_PHASE, BT_VECTORS, "", name, bt_tensor_array(like)));
     var->clear = clear;
-    var->data = calloc((size_t)bt_tensor_count(like) + 1, sizeof(double));
+    var->data = memory(var->bytes);
     return var;
 }
 
@@ -291,6 +303,24 @@ START_TEST(not_a_sum)
 }
 END_TEST
 
+/* Sums in 16 bits are rounded, which is no sum of what ranks have rounded. */
+START_TEST(rounded_sums)
+{
+    bt_tensor *x = batch("x", 5, 3, drawn(15)), *w = scene_read(&s, "w", drawn(3), (const int64_t[]){3, 1, BT_END});
+    bt_array shape = {.dtype = BT_BF16, .rank = 2, .dims = {3, 1}};
+    bt_var *sum = scene_own(&s, bt_var_new(BT_PHASE, BT_VECTORS, "", "sum", shape));
+    sum->clear = true;
+    sum->data = memory(sum->bytes);
+    bt_tensor *before = bt_cast(bt_trace_read(sum), BT_F64), *g = bt_grad(bt_mean(bt_matmul(x, w)), w);
+    bt_graph_assign_as(s.graph, sum, bt_add(before, g));
+    bt_graph_output(s.graph, bt_mul(before, 3));
+    run(3);
+    ck_assert_int_eq(ranks_found(&r, sum).kind, BT_REPLICATED);
+    ck_assert_int_eq(r.reports[0].reduced, 3);
+    ranks_expect_whole(&r, 1e-14, "rounded sums");
+}
+END_TEST
+
 /* A block of a phase is assigned window by window: partial if summands are added to all windows, else replicated. */
 START_TEST(blocks)
 {
@@ -300,7 +330,7 @@ START_TEST(blocks)
     bt_var *sums = scene_own(&s, bt_var_new(BT_PHASE, BT_GRADIENTS, "", "sums", flat));
     bt_var *mixed = scene_own(&s, bt_var_new(BT_PHASE, BT_GRADIENTS, "", "mixed", flat));
     bt_var *windows[4];
-    sums->data = calloc(16, sizeof(double));
+    sums->data = memory(sums->bytes);
     for (int i = 0; i < 4; i++)
         windows[i] = scene_own(&s, bt_var_window(i < 2 ? sums : mixed, (size_t)(i % 2) * 64, "window",
                                                  bt_tensor_array(i == 3 ? rows : w)));
@@ -503,6 +533,7 @@ int main(void)
     tcase_add_test(tests, read_again);
     tcase_add_test(tests, into_a_sum);
     tcase_add_test(tests, not_a_sum);
+    tcase_add_test(tests, rounded_sums);
     tcase_add_test(tests, blocks);
     tcase_add_test(tests, places_are_named);
     tcase_add_test(tests, effects);
