@@ -58,7 +58,11 @@ static bt_status recompile(const fit *f, int64_t e)
     options.spent = entry->spent;
     options = bt_compile_settle(&options);
     bt_program *program = bt_compile_graph(entry->program->graph, &options);
-    return program ? bt_phase_replace(phase, entry, program) : bt_error_status();
+    if (!program)
+        return bt_error_status();
+    program->sharded = entry->program->sharded; /* the graph was that of a rank already */
+    entry->program->sharded = (bt_sharded_report){0};
+    return bt_phase_replace(phase, entry, program);
 }
 
 /* The plan of a limit. */

@@ -2,6 +2,7 @@
 #include "support/scene.h"
 
 #include "runtime/copies.h"
+#include "runtime/fit.h"
 #include "runtime/profile.h"
 #include "support/far.h"
 #include <check.h>
@@ -182,6 +183,53 @@ START_TEST(all_must_meet)
 }
 END_TEST
 
+/* Layers whose rows are split, and the slope of their weights. */
+static void record_layers(world *u, bt_graph *graph)
+{
+    bt_trace trace;
+    bt_trace_begin(&trace, graph, BT_TRAIN, BT_F64);
+    trace.tag.level = "net";
+    bt_tensor *y = bt_trace_read(u->x), *w = bt_trace_read(u->w);
+    y->batch_axis = 0;
+    for (int i = 0; i < 5; i++)
+        y = bt_sin(bt_softplus(bt_mul(y, w)));
+    bt_graph_assign(graph, u->w, bt_grad(bt_sum(bt_square(y)), w));
+    bt_trace_end(&trace);
+}
+
+/* What is compiled again to fit into a budget is each rank's own, sends what it sent, and comes to the same. */
+START_TEST(within_a_budget)
+{
+    double found[2][2];
+    for (int less = 0; less < 2; less++) {
+        world u;
+        begin(&u, RANKS);
+        bt_known *known = u.instance->known = bt_known_new();
+        bt_graph *graph = bt_graph_new();
+        record_layers(&u, graph);
+        ck_assert_int_eq(bt_phase_add(u.phase, graph, 0, "slope"), 0);
+        EXPECT_OK(bt_phase_plan(u.phase));
+        const size_t whole = u.phase->arena;
+        if (less)
+            EXPECT_OK(bt_phase_fit(u.phase, whole * 2 / 3, true));
+        ck_assert(less ? u.phase->arena <= whole * 2 / 3 && u.phase->entries[0].program->again > 0 : whole > 0);
+        for (int r = 0; r < RANKS; r++) {
+            const bt_phase *own = r ? u.phase->others[r - 1] : u.phase;
+            ck_assert_int_eq(own->entries[0].program->sharded.reduced, 2);
+        }
+        bt_store_point(u.x, u.rows);
+        bt_phase_begin(u.phase);
+        EXPECT_OK(bt_phase_run(u.phase, 0));
+        bt_phase_end(u.phase);
+        memcpy(found[less], var_near(u.w), sizeof found[less]);
+        bt_graph_free(graph);
+        end(&u);
+        bt_known_free(known);
+    }
+    ck_assert_mem_eq(found[0], found[1], sizeof found[0]);
+}
+END_TEST
+
 /* Timed is what rank 0 does, collectives as well. */
 START_TEST(profiled)
 {
@@ -231,6 +279,7 @@ int main(void)
     tcase_add_test(tests, parts_of_a_sum);
     tcase_add_test(tests, set_aside);
     tcase_add_test(tests, all_must_meet);
+    tcase_add_test(tests, within_a_budget);
     tcase_add_test(tests, profiled);
     tcase_add_test(tests, where_there_are_none);
     suite_add_tcase(suite, tests);
