@@ -4,10 +4,16 @@
 #include "base/footprint.h"
 #include <string.h>
 
+/* NULL after an error. */
 static bt_copies *copies_of(bt_var *var, int ranks)
 {
-    if (var->copies)
+    if (var->copies && var->copies->ranks == ranks)
         return var->copies;
+    if (var->copies) {
+        bt_fail(BT_ERROR_INTERNAL, "%s has copies on %d ranks, and is needed on %d", var->name, var->copies->ranks,
+                ranks);
+        return NULL;
+    }
     bt_copies *copies = bt_alloc(sizeof *copies);
     bt_var **own = bt_alloc_array((size_t)ranks, sizeof(bt_var *));
     if (!copies || !own) {
@@ -25,8 +31,7 @@ int bt_var_ranks(const bt_var *var)
     return copies ? copies->ranks : 1;
 }
 
-/* What is kept for the whole run is replicated, and what comes from outside with the examples along its first axis is
- * split along it. */
+/* What is kept for the whole run is replicated. */
 bool bt_var_layout(const bt_var *root, bt_spread *layout)
 {
     *layout = root->copies ? root->copies->layout : (bt_spread){.kind = BT_REPLICATED};
@@ -37,7 +42,10 @@ bt_status bt_var_decide(bt_var *root, int ranks, const bt_spread *layout)
 {
     bt_copies *copies = copies_of(root, ranks);
     if (!copies)
-        return BT_ERROR_MEMORY;
+        return bt_error_status();
+    if (root->lifetime == BT_EXTERNAL && layout->kind == BT_SHARDED && layout->axis)
+        return bt_fail(BT_ERROR_INTERNAL, "%s is split along axis %d: rows of a rank that lie outside are one stretch",
+                       root->name, layout->axis);
     copies->known = true;
     copies->layout = *layout;
     return BT_OK;

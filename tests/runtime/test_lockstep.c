@@ -251,6 +251,22 @@ START_TEST(profiled)
 }
 END_TEST
 
+/* Two instances have the same variable on different numbers of ranks. */
+START_TEST(as_many_for_all)
+{
+    world u;
+    begin(&u, RANKS);
+    u.use = add_program(&u, true, false);
+    bt_spread split = {BT_SHARDED, 1, 2};
+    ck_assert_ptr_null(bt_var_of_rank(u.w, 4, 5));
+    ck_assert_msg(strstr(bt_error(), "w has copies on 3 ranks, and is needed on 5"), "%s", bt_error());
+    bt_error_clear();
+    ck_assert_int_eq(bt_var_decide(u.x, RANKS, &split), BT_ERROR_INTERNAL);
+    ck_assert_msg(strstr(bt_error(), "x is split along axis 1"), "%s", bt_error());
+    end(&u);
+}
+END_TEST
+
 START_TEST(where_there_are_none)
 {
     world u;
@@ -281,6 +297,7 @@ int main(void)
     tcase_add_test(tests, all_must_meet);
     tcase_add_test(tests, within_a_budget);
     tcase_add_test(tests, profiled);
+    tcase_add_test(tests, as_many_for_all);
     tcase_add_test(tests, where_there_are_none);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
