@@ -153,14 +153,14 @@ bt_status bt_cpu_join(const bt_call *const *calls, int ranks)
     return BT_OK;
 }
 
-#define COLLECTIVE(op_name)                                                                                            \
+#define COLLECTIVE(op_name, moves)                                                                                     \
     {                                                                                                                  \
-        .op = &bt_op_##op_name, .name = #op_name ".joined", .accepts = accepts, .launch = alone                        \
+        .op = &bt_op_##op_name, .name = #op_name ".joined", .accepts = accepts, .launch = alone, .half = moves         \
     }
 
 const bt_kernel_impl bt_cpu_collective[] = {
-    COLLECTIVE(all_reduce),
-    COLLECTIVE(all_gather),
-    COLLECTIVE(reduce_scatter),
+    COLLECTIVE(all_reduce, false),
+    COLLECTIVE(all_gather, true),
+    COLLECTIVE(reduce_scatter, false),
     {.op = NULL},
 };

@@ -29,15 +29,19 @@ static bt_view row_of(const bt_view *x, int64_t row)
 static bt_status gather(const bt_call *call)
 {
     const bt_view *x = &call->in[0], *index = &call->in[1];
-    int64_t rows = bt_cpu_count(index), size = bt_dtype_size(x->dtype) ? (int64_t)bt_dtype_size(x->dtype) : 1;
-    char *out = call->out[0].data;
+    const bt_view *out = &call->out[0];
+    const size_t size = bt_dtype_size(x->dtype);
+    int64_t rows = bt_cpu_count(index), at = 0;
     for (int64_t k = 0; k < rows; k++) {
         int64_t from;
         BT_TRY(bt_cpu_index(call, index, k, x->dims[0], &from));
         bt_view row = row_of(x, from);
         int64_t count = bt_cpu_count(&row);
-        for (int64_t e = 0; e < count; e++, out += size)
-            memcpy(out, bt_cpu_at(&row, e), (size_t)size);
+        for (int64_t e = 0; e < count; e++, at++)
+            if (out->dtype == x->dtype)
+                memcpy(bt_cpu_at(out, at), bt_cpu_at(&row, e), size);
+            else /* one of them is stored in 16 bits */
+                bt_cpu_put(out, at, bt_cpu_get(&row, e));
     }
     return BT_OK;
 }

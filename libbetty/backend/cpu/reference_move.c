@@ -9,7 +9,10 @@ static void copy_into(const bt_view *to, const bt_view *from)
     int64_t count = bt_cpu_count(from);
     size_t size = bt_dtype_size(from->dtype);
     for (int64_t e = 0; e < count; e++)
-        memcpy(bt_cpu_at(to, e), bt_cpu_at(from, e), size);
+        if (to->dtype == from->dtype)
+            memcpy(bt_cpu_at(to, e), bt_cpu_at(from, e), size);
+        else /* one of them is stored in 16 bits */
+            bt_cpu_put(to, e, bt_cpu_get(from, e));
 }
 
 static bt_status copy(const bt_call *call)
