@@ -42,7 +42,12 @@ static bt_status go_on(runner *r)
     for (const bt_call_step *step; (step = next(r)) && !collective(step); r->at++) {
         BT_TRY(reach(r));
         double begin = bt_seconds();
-        BT_TRY(bt_bound_step(r->bound, r->at));
+        bt_status status = bt_bound_step(r->bound, r->at);
+        if (status != BT_OK) {
+            const bt_world *world = &r->phase->instance->world;
+            bt_error_context("rank %d of %d, which has a part of the rows", world->rank, world->ranks);
+            return status;
+        }
         BT_TRY(profiled(r, begin));
     }
     return BT_OK;

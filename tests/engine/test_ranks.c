@@ -234,6 +234,41 @@ START_TEST(of_any_precision)
 }
 END_TEST
 
+static bt_tensor *neighbours(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *h = bt_forward(self, bt_field(batch, "x"));
+    return bt_mean(bt_square(bt_sub(bt_roll(h, 1, 0), h)));
+}
+
+/* An op that needs all rows, of 16 bits: they are gathered as they are. */
+START_TEST(gathered_in_any_precision)
+{
+    static const char *const precisions[] = {"fp32", "bf16", "fp16", "bf16-true"};
+    static const bt_problem_def one = {.name = "lower",
+                                       .configure_train_data = two_nets_rows,
+                                       .configure_module = two_nets_classifier,
+                                       .training_step = neighbours};
+    static const bt_export alone = {.abi = BT_ABI, .problems = {&one}};
+    enum { MOST = 4096 };
+    static double found[2][MOST];
+    int64_t count = 0;
+    for (int k = 0; k < 2; k++) {
+        char settings[200];
+        snprintf(settings, sizeof settings, "engine.train_iters = 2\nengine.precision = %s\nengine.ranks = %d\n",
+                 precisions[_i], k ? 3 : 1);
+        bt_engine *engine = levels_engine(&alone, NULL, settings);
+        ck_assert_msg(engine != NULL, "%s", bt_error());
+        levels_step(engine, 2);
+        count = bt_params_elements(bt_engine_problem(engine, "lower"));
+        ck_assert_int_le(count, MOST);
+        levels_params(engine, "lower", found[k], count);
+        bt_engine_free(engine);
+    }
+    for (int64_t i = 0; i < count; i++)
+        ck_assert_double_eq_tol(found[0][i], found[1][i], _i ? 0.02 : 1e-5);
+}
+END_TEST
+
 /* ---- bytes and elements ---- */
 
 static int64_t reduced(const bt_engine *engine, const char *owner, const char *name)
@@ -355,6 +390,7 @@ int main(void)
     tcase_add_test(tests, resumed_by_others);
     tcase_add_test(tests, product_of_means);
     tcase_add_loop_test(tests, of_any_precision, 0, 3);
+    tcase_add_loop_test(tests, gathered_in_any_precision, 0, 4);
     tcase_add_loop_test(tests, bytes_of_a_rank, 0, 4);
     tcase_add_loop_test(tests, elements_sent, 0, 5);
     tcase_set_timeout(tests, 120);
