@@ -1,6 +1,7 @@
 /* What the CPU computes for all ranks at once, against plain loops; and what it refuses. */
 #include "backend/cpu/reference.h"
 #include "runtime/backend.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -165,9 +166,5 @@ int main(void)
     tcase_add_loop_test(tests, not_a_number, 0, 6);
     tcase_add_test(tests, refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

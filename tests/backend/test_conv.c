@@ -1,6 +1,7 @@
 /* Convolutions against the plain loops: every kernel of every instruction set, on one thread and two. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -259,9 +260,5 @@ int main(void)
     tcase_add_test(tcase, not_finite);
     tcase_add_test(tcase, threads_do_not_matter);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

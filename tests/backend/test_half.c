@@ -2,6 +2,7 @@
  * are f32, results of 16 bits at most one unit away. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,9 +156,5 @@ int main(void)
     tcase_add_test(tests, many_products);
     tcase_add_test(tests, others);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
  * threads. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -253,9 +254,5 @@ int main(void)
     tcase_add_test(images, test_wild_pixels);
     tcase_add_loop_test(images, test_threads_change_no_bit, 0, 2);
     suite_add_tcase(suite, images);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

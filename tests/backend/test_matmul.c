@@ -1,6 +1,7 @@
 /* Products of matrices against the plain loops, and those against a product that is known. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -291,9 +292,5 @@ int main(void)
     tcase_add_test(tcase, threads_do_not_matter);
     tcase_add_test(tcase, threads_do_not_matter_to_vectors);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

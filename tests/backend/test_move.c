@@ -1,6 +1,7 @@
 /* Ops that move values, and gather and scatter_add, against the plain loops; those against results that are known. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <fcntl.h>
 #include <math.h>
@@ -253,9 +254,5 @@ int main(void)
     tcase_add_test(tcase, wild_indices);
     tcase_add_test(tcase, looks_inside);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * round once. What is summed over pieces is f32. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,9 +196,5 @@ int main(void)
     tcase_add_test(tests, wild_label);
     tcase_add_loop_test(tests, elements, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

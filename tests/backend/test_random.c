@@ -3,6 +3,7 @@
 #include "tests/backend/compare.h"
 
 #include "ops/random.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -202,9 +203,5 @@ int main(void)
     tcase_add_test(tcase, stochastically_rounded);
     tcase_add_test(tcase, as_many_round_up);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Reductions against the plain loops: every set of axes, layouts, empty ones, NaN. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -199,9 +200,5 @@ int main(void)
     tcase_add_test(tcase, norms);
     tcase_add_test(tcase, long_sums);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

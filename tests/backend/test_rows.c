@@ -2,6 +2,7 @@
  * formulas. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -219,9 +220,5 @@ int main(void)
     tcase_add_test(tcase, layer_norms);
     tcase_add_loop_test(tcase, layer_norm_derivatives, 0, 2);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

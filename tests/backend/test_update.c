@@ -1,6 +1,7 @@
 /* The optimisers' updates against the plain loops, in place too, and those against numbers worked out by hand. */
 #include "tests/backend/compare.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -167,9 +168,5 @@ int main(void)
     tcase_add_test(tcase, adam);
     tcase_add_test(tcase, layouts);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/footprint.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,9 +239,5 @@ int main(void)
     tcase_add_test(tests, regions_hold_many_pieces);
     tcase_add_test(tests, regions_copy_and_format);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "base/half.h"
 #include "base/philox.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -386,9 +387,5 @@ int main(void)
     tcase_add_test(tests, philox_known_answers);
     tcase_add_test(tests, uniform_numbers_of_the_host);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/random.h"
 
 #include "base/base.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -121,9 +122,5 @@ int main(void)
     tcase_add_test(tests, every_order_is_as_likely);
     tcase_add_test(tests, streams_differ);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

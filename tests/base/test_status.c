@@ -1,6 +1,7 @@
 /* Errors: the first one of a thread stays; context is put before it. */
 #include "base/base.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -159,9 +160,5 @@ int main(void)
     tcase_add_test(tests, long_messages_are_cut);
     tcase_add_test(tests, each_thread_has_its_own);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

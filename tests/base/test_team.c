@@ -4,6 +4,7 @@
 #include "base/cores.h"
 #include "base/team.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -247,9 +248,5 @@ int main(void)
     tcase_add_test(tests, cores_of_groups);
     tcase_add_test(tests, cores_of_this_process);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Text: strings that grow, the nearest word of a list, sizes for people. */
 #include "base/base.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,9 +229,5 @@ int main(void)
     tcase_add_test(tests, a_pattern_of_many_stars);
     tcase_add_test(tests, bytes_for_people);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
  * Some of the graphs are tried; BT_TEST_ALL=1: all of them. */
 #include "support/random_graph.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,9 +102,5 @@ int main(void)
     tcase_add_loop_test(tests, networks, 0, DEPTHS * KINDS);
     tcase_set_timeout(tests, 600);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

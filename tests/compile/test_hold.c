@@ -5,6 +5,7 @@
 #include "compile/hold.h"
 #include "runtime/phase.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 
@@ -178,9 +179,5 @@ int main(void)
     tcase_add_test(tests, what_the_first_part_overwrites);
     tcase_add_loop_test(tests, random_graphs, 0, 100);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -323,9 +324,5 @@ int main(void)
     tcase_add_test(tests, softmax_backward_over_its_operands);
     tcase_add_test(tests, layer_norm_over_its_operands);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

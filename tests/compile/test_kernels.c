@@ -2,6 +2,7 @@
 #include "ops/ops.h"
 #include "runtime/backend.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,9 +73,5 @@ int main(void)
     tcase_add_test(tests, what_a_backend_knows);
     tcase_add_test(tests, the_cpu_knows_every_primitive);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

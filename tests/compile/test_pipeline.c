@@ -4,6 +4,7 @@
 
 #include "runtime/phase.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,9 +113,5 @@ int main(void)
     tcase_add_loop_test(tests, each_can_be_switched_off, 0, BT_COUNT_OF(switches));
     tcase_add_test(tests, in_two_places);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "compile/work.h"
 #include "runtime/evaluate.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -178,9 +179,5 @@ int main(void)
     tcase_add_test(tcase, a_body_before_a_plain_loop);
     tcase_add_test(tcase, what_is_small);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "support/scene.h"
 
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <stdio.h>
@@ -146,9 +147,5 @@ int main(void)
     tcase_add_loop_test(tests, one_order, 0, 2);
     tcase_add_test(tests, settled);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "compile/work.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -406,9 +407,5 @@ int main(void)
     tcase_add_test(tests, launches_share_nothing);
     tcase_add_test(tests, the_same_mask_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

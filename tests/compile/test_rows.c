@@ -4,6 +4,7 @@
 
 #include "compile/rows.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -248,9 +249,5 @@ int main(void)
     tcase_add_test(tests, any_long_program_computes_the_same);
     tcase_add_test(tests, an_update_is_one_call);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * and large, by the plain loops and by the kernels made for it, and nothing is written behind. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -93,9 +94,5 @@ int main(void)
     TCase *tests = tcase_create("stored in half");
     tcase_add_loop_test(tests, same_numbers, 0, 2 * SIZES * OPS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

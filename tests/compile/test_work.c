@@ -2,6 +2,7 @@
 #include "compile/work.h"
 #include "ops/ops.h"
 
+#include "support/suite.h"
 #include <check.h>
 
 static bt_view matrix(int64_t rows, int64_t columns, int64_t stride)
@@ -59,9 +60,5 @@ int main(void)
     tcase_add_test(tests, work_of_products);
     tcase_add_test(tests, work_of_copies);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

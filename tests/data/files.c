@@ -163,12 +163,3 @@ void add_case_(Suite *suite, const char *name, const TTest *test)
     tcase_add_test(tcase, test);
     suite_add_tcase(suite, tcase);
 }
-
-int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}

@@ -33,8 +33,6 @@ void expect_no_failure(void);
 /* A set of `count` examples: x [count, 2] with x[i] = (i, -i), and label [count] = i mod classes. */
 bt_dataset *numbered(int64_t count, int classes);
 
-/* Runs the suite; what main returns. */
-int run_suite(Suite *suite);
 #define ADD_CASE(suite, function) add_case_((suite), #function, function)
 void add_case_(Suite *suite, const char *name, const TTest *test);
 

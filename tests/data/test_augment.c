@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 #include "files.h"
 
+#include "support/suite.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

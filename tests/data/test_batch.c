@@ -2,6 +2,7 @@
 #include "files.h"
 #include "graph/graph.h"
 
+#include "support/suite.h"
 #include <string.h>
 
 START_TEST(setting)

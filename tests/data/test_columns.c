@@ -1,6 +1,7 @@
 /* Columns of tables: left out, standardised, taken as labels; rows in the order of the file. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <betty/function.h>
 #include <betty/tensor.h>
 #include <math.h>

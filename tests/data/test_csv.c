@@ -1,6 +1,7 @@
 /* CSV files: what is read, and what is refused. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* Data sets in memory, joined sets, and sets that users register. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <stdlib.h>
 #include <string.h>
 

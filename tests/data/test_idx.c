@@ -1,6 +1,7 @@
 /* IDX files: what is read, and what is refused. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

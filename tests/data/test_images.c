@@ -3,6 +3,7 @@
 #include "data/read.h"
 #include "files.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

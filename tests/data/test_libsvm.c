@@ -1,6 +1,7 @@
 /* libsvm files: what is read, and what is refused. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <string.h>
 
 static bt_dataset *open_text(const char *text)

@@ -1,6 +1,7 @@
 /* Loaders: epochs, orders, short batches, seeking, prefetching, joined sets. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

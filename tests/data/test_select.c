@@ -1,6 +1,7 @@
 /* Sets made of sets: parts, classes, long tails, wrong labels. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

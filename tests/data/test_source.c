@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include "data/read.h"
+#include "support/suite.h"
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,7 @@
 /* Few-shot tasks: what is in one, how it is drawn, where it comes again; images that are turned. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include "data/words.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * what is refused. */
 #include "files.h"
 
+#include "support/suite.h"
 #include <betty/text.h>
 #include <jansson.h>
 #include <stdio.h>

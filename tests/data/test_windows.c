@@ -3,6 +3,7 @@
 #include "files.h"
 
 #include "data/dataset.h"
+#include "support/suite.h"
 #include <betty/text.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -147,12 +147,3 @@ void levels_expect_error(bt_engine *engine, ...)
     bt_engine_free(engine);
     bt_error_clear();
 }
-
-int levels_main(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}

@@ -43,7 +43,4 @@ int64_t levels_skipped(bt_engine *engine, const char *problem);
 /* Whether a run with these settings fails, with all of the words (NULL ends) in its message; the engine is freed. */
 void levels_expect_error(bt_engine *engine, ...);
 
-/* Runs a suite of the one case; what main returns. */
-int levels_main(Suite *suite);
-
 #endif

@@ -3,6 +3,7 @@
 #include "ridge.h"
 
 #include "engine/ablation/ablation_inside.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -417,5 +418,5 @@ int main(void)
     tcase_add_test(tests, interrupted);
     tcase_add_test(tests, picture);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 
 #include "engine/ablation/ablation_inside.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,5 +159,5 @@ int main(void)
     tcase_add_loop_test(tests, measured_as_planned, 0, BT_COUNT_OF(rows) * NETS);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -326,5 +327,5 @@ int main(void)
     tcase_add_loop_test(tests, one_gradient_in_memory, 0, 2);
     tcase_add_loop_test(tests, losses_that_do_not_split, 0, (int)(sizeof splits / sizeof *splits));
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/config/keys.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,5 +209,5 @@ int main(void)
     tcase_add_test(tests, a_score_function);
     tcase_add_test(tests, words_to_use);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

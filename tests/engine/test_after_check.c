@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <string.h>
 
 /* Two leaves, "low" and "other"; every callback may change something that a check has to put back. */
@@ -166,5 +167,5 @@ int main(void)
     tcase_add_loop_test(tests, where_the_hierarchy_would_change, 0, MIDDLES);
     tcase_add_test(tests, loops_that_never_begin_together);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

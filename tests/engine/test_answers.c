@@ -4,6 +4,7 @@
 #include "levels.h"
 
 #include "engine/level/level.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,5 +209,5 @@ int main(void)
     tcase_add_test(tests, batches_in_the_precision_of_the_problem);
     Suite *suite = suite_create("answers");
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,5 +340,5 @@ int main(void)
     tcase_add_test(tests, an_engine_that_failed_half_way);
     tcase_add_loop_test(tests, wrong_callbacks, 0, 4);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

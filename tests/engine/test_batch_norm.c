@@ -5,6 +5,7 @@
 
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <string.h>
@@ -357,5 +358,5 @@ int main(void)
     tcase_add_test(tcase, other_sums_over_the_batch);
     tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
-    return levels_main(suite);
+    return run_suite(suite);
 }

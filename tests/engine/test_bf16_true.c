@@ -8,6 +8,7 @@
 #include "base/footprint.h"
 #include "engine/session/front.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,5 +265,5 @@ int main(void)
     tcase_add_test(tests, computed_again);
     tcase_add_test(tests, in_files);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

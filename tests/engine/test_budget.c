@@ -6,6 +6,7 @@
 #include "engine/session/session.h"
 #include "engine/step/step.h"
 #include "runtime/fit.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -494,5 +495,5 @@ int main(void)
     tcase_add_loop_test(tests, texts, 0, BT_COUNT_OF(values));
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

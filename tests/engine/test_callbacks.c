@@ -2,6 +2,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -454,5 +455,5 @@ int main(void)
     tcase_add_test(tests, within_a_step);
     tcase_add_loop_test(tests, evaluation_within_a_phase, 0, 3);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

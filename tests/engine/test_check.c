@@ -5,6 +5,7 @@
 #include "levels.h"
 
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -597,5 +598,5 @@ int main(void)
     tcase_add_test(deeper, a_solution_above_steps_that_are_gone_back_through);
     tcase_add_test(deeper, in_the_middle);
     suite_add_tcase(suite, deeper);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
  */
 #include "levels.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,5 +112,5 @@ int main(void)
     tcase_add_loop_test(tests, what_must_be_exact, 0, 2 * COUNT);
     Suite *suite = suite_create("check over micro-batches");
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/session/session.h"
 #include "io/file.h"
+#include "support/suite.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -519,5 +520,5 @@ int main(void)
     tcase_add_test(tests, a_full_disk);
     tcase_add_test(tests, no_such_place);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

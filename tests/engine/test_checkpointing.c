@@ -8,6 +8,7 @@
 
 #include "engine/session/session.h"
 #include "plan/known.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,5 +338,5 @@ int main(void)
     tcase_set_timeout(bits, 600);
     tcase_add_loop_test(bits, no_bit_changes, 0, CASES);
     suite_add_tcase(suite, bits);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "engine/session/front.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -241,5 +242,5 @@ int main(void)
     tcase_add_loop_test(tests, more_pieces_take_no_more, 0, 3);
     tcase_add_test(tests, small_heads_stay);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

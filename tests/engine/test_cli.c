@@ -1,6 +1,7 @@
 /* The command line of betty-run. */
 #include "engine/command/cli.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +179,5 @@ int main(void)
     tcase_add_test(tests, mistakes);
     tcase_add_test(tests, help_names_all);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
  */
 #include "closed_forms.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -480,9 +481,5 @@ int main(void)
     tcase_add_test(tests, through_ini);
     tcase_add_loop_test(tests, r1_after_training, 0, 4);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

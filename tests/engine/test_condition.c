@@ -5,6 +5,7 @@
 #include "levels.h"
 
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,5 +163,5 @@ int main(void)
     tcase_add_test(tests, unrolled);
     tcase_add_test(tests, mistakes);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

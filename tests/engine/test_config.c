@@ -2,6 +2,7 @@
 #include "engine/config/config.h"
 #include "engine/config/ini.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -932,9 +933,5 @@ int main(void)
     tcase_add_test(tests, the_table_holds_together);
     tcase_add_test(tests, null_is_survived);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

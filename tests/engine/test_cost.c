@@ -7,6 +7,7 @@
 
 #include "engine/session/session.h"
 #include "runtime/profile.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -312,5 +313,5 @@ int main(void)
     tcase_add_loop_test(tests, unrolled_steps, 0, 6);
     tcase_add_loop_test(tests, bytes_by_steps, 0, 3);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

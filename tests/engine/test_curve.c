@@ -5,6 +5,7 @@
 #include "engine/output/json.h"
 #include "engine/session/session.h"
 #include "engine/step/step.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,5 +195,5 @@ int main(void)
     tcase_add_test(tests, phases_have_theirs);
     tcase_add_test(tests, ends_at_the_least);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

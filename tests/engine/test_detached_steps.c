@@ -8,6 +8,7 @@
 #include "levels.h"
 
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,5 +149,5 @@ int main(void)
     tcase_add_loop_test(tests, against_plain_loops, 0, CASES);
     tcase_add_loop_test(tests, named_by_the_check, 0, CASES);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,5 +225,5 @@ int main(void)
     tcase_add_loop_test(tests, with_questions, 0, VARIANTS);
     tcase_add_loop_test(tests, with_other_validation, 0, VARIANTS);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "linear.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,5 +142,5 @@ int main(void)
     TCase *tests = tcase_create("hierarchies");
     tcase_add_loop_test(tests, what_is_printed_and_computed, 0, HIERARCHIES);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,5 +199,5 @@ int main(void)
     tcase_add_test(tests, leaves_the_run_alone);
     tcase_add_test(tests, refusals);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/session/session.h"
 #include "support/far.h"
+#include "support/suite.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,5 +176,5 @@ int main(void)
     tcase_add_test(tests, a_label_that_is_none);
     tcase_add_test(tests, at_the_step_itself);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

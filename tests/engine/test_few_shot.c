@@ -7,6 +7,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -788,5 +789,5 @@ int main(void)
     tcase_add_loop_test(tests, refused_methods, 0, 5);
     tcase_add_test(tests, refused_lengths);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

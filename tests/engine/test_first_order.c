@@ -7,6 +7,7 @@
 
 #include "engine/session/front.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,5 +206,5 @@ int main(void)
     tcase_add_loop_test(tests, keys_that_do_nothing, 0, IDLE);
     tcase_add_loop_test(tests, checked, 0, 2);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

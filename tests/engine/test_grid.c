@@ -14,6 +14,7 @@
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
 #include "runtime/profile.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -498,5 +499,5 @@ int main(void)
     tcase_add_loop_test(tests, memory_stays, 0, method_count());
     tcase_add_loop_test(tests, chains_cost_the_sum, 0, method_count());
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* tests/engine/test_hierarchy.c: which level steps when, on what, and what meta_batch and roll_back do. */
 #include "ridge.h"
 
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -302,5 +303,5 @@ int main(void)
     tcase_add_test(tests, mean_of_a_meta_batch);
     tcase_add_test(tests, meta_batch_is_for_upper_problems);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include "engine/session/session.h"
 #include "engine/step/step.h"
 #include "graph/graph.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -164,5 +165,5 @@ int main(void)
     tcase_add_loop_test(tests, each_holds_at_most_what_the_one_before_does, 0, BT_COUNT_OF(nets));
     tcase_add_test(tests, two_values_a_layer);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

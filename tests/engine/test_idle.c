@@ -4,6 +4,7 @@
 
 #include "engine/config/config.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -187,5 +188,5 @@ int main(void)
     tcase_add_test(tests, a_hyperparameter_of_a_frozen_group);
     tcase_add_test(tests, every_key);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

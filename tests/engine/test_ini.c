@@ -3,6 +3,7 @@
 #include "engine/config/config.h"
 #include "engine/config/ini.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <iniparser.h>
 #include <stdio.h>
@@ -365,9 +366,5 @@ int main(void)
     tcase_add_test(tests, case_of_names_does_not_matter);
     tcase_add_test(tests, pipes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -304,5 +305,5 @@ int main(void)
     tcase_add_loop_test(again, resumed, 0, 2);
     suite_add_tcase(suite, tc);
     suite_add_tcase(suite, again);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 #include "engine/solve/unrolled_inside.h"
 #include "engine/step/step.h"
 #include "plan/revolve.h"
+#include "support/suite.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -769,5 +770,5 @@ int main(void)
     tcase_add_loop_test(tc, frozen_at_the_start, 0, 2);
     tcase_add_test(tc, implicit_methods_refuse_what_they_cannot_see);
     suite_add_tcase(suite, tc);
-    return levels_main(suite);
+    return run_suite(suite);
 }

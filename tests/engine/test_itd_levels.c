@@ -2,6 +2,7 @@
  * the whole computation run again: whoever steps when, and through which level the dependence goes. */
 #include "resumable.h"
 
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,5 +220,5 @@ int main(void)
     tcase_add_loop_test(again, resumed, 0, 2 * CASES);
     suite_add_tcase(suite, tc);
     suite_add_tcase(suite, again);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/session/session.h"
 #include "ops/ops.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -384,5 +385,5 @@ int main(void)
     tcase_add_loop_test(tests, a_batch_that_is_not_finite, 0, 3);
     tcase_add_test(tests, a_check);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/level/level.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -291,5 +292,5 @@ int main(void)
     tcase_add_test(tests, counted);
     tcase_add_test(tests, one_name_twice);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,5 +204,5 @@ int main(void)
     tcase_add_test(tests, sizes_of_an_array);
     tcase_add_test(tests, long_messages);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

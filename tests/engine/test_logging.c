@@ -3,6 +3,7 @@
 #include "engine/output/log.h"
 #include "engine/plugin/spawn.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -452,9 +453,5 @@ int main(void)
     tcase_add_test(tests, summary_has_its_fields);
     tcase_add_test(tests, summary_mistakes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -394,5 +395,5 @@ int main(void)
     tcase_add_test(tests, of_nothing_nothing_is_reported);
     tcase_add_loop_test(tests, told, 0, (int)(sizeof mistakes / sizeof *mistakes));
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -438,5 +439,5 @@ int main(void)
     tcase_add_test(tests, penalty_direct_gradient);
     tcase_add_test(tests, penalty_over_micro_batches);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * before, is refused; a mean that is asked for is had. */
 #include "levels.h"
 
+#include "support/suite.h"
 #include <math.h>
 #include <string.h>
 
@@ -161,5 +162,5 @@ int main(void)
     TCase *tc = tcase_create("metric_names");
     tcase_add_loop_test(tc, a_name, 0, CASES);
     suite_add_tcase(suite, tc);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,5 +226,5 @@ int main(void)
     tcase_add_loop_test(tests, names_that_collide, 0, 8);
     tcase_add_test(tests, a_parameter_called_like_the_state_of_another);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

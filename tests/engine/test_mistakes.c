@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -506,5 +507,5 @@ int main(void)
     tcase_add_loop_test(tests, losses_that_do_not_link, 0, 4);
     tcase_add_test(tests, unused_in_two_levels);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

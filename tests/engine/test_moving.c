@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -402,5 +403,5 @@ int main(void)
     tcase_add_test(tests, host_numbers_poison);
     tcase_add_test(tests, schedule_by_steps);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

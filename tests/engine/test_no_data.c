@@ -2,6 +2,7 @@
  * the upper loss is least at l = 3/2. */
 #include "levels.h"
 
+#include "support/suite.h"
 #include <math.h>
 
 static bt_module *one(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(0)); }
@@ -75,5 +76,5 @@ int main(void)
     tcase_add_test(tests, two_levels);
     tcase_add_test(tests, goes_on);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -275,5 +276,5 @@ int main(void)
     tcase_add_loop_test(tests, zero_stays_zero, 0, 36);
     tcase_add_loop_test(tests, no_rate_or_no_gradient, 0, 8);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * and it is that level which is blamed. */
 #include "levels.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -140,5 +141,5 @@ int main(void)
     tcase_add_test(tc, one_that_is_trained_is_enough);
     tcase_add_test(tc, a_level_that_is_left_out);
     suite_add_tcase(suite, tc);
-    return levels_main(suite);
+    return run_suite(suite);
 }

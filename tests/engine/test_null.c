@@ -1,6 +1,7 @@
 /* tests/engine/test_null.c: every public function survives NULL and says so, on the host and while tracing. */
 #include "levels.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,5 +368,5 @@ int main(void)
     tcase_add_test(tests, engines_and_null);
     tcase_add_test(tests, every_function);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "closed_forms.h"
 #include "levels.h"
 
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -214,5 +215,5 @@ int main(void)
     tcase_add_loop_test(tc, a_singular_matrix, 0, 2);
     tcase_add_loop_test(tc, some_columns, 0, 10);
     suite_add_tcase(suite, tc);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/ablation/ablation.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,5 +205,5 @@ int main(void)
     tcase_add_test(tests, other_failures);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

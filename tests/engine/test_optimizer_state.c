@@ -5,6 +5,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -231,5 +232,5 @@ int main(void)
     tcase_add_test(tests, resumes);
     tcase_add_test(tests, codes_are_smaller);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -290,5 +291,5 @@ int main(void)
     tcase_add_loop_test(tests, itd_goes_through_no_codes, 0, 3);
     tcase_add_test(tests, adafactor_is_told_one_rate);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

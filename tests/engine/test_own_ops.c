@@ -3,6 +3,7 @@
 
 #include "engine/session/session.h"
 
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -172,5 +173,5 @@ int main(void)
     tcase_add_loop_test(tests, frozen_values_of_a_body, 0, 3);
     tcase_add_loop_test(tests, suspects_within_a_body, 0, 3);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "ridge.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -541,5 +542,5 @@ int main(void)
     tcase_add_loop_test(tests, meta_trainable, 0, 10);
     tcase_add_loop_test(tests, meta_trainable_in_a_solution, 0, 3);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

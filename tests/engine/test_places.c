@@ -1,6 +1,7 @@
 /* Hierarchies as places and edges, against the definitions, by plain looking at every pair and every way. */
 #include "engine/hierarchy/hierarchy.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,9 +212,5 @@ int main(void)
     tcase_add_test(tests, a_long_chain);
     tcase_add_test(tests, nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,5 +354,5 @@ int main(void)
     tcase_set_timeout(grid, 120);
     tcase_add_loop_test(grid, no_plain_loop, 0, NETWORKS * 2 * WAYS);
     suite_add_tcase(suite, grid);
-    return levels_main(suite);
+    return run_suite(suite);
 }

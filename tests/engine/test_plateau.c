@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <string.h>
 
 /* ---- one level: w goes down by lr in each step, so that it says which rates there were ---- */
@@ -129,5 +130,5 @@ int main(void)
     tcase_add_test(tests, mistakes);
     tcase_add_test(tests, unrolled);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

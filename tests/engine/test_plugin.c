@@ -2,6 +2,7 @@
 #include "engine/plugin/plugin.h"
 #include "engine/plugin/spawn.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -346,9 +347,5 @@ int main(void)
     tcase_add_test(tests, built_in_problems);
     tcase_add_test(tests, spawn_hashes_and_listens);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

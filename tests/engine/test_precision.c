@@ -4,6 +4,7 @@
 #include "two_nets.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -286,5 +287,5 @@ int main(void)
     tcase_add_test(tests, product_scale_resumes);
     tcase_add_test(tests, what_fp16_does_not_go_with);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/process/process.h"
+#include "support/suite.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,5 +124,5 @@ int main(void)
     tcase_add_loop_test(tests, processes, 0, 5);
     tcase_add_test(tests, several);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

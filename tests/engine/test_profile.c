@@ -6,6 +6,7 @@
 #include "engine/output/json.h"
 #include "engine/output/profile.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -119,5 +120,5 @@ int main(void)
     tcase_add_test(tests, marked_in_info);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

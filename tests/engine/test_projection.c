@@ -6,6 +6,7 @@
 
 #include "engine/session/front.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -518,5 +519,5 @@ int main(void)
     tcase_add_loop_test(tests, said_at_the_start, 0, STARTS);
     tcase_add_loop_test(tests, said_by_the_check, 0, CHECKS);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

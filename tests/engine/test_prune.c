@@ -5,6 +5,7 @@
 #include "engine/level/prune.h"
 #include "engine/session/session.h"
 #include "runtime/store.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,5 +214,5 @@ int main(void)
     tcase_add_loop_test(tests, no_part_of_the_solution, 0, 4);
     tcase_add_loop_test(tests, refused, 0, 5);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -245,5 +246,5 @@ int main(void)
     tcase_add_test(tests, batches_have_no_end);
     tcase_add_test(tests, batches_in_between_are_made_once);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

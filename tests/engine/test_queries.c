@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -379,5 +380,5 @@ int main(void)
     tcase_add_loop_test(tests, what_a_question_calls, 0, 3);
     tcase_add_test(tests, a_question_that_breaks_programs);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

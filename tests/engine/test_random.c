@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -286,5 +287,5 @@ int main(void)
     tcase_add_loop_test(tests, zero_with_dropout, 0, VARIANTS);
     tcase_add_test(tests, starts_are_drawn);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

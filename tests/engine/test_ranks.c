@@ -7,6 +7,7 @@
 
 #include "engine/session/session.h"
 #include "runtime/copies.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdlib.h>
@@ -395,5 +396,5 @@ int main(void)
     tcase_add_loop_test(tests, elements_sent, 0, 5);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -257,5 +258,5 @@ int main(void)
     tcase_add_loop_test(tests, no_rate_is_said, 0, 2);
     tcase_add_test(tests, equal_parameters_are_two);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -189,5 +190,5 @@ int main(void)
     tcase_add_loop_test(tests, an_unused_parameter, 0, METHODS);
     tcase_add_loop_test(tests, a_gradient_of_zero, 0, 4);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,5 +187,5 @@ int main(void)
     tcase_add_loop_test(tests, its_folder, 0, VARIANTS);
     tcase_add_test(tests, names_and_more_steps);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

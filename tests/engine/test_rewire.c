@@ -3,6 +3,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -420,5 +421,5 @@ int main(void)
     tcase_add_test(tests, runs_while_it_is_traced);
     tcase_add_test(tests, misuse);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

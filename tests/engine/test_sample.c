@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,5 +245,5 @@ int main(void)
     tcase_add_test(tests, of_a_run);
     tcase_add_test(tests, perplexity);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,5 +229,5 @@ int main(void)
     tcase_add_loop_test(tc, as_many_as_a_run_makes, 0, 4);
     tcase_add_test(tc, the_settings_of_a_run);
     suite_add_tcase(suite, tc);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,5 +226,5 @@ int main(void)
     tcase_add_loop_test(tests, every_product, 0, 2 * CASES);
     tcase_add_loop_test(tests, third_order, 0, 4);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

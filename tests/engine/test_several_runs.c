@@ -3,6 +3,7 @@
 #include "ridge.h"
 
 #include "engine/grid/grid_inside.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -376,5 +377,5 @@ int main(void)
     tcase_add_test(tests, first_failure);
     tcase_add_test(tests, stopped);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "engine/session/session.h"
 #include "engine/solve/trajectory.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,5 +312,5 @@ int main(void)
     tcase_add_test(tests, not_with_states);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "engine/level/level.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -297,5 +298,5 @@ int main(void)
     tcase_add_test(tests, stages_are_left);
     tcase_add_test(tests, freed_in_a_callback);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

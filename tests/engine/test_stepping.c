@@ -3,6 +3,7 @@
 
 #include "engine/level/level.h"
 
+#include "support/suite.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,5 +339,5 @@ int main(void)
     tcase_add_test(tests, warnings_wait);
     Suite *suite = suite_create("stepping");
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,5 +232,5 @@ int main(void)
     tcase_add_test(tests, best_needs_a_validation);
     tcase_add_test(tests, checkpoints_by_time);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

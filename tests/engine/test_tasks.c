@@ -4,6 +4,7 @@
 
 #include "data/data.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -170,5 +171,5 @@ int main(void)
     tcase_add_test(tests, validation_by_the_first_tasks);
     tcase_add_test(tests, resumed_at_any_task);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

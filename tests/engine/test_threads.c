@@ -2,6 +2,7 @@
  * of ops, and come to the same bits as one thread alone. ThreadSanitizer runs this too. */
 #include "levels.h"
 
+#include "support/suite.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,5 +140,5 @@ int main(void)
     TCase *tests = tcase_create("threads");
     tcase_add_test(tests, engines_in_threads);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

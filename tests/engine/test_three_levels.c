@@ -8,6 +8,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -261,5 +262,5 @@ int main(void)
     tcase_add_loop_test(tests, to_the_solution, 0, 2);
     tcase_add_loop_test(tests, purity, 0, 2);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

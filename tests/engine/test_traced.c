@@ -5,6 +5,7 @@
 #include "engine/session/session.h"
 #include "engine/solve/methods.h"
 #include "ops/ops.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <string.h>
 
@@ -240,5 +241,5 @@ int main(void)
     tcase_add_test(tests, made_anew);
     tcase_add_test(tests, nodes_know_their_level);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

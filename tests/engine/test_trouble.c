@@ -3,6 +3,7 @@
 
 #include "engine/session/front.h"
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
 #include <stdio.h>
@@ -327,5 +328,5 @@ int main(void)
     tcase_add_test(tests, validation_loss_not_finite);
     tcase_add_test(tests, out_of_range);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

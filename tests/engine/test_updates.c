@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -305,5 +306,5 @@ int main(void)
     tcase_add_test(tests, unused_parameters);
     tcase_add_loop_test(tests, frozen_parameters_have_no_slots, 0, 4);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

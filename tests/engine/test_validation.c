@@ -2,6 +2,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -313,5 +314,5 @@ int main(void)
     tcase_add_test(tests, made_batches);
     tcase_add_test(tests, batches_lie_in_the_arena);
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

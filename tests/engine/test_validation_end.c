@@ -6,6 +6,7 @@
 #include "levels.h"
 
 #include "engine/session/session.h"
+#include "support/suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -229,5 +230,5 @@ int main(void)
     tcase_add_loop_test(tc, what_a_step_would_use, 0, 20);
     tcase_add_test(tc, three_levels);
     suite_add_tcase(suite, tc);
-    return levels_main(suite);
+    return run_suite(suite);
 }

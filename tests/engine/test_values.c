@@ -5,6 +5,7 @@
 #include "levels.h"
 
 #include "engine/level/level.h"
+#include "support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,5 +257,5 @@ int main(void)
     tcase_add_test(tests, names);
     Suite *suite = suite_create("values");
     suite_add_tcase(suite, tests);
-    return levels_main(suite);
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Appending: what a node gets, and what it must be given; leaves, assigns, outputs; large graphs. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include "transform/simplify.h"
 #include <check.h>
@@ -267,9 +268,5 @@ int main(void)
     tcase_add_test(tests, tags_are_the_graphs_own);
     tcase_add_test(tests, a_large_graph);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

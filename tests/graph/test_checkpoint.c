@@ -2,6 +2,7 @@
 #include "support/scene.h"
 
 #include "compile/compile.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -116,9 +117,5 @@ int main(void)
     tcase_add_test(bare, outside_of_a_trace);
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, bare);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

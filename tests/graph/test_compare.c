@@ -1,6 +1,7 @@
 /* What graphs are compared by: attributes, constants, bodies; and what a node shows of its op's body. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,9 +173,5 @@ int main(void)
     tcase_add_test(tests, what_bodies_hide);
     tcase_add_test(tests, when_to_look_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

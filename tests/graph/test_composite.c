@@ -1,6 +1,7 @@
 /* Ops of the user: shapes by infer or from the body, and what is said where a record or a body is wrong. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,9 +184,5 @@ int main(void)
     tcase_add_test(tests, a_body_that_contains_itself);
     tcase_add_test(tests, deep_bodies_are_fine);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

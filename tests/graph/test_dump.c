@@ -1,6 +1,7 @@
 /* The dump of a graph: readable, complete, and the same every time. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,9 +86,5 @@ int main(void)
     tcase_add_test(tests, a_small_graph);
     tcase_add_test(tests, nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* The trace in progress: nesting, reads, module paths, sites of random ops, detached values, poison. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -259,9 +260,5 @@ int main(void)
     tcase_add_test(tests, equal_modules_draw_different_numbers);
     tcase_add_test(tests, no_random_numbers_without_a_record);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* The verifier: a sound graph passes; graphs broken by hand, each in one place, do not. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,9 +159,5 @@ int main(void)
     tcase_add_test(tests, assigns_that_are_broken);
     tcase_add_test(tests, results_that_are_broken);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* tests/io/test_json.c: texts from outside as JSON: any bytes. */
 #include "io/json.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +32,5 @@ int main(void)
     TCase *tests = tcase_create("json");
     tcase_add_test(tests, any_bytes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* tests/io/test_safetensors.c: the format byte by byte, what is written reads back, and files that lie. */
 #include "io/safetensors.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <fcntl.h>
 #include <math.h>
@@ -445,9 +446,5 @@ int main(void)
     tcase_add_test(tests, no_file);
     tcase_add_test(tests, a_pipe);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

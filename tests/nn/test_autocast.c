@@ -4,6 +4,7 @@
 #include "ops/ops.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -123,9 +124,5 @@ int main(void)
     tcase_add_test(tests, test_perceptron);
     tcase_add_test(tests, test_resnet);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <string.h>
 
@@ -129,9 +130,5 @@ int main(void)
     tcase_add_test(test, test_mistakes);
     tcase_add_test(test, test_linear_without_bias);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

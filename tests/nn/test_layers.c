@@ -3,6 +3,7 @@
 #include "nn/module.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -385,9 +386,5 @@ int main(void)
     tcase_add_test(test, test_params_is_one_vector_in_order_of_declaration);
     tcase_add_test(test, test_buffers_are_set_for_the_next_run);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "nn/module.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -238,10 +239,7 @@ int main(void)
     tcase_add_test(tcase, test_plain_layout);
     tcase_add_test(tcase, test_mistakes);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int failed = run_suite(suite);
     unlink(path);
     if (chdir("/") == 0)
         rmdir(folder);

@@ -2,6 +2,7 @@
 #include "nn/module.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -424,9 +425,5 @@ int main(void)
     tcase_add_test(test, test_missing_names_list_what_there_is);
     tcase_add_test(test, many_children_and_parameters);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

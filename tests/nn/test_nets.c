@@ -3,6 +3,7 @@
 #include "nn/module.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <betty/betty.h>
 #include <check.h>
 #include <math.h>
@@ -169,9 +170,5 @@ int main(void)
     tcase_add_test(tcase, test_architecture_search);
     tcase_set_timeout(tcase, 120);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

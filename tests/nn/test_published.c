@@ -5,6 +5,7 @@
 
 #include "io/safetensors.h"
 #include "nn/module.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,10 +285,7 @@ int main(void)
     tcase_add_test(tcase, test_gpt2_misfits);
     tcase_add_test(tcase, test_bert_misfits);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int failed = run_suite(suite);
     unlink(changed);
     return failed != 0;
 }

@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "nn/module.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -458,9 +459,5 @@ int main(void)
     tcase_add_test(test, test_adapters);
     tcase_add_test(test, test_mistakes);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

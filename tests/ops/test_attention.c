@@ -4,6 +4,7 @@
 
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -332,9 +333,5 @@ int main(void)
     tcase_add_test(test, test_what_is_dropped);
     tcase_add_test(test, test_mistakes);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

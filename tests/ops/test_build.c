@@ -4,6 +4,7 @@
 
 #include "graph/variable.h"
 #include "ops/ops.h"
+#include "support/suite.h"
 #include "transform/simplify.h"
 #include <check.h>
 #include <math.h>
@@ -565,9 +566,5 @@ int main(void)
     tcase_add_test(builders, test_algebra);
     tcase_add_test(builders, test_identities_stay_until_the_end);
     suite_add_tcase(suite, builders);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * said of mistakes. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <stdlib.h>
@@ -312,9 +313,5 @@ int main(void)
     tcase_add_test(test, mistakes);
     tcase_add_test(test, too_large);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -543,9 +544,5 @@ int main(void)
     tcase_add_test(everyday, test_places_outside);
     tcase_add_test(everyday, test_batch_axis);
     suite_add_tcase(suite, everyday);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

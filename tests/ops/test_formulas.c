@@ -5,6 +5,7 @@
 
 #include "graph/variable.h"
 #include "ops/ops.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -318,9 +319,5 @@ int main(void)
     tcase_add_test(formulas, test_dropout_derivative);
     tcase_add_test(formulas, test_stochastic_round);
     suite_add_tcase(suite, formulas);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

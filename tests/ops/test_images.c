@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <math.h>
@@ -229,9 +230,5 @@ int main(void)
     tcase_add_test(images, test_batch_norm_of_statistics);
     tcase_add_test(images, test_mistakes);
     suite_add_tcase(suite, images);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "cases.h"
 
 #include "backend/cpu/cpu.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -218,9 +219,5 @@ int main(void)
     tcase_set_timeout(kernels, 120);
     tcase_add_loop_test(kernels, test_kernels, 0, op_count() * BT_COUNT_OF(isas));
     suite_add_tcase(suite, kernels);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "cases.h"
 
 #include "ops/ops.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -358,9 +359,5 @@ int main(void)
     tcase_add_loop_test(table, test_linear_ops_are_linear, 0, op_count());
     tcase_add_test(table, test_reshape_of_strided_views);
     suite_add_tcase(suite, table);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

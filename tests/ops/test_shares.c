@@ -6,6 +6,7 @@
 #include "runtime/variable.h"
 #include "support/ranks.h"
 #include "support/scene.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -216,9 +217,5 @@ int main(void)
     tcase_set_timeout(parts, 120);
     tcase_add_loop_test(parts, test_parts, 0, op_count());
     suite_add_tcase(suite, parts);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

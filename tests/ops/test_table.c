@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "runtime/evaluate.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -351,9 +352,5 @@ int main(void)
     tcase_add_loop_test(derivatives, test_compiled, 0, 2 * op_count());
     tcase_add_loop_test(derivatives, test_rules_equal_bodies, 0, op_count());
     suite_add_tcase(suite, derivatives);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

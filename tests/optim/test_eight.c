@@ -4,6 +4,7 @@
 #include "nn/module.h"
 #include "ops/codes.h"
 #include "optim/optim.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <math.h>
@@ -283,9 +284,5 @@ int main(void)
     tcase_add_loop_test(tests, tables, 0, 3);
     tcase_add_loop_test(tests, what_stays, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "nn/module.h"
 #include "ops/ops.h"
 #include "optim/optim.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <math.h>
@@ -190,9 +191,5 @@ int main(void)
     tcase_add_test(test, test_slope_of_the_first_step_of_adam);
     tcase_add_test(test, test_nothing_comes_of_nothing);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

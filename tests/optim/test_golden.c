@@ -3,6 +3,7 @@
 #include "plain.h"
 
 #include "nn/module.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,9 +60,5 @@ int main(void)
     TCase *tests = tcase_create("golden");
     tcase_add_loop_test(tests, thirty_steps, 0, (int)(sizeof golden_optimizers / sizeof *golden_optimizers));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

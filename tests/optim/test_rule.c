@@ -3,6 +3,7 @@
 
 #include "nn/module.h"
 #include "optim/optim.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <math.h>
@@ -556,9 +557,5 @@ int main(void)
     tcase_add_test(test, test_schedule_sets_hyperparameters);
     tcase_add_loop_test(test, test_what_schedule_cannot_set, 0, 3);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "nn/module.h"
 #include "optim/optim.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <math.h>
@@ -288,9 +289,5 @@ int main(void)
     tcase_add_loop_test(test, test_clipping, 0, (int)(sizeof clips / sizeof *clips));
     tcase_add_loop_test(test, test_updates_that_are_left_out, 0, 4);
     suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

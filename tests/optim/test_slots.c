@@ -3,6 +3,7 @@
 
 #include "nn/module.h"
 #include "optim/optim.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <math.h>
@@ -152,9 +153,5 @@ int main(void)
     tcase_add_test(tests, values_of_thirty_steps);
     tcase_add_loop_test(tests, faults_are_explained, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * gradient, nor in a second derivative, and twice the tokens take twice the bytes. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <stdlib.h>
@@ -79,9 +80,5 @@ int main(void)
     tcase_add_loop_test(tests, no_array_of_all_weights, 0, 6);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

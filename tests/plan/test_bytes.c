@@ -3,6 +3,7 @@
 #include "engine/session/session.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,9 +278,5 @@ int main(void)
     tcase_add_test(tests, reports_agree);
     tcase_add_test(tests, live_bytes_stay);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "plan/cut.h"
 
 #include "base/random.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 
@@ -138,9 +139,5 @@ int main(void)
     tcase_add_test(tests, nearest_to_what_is_wanted);
     tcase_add_test(tests, long_chain);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

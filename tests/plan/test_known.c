@@ -2,6 +2,7 @@
 #include "graphs.h"
 
 #include "plan/known.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,9 +121,5 @@ int main(void)
     tcase_add_test(tests, what_a_search_gives);
     tcase_add_test(tests, each_question_once);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "support/scene.h"
 
 #include "runtime/phase.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 
@@ -81,9 +82,5 @@ int main(void)
     tcase_add_test(tests, a_chain_stays);
     tcase_add_test(tests, readers_stay_before_the_update);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
  * orders of small graphs, and a count that looks at each value anew at each step. */
 #include "plan/order.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -403,9 +404,5 @@ int main(void)
     tcase_add_test(tests, results_are_kept_at_once);
     tcase_add_test(tests, equals_stay_as_they_were);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

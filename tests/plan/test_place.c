@@ -1,6 +1,7 @@
 /* Placement: never two values on one byte, never worse than a small factor of the best, errors where sizes overflow. */
 #include "plan/place.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -493,9 +494,5 @@ int main(void)
     tcase_add_test(tests, beyond_the_arena);
     tcase_add_test(tests, more_than_there_are_addresses);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -252,9 +253,5 @@ int main(void)
     tcase_add_loop_test(tests, losses_over_their_logits, 0, 2);
     tcase_add_test(tests, a_loop_reads_it_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

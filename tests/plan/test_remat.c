@@ -3,6 +3,7 @@
  * wrong. */
 #include "graphs.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,9 +242,5 @@ int main(void)
     tcase_add_test(tests, the_verifier_knows_the_rules);
     tcase_add_test(tests, diamonds_do_not_double);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

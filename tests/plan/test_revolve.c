@@ -2,6 +2,7 @@
  * is the fewest steps made again, and walking by the splits makes just as many. */
 #include "plan/revolve.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 
@@ -87,9 +88,5 @@ int main(void)
     tcase_add_test(tests, splits);
     tcase_add_test(tests, published);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -339,9 +340,5 @@ int main(void)
     tcase_add_test(tests, a_check_that_fails);
     tcase_add_test(tests, an_index_that_is_not_there);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "support/scene.h"
 
 #include "runtime/fit.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 
@@ -140,9 +141,5 @@ int main(void)
     tcase_add_test(tests, what_fits_stays);
     tcase_add_test(tests, nothing_may_run_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

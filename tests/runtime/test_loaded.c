@@ -1,5 +1,6 @@
 /* The library as another program loads it while it runs: its threads sleep when they have nothing to do, and are gone
  * when it is unloaded. */
+#include "support/suite.h"
 #include <betty/engine.h>
 
 #include <check.h>
@@ -90,9 +91,5 @@ int main(void)
     TCase *tests = tcase_create("loaded");
     tcase_add_test(tests, loaded_and_unloaded);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 #include "runtime/fit.h"
 #include "runtime/profile.h"
 #include "support/far.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,9 +301,5 @@ int main(void)
     tcase_add_test(tests, as_many_for_all);
     tcase_add_test(tests, where_there_are_none);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <stdlib.h>
@@ -214,9 +215,5 @@ int main(void)
     tcase_add_loop_test(tests, plain_loops_give_the_same_values, 0, 200);
     tcase_add_loop_test(tests, whatever_is_kept, 0, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/evaluate.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -666,9 +667,5 @@ int main(void)
     tcase_add_test(tests, saved_activations_are_counted);
     tcase_add_loop_test(tests, nothing, 0, ways);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

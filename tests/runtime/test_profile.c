@@ -3,6 +3,7 @@
 
 #include "ops/ops.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include <check.h>
 #include <stdlib.h>
@@ -153,9 +154,5 @@ int main(void)
     tcase_add_test(all, programs_are_told_apart);
     tcase_add_test(all, other_work);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

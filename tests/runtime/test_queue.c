@@ -6,6 +6,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/settle.h"
 #include "runtime/store.h"
+#include "support/suite.h"
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -363,9 +364,5 @@ int main(void)
     tcase_add_test(tests, a_failure_before_it);
     tcase_add_test(tests, a_failure_of_a_program_that_is_gone);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

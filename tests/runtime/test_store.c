@@ -4,6 +4,7 @@
 
 #include "runtime/settle.h"
 #include "runtime/store.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,9 +145,5 @@ int main(void)
     tcase_add_loop_test(tests, what_is_refused, 0, 2);
     tcase_add_loop_test(tests, many, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

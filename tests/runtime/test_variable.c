@@ -2,6 +2,7 @@
 #include "support/scene.h"
 
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,9 +180,5 @@ int main(void)
     tcase_add_test(tests, blocks_too_large);
     tcase_add_test(tests, categories_have_names);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

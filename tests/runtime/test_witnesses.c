@@ -8,6 +8,7 @@
 #include "counting.h"
 #include "engine/session/session.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,9 +336,5 @@ int main(void)
         tcase_add_loop_test(tests, red_zones_stay_intact, policy * CASES, policy * CASES + SUBJECTS * METHODS);
     tcase_add_loop_test(tests, resident_memory_grows_as_planned, 0, POLICIES);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "failing.h"
 
 #include "base/base.h"
+#include "support/suite.h"
 #include <betty/betty.h>
 
 #include <check.h>
@@ -170,9 +171,5 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, every_so_many_allocations, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

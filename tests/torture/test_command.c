@@ -9,6 +9,7 @@
 #include "engine/plugin/cc.h"
 #include "engine/session/front.h"
 #include "io/safetensors.h"
+#include "support/suite.h"
 #include <betty/data.h>
 #include <betty/text.h>
 
@@ -396,10 +397,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_in_turn, 0, BT_COUNT_OF(scenarios));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int failed = run_suite(suite);
     if (sink)
         fclose(sink);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -8,6 +8,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/store.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include "transform/join.h"
 #include "transform/linearize.h"
@@ -534,9 +535,5 @@ int main(void)
     TCase *tests = tcase_create("core");
     tcase_add_loop_test(tests, every_allocation_in_turn, 0, BT_COUNT_OF(scenarios));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

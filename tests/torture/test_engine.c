@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "engine/session/front.h"
+#include "support/suite.h"
 #include <betty/betty.h>
 
 #include <check.h>
@@ -236,9 +237,5 @@ int main(void)
     tcase_add_loop_test(tests, every_allocation_in_turn, 0, (int)(sizeof methods / sizeof *methods));
     tcase_add_loop_test(tests, questions_in_turn, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

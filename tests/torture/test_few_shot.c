@@ -5,6 +5,7 @@
 #include "engine/session/session.h"
 #include "support/vars.h"
 
+#include "support/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,9 +160,5 @@ int main(void)
     tcase_add_test(tests, a_run);
     tcase_add_test(tests, an_adaptation);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "ops/define.h"
 #include "runtime/phase.h"
+#include "support/suite.h"
 #include "transform/absorb.h"
 #include "transform/grad.h"
 #include <check.h>
@@ -197,9 +198,5 @@ int main(void)
     tcase_add_test(all, zeros_of_either_sign);
     tcase_add_loop_test(all, left_alone, 0, 5);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

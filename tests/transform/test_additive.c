@@ -1,6 +1,7 @@
 /* Which losses are means over the examples of a batch, and where the others cease to be. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/additive.h"
 #include <check.h>
 #include <math.h>
@@ -200,9 +201,5 @@ int main(void)
     suite_add_tcase(suite, values);
     tcase_add_test(tcase, what_the_loss_does_not_use);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(suite);
 }

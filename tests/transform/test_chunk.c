@@ -1,6 +1,7 @@
 /* tests/transform/test_chunk.c: products in pieces of rows: which can be, and that they are the same to third order. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/chunk.h"
 #include <check.h>
 #include <math.h>
@@ -251,9 +252,5 @@ int main(void)
     tcase_add_loop_test(tests, stays_whole, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tests, marks_stay);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Derivatives of ops that have a body and no rules: composites themselves, of every order. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -308,9 +309,5 @@ int main(void)
     tcase_add_test(tests, many_inputs);
     tcase_add_test(tests, a_body_without_a_derivative);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

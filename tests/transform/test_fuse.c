@@ -4,6 +4,7 @@
 
 #include "ops/define.h"
 #include "runtime/phase.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include "transform/fuse.h"
 #include <check.h>
@@ -221,9 +222,5 @@ int main(void)
     tcase_add_loop_test(tests, random_graphs, 0, 30);
     tcase_add_test(tests, nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? 1 : 0;
+    return run_suite(suite);
 }

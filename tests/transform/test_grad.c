@@ -1,6 +1,7 @@
 /* Derivatives of graphs, worked out by hand: vjp, jvp, and both of both. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <math.h>
@@ -411,9 +412,5 @@ int main(void)
     tcase_add_test(tests, a_rule_that_gives_the_wrong_shape);
     tcase_add_test(tests, mistakes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

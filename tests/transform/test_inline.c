@@ -1,6 +1,7 @@
 /* Inlining: what is held on to stays, everything else becomes primitives, and the values stay the same. */
 #include "support/random_graph.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include "transform/inline.h"
 #include "transform/simplify.h"
@@ -264,9 +265,5 @@ int main(void)
     tcase_add_test(tests, a_body_of_another_shape_than_infer_says);
     tcase_add_loop_test(tests, values_are_preserved, 0, 100);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/phase.h"
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include "transform/linearize.h"
 #include <check.h>
@@ -371,9 +372,5 @@ int main(void)
     tcase_add_test(tests, long_chains_of_views);
     tcase_add_loop_test(tests, random_graphs, 0, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "support/random_graph.h"
 
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include "transform/grad.h"
 #include <check.h>
@@ -136,9 +137,5 @@ int main(void)
     tcase_add_loop_test(tests, first_order, 0, 100);
     tcase_add_loop_test(tests, second_order, 0, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

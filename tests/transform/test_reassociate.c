@@ -4,6 +4,7 @@
 
 #include "ops/define.h"
 #include "runtime/phase.h"
+#include "support/suite.h"
 #include "support/vars.h"
 #include "transform/grad.h"
 #include "transform/reassociate.h"
@@ -432,9 +433,5 @@ int main(void)
     tcase_add_test(tests, derivatives);
     tcase_add_test(tests, nothing_to_do);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "support/ranks.h"
 
 #include "runtime/variable.h"
+#include "support/suite.h"
 #include "transform/grad.h"
 #include "transform/inline.h"
 #include "transform/simplify.h"
@@ -545,9 +546,5 @@ int main(void)
     tcase_add_loop_test(tests, whole_numbers, 0, graphs);
     tcase_add_loop_test(tests, real_numbers, 0, graphs);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

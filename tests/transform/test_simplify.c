@@ -1,6 +1,7 @@
 /* Simplifying: equal nodes are merged, known ones folded, dead ones dropped; values, effects, order of results stay. */
 #include "support/random_graph.h"
 
+#include "support/suite.h"
 #include "transform/grad.h"
 #include "transform/simplify.h"
 #include <check.h>
@@ -354,9 +355,5 @@ int main(void)
     tcase_add_loop_test(tests, values_are_preserved, 0, 100);
     tcase_add_loop_test(tests, a_second_time_changes_nothing, 0, 50);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * with its random numbers, tags and marks, with or without its assigns; values by hand. */
 #include "support/scene.h"
 
+#include "support/suite.h"
 #include "transform/splice.h"
 #include <check.h>
 #include <stdlib.h>
@@ -137,9 +138,5 @@ int main(void)
     tcase_add_test(tests, what_is_needed);
     tcase_add_test(tests, tags_and_marks);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }
