@@ -1,23 +1,19 @@
 /* data/loader.c: draws batches: which examples are whose, the ring of buffers, the thread that fills it ahead.
  *
- * All memory is had when the loader is opened, so that filling a batch cannot fail, on whatever thread. A draw's
+ * All memory is had, or lent, before a batch is drawn, so that filling it cannot fail, on whatever thread. A draw's
  * content is a pure function of its number, so seeking is counting. */
-#include "base/random.h"
 #include "data/dataset.h"
+#include "data/endless.h"
 #include "runtime/store.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
-typedef struct feed { /* the examples of one set, epoch after epoch, as one endless row; or its tasks */
+typedef struct feed { /* one of the sets that are joined: its examples, or its tasks */
     const bt_dataset *set;
-    int64_t batch;    /* examples per draw, if it is not one of tasks */
-    uint32_t part;    /* tells the orders of joined sets apart */
-    int64_t orders;   /* how many epochs' orders are kept; 0: the set's own order */
-    int64_t epoch[2]; /* whose order it is; -1: nobody's */
-    int32_t *order[2];
-    uint64_t seed;
+    int64_t batch; /* examples per draw, if it is not one of tasks */
+    bt_endless row;
 } feed;
 
 typedef struct slot { /* a buffer; its heads are batches of the full and of the short shape that lie in it */
@@ -52,34 +48,6 @@ struct bt_loader {
 
 /* ---- which examples ---- */
 
-static const int32_t *order_of(feed *f, int64_t epoch)
-{
-    int64_t k = epoch % f->orders, n = f->set->count;
-    if (f->epoch[k] != epoch) {
-        for (int64_t i = 0; i < n; i++)
-            f->order[k][i] = (int32_t)i;
-        bt_random random = bt_random_begin(f->seed, BT_FOR_SHUFFLE, f->part, (uint64_t)epoch);
-        bt_shuffle(f->order[k], n, &random);
-        f->epoch[k] = epoch;
-    }
-    return f->order[k];
-}
-
-/* The places of the examples `from` .. `from + count - 1` of the endless row. */
-static void find_places(feed *f, int64_t from, int64_t count, int32_t *places)
-{
-    int64_t n = f->set->count;
-    while (count > 0) {
-        int64_t at = from % n, piece = n - at < count ? n - at : count;
-        const int32_t *order = f->orders ? order_of(f, from / n) : NULL;
-        for (int64_t i = 0; i < piece; i++)
-            places[i] = order ? order[at + i] : (int32_t)(at + i);
-        places += piece;
-        from += piece;
-        count -= piece;
-    }
-}
-
 static bool is_mixed(const bt_dataset *set) { return set->augment && set->augment->alpha != 0; }
 
 /* How many parts a draw has of a set, each with all fields and `index`, and the examples of a part in a full draw. */
@@ -93,7 +61,7 @@ static int64_t examples_in(const feed *f, int part)
 /* The first set's epochs begin with a batch, so its last one may be short; the others go on and on. */
 static int64_t begin_of(const bt_loader *loader, const feed *f, int64_t draw)
 {
-    if (f->part || !loader->per_epoch)
+    if (f->row.part || !loader->per_epoch)
         return draw * f->batch;
     return draw / loader->per_epoch * f->set->count + draw % loader->per_epoch * f->batch;
 }
@@ -112,7 +80,7 @@ static void choose(const bt_loader *loader, feed *f, int64_t draw, const bt_batc
         bt_tasks_draw(f->set->tasks, draw,
                       (int32_t *const[BT_TASK_PARTS]){index->array.data, index[stride].array.data});
     else
-        find_places(f, begin_of(loader, f, draw), index->array.dims[0], index->array.data);
+        bt_endless_places(&f->row, begin_of(loader, f, draw), index->array.dims[0], index->array.data);
 }
 
 /* In a task the classes are 0, 1, ..., each with as many examples as another. */
@@ -445,19 +413,16 @@ static bt_status open_feeds(bt_loader *loader)
     const bt_dataset *part = loader->data;
     for (int64_t k = 0; k < loader->feed_count; k++, part = part->next) {
         int64_t batch = o->batch_size && o->batch_size < part->count ? o->batch_size : part->count;
-        loader->feeds[k] = (feed){.set = part, .batch = batch, .part = (uint32_t)k, .epoch = {-1, -1}, .seed = o->seed};
+        loader->feeds[k] = (feed){part, batch, bt_endless_of(part->count, o->seed, (uint32_t)k)};
         whole = whole && batch == part->count && !part->tasks;
         chance = chance || (o->chance && bt_augment_is_random(part->augment));
     }
     loader->constant = whole && !chance;
     for (int64_t k = 0; o->shuffle && !whole && k < loader->feed_count; k++) {
         feed *f = &loader->feeds[k];
-        if (f->set->tasks)
-            continue;
-        f->orders = k || loader->data->tasks ? 2 : 1; /* a batch may lie across the end of a joined set's epoch */
-        for (int64_t i = 0; i < f->orders; i++)
-            if (!(f->order[i] = bt_alloc_array((size_t)f->set->count, sizeof *f->order[i])))
-                return BT_ERROR_MEMORY;
+        const bool across = k || loader->data->tasks; /* a batch may lie across the end of a joined set's epoch */
+        if (!f->set->tasks)
+            BT_TRY(bt_endless_shuffle(&f->row, across ? 2 : 1));
     }
     int64_t n = loader->data->count, batch = loader->feeds[0].batch;
     bool epochs = !loader->data->tasks, has_short = epochs && n % batch != 0 && !o->drop_last;
@@ -608,10 +573,8 @@ void bt_loader_free(bt_loader *loader)
     bt_free_aligned(loader->scratch);
     for (int i = 0; i < 2; i++)
         bt_batch_free(loader->shapes[i]);
-    for (int64_t k = 0; loader->feeds && k < loader->feed_count; k++) {
-        bt_free(loader->feeds[k].order[0]);
-        bt_free(loader->feeds[k].order[1]);
-    }
+    for (int64_t k = 0; loader->feeds && k < loader->feed_count; k++)
+        bt_endless_close(&loader->feeds[k].row);
     bt_free(loader->feeds);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
