@@ -225,17 +225,15 @@ static void print_spacing(json_t *level, FILE *file)
 static void print_sent(json_t *part, FILE *file)
 {
     json_t *sent = json_object_get(part, "ranks");
-    const char *places = bt_json_read_text(part, "gathered_whole");
+    const char *places = bt_json_read_text(part, "gathered_whole"), *place;
+    size_t length;
     if (sent)
         fprintf(file, "      between ranks: %zu elements summed in %zu collectives, %zu gathered in %zu\n",
                 bytes_of(sent, "reduced"), bytes_of(sent, "reductions"), bytes_of(sent, "gathered"),
                 bytes_of(sent, "gathers"));
-    for (const char *end; *places; places = end + 1) {
-        end = strchr(places, '\n');
-        if (!end)
-            break;
-        fprintf(file, "      gathered: %.*s\n", (int)(end - places), places);
-    }
+    while ((place = bt_word_next(&places, '\n', &length)) != NULL)
+        if (length)
+            fprintf(file, "      gathered: %.*s\n", (int)length, place);
 }
 
 static void print_part(json_t *part, FILE *file)

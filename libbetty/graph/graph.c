@@ -442,9 +442,7 @@ bt_tensor *bt_graph_read(bt_graph *graph, bt_var *var)
     if (known >= 0)
         return graph->nodes[known]->out;
     bt_read_attr attr = {var};
-    bt_array shape = {.dtype = var->dtype, .rank = var->rank};
-    memcpy(shape.dims, var->dims, sizeof shape.dims);
-    return leaf(graph, &bt_op_read, &attr, sizeof attr, shape,
+    return leaf(graph, &bt_op_read, &attr, sizeof attr, bt_var_array(var),
                 (bt_tag){.owner = var->owner, .level = var->owner, .path = var->name});
 }
 

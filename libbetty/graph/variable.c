@@ -1,9 +1,18 @@
 /* graph/variable.c: where variables lie. */
 #include "graph/variable.h"
 
+#include <string.h>
+
 bt_var *bt_var_root(bt_var *var) { return var->base ? var->base : var; }
 
 size_t bt_var_start(const bt_var *var) { return var->base ? var->offset : 0; }
+
+bt_array bt_var_array(const bt_var *var)
+{
+    bt_array array = {.dtype = var->dtype, .rank = var->rank};
+    memcpy(array.dims, var->dims, sizeof array.dims);
+    return array;
+}
 
 bool bt_var_overlap(const bt_var *a, const bt_var *b)
 {

@@ -52,6 +52,7 @@ struct bt_var {
 
 bt_var *bt_var_root(bt_var *var);                      /* the base, or itself */
 size_t bt_var_start(const bt_var *var);                /* its first byte within the root */
+bt_array bt_var_array(const bt_var *var);              /* its dtype and shape, no data: runtime/store.h */
 bool bt_var_overlap(const bt_var *a, const bt_var *b); /* whether they have a byte in common */
 
 #endif

@@ -14,6 +14,12 @@ int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank)
     return attr->rows ? bt_share_first(attr->rows, (int)rank, (int)attr->ranks) * (attr->size / attr->rows) : 0;
 }
 
+bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b)
+{
+    return a->ranks == b->ranks && a->reduction == b->reduction && a->parts == b->parts && a->axis == b->axis &&
+           a->rows == b->rows && a->size == b->size;
+}
+
 static int64_t own_size(const bt_collective_attr *attr)
 {
     return bt_collective_first(attr, attr->rank + 1) - bt_collective_first(attr, attr->rank);

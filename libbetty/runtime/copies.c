@@ -25,9 +25,11 @@ static bt_copies *copies_of(bt_var *var, int ranks)
     return var->copies = copies;
 }
 
+static const bt_var *root_of(const bt_var *var) { return var->base ? var->base : var; }
+
 int bt_var_ranks(const bt_var *var)
 {
-    const bt_copies *copies = (var->base ? var->base : var)->copies;
+    const bt_copies *copies = root_of(var)->copies;
     return copies ? copies->ranks : 1;
 }
 
@@ -116,7 +118,7 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks)
 
 char *bt_var_data_of(const bt_var *var, int rank)
 {
-    const bt_var *root = var->base ? var->base : var, *own = NULL;
+    const bt_var *root = root_of(var), *own = NULL;
     if (rank == 0 && (!root->copies || root->copies->layout.kind != BT_SHARDED))
         own = root;
     else if (root->copies && rank < root->copies->ranks)
@@ -126,7 +128,7 @@ char *bt_var_data_of(const bt_var *var, int rank)
 
 bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
 {
-    const bt_var *root = var->base ? var->base : var;
+    const bt_var *root = root_of(var);
     if (!root->copies || root->copies->layout.kind != BT_PARTIAL)
         return false;
     const size_t size = bt_dtype_size(var->dtype);
@@ -141,7 +143,7 @@ bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
 
 bt_status bt_var_check_whole(const bt_var *var)
 {
-    const bt_var *root = var->base ? var->base : var;
+    const bt_var *root = root_of(var);
     if (!root->copies || root->copies->layout.kind == BT_REPLICATED)
         return BT_OK;
     return bt_fail(BT_ERROR_INTERNAL, "%s lies in parts on %d ranks, and is needed whole", var->name,

@@ -4,6 +4,7 @@
 #include "base/footprint.h"
 #include "compile/work.h"
 #include "runtime/copies.h"
+#include "runtime/lockstep.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,14 +62,17 @@ void bt_instance_free(bt_instance *instance)
 {
     if (!instance)
         return;
-    for (int r = 1; instance->others && r < instance->world.ranks; r++)
-        bt_instance_free(instance->others[r - 1]);
+    for (int r = 0; r < bt_instance_others(instance); r++)
+        bt_instance_free(instance->others[r]);
     bt_free(instance->others);
+    bt_lockstep_free(instance->lockstep);
     bt_instance_drop_arena(instance);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);
     bt_free(instance);
 }
+
+int bt_instance_others(const bt_instance *instance) { return instance->others ? instance->world.ranks - 1 : 0; }
 
 static bool layout_of(void *user, const bt_var *root, bt_spread *layout)
 {
@@ -105,7 +109,8 @@ bt_status bt_instance_spread(bt_instance *instance, int ranks)
     if (instance->dry)
         return BT_OK;
     instance->others = bt_alloc_array((size_t)ranks - 1, sizeof(bt_instance *));
-    if (!instance->others)
+    instance->lockstep = bt_lockstep_new(ranks);
+    if (!instance->others || !instance->lockstep)
         return BT_ERROR_MEMORY;
     for (int r = 1; r < ranks; r++) {
         bt_instance *other = bt_instance_new(instance->backend, instance->threads);

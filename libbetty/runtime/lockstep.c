@@ -4,32 +4,61 @@
 #include "ops/ops.h"
 #include "runtime/profile.h"
 #include "runtime/watch.h"
-#include <string.h>
 
 typedef struct runner { /* one rank */
     bt_phase *phase;
-    const bt_program *program;
-    bt_bound *bound;
     int entry;
+    const bt_phase_entry *e;
     int64_t at; /* its next step */
 } runner;
 
+struct bt_lockstep {
+    int ranks;
+    runner *runners;
+    const bt_call **calls; /* of a collective, by rank */
+};
+
+bt_lockstep *bt_lockstep_new(int ranks)
+{
+    bt_lockstep *l = bt_alloc(sizeof *l);
+    if (!l)
+        return NULL;
+    l->ranks = ranks;
+    l->runners = bt_alloc_array((size_t)ranks, sizeof *l->runners);
+    l->calls = bt_alloc_array((size_t)ranks, sizeof(const bt_call *));
+    if (l->runners && l->calls)
+        return l;
+    bt_lockstep_free(l);
+    return NULL;
+}
+
+void bt_lockstep_free(bt_lockstep *l)
+{
+    if (!l)
+        return;
+    bt_free(l->runners);
+    bt_free(l->calls);
+    bt_free(l);
+}
+
 static const bt_call_step *next(const runner *r)
 {
-    return r->at < r->program->step_count ? &r->program->steps[r->at] : NULL;
+    return r->at < r->e->program->step_count ? &r->e->program->steps[r->at] : NULL;
 }
 
 static bool collective(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
 
 static bt_status begin(runner *r)
 {
-    return r->phase->instance->planned ? bt_bound_begin(r->bound) : BT_OK; /* else before each step */
+    return r->phase->instance->planned ? bt_bound_begin(r->e->bound) : BT_OK; /* else before each step */
 }
 
 static bt_status reach(const runner *r)
 {
     return r->phase->instance->planned ? BT_OK : bt_watch_reach(r->phase, r->entry, r->at);
 }
+
+static double start(const runner *r) { return r->phase->instance->profile ? bt_seconds() : 0; }
 
 static bt_status profiled(const runner *r, double begin)
 {
@@ -41,8 +70,8 @@ static bt_status go_on(runner *r)
 {
     for (const bt_call_step *step; (step = next(r)) && !collective(step); r->at++) {
         BT_TRY(reach(r));
-        double begin = bt_seconds();
-        bt_status status = bt_bound_step(r->bound, r->at);
+        double begin = start(r);
+        bt_status status = bt_bound_step(r->e->bound, r->at);
         if (status != BT_OK) {
             const bt_world *world = &r->phase->instance->world;
             bt_error_context("rank %d of %d, which has a part of the rows", world->rank, world->ranks);
@@ -64,13 +93,7 @@ static bt_status parted(const runner *first, const runner *other)
 /* Both are calls of one collective: of what it is about only the rank differs. */
 static bool same(const bt_call *a, const bt_call *b)
 {
-    if (a->op != b->op)
-        return false;
-    bt_collective_attr here, there;
-    memcpy(&here, a->attr, sizeof here);
-    memcpy(&there, b->attr, sizeof there);
-    there.rank = here.rank;
-    return memcmp(&here, &there, sizeof here) == 0 && a->in[0].dtype == b->in[0].dtype;
+    return a->op == b->op && bt_collective_same(a->attr, b->attr) && a->in[0].dtype == b->in[0].dtype;
 }
 
 /* All stand before the same collective, or are at their ends. */
@@ -85,54 +108,39 @@ static bt_status meet(const runner *runners, int ranks)
     return BT_OK;
 }
 
-static bt_status join(runner *runners, int ranks, const bt_call **calls)
+static bt_status join(bt_lockstep *l)
 {
-    double begin = bt_seconds();
-    for (int r = 0; r < ranks; r++) {
-        BT_TRY(reach(&runners[r]));
-        calls[r] = &runners[r].bound->calls[runners[r].at];
+    const double begin = start(&l->runners[0]);
+    for (int r = 0; r < l->ranks; r++) {
+        const runner *own = &l->runners[r];
+        BT_TRY(reach(own));
+        l->calls[r] = &own->e->bound->calls[own->at];
     }
-    bt_status status = runners[0].phase->instance->backend->kernels.join(calls, ranks);
-    if (status != BT_OK)
-        bt_bound_blame(runners[0].bound, runners[0].at, status);
-    else
-        status = profiled(&runners[0], begin);
-    for (int r = 0; r < ranks; r++)
-        runners[r].at++;
-    return status;
-}
-
-static bt_status run(runner *runners, int ranks, const bt_call **calls)
-{
-    for (int r = 0; r < ranks; r++)
-        BT_TRY(begin(&runners[r]));
-    for (bool all = false; !all;) {
-        for (int r = 0; r < ranks; r++)
-            BT_TRY(go_on(&runners[r]));
-        BT_TRY(meet(runners, ranks));
-        all = !next(&runners[0]);
-        if (!all)
-            BT_TRY(join(runners, ranks, calls));
-    }
-    for (int r = 0; r < ranks; r++)
-        if (runners[r].program->step_count)
-            BT_TRY(bt_bound_end(runners[r].bound));
+    BT_TRY(l->runners[0].phase->instance->backend->kernels.join(l->calls, l->ranks));
+    BT_TRY(profiled(&l->runners[0], begin));
+    for (int r = 0; r < l->ranks; r++)
+        l->runners[r].at++;
     return BT_OK;
 }
 
 bt_status bt_lockstep_run(bt_phase *phase, int entry)
 {
-    const int ranks = phase->instance->world.ranks;
-    runner *runners = bt_alloc_array((size_t)ranks, sizeof *runners);
-    const bt_call **calls = bt_alloc_array((size_t)ranks, sizeof(const bt_call *));
-    for (int r = 0; runners && r < ranks; r++) {
+    bt_lockstep *l = phase->instance->lockstep;
+    for (int r = 0; r < l->ranks; r++) {
         bt_phase *own = r ? phase->others[r - 1] : phase;
-        const bt_phase_entry *e = &own->entries[entry];
-        e->bound->place = e->place;
-        runners[r] = (runner){own, e->program, e->bound, entry, 0};
+        l->runners[r] = (runner){own, entry, &own->entries[entry], 0};
+        BT_TRY(begin(&l->runners[r]));
     }
-    bt_status status = runners && calls ? run(runners, ranks, calls) : BT_ERROR_MEMORY;
-    bt_free(runners);
-    bt_free(calls);
-    return status;
+    for (bool all = false; !all;) {
+        for (int r = 0; r < l->ranks; r++)
+            BT_TRY(go_on(&l->runners[r]));
+        BT_TRY(meet(l->runners, l->ranks));
+        all = !next(&l->runners[0]);
+        if (!all)
+            BT_TRY(join(l));
+    }
+    for (int r = 0; r < l->ranks; r++)
+        if (l->runners[r].at) /* without a step, nothing lives */
+            BT_TRY(bt_bound_end(l->runners[r].e->bound));
+    return BT_OK;
 }

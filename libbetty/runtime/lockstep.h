@@ -5,6 +5,11 @@
 
 #include "runtime/phase.h"
 
+/* Room for so many, had before, so that running allocates nothing. NULL after an error. */
+typedef struct bt_lockstep bt_lockstep;
+bt_lockstep *bt_lockstep_new(int ranks);
+void bt_lockstep_free(bt_lockstep *lockstep);
+
 /* The entry on all ranks of the phase of rank 0. All of them must meet at the same collectives, BT_ERROR_INTERNAL. */
 bt_status bt_lockstep_run(bt_phase *phase, int entry);
 

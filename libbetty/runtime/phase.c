@@ -10,17 +10,15 @@
 #include "runtime/watch.h"
 #include <string.h>
 
-int bt_phase_others(const bt_phase *phase) { return phase->others ? phase->instance->world.ranks - 1 : 0; }
+int bt_phase_others(const bt_phase *phase) { return phase->others ? bt_instance_others(phase->instance) : 0; }
 
 static bt_status add_others(bt_phase *phase)
 {
     bt_instance *instance = phase->instance;
-    if (!instance->others)
-        return BT_OK;
-    phase->others = bt_alloc_array((size_t)instance->world.ranks - 1, sizeof(bt_phase *));
-    if (!phase->others)
+    const int others = bt_instance_others(instance);
+    if (others && !(phase->others = bt_alloc_array((size_t)others, sizeof(bt_phase *))))
         return BT_ERROR_MEMORY;
-    for (int r = 0; r < instance->world.ranks - 1; r++)
+    for (int r = 0; r < others; r++)
         if (!(phase->others[r] = bt_phase_new(instance->others[r], phase->owner, phase->name)))
             return bt_error_status();
     return BT_OK;
@@ -273,8 +271,8 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
 bt_status bt_instance_reserve(bt_instance *instance)
 {
     size_t most = 0;
-    for (int r = 1; instance->others && r < instance->world.ranks; r++)
-        BT_TRY(bt_instance_reserve(instance->others[r - 1]));
+    for (int r = 0; r < bt_instance_others(instance); r++)
+        BT_TRY(bt_instance_reserve(instance->others[r]));
     for (int64_t i = 0; i < instance->phase_count; i++)
         most = instance->phases[i]->arena > most ? instance->phases[i]->arena : most;
     return most && instance->planned ? grow_arena(instance, most) : BT_OK;
@@ -330,8 +328,7 @@ bool bt_instance_lends(const bt_instance *instance) { return instance->planned &
 
 char *bt_phase_lend(bt_phase *phase, bt_var *var)
 {
-    bind_anew(phase);
-    return var->data ? memset(var->data, 0, var->bytes) : NULL;
+    return bind_anew(phase) == BT_OK && var->data ? memset(var->data, 0, var->bytes) : NULL;
 }
 
 /* Two phases share one arena, so one would write over what the other still needs. */

@@ -68,12 +68,13 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     bool filled;       /* by bt_instance_fill: so is an arena that takes its place */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
-    bt_phase *current;           /* has run and is not ended: the arena holds what it needs; NULL: none */
-    double work;                 /* of all programs that have run, in compile/work.h's operations */
-    struct bt_profile *profile;  /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
-    bt_world world;              /* its rank, of how many */
-    struct bt_instance *first;   /* that of rank 0; itself, but for the other ranks */
-    struct bt_instance **others; /* rank 0: those of ranks 1, 2, ..., freed with it; NULL: there are none */
+    bt_phase *current;            /* has run and is not ended: the arena holds what it needs; NULL: none */
+    double work;                  /* of all programs that have run, in compile/work.h's operations */
+    struct bt_profile *profile;   /* where kernel calls are timed: runtime/profile.h; NULL: they are not; not owned */
+    bt_world world;               /* its rank, of how many */
+    struct bt_instance *first;    /* that of rank 0; itself, but for the other ranks */
+    struct bt_instance **others;  /* rank 0: those of ranks 1, 2, ..., freed with it; NULL: there are none */
+    struct bt_lockstep *lockstep; /* rank 0: room to run them; NULL: there are none */
 } bt_instance;
 
 bt_instance *bt_instance_new(const bt_backend *backend,
@@ -91,7 +92,8 @@ bt_status bt_instance_spread(bt_instance *instance, int ranks);
 bt_status bt_instance_wait(bt_instance *instance);
 int64_t bt_instance_waits(const bt_instance *instance); /* how often the host has waited for the device so far */
 
-int bt_phase_others(const bt_phase *phase); /* how many other ranks run it, too */
+int bt_instance_others(const bt_instance *instance); /* how many other ranks it has beside it */
+int bt_phase_others(const bt_phase *phase);          /* how many run it, too */
 
 bt_phase *bt_phase_new(bt_instance *instance, const char *owner, const char *name);
 void bt_phase_free(bt_phase *phase);

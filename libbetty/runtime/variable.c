@@ -96,13 +96,6 @@ char *bt_var_data(const bt_var *var)
     return var->base->data ? var->base->data + var->offset : NULL;
 }
 
-bt_array bt_var_array(const bt_var *var)
-{
-    bt_array array = {.dtype = var->dtype, .rank = var->rank};
-    memcpy(array.dims, var->dims, sizeof array.dims);
-    return array;
-}
-
 /* Offsets of the windows in storage order, of those that have a name; the size of all with their gaps. */
 static bt_status layout(const bt_array *shapes, const char *const *names, const int64_t *order, int64_t count,
                         size_t *offsets, size_t *total)

@@ -8,9 +8,8 @@ const char *bt_category_name(bt_category category);
 
 bt_var *bt_var_new(bt_lifetime lifetime, bt_category category, const char *owner, const char *name, bt_array shape);
 bt_var *bt_var_window(bt_var *base, size_t offset, const char *name, bt_array shape);
-void bt_var_free(bt_var *var);            /* windows before their base */
-char *bt_var_data(const bt_var *var);     /* NULL if not bound */
-bt_array bt_var_array(const bt_var *var); /* its dtype and shape, no data: runtime/store.h */
+void bt_var_free(bt_var *var);        /* windows before their base */
+char *bt_var_data(const bt_var *var); /* NULL if not bound */
 
 /* A block: windows of one dtype, each aligned to BT_ALIGN, in one flat variable. `order` gives the order of storage:
  * window i of the block is shapes[order[i]]. windows[j] belongs to shapes[j]; where names[j] is

@@ -81,7 +81,7 @@ static bt_status check_behind(const bt_phase *phase, int64_t i)
 {
     const bt_phase_value *value = &phase->values[i];
     const size_t bytes = rounded(phase, i) + phase->instance->red_zone - value->used;
-    char zone[2 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
+    char zone[4 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
     bool same = bytes <= sizeof zone;
     if (same)
         BT_TRY(bt_queue_read(phase->instance->queue, zone, phase->watch->values[i].memory + value->used, bytes));

@@ -356,15 +356,11 @@ static bool end_run(walk *w)
 static bt_var *local_var(walk *w, bt_var *var)
 {
     const bt_spread *layout = &root_of(w, var)->layout;
-    bt_array shape = {.dtype = var->dtype, .rank = var->rank}, found;
     bt_var *own = w->s.world->local ? w->s.world->local(w->s.world->user, var) : var;
     if (!own)
         return NULL;
-    memcpy(shape.dims, var->dims, sizeof shape.dims);
-    found = (bt_array){.dtype = own->dtype, .rank = own->rank};
-    memcpy(found.dims, own->dims, sizeof found.dims);
-    if (bt_shape_same(found, bt_local_shape(shape, layout, w->s.world->rank, w->s.world->ranks)) &&
-        found.dtype == shape.dtype)
+    const bt_array due = bt_local_shape(bt_var_array(var), layout, w->s.world->rank, w->s.world->ranks);
+    if (bt_array_same(bt_var_array(own), due))
         return own;
     bt_fail(BT_ERROR_INTERNAL, "shard: what stands for '%s' on rank %d has another shape than its part", var->name,
             w->s.world->rank);

@@ -58,6 +58,16 @@ static int add_program(world *u, bool uses, bool largest)
     return entry;
 }
 
+/* Both programs, planned, on the rows. */
+static void begin_both(world *u, int ranks)
+{
+    begin(u, ranks);
+    u->add = add_program(u, false, false);
+    u->use = add_program(u, true, false);
+    EXPECT_OK(bt_phase_plan(u->phase));
+    bt_store_point(u->x, u->rows);
+}
+
 static void end(world *u)
 {
     bt_phase_free(u->phase);
@@ -70,7 +80,6 @@ static void end(world *u)
 static void expect_sums(world *u)
 {
     double between[2];
-    bt_store_point(u->x, u->rows);
     for (int round = 0; round < 2; round++) {
         bt_phase_begin(u->phase);
         EXPECT_OK(bt_phase_run(u->phase, u->add));
@@ -92,10 +101,7 @@ START_TEST(as_on_one)
     const int ranks[] = {1, 2, 3, 8};
     world u;
     setenv("BETTY_PLAN", modes[_i % 3], 1);
-    begin(&u, ranks[_i / 3]);
-    u.add = add_program(&u, false, false);
-    u.use = add_program(&u, true, false);
-    EXPECT_OK(bt_phase_plan(u.phase));
+    begin_both(&u, ranks[_i / 3]);
     expect_sums(&u);
     end(&u);
     unsetenv("BETTY_PLAN");
@@ -108,11 +114,7 @@ START_TEST(parts_of_a_sum)
     world u;
     bt_spread how;
     char copy[16];
-    begin(&u, RANKS);
-    u.add = add_program(&u, false, false);
-    u.use = add_program(&u, true, false);
-    EXPECT_OK(bt_phase_plan(u.phase));
-    bt_store_point(u.x, u.rows);
+    begin_both(&u, RANKS);
     bt_phase_begin(u.phase);
     EXPECT_OK(bt_phase_run(u.phase, u.add));
     ck_assert(bt_var_layout(u.sum, &how) && how.kind == BT_PARTIAL);
@@ -135,11 +137,7 @@ START_TEST(set_aside)
     world u;
     bt_aside aside;
     double between[2];
-    begin(&u, RANKS);
-    u.add = add_program(&u, false, false);
-    u.use = add_program(&u, true, false);
-    EXPECT_OK(bt_phase_plan(u.phase));
-    bt_store_point(u.x, u.rows);
+    begin_both(&u, RANKS);
     bt_phase_begin(u.phase);
     EXPECT_OK(bt_phase_run(u.phase, u.add));
     EXPECT_OK(bt_instance_set_aside(u.instance, &aside));
@@ -237,10 +235,7 @@ START_TEST(profiled)
     world u;
     int64_t count, collectives = 0;
     bt_profile *profile = bt_profile_new();
-    begin(&u, RANKS);
-    u.add = add_program(&u, false, false);
-    u.use = add_program(&u, true, false);
-    EXPECT_OK(bt_phase_plan(u.phase));
+    begin_both(&u, RANKS);
     u.instance->profile = profile;
     expect_sums(&u);
     const bt_profile_row *rows = bt_profile_rows(profile, &count);

@@ -9,20 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t count_of(const bt_var *var)
-{
-    int64_t count = 1;
-    for (int i = 0; i < var->rank; i++)
-        count *= var->dims[i];
-    return count;
-}
-
-static bt_array shape_of(const bt_var *var)
-{
-    bt_array shape = {.dtype = var->dtype, .rank = var->rank};
-    memcpy(shape.dims, var->dims, sizeof shape.dims);
-    return shape;
-}
+static int64_t count_of(const bt_var *var) { return bt_array_count(bt_var_array(var)); }
 
 /* Rows of [outer, size, inner] from `first` on, as many as there are in `part`; taken out, or put back. */
 static void move_rows(double *whole, double *part, bt_array shape, int axis, int64_t first, int64_t size, bool out)
@@ -77,7 +64,7 @@ static double summand(const ranks *r, int rank, double x)
 /* What rank has of the values of a variable that lies so. */
 static void share(const ranks *r, const rank_var *v, int rank, double *values, double *own, int64_t count)
 {
-    const bt_array shape = shape_of(v->whole);
+    const bt_array shape = bt_var_array(v->whole);
     if (v->spread.kind == BT_SHARDED) {
         int64_t first = first_row(r, &v->spread, shape, rank), next = first_row(r, &v->spread, shape, rank + 1);
         move_rows(values, own, shape, v->spread.axis, first, next - first, true);
@@ -92,7 +79,7 @@ static bt_var *own_root(ranks *r, rank_var *v, int rank)
     bt_var *whole = v->whole;
     if (v->own[rank])
         return v->own[rank];
-    bt_array shape = bt_local_shape(shape_of(whole), &v->spread, rank, r->count);
+    bt_array shape = bt_local_shape(bt_var_array(whole), &v->spread, rank, r->count);
     v->own[rank] = bt_var_new(BT_RUN, whole->category, whole->owner, whole->name, shape);
     ck_assert_ptr_nonnull(v->own[rank]);
     double *values = room(count_of(whole)), *own = room(count_of(whole));
@@ -135,7 +122,7 @@ static bt_var *local(void *user, bt_var *var)
         if (r->windows[i]->base == root && r->of[i] == var)
             return r->windows[i];
     ck_assert_int_lt(r->window_count, RANKS_VARS * RANKS_MOST);
-    bt_var *window = bt_var_window(root, bt_var_start(var), var->name, shape_of(var));
+    bt_var *window = bt_var_window(root, bt_var_start(var), var->name, bt_var_array(var));
     ck_assert_ptr_nonnull(window);
     r->of[r->window_count] = var;
     return r->windows[r->window_count++] = window;

@@ -132,10 +132,9 @@ static const struct {
 static bt_status check(const bt_call *const *calls, int ranks)
 {
     for (int r = 0; r < ranks; r++) {
-        const bt_collective_attr *first = calls[0]->attr, *own = calls[r]->attr;
+        const bt_collective_attr *own = calls[r]->attr;
         bool same = calls[r]->op == calls[0]->op && own->rank == r && own->ranks == ranks &&
-                    own->reduction == first->reduction && own->axis == first->axis && own->rows == first->rows &&
-                    own->size == first->size && calls[r]->in[0].dtype == calls[0]->in[0].dtype;
+                    bt_collective_same(own, calls[0]->attr) && calls[r]->in[0].dtype == calls[0]->in[0].dtype;
         if (!same)
             return bt_fail(BT_ERROR_INTERNAL, "%s: rank %d of %d is at another call (%s of rank %lld of %lld)",
                            calls[0]->op->name, r, ranks, calls[r]->op->name, (long long)own->rank,
