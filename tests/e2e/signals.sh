@@ -83,6 +83,17 @@ for signal in INT TERM HUP; do
     [ -n "$(ls "trained-$signal"/checkpoints/step-*.json)" ] || fail "$signal: no checkpoint"
 done
 
+# so does one on three ranks, and two go on with it
+begin --ranks 3 --output ranks
+until_has out 'step '
+kill -INT $run
+ends "INT on three ranks" 20
+at=$(basename "$(echo ranks/checkpoints/step-*.json)" .json)
+[ -f "ranks/checkpoints/$at.safetensors" ] || fail "no checkpoint of three ranks: $(cat err)"
+at=${at#step-}
+"$BETTY_RUN" --resume ranks --ranks 2 --set engine.train_iters=$((at + 5)) >out 2>err || fail "two ranks do not go on"
+[ -f "ranks/checkpoints/step-$((at + 5)).safetensors" ] || fail "two ranks have not gone on: $(ls ranks/checkpoints)"
+
 # nohup stays in force
 rm -f out err
 (trap '' HUP; exec "$BETTY_RUN" run.ini --output held >out 2>err) &
