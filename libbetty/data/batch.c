@@ -157,6 +157,11 @@ bool bt_batch_fits(const bt_batch *a, const bt_batch *b)
     return true;
 }
 
+bool bt_batch_counts(const bt_batch *batch, const bt_array *field)
+{
+    return field->rank > 0 && field->dims[0] == batch->count;
+}
+
 void bt_batch_bind(bt_batch *to, const bt_batch *from)
 {
     if (!to || !from)
@@ -215,7 +220,7 @@ bt_tensor *bt_field(const bt_batch *batch, const char *name, ...)
     bt_free(text);
     if (!field || bt_poisoned(x))
         return x;
-    if (x->batch_axis < 0 && x->rank > 0 && x->dims[0] == batch->count)
+    if (x->batch_axis < 0 && bt_batch_counts(batch, &field->array))
         x->batch_axis = 0;
     return bt_dtype_floats(x->dtype) ? bt_as(x, bt_trace_now()->dtype) : x;
 }

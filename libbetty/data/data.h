@@ -21,25 +21,28 @@ struct bt_batch {
 
 /* A template: the fields and shapes of `shape`, own variables, no data. */
 bt_batch *bt_batch_template(const bt_batch *shape);
-bool bt_batch_fits(const bt_batch *a, const bt_batch *b); /* same fields, dtypes and shapes */
-void bt_batch_bind(bt_batch *to, const bt_batch *from);   /* to's variables look at from's values */
+bool bt_batch_counts(const bt_batch *batch, const bt_array *field); /* a row of it for each example of the batch */
+bool bt_batch_fits(const bt_batch *a, const bt_batch *b);           /* same fields, dtypes and shapes */
+void bt_batch_bind(bt_batch *to, const bt_batch *from);             /* to's variables look at from's values */
 /* What a trace reads of `to` where another has read `var` of `from`; NULL: that is no field of it. */
 bt_var *bt_batch_other(const bt_batch *from, const bt_batch *to, const bt_var *var);
 
 typedef struct bt_loader_options {
     int64_t batch_size; /* 0, or as many as there are: all, in the order of the set, gathered once if nothing changes */
     uint64_t seed;
-    bool shuffle;   /* a new order each epoch, a pure function of (seed, epoch) */
-    bool drop_last; /* drop a short last batch */
-    bool chance;    /* images are changed at random where the set says so; else they are only normalised */
-    bt_dtype dtype; /* of floating fields: BT_F32 or BT_F64 */
-    int64_t keep;   /* so many drawn batches stay valid, the newest included; at least 1 */
-    bool prefetch;  /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
-    int threads;    /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
-    bool dry;       /* no batch is drawn: none is gathered ahead, only its memory is counted */
-    bool lent;      /* batches lie in memory of somebody else while there is some: bt_loader_lend */
+    bool shuffle;    /* a new order each epoch, a pure function of (seed, epoch) */
+    bool drop_last;  /* drop a short last batch */
+    bool chance;     /* images are changed at random where the set says so; else they are only normalised */
+    bt_dtype dtype;  /* of floating fields: BT_F32 or BT_F64 */
+    int64_t keep;    /* so many drawn batches stay valid, the newest included; at least 1 */
+    bool prefetch;   /* gather on a thread, one batch ahead, where a batch is large enough to be worth it */
+    int threads;     /* that gather a batch which is not gathered ahead, if it is as large; at least 1 */
+    bool dry;        /* no batch is drawn: none is gathered ahead, only its memory is counted */
+    bool lent;       /* batches lie in memory of somebody else while there is some: bt_loader_lend */
+    int rank, ranks; /* of fields that count the examples, only the rows of this rank are read: bt_share_first */
 } bt_loader_options;
-/* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread, not lent. */
+/* All, seed 0, shuffled, the short last one kept, changed by chance, f32, keep 1, prefetched, 1 thread, not lent, rank
+ * 0 of 1. */
 bt_loader_options bt_loader_defaults(void);
 
 /* Takes the set over, also on failure. Unless lent, it has all its memory then: drawing cannot fail before

@@ -4,6 +4,7 @@
  * content is a pure function of its number, so seeking is counting. */
 #include "data/dataset.h"
 #include "data/endless.h"
+#include "ops/ops.h"
 #include "runtime/store.h"
 
 #include <pthread.h>
@@ -83,54 +84,74 @@ static void choose(const bt_loader *loader, feed *f, int64_t draw, const bt_batc
         bt_endless_places(&f->row, begin_of(loader, f, draw), index->array.dims[0], index->array.data);
 }
 
-/* In a task the classes are 0, 1, ..., each with as many examples as another. */
-static void number_classes(const bt_array *label, int64_t each)
+/* In a task the classes are 0, 1, ..., each with as many examples as another; here from example `first` on. */
+static void number_classes(const bt_array *label, int64_t first, int64_t each)
 {
     int32_t *to = label->data;
     for (int64_t i = 0; i < label->dims[0]; i++)
-        to[i] = (int32_t)(i / each);
+        to[i] = (int32_t)((first + i) / each);
 }
 
 /* The fields of a part of a draw: those of the set, index, and what is made beside. */
 static int64_t fields_of(const feed *f) { return f->set->column_count + 1 + (is_mixed(f->set) ? 2 : 0); }
 
-static void fill_part(bt_loader *loader, feed *f, int part, const bt_batch_field *field, int64_t draw, int threads)
+/* The rows that it fills of a field: those of its rank, where the field counts the examples of the batch. */
+static void own_rows(const bt_loader *loader, const bt_batch *batch, const bt_array *field, int64_t *first,
+                     int64_t *end)
+{
+    const bt_loader_options *o = &loader->options;
+    const bool whole = o->ranks == 1 || !bt_batch_counts(batch, field);
+    *first = whole ? 0 : bt_share_first(batch->count, o->rank, o->ranks);
+    *end = whole ? field->dims[0] : bt_share_first(batch->count, o->rank + 1, o->ranks);
+}
+
+static bt_array rows_of(bt_array array, int64_t first, int64_t end)
+{
+    array.data = (char *)array.data + (size_t)first * (bt_array_bytes(array) / (size_t)array.dims[0]);
+    array.dims[0] = end - first;
+    return array;
+}
+
+static void fill_part(bt_loader *loader, feed *f, int part, const bt_batch *batch, const bt_batch_field *field,
+                      int threads)
 {
     const bt_dataset *set = f->set;
     const bt_array *places = &field[set->column_count].array;
-    bt_drawn drawn = {.places = places->data,
-                      .count = places->dims[0],
-                      .from = begin_of(loader, f, draw),
-                      .per_epoch = set->count,
-                      .chance = loader->options.chance};
-    if (set->tasks) {
-        drawn.per_epoch = drawn.count;
-        drawn.from = draw * drawn.count;
-    }
+    const int64_t draw = batch->number, all = places->dims[0];
+    int64_t first, end;
+    own_rows(loader, batch, places, &first, &end);
+    const bt_drawn drawn = {.places = (const int32_t *)places->data + first,
+                            .count = end - first,
+                            .from = (set->tasks ? draw * all : begin_of(loader, f, draw)) + first,
+                            .per_epoch = set->tasks ? all : set->count,
+                            .chance = loader->options.chance};
     for (int64_t i = 0; i < set->column_count; i++) {
-        const bt_array *to = &field[i].array;
+        const bt_array to = rows_of(field[i].array, first, end);
         if (set->tasks && i == bt_tasks_label(set->tasks))
-            number_classes(to, bt_tasks_parts(set->tasks)[part].each);
+            number_classes(&to, first, bt_tasks_parts(set->tasks)[part].each);
         else if (set->augment && i == set->augment->image)
-            bt_change_images(set, &drawn, to->dtype, to->data, loader->scratch, threads);
+            bt_change_images(set, &drawn, to.dtype, to.data, loader->scratch, threads);
         else
-            bt_gather_rows(&set->columns[i], drawn.places, drawn.count, to->dtype, to->data, threads);
+            bt_gather_rows(&set->columns[i], drawn.places, drawn.count, to.dtype, to.data, threads);
     }
-    if (is_mixed(set))
-        bt_change_labels(set, &drawn, &field[set->column_count + 1].array, &field[set->column_count + 2].array);
+    if (is_mixed(set)) {
+        const bt_array other = rows_of(field[set->column_count + 1].array, first, end);
+        const bt_array share = rows_of(field[set->column_count + 2].array, first, end);
+        bt_change_labels(set, &drawn, &other, &share);
+    }
 }
 
 static void fill(bt_loader *loader, slot *s, int64_t draw, int threads)
 {
     bt_batch *batch = head_of(loader, s, draw);
     const bt_batch_field *field = batch->fields;
+    batch->number = draw;
     for (int64_t k = 0; k < loader->feed_count; k++) {
         feed *f = &loader->feeds[k];
         choose(loader, f, draw, field + f->set->column_count, fields_of(f));
         for (int part = 0; part < part_count(f); part++, field += fields_of(f))
-            fill_part(loader, f, part, field, draw, threads);
+            fill_part(loader, f, part, batch, field, threads);
     }
-    batch->number = draw;
 }
 
 /* ---- ahead, on a thread ---- */
@@ -355,7 +376,7 @@ void bt_loader_hash(bt_loader *loader, bt_field_hash_fn *visit, void *user)
 bt_loader_options bt_loader_defaults(void)
 {
     return (bt_loader_options){
-        .shuffle = true, .chance = true, .dtype = BT_F32, .keep = 1, .prefetch = true, .threads = 1};
+        .shuffle = true, .chance = true, .dtype = BT_F32, .keep = 1, .prefetch = true, .threads = 1, .ranks = 1};
 }
 
 static bt_status check(const bt_dataset *data, const bt_loader_options *o)
@@ -376,6 +397,9 @@ static bt_status check(const bt_dataset *data, const bt_loader_options *o)
                        (long long)o->keep, 1 << 20);
     if (o->threads < 1)
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is given %d threads; expected at least 1", o->threads);
+    if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks)
+        return bt_fail(BT_ERROR_ARGUMENT, "a loader is for rank %d of %d; expected 0 or more, and less than that",
+                       o->rank, o->ranks);
     if (!bt_dtype_floats(o->dtype))
         return bt_fail(BT_ERROR_ARGUMENT, "a loader is asked for floating fields as %s; expected f32 or f64",
                        bt_dtype_name(o->dtype));
