@@ -3,6 +3,7 @@
 #include "engine/ablation/ablation.h"
 #include "engine/command/cli.h"
 #include "engine/command/crash.h"
+#include "engine/command/ranks.h"
 #include "engine/command/signals.h"
 #include "engine/grid/grid.h"
 #include "engine/session/front.h"
@@ -34,11 +35,15 @@ static bool is_input(bt_status status, bool running)
 static int complain(bt_status status, bool running)
 {
     if (status == BT_ERROR_INTERRUPTED) {
-        fprintf(stderr, "betty-run: interrupted\n");
+        if (!bt_ranks_follows())
+            fprintf(stderr, "betty-run: interrupted\n");
         return BT_INTERRUPTED;
     }
-    fprintf(stderr, "betty-run: %s\n", *bt_error() ? bt_error() : "failed without saying why");
-    return is_input(status, running) ? BAD_INPUT : FAILED;
+    const int code = is_input(status, running) ? BAD_INPUT : FAILED;
+    const char *why = *bt_error() ? bt_error() : "failed without saying why";
+    if (!bt_ranks_fail(why, code))
+        fprintf(stderr, "betty-run: %s\n", why);
+    return code;
 }
 
 static bt_status configure(bt_engine *engine, const bt_cli *cli)
@@ -58,6 +63,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         .dry = cli->plan && !cli->check,
         .profile = cli->profile ? stdout : NULL,
         .stop = bt_signals_stop(),
+        .spread = bt_cli_reports(cli) ? NULL : bt_ranks_start,
     };
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));

@@ -83,6 +83,11 @@ static void on_alarm(int number)
 void bt_signals_setup(bool reports, bool quiet)
 {
     teller = quiet || (reports && !isatty(STDERR_FILENO)) ? -1 : reports ? STDERR_FILENO : STDOUT_FILENO;
+    bt_signals_again();
+}
+
+void bt_signals_again(void)
+{
     if (teller < 0)
         return;
     struct sigaction action;

@@ -18,5 +18,6 @@ void bt_signals_finish(const char *stopping);       /* NULL: at once again */
  * to be a report, on the terminal if there is one; quiet: it does not. It lasts until bt_signals_ready. */
 void bt_signals_setup(bool reports, bool quiet);
 void bt_signals_ready(void);
+void bt_signals_again(void); /* in a process that has been made meanwhile */
 
 #endif

@@ -93,8 +93,11 @@ const bt_key bt_keys[] = {
      .help = "checkpoints that stay, the newest ones"},
     {"ranks", ENGINE(ranks), .kind = BT_KEY_SIZE, .low = 1, .high = 4096, .words = "all", .value = "1", RESUMABLE,
      .help =
-         "ranks that share each batch, and compute what one rank would, but for rounding: on the CPU they take turns "
-         "in one thread, to try a run or to plan it for more devices than there are; all: one for each device"},
+         "ranks that share each batch, and compute what one rank would, but for rounding: processes on this machine "
+         "(executor); with --plan, of more devices than there are; all: one for each device"},
+    {"executor", ENGINE(executor), CHOICE("auto | lockstep | processes"), .value = "auto", RESUMABLE,
+     .help = "where ranks are computed: processes, which betty-run starts to train; lockstep: in one process and one "
+             "thread, in turn, as all else does that betty-run does; auto: processes"},
     {"strategy", ENGINE(strategy), CHOICE("default | distributed"), .value = "default", .refused = "zero | fsdp",
      .advice = "each rank has all parameters", RESUMABLE,
      .help = "what ranks share: distributed, and default where there are several: the rows of batches"},

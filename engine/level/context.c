@@ -103,18 +103,29 @@ void bt_context_settle_threads(bt_context *context)
         context->instance->threads = bt_instance_busiest(context->instance, &work);
 }
 
-int bt_context_ranks(const bt_context *context, char text[256])
+/* As many as there are devices, and the processor is one. */
+static bool one_for_each_device(const bt_context *context)
 {
     const bt_engine_settings *s = context->settings;
-    const bool said = bt_config_origin(context->config, "engine", "ranks") != NULL,
-               all = said ? !s->ranks : s->distributed;
-    const int ranks = all ? 1 : (int)s->ranks;
+    const bool said = bt_config_origin(context->config, "engine", "ranks") != NULL;
+    return said ? !s->ranks : s->distributed;
+}
+
+int bt_context_ranks(const bt_context *context)
+{
+    return one_for_each_device(context) ? 1 : (int)context->settings->ranks;
+}
+
+void bt_context_say_ranks(const bt_context *context, char text[256])
+{
+    const int ranks = bt_context_ranks(context);
+    const bool processes = context->instance->joint != NULL;
     *text = 0;
-    if (all)
+    if (one_for_each_device(context))
         snprintf(text, 256, "1 rank: all is one for each device, and the processor is one");
     else if (ranks > 1)
-        snprintf(text, 256, "%d ranks, which take turns in one process; each has its rows of a batch", ranks);
-    return ranks;
+        snprintf(text, 256, "%d ranks, %s; each has its rows of a batch", ranks,
+                 processes ? "each a process of its own" : "which take turns in one process");
 }
 
 void bt_context_threads(const bt_context *context, char text[256])

@@ -54,8 +54,9 @@ void bt_context_backend(const bt_context *context, char text[256]); /* "x86-64-v
 /* Once all is planned: the number of threads that is said is the one that the plan uses, unless it was set. */
 void bt_context_settle_threads(bt_context *context);
 /* How many the settings ask for; the text says what that means, "" where they ask for nothing. */
-int bt_context_ranks(const bt_context *context, char text[256]);
-void bt_context_threads(const bt_context *context, char text[256]); /* "1 thread: ", and why */
+int bt_context_ranks(const bt_context *context);
+void bt_context_say_ranks(const bt_context *context, char text[256]); /* "": there is one, as nobody said */
+void bt_context_threads(const bt_context *context, char text[256]);   /* "1 thread: ", and why */
 void bt_warn(bt_context *context, const char *format, ...) BT_FORMAT(2, 3);
 /* Each line of the text, to whoever listens. Warnings and notes wait for the first who does; the others are lost. */
 void bt_say(bt_context *context, bt_line kind, const char *format, ...) BT_FORMAT(3, 4);

@@ -110,6 +110,10 @@ static bt_status open_loader(bt_stream *stream)
     options.threads = problem->context->instance->threads;
     options.dry = problem->context->instance->dry;
     options.lent = stream->mode == BT_VALID && bt_instance_lends(problem->context->instance);
+    if (problem->context->instance->joint) {
+        options.rank = problem->context->instance->world.rank;
+        options.ranks = problem->context->instance->world.ranks;
+    }
     options.prefetch = problem->settings->prefetch &&
                        bt_cores() > problem->context->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);

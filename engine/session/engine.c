@@ -76,6 +76,8 @@ void bt_engine_free(bt_engine *engine)
     bt_progress_free(engine->progress);
     bt_text_free(&engine->name);
     bt_instance_free(engine->context.instance);
+    if (engine->transport)
+        engine->transport->close(engine->transport);
     bt_free(engine->context.checkpointing);
     bt_config_free(engine->context.config);
     for (int i = 0; i < engine->dataset_count; i++)

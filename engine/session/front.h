@@ -2,6 +2,8 @@
 #ifndef BT_FRONT_H
 #define BT_FRONT_H
 
+#include "runtime/transport.h"
+
 #include <betty/engine.h>
 #include <betty/problem.h>
 #include <signal.h>
@@ -14,6 +16,9 @@ typedef struct bt_front {
     bool dry;                          /* nothing is ever run: the plan is made without memory for what is planned */
     FILE *profile;                     /* kernel calls are timed; where the table goes; NULL: they are not */
     const volatile sig_atomic_t *stop; /* not 0: stop after this step with BT_ERROR_INTERRUPTED; may be NULL */
+    /* Makes the processes that so many ranks are, and returns in each of them; the transport is closed with the engine.
+     * Only that of rank 0 leaves files. NULL: ranks are in lockstep. */
+    bt_status (*spread)(int ranks, bt_transport **transport);
 } bt_front;
 bt_status bt_engine_attach(bt_engine *engine, const bt_front *front); /* copied */
 

@@ -31,6 +31,8 @@ static bt_status resume(bt_engine *engine, const char *folder, const char *name)
     engine->closing = -1;
     bt_output_free(engine->output);
     engine->output = NULL;
+    if (bt_instance_home(engine->context.instance)) /* rank 0 has the folder */
+        return bt_checkpoint_load(&engine->context, folder, name, &engine->metrics_length);
     BT_TRY(bt_output_open(folder, false, &output));
     bt_status status = bt_checkpoint_load(&engine->context, folder, name, &engine->metrics_length);
     const char *wanted = engine->context.settings->output;

@@ -26,6 +26,7 @@ struct bt_engine {
     int64_t patience;                     /* validations without improvement */
     int64_t touched;                      /* bytes of the arena */
     struct bt_run *run;                   /* in progress, between two calls too; NULL: none, or it has ended */
+    bt_transport *transport;              /* to other processes of its run; NULL: there are none */
     bt_progress *progress;                /* where it tells how far it is; NULL: nowhere */
     char *left;                           /* the folder of the run that has ended; NULL: none */
     int64_t closing;                      /* the step whose last words were said; -1: none */

@@ -215,19 +215,32 @@ static bt_status set_checkpointing(bt_context *context)
     return BT_OK;
 }
 
+/* The processes of several ranks share the cores. */
+static bt_status make_instance(bt_engine *engine)
+{
+    const bt_engine_settings *s = engine->context.settings;
+    const int ranks = bt_context_ranks(&engine->context);
+    int threads = (int)s->threads;
+    if (ranks > 1 && engine->front.spread && s->executor != BT_EXECUTOR_LOCKSTEP) {
+        BT_TRY(engine->front.spread(ranks, &engine->transport));
+        threads = threads ? threads : bt_cores() / ranks;
+        threads = threads ? threads : 1;
+    }
+    bt_instance *instance = engine->context.instance = bt_instance_new(bt_backend_cpu(), threads);
+    if (!instance)
+        return BT_ERROR_MEMORY;
+    instance->dry = engine->front.dry;
+    instance->options.reassociate = s->reassociate;
+    return engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks);
+}
+
 static bt_status setup(bt_engine *engine)
 {
     double start = bt_seconds();
     BT_TRY(load(engine));
-    engine->context.instance = bt_instance_new(bt_backend_cpu(), (int)engine->context.settings->threads);
-    if (!engine->context.instance)
-        return BT_ERROR_MEMORY;
-    engine->context.instance->dry = engine->front.dry;
-    char ranks[256];
-    BT_TRY(bt_instance_spread(engine->context.instance, bt_context_ranks(&engine->context, ranks)));
-    engine->context.instance->options.reassociate = engine->context.settings->reassociate;
+    BT_TRY(make_instance(engine));
     BT_TRY(set_checkpointing(&engine->context));
-    if (!engine->context.resuming && !engine->front.reports)
+    if (!engine->context.resuming && !engine->front.reports && bt_instance_home(engine->context.instance) == 0)
         BT_TRY(bt_output_check(engine->context.settings->output));
     BT_TRY(bt_wire(&engine->context));
     BT_TRY(compile_all(engine));

@@ -107,7 +107,9 @@ static bt_status loop(bt_run *r)
         BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         BT_TRY(save_best(r));
-        if (engine->front.stop && *engine->front.stop)
+        bool stop = engine->front.stop && *engine->front.stop;
+        BT_TRY(bt_keep_error(&engine->context, bt_instance_any(engine->context.instance, &stop)));
+        if (stop)
             return BT_ERROR_INTERRUPTED;
         BT_TRY(save_due(r));
     }
@@ -281,7 +283,7 @@ static bt_status open_files(bt_run *r)
 {
     bt_engine *engine = r->engine;
     const char *wanted = engine->context.settings->output;
-    if (!engine->output && !engine->front.files && !wanted)
+    if (bt_instance_home(engine->context.instance) || (!engine->output && !engine->front.files && !wanted))
         return BT_OK;
     const char *origin =
         wanted && !engine->output ? bt_config_origin(engine->context.config, "engine", "output") : NULL;
@@ -314,7 +316,7 @@ static bt_status open_run(bt_run *r)
         bt_say(r->context, BT_LINE_INFO, "%s", threads);
     }
     char ranks[256];
-    bt_context_ranks(&engine->context, ranks);
+    bt_context_say_ranks(&engine->context, ranks);
     if (*ranks)
         bt_say(r->context, BT_LINE_INFO, "%s", ranks);
     return bt_run_say_equation(r);

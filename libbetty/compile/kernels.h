@@ -41,7 +41,8 @@ typedef struct bt_kernel_table {
     const char *device;                         /* "cpu" */
     const bt_kernel_impl *const *(*list)(void); /* all, ends with NULL; for one op the best first */
     /* Launches a call of an op with BT_OP_COLLECTIVE on all ranks at once: calls[r] is rank r's, and calls of one node
-     * after the other, in the order of the graph. Its kernel's own launch fails. NULL: there are no ranks. */
+     * after the other, in the order of the graph. One whose output has no data gets none. Its kernel's own launch
+     * fails. NULL: there are no ranks. */
     bt_status (*join)(const bt_call *const *calls, int ranks);
 } bt_kernel_table;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* NULL after an error. */
-static bt_copies *copies_of(bt_var *var, int ranks)
+static bt_copies *copies_of(bt_var *var, int home, int ranks)
 {
     if (var->copies && var->copies->ranks == ranks)
         return var->copies;
@@ -21,7 +21,7 @@ static bt_copies *copies_of(bt_var *var, int ranks)
         bt_free(own);
         return NULL;
     }
-    *copies = (bt_copies){.ranks = ranks, .own = own};
+    *copies = (bt_copies){.ranks = ranks, .home = home, .own = own};
     return var->copies = copies;
 }
 
@@ -33,6 +33,12 @@ int bt_var_ranks(const bt_var *var)
     return copies ? copies->ranks : 1;
 }
 
+int bt_var_home(const bt_var *var)
+{
+    const bt_copies *copies = root_of(var)->copies;
+    return copies ? copies->home : 0;
+}
+
 /* What is kept for the whole run is replicated. */
 bool bt_var_layout(const bt_var *root, bt_spread *layout)
 {
@@ -40,9 +46,9 @@ bool bt_var_layout(const bt_var *root, bt_spread *layout)
     return root->lifetime == BT_RUN || (root->copies && root->copies->known);
 }
 
-bt_status bt_var_decide(bt_var *root, int ranks, const bt_spread *layout)
+bt_status bt_var_decide(bt_var *root, int home, int ranks, const bt_spread *layout)
 {
-    bt_copies *copies = copies_of(root, ranks);
+    bt_copies *copies = copies_of(root, home, ranks);
     if (!copies)
         return bt_error_status();
     if (root->lifetime == BT_EXTERNAL && layout->kind == BT_SHARDED && layout->axis)
@@ -71,9 +77,9 @@ static void follow(const bt_var *root, int rank)
 }
 
 /* Memory of other ranks is not that of this one. */
-static void count(const bt_var *var, int rank, int64_t sign)
+static void count(const bt_var *var, bool other, int64_t sign)
 {
-    if (rank && var->lifetime == BT_RUN)
+    if (other && var->lifetime == BT_RUN)
         bt_live_far(-sign * (int64_t)var->bytes);
 }
 
@@ -86,20 +92,20 @@ static bt_var *new_root(bt_var *root, int rank)
     own->clear = root->clear;
     own->lasting = root->lasting;
     own->mailed = root->mailed;
-    count(own, rank, 1);
+    count(own, rank != root->copies->home, 1);
     if (own->lifetime == BT_RUN && own->bytes)
         memcpy(own->data, root->data, own->bytes);
     return own;
 }
 
-bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks)
+bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks)
 {
     bt_var *root = bt_var_root(var);
-    bt_copies *copies = copies_of(root, ranks), *own = copies && var->base ? copies_of(var, ranks) : copies;
+    bt_copies *copies = copies_of(root, home, ranks), *own = copies && var->base ? copies_of(var, home, ranks) : copies;
     if (!own)
         return NULL;
-    if (rank == 0 && copies->layout.kind != BT_SHARDED)
-        own->own[0] = var;
+    if (rank == home && copies->layout.kind != BT_SHARDED)
+        own->own[home] = var;
     if (own->own[rank])
         return own->own[rank];
     if (!var->base) {
@@ -109,7 +115,7 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks)
         return copies->own[rank];
     }
     bt_array shape = bt_var_array(var);
-    bt_var *whole = bt_var_of_rank(root, rank, ranks);
+    bt_var *whole = bt_var_of_rank(root, rank, home, ranks);
     own->own[rank] = whole ? bt_var_window(whole, var->offset, var->name, shape) : NULL;
     if (own->own[rank])
         own->own[rank]->tail = var->tail;
@@ -119,26 +125,28 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks)
 char *bt_var_data_of(const bt_var *var, int rank)
 {
     const bt_var *root = root_of(var), *own = NULL;
-    if (rank == 0 && (!root->copies || root->copies->layout.kind != BT_SHARDED))
+    if (rank == bt_var_home(var) && (!root->copies || root->copies->layout.kind != BT_SHARDED))
         own = root;
     else if (root->copies && rank < root->copies->ranks)
         own = root->copies->own[rank];
     return own && own->data ? own->data + bt_var_start(var) : NULL;
 }
 
-bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
+bool bt_var_is_partial(const bt_var *var)
 {
-    const bt_var *root = root_of(var);
-    if (!root->copies || root->copies->layout.kind != BT_PARTIAL)
-        return false;
+    const bt_copies *copies = root_of(var)->copies;
+    return copies && copies->layout.kind == BT_PARTIAL;
+}
+
+void bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
+{
     const size_t size = bt_dtype_size(var->dtype);
     memset(to, 0, bytes);
-    for (int r = 0; r < root->copies->ranks; r++) {
+    for (int r = 0, ranks = bt_var_ranks(var); r < ranks; r++) {
         const char *own = bt_var_data_of(var, r);
         for (int64_t i = 0, n = own ? (int64_t)(bytes / size) : 0; i < n; i++)
             bt_put(var->dtype, to, i, bt_get(var->dtype, to, i) + bt_get(var->dtype, own + offset, i));
     }
-    return true;
 }
 
 bt_status bt_var_check_whole(const bt_var *var)
@@ -167,7 +175,7 @@ void bt_var_drop_copies(bt_var *var)
         if (!own || own == var)
             continue;
         if (!var->base)
-            count(own, r, -1);
+            count(own, r != copies->home, -1);
         bt_var_free(own);
     }
     bt_free(copies->own);

@@ -1,6 +1,6 @@
-/* runtime/copies.h: variables on several ranks. Each rank has a variable of its own in the place of one of the whole
- * run: a copy where it lies replicated, its own rows where it is split. Rank 0 has the variable itself where it is
- * replicated. They are made when a program of that rank first needs them. */
+/* runtime/copies.h: variables on several ranks. Each rank of this process has a variable of its own in the place of one
+ * of the whole run: a copy where it lies replicated, its own rows where it is split. One rank is at home here: it has
+ * the variable itself where it is not split. They are made when a program of that rank first needs them. */
 #ifndef BT_COPIES_H
 #define BT_COPIES_H
 
@@ -8,7 +8,7 @@
 #include "transform/shard.h"
 
 typedef struct bt_copies {
-    int ranks;
+    int ranks, home;
     bool known; /* how it lies */
     bt_spread layout;
     bt_var **own; /* by rank; NULL: not made yet */
@@ -16,19 +16,20 @@ typedef struct bt_copies {
 
 /* Of a root: how it lies; of one of a phase that no program has assigned yet false. */
 bool bt_var_layout(const bt_var *root, bt_spread *layout);
-bt_status bt_var_decide(bt_var *root, int ranks, const bt_spread *layout);
+bt_status bt_var_decide(bt_var *root, int home, int ranks, const bt_spread *layout);
 
 /* The rank's own in the place of this one, root or window; owned by it. NULL after an error. */
-bt_var *bt_var_of_rank(bt_var *var, int rank, int ranks);
+bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks);
 
 /* Where the byte of this one lies in the memory of a rank; NULL: nowhere, or the rank has none of its own. */
 char *bt_var_data_of(const bt_var *var, int rank);
-/* Of one whose ranks have summands: the sum of what they have there, near; element by element, in the order of ranks.
- * False: it is not one of these. */
-bool bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes);
+bool bt_var_is_partial(const bt_var *var); /* the ranks have summands */
+/* Of such: the sum of what the ranks of this process have there, near; element by element, in their order. */
+void bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes);
 /* Where it is in parts, one on each rank: BT_ERROR_INTERNAL. */
 bt_status bt_var_check_whole(const bt_var *var);
 int bt_var_ranks(const bt_var *var); /* how many may have their own; 1: it is on one rank only */
+int bt_var_home(const bt_var *var);  /* the rank that is at home here */
 
 void bt_var_follow(bt_var *var); /* those from outside lie where this one now lies */
 void bt_var_drop_copies(bt_var *var);

@@ -5,6 +5,7 @@
 #include "compile/work.h"
 #include "runtime/copies.h"
 #include "runtime/lockstep.h"
+#include "runtime/transport.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ void bt_instance_drop_arena(bt_instance *instance)
 {
     if (instance->queue)
         bt_live_far(-(int64_t)instance->arena_size);
-    if (instance->world.rank)
+    if (instance->first != instance) /* the memory of another rank */
         bt_live_far((int64_t)instance->arena_size);
     bt_queue_free(instance->queue, instance->arena);
     instance->arena = NULL;
@@ -66,6 +67,7 @@ void bt_instance_free(bt_instance *instance)
         bt_instance_free(instance->others[r]);
     bt_free(instance->others);
     bt_lockstep_free(instance->lockstep);
+    bt_joint_free(instance->joint);
     bt_instance_drop_arena(instance);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);
@@ -73,6 +75,14 @@ void bt_instance_free(bt_instance *instance)
 }
 
 int bt_instance_others(const bt_instance *instance) { return instance->others ? instance->world.ranks - 1 : 0; }
+
+int bt_instance_home(const bt_instance *instance) { return instance->first->world.rank; }
+
+bt_var *bt_instance_own(const bt_instance *instance, bt_var *var)
+{
+    const bt_world *world = &instance->world;
+    return world->ranks > 1 ? bt_var_of_rank(var, world->rank, bt_instance_home(instance), world->ranks) : var;
+}
 
 static bool layout_of(void *user, const bt_var *root, bt_spread *layout)
 {
@@ -82,29 +92,46 @@ static bool layout_of(void *user, const bt_var *root, bt_spread *layout)
 
 static bt_status decide(void *user, bt_var *root, const bt_spread *layout)
 {
-    return bt_var_decide(root, ((const bt_instance *)user)->world.ranks, layout);
+    const bt_instance *instance = user;
+    return bt_var_decide(root, bt_instance_home(instance), instance->world.ranks, layout);
 }
 
-static bt_var *local_of(void *user, bt_var *var)
-{
-    const bt_world *world = &((const bt_instance *)user)->world;
-    return bt_var_of_rank(var, world->rank, world->ranks);
-}
+static bt_var *local_of(void *user, bt_var *var) { return bt_instance_own(user, var); }
 
 static void join_world(bt_instance *instance, int rank, int ranks)
 {
     instance->world = (bt_world){rank, ranks, layout_of, decide, local_of, instance};
 }
 
+static bt_status may_spread(const bt_instance *instance, int ranks)
+{
+    if (instance->queue)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks are computed by the processor, not by %s", ranks,
+                       instance->backend->kernels.device);
+    if (instance->phase_count)
+        return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
+    return BT_OK;
+}
+
+bt_status bt_instance_join(bt_instance *instance, bt_transport *transport)
+{
+    BT_TRY(may_spread(instance, transport->ranks));
+    join_world(instance, transport->rank, transport->ranks);
+    instance->joint = bt_joint_new(transport, &instance->backend->kernels);
+    instance->lockstep = bt_lockstep_new(1);
+    return instance->joint && instance->lockstep ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_instance_any(bt_instance *instance, bool *flag)
+{
+    return instance->joint ? bt_joint_any(instance->joint, flag) : BT_OK;
+}
+
 bt_status bt_instance_spread(bt_instance *instance, int ranks)
 {
     if (ranks < 2)
         return BT_OK;
-    if (instance->queue)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks: ranks in lockstep are computed by the processor, not by %s",
-                       ranks, instance->backend->kernels.device);
-    if (instance->phase_count)
-        return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
+    BT_TRY(may_spread(instance, ranks));
     join_world(instance, 0, ranks);
     if (instance->dry)
         return BT_OK;

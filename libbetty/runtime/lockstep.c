@@ -9,7 +9,8 @@ typedef struct runner { /* one rank */
     bt_phase *phase;
     int entry;
     const bt_phase_entry *e;
-    int64_t at; /* its next step */
+    int64_t at;  /* its next step; */
+    int64_t met; /* collectives before it, of which all ranks have as many */
 } runner;
 
 struct bt_lockstep {
@@ -108,18 +109,32 @@ static bt_status meet(const runner *runners, int ranks)
     return BT_OK;
 }
 
+/* The other ranks are processes. */
+static bt_status join_processes(bt_joint *joint, const runner *r)
+{
+    const bt_phase *phase = r->phase;
+    const uint64_t at = bt_hash_text(bt_hash_text((uint64_t)r->met, phase->name), phase->owner);
+    return bt_joint_call(joint, &r->e->bound->calls[r->at], at + (uint64_t)r->entry);
+}
+
 static bt_status join(bt_lockstep *l)
 {
+    bt_instance *instance = l->runners[0].phase->instance;
     const double begin = start(&l->runners[0]);
     for (int r = 0; r < l->ranks; r++) {
         const runner *own = &l->runners[r];
         BT_TRY(reach(own));
         l->calls[r] = &own->e->bound->calls[own->at];
     }
-    BT_TRY(l->runners[0].phase->instance->backend->kernels.join(l->calls, l->ranks));
+    if (instance->joint)
+        BT_TRY(join_processes(instance->joint, &l->runners[0]));
+    else
+        BT_TRY(instance->backend->kernels.join(l->calls, l->ranks));
     BT_TRY(profiled(&l->runners[0], begin));
-    for (int r = 0; r < l->ranks; r++)
+    for (int r = 0; r < l->ranks; r++) {
         l->runners[r].at++;
+        l->runners[r].met++;
+    }
     return BT_OK;
 }
 
@@ -128,7 +143,7 @@ bt_status bt_lockstep_run(bt_phase *phase, int entry)
     bt_lockstep *l = phase->instance->lockstep;
     for (int r = 0; r < l->ranks; r++) {
         bt_phase *own = r ? phase->others[r - 1] : phase;
-        l->runners[r] = (runner){own, entry, &own->entries[entry], 0};
+        l->runners[r] = (runner){own, entry, &own->entries[entry], 0, 0};
         BT_TRY(begin(&l->runners[r]));
     }
     for (bool all = false; !all;) {

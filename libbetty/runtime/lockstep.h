@@ -1,5 +1,6 @@
 /* runtime/lockstep.h: the ranks of one process: each computes up to the next collective, one after the other, in one
- * thread; then the collective takes what all of them have, in the order of ranks. */
+ * thread; then the collective takes what all of them have, in the order of ranks. Where each rank is a process, there
+ * is one here, and the transport brings what the others have. */
 #ifndef BT_LOCKSTEP_H
 #define BT_LOCKSTEP_H
 
@@ -10,7 +11,7 @@ typedef struct bt_lockstep bt_lockstep;
 bt_lockstep *bt_lockstep_new(int ranks);
 void bt_lockstep_free(bt_lockstep *lockstep);
 
-/* The entry on all ranks of the phase of rank 0. All of them must meet at the same collectives, BT_ERROR_INTERNAL. */
+/* The entry on all ranks of this process. All of them must meet at the same collectives, BT_ERROR_INTERNAL. */
 bt_status bt_lockstep_run(bt_phase *phase, int entry);
 
 #endif

@@ -127,10 +127,9 @@ static void find_bases(bt_phase *phase)
 /* The rank's own in its place. */
 static const bt_var *spent_of(const bt_phase *phase)
 {
-    const bt_world *world = &phase->instance->world;
-    if (!phase->spent || world->ranks == 1)
+    if (!phase->spent || phase->instance->world.ranks == 1)
         return phase->spent;
-    return bt_var_of_rank((bt_var *)(uintptr_t)phase->spent, world->rank, world->ranks);
+    return bt_instance_own(phase->instance, (bt_var *)(uintptr_t)phase->spent);
 }
 
 static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
@@ -261,7 +260,7 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     instance->arena_size = instance->arena ? size : 0;
     if (instance->queue)
         bt_live_far((int64_t)instance->arena_size);
-    if (instance->world.rank) /* the memory of another rank */
+    if (instance->first != instance) /* the memory of another rank */
         bt_live_far(-(int64_t)instance->arena_size);
     if (instance->filled)
         bt_instance_fill(instance);
@@ -366,7 +365,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
     BT_TRY(make_ready(phase, entry));
     for (int r = 0; r < bt_phase_others(phase); r++)
         BT_TRY(make_ready(phase->others[r], entry));
-    if (phase->others)
+    if (phase->instance->lockstep)
         return bt_lockstep_run(phase, entry);
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
@@ -413,7 +412,7 @@ bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_
     BT_TRY(keep(phase, entry, var, bt_var_data(to) + offset));
     for (int r = 0; r < bt_phase_others(phase); r++) {
         char *target = bt_var_data_of(to, r + 1);
-        bt_var *own = bt_var_of_rank((bt_var *)(uintptr_t)var, r + 1, phase->instance->world.ranks);
+        bt_var *own = bt_instance_own(phase->others[r]->instance, (bt_var *)(uintptr_t)var);
         if (target)
             BT_TRY(own ? keep(phase->others[r], entry, own, target + offset) : bt_error_status());
     }

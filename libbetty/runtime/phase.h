@@ -7,6 +7,7 @@
 #include "plan/place.h"
 #include "runtime/backend.h"
 #include "runtime/bind.h"
+#include "runtime/transport.h"
 #include "runtime/variable.h"
 
 typedef struct bt_phase_entry {
@@ -74,7 +75,8 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     bt_world world;               /* its rank, of how many */
     struct bt_instance *first;    /* that of rank 0; itself, but for the other ranks */
     struct bt_instance **others;  /* rank 0: those of ranks 1, 2, ..., freed with it; NULL: there are none */
-    struct bt_lockstep *lockstep; /* rank 0: room to run them; NULL: there are none */
+    struct bt_lockstep *lockstep; /* room to run the ranks of this process; NULL: there is one rank */
+    bt_joint *joint;              /* where the other ranks are processes; else NULL */
 } bt_instance;
 
 bt_instance *bt_instance_new(const bt_backend *backend,
@@ -87,6 +89,11 @@ void bt_instance_free(bt_instance *instance); /* its phases must be freed before
 /* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A
  * dry one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device. */
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
+/* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. */
+bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
+bt_status bt_instance_any(bt_instance *instance, bool *flag);      /* whether it is true in any process of the run */
+int bt_instance_home(const bt_instance *instance);                 /* the rank whose numbers this process shows */
+bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */
 
 /* Until all that has been run is done; the first failure since the last time. On the processor it is done already. */
 bt_status bt_instance_wait(bt_instance *instance);

@@ -26,14 +26,23 @@ static char *find(const bt_var *var, size_t offset, size_t bytes)
     return NULL;
 }
 
+/* Of one whose ranks have summands. */
+static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
+{
+    bt_var_sum(var, offset, to, bytes);
+    if (!instance || !instance->joint)
+        return BT_OK;
+    return bt_joint_sum(instance->joint, var->dtype, to, (int64_t)(bytes / bt_dtype_size(var->dtype)));
+}
+
 bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
     const char *from = find(var, offset, bytes);
     if (!from)
         return BT_ERROR_INTERNAL;
     bt_queue *queue = queue_of(instance, var);
-    if (bt_var_sum(var, offset, to, bytes))
-        return BT_OK;
+    if (bt_var_is_partial(var))
+        return read_sum(instance, var, offset, to, bytes);
     const char *mirror = bt_queue_mirror(queue, from);
     return mirror ? bt_queue_copy(NULL, to, mirror, bytes) : bt_queue_read(queue, to, from, bytes);
 }
@@ -44,8 +53,8 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
     if (!to)
         return BT_ERROR_INTERNAL;
     bt_queue *queue = queue_of(instance, var);
-    for (int r = 1, ranks = bt_var_ranks(var); r < ranks; r++) {
-        char *own = bt_var_data_of(var, r);
+    for (int r = 0, home = bt_var_home(var), ranks = bt_var_ranks(var); r < ranks; r++) {
+        char *own = r == home ? NULL : bt_var_data_of(var, r);
         if (own)
             memcpy(own + offset, from, bytes);
     }
@@ -109,8 +118,8 @@ bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
     bt_queue *queue = queue_of(instance, var);
     if (bt_queue_mirror(queue, data))
         return bt_store_write(instance, var, 0, &(int64_t){0}, var->bytes);
-    for (int r = 1, ranks = bt_var_ranks(var); r < ranks; r++) {
-        char *own = bt_var_data_of(var, r);
+    for (int r = 0, home = bt_var_home(var), ranks = bt_var_ranks(var); r < ranks; r++) {
+        char *own = r == home ? NULL : bt_var_data_of(var, r);
         if (own)
             memset(own, 0, var->bytes);
     }

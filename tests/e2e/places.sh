@@ -1,6 +1,7 @@
 #!/bin/bash
 # The examples elsewhere: on memory that the processor cannot touch, where each bit is that of a run in its own; and on
-# two and three ranks, where the numbers are, but for the rounding of sums in another order.
+# two and three ranks, where the numbers are, but for the rounding of sums in another order, and each bit is the same
+# whether the ranks are processes or take turns in one.
 . "$(dirname "$0")/common.sh" || exit 1
 export BETTY_DATA=$PWD
 
@@ -41,6 +42,11 @@ places() { # INI SETTING...
     for ranks in 2 3; do
         run "on-$ranks" "$@" engine.ranks=$ranks
         close "on-$ranks" near || fail "$ini: other numbers on $ranks ranks"
+        run turns "$@" engine.ranks=$ranks engine.executor=lockstep
+        cmp -s <(numbers "on-$ranks") <(numbers turns) || fail "$ini: other numbers of $ranks processes"
+        cmp -s "on-$ranks"/checkpoints/*.safetensors turns/checkpoints/*.safetensors ||
+            fail "$ini: another state of $ranks processes"
+        rm -r turns
     done
     rm -r near far on-2 on-3
 }

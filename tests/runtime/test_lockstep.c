@@ -254,10 +254,10 @@ START_TEST(as_many_for_all)
     begin(&u, RANKS);
     u.use = add_program(&u, true, false);
     bt_spread split = {BT_SHARDED, 1, 2};
-    ck_assert_ptr_null(bt_var_of_rank(u.w, 4, 5));
+    ck_assert_ptr_null(bt_var_of_rank(u.w, 4, 0, 5));
     ck_assert_msg(strstr(bt_error(), "w has copies on 3 ranks, and is needed on 5"), "%s", bt_error());
     bt_error_clear();
-    ck_assert_int_eq(bt_var_decide(u.x, RANKS, &split), BT_ERROR_INTERNAL);
+    ck_assert_int_eq(bt_var_decide(u.x, 0, RANKS, &split), BT_ERROR_INTERNAL);
     ck_assert_msg(strstr(bt_error(), "x is split along axis 1"), "%s", bt_error());
     end(&u);
 }

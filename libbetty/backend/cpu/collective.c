@@ -74,10 +74,14 @@ static void fold_inputs(const bt_call *const *calls, int ranks, int64_t from, in
 static void all_reduce(const bt_call *const *calls, int ranks)
 {
     const int64_t count = bt_cpu_count(&calls[0]->out[0]);
-    char *sum = calls[0]->out[0].data;
-    fold_inputs(calls, ranks, 0, count, sum);
-    for (int r = 1; count && r < ranks; r++)
-        memcpy(calls[r]->out[0].data, sum, (size_t)count * bt_dtype_size(calls[0]->out[0].dtype));
+    char *sum = NULL;
+    for (int r = 0; count && r < ranks; r++) {
+        char *out = calls[r]->out[0].data;
+        if (out && sum)
+            memcpy(out, sum, (size_t)count * bt_dtype_size(calls[0]->out[0].dtype));
+        else if (out)
+            fold_inputs(calls, ranks, 0, count, sum = out);
+    }
 }
 
 /* Whole views along an axis: [outer, size, inner]. */
@@ -106,7 +110,8 @@ static void all_gather(const bt_call *const *calls, int ranks)
         const size_t first = (size_t)(bt_collective_first(attr, r) * s.inner) * size;
         for (int64_t o = 0; own && o < s.outer; o++)
             for (int to = 0; to < ranks; to++)
-                memcpy(calls[to]->out[0].data + (size_t)o * line + first, in->data + (size_t)o * own, own);
+                if (calls[to]->out[0].data)
+                    memcpy(calls[to]->out[0].data + (size_t)o * line + first, in->data + (size_t)o * own, own);
     }
 }
 
@@ -117,7 +122,7 @@ static void reduce_scatter(const bt_call *const *calls, int ranks)
     for (int r = 0; r < ranks; r++) {
         const bt_view *out = &calls[r]->out[0];
         const int64_t own = out->dims[attr->axis] * s.inner, first = bt_collective_first(attr, r) * s.inner;
-        for (int64_t o = 0; o < s.outer; o++)
+        for (int64_t o = 0; out->data && o < s.outer; o++)
             fold_inputs(calls, ranks, o * attr->size * s.inner + first, own,
                         out->data + (size_t)(o * own) * bt_dtype_size(out->dtype));
     }

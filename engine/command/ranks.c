@@ -1,0 +1,161 @@
+/* engine/command/ranks.c: the ranks of a run as processes. */
+#include "engine/command/ranks.h"
+
+#include "engine/command/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { GRACE = 3, NAP = 100 }; /* seconds that ranks have to end once one has failed; milliseconds */
+
+static bt_page *page; /* of the run, in all its processes */
+static int own = -1;  /* the rank that this process is */
+
+bool bt_ranks_follows(void) { return own > 0; }
+
+bool bt_ranks_fail(const char *message, int code)
+{
+    if (own < 0)
+        return false;
+    bt_page_fail(page, message, code);
+    return true;
+}
+
+/* ---- a rank ---- */
+
+/* Signals of the terminal are for the parent, which tells rank 0. */
+static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transport **transport)
+{
+    own = rank;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    if (rank) {
+        const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (nowhere >= 0)
+            dup2(nowhere, STDOUT_FILENO);
+        signal(SIGINT, SIG_IGN);
+        signal(SIGTERM, SIG_IGN);
+        signal(SIGHUP, SIG_IGN);
+    } else {
+        bt_signals_again();
+    }
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    *transport = bt_page_transport(page, rank);
+    return *transport ? BT_OK : bt_error_status();
+}
+
+/* ---- the parent ---- */
+
+typedef struct family {
+    pid_t *ranks; /* 0: it has ended */
+    int count, left;
+    double deadline; /* when those that are left are killed; 0: none has failed */
+} family;
+
+static void fail(family *f, const char *message, int code)
+{
+    bt_page_fail(page, message, code);
+    f->deadline = f->deadline > 0 ? f->deadline : bt_seconds() + GRACE;
+}
+
+/* One that follows comes to the end of an interrupted run before rank 0 has written the checkpoint. */
+static void bury(family *f, int rank, int how)
+{
+    f->ranks[rank] = 0;
+    f->left--;
+    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+    char message[128] = "";
+    if (WIFSIGNALED(how))
+        snprintf(message, sizeof message, "rank %d of %d was ended by signal %d (%s)", rank, f->count, WTERMSIG(how),
+                 strsignal(WTERMSIG(how)));
+    if (code && !(rank && code == BT_INTERRUPTED))
+        fail(f, message, code);
+}
+
+static void look(family *f)
+{
+    int how;
+    for (pid_t id; (id = waitpid(-1, &how, WNOHANG)) > 0;)
+        for (int r = 0; r < f->count; r++)
+            if (f->ranks[r] == id)
+                bury(f, r, how);
+    for (int r = 0; f->deadline > 0 && bt_seconds() > f->deadline && r < f->count; r++)
+        if (f->ranks[r])
+            kill(f->ranks[r], SIGKILL);
+}
+
+/* Returns the exit code. */
+static int wait_for_all(family *f, const sigset_t *signals)
+{
+    int code = 0;
+    for (look(f); f->left > 0; look(f)) {
+        const int signal = sigtimedwait(signals, NULL, &(struct timespec){0, NAP * 1000000});
+        if (signal > 0 && signal != SIGCHLD && f->ranks[0])
+            kill(f->ranks[0], signal);
+    }
+    const char *message = bt_page_failure(page, &code);
+    if (message && *message)
+        fprintf(stderr, "betty-run: %s\n", message);
+    return code;
+}
+
+static sigset_t heard(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    return set;
+}
+
+/* Returns in each rank. */
+static bt_status make(family *f, const sigset_t *before, bt_transport **transport)
+{
+    const pid_t parent = getpid();
+    for (int r = 0; r < f->count; r++) {
+        f->ranks[r] = fork();
+        if (f->ranks[r] == 0)
+            return begin(parent, before, r, transport);
+        if (f->ranks[r] < 0) {
+            f->ranks[r] = 0;
+            char message[128];
+            snprintf(message, sizeof message, "there is no process for rank %d of %d: %s", r, f->count,
+                     strerror(errno));
+            fail(f, message, 1);
+            break;
+        }
+        f->left++;
+    }
+    return BT_OK;
+}
+
+bt_status bt_ranks_start(int ranks, bt_transport **transport)
+{
+    family f = {.ranks = bt_alloc_array((size_t)ranks, sizeof(pid_t)), .count = ranks};
+    page = f.ranks ? bt_page_new(ranks) : NULL;
+    if (!page) {
+        bt_free(f.ranks);
+        return bt_error_status();
+    }
+    const sigset_t signals = heard();
+    sigset_t before;
+    fflush(NULL);
+    bt_signals_ready();
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    bt_status status = make(&f, &before, transport);
+    if (own < 0)
+        exit(wait_for_all(&f, &signals));
+    bt_free(f.ranks);
+    return status;
+}

@@ -1,0 +1,165 @@
+/* runtime/join.c: collectives between processes. What is computed of the ranks' values is what ranks in lockstep
+ * compute, by the same kernels, so that the bits are the same: each rank brings the values of all here, or their parts,
+ * and asks for its own result only. */
+#include "runtime/transport.h"
+
+#include "ops/ops.h"
+
+typedef struct seat { /* a call of each rank: those of others have inputs only */
+    bt_call call;
+    bt_collective_attr attr;
+    bt_view in, out;
+} seat;
+
+struct bt_joint {
+    bt_transport *transport;
+    const bt_kernel_table *kernels;
+    seat *seats;
+    const bt_call **calls; /* of the seats */
+    char *all;             /* of what is gathered */
+    size_t room;
+};
+
+bt_joint *bt_joint_new(bt_transport *transport, const bt_kernel_table *kernels)
+{
+    const size_t ranks = (size_t)transport->ranks;
+    bt_joint *joint = bt_alloc(sizeof *joint);
+    if (!joint)
+        return NULL;
+    *joint = (bt_joint){
+        transport, kernels, bt_alloc_array(ranks, sizeof(seat)), bt_alloc_array(ranks, sizeof(const bt_call *)),
+        NULL,      0};
+    if (joint->seats && joint->calls)
+        return joint;
+    bt_joint_free(joint);
+    return NULL;
+}
+
+void bt_joint_free(bt_joint *joint)
+{
+    if (!joint)
+        return;
+    bt_free_aligned(joint->all);
+    bt_free(joint->seats);
+    bt_free(joint->calls);
+    bt_free(joint);
+}
+
+int bt_joint_rank(const bt_joint *joint) { return joint->transport->rank; }
+
+int bt_joint_ranks(const bt_joint *joint) { return joint->transport->ranks; }
+
+static void sit(bt_joint *joint, int rank, const bt_op *op, const bt_collective_attr *attr, bt_view in, bt_view out)
+{
+    seat *s = &joint->seats[rank];
+    *s = (seat){.attr = *attr, .in = in, .out = out};
+    s->attr.rank = rank;
+    s->call =
+        (bt_call){.op = op, .attr = &s->attr, .inputs = 1, .outputs = 1, .in = &s->in, .out = &s->out, .threads = 1};
+    joint->calls[rank] = &s->call;
+}
+
+/* ---- sums, by parts ---- */
+
+typedef struct reduction {
+    bt_joint *joint;
+    bt_dtype dtype;
+    bt_collective_attr attr;
+} reduction;
+
+static bt_status fold(const bt_folding *how, const char *const *parts, size_t bytes, char *to)
+{
+    const reduction *r = how->user;
+    const int ranks = r->joint->transport->ranks;
+    const bt_view like = {
+        .dtype = r->dtype, .rank = 1, .dims = {(int64_t)(bytes / bt_dtype_size(r->dtype))}, .strides = {1}};
+    for (int k = 0; k < ranks; k++) {
+        bt_view in = like, out = like;
+        in.data = (char *)(uintptr_t)parts[k];
+        out.data = k == r->joint->transport->rank ? to : NULL;
+        sit(r->joint, k, &bt_op_all_reduce, &r->attr, in, out);
+    }
+    return r->joint->kernels->join(r->joint->calls, ranks);
+}
+
+static bt_status reduce(bt_joint *joint, uint64_t what, reduction r, const void *own, void *to, int64_t count)
+{
+    bt_transport *t = joint->transport;
+    return t->reduce(t, what, &(bt_folding){fold, &r}, own, to, (size_t)count * bt_dtype_size(r.dtype));
+}
+
+bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count)
+{
+    const bt_collective_attr attr = {.ranks = joint->transport->ranks, .reduction = BT_REDUCE_SUM};
+    return reduce(joint, bt_hash_text((uint64_t)count, "sum"), (reduction){joint, dtype, attr}, numbers, numbers,
+                  count);
+}
+
+/* ---- parts, gathered ---- */
+
+static bt_status make_room(bt_joint *joint, size_t bytes)
+{
+    if (bytes <= joint->room)
+        return BT_OK;
+    bt_free_aligned(joint->all);
+    joint->all = bt_alloc_aligned(bytes);
+    joint->room = joint->all ? bytes : 0;
+    return joint->all ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_joint_any(bt_joint *joint, bool *flag)
+{
+    bt_transport *t = joint->transport;
+    BT_TRY(make_room(joint, (size_t)t->ranks));
+    const char own = *flag;
+    BT_TRY(t->gather(t, bt_hash_text(0, "any"), &own, 1, joint->all, 1));
+    for (int r = 0; r < t->ranks; r++)
+        *flag = *flag || joint->all[r];
+    return BT_OK;
+}
+
+/* What this rank gives, as that one gives it. */
+static bt_view given_by(const bt_call *call, int rank)
+{
+    const bt_collective_attr *attr = call->attr;
+    bt_view in = call->in[0];
+    if (call->op == &bt_op_all_gather)
+        in.dims[attr->axis] = bt_collective_first(attr, rank + 1) - bt_collective_first(attr, rank);
+    return in;
+}
+
+static size_t bytes_of(const bt_view *view)
+{
+    size_t bytes = bt_dtype_size(view->dtype);
+    for (int i = 0; i < view->rank; i++)
+        bytes *= (size_t)view->dims[i];
+    return bytes;
+}
+
+/* Rank 0 gives as much as any. */
+static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
+{
+    bt_transport *t = joint->transport;
+    const bt_view most = given_by(call, 0), own = call->in[0];
+    const size_t bytes = bytes_of(&most);
+    BT_TRY(make_room(joint, (size_t)t->ranks * bytes));
+    BT_TRY(t->gather(t, what, own.data, bytes_of(&own), joint->all, bytes));
+    for (int r = 0; r < t->ranks; r++) {
+        bt_view in = given_by(call, r), out = call->out[0];
+        in.data = joint->all + (size_t)r * bytes;
+        out.data = r == t->rank ? out.data : NULL;
+        sit(joint, r, call->op, call->attr, in, out);
+    }
+    return joint->kernels->join(joint->calls, t->ranks);
+}
+
+bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
+{
+    bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
+    attr.rank = 0; /* of what it is about only this differs */
+    const uint64_t what = bt_hash_text(bt_hash(at, &attr, sizeof attr), call->op->name);
+    if (call->op != &bt_op_all_reduce)
+        return gather(joint, call, what);
+    return reduce(joint, what, (reduction){joint, call->in[0].dtype, attr}, call->in[0].data, call->out[0].data,
+                  (int64_t)(bytes_of(&call->in[0]) / bt_dtype_size(call->in[0].dtype)));
+}

@@ -1,0 +1,203 @@
+/* runtime/page.c: processes of one machine reach each other by memory that they share. */
+#include "runtime/transport.h"
+
+#include "base/team.h"
+#include "ops/ops.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PART = 1 << 18 }; /* bytes that are exchanged at once: they stay in a second cache */
+enum { SPINS = 20000, ALONE = 100, NAP = 50 };
+
+/* Each part is exchanged in the slots of one turn while slow ranks still look at those of the turn before. */
+struct bt_page {
+    int ranks;
+    size_t size;
+    atomic_uint failed, told; /* told: the message and the code are whole */
+    int code;
+    char message[4096];
+    _Alignas(BT_ALIGN) atomic_uint arrived;
+    _Alignas(BT_ALIGN) atomic_uint met; /* how often all of them have */
+    atomic_uint asleep;
+    _Alignas(BT_ALIGN) char memory[]; /* of each turn and rank its call; slots, by turn and rank; a result */
+};
+
+typedef struct member { /* one rank */
+    bt_transport transport;
+    bt_page *page;
+    int turn;
+    int spins;
+    const char **parts; /* by rank */
+} member;
+
+static uint64_t *call_of(bt_page *page, int turn, int rank)
+{
+    return (uint64_t *)(void *)(page->memory + (size_t)(turn * page->ranks + rank) * BT_ALIGN);
+}
+
+static char *slot_of(bt_page *page, int turn, int rank)
+{
+    return page->memory + 2 * (size_t)page->ranks * BT_ALIGN + (size_t)(turn * page->ranks + rank) * PART;
+}
+
+static char *result_of(bt_page *page) { return slot_of(page, 2, 0); }
+
+bt_page *bt_page_new(int ranks)
+{
+    const size_t each = 2 * ((size_t)BT_ALIGN + PART), size = sizeof(bt_page) + (size_t)ranks * each + PART;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        bt_fail(BT_ERROR_MEMORY, "there is no memory of %zu bytes for %d ranks to share: %s", size, ranks,
+                strerror(errno));
+        return NULL;
+    }
+    bt_page *page = memory; /* of zeros */
+    page->ranks = ranks;
+    page->size = size;
+    return page;
+}
+
+void bt_page_free(bt_page *page)
+{
+    if (page)
+        munmap(page, page->size);
+}
+
+static void futex(atomic_uint *at, int operation, unsigned value, const struct timespec *time)
+{
+    syscall(SYS_futex, at, operation, value, time, NULL, 0);
+}
+
+void bt_page_fail(bt_page *page, const char *message, int code)
+{
+    if (atomic_exchange(&page->failed, 1) == 0) {
+        page->code = code;
+        strncpy(page->message, message, sizeof page->message - 1);
+        atomic_store(&page->told, 1);
+    }
+    futex(&page->met, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+const char *bt_page_failure(const bt_page *page, int *code)
+{
+    if (!atomic_load(&page->told))
+        return NULL;
+    *code = page->code;
+    return page->message;
+}
+
+/* ---- meeting ---- */
+
+/* Until `met` is another number, or a rank has failed. Now and then it looks by itself: nobody may be left to wake it.
+ */
+static void wait_for(bt_page *page, unsigned met, int spins)
+{
+    for (int i = 0; i < spins; i++)
+        if (atomic_load_explicit(&page->met, memory_order_acquire) != met)
+            return;
+    sched_yield();
+    atomic_fetch_add(&page->asleep, 1);
+    while (atomic_load(&page->met) == met && !atomic_load(&page->failed))
+        futex(&page->met, FUTEX_WAIT, met, &(struct timespec){0, NAP * 1000000});
+    atomic_fetch_sub(&page->asleep, 1);
+}
+
+static bt_status meet(member *m)
+{
+    bt_page *page = m->page;
+    const unsigned met = atomic_load(&page->met);
+    if (atomic_fetch_add(&page->arrived, 1) + 1 == (unsigned)page->ranks) {
+        atomic_store(&page->arrived, 0);
+        atomic_fetch_add(&page->met, 1);
+        if (atomic_load(&page->asleep))
+            futex(&page->met, FUTEX_WAKE, INT32_MAX, NULL);
+        return BT_OK;
+    }
+    wait_for(page, met, m->spins);
+    return atomic_load(&page->met) != met ? BT_OK : bt_fail(BT_ERROR_DEVICE, "another rank has failed");
+}
+
+/* All have put their part into their slot, and are at the same call. */
+static bt_status put(member *m, uint64_t what, const void *own, size_t bytes)
+{
+    bt_page *page = m->page;
+    const int rank = m->transport.rank;
+    m->turn = !m->turn;
+    *call_of(page, m->turn, rank) = what;
+    if (bytes)
+        memcpy(slot_of(page, m->turn, rank), own, bytes);
+    BT_TRY(meet(m));
+    for (int r = 0; r < page->ranks; r++)
+        if (*call_of(page, m->turn, r) != what)
+            return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at another call than rank %d", r,
+                           rank);
+    return BT_OK;
+}
+
+static bt_status gather(bt_transport *transport, uint64_t what, const void *own, size_t mine, void *all, size_t bytes)
+{
+    member *m = (member *)transport;
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < PART ? bytes - at : PART;
+        const size_t left = at < mine ? mine - at : 0;
+        BT_TRY(put(m, what, (const char *)own + at, left < some ? left : some));
+        for (int r = 0; r < transport->ranks; r++)
+            memcpy((char *)all + (size_t)r * bytes + at, slot_of(m->page, m->turn, r), some);
+    }
+    return BT_OK;
+}
+
+/* Each rank folds a part of the part. */
+static bt_status fold(member *m, const bt_folding *how, size_t bytes)
+{
+    const int rank = m->transport.rank, ranks = m->transport.ranks;
+    const int64_t words = (int64_t)(bytes / 8);
+    const size_t first = 8 * (size_t)bt_share_first(words, rank, ranks);
+    const size_t end = rank == ranks - 1 ? bytes : 8 * (size_t)bt_share_first(words, rank + 1, ranks);
+    for (int r = 0; r < ranks; r++)
+        m->parts[r] = slot_of(m->page, m->turn, r) + first;
+    return end > first ? how->fold(how, m->parts, end - first, result_of(m->page) + first) : BT_OK;
+}
+
+static bt_status reduce(bt_transport *transport, uint64_t what, const bt_folding *how, const void *own, void *to,
+                        size_t bytes)
+{
+    member *m = (member *)transport;
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < PART ? bytes - at : PART;
+        BT_TRY(put(m, what, (const char *)own + at, some));
+        BT_TRY(fold(m, how, some));
+        BT_TRY(meet(m));
+        memcpy((char *)to + at, result_of(m->page), some);
+    }
+    return BT_OK;
+}
+
+static void close_member(bt_transport *transport)
+{
+    bt_free(((member *)transport)->parts);
+    bt_free(transport);
+}
+
+bt_transport *bt_page_transport(bt_page *page, int rank)
+{
+    member *m = bt_alloc(sizeof *m);
+    if (!m)
+        return NULL;
+    *m = (member){.transport = {rank, page->ranks, gather, reduce, close_member},
+                  .page = page,
+                  .spins = page->ranks <= bt_cores() ? SPINS : ALONE,
+                  .parts = bt_alloc_array((size_t)page->ranks, sizeof(const char *))};
+    if (m->parts)
+        return &m->transport;
+    bt_free(m);
+    return NULL;
+}

@@ -1,0 +1,54 @@
+/* runtime/transport.h: how ranks that are processes reach each other. All of them make the same calls in the same
+ * order, and each waits in a call for all others. That a rank fails, or is gone, ends the waiting of all:
+ * BT_ERROR_DEVICE. */
+#ifndef BT_TRANSPORT_H
+#define BT_TRANSPORT_H
+
+#include "compile/kernels.h"
+
+/* Makes one value of those of all ranks, in their order: `bytes` from each of `parts`. */
+typedef struct bt_folding bt_folding;
+struct bt_folding {
+    bt_status (*fold)(const bt_folding *how, const char *const *parts, size_t bytes, char *to);
+    void *user;
+};
+
+/* `what` is a number of the call, which is the same on all ranks, or they have parted: BT_ERROR_INTERNAL. */
+typedef struct bt_transport bt_transport;
+struct bt_transport {
+    int rank, ranks;
+    /* `all` gets `bytes` of each rank, by rank; of this one `mine` that are at `own`, and then anything. */
+    bt_status (*gather)(bt_transport *transport, uint64_t what, const void *own, size_t mine, void *all, size_t bytes);
+    /* `to`, which may be `own`, gets what is made of the bytes of all; they may be folded in parts of whole 8 bytes. */
+    bt_status (*reduce)(bt_transport *transport, uint64_t what, const bt_folding *how, const void *own, void *to,
+                        size_t bytes);
+    void (*close)(bt_transport *transport);
+};
+
+/* ---- join.c: collectives by a transport, on memory that is near ---- */
+
+typedef struct bt_joint bt_joint;
+bt_joint *bt_joint_new(bt_transport *transport, const bt_kernel_table *kernels); /* the transport stays the caller's */
+void bt_joint_free(bt_joint *joint);
+int bt_joint_rank(const bt_joint *joint);
+int bt_joint_ranks(const bt_joint *joint);
+
+/* The call of an op with BT_OP_COLLECTIVE, of this rank; `at`: a number of its place, the same on all ranks. */
+bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at);
+/* The sum over the ranks of so many numbers, in their place. */
+bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count);
+bt_status bt_joint_any(bt_joint *joint, bool *flag); /* whether it is true on any rank */
+
+/* ---- page.c: processes of one machine, by memory that they share ---- */
+
+/* It is made before the processes are, which have it from their parent. */
+typedef struct bt_page bt_page;
+bt_page *bt_page_new(int ranks); /* NULL after an error */
+void bt_page_free(bt_page *page);
+bt_transport *bt_page_transport(bt_page *page, int rank); /* within the process of this rank; NULL after an error */
+
+/* From now on no rank waits for another one. What is said first stays: a message, which may be "", and an exit code. */
+void bt_page_fail(bt_page *page, const char *message, int code);
+const char *bt_page_failure(const bt_page *page, int *code); /* NULL: none has failed */
+
+#endif

@@ -1,0 +1,242 @@
+/* Ranks that are processes meet through memory that they share: what each gets, and what becomes of them when one parts
+ * from the others, fails or is killed. */
+#include "ops/ops.h"
+#include "runtime/backend.h"
+#include "runtime/transport.h"
+#include "support/suite.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 5 };
+
+typedef struct member { /* what a rank is to do, and how it is to end */
+    bt_transport *transport;
+    bt_joint *joint;
+    int rank, ranks, given;
+} member;
+typedef int work_fn(member *m); /* returns the exit code: 0 where all was right */
+
+/* The exit codes, or -1 - signal. The first to end otherwise than with 0 ends the others' waiting, as a parent would.
+ */
+static void run(int ranks, work_fn *work, int given, int *codes)
+{
+    pid_t ids[MOST];
+    bt_page *page = bt_page_new(ranks);
+    ck_assert_ptr_nonnull(page);
+    for (int r = 0; r < ranks; r++) {
+        ids[r] = fork();
+        if (ids[r] == 0) {
+            bt_transport *t = bt_page_transport(page, r);
+            bt_joint *joint = t ? bt_joint_new(t, &bt_backend_cpu()->kernels) : NULL;
+            int code = joint ? work(&(member){t, joint, r, ranks, given}) : 99;
+            bt_joint_free(joint);
+            if (t)
+                t->close(t);
+            _exit(code);
+        }
+        ck_assert_int_gt(ids[r], 0);
+    }
+    for (int left = ranks; left > 0; left--) {
+        int how;
+        const pid_t id = waitpid(-1, &how, 0);
+        for (int r = 0; r < ranks; r++)
+            if (ids[r] == id)
+                codes[r] = WIFEXITED(how) ? WEXITSTATUS(how) : -1 - WTERMSIG(how);
+        if (!WIFEXITED(how) || WEXITSTATUS(how))
+            bt_page_fail(page, "one has ended", 7);
+    }
+    bt_page_free(page);
+}
+
+static void all_right(int ranks, work_fn *work, int given)
+{
+    int codes[MOST];
+    run(ranks, work, given, codes);
+    for (int r = 0; r < ranks; r++)
+        ck_assert_msg(codes[r] == 0, "rank %d of %d, %d: ends with %d", r, ranks, given, codes[r]);
+}
+
+/* ---- what they get ---- */
+
+static float number(int rank, int64_t i) { return 1 / (1 + (float)((rank * 7919 + i * 31) % 1009)); }
+
+static bt_view view_of(float *data, int64_t rows, int64_t wide)
+{
+    return (bt_view){.data = (char *)data, .dtype = BT_F32, .rank = 2, .dims = {rows, wide}, .strides = {wide, 1}};
+}
+
+static bt_status join(member *m, const bt_op *op, const bt_collective_attr *like, bt_view in, bt_view out, uint64_t at)
+{
+    bt_collective_attr attr = *like;
+    attr.rank = m->rank, attr.ranks = m->ranks;
+    const bt_call call = {.op = op, .attr = &attr, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
+    return bt_joint_call(m->joint, &call, at);
+}
+
+/* 2 x `given` numbers each: added in the order of ranks, to the bit. */
+static int add(member *m)
+{
+    const int64_t n = 2 * (int64_t)m->given;
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = number(m->rank, i);
+    int code = !x || join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 2, m->given),
+                          view_of(x, 2, m->given), 3) != BT_OK;
+    for (int64_t i = 0; !code && i < n; i++) {
+        float sum = number(0, i);
+        for (int r = 1; r < m->ranks; r++)
+            sum += number(r, i);
+        code = x[i] == sum ? 0 : 2;
+    }
+    free(x);
+    return code;
+}
+
+/* 7 rows of two kinds, along the first axis: each rank has its own. */
+static int gather(member *m)
+{
+    enum { ROWS = 7, EACH = 2 };
+    const int64_t wide = m->given, first = EACH * bt_share_first(ROWS, m->rank, m->ranks);
+    const int64_t own = EACH * bt_share_first(ROWS, m->rank + 1, m->ranks) - first;
+    float *x = malloc((size_t)((own + 1) * wide) * sizeof *x),
+          *all = malloc((size_t)(ROWS * EACH * wide) * sizeof *all);
+    for (int64_t i = 0; i < own * wide; i++)
+        x[i] = number(0, first * wide + i);
+    const bt_collective_attr attr = {.parts = 1, .axis = 0, .rows = ROWS, .size = ROWS * EACH};
+    int code = !x || !all ||
+               join(m, &bt_op_all_gather, &attr, view_of(x, own, wide), view_of(all, ROWS * EACH, wide), 4) != BT_OK;
+    for (int64_t i = 0; !code && i < ROWS * EACH * wide; i++)
+        code = all[i] == number(0, i) ? 0 : 2;
+    free(x);
+    free(all);
+    return code;
+}
+
+/* The sum, of which each rank keeps its rows along the second axis. */
+static int scatter(member *m)
+{
+    enum { ROWS = 7, HIGH = 3 };
+    const int64_t first = bt_share_first(ROWS, m->rank, m->ranks), end = bt_share_first(ROWS, m->rank + 1, m->ranks);
+    float x[HIGH * ROWS], own[HIGH * ROWS];
+    for (int64_t i = 0; i < HIGH * ROWS; i++)
+        x[i] = number(m->rank, i);
+    const bt_collective_attr attr = {.parts = 1, .axis = 1, .rows = ROWS, .size = ROWS};
+    if (join(m, &bt_op_reduce_scatter, &attr, view_of(x, HIGH, ROWS), view_of(own, HIGH, end - first), 5) != BT_OK)
+        return 1;
+    for (int64_t h = 0; h < HIGH; h++)
+        for (int64_t i = first; i < end; i++) {
+            float sum = number(0, h * ROWS + i);
+            for (int r = 1; r < m->ranks; r++)
+                sum += number(r, h * ROWS + i);
+            if (own[h * (end - first) + i - first] != sum)
+                return 2;
+        }
+    return 0;
+}
+
+/* Many small meetings, one after the other, of all kinds. */
+static int meet_often(member *m)
+{
+    for (int i = 0; i < m->given; i++) {
+        bool flag = i % m->ranks == m->rank && i % 2 == 0;
+        double numbers[3] = {m->rank, i, 1};
+        if (bt_joint_any(m->joint, &flag) != BT_OK || flag != (i % 2 == 0) ||
+            bt_joint_sum(m->joint, BT_F64, numbers, 3) != BT_OK)
+            return 1;
+        if (numbers[0] != m->ranks * (m->ranks - 1) / 2.0 || numbers[1] != (double)i * m->ranks ||
+            numbers[2] != m->ranks)
+            return 2;
+    }
+    return 0;
+}
+
+/* A part is 2^18 bytes: less, as much, a little more, several. */
+START_TEST(what_they_get)
+{
+    static const int wide[] = {1, 3, 32768, 32769, 100003};
+    for (int ranks = 2; ranks <= MOST; ranks++) {
+        for (int i = 0; i < BT_COUNT_OF(wide); i++) {
+            all_right(ranks, add, wide[i]);
+            all_right(ranks, gather, wide[i]);
+        }
+        all_right(ranks, scatter, 0);
+        all_right(ranks, meet_often, 300);
+    }
+}
+END_TEST
+
+/* ---- how they end ---- */
+
+/* Rank 1 makes another call than the others. */
+static int part(member *m)
+{
+    float x[4] = {0};
+    const bt_status status =
+        join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 2, 2), view_of(x, 2, 2), m->rank == 1 ? 8 : 9);
+    return status == BT_ERROR_INTERNAL && strstr(bt_error(), "the ranks do not meet") ? 0 : 3;
+}
+
+/* The last rank ends at meeting `given`, by a signal or with a code; the others must be told. */
+static int lose_one(member *m, bool killed)
+{
+    for (int i = 0;; i++) {
+        float x[4] = {0};
+        if (m->rank == m->ranks - 1 && i == m->given) {
+            if (killed)
+                raise(SIGKILL);
+            return 5;
+        }
+        if (join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 2, 2), view_of(x, 2, 2), 1) == BT_OK)
+            continue;
+        return bt_error_status() == BT_ERROR_DEVICE && i == m->given ? 4 : 3;
+    }
+}
+
+static int kill_one(member *m) { return lose_one(m, true); }
+static int fail_one(member *m) { return lose_one(m, false); }
+
+START_TEST(how_they_end)
+{
+    all_right(3, part, 0);
+    for (int ranks = 2; ranks <= MOST; ranks++)
+        for (int meeting = 0; meeting < 6; meeting++)
+            for (int killed = 0; killed < 2; killed++) {
+                int codes[MOST];
+                run(ranks, killed ? kill_one : fail_one, meeting, codes);
+                for (int r = 0; r < ranks - 1; r++)
+                    ck_assert_int_eq(codes[r], 4);
+                ck_assert_int_eq(codes[ranks - 1], killed ? -1 - SIGKILL : 5);
+            }
+}
+END_TEST
+
+START_TEST(the_first_message_stays)
+{
+    int code = 0;
+    bt_page *page = bt_page_new(2);
+    ck_assert_ptr_nonnull(page);
+    ck_assert_ptr_null(bt_page_failure(page, &code));
+    bt_page_fail(page, "first", 2);
+    bt_page_fail(page, "second", 1);
+    ck_assert_str_eq(bt_page_failure(page, &code), "first");
+    ck_assert_int_eq(code, 2);
+    bt_page_free(page);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("runtime.page");
+    TCase *tests = tcase_create("page");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, what_they_get);
+    tcase_add_test(tests, how_they_end);
+    tcase_add_test(tests, the_first_message_stays);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
