@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PART = 1 << 18 }; /* bytes that are exchanged at once: they stay in a second cache */
-enum { SPINS = 20000, ALONE = 100, NAP = 50 };
+enum { PART = 1 << 20 }; /* bytes that are exchanged at once: they stay in a second cache */
+enum { SPINS = 200, ALONE = 100, NAP = 50 };
 
 /* Each part is exchanged in the slots of one turn while slow ranks still look at those of the turn before. */
 struct bt_page {
