@@ -24,3 +24,11 @@ target_link_libraries(betty_iniparser INTERFACE ${INIPARSER_LIBRARY})
 
 target_link_libraries(betty_dependencies INTERFACE PkgConfig::JANSSON ${UTF8PROC_LINK_LIBRARIES} betty_iniparser PNG::PNG ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS} m)
 string(APPEND betty_private_libs "-ljansson -lutf8proc -liniparser -lpng -lz -lpthread -ldl -lm")
+
+# Ranks on several machines. Without it betty-run has ranks on one.
+add_library(betty_mpi INTERFACE)
+find_package(MPI QUIET COMPONENTS C)
+if(MPI_C_FOUND)
+    target_link_libraries(betty_mpi INTERFACE MPI::MPI_C)
+    target_compile_definitions(betty_mpi INTERFACE BT_HAVE_MPI=1)
+endif()

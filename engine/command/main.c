@@ -3,6 +3,7 @@
 #include "engine/ablation/ablation.h"
 #include "engine/command/cli.h"
 #include "engine/command/crash.h"
+#include "engine/command/mpi.h"
 #include "engine/command/ranks.h"
 #include "engine/command/signals.h"
 #include "engine/grid/grid.h"
@@ -35,20 +36,27 @@ static bool is_input(bt_status status, bool running)
 static int complain(bt_status status, bool running)
 {
     if (status == BT_ERROR_INTERRUPTED) {
-        if (!bt_ranks_follows())
+        if (!bt_ranks_follows() && !bt_mpi_follows())
             fprintf(stderr, "betty-run: interrupted\n");
         return BT_INTERRUPTED;
     }
     const int code = is_input(status, running) ? BAD_INPUT : FAILED;
     const char *why = *bt_error() ? bt_error() : "failed without saying why";
+    bt_mpi_fail(why, code);
     if (!bt_ranks_fail(why, code))
         fprintf(stderr, "betty-run: %s\n", why);
     return code;
 }
 
+static int started; /* as ranks, by mpirun and its like */
+
 static bt_status configure(bt_engine *engine, const bt_cli *cli)
 {
     BT_TRY(bt_engine_load(engine, cli->file));
+    char ranks[16];
+    snprintf(ranks, sizeof ranks, "%d", started);
+    if (started > 1)
+        BT_TRY(bt_engine_set_from(engine, "engine.ranks", ranks, "the number of processes that were started"));
     for (int64_t i = 0; i < cli->setting_count; i++)
         BT_TRY(bt_engine_set_from(engine, cli->settings[i].key, cli->settings[i].value, cli->settings[i].origin));
     return BT_OK;
@@ -63,7 +71,9 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         .dry = cli->plan && !cli->check,
         .profile = cli->profile ? stdout : NULL,
         .stop = bt_signals_stop(),
-        .spread = bt_cli_reports(cli) ? NULL : bt_ranks_start,
+        .spread = bt_cli_reports(cli) ? NULL
+                  : started > 1       ? bt_mpi_start
+                                      : bt_ranks_start,
     };
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
@@ -186,6 +196,15 @@ static int grid(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, false);
 }
 
+static bt_status meet(const bt_cli *cli)
+{
+    BT_TRY(bt_mpi_begin(&started));
+    if (started == 1 || !(cli->grid || cli->ablate || bt_cli_reports(cli)))
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG, "several processes were started as ranks of a run, and nothing is trained: reports "
+                                    "and grids of runs are made by one process; with --plan, --ranks N is enough");
+}
+
 /* What needs no file. */
 static int help(const bt_cli *cli)
 {
@@ -221,11 +240,12 @@ int main(int argc, char **argv)
         code = help(&cli);
     else if (status == BT_OK && !cli.file && !(cli.grid && cli.resume))
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
-    else if (status == BT_OK)
+    else if (status == BT_OK && (status = meet(&cli)) == BT_OK)
         code = cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
     else
         code = complain(status, false);
     bt_cli_free(&cli);
+    bt_mpi_end();
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "betty-run: the output cannot be written\n");
         return code == DONE ? FAILED : code;

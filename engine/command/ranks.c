@@ -30,6 +30,16 @@ bool bt_ranks_fail(const char *message, int code)
 
 /* ---- a rank ---- */
 
+void bt_ranks_be_silent(void)
+{
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0)
+        dup2(nowhere, STDOUT_FILENO);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+}
+
 /* Signals of the terminal are for the parent, which tells rank 0. */
 static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transport **transport)
 {
@@ -38,16 +48,10 @@ static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transpor
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    if (rank) {
-        const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        if (nowhere >= 0)
-            dup2(nowhere, STDOUT_FILENO);
-        signal(SIGINT, SIG_IGN);
-        signal(SIGTERM, SIG_IGN);
-        signal(SIGHUP, SIG_IGN);
-    } else {
+    if (rank)
+        bt_ranks_be_silent();
+    else
         bt_signals_again();
-    }
     sigprocmask(SIG_SETMASK, mask, NULL);
     *transport = bt_page_transport(page, rank);
     return *transport ? BT_OK : bt_error_status();

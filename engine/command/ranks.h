@@ -13,4 +13,6 @@ bt_status bt_ranks_start(int ranks, bt_transport **transport);
 bool bt_ranks_fail(const char *message, int code);
 bool bt_ranks_follows(void); /* a rank other than 0, which says nothing */
 
+void bt_ranks_be_silent(void); /* it prints nothing, and leaves signals to rank 0 */
+
 #endif

@@ -255,6 +255,13 @@ const bt_batch *bt_stream_newest(bt_stream *stream, int64_t count, int64_t m)
     return NULL;
 }
 
+void bt_stream_complete(bt_stream *stream)
+{
+    const bt_stream *own = stream->of ? stream->of : stream;
+    for (int64_t k = 0; own->loader && k < own->kept_count; k++)
+        bt_loader_complete(own->loader, own->kept[k]);
+}
+
 /* ---- streams ---- */
 
 /* What training draws is part of the run; a validation takes the same batches each time. */

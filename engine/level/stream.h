@@ -42,6 +42,8 @@ bt_status bt_stream_next_task(bt_stream *stream);           /* batch_of: an inne
 /* The m-th of the newest `count` micro-batches, as it lies now; NULL after an error. */
 const bt_batch *bt_stream_newest(bt_stream *stream, int64_t count, int64_t m);
 int64_t bt_stream_position(const bt_stream *stream); /* how many have been drawn */
+/* What is kept has the rows of all ranks, not of this one only. */
+void bt_stream_complete(bt_stream *stream);
 /* With the newest `kept` at hand again. */
 bt_status bt_stream_rewind(bt_stream *stream, int64_t position, int64_t kept);
 int64_t bt_stream_validation(const bt_stream *stream); /* how many batches one validation takes, from the first on */

@@ -28,6 +28,7 @@ static json_t *number_json(const bt_ledger_row *row)
 void bt_record_kept(bt_stream *stream, char text[17])
 {
     uint64_t hash = 0;
+    bt_stream_complete(stream);
     for (int64_t k = 0; k < stream->kept_count; k++) {
         const bt_batch *batch = bt_stream_newest(stream, stream->kept_count, k);
         for (int f = 0; batch && f < batch->field_count; f++)

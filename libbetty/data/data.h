@@ -58,6 +58,9 @@ int bt_loader_shapes(const bt_loader *loader, const bt_batch **shapes);
 /* The next batch; goes on to the next epoch by itself. Valid until `keep` more have been drawn. */
 bt_status bt_loader_draw(bt_loader *loader, const bt_batch **batch);
 
+/* Reads the rows of all ranks into a batch that has been drawn last, or is kept. */
+void bt_loader_complete(bt_loader *loader, const bt_batch *batch);
+
 /* Draws lie in these bytes, aligned to BT_ALIGN, from now on, and what is gathered ahead does; NULL: in memory of the
  * loader's own, which it has from the first draw of this kind on. What was drawn before is gone. */
 void bt_loader_lend(bt_loader *loader, char *memory);

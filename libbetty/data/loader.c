@@ -325,6 +325,23 @@ bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch)
     return bt_loader_draw(loader, batch);
 }
 
+void bt_loader_complete(bt_loader *loader, const bt_batch *batch)
+{
+    const bool threaded = loader->threaded;
+    const int ranks = loader->options.ranks;
+    if (ranks == 1)
+        return;
+    stop(loader); /* it fills what lies in the same scratch memory */
+    loader->options.ranks = 1;
+    for (int64_t k = 0; k < loader->slot_count; k++)
+        for (int i = 0; i < loader->shape_count; i++)
+            if (loader->slots[k].heads[i] == batch)
+                fill(loader, &loader->slots[k], batch->number, loader->options.threads);
+    loader->options.ranks = ranks;
+    if (threaded)
+        start(loader);
+}
+
 bt_status bt_loader_seek(bt_loader *loader, int64_t position)
 {
     if (!loader)

@@ -64,7 +64,7 @@ static void same_rows(bt_dataset *make(void), int64_t batch_size, int ranks, int
 {
     bt_loader *whole = open_rank(make(), batch_size, 0, 1, false);
     for (int rank = 0; rank < ranks; rank++) {
-        bt_loader *own = open_rank(make(), batch_size, rank, ranks, false);
+        bt_loader *own = open_rank(make(), batch_size, rank, ranks, rank % 2 == 1);
         const size_t room = bt_loader_room(own);
         char *memory = bt_alloc_aligned(room);
         ck_assert(room > 0 && memory);
@@ -77,6 +77,9 @@ static void same_rows(bt_dataset *make(void), int64_t batch_size, int ranks, int
             ck_assert_int_eq(bt_loader_draw(own, &found), BT_OK);
             ck_assert_int_eq(found->number, i);
             expect_rows(due, found, rank, ranks);
+            bt_loader_complete(own, found);
+            ck_assert_int_eq(found->number, i);
+            expect_rows(due, found, 0, 1);
         }
         bt_loader_free(own);
         bt_free_aligned(memory);

@@ -108,6 +108,15 @@ of_one=$("$BETTY_RUN" "$folder/run.ini" --ranks 1 --set engine.train_iters=4 --o
 [ "$(grep -c 'a problem prints' out)" -eq "$of_one" ] || fail "other ranks print, too"
 grep -q '3 ranks, each a process of its own' out || fail "nothing is said of the ranks"
 
+# a checkpoint does not know how many ranks wrote it, nor where they were
+for how in "--ranks 3" "--ranks 3 --set engine.executor=lockstep" "--ranks 1"; do
+    # shellcheck disable=SC2086 # words
+    "$BETTY_RUN" "$examples/reweight.ini" $how --set engine.train_iters=4 --output from >out 2>err || fail "$how"
+    "$BETTY_RUN" --resume from --ranks 2 --set engine.train_iters=6 >out 2>err || fail "two ranks do not go on from $how"
+    "$BETTY_RUN" --resume from --ranks 1 --set engine.train_iters=8 >out 2>err || fail "one does not go on from two"
+    rm -r from
+done
+
 # twice asked to stop, it stops at once
 begin --output twice
 kill -STOP "${ranks[2]}"

@@ -1,0 +1,203 @@
+/* engine/command/mpi.c: ranks as processes of any machines, by MPI. Sums are not MPI_SUM's, which promises no order:
+ * the parts come to the rank that adds them, in the order of ranks. */
+#include "engine/command/mpi.h"
+
+#include "engine/command/ranks.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int own = -1, all = 1; /* the rank that this process is, of how many */
+
+bool bt_mpi_follows(void) { return own > 0; }
+
+/* What launchers tell their processes: Open MPI, MPICH and what follows it, Slurm with PMI. */
+static bool is_launched(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (int i = 0; i < BT_COUNT_OF(sizes); i++)
+        if (getenv(sizes[i]) && atoi(getenv(sizes[i])) > 1)
+            return true;
+    return false;
+}
+
+#if BT_HAVE_MPI
+#include <mpi.h>
+
+enum { PART = 1 << 18 }; /* bytes of each rank that are exchanged at once */
+
+typedef struct member {
+    bt_transport transport;
+    char *near;          /* room for a part of each rank */
+    const char **parts;  /* by rank */
+    int *counts, *begin; /* of an exchange: bytes of each rank, and where they begin */
+} member;
+
+static bt_status check(int result)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int size = 0;
+    if (result == MPI_SUCCESS)
+        return BT_OK;
+    MPI_Error_string(result, text, &size);
+    return bt_fail(BT_ERROR_DEVICE, "MPI: %.*s", size, text);
+}
+
+/* That all ranks are at the same call. */
+static bt_status meet(member *m, uint64_t what)
+{
+    uint64_t *calls = (uint64_t *)(void *)m->near;
+    BT_TRY(check(MPI_Allgather(&what, sizeof what, MPI_BYTE, calls, sizeof what, MPI_BYTE, MPI_COMM_WORLD)));
+    for (int r = 0; r < all; r++)
+        if (calls[r] != what)
+            return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at another call than rank %d", r, own);
+    return BT_OK;
+}
+
+static bt_status gather(bt_transport *transport, uint64_t what, const void *mine, size_t given, void *to, size_t bytes)
+{
+    member *m = (member *)transport;
+    BT_TRY(meet(m, what));
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < PART ? bytes - at : PART;
+        const size_t left = at < given ? given - at : 0, has = left < some ? left : some;
+        char *place = m->near + (size_t)own * some;
+        memcpy(place, (const char *)mine + (has ? at : 0), has);
+        memset(place + has, 0, some - has);
+        BT_TRY(check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, m->near, (int)some, MPI_BYTE, MPI_COMM_WORLD)));
+        for (int r = 0; r < all; r++)
+            memcpy((char *)to + (size_t)r * bytes + at, m->near + (size_t)r * some, some);
+    }
+    return BT_OK;
+}
+
+/* The share of each rank, in whole 8 bytes; the last one has what is left. */
+static void share(member *m, size_t bytes)
+{
+    const int64_t words = (int64_t)(bytes / 8);
+    for (int r = 0; r < all; r++) {
+        m->begin[r] = (int)(8 * bt_share_first(words, r, all));
+        m->counts[r] = (int)(r == all - 1 ? (int64_t)bytes : 8 * bt_share_first(words, r + 1, all)) - m->begin[r];
+    }
+}
+
+static bt_status reduce_part(member *m, const bt_folding *how, const char *from, char *to, size_t bytes)
+{
+    int *counts = m->counts + all, *begin = m->begin + all; /* of what comes here */
+    share(m, bytes);
+    for (int r = 0; r < all; r++) {
+        counts[r] = m->counts[own];
+        begin[r] = r * counts[r];
+        m->parts[r] = m->near + begin[r];
+    }
+    BT_TRY(check(MPI_Alltoallv(from, m->counts, m->begin, MPI_BYTE, m->near, counts, begin, MPI_BYTE, MPI_COMM_WORLD)));
+    if (m->counts[own])
+        BT_TRY(how->fold(how, m->parts, (size_t)m->counts[own], to + m->begin[own]));
+    return check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, to, m->counts, m->begin, MPI_BYTE, MPI_COMM_WORLD));
+}
+
+/* A part of all ranks has room where `near` is. */
+static bt_status reduce(bt_transport *transport, uint64_t what, const bt_folding *how, const void *mine, void *to,
+                        size_t bytes)
+{
+    member *m = (member *)transport;
+    const size_t most = (size_t)PART * (size_t)(all < 64 ? all : 64);
+    BT_TRY(meet(m, what));
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < most ? bytes - at : most;
+        BT_TRY(reduce_part(m, how, (const char *)mine + at, (char *)to + at, some));
+    }
+    return BT_OK;
+}
+
+static void close_member(bt_transport *transport)
+{
+    member *m = (member *)transport;
+    bt_free_aligned(m->near);
+    bt_free(m->parts);
+    bt_free(m->counts);
+    bt_free(m->begin);
+    bt_free(m);
+}
+
+bt_status bt_mpi_start(int ranks, bt_transport **transport)
+{
+    if (ranks != all)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "ranks = %d, and %d processes were started as ranks of the run: leave out `ranks`", ranks, all);
+    member *m = bt_alloc(sizeof *m);
+    if (!m)
+        return BT_ERROR_MEMORY;
+    *m = (member){.transport = {own, all, gather, reduce, close_member},
+                  .near = bt_alloc_aligned((size_t)all * (PART + BT_ALIGN)),
+                  .parts = bt_alloc_array((size_t)all, sizeof(const char *)),
+                  .counts = bt_alloc_array(2 * (size_t)all, sizeof(int)),
+                  .begin = bt_alloc_array(2 * (size_t)all, sizeof(int))};
+    *transport = &m->transport;
+    if (m->near && m->parts && m->counts && m->begin)
+        return BT_OK;
+    close_member(&m->transport);
+    *transport = NULL;
+    return BT_ERROR_MEMORY;
+}
+
+bt_status bt_mpi_begin(int *ranks)
+{
+    int level;
+    *ranks = 1;
+    if (!is_launched())
+        return BT_OK;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+        return bt_fail(BT_ERROR_DEVICE, "MPI does not begin");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &own);
+    MPI_Comm_size(MPI_COMM_WORLD, &all);
+    *ranks = all;
+    if (own)
+        bt_ranks_be_silent();
+    return BT_OK;
+}
+
+void bt_mpi_end(void)
+{
+    if (own >= 0)
+        MPI_Finalize();
+}
+
+/* What all ranks find rank 0 says: others wait for it to end them. */
+void bt_mpi_fail(const char *message, int code)
+{
+    if (own < 0)
+        return;
+    if (own)
+        sleep(2);
+    fprintf(stderr, "betty-run: rank %d of %d: %s\n", own, all, message);
+    fflush(NULL);
+    MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+#else
+
+bt_status bt_mpi_start(int ranks, bt_transport **transport)
+{
+    (void)ranks, (void)transport;
+    return bt_fail(BT_ERROR_UNSUPPORTED, "this betty-run was built without MPI");
+}
+
+bt_status bt_mpi_begin(int *ranks)
+{
+    *ranks = 1;
+    if (!is_launched())
+        return BT_OK;
+    return bt_fail(BT_ERROR_UNSUPPORTED, "several processes were started as ranks of one run, and this betty-run was "
+                                         "built without MPI: build it again where libopenmpi-dev is installed");
+}
+
+void bt_mpi_end(void) {}
+
+void bt_mpi_fail(const char *message, int code) { (void)message, (void)code; }
+
+#endif

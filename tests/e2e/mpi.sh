@@ -1,0 +1,72 @@
+#!/bin/bash
+# Ranks that mpirun starts: the numbers of ranks in lockstep, to the bit; one is killed; a wrong setting.
+. "$(dirname "$0")/common.sh" || exit 1
+command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
+ldd "$BETTY_RUN" | grep -q libmpi || { echo "skipped: betty-run was built without MPI"; exit 77; }
+ldd "$BETTY_RUN" | grep -q libasan && { echo "skipped: MPI's own memory is not ours to look at"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+    OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=false
+export BETTY_DATA=$PWD
+mkdir cifar-10-batches-bin || exit 1
+python3 - <<'END' || fail "no images"
+import random
+
+random.seed(2)
+for name, count in [(f"data_batch_{i}", 20) for i in range(1, 6)] + [("test_batch", 20)]:
+    with open(f"cifar-10-batches-bin/{name}.bin", "wb") as file:
+        file.write(b"".join(bytes([i % 10]) + random.randbytes(3072) for i in range(count)))
+END
+
+numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER
+
+alike() { # RANKS INI SETTING...
+    local ranks=$1 ini=$2 setting settings=()
+    shift 2
+    for setting in "$@"; do settings+=(--set "$setting"); done
+    run turns "$ini" "$@" engine.ranks="$ranks" engine.executor=lockstep
+    mpirun -n "$ranks" "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output mpi "${settings[@]}" >out 2>err ||
+        fail "$ini on $ranks ranks by mpirun"
+    [ "$(grep -c 'ranks, each a process' out)" -eq 1 ] || fail "$ini: other ranks print, too: $(cat out)"
+    cmp -s <(numbers mpi) <(numbers turns) || fail "$ini: other numbers of $ranks processes by mpirun"
+    cmp -s mpi/checkpoints/*.safetensors turns/checkpoints/*.safetensors || fail "$ini: another state of $ranks processes"
+    rm -r turns mpi
+}
+
+short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
+alike 2 reweight "${short[@]}"
+alike 3 reweight "${short[@]}" classifier.hidden=300
+alike 3 maml "${short[@]}"
+alike 2 logistic_hpo "${short[@]}"
+alike 2 reweight_cifar "${short[@]}" classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 \
+    classifier.imbalance=2 classifier.valid_batch_size=50
+alike 2 language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=15 mixture.batch_size=16
+
+# goes on with another number of ranks, by another way
+mpirun -n 3 "$BETTY_RUN" "$examples/reweight.ini" --set engine.train_iters=20 --output first >out 2>err || fail "three ranks"
+"$BETTY_RUN" --resume first --ranks 1 --set engine.train_iters=25 >out 2>err || fail "one rank does not go on"
+mpirun -n 2 "$BETTY_RUN" --resume first --set engine.train_iters=30 >out 2>err || fail "two ranks do not go on"
+[ -f first/checkpoints/step-30.safetensors ] || fail "nothing was left: $(ls first/checkpoints)"
+
+mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --set classifier.wrong=1 --output wrong >out 2>err
+[ $? -eq 2 ] || fail "a wrong setting: another exit code"
+[ "$(grep -c 'betty-run: rank 0 of 2: .*wrong' err)" -eq 1 ] || fail "a wrong setting is not said once"
+mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --ranks 3 >out 2>err && fail "another number of ranks than of processes"
+grep -q 'ranks = 3, and 2 processes were started' err || fail "the message lacks the numbers"
+mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --plan >out 2>err && fail "two processes plan"
+grep -q 'nothing is trained' err || fail "nothing is said of two processes that plan"
+
+# one is killed: no process is left
+rm -f out
+mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --set engine.log_step=100 --output killed >out 2>err &
+run=$!
+for _ in $(seq 300); do
+    grep -qF 'step ' out 2>/dev/null && break
+    sleep 0.1
+done
+pkill -KILL -n -f "betty-run .*--output killed"
+wait $run && fail "a rank was killed, and nobody has noticed"
+for _ in $(seq 50); do
+    pgrep -f "betty-run .*--output killed" >left || exit 0
+    sleep 0.1
+done
+fail "processes are left"
