@@ -123,6 +123,21 @@ static void close_member(bt_transport *transport)
     bt_free(m);
 }
 
+/* A process may be bound to cores of its own, or to a socket that it shares; else all on this machine share its cores.
+ */
+static int threads_of_each(void)
+{
+    MPI_Comm here;
+    int count = 1;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
+        MPI_Comm_size(here, &count);
+        MPI_Comm_free(&here);
+    }
+    const int mine = bt_cores(), machine = (int)sysconf(_SC_NPROCESSORS_ONLN), part = machine / count;
+    const int threads = mine == machine ? mine / count : mine < part ? mine : part;
+    return threads > 0 ? threads : 1;
+}
+
 bt_status bt_mpi_start(int ranks, bt_transport **transport)
 {
     if (ranks != all)
@@ -131,7 +146,7 @@ bt_status bt_mpi_start(int ranks, bt_transport **transport)
     member *m = bt_alloc(sizeof *m);
     if (!m)
         return BT_ERROR_MEMORY;
-    *m = (member){.transport = {own, all, gather, reduce, close_member},
+    *m = (member){.transport = {own, all, threads_of_each(), gather, reduce, close_member},
                   .near = bt_alloc_aligned((size_t)all * (PART + BT_ALIGN)),
                   .parts = bt_alloc_array((size_t)all, sizeof(const char *)),
                   .counts = bt_alloc_array(2 * (size_t)all, sizeof(int)),

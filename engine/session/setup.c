@@ -215,7 +215,6 @@ static bt_status set_checkpointing(bt_context *context)
     return BT_OK;
 }
 
-/* The processes of several ranks share the cores. */
 static bt_status make_instance(bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
@@ -223,8 +222,7 @@ static bt_status make_instance(bt_engine *engine)
     int threads = (int)s->threads;
     if (ranks > 1 && engine->front.spread && s->executor != BT_EXECUTOR_LOCKSTEP) {
         BT_TRY(engine->front.spread(ranks, &engine->transport));
-        threads = threads ? threads : bt_cores() / ranks;
-        threads = threads ? threads : 1;
+        threads = threads ? threads : engine->transport->threads;
     }
     bt_instance *instance = engine->context.instance = bt_instance_new(bt_backend_cpu(), threads);
     if (!instance)

@@ -192,7 +192,8 @@ bt_transport *bt_page_transport(bt_page *page, int rank)
     member *m = bt_alloc(sizeof *m);
     if (!m)
         return NULL;
-    *m = (member){.transport = {rank, page->ranks, gather, reduce, close_member},
+    const int threads = bt_cores() / page->ranks;
+    *m = (member){.transport = {rank, page->ranks, threads ? threads : 1, gather, reduce, close_member},
                   .page = page,
                   .spins = page->ranks <= bt_cores() ? SPINS : ALONE,
                   .parts = bt_alloc_array((size_t)page->ranks, sizeof(const char *))};

@@ -17,6 +17,7 @@ struct bt_folding {
 typedef struct bt_transport bt_transport;
 struct bt_transport {
     int rank, ranks;
+    int threads; /* of this rank, where nobody says how many: its part of the machine's cores */
     /* `all` gets `bytes` of each rank, by rank; of this one `mine` that are at `own`, and then anything. */
     bt_status (*gather)(bt_transport *transport, uint64_t what, const void *own, size_t mine, void *all, size_t bytes);
     /* `to`, which may be `own`, gets what is made of the bytes of all; they may be folded in parts of whole 8 bytes. */
