@@ -231,6 +231,7 @@ START_TEST(batch_norm_of_groups)
     bt_tensor *x = bt_add(batch("x", ROWS, C, drawn(ROWS * C)), 3), *m, *v;
     bt_tensor *scale = scene_read(&s, "scale", drawn(C), (const int64_t[]){C, BT_END});
     bt_tensor *y = bt_batch_norm(x, GROUPS, scale, NULL, 0.1, &m, &v), *loss = bt_mean(bt_mul(bt_sin(y), x));
+    ck_assert_int_eq(y->batch_axis, -1); /* each row depends on others */
     bt_var *kept = scene_own(&s, bt_var_new(BT_PHASE, BT_BUFFERS, "", "kept", bt_tensor_array(y)));
     bt_var *means = scene_own(&s, bt_var_new(BT_PHASE, BT_BUFFERS, "", "means", bt_tensor_array(m)));
     bt_graph_assign(s.graph, kept, y);
