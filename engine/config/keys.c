@@ -169,6 +169,11 @@ const bt_key bt_keys[] = {
              "rounded to 16 bits where products of matrices and convolutions read and write it; bf16-true: parameters "
              "and their gradients are kept in bf16, too (docs/memory.md)"},
 
+    {"batch_norm_groups", PROBLEM(batch_norm_groups), INT(1, MANY), .value = "1",
+     .help =
+         "groups of neighbouring rows of a batch, which batch norms of this level's module normalise by themselves; "
+         "batches must divide into them, short last ones too (drop_last). Where the number of ranks divides it, no "
+         "rank needs the statistics of another (docs/ranks.md)"},
     {"fp16", PROBLEM(fp16), BOOL, .value = "false", .help = "true: precision = fp16, as Betty has it"},
     {"initial_dynamic_scale", PROBLEM(initial_dynamic_scale), REAL(1, 0x1p100), .value = "4096",
      .help = "of a level whose gradient passes through fp16: what its loss is multiplied by at first, and its gradient "

@@ -95,6 +95,7 @@ typedef struct bt_problem_settings {
     bool fp16;             /* another word for it */
     double initial_dynamic_scale, scale_factor;
     int64_t scale_interval;
+    int64_t batch_norm_groups;
     int64_t batch_size;                      /* 0: all examples */
     int64_t valid_batch_size, valid_batches; /* 0: all */
     bool shuffle, drop_last, prefetch;

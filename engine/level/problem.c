@@ -136,6 +136,7 @@ static bt_status configure(bt_problem *problem)
     const bt_context *context = problem->context;
     problem->module->low = problem->low;
     problem->module->narrow = problem->narrow;
+    problem->module->norm_groups = problem->settings->batch_norm_groups;
     bt_status status = context->instance->dry
                            ? bt_module_house(problem->module, problem->name, problem->dtype, problem->order)
                            : bt_module_adopt(problem->module, problem->name, problem->dtype,

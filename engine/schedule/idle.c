@@ -90,6 +90,11 @@ static bool prunes_nothing(const bt_context *context, const bt_problem *problem)
 
 static bool no_head(const bt_context *context, const bt_problem *problem) { return (void)context, !problem->heads; }
 
+static bool norms_no_batches(const bt_context *context, const bt_problem *problem)
+{
+    return (void)context, !bt_module_norms_batches(problem->module);
+}
+
 /* A problem whose hypergradient comes through this one's solution; NULL: none. */
 static const bt_problem *differentiates(const bt_context *context, const bt_problem *lower)
 {
@@ -287,6 +292,8 @@ static const idle_row rows[] = {
     {PROBLEM("checkpointing"), names_nothing, "no forward value that is held for a derivative has such a name"},
 
     {PROBLEM("chunks"), no_head, "it has no product of matrices that is read row by row until little is left of it"},
+
+    {PROBLEM("batch_norm_groups"), norms_no_batches, "no batch norm of its module takes statistics of batches"},
 
     {PROBLEM("batch_size"), no_loader, loader_why},
     {PROBLEM("shuffle"), no_loader, loader_why},

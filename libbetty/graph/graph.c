@@ -242,8 +242,9 @@ int bt_node_batch_axis(const bt_node *node, const bt_array *in, int *axes, int64
     if (!info || !(info->shares || info->flags & BT_OP_ELEMENTWISE))
         return guessed_axis(node, in, axes);
     memcpy(wanted, axes, (size_t)node->inputs * sizeof *wanted);
-    bt_shares shares = {node->attr, in, node->inputs, rows ? rows : in[first].dims[axes[first]], wanted, {0}, false};
-    if (!bt_node_shares(node, &shares))
+    rows = rows ? rows : in[first].dims[axes[first]];
+    bt_shares shares = {node->attr, in, node->inputs, rows, wanted, {0}, false};
+    if (!bt_node_shares(node, &shares) || shares.rows != rows)
         return -1;
     for (int i = 0; i < node->inputs; i++)
         if (axes[i] >= 0 && wanted[i] != axes[i])

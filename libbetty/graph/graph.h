@@ -115,7 +115,8 @@ typedef struct bt_shares {
     const void *attr;
     const bt_array *in; /* whole */
     int inputs;
-    int64_t rows; /* what is split has a multiple of them along its axis */
+    int64_t rows; /* what is split has a multiple of them along its axis. The rule may leave fewer:
+                   * groups of rows, of which none is to be taken apart */
     int *in_axis; /* by input: the axis along which it is split, -1: it is whole. The rule leaves how it wants it */
     int out_axis[BT_MAX_OUTPUTS]; /* the axis, or one of the above; -1 at first */
     bool stacked; /* along the output's axis the parts of several inputs follow each other: each element belongs to one

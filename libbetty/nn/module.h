@@ -39,9 +39,10 @@ struct bt_module {
     int64_t param_count, buffer_count;
     bt_block param_block, buffer_block; /* flat is NULL where there is none */
     bool listed, adopted;
-    bool narrow;    /* parameters are kept in bf16, and read as f32; to be set before it has its storage */
-    bt_dtype dtype; /* of parameters and buffers, once adopted */
-    bt_dtype low;   /* of products in its forward pass, where it has a name: see bt_tag */
+    bool narrow;         /* parameters are kept in bf16, and read as f32; to be set before it has its storage */
+    bt_dtype dtype;      /* of parameters and buffers, once adopted */
+    bt_dtype low;        /* of products in its forward pass, where it has a name: see bt_tag */
+    int64_t norm_groups; /* of its batch norms that do not say themselves; 0: 1 */
 };
 
 /* Checks the tree below `root` and lists its parameters and buffers in root->params and root->buffers, in order of
@@ -91,6 +92,9 @@ bt_tensor *bt_module_wrong_features(const char *what, int64_t features, const bt
 
 /* What bt_forward gives of a bt_nn_linear; relu: of it, as one op. */
 bt_tensor *bt_module_linear(bt_module *linear, bt_tensor *x, bool relu);
+
+/* One of its batch norms takes the statistics of batches, in as many groups as the root says. */
+bool bt_module_norms_batches(const bt_module *module);
 
 /* A module of a ready kind: its options are `size` bytes copied from `options`. */
 bt_module *bt_module_make(bt_forward_fn *forward, const void *options, size_t size);

@@ -75,6 +75,30 @@ static void move(bt_module *self, const char *buffer, bt_tensor *statistic, doub
     bt_param_set(self, buffer, bt_add(bt_mul(1 - momentum, before), bt_mul(momentum, bt_stop(statistic))));
 }
 
+static int64_t groups_of(bt_module *self)
+{
+    const int64_t own = ((const batch_norm_options *)self->data)->options.groups,
+                  all = bt_module_root(self)->norm_groups;
+    return own ? own : all ? all : 1;
+}
+
+/* NULL, or poison: there are no such groups, or one value is all that a group has of a channel. */
+static bt_tensor *unfit(const bt_tensor *x, int64_t channels, int64_t groups)
+{
+    if (x->dims[0] % groups)
+        return bt_trace_poison(BT_ERROR_SHAPE,
+                               "batch_norm: a batch of %lld rows does not divide into %lld groups "
+                               "(batch_norm_groups); use batch sizes that do, also for the last batch of an epoch "
+                               "(drop_last = true leaves a short one out)",
+                               (long long)x->dims[0], (long long)groups);
+    if (bt_tensor_count(x) != channels * groups)
+        return NULL;
+    return bt_trace_poison(BT_ERROR_SHAPE,
+                           "batch_norm: one value per channel%s has no variance; use more examples, also in the last "
+                           "batch of an epoch (drop_last = true leaves a short one out), or BT_STATISTICS_FROZEN",
+                           groups > 1 ? " in each group of rows" : "");
+}
+
 static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
 {
     const batch_norm_options *own = self->data;
@@ -87,13 +111,17 @@ static bt_tensor *batch_norm_forward(bt_module *self, bt_tensor *const *in)
     if (o->statistics == BT_STATISTICS_FROZEN || (o->statistics == BT_STATISTICS_RUNNING && mode == BT_VALID))
         return bt_batch_norm_fixed(x, bt_param(self, "running_mean"), bt_param(self, "running_var"), scale, shift,
                                    o->eps);
-    int64_t rows = bt_tensor_count(x) / own->channels;
-    if (rows == 1)
-        return bt_trace_poison(BT_ERROR_SHAPE,
-                               "batch_norm: one value per channel has no variance; use more examples, also in the last "
-                               "batch of an epoch (drop_last = true leaves a short one out), or BT_STATISTICS_FROZEN");
-    bt_tensor *y = bt_batch_norm(x, scale, shift, o->eps, &mean, &variance);
-    if (o->statistics == BT_STATISTICS_RUNNING && !bt_poisoned(y) && rows > 1) {
+    const int64_t groups = groups_of(self), rows = bt_tensor_count(x) / own->channels / groups;
+    bt_tensor *poison = unfit(x, own->channels, groups);
+    if (poison)
+        return poison;
+    bt_tensor *y = bt_batch_norm(x, groups, scale, shift, o->eps, &mean, &variance);
+    if (o->statistics == BT_STATISTICS_RUNNING && !bt_poisoned(y)) {
+        if (groups > 1) { /* both in one, which ranks sum at once */
+            bt_tensor *means = bt_mean(bt_concat(1, mean, variance), 0);
+            mean = bt_slice(means, 0, 0, own->channels);
+            variance = bt_slice(means, 0, own->channels, BT_REST);
+        }
         move(self, "running_mean", mean, o->momentum);
         move(self, "running_var", bt_mul((double)rows / (double)(rows - 1), variance), o->momentum);
     }
@@ -105,11 +133,11 @@ bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *opt
     batch_norm_options own = {channels, options ? *options : bt_batch_norm_defaults()};
     const bt_batch_norm_options *o = &own.options;
     bt_module *module = bt_module_make(batch_norm_forward, &own, sizeof own);
-    if (channels < 1 || !(o->eps >= 0) || !(o->momentum >= 0 && o->momentum <= 1))
+    if (channels < 1 || !(o->eps >= 0) || !(o->momentum >= 0 && o->momentum <= 1) || o->groups < 0)
         bt_module_mistake(module, BT_ERROR_ARGUMENT,
-                          "bt_nn_batch_norm: %lld channels, eps %g, momentum %g; at least 1 channel, eps >= 0 and a "
-                          "momentum from 0 to 1 are expected",
-                          (long long)channels, o->eps, o->momentum);
+                          "bt_nn_batch_norm: %lld channels, eps %g, momentum %g, groups %lld; at least 1 channel, eps "
+                          ">= 0, a momentum from 0 to 1 and groups >= 0 are expected",
+                          (long long)channels, o->eps, o->momentum, (long long)o->groups);
     if (o->affine)
         add_affine(module, channels);
     if (module && o->statistics != BT_STATISTICS_BATCH) {
@@ -117,6 +145,18 @@ bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *opt
         bt_module_add_buffer(module, "running_var", bt_init_constant(1), channels);
     }
     return module;
+}
+
+bool bt_module_norms_batches(const bt_module *module)
+{
+    if (module->forward == batch_norm_forward) {
+        const bt_batch_norm_options *o = &((const batch_norm_options *)module->data)->options;
+        return !o->groups && o->statistics != BT_STATISTICS_FROZEN;
+    }
+    for (int64_t i = 0; i < module->child_count; i++)
+        if (bt_module_norms_batches(module->children[i]))
+            return true;
+    return false;
 }
 
 /* ---- group_norm, instance_norm ---- */

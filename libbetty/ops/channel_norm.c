@@ -196,18 +196,28 @@ static bt_tensor *check(const char *op, bt_tensor **operands, int count, double 
     return poison;
 }
 
-bt_tensor *bt_batch_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps, bt_tensor **mean,
+/* [n, ...] seen as [groups, n / groups, ...] */
+static bt_tensor *in_groups(bt_tensor *x, int64_t groups)
+{
+    int64_t dims[BT_MAX_RANK + 1] = {groups, x->dims[0] / groups};
+    memcpy(dims + 2, x->dims + 1, (size_t)(x->rank - 1) * sizeof *dims);
+    return bt_reshape_to(x, x->rank + 1, dims);
+}
+
+bt_tensor *bt_batch_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tensor *shift, double eps, bt_tensor **mean,
                          bt_tensor **variance)
 {
     bt_tensor *in[] = {bt_wide(x), scale, shift}, *y = check("batch_norm", in, 3, eps);
     if (!y) {
-        bt_channel_norm_attr attr = {0, in[0]->dims[in[0]->rank - 1], eps};
-        y = BT_RECORD(&bt_op_channel_norm, &attr, in[0], in[1], in[2]);
+        bt_channel_norm_attr attr = {groups > 1, in[0]->dims[in[0]->rank - 1], eps};
+        y = BT_RECORD(&bt_op_channel_norm, &attr, groups > 1 ? in_groups(in[0], groups) : in[0], in[1], in[2]);
     }
     if (mean)
         *mean = bt_poisoned(y) ? y : &y->node->out[1];
     if (variance)
         *variance = bt_poisoned(y) ? y : &y->node->out[2];
+    if (groups > 1 && !bt_poisoned(y))
+        y = bt_reshape_to(y, x->rank, x->dims);
     return bt_stored_like(y, x);
 }
 

@@ -297,9 +297,10 @@ bt_tensor *bt_alias(bt_tensor *x);                       /* x under another name
 bt_tensor *bt_dropout(bt_tensor *x, double probability); /* scaled by 1/(1-p); in BT_VALID x itself */
 bt_tensor *bt_linear(bt_tensor *x, bt_tensor *weight, bt_tensor *bias, bool relu); /* bias may be NULL */
 bt_tensor *bt_layer_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps);
-/* x is [..., c], scale and shift are [c], or NULL: none. Of the statistics, [c], of all axes but the last: mean and
- * variance (biased) are for those who ask for them, else NULL. */
-bt_tensor *bt_batch_norm(bt_tensor *x, bt_tensor *scale, bt_tensor *shift, double eps, bt_tensor **mean,
+/* x is [n, ..., c], scale and shift are [c], or NULL: none. Of the statistics, [c], of all axes but the last: mean and
+ * variance (biased) are for those who ask for them, else NULL. groups > 1 divides n: each n / groups rows that follow
+ * each other are normalised by themselves, and the statistics are [groups, c]. */
+bt_tensor *bt_batch_norm(bt_tensor *x, int64_t groups, bt_tensor *scale, bt_tensor *shift, double eps, bt_tensor **mean,
                          bt_tensor **variance);
 bt_tensor *bt_batch_norm_fixed(bt_tensor *x, bt_tensor *mean, bt_tensor *variance, bt_tensor *scale, bt_tensor *shift,
                                double eps); /* with these, [c] */

@@ -73,7 +73,7 @@ static void reshape_jvp(const void *attr, bt_tensor *const *in, bt_tensor *const
 }
 
 /* The axis whose elements before it are as many, and whose size is the same, or, merged or split, still a multiple of
- * the rows. */
+ * the rows. Else, where the axis is split into groups, rows are what groups are made of: a group is on one rank. */
 static bool reshape_shares(bt_shares *shares)
 {
     const bt_shape_attr *shape = shares->attr;
@@ -81,16 +81,20 @@ static bool reshape_shares(bt_shares *shares)
     int64_t size = shares->in[0].dims[axis], before = 1, passed = 1;
     for (int i = 0; i < axis; i++)
         before *= shares->in[0].dims[i];
-    int found = -1, same = -1;
+    int found = -1, same = -1, groups = -1;
     for (int k = 0; k < (int)shape->rank && same < 0; k++) {
         if (passed == before && shape->dims[k] == size)
             same = k;
         else if (passed == before && found < 0 && shares->rows > 0 && shape->dims[k] % shares->rows == 0 &&
                  shape->dims[k] > 0)
             found = k;
+        else if (passed == before && groups < 0 && shape->dims[k] > 1 && size % shape->dims[k] == 0)
+            groups = k;
         passed *= shape->dims[k];
     }
-    shares->out_axis[0] = same >= 0 ? same : found;
+    if (same < 0 && found < 0 && groups >= 0)
+        shares->rows = shape->dims[groups];
+    shares->out_axis[0] = same >= 0 ? same : found >= 0 ? found : groups;
     return shares->out_axis[0] >= 0;
 }
 

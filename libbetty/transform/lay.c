@@ -37,6 +37,15 @@ static int64_t elements_before(const bt_sharding *s, const bt_tensor *x, const b
     return inner;
 }
 
+/* Where all parts are equally long, the layout is that of a batch with one row for each rank, whatever the batch is: so
+ * rows, and groups of rows of which each rank has equally many, are known to lie alike. */
+static bt_spread plainly(const bt_sharding *s, bt_spread layout)
+{
+    if (layout.kind == BT_SHARDED && layout.rows % s->world->ranks == 0)
+        layout.rows = s->world->ranks;
+    return layout;
+}
+
 bool bt_lay_output(bt_sharding *s, const bt_tensor *x, const bt_spread *layout, bt_tensor *own)
 {
     if (bt_poisoned(own)) {
@@ -49,7 +58,8 @@ bool bt_lay_output(bt_sharding *s, const bt_tensor *x, const bt_spread *layout, 
         return false;
     }
     own->batch_axis = x->batch_axis;
-    s->values[x->id] = (bt_lain){.layout = *layout, .own = own, .whole = layout->kind == BT_REPLICATED ? own : NULL};
+    s->values[x->id] =
+        (bt_lain){.layout = plainly(s, *layout), .own = own, .whole = layout->kind == BT_REPLICATED ? own : NULL};
     return true;
 }
 
@@ -166,7 +176,8 @@ static bt_tensor *rows_of_view(bt_sharding *s, const bt_node *node, const bt_spr
     for (int axis = 0; axis < x->rank && !in[0]; axis++) {
         int wanted = axis;
         bt_shares shares = {.attr = node->attr, .in = &shape, .inputs = 1, .rows = layout->rows, .in_axis = &wanted};
-        if (x->dims[axis] % layout->rows == 0 && bt_node_shares(node, &shares) && shares.out_axis[0] == layout->axis)
+        if (x->dims[axis] % layout->rows == 0 && bt_node_shares(node, &shares) && shares.rows == layout->rows &&
+            shares.out_axis[0] == layout->axis)
             in[0] = bt_lay_part(s, x, axis, layout->rows);
     }
     return in[0] ? first_output(s, node, in, layout) : NULL;
@@ -221,10 +232,10 @@ static bt_tensor *part_of(bt_sharding *s, const bt_tensor *x, const bt_spread *l
 bt_tensor *bt_lay_part(bt_sharding *s, const bt_tensor *x, int axis, int64_t rows)
 {
     bt_lain *value = &s->values[x->id];
-    const bt_spread layout = {BT_SHARDED, axis, rows};
-    if (value->layout.kind == BT_SHARDED && value->layout.axis == axis && value->layout.rows == rows)
+    const bt_spread layout = plainly(s, (bt_spread){BT_SHARDED, axis, rows});
+    if (value->layout.kind == BT_SHARDED && value->layout.axis == axis && value->layout.rows == layout.rows)
         return value->own;
-    if (value->part && value->as.axis == axis && value->as.rows == rows)
+    if (value->part && value->as.axis == axis && value->as.rows == layout.rows)
         return value->part;
     const bt_tag before = bt_trace_tag(&s->rewrite.trace);
     bt_trace_as(&s->rewrite.trace, &x->node->tag);

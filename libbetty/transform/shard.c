@@ -217,6 +217,7 @@ static bool rule(walk *w, const bt_node *node, const int *axes, int64_t rows, bt
         (bt_shares){.attr = node->attr, .in = w->arrays, .inputs = node->inputs, .rows = rows, .in_axis = w->wanted};
     if (!bt_node_shares(node, shares) || shares->stacked)
         return false;
+    rows = shares->rows;
     for (int i = 0; i < node->inputs; i++)
         if (w->wanted[i] >= node->in[i]->rank ||
             (w->wanted[i] >= 0 && (!node->in[i]->dims[w->wanted[i]] || node->in[i]->dims[w->wanted[i]] % rows)))
@@ -228,20 +229,35 @@ static bool rule(walk *w, const bt_node *node, const int *axes, int64_t rows, bt
     return node->outputs <= BT_MAX_OUTPUTS;
 }
 
-/* A rule that takes the inputs that are split as they are, all that are split alike, or one of them alone. */
+/* Of what the inputs are split into, the least: 0 where parts are equally long. */
+static int64_t fewest_rows(const walk *w, const bt_node *node)
+{
+    int64_t fewest = 0;
+    for (int i = 0; i < node->inputs; i++) {
+        const bt_spread *layout = &w->s.values[node->in[i]->id].layout;
+        if (layout->kind == BT_SHARDED && layout->rows != w->s.world->ranks && (!fewest || layout->rows < fewest))
+            fewest = layout->rows;
+    }
+    return fewest;
+}
+
+/* A rule that takes the inputs that are split as they are, all that are split alike, or one of them alone. What is
+ * split into groups of rows comes before rows: those are sent once, as the batch or what is made of it first. */
 static bool find_rule(walk *w, const bt_node *node, bt_shares *shares)
 {
+    enum { FEWEST, ALIKE, ALONE };
+    const int64_t fewest = fewest_rows(w, node);
     for (int i = 0; i < node->inputs; i++)
         w->arrays[i] = bt_tensor_array(node->in[i]);
-    for (int alone = 0; alone < 2; alone++)
+    for (int way = FEWEST; way <= ALONE; way++)
         for (int i = 0; i < node->inputs; i++) {
             const bt_spread *first = &w->s.values[node->in[i]->id].layout;
-            if (first->kind != BT_SHARDED)
+            if (first->kind != BT_SHARDED || (way == FEWEST && first->rows != fewest))
                 continue;
             for (int k = 0; k < node->inputs; k++) {
                 const bt_spread *other = &w->s.values[node->in[k]->id].layout;
                 bool alike = other->kind == BT_SHARDED && other->rows == first->rows;
-                w->axes[k] = (alone ? k == i : alike) ? other->axis : -1;
+                w->axes[k] = (way == ALONE ? k == i : alike) ? other->axis : -1;
             }
             if (rule(w, node, w->axes, first->rows, shares))
                 return true;

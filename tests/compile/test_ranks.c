@@ -34,7 +34,7 @@ static void record(void)
         weights[l] = scene_read(&s, "w", numbers, (const int64_t[]){widths[l], widths[l + 1], BT_END});
         biases[l] = scene_read(&s, "b", numbers, (const int64_t[]){widths[l + 1], BT_END});
         x = bt_matmul(x, weights[l]);
-        x = bt_tanh(bt_add(l % 2 ? x : bt_batch_norm(x, NULL, NULL, 0.1, NULL, NULL), biases[l]));
+        x = bt_tanh(bt_add(l % 2 ? x : bt_batch_norm(x, 1, NULL, NULL, 0.1, NULL, NULL), biases[l]));
     }
     bt_tensor *loss = bt_mean(bt_square(x));
     for (int l = 0; l < LAYERS; l++) {

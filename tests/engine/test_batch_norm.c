@@ -298,6 +298,8 @@ START_TEST(accumulation_names_the_layers)
 {
     ck_assert(warned("lower.gradient_accumulation = 2\n",
                      "in 2 places: lower.0 (channel_moments), lower.2 (channel_moments)"));
+    ck_assert(
+        warned("lower.gradient_accumulation = 2\nlower.batch_norm_groups = 2\n", "in 1 place: lower.0 (reshape)"));
     ck_assert(!warned("", "micro-batch"));
     ck_assert(!warned("upper.gradient_accumulation = 1\n", "places"));
 }

@@ -45,6 +45,7 @@ static const struct {
     {"lower.checkpointing = modules:no.such\n", "no forward value that is held for a derivative has such a name"},
     {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
     {"lower.checkpointing = cost:10%\n", NULL},
+    {"lower.batch_norm_groups = 2\n", "no batch norm of its module takes statistics of batches"},
     {"lower.chunks = 4\n", "it has no product of matrices that is read row by row"},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},
     {"upper.product_precision = fp32\n", "no problem above differentiates"},

@@ -192,6 +192,36 @@ START_TEST(test_norms_of_too_little)
 }
 END_TEST
 
+/* Groups that the module asks for itself: rows 0 and 1, and rows 2 and 3. */
+START_TEST(test_batch_norm_of_groups)
+{
+    double x[] = {1, 3, 10, 30}, y[4], one = 5;
+    bt_batch_norm_options o = bt_batch_norm_defaults();
+    o.groups = 2;
+    o.eps = 3;
+    bt_module *net = bt_nn_sequential(bt_nn_batch_norm(1, &o));
+    ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 2), BT_OK);
+    ck_assert_msg(run(net, BT_TRAIN, BT_ARRAY(x, 4, 1), BT_ARRAY(y, 4, 1)) == BT_OK, "%s", bt_error());
+    assert_close(y, (const double[]){-0.5, 0.5, -10 / sqrt(103), 10 / sqrt(103)}, 4);
+    ck_assert_double_eq_tol(*values(net, "0.running_mean"), 0.1 * (2 + 20) / 2, 1e-12);
+    ck_assert_double_eq_tol(*values(net, "0.running_var"), 0.9 + 0.1 * (2 + 200) / 2, 1e-12);
+    ck_assert_int_eq(run(net, BT_TRAIN, BT_ARRAY(x, 3, 1), BT_ARRAY(y, 3, 1)), BT_ERROR_SHAPE);
+    assert_message(
+        "0: batch_norm: a batch of 3 rows does not divide into 2 groups (batch_norm_groups); use batch sizes");
+    ck_assert_int_eq(run(net, BT_TRAIN, BT_ARRAY(x, 2, 1), BT_ARRAY(y, 2, 1)), BT_ERROR_SHAPE);
+    assert_message("0: batch_norm: one value per channel in each group of rows has no variance");
+    ck_assert_msg(run(net, BT_TRAIN, BT_ARRAY(x, 2, 2, 1), BT_ARRAY(y, 2, 2, 1)) == BT_OK, "%s", bt_error());
+    assert_close(y, (const double[]){-0.5, 0.5, -10 / sqrt(103), 10 / sqrt(103)}, 4);
+    ck_assert_msg(run(net, BT_VALID, BT_ARRAY(&one, 1, 1), BT_ARRAY(y, 1, 1)) == BT_OK, "%s", bt_error());
+    bt_module_free(net);
+    o.groups = -1;
+    net = bt_nn_batch_norm(1, &o);
+    ck_assert_int_eq(bt_module_init(net, BT_CPU, BT_F64, 2), BT_ERROR_ARGUMENT);
+    assert_message("groups -1; at least 1 channel, eps >= 0, a momentum from 0 to 1 and groups >= 0 are expected");
+    bt_module_free(net);
+}
+END_TEST
+
 START_TEST(test_dropout_only_trains)
 {
     enum { N = 20000 };
@@ -379,6 +409,7 @@ int main(void)
     tcase_add_test(test, test_mlp_takes_one_number_per_example);
     tcase_add_test(test, test_layer_norm);
     tcase_add_test(test, test_norms_of_too_little);
+    tcase_add_test(test, test_batch_norm_of_groups);
     tcase_add_test(test, test_dropout_only_trains);
     tcase_add_test(test, test_sequential_passes_on);
     tcase_add_test(test, test_messages_name_the_module);

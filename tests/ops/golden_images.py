@@ -50,6 +50,8 @@ F = torch.nn.functional
 print(f"/* tests/ops/golden_images.h: written by golden_images.py with PyTorch {torch.__version__}, float64. */\n")
 case("batch_norm", lambda x, s, b: last(F.batch_norm(first(x), None, None, s, b, True, 0, 1e-3)),
      [(2, 3, 2, 3), (3,), (3,)], True)
+case("batch_norm_of_groups", lambda x, s, b: torch.cat([last(F.batch_norm(first(g), None, None, s, b, True, 0, 1e-3)) for g in x.chunk(2)]),
+     [(4, 1, 2, 3), (3,), (3,)], True)
 case("group_norm", lambda x, s, b: last(F.group_norm(first(x), 2, s, b, 1e-3)), [(2, 2, 2, 4), (4,), (4,)], True)
 case("instance_norm", lambda x, s, b: last(F.instance_norm(first(x), weight=s, bias=b, eps=1e-3)),
      [(2, 3, 2, 2), (2,), (2,)], False)

@@ -71,7 +71,8 @@ static double *values_of(bt_tensor *const *tensors, int count, int64_t *total)
 
 /* ---- PyTorch's values: see golden_images.py ---- */
 
-static bt_tensor *batch_norm(bt_tensor **x) { return bt_batch_norm(x[0], x[1], x[2], 1e-3, NULL, NULL); }
+static bt_tensor *batch_norm(bt_tensor **x) { return bt_batch_norm(x[0], 1, x[1], x[2], 1e-3, NULL, NULL); }
+static bt_tensor *batch_norm_of_groups(bt_tensor **x) { return bt_batch_norm(x[0], 2, x[1], x[2], 1e-3, NULL, NULL); }
 static bt_tensor *group_norm(bt_tensor **x) { return bt_group_norm(x[0], 2, x[1], x[2], 1e-3); }
 static bt_tensor *instance_norm(bt_tensor **x) { return bt_group_norm(x[0], 2, x[1], x[2], 1e-3); }
 static bt_tensor *max_pool(bt_tensor **x) { return bt_max_pool2d(x[0], 3, 2, 1); }
@@ -96,11 +97,12 @@ static const struct {
     bool hessian;
     double whole;
 } goldens[] = {
-    GOLDEN(batch_norm, 3, {2, 3, 2, 3}, true, 0),         GOLDEN(group_norm, 3, {2, 2, 2, 4}, true, 0),
-    GOLDEN(instance_norm, 3, {2, 3, 2, 2}, false, 0),     GOLDEN(max_pool, 1, {1, 5, 4, 2}, true, 2),
-    GOLDEN(avg_pool, 1, {1, 5, 4, 2}, false, 0),          GOLDEN(adaptive_avg_pool, 1, {1, 5, 3, 2}, false, 0),
-    GOLDEN(adaptive_max_pool, 1, {1, 5, 3, 2}, false, 0), GOLDEN(nearest, 1, {1, 3, 2, 2}, false, 0),
-    GOLDEN(bilinear, 1, {1, 3, 2, 2}, false, 0),          GOLDEN(bilinear_smaller, 1, {1, 5, 4, 1}, false, 0),
+    GOLDEN(batch_norm, 3, {2, 3, 2, 3}, true, 0),         GOLDEN(batch_norm_of_groups, 3, {4, 1, 2, 3}, true, 0),
+    GOLDEN(group_norm, 3, {2, 2, 2, 4}, true, 0),         GOLDEN(instance_norm, 3, {2, 3, 2, 2}, false, 0),
+    GOLDEN(max_pool, 1, {1, 5, 4, 2}, true, 2),           GOLDEN(avg_pool, 1, {1, 5, 4, 2}, false, 0),
+    GOLDEN(adaptive_avg_pool, 1, {1, 5, 3, 2}, false, 0), GOLDEN(adaptive_max_pool, 1, {1, 5, 3, 2}, false, 0),
+    GOLDEN(nearest, 1, {1, 3, 2, 2}, false, 0),           GOLDEN(bilinear, 1, {1, 3, 2, 2}, false, 0),
+    GOLDEN(bilinear_smaller, 1, {1, 5, 4, 1}, false, 0),
 };
 
 START_TEST(test_golden)
@@ -164,8 +166,8 @@ START_TEST(test_batch_norm_of_statistics)
     static const int64_t dims[] = {3, 2, 2, 5}, one = 5;
     bt_tensor *x = numbers(BT_F64, 4, dims, 1.7, 0.1, 3, 0), *mean, *variance;
     bt_tensor *scale = numbers(BT_F64, 1, &one, 0.3, 0.2, 1, 0), *shift = numbers(BT_F64, 1, &one, 0.4, 0, 0, 0);
-    bt_tensor *y = bt_batch_norm(x, scale, shift, 0.1, &mean, &variance);
-    bt_tensor *plain = bt_batch_norm(x, NULL, NULL, 0.1, NULL, NULL), *all[4];
+    bt_tensor *y = bt_batch_norm(x, 1, scale, shift, 0.1, &mean, &variance);
+    bt_tensor *plain = bt_batch_norm(x, 1, NULL, NULL, 0.1, NULL, NULL), *all[4];
     int64_t total;
     all[0] = bt_sub(mean, bt_mean(x, 0, 1, 2));
     all[1] = bt_sub(variance, bt_mean(bt_square(bt_sub(x, bt_mean(x, 0, 1, 2))), 0, 1, 2));
@@ -174,6 +176,34 @@ START_TEST(test_batch_norm_of_statistics)
     double *found = values_of(all, 4, &total);
     for (int i = 0; i < total; i++)
         ck_assert_msg(fabs(found[i]) <= 1e-14, "[%d] differs by %g", i, found[i]);
+    free(found);
+}
+END_TEST
+
+/* Each group of neighbouring rows by itself, against plain loops. */
+START_TEST(test_batch_norm_of_groups)
+{
+    enum { N = 8, PIXELS = 3, C = 5, ROOM = N * PIXELS * C };
+    static const int64_t dims[] = {N, PIXELS, C};
+    const int64_t groups = (int64_t)1 << _i, values = N / groups * PIXELS;
+    bt_tensor *all[3];
+    int64_t total;
+    all[0] = bt_batch_norm(numbers(BT_F64, 3, dims, 1.7, 0.1, 3, 0), groups, NULL, NULL, 0.1, &all[1], &all[2]);
+    double *found = values_of(all, 3, &total), *mean = found + ROOM, *variance = mean + groups * C;
+    ck_assert_int_eq(total, ROOM + 2 * groups * C);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t c = 0; c < C; c++) {
+            double m = 0, v = 0;
+            for (int64_t i = g * values; i < (g + 1) * values; i++)
+                m += (sin(1.7 * (double)(i * C + c) + 0.1) + 3) / (double)values;
+            for (int64_t i = g * values; i < (g + 1) * values; i++)
+                v += pow(sin(1.7 * (double)(i * C + c) + 0.1) + 3 - m, 2) / (double)values;
+            ck_assert_double_eq_tol(mean[g * C + c], m, 1e-14);
+            ck_assert_double_eq_tol(variance[g * C + c], v, 1e-14);
+            for (int64_t i = g * values; i < (g + 1) * values; i++)
+                ck_assert_double_eq_tol(found[i * C + c],
+                                        (sin(1.7 * (double)(i * C + c) + 0.1) + 3 - m) / sqrt(v + 0.1), 1e-13);
+        }
     free(found);
 }
 END_TEST
@@ -208,12 +238,13 @@ START_TEST(test_mistakes)
     MISTAKE(bt_upsample_bilinear(image(2, 2), 4, 0),
             "upsample_bilinear: to 4 x 0 pixels, both must be 1 to 2147483647");
     MISTAKE(bt_upsample_nearest(NULL, 4, 4), "upsample_nearest: an operand is NULL");
-    MISTAKE(bt_batch_norm(image(2, 2), numbers(BT_F32, 1, &three, 1, 0, 0, 0), NULL, 0.1, NULL, NULL),
+    MISTAKE(bt_batch_norm(image(2, 2), 1, numbers(BT_F32, 1, &three, 1, 0, 0, 0), NULL, 0.1, NULL, NULL),
             "batch_norm: scale is [3], must be [2], the channels of x [1, 2, 2, 2]");
-    MISTAKE(bt_batch_norm(numbers(BT_F32, 1, &two, 1, 0, 0, 0), NULL, NULL, 0.1, NULL, NULL),
+    MISTAKE(bt_batch_norm(numbers(BT_F32, 1, &two, 1, 0, 0, 0), 1, NULL, NULL, 0.1, NULL, NULL),
             "batch_norm: x is [2], must be [n, ..., channels]");
-    MISTAKE(bt_batch_norm(image(0, 2), NULL, NULL, 0.1, NULL, NULL),
+    MISTAKE(bt_batch_norm(image(0, 2), 1, NULL, NULL, 0.1, NULL, NULL),
             "channel_norm: [1, 0, 2, 2] has no rows after its 0 leading axes, so there is no mean");
+    MISTAKE(bt_batch_norm(NULL, 2, NULL, NULL, 0.1, NULL, NULL), "batch_norm: an operand is NULL");
     MISTAKE(bt_group_norm(image(2, 2), 3, NULL, NULL, 0.1), "group_norm: the 2 channels do not divide into 3 groups");
     MISTAKE(bt_group_norm(image(2, 2), 1, NULL, NULL, -1), "group_norm: eps is -1, must be at least 0");
 #undef MISTAKE
@@ -228,6 +259,7 @@ int main(void)
     tcase_add_loop_test(images, test_golden, 0, BT_COUNT_OF(goldens));
     tcase_add_test(images, test_largest_is_pytorchs);
     tcase_add_test(images, test_batch_norm_of_statistics);
+    tcase_add_loop_test(images, test_batch_norm_of_groups, 0, 4);
     tcase_add_test(images, test_mistakes);
     suite_add_tcase(suite, images);
     return run_suite(suite);

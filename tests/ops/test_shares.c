@@ -134,7 +134,7 @@ static const struct {
 } gathers[] = {
     {"stochastic_round", 8},
     {"argmax", 16},
-    {"reshape", 20},
+    {"reshape", 18},
     {"broadcast", 4},
     {"slice", 18},
     {"pad", 14},

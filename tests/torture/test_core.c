@@ -361,7 +361,7 @@ static bt_status of_two_ranks(result *r)
         if (!bt_poisoned(batch))
             batch->batch_axis = 0;
         sum->clear = true;
-        bt_tensor *y = bt_batch_norm(bt_mul(batch, weight), NULL, NULL, 0.1, NULL, NULL);
+        bt_tensor *y = bt_batch_norm(bt_mul(batch, weight), 1, NULL, NULL, 0.1, NULL, NULL);
         bt_tensor *g = bt_grad(bt_mean(bt_square(bt_cumsum(y, 0))), weight);
         assign(graph, sum, bt_add(bt_trace_read(sum), g));
         assign(graph, w, bt_sub(weight, bt_max(y, 0)));

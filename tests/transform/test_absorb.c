@@ -42,7 +42,7 @@ static bt_tensor *channels(const char *name) { return numbers(name, (const int64
 
 static bt_tensor *norm(bt_tensor *x)
 {
-    return bt_batch_norm(x, channels("scale"), channels("shift"), 1e-3, NULL, NULL);
+    return bt_batch_norm(x, 1, channels("scale"), channels("shift"), 1e-3, NULL, NULL);
 }
 
 static void fuse(void)

@@ -199,7 +199,7 @@ START_TEST(batch_norm)
     double mean[C], variance[C];
     bt_tensor *x = bt_add(batch("x", rows, C, values), 3), *m, *v;
     bt_tensor *scale = scene_read(&s, "scale", drawn(C), (const int64_t[]){C, BT_END});
-    bt_tensor *y = bt_batch_norm(x, scale, NULL, 0.1, &m, &v), *loss = bt_mean(bt_mul(bt_sin(y), x));
+    bt_tensor *y = bt_batch_norm(x, 1, scale, NULL, 0.1, &m, &v), *loss = bt_mean(bt_mul(bt_sin(y), x));
     bt_graph_output(s.graph, m);
     bt_graph_output(s.graph, v);
     bt_graph_output(s.graph, bt_grad(loss, scale));
@@ -218,6 +218,32 @@ START_TEST(batch_norm)
     ranks_expect_whole(&r, 1e-12, "batch norm");
     if (count > 1)
         ck_assert_int_eq(r.reports[0].place_count, 1); /* y itself, which is asked for */
+}
+END_TEST
+
+/* Of groups of rows, G = 4. Where each rank has as many groups, its own statistics are all that it needs: what is sent
+ * is the two gradients of the scale. Else, and where some have none, the numbers are the same, and what comes in by
+ * rows is sent once: x, and x over the number of elements, of which the gradient is made. */
+START_TEST(batch_norm_of_groups)
+{
+    enum { C = 3, ROWS = 12, GROUPS = 4 };
+    const int count = 1 + _i;
+    bt_tensor *x = bt_add(batch("x", ROWS, C, drawn(ROWS * C)), 3), *m, *v;
+    bt_tensor *scale = scene_read(&s, "scale", drawn(C), (const int64_t[]){C, BT_END});
+    bt_tensor *y = bt_batch_norm(x, GROUPS, scale, NULL, 0.1, &m, &v), *loss = bt_mean(bt_mul(bt_sin(y), x));
+    ck_assert_int_eq(y->batch_axis, -1); /* each row depends on others */
+    bt_var *kept = scene_own(&s, bt_var_new(BT_PHASE, BT_BUFFERS, "", "kept", bt_tensor_array(y)));
+    bt_var *means = scene_own(&s, bt_var_new(BT_PHASE, BT_BUFFERS, "", "means", bt_tensor_array(m)));
+    bt_graph_assign(s.graph, kept, y);
+    bt_graph_assign(s.graph, means, bt_mul(m, v));
+    bt_graph_output(s.graph, bt_grad(loss, scale));
+    bt_graph_output(s.graph, bt_grad(bt_sum(bt_square(bt_grad(loss, scale))), scale));
+    run(count);
+    ranks_expect_whole(&r, 1e-12, "batch norm of groups");
+    ck_assert_int_eq(ranks_found(&r, kept).kind, count > 1 ? BT_SHARDED : BT_REPLICATED);
+    ck_assert_int_eq(ranks_found(&r, means).kind, count > 1 ? BT_SHARDED : BT_REPLICATED);
+    ck_assert_int_eq(r.reports[0].reduced, count > 1 ? 2 * C : 0);
+    ck_assert_int_eq(r.reports[0].gathered, GROUPS % count ? 2 * ROWS * C : 0);
 }
 END_TEST
 
@@ -530,6 +556,7 @@ int main(void)
     tcase_add_loop_test(tests, masks, 0, 42);
     tcase_add_test(tests, masks_across);
     tcase_add_loop_test(tests, batch_norm, 0, 45);
+    tcase_add_loop_test(tests, batch_norm_of_groups, 0, 8);
     tcase_add_test(tests, accumulated);
     tcase_add_test(tests, read_again);
     tcase_add_test(tests, into_a_sum);

@@ -170,14 +170,22 @@ bt_module *bt_nn_avg_pool2d(int64_t window, int64_t stride, int64_t padding);
  * "running_var" move by `momentum` towards a batch's mean and unbiased variance, once for each forward pass in a step
  * of the problem that owns the module, never in another problem's step, a hypergradient or a validation.
  * BT_STATISTICS_RUNNING: of the batch in BT_TRAIN, the buffers in BT_VALID. BT_STATISTICS_BATCH: always of the batch,
- * there are no buffers (few-shot learning). BT_STATISTICS_FROZEN: always the buffers, which stay (fine-tuning). */
+ * there are no buffers (few-shot learning). BT_STATISTICS_FROZEN: always the buffers, which stay (fine-tuning).
+ *
+ * groups = G: the batch's rows in G groups, of n / G rows that follow each other, with statistics of their own: "ghost
+ * batch normalisation" (Hoffer, Hubara and Soudry 2017), and what a batch norm on each of G processes comes to. Scale
+ * and shift are shared. The buffers move once, towards the mean over the groups of their means and unbiased variances
+ * (PyTorch's DistributedDataParallel keeps those of process 0's rows alone). n must be a multiple of G, also in the
+ * last batch of an epoch, or BT_ERROR_SHAPE stops the trace. 0: as the key batch_norm_groups of the problem that owns
+ * the module says, which is 1 by default. */
 typedef enum bt_statistics { BT_STATISTICS_RUNNING, BT_STATISTICS_BATCH, BT_STATISTICS_FROZEN } bt_statistics;
 typedef struct bt_batch_norm_options {
     double eps, momentum;
     bt_statistics statistics;
     bool affine; /* has "weight" and "bias" */
+    int64_t groups;
 } bt_batch_norm_options;
-bt_batch_norm_options bt_batch_norm_defaults(void); /* 1e-5, 0.1, BT_STATISTICS_RUNNING, true */
+bt_batch_norm_options bt_batch_norm_defaults(void); /* 1e-5, 0.1, BT_STATISTICS_RUNNING, true, 0 */
 bt_module *(bt_nn_batch_norm)(int64_t channels, const bt_batch_norm_options *options); /* NULL: the defaults */
 /* Per example, over groups of channels (Wu and He 2018), and over each channel by itself (Ulyanov et al. 2016), with
  * weight and bias. One value in a group is an error, as one per channel is for a batch's statistics: it would be 0. */
