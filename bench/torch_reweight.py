@@ -1,6 +1,6 @@
 """Meta-Weight-Net over a ResNet in PyTorch, by hand, as one writes it where memory counts: --checkpoint=block by
-torch.utils.checkpoint; --autocast computes the network in bf16; --micro batches to a step; derivatives along a direction --along=forward, which keep no graph; with --cg,
---graphs=anew for each product. A product is that of the weighted losses' Hessian, whose weights are constants."""
+torch.utils.checkpoint; --autocast computes the network in bf16; --micro batches to a step; derivatives along a direction
+--along=forward, which keep no graph; with --cg, --graphs=anew for each product. A product is that of the weighted losses' Hessian, whose weights are constants."""
 import data
 import networks
 import peer
