@@ -50,8 +50,8 @@ typedef struct bt_remat_plan {
 /* What follows from a choice. The launches are in the region; NULL: without them. */
 bt_status bt_remat_follow(const bt_remat *remat, const bt_remat_choice *choice, bt_region *region, bt_remat_plan *plan);
 
-/* Whether a search may drop a value: one of two kinds first searches with those alone that come first. Where bytes fall
- * only when many values are dropped at once, they are found among the few that matter. */
+/* Whether a search may drop a value. Half of a search with values of both kinds is with those alone that come first:
+ * where bytes fall only when many values are dropped at once, these are found among few. */
 typedef enum bt_remat_may { BT_REMAT_HOLD, BT_REMAT_DROP, BT_REMAT_DROP_FIRST } bt_remat_may;
 
 /* Choices from all held (or from what `start` drops) down to the fewest bytes that are found, each the cheapest that is
