@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import run
-from memory_workloads import memory_workloads, program, setting
+from memory_workloads import memory_workloads, own, program, setting
 
 # In the processes that count bytes: each tensor is a mapping of its own, which the system has back when it is freed. That takes
 # time, so those that are timed do without.
@@ -35,7 +35,7 @@ def timed(workload, rounds, report):
     """Milliseconds a step of each side, by its name, in each round; None if they do not compute the same thing."""
     processes = run.started(workload, 1)
     try:
-        if not run.check(workload, processes, workload.check, (run.LOSS_TOLERANCE, workload.path), report):
+        if not run.check(workload, processes, workload.check, (workload.loss, workload.path), report):
             return None
         times = {p.side.name: [] for p in processes}
         for _ in range(rounds):
@@ -58,7 +58,7 @@ def counted(side):
     p = run.Process(side, side.command, 1, **RETURNED)
     try:
         memory = p.ask("memory")
-        if program(side) != "libbetty":
+        if not own(side):
             p.ask("trim")
         with open(f"/proc/{p.process.pid}/clear_refs", "w") as file:
             file.write("5")  # the peak begins anew
@@ -100,18 +100,20 @@ def table(workload, figures):
     lines = [f"**{workload.title}**", ""]
     if not figures:
         return "\n".join(lines + ["The sides differ."])
-    lines += ["| program | setting | tensors | of its first | of PyTorch's | resident | time | of its first | of PyTorch's |",
-              "|" + "---|" * 9]  # fmt: skip
     first = {}
     for side, figure in zip(workload.sides, figures):
         first.setdefault(program(side), figure)
+    peer = first.get("PyTorch")
+    beside = lambda cells: cells if peer else [cell for k, cell in enumerate(cells) if k not in (4, 8)]
+    titles = ["program", "setting", "tensors", "of its first", "of PyTorch's", "resident", "time", "of its first", "of PyTorch's"]
+    lines += [f"| {' | '.join(beside(titles))} |", "|" + "---|" * len(beside(titles))]
     for side, figure in zip(workload.sides, figures):
-        own, peer = first[program(side)], first["PyTorch"]
+        base = first[program(side)]
         share = lambda base: f"{figure['tensor_bytes'] / base['tensor_bytes']:.2f}x"
-        cells = [program(side), setting(side), megabytes(figure["tensor_bytes"]), share(own), share(peer),
-                 megabytes(figure["grown_bytes"]), run.length(figure["ms_per_step"]), times_as_much(figure, own),
-                 times_as_much(figure, peer)]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
+        cells = [program(side), setting(side), megabytes(figure["tensor_bytes"]), share(base), share(peer or base),
+                 megabytes(figure["grown_bytes"]), run.length(figure["ms_per_step"]), times_as_much(figure, base),
+                 times_as_much(figure, peer or base)]  # fmt: skip
+        lines.append(f"| {' | '.join(beside(cells))} |")
     return "\n".join(lines)
 
 

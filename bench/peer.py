@@ -49,6 +49,7 @@ def arguments():
     parser.add_argument("--rate", type=float, default=0.1, help="learning rate of the network")
     parser.add_argument("--decay", type=float, default=0, help="weight decay of the network")
     parser.add_argument("--dropout", type=float, default=0)
+    parser.add_argument("--autocast", action="store_true", help="PyTorch: the network in bf16, but not with --double")
     parser.add_argument("--double", action="store_true", help="float64, and plain gradient descent of rate 1 above: its "
                         "first step is the gradient")  # fmt: skip
     args = parser.parse_args()

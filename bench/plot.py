@@ -2,7 +2,7 @@
 from html import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 800, 440, 60, 230, 54, 48
-COLOURS = ("#0072b2", "#d55e00", "#555555", "#009e73")  # told apart by the colour-blind as well
+COLOURS = ("#0072b2", "#d55e00", "#555555", "#009e73", "#b0508a")  # told apart by the colour-blind as well
 
 
 def ticks(low, high, about=6):
@@ -26,17 +26,17 @@ def spread_out(heights, gap):
     return placed
 
 
-def svg(title, x_title, y_title, curves, y_range):
-    """curves: (name, [x], [mean], [deviation]) each."""
+def svg(title, x_title, y_title, curves, y_range, width=WIDTH, right=RIGHT):
+    """curves: (name, [x], [mean], [deviation]) each; right: room for the names. Narrow pictures can be read on a telephone."""
     x_high = max(x for _, xs, _, _ in curves for x in xs)
     low, high = y_range
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    right, bottom = width - right, HEIGHT - BOTTOM
     to_x = lambda x: LEFT + x / x_high * (right - LEFT)
     to_y = lambda y: bottom - (min(max(y, low), high) - low) / (high - low) * (bottom - TOP)
     path = lambda points: " ".join(f"{to_x(x):.1f},{to_y(y):.1f}" for x, y in points)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-           f'font-size="13">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>']  # fmt: skip
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" font-family="sans-serif" '
+           f'font-size="13">', f'<rect width="{width}" height="{HEIGHT}" fill="white"/>']  # fmt: skip
     out.append(text(LEFT, 24, title, font_size=15))
     for y in ticks(low, high):
         out.append(f'<path d="M{LEFT} {to_y(y):.1f}H{right}" stroke="#dddddd"/>')

@@ -98,7 +98,7 @@ class Process:
 # ---- do all sides compute the same thing? ----
 
 
-LOSS_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-9  # relative
+DOUBLE_TOLERANCE = 1e-9  # relative
 
 
 def distance(a, b, start):
@@ -227,7 +227,7 @@ def run(workload, args, threads, report):
         return None
     processes = started(workload, threads)
     try:
-        tolerances = LOSS_TOLERANCE, workload.path
+        tolerances = workload.loss, workload.path
         if not check(workload, processes, workload.check, tolerances, report, threads=threads):
             return None
         return measure(workload, processes, args, threads, report)

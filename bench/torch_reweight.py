@@ -1,6 +1,6 @@
 """Meta-Weight-Net over a ResNet in PyTorch, by hand, as one writes it where memory counts: --checkpoint=block by
-torch.utils.checkpoint; --micro batches to a step; derivatives along a direction --along=forward, which keep no graph; with --cg,
---graphs=anew for each product. A product is that of the weighted losses' Hessian, whose weights are constants."""
+torch.utils.checkpoint; --autocast computes the network in bf16; --micro batches to a step; derivatives along a direction
+--along=forward, which keep no graph; with --cg, --graphs=anew for each product. A product is that of the weighted losses' Hessian, whose weights are constants."""
 import data
 import networks
 import peer
@@ -17,8 +17,9 @@ assert args.checkpoint in ("none", "block")
 
 
 def losses(x, y, params=None):
-    logits = net(x) if params is None else torch.func.functional_call(net, dict(zip(names, params)), x)
-    return F.cross_entropy(logits, y, reduction="none")
+    with torch.autocast("cpu", torch.bfloat16, enabled=args.autocast and not args.double):
+        logits = net(x) if params is None else torch.func.functional_call(net, dict(zip(names, params)), x)
+    return F.cross_entropy(logits if args.double else logits.float(), y, reduction="none")
 
 
 def weighted(loss):

@@ -28,6 +28,7 @@ class Workload:
     sides: list = field(default_factory=list)
     block: int = 1  # steps in the largest call of any side: measurements are multiples of it
     check: int = 50  # steps after which all sides must stand at the same place; 0: they need not
+    loss: float = 1e-4  # how far apart their losses may be, relative
     path: float = 5e-3  # how far apart the parameters may be, as a share of the way that they have come
     double: int = 0  # steps after which they must to nine digits in double precision; 0: not asked
     rounds: int = 1000  # at most

@@ -388,7 +388,7 @@ static double area_under(const bt_recompute *r, const bt_frontier *found)
     return sum;
 }
 
-static bt_status search(bt_recompute *r, const bool *may, goal goal)
+static bt_status search(bt_recompute *r, const bt_remat_may *may, goal goal)
 {
     bt_frontier found;
     r->searched = true;
@@ -410,14 +410,15 @@ static bt_status search_level(bt_recompute *r, int level)
     bt_remat_plan plan;
     bt_level_checkpointing *of = &r->c->options->levels[level];
     bool cheap = of->how.kind == BT_CHECKPOINTING_CHEAP, any = false;
-    bool *may = bt_region_alloc(r->region, (size_t)r->given->value_count + 1);
+    bt_remat_may *may = bt_region_alloc(r->region, (size_t)(r->given->value_count + 1) * sizeof *may);
     if (!may)
         return BT_ERROR_MEMORY;
     for (int64_t v = 0; v < r->given->value_count; v++) {
-        may[v] =
-            of_level(r, v, level) && !(cheap && (bt_op_flags(r->step[r->remat->maker[v]]->call.op) & BT_OP_PRODUCT));
-        of->named += may[v];
-        any |= may[v];
+        if (!of_level(r, v, level) || (cheap && (bt_op_flags(r->step[r->remat->maker[v]]->call.op) & BT_OP_PRODUCT)))
+            continue;
+        may[v] = BT_REMAT_DROP_FIRST;
+        of->named++;
+        any = true;
     }
     BT_TRY(bt_remat_follow(r->remat, &r->choice, NULL, &plan));
     goal goal = {SIZE_MAX, plan.extra + of->how.cost * r->remat->total};
@@ -426,19 +427,23 @@ static bt_status search_level(bt_recompute *r, int level)
     return any ? search(r, may, goal) : BT_OK;
 }
 
-/* Whatever no level has a policy for. */
+/* Whatever no level has a policy for. Forward values, which are computed again from little, come first; the others are
+ * computed from those. */
 static bt_status search_budget(bt_recompute *r)
 {
     const bt_compile_options *options = r->c->options;
-    bool *may = bt_region_alloc(r->region, (size_t)r->given->value_count + 1), any = false;
+    bt_remat_may *may = bt_region_alloc(r->region, (size_t)(r->given->value_count + 1) * sizeof *may);
+    bool any = false;
     if (!may)
         return BT_ERROR_MEMORY;
     for (int64_t v = 0; v < r->given->value_count; v++) {
         int64_t maker = r->remat->maker[v];
         int level = maker < 0 ? -1 : r->level[maker];
-        may[v] = !r->remat->fixed[v] && r->given->values[v].bytes >= r->remat->large &&
-                 !(level >= 0 && forward(r, maker) && options->levels[level].how.kind != BT_CHECKPOINTING_UNSET);
-        any |= may[v];
+        if (!large(r, v) ||
+            (level >= 0 && forward(r, maker) && options->levels[level].how.kind != BT_CHECKPOINTING_UNSET))
+            continue;
+        may[v] = forward(r, maker) ? BT_REMAT_DROP_FIRST : BT_REMAT_DROP;
+        any = true;
     }
     return any ? search(r, may, (goal){options->budget, 0}) : BT_OK;
 }

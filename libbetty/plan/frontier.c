@@ -17,7 +17,8 @@ enum {
     POLISH = 10, /* the part of simulations for the last touch */
     FLIPS = 2
 };
-static const double next_goal = .93, hot = .004, cold = .0001; /* heat: as part of the cost of all steps */
+static const double next_goal = .93;
+static const double hot = .004, warm = .001, cold = .0001; /* heat: as part of the cost of all steps */
 
 typedef struct state { /* at one goal */
     int64_t goal;      /* bytes */
@@ -35,8 +36,9 @@ typedef struct search {
     const bt_remat *remat; /* condensed */
     bt_walk walk;
     bt_region *region;
-    double total; /* cost of all steps */
-    bool *may;    /* by value: it may be dropped */
+    double total;       /* cost of all steps */
+    bt_remat_may *kind; /* by value */
+    bt_remat_may least; /* kind of what may be dropped now */
     candidate *candidates;
     int64_t candidate_count;
     bt_remat_choice now;
@@ -102,7 +104,7 @@ static int64_t neighbour_of(search *s, int64_t value)
     if (count == 0)
         return -1;
     int64_t other = (before ? step->in : step->out)[pick(s, count)];
-    for (int64_t g = remat->gaps[other]; s->may[other] && remat->readers[g] >= 0; g++)
+    for (int64_t g = remat->gaps[other]; s->kind[other] >= s->least && remat->readers[g] >= 0; g++)
         if (best < 0 || length_of(remat, other, g) > length_of(remat, other, best))
             best = g;
     return best;
@@ -219,7 +221,8 @@ static int64_t least_of(const search *s)
 static bt_status set_goals(search *s)
 {
     int64_t least = least_of(s);
-    double goal = (double)s->most;
+    double goal = (double)s->best.list[0].most;
+    s->state_count = 0;
     while (s->state_count < GOALS && goal > (double)least) {
         goal = fmax(goal * next_goal, (double)least);
         state *one = &s->states[s->state_count++];
@@ -229,26 +232,45 @@ static bt_status set_goals(search *s)
     return BT_OK;
 }
 
-/* `now` as what goals begin with, where it suits them better than what they have. */
-static bt_status propose(search *s)
+/* `now` as what a goal begins with, where it suits it better than what it has. */
+static bt_status propose_to(search *s, int goal)
 {
     bool fits;
-    for (int k = 0; k < s->state_count; k++) {
-        s->at = &s->states[k];
-        BT_TRY(simulate(s, 1e300, &fits));
-        if (!fits || s->score >= s->at->score)
-            continue;
-        s->states[k].score = s->score;
-        copy_choice(s, &s->now, &s->states[k].choice);
+    s->at = &s->states[goal];
+    BT_TRY(simulate(s, 1e300, &fits));
+    if (fits && s->score < s->at->score) {
+        s->states[goal].score = s->score;
+        copy_choice(s, &s->now, &s->states[goal].choice);
     }
     return BT_OK;
 }
 
-/* What goals begin with: what was given, or all is dropped but each so many-th value, and what is computed again is
- * brief, or not. */
+static bt_status propose(search *s)
+{
+    for (int k = 0; k < s->state_count; k++)
+        BT_TRY(propose_to(s, k));
+    return BT_OK;
+}
+
+/* The cheapest that has been found for each goal. */
+static bt_status propose_found(search *s)
+{
+    for (int k = 0; k < s->state_count; k++) {
+        int64_t at = bt_points_place(s->best.list, s->best.count, (size_t)s->states[k].goal);
+        if (at == s->best.count)
+            break;
+        copy_choice(s, &s->best.list[at].choice, &s->now);
+        BT_TRY(propose_to(s, k));
+    }
+    return BT_OK;
+}
+
+/* What goals begin with: what was given, what has been found, or all is dropped but each so many-th value, and what is
+ * computed again is brief, or not. */
 static bt_status begin_goals(search *s)
 {
     BT_TRY(propose(s));
+    BT_TRY(propose_found(s));
     for (int k = 0; k < 2 * SEEDS; k++) {
         int64_t number = 0, every = k / 2 + 1;
         for (int64_t i = 0; i < s->candidate_count; i++) {
@@ -272,14 +294,14 @@ static void give_up_goals(search *s)
         s->state_count = 0;
 }
 
-static bt_status search_goals(search *s)
+static bt_status search_goals(search *s, double from)
 {
     BT_TRY(set_goals(s));
     BT_TRY(begin_goals(s));
     int64_t passes = s->left / (TRIALS * (s->state_count + 1)) + 1;
     passes = passes < PASSES ? passes : PASSES;
     for (int64_t pass = 0; pass < passes && s->state_count > 0 && s->left > 0; pass++) {
-        double heat = hot * pow(cold / hot, (double)(pass + 1) / (double)passes);
+        double heat = from * pow(cold / from, (double)(pass + 1) / (double)passes);
         double trials = (double)s->left / (double)(passes - pass), count = s->state_count;
         for (int k = 0; k < s->state_count; k++) {
             int goal = pass % 2 ? s->state_count - 1 - k : k;
@@ -359,25 +381,32 @@ static bool may_pay(const bt_remat *remat, int64_t value, int64_t gap)
     return false;
 }
 
-static bt_status list_candidates(search *s, const bt_condensed *c, const bool *may)
+static bt_status list_kinds(search *s, const bt_condensed *c, const bt_remat_may *may)
+{
+    const bt_remat *remat = s->remat;
+    s->candidates = bt_region_alloc(s->region, (size_t)remat->gap_count * sizeof *s->candidates + 1);
+    s->kind = bt_region_alloc(s->region, (size_t)(c->order.value_count + 1) * sizeof *s->kind);
+    if (!s->candidates || !s->kind)
+        return BT_ERROR_MEMORY;
+    for (int64_t v = 0; v < c->order.value_count; v++)
+        s->kind[v] = remat->fixed[v] ? BT_REMAT_HOLD : may ? may[c->value[v]] : BT_REMAT_DROP_FIRST;
+    return BT_OK;
+}
+
+/* How many gaps may be flipped: those of values that come first, or all. */
+static int64_t list_candidates(search *s, bt_remat_may least)
 {
     const bt_remat *remat = s->remat;
     double weight = 0;
-    s->candidates = bt_region_alloc(s->region, (size_t)remat->gap_count * sizeof *s->candidates + 1);
-    s->may = bt_region_alloc(s->region, (size_t)c->order.value_count + 1);
-    if (!s->candidates || !s->may)
-        return BT_ERROR_MEMORY;
-    for (int64_t v = 0; v < c->order.value_count; v++) {
-        s->may[v] = !remat->fixed[v] && (!may || may[c->value[v]]);
-        for (int64_t g = remat->gaps[v]; g < remat->gaps[v + 1]; g++) {
-            int64_t length = length_of(remat, v, g);
-            if (!s->may[v] || !may_pay(remat, v, g))
-                continue;
-            weight += (double)length * (double)c->order.values[v].bytes;
-            s->candidates[s->candidate_count++] = (candidate){g, v, weight};
-        }
-    }
-    return BT_OK;
+    s->least = least;
+    s->candidate_count = 0;
+    for (int64_t v = 0; v < remat->given->value_count; v++)
+        for (int64_t g = remat->gaps[v]; s->kind[v] >= least && g < remat->gaps[v + 1]; g++)
+            if (may_pay(remat, v, g)) {
+                weight += (double)length_of(remat, v, g) * (double)remat->given->values[v].bytes;
+                s->candidates[s->candidate_count++] = (candidate){g, v, weight};
+            }
+    return s->candidate_count;
 }
 
 /* ---- from the given graph, and back ---- */
@@ -455,8 +484,27 @@ static bt_status begin(search *s)
     return simulate(s, 1e300, &fits);
 }
 
-static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
-                            search *s, bt_condensed *c)
+/* With what comes first, and then from what that has come to with all, each half of the time. */
+static bt_status search_kinds(search *s)
+{
+    const int64_t first = list_candidates(s, BT_REMAT_DROP_FIRST), all = list_candidates(s, BT_REMAT_DROP);
+    const int64_t last = s->left / POLISH, later = first > 0 && first < all ? (s->left - last) / 2 : 0;
+    if (all == 0)
+        return BT_OK;
+    s->left -= last + later;
+    list_candidates(s, first > 0 ? BT_REMAT_DROP_FIRST : BT_REMAT_DROP);
+    BT_TRY(search_goals(s, hot));
+    s->left += later;
+    if (later > 0) {
+        list_candidates(s, BT_REMAT_DROP);
+        BT_TRY(search_goals(s, warm));
+    }
+    s->left += last;
+    return polish_all(s);
+}
+
+static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_remat_choice *start,
+                            const bt_remat_may *may, search *s, bt_condensed *c)
 {
     bool *stays = who_stays(remat, start, s->region);
     if (!stays)
@@ -467,23 +515,17 @@ static bt_status search_all(bt_frontier *f, const bt_remat *remat, const bt_rema
     BT_TRY(bt_walk_new(&s->walk, s->remat, s->region));
     s->walk.longest = 32 * s->walk.steps + 64;
     BT_TRY(bt_remat_choice_new(s->remat, s->region, &s->now));
-    BT_TRY(list_candidates(s, c, may));
+    BT_TRY(list_kinds(s, c, may));
     if (start)
         bt_condensed_from(c, remat, start, &s->now);
     BT_TRY(begin(s));
-    int64_t last = s->left / POLISH;
-    s->left -= last;
-    if (s->candidate_count > 0)
-        BT_TRY(search_goals(s));
-    s->left += last;
-    if (s->candidate_count > 0)
-        BT_TRY(polish_all(s));
+    BT_TRY(search_kinds(s));
     f->simulations = s->done;
     return publish(f, remat, c, s);
 }
 
-bt_status bt_frontier_new(bt_frontier *frontier, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
-                          int64_t simulations)
+bt_status bt_frontier_new(bt_frontier *frontier, const bt_remat *remat, const bt_remat_choice *start,
+                          const bt_remat_may *may, int64_t simulations)
 {
     bt_condensed condensed = {0};
     search s = {.left = simulations, .chance = 88172645463325252u};

@@ -54,7 +54,7 @@ static void put_step(print *p, const bt_order_step *step, double cost)
     put(p, &cost, sizeof cost);
 }
 
-static print print_of(const bt_remat *remat, const bt_remat_choice *start, const bool *may, int64_t simulations)
+static print print_of(const bt_remat *remat, const bt_remat_choice *start, const bt_remat_may *may, int64_t simulations)
 {
     const bt_order *given = remat->given;
     print p = {{bt_hash_begin(0, 0), bt_hash_begin(1, 0)}};
@@ -66,7 +66,7 @@ static print print_of(const bt_remat *remat, const bt_remat_choice *start, const
     for (int64_t v = 0; v < given->value_count; v++) {
         const bt_order_value *value = &given->values[v];
         put_number(&p, (int64_t)value->bytes);
-        put_number(&p, value->there | value->kept << 1 | may[v] << 2 | start->brief[v] << 3);
+        put_number(&p, value->there | value->kept << 1 | start->brief[v] << 2 | (int)may[v] << 3);
     }
     put(&p, start->dropped, (size_t)remat->gap_count);
     return p;
@@ -82,7 +82,7 @@ static const entry *find(const bt_known *known, const print *asked)
     return NULL;
 }
 
-bt_status bt_known_search(bt_known *known, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
+bt_status bt_known_search(bt_known *known, const bt_remat *remat, const bt_remat_choice *start, const bt_remat_may *may,
                           int64_t simulations, bt_frontier *found)
 {
     const print asked = print_of(remat, start, may, simulations);

@@ -12,7 +12,7 @@ void bt_known_free(bt_known *known);
 
 /* What bt_frontier_new finds: now, or when it was asked for before with all these just the same. It is `known`'s, and
  * is not freed. start and may are not NULL. */
-bt_status bt_known_search(bt_known *known, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
+bt_status bt_known_search(bt_known *known, const bt_remat *remat, const bt_remat_choice *start, const bt_remat_may *may,
                           int64_t simulations, bt_frontier *found);
 
 #endif

@@ -50,6 +50,10 @@ typedef struct bt_remat_plan {
 /* What follows from a choice. The launches are in the region; NULL: without them. */
 bt_status bt_remat_follow(const bt_remat *remat, const bt_remat_choice *choice, bt_region *region, bt_remat_plan *plan);
 
+/* Whether a search may drop a value. Half of a search with values of both kinds is with those alone that come first:
+ * where bytes fall only when many values are dropped at once, these are found among few. */
+typedef enum bt_remat_may { BT_REMAT_HOLD, BT_REMAT_DROP, BT_REMAT_DROP_FIRST } bt_remat_may;
+
 /* Choices from all held (or from what `start` drops) down to the fewest bytes that are found, each the cheapest that is
  * found for its bytes. Only values that `may` names (NULL: all that are not fixed) are dropped beyond that. It takes
  * the same number of simulations on every machine: a function of its arguments. */
@@ -67,8 +71,8 @@ typedef struct bt_frontier {
     int64_t simulations; /* that it took */
 } bt_frontier;
 
-bt_status bt_frontier_new(bt_frontier *frontier, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
-                          int64_t simulations);
+bt_status bt_frontier_new(bt_frontier *frontier, const bt_remat *remat, const bt_remat_choice *start,
+                          const bt_remat_may *may, int64_t simulations);
 void bt_frontier_free(bt_frontier *frontier);
 
 /* The cheapest that needs no more than so many bytes, or NULL; the one with fewest bytes that costs no more than so

@@ -33,3 +33,13 @@ refused "draws no text" --evaluate model --sample x --level mixture
 more=()
 for setting in "${gpt2[@]}" language.layers=1; do more+=(--set "$setting"); done
 refused "layers.1.self_attn.in_proj_bias >" "$BT_SOURCE_DIR/examples/language.ini" "${more[@]}"
+
+# What a layer holds for its derivatives is what docs/memory.md counts on paper; as it is, all but attention's weights.
+planned() { # LAYERS HOLD-ATTENTION KEY: a number of the plan, the first one of this name
+    "$BETTY_RUN" "$BT_SOURCE_DIR/examples/language.ini" --threads 1 --plan --json --set engine.levels=language --set language.baseline=true \
+        --set language.batch_size=256 --set language.prefetch=false --set "language.layers=$1" --set "language.hold_attention=$2" >plan 2>err ||
+        fail "there is no plan of $1 layers"
+    grep -m 1 -oE "\"$3\": [0-9]+" plan | sed 's/.*: //'
+}
+expect "$(planned 2 true saved_all) - $(planned 1 true saved_all) == 27525120"
+expect "$(planned 2 false arena) - $(planned 1 false arena) == 27525120 - 256 * 8 * 20 * 20 * 4"

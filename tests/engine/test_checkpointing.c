@@ -158,14 +158,14 @@ bt_known *__real_bt_known_new(void);
 bt_known *__wrap_bt_known_new(void);
 void __real_bt_known_free(bt_known *one);
 void __wrap_bt_known_free(bt_known *one);
-bt_status __real_bt_known_search(bt_known *one, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
-                                 int64_t simulations, bt_frontier *found);
-bt_status __wrap_bt_known_search(bt_known *one, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
-                                 int64_t simulations, bt_frontier *found);
+bt_status __real_bt_known_search(bt_known *one, const bt_remat *remat, const bt_remat_choice *start,
+                                 const bt_remat_may *may, int64_t simulations, bt_frontier *found);
+bt_status __wrap_bt_known_search(bt_known *one, const bt_remat *remat, const bt_remat_choice *start,
+                                 const bt_remat_may *may, int64_t simulations, bt_frontier *found);
 bt_known *__wrap_bt_known_new(void) { return known; }
 void __wrap_bt_known_free(bt_known *one) { ck_assert_ptr_eq(one, one ? known : NULL); }
-bt_status __wrap_bt_known_search(bt_known *one, const bt_remat *remat, const bt_remat_choice *start, const bool *may,
-                                 int64_t simulations, bt_frontier *found)
+bt_status __wrap_bt_known_search(bt_known *one, const bt_remat *remat, const bt_remat_choice *start,
+                                 const bt_remat_may *may, int64_t simulations, bt_frontier *found)
 {
     return __real_bt_known_search(one, remat, start, may, 1 + simulations / SHORTER, found);
 }

@@ -13,7 +13,7 @@ static graph g;
 static bt_remat remat;
 static bt_frontier frontier;
 
-static void search_with(const bt_remat_choice *start, const bool *may, int64_t simulations)
+static void search_with(const bt_remat_choice *start, const bt_remat_may *may, int64_t simulations)
 {
     ck_assert_int_eq(bt_frontier_new(&frontier, &remat, start, may, simulations), BT_OK);
     ck_assert_int_le(frontier.simulations, simulations);
@@ -340,12 +340,13 @@ START_TEST(from_a_choice_and_by_name)
 {
     bt_region *region = bt_region_new();
     bt_remat_choice start;
-    bool may[GRAPH_VALUES] = {false};
+    bt_remat_may may[GRAPH_VALUES] = {BT_REMAT_HOLD};
     graph_chain(&g, 12, NULL, NULL, true);
     ck_assert_int_eq(bt_remat_new(&remat, &g.order, g.cost), BT_OK);
     ck_assert_int_eq(bt_remat_choice_new(&remat, region, &start), BT_OK);
     start.dropped[remat.gaps[3] + 1] = true; /* value 3 is x[3] */
-    may[7] = may[8] = true;
+    may[7] = BT_REMAT_DROP_FIRST;
+    may[8] = BT_REMAT_DROP;
     search_with(&start, may, 3000);
     ck_assert_int_gt(frontier.count, 1);
     ck_assert_double_eq(frontier.points[0].extra, 1);
@@ -353,12 +354,62 @@ START_TEST(from_a_choice_and_by_name)
         const bt_remat_choice choice = choice_of(&frontier.points[i], region);
         for (int64_t v = 0; v < g.order.value_count; v++)
             for (int64_t gap = remat.gaps[v]; gap < remat.gaps[v + 1]; gap++)
-                if (!may[v])
+                if (may[v] == BT_REMAT_HOLD)
                     ck_assert_int_eq(choice.dropped[gap], start.dropped[gap]);
     }
     check_points();
     bt_region_free(region);
     end();
+}
+END_TEST
+
+/* Blocks x[i + 1] = x[i] + f(x[i]) with tangents t beside them. At each block's worst moment x[i + 1] waits, so that
+ * only computing the chain again in every block makes room: many values at once, and a search among all, tangents too,
+ * does not come upon them. */
+static void blocks_with_tangents(int blocks, bt_remat_may *may)
+{
+    graph_begin(&g);
+    int64_t x = graph_value(&g, 0, true), t = graph_value(&g, 0, true);
+    for (int i = 0; i < blocks; i++) {
+        int64_t f = STEP(&g, 4, 100, x), next = STEP(&g, 1, 100, x, f);
+        int64_t wide = STEP(&g, 4, 200, t, x), slope = STEP(&g, 1, 100, wide);
+        t = STEP(&g, 1, 100, t, slope);
+        may[f] = may[next] = BT_REMAT_DROP_FIRST;
+        may[wide] = may[slope] = may[t] = BT_REMAT_DROP;
+        x = next;
+    }
+    g.values[STEP(&g, 1, 1, t)].kept = true;
+}
+
+START_TEST(what_comes_first)
+{
+    for (int blocks = 8; blocks <= 24; blocks += 8) {
+        bt_remat_may may[GRAPH_VALUES] = {BT_REMAT_HOLD};
+        blocks_with_tangents(blocks, may);
+        ck_assert_int_eq(bt_remat_new(&remat, &g.order, g.cost), BT_OK);
+        ck_assert_uint_eq(remat.most, 500); /* t, x, x', and the wide value */
+        search_with(NULL, may, 2000);
+        ck_assert_uint_eq(frontier.points[frontier.count - 1].most, 400);
+        check_points();
+        end();
+    }
+}
+END_TEST
+
+/* What comes later is searched, too: some values here and some there, or none that come first. */
+START_TEST(what_comes_later)
+{
+    for (int all = 0; all <= 1; all++) {
+        bt_remat_may may[GRAPH_VALUES];
+        for (int v = 0; v < GRAPH_VALUES; v++)
+            may[v] = v % 4 || all ? BT_REMAT_DROP : BT_REMAT_DROP_FIRST;
+        graph_chain(&g, 12, NULL, NULL, true);
+        ck_assert_int_eq(bt_remat_new(&remat, &g.order, g.cost), BT_OK);
+        search_with(NULL, may, 20000);
+        ck_assert_uint_eq(frontier.points[frontier.count - 1].most, 1); /* as from one state alone */
+        check_points();
+        end();
+    }
 }
 END_TEST
 
@@ -391,6 +442,8 @@ int main(void)
     tcase_add_test(tests, chains_of_unlike_steps);
     tcase_add_test(tests, chains_of_equal_steps);
     tcase_add_test(tests, from_a_choice_and_by_name);
+    tcase_add_test(tests, what_comes_first);
+    tcase_add_test(tests, what_comes_later);
     tcase_add_test(tests, nothing_to_win);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);

@@ -13,7 +13,7 @@ static graph g;
 static bt_remat remat;
 static bt_region *region;
 static bt_remat_choice start;
-static bool *may;
+static bt_remat_may *may;
 static bt_known *known;
 
 static void begin(uint32_t seed)
@@ -22,8 +22,9 @@ static void begin(uint32_t seed)
     region = bt_region_new();
     ck_assert_int_eq(bt_remat_new(&remat, &g.order, g.cost), BT_OK);
     ck_assert_int_eq(bt_remat_choice_new(&remat, region, &start), BT_OK);
-    may = bt_region_alloc(region, (size_t)g.order.value_count + 1);
-    memset(may, true, (size_t)g.order.value_count);
+    may = bt_region_alloc(region, (size_t)(g.order.value_count + 1) * sizeof *may);
+    for (int64_t v = 0; v < g.order.value_count; v++)
+        may[v] = BT_REMAT_DROP_FIRST;
 }
 
 static void end(void)
@@ -93,9 +94,11 @@ START_TEST(each_question_once)
     int64_t free_one = 0;
     while (remat.fixed[free_one])
         free_one++;
-    may[free_one] = false;
+    may[free_one] = BT_REMAT_HOLD;
     ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
-    may[free_one] = true;
+    may[free_one] = BT_REMAT_DROP;
+    ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
+    may[free_one] = BT_REMAT_DROP_FIRST;
     start.dropped[remat.gaps[free_one]] = true;
     ck_assert_ptr_ne(ask(SIMULATIONS).points, first);
     start.dropped[remat.gaps[free_one]] = false;
