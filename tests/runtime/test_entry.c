@@ -295,7 +295,7 @@ START_TEST(a_check_that_fails)
     assign(0, bt_neg(x));
     scene_end(&s);
     ck_assert_int_eq(bt_evaluate(s.graph, NULL), BT_ERROR_NUMERIC);
-    ck_assert_int_eq(strncmp(bt_error(), "net.layer1: ", 12), 0);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "net.layer1: "));
     ck_assert_ptr_nonnull(strstr(bt_error(), "x must be positive"));
 }
 END_TEST
@@ -311,7 +311,7 @@ START_TEST(an_index_that_is_not_there)
     double room[2];
     bt_array result = BT_ARRAY(room, 2);
     ck_assert_int_eq(bt_evaluate(s.graph, &result), BT_ERROR_DATA);
-    ck_assert_int_eq(strncmp(bt_error(), "net.embed: ", 11), 0);
+    ck_assert_ptr_nonnull(strstr(bt_error(), "net.embed: "));
     ck_assert_ptr_nonnull(strchr(bt_error(), '5'));
 }
 END_TEST
