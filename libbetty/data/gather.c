@@ -62,10 +62,39 @@ void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, i
         ask(bt_gather_row(column, places[i + ahead]), bytes);
 }
 
+/* Whether the rows lie one after the other in the set, as they do where nothing shuffles it. */
+static bool are_one_piece(const bt_column *column, const int32_t *places, int64_t count)
+{
+    const size_t step = column->store->row_step;
+    const char *first = bt_gather_row(column, places[0]);
+    int64_t i = step == column->store->row_bytes ? 1 : count + 1;
+    while (i < count && bt_gather_row(column, places[i]) - first == i * (int64_t)step)
+        i++;
+    return i == count;
+}
+
+/* Rows of one number, as labels are, that stays as it is. */
+static void copy_numbers(const bt_column *column, const int32_t *places, int64_t count, char *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (column->store->row_bytes == sizeof(int64_t))
+            memcpy(to + i * (int64_t)sizeof(int64_t), bt_gather_row(column, places[i]), sizeof(int64_t));
+        else
+            memcpy(to + i * (int64_t)sizeof(int32_t), bt_gather_row(column, places[i]), sizeof(int32_t));
+}
+
 static void gather(const bt_column *column, const int32_t *places, int64_t count, bt_dtype dtype, char *to)
 {
     const bt_store *store = column->store;
     const size_t step = (size_t)store->row_items * bt_dtype_size(dtype);
+    if (count > 0 && are_one_piece(column, places, count)) {
+        bt_gather_convert(store, bt_gather_row(column, places[0]), count * store->row_items, dtype, to);
+        return;
+    }
+    if (store->row_items == 1 && dtype == store->array.dtype && !store->scaled && (step == 4 || step == 8)) {
+        copy_numbers(column, places, count, to);
+        return;
+    }
     for (int64_t i = 0; i < count; i++, to += step) {
         bt_gather_near(column, places, i, count);
         bt_gather_convert(store, bt_gather_row(column, places[i]), store->row_items, dtype, to);

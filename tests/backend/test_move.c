@@ -45,6 +45,21 @@ START_TEST(copies)
 }
 END_TEST
 
+/* Squares of every size that vectors turn, and what they leave at the edges. */
+START_TEST(turns)
+{
+    for (int d = 0; d < 2; d++)
+        for (int64_t rows = 1; rows < 38; rows++)
+            for (int64_t columns = 1; columns < 70; columns += columns < 36 ? 1 : 16) {
+                const int64_t dims[] = {rows, columns};
+                trial t = {.op = &bt_op_copy, .inputs = 1, .outputs = 1, .seed = (uint64_t)(rows + columns)};
+                t.in[0] = t.out[0] = operand_of(dtypes[d], 2, dims, TURNED);
+                t.out[0].layout = PLAIN;
+                compare_fast(&t);
+            }
+}
+END_TEST
+
 START_TEST(permutes)
 {
     static const int64_t orders[][5] = {{2, 1, 0},       {3, 2, 0, 1}, {3, 1, 0, 2}, {4, 3, 1, 2, 0},
@@ -247,6 +262,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, known);
     tcase_add_test(tcase, copies);
+    tcase_add_test(tcase, turns);
     tcase_add_test(tcase, permutes);
     tcase_add_test(tcase, broadcasts);
     tcase_add_test(tcase, parts);

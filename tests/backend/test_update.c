@@ -158,6 +158,51 @@ START_TEST(by_hand)
 }
 END_TEST
 
+/* Moments without gradients, halved: to the bit as long as they are normal numbers, and 0 below; either sign, as wide
+ * as a vector and its rest. Nothing else is written. */
+START_TEST(moments_that_fade)
+{
+    static const double singles[] = {0x1p-125, 0x1p-126, -0x1p-125, -0x1p-126, 0x1p-140, 0x1p-149, 1, 0x1.8p-126};
+    static const double doubles[] = {0x1p-1021, 0x1p-1022, -0x1p-1021, -0x1p-1022, 0x1p-1060, 0x1p-1074, 1, 0};
+    static const double none[] = {0}, half[] = {0.5}, one[] = {1};
+    double p = 0, g = 0, m = -0x1p-1022, v = 0x1p-1022, zero = 0, point5 = 0.5, unit = 1, new[3] = {7, 7, 7};
+    uint8_t yes = 1, no = 0;
+    bt_view flag = {.data = (char *)&yes, .dtype = BT_BOOL}, first = {.data = (char *)&no, .dtype = BT_BOOL};
+    bt_view out[] = {number(&new[0]), number(&new[1]), number(&new[2])};
+    bt_view plain[] = {number(&p),      number(&g),    number(&m),    flag, number(&unit),
+                       number(&point5), number(&zero), number(&zero), first};
+    bt_view adam[] = {number(&p),      number(&g),      number(&m),    number(&v),    flag,         number(&unit),
+                      number(&point5), number(&point5), number(&unit), number(&zero), number(&unit)};
+    bt_sgd_attr classic = {0};
+    bt_adam_attr coupled = {0};
+    run_plain(&bt_op_sgd_update, &classic, plain, 9, out, 2);
+    ck_assert(new[0] == 0x1p-1023 && new[1] == 0);
+    run_plain(&bt_op_adam_update, &coupled, adam, 11, out, 3);
+    ck_assert(new[1] == 0 && new[2] == 0);
+    m = v = 0x1p-1021;
+    run_plain(&bt_op_adam_update, &coupled, adam, 11, out, 3);
+    ck_assert(new[1] == 0x1p-1022 && new[2] == 0x1p-1022);
+    for (int way = 0; way < 4; way++) {
+        const bt_dtype dtype = way & 1 ? BT_F64 : BT_F32;
+        const double *const *const values = (const double *const[]){none, none, way & 1 ? doubles : singles};
+        trial t = {.op = &bt_op_sgd_update, .attr = &classic, .inputs = 9, .outputs = 2};
+        for (int i = 0; i < 3; i++) {
+            t.in[i] = array(dtype, 8 * 9 + 5, 0, 0);
+            t.in[i].values = values[i];
+            t.in[i].value_count = i < 2 ? 1 : 8;
+        }
+        t.in[3] = scalar(BT_BOOL, one);
+        t.in[4] = scalar(dtype, half);
+        t.in[5] = scalar(dtype, half);
+        t.in[6] = t.in[7] = scalar(dtype, none);
+        t.in[8] = scalar(BT_BOOL, none);
+        t.out[0] = t.out[1] = array(dtype, 8 * 9 + 5, 0, 0);
+        t.alias[1] = way & 2 ? 3 : 0;
+        compare_fast(&t);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("update");
@@ -166,6 +211,7 @@ int main(void)
     tcase_add_test(tcase, by_hand);
     tcase_add_test(tcase, sgd);
     tcase_add_test(tcase, adam);
+    tcase_add_test(tcase, moments_that_fade);
     tcase_add_test(tcase, layouts);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -91,9 +91,21 @@ static double wanted(kind of, double x, bt_dtype dtype)
     return of.dtype == BT_F64 && dtype == BT_F32 ? (double)(float)(x / 7) : of.dtype == BT_F64 ? x / 7 : x;
 }
 
+/* Which rows a batch has: some at random; all one after the other; likewise, but for the last. */
+enum { ROWS = 50 };
+typedef enum way { LOOSE_ONES, ONE_PIECE, BUT_THE_LAST, WAYS } way;
+
+static void choose_places(way how, int64_t count, int32_t *places)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (how == LOOSE_ONES)
+            places[i] = i == 0 ? ROWS - 1 : (int32_t)(ROWS * bt_host_uniform(5, (uint64_t)count, (uint64_t)i));
+        else
+            places[i] = (int32_t)(1 + count % 7 + i) - (how == BUT_THE_LAST && i == count - 1);
+}
+
 static void check_rows(kind of, int64_t width, bool mapped, bt_dtype floats)
 {
-    enum { ROWS = 50 };
     bt_array array = {.dtype = of.dtype, .rank = 2, .dims = {ROWS, width}};
     array.data = bt_alloc(bt_array_bytes(array));
     ck_assert_ptr_nonnull(array.data);
@@ -109,10 +121,10 @@ static void check_rows(kind of, int64_t width, bool mapped, bt_dtype floats)
         rows->at[i] = (i * 7 + 3) % ROWS;
     const bt_column column = {.store = store, .rows = mapped ? rows : NULL};
     const bt_dtype dtype = bt_store_dtype(store, floats);
-    for (int64_t count = 1; count <= 40; count++) {
+    for (int64_t turn = WAYS; turn < WAYS * 41; turn++) {
+        const int64_t count = turn / WAYS;
         int32_t places[40];
-        for (int64_t i = 0; i < count; i++)
-            places[i] = i == 0 ? ROWS - 1 : (int32_t)(ROWS * bt_host_uniform(5, (uint64_t)count, (uint64_t)i));
+        choose_places((way)(turn % WAYS), count, places);
         char *out = room((size_t)(count * width) * bt_dtype_size(dtype));
         bt_gather_rows(&column, places, count, dtype, out, 1);
         for (int64_t i = 0; i < count * width; i++) {

@@ -6,11 +6,15 @@
 /* Where `keeps`, b's rows are left in t->keep as well. */
 BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64_t row, V sum[][2])
 {
-    const T *a = t->a + row * t->a_row, *b = t->b;
-    int64_t ahead = 16 * t->b_row; /* rows of b may be pages apart, which the machine does not foresee */
-    int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row;
+    const T *b = t->b;
+    const char *a[(ROWS1 + 2) / 3]; /* of the first of three rows each: the others' are what a load can add to it */
+    int64_t ahead = 16 * t->b_row;  /* rows of b may be pages apart, which the machine does not foresee */
+    int64_t a_row = t->a_row * (int64_t)sizeof(T), a_column = t->a_column * (int64_t)sizeof(T), b_row = t->b_row;
     T *keep = t->keep;
-    for (int64_t p = t->k; p > 0; p--, a += a_column, b += b_row) {
+    BT_UNROLL(16)
+    for (int i = 0; i < rows; i += 3)
+        a[i / 3] = (const char *)(t->a + (row + i) * t->a_row);
+    for (int64_t p = t->k; p > 0; p--, b += b_row) {
         __builtin_prefetch(b + ahead);
         V b0 = VF(load)(b), b1 = vectors > 1 ? VF(load)(b + LANES) : b0;
         if (keeps) {
@@ -20,12 +24,18 @@ BT_INLINE void TILE(sum)(int rows, int vectors, bool keeps, const tile *t, int64
             keep += vectors * LANES;
         }
         BT_UNROLL(16)
+        for (int i = 0; i < rows; i += 3) /* the compiler would add to one address until registers are spilled */
+            __asm__("" : "+r"(a[i / 3]));
+        BT_UNROLL(16)
         for (int i = 0; i < rows; i++) {
-            V x = VF(fill)(a[i * a_row]);
+            V x = VF(fill)(*(const T *)(const void *)(a[i / 3] + i % 3 * a_row));
             sum[i][0] = VF(fma)(x, b0, sum[i][0]);
             if (vectors > 1)
                 sum[i][1] = VF(fma)(x, b1, sum[i][1]);
         }
+        BT_UNROLL(16)
+        for (int i = 0; i < rows; i += 3)
+            a[i / 3] += a_column;
     }
 }
 

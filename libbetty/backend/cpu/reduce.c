@@ -29,28 +29,48 @@ static const char *row_at(const columns *c, int64_t row)
     return c->data + (outer + (r->rows == 1 ? row : row % r->n) * r->stride) * r->size;
 }
 
-/* Up to COLUMNS columns of `rows` rows; `at` gives where each row begins. */
-#define BY_COLUMNS(type, T)                                                                                            \
+/* Adds to `total` the sums of up to four vectors of columns, which stay in registers for CHAIN rows; of the last vector
+ * `left` columns. */
+#define BY_VECTORS(type, T, V, VF)                                                                                     \
+    enum { LANES_##type = sizeof(V) / sizeof(T) };                                                                     \
+                                                                                                                       \
+    BT_INLINE void sum_vectors_##type(const columns *c, int64_t first, int vectors, int64_t left, double *total)       \
+    {                                                                                                                  \
+        for (int64_t row = 0; row < c->rows;) {                                                                        \
+            int64_t end = c->rows - row < CHAIN ? c->rows : row + CHAIN;                                               \
+            V sum[4] = {{0}};                                                                                          \
+            T part[4 * LANES_##type];                                                                                  \
+            for (; row < end; row++) {                                                                                 \
+                const T *x = (const T *)(const void *)row_at(c, row) + first;                                          \
+                BT_UNROLL(4)                                                                                           \
+                for (int k = 0; k < vectors; k++)                                                                      \
+                    sum[k] += left ? VF(part)(x, left) : VF(load)(x + k * LANES_##type);                               \
+            }                                                                                                          \
+            BT_UNROLL(4)                                                                                               \
+            for (int k = 0; k < vectors; k++)                                                                          \
+                VF(store)(part + k * LANES_##type, sum[k]);                                                            \
+            for (int j = 0; j < vectors * LANES_##type; j++)                                                           \
+                total[j] += part[j];                                                                                   \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void sum_columns_##type(const columns *c, int64_t first, int64_t n, void *out)                              \
     {                                                                                                                  \
         double total[COLUMNS] = {0};                                                                                   \
-        T sum[COLUMNS];                                                                                                \
-        for (int64_t row = 0; row < c->rows;) {                                                                        \
-            int64_t end = c->rows - row < CHAIN ? c->rows : row + CHAIN;                                               \
-            for (int64_t j = 0; j < n; j++)                                                                            \
-                sum[j] = 0;                                                                                            \
-            for (; row < end; row++) {                                                                                 \
-                const T *x = (const T *)(const void *)row_at(c, row) + first;                                          \
-                for (int64_t j = 0; j < n; j++)                                                                        \
-                    sum[j] += x[j];                                                                                    \
-            }                                                                                                          \
-            for (int64_t j = 0; j < n; j++)                                                                            \
-                total[j] += sum[j];                                                                                    \
-        }                                                                                                              \
-        for (int64_t j = 0; j < n; j++)                                                                                \
+        int64_t j = 0;                                                                                                 \
+        for (; j + 4 * LANES_##type <= n; j += 4 * LANES_##type)                                                       \
+            sum_vectors_##type(c, first + j, 4, 0, total + j);                                                         \
+        for (; j + LANES_##type <= n; j += LANES_##type)                                                               \
+            sum_vectors_##type(c, first + j, 1, 0, total + j);                                                         \
+        if (j < n)                                                                                                     \
+            sum_vectors_##type(c, first + j, 1, n - j, total + j);                                                     \
+        for (j = 0; j < n; j++)                                                                                        \
             ((T *)out)[j] = (T)total[j];                                                                               \
-    }                                                                                                                  \
-                                                                                                                       \
+    }
+BY_VECTORS(f32, float, bt_f32w, BT_F32W)
+BY_VECTORS(f64, double, bt_f64w, BT_F64W)
+
+/* Up to COLUMNS columns of all rows. */
+#define BY_COLUMNS(type, T)                                                                                            \
     static void square_columns_##type(const columns *c, int64_t first, int64_t n, void *out)                           \
     {                                                                                                                  \
         double total[COLUMNS] = {0};                                                                                   \

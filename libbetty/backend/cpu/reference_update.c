@@ -2,6 +2,7 @@
 #include "backend/cpu/reference.h"
 #include "ops/codes.h"
 
+#include <float.h>
 #include <math.h>
 
 static double scalar(const bt_call *call, int input) { return bt_cpu_get(&call->in[input], 0); }
@@ -11,6 +12,12 @@ static void keep(const bt_call *call, int output, int input)
     int64_t count = bt_cpu_count(&call->out[output]);
     for (int64_t e = 0; e < count; e++)
         bt_cpu_put(&call->out[output], e, bt_cpu_get(&call->in[input], e));
+}
+
+/* What is kept from step to step: 0 in the place of a subnormal number (update.c). */
+static void put_settled(const bt_view *to, int64_t e, double x)
+{
+    bt_cpu_put(to, e, fabs(x) < (to->dtype == BT_F64 ? DBL_MIN : (double)FLT_MIN) ? 0 : x);
 }
 
 static bt_status sgd_plain_update(const bt_call *call)
@@ -44,7 +51,7 @@ static bt_status sgd_update(const bt_call *call)
         double p = bt_cpu_get(&call->in[0], e), g = bt_cpu_get(&call->in[1], e) + decay * p;
         double m = first ? g : momentum * bt_cpu_get(&call->in[2], e) + (1 - dampening) * g;
         bt_cpu_put(&call->out[0], e, p - lr * (nesterov ? g + momentum * m : m));
-        bt_cpu_put(&call->out[1], e, m);
+        put_settled(&call->out[1], e, m);
     }
     return BT_OK;
 }
@@ -71,8 +78,8 @@ static bt_status adam_update(const bt_call *call)
         double m = beta1 * bt_cpu_get(&call->in[2], e) + (1 - beta1) * g;
         double v = beta2 * bt_cpu_get(&call->in[3], e) + (1 - beta2) * g * g;
         bt_cpu_put(&call->out[0], e, p - lr * (m / correction1) / (sqrt(v / correction2) + eps));
-        bt_cpu_put(&call->out[1], e, m);
-        bt_cpu_put(&call->out[2], e, v);
+        put_settled(&call->out[1], e, m);
+        put_settled(&call->out[2], e, v);
     }
     return BT_OK;
 }

@@ -21,7 +21,7 @@
 #define BT_INLINE    static inline __attribute__((always_inline))
 #define BT_PRAGMA(x) _Pragma(#x)
 #if defined __clang__
-#define BT_UNROLL(n) BT_PRAGMA(unroll n)
+#define BT_UNROLL(n) BT_PRAGMA(clang loop unroll(full))
 #else
 #define BT_UNROLL(n) BT_PRAGMA(GCC unroll n)
 #endif
