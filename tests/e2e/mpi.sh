@@ -6,6 +6,7 @@ ldd "$BETTY_RUN" | grep -q libmpi || { echo "skipped: betty-run was built withou
 ldd "$BETTY_RUN" | grep -q libasan && { echo "skipped: MPI's own memory is not ours to look at"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
     OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=false
+mpirun -n 2 true >out 2>&1 || { echo "skipped: mpirun starts nothing here: $(head -n 3 out)"; exit 77; }
 export BETTY_DATA=$PWD
 mkdir cifar-10-batches-bin || exit 1
 python3 - <<'END' || fail "no images"
