@@ -2,6 +2,8 @@
  * handler only what is safe there is used: no stdio, no allocation. */
 #include "engine/command/crash.h"
 
+#include "engine/command/ranks.h"
+
 #include "base/base.h"
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +36,12 @@ static void add(line *l, const char *text)
         l->text[l->length++] = *text;
 }
 
+/* A rank of several tells the process that waits for it. */
 static void say(line *l)
 {
+    l->text[l->length] = 0;
+    if (bt_ranks_fail(l->text + strlen("betty-run: "), *exit_code))
+        return;
     l->text[l->length++] = '\n';
     ssize_t written = write(STDERR_FILENO, l->text, l->length);
     (void)written;

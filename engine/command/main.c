@@ -74,6 +74,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
         .spread = bt_cli_reports(cli) ? NULL
                   : started > 1       ? bt_mpi_start
                                       : bt_ranks_start,
+        .processes = started > 1 ? started : 0,
     };
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
@@ -150,6 +151,8 @@ static int run(bt_cli *cli)
         code = complain(status, false);
     else if ((status = reports ? report(engine, cli) : train(engine)) != BT_OK)
         code = complain(status, !reports);
+    else
+        bt_ranks_end();
     bt_engine_free(engine);
     if (offers)
         offer(offers, cli);

@@ -28,13 +28,19 @@ bool bt_ranks_fail(const char *message, int code)
     return true;
 }
 
+void bt_ranks_end(void)
+{
+    if (own >= 0)
+        bt_page_end(page, own);
+}
+
 /* ---- a rank ---- */
 
 void bt_ranks_be_silent(void)
 {
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere >= 0)
-        dup2(nowhere, STDOUT_FILENO);
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; nowhere >= 0 && i <= STDERR_FILENO; i++)
+        dup2(nowhere, i);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -48,6 +54,7 @@ static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transpor
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
+    signal(SIGTTOU, SIG_IGN); /* it prints from the background */
     if (rank)
         bt_ranks_be_silent();
     else
@@ -71,17 +78,32 @@ static void fail(family *f, const char *message, int code)
     f->deadline = f->deadline > 0 ? f->deadline : bt_seconds() + GRACE;
 }
 
-/* One that follows comes to the end of an interrupted run before rank 0 has written the checkpoint. */
+/* How it has ended, where it should not have; "": that is known. *code: of all. */
+static bool is_early(const family *f, int rank, int how, char message[128], int *code)
+{
+    *message = 0;
+    *code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+    if (WIFSIGNALED(how) && rank == 0 && WTERMSIG(how) == SIGPIPE) /* nobody reads what it prints */
+        *code = 128 + SIGPIPE;
+    else if (WIFSIGNALED(how))
+        snprintf(message, 128, "rank %d of %d was ended by signal %d (%s)", rank, f->count, WTERMSIG(how),
+                 strsignal(WTERMSIG(how)));
+    else if (*code == BT_INTERRUPTED)
+        return rank == 0; /* others come to the end before it has written the checkpoint */
+    else if (*code)
+        snprintf(message, 128, "rank %d of %d has ended with code %d", rank, f->count, *code);
+    else if (!bt_page_ended(page, rank))
+        snprintf(message, 128, "rank %d of %d has ended before the run", rank, f->count), *code = 1;
+    return *code != 0;
+}
+
 static void bury(family *f, int rank, int how)
 {
+    char message[128];
+    int code;
     f->ranks[rank] = 0;
     f->left--;
-    const int code = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
-    char message[128] = "";
-    if (WIFSIGNALED(how))
-        snprintf(message, sizeof message, "rank %d of %d was ended by signal %d (%s)", rank, f->count, WTERMSIG(how),
-                 strsignal(WTERMSIG(how)));
-    if (code && !(rank && code == BT_INTERRUPTED))
+    if (is_early(f, rank, how, message, &code))
         fail(f, message, code);
 }
 
@@ -97,14 +119,35 @@ static void look(family *f)
             kill(f->ranks[r], SIGKILL);
 }
 
+static void tell_all(const family *f, int signal)
+{
+    for (int r = 0; r < f->count; r++)
+        if (f->ranks[r])
+            kill(f->ranks[r], signal);
+}
+
+/* Rank 0 ends the run; where it has ended, the others are. Ctrl-Z holds all of them, until they go on together. */
+static void hear(family *f, int signal)
+{
+    if (signal == SIGTSTP) {
+        tell_all(f, SIGSTOP);
+        raise(SIGSTOP);
+        tell_all(f, SIGCONT);
+    } else if (f->ranks[0]) {
+        kill(f->ranks[0], signal);
+    } else {
+        fail(f, "", BT_INTERRUPTED);
+    }
+}
+
 /* Returns the exit code. */
 static int wait_for_all(family *f, const sigset_t *signals)
 {
     int code = 0;
     for (look(f); f->left > 0; look(f)) {
         const int signal = sigtimedwait(signals, NULL, &(struct timespec){0, NAP * 1000000});
-        if (signal > 0 && signal != SIGCHLD && f->ranks[0])
-            kill(f->ranks[0], signal);
+        if (signal > 0 && signal != SIGCHLD)
+            hear(f, signal);
     }
     const char *message = bt_page_failure(page, &code);
     if (message && *message)
@@ -120,6 +163,7 @@ static sigset_t heard(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGTSTP);
     return set;
 }
 

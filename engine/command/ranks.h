@@ -12,6 +12,7 @@ bt_status bt_ranks_start(int ranks, bt_transport **transport);
 /* In a rank: it fails, with this exit code; the message is said once. False: this process is none. */
 bool bt_ranks_fail(const char *message, int code);
 bool bt_ranks_follows(void); /* a rank other than 0, which says nothing */
+void bt_ranks_end(void);     /* in a rank: the run has come to its end */
 
 void bt_ranks_be_silent(void); /* it prints nothing, and leaves signals to rank 0 */
 

@@ -19,6 +19,7 @@ typedef struct bt_front {
     /* Makes the processes that so many ranks are, and returns in each of them; the transport is closed with the engine.
      * Only that of rank 0 leaves files. NULL: ranks are in lockstep. */
     bt_status (*spread)(int ranks, bt_transport **transport);
+    int processes; /* that are the ranks already; 0: spread makes as many as are asked for */
 } bt_front;
 bt_status bt_engine_attach(bt_engine *engine, const bt_front *front); /* copied */
 

@@ -45,6 +45,10 @@ bt_status bt_run_say_missing(bt_run *r);
 /* The metrics that are due now: of the validation that has been; of training, all of them where the step was the last.
  */
 bt_status bt_run_report(bt_run *r, bool valid, bool last);
+/* agree.c: whether all processes of the run have the same settings and state; BT_ERROR_CONFIG. All of them come here
+ * alike, and `why` says when. */
+bt_status bt_run_agree(const bt_engine *engine, const char *why);
+
 /* ---- stopping.c ---- */
 
 bt_status

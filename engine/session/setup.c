@@ -220,7 +220,12 @@ static bt_status make_instance(bt_engine *engine)
     const bt_engine_settings *s = engine->context.settings;
     const int ranks = bt_context_ranks(&engine->context);
     int threads = (int)s->threads;
-    if (ranks > 1 && engine->front.spread && s->executor != BT_EXECUTOR_LOCKSTEP) {
+    const int started = engine->front.processes;
+    if (started && ranks != started)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "ranks = %d, and %d processes were started as ranks of the run: leave out `ranks`", ranks,
+                       started);
+    if (started || (ranks > 1 && engine->front.spread && s->executor != BT_EXECUTOR_LOCKSTEP)) {
         BT_TRY(engine->front.spread(ranks, &engine->transport));
         threads = threads ? threads : engine->transport->threads;
     }

@@ -299,6 +299,7 @@ static bt_status open_files(bt_run *r)
 static bt_status open_run(bt_run *r)
 {
     bt_engine *engine = r->engine;
+    BT_TRY(bt_run_agree(engine, "begins")); /* before there is a folder */
     BT_TRY(open_left(engine));
     bool resumed = engine->output != NULL;
     BT_TRY(open_files(r));
@@ -345,6 +346,7 @@ static bt_status leave(bt_run *r)
 {
     bt_engine *engine = r->engine;
     const char *folder = engine->output ? engine->output->path : NULL;
+    BT_TRY(bt_run_agree(engine, "ends"));
     if (folder && r->saved != engine->context.step)
         BT_TRY(save(r, false));
     if (strcmp(r->stopped, "train_iters") == 0)

@@ -118,6 +118,24 @@ bt_status bt_joint_any(bt_joint *joint, bool *flag)
     return BT_OK;
 }
 
+bt_status bt_joint_compare(bt_joint *joint, const char *why, const uint64_t *numbers, int64_t count, int64_t *which,
+                           int *rank)
+{
+    bt_transport *t = joint->transport;
+    const size_t bytes = (size_t)count * sizeof *numbers;
+    *which = -1;
+    BT_TRY(make_room(joint, (size_t)t->ranks * bytes));
+    BT_TRY(t->gather(t, bt_hash_text((uint64_t)count, why), numbers, bytes, joint->all, bytes));
+    const uint64_t *all = (const uint64_t *)(const void *)joint->all;
+    for (int64_t i = 0; i < count && *which < 0; i++)
+        for (*rank = 1; *rank < t->ranks && *which < 0; ++*rank)
+            if (all[*rank * count + i] != all[i]) {
+                *which = i;
+                break;
+            }
+    return BT_OK;
+}
+
 /* What this rank gives, as that one gives it. */
 static bt_view given_by(const bt_call *call, int rank)
 {

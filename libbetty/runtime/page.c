@@ -27,7 +27,8 @@ struct bt_page {
     _Alignas(BT_ALIGN) atomic_uint arrived;
     _Alignas(BT_ALIGN) atomic_uint met; /* how often all of them have */
     atomic_uint asleep;
-    _Alignas(BT_ALIGN) char memory[]; /* of each turn and rank its call; slots, by turn and rank; a result */
+    _Alignas(BT_ALIGN) char memory[]; /* of each turn and rank its call, and whether it has ended; slots, likewise; a
+                                         result */
 };
 
 typedef struct member { /* one rank */
@@ -85,6 +86,15 @@ void bt_page_fail(bt_page *page, const char *message, int code)
     }
     futex(&page->met, FUTEX_WAKE, INT32_MAX, NULL);
 }
+
+static atomic_uint *end_of(bt_page *page, int rank)
+{
+    return (atomic_uint *)(void *)(call_of(page, 0, rank) + 1); /* beside its call */
+}
+
+void bt_page_end(bt_page *page, int rank) { atomic_store(end_of(page, rank), 1); }
+
+bool bt_page_ended(bt_page *page, int rank) { return atomic_load(end_of(page, rank)); }
 
 const char *bt_page_failure(const bt_page *page, int *code)
 {

@@ -39,6 +39,10 @@ bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at);
 /* The sum over the ranks of so many numbers, in their place. */
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count);
 bt_status bt_joint_any(bt_joint *joint, bool *flag); /* whether it is true on any rank */
+/* The first number that another rank has otherwise than rank 0, and that rank; *which -1: all have the same. `why`: as
+ * a rank that has come to the end asks, and others do not. */
+bt_status bt_joint_compare(bt_joint *joint, const char *why, const uint64_t *numbers, int64_t count, int64_t *which,
+                           int *rank);
 
 /* ---- page.c: processes of one machine, by memory that they share ---- */
 
@@ -51,5 +55,9 @@ bt_transport *bt_page_transport(bt_page *page, int rank); /* within the process 
 /* From now on no rank waits for another one. What is said first stays: a message, which may be "", and an exit code. */
 void bt_page_fail(bt_page *page, const char *message, int code);
 const char *bt_page_failure(const bt_page *page, int *code); /* NULL: none has failed */
+
+/* This rank has come to the end of the run; a process that ends without it has left the others. */
+void bt_page_end(bt_page *page, int rank);
+bool bt_page_ended(bt_page *page, int rank);
 
 #endif

@@ -13,4 +13,6 @@ planned() { # SETTING: bytes of the whole run
 
 cost=$(planned classifier.checkpointing=cost:70%)
 expect "$cost < 7e6"
-expect "$(planned "engine.memory_budget=$cost") <= $cost"
+# Kernels of each instruction set need other bytes: of two searches one may end a per cent above the other.
+budget=$((cost * 102 / 100))
+expect "$(planned "engine.memory_budget=$budget") <= $budget"

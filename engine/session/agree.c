@@ -1,0 +1,77 @@
+/* engine/session/agree.c: whether the processes of a run are ranks of the same one: what each of them makes by itself,
+ * settings, parameters that a module begins with, batches of a problem, must be the same in all. */
+#include "engine/session/run.h"
+
+#include "base/hash.h"
+#include "runtime/store.h"
+#include <stdlib.h>
+
+static bt_status hash_settings(const bt_engine *engine, uint64_t *hash)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    bt_status status = file ? bt_config_print(engine->context.config, file) : BT_ERROR_MEMORY;
+    if (file && (fclose(file) != 0 || !text))
+        status = BT_ERROR_MEMORY;
+    *hash = status == BT_OK ? bt_hash(0, text, size) : 0;
+    free(text);
+    return status;
+}
+
+/* What only updates move, and what they are made by. */
+static bool is_state(const bt_ledger_row *row)
+{
+    const bt_role role = row->role;
+    return row->kind == BT_ROW_VAR &&
+           (role == BT_ROLE_PARAM || role == BT_ROLE_BUFFER || role == BT_ROLE_SLOT || role == BT_ROLE_OPTIMIZER);
+}
+
+static uint64_t hash_state(const bt_context *context, const bt_problem *problem)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < context->ledger.count; i++) {
+        const bt_ledger_row *row = &context->ledger.rows[i];
+        const void *bytes =
+            row->problem == problem && is_state(row) ? bt_store_near(context->instance, row->data) : NULL;
+        if (bytes)
+            hash = bt_hash(hash, bytes, ((const bt_var *)row->data)->bytes);
+    }
+    return hash;
+}
+
+static bt_status say(const bt_engine *engine, int64_t which, int rank)
+{
+    const int ranks = engine->context.instance->world.ranks;
+    if (which == 0)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "rank %d of %d has other settings than rank 0: all need the same files and options", rank,
+                       ranks);
+    return bt_fail(
+        BT_ERROR_CONFIG,
+        "step %lld: %s has other parameters, or another learning rate, on rank %d of %d than on rank 0. Each "
+        "rank is a process that calls the callbacks itself: what they give must be a function of their "
+        "arguments and of bt_seed, not of the time, the process or files that differ; as ranks of one process "
+        "(executor = lockstep) they are called once",
+        (long long)engine->context.step, engine->context.problems[which - 1]->name, rank, ranks);
+}
+
+bt_status bt_run_agree(const bt_engine *engine, const char *why)
+{
+    const bt_context *context = &engine->context;
+    bt_joint *joint = context->instance->joint;
+    int64_t which;
+    int rank;
+    if (!joint)
+        return BT_OK;
+    uint64_t *hashes = bt_alloc_array((size_t)context->problem_count + 1, sizeof *hashes);
+    bt_status status = hashes ? hash_settings(engine, &hashes[0]) : BT_ERROR_MEMORY;
+    for (int i = 0; status == BT_OK && i < context->problem_count; i++)
+        hashes[i + 1] = hash_state(context, context->problems[i]);
+    if (status == BT_OK)
+        status = bt_joint_compare(joint, why, hashes, context->problem_count + 1, &which, &rank);
+    bt_free(hashes);
+    if (status != BT_OK || which < 0)
+        return status;
+    return say(engine, which, rank);
+}
