@@ -186,7 +186,7 @@ void bt_mpi_fail(const char *message, int code)
     if (own < 0)
         return;
     if (own)
-        sleep(2);
+        sleep(5);
     fprintf(stderr, "betty-run: rank %d of %d: %s\n", own, all, message);
     fflush(NULL);
     MPI_Abort(MPI_COMM_WORLD, code);

@@ -36,6 +36,7 @@ alike() { # RANKS INI SETTING...
 short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
 alike 2 reweight "${short[@]}"
 alike 3 reweight "${short[@]}" classifier.hidden=300
+alike 2 sine "${short[@]}" engine.executor=processes
 alike 3 maml "${short[@]}"
 alike 2 logistic_hpo "${short[@]}"
 alike 2 reweight_cifar "${short[@]}" classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 \
@@ -53,6 +54,14 @@ mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --set classifier.wrong=1 --out
 [ "$(grep -c 'betty-run: rank 0 of 2: .*wrong' err)" -eq 1 ] || fail "a wrong setting is not said once"
 mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --ranks 3 >out 2>err && fail "another number of ranks than of processes"
 grep -q 'ranks = 3, and 2 processes were started' err || fail "the message lacks the numbers"
+for wrong in "--ranks 1" "--ranks all"; do
+    # shellcheck disable=SC2086 # words
+    mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" $wrong >out 2>err && fail "$wrong: two processes are no ranks"
+    grep -q 'ranks = 1, and 2 processes were started' err || fail "$wrong: the message lacks the numbers"
+done
+mpirun -n 1 "$BETTY_RUN" "$examples/reweight.ini" --output seeds : -n 1 "$BETTY_RUN" "$examples/reweight.ini" --output seeds \
+    --seed 2 >out 2>err && fail "other settings on one rank"
+grep -q 'rank 1 of 2 has other settings than rank 0' err || fail "other settings: another message"
 mpirun -n 2 "$BETTY_RUN" "$examples/reweight.ini" --plan >out 2>err && fail "two processes plan"
 grep -q 'nothing is trained' err || fail "nothing is said of two processes that plan"
 

@@ -4,13 +4,20 @@
 
 cat >model.c <<'C'
 #include <betty/betty.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
+/* Whether this process is the first to ask. */
+static bool is_first(const char *name) { return open(name, O_CREAT | O_EXCL | O_WRONLY, 0666) >= 0; }
 static bt_module *net(bt_problem *self)
 {
     bt_option_int(self, "crashes", 0, 0, 1000);
+    bt_option_int(self, "one_crashes", 0, 0, 1000);
     bt_option_int(self, "fails", 0, 0, 1000);
-    return bt_nn_parameter(bt_init_constant(2));
+    bt_option_int(self, "leaves", 0, 0, 1000);
+    bool odd = bt_option_int(self, "differs", 0, 0, 1) && is_first("differ.first");
+    return bt_nn_parameter(bt_init_constant(odd ? 3 : 2));
 }
 static bt_status draw(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
 {
@@ -18,6 +25,10 @@ static bt_status draw(bt_problem *self, bt_mode mode, int64_t index, bt_batch *b
     (void)mode;
     if (index > 0 && index == bt_option_int(self, "crashes", 0, 0, 1000))
         raise(SIGSEGV);
+    if (index > 0 && index == bt_option_int(self, "one_crashes", 0, 0, 1000) && is_first("crash.first"))
+        raise(SIGSEGV);
+    if (index > 0 && index == bt_option_int(self, "leaves", 0, 0, 1000) && is_first("leave.first"))
+        _exit(0);
     if (index > 0 && index == bt_option_int(self, "fails", 0, 0, 1000))
         return bt_fail(BT_ERROR_DATA, "batch %d has no labels", (int)index);
     printf("a problem prints\n");
@@ -34,7 +45,7 @@ cat >run.ini <<'INI'
 [engine]
 problems = model.c
 train_iters = 1000000000
-log_step = 1000
+log_step = 20
 ranks = 3
 [model]
 lr = 1e-9
@@ -83,12 +94,50 @@ kill -KILL "$run"
 wait "$run" 2>/dev/null
 none_left "their parent killed"
 
-# a rank that crashes within a problem's code says so; all make the same batches, so that all do
-"$BETTY_RUN" "$folder/run.ini" --set model.crashes=7 --output crashed >out 2>err
-code=$?
-[ $code -eq 1 ] || fail "a crash: exit code $code"
-grep -q 'model.c: model, get_batch' err || fail "a crash: the message lacks its place"
-none_left "a crash"
+# a crash within a problem's code is said once, of one rank or of all, who make the same batches
+for key in crashes one_crashes; do
+    "$BETTY_RUN" "$folder/run.ini" --set model.$key=7 --output $key >out 2>err
+    code=$?
+    [ $code -eq 1 ] || fail "$key: exit code $code"
+    [ "$(grep -c 'model.c: model, get_batch crashed: SIGSEGV' err)" -eq 1 ] || fail "$key: not one message with its place"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$key: more than one message"
+    none_left "$key"
+done
+
+# one that goes without a word leaves nobody waiting
+"$BETTY_RUN" "$folder/run.ini" --set model.leaves=7 --output gone >out 2>err
+[ $? -eq 1 ] || fail "a rank has left, and nobody has noticed"
+grep -q 'of 3 has ended before the run' err || fail "a rank has left: the message lacks that"
+none_left "a rank has left"
+
+# what differs from process to process is found before the first step
+"$BETTY_RUN" "$folder/run.ini" --set model.differs=1 --output differs >out 2>err
+[ $? -eq 2 ] || fail "other parameters: another exit code"
+grep -q 'model has other parameters, or another learning rate, on rank' err || fail "other parameters: another message"
+[ ! -e "$folder/differs/metrics.jsonl" ] || fail "other parameters: a folder is left"
+
+# where nobody reads, it ends without a word, as any command
+"$BETTY_RUN" "$folder/run.ini" --output unread 2>err | head -n 3 >out
+[ "${PIPESTATUS[0]}" -eq 141 ] || fail "unread: another exit code: ${PIPESTATUS[*]}"
+[ ! -s err ] || fail "unread: something is said"
+none_left "unread"
+
+# Ctrl-Z holds all of them
+begin --output held
+kill -TSTP "$run"
+sleep 0.5
+for pid in "$run" "${ranks[@]}"; do
+    grep -q '^State:.T' "/proc/$pid/status" || fail "Ctrl-Z: a process goes on"
+done
+kill -CONT "$run"
+sleep 0.5
+for pid in "${ranks[@]}"; do
+    grep -q '^State:.T' "/proc/$pid/status" && fail "Ctrl-Z: a process does not go on"
+done
+kill -TERM "$run"
+wait "$run"
+[ $? -eq 130 ] || fail "Ctrl-Z, and an end: another exit code"
+none_left "Ctrl-Z"
 
 # what all ranks find is said once, with the code that one rank would end with
 "$BETTY_RUN" "$folder/run.ini" --set model.fails=7 --output failed >out 2>err

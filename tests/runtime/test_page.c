@@ -215,6 +215,38 @@ START_TEST(how_they_end)
 }
 END_TEST
 
+/* Of five numbers number `given` is another one on the last rank. */
+static int compare(member *m)
+{
+    uint64_t numbers[5] = {1, 2, 3, 4, 5};
+    int64_t which;
+    int rank;
+    if (m->given >= 0 && m->rank == m->ranks - 1)
+        numbers[m->given]++;
+    if (bt_joint_compare(m->joint, "here", numbers, 5, &which, &rank) != BT_OK)
+        return 1;
+    return which == m->given && (which < 0 || rank == m->ranks - 1) ? 0 : 2;
+}
+
+/* A rank that asks at its end does not meet those that ask at their beginning. */
+static int compare_elsewhere(member *m)
+{
+    const uint64_t number = 1;
+    int64_t which;
+    int rank;
+    return bt_joint_compare(m->joint, m->rank ? "ends" : "begins", &number, 1, &which, &rank) == BT_ERROR_INTERNAL ? 0
+                                                                                                                   : 1;
+}
+
+START_TEST(what_differs)
+{
+    for (int ranks = 2; ranks <= MOST; ranks++)
+        for (int which = -1; which < 5; which++)
+            all_right(ranks, compare, which);
+    all_right(2, compare_elsewhere, 0);
+}
+END_TEST
+
 START_TEST(the_first_message_stays)
 {
     int code = 0;
@@ -225,6 +257,9 @@ START_TEST(the_first_message_stays)
     bt_page_fail(page, "second", 1);
     ck_assert_str_eq(bt_page_failure(page, &code), "first");
     ck_assert_int_eq(code, 2);
+    ck_assert(!bt_page_ended(page, 0) && !bt_page_ended(page, 1));
+    bt_page_end(page, 1);
+    ck_assert(!bt_page_ended(page, 0) && bt_page_ended(page, 1));
     bt_page_free(page);
 }
 END_TEST
@@ -236,6 +271,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, what_they_get);
     tcase_add_test(tests, how_they_end);
+    tcase_add_test(tests, what_differs);
     tcase_add_test(tests, the_first_message_stays);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
