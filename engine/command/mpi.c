@@ -170,7 +170,7 @@ bt_status bt_mpi_begin(int *ranks)
     MPI_Comm_size(MPI_COMM_WORLD, &all);
     *ranks = all;
     if (own)
-        bt_ranks_be_silent();
+        bt_ranks_be_silent(false);
     return BT_OK;
 }
 

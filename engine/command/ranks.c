@@ -36,10 +36,10 @@ void bt_ranks_end(void)
 
 /* ---- a rank ---- */
 
-void bt_ranks_be_silent(void)
+void bt_ranks_be_silent(bool errors_too)
 {
-    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int i = 0; nowhere >= 0 && i <= STDERR_FILENO; i++)
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC), last = errors_too ? STDERR_FILENO : STDOUT_FILENO;
+    for (int i = 0; nowhere >= 0 && i <= last; i++)
         dup2(nowhere, i);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
@@ -56,7 +56,7 @@ static bt_status begin(pid_t parent, const sigset_t *mask, int rank, bt_transpor
         _exit(1);
     signal(SIGTTOU, SIG_IGN); /* it prints from the background */
     if (rank)
-        bt_ranks_be_silent();
+        bt_ranks_be_silent(true);
     else
         bt_signals_again();
     sigprocmask(SIG_SETMASK, mask, NULL);
@@ -92,8 +92,10 @@ static bool is_early(const family *f, int rank, int how, char message[128], int 
         return rank == 0; /* others come to the end before it has written the checkpoint */
     else if (*code)
         snprintf(message, 128, "rank %d of %d has ended with code %d", rank, f->count, *code);
-    else if (!bt_page_ended(page, rank))
-        snprintf(message, 128, "rank %d of %d has ended before the run", rank, f->count), *code = 1;
+    else if (!bt_page_ended(page, rank)) {
+        snprintf(message, 128, "rank %d of %d has ended before the run", rank, f->count);
+        *code = 1;
+    }
     return *code != 0;
 }
 

@@ -14,6 +14,7 @@ bool bt_ranks_fail(const char *message, int code);
 bool bt_ranks_follows(void); /* a rank other than 0, which says nothing */
 void bt_ranks_end(void);     /* in a rank: the run has come to its end */
 
-void bt_ranks_be_silent(void); /* it prints nothing, and leaves signals to rank 0 */
+/* It prints nothing, errors neither if that is said, and leaves signals to rank 0. */
+void bt_ranks_be_silent(bool errors_too);
 
 #endif
