@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PART = 1 << 20 }; /* bytes that are exchanged at once: they stay in a second cache */
-enum { SPINS = 200, ALONE = 100, NAP = 50 };
+enum { PART = 1 << 18 }; /* bytes that are exchanged at once: they stay in a second cache */
+enum { SPINS = 10000, ALONE = 100, NAP = 50 };
 
 /* Each part is exchanged in the slots of one turn while slow ranks still look at those of the turn before. */
 struct bt_page {
@@ -106,6 +106,14 @@ const char *bt_page_failure(const bt_page *page, int *code)
 
 /* ---- meeting ---- */
 
+/* The other thread of the core has it meanwhile. */
+static void relax(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
 /* Until `met` is another number, or a rank has failed. Now and then it looks by itself: nobody may be left to wake it.
  */
 static void wait_for(bt_page *page, unsigned met, int spins)
@@ -113,6 +121,8 @@ static void wait_for(bt_page *page, unsigned met, int spins)
     for (int i = 0; i < spins; i++)
         if (atomic_load_explicit(&page->met, memory_order_acquire) != met)
             return;
+        else
+            relax();
     sched_yield();
     atomic_fetch_add(&page->asleep, 1);
     while (atomic_load(&page->met) == met && !atomic_load(&page->failed))
