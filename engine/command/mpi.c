@@ -3,7 +3,6 @@
 #include "engine/command/mpi.h"
 
 #include "engine/command/ranks.h"
-#include "ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +52,7 @@ static bt_status meet(member *m, uint64_t what)
     BT_TRY(check(MPI_Allgather(&what, sizeof what, MPI_BYTE, calls, sizeof what, MPI_BYTE, MPI_COMM_WORLD)));
     for (int r = 0; r < all; r++)
         if (calls[r] != what)
-            return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at another call than rank %d", r, own);
+            return bt_transport_parted(own, r);
     return BT_OK;
 }
 
@@ -74,13 +73,11 @@ static bt_status gather(bt_transport *transport, uint64_t what, const void *mine
     return BT_OK;
 }
 
-/* The share of each rank, in whole 8 bytes; the last one has what is left. */
 static void share(member *m, size_t bytes)
 {
-    const int64_t words = (int64_t)(bytes / 8);
     for (int r = 0; r < all; r++) {
-        m->begin[r] = (int)(8 * bt_share_first(words, r, all));
-        m->counts[r] = (int)(r == all - 1 ? (int64_t)bytes : 8 * bt_share_first(words, r + 1, all)) - m->begin[r];
+        m->begin[r] = (int)bt_transport_share(bytes, r, all);
+        m->counts[r] = (int)bt_transport_share(bytes, r + 1, all) - m->begin[r];
     }
 }
 

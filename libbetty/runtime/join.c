@@ -5,6 +5,16 @@
 
 #include "ops/ops.h"
 
+size_t bt_transport_share(size_t bytes, int rank, int ranks)
+{
+    return rank == ranks ? bytes : 8 * (size_t)bt_share_first((int64_t)(bytes / 8), rank, ranks);
+}
+
+bt_status bt_transport_parted(int rank, int other)
+{
+    return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at another call than rank %d", other, rank);
+}
+
 typedef struct seat { /* a call of each rank: those of others have inputs only */
     bt_call call;
     bt_collective_attr attr;

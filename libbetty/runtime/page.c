@@ -2,7 +2,6 @@
 #include "runtime/transport.h"
 
 #include "base/team.h"
-#include "ops/ops.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -157,8 +156,7 @@ static bt_status put(member *m, uint64_t what, const void *own, size_t bytes)
     BT_TRY(meet(m));
     for (int r = 0; r < page->ranks; r++)
         if (*call_of(page, m->turn, r) != what)
-            return bt_fail(BT_ERROR_INTERNAL, "the ranks do not meet: rank %d is at another call than rank %d", r,
-                           rank);
+            return bt_transport_parted(rank, r);
     return BT_OK;
 }
 
@@ -179,9 +177,7 @@ static bt_status gather(bt_transport *transport, uint64_t what, const void *own,
 static bt_status fold(member *m, const bt_folding *how, size_t bytes)
 {
     const int rank = m->transport.rank, ranks = m->transport.ranks;
-    const int64_t words = (int64_t)(bytes / 8);
-    const size_t first = 8 * (size_t)bt_share_first(words, rank, ranks);
-    const size_t end = rank == ranks - 1 ? bytes : 8 * (size_t)bt_share_first(words, rank + 1, ranks);
+    const size_t first = bt_transport_share(bytes, rank, ranks), end = bt_transport_share(bytes, rank + 1, ranks);
     for (int r = 0; r < ranks; r++)
         m->parts[r] = slot_of(m->page, m->turn, r) + first;
     return end > first ? how->fold(how, m->parts, end - first, result_of(m->page) + first) : BT_OK;

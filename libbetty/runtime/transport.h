@@ -26,6 +26,11 @@ struct bt_transport {
     void (*close)(bt_transport *transport);
 };
 
+/* join.c: where a rank's share of so many bytes begins, in whole 8 bytes; the last one has what is left over. Of rank
+ * `ranks`: their end. */
+size_t bt_transport_share(size_t bytes, int rank, int ranks);
+bt_status bt_transport_parted(int rank, int other); /* they are at different calls: BT_ERROR_INTERNAL */
+
 /* ---- join.c: collectives by a transport, on memory that is near ---- */
 
 typedef struct bt_joint bt_joint;

@@ -28,3 +28,19 @@ metric() { # FOLDER NAME: its last value
 expect() { # CONDITION: of awk
     awk "BEGIN { exit !($1) }" || fail "expected $1"
 }
+
+# CIFAR-10's format with a few images of noise, here.
+noise_images() {
+    export BETTY_DATA=$PWD
+    mkdir cifar-10-batches-bin || exit 1
+    python3 - <<'END' || fail "no images"
+import random
+
+random.seed(2)
+for name, count in [(f"data_batch_{i}", 20) for i in range(1, 6)] + [("test_batch", 20)]:
+    with open(f"cifar-10-batches-bin/{name}.bin", "wb") as file:
+        file.write(b"".join(bytes([i % 10]) + random.randbytes(3072) for i in range(count)))
+END
+}
+
+numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER: its metrics, without the time

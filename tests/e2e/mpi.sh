@@ -7,18 +7,7 @@ ldd "$BETTY_RUN" | grep -q libasan && { echo "skipped: MPI's own memory is not o
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
     OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=false
 mpirun -n 2 true >out 2>&1 || { echo "skipped: mpirun starts nothing here: $(head -n 3 out)"; exit 77; }
-export BETTY_DATA=$PWD
-mkdir cifar-10-batches-bin || exit 1
-python3 - <<'END' || fail "no images"
-import random
-
-random.seed(2)
-for name, count in [(f"data_batch_{i}", 20) for i in range(1, 6)] + [("test_batch", 20)]:
-    with open(f"cifar-10-batches-bin/{name}.bin", "wb") as file:
-        file.write(b"".join(bytes([i % 10]) + random.randbytes(3072) for i in range(count)))
-END
-
-numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER
+noise_images
 
 alike() { # RANKS INI SETTING...
     local ranks=$1 ini=$2 setting settings=()

@@ -3,19 +3,7 @@
 # two and three ranks, where the numbers are, but for the rounding of sums in another order, and each bit is the same
 # whether the ranks are processes or take turns in one.
 . "$(dirname "$0")/common.sh" || exit 1
-export BETTY_DATA=$PWD
-
-mkdir cifar-10-batches-bin || exit 1
-python3 - <<'END' || fail "no images"
-import random
-
-random.seed(2)
-for name, count in [(f"data_batch_{i}", 20) for i in range(1, 6)] + [("test_batch", 20)]:
-    with open(f"cifar-10-batches-bin/{name}.bin", "wb") as file:
-        file.write(b"".join(bytes([i % 10]) + random.randbytes(3072) for i in range(count)))
-END
-
-numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER
+noise_images
 
 # FOLDER OTHER: each number of the metrics within 1e-3 of the other's, of its size
 close() {
