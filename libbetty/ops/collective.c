@@ -11,13 +11,16 @@ int64_t bt_share_first(int64_t rows, int rank, int ranks)
 
 int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank)
 {
-    return attr->rows ? bt_share_first(attr->rows, (int)rank, (int)attr->ranks) * (attr->size / attr->rows) : 0;
+    const int64_t line = attr->of ? attr->of : attr->size;
+    const int64_t row = attr->rows ? bt_share_first(attr->rows, (int)rank, (int)attr->ranks) : 0;
+    const int64_t first = attr->rows ? row * (line / attr->rows) - attr->from : 0;
+    return first < 0 ? 0 : first > attr->size ? attr->size : first;
 }
 
 bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b)
 {
     return a->ranks == b->ranks && a->reduction == b->reduction && a->parts == b->parts && a->axis == b->axis &&
-           a->rows == b->rows && a->size == b->size;
+           a->rows == b->rows && a->size == b->size && a->of == b->of && a->from == b->from;
 }
 
 static int64_t own_size(const bt_collective_attr *attr)
@@ -38,9 +41,13 @@ static bt_status check(const char *op, const bt_collective_attr *attr, bt_array 
 static bt_status check_parts(const char *op, const bt_collective_attr *attr, bt_array x, int64_t found)
 {
     BT_TRY(bt_check_axis(op, attr->axis, x.rank));
-    if (attr->rows < 1 || attr->size < 0 || attr->size % attr->rows)
-        return bt_fail(BT_ERROR_SHAPE, "%s: an axis of size %lld split as %lld rows", op, (long long)attr->size,
+    const int64_t line = attr->of ? attr->of : attr->size;
+    if (attr->rows < 1 || attr->size < 0 || line % attr->rows)
+        return bt_fail(BT_ERROR_SHAPE, "%s: an axis of size %lld split as %lld rows", op, (long long)line,
                        (long long)attr->rows);
+    if (attr->from < 0 || attr->from > line - attr->size)
+        return bt_fail(BT_ERROR_SHAPE, "%s: a stretch of %lld from %lld on, of %lld", op, (long long)attr->size,
+                       (long long)attr->from, (long long)line);
     if (x.dims[attr->axis] == found)
         return BT_OK;
     return bt_fail(BT_ERROR_SHAPE, "%s: rank %lld of %lld has %lld of an axis of size %lld, must have %lld", op,
@@ -82,6 +89,8 @@ static void describe(const void *attr, bt_text *text)
     if (c->parts)
         bt_text_add(text, ", axis %lld of size %lld, %lld rows", (long long)c->axis, (long long)c->size,
                     (long long)c->rows);
+    if (c->of)
+        bt_text_add(text, ", from %lld of %lld on", (long long)c->from, (long long)c->of);
     if (c->reduction >= BT_REDUCE_SUM && c->reduction <= BT_REDUCE_MIN)
         bt_text_add(text, ", %s", reductions[c->reduction]);
 }
@@ -129,6 +138,16 @@ bt_tensor *bt_all_gather(bt_tensor *x, int rank, int ranks, int axis, int64_t ro
 {
     bt_collective_attr attr = {.rank = rank, .ranks = ranks, .parts = 1, .axis = axis, .rows = rows, .size = size};
     return BT_RECORD(&bt_op_all_gather, &attr, x);
+}
+
+bt_tensor *bt_gather_stretch(bt_tensor *x, const bt_collective_attr *stretch)
+{
+    return BT_RECORD(&bt_op_all_gather, stretch, x);
+}
+
+bt_tensor *bt_scatter_stretch(bt_tensor *x, const bt_collective_attr *stretch)
+{
+    return BT_RECORD(&bt_op_reduce_scatter, stretch, x);
 }
 
 bt_tensor *bt_reduce_scatter(bt_tensor *x, int rank, int ranks, int axis, int64_t rows)

@@ -265,6 +265,8 @@ typedef struct bt_collective_attr {
     int64_t reduction;        /* all_reduce; the others: BT_REDUCE_SUM */
     int64_t parts;            /* 1: along the axis; all_reduce: 0, and so are the rest */
     int64_t axis, rows, size; /* size: of the whole */
+    int64_t of, from;         /* of > 0: the axis is the stretch from `from` on of a line of `of` elements, and the line
+                               * is what is split as so many rows; else both 0 */
 } bt_collective_attr;
 int64_t bt_share_first(int64_t rows, int rank, int ranks);
 int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank); /* where its part begins along the axis */
@@ -317,6 +319,9 @@ bt_tensor *bt_pads_joined(bt_tensor *a, bt_tensor *b);
 bt_tensor *bt_all_reduce(bt_tensor *x, int rank, int ranks, bt_reduction reduction);
 bt_tensor *bt_all_gather(bt_tensor *x, int rank, int ranks, int axis, int64_t rows, int64_t size);
 bt_tensor *bt_reduce_scatter(bt_tensor *x, int rank, int ranks, int axis, int64_t rows);
+/* Of a stretch of a line that the ranks share (attr.of), along axis 0. */
+bt_tensor *bt_gather_stretch(bt_tensor *x, const bt_collective_attr *stretch);
+bt_tensor *bt_scatter_stretch(bt_tensor *x, const bt_collective_attr *stretch);
 
 /* Whether all elements of x are one known number: a constant, or a view of one. */
 bool bt_uniform(const bt_tensor *x, double *value);

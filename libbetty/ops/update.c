@@ -28,6 +28,17 @@ static const double truth[] = {1}, untruth[] = {0};
 /* A gradient that is not finite belongs to an update that is left out: no derivative may meet it there. */
 static bt_tensor *sound(bt_tensor *ok, bt_tensor *g) { return bt_where(ok, g, 0); }
 
+/* Element by element in what is shaped like the parameter; numbers are whole. */
+static bool update_shares(bt_shares *shares)
+{
+    const int axis = bt_shares_axis(shares);
+    for (int i = 0; i < shares->inputs; i++)
+        shares->in_axis[i] = bt_shape_same(shares->in[i], shares->in[0]) && shares->in[0].rank ? axis : -1;
+    for (int o = 0; o < BT_MAX_OUTPUTS; o++)
+        shares->out_axis[o] = axis;
+    return true;
+}
+
 /* ---- sgd_plain_update(p, g, ok, lr, weight_decay) ---- */
 
 static bt_status sgd_plain_infer(const void *attr, const bt_array *in, bt_array *out)
@@ -83,7 +94,7 @@ const bt_op bt_op_sgd_plain_update = {
     .info = &(const bt_op_info){.differentiable = 0x1b,
                                 .overwrites = {3},
                                 .flops = sgd_plain_flops,
-                                .shares = bt_shares_none,
+                                .shares = update_shares,
                                 .samples = sgd_plain_samples},
 };
 
@@ -144,7 +155,7 @@ const bt_op bt_op_sgd_update = {
     .info = &(const bt_op_info){.differentiable = 0xf7,
                                 .overwrites = {3, 4},
                                 .flops = sgd_flops,
-                                .shares = bt_shares_none,
+                                .shares = update_shares,
                                 .describe = sgd_describe,
                                 .samples = sgd_samples},
 };
@@ -224,7 +235,7 @@ const bt_op bt_op_adam_update = {
     .info = &(const bt_op_info){.differentiable = 0x3ef,
                                 .overwrites = {3, 4, 8},
                                 .flops = adam_flops,
-                                .shares = bt_shares_none,
+                                .shares = update_shares,
                                 .describe = adam_describe,
                                 .samples = adam_samples},
 };

@@ -100,7 +100,12 @@ static bt_var *local_of(void *user, bt_var *var) { return bt_instance_own(user, 
 
 static void join_world(bt_instance *instance, int rank, int ranks)
 {
-    instance->world = (bt_world){rank, ranks, layout_of, decide, local_of, instance};
+    instance->world = (bt_world){.rank = rank,
+                                 .ranks = ranks,
+                                 .layout = layout_of,
+                                 .decide = decide,
+                                 .local = local_of,
+                                 .user = instance};
 }
 
 static bt_status may_spread(const bt_instance *instance, int ranks)

@@ -9,6 +9,12 @@ enum { DEPTH = 64 }; /* of values whose own rows are computed rather than taken 
 
 bt_array bt_local_shape(bt_array shape, const bt_spread *layout, int rank, int ranks)
 {
+    if (layout->kind == BT_STRETCH) {
+        const int64_t count = bt_array_count(shape);
+        const int64_t first = bt_stretch_first(layout, count, rank, ranks);
+        return (bt_array){
+            .dtype = shape.dtype, .rank = 1, .dims = {bt_stretch_first(layout, count, rank + 1, ranks) - first}};
+    }
     if (layout->kind == BT_SHARDED) {
         const int64_t each = shape.dims[layout->axis] / layout->rows;
         shape.dims[layout->axis] =
@@ -31,6 +37,8 @@ static int64_t first_of(const bt_sharding *s, const bt_tensor *x, const bt_sprea
 /* How many of its elements come before the rank's own ones, where these are one stretch. */
 static int64_t elements_before(const bt_sharding *s, const bt_tensor *x, const bt_spread *layout)
 {
+    if (layout->kind == BT_STRETCH)
+        return bt_stretch_first(layout, bt_tensor_count(x), s->world->rank, s->world->ranks);
     int64_t inner = layout->kind == BT_SHARDED ? first_of(s, x, layout) : 0;
     for (int i = 0; layout->kind == BT_SHARDED && i < x->rank; i++)
         inner = i > layout->axis ? inner * x->dims[i] : i < layout->axis && x->dims[i] != 1 ? 0 : inner;
@@ -57,19 +65,18 @@ bool bt_lay_output(bt_sharding *s, const bt_tensor *x, const bt_spread *layout, 
                       x->node->op->name);
         return false;
     }
-    own->batch_axis = x->batch_axis;
+    own->batch_axis = layout->kind == BT_STRETCH ? -1 : x->batch_axis;
     s->values[x->id] =
         (bt_lain){.layout = plainly(s, *layout), .own = own, .whole = layout->kind == BT_REPLICATED ? own : NULL};
     return true;
 }
 
-/* The node, its attributes made those of the part; NULL: the graph has failed. */
-static bt_node *record(bt_sharding *s, const bt_node *node, bt_tensor *const *in, const bt_spread *layout)
+bt_node *bt_lay_record(bt_sharding *s, const bt_node *node, bt_tensor *const *in, const bt_spread *layout)
 {
     bt_graph *to = s->rewrite.to;
     const bt_op_info *info = node->op->info;
     const void *attr = node->attr;
-    if (layout->kind == BT_SHARDED && info && info->localise) {
+    if ((layout->kind == BT_SHARDED || layout->kind == BT_STRETCH) && info && info->localise) {
         const bt_array shape = local_shape(s, node->out, layout);
         void *own = bt_region_copy(to->region, node->attr, node->attr_size);
         if (!own) {
@@ -84,7 +91,7 @@ static bt_node *record(bt_sharding *s, const bt_node *node, bt_tensor *const *in
 
 bool bt_lay_node(bt_sharding *s, const bt_node *node, bt_tensor *const *in, const bt_spread *outputs)
 {
-    bt_node *own = record(s, node, in, &outputs[0]);
+    bt_node *own = bt_lay_record(s, node, in, &outputs[0]);
     for (int o = 0; own && o < node->outputs; o++)
         if (!bt_lay_output(s, &node->out[o], &outputs[o], &own->out[o]))
             return false;
@@ -113,13 +120,17 @@ bt_tensor *bt_lay_whole(bt_sharding *s, const bt_tensor *x)
 {
     bt_lain *value = &s->values[x->id];
     const bt_world *world = s->world;
-    if (value->whole || !value->own)
+    const bool stretch = value->layout.kind == BT_STRETCH;
+    if (!value->own || (value->whole && !(stretch && s->gathered - value->stamp > world->window)))
         return value->whole;
     const bt_tag before = bt_trace_tag(&s->rewrite.trace);
     bt_trace_as(&s->rewrite.trace, &x->node->tag);
     if (value->layout.kind == BT_PARTIAL)
         value->whole = bt_all_reduce(value->own, world->rank, world->ranks, BT_REDUCE_SUM);
-    else {
+    else if (stretch) {
+        value->whole = bt_stretch_whole(s, x);
+        value->stamp = s->gathered;
+    } else {
         value->whole = bt_all_gather(value->own, world->rank, world->ranks, value->layout.axis, value->layout.rows,
                                      x->dims[value->layout.axis]);
         tell(s, x);
@@ -138,9 +149,16 @@ static bool all_replicated(const bt_sharding *s, const bt_node *node)
     return true;
 }
 
+bool bt_lay_computes(const bt_sharding *s, const bt_node *node)
+{
+    const bt_op_info *info = node->op->info;
+    return info && !(info->flags & (BT_OP_LEAF | BT_OP_EFFECT)) && node->outputs == 1 && s->depth < DEPTH &&
+           all_replicated(s, node);
+}
+
 static bt_tensor *first_output(bt_sharding *s, const bt_node *node, bt_tensor *const *in, const bt_spread *layout)
 {
-    bt_node *own = record(s, node, in, layout);
+    bt_node *own = bt_lay_record(s, node, in, layout);
     return own ? own->out : NULL;
 }
 
@@ -199,8 +217,7 @@ static bt_tensor *computed_rows(bt_sharding *s, const bt_tensor *x, const bt_spr
 {
     const bt_node *node = x->node;
     const bt_op_info *info = node->op->info;
-    if (!info || info->flags & (BT_OP_LEAF | BT_OP_EFFECT) || node->outputs > 1 || s->depth == DEPTH ||
-        !all_replicated(s, node))
+    if (!bt_lay_computes(s, node))
         return NULL;
     s->depth++;
     bt_tensor *rows = NULL;
@@ -232,7 +249,7 @@ static bt_tensor *part_of(bt_sharding *s, const bt_tensor *x, const bt_spread *l
 bt_tensor *bt_lay_part(bt_sharding *s, const bt_tensor *x, int axis, int64_t rows)
 {
     bt_lain *value = &s->values[x->id];
-    const bt_spread layout = plainly(s, (bt_spread){BT_SHARDED, axis, rows});
+    const bt_spread layout = plainly(s, (bt_spread){.kind = BT_SHARDED, .axis = axis, .rows = rows});
     if (value->layout.kind == BT_SHARDED && value->layout.axis == axis && value->layout.rows == layout.rows)
         return value->own;
     if (value->part && value->as.axis == axis && value->as.rows == layout.rows)
@@ -257,6 +274,10 @@ static bt_tensor *summand(bt_sharding *s, const bt_tensor *x)
         return value->own;
     if (value->layout.kind == BT_SHARDED)
         return bt_pad_axis(value->own, value->layout.axis, first_of(s, x, &value->layout), x->dims[value->layout.axis]);
+    if (value->layout.kind == BT_STRETCH) {
+        const int64_t first = elements_before(s, x, &value->layout);
+        return bt_stretch_in_shape(bt_pad_axis(value->own, 0, first, bt_tensor_count(x)), x);
+    }
     return s->world->rank == 0 ? value->own : bt_zeros_like(value->own);
 }
 
@@ -264,5 +285,6 @@ bt_tensor *bt_lay_as(bt_sharding *s, const bt_tensor *x, const bt_spread *layout
 {
     return layout->kind == BT_REPLICATED ? bt_lay_whole(s, x)
            : layout->kind == BT_SHARDED  ? bt_lay_part(s, x, layout->axis, layout->rows)
+           : layout->kind == BT_STRETCH  ? bt_lay_stretch(s, x, layout)
                                          : summand(s, x);
 }

@@ -29,12 +29,13 @@ typedef struct walk {
     leaf *leaves;
     int64_t leaf_count, leaf_capacity;
     bt_tensor **assigned; /* by assign */
+    int64_t *goes_to;     /* by tensor id of the whole graph: one more than the first assign of it; 0: none */
     bt_array *arrays;     /* room for the inputs of the node in turn */
     int *axes, *wanted;
     bt_spread *outputs;
 } walk;
 
-static const bt_spread replicated = {BT_REPLICATED, 0, 0}, partial = {BT_PARTIAL, 0, 0};
+static const bt_spread replicated = {.kind = BT_REPLICATED}, partial = {.kind = BT_PARTIAL};
 
 static void out_of_memory(walk *w) { bt_graph_fail(w->s.rewrite.to, BT_ERROR_MEMORY, "out of memory"); }
 
@@ -77,12 +78,22 @@ static void decide_read(walk *w, root *r, const bt_tensor *x)
     const int axis = x->batch_axis;
     const bool rows = r->var->lifetime == BT_EXTERNAL && w->s.world->ranks > 1 && axis >= 0 && x->dims[axis] > 0;
     if (rows && !r->known && !r->open && r->layout.kind == BT_REPLICATED)
-        r->layout = (bt_spread){BT_SHARDED, axis, x->dims[axis]};
+        r->layout = (bt_spread){.kind = BT_SHARDED, .axis = axis, .rows = x->dims[axis]};
     if (!r->open)
         return;
     r->open = false;
     r->tried = !r->forced && r->var->clear && bt_dtype_size(r->var->dtype) >= 4 && assigns_to(w->from, r->var);
     r->layout = r->tried ? partial : replicated;
+}
+
+/* Summands that ranks are to share are added where they are read, but by what adds to them. */
+static bool lay_read(walk *w, const bt_tensor *x, const root *r, const bt_spread *layout, bt_tensor *own)
+{
+    bt_spread added = *layout;
+    if (layout->kind != BT_PARTIAL || !layout->of || assigns_to(w->from, r->var))
+        return bt_lay_output(&w->s, x, layout, own);
+    added.kind = BT_STRETCH;
+    return bt_lay_output(&w->s, x, &added, bt_stretch_scatter(&w->s, own, &added));
 }
 
 /* A leaf that is bound to the rank's own variable at the end, when all is decided. */
@@ -98,15 +109,17 @@ static void read_var(walk *w, const bt_node *node, bt_var *var)
         return;
     }
     decide_read(w, r, node->out);
-    if (r->layout.kind == BT_SHARDED && var->base) {
+    const bt_spread layout = bt_spread_within(&r->layout, var);
+    if (layout.kind == BT_SHARDED && var->base) {
         bt_graph_fail(to, BT_ERROR_INTERNAL, "shard: '%s' is a window of what is sharded", var->name);
         return;
     }
     bt_tensor like = *node->out;
-    const bt_array shape = bt_local_shape(bt_tensor_array(&like), &r->layout, w->s.world->rank, w->s.world->ranks);
+    const bt_array shape = bt_local_shape(bt_tensor_array(&like), &layout, w->s.world->rank, w->s.world->ranks);
+    like.rank = shape.rank;
     memcpy(like.dims, shape.dims, sizeof like.dims);
     bt_tensor *own = bt_graph_placeholder(to, &like);
-    if (bt_poisoned(own) || !bt_lay_output(&w->s, node->out, &r->layout, own))
+    if (bt_poisoned(own) || !lay_read(w, node->out, r, &layout, own))
         return;
     leaves[w->leaf_count++] = (leaf){own->node, var};
     own->node->tag = node->tag;
@@ -185,7 +198,8 @@ static bool passes_summands(const walk *w, const bt_node *node)
         const bt_tensor *x = node->in[i];
         const unsigned bit = i < 32 ? 1U << i : 0;
         const bool added = info->flags & BT_OP_IDENTITY ? i == 0 : !bit || info->differentiable & bit;
-        if (lying(w, x) == BT_SHARDED || (lying(w, x) == BT_REPLICATED && together && added))
+        if (lying(w, x) == BT_SHARDED || lying(w, x) == BT_STRETCH ||
+            (lying(w, x) == BT_REPLICATED && together && added))
             return false;
         if (lying(w, x) != BT_PARTIAL)
             continue;
@@ -291,7 +305,7 @@ static void visit_split(walk *w, const bt_node *node)
     }
     for (int o = 0; o < node->outputs; o++) {
         const int axis = shares.out_axis[o];
-        w->outputs[o] = axis >= 0                 ? (bt_spread){BT_SHARDED, axis, shares.rows}
+        w->outputs[o] = axis >= 0                 ? (bt_spread){.kind = BT_SHARDED, .axis = axis, .rows = shares.rows}
                         : axis == BT_BATCH_SUMMED ? partial
                                                   : replicated;
     }
@@ -312,6 +326,8 @@ static void visit(walk *w, const bt_node *node)
         visit_leaf(w, node);
     else if (flags & BT_OP_EFFECT && !node->op->info->shares)
         visit_effect(w, node);
+    else if (bt_stretch_visit(&w->s, node))
+        return;
     else if (partials && !(flags & BT_OP_EFFECT) && passes_summands(w, node))
         visit_summands(w, node);
     else if (split)
@@ -344,6 +360,30 @@ static bool decide_assigned(walk *w, root *r)
     return !r->forced;
 }
 
+static void assign(walk *w, int64_t i)
+{
+    const bt_assign *of = &w->from->assigns[i];
+    const root *r = root_of(w, of->var);
+    if (!r)
+        return;
+    const bt_spread layout = bt_spread_within(&r->layout, of->var);
+    w->s.wanted_by = of->var->name;
+    w->s.reader = NULL;
+    w->assigned[i] = bt_lay_as(&w->s, of->value, &layout);
+}
+
+/* What is assigned to a variable that is told to lie in stretches goes there as soon as it is made: so sums are taken
+ * in the order in which their summands are ready. */
+static void assign_made(walk *w, const bt_node *node)
+{
+    for (int o = 0; o < node->outputs && w->s.rewrite.to->status == BT_OK; o++) {
+        const int64_t i = w->goes_to[node->out[o].id] - 1;
+        const root *r = i < 0 ? NULL : root_of(w, w->from->assigns[i].var);
+        if (r && r->layout.of && w->s.uses[node->out[o].id] <= 1)
+            assign(w, i);
+    }
+}
+
 /* False: the walk must be made again, or the graph has failed. */
 static bool end_run(walk *w)
 {
@@ -358,8 +398,8 @@ static bool end_run(walk *w)
             right = decide_assigned(w, r) && right;
     }
     for (int64_t i = 0; right && i < from->assign_count; i++) {
-        w->s.wanted_by = from->assigns[i].var->name;
-        w->assigned[i] = bt_lay_as(&w->s, from->assigns[i].value, &root_of(w, from->assigns[i].var)->layout);
+        if (!w->assigned[i])
+            assign(w, i);
     }
     w->s.wanted_by = "a result";
     for (int64_t i = 0; right && i < from->output_count && w->s.rewrite.to->status == BT_OK; i++)
@@ -371,11 +411,11 @@ static bool end_run(walk *w)
 
 static bt_var *local_var(walk *w, bt_var *var)
 {
-    const bt_spread *layout = &root_of(w, var)->layout;
+    const bt_spread layout = bt_spread_within(&root_of(w, var)->layout, var);
     bt_var *own = w->s.world->local ? w->s.world->local(w->s.world->user, var) : var;
     if (!own)
         return NULL;
-    const bt_array due = bt_local_shape(bt_var_array(var), layout, w->s.world->rank, w->s.world->ranks);
+    const bt_array due = bt_local_shape(bt_var_array(var), &layout, w->s.world->rank, w->s.world->ranks);
     if (bt_array_same(bt_var_array(own), due))
         return own;
     bt_fail(BT_ERROR_INTERNAL, "shard: what stands for '%s' on rank %d has another shape than its part", var->name,
@@ -449,13 +489,16 @@ static bool open_room(walk *w)
     w->s.values = bt_alloc_array((size_t)w->from->tensor_count + 1, sizeof *w->s.values);
     w->s.uses = bt_alloc_array((size_t)w->from->tensor_count + 1, sizeof *w->s.uses);
     w->assigned = bt_alloc_array((size_t)w->from->assign_count + 1, sizeof(bt_tensor *));
+    w->goes_to = bt_alloc_array((size_t)w->from->tensor_count + 1, sizeof *w->goes_to);
     w->arrays = bt_alloc_array((size_t)most_in + 1, sizeof *w->arrays);
     w->axes = bt_alloc_array(2 * ((size_t)most_in + 1), sizeof *w->axes);
     w->wanted = w->axes ? w->axes + most_in + 1 : NULL;
     w->outputs = bt_alloc_array((size_t)most_out, sizeof *w->outputs);
-    if (!w->live || !w->s.values || !w->s.uses || !w->assigned || !w->arrays || !w->axes || !w->outputs)
+    if (!w->live || !w->s.values || !w->s.uses || !w->assigned || !w->goes_to || !w->arrays || !w->axes || !w->outputs)
         return false;
     bt_count_uses(w->from, w->live, w->s.uses, NULL);
+    for (int64_t i = w->from->assign_count - 1; i >= 0; i--)
+        w->goes_to[w->from->assigns[i].value->id] = i + 1;
     return true;
 }
 
@@ -465,6 +508,7 @@ static void close_room(walk *w)
     bt_free(w->s.values);
     bt_free(w->s.uses);
     bt_free(w->assigned);
+    bt_free(w->goes_to);
     bt_free(w->arrays);
     bt_free(w->axes);
     bt_free(w->outputs);
@@ -479,6 +523,8 @@ static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
     bt_graph *to;
     w->leaf_count = 0;
     memset(w->s.values, 0, (size_t)w->from->tensor_count * sizeof *w->s.values);
+    memset(w->assigned, 0, (size_t)w->from->assign_count * sizeof(bt_tensor *));
+    w->s.gathered = 0;
     for (int64_t i = 0; i < w->root_count; i++) {
         w->roots[i].open = !w->roots[i].known && w->roots[i].var->lifetime == BT_PHASE && w->s.world->ranks > 1;
         w->roots[i].tried = false;
@@ -490,8 +536,10 @@ static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
     }
     to = w->s.rewrite.to;
     for (int64_t n = 0; n < w->from->node_count && to->status == BT_OK; n++)
-        if (w->live[n])
+        if (w->live[n]) {
             visit(w, w->from->nodes[n]);
+            assign_made(w, w->from->nodes[n]);
+        }
     if (to->status == BT_OK)
         *right = end_run(w) || to->status != BT_OK;
     const bt_status status = *right && to->status == BT_OK ? bind(w) : BT_OK;

@@ -8,12 +8,15 @@
 
 #include "ops/ops.h"
 
-typedef enum bt_lying { BT_REPLICATED, BT_SHARDED, BT_PARTIAL } bt_lying;
-typedef struct bt_spread { /* sharded: along `axis`, whose size is a multiple of `rows`, as a batch of `rows` is split
-                            */
+typedef enum bt_lying { BT_REPLICATED, BT_SHARDED, BT_PARTIAL, BT_STRETCH } bt_lying;
+/* Sharded: along `axis`, whose size is a multiple of `rows`, as a batch of `rows` is split. A stretch (stretch.c): the
+ * elements, in the order of memory, are those from `from` on of a line of `of`, a multiple of `rows`, which is split as
+ * a batch of `rows` is; a rank has those that lie in its part, as one axis. A variable that is partial and has `of` is
+ * added into stretches where it is read, but by a program that adds to it. */
+typedef struct bt_spread {
     bt_lying kind;
     int axis;
-    int64_t rows;
+    int64_t rows, of, from;
 } bt_spread;
 
 typedef struct bt_world {
@@ -26,6 +29,8 @@ typedef struct bt_world {
      * (bt_local_shape). It may be asked for again and again; how the root lies has been decided before. NULL after an
      * error. */
     bt_var *(*local)(void *user, bt_var *var);
+    size_t window; /* a stretch that was gathered is gathered again for a reader before which others of so many bytes
+                    * were gathered: until then it is kept */
     void *user;
 } bt_world;
 
@@ -39,6 +44,10 @@ void bt_sharded_free(bt_sharded_report *report);
 
 /* The shape of the rank's part of what has this shape. */
 bt_array bt_local_shape(bt_array shape, const bt_spread *layout, int rank, int ranks);
+/* stretch.c: the first of so many elements that is the rank's or comes after it. */
+int64_t bt_stretch_first(const bt_spread *layout, int64_t count, int rank, int ranks);
+bt_spread bt_spread_within(const bt_spread *root, const bt_var *var); /* how a window of a root lies */
+bool bt_spread_same(const bt_spread *a, const bt_spread *b);
 
 /* The rank's own graph, with local shapes, local variables and collectives, of a graph without composites that could be
  * taken apart (transform/inline.h). Its outputs are replicated. Variables that nobody knows yet are decided on: an

@@ -11,6 +11,7 @@ typedef struct bt_lain { /* one value; what has been made of it is made once */
     bt_tensor *whole;    /* replicated; NULL: not made */
     bt_tensor *part;     /* sharded as `as` says; NULL: not made */
     bt_spread as;
+    size_t stamp; /* of a stretch: what had been gathered when it was made whole */
 } bt_lain;
 
 typedef struct bt_sharding {
@@ -22,7 +23,8 @@ typedef struct bt_sharding {
     int64_t place_count;
     const bt_node *reader; /* for whom values are made; NULL: a variable or an output, `wanted_by` */
     const char *wanted_by;
-    int depth; /* of bt_lay_part within itself */
+    int depth;       /* of bt_lay_part within itself */
+    size_t gathered; /* bytes of stretches that were made whole */
 } bt_sharding;
 
 /* What the rank needs of x for it to lie so; recorded as what computes x was. NULL or poison: the graph has failed. */
@@ -30,9 +32,22 @@ bt_tensor *bt_lay_whole(bt_sharding *s, const bt_tensor *x);
 bt_tensor *bt_lay_part(bt_sharding *s, const bt_tensor *x, int axis, int64_t rows);
 bt_tensor *bt_lay_as(bt_sharding *s, const bt_tensor *x, const bt_spread *layout);
 
+/* Whether a part of what the node gives, whose inputs are all replicated, may be computed by itself. */
+bool bt_lay_computes(const bt_sharding *s, const bt_node *node);
+/* The node, its attributes made those of the part; NULL: the graph has failed. */
+bt_node *bt_lay_record(bt_sharding *s, const bt_node *node, bt_tensor *const *in, const bt_spread *layout);
 /* The node on these inputs, whose outputs lie so. False: the graph has failed. */
 bool bt_lay_node(bt_sharding *s, const bt_node *node, bt_tensor *const *in, const bt_spread *outputs);
 /* An output of the whole graph lies so, as this; checked. */
 bool bt_lay_output(bt_sharding *s, const bt_tensor *x, const bt_spread *layout, bt_tensor *own);
+
+/* ---- stretch.c ---- */
+
+bt_tensor *bt_lay_stretch(bt_sharding *s, const bt_tensor *x, const bt_spread *layout);
+bt_tensor *bt_stretch_in_shape(bt_tensor *line, const bt_tensor *x); /* all elements, in the shape of x */
+bt_tensor *bt_stretch_whole(bt_sharding *s, const bt_tensor *x);     /* of one that lies as a stretch: gathered */
+bt_tensor *bt_stretch_scatter(bt_sharding *s, bt_tensor *summand, const bt_spread *layout); /* the rank's, of the sum */
+/* A node with such an input, computed on stretches. False: it is not. */
+bool bt_stretch_visit(bt_sharding *s, const bt_node *node);
 
 #endif

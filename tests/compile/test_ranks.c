@@ -91,7 +91,7 @@ START_TEST(one_order)
     int count = 0, again = 0;
     record();
     ranks_begin(&r, s.graph, 3 + _i); /* shares are not even */
-    ranks_spread(&r, s.vars[0], (bt_spread){BT_SHARDED, 0, ROWS});
+    ranks_spread(&r, s.vars[0], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = ROWS});
     for (int rank = 0; rank < r.count; rank++)
         for (int rule = 0; rule <= BT_ORDERS; rule++)
             for (int p = 0; p < BT_COUNT_OF(policies); p++) {
@@ -120,7 +120,7 @@ START_TEST(settled)
 {
     record();
     ranks_begin(&r, s.graph, 3);
-    ranks_spread(&r, s.vars[0], (bt_spread){BT_SHARDED, 0, ROWS});
+    ranks_spread(&r, s.vars[0], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = ROWS});
     const bt_world world = ranks_world(&r, 1);
     bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
     options.world = &world;

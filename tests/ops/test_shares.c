@@ -89,14 +89,14 @@ static void try_axes(const op_case *c, int i, bool together)
     for (int axis = 0; axis < c->shape[i].rank; axis++)
         for (int64_t each = 1; each <= 2; each++) {
             const int64_t size = c->shape[i].dims[axis];
-            bt_spread spreads[CASE_INPUTS] = {{BT_REPLICATED, 0, 0}};
+            bt_spread spreads[CASE_INPUTS] = {{.kind = BT_REPLICATED}};
             char how[80];
             if (!size || size % each)
                 continue;
             int along = 0;
             for (int k = 0; k < c->sample.inputs; k++)
                 if (k == i || (together && axis < c->shape[k].rank && c->shape[k].dims[axis] == size)) {
-                    spreads[k] = (bt_spread){BT_SHARDED, axis, size / each};
+                    spreads[k] = (bt_spread){.kind = BT_SHARDED, .axis = axis, .rows = size / each};
                     along++;
                 }
             snprintf(how, sizeof how, "%s %d along %d, %d each", together ? "all like" : "operand", i, axis, (int)each);
@@ -113,13 +113,13 @@ static bool adds(const op_case *c, int i)
 /* Each operand, and then all of them, as summands. */
 static void try_summands(const op_case *c)
 {
-    bt_spread all[CASE_INPUTS] = {{BT_REPLICATED, 0, 0}};
+    bt_spread all[CASE_INPUTS] = {{.kind = BT_REPLICATED}};
     for (int i = 0; i < c->sample.inputs; i++) {
-        bt_spread one[CASE_INPUTS] = {{BT_REPLICATED, 0, 0}};
+        bt_spread one[CASE_INPUTS] = {{.kind = BT_REPLICATED}};
         char how[80];
         if (!adds(c, i))
             continue;
-        all[i] = one[i] = (bt_spread){BT_PARTIAL, 0, 0};
+        all[i] = one[i] = (bt_spread){.kind = BT_PARTIAL};
         snprintf(how, sizeof how, "operand %d as summands", i);
         try_ranks(c, one, how);
     }

@@ -253,7 +253,7 @@ START_TEST(as_many_for_all)
     world u;
     begin(&u, RANKS);
     u.use = add_program(&u, true, false);
-    bt_spread split = {BT_SHARDED, 1, 2};
+    bt_spread split = {.kind = BT_SHARDED, .axis = 1, .rows = 2};
     ck_assert_ptr_null(bt_var_of_rank(u.w, 4, 0, 5));
     ck_assert_msg(strstr(bt_error(), "w has copies on 3 ranks, and is needed on 5"), "%s", bt_error());
     bt_error_clear();

@@ -31,6 +31,14 @@ static int64_t first_row(const ranks *r, const bt_spread *spread, bt_array shape
     return (rank * spread->rows + r->count - 1) / r->count * (shape.dims[spread->axis] / spread->rows);
 }
 
+/* The first of `count` elements from `from` on, of a line of `of`, that is the rank's or comes behind: by the text of
+ * transform/shard.h. */
+static int64_t first_element(const ranks *r, int64_t rows, int64_t of, int64_t from, int64_t count, int rank)
+{
+    const int64_t first = (rank * rows + r->count - 1) / r->count * (of / rows) - from;
+    return first < 0 ? 0 : first < count ? first : count;
+}
+
 static double *room(int64_t count)
 {
     double *values = calloc((size_t)count + 1, sizeof *values);
@@ -70,7 +78,12 @@ static void share(const ranks *r, const rank_var *v, int rank, double *values, d
         move_rows(values, own, shape, v->spread.axis, first, next - first, true);
         return;
     }
-    for (int64_t i = 0; i < count; i++)
+    const bt_spread *line = &v->spread;
+    const int64_t first = line->kind == BT_STRETCH ? first_element(r, line->rows, line->of, 0, count, rank) : 0;
+    const int64_t end = line->kind == BT_STRETCH ? first_element(r, line->rows, line->of, 0, count, rank + 1) : count;
+    for (int64_t i = 0; i < end - first && line->kind == BT_STRETCH; i++)
+        own[i] = values[first + i];
+    for (int64_t i = 0; i < count && line->kind != BT_STRETCH; i++)
         own[i] = v->spread.kind == BT_PARTIAL ? summand(r, rank, values[i]) : values[i];
 }
 
@@ -122,7 +135,14 @@ static bt_var *local(void *user, bt_var *var)
         if (r->windows[i]->base == root && r->of[i] == var)
             return r->windows[i];
     ck_assert_int_lt(r->window_count, RANKS_VARS * RANKS_MOST);
-    bt_var *window = bt_var_window(root, bt_var_start(var), var->name, bt_var_array(var));
+    const size_t size = bt_dtype_size(var->dtype), start = bt_var_start(var);
+    const bt_spread spread = bt_spread_within(&v->spread, var);
+    const bt_array own = bt_local_shape(bt_var_array(var), &spread, a->rank, r->count);
+    int64_t from = (int64_t)(start / size);
+    if (spread.kind == BT_STRETCH) /* counted from where the rank's own elements begin */
+        from += first_element(r, spread.rows, spread.of, spread.from, count_of(var), a->rank) -
+                first_element(r, spread.rows, spread.of, 0, spread.of, a->rank);
+    bt_var *window = bt_var_window(root, own.dims[0] || own.rank != 1 ? (size_t)from * size : 0, var->name, own);
     ck_assert_ptr_nonnull(window);
     r->of[r->window_count] = var;
     return r->windows[r->window_count++] = window;
@@ -141,7 +161,7 @@ void ranks_spread(ranks *r, bt_var *root, bt_spread spread)
 
 bt_spread ranks_found(const ranks *r, const bt_var *root)
 {
-    bt_spread none = {BT_REPLICATED, -1, -1};
+    bt_spread none = {.kind = BT_REPLICATED, .axis = -1, .rows = -1};
     for (int i = 0; i < r->var_count; i++)
         if (r->vars[i].whole == root && r->vars[i].known)
             return r->vars[i].spread;
@@ -151,7 +171,13 @@ bt_spread ranks_found(const ranks *r, const bt_var *root)
 bt_world ranks_world(ranks *r, int rank)
 {
     r->users[rank] = (rank_user){r, rank};
-    return (bt_world){rank, r->count, layout, decide, local, &r->users[rank]};
+    return (bt_world){.rank = rank,
+                      .ranks = r->count,
+                      .layout = layout,
+                      .decide = decide,
+                      .local = local,
+                      .window = r->window,
+                      .user = &r->users[rank]};
 }
 
 void ranks_shard(ranks *r)
@@ -196,9 +222,14 @@ static double *joined(const ranks *r, const bt_node *const *nodes)
             whole[i] = reduced(r, nodes, i);
         return whole;
     }
-    const bt_spread spread = {BT_SHARDED, (int)attr->axis, attr->rows};
+    const bt_spread spread = {.kind = BT_SHARDED, .axis = (int)attr->axis, .rows = attr->rows};
     for (int rank = 0; rank < r->count; rank++) {
         double *part = (double *)(uintptr_t)interpreter_value(r->values[rank], nodes[rank]->in[0]);
+        if (attr->of) {
+            int64_t first = first_element(r, attr->rows, attr->of, attr->from, attr->size, rank);
+            memcpy(whole + first, part, (size_t)bt_tensor_count(nodes[rank]->in[0]) * sizeof *part);
+            continue;
+        }
         move_rows(whole, part, shape, spread.axis, first_row(r, &spread, shape, rank),
                   nodes[rank]->in[0]->dims[attr->axis], false);
     }
@@ -214,8 +245,11 @@ static void join(ranks *r, const bt_node *const *nodes)
         double *own = room(bt_tensor_count(out));
         ck_assert_msg(nodes[rank]->op == nodes[0]->op, "ranks are at different collectives");
         ck_assert(attr->rank == rank && attr->ranks == r->count);
-        if (nodes[rank]->op == &bt_op_reduce_scatter) {
-            const bt_spread spread = {BT_SHARDED, (int)attr->axis, attr->rows};
+        if (nodes[rank]->op == &bt_op_reduce_scatter && attr->of) {
+            interpreter_set(r->values[rank], out,
+                            whole + first_element(r, attr->rows, attr->of, attr->from, attr->size, rank));
+        } else if (nodes[rank]->op == &bt_op_reduce_scatter) {
+            const bt_spread spread = {.kind = BT_SHARDED, .axis = (int)attr->axis, .rows = attr->rows};
             const bt_array shape = bt_tensor_array(nodes[rank]->in[0]);
             move_rows(whole, own, shape, spread.axis, first_row(r, &spread, shape, rank), out->dims[spread.axis], true);
             interpreter_set(r->values[rank], out, own);
@@ -273,6 +307,11 @@ static const double *together(ranks *r, bt_array shape, const bt_spread *spread,
     r->out = room(count);
     for (int rank = 0; rank < r->count; rank++) {
         const double *values = interpreter_value(r->values[rank], own[rank]);
+        if (spread->kind == BT_STRETCH) {
+            int64_t first = first_element(r, spread->rows, spread->of, spread->from, count, rank);
+            memcpy(r->out + first, values, (size_t)bt_tensor_count(own[rank]) * sizeof *values);
+            continue;
+        }
         if (spread->kind == BT_SHARDED) {
             move_rows(r->out, (double *)(uintptr_t)values, shape, spread->axis, first_row(r, spread, shape, rank),
                       own[rank]->dims[spread->axis], false);
@@ -292,7 +331,7 @@ const double *ranks_assigned(ranks *r, int64_t assign)
 {
     const bt_tensor *own[RANKS_MOST];
     const bt_assign *whole = &r->whole->assigns[assign];
-    const bt_spread spread = ranks_found(r, bt_var_root(whole->var));
+    const bt_spread root = ranks_found(r, bt_var_root(whole->var)), spread = bt_spread_within(&root, whole->var);
     for (int rank = 0; rank < r->count; rank++)
         own[rank] = r->graphs[rank]->assigns[assign].value;
     return together(r, bt_tensor_array(whole->value), &spread, own);
@@ -301,7 +340,7 @@ const double *ranks_assigned(ranks *r, int64_t assign)
 const double *ranks_output(ranks *r, int64_t output)
 {
     const bt_tensor *own[RANKS_MOST];
-    const bt_spread spread = {BT_REPLICATED, 0, 0};
+    const bt_spread spread = {.kind = BT_REPLICATED};
     for (int rank = 0; rank < r->count; rank++)
         own[rank] = r->graphs[rank]->outputs[output];
     return together(r, bt_tensor_array(r->whole->outputs[output]), &spread, own);

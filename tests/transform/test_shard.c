@@ -288,7 +288,7 @@ START_TEST(read_again)
     bt_graph_output(s.graph, bt_norm_square(read));
     lower();
     ranks_begin(&r, s.graph, 3);
-    ranks_spread(&r, sum, (bt_spread){BT_PARTIAL, 0, 0});
+    ranks_spread(&r, sum, (bt_spread){.kind = BT_PARTIAL});
     ranks_shard(&r);
     ranks_run(&r);
     ck_assert_int_eq(r.reports[0].reduced, 3);
@@ -305,8 +305,8 @@ START_TEST(into_a_sum)
     bt_graph_assign(s.graph, rows, bt_tanh(x));
     lower();
     ranks_begin(&r, s.graph, 3);
-    ranks_spread(&r, sum, (bt_spread){BT_PARTIAL, 0, 0});
-    ranks_spread(&r, rows, (bt_spread){BT_PARTIAL, 0, 0});
+    ranks_spread(&r, sum, (bt_spread){.kind = BT_PARTIAL});
+    ranks_spread(&r, rows, (bt_spread){.kind = BT_PARTIAL});
     ranks_shard(&r);
     ranks_run(&r);
     ck_assert_int_eq(r.reports[0].reductions + r.reports[0].gathers, 0);
@@ -500,8 +500,47 @@ static void begin_random(int seed, unsigned what, char *name)
     sprintf(name, "seed %d, %d rows on %d ranks", seed + 1, (int)rows, count);
     ranks_begin(&r, s.graph, count);
     for (int v = 5; v <= 6; v++)
-        ranks_spread(&r, s.vars[v], (bt_spread){BT_SHARDED, 0, rows});
+        ranks_spread(&r, s.vars[v], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = rows});
 }
+
+/* Some of the other variables, blocks too, lie as stretches: so every op meets them, in every place. */
+static void stretch_some(int seed)
+{
+    unsigned long drawn = (unsigned long)seed * 2654435761u;
+    r.window = seed % 2 ? 0 : 1 << 20;
+    for (int v = 0; v < s.count && r.count > 1; v++) {
+        const bt_var *root = s.vars[v];
+        const int64_t count = bt_array_count(bt_var_array(root)), each = count % 2 ? 1 : 2;
+        drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+        if (root->base || v == 5 || v == 6 || root->lifetime == BT_EXTERNAL || !count || drawn >> 62 < 2)
+            continue;
+        ranks_spread(&r, s.vars[v], (bt_spread){.kind = BT_STRETCH, .rows = count / each, .of = count});
+    }
+}
+
+START_TEST(stretches)
+{
+    char name[80];
+    begin_random(_i, RANDOM_ASSIGNS | RANDOM_COMPOSITES | RANDOM_GRADIENTS | RANDOM_SMOOTH, name);
+    stretch_some(_i);
+    ranks_shard(&r);
+    ranks_run(&r);
+    ranks_expect_whole(&r, 1e-12, name);
+}
+END_TEST
+
+START_TEST(stretches_of_whole_numbers)
+{
+    char name[80];
+    begin_random(_i, RANDOM_ASSIGNS | RANDOM_COMPOSITES | RANDOM_GRADIENTS | RANDOM_INTEGERS, name);
+    if (!stays_exact())
+        return;
+    stretch_some(_i);
+    ranks_shard(&r);
+    ranks_run(&r);
+    ranks_expect_whole(&r, 0, name);
+}
+END_TEST
 
 /* Of what is drawn most is exact, and all kinds of collectives are among it. */
 START_TEST(what_is_drawn)
@@ -572,6 +611,8 @@ int main(void)
     const int graphs = getenv("BT_TEST_ALL") ? 6120 : 306;
     tcase_add_loop_test(tests, whole_numbers, 0, graphs);
     tcase_add_loop_test(tests, real_numbers, 0, graphs);
+    tcase_add_loop_test(tests, stretches, 0, graphs);
+    tcase_add_loop_test(tests, stretches_of_whole_numbers, 0, graphs);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
