@@ -25,6 +25,7 @@
 #define RESUMABLE       .resumable = true
 #define LIVE            RESUMABLE, .live = true
 #define SAVES(category) (1u << (category))
+#define STRATEGY        CHOICE("default | distributed | zero1 | zero2 | zero3 | zero | fsdp")
 #define PRECISION                                                                                                      \
     CHOICE("fp32 | fp64 | bf16 | fp16 | bf16-true"),                                                                   \
         .refused = "tf32 | amp",                                                                                       \
@@ -98,9 +99,11 @@ const bt_key bt_keys[] = {
     {"executor", ENGINE(executor), CHOICE("auto | lockstep | processes"), .value = "auto", RESUMABLE,
      .help = "where ranks are computed: processes, which betty-run starts to train; lockstep: in one process and one "
              "thread, in turn, as all else does that betty-run does; auto: processes"},
-    {"strategy", ENGINE(strategy), CHOICE("default | distributed"), .value = "default", .refused = "zero | fsdp",
-     .advice = "each rank has all parameters", RESUMABLE,
-     .help = "what ranks share: distributed, and default where there are several: the rows of batches"},
+    {"strategy", ENGINE(strategy), STRATEGY, .value = "default", RESUMABLE,
+     .help = "what each rank has all of; see the key of that name of a problem"},
+    {"zero_unit", ENGINE(zero_unit), .kind = BT_KEY_BYTES, .value = "16MiB", RESUMABLE,
+     .help = "zero3: a parameter that is needed again after so many bytes of others were gathered is gathered again; "
+             "until then it is kept"},
     {"distributed", ENGINE(distributed), BOOL, .value = "false", RESUMABLE,
      .help = "true: strategy = distributed and, where `ranks` is not set, ranks = all, as Betty has it"},
     {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
@@ -222,6 +225,11 @@ const bt_key bt_keys[] = {
      .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY),
      .help = "of an fp32 state; bf16: what the optimiser keeps for each parameter is rounded to bf16 by each update, "
              "up or down by chance, so that small changes count in the mean (docs/memory.md)"},
+    {"strategy", PROBLEM(strategy), STRATEGY, .like = "engine.strategy", .ablate = "zero1 | zero2 | zero3",
+     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_GRADIENTS) | SAVES(BT_VECTORS) | SAVES(BT_PARAMETERS), RESUMABLE,
+     .help = "of several ranks, what is divided among them: default, distributed: the rows of batches alone; zero1 "
+             "(zero): also the optimiser's state; zero2: gradients and the vectors of hypergradients, too; zero3 "
+             "(fsdp): parameters, too (docs/ranks.md)"},
     {"optimizer", PROBLEM(optimizer), .kind = BT_KEY_OPTIMIZER, .value = "sgd", .ablate = "adam8bit | sgd",
      .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_TRAJECTORY), .refused = "lbfgs",
      .advice = "an update is made of one gradient, with no search along a line; a .c file can export an optimiser "

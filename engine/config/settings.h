@@ -21,6 +21,16 @@ typedef enum bt_precision {
     BT_PRECISION_FP16,
     BT_PRECISION_BF16_TRUE
 } bt_precision;
+/* In the order of the words of the key; the last two are other names of zero1 and zero3. */
+typedef enum bt_strategy_words {
+    BT_STRATEGY_DEFAULT,
+    BT_STRATEGY_DISTRIBUTED,
+    BT_STRATEGY_ZERO1,
+    BT_STRATEGY_ZERO2,
+    BT_STRATEGY_ZERO3,
+    BT_STRATEGY_ZERO,
+    BT_STRATEGY_FSDP
+} bt_strategy_words;
 typedef enum bt_optimizer_state { BT_STATE_FP32, BT_STATE_BF16 } bt_optimizer_state;
 
 typedef struct bt_int_list { /* "3000, 4500" */
@@ -53,7 +63,8 @@ typedef struct bt_engine_settings {
     bool checkpoint_best;
     int64_t ranks; /* 0: all */
     int executor;  /* bt_executor */
-    int strategy;  /* 0 default, 1 distributed */
+    int strategy;  /* bt_strategy_words */
+    int64_t zero_unit;
     bool distributed;
     int logger; /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
@@ -82,6 +93,7 @@ typedef struct bt_problem_settings {
     double darts_alpha;                 /* step of the finite product */
     int first_order;                    /* 0: true, the only choice yet */
     int optimizer_state;                /* bt_optimizer_state */
+    int strategy;                       /* bt_strategy_words */
 
     int64_t unroll_steps, warmup_steps, gradient_accumulation, meta_batch;
     double gradient_clipping, gradient_clipping_value; /* 0: none */

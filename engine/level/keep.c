@@ -2,6 +2,7 @@
 #include "engine/level/keep.h"
 
 #include "engine/level/level.h"
+#include "runtime/copies.h"
 #include "runtime/store.h"
 #include <string.h>
 
@@ -62,7 +63,9 @@ static bt_status open_entered(bt_context *context, item *it)
     if (row->kind == BT_ROW_VAR) {
         const bt_var *var = row->data;
         it->var = bt_ledger_var(context, row->problem, BT_ROLE_SNAPSHOT, var->category, it->name, bt_var_array(var));
-        return it->var ? BT_OK : bt_error_status();
+        if (!it->var)
+            return bt_error_status();
+        return bt_var_is_parted(var) ? bt_instance_divide(context->instance, it->var) : BT_OK; /* as what it is of */
     }
     it->copy = bt_alloc(row->size);
     return bt_ledger_enter_number(context, row->problem, BT_ROLE_SNAPSHOT, it->name, row->kind, it->copy);

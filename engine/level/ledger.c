@@ -2,6 +2,7 @@
 #include "engine/level/ledger.h"
 
 #include "engine/level/level.h"
+#include "runtime/copies.h"
 #include <string.h>
 
 const bt_role_info *bt_role_of(bt_role role)
@@ -150,7 +151,7 @@ static void add(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     size_t *by_category = user;
-    by_category[var->category] += var->bytes;
+    by_category[var->category] += bt_var_home_bytes(var);
 }
 
 /* Of a loader's buffers, or of as many batches of get_batch as are kept. */

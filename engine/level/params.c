@@ -178,6 +178,8 @@ static bt_status make_slots(bt_problem *problem)
     for (int k = 0; status == BT_OK && k < bt_optimizer_slot_count(problem->optimizer); k++) {
         status = bt_slot_block(problem->optimizer, k, &problem->slots[k], problem->name, params, problem->order, count);
         if (status == BT_OK)
+            status = bt_divide_slots(problem, &problem->slots[k]);
+        if (status == BT_OK)
             status = bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]);
     }
     bt_free(params);
@@ -185,6 +187,7 @@ static bt_status make_slots(bt_problem *problem)
     if (!problem->settings->method->slope)
         return BT_OK;
     BT_TRY(bt_block_like_params(&problem->slope, problem, BT_RUN, BT_OPTIMIZER, "slope of the update", problem->dtype));
+    BT_TRY(bt_divide_from(problem, 1, problem->slope.flat));
     return bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slope);
 }
 
@@ -305,6 +308,7 @@ bt_status bt_params_open(bt_problem *problem)
     BT_TRY(enter_optimizer(problem));
     if (problem->settings->active)
         BT_TRY(make_slots(problem));
+    BT_TRY(bt_divide_from(problem, 3, problem->module->param_block.flat));
     return bt_prune_open(problem);
 }
 

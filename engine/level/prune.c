@@ -131,14 +131,20 @@ static weight *sorted(const pruning *p)
     const bt_problem *problem = p->problem;
     weight *list = bt_alloc_array((size_t)p->kept + 1, sizeof *list);
     int64_t count = 0;
-    for (int64_t i = 0; list && i < problem->module->param_count; i++)
-        for (int64_t e = 0; p->masks[i] && e < elements(problem, i); e++) {
-            double value;
-            if (!is_kept(p->masks[i], e))
-                continue;
-            bt_store_get(problem->context->instance, problem->module->params[i]->var, e, &value);
-            list[count++] = (weight){fabs(value), i, e};
+    for (int64_t i = 0; list && i < problem->module->param_count; i++) {
+        const int64_t n = p->masks[i] ? elements(problem, i) : 0;
+        double *values = bt_alloc_array((size_t)n + 1, sizeof *values);
+        if (!values || (n && bt_store_to_array(problem->context->instance, problem->module->params[i]->var,
+                                               BT_ARRAY(values, n)) != BT_OK)) {
+            bt_free(values);
+            bt_free(list);
+            return NULL;
         }
+        for (int64_t e = 0; e < n; e++)
+            if (is_kept(p->masks[i], e))
+                list[count++] = (weight){fabs(values[e]), i, e};
+        bt_free(values);
+    }
     if (list)
         qsort(list, (size_t)count, sizeof *list, by_size);
     return list;

@@ -234,7 +234,9 @@ static bt_status make_instance(bt_engine *engine)
         return BT_ERROR_MEMORY;
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
-    return engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks);
+    BT_TRY(engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks));
+    bt_instance_window(instance, (size_t)s->zero_unit);
+    return BT_OK;
 }
 
 static bt_status setup(bt_engine *engine)

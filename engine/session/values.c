@@ -109,7 +109,7 @@ static bt_status read_one(bt_engine *engine, const char *name, bt_array values)
     int64_t place;
     bt_status status = look_up(engine, "bt_engine_read", name, values, &list, &place);
     if (status == BT_OK)
-        status = bt_tensors_fetch(&list, place);
+        status = bt_tensors_fetch(&engine->context, &list, place);
     if (status == BT_OK)
         status = bt_array_convert(values, list.items[place].array);
     bt_tensors_free(&list);

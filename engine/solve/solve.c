@@ -11,7 +11,7 @@ static bt_vector vector_of(bt_phase *phase, const bt_problem *problem, const cha
     bt_array shape = {.dtype = dtype, .rank = 1, .dims = {elements}};
     bt_var *flat = bt_phase_own(phase, bt_var_new(BT_PHASE, BT_VECTORS, problem->name, name, shape));
     vector.windows = bt_alloc_array((size_t)vector.count, sizeof(bt_var *));
-    vector.flat = vector.windows ? flat : NULL;
+    vector.flat = vector.windows && flat && bt_divide_from(problem, 2, flat) == BT_OK ? flat : NULL;
     return vector;
 }
 

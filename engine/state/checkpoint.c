@@ -18,7 +18,7 @@ static bt_status save(bt_context *context, const char *folder, bool best, int64_
     BT_TRY(bt_tensors_of_memory(context, list));
     BT_TRY(bt_tensors_of_variables(context, list));
     for (int64_t i = 0; i < list->count; i++)
-        BT_TRY(bt_tensors_fetch(list, i));
+        BT_TRY(bt_tensors_fetch(context, list, i));
     json_t *record = bt_record_new(context, metrics_length);
     if (!record)
         return bt_error_status();

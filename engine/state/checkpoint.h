@@ -82,7 +82,8 @@ bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list);
 bt_status bt_tensors_of_variables(const bt_context *context, bt_tensor_list *list);
 bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list); /* parameters and buffers alone */
 bt_status bt_check_names(const bt_context *context);                            /* no two of all these have one name */
-bt_status bt_tensors_fetch(bt_tensor_list *list, int64_t item); /* data: its values, near, as they are now */
+/* data: its values, near, as they are now. All processes of a run fetch what is divided among them together. */
+bt_status bt_tensors_fetch(const bt_context *context, bt_tensor_list *list, int64_t item);
 void bt_tensors_free(bt_tensor_list *list);
 
 /* files.c: writes both files; `record` gets the entries that say what belongs together. */

@@ -83,7 +83,7 @@ bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list)
     return list_rows(context, BT_ROW_BYTES, is_any, list);
 }
 
-bt_status bt_tensors_fetch(bt_tensor_list *list, int64_t i)
+bt_status bt_tensors_fetch(const bt_context *context, bt_tensor_list *list, int64_t i)
 {
     const bt_var *var = list->vars[i];
     bt_array *array = &list->items[i].array;
@@ -93,7 +93,7 @@ bt_status bt_tensors_fetch(bt_tensor_list *list, int64_t i)
     if (!var || near || !var->bytes)
         return BT_OK;
     array->data = bt_region_alloc(list->region, var->bytes);
-    return array->data ? bt_store_read(NULL, var, 0, array->data, var->bytes) : BT_ERROR_MEMORY;
+    return array->data ? bt_store_read(context->instance, var, 0, array->data, var->bytes) : BT_ERROR_MEMORY;
 }
 
 void bt_tensors_free(bt_tensor_list *list)

@@ -97,8 +97,10 @@ static bt_status make_gradients(bt_problem *problem)
     const bool adds = problem->settings->gradient_accumulation > 1 || problem->child_count > 0;
     const bt_dtype dtype = adds ? problem->dtype : problem->module->param_block.flat->dtype;
     BT_TRY(bt_block_like_params(&problem->gradients, problem, BT_PHASE, BT_GRADIENTS, "gradients", dtype));
+    BT_TRY(bt_divide_gradients(problem, problem->gradients.flat));
     if (problem->settings->meta_batch > 1 && !problem->sums.flat) {
         BT_TRY(bt_block_like_params(&problem->sums, problem, BT_RUN, BT_GRADIENTS, "gradient sums", problem->dtype));
+        BT_TRY(bt_divide_from(problem, 2, problem->sums.flat));
         BT_TRY(bt_ledger_enter_block(problem->context, problem, BT_ROLE_SUM, &problem->sums));
     }
     problem->gradients.flat->clear = problem->settings->gradient_accumulation > 1;

@@ -25,6 +25,11 @@ static bt_copies *copies_of(bt_var *var, int home, int ranks)
     return var->copies = copies;
 }
 
+static bool in_parts(const bt_copies *copies)
+{
+    return copies->layout.kind == BT_SHARDED || copies->layout.kind == BT_STRETCH;
+}
+
 static const bt_var *root_of(const bt_var *var) { return var->base ? var->base : var; }
 
 int bt_var_ranks(const bt_var *var)
@@ -39,10 +44,10 @@ int bt_var_home(const bt_var *var)
     return copies ? copies->home : 0;
 }
 
-/* What is kept for the whole run is replicated. */
+/* What is kept for the whole run is replicated, where nobody has said otherwise. */
 bool bt_var_layout(const bt_var *root, bt_spread *layout)
 {
-    *layout = root->copies ? root->copies->layout : (bt_spread){.kind = BT_REPLICATED};
+    *layout = root->copies && root->copies->known ? root->copies->layout : (bt_spread){.kind = BT_REPLICATED};
     return root->lifetime == BT_RUN || (root->copies && root->copies->known);
 }
 
@@ -63,6 +68,8 @@ bt_status bt_var_decide(bt_var *root, int home, int ranks, const bt_spread *layo
 static size_t first_of(const bt_var *root, int rank)
 {
     const bt_spread *layout = &root->copies->layout;
+    if (layout->kind == BT_STRETCH)
+        return (size_t)bt_stretch_first(layout, layout->of, rank, root->copies->ranks) * bt_dtype_size(root->dtype);
     if (layout->kind != BT_SHARDED || !root->dims[0])
         return 0;
     const int64_t unit = root->dims[0] / layout->rows, rows = bt_share_first(layout->rows, rank, root->copies->ranks);
@@ -94,7 +101,25 @@ static bt_var *new_root(bt_var *root, int rank)
     own->mailed = root->mailed;
     count(own, rank != root->copies->home, 1);
     if (own->lifetime == BT_RUN && own->bytes)
-        memcpy(own->data, root->data, own->bytes);
+        memcpy(own->data, root->data + first_of(root, rank), own->bytes);
+    return own;
+}
+
+/* The window's elements that lie in the rank's stretch of the root. */
+static bt_var *new_stretch(bt_var *whole, const bt_var *var, int rank)
+{
+    const bt_copies *copies = var->base->copies;
+    const bt_spread layout = bt_spread_within(&copies->layout, var);
+    const bt_array shape = bt_local_shape(bt_var_array(var), &layout, rank, copies->ranks);
+    const int64_t count = bt_array_count(bt_var_array(var)),
+                  first = bt_stretch_first(&layout, count, rank, copies->ranks);
+    const size_t at = var->offset + (size_t)first * bt_dtype_size(var->dtype), start = first_of(var->base, rank);
+    bt_var *own = bt_var_window(whole, shape.dims[0] ? at - start : 0, var->name, shape);
+    if (own && shape.dims[0] &&
+        first + shape.dims[0] == count) { /* what is behind the last element is the rank's, too */
+        const size_t left = whole->bytes - (at - start) - own->bytes;
+        own->tail = var->tail < left ? var->tail : left;
+    }
     return own;
 }
 
@@ -104,7 +129,7 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks)
     bt_copies *copies = copies_of(root, home, ranks), *own = copies && var->base ? copies_of(var, home, ranks) : copies;
     if (!own)
         return NULL;
-    if (rank == home && copies->layout.kind != BT_SHARDED)
+    if (rank == home && !in_parts(copies))
         own->own[home] = var;
     if (own->own[rank])
         return own->own[rank];
@@ -114,9 +139,10 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks)
             follow(root, rank);
         return copies->own[rank];
     }
-    bt_array shape = bt_var_array(var);
     bt_var *whole = bt_var_of_rank(root, rank, home, ranks);
-    own->own[rank] = whole ? bt_var_window(whole, var->offset, var->name, shape) : NULL;
+    if (copies->layout.kind == BT_STRETCH)
+        return own->own[rank] = whole ? new_stretch(whole, var, rank) : NULL;
+    own->own[rank] = whole ? bt_var_window(whole, var->offset, var->name, bt_var_array(var)) : NULL;
     if (own->own[rank])
         own->own[rank]->tail = var->tail;
     return own->own[rank];
@@ -125,11 +151,96 @@ bt_var *bt_var_of_rank(bt_var *var, int rank, int home, int ranks)
 char *bt_var_data_of(const bt_var *var, int rank)
 {
     const bt_var *root = root_of(var), *own = NULL;
-    if (rank == bt_var_home(var) && (!root->copies || root->copies->layout.kind != BT_SHARDED))
+    if (rank == bt_var_home(var) && (!root->copies || !in_parts(root->copies)))
         own = root;
     else if (root->copies && rank < root->copies->ranks)
         own = root->copies->own[rank];
     return own && own->data ? own->data + bt_var_start(var) : NULL;
+}
+
+/* ---- parts of a whole ---- */
+
+bool bt_var_is_parted(const bt_var *var)
+{
+    const bt_copies *copies = root_of(var)->copies;
+    return copies && copies->layout.kind == BT_STRETCH;
+}
+
+bt_status bt_var_part(bt_var *root, int home, int ranks, bool all, int64_t rows)
+{
+    const int64_t count = bt_array_count(bt_var_array(root));
+    const bt_spread layout = {.kind = BT_STRETCH, .rows = rows, .of = count};
+    if (root->base || root->queue || rows < 1 || count % rows)
+        return bt_fail(BT_ERROR_INTERNAL, "%s cannot be divided among ranks", root->name);
+    BT_TRY(bt_var_decide(root, home, ranks, &layout));
+    if (root->lifetime != BT_RUN)
+        return BT_OK;
+    for (int r = 0; r < ranks; r++)
+        if ((all || r == home) && !bt_var_of_rank(root, r, home, ranks))
+            return bt_error_status();
+    bt_free_aligned(root->data);
+    root->data = NULL;
+    return BT_OK;
+}
+
+size_t bt_var_home_bytes(const bt_var *root)
+{
+    const bt_copies *copies = root->copies;
+    return bt_var_is_parted(root) && copies->own[copies->home] ? copies->own[copies->home]->bytes : root->bytes;
+}
+
+/* The bytes from `offset` on of the variable that the rank has, and how far from there; 0: none. */
+static size_t overlap(const bt_var *var, int rank, size_t offset, size_t bytes, char **own, size_t *at)
+{
+    const bt_var *root = root_of(var), *part = root->copies->own[rank];
+    const size_t from = bt_var_start(var) + offset, first = first_of(root, rank);
+    if (!part || !part->data || first + part->bytes <= from || first >= from + bytes)
+        return 0;
+    const size_t begin = first > from ? first : from;
+    const size_t end = first + part->bytes < from + bytes ? first + part->bytes : from + bytes;
+    *own = part->data + (begin - first);
+    *at = begin - from;
+    return end - begin;
+}
+
+void bt_var_collect(const bt_var *var, size_t offset, void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+    for (int r = 0, ranks = bt_var_ranks(var); r < ranks; r++) {
+        char *own;
+        size_t at, some = overlap(var, r, offset, bytes, &own, &at);
+        if (some)
+            memcpy((char *)to + at, own, some);
+    }
+}
+
+bool bt_var_alike(const bt_var *a, const bt_var *b)
+{
+    const bt_copies *x = root_of(a)->copies, *y = root_of(b)->copies;
+    return x && y && x->ranks == y->ranks && x->home == y->home && bt_spread_same(&x->layout, &y->layout) &&
+           bt_var_start(a) == bt_var_start(b) && a->dtype == b->dtype;
+}
+
+void bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes)
+{
+    for (int r = 0, ranks = bt_var_ranks(from); r < ranks; r++) {
+        char *source, *target;
+        size_t at, some = overlap(from, r, offset, bytes, &source, &at);
+        if (some && overlap(to, r, offset, bytes, &target, &at) == some)
+            memcpy(target, source, some);
+    }
+}
+
+void bt_var_distribute(const bt_var *var, size_t offset, const void *from, size_t bytes)
+{
+    for (int r = 0, ranks = bt_var_ranks(var); r < ranks; r++) {
+        char *own;
+        size_t at, some = overlap(var, r, offset, bytes, &own, &at);
+        if (some && from)
+            memcpy(own, (const char *)from + at, some);
+        else if (some)
+            memset(own, 0, some);
+    }
 }
 
 bool bt_var_is_partial(const bt_var *var)

@@ -98,14 +98,40 @@ static bt_status decide(void *user, bt_var *root, const bt_spread *layout)
 
 static bt_var *local_of(void *user, bt_var *var) { return bt_instance_own(user, var); }
 
+/* Whole lines of memory for each rank, where they are all whole. */
+static int64_t rows_of(const bt_var *root)
+{
+    const int64_t count = bt_array_count(bt_var_array(root)), line = (int64_t)(BT_ALIGN / bt_dtype_size(root->dtype));
+    return count % line ? count : count / line;
+}
+
+bt_status bt_instance_divide(const bt_instance *instance, bt_var *root)
+{
+    const bool all = !instance->joint && !instance->dry;
+    if (instance->world.ranks == 1 || !root->bytes)
+        return BT_OK;
+    return bt_var_part(root, bt_instance_home(instance), instance->world.ranks, all, rows_of(root));
+}
+
+bt_status bt_instance_sum_divided(const bt_instance *instance, bt_var *root)
+{
+    const bt_spread layout = {.kind = BT_PARTIAL, .rows = rows_of(root), .of = bt_array_count(bt_var_array(root))};
+    if (instance->world.ranks == 1 || !root->bytes)
+        return BT_OK;
+    return bt_var_decide(root, bt_instance_home(instance), instance->world.ranks, &layout);
+}
+
+void bt_instance_window(bt_instance *instance, size_t bytes)
+{
+    instance->world.window = bytes;
+    for (int r = 0; r < bt_instance_others(instance); r++)
+        instance->others[r]->world.window = bytes;
+}
+
 static void join_world(bt_instance *instance, int rank, int ranks)
 {
-    instance->world = (bt_world){.rank = rank,
-                                 .ranks = ranks,
-                                 .layout = layout_of,
-                                 .decide = decide,
-                                 .local = local_of,
-                                 .user = instance};
+    instance->world = (bt_world){
+        .rank = rank, .ranks = ranks, .layout = layout_of, .decide = decide, .local = local_of, .user = instance};
 }
 
 static bt_status may_spread(const bt_instance *instance, int ranks)

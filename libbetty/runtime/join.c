@@ -4,6 +4,7 @@
 #include "runtime/transport.h"
 
 #include "ops/ops.h"
+#include <string.h>
 
 size_t bt_transport_share(size_t bytes, int rank, int ranks)
 {
@@ -105,6 +106,21 @@ bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t c
                   count);
 }
 
+/* Numbers of 32 bits, of which at most one is not 0; what is over 4 bytes, as one more. */
+bt_status bt_joint_unite(bt_joint *joint, void *bytes, size_t count)
+{
+    uint32_t last = 0;
+    const size_t whole = count / sizeof last, rest = count % sizeof last;
+    if (whole)
+        BT_TRY(bt_joint_sum(joint, BT_I32, bytes, (int64_t)whole));
+    if (!rest)
+        return BT_OK;
+    memcpy(&last, (char *)bytes + count - rest, rest);
+    BT_TRY(bt_joint_sum(joint, BT_I32, &last, 1));
+    memcpy((char *)bytes + count - rest, &last, rest);
+    return BT_OK;
+}
+
 /* ---- parts, gathered ---- */
 
 static bt_status make_room(bt_joint *joint, size_t bytes)
@@ -164,6 +180,71 @@ static size_t bytes_of(const bt_view *view)
     return bytes;
 }
 
+enum { PART = 1 << 18 }; /* bytes of a rank that are exchanged at once, of what has no rows between them */
+
+/* Whole views along their first axis: what a rank gives or gets of it is one piece. */
+static bool in_a_row(const bt_view *whole, int64_t axis)
+{
+    for (int64_t i = 0; i < axis; i++)
+        if (whole->dims[i] != 1)
+            return false;
+    return true;
+}
+
+/* Bytes of the whole that come before the rank's part. */
+static size_t bytes_before(const bt_view *whole, const bt_collective_attr *attr, int rank)
+{
+    const size_t each = attr->size ? bytes_of(whole) / (size_t)attr->size : 0;
+    return (size_t)bt_collective_first(attr, rank) * each;
+}
+
+static bt_status gather_pieces(bt_joint *joint, const bt_call *call, uint64_t what)
+{
+    bt_transport *t = joint->transport;
+    const bt_collective_attr *attr = call->attr;
+    const bt_view *out = &call->out[0];
+    const size_t mine = bytes_of(&call->in[0]);
+    size_t most = 0;
+    for (int r = 0; r < t->ranks; r++) {
+        const size_t own = bytes_before(out, attr, r + 1) - bytes_before(out, attr, r);
+        most = own > most ? own : most;
+    }
+    BT_TRY(make_room(joint, (size_t)t->ranks * (most < PART ? most : PART)));
+    for (size_t at = 0, some; at < most; at += some) {
+        some = most - at < PART ? most - at : PART;
+        const size_t left = at < mine ? mine - at : 0;
+        BT_TRY(t->gather(t, what, call->in[0].data + (left ? at : 0), left < some ? left : some, joint->all, some));
+        for (int r = 0; r < t->ranks; r++) {
+            const size_t first = bytes_before(out, attr, r), own = bytes_before(out, attr, r + 1) - first;
+            const size_t there = at < own ? own - at : 0;
+            if (there)
+                memcpy(out->data + first + at, joint->all + (size_t)r * some, there < some ? there : some);
+        }
+    }
+    return BT_OK;
+}
+
+/* The sum of a part of the whole after the other, of which each rank keeps what is its own. */
+static bt_status scatter_pieces(bt_joint *joint, const bt_call *call, uint64_t what)
+{
+    const bt_collective_attr *attr = call->attr;
+    const int rank = joint->transport->rank;
+    const bt_view *in = &call->in[0];
+    const bt_collective_attr sum = {.ranks = attr->ranks, .reduction = BT_REDUCE_SUM};
+    const size_t size = bt_dtype_size(in->dtype), bytes = bytes_of(in);
+    const size_t first = bytes_before(in, attr, rank), end = bytes_before(in, attr, rank + 1);
+    BT_TRY(make_room(joint, PART));
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < PART ? bytes - at : PART;
+        BT_TRY(
+            reduce(joint, what, (reduction){joint, in->dtype, sum}, in->data + at, joint->all, (int64_t)(some / size)));
+        const size_t from = first > at ? first : at, to = end < at + some ? end : at + some;
+        if (to > from)
+            memcpy(call->out[0].data + (from - first), joint->all + (from - at), to - from);
+    }
+    return BT_OK;
+}
+
 /* Rank 0 gives as much as any. */
 static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
 {
@@ -186,6 +267,9 @@ bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
     bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
     attr.rank = 0; /* of what it is about only this differs */
     const uint64_t what = bt_hash_text(bt_hash(at, &attr, sizeof attr), call->op->name);
+    const bool gathers = call->op == &bt_op_all_gather;
+    if (call->op != &bt_op_all_reduce && in_a_row(gathers ? &call->out[0] : &call->in[0], attr.axis))
+        return gathers ? gather_pieces(joint, call, what) : scatter_pieces(joint, call, what);
     if (call->op != &bt_op_all_reduce)
         return gather(joint, call, what);
     return reduce(joint, what, (reduction){joint, call->in[0].dtype, attr}, call->in[0].data, call->out[0].data,

@@ -91,6 +91,12 @@ void bt_instance_free(bt_instance *instance); /* its phases must be freed before
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
 /* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. */
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
+/* Each rank has a part of the elements of this root from now on, and none has all of them: before the first program
+ * that needs it. With one rank, or of nothing: as it is. */
+bt_status bt_instance_divide(const bt_instance *instance, bt_var *root);
+/* Of one that is written by summands: each rank has all of them, and whoever reads it, the sum of its part. */
+bt_status bt_instance_sum_divided(const bt_instance *instance, bt_var *root);
+void bt_instance_window(bt_instance *instance, size_t bytes);      /* bt_world.window, of all ranks */
 bt_status bt_instance_any(bt_instance *instance, bool *flag);      /* whether it is true in any process of the run */
 int bt_instance_home(const bt_instance *instance);                 /* the rank whose numbers this process shows */
 bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */

@@ -13,17 +13,20 @@ static bt_queue *queue_of(const bt_instance *instance, const bt_var *var)
     return var->base ? var->base->queue : var->queue;
 }
 
+static bt_status check_range(const bt_var *var, size_t offset, size_t bytes)
+{
+    if (offset <= var->bytes && var->bytes - offset >= bytes)
+        return BT_OK;
+    return bt_fail(BT_ERROR_INTERNAL, "%s: %zu bytes from byte %zu on, of %zu", var->name, bytes, offset, var->bytes);
+}
+
 /* Where the bytes lie; NULL after an error. */
 static char *find(const bt_var *var, size_t offset, size_t bytes)
 {
     char *data = bt_var_data(var);
     if (!data)
         bt_fail(BT_ERROR_INTERNAL, "%s is not bound to data", var->name);
-    else if (offset > var->bytes || var->bytes - offset < bytes)
-        bt_fail(BT_ERROR_INTERNAL, "%s: %zu bytes from byte %zu on, of %zu", var->name, bytes, offset, var->bytes);
-    else
-        return data + offset;
-    return NULL;
+    return data && check_range(var, offset, bytes) == BT_OK ? data + offset : NULL;
 }
 
 /* Of one whose ranks have summands. */
@@ -35,8 +38,21 @@ static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t
     return bt_joint_sum(instance->joint, var->dtype, to, (int64_t)(bytes / bt_dtype_size(var->dtype)));
 }
 
+/* Of one of which each rank has a stretch. */
+static bt_status read_parts(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
+{
+    bt_var_collect(var, offset, to, bytes);
+    if (!instance || !instance->joint)
+        return BT_OK;
+    return bt_joint_unite(instance->joint, to, bytes);
+}
+
 bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
+    if (bt_var_is_parted(var)) {
+        BT_TRY(check_range(var, offset, bytes));
+        return read_parts(instance, var, offset, to, bytes);
+    }
     const char *from = find(var, offset, bytes);
     if (!from)
         return BT_ERROR_INTERNAL;
@@ -49,6 +65,11 @@ bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t o
 
 bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset, const void *from, size_t bytes)
 {
+    if (bt_var_is_parted(var)) {
+        BT_TRY(check_range(var, offset, bytes));
+        bt_var_distribute(var, offset, from, bytes);
+        return BT_OK;
+    }
     char *to = find(var, offset, bytes);
     if (!to)
         return BT_ERROR_INTERNAL;
@@ -88,8 +109,31 @@ static bt_status transfer(const bt_instance *instance, bt_var *to, size_t to_off
     return bt_queue_copy(queue, target, source, bytes);
 }
 
+/* Each rank for itself, where both lie alike; else the whole of it, in parts of this size. */
+static bt_status transfer_parts(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
+                                size_t from_offset, size_t bytes)
+{
+    enum { AT_ONCE = 1 << 16 };
+    if (bt_var_alike(to, from) && to_offset == from_offset) {
+        bt_var_copy_parts(to, from, to_offset, bytes);
+        return BT_OK;
+    }
+    char *near = bt_alloc(AT_ONCE);
+    bt_status status = near ? BT_OK : BT_ERROR_MEMORY;
+    for (size_t at = 0, some; status == BT_OK && at < bytes; at += some) {
+        some = bytes - at < AT_ONCE ? bytes - at : AT_ONCE;
+        status = bt_store_read(instance, from, from_offset + at, near, some);
+        if (status == BT_OK)
+            status = bt_store_write(instance, to, to_offset + at, near, some);
+    }
+    bt_free(near);
+    return status;
+}
+
 bt_status bt_store_copy(const bt_instance *instance, bt_var *to, const bt_var *from)
 {
+    if (bt_var_is_parted(to) || bt_var_is_parted(from))
+        return bt_store_move(instance, to, 0, from, 0, to->bytes);
     if (!find(to, 0, from->bytes) || !find(from, 0, to->bytes))
         return BT_ERROR_INTERNAL;
     return transfer(instance, to, 0, from, 0, to->bytes);
@@ -98,6 +142,11 @@ bt_status bt_store_copy(const bt_instance *instance, bt_var *to, const bt_var *f
 bt_status bt_store_move(const bt_instance *instance, bt_var *to, size_t to_offset, const bt_var *from,
                         size_t from_offset, size_t bytes)
 {
+    if (bt_var_is_parted(to) || bt_var_is_parted(from)) {
+        BT_TRY(check_range(to, to_offset, bytes));
+        BT_TRY(check_range(from, from_offset, bytes));
+        return transfer_parts(instance, to, to_offset, from, from_offset, bytes);
+    }
     return transfer(instance, to, to_offset, from, from_offset, bytes);
 }
 
@@ -112,6 +161,10 @@ bt_status bt_store_lay(const bt_instance *instance, bt_var *var, bt_var *within,
 
 bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
 {
+    if (bt_var_is_parted(var)) {
+        bt_var_distribute(var, 0, NULL, var->bytes);
+        return BT_OK;
+    }
     char *data = find(var, 0, var->bytes);
     if (!data)
         return BT_ERROR_INTERNAL;
@@ -195,5 +248,5 @@ void bt_store_point(bt_var *var, void *data)
 
 const void *bt_store_near(const bt_instance *instance, const bt_var *var)
 {
-    return queue_of(instance, var) ? NULL : bt_var_data(var);
+    return queue_of(instance, var) || bt_var_is_parted(var) ? NULL : bt_var_data(var);
 }

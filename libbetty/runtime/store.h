@@ -5,6 +5,9 @@
  * module's before it belongs to an engine. All fail with BT_ERROR_INTERNAL where the variable lies nowhere (one of a
  * phase that is not planned, one from outside that is not bound) or has fewer bytes than that.
  *
+ * Of a variable of which each rank has a part (runtime/copies.h) all processes of a run must read at the same time, and
+ * each of them gets the whole; what is written and copied there, each has its part of.
+ *
  * Where a variable lies on a device (runtime/settle.h), writing, copying and clearing are put onto its queue, and
  * reading waits for it, except for numbers that only the host sets: these are read at once. Reading returns what has
  * failed on the device before. */

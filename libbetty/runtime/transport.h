@@ -43,6 +43,8 @@ int bt_joint_ranks(const bt_joint *joint);
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at);
 /* The sum over the ranks of so many numbers, in their place. */
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count);
+/* The bytes that any rank has: where the others have zeros. */
+bt_status bt_joint_unite(bt_joint *joint, void *bytes, size_t count);
 bt_status bt_joint_any(bt_joint *joint, bool *flag); /* whether it is true on any rank */
 /* The first number that another rank has otherwise than rank 0, and that rank; *which -1: all have the same. `why`: as
  * a rank that has come to the end asks, and others do not. */

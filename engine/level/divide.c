@@ -1,0 +1,40 @@
+/* engine/level/divide.c: what the ranks of a run divide among them: stages of ZeRO (Rajbhandari et al. 2020, "ZeRO:
+ * Memory optimizations toward training trillion parameter models"), level by level. */
+#include "engine/level/level.h"
+
+int bt_zero_stage(const bt_problem *problem)
+{
+    static const int stages[] = {[BT_STRATEGY_ZERO1] = 1,
+                                 [BT_STRATEGY_ZERO2] = 2,
+                                 [BT_STRATEGY_ZERO3] = 3,
+                                 [BT_STRATEGY_ZERO] = 1,
+                                 [BT_STRATEGY_FSDP] = 3};
+    return problem->context->instance->world.ranks > 1 ? stages[problem->settings->strategy] : 0;
+}
+
+bt_status bt_divide_from(const bt_problem *problem, int stage, bt_var *root)
+{
+    return root && bt_zero_stage(problem) >= stage ? bt_instance_divide(problem->context->instance, root) : BT_OK;
+}
+
+/* What the optimiser keeps for each element of each parameter, in the parameters' dtype, lies as they do. */
+static bool lies_like_params(const bt_problem *problem, const bt_block *slots)
+{
+    for (int64_t i = 0; i < slots->count; i++)
+        if (slots->windows[i] && (slots->windows[i]->dtype != problem->dtype ||
+                                  !bt_shape_same(bt_var_array(slots->windows[i]), problem->module->params[i]->shape)))
+            return false;
+    return slots->flat != NULL;
+}
+
+bt_status bt_divide_slots(const bt_problem *problem, const bt_block *slots)
+{
+    return lies_like_params(problem, slots) ? bt_divide_from(problem, 1, slots->flat) : BT_OK;
+}
+
+/* Stage 1 has all of its gradients on each rank, as summands, and adds them when the optimiser reads its part. */
+bt_status bt_divide_gradients(const bt_problem *problem, bt_var *flat)
+{
+    return bt_zero_stage(problem) == 1 ? bt_instance_sum_divided(problem->context->instance, flat)
+                                       : bt_divide_from(problem, 2, flat);
+}
