@@ -32,17 +32,26 @@ static bt_status rewire(bt_run *r)
 
 /* ---- checkpoints ---- */
 
+/* Rank 0 has the folder, and all ranks that are processes have a part in what is written there. */
+static bool leaves_files(const bt_run *r)
+{
+    const bt_engine *engine = r->engine;
+    return engine->output ||
+           (engine->context.instance->joint && (engine->front.files || engine->context.settings->output));
+}
+
 static bt_status save(bt_run *r, bool best)
 {
     bt_engine *engine = r->engine;
     int64_t length;
+    if (!best)
+        r->saved = engine->context.step;
+    if (!engine->output)
+        return bt_checkpoint_attend(&engine->context);
     BT_TRY(bt_jsonl_sync(r->jsonl, &length));
     engine->seconds = bt_seconds() - r->start;
     bt_engine_note_touched(engine);
-    BT_TRY(bt_checkpoint_save(&engine->context, engine->output->path, best, length));
-    if (!best)
-        r->saved = engine->context.step;
-    return BT_OK;
+    return bt_checkpoint_save(&engine->context, engine->output->path, best, length);
 }
 
 /* The best validation's, of the step that it was made after. */
@@ -51,16 +60,20 @@ static bt_status save_best(bt_run *r)
     if (!r->best_due)
         return BT_OK;
     r->best_due = false;
-    return r->engine->output && r->engine->context.settings->checkpoint_best ? save(r, true) : BT_OK;
+    return leaves_files(r) && r->engine->context.settings->checkpoint_best ? save(r, true) : BT_OK;
 }
 
-static bt_status save_due(bt_run *r)
+/* By the clock of rank 0. */
+static bool is_late(const bt_run *r)
 {
-    const bt_engine_settings *s = r->engine->context.settings;
-    if (!r->engine->output)
-        return BT_OK;
-    const bool late = s->checkpoint_minutes > 0 && bt_seconds() - r->saved_at >= 60 * s->checkpoint_minutes;
-    if (!late && !bt_run_is_due(r->engine->context.step, s->checkpoint_step))
+    const double minutes = r->engine->context.settings->checkpoint_minutes;
+    return r->engine->output && minutes > 0 && bt_seconds() - r->saved_at >= 60 * minutes;
+}
+
+static bt_status save_due(bt_run *r, bool late)
+{
+    if (!leaves_files(r) ||
+        (!late && !bt_run_is_due(r->engine->context.step, r->engine->context.settings->checkpoint_step)))
         return BT_OK;
     BT_TRY(save(r, false));
     r->saved_at = bt_seconds(); /* one that takes long is not the only thing that a run does */
@@ -107,11 +120,11 @@ static bt_status loop(bt_run *r)
         BT_TRY(bt_check_restored(&engine->context)); /* before dependencies and checkpoints are made of it */
         BT_TRY(rewire(r));
         BT_TRY(save_best(r));
-        bool stop = engine->front.stop && *engine->front.stop;
-        BT_TRY(bt_keep_error(&engine->context, bt_instance_any(engine->context.instance, &stop)));
-        if (stop)
+        bool said[] = {engine->front.stop && *engine->front.stop, is_late(r)};
+        BT_TRY(bt_keep_error(&engine->context, bt_instance_any(engine->context.instance, said, 2)));
+        if (said[0])
             return BT_ERROR_INTERRUPTED;
-        BT_TRY(save_due(r));
+        BT_TRY(save_due(r, said[1]));
     }
     return BT_OK;
 }
@@ -347,7 +360,7 @@ static bt_status leave(bt_run *r)
     bt_engine *engine = r->engine;
     const char *folder = engine->output ? engine->output->path : NULL;
     BT_TRY(bt_run_agree(engine, "ends"));
-    if (folder && r->saved != engine->context.step)
+    if (leaves_files(r) && r->saved != engine->context.step)
         BT_TRY(save(r, false));
     if (strcmp(r->stopped, "train_iters") == 0)
         BT_TRY(last_words(r));

@@ -27,6 +27,23 @@ static bt_status save(bt_context *context, const char *folder, bool best, int64_
     return status;
 }
 
+/* As `save` goes about it. */
+static bt_status attend(bt_context *context, bt_tensor_list *list)
+{
+    BT_TRY(bt_update_scalars(context));
+    BT_TRY(bt_tensors_of_memory(context, list));
+    BT_TRY(bt_tensors_of_variables(context, list));
+    return bt_tensors_attend(context, list);
+}
+
+bt_status bt_checkpoint_attend(bt_context *context)
+{
+    bt_tensor_list list = {0};
+    bt_status status = attend(context, &list);
+    bt_tensors_free(&list);
+    return status;
+}
+
 bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, int64_t metrics_length)
 {
     bt_tensor_list list = {0};

@@ -23,6 +23,8 @@ enum { BT_CHECKPOINT_NAME = 40 };
  * are removed; best: as BT_CHECKPOINT_BEST, in place of the one before. metrics_length: bytes of FOLDER/metrics.jsonl
  * that belong to it, and are on the disk; -1: there is none. */
 bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, int64_t metrics_length);
+/* What another process of the run does while rank 0 saves: it gives its parts of what is divided among them. */
+bt_status bt_checkpoint_attend(bt_context *context);
 
 /* What `path` names: a run's folder, whose newest checkpoint is meant (name is ""), or one of its checkpoints,
  * FOLDER/checkpoints/NAME, or one of the files of it. *folder: for bt_free. */
@@ -84,6 +86,8 @@ bt_status bt_tensors_of_model(const bt_context *context, bt_tensor_list *list); 
 bt_status bt_check_names(const bt_context *context);                            /* no two of all these have one name */
 /* data: its values, near, as they are now. All processes of a run fetch what is divided among them together. */
 bt_status bt_tensors_fetch(const bt_context *context, bt_tensor_list *list, int64_t item);
+/* The part of a process in what rank 0 fetches, all of the list. */
+bt_status bt_tensors_attend(const bt_context *context, const bt_tensor_list *list);
 void bt_tensors_free(bt_tensor_list *list);
 
 /* files.c: writes both files; `record` gets the entries that say what belongs together. */

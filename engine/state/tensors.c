@@ -1,6 +1,7 @@
 /* engine/state/tensors.c: what a checkpoint keeps as tensors, by name. */
 #include "engine/state/checkpoint.h"
 
+#include "runtime/copies.h"
 #include "runtime/store.h"
 
 #include <stdlib.h>
@@ -83,6 +84,8 @@ bt_status bt_tensors_of_memory(const bt_context *context, bt_tensor_list *list)
     return list_rows(context, BT_ROW_BYTES, is_any, list);
 }
 
+static bool is_divided(const bt_var *var) { return var && bt_var_is_parted(var) && var->bytes; }
+
 bt_status bt_tensors_fetch(const bt_context *context, bt_tensor_list *list, int64_t i)
 {
     const bt_var *var = list->vars[i];
@@ -94,6 +97,21 @@ bt_status bt_tensors_fetch(const bt_context *context, bt_tensor_list *list, int6
         return BT_OK;
     array->data = bt_region_alloc(list->region, var->bytes);
     return array->data ? bt_store_read(context->instance, var, 0, array->data, var->bytes) : BT_ERROR_MEMORY;
+}
+
+bt_status bt_tensors_attend(const bt_context *context, const bt_tensor_list *list)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < list->count; i++)
+        if (is_divided(list->vars[i]) && list->vars[i]->bytes > most)
+            most = list->vars[i]->bytes;
+    char *bytes = bt_alloc(most);
+    bt_status status = bytes ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t i = 0; status == BT_OK && i < list->count; i++)
+        if (is_divided(list->vars[i]))
+            status = bt_store_read(context->instance, list->vars[i], 0, bytes, list->vars[i]->bytes);
+    bt_free(bytes);
+    return status;
 }
 
 void bt_tensors_free(bt_tensor_list *list)

@@ -153,9 +153,9 @@ bt_status bt_instance_join(bt_instance *instance, bt_transport *transport)
     return instance->joint && instance->lockstep ? BT_OK : BT_ERROR_MEMORY;
 }
 
-bt_status bt_instance_any(bt_instance *instance, bool *flag)
+bt_status bt_instance_any(bt_instance *instance, bool *flags, int count)
 {
-    return instance->joint ? bt_joint_any(instance->joint, flag) : BT_OK;
+    return instance->joint ? bt_joint_any(instance->joint, flags, count) : BT_OK;
 }
 
 bt_status bt_instance_spread(bt_instance *instance, int ranks)

@@ -133,14 +133,15 @@ static bt_status make_room(bt_joint *joint, size_t bytes)
     return joint->all ? BT_OK : BT_ERROR_MEMORY;
 }
 
-bt_status bt_joint_any(bt_joint *joint, bool *flag)
+bt_status bt_joint_any(bt_joint *joint, bool *flags, int count)
 {
     bt_transport *t = joint->transport;
-    BT_TRY(make_room(joint, (size_t)t->ranks));
-    const char own = *flag;
-    BT_TRY(t->gather(t, bt_hash_text(0, "any"), &own, 1, joint->all, 1));
-    for (int r = 0; r < t->ranks; r++)
-        *flag = *flag || joint->all[r];
+    const size_t bytes = (size_t)count * sizeof *flags;
+    BT_TRY(make_room(joint, (size_t)t->ranks * bytes));
+    BT_TRY(t->gather(t, bt_hash_text(0, "any"), flags, bytes, joint->all, bytes));
+    const bool *all = (const bool *)(const void *)joint->all;
+    for (int i = 0; i < t->ranks * count; i++)
+        flags[i % count] = flags[i % count] || all[i];
     return BT_OK;
 }
 

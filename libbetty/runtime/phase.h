@@ -96,8 +96,9 @@ bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
 bt_status bt_instance_divide(const bt_instance *instance, bt_var *root);
 /* Of one that is written by summands: each rank has all of them, and whoever reads it, the sum of its part. */
 bt_status bt_instance_sum_divided(const bt_instance *instance, bt_var *root);
-void bt_instance_window(bt_instance *instance, size_t bytes);      /* bt_world.window, of all ranks */
-bt_status bt_instance_any(bt_instance *instance, bool *flag);      /* whether it is true in any process of the run */
+void bt_instance_window(bt_instance *instance, size_t bytes); /* bt_world.window, of all ranks */
+/* Each of so many, whether it is true in any process of the run. */
+bt_status bt_instance_any(bt_instance *instance, bool *flags, int count);
 int bt_instance_home(const bt_instance *instance);                 /* the rank whose numbers this process shows */
 bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */
 

@@ -45,7 +45,7 @@ bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at);
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count);
 /* The bytes that any rank has: where the others have zeros. */
 bt_status bt_joint_unite(bt_joint *joint, void *bytes, size_t count);
-bt_status bt_joint_any(bt_joint *joint, bool *flag); /* whether it is true on any rank */
+bt_status bt_joint_any(bt_joint *joint, bool *flags, int count); /* each, whether it is true on any rank */
 /* The first number that another rank has otherwise than rank 0, and that rank; *which -1: all have the same. `why`: as
  * a rank that has come to the end asks, and others do not. */
 bt_status bt_joint_compare(bt_joint *joint, const char *why, const uint64_t *numbers, int64_t count, int64_t *which,

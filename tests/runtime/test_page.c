@@ -145,7 +145,7 @@ static int meet_often(member *m)
     for (int i = 0; i < m->given; i++) {
         bool flag = i % m->ranks == m->rank && i % 2 == 0;
         double numbers[3] = {m->rank, i, 1};
-        if (bt_joint_any(m->joint, &flag) != BT_OK || flag != (i % 2 == 0) ||
+        if (bt_joint_any(m->joint, &flag, 1) != BT_OK || flag != (i % 2 == 0) ||
             bt_joint_sum(m->joint, BT_F64, numbers, 3) != BT_OK)
             return 1;
         if (numbers[0] != m->ranks * (m->ranks - 1) / 2.0 || numbers[1] != (double)i * m->ranks ||
