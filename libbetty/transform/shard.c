@@ -90,8 +90,12 @@ static void decide_read(walk *w, root *r, const bt_tensor *x)
 static bool lay_read(walk *w, const bt_tensor *x, const root *r, const bt_spread *layout, bt_tensor *own)
 {
     bt_spread added = *layout;
-    if (layout->kind != BT_PARTIAL || !layout->of || assigns_to(w->from, r->var))
-        return bt_lay_output(&w->s, x, layout, own);
+    if (layout->kind != BT_PARTIAL || !layout->of || assigns_to(w->from, r->var)) {
+        const bool laid = bt_lay_output(&w->s, x, layout, own);
+        w->s.values[x->id].only =
+            layout->kind == BT_STRETCH && r->var->category == BT_PARAMETERS && !assigns_to(w->from, r->var);
+        return laid;
+    }
     added.kind = BT_STRETCH;
     return bt_lay_output(&w->s, x, &added, bt_stretch_scatter(&w->s, own, &added));
 }

@@ -12,6 +12,7 @@ typedef struct bt_lain { /* one value; what has been made of it is made once */
     bt_tensor *part;     /* sharded as `as` says; NULL: not made */
     bt_spread as;
     size_t stamp; /* of a stretch: what had been gathered when it was made whole */
+    bool only; /* of a stretch: it stays one with such alone: it is a parameter that a network reads, or made of such */
 } bt_lain;
 
 typedef struct bt_sharding {

@@ -174,7 +174,9 @@ static bool visit_view(bt_sharding *s, const bt_node *node)
     const int64_t first = bt_stretch_first(&layout, count, rank, ranks),
                   end = bt_stretch_first(&layout, count, rank + 1, ranks);
     const int64_t at = end > first ? first + offset - before : 0;
+    const bool only = value->only;
     bt_lay_output(s, node->out, &layout, bt_slice(value->own, 0, at, at + end - first));
+    s->values[node->out->id].only = only;
     return true;
 }
 
@@ -223,6 +225,24 @@ static bt_tensor *as_last_axis(bt_tensor *line, int rank)
     return (bt_reshape)(line, sizes);
 }
 
+/* What a network makes of a parameter and of other values is made whole: its parts would soon be gathered again. Of
+ * parameters alone, as a cast or a penalty, it is made in parts. *only: of such alone. */
+static bool stays(const bt_sharding *s, const bt_node *node, const bt_tensor *first, const int *wanted, bool *only)
+{
+    const bt_spread *layout = &s->values[first->id].layout;
+    bool any = false, others = false;
+    for (int i = 0; i < node->inputs; i++) {
+        const bt_lain *value = &s->values[node->in[i]->id];
+        const bool alike = bt_spread_same(&value->layout, layout);
+        if (wanted[i] < 0)
+            continue;
+        any = any || (alike && !value->only);
+        others = others || !alike;
+        *only = *only && alike && value->only;
+    }
+    return any || !others;
+}
+
 static bool visit_alike(bt_sharding *s, const bt_node *node, const bt_tensor *first)
 {
     bt_region *region = s->rewrite.to->region;
@@ -240,6 +260,9 @@ static bool visit_alike(bt_sharding *s, const bt_node *node, const bt_tensor *fi
     if (node->outputs > BT_MAX_OUTPUTS || node->inputs > 32 || !rule(node, first, &shares))
         return false;
     const bt_spread layout = s->values[first->id].layout;
+    bool only = true;
+    if (!stays(s, node, first, wanted, &only))
+        return false;
     const bool summed = shares.out_axis[0] == BT_BATCH_SUMMED;
     for (int i = 0; i < node->inputs; i++) {
         in[i] = wanted[i] < 0 ? bt_lay_whole(s, node->in[i]) : bt_lay_stretch(s, node->in[i], &layout);
@@ -249,6 +272,8 @@ static bool visit_alike(bt_sharding *s, const bt_node *node, const bt_tensor *fi
     for (int o = 0; o < node->outputs; o++)
         outputs[o] = shares.out_axis[o] == BT_BATCH_SUMMED ? (bt_spread){.kind = BT_PARTIAL} : layout;
     bt_lay_node(s, node, in, outputs);
+    for (int o = 0; o < node->outputs; o++)
+        s->values[node->out[o].id].only = only && outputs[o].kind == BT_STRETCH;
     return true;
 }
 

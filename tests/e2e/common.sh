@@ -44,3 +44,19 @@ END
 }
 
 numbers() { sed 's/"time": *[0-9.e-]*,//' "$1/metrics.jsonl"; } # FOLDER: its metrics, without the time
+
+# FOLDER OTHER: each number of the metrics within 1e-3 of the other's, of its size
+close() {
+    python3 - "$1" "$2" <<'END'
+import json
+import sys
+
+found, due = ([json.loads(line) for line in open(f"{folder}/metrics.jsonl")] for folder in sys.argv[1:])
+assert len(found) == len(due) > 0
+for a, b in zip(found, due):
+    assert a.keys() == b.keys()
+    for key in a:
+        if key != "time" and isinstance(b[key], (int, float)) and not abs(a[key] - b[key]) <= 1e-3 * (1 + abs(b[key])):
+            sys.exit(f"{key} at step {b['step']}: {a[key]}, not {b[key]}")
+END
+}

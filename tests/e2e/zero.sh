@@ -1,0 +1,60 @@
+#!/bin/bash
+# ZeRO: whatever ranks divide among them, a run leaves the bits that it leaves where each has all. Where a number is a
+# sum over all parameters of a level (a penalty, dot products of cg, sama), it is to rounding, as ranks add their parts.
+. "$(dirname "$0")/common.sh" || exit 1
+noise_images
+
+divided() { # bits, state (bits of what is kept, numbers to rounding) or rounded, INI SETTING...
+    local due=$1 ini=$2 strategy
+    shift
+    run whole "$@" engine.ranks=3
+    for strategy in zero1 zero2 zero3; do
+        run parts "$@" engine.ranks=3 engine.strategy=$strategy ${turns:+engine.executor=lockstep}
+        close whole parts || fail "$ini: other numbers with $strategy"
+        if [ $due != rounded ] || [ $strategy = zero1 ]; then
+            cmp -s whole/checkpoints/*.safetensors parts/checkpoints/*.safetensors || fail "$ini: another state with $strategy"
+        fi
+        if [ $due = bits ] || [ $strategy = zero1 ]; then
+            cmp -s <(numbers whole) <(numbers parts) || fail "$ini: other bits with $strategy"
+        fi
+        rm -r parts
+    done
+    rm -r whole
+}
+
+short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
+small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
+    classifier.valid_batch_size=50)
+for turns in "" 1; do
+    divided bits reweight "${short[@]}"
+    divided bits reweight_cifar "${short[@]}" "${small[@]}"
+    divided bits language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
+    # A learner's few examples are on each rank: there a product adds to what it meets, and with parts it does not.
+    divided rounded maml "${short[@]}"
+    divided rounded learning_by_ignoring "${short[@]}"
+done
+for ini in curriculum custom_op distillation game hyper_cleaning learned_rate reweight_longtail; do
+    divided bits $ini "${short[@]}"
+done
+divided state logistic_hpo "${short[@]}"
+divided state three_level "${short[@]}"
+divided rounded sine "${short[@]}"
+divided rounded weak_labels "${short[@]}"
+
+# A checkpoint knows nothing of it: a run goes on with another strategy, and other numbers of ranks.
+begin() { # FOLDER SETTING...
+    run "$1" reweight engine.train_iters=20 engine.valid_step=10 engine.checkpoint_step=10 engine.checkpoint_keep=9 "${@:2}"
+}
+go_on() { # FOLDER SETTING...: to step 40
+    local folder=$1 setting settings=()
+    for setting in "${@:2}"; do settings+=(--set "$setting"); done
+    "$BETTY_RUN" --resume "$folder" --threads 1 --set engine.train_iters=40 "${settings[@]}" >out 2>err || fail "$*: it does not go on"
+}
+begin whole engine.ranks=3 engine.train_iters=40
+begin parts engine.ranks=3 engine.strategy=fsdp
+go_on parts engine.strategy=distributed
+cmp -s whole/checkpoints/step-40.safetensors parts/checkpoints/step-40.safetensors || fail "another state after zero3 and distributed"
+begin parted engine.ranks=4 engine.strategy=zero engine.train_iters=14
+"$BETTY_RUN" --resume parted --threads 1 --set engine.train_iters=27 --set engine.ranks=2 --set engine.strategy=zero3 >out 2>err || fail "4 ranks, then 2"
+go_on parted engine.ranks=3 engine.strategy=zero2
+close whole parted || fail "other numbers of 4, 2 and 3 ranks"
