@@ -7,6 +7,7 @@
 
 #include "engine/session/session.h"
 #include "runtime/copies.h"
+#include "runtime/store.h"
 #include "support/suite.h"
 #include "support/vars.h"
 #include <math.h>
@@ -45,19 +46,22 @@ enum { VARIANTS = sizeof variants / sizeof *variants, ROOM = 4096 };
 typedef struct state {
     double values[ROOM];
     int64_t count;
+    const bt_instance *instance;
 } state;
 
 static void take(void *user, const bt_var *var, const bt_block *block)
 {
     state *s = user;
     (void)block;
-    const char *near = var_near(var);
+    const int64_t count = bt_array_count(bt_var_array(var));
     if (var->category == BT_BATCH)
         return;
-    for (int64_t i = 0, n = bt_array_count(bt_var_array(var)); i < n; i++) {
-        ck_assert_int_lt(s->count, ROOM);
-        s->values[s->count++] = bt_get(var->dtype, near, i);
-    }
+    ck_assert_int_le(s->count + count, ROOM);
+    EXPECT_OK(bt_store_to_array(s->instance, var, BT_ARRAY(s->values + s->count, count)));
+    s->count += count;
+    if (bt_var_is_parted(var))
+        return;
+    const char *near = var_near(var);
     const bt_var *root = var->base ? var->base : var;
     for (int r = 1; root->lifetime == BT_RUN && r < bt_var_ranks(root); r++) {
         const char *own = bt_var_data_of(var, r);
@@ -69,16 +73,22 @@ static void take(void *user, const bt_var *var, const bt_block *block)
 static void look(bt_engine *engine, state *s)
 {
     s->count = 0;
+    s->instance = engine->context.instance;
     bt_visit_vars(&engine->context, NULL, take, s);
+}
+
+static bt_engine *engine_as(resumable *world, const char *settings, int ranks, const char *strategy)
+{
+    char more[80];
+    snprintf(more, sizeof more, "engine.ranks = %d\nengine.strategy = %s\n", ranks, strategy);
+    bt_engine *engine = resumable_engine(world, settings, more, NULL);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
 }
 
 static bt_engine *engine_of(resumable *world, const char *settings, int ranks)
 {
-    char more[64];
-    snprintf(more, sizeof more, "engine.ranks = %d\n", ranks);
-    bt_engine *engine = resumable_engine(world, settings, more, NULL);
-    ck_assert_msg(engine != NULL, "%s", bt_error());
-    return engine;
+    return engine_as(world, settings, ranks, "default");
 }
 
 static void expect_same(const state *found, const state *due, int ranks)
@@ -111,10 +121,32 @@ START_TEST(the_same_run)
 }
 END_TEST
 
-/* A checkpoint does not know how many ranks wrote it: 4, then 2, then 3. */
+START_TEST(divided)
+{
+    static const char *const strategies[] = {"zero1", "zero2", "zero3"};
+    static const int ranks[] = {2, 3, 8};
+    static state due, found;
+    resumable alone = {0};
+    bt_engine *engine = engine_of(&alone, variants[_i], 1);
+    resumable_finish(engine, &alone);
+    look(engine, &due);
+    bt_engine_free(engine);
+    for (int k = 0; k < 3; k++) {
+        resumable world = {0};
+        engine = engine_as(&world, variants[_i], ranks[(k + _i) % 3], strategies[k]);
+        resumable_finish(engine, &world);
+        look(engine, &found);
+        expect_same(&found, &due, ranks[(k + _i) % 3]);
+        bt_engine_free(engine);
+    }
+}
+END_TEST
+
+/* A checkpoint does not know how many ranks wrote it, nor what they divided: 4, then 2, then 3. */
 START_TEST(resumed_by_others)
 {
     static const int ranks[] = {4, 2, 3};
+    static const char *const strategies[][3] = {{"default", "default", "default"}, {"zero3", "zero1", "zero2"}};
     static state due, found;
     const char *settings = variants[12];
     resumable alone = {0};
@@ -124,7 +156,7 @@ START_TEST(resumed_by_others)
     bt_engine_free(engine);
     for (int part = 0; part < 3; part++) {
         resumable world = {0};
-        engine = engine_of(&world, settings, ranks[part]);
+        engine = engine_as(&world, settings, ranks[part], strategies[_i][part]);
         if (part)
             EXPECT_OK(bt_engine_resume(engine, "part"));
         for (int step = 0; part < 2 && step < 4; step++)
@@ -388,7 +420,8 @@ int main(void)
     TCase *tests = tcase_create("ranks");
     tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_loop_test(tests, the_same_run, 0, VARIANTS);
-    tcase_add_test(tests, resumed_by_others);
+    tcase_add_loop_test(tests, resumed_by_others, 0, 2);
+    tcase_add_loop_test(tests, divided, 0, VARIANTS);
     tcase_add_test(tests, product_of_means);
     tcase_add_loop_test(tests, of_any_precision, 0, 3);
     tcase_add_loop_test(tests, gathered_in_any_precision, 0, 4);
