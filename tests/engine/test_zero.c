@@ -1,0 +1,197 @@
+/* tests/engine/test_zero.c: what ranks divide among them, to the byte and the element: kept, in the arena, sent. With
+ * parameters of B bytes, padded, an optimiser that keeps K numbers for each, and N ranks (Rajbhandari et al. 2020):
+ *
+ *                 kept                 gradients    sent in a step
+ *   distributed   B (1 + K)            B            the gradient, n
+ *   zero1         B + K B/N            B            B summed, B gathered
+ *   zero2         B + K B/N            B/N          n summed, B gathered
+ *   zero3         (1 + K) B/N          B/N          n summed, n gathered for forward values and once more for
+ * derivatives
+ *
+ * where B/N is the largest part, of whole lines of 64 bytes. */
+#include "levels.h"
+
+#include "engine/session/session.h"
+#include "support/suite.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IN = 24, HIDDEN = 100, OUT = 7, EXAMPLES = 12, SLOTS = 2 };
+enum { FIRST = IN * HIDDEN, SECOND = HIDDEN * OUT, ELEMENTS = FIRST + HIDDEN + SECOND + OUT };
+enum { NUMBER = 4, LINE = 64 / NUMBER };
+
+/* Each parameter ends a line. */
+#define PADDED(n) (((n) + LINE - 1) / LINE * LINE)
+enum { BLOCK = PADDED(FIRST) + PADDED(HIDDEN) + PADDED(SECOND) + PADDED(OUT) };
+
+static bt_dataset *rows(bt_problem *self)
+{
+    static double x[EXAMPLES * IN], y[EXAMPLES * OUT];
+    for (int i = 0; i < EXAMPLES * IN; i++)
+        x[i] = sin(1.3 * i);
+    for (int i = 0; i < EXAMPLES * OUT; i++)
+        y[i] = cos(0.7 * i);
+    bt_dataset *data = bt_dataset_new(EXAMPLES);
+    bt_dataset_add(data, "x", BT_ARRAY(x, EXAMPLES, IN));
+    bt_dataset_add(data, "y", BT_ARRAY(y, EXAMPLES, OUT));
+    return (void)self, data;
+}
+
+static bt_module *net(bt_problem *self)
+{
+    (void)self;
+    return bt_nn_mlp((bt_relu), IN, HIDDEN, OUT);
+}
+
+static bt_tensor *misses(bt_problem *self, const bt_batch *batch)
+{
+    return bt_mean(bt_square(bt_sub(bt_forward(self, bt_field(batch, "x")), bt_field(batch, "y"))));
+}
+
+static const bt_problem_def wide = {
+    .name = "wide", .configure_train_data = rows, .configure_module = net, .training_step = misses};
+static const bt_export alone = {.abi = BT_ABI, .problems = {&wide}};
+
+static const char *const strategies[] = {"distributed", "zero1", "zero2", "zero3"};
+
+static bt_engine *engine_of(int ranks, const char *strategy, const char *more)
+{
+    char settings[512];
+    snprintf(
+        settings, sizeof settings,
+        "engine.precision = fp32\nengine.train_iters = 4\nengine.valid_step = 0\nengine.log_step = "
+        "0\nengine.ranks = %d\n"
+        "engine.strategy = %s\nwide.batch_size = 5\nwide.drop_last = true\nwide.optimizer = adam\nwide.lr = 0.01\n%s",
+        ranks, strategy, more);
+    bt_engine *engine = levels_engine(&alone, NULL, settings);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    return engine;
+}
+
+/* Elements of the largest of N parts. */
+static size_t part(int ranks) { return (size_t)((BLOCK / LINE + ranks - 1) / ranks * LINE); }
+
+static const bt_phase *steps_of(const bt_engine *engine)
+{
+    const bt_instance *instance = engine->context.instance;
+    for (int64_t p = 0; p < instance->phase_count; p++)
+        if (strcmp(instance->phases[p]->name, "train step") == 0)
+            return instance->phases[p];
+    ck_abort_msg("there is no step");
+    return NULL;
+}
+
+static size_t planned(const bt_phase *phase, bt_category category)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < phase->value_count; i++)
+        bytes += phase->values[i].category == category ? phase->intervals[i].bytes : 0;
+    return bytes;
+}
+
+static void sent(const bt_phase *phase, int64_t *reduced, int64_t *gathered)
+{
+    *reduced = *gathered = 0;
+    for (int64_t e = 0; e < phase->entry_count; e++) {
+        *reduced += phase->entries[e].program->sharded.reduced;
+        *gathered += phase->entries[e].program->sharded.gathered;
+    }
+}
+
+START_TEST(bytes)
+{
+    static const int counts[] = {2, 3, 8};
+    const int ranks = counts[_i / 4], stage = _i % 4;
+    size_t kept[BT_CATEGORIES], whole[BT_CATEGORIES];
+    bt_engine *base = engine_of(1, "distributed", ""), *engine = engine_of(ranks, strategies[stage], "");
+    EXPECT_OK(bt_engine_setup(base));
+    EXPECT_OK(bt_engine_setup(engine));
+    bt_persistent_bytes(&base->context, whole, base->context.problems[0]);
+    bt_persistent_bytes(&engine->context, kept, engine->context.problems[0]);
+    const size_t block = BLOCK * NUMBER, own = part(ranks) * NUMBER;
+    const size_t counters = whole[BT_OPTIMIZER] - SLOTS * block;
+    ck_assert_uint_eq(whole[BT_PARAMETERS], block);
+    ck_assert_uint_lt(counters, 64);
+    ck_assert_uint_eq(kept[BT_PARAMETERS], stage == 3 ? own : block);
+    ck_assert_uint_eq(kept[BT_OPTIMIZER], SLOTS * (stage ? own : block) + counters);
+    /* Where each rank has all gradients, they are one run of memory with the products that they are. */
+    const size_t gradients = planned(steps_of(engine), BT_GRADIENTS);
+    if (stage >= 2)
+        ck_assert_uint_eq(gradients, own);
+    else
+        ck_assert_uint_le(gradients, block);
+    int64_t reduced, gathered, again, other;
+    sent(steps_of(engine), &reduced, &gathered);
+    const int64_t norm = stage ? 1 : 0; /* of the gradient: whether it is finite */
+    ck_assert_int_eq(reduced, (stage == 1 ? BLOCK : ELEMENTS) + norm + 1);
+    ck_assert_int_eq(gathered, stage == 0 ? 0 : stage == 3 ? ELEMENTS : BLOCK);
+    bt_engine_free(base);
+    bt_engine_free(engine);
+    engine = engine_of(ranks, strategies[stage], "engine.zero_unit = 1\n");
+    EXPECT_OK(bt_engine_setup(engine));
+    sent(steps_of(engine), &other, &again);
+    ck_assert_int_eq(other, reduced);
+    ck_assert_int_eq(again, gathered + (stage == 3 ? SECOND : 0)); /* the first layer's input has no derivative */
+    bt_engine_free(engine);
+}
+END_TEST
+
+static double *trained(int ranks, const char *strategy)
+{
+    double *values = calloc(ELEMENTS, sizeof *values);
+    bt_engine *engine = engine_of(ranks, strategy, "");
+    EXPECT_OK(bt_engine_setup(engine));
+    bt_instance_fill(engine->context.instance);
+    levels_step(engine, 4);
+    const bt_memory_sizes plan = bt_engine_planned(engine), measured = bt_engine_measured(engine);
+    ck_assert_uint_eq(plan.arena, measured.arena);
+    ck_assert_uint_eq(plan.persistent, measured.persistent);
+    EXPECT_OK(bt_engine_read(engine, "wide.0.weight", BT_ARRAY(values, HIDDEN, IN)));
+    EXPECT_OK(bt_engine_read(engine, "wide.1.weight", BT_ARRAY(values + FIRST, OUT, HIDDEN)));
+    bt_engine_free(engine);
+    return values;
+}
+
+/* The bits of ranks that have all of everything; what is measured is what was planned. */
+START_TEST(bits)
+{
+    static const int counts[] = {2, 3, 8};
+    double *due = trained(counts[_i], "distributed");
+    for (int stage = 1; stage < 4; stage++) {
+        double *found = trained(counts[_i], strategies[stage]);
+        for (int i = 0; i < FIRST + SECOND; i++)
+            ck_assert_msg(memcmp(&found[i], &due[i], sizeof *due) == 0, "%s: [%d] is %.9g, not %.9g", strategies[stage],
+                          i, found[i], due[i]);
+        free(found);
+    }
+    free(due);
+}
+END_TEST
+
+/* What it is told elsewhere. */
+START_TEST(names)
+{
+    size_t kept[BT_CATEGORIES], other[BT_CATEGORIES];
+    bt_engine *engine = engine_of(3, _i ? "fsdp" : "zero", ""), *same = engine_of(3, strategies[_i ? 3 : 1], "");
+    EXPECT_OK(bt_engine_setup(engine));
+    EXPECT_OK(bt_engine_setup(same));
+    bt_persistent_bytes(&engine->context, kept, NULL);
+    bt_persistent_bytes(&same->context, other, NULL);
+    ck_assert_int_eq(memcmp(kept, other, sizeof kept), 0);
+    bt_engine_free(engine);
+    bt_engine_free(same);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("zero");
+    TCase *tests = tcase_create("zero");
+    tcase_add_loop_test(tests, bytes, 0, 12);
+    tcase_add_loop_test(tests, bits, 0, 3);
+    tcase_add_loop_test(tests, names, 0, 2);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
