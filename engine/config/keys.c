@@ -101,7 +101,7 @@ const bt_key bt_keys[] = {
              "thread, in turn, as all else does that betty-run does; auto: processes"},
     {"strategy", ENGINE(strategy), STRATEGY, .value = "default", RESUMABLE,
      .help = "what each rank has all of; see the key of that name of a problem"},
-    {"zero_unit", ENGINE(zero_unit), .kind = BT_KEY_BYTES, .value = "16MiB", RESUMABLE,
+    {"zero_unit", ENGINE(zero_unit), .kind = BT_KEY_BYTES, .value = "16777216", RESUMABLE,
      .help = "zero3: a parameter that is needed again after so many bytes of others were gathered is gathered again; "
              "until then it is kept"},
     {"distributed", ENGINE(distributed), BOOL, .value = "false", RESUMABLE,

@@ -1,6 +1,6 @@
 /* engine/level/divide.c: what the ranks of a run divide among them: stages of ZeRO (Rajbhandari et al. 2020, "ZeRO:
  * Memory optimizations toward training trillion parameter models"), level by level. */
-#include "engine/level/level.h"
+#include "engine/level/divide.h"
 
 int bt_zero_stage(const bt_problem *problem)
 {

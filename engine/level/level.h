@@ -120,14 +120,6 @@ int64_t bt_params_elements(const bt_problem *problem); /* how long bt_params is 
 bool bt_owns_buffer(const bt_problem *problem, bt_var *var);
 bool bt_is_updated(const bt_problem *problem, int64_t parameter); /* else its gradient's window holds anything */
 
-/* ---- divide.c: what ranks divide among them ---- */
-
-int bt_zero_stage(const bt_problem *problem); /* 0: nothing, 1: optimiser state, 2: gradients too, 3: parameters too */
-/* From that stage on each rank has a part of this root alone; NULL: nothing. */
-bt_status bt_divide_from(const bt_problem *problem, int stage, bt_var *root);
-bt_status bt_divide_slots(const bt_problem *problem, const bt_block *slots);
-bt_status bt_divide_gradients(const bt_problem *problem, bt_var *flat);
-
 /* ---- names.c: the names of what a run keeps ---- */
 
 /* Those of variables and memory begin with "PROBLEM:", those of parameters, buffers and their state with "PROBLEM.".

@@ -1,5 +1,6 @@
 /* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like
  * them. */
+#include "engine/level/divide.h"
 #include "engine/level/prune.h"
 
 #include <math.h>

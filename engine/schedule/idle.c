@@ -1,6 +1,7 @@
 /* engine/schedule/idle.c: keys that somebody has set, and that do nothing in this run.
  *
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
+#include "engine/level/divide.h"
 #include "engine/level/scale.h"
 #include "engine/schedule/schedule.h"
 
@@ -131,6 +132,25 @@ static bool has_condition(const bt_context *context, const bt_problem *problem)
     return (void)context, problem->def->condition != NULL;
 }
 
+static bool one_rank(const bt_context *context, const bt_problem *problem)
+{
+    return (void)problem, context->instance->world.ranks == 1;
+}
+
+static bool one_rank_divides(const bt_context *context, const bt_problem *problem)
+{
+    return one_rank(context, problem) && context->settings->strategy > BT_STRATEGY_DISTRIBUTED;
+}
+
+static bool divides_no_parameters(const bt_context *context, const bt_problem *problem)
+{
+    bool any = false;
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        any = any || (context->problems[i]->settings->active && bt_zero_stage(context->problems[i]) == 3);
+    return !any;
+}
+
 static bool has_no_product(const bt_context *context, const bt_problem *problem)
 {
     const bt_solver_def *solver = bt_solver_of(problem);
@@ -250,6 +270,7 @@ static const char not_lower_why[] = "no problem above differentiates its solutio
 static const char loader_why[] = "its batches do not come from a data set of its own";
 static const char weights_why[] = "there is no `weights`";
 static const char parents_why[] = "no problem above waits for its solution (l2u)";
+static const char one_rank_why[] = "there is one rank, which has everything";
 static const char scale_why[] = "no gradient of this level passes through fp16";
 static const char linear_why[] = "it belongs to scheduler = linear";
 static const char relative_why[] = "relative_step = true sets the rate by itself";
@@ -263,11 +284,15 @@ static const idle_row rows[] = {
     {ENGINE("early_stopping_mode"), not_judged, judged_why},
     {ENGINE("early_stopping_tolerance"), no_early_stopping, stopping_why},
     {ENGINE("early_stopping_metric"), not_judged, judged_why},
+    {ENGINE("strategy"), one_rank_divides, one_rank_why},
+    {ENGINE("zero_unit"), divides_no_parameters, "no level has strategy = zero3"},
     {ENGINE("precision"), all_have_precision, "every problem has its own"},
 
     {PROBLEM("initial_dynamic_scale"), not_scaled, scale_why},
     {PROBLEM("scale_factor"), not_scaled, scale_why},
     {PROBLEM("scale_interval"), not_scaled, scale_why},
+
+    {PROBLEM("strategy"), one_rank, one_rank_why},
 
     {PROBLEM("type"), asks_for_nothing, not_lower_why, .wiring = true},
     {PROBLEM("product"), not_lower, not_lower_why, .wiring = true},

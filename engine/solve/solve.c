@@ -1,6 +1,7 @@
 /* engine/solve/solve.c: what all solvers share. */
 #include "engine/solve/solve.h"
 
+#include "engine/level/divide.h"
 #include "ops/ops.h"
 
 /* The variable, and no window yet. */

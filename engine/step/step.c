@@ -1,4 +1,5 @@
 /* engine/step/step.c: the phase of a level's step: gradient, hypergradient, update. */
+#include "engine/level/divide.h"
 #include "engine/step/step_inside.h"
 
 #include "ops/ops.h"

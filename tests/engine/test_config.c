@@ -343,8 +343,6 @@ START_TEST(refused_words)
         {"engine", "precision = amp", "bf16 halves what a network holds"},
         {"engine", "device = cuda", "`threads` says how many cores share the work; use auto | cpu"},
         {"engine", "device = gpu", "there is no backend for GPUs"},
-        {"engine", "strategy = zero", "each rank has all parameters; use default | distributed"},
-        {"engine", "strategy = fsdp", "each rank has all parameters"},
         {"engine", "logger_type = wandb", "wandb.log"},
         {"engine", "logger_type = tensorboard", "add_scalar"},
         {"classifier", "optimizer = lbfgs", "docs/extending.md); use sgd | adam | adamw | rmsprop"},

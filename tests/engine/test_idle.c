@@ -36,6 +36,12 @@ static const struct {
     {"engine.early_stopping_tolerance = 3\n", "early_stopping is false"},
     {"engine.early_stopping_metric = x\n", "early_stopping is false"},
     {"engine.precision = fp32\nupper.precision = fp64\nlower.precision = fp64\n", NULL}, /* the default */
+    {"engine.strategy = zero2\n", "strategy = zero2 has no effect: there is one rank"},
+    {"engine.strategy = distributed\n", NULL},
+    {"lower.strategy = fsdp\n", "there is one rank"},
+    {"engine.ranks = 2\nlower.strategy = zero\n", NULL},
+    {"engine.ranks = 2\nlower.strategy = zero2\nengine.zero_unit = 1MiB\n", "no level has strategy = zero3"},
+    {"engine.ranks = 2\nlower.strategy = zero3\nengine.zero_unit = 1MiB\n", NULL},
     /* how a solution is differentiated */
     {"upper.type = cg\n", "[upper] type = cg has no effect: no problem above differentiates its solution"},
     {"upper.product = vjp\n", "no problem above differentiates"},
@@ -162,7 +168,7 @@ START_TEST(every_key)
     static const char *const act[] = {
         "problems", "folder", "folder_here", "levels", "train_iters", "early_stopping", "seed", "device", "threads",
         "reassociate", "log_step", "output", "checkpoint_step", "checkpoint_keep", "checkpoint_minutes",
-        "checkpoint_best", "ranks", "executor", "strategy", "distributed", "logger_type", "u2l", "l2u", "first_order",
+        "checkpoint_best", "ranks", "executor", "distributed", "logger_type", "u2l", "l2u", "first_order",
         "allow_unused", "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer", "gradient_clipping",
         "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
         "weights_names", /* without weights: refused */

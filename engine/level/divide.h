@@ -1,0 +1,14 @@
+/* engine/level/divide.h: what the ranks of a run divide among them, by the key `strategy` of each level. */
+#ifndef BT_DIVIDE_H
+#define BT_DIVIDE_H
+
+#include "engine/level/level.h"
+
+/* Of ZeRO: 0: nothing is divided, 1: optimiser state, 2: gradients and vectors too, 3: parameters too. */
+int bt_zero_stage(const bt_problem *problem);
+/* From that stage on each rank has a part of this root alone; NULL: nothing. */
+bt_status bt_divide_from(const bt_problem *problem, int stage, bt_var *root);
+bt_status bt_divide_slots(const bt_problem *problem, const bt_block *slots);
+bt_status bt_divide_gradients(const bt_problem *problem, bt_var *flat);
+
+#endif
