@@ -12,6 +12,14 @@ int bt_zero_stage(const bt_problem *problem)
     return problem->context->instance->world.ranks > 1 ? stages[problem->settings->strategy] : 0;
 }
 
+bool bt_divides_parameters(const bt_context *context)
+{
+    bool any = false;
+    for (int i = 0; i < context->problem_count; i++)
+        any = any || (context->problems[i]->settings->active && bt_zero_stage(context->problems[i]) == 3);
+    return any;
+}
+
 bt_status bt_divide_from(const bt_problem *problem, int stage, bt_var *root)
 {
     return root && bt_zero_stage(problem) >= stage ? bt_instance_divide(problem->context->instance, root) : BT_OK;

@@ -144,11 +144,7 @@ static bool one_rank_divides(const bt_context *context, const bt_problem *proble
 
 static bool divides_no_parameters(const bt_context *context, const bt_problem *problem)
 {
-    bool any = false;
-    (void)problem;
-    for (int i = 0; i < context->problem_count; i++)
-        any = any || (context->problems[i]->settings->active && bt_zero_stage(context->problems[i]) == 3);
-    return !any;
+    return (void)problem, !bt_divides_parameters(context);
 }
 
 static bool has_no_product(const bt_context *context, const bt_problem *problem)

@@ -73,12 +73,14 @@ static json_t *again_by_op(const bt_program *program)
 static json_t *with_sent(json_t *part, const bt_program *program)
 {
     const bt_sharded_report *sent = &program->sharded;
+    int64_t gathers, gathered;
+    bt_program_gathered(program, &gathers, &gathered);
     if (!sent->reductions && !sent->gathers)
         return part;
     part = bt_json_with(part, "ranks",
                         json_pack("{s:I, s:I, s:I, s:I}", "reductions", (json_int_t)sent->reductions, "reduced",
-                                  (json_int_t)sent->reduced, "gathers", (json_int_t)sent->gathers, "gathered",
-                                  (json_int_t)sent->gathered));
+                                  (json_int_t)sent->reduced, "gathers", (json_int_t)gathers, "gathered",
+                                  (json_int_t)gathered));
     return sent->place_count ? bt_json_with(part, "gathered_whole", json_string(bt_text_get(&sent->places))) : part;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/doing.h"
 #include "base/footprint.h"
+#include "engine/level/divide.h"
 #include "engine/state/checkpoint.h"
 #include <string.h>
 
@@ -235,7 +236,7 @@ static bt_status make_instance(bt_engine *engine)
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
     BT_TRY(engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks));
-    bt_instance_window(instance, (size_t)s->zero_unit);
+    bt_instance_window(instance, bt_divides_parameters(&engine->context) ? (size_t)s->zero_unit : 0);
     return BT_OK;
 }
 

@@ -81,6 +81,19 @@ static bt_status list_readers(listing *o)
     return BT_OK;
 }
 
+static bool counts(const bt_buffer *buffer)
+{
+    return buffer->home == BT_HOME_ARENA || (buffer->home == BT_HOME_VAR && buffer->var->lifetime == BT_PHASE);
+}
+
+/* Ranks' parts of a line differ in size: each counts as the longest, so that all ranks plan alike. */
+static void weigh_scattered(listing *o, const bt_call *call, int64_t value)
+{
+    const bt_collective_attr *attr = call->attr;
+    if (call->op == &bt_op_reduce_scatter && attr->of && counts(&o->program->buffers[value]))
+        o->values[value].bytes = bt_align_up((size_t)bt_collective_most(attr) * bt_dtype_size(call->out[0].dtype));
+}
+
 /* Values of the arena count, and what is read of the phase's variables: in a loop that is there to its end, for the
  * next round. */
 static bt_status weigh(listing *o)
@@ -90,14 +103,15 @@ static bt_status weigh(listing *o)
     for (int64_t b = 0; b < program->buffer_count; b++) {
         const bt_buffer *buffer = &program->buffers[b];
         bool var = buffer->home == BT_HOME_VAR;
-        bool counts = buffer->home == BT_HOME_ARENA || (var && buffer->var->lifetime == BT_PHASE);
         o->values[b] = (bt_order_value){
-            .bytes = counts ? bt_align_up(buffer->bytes) : 0, .there = var, .kept = var && o->c->options->loop};
+            .bytes = counts(buffer) ? bt_align_up(buffer->bytes) : 0, .there = var, .kept = var && o->c->options->loop};
         if (var)
             o->leaves.stretches[o->leaves.count++] =
                 (bt_stretch){(uintptr_t)buffer->var, buffer->start, buffer->start + buffer->bytes, b};
     }
     bt_overlaps_sort(&o->leaves);
+    for (int64_t s = 0; s < program->step_count; s++)
+        weigh_scattered(o, &program->steps[s].call, o->steps[s].out[0]);
     return BT_OK;
 }
 

@@ -31,6 +31,7 @@ typedef struct bt_compile_options {
     size_t budget;         /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */
     bool anything;         /* it is also for what no level says anything of */
     const bt_world *world; /* the rank that it is one of; NULL: there is one */
+    bool regather;         /* what ranks divide may be gathered again for steps that run again: they must agree on it */
     bt_known *known;       /* searches of what runs again that have been made; NULL: none are kept */
     bt_holding holding;    /* of two parts of which the second runs again and again: for who makes them */
 } bt_compile_options;

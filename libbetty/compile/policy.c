@@ -455,6 +455,14 @@ static bt_status drop_nothing(bt_recompute *r)
     return bt_remat_follow(r->remat, &r->choice, r->region, &r->plan);
 }
 
+/* What ranks divide among them is not kept from the forward pass for what runs again. */
+static void drop_gathered(bt_recompute *r)
+{
+    for (int64_t v = 0; v < r->given->value_count; v++)
+        if (droppable(r, v) && bt_op_flags(r->step[r->remat->maker[v]]->call.op) & BT_OP_COLLECTIVE)
+            drop(r, &r->choice, v);
+}
+
 bt_status bt_policy_drop(bt_recompute *r)
 {
     const bt_compile_options *options = r->c->options;
@@ -482,6 +490,7 @@ bt_status bt_policy_drop(bt_recompute *r)
         }
     if (options->budget && options->anything)
         BT_TRY(search_budget(r));
+    drop_gathered(r);
     BT_TRY(bt_remat_follow(r->remat, &r->choice, r->region, &r->plan));
     return r->plan.most < r->remat->most ? BT_OK : drop_nothing(r);
 }

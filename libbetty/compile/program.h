@@ -90,6 +90,11 @@ void bt_program_free(bt_program *program);
 /* Whether what the operand shows is bound from outside before each run. */
 bool bt_program_outside(const bt_program *program, bt_operand at);
 
+/* What one run gathers from the ranks, with what it gathers again: calls, and elements of the whole. */
+void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements);
+/* Of all collectives of a run, in their order: ranks that meet at them have the same. */
+uint64_t bt_program_meetings(const bt_program *program);
+
 void bt_program_describe(const bt_program *program, bt_text *text); /* one step a line */
 
 #endif

@@ -182,6 +182,26 @@ static bt_status find_orders(work *w, size_t *least)
     return BT_OK;
 }
 
+/* What is gathered of a variable that stays as it is, is gathered again at any time. */
+static bool gathers_again(const work *w, const bt_call_step *step)
+{
+    const bt_program *program = w->c->program;
+    const bt_buffer *from = &program->buffers[program->buffers[step->in[0].buffer].root];
+    if (!w->c->options->regather || program->sharded.uneven || step->call.op != &bt_op_all_gather ||
+        from->home != BT_HOME_VAR || from->var->lifetime != BT_RUN)
+        return false;
+    for (int64_t i = 0; i < program->graph->assign_count; i++)
+        if (bt_var_root(program->graph->assigns[i].var) == bt_var_root((bt_var *)(uintptr_t)from->var))
+            return false;
+    return true;
+}
+
+static double cost_of(const work *w, const bt_call_step *step)
+{
+    const bool once = bt_op_flags(step->call.op) & BT_OP_EFFECT && !gathers_again(w, step);
+    return once ? -1 : bt_call_work(&step->call);
+}
+
 /* A short search in each order says in which one to search for long: in the same one whatever the budget is, so that a
  * larger budget never needs more work. */
 static bt_status look_at_all(work *w)
@@ -195,7 +215,7 @@ static bt_status look_at_all(work *w)
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call_step *step = &program->steps[s];
         w->level[s] = level_of(w->c->options, &step->node->tag);
-        w->cost[s] = bt_op_flags(step->call.op) & BT_OP_EFFECT ? -1 : bt_call_work(&step->call);
+        w->cost[s] = cost_of(w, step);
     }
     BT_TRY(find_orders(w, &least));
     for (int rule = 0; rule < BT_ORDERS; rule++)

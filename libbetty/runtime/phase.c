@@ -132,6 +132,23 @@ static const bt_var *spent_of(const bt_phase *phase)
     return bt_instance_own(phase->instance, (bt_var *)(uintptr_t)phase->spent);
 }
 
+static bt_program *compile(const bt_phase *phase, const bt_graph *graph, bool loop, const bt_var *spent, bool regather)
+{
+    bt_compile_options options = phase->options;
+    options.loop = loop;
+    options.known = phase->instance->first->known;
+    options.world = phase->instance->world.ranks > 1 ? &phase->instance->world : NULL;
+    options.spent = spent;
+    options.regather = regather;
+    return bt_compile_graph(graph, &options);
+}
+
+/* What ranks divide may be gathered again. */
+static bool may_regather(const bt_phase *phase)
+{
+    return phase->instance->world.ranks > 1 && phase->instance->world.window > 0;
+}
+
 static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
 {
     bt_phase_entry *entries = bt_grow(phase->entries, &phase->entry_capacity, phase->entry_count + 1, sizeof *entries);
@@ -139,12 +156,8 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
         return -1;
     phase->entries = entries;
     char *name = bt_strdup(part), *place = bt_string("%s, %s, %s", phase->owner, phase->name, part);
-    bt_compile_options options = phase->options;
-    options.loop = loop != 0;
-    options.known = phase->instance->first->known;
-    options.world = phase->instance->world.ranks > 1 ? &phase->instance->world : NULL;
-    options.spent = spent_of(phase);
-    bt_program *program = name && place ? bt_compile_graph(graph, &options) : NULL;
+    const bt_var *spent = spent_of(phase);
+    bt_program *program = name && place ? compile(phase, graph, loop != 0, spent, may_regather(phase)) : NULL;
     bt_bound *bound = program ? bt_bound_new(program) : NULL;
     if (!bound) {
         bt_program_free(program);
@@ -159,10 +172,45 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
                                                      .loop = loop,
                                                      .work = work_of(program),
                                                      .runs = phase->runs,
-                                                     .spent = options.spent};
+                                                     .spent = spent};
     phase->settled = false;
     find_bases(phase);
     return (int)phase->entry_count - 1;
+}
+
+/* Which steps run again is each rank's own choice: where their choices make them meet elsewhere, *same is false. */
+static bt_status compare(const bt_phase *phase, int entry, bool *same)
+{
+    const uint64_t own = bt_program_meetings(phase->entries[entry].program);
+    int64_t which = -1;
+    int rank;
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        if (bt_program_meetings(phase->others[r]->entries[entry].program) != own)
+            which = 0;
+    if (phase->instance->joint)
+        BT_TRY(bt_joint_compare(phase->instance->joint, phase->name, &own, 1, &which, &rank));
+    *same = which < 0;
+    return BT_OK;
+}
+
+static bt_status gather_once(bt_phase *phase, const bt_graph *graph, int entry)
+{
+    bt_phase_entry *e = &phase->entries[entry];
+    bt_program *program = compile(phase, graph, e->loop != 0, e->spent, false);
+    return program ? bt_phase_replace(phase, e, program) : bt_error_status();
+}
+
+/* All ranks gather at the same places, or each of them once. */
+static bt_status agree(bt_phase *phase, const bt_graph *graph, int entry)
+{
+    bool same = true;
+    if (may_regather(phase))
+        BT_TRY(compare(phase, entry, &same));
+    if (same)
+        return BT_OK;
+    for (int r = 0; r < bt_phase_others(phase); r++)
+        BT_TRY(gather_once(phase->others[r], graph, entry));
+    return gather_once(phase, graph, entry);
 }
 
 int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *part)
@@ -176,7 +224,7 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop, const char *p
         if (add(other, graph, loop, part) != entry)
             return -1;
     }
-    return entry;
+    return entry >= 0 && agree(phase, graph, entry) == BT_OK ? entry : -1;
 }
 
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program)

@@ -65,6 +65,7 @@ bool bt_lay_output(bt_sharding *s, const bt_tensor *x, const bt_spread *layout, 
                       x->node->op->name);
         return false;
     }
+    s->uneven = s->uneven || (layout->kind == BT_SHARDED && layout->rows % s->world->ranks != 0);
     own->batch_axis = layout->kind == BT_STRETCH ? -1 : x->batch_axis;
     s->values[x->id] =
         (bt_lain){.layout = plainly(s, *layout), .own = own, .whole = layout->kind == BT_REPLICATED ? own : NULL};

@@ -529,6 +529,7 @@ static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
     memset(w->s.values, 0, (size_t)w->from->tensor_count * sizeof *w->s.values);
     memset(w->assigned, 0, (size_t)w->from->assign_count * sizeof(bt_tensor *));
     w->s.gathered = 0;
+    w->s.uneven = false;
     for (int64_t i = 0; i < w->root_count; i++) {
         w->roots[i].open = !w->roots[i].known && w->roots[i].var->lifetime == BT_PHASE && w->s.world->ranks > 1;
         w->roots[i].tried = false;
@@ -558,6 +559,7 @@ static bt_graph *walk_once(walk *w, bt_sharded_report *report, bool *right)
     if (to)
         count(to, report);
     report->place_count = w->s.place_count;
+    report->uneven = w->s.uneven;
     return to;
 }
 

@@ -37,6 +37,7 @@ typedef struct bt_world {
 typedef struct bt_sharded_report {
     int64_t reductions, gathers; /* collectives that one run meets; a reduction: an all_reduce or a reduce_scatter */
     int64_t reduced, gathered;   /* elements of the whole values that go through them */
+    bool uneven;                 /* some ranks have more rows than others, and so other sizes */
     int64_t place_count;         /* of the gathers, those of a value that an op, or a variable, wants whole */
     bt_text places;              /* one a line: "classifier.pool: cumsum: all of operand 1, [4, 10]" */
 } bt_sharded_report;

@@ -25,6 +25,7 @@ typedef struct bt_sharding {
     const bt_node *reader; /* for whom values are made; NULL: a variable or an output, `wanted_by` */
     const char *wanted_by;
     int depth;       /* of bt_lay_part within itself */
+    bool uneven;     /* bt_sharded_report */
     size_t gathered; /* bytes of stretches that were made whole */
 } bt_sharding;
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN = 24, HIDDEN = 100, OUT = 7, EXAMPLES = 12, SLOTS = 2 };
+enum { IN = 24, HIDDEN = 100, OUT = 7, EXAMPLES = 120, SLOTS = 2 };
 enum { FIRST = IN * HIDDEN, SECOND = HIDDEN * OUT, ELEMENTS = FIRST + HIDDEN + SECOND + OUT };
 enum { NUMBER = 4, LINE = 64 / NUMBER };
 
@@ -169,6 +169,67 @@ START_TEST(bits)
 }
 END_TEST
 
+enum { DEEP = 10, SIDE = 24 };
+
+static bt_module *deep(bt_problem *self)
+{
+    bt_module *layers[DEEP + 3];
+    (void)self;
+    layers[0] = bt_nn_linear(IN, SIDE);
+    for (int i = 1; i <= DEEP; i++)
+        layers[i] = bt_nn_mlp((bt_tanh), SIDE, SIDE, SIDE);
+    layers[DEEP + 1] = bt_nn_linear(SIDE, OUT);
+    layers[DEEP + 2] = NULL;
+    return (bt_nn_sequential)(layers);
+}
+
+static const bt_problem_def tower = {
+    .name = "wide", .configure_train_data = rows, .configure_module = deep, .training_step = misses};
+static const bt_export towers = {.abi = BT_ABI, .problems = {&tower}};
+
+static uint64_t towered(int ranks, const char *strategy, size_t *arena, int64_t *again)
+{
+    char settings[512];
+    snprintf(settings, sizeof settings,
+             "engine.precision = fp32\nengine.train_iters = 3\nengine.valid_step = 0\nengine.ranks = %d\n"
+             "wide.strategy = %s\nengine.zero_unit = 1\nwide.batch_size = 120\nwide.optimizer = adam\nwide.lr = 0.01\n"
+             "wide.checkpointing = every:2\n",
+             ranks, strategy);
+    bt_engine *engine = levels_engine(&towers, NULL, settings);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    bt_instance_fill(engine->context.instance);
+    levels_step(engine, 3);
+    const bt_memory_sizes plan = bt_engine_planned(engine), measured = bt_engine_measured(engine);
+    ck_assert_uint_eq(plan.arena, measured.arena);
+    int64_t gathers, gathered;
+    const bt_program *program = steps_of(engine)->entries[0].program;
+    bt_program_gathered(program, &gathers, &gathered);
+    *again = gathers - program->sharded.gathers;
+    *arena = plan.arena;
+    static double values[SIDE * SIDE];
+    EXPECT_OK(bt_engine_read(engine, "wide.5.0.weight", BT_ARRAY(values, SIDE, SIDE)));
+    bt_engine_free(engine);
+    return bt_hash(0, values, sizeof values);
+}
+
+/* For steps that run again parameters are gathered again, where all ranks would do that at the same places; to the bit.
+ */
+START_TEST(gathered_for_what_runs_again)
+{
+    static const int counts[] = {2, 3, 4, 7, 8, 11};
+    size_t arena, whole;
+    int64_t again, none;
+    const uint64_t due = towered(counts[_i], "distributed", &whole, &none);
+    ck_assert_int_eq(none, 0);
+    ck_assert_uint_eq(towered(counts[_i], "zero3", &arena, &again), due);
+    if (counts[_i] <= 4) /* with more, few rows are little beside parameters */
+        ck_assert_int_gt(again, 0);
+    if (again)
+        ck_assert_uint_lt(arena, whole);
+}
+END_TEST
+
 /* What it is told elsewhere. */
 START_TEST(names)
 {
@@ -190,6 +251,7 @@ int main(void)
     TCase *tests = tcase_create("zero");
     tcase_add_loop_test(tests, bytes, 0, 12);
     tcase_add_loop_test(tests, bits, 0, 3);
+    tcase_add_loop_test(tests, gathered_for_what_runs_again, 0, 6);
     tcase_add_loop_test(tests, names, 0, 2);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
