@@ -103,6 +103,10 @@ const bt_key bt_keys[] = {
      .help = "what ranks share: distributed, and default where there are several: the rows of batches"},
     {"distributed", ENGINE(distributed), BOOL, .value = "false", RESUMABLE,
      .help = "true: strategy = distributed and, where `ranks` is not set, ranks = all, as Betty has it"},
+    {"bucket", ENGINE(bucket), .kind = BT_KEY_BYTES, .words = "0", .value = "25MiB", RESUMABLE,
+     .help =
+         "sums over the ranks, as of the gradients of many parameters, are taken together up to so many bytes where "
+         "none depends on another: one meeting in the place of many, and the same bits; 0: each by itself"},
     {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
      .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log and add_scalar take, "
                "while it runs or later (docs/quickstart.md)",

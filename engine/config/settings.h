@@ -55,7 +55,8 @@ typedef struct bt_engine_settings {
     int executor;  /* bt_executor */
     int strategy;  /* 0 default, 1 distributed */
     bool distributed;
-    int logger; /* 0 none: metrics.jsonl only */
+    int64_t bucket; /* bytes of sums over the ranks that are taken together; 0: each by itself */
+    int logger;     /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
 
 /* [problem.group]: parameters whose optimiser settings differ from those of the problem. */

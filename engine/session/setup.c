@@ -234,6 +234,7 @@ static bt_status make_instance(bt_engine *engine)
         return BT_ERROR_MEMORY;
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
+    instance->options.bucket = (size_t)s->bucket;
     return engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks);
 }
 
