@@ -58,7 +58,7 @@ static void line(const bt_kernel_impl *const *kernels, const bt_op *op, const vo
         printf("%s: %s\n", title, bt_error());
         return;
     }
-    int outputs = bt_op_outputs(op);
+    int outputs = bt_op_outputs(op, inputs);
     for (int i = 0; i < inputs; i++) {
         views[i] = view_of(in[i]);
         bytes += (double)bt_array_bytes(in[i]);

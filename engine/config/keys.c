@@ -101,11 +101,15 @@ const bt_key bt_keys[] = {
              "thread, in turn, as all else does that betty-run does; auto: processes"},
     {"strategy", ENGINE(strategy), STRATEGY, .value = "default", RESUMABLE,
      .help = "what each rank has all of; see the key of that name of a problem"},
-    {"zero_unit", ENGINE(zero_unit), .kind = BT_KEY_BYTES, .value = "16777216", RESUMABLE,
+    {"zero_unit", ENGINE(zero_unit), .kind = BT_KEY_BYTES, .value = "16MiB", RESUMABLE,
      .help = "zero3: a parameter that is needed again after so many bytes of others were gathered is gathered again; "
              "until then it is kept"},
     {"distributed", ENGINE(distributed), BOOL, .value = "false", RESUMABLE,
      .help = "true: strategy = distributed and, where `ranks` is not set, ranks = all, as Betty has it"},
+    {"bucket", ENGINE(bucket), .kind = BT_KEY_BYTES, .words = "0", .value = "25MiB", RESUMABLE,
+     .help =
+         "sums over the ranks, as of the gradients of many parameters, are taken together up to so many bytes where "
+         "none depends on another: one meeting in the place of many, and the same bits; 0: each by itself"},
     {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
      .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log and add_scalar take, "
                "while it runs or later (docs/quickstart.md)",

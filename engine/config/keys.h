@@ -23,7 +23,7 @@ typedef enum bt_key_kind {
     BT_KEY_CHOICE,        /* int: the place of the word in `words` */
     BT_KEY_SIZE,          /* int64_t from `low` on, or one of `words`, which are 0, -1, ... */
     BT_KEY_INTS,          /* bt_int_list */
-    BT_KEY_BYTES,         /* int64_t: 64MiB, 1.5GB, plain bytes; 0: not set */
+    BT_KEY_BYTES,         /* int64_t: 64MiB, 1.5GB, plain bytes; `words`: "0", if that is a value; else 0: not set */
     BT_KEY_CHECKPOINTING, /* bt_checkpointing */
     BT_KEY_METHOD,        /* const bt_method_def *, by name */
     BT_KEY_OPTIMIZER      /* const bt_optimizer_def *, by name */
@@ -71,6 +71,7 @@ void bt_key_expected(const bt_key *key, bt_text *text);
 /* ---- memory.c: the same for bytes and checkpointing; what is read of a text is not copied ---- */
 
 bool bt_bytes_read(const char *text, int64_t *bytes); /* at least 1 */
+void bt_bytes_print(int64_t bytes, bt_text *text);    /* 64MiB, where they are whole ones */
 bool bt_checkpointing_read(const char *text, bt_checkpointing *how);
 bool bt_checkpointing_print(const bt_checkpointing *how, bt_text *text); /* false: it is not set */
 extern const char bt_checkpointing_words[];

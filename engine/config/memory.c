@@ -38,6 +38,13 @@ bool bt_bytes_read(const char *text, int64_t *bytes)
     return false;
 }
 
+void bt_bytes_print(int64_t bytes, bt_text *text)
+{
+    const int64_t unit = 1 << 20;
+    const bool whole = bytes > 0 && bytes % unit == 0;
+    bt_text_add(text, "%lld%s", (long long)(whole ? bytes / unit : bytes), whole ? "MiB" : "");
+}
+
 /* ---- checkpointing ---- */
 
 const char bt_checkpointing_words[] =

@@ -66,7 +66,8 @@ typedef struct bt_engine_settings {
     int strategy;  /* bt_strategy_words */
     int64_t zero_unit;
     bool distributed;
-    int logger; /* 0 none: metrics.jsonl only */
+    int64_t bucket; /* bytes of sums over the ranks that are taken together; 0: each by itself */
+    int logger;     /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
 
 /* [problem.group]: parameters whose optimiser settings differ from those of the problem. */

@@ -116,7 +116,7 @@ static bool read_value(const bt_key *key, const char *text, void *field)
         break;
     case BT_KEY_BYTES:
         size = sizeof value.integer;
-        good = bt_bytes_read(text, &value.integer);
+        good = (key->words && strcmp(text, key->words) == 0) || bt_bytes_read(text, &value.integer);
         break;
     case BT_KEY_CHECKPOINTING:
         size = sizeof value.checkpointing;
@@ -226,8 +226,8 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
         return print_ints(field, text);
     case BT_KEY_BYTES:
         memcpy(&integer, field, sizeof integer);
-        bt_text_add(text, "%lld", (long long)integer);
-        return integer > 0;
+        bt_bytes_print(integer, text);
+        return integer > 0 || key->words;
     case BT_KEY_CHECKPOINTING:
         return bt_checkpointing_print(field, text);
     case BT_KEY_TEXT:
@@ -299,7 +299,7 @@ void bt_key_expected(const bt_key *key, bt_text *text)
         bt_text_add(text, "%s", key->words);
         break;
     case BT_KEY_BYTES:
-        bt_text_add(text, "a number of bytes, at least 1, as 1500000, 64MiB or 1.5GB");
+        bt_text_add(text, "a number of bytes, at least %d, as 1500000, 64MiB or 1.5GB", key->words ? 0 : 1);
         break;
     case BT_KEY_CHECKPOINTING:
         bt_text_add(text, "%s, with N and BYTES at least 1 (BYTES: 64MiB, 1.5GB)", bt_checkpointing_words);

@@ -235,6 +235,7 @@ static bt_status make_instance(bt_engine *engine)
         return BT_ERROR_MEMORY;
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
+    instance->options.bucket = (size_t)s->bucket;
     BT_TRY(engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks));
     bt_instance_window(instance, bt_divides_parameters(&engine->context) ? (size_t)s->zero_unit : 0);
     return BT_OK;

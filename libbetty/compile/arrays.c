@@ -35,6 +35,7 @@ static bt_status describe(listing *o, int64_t s)
 {
     const bt_call_step *step = &o->program->steps[s];
     int inputs = step->call.inputs, outputs = step->call.outputs, most = inputs < 32 ? inputs : 32;
+    const bool each = bt_op_flags(step->call.op) & BT_OP_EACH;
     int64_t *in = bt_region_alloc(o->region, (size_t)(inputs + outputs + 1) * sizeof *in), *out;
     bt_order_over *over = bt_region_alloc(o->region, (size_t)(most * outputs + 1) * sizeof *over);
     bt_order_step *to = &o->steps[s];
@@ -52,7 +53,7 @@ static bt_status describe(listing *o, int64_t s)
     for (int k = 0; k < outputs; k++) {
         out[k] = step->out[k].buffer;
         o->maker[out[k]] = s;
-        for (int i = 0; i < most; i++)
+        for (int i = each ? k : 0; i < (each ? k + 1 : most); i++)
             if (bt_step_overwrites(o->program, step, k, i, o->program->buffers[out[k]].bytes))
                 over[to->overs++] = (bt_order_over){k, step->in[i].buffer};
     }

@@ -24,8 +24,10 @@ bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int
     const bt_buffer *buffer = &program->buffers[step->in[i].buffer];
     if (bt_is_rows(&step->call))
         return step->in[i].offset == 0 && buffer->bytes == bytes && bt_rows_overwrites(&step->call, o, i);
-    return info && o < BT_MAX_OUTPUTS && i < 32 && (info->overwrites[o] >> i) & 1u && step->in[i].offset == 0 &&
-           buffer->bytes == bytes && bt_view_dense(&step->call.in[i]) &&
+    const bool may = !info                      ? false
+                     : info->flags & BT_OP_EACH ? o == i
+                                                : o < BT_MAX_OUTPUTS && i < 32 && (info->overwrites[o] >> i) & 1u;
+    return may && step->in[i].offset == 0 && buffer->bytes == bytes && bt_view_dense(&step->call.in[i]) &&
            bt_dtype_size(step->call.in[i].dtype) == bt_dtype_size(step->call.out[o].dtype);
 }
 

@@ -19,6 +19,7 @@ typedef struct bt_compile_options {
     bool reassociate;    /* chains of matrix products in the cheapest order */
     bool fuse;           /* what goes into a product is computed within it */
     bool absorb;         /* what alone reads a value is computed together with it */
+    size_t bucket;       /* bytes of sums over the ranks that are taken together, at most; 0: each by itself */
     bool order;          /* steps in the order that holds fewer bytes, where there is one */
     bt_order_rule rule;  /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
     bool rows;           /* arithmetic on a few numbers, many steps as one call */

@@ -1,6 +1,7 @@
 /* compile/kernels.c: choosing kernels. */
 #include "compile/kernels.h"
 
+#include "ops/ops.h"
 #include <string.h>
 
 bt_array bt_view_array(const bt_view *view)
@@ -18,6 +19,17 @@ bool bt_call_half(const bt_call *call)
     for (int o = 0; o < call->outputs; o++)
         half |= bt_dtype_half(call->out[o].dtype);
     return half;
+}
+
+bool bt_calls_meet(const bt_call *a, const bt_call *b)
+{
+    bool meet = a->op == b->op && bt_collective_same(a->attr, b->attr) && a->inputs == b->inputs;
+    for (int i = 0; meet && i < a->inputs; i++) {
+        const bt_array x = bt_view_array(&a->in[i]), y = bt_view_array(&b->in[i]);
+        const bool whole = bt_op_flags(a->op) & BT_OP_EACH; /* else each rank's own part */
+        meet = x.dtype == y.dtype && (!whole || bt_array_count(x) == bt_array_count(y));
+    }
+    return meet;
 }
 
 bool bt_kernel_accepts(const bt_kernel_impl *kernel, const bt_call *call)

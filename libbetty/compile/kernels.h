@@ -60,7 +60,8 @@ static inline bt_status bt_kernel_run(const bt_kernel_impl *kernel, const bt_cal
 
 bt_array bt_view_array(const bt_view *view); /* its dtype, shape and data, without strides */
 
-bool bt_call_half(const bt_call *call);                                    /* something of it is stored in 16 bits */
+bool bt_call_half(const bt_call *call);                 /* something of it is stored in 16 bits */
+bool bt_calls_meet(const bt_call *a, const bt_call *b); /* of two ranks: of one collective, on as much */
 bool bt_kernel_accepts(const bt_kernel_impl *kernel, const bt_call *call); /* which is one of its op */
 
 /* The first kernel of the table that accepts the call as it is; NULL if none. */

@@ -16,7 +16,8 @@ bt_status bt_pass_lives(bt_compilation *c)
             bt_buffer *buffer = &program->buffers[step->in[i].buffer];
             buffer->first = buffer->first < 0 ? s : buffer->first;
             buffer->last = s;
-            if (buffer->home == BT_HOME_ARENA && buffer->node->tag.order == 0 && step->node->tag.order > 0)
+            if (buffer->home == BT_HOME_ARENA && buffer->node->tag.order == 0 && step->node->tag.order > 0 &&
+                !(bt_op_flags(step->call.op) & BT_OP_COLLECTIVE))
                 buffer->saved = s;
         }
         if (step->scratch >= 0)

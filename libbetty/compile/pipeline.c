@@ -2,6 +2,7 @@
 #include "compile/compile_inside.h"
 
 #include "transform/absorb.h"
+#include "transform/bucket.h"
 #include "transform/fuse.h"
 #include "transform/inline.h"
 #include "transform/reassociate.h"
@@ -45,6 +46,13 @@ static bt_status run_shard(bt_compilation *c)
     return replace(c, made(own), own);
 }
 
+static bt_status run_bucket(bt_compilation *c)
+{
+    bt_graph *joined = NULL;
+    bt_status status = bt_bucket(c->program->graph, c->options->bucket, &joined, &c->program->sharded.reductions);
+    return replace(c, status, joined);
+}
+
 static bt_status run_reassociate(bt_compilation *c)
 {
     double saved;
@@ -81,6 +89,8 @@ WANTED(rows)
 WANTED(strips)
 WANTED(merge)
 
+static bool wants_bucket(const bt_compile_options *options) { return options->world && options->bucket; }
+
 static const struct pass {
     const char *name;
     bt_status (*run)(bt_compilation *c);
@@ -89,6 +99,7 @@ static const struct pass {
     [BT_PASS_INLINE] = {"inline", run_inline, NULL},
     [BT_PASS_SIMPLIFY] = {"simplify", run_simplify, wants_simplify},
     [BT_PASS_SHARD] = {"shard", run_shard, wants_world},
+    [BT_PASS_BUCKET] = {"bucket", run_bucket, wants_bucket},
     [BT_PASS_REASSOCIATE] = {"reassociate", run_reassociate, wants_reassociate},
     [BT_PASS_FUSE] = {"fuse", run_fuse, wants_fuse},
     [BT_PASS_ABSORB] = {"absorb", run_absorb, wants_absorb},
@@ -111,6 +122,7 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .reassociate = true,
                                 .fuse = true,
                                 .absorb = true,
+                                .bucket = BT_BUCKET,
                                 .order = true,
                                 .rule = BT_ORDERS,
                                 .rows = true,

@@ -52,6 +52,7 @@ typedef enum bt_pass {
     BT_PASS_INLINE,
     BT_PASS_SIMPLIFY,
     BT_PASS_SHARD,
+    BT_PASS_BUCKET,
     BT_PASS_REASSOCIATE,
     BT_PASS_FUSE,
     BT_PASS_ABSORB,

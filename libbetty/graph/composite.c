@@ -23,7 +23,7 @@ static void trace_body(const bt_op *op, const void *attr, bt_tensor *const *in, 
 
 void bt_composite_body(const bt_op *op, const void *attr, bt_tensor *const *in, bt_tensor **out)
 {
-    int outputs = bt_op_outputs(op);
+    int outputs = bt_op_outputs(op, op->inputs);
     memset(out, 0, (size_t)outputs * sizeof *out);
     trace_body(op, attr, in, out);
     for (int i = 0; i < outputs; i++)

@@ -14,7 +14,18 @@ unsigned bt_op_flags(const bt_op *op)
 
 bool bt_node_any(const bt_node *node, unsigned flags) { return ((bt_op_flags(node->op) | node->hides) & flags) != 0; }
 
-int bt_op_outputs(const bt_op *op) { return op->outputs > 0 ? op->outputs : 1; }
+int bt_op_outputs(const bt_op *op, int inputs)
+{
+    return bt_op_flags(op) & BT_OP_EACH ? inputs : op->outputs > 0 ? op->outputs : 1;
+}
+
+bt_status bt_op_infer(const bt_op *op, const void *attr, int inputs, const bt_array *in, bt_array *out)
+{
+    const int each = bt_op_flags(op) & BT_OP_EACH ? inputs : 1;
+    for (int i = 0; i < each; i++)
+        BT_TRY(op->infer(attr, &in[i], &out[i]));
+    return BT_OK;
+}
 
 bt_graph *bt_graph_new(void)
 {
@@ -274,7 +285,7 @@ static bt_status infer(bt_node *node)
     const bt_op *op = node->op;
     if (op->infer) {
         bt_guest before = bt_op_enter(op, "infer");
-        bt_status status = op->infer(node->attr, ins, outs);
+        bt_status status = bt_op_infer(op, node->attr, node->inputs, ins, outs);
         bt_guest_leave(before);
         BT_TRY(status);
     }
@@ -297,10 +308,10 @@ static bool check_kernels(bt_graph *graph, const bt_op *op, int inputs)
 {
     if (op->kernels[BT_MAX_ITEMS].launch)
         bt_graph_fail(graph, BT_ERROR_ARGUMENT, "%s: its record lists more than %d kernels", op->name, BT_MAX_ITEMS);
-    else if (op->kernels[0].launch && (inputs > BT_MAX_ITEMS || bt_op_outputs(op) > BT_MAX_OUTPUTS))
+    else if (op->kernels[0].launch && (inputs > BT_MAX_ITEMS || bt_op_outputs(op, inputs) > BT_MAX_OUTPUTS))
         bt_graph_fail(graph, BT_ERROR_UNSUPPORTED,
                       "%s: a kernel can have %d operands and %d results at most, found %d and %d", op->name,
-                      BT_MAX_ITEMS, BT_MAX_OUTPUTS, inputs, bt_op_outputs(op));
+                      BT_MAX_ITEMS, BT_MAX_OUTPUTS, inputs, bt_op_outputs(op, inputs));
     else
         return true;
     return false;
@@ -326,7 +337,7 @@ bt_node *bt_graph_append(bt_graph *graph, const bt_op *op, const void *attr, siz
     }
     if (!check_kernels(graph, op, inputs))
         return NULL;
-    bt_node *node = node_new(graph, op, attr, attr_size, inputs, bt_op_outputs(op), tag);
+    bt_node *node = node_new(graph, op, attr, attr_size, inputs, bt_op_outputs(op, inputs), tag);
     if (!node)
         return NULL;
     if (inputs)

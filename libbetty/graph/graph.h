@@ -100,7 +100,9 @@ enum {
     BT_OP_PRODUCT = 1024, /* sums of products, far more work than bytes: of matrices, convolutions */
     BT_OP_SELECTS = 2048, /* gives its first operand or 0, by signs that rounding keeps: so it comes to the same before
                              it  is rounded and after */
-    BT_OP_COLLECTIVE = 4096 /* computed by all ranks together: ops/collective.c; an effect, too */
+    BT_OP_COLLECTIVE = 4096, /* computed by all ranks together: ops/collective.c; an effect, too */
+    BT_OP_EACH = 8192 /* of any number of inputs, each gives an output of its own, which may be written over it; infer
+                       * is asked of one after the other */
 };
 
 enum { BT_MAX_OUTPUTS = 8 };
@@ -184,7 +186,8 @@ bt_guest bt_op_enter(const bt_op *op,
                      const char *function); /* one of its functions is called next: a user's is named */
 unsigned bt_op_flags(const bt_op *op);
 bool bt_node_any(const bt_node *node, unsigned flags); /* one of the flags is its op's, or of an op within its body */
-int bt_op_outputs(const bt_op *op);                    /* at least 1 */
+int bt_op_outputs(const bt_op *op, int inputs);        /* at least 1 */
+bt_status bt_op_infer(const bt_op *op, const void *attr, int inputs, const bt_array *in, bt_array *out);
 
 /* The leaves, which the graph makes itself; their records stand in ops/leaf.c. A constant's attribute is its values. */
 extern const bt_op bt_op_read, bt_op_constant;

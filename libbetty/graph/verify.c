@@ -18,7 +18,7 @@ static const char *node_fault(const bt_graph *graph, const bt_node *node, int64_
         return "stands at the wrong place";
     if (node->op->inputs >= 0 && node->op->inputs != node->inputs)
         return "has the wrong number of inputs";
-    if (node->outputs != bt_op_outputs(node->op))
+    if (node->outputs != bt_op_outputs(node->op, node->inputs))
         return "has the wrong number of outputs";
     for (int i = 0; i < node->inputs; i++)
         if (!belongs(graph, node->in[i], index))
@@ -43,7 +43,7 @@ static const char *shape_fault(const bt_node *node)
         in[i] = bt_tensor_array(node->in[i]);
     in[node->inputs] = (bt_array){0};
     memset(out, 0, (size_t)node->outputs * sizeof *out);
-    if (node->op->infer(node->attr, in, out) != BT_OK)
+    if (bt_op_infer(node->op, node->attr, node->inputs, in, out) != BT_OK)
         return "does not accept its inputs";
     for (int i = 0; i < node->outputs; i++)
         if (!bt_array_same(out[i], bt_tensor_array(&node->out[i])))

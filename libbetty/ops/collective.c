@@ -108,6 +108,8 @@ static void describe(const void *attr, bt_text *text)
 /* Of a single rank: the identity. More of them are tested in tests/transform. */
 static void all_reduce_samples(bt_sampler *sampler)
 {
+    BT_SAMPLE(sampler, .name = "two operands", .inputs = 2, BT_ATTR(bt_collective_attr, .ranks = 1),
+              .in = {BT_DRAWN(-2, 2, BT_F64, 2, 3), BT_DRAWN(-2, 2, BT_F64, 7)});
     BT_SAMPLE(sampler, .name = "one rank", .inputs = 1, BT_ATTR(bt_collective_attr, .ranks = 1),
               .in = {BT_DRAWN(-2, 2, BT_F64, 2, 3, 5)});
 }
@@ -119,13 +121,13 @@ static void parts_samples(bt_sampler *sampler)
               .in = {BT_DRAWN(-2, 2, BT_F64, 2, 3, 4)});
 }
 
-#define COLLECTIVE(op, over, samples_)                                                                                 \
+#define COLLECTIVE(op, count, each, over, samples_)                                                                    \
     const bt_op bt_op_##op = {                                                                                         \
         .name = #op,                                                                                                   \
-        .inputs = 1,                                                                                                   \
+        .inputs = (count),                                                                                             \
         .attr_size = sizeof(bt_collective_attr),                                                                       \
         .infer = op##_infer,                                                                                           \
-        .info = &(const bt_op_info){.flags = BT_OP_EFFECT | BT_OP_COLLECTIVE,                                          \
+        .info = &(const bt_op_info){.flags = BT_OP_EFFECT | BT_OP_COLLECTIVE | (each),                                 \
                                     .cast = BT_CAST_ANY,                                                               \
                                     .flops = bt_flops_input,                                                           \
                                     .overwrites = {over},                                                              \
@@ -134,9 +136,9 @@ static void parts_samples(bt_sampler *sampler)
                                     .samples = (samples_)},                                                            \
     };
 
-COLLECTIVE(all_reduce, 1, all_reduce_samples)
-COLLECTIVE(all_gather, 0, parts_samples)
-COLLECTIVE(reduce_scatter, 0, parts_samples)
+COLLECTIVE(all_reduce, -1, BT_OP_EACH, 1, all_reduce_samples)
+COLLECTIVE(all_gather, 1, 0, 0, parts_samples)
+COLLECTIVE(reduce_scatter, 1, 0, 0, parts_samples)
 
 bt_tensor *bt_all_reduce(bt_tensor *x, int rank, int ranks, bt_reduction reduction)
 {

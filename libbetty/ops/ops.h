@@ -254,11 +254,11 @@ int64_t bt_codes_blocks(int64_t count); /* of so many numbers */
 
 /* Between ranks, each of which runs a graph of its own: rank r has rows bt_share_first(n, r, ranks) to
  * bt_share_first(n, r + 1, ranks) of a batch of n: r n / ranks, rounded up, so that rank 0 has as many as any.
- * all_reduce(x): the sum over the ranks, or the largest or smallest of each element, where NaN counts as such; of one
- * shape on all ranks, and so is the result. all_gather(x): the parts along the axis in their order, on all ranks.
- * reduce_scatter(x): of the sum of the x, which are whole, the rank's own part along the axis. Sums are taken in the
- * order of ranks, in the dtype: f32, f64, i32 or i64. A part along an axis of size `size` is as many rows' times
- * size / rows. */
+ * all_reduce(x, ...): the sum over the ranks, or the largest or smallest of each element, where NaN counts as such; of
+ * one shape on all ranks, and so is the result; of several x, which have one dtype, each by itself. all_gather(x): the
+ * parts along the axis in their order, on all ranks. reduce_scatter(x): of the sum of the x, which are whole, the
+ * rank's own part along the axis. Sums are taken in the order of ranks, in the dtype: f32, f64, i32 or i64. A part
+ * along an axis of size `size` is as many rows' times size / rows. */
 typedef enum bt_reduction { BT_REDUCE_SUM, BT_REDUCE_MAX, BT_REDUCE_MIN } bt_reduction;
 typedef struct bt_collective_attr {
     int64_t rank, ranks;

@@ -6,6 +6,8 @@
 #include "ops/ops.h"
 #include <string.h>
 
+enum { TOGETHER = 1 << 20 }; /* bytes */
+
 size_t bt_transport_share(size_t bytes, int rank, int ranks)
 {
     return rank == ranks ? bytes : 8 * (size_t)bt_share_first((int64_t)(bytes / 8), rank, ranks);
@@ -27,7 +29,7 @@ struct bt_joint {
     const bt_kernel_table *kernels;
     seat *seats;
     const bt_call **calls; /* of the seats */
-    char *all;             /* of what is gathered */
+    char *all;             /* of what is gathered, or put side by side */
     size_t room;
 };
 
@@ -68,6 +70,16 @@ static void sit(bt_joint *joint, int rank, const bt_op *op, const bt_collective_
     s->call =
         (bt_call){.op = op, .attr = &s->attr, .inputs = 1, .outputs = 1, .in = &s->in, .out = &s->out, .threads = 1};
     joint->calls[rank] = &s->call;
+}
+
+static bt_status make_room(bt_joint *joint, size_t bytes)
+{
+    if (bytes <= joint->room)
+        return BT_OK;
+    bt_free_aligned(joint->all);
+    joint->all = bt_alloc_aligned(bytes);
+    joint->room = joint->all ? bytes : 0;
+    return joint->all ? BT_OK : BT_ERROR_MEMORY;
 }
 
 /* ---- sums, by parts ---- */
@@ -122,16 +134,6 @@ bt_status bt_joint_unite(bt_joint *joint, void *bytes, size_t count)
 }
 
 /* ---- parts, gathered ---- */
-
-static bt_status make_room(bt_joint *joint, size_t bytes)
-{
-    if (bytes <= joint->room)
-        return BT_OK;
-    bt_free_aligned(joint->all);
-    joint->all = bt_alloc_aligned(bytes);
-    joint->room = joint->all ? bytes : 0;
-    return joint->all ? BT_OK : BT_ERROR_MEMORY;
-}
 
 bt_status bt_joint_any(bt_joint *joint, bool *flags, int count)
 {
@@ -263,6 +265,40 @@ static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
     return joint->kernels->join(joint->calls, t->ranks);
 }
 
+/* Operands from..end of the call, side by side in `all`, into it or out of it. */
+static void move(const bt_joint *joint, const bt_call *call, int from, int end, bool in)
+{
+    char *place = joint->all;
+    for (int i = from; i < end; i++) {
+        const size_t bytes = bytes_of(&call->in[i]);
+        if (bytes)
+            memcpy(in ? place : call->out[i].data, in ? call->in[i].data : place, bytes);
+        place += bytes;
+    }
+}
+
+/* Several small operands are exchanged as one stretch; a large one goes as it lies. */
+static bt_status reduce_each(bt_joint *joint, const bt_call *call, uint64_t what, reduction r)
+{
+    const size_t size = bt_dtype_size(r.dtype);
+    for (int from = 0, end; from < call->inputs; from = end) {
+        size_t bytes = bytes_of(&call->in[from]);
+        for (end = from + 1; end < call->inputs && bytes + bytes_of(&call->in[end]) <= TOGETHER; end++)
+            bytes += bytes_of(&call->in[end]);
+        const bool alone = end == from + 1;
+        if (!alone) {
+            BT_TRY(make_room(joint, TOGETHER));
+            move(joint, call, from, end, true);
+        }
+        const char *own = alone ? call->in[from].data : joint->all;
+        BT_TRY(reduce(joint, bt_hash(what, &bytes, sizeof bytes), r, own, alone ? call->out[from].data : joint->all,
+                      (int64_t)(bytes / size)));
+        if (!alone)
+            move(joint, call, from, end, false);
+    }
+    return BT_OK;
+}
+
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
 {
     bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
@@ -273,6 +309,5 @@ bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
         return gathers ? gather_pieces(joint, call, what) : scatter_pieces(joint, call, what);
     if (call->op != &bt_op_all_reduce)
         return gather(joint, call, what);
-    return reduce(joint, what, (reduction){joint, call->in[0].dtype, attr}, call->in[0].data, call->out[0].data,
-                  (int64_t)(bytes_of(&call->in[0]) / bt_dtype_size(call->in[0].dtype)));
+    return reduce_each(joint, call, what, (reduction){joint, call->in[0].dtype, attr});
 }

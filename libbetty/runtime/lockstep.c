@@ -91,19 +91,13 @@ static bt_status parted(const runner *first, const runner *other)
                    there ? there->call.op->name : "its end");
 }
 
-/* Both are calls of one collective: of what it is about only the rank differs. */
-static bool same(const bt_call *a, const bt_call *b)
-{
-    return a->op == b->op && bt_collective_same(a->attr, b->attr) && a->in[0].dtype == b->in[0].dtype;
-}
-
 /* All stand before the same collective, or are at their ends. */
 static bt_status meet(const runner *runners, int ranks)
 {
     const bt_call_step *first = next(&runners[0]);
     for (int r = 1; r < ranks; r++) {
         const bt_call_step *step = next(&runners[r]);
-        if (!first != !step || (first && !same(&first->call, &step->call)))
+        if (!first != !step || (first && !bt_calls_meet(&first->call, &step->call)))
             return parted(&runners[0], &runners[r]);
     }
     return BT_OK;

@@ -88,6 +88,37 @@ START_TEST(all_reduce)
 }
 END_TEST
 
+/* Each of several operands by itself, whatever its size. */
+START_TEST(several)
+{
+    enum { VALUES = 3 };
+    bt_view ins[MOST][VALUES], outs[MOST][VALUES];
+    for (int ranks = 1; ranks <= MOST; ranks++) {
+        begin(&bt_op_all_reduce, BT_F32, ranks, 4, 1, BT_REDUCE_SUM);
+        for (int r = 0; r < ranks; r++) {
+            for (int v = 0, at = 0; v < VALUES; at += 20 - v, v++) {
+                ins[r][v] = (bt_view){.dtype = BT_F32, .rank = 1, .dims = {20 - v}, .strides = {1}};
+                outs[r][v] = ins[r][v];
+                ins[r][v].data = in[r].data + 4 * at;
+                outs[r][v].data = (v % 2 ? in : out)[r].data + 4 * at;
+            }
+            calls[r].in = ins[r], calls[r].out = outs[r], calls[r].inputs = calls[r].outputs = VALUES;
+        }
+        ck_assert_ptr_nonnull(bt_kernel_choose(&bt_backend_cpu()->kernels, &calls[0]));
+        ck_assert_int_eq(bt_cpu_join(list, ranks), BT_OK);
+        for (int r = 0; r < ranks; r++)
+            for (int v = 0, at = 0; v < VALUES; at += 20 - v, v++)
+                for (int i = 0; i < 20 - v; i++)
+                    expect(&outs[r][v], i, reduced(BT_F32, ranks, at + i, BT_REDUCE_SUM));
+    }
+    ins[1][2].dims[0]--;
+    ck_assert_int_eq(bt_cpu_join(list, MOST), BT_ERROR_INTERNAL);
+    bt_error_clear();
+    ins[0][1].strides[0] = 2;
+    ck_assert_ptr_null(bt_kernel_choose(&bt_backend_cpu()->kernels, &calls[0]));
+}
+END_TEST
+
 START_TEST(all_gather)
 {
     static const bt_dtype every[] = {BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BF16};
@@ -161,6 +192,7 @@ int main(void)
     Suite *suite = suite_create("collective");
     TCase *tests = tcase_create("collective");
     tcase_add_loop_test(tests, all_reduce, 0, BT_COUNT_OF(dtypes));
+    tcase_add_test(tests, several);
     tcase_add_loop_test(tests, all_gather, 0, 6);
     tcase_add_loop_test(tests, reduce_scatter, 0, BT_COUNT_OF(dtypes));
     tcase_add_loop_test(tests, not_a_number, 0, 6);

@@ -11,7 +11,7 @@
 
 static trial trial_of(const bt_op *op, const void *attr, bt_dtype dtype, const bt_array *in, int inputs)
 {
-    trial t = {.op = op, .attr = attr, .inputs = inputs, .outputs = bt_op_outputs(op), .seed = 7};
+    trial t = {.op = op, .attr = attr, .inputs = inputs, .outputs = bt_op_outputs(op, inputs), .seed = 7};
     bt_array given[17] = {{0}}, out[BT_MAX_OUTPUTS];
     memcpy(given, in, (size_t)inputs * sizeof *in);
     ck_assert_msg(op->infer(attr, given, out) == BT_OK, "%s", bt_error());

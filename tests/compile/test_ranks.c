@@ -5,6 +5,7 @@
 
 #include "runtime/variable.h"
 #include "support/suite.h"
+#include "transform/bucket.h"
 #include "transform/grad.h"
 #include <check.h>
 #include <stdio.h>
@@ -53,9 +54,11 @@ static void teardown(void)
 static void describe(const bt_node *node, char *text)
 {
     const bt_collective_attr *attr = node->attr;
-    const bt_tensor *whole = node->op == &bt_op_all_gather ? node->out : node->in[0];
-    sprintf(text, "%s of %d, %d elements in %d rows", node->op->name, (int)attr->ranks, (int)bt_tensor_count(whole),
-            (int)attr->rows);
+    int64_t count = 0;
+    for (int i = 0; i < node->inputs; i++)
+        count += bt_tensor_count(node->op == &bt_op_all_gather ? node->out : node->in[i]);
+    sprintf(text, "%s of %d, %d values, %d elements in %d rows", node->op->name, (int)attr->ranks, node->inputs,
+            (int)count, (int)attr->rows);
 }
 
 /* The program's collectives are these, or become them. */
@@ -88,9 +91,10 @@ START_TEST(one_order)
     static const bt_checkpointing policies[] = {
         {.kind = BT_CHECKPOINTING_NONE}, {.kind = BT_CHECKPOINTING_SQRT}, {.kind = BT_CHECKPOINTING_COST, .cost = 1}};
     static char all[MOST][100];
+    static const size_t buckets[] = {0, 1 << 10, BT_BUCKET};
     int count = 0, again = 0;
     record();
-    ranks_begin(&r, s.graph, 3 + _i); /* shares are not even */
+    ranks_begin(&r, s.graph, 3 + _i % 2); /* shares are not even */
     ranks_spread(&r, s.vars[0], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = ROWS});
     for (int rank = 0; rank < r.count; rank++)
         for (int rule = 0; rule <= BT_ORDERS; rule++)
@@ -100,6 +104,7 @@ START_TEST(one_order)
                 bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
                 options.world = &world;
                 options.rule = (bt_order_rule)rule;
+                options.bucket = buckets[_i];
                 options.levels = &level;
                 options.level_count = 1;
                 bt_program *program = bt_compile_graph(s.graph, &options);
@@ -110,7 +115,7 @@ START_TEST(one_order)
                 ck_assert_int_eq(program->sharded.reductions + program->sharded.gathers, count);
                 bt_program_free(program);
             }
-    ck_assert_int_gt(count, 2 * LAYERS);
+    ck_assert_msg(_i ? count < 3 * LAYERS : count > 3 * LAYERS, "%d collectives", count);
     ck_assert_int_gt(again, 0);
 }
 END_TEST
@@ -127,7 +132,14 @@ START_TEST(settled)
     bt_graph *lowered = bt_compile_lowered(s.graph, &options), *own = bt_compile_settled(s.graph, &options);
     ck_assert_msg(lowered && own, "%s", bt_error());
     ck_assert_int_eq(count_op(lowered, &bt_op_all_reduce), 0);
-    ck_assert_int_gt(count_op(own, &bt_op_all_reduce), LAYERS);
+    const int joined = count_op(own, &bt_op_all_reduce);
+    ck_assert_int_gt(joined, 1);
+    bt_graph_free(own);
+    options.bucket = 0;
+    own = bt_compile_settled(s.graph, &options);
+    ck_assert_msg(own != NULL, "%s", bt_error());
+    ck_assert_int_gt(count_op(own, &bt_op_all_reduce), 2 * joined);
+    options.bucket = BT_BUCKET;
     options = bt_compile_settle(&options);
     bt_program *program = bt_compile_graph(own, &options);
     ck_assert_msg(program != NULL, "%s", bt_error());
@@ -138,14 +150,46 @@ START_TEST(settled)
 }
 END_TEST
 
+/* Of sums that are taken together each may be written over its own operand, not over that of another, which may still
+ * be to be added. */
+START_TEST(each_over_its_own)
+{
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    bt_collective_attr attr = {.ranks = 2};
+    scene_begin(&s, BT_F64);
+    bt_tensor *in[3] = {NULL};
+    for (int i = 0; i < 3; i++)
+        in[i] = bt_sin(VECTOR(&s, "x", 1, 2, 3));
+    bt_graph_output(s.graph, in[0]); /* lives on */
+    bt_node *node =
+        bt_graph_append(s.graph, &bt_op_all_reduce, &attr, sizeof attr, in, 3, (bt_tag){.owner = "", .path = ""});
+    ck_assert_ptr_nonnull(node);
+    ck_assert_int_eq(node->outputs, 3);
+    for (int i = 0; i < 3; i++)
+        bt_graph_output(s.graph, bt_cos(&node->out[i]));
+    scene_end(&s);
+    bt_program *program = bt_compile_graph(s.graph, &options);
+    ck_assert_msg(program != NULL, "%s", bt_error());
+    for (int64_t k = 0; k < program->step_count; k++) {
+        const bt_call_step *step = &program->steps[k];
+        for (int i = 0; step->call.op == &bt_op_all_reduce && i < 3; i++) {
+            const int64_t root = program->buffers[step->out[i].buffer].root;
+            ck_assert_int_eq(root, i ? step->in[i].buffer : step->out[i].buffer);
+        }
+    }
+    bt_program_free(program);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranks");
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, NULL, teardown);
-    tcase_add_loop_test(tests, one_order, 0, 2);
+    tcase_add_loop_test(tests, one_order, 0, 3);
     tcase_add_test(tests, settled);
+    tcase_add_test(tests, each_over_its_own);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -168,7 +168,7 @@ START_TEST(every_key)
     static const char *const act[] = {
         "problems", "folder", "folder_here", "levels", "train_iters", "early_stopping", "seed", "device", "threads",
         "reassociate", "log_step", "output", "checkpoint_step", "checkpoint_keep", "checkpoint_minutes",
-        "checkpoint_best", "ranks", "executor", "distributed", "logger_type", "u2l", "l2u", "first_order",
+        "checkpoint_best", "ranks", "executor", "distributed", "bucket", "logger_type", "u2l", "l2u", "first_order",
         "allow_unused", "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer", "gradient_clipping",
         "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
         "weights_names", /* without weights: refused */

@@ -91,6 +91,16 @@ static bt_engine *engine_of(resumable *world, const char *settings, int ranks)
     return engine_as(world, settings, ranks, "default");
 }
 
+/* Sums over the ranks in all programs. */
+static int64_t meetings(const bt_engine *engine)
+{
+    int64_t sum = 0;
+    for (int64_t p = 0; p < engine->context.instance->phase_count; p++)
+        for (int64_t e = 0; e < engine->context.instance->phases[p]->entry_count; e++)
+            sum += engine->context.instance->phases[p]->entries[e].program->sharded.reductions;
+    return sum;
+}
+
 static void expect_same(const state *found, const state *due, int ranks)
 {
     ck_assert_int_eq(found->count, due->count);
@@ -118,6 +128,33 @@ START_TEST(the_same_run)
         expect_same(&found, &due, ranks[k]);
         bt_engine_free(engine);
     }
+}
+END_TEST
+
+/* Sums that are taken together are the same to the bit. */
+START_TEST(in_buckets)
+{
+    static const int ranks[] = {2, 3, 8};
+    static const char *const buckets[] = {"0", "1KiB", "25MiB"};
+    static state due, found;
+    char settings[400];
+    int64_t met[3] = {0};
+    for (int k = 0; k < 3; k++)
+        for (int b = 0; b < 3; b++) {
+            resumable world = {0};
+            snprintf(settings, sizeof settings, "%sengine.bucket = %s\n", variants[_i], buckets[b]);
+            bt_engine *engine = engine_of(&world, settings, ranks[k]);
+            resumable_finish(engine, &world);
+            met[b] += meetings(engine);
+            look(engine, b ? &found : &due);
+            for (int64_t i = 0; b && i < due.count; i++)
+                ck_assert_msg(memcmp(&found.values[i], &due.values[i], sizeof(double)) == 0,
+                              "bucket = %s: value %lld is %.17g, not %.17g", buckets[b], (long long)i, found.values[i],
+                              due.values[i]);
+            bt_engine_free(engine);
+        }
+    ck_assert_msg(met[2] < met[0] && met[2] <= met[1] && met[1] <= met[0], "%lld, %lld, %lld meetings",
+                  (long long)met[0], (long long)met[1], (long long)met[2]);
 }
 END_TEST
 
@@ -422,6 +459,7 @@ int main(void)
     tcase_add_loop_test(tests, the_same_run, 0, VARIANTS);
     tcase_add_loop_test(tests, resumed_by_others, 0, 2);
     tcase_add_loop_test(tests, divided, 0, VARIANTS);
+    tcase_add_loop_test(tests, in_buckets, 0, VARIANTS);
     tcase_add_test(tests, product_of_means);
     tcase_add_loop_test(tests, of_any_precision, 0, 3);
     tcase_add_loop_test(tests, gathered_in_any_precision, 0, 4);

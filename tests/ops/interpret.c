@@ -610,14 +610,27 @@ static const struct {
     {&bt_op_scales, scales},
     {&bt_op_encode, encode},
     {&bt_op_decode, decode},
-    {&bt_op_all_reduce, alone},
     {&bt_op_all_gather, alone},
     {&bt_op_reduce_scatter, alone},
 };
 
+/* Sums of several, of a single rank. */
+static void all_reduce(interpreter *in, const bt_node *node)
+{
+    for (int i = 0; i < node->inputs; i++) {
+        job j = {.node = node, .a = in->values[node->in[i]->id], .out = fresh(in, &node->out[i])};
+        j.count = bt_tensor_count(&node->out[i]);
+        alone(&j);
+    }
+}
+
 static void primitive(interpreter *in, const bt_node *node)
 {
     const double *values[3] = {NULL};
+    if (node->op == &bt_op_all_reduce) {
+        all_reduce(in, node);
+        return;
+    }
     for (int i = 0; i < node->inputs && i < 3; i++)
         values[i] = in->values[node->in[i]->id];
     job j = {node,

@@ -28,7 +28,7 @@ START_TEST(test_records_are_complete)
         return;
     ck_assert_msg(op->infer != NULL, "%s has no infer", op->name);
     ck_assert_msg(op->inputs != 0, "%s has no inputs", op->name);
-    ck_assert_int_le(bt_op_outputs(op), BT_MAX_OUTPUTS);
+    ck_assert_int_le(bt_op_outputs(op, 1), BT_MAX_OUTPUTS);
     unsigned flags = op->info->flags;
     if (op->info->differentiable && !(flags & BT_OP_DETACH))
         ck_assert_msg((op->vjp && op->jvp) || op->body, "%s has no derivative", op->name);

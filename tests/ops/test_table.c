@@ -278,7 +278,7 @@ END_TEST
  * alone. */
 static void check_case(const op_case *c)
 {
-    int inputs = check_part(c, ~0U, ~0U), outputs = bt_op_outputs(c->op);
+    int inputs = check_part(c, ~0U, ~0U), outputs = bt_op_outputs(c->op, inputs);
     for (int i = 0; i < inputs && inputs > 1; i++) {
         check_part(c, 1U << i, ~0U);
         if (inputs > 2)

@@ -4,6 +4,7 @@
 #include "ops/ops.h"
 #include "runtime/variable.h"
 #include "support/vars.h"
+#include "transform/bucket.h"
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -180,6 +181,20 @@ bt_world ranks_world(ranks *r, int rank)
                       .user = &r->users[rank]};
 }
 
+/* Their sums joined, as a program has them. */
+static void bucket(ranks *r, int rank)
+{
+    bt_graph *joined = NULL;
+    const bt_status status =
+        r->bucket ? bt_bucket(r->graphs[rank], r->bucket, &joined, &r->reports[rank].reductions) : BT_OK;
+    ck_assert_msg(status == BT_OK, "rank %d of %d: %s", rank, r->count, bt_error());
+    if (!joined)
+        return;
+    bt_graph_free(r->graphs[rank]);
+    r->graphs[rank] = joined;
+    ck_assert_msg(bt_graph_verify(joined, "bucket") == BT_OK, "%s", bt_error());
+}
+
 void ranks_shard(ranks *r)
 {
     for (int rank = 0; rank < r->count; rank++) {
@@ -188,6 +203,7 @@ void ranks_shard(ranks *r)
         r->graphs[rank] = bt_shard(r->whole, &world, report);
         ck_assert_msg(r->graphs[rank] != NULL, "rank %d of %d: %s", rank, r->count, bt_error());
         ck_assert_int_eq(bt_graph_verify(r->graphs[rank], "shard"), BT_OK);
+        bucket(r, rank);
         ck_assert_int_eq(report->reductions, r->reports[0].reductions);
         ck_assert_int_eq(report->gathers, r->reports[0].gathers);
         ck_assert_int_eq(report->reduced, r->reports[0].reduced);
@@ -198,12 +214,12 @@ void ranks_shard(ranks *r)
 
 /* ---- collectives, by the text of ops/ops.h ---- */
 
-static double reduced(const ranks *r, const bt_node *const *nodes, int64_t i)
+static double reduced(const ranks *r, const bt_node *const *nodes, int which, int64_t i)
 {
     const int64_t reduction = ((const bt_collective_attr *)nodes[0]->attr)->reduction;
-    double all = interpreter_value(r->values[0], nodes[0]->in[0])[i];
+    double all = interpreter_value(r->values[0], nodes[0]->in[which])[i];
     for (int k = 1; k < r->count; k++) {
-        double x = interpreter_value(r->values[k], nodes[k]->in[0])[i];
+        double x = interpreter_value(r->values[k], nodes[k]->in[which])[i];
         if (reduction == BT_REDUCE_SUM)
             all = all + x;
         else if (!isnan(all) && (isnan(x) || (reduction == BT_REDUCE_MAX ? x > all : x < all)))
@@ -212,14 +228,14 @@ static double reduced(const ranks *r, const bt_node *const *nodes, int64_t i)
     return all;
 }
 
-static double *joined(const ranks *r, const bt_node *const *nodes)
+static double *joined(const ranks *r, const bt_node *const *nodes, int which)
 {
     const bt_collective_attr *attr = nodes[0]->attr;
-    const bt_array shape = bt_tensor_array(nodes[0]->op == &bt_op_all_gather ? nodes[0]->out : nodes[0]->in[0]);
+    const bt_array shape = bt_tensor_array(nodes[0]->op == &bt_op_all_gather ? nodes[0]->out : nodes[0]->in[which]);
     double *whole = room(bt_array_count(shape));
     if (nodes[0]->op != &bt_op_all_gather) {
         for (int64_t i = 0; i < bt_array_count(shape); i++)
-            whole[i] = reduced(r, nodes, i);
+            whole[i] = reduced(r, nodes, which, i);
         return whole;
     }
     const bt_spread spread = {.kind = BT_SHARDED, .axis = (int)attr->axis, .rows = attr->rows};
@@ -236,14 +252,15 @@ static double *joined(const ranks *r, const bt_node *const *nodes)
     return whole;
 }
 
-static void join(ranks *r, const bt_node *const *nodes)
+static void join(ranks *r, const bt_node *const *nodes, int which)
 {
-    double *whole = joined(r, nodes);
+    double *whole = joined(r, nodes, which);
     for (int rank = 0; rank < r->count; rank++) {
         const bt_collective_attr *attr = nodes[rank]->attr;
-        const bt_tensor *out = nodes[rank]->out;
+        const bt_tensor *out = &nodes[rank]->out[which];
         double *own = room(bt_tensor_count(out));
-        ck_assert_msg(nodes[rank]->op == nodes[0]->op, "ranks are at different collectives");
+        ck_assert_msg(nodes[rank]->op == nodes[0]->op && nodes[rank]->inputs == nodes[0]->inputs,
+                      "ranks are at different collectives");
         ck_assert(attr->rank == rank && attr->ranks == r->count);
         if (nodes[rank]->op == &bt_op_reduce_scatter && attr->of) {
             interpreter_set(r->values[rank], out,
@@ -276,7 +293,8 @@ void ranks_run(ranks *r)
         if (!there)
             return;
         ck_assert_msg(there == r->count, "%d of %d ranks are at a collective", there, r->count);
-        join(r, nodes);
+        for (int i = 0; i < nodes[0]->inputs; i++)
+            join(r, nodes, i);
         for (int rank = 0; rank < r->count; rank++)
             at[rank]++;
     }

@@ -24,6 +24,7 @@ typedef struct ranks {
     const bt_graph *whole;
     int count;
     size_t window; /* bt_world.window */
+    size_t bucket; /* for bt_bucket; 0: nothing is joined */
     bt_graph *graphs[RANKS_MOST];
     interpreter *values[RANKS_MOST];
     bt_sharded_report reports[RANKS_MOST];

@@ -10,7 +10,10 @@ static bt_status alone(const bt_call *call)
 
 static bool accepts(const bt_call *call)
 {
-    return bt_cpu_contiguous(&call->in[0]) && call->in[0].dtype == call->out[0].dtype;
+    for (int i = 0; i < call->inputs; i++)
+        if (!bt_cpu_contiguous(&call->in[i]) || call->in[i].dtype != call->out[0].dtype)
+            return false;
+    return true;
 }
 
 /* s[i] op= x[i], of the dtype. */
@@ -59,29 +62,36 @@ static fold_fn *fold_of(const bt_call *call)
     return NULL;
 }
 
-/* Elements from..from + n of the ranks' inputs, in the order of ranks. The result may lie over the first one's. */
-static void fold_inputs(const bt_call *const *calls, int ranks, int64_t from, int64_t n, char *result)
+/* Elements from..from + n of the ranks' inputs `which`, in the order of ranks. The result may lie over the first one's.
+ */
+static void fold_inputs(const bt_call *const *calls, int ranks, int which, int64_t from, int64_t n, char *result)
 {
     fold_fn *fold = fold_of(calls[0]);
     const size_t size = bt_dtype_size(calls[0]->in[0].dtype), start = (size_t)from * size;
     if (!n)
         return;
-    memmove(result, calls[0]->in[0].data + start, (size_t)n * size);
+    memmove(result, calls[0]->in[which].data + start, (size_t)n * size);
     for (int r = 1; r < ranks; r++)
-        fold(n, result, calls[r]->in[0].data + start);
+        fold(n, result, calls[r]->in[which].data + start);
+}
+
+static void reduce_one(const bt_call *const *calls, int ranks, int which)
+{
+    const int64_t count = bt_cpu_count(&calls[0]->in[which]);
+    char *sum = NULL;
+    for (int r = 0; count && r < ranks; r++) {
+        char *out = calls[r]->out[which].data;
+        if (out && sum)
+            memcpy(out, sum, (size_t)count * bt_dtype_size(calls[0]->in[which].dtype));
+        else if (out)
+            fold_inputs(calls, ranks, which, 0, count, sum = out);
+    }
 }
 
 static void all_reduce(const bt_call *const *calls, int ranks)
 {
-    const int64_t count = bt_cpu_count(&calls[0]->out[0]);
-    char *sum = NULL;
-    for (int r = 0; count && r < ranks; r++) {
-        char *out = calls[r]->out[0].data;
-        if (out && sum)
-            memcpy(out, sum, (size_t)count * bt_dtype_size(calls[0]->out[0].dtype));
-        else if (out)
-            fold_inputs(calls, ranks, 0, count, sum = out);
-    }
+    for (int i = 0; i < calls[0]->inputs; i++)
+        reduce_one(calls, ranks, i);
 }
 
 /* Whole views along an axis: [outer, size, inner]. */
@@ -123,7 +133,7 @@ static void reduce_scatter(const bt_call *const *calls, int ranks)
         const bt_view *out = &calls[r]->out[0];
         const int64_t own = out->dims[attr->axis] * s.inner, first = bt_collective_first(attr, r) * s.inner;
         for (int64_t o = 0; out->data && o < s.outer; o++)
-            fold_inputs(calls, ranks, o * attr->size * s.inner + first, own,
+            fold_inputs(calls, ranks, 0, o * attr->size * s.inner + first, own,
                         out->data + (size_t)(o * own) * bt_dtype_size(out->dtype));
     }
 }
@@ -138,9 +148,7 @@ static bt_status check(const bt_call *const *calls, int ranks)
 {
     for (int r = 0; r < ranks; r++) {
         const bt_collective_attr *own = calls[r]->attr;
-        bool same = calls[r]->op == calls[0]->op && own->rank == r && own->ranks == ranks &&
-                    bt_collective_same(own, calls[0]->attr) && calls[r]->in[0].dtype == calls[0]->in[0].dtype;
-        if (!same)
+        if (own->rank != r || own->ranks != ranks || !bt_calls_meet(calls[r], calls[0]))
             return bt_fail(BT_ERROR_INTERNAL, "%s: rank %d of %d is at another call (%s of rank %lld of %lld)",
                            calls[0]->op->name, r, ranks, calls[r]->op->name, (long long)own->rank,
                            (long long)own->ranks);
