@@ -87,12 +87,13 @@ static bool counts(const bt_buffer *buffer)
     return buffer->home == BT_HOME_ARENA || (buffer->home == BT_HOME_VAR && buffer->var->lifetime == BT_PHASE);
 }
 
-/* Ranks' parts of a line differ in size: each counts as the longest, so that all ranks plan alike. */
+/* Of some values of a line a rank has all, of others nothing: each counts as a part of it, so that all ranks plan
+ * alike. */
 static void weigh_scattered(listing *o, const bt_call *call, int64_t value)
 {
     const bt_collective_attr *attr = call->attr;
     if (call->op == &bt_op_reduce_scatter && attr->of && counts(&o->program->buffers[value]))
-        o->values[value].bytes = bt_align_up((size_t)bt_collective_most(attr) * bt_dtype_size(call->out[0].dtype));
+        o->values[value].bytes = bt_align_up((size_t)(attr->size / attr->ranks) * bt_dtype_size(call->out[0].dtype));
 }
 
 /* Values of the arena count, and what is read of the phase's variables: in a loop that is there to its end, for the

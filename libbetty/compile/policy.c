@@ -24,6 +24,12 @@ static bool droppable(const bt_recompute *r, int64_t value)
     return large(r, value) && forward(r, r->remat->maker[value]);
 }
 
+/* From other ranks, of what they divide. */
+static bool gathered(const bt_recompute *r, int64_t value)
+{
+    return bt_op_flags(r->step[r->remat->maker[value]]->call.op) & BT_OP_COLLECTIVE;
+}
+
 static bool of_level(const bt_recompute *r, int64_t value, int level)
 {
     return droppable(r, value) && r->level[r->remat->maker[value]] == level;
@@ -185,7 +191,7 @@ static size_t pass_step(const bt_recompute *r, int level, int64_t s, passing *p)
     int64_t left = 0;
     for (int64_t k = 0; k < given->steps[s].outputs; k++) {
         int64_t v = given->steps[s].out[k], readers = m->gaps[v + 1] - m->gaps[v] - 1;
-        if (!of_level(r, v, level) || !readers)
+        if (!of_level(r, v, level) || !readers || gathered(r, v))
             continue;
         saved += forward(r, m->readers[m->gaps[v + 1] - 2]) ? 0 : given->values[v].bytes;
         p->values[p->count++] = v;
@@ -459,7 +465,7 @@ static bt_status drop_nothing(bt_recompute *r)
 static void drop_gathered(bt_recompute *r)
 {
     for (int64_t v = 0; v < r->given->value_count; v++)
-        if (droppable(r, v) && bt_op_flags(r->step[r->remat->maker[v]]->call.op) & BT_OP_COLLECTIVE)
+        if (droppable(r, v) && gathered(r, v))
             drop(r, &r->choice, v);
 }
 

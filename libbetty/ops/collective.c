@@ -17,16 +17,6 @@ int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank)
     return first < 0 ? 0 : first > attr->size ? attr->size : first;
 }
 
-int64_t bt_collective_most(const bt_collective_attr *attr)
-{
-    int64_t most = 0;
-    for (int64_t r = 0; r < attr->ranks; r++) {
-        const int64_t own = bt_collective_first(attr, r + 1) - bt_collective_first(attr, r);
-        most = own > most ? own : most;
-    }
-    return most;
-}
-
 bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b)
 {
     return a->ranks == b->ranks && a->reduction == b->reduction && a->parts == b->parts && a->axis == b->axis &&

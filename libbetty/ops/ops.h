@@ -270,7 +270,6 @@ typedef struct bt_collective_attr {
 } bt_collective_attr;
 int64_t bt_share_first(int64_t rows, int rank, int ranks);
 int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank); /* where its part begins along the axis */
-int64_t bt_collective_most(const bt_collective_attr *attr);                /* the longest part of a rank */
 bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b); /* but for the rank */
 
 typedef struct bt_text_attr {
