@@ -180,10 +180,11 @@ static bool visit_view(bt_sharding *s, const bt_node *node)
     return true;
 }
 
-/* Bit i: input i is split; bit 32 + o: output o is, else it is a sum. Along an axis that is not the rule's: 0. */
+/* Bit i: input i is split; bit 32: the outputs are, else they are sums. Along an axis that is not the rule's: 0. */
 static uint64_t along(const bt_node *node, const bt_tensor *first, int axis, bt_shares *shares)
 {
     uint64_t found = 0;
+    int splits = 0;
     for (int i = 0; i < node->inputs; i++)
         shares->in_axis[i] = bt_shape_same(shares->in[i], bt_tensor_array(first)) ? axis : -1;
     shares->rows = first->dims[axis];
@@ -200,9 +201,11 @@ static uint64_t along(const bt_node *node, const bt_tensor *first, int axis, bt_
         if (split ? !bt_shape_same(bt_tensor_array(&node->out[o]), bt_tensor_array(first))
                   : shares->out_axis[o] != BT_BATCH_SUMMED)
             return 0;
-        found |= split ? (uint64_t)1 << (32 + o) : 0;
+        splits += split;
     }
-    return found;
+    if (splits && splits < node->outputs)
+        return 0;
+    return found | (splits ? (uint64_t)1 << 32 : 0);
 }
 
 /* How the node works on stretches of what is shaped as `first` is: along each of its axes alike. */

@@ -27,6 +27,8 @@ alike 2 reweight "${short[@]}"
 alike 3 reweight "${short[@]}" classifier.hidden=300
 alike 2 sine "${short[@]}" engine.executor=processes
 alike 3 maml "${short[@]}"
+alike 3 reweight "${short[@]}" engine.strategy=zero3
+alike 2 maml "${short[@]}" engine.strategy=zero2
 alike 2 logistic_hpo "${short[@]}"
 alike 2 reweight_cifar "${short[@]}" classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 \
     classifier.imbalance=2 classifier.valid_batch_size=50
