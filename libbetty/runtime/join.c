@@ -3,7 +3,11 @@
  * and asks for its own result only. */
 #include "runtime/transport.h"
 
+#include "base/footprint.h"
 #include "ops/ops.h"
+
+enum { SMALL = 1 << 12 }; /* bytes of a rank that are copied rather than met for twice */
+enum { PART = 1 << 16 };  /* bytes of each that are gathered, and folded, at once */
 
 size_t bt_transport_share(size_t bytes, int rank, int ranks)
 {
@@ -49,7 +53,7 @@ void bt_joint_free(bt_joint *joint)
 {
     if (!joint)
         return;
-    bt_free_aligned(joint->all);
+    bt_free(joint->all);
     bt_free(joint->seats);
     bt_free(joint->calls);
     bt_free(joint);
@@ -58,6 +62,39 @@ void bt_joint_free(bt_joint *joint)
 int bt_joint_rank(const bt_joint *joint) { return joint->transport->rank; }
 
 int bt_joint_ranks(const bt_joint *joint) { return joint->transport->ranks; }
+
+int bt_joint_cores(const bt_joint *joint) { return joint->transport->threads; }
+
+char *bt_joint_alloc(bt_joint *joint, size_t bytes)
+{
+    bt_transport *t = joint->transport;
+    char *memory = t->lend ? t->lend(t, bytes) : NULL;
+    if (!memory)
+        return bt_alloc_aligned(bytes);
+    bt_live_far((int64_t)bytes);
+    return memory;
+}
+
+void bt_joint_release(bt_joint *joint, char *memory, size_t bytes)
+{
+    bt_transport *t = joint->transport;
+    if (!memory || !t->lend || !t->reaches(t, memory)) {
+        bt_free_aligned(memory);
+        return;
+    }
+    bt_live_far(-(int64_t)bytes);
+    t->take_back(t);
+}
+
+static bt_status make_room(bt_joint *joint, size_t bytes)
+{
+    if (bytes <= joint->room)
+        return BT_OK;
+    bt_free(joint->all);
+    joint->all = bt_alloc(bytes);
+    joint->room = joint->all ? bytes : 0;
+    return joint->all ? BT_OK : BT_ERROR_MEMORY;
+}
 
 static void sit(bt_joint *joint, int rank, const bt_op *op, const bt_collective_attr *attr, bt_view in, bt_view out)
 {
@@ -77,45 +114,60 @@ typedef struct reduction {
     bt_collective_attr attr;
 } reduction;
 
+/* The rank's seat: so many bytes of its operand, and where their sum is wanted; NULL: nowhere. */
+static void sit_with(const reduction *r, int rank, const char *from, char *to, size_t bytes)
+{
+    bt_view in = {.data = (char *)(uintptr_t)from,
+                  .dtype = r->dtype,
+                  .rank = 1,
+                  .dims = {(int64_t)(bytes / bt_dtype_size(r->dtype))},
+                  .strides = {1}};
+    bt_view out = in;
+    out.data = to;
+    sit(r->joint, rank, &bt_op_all_reduce, &r->attr, in, out);
+}
+
 static bt_status fold(const bt_folding *how, const char *const *parts, size_t bytes, char *to)
 {
     const reduction *r = how->user;
-    const int ranks = r->joint->transport->ranks;
-    const bt_view like = {
-        .dtype = r->dtype, .rank = 1, .dims = {(int64_t)(bytes / bt_dtype_size(r->dtype))}, .strides = {1}};
-    for (int k = 0; k < ranks; k++) {
-        bt_view in = like, out = like;
-        in.data = (char *)(uintptr_t)parts[k];
-        out.data = k == r->joint->transport->rank ? to : NULL;
-        sit(r->joint, k, &bt_op_all_reduce, &r->attr, in, out);
-    }
-    return r->joint->kernels->join(r->joint->calls, ranks);
+    const bt_transport *t = r->joint->transport;
+    for (int k = 0; k < t->ranks; k++)
+        sit_with(r, k, parts[k], k == t->rank ? to : NULL, bytes);
+    return r->joint->kernels->join(r->joint->calls, t->ranks);
 }
 
-static bt_status reduce(bt_joint *joint, uint64_t what, reduction r, const void *own, void *to, int64_t count)
+/* Each rank folds everything. */
+static bt_status fold_gathered(reduction r, uint64_t what, const char *own, char *to, size_t bytes)
 {
+    bt_joint *joint = r.joint;
     bt_transport *t = joint->transport;
-    return t->reduce(t, what, &(bt_folding){fold, &r}, own, to, (size_t)count * bt_dtype_size(r.dtype));
+    BT_TRY(make_room(joint, (size_t)t->ranks * (bytes < PART ? bytes : PART)));
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < PART ? bytes - at : PART;
+        BT_TRY(t->gather(t, what, own + at, some, joint->all, some));
+        for (int k = 0; k < t->ranks; k++)
+            sit_with(&r, k, joint->all + (size_t)k * some, k == t->rank ? to + at : NULL, some);
+        BT_TRY(joint->kernels->join(joint->calls, t->ranks));
+    }
+    return BT_OK;
+}
+
+static bt_status reduce(reduction r, uint64_t what, const void *own, void *to, int64_t count)
+{
+    bt_transport *t = r.joint->transport;
+    const size_t bytes = (size_t)count * bt_dtype_size(r.dtype);
+    if (t->reduce && bytes > SMALL)
+        return t->reduce(t, what, &(bt_folding){fold, &r}, own, to, bytes);
+    return fold_gathered(r, what, own, to, bytes);
 }
 
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count)
 {
     const bt_collective_attr attr = {.ranks = joint->transport->ranks, .reduction = BT_REDUCE_SUM};
-    return reduce(joint, bt_hash_text((uint64_t)count, "sum"), (reduction){joint, dtype, attr}, numbers, numbers,
-                  count);
+    return reduce((reduction){joint, dtype, attr}, bt_hash_text((uint64_t)count, "sum"), numbers, numbers, count);
 }
 
 /* ---- parts, gathered ---- */
-
-static bt_status make_room(bt_joint *joint, size_t bytes)
-{
-    if (bytes <= joint->room)
-        return BT_OK;
-    bt_free_aligned(joint->all);
-    joint->all = bt_alloc_aligned(bytes);
-    joint->room = joint->all ? bytes : 0;
-    return joint->all ? BT_OK : BT_ERROR_MEMORY;
-}
 
 bt_status bt_joint_any(bt_joint *joint, bool *flag)
 {
@@ -181,13 +233,82 @@ static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
     return joint->kernels->join(joint->calls, t->ranks);
 }
 
+/* ---- where operands and results are ---- */
+
+typedef struct place { /* of a rank's call */
+    char *in, *out;
+} place;
+
+/* Those of all ranks; NULL: some rank's cannot be reached, as all ranks find. */
+static bt_status find(bt_joint *joint, uint64_t what, place own, const place **all)
+{
+    bt_transport *t = joint->transport;
+    BT_TRY(make_room(joint, (size_t)t->ranks * sizeof own));
+    BT_TRY(t->gather(t, what, &own, sizeof own, joint->all, sizeof own));
+    *all = (const place *)(const void *)joint->all;
+    for (int r = 0; *all && r < t->ranks; r++)
+        if (!t->reaches(t, (*all)[r].in) || !t->reaches(t, (*all)[r].out))
+            *all = NULL;
+    return BT_OK;
+}
+
+/* Each rank folds its share of the operands, into the results of all. */
+static void sit_with_shares(const reduction *r, const place *all, size_t bytes)
+{
+    const bt_transport *t = r->joint->transport;
+    const size_t first = bt_transport_share(bytes, t->rank, t->ranks);
+    const size_t own = bt_transport_share(bytes, t->rank + 1, t->ranks) - first;
+    for (int k = 0; k < t->ranks; k++)
+        sit_with(r, k, all[k].in + first, all[k].out + first, own);
+}
+
+/* Each takes what it wants of the operands. */
+static void sit_with_operands(bt_joint *joint, const bt_call *call, const place *all)
+{
+    const bt_transport *t = joint->transport;
+    for (int r = 0; r < t->ranks; r++) {
+        bt_view in = given_by(call, r), out = call->out[0];
+        in.data = all[r].in;
+        out.data = r == t->rank ? out.data : NULL;
+        sit(joint, r, call->op, call->attr, in, out);
+    }
+}
+
+/* *done: every rank has computed where the values are. */
+static bt_status join_in_place(const reduction *r, const bt_call *call, uint64_t what, bool *done)
+{
+    bt_joint *joint = r->joint;
+    bt_transport *t = joint->transport;
+    const bool sums = call->op == &bt_op_all_reduce;
+    const size_t bytes = bytes_of(&call->in[0]);
+    char *in = bytes ? call->in[0].data : call->out[0].data; /* of what is empty anything */
+    const place *all;
+    BT_TRY(find(joint, what, (place){in, sums ? call->out[0].data : in}, &all));
+    *done = all;
+    if (!all)
+        return BT_OK;
+    if (sums)
+        sit_with_shares(r, all, bytes);
+    else
+        sit_with_operands(joint, call, all);
+    BT_TRY(joint->kernels->join(joint->calls, t->ranks));
+    const char none = 0;
+    return t->gather(t, what, &none, 1, joint->all, 1); /* until then operands must stay */
+}
+
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
 {
     bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
     attr.rank = 0; /* of what it is about only this differs */
     const uint64_t what = bt_hash_text(bt_hash(at, &attr, sizeof attr), call->op->name);
+    const bt_view most = given_by(call, 0);
+    const reduction r = {joint, most.dtype, attr};
+    bool done = false;
+    if (joint->transport->lend && bytes_of(&most) > SMALL)
+        BT_TRY(join_in_place(&r, call, what, &done));
+    if (done)
+        return BT_OK;
     if (call->op != &bt_op_all_reduce)
         return gather(joint, call, what);
-    return reduce(joint, what, (reduction){joint, call->in[0].dtype, attr}, call->in[0].data, call->out[0].data,
-                  (int64_t)(bytes_of(&call->in[0]) / bt_dtype_size(call->in[0].dtype)));
+    return reduce(r, what, call->in[0].data, call->out[0].data, (int64_t)(bytes_of(&most) / bt_dtype_size(most.dtype)));
 }

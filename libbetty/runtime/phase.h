@@ -91,6 +91,7 @@ void bt_instance_free(bt_instance *instance); /* its phases must be freed before
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
 /* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. */
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
+int bt_instance_cores(const bt_instance *instance); /* of the machine, its part of them where ranks share it */
 bt_status bt_instance_any(bt_instance *instance, bool *flag);      /* whether it is true in any process of the run */
 int bt_instance_home(const bt_instance *instance);                 /* the rank whose numbers this process shows */
 bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */
@@ -117,8 +118,9 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program);
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 
-void bt_instance_drop_arena(bt_instance *instance);   /* that of its own rank */
-bt_status bt_instance_reserve(bt_instance *instance); /* an arena for the largest of its phases */
+bt_status bt_instance_take_arena(bt_instance *instance, size_t size); /* in the place of the old one */
+void bt_instance_drop_arena(bt_instance *instance);                   /* that of its own rank */
+bt_status bt_instance_reserve(bt_instance *instance);                 /* an arena for the largest of its phases */
 
 void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */
 bt_status bt_phase_run(bt_phase *phase, int entry); /* BT_ERROR_INTERNAL while another one is in progress */
