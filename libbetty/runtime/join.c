@@ -1,6 +1,6 @@
 /* runtime/join.c: collectives between processes. What is computed of the ranks' values is what ranks in lockstep
- * compute, by the same kernels, so that the bits are the same: each rank brings the values of all here, or their parts,
- * and asks for its own result only. */
+ * compute, by the same kernels, so that the bits are the same: where the values of all are reached, each rank computes
+ * its share in their place; else it brings them here, or parts of them, and asks for its own result only. */
 #include "runtime/transport.h"
 
 #include "base/footprint.h"
