@@ -8,6 +8,7 @@ set_source_files_properties(${BT_CPU_SOURCES} PROPERTIES COMPILE_DEFINITIONS "${
 if(BT_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Debug)
     list(REMOVE_ITEM BT_CPU_KERNEL_OPTIONS -O3)
 endif()
+set_source_files_properties(${BT_CPU_COLLECTIVE} PROPERTIES COMPILE_OPTIONS "${BT_CPU_KERNEL_OPTIONS}")
 set(betty_all_objects $<TARGET_OBJECTS:betty_objects>)
 foreach(isa ${BT_CPU_ISAS} ${BT_CPU_HALF_ISAS})
     if(isa IN_LIST BT_CPU_HALF_ISAS)

@@ -141,7 +141,12 @@ bt_status bt_mpi_start(int ranks, bt_transport **transport)
     member *m = bt_alloc(sizeof *m);
     if (!m)
         return BT_ERROR_MEMORY;
-    *m = (member){.transport = {own, all, threads_of_each(), gather, reduce, close_member},
+    *m = (member){.transport = {.rank = own,
+                                .ranks = all,
+                                .threads = threads_of_each(),
+                                .gather = gather,
+                                .reduce = reduce,
+                                .close = close_member},
                   .near = bt_alloc_aligned((size_t)all * (PART + BT_ALIGN)),
                   .parts = bt_alloc_array((size_t)all, sizeof(const char *)),
                   .counts = bt_alloc_array(2 * (size_t)all, sizeof(int)),

@@ -114,8 +114,9 @@ static bt_status open_loader(bt_stream *stream)
         options.rank = problem->context->instance->world.rank;
         options.ranks = problem->context->instance->world.ranks;
     }
-    options.prefetch = problem->settings->prefetch &&
-                       bt_cores() > problem->context->instance->threads; /* it would be in the kernels' way */
+    options.prefetch =
+        problem->settings->prefetch && bt_instance_cores(problem->context->instance) >
+                                           problem->context->instance->threads; /* it would be in the kernels' way */
     stream->loader = bt_loader_open(*data, &options);
     *data = NULL;
     if (!stream->loader) {

@@ -14,6 +14,7 @@ typedef struct commit {
     int *output;          /* by buffer: which output of its maker it is */
     int64_t *placed;      /* by assign: the value that is computed in its variable; -1: none */
     bt_look *from;        /* by assign: its value */
+    bool *wanted;         /* by buffer: an assign's value is a look at it */
     bt_overlaps leaves;   /* buffers that are read of variables */
     bt_overlaps assigned; /* windows that are assigned: items are assigns */
 } commit;
@@ -117,6 +118,31 @@ static bt_status set_aside(commit *m, const bt_assign *assign, bt_look *look)
     return copy_aside(m, assign->value, look);
 }
 
+static void place(commit *m, int64_t buffer, bt_var *root, size_t start)
+{
+    bt_buffer *own = &m->program->buffers[buffer];
+    own->home = BT_HOME_VAR;
+    own->var = root;
+    own->start = start;
+}
+
+/* What the ranks join into the buffer is computed there to begin with, if it is of use for nothing else: they take the
+ * sum where its parts are. */
+static void place_operand(commit *m, int64_t buffer, bt_var *root, size_t start)
+{
+    const bt_program *program = m->program;
+    const int64_t made = m->maker[buffer];
+    const bt_call_step *step = &program->steps[made];
+    for (int i = 0; (bt_op_flags(step->call.op) & BT_OP_COLLECTIVE) && i < step->call.inputs; i++) {
+        const int64_t operand = step->in[i].buffer;
+        const bt_buffer *in = &program->buffers[operand];
+        if (in->home == BT_HOME_ARENA && !in->result && !m->wanted[operand] && m->last[operand] == made &&
+            bt_step_overwrites(program, step, m->output[buffer], i, program->buffers[buffer].bytes) &&
+            safe(m, operand, root, start) && m->assigned.found_count == 1) /* nothing else is assigned there */
+            place(m, operand, root, start);
+    }
+}
+
 static bt_status place_assign(commit *m, int64_t i)
 {
     const bt_assign *assign = &m->program->graph->assigns[i];
@@ -125,9 +151,8 @@ static bt_status place_assign(commit *m, int64_t i)
     size_t start = bt_var_start(assign->var);
     bt_buffer *buffer = &m->program->buffers[look->at.buffer];
     if (shows_whole(m->program, look, assign->var->bytes) && !buffer->result && safe(m, look->at.buffer, root, start)) {
-        buffer->home = BT_HOME_VAR;
-        buffer->var = root;
-        buffer->start = start;
+        place(m, look->at.buffer, root, start);
+        place_operand(m, look->at.buffer, root, start);
         m->placed[i] = look->at.buffer;
         return BT_OK;
     }
@@ -195,7 +220,8 @@ static bt_status commit_new(commit *m, bt_compilation *c)
     m->maker = bt_alloc_array(2 * buffers + assigns, sizeof *m->maker);
     m->output = bt_alloc_array(buffers, sizeof *m->output);
     m->from = bt_alloc_array(assigns, sizeof *m->from);
-    if (!program->results || !program->tails || !m->maker || !m->output || !m->from)
+    m->wanted = bt_alloc_array(buffers, sizeof *m->wanted);
+    if (!program->results || !program->tails || !m->maker || !m->output || !m->from || !m->wanted)
         return BT_ERROR_MEMORY;
     m->last = m->maker + buffers;
     m->placed = m->last + buffers;
@@ -217,6 +243,8 @@ bt_status bt_pass_commit(bt_compilation *c)
     for (int64_t i = 0; status == BT_OK && i < graph->assign_count; i++) {
         m.from[i] = c->looks[graph->assigns[i].value->id];
         status = set_aside(&m, &graph->assigns[i], &m.from[i]);
+        if (status == BT_OK)
+            m.wanted[m.from[i].at.buffer] = true;
     }
     for (int64_t i = 0; status == BT_OK && i < graph->assign_count; i++)
         status = place_assign(&m, i);
@@ -227,5 +255,6 @@ bt_status bt_pass_commit(bt_compilation *c)
     bt_free(m.maker);
     bt_free(m.output);
     bt_free(m.from);
+    bt_free(m.wanted);
     return status;
 }

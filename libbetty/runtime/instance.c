@@ -48,13 +48,33 @@ int bt_instance_busiest(const bt_instance *instance, double *work)
     return most;
 }
 
-void bt_instance_drop_arena(bt_instance *instance)
+/* What bt_live_bytes has to count besides: on a device; not that of another rank. */
+static void count_arena(const bt_instance *instance, int64_t sign)
 {
     if (instance->queue)
-        bt_live_far(-(int64_t)instance->arena_size);
-    if (instance->first != instance) /* the memory of another rank */
-        bt_live_far((int64_t)instance->arena_size);
-    bt_queue_free(instance->queue, instance->arena);
+        bt_live_far(sign * (int64_t)instance->arena_size);
+    if (instance->first != instance)
+        bt_live_far(-sign * (int64_t)instance->arena_size);
+}
+
+bt_status bt_instance_take_arena(bt_instance *instance, size_t size)
+{
+    bt_instance_drop_arena(instance); /* first: the two need not be there at the same time */
+    instance->arena = instance->joint ? bt_joint_alloc(instance->joint, size) : bt_queue_alloc(instance->queue, size);
+    instance->arena_size = instance->arena ? size : 0;
+    count_arena(instance, 1);
+    if (instance->filled)
+        bt_instance_fill(instance);
+    return instance->arena ? BT_OK : BT_ERROR_MEMORY;
+}
+
+void bt_instance_drop_arena(bt_instance *instance)
+{
+    count_arena(instance, -1);
+    if (instance->joint)
+        bt_joint_release(instance->joint, instance->arena, instance->arena_size);
+    else
+        bt_queue_free(instance->queue, instance->arena);
     instance->arena = NULL;
     instance->arena_size = 0;
 }
@@ -67,8 +87,8 @@ void bt_instance_free(bt_instance *instance)
         bt_instance_free(instance->others[r]);
     bt_free(instance->others);
     bt_lockstep_free(instance->lockstep);
-    bt_joint_free(instance->joint);
     bt_instance_drop_arena(instance);
+    bt_joint_free(instance->joint);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);
     bt_free(instance);
@@ -151,6 +171,11 @@ bt_status bt_instance_join(bt_instance *instance, bt_transport *transport)
     instance->joint = bt_joint_new(transport, &instance->backend->kernels);
     instance->lockstep = bt_lockstep_new(1);
     return instance->joint && instance->lockstep ? BT_OK : BT_ERROR_MEMORY;
+}
+
+int bt_instance_cores(const bt_instance *instance)
+{
+    return instance->joint ? bt_joint_cores(instance->joint) : bt_cores();
 }
 
 bt_status bt_instance_any(bt_instance *instance, bool *flags, int count)

@@ -1,12 +1,15 @@
 /* runtime/join.c: collectives between processes. What is computed of the ranks' values is what ranks in lockstep
- * compute, by the same kernels, so that the bits are the same: each rank brings the values of all here, or their parts,
- * and asks for its own result only. */
+ * compute, by the same kernels, so that the bits are the same: where the values of all are reached, each rank computes
+ * its share in their place; else it brings them here, or parts of them, and asks for its own result only. */
 #include "runtime/transport.h"
 
+#include "base/footprint.h"
 #include "ops/ops.h"
 #include <string.h>
 
-enum { TOGETHER = 1 << 20 }; /* bytes */
+enum { TOGETHER = 1 << 20 }; /* bytes of operands that are exchanged as one */
+enum { SMALL = 1 << 12 };    /* bytes of a rank that are copied rather than met for twice */
+enum { PART = 1 << 16 };     /* bytes of each that are gathered, and folded, at once */
 
 size_t bt_transport_share(size_t bytes, int rank, int ranks)
 {
@@ -29,8 +32,8 @@ struct bt_joint {
     const bt_kernel_table *kernels;
     seat *seats;
     const bt_call **calls; /* of the seats */
-    char *all;             /* of what is gathered, or put side by side */
-    size_t room;
+    char *all, *aside;     /* of what is gathered; of what is put side by side, or is the sum of what others want */
+    size_t room, room_aside;
 };
 
 bt_joint *bt_joint_new(bt_transport *transport, const bt_kernel_table *kernels)
@@ -39,9 +42,10 @@ bt_joint *bt_joint_new(bt_transport *transport, const bt_kernel_table *kernels)
     bt_joint *joint = bt_alloc(sizeof *joint);
     if (!joint)
         return NULL;
-    *joint = (bt_joint){
-        transport, kernels, bt_alloc_array(ranks, sizeof(seat)), bt_alloc_array(ranks, sizeof(const bt_call *)),
-        NULL,      0};
+    *joint = (bt_joint){.transport = transport,
+                        .kernels = kernels,
+                        .seats = bt_alloc_array(ranks, sizeof(seat)),
+                        .calls = bt_alloc_array(ranks, sizeof(const bt_call *))};
     if (joint->seats && joint->calls)
         return joint;
     bt_joint_free(joint);
@@ -52,7 +56,8 @@ void bt_joint_free(bt_joint *joint)
 {
     if (!joint)
         return;
-    bt_free_aligned(joint->all);
+    bt_free(joint->all);
+    bt_free(joint->aside);
     bt_free(joint->seats);
     bt_free(joint->calls);
     bt_free(joint);
@@ -61,6 +66,46 @@ void bt_joint_free(bt_joint *joint)
 int bt_joint_rank(const bt_joint *joint) { return joint->transport->rank; }
 
 int bt_joint_ranks(const bt_joint *joint) { return joint->transport->ranks; }
+
+int bt_joint_cores(const bt_joint *joint) { return joint->transport->threads; }
+
+char *bt_joint_alloc(bt_joint *joint, size_t bytes)
+{
+    bt_transport *t = joint->transport;
+    char *memory = t->lend ? t->lend(t, bytes) : NULL;
+    if (!memory)
+        return bt_alloc_aligned(bytes);
+    bt_live_far((int64_t)bytes);
+    return memory;
+}
+
+void bt_joint_release(bt_joint *joint, char *memory, size_t bytes)
+{
+    bt_transport *t = joint->transport;
+    if (!memory || !t->lend || !t->reaches(t, memory)) {
+        bt_free_aligned(memory);
+        return;
+    }
+    bt_live_far(-(int64_t)bytes);
+    t->take_back(t);
+}
+
+static bt_status grow(char **memory, size_t *room, size_t bytes)
+{
+    if (bytes <= *room)
+        return BT_OK;
+    bt_free(*memory);
+    *memory = bt_alloc(bytes);
+    *room = *memory ? bytes : 0;
+    return *memory ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status make_room(bt_joint *joint, size_t bytes) { return grow(&joint->all, &joint->room, bytes); }
+
+static bt_status make_room_aside(bt_joint *joint, size_t bytes)
+{
+    return grow(&joint->aside, &joint->room_aside, bytes);
+}
 
 static void sit(bt_joint *joint, int rank, const bt_op *op, const bt_collective_attr *attr, bt_view in, bt_view out)
 {
@@ -72,16 +117,6 @@ static void sit(bt_joint *joint, int rank, const bt_op *op, const bt_collective_
     joint->calls[rank] = &s->call;
 }
 
-static bt_status make_room(bt_joint *joint, size_t bytes)
-{
-    if (bytes <= joint->room)
-        return BT_OK;
-    bt_free_aligned(joint->all);
-    joint->all = bt_alloc_aligned(bytes);
-    joint->room = joint->all ? bytes : 0;
-    return joint->all ? BT_OK : BT_ERROR_MEMORY;
-}
-
 /* ---- sums, by parts ---- */
 
 typedef struct reduction {
@@ -90,32 +125,57 @@ typedef struct reduction {
     bt_collective_attr attr;
 } reduction;
 
+/* The rank's seat: so many bytes of its operand, and where their sum is wanted; NULL: nowhere. */
+static void sit_with(const reduction *r, int rank, const char *from, char *to, size_t bytes)
+{
+    bt_view in = {.data = (char *)(uintptr_t)from,
+                  .dtype = r->dtype,
+                  .rank = 1,
+                  .dims = {(int64_t)(bytes / bt_dtype_size(r->dtype))},
+                  .strides = {1}};
+    bt_view out = in;
+    out.data = to;
+    sit(r->joint, rank, &bt_op_all_reduce, &r->attr, in, out);
+}
+
 static bt_status fold(const bt_folding *how, const char *const *parts, size_t bytes, char *to)
 {
     const reduction *r = how->user;
-    const int ranks = r->joint->transport->ranks;
-    const bt_view like = {
-        .dtype = r->dtype, .rank = 1, .dims = {(int64_t)(bytes / bt_dtype_size(r->dtype))}, .strides = {1}};
-    for (int k = 0; k < ranks; k++) {
-        bt_view in = like, out = like;
-        in.data = (char *)(uintptr_t)parts[k];
-        out.data = k == r->joint->transport->rank ? to : NULL;
-        sit(r->joint, k, &bt_op_all_reduce, &r->attr, in, out);
-    }
-    return r->joint->kernels->join(r->joint->calls, ranks);
+    const bt_transport *t = r->joint->transport;
+    for (int k = 0; k < t->ranks; k++)
+        sit_with(r, k, parts[k], k == t->rank ? to : NULL, bytes);
+    return r->joint->kernels->join(r->joint->calls, t->ranks);
 }
 
-static bt_status reduce(bt_joint *joint, uint64_t what, reduction r, const void *own, void *to, int64_t count)
+/* Each rank folds everything. */
+static bt_status fold_gathered(reduction r, uint64_t what, const char *own, char *to, size_t bytes)
 {
+    bt_joint *joint = r.joint;
     bt_transport *t = joint->transport;
-    return t->reduce(t, what, &(bt_folding){fold, &r}, own, to, (size_t)count * bt_dtype_size(r.dtype));
+    BT_TRY(make_room(joint, (size_t)t->ranks * (bytes < PART ? bytes : PART)));
+    for (size_t at = 0, some; at < bytes; at += some) {
+        some = bytes - at < PART ? bytes - at : PART;
+        BT_TRY(t->gather(t, what, own + at, some, joint->all, some));
+        for (int k = 0; k < t->ranks; k++)
+            sit_with(&r, k, joint->all + (size_t)k * some, k == t->rank ? to + at : NULL, some);
+        BT_TRY(joint->kernels->join(joint->calls, t->ranks));
+    }
+    return BT_OK;
+}
+
+static bt_status reduce(reduction r, uint64_t what, const void *own, void *to, int64_t count)
+{
+    bt_transport *t = r.joint->transport;
+    const size_t bytes = (size_t)count * bt_dtype_size(r.dtype);
+    if (t->reduce && bytes > SMALL)
+        return t->reduce(t, what, &(bt_folding){fold, &r}, own, to, bytes);
+    return fold_gathered(r, what, own, to, bytes);
 }
 
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count)
 {
     const bt_collective_attr attr = {.ranks = joint->transport->ranks, .reduction = BT_REDUCE_SUM};
-    return reduce(joint, bt_hash_text((uint64_t)count, "sum"), (reduction){joint, dtype, attr}, numbers, numbers,
-                  count);
+    return reduce((reduction){joint, dtype, attr}, bt_hash_text((uint64_t)count, "sum"), numbers, numbers, count);
 }
 
 /* Numbers of 32 bits, of which at most one is not 0; what is over 4 bytes, as one more. */
@@ -183,8 +243,6 @@ static size_t bytes_of(const bt_view *view)
     return bytes;
 }
 
-enum { PART = 1 << 18 }; /* bytes of a rank that are exchanged at once, of what has no rows between them */
-
 /* Whole views along their first axis: what a rank gives or gets of it is one piece. */
 static bool in_a_row(const bt_view *whole, int64_t axis)
 {
@@ -236,14 +294,13 @@ static bt_status scatter_pieces(bt_joint *joint, const bt_call *call, uint64_t w
     const bt_collective_attr sum = {.ranks = attr->ranks, .reduction = BT_REDUCE_SUM};
     const size_t size = bt_dtype_size(in->dtype), bytes = bytes_of(in);
     const size_t first = bytes_before(in, attr, rank), end = bytes_before(in, attr, rank + 1);
-    BT_TRY(make_room(joint, PART));
+    BT_TRY(make_room_aside(joint, PART));
     for (size_t at = 0, some; at < bytes; at += some) {
         some = bytes - at < PART ? bytes - at : PART;
-        BT_TRY(
-            reduce(joint, what, (reduction){joint, in->dtype, sum}, in->data + at, joint->all, (int64_t)(some / size)));
+        BT_TRY(reduce((reduction){joint, in->dtype, sum}, what, in->data + at, joint->aside, (int64_t)(some / size)));
         const size_t from = first > at ? first : at, to = end < at + some ? end : at + some;
         if (to > from)
-            memcpy(call->out[0].data + (from - first), joint->all + (from - at), to - from);
+            memcpy(call->out[0].data + (from - first), joint->aside + (from - at), to - from);
     }
     return BT_OK;
 }
@@ -265,10 +322,10 @@ static bt_status gather(bt_joint *joint, const bt_call *call, uint64_t what)
     return joint->kernels->join(joint->calls, t->ranks);
 }
 
-/* Operands from..end of the call, side by side in `all`, into it or out of it. */
+/* Operands from..end of the call, side by side, into it or out of it. */
 static void move(const bt_joint *joint, const bt_call *call, int from, int end, bool in)
 {
-    char *place = joint->all;
+    char *place = joint->aside;
     for (int i = from; i < end; i++) {
         const size_t bytes = bytes_of(&call->in[i]);
         if (bytes)
@@ -287,11 +344,11 @@ static bt_status reduce_each(bt_joint *joint, const bt_call *call, uint64_t what
             bytes += bytes_of(&call->in[end]);
         const bool alone = end == from + 1;
         if (!alone) {
-            BT_TRY(make_room(joint, TOGETHER));
+            BT_TRY(make_room_aside(joint, TOGETHER));
             move(joint, call, from, end, true);
         }
-        const char *own = alone ? call->in[from].data : joint->all;
-        BT_TRY(reduce(joint, bt_hash(what, &bytes, sizeof bytes), r, own, alone ? call->out[from].data : joint->all,
+        const char *own = alone ? call->in[from].data : joint->aside;
+        BT_TRY(reduce(r, bt_hash(what, &bytes, sizeof bytes), own, alone ? call->out[from].data : joint->aside,
                       (int64_t)(bytes / size)));
         if (!alone)
             move(joint, call, from, end, false);
@@ -299,15 +356,107 @@ static bt_status reduce_each(bt_joint *joint, const bt_call *call, uint64_t what
     return BT_OK;
 }
 
+/* ---- where operands and results are ---- */
+
+typedef struct place { /* of an operand of a rank's call */
+    char *in, *out;
+} place;
+
+static bool sums(const bt_call *call) { return call->op == &bt_op_all_reduce; }
+
+/* What stands for the rank's operand: of one that is empty, anything. */
+static place place_of(const bt_call *call, int i)
+{
+    char *in = bytes_of(&call->in[i]) ? call->in[i].data : call->out[i].data;
+    return (place){in, sums(call) ? call->out[i].data : in};
+}
+
+/* By rank, and within it by operand; NULL: some rank's cannot be reached, as all ranks find. */
+static bt_status find(bt_joint *joint, uint64_t what, const bt_call *call, const place **all)
+{
+    bt_transport *t = joint->transport;
+    const size_t each = (size_t)call->inputs * sizeof(place);
+    BT_TRY(make_room(joint, (size_t)(t->ranks + 1) * each));
+    place *own = (place *)(void *)(joint->all + (size_t)t->ranks * each);
+    for (int i = 0; i < call->inputs; i++)
+        own[i] = place_of(call, i);
+    BT_TRY(t->gather(t, what, own, each, joint->all, each));
+    *all = (const place *)(const void *)joint->all;
+    for (int k = 0; *all && k < t->ranks * call->inputs; k++)
+        if (!t->reaches(t, (*all)[k].in) || !t->reaches(t, (*all)[k].out))
+            *all = NULL;
+    return BT_OK;
+}
+
+/* Each rank folds its share of an operand, into the results of all. */
+static bt_status join_shares(const reduction *r, const bt_call *call, int i, const place *all)
+{
+    const bt_joint *joint = r->joint;
+    const bt_transport *t = joint->transport;
+    const size_t bytes = bytes_of(&call->in[i]), first = bt_transport_share(bytes, t->rank, t->ranks);
+    const size_t own = bt_transport_share(bytes, t->rank + 1, t->ranks) - first;
+    for (int k = 0; k < t->ranks; k++) {
+        const place *at = &all[k * call->inputs + i];
+        sit_with(r, k, at->in + first, at->out + first, own);
+    }
+    return joint->kernels->join(joint->calls, t->ranks);
+}
+
+/* Each takes what it wants of the operands. */
+static bt_status join_operands(bt_joint *joint, const bt_call *call, const place *all)
+{
+    const bt_transport *t = joint->transport;
+    for (int r = 0; r < t->ranks; r++) {
+        bt_view in = given_by(call, r), out = call->out[0];
+        in.data = all[r].in;
+        out.data = r == t->rank ? out.data : NULL;
+        sit(joint, r, call->op, call->attr, in, out);
+    }
+    return joint->kernels->join(joint->calls, t->ranks);
+}
+
+/* *done: every rank has computed where the values are. */
+static bt_status join_in_place(const reduction *r, const bt_call *call, uint64_t what, bool *done)
+{
+    bt_joint *joint = r->joint;
+    bt_transport *t = joint->transport;
+    const place *all;
+    BT_TRY(find(joint, what, call, &all));
+    *done = all;
+    if (!all)
+        return BT_OK;
+    for (int i = 0; sums(call) && i < call->inputs; i++)
+        BT_TRY(join_shares(r, call, i, all));
+    if (!sums(call))
+        BT_TRY(join_operands(joint, call, all));
+    const char none = 0;
+    return t->gather(t, what, &none, 1, joint->all, 1); /* until then operands must stay */
+}
+
+/* Of all that goes through it, on any rank. */
+static size_t whole_bytes(const bt_call *call)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < call->inputs; i++)
+        bytes += bytes_of(call->op == &bt_op_all_gather ? &call->out[i] : &call->in[i]);
+    return bytes;
+}
+
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
 {
     bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
     attr.rank = 0; /* of what it is about only this differs */
     const uint64_t what = bt_hash_text(bt_hash(at, &attr, sizeof attr), call->op->name);
+    const reduction r = {joint, call->in[0].dtype, attr};
     const bool gathers = call->op == &bt_op_all_gather;
-    if (call->op != &bt_op_all_reduce && in_a_row(gathers ? &call->out[0] : &call->in[0], attr.axis))
+    bool done = false;
+    if (joint->transport->lend && whole_bytes(call) > SMALL)
+        BT_TRY(join_in_place(&r, call, what, &done));
+    if (done)
+        return BT_OK;
+    if (sums(call))
+        return reduce_each(joint, call, what, r);
+    if (in_a_row(gathers ? &call->out[0] : &call->in[0], attr.axis))
         return gathers ? gather_pieces(joint, call, what) : scatter_pieces(joint, call, what);
-    if (call->op != &bt_op_all_reduce)
-        return gather(joint, call, what);
-    return reduce_each(joint, call, what, (reduction){joint, call->in[0].dtype, attr});
+    return gather(joint, call, what);
 }

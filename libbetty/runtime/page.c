@@ -13,21 +13,22 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PART = 1 << 18 }; /* bytes that are exchanged at once: they stay in a second cache */
+enum { PART = 1 << 16 }; /* bytes of a rank that are exchanged at once */
 enum { SPINS = 10000, ALONE = 100, NAP = 50 };
 
 /* Each part is exchanged in the slots of one turn while slow ranks still look at those of the turn before. */
 struct bt_page {
     int ranks;
     size_t size;
+    char *fields;             /* of each rank memory of its own that all reach; NULL: the system has no room for it */
+    size_t field;             /* bytes of each */
     atomic_uint failed, told; /* told: the message and the code are whole */
     int code;
     char message[4096];
     _Alignas(BT_ALIGN) atomic_uint arrived;
     _Alignas(BT_ALIGN) atomic_uint met; /* how often all of them have */
     atomic_uint asleep;
-    _Alignas(BT_ALIGN) char memory[]; /* of each turn and rank its call, and whether it has ended; slots, likewise; a
-                                         result */
+    _Alignas(BT_ALIGN) char memory[]; /* of each turn and rank its call, and whether it has ended; slots, likewise */
 };
 
 typedef struct member { /* one rank */
@@ -35,7 +36,7 @@ typedef struct member { /* one rank */
     bt_page *page;
     int turn;
     int spins;
-    const char **parts; /* by rank */
+    size_t lent; /* bytes of its field; 0: it is free */
 } member;
 
 static uint64_t *call_of(bt_page *page, int turn, int rank)
@@ -48,27 +49,37 @@ static char *slot_of(bt_page *page, int turn, int rank)
     return page->memory + 2 * (size_t)page->ranks * BT_ALIGN + (size_t)(turn * page->ranks + rank) * PART;
 }
 
-static char *result_of(bt_page *page) { return slot_of(page, 2, 0); }
+/* Zeros, which take memory as they are written; NULL: there is no room. */
+static void *share(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
 
+/* A field is as large as the machine's memory: no rank needs more, and how much it does is not known yet. */
 bt_page *bt_page_new(int ranks)
 {
-    const size_t each = 2 * ((size_t)BT_ALIGN + PART), size = sizeof(bt_page) + (size_t)ranks * each + PART;
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    const size_t each = 2 * ((size_t)BT_ALIGN + PART), size = sizeof(bt_page) + (size_t)ranks * each;
+    bt_page *page = share(size);
+    if (!page) {
         bt_fail(BT_ERROR_MEMORY, "there is no memory of %zu bytes for %d ranks to share: %s", size, ranks,
                 strerror(errno));
         return NULL;
     }
-    bt_page *page = memory; /* of zeros */
     page->ranks = ranks;
     page->size = size;
+    page->field = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    page->fields = share((size_t)ranks * page->field);
     return page;
 }
 
 void bt_page_free(bt_page *page)
 {
-    if (page)
-        munmap(page, page->size);
+    if (!page)
+        return;
+    if (page->fields)
+        munmap(page->fields, (size_t)page->ranks * page->field);
+    munmap(page, page->size);
 }
 
 static void futex(atomic_uint *at, int operation, unsigned value, const struct timespec *time)
@@ -173,35 +184,36 @@ static bt_status gather(bt_transport *transport, uint64_t what, const void *own,
     return BT_OK;
 }
 
-/* Each rank folds a part of the part. */
-static bt_status fold(member *m, const bt_folding *how, size_t bytes)
-{
-    const int rank = m->transport.rank, ranks = m->transport.ranks;
-    const size_t first = bt_transport_share(bytes, rank, ranks), end = bt_transport_share(bytes, rank + 1, ranks);
-    for (int r = 0; r < ranks; r++)
-        m->parts[r] = slot_of(m->page, m->turn, r) + first;
-    return end > first ? how->fold(how, m->parts, end - first, result_of(m->page) + first) : BT_OK;
-}
+/* ---- memory that all reach ---- */
 
-static bt_status reduce(bt_transport *transport, uint64_t what, const bt_folding *how, const void *own, void *to,
-                        size_t bytes)
+static char *field_of(const bt_page *page, int rank) { return page->fields + (size_t)rank * page->field; }
+
+static char *lend(bt_transport *transport, size_t bytes)
 {
     member *m = (member *)transport;
-    for (size_t at = 0, some; at < bytes; at += some) {
-        some = bytes - at < PART ? bytes - at : PART;
-        BT_TRY(put(m, what, (const char *)own + at, some));
-        BT_TRY(fold(m, how, some));
-        BT_TRY(meet(m));
-        memcpy((char *)to + at, result_of(m->page), some);
-    }
-    return BT_OK;
+    if (!m->page->fields || m->lent || bytes > m->page->field)
+        return NULL;
+    m->lent = bytes;
+    return field_of(m->page, transport->rank);
 }
 
-static void close_member(bt_transport *transport)
+static void take_back(bt_transport *transport)
 {
-    bt_free(((member *)transport)->parts);
-    bt_free(transport);
+    member *m = (member *)transport;
+    char *field = field_of(m->page, transport->rank);
+    if (madvise(field, m->page->field, MADV_REMOVE) != 0)
+        memset(field, 0, m->lent);
+    m->lent = 0;
 }
+
+static bool reaches(const bt_transport *transport, const void *at)
+{
+    const bt_page *page = ((const member *)transport)->page;
+    const size_t from = (size_t)((uintptr_t)at - (uintptr_t)page->fields);
+    return page->fields && from < (size_t)page->ranks * page->field;
+}
+
+static void close_member(bt_transport *transport) { bt_free(transport); }
 
 bt_transport *bt_page_transport(bt_page *page, int rank)
 {
@@ -209,12 +221,15 @@ bt_transport *bt_page_transport(bt_page *page, int rank)
     if (!m)
         return NULL;
     const int threads = bt_cores() / page->ranks;
-    *m = (member){.transport = {rank, page->ranks, threads ? threads : 1, gather, reduce, close_member},
+    *m = (member){.transport = {.rank = rank,
+                                .ranks = page->ranks,
+                                .threads = threads ? threads : 1,
+                                .gather = gather,
+                                .lend = lend,
+                                .take_back = take_back,
+                                .reaches = reaches,
+                                .close = close_member},
                   .page = page,
-                  .spins = page->ranks <= bt_cores() ? SPINS : ALONE,
-                  .parts = bt_alloc_array((size_t)page->ranks, sizeof(const char *))};
-    if (m->parts)
-        return &m->transport;
-    bt_free(m);
-    return NULL;
+                  .spins = page->ranks <= bt_cores() ? SPINS : ALONE};
+    return &m->transport;
 }

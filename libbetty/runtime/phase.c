@@ -303,16 +303,7 @@ static bt_status grow_arena(bt_instance *instance, size_t size)
     if (instance->current)
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
                        instance->current->owner, instance->current->name);
-    bt_instance_drop_arena(instance); /* first: the two need not be there at the same time */
-    instance->arena = bt_queue_alloc(instance->queue, size);
-    instance->arena_size = instance->arena ? size : 0;
-    if (instance->queue)
-        bt_live_far((int64_t)instance->arena_size);
-    if (instance->first != instance) /* the memory of another rank */
-        bt_live_far(-(int64_t)instance->arena_size);
-    if (instance->filled)
-        bt_instance_fill(instance);
-    return instance->arena ? BT_OK : BT_ERROR_MEMORY;
+    return bt_instance_take_arena(instance, size);
 }
 
 bt_status bt_instance_reserve(bt_instance *instance)

@@ -99,6 +99,7 @@ bt_status bt_instance_sum_divided(const bt_instance *instance, bt_var *root);
 void bt_instance_window(bt_instance *instance, size_t bytes); /* bt_world.window, of all ranks */
 /* Each of so many, whether it is true in any process of the run. */
 bt_status bt_instance_any(bt_instance *instance, bool *flags, int count);
+int bt_instance_cores(const bt_instance *instance); /* of the machine, its part of them where ranks share it */
 int bt_instance_home(const bt_instance *instance);                 /* the rank whose numbers this process shows */
 bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */
 
@@ -124,8 +125,9 @@ int bt_phase_add(bt_phase *phase, const bt_graph *graph, int loop,
 bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *program);
 bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena if need be */
 
-void bt_instance_drop_arena(bt_instance *instance);   /* that of its own rank */
-bt_status bt_instance_reserve(bt_instance *instance); /* an arena for the largest of its phases */
+bt_status bt_instance_take_arena(bt_instance *instance, size_t size); /* in the place of the old one */
+void bt_instance_drop_arena(bt_instance *instance);                   /* that of its own rank */
+bt_status bt_instance_reserve(bt_instance *instance);                 /* an arena for the largest of its phases */
 
 void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */
 bt_status bt_phase_run(bt_phase *phase, int entry); /* BT_ERROR_INTERNAL while another one is in progress */

@@ -20,9 +20,15 @@ struct bt_transport {
     int threads; /* of this rank, where nobody says how many: its part of the machine's cores */
     /* `all` gets `bytes` of each rank, by rank; of this one `mine` that are at `own`, and then anything. */
     bt_status (*gather)(bt_transport *transport, uint64_t what, const void *own, size_t mine, void *all, size_t bytes);
-    /* `to`, which may be `own`, gets what is made of the bytes of all; they may be folded in parts of whole 8 bytes. */
+    /* `to`, which may be `own`, gets what is made of the bytes of all; they may be folded in parts of whole 8 bytes.
+     * NULL: what is to be folded is gathered. */
     bt_status (*reduce)(bt_transport *transport, uint64_t what, const bt_folding *how, const void *own, void *to,
                         size_t bytes);
+    /* Zeros of this rank that all ranks reach, at the same address; one piece at a time, until it is taken back. NULL:
+     * there are none, or no more. Without such memory all three are NULL. */
+    char *(*lend)(bt_transport *transport, size_t bytes);
+    void (*take_back)(bt_transport *transport);
+    bool (*reaches)(const bt_transport *transport, const void *at); /* it is in such memory, of any rank */
     void (*close)(bt_transport *transport);
 };
 
@@ -38,6 +44,11 @@ bt_joint *bt_joint_new(bt_transport *transport, const bt_kernel_table *kernels);
 void bt_joint_free(bt_joint *joint);
 int bt_joint_rank(const bt_joint *joint);
 int bt_joint_ranks(const bt_joint *joint);
+int bt_joint_cores(const bt_joint *joint); /* of the machine, this rank's part */
+/* As bt_alloc_aligned and bt_free_aligned: memory that all ranks reach, if there is any. Operands and results that lie
+ * there are computed where they are. */
+char *bt_joint_alloc(bt_joint *joint, size_t bytes);
+void bt_joint_release(bt_joint *joint, char *memory, size_t bytes);
 
 /* The call of an op with BT_OP_COLLECTIVE, of this rank; `at`: a number of its place, the same on all ranks. */
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at);

@@ -181,6 +181,33 @@ START_TEST(each_over_its_own)
 }
 END_TEST
 
+/* What is summed over the ranks into a variable is computed there to begin with. */
+START_TEST(parts_in_the_variable_of_their_sum)
+{
+    static const double numbers[64] = {1};
+    scene_begin(&s, BT_F64);
+    bt_tensor *x = scene_read(&s, "x", numbers, (const int64_t[]){8, 4, BT_END});
+    x->batch_axis = 0;
+    VECTOR(&s, "w", 1, 2, 3, 4);
+    bt_graph_assign(s.graph, s.vars[1], bt_sum(bt_square(x), 0));
+    scene_end(&s);
+    ranks_begin(&r, s.graph, 2);
+    ranks_spread(&r, s.vars[0], (bt_spread){.kind = BT_SHARDED, .axis = 0, .rows = 8});
+    const bt_world world = ranks_world(&r, 1);
+    bt_compile_options options = bt_compile_defaults(&bt_backend_cpu()->kernels, 1);
+    options.world = &world;
+    bt_program *program = bt_compile_graph(s.graph, &options);
+    ck_assert_msg(program != NULL, "%s", bt_error());
+    const bt_call_step *last = &program->steps[program->step_count - 1];
+    ck_assert_ptr_eq(last->call.op, &bt_op_all_reduce);
+    const bt_buffer *in = &program->buffers[last->in[0].buffer], *out = &program->buffers[last->out[0].buffer];
+    ck_assert_int_eq(out->home, BT_HOME_VAR);
+    ck_assert_int_eq(in->home, BT_HOME_VAR);
+    ck_assert(in->var == out->var && in->start == out->start);
+    bt_program_free(program);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranks");
@@ -190,6 +217,7 @@ int main(void)
     tcase_add_loop_test(tests, one_order, 0, 3);
     tcase_add_test(tests, settled);
     tcase_add_test(tests, each_over_its_own);
+    tcase_add_test(tests, parts_in_the_variable_of_their_sum);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -14,6 +14,14 @@
 
 enum { MOST = 5 };
 
+typedef enum where {
+    OWN,
+    REACHED,
+    MIXED,
+    WHERES
+} where; /* values: in memory that all reach; but for the last rank's */
+static where lies;
+
 typedef struct member { /* what a rank is to do, and how it is to end */
     bt_transport *transport;
     bt_joint *joint;
@@ -78,22 +86,44 @@ static bt_status join(member *m, const bt_op *op, const bt_collective_attr *like
     return bt_joint_call(m->joint, &call, at);
 }
 
-/* 2 x `given` numbers each: added in the order of ranks, to the bit. */
+/* So many numbers, from the joint or not. */
+static float *room(member *m, int64_t n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    const bool reached = lies == REACHED || (lies == MIXED && m->rank < m->ranks - 1);
+    float *memory = reached ? (float *)(void *)bt_joint_alloc(m->joint, bytes) : bt_alloc_aligned(bytes);
+    if (!memory || (m->transport->reaches(m->transport, memory) != reached))
+        _exit(9);
+    return memory;
+}
+
+static void leave(member *m, float *memory, int64_t n)
+{
+    bt_joint_release(m->joint, (char *)memory, (size_t)n * sizeof(float));
+    if (bt_live_bytes() != 0)
+        _exit(8);
+}
+
+/* 2 x `given` numbers each: added in the order of ranks, to the bit; in their place, and then into another one. */
 static int add(member *m)
 {
     const int64_t n = 2 * (int64_t)m->given;
-    float *x = malloc((size_t)n * sizeof *x);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = number(m->rank, i);
-    int code = !x || join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 2, m->given),
-                          view_of(x, 2, m->given), 3) != BT_OK;
-    for (int64_t i = 0; !code && i < n; i++) {
-        float sum = number(0, i);
-        for (int r = 1; r < m->ranks; r++)
-            sum += number(r, i);
-        code = x[i] == sum ? 0 : 2;
+    float *x = room(m, 2 * n), *to[] = {x, x + n};
+    int code = 0;
+    for (int k = 0; !code && k < 2; k++) {
+        for (int64_t i = 0; i < n; i++)
+            x[i] = number(m->rank, i + k);
+        if (join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 2, m->given), view_of(to[k], 2, m->given),
+                 3) != BT_OK)
+            code = 1;
+        for (int64_t i = 0; !code && i < n; i++) {
+            float sum = number(0, i + k);
+            for (int r = 1; r < m->ranks; r++)
+                sum += number(r, i + k);
+            code = to[k][i] == sum ? 0 : 2;
+        }
     }
-    free(x);
+    leave(m, x, 2 * n);
     return code;
 }
 
@@ -104,10 +134,14 @@ static int add_several(member *m)
     const int64_t counts[VALUES] = {3, m->given, 0, 1, 2 * (int64_t)m->given + 1, 5, 300000};
     bt_view in[VALUES], out[VALUES];
     float *data[2 * VALUES];
+    int64_t total = 0;
     int code = 0;
+    for (int v = 0; v < VALUES; v++)
+        total += 2 * (counts[v] + 1);
+    float *all = room(m, total), *next = all;
     for (int v = 0; v < VALUES; v++) {
-        data[2 * v] = malloc((size_t)(counts[v] + 1) * sizeof(float));
-        data[2 * v + 1] = malloc((size_t)(counts[v] + 1) * sizeof(float));
+        for (int k = 0; k < 2; k++, next += counts[v] + 1)
+            data[2 * v + k] = next;
         for (int64_t i = 0; i < counts[v]; i++)
             data[2 * v][i] = number(m->rank, i + 1000 * v);
         in[v] = view_of(data[2 * v], 1, counts[v]);
@@ -129,51 +163,54 @@ static int add_several(member *m)
                 sum += number(r, i + 1000 * v);
             code = data[2 * v + v % 2][i] == sum ? 0 : 2;
         }
-    for (int v = 0; v < 2 * VALUES; v++)
-        free(data[v]);
+    leave(m, all, total);
     return code;
 }
 
-/* 7 rows of two kinds, along the first axis: each rank has its own. */
+/* 7 rows of two kinds, along the first axis: each rank has its own, which it changes as soon as they are gathered. */
 static int gather(member *m)
 {
     enum { ROWS = 7, EACH = 2 };
     const int64_t wide = m->given, first = EACH * bt_share_first(ROWS, m->rank, m->ranks);
-    const int64_t own = EACH * bt_share_first(ROWS, m->rank + 1, m->ranks) - first;
-    float *x = malloc((size_t)((own + 1) * wide) * sizeof *x),
-          *all = malloc((size_t)(ROWS * EACH * wide) * sizeof *all);
-    for (int64_t i = 0; i < own * wide; i++)
-        x[i] = number(0, first * wide + i);
+    const int64_t own = EACH * bt_share_first(ROWS, m->rank + 1, m->ranks) - first, n = ROWS * EACH * wide;
+    float *all = room(m, n + own * wide), *x = all + n;
     const bt_collective_attr attr = {.parts = 1, .axis = 0, .rows = ROWS, .size = ROWS * EACH};
-    int code = !x || !all ||
-               join(m, &bt_op_all_gather, &attr, view_of(x, own, wide), view_of(all, ROWS * EACH, wide), 4) != BT_OK;
-    for (int64_t i = 0; !code && i < ROWS * EACH * wide; i++)
-        code = all[i] == number(0, i) ? 0 : 2;
-    free(x);
-    free(all);
+    int code = 0;
+    for (int k = 0; !code && k < 4; k++) {
+        for (int64_t i = 0; i < own * wide; i++)
+            x[i] = number(k, first * wide + i);
+        if (join(m, &bt_op_all_gather, &attr, view_of(x, own, wide), view_of(all, ROWS * EACH, wide), 4) != BT_OK)
+            code = 1;
+        memset(x, 0, (size_t)(own * wide) * sizeof *x);
+        for (int64_t i = 0; !code && i < n; i++)
+            code = all[i] == number(k, i) ? 0 : 2;
+    }
+    leave(m, all, n + own * wide);
     return code;
 }
 
 /* The sum, of which each rank keeps its rows along the second axis. */
 static int scatter(member *m)
 {
-    enum { ROWS = 7, HIGH = 3 };
-    const int64_t first = bt_share_first(ROWS, m->rank, m->ranks), end = bt_share_first(ROWS, m->rank + 1, m->ranks);
-    float x[HIGH * ROWS], own[HIGH * ROWS];
-    for (int64_t i = 0; i < HIGH * ROWS; i++)
+    enum { ROWS = 7 };
+    const int64_t high = m->given, n = high * ROWS;
+    const int64_t first = bt_share_first(ROWS, m->rank, m->ranks);
+    const int64_t wide = bt_share_first(ROWS, m->rank + 1, m->ranks) - first;
+    float *x = room(m, 2 * n), *own = x + n;
+    for (int64_t i = 0; i < n; i++)
         x[i] = number(m->rank, i);
     const bt_collective_attr attr = {.parts = 1, .axis = 1, .rows = ROWS, .size = ROWS};
-    if (join(m, &bt_op_reduce_scatter, &attr, view_of(x, HIGH, ROWS), view_of(own, HIGH, end - first), 5) != BT_OK)
-        return 1;
-    for (int64_t h = 0; h < HIGH; h++)
-        for (int64_t i = first; i < end; i++) {
-            float sum = number(0, h * ROWS + i);
+    int code = join(m, &bt_op_reduce_scatter, &attr, view_of(x, high, ROWS), view_of(own, high, wide), 5) != BT_OK;
+    for (int64_t h = 0; !code && h < high; h++)
+        for (int64_t i = 0; i < wide; i++) {
+            float sum = number(0, h * ROWS + first + i);
             for (int r = 1; r < m->ranks; r++)
-                sum += number(r, h * ROWS + i);
-            if (own[h * (end - first) + i - first] != sum)
-                return 2;
+                sum += number(r, h * ROWS + first + i);
+            if (own[h * wide + i] != sum)
+                code = 2;
         }
-    return 0;
+    leave(m, x, 2 * n);
+    return code;
 }
 
 /* Many small meetings, one after the other, of all kinds. */
@@ -192,20 +229,43 @@ static int meet_often(member *m)
     return 0;
 }
 
-/* A part is 2^18 bytes: less, as much, a little more, several. */
+/* What is small is copied, in one meeting; a part is 2^16 bytes: less, as much, a little more, several. */
 START_TEST(what_they_get)
 {
-    static const int wide[] = {1, 3, 32768, 32769, 100003};
+    static const int wide[] = {1, 3, 8192, 8193, 100003};
+    lies = (where)_i;
     for (int ranks = 2; ranks <= MOST; ranks++) {
         for (int i = 0; i < BT_COUNT_OF(wide); i++) {
             all_right(ranks, add, wide[i]);
             all_right(ranks, gather, wide[i]);
+            all_right(ranks, scatter, wide[i]);
             all_right(ranks, add_several, wide[i]);
         }
-        all_right(ranks, scatter, 0);
         all_right(ranks, meet_often, 300);
     }
 }
+END_TEST
+
+/* One piece at a time, and no more than there is: what is asked for besides is the rank's own. It comes with zeros. */
+static int lend(member *m)
+{
+    enum { N = 100000 };
+    bt_transport *t = m->transport;
+    char *memory = bt_joint_alloc(m->joint, N), *other = bt_joint_alloc(m->joint, N);
+    if (!memory || !other || !t->reaches(t, memory) || t->reaches(t, other) || t->reaches(t, NULL) ||
+        t->reaches(t, &memory) || bt_live_bytes() != 2 * N)
+        return 1;
+    memset(memory, 1, N);
+    bt_joint_release(m->joint, other, N);
+    bt_joint_release(m->joint, memory, N);
+    char *again = bt_joint_alloc(m->joint, N);
+    if (again != memory || memchr(again, 1, N) || bt_live_bytes() != N || t->lend(t, SIZE_MAX / 2))
+        return 2;
+    bt_joint_release(m->joint, again, N);
+    return bt_live_bytes() == 0 ? 0 : 3;
+}
+
+START_TEST(what_they_are_lent) { all_right(3, lend, 0); }
 END_TEST
 
 /* ---- how they end ---- */
@@ -229,14 +289,15 @@ static int part(member *m)
 /* The last rank ends at meeting `given`, by a signal or with a code; the others must be told. */
 static int lose_one(member *m, bool killed)
 {
+    enum { N = 4096 }; /* two meetings for a sum, where all reach it */
+    float *x = room(m, N);
     for (int i = 0;; i++) {
-        float x[4] = {0};
         if (m->rank == m->ranks - 1 && i == m->given) {
             if (killed)
                 raise(SIGKILL);
             return 5;
         }
-        if (join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 2, 2), view_of(x, 2, 2), 1) == BT_OK)
+        if (join(m, &bt_op_all_reduce, &(bt_collective_attr){0}, view_of(x, 1, N), view_of(x, 1, N), 1) == BT_OK)
             continue;
         return bt_error_status() == BT_ERROR_DEVICE && i == m->given ? 4 : 3;
     }
@@ -252,6 +313,7 @@ START_TEST(how_they_end)
         for (int meeting = 0; meeting < 6; meeting++)
             for (int killed = 0; killed < 2; killed++) {
                 int codes[MOST];
+                lies = meeting % 2 ? REACHED : OWN;
                 run(ranks, killed ? kill_one : fail_one, meeting, codes);
                 for (int r = 0; r < ranks - 1; r++)
                     ck_assert_int_eq(codes[r], 4);
@@ -314,7 +376,8 @@ int main(void)
     Suite *suite = suite_create("runtime.page");
     TCase *tests = tcase_create("page");
     tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, what_they_get);
+    tcase_add_loop_test(tests, what_they_get, 0, WHERES);
+    tcase_add_test(tests, what_they_are_lent);
     tcase_add_test(tests, how_they_end);
     tcase_add_test(tests, what_differs);
     tcase_add_test(tests, the_first_message_stays);

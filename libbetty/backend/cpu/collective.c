@@ -22,8 +22,8 @@ typedef void fold_fn(int64_t n, void *sum, const void *values);
 #define FOLD(name, type, expression)                                                                                   \
     static void name(int64_t n, void *sum, const void *values)                                                         \
     {                                                                                                                  \
-        type *s = sum;                                                                                                 \
-        const type *v = values;                                                                                        \
+        type *restrict s = sum;                                                                                        \
+        const type *restrict v = values;                                                                               \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const type x = v[i];                                                                                       \
             s[i] = (expression);                                                                                       \
@@ -70,21 +70,28 @@ static void fold_inputs(const bt_call *const *calls, int ranks, int which, int64
     const size_t size = bt_dtype_size(calls[0]->in[0].dtype), start = (size_t)from * size;
     if (!n)
         return;
-    memmove(result, calls[0]->in[which].data + start, (size_t)n * size);
+    if (result != calls[0]->in[which].data + start)
+        memmove(result, calls[0]->in[which].data + start, (size_t)n * size);
     for (int r = 1; r < ranks; r++)
         fold(n, result, calls[r]->in[which].data + start);
 }
 
+enum { BLOCK = 1 << 10 }; /* elements: what is copied to other ranks is still in the first cache */
+
 static void reduce_one(const bt_call *const *calls, int ranks, int which)
 {
     const int64_t count = bt_cpu_count(&calls[0]->in[which]);
-    char *sum = NULL;
-    for (int r = 0; count && r < ranks; r++) {
-        char *out = calls[r]->out[which].data;
-        if (out && sum)
-            memcpy(out, sum, (size_t)count * bt_dtype_size(calls[0]->in[which].dtype));
-        else if (out)
-            fold_inputs(calls, ranks, which, 0, count, sum = out);
+    const size_t size = bt_dtype_size(calls[0]->in[which].dtype);
+    for (int64_t from = 0, n; from < count; from += n) {
+        n = count - from < BLOCK ? count - from : BLOCK;
+        char *sum = NULL;
+        for (int r = 0; r < ranks; r++) {
+            char *out = calls[r]->out[which].data ? calls[r]->out[which].data + (size_t)from * size : NULL;
+            if (out && sum)
+                memcpy(out, sum, (size_t)n * size);
+            else if (out)
+                fold_inputs(calls, ranks, which, from, n, sum = out);
+        }
     }
 }
 
