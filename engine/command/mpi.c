@@ -122,7 +122,7 @@ static void close_member(bt_transport *transport)
 
 /* A process may be bound to cores of its own, or to a socket that it shares; else all on this machine share its cores.
  */
-static int threads_of_each(void)
+static int threads_of_each(int *here_too)
 {
     MPI_Comm here;
     int count = 1;
@@ -130,6 +130,7 @@ static int threads_of_each(void)
         MPI_Comm_size(here, &count);
         MPI_Comm_free(&here);
     }
+    *here_too = count;
     const int mine = bt_cores(), machine = (int)sysconf(_SC_NPROCESSORS_ONLN), part = machine / count;
     const int threads = mine == machine ? mine / count : mine < part ? mine : part;
     return threads > 0 ? threads : 1;
@@ -141,12 +142,17 @@ bt_status bt_mpi_start(int ranks, bt_transport **transport)
     member *m = bt_alloc(sizeof *m);
     if (!m)
         return BT_ERROR_MEMORY;
+    int here, level = MPI_THREAD_SINGLE;
+    const int threads = threads_of_each(&here);
+    MPI_Query_thread(&level);
     *m = (member){.transport = {.rank = own,
                                 .ranks = all,
-                                .threads = threads_of_each(),
+                                .threads = threads,
                                 .gather = gather,
                                 .reduce = reduce,
-                                .close = close_member},
+                                .close = close_member,
+                                .far = here < all,
+                                .one_thread = level < MPI_THREAD_SERIALIZED},
                   .near = bt_alloc_aligned((size_t)all * (PART + BT_ALIGN)),
                   .parts = bt_alloc_array((size_t)all, sizeof(const char *)),
                   .counts = bt_alloc_array(2 * (size_t)all, sizeof(int)),
@@ -165,7 +171,7 @@ bt_status bt_mpi_begin(int *ranks)
     *ranks = 1;
     if (!is_launched())
         return BT_OK;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return bt_fail(BT_ERROR_DEVICE, "MPI does not begin");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &own);

@@ -110,6 +110,10 @@ const bt_key bt_keys[] = {
      .help =
          "sums over the ranks, as of the gradients of many parameters, are taken together up to so many bytes where "
          "none depends on another: one meeting in the place of many, and the same bits; 0: each by itself"},
+    {"overlap", ENGINE(overlap), CHOICE("auto | true | false"), .value = "auto", RESUMABLE,
+     .help = "what ranks that are processes exchange is under way, on a thread of its own, while steps run that do "
+             "not need it: the same bits, and more memory; auto: where a rank has more cores than threads, or ranks "
+             "are on several machines"},
     {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
      .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log and add_scalar take, "
                "while it runs or later (docs/quickstart.md)",

@@ -11,6 +11,7 @@
 typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt_product;
 typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
+typedef enum bt_overlap { BT_OVERLAP_AUTO, BT_OVERLAP_TRUE, BT_OVERLAP_FALSE } bt_overlap;
 typedef enum bt_executor { BT_EXECUTOR_AUTO, BT_EXECUTOR_LOCKSTEP, BT_EXECUTOR_PROCESSES } bt_executor;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
 typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL, BT_PRODUCTS_FP16 } bt_products;
@@ -67,6 +68,7 @@ typedef struct bt_engine_settings {
     int64_t zero_unit;
     bool distributed;
     int64_t bucket; /* bytes of sums over the ranks that are taken together; 0: each by itself */
+    int overlap;    /* bt_overlap */
     int logger;     /* 0 none: metrics.jsonl only */
 } bt_engine_settings;
 

@@ -216,6 +216,22 @@ static bt_status set_checkpointing(bt_context *context)
     return BT_OK;
 }
 
+/* Where all cores have a thread that computes, one that sends takes their time; what comes from other machines takes
+ * its own. */
+static bt_status set_overlap(bt_engine *engine, int ranks)
+{
+    bt_instance *instance = engine->context.instance;
+    const bt_transport *t = engine->transport;
+    const int wish = engine->context.settings->overlap;
+    const bool pays = t && !t->one_thread && (t->far || instance->threads < t->threads);
+    if (wish == BT_OVERLAP_TRUE && t && t->one_thread)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "overlap = true: this MPI takes calls of one thread only (MPI_THREAD_SERIALIZED is "
+                       "needed): leave out overlap");
+    return ranks > 1 && (wish == BT_OVERLAP_TRUE || (wish == BT_OVERLAP_AUTO && pays)) ? bt_instance_overlap(instance)
+                                                                                       : BT_OK;
+}
+
 static bt_status make_instance(bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
@@ -238,7 +254,7 @@ static bt_status make_instance(bt_engine *engine)
     instance->options.bucket = (size_t)s->bucket;
     BT_TRY(engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks));
     bt_instance_window(instance, bt_divides_parameters(&engine->context) ? (size_t)s->zero_unit : 0);
-    return BT_OK;
+    return set_overlap(engine, ranks);
 }
 
 static bt_status setup(bt_engine *engine)

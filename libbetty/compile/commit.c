@@ -178,6 +178,12 @@ static bt_status note_tails(bt_program *program)
     return BT_OK;
 }
 
+/* What is under way counts as read by the step before which it has to be done. */
+static void in_use(commit *m, int64_t buffer, int64_t step)
+{
+    m->last[buffer] = step > m->last[buffer] ? step : m->last[buffer];
+}
+
 /* Who computes and reads what; the variables that are read and assigned. */
 static void note(commit *m)
 {
@@ -185,8 +191,10 @@ static void note(commit *m)
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call_step *step = &program->steps[s];
         for (int i = 0; i < step->call.inputs; i++)
-            m->last[step->in[i].buffer] = s;
+            in_use(m, step->in[i].buffer, step->until ? step->until : s);
         for (int o = 0; o < step->call.outputs; o++) {
+            if (step->until)
+                in_use(m, step->out[o].buffer, step->until);
             m->maker[step->out[o].buffer] = s;
             m->output[step->out[o].buffer] = o;
         }

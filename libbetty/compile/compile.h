@@ -25,6 +25,8 @@ typedef struct bt_compile_options {
     bool rows;           /* arithmetic on a few numbers, many steps as one call */
     bool strips;         /* arithmetic of an optimiser on many numbers, strip by strip as one call */
     bool merge;          /* values are written over others that die */
+    bool overlap;        /* collectives may be under way while steps run that do not need them; not by default: more is
+                            alive */
     const bt_var *spent; /* of a phase: nobody reads it after this program, so that values may be written over it, too;
                             NULL: none */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */

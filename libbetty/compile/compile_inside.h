@@ -26,6 +26,7 @@ bt_status bt_pass_lower(bt_compilation *c);  /* lower.c: nodes to steps and buff
 bt_status bt_pass_order(bt_compilation *c);  /* order.c: the order of the steps */
 bt_status bt_pass_rows(bt_compilation *c);   /* rows.c: many short steps as one */
 bt_status bt_pass_strips(bt_compilation *c); /* rows.c: likewise long ones, of an optimiser */
+bt_status bt_pass_flight(bt_compilation *c); /* flight.c: how long collectives may be under way */
 bt_status bt_pass_commit(bt_compilation *c); /* commit.c: where assigned values and results live */
 bt_status bt_pass_lives(bt_compilation *c);  /* merge.c: first and last steps of buffers */
 bt_status bt_pass_merge(bt_compilation *c);  /* merge.c: what is written over what */
@@ -34,6 +35,9 @@ bool bt_compile_takes(const bt_node *node, void *compilation);         /* a kern
 int64_t bt_program_buffer(bt_program *program, const bt_buffer *like); /* a new one; -1: out of memory */
 /* Where the look shows another dtype than the shape's, the numbers are converted. */
 bt_status bt_compile_copy(bt_compilation *c, const bt_node *node, bt_look from, bt_operand to, bt_array shape);
+
+/* The last step at which what step s reads, or computes, is in use by it: s, unless it is under way longer. */
+int64_t bt_step_ends(const bt_program *program, int64_t s);
 
 /* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
 bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes);

@@ -1,21 +1,41 @@
 /* compile/merge.c: how long values live, and which are written over others that die. */
 #include "compile/compile_inside.h"
 
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void touch(bt_buffer *buffer, int64_t step, int64_t end)
+{
+    buffer->first = buffer->first < 0 ? step : buffer->first;
+    buffer->last = later(buffer->last, end);
+    buffer->read = step;
+    buffer->busy = end > step ? later(buffer->busy, end + 1) : buffer->busy;
+}
+
+/* Before which step each collective has to be done. */
+static void find_awaited(bt_program *program)
+{
+    int64_t count = 0;
+    for (int64_t s = 0; s < program->step_count; s++) {
+        const int64_t until = program->steps[s].until;
+        count += until > 0;
+        if (until > 0 && until < program->step_count)
+            program->steps[until].awaits = count;
+    }
+}
+
 /* First and last steps of every buffer, and which values a derivative reads. */
 bt_status bt_pass_lives(bt_compilation *c)
 {
     bt_program *program = c->program;
+    find_awaited(program);
     for (int64_t s = 0; s < program->step_count; s++) {
         bt_call_step *step = &program->steps[s];
-        for (int o = 0; o < step->call.outputs; o++) {
-            bt_buffer *buffer = &program->buffers[step->out[o].buffer];
-            buffer->first = buffer->first < 0 ? s : buffer->first;
-            buffer->last = s;
-        }
+        const int64_t end = bt_step_ends(program, s);
+        for (int o = 0; o < step->call.outputs; o++)
+            touch(&program->buffers[step->out[o].buffer], s, end);
         for (int i = 0; i < step->call.inputs; i++) {
             bt_buffer *buffer = &program->buffers[step->in[i].buffer];
-            buffer->first = buffer->first < 0 ? s : buffer->first;
-            buffer->last = s;
+            touch(buffer, s, end);
             if (buffer->home == BT_HOME_ARENA && buffer->node->tag.order == 0 && step->node->tag.order > 0 &&
                 !(bt_op_flags(step->call.op) & BT_OP_COLLECTIVE))
                 buffer->saved = s;
@@ -33,14 +53,20 @@ bt_status bt_pass_lives(bt_compilation *c)
     return BT_OK;
 }
 
+/* Whether the step is the last to use it. The collectives that are under way have their turn before this one. */
+static bool is_last(const bt_program *program, int64_t s, const bt_buffer *buffer)
+{
+    return buffer->read == s && (program->steps[s].until || buffer->busy <= s);
+}
+
 /* Whether nobody reads the root after the step, in the program or behind it. */
 static bool dies(const bt_compilation *c, int64_t s, int64_t root)
 {
     const bt_program *program = c->program;
     const bt_buffer *in = &program->buffers[root];
     if (in->home != BT_HOME_VAR)
-        return in->home == BT_HOME_ARENA && !in->result && in->last == s;
-    bool last = in->var == c->options->spent && !in->var->lasting && in->last == s;
+        return in->home == BT_HOME_ARENA && !in->result && is_last(program, s, in);
+    bool last = in->var == c->options->spent && !in->var->lasting && is_last(program, s, in);
     for (int64_t b = 0; last && b < program->buffer_count; b++) { /* other windows of the same bytes */
         const bt_buffer *other = &program->buffers[b];
         bool shares = other->home == BT_HOME_VAR && other->var == in->var && b != root &&
@@ -82,6 +108,8 @@ bt_status bt_pass_merge(bt_compilation *c)
                     out->home = BT_HOME_MERGED;
                     out->root = program->buffers[step->in[i].buffer].root;
                     root->last = out->last;
+                    root->read = out->read;
+                    root->busy = later(root->busy, out->busy);
                     root->result |= out->result;
                 }
         }

@@ -88,6 +88,7 @@ WANTED(order)
 WANTED(rows)
 WANTED(strips)
 WANTED(merge)
+WANTED(overlap)
 
 static bool wants_bucket(const bt_compile_options *options) { return options->world && options->bucket; }
 
@@ -107,6 +108,7 @@ static const struct pass {
     [BT_PASS_ORDER] = {"order", bt_pass_order, wants_order},
     [BT_PASS_ROWS] = {"rows", bt_pass_rows, wants_rows},
     [BT_PASS_STRIPS] = {"strips", bt_pass_strips, wants_strips},
+    [BT_PASS_FLIGHT] = {"flight", bt_pass_flight, wants_overlap},
     [BT_PASS_COMMIT] = {"commit", bt_pass_commit, NULL},
     [BT_PASS_LIVES] = {"lives", bt_pass_lives, NULL},
     [BT_PASS_MERGE] = {"merge", bt_pass_merge, wants_merge},

@@ -20,6 +20,8 @@ typedef struct bt_buffer {
     bt_category category; /* activations or workspace */
     const bt_node *node;  /* who computes it; of scratch: who needs it */
     int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
+    int64_t read, busy;   /* of these the last that does so by itself; up to which step collectives do, that are under
+                             way meanwhile (until) */
     int64_t root;         /* the buffer whose place it has; itself, unless merged */
     bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
     size_t start;
@@ -39,6 +41,9 @@ typedef struct bt_call_step {
     bt_operand *in, *out;
     int64_t scratch; /* buffer; -1: none */
     bool again;      /* its values have been computed before: compile/recompute.c */
+    int64_t until;   /* of a collective: what it reads and gives is its own up to this step, before which it has to be
+                        done; others: 0 */
+    int64_t awaits;  /* so many of those that are under way for a while have to be done before this step */
     const bt_node *node;
 } bt_call_step;
 
@@ -60,6 +65,7 @@ typedef enum bt_pass {
     BT_PASS_ORDER,
     BT_PASS_ROWS,
     BT_PASS_STRIPS,
+    BT_PASS_FLIGHT,
     BT_PASS_COMMIT,
     BT_PASS_LIVES,
     BT_PASS_MERGE,

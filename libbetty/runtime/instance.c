@@ -5,6 +5,7 @@
 #include "compile/work.h"
 #include "runtime/copies.h"
 #include "runtime/lockstep.h"
+#include "runtime/sender.h"
 #include "runtime/transport.h"
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ void bt_instance_free(bt_instance *instance)
         bt_instance_free(instance->others[r]);
     bt_free(instance->others);
     bt_lockstep_free(instance->lockstep);
+    bt_sender_free(instance->sender);
     bt_instance_drop_arena(instance);
     bt_joint_free(instance->joint);
     bt_queue_leave(instance->queue);
@@ -171,6 +173,14 @@ bt_status bt_instance_join(bt_instance *instance, bt_transport *transport)
     instance->joint = bt_joint_new(transport, &instance->backend->kernels);
     instance->lockstep = bt_lockstep_new(1);
     return instance->joint && instance->lockstep ? BT_OK : BT_ERROR_MEMORY;
+}
+
+bt_status bt_instance_overlap(bt_instance *instance)
+{
+    instance->options.overlap = true;
+    if (instance->joint && !(instance->sender = bt_sender_new(instance->joint)))
+        return bt_error_status();
+    return BT_OK;
 }
 
 int bt_instance_cores(const bt_instance *instance)

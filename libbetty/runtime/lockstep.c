@@ -3,6 +3,7 @@
 
 #include "ops/ops.h"
 #include "runtime/profile.h"
+#include "runtime/sender.h"
 #include "runtime/watch.h"
 
 typedef struct runner { /* one rank */
@@ -17,6 +18,7 @@ struct bt_lockstep {
     int ranks;
     runner *runners;
     const bt_call **calls; /* of a collective, by rank */
+    int64_t given;         /* to the sender, in this run */
 };
 
 bt_lockstep *bt_lockstep_new(int ranks)
@@ -66,10 +68,24 @@ static bt_status profiled(const runner *r, double begin)
     return r->phase->instance->profile ? bt_profile_step(r->phase, r->entry, r->at, begin) : BT_OK;
 }
 
+/* Collectives are made aside, where steps are run as they were planned, and nobody asks how long each of them takes. */
+static bt_sender *sender_of(const runner *r)
+{
+    const bt_instance *instance = r->phase->instance;
+    return instance->planned && !instance->profile ? instance->sender : NULL;
+}
+
+static bt_status await(const runner *r, const bt_call_step *step)
+{
+    bt_sender *sender = sender_of(r);
+    return sender && step->awaits ? bt_sender_wait(sender, step->awaits) : BT_OK;
+}
+
 /* Up to the next collective, or to the end. */
 static bt_status go_on(runner *r)
 {
     for (const bt_call_step *step; (step = next(r)) && !collective(step); r->at++) {
+        BT_TRY(await(r, step));
         BT_TRY(reach(r));
         double begin = start(r);
         bt_status status = bt_bound_step(r->e->bound, r->at);
@@ -104,24 +120,33 @@ static bt_status meet(const runner *runners, int ranks)
 }
 
 /* The other ranks are processes. */
-static bt_status join_processes(bt_joint *joint, const runner *r)
+static bt_status join_processes(bt_lockstep *l, const runner *r)
 {
     const bt_phase *phase = r->phase;
-    const uint64_t at = bt_hash_text(bt_hash_text((uint64_t)r->met, phase->name), phase->owner);
-    return bt_joint_call(joint, &r->e->bound->calls[r->at], at + (uint64_t)r->entry);
+    const bt_call *call = &r->e->bound->calls[r->at];
+    const uint64_t at = bt_hash_text(bt_hash_text((uint64_t)r->met, phase->name), phase->owner) + (uint64_t)r->entry;
+    bt_sender *sender = sender_of(r);
+    if (sender && next(r)->until) {
+        l->given = bt_sender_give(sender, call, at);
+        return BT_OK;
+    }
+    if (sender)
+        BT_TRY(bt_sender_wait(sender, l->given));
+    return bt_joint_call(phase->instance->joint, call, at);
 }
 
 static bt_status join(bt_lockstep *l)
 {
     bt_instance *instance = l->runners[0].phase->instance;
     const double begin = start(&l->runners[0]);
+    BT_TRY(await(&l->runners[0], next(&l->runners[0])));
     for (int r = 0; r < l->ranks; r++) {
         const runner *own = &l->runners[r];
         BT_TRY(reach(own));
         l->calls[r] = &own->e->bound->calls[own->at];
     }
     if (instance->joint)
-        BT_TRY(join_processes(instance->joint, &l->runners[0]));
+        BT_TRY(join_processes(l, &l->runners[0]));
     else
         BT_TRY(instance->backend->kernels.join(l->calls, l->ranks));
     BT_TRY(profiled(&l->runners[0], begin));
@@ -132,9 +157,8 @@ static bt_status join(bt_lockstep *l)
     return BT_OK;
 }
 
-bt_status bt_lockstep_run(bt_phase *phase, int entry)
+static bt_status run(bt_lockstep *l, bt_phase *phase, int entry)
 {
-    bt_lockstep *l = phase->instance->lockstep;
     for (int r = 0; r < l->ranks; r++) {
         bt_phase *own = r ? phase->others[r - 1] : phase;
         l->runners[r] = (runner){own, entry, &own->entries[entry], 0, 0};
@@ -148,8 +172,20 @@ bt_status bt_lockstep_run(bt_phase *phase, int entry)
         if (!all)
             BT_TRY(join(l));
     }
+    if (l->given)
+        BT_TRY(bt_sender_wait(phase->instance->sender, l->given));
     for (int r = 0; r < l->ranks; r++)
         if (l->runners[r].at) /* without a step, nothing lives */
             BT_TRY(bt_bound_end(l->runners[r].e->bound));
     return BT_OK;
+}
+
+bt_status bt_lockstep_run(bt_phase *phase, int entry)
+{
+    bt_lockstep *l = phase->instance->lockstep;
+    l->given = 0;
+    const bt_status status = run(l, phase, entry);
+    if (l->given) /* nothing is under way when it returns: other ranks come to what this one has come to, or fail */
+        bt_sender_drain(phase->instance->sender);
+    return status;
 }

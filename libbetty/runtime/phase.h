@@ -77,6 +77,7 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     struct bt_instance **others;  /* rank 0: those of ranks 1, 2, ..., freed with it; NULL: there are none */
     struct bt_lockstep *lockstep; /* room to run the ranks of this process; NULL: there is one rank */
     bt_joint *joint;              /* where the other ranks are processes; else NULL */
+    struct bt_sender *sender;     /* makes calls of it while others run: runtime/sender.h; NULL: each is waited for */
 } bt_instance;
 
 bt_instance *bt_instance_new(const bt_backend *backend,
@@ -91,6 +92,9 @@ void bt_instance_free(bt_instance *instance); /* its phases must be freed before
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
 /* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. */
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
+/* On the ranks of a transport, before its first phase: what they exchange is under way while steps run that do not need
+ * it, on a thread of its own. */
+bt_status bt_instance_overlap(bt_instance *instance);
 /* Each rank has a part of the elements of this root from now on, and none has all of them: before the first program
  * that needs it. With one rank, or of nothing: as it is. */
 bt_status bt_instance_divide(const bt_instance *instance, bt_var *root);
@@ -100,7 +104,7 @@ void bt_instance_window(bt_instance *instance, size_t bytes); /* bt_world.window
 /* Each of so many, whether it is true in any process of the run. */
 bt_status bt_instance_any(bt_instance *instance, bool *flags, int count);
 int bt_instance_cores(const bt_instance *instance); /* of the machine, its part of them where ranks share it */
-int bt_instance_home(const bt_instance *instance);                 /* the rank whose numbers this process shows */
+int bt_instance_home(const bt_instance *instance);  /* the rank whose numbers this process shows */
 bt_var *bt_instance_own(const bt_instance *instance, bt_var *var); /* the rank's own; NULL after an error */
 
 /* Until all that has been run is done; the first failure since the last time. On the processor it is done already. */

@@ -30,6 +30,8 @@ struct bt_transport {
     void (*take_back)(bt_transport *transport);
     bool (*reaches)(const bt_transport *transport, const void *at); /* it is in such memory, of any rank */
     void (*close)(bt_transport *transport);
+    bool far;        /* some ranks are on other machines */
+    bool one_thread; /* calls have to come from the thread that began it; else from one after the other */
 };
 
 /* join.c: where a rank's share of so many bytes begins, in whole 8 bytes; the last one has what is left over. Of rank

@@ -13,7 +13,7 @@ alike() { # RANKS INI SETTING...
     local ranks=$1 ini=$2 setting settings=()
     shift 2
     for setting in "$@"; do settings+=(--set "$setting"); done
-    run turns "$ini" "$@" engine.ranks="$ranks" engine.executor=lockstep
+    run turns "$ini" "$@" engine.ranks="$ranks" engine.executor=lockstep engine.overlap=false
     mpirun -n "$ranks" "$BETTY_RUN" "$examples/$ini.ini" --threads 1 --output mpi "${settings[@]}" >out 2>err ||
         fail "$ini on $ranks ranks by mpirun"
     [ "$(grep -c 'ranks, each a process' out)" -eq 1 ] || fail "$ini: other ranks print, too: $(cat out)"
@@ -24,14 +24,14 @@ alike() { # RANKS INI SETTING...
 
 short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
 alike 2 reweight "${short[@]}"
-alike 3 reweight "${short[@]}" classifier.hidden=300
+alike 3 reweight "${short[@]}" classifier.hidden=300 engine.overlap=true engine.bucket=64KiB
 alike 2 sine "${short[@]}" engine.executor=processes
 alike 3 maml "${short[@]}"
 alike 3 reweight "${short[@]}" engine.strategy=zero3
 alike 2 maml "${short[@]}" engine.strategy=zero2
 alike 2 logistic_hpo "${short[@]}"
 alike 2 reweight_cifar "${short[@]}" classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 \
-    classifier.imbalance=2 classifier.valid_batch_size=50
+    classifier.imbalance=2 classifier.valid_batch_size=50 engine.overlap=true
 alike 2 language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=15 mixture.batch_size=16
 
 # goes on with another number of ranks, by another way

@@ -82,7 +82,8 @@ ends() { # WHAT CODE TEXT
 
 # any rank is killed, at any moment
 for rank in 0 1 2; do
-    begin --output "killed-$rank"
+    overlap=$([ $rank -eq 1 ] && echo true || echo false)
+    begin --output "killed-$rank" --set "engine.overlap=$overlap" --set engine.bucket=0
     kill -KILL "${ranks[$rank]}"
     ends "rank $rank killed" 1 "of 3 was ended by signal 9"
     sleep 0.0$rank
@@ -156,6 +157,17 @@ code=$?
 of_one=$("$BETTY_RUN" "$folder/run.ini" --ranks 1 --set engine.train_iters=4 --output one | grep -c 'a problem prints')
 [ "$(grep -c 'a problem prints' out)" -eq "$of_one" ] || fail "other ranks print, too"
 grep -q '3 ranks, each a process of its own' out || fail "nothing is said of the ranks"
+
+# the bits of ranks in lockstep, whatever is sent together, and while others compute
+run turns reweight engine.train_iters=4 engine.valid_step=4 engine.ranks=3 engine.executor=lockstep
+for bucket in 0 1KiB 25MiB; do
+    for overlap in true false; do
+        run together reweight engine.train_iters=4 engine.valid_step=4 engine.ranks=3 engine.bucket=$bucket engine.overlap=$overlap
+        cmp -s together/checkpoints/*.safetensors turns/checkpoints/*.safetensors || fail "bucket = $bucket, overlap = $overlap: other bits"
+        cmp -s <(numbers together) <(numbers turns) || fail "bucket = $bucket, overlap = $overlap: other numbers"
+        rm -r together
+    done
+done
 
 # a checkpoint does not know how many ranks wrote it, nor where they were
 for how in "--ranks 3" "--ranks 3 --set engine.executor=lockstep" "--ranks 1"; do

@@ -854,6 +854,25 @@ START_TEST(every_key_is_documented)
 }
 END_TEST
 
+/* Nothing is a number of bytes where a row says so. */
+START_TEST(no_bytes)
+{
+    const bt_key *bucket = bt_key_find(BT_SECTION_ENGINE, "bucket");
+    int64_t bytes = 1;
+    bt_text text = {0};
+    ck_assert_int_eq(bt_key_parse(bucket, "here", "0", &bytes), BT_OK);
+    ck_assert_int_eq(bytes, 0);
+    ck_assert(bt_key_print(bucket, &bytes, &text));
+    ck_assert_str_eq(bt_text_get(&text), "0");
+    bt_text_free(&text);
+    ck_assert_int_ne(bt_key_parse(bucket, "here", "-1", &bytes), BT_OK);
+    ck_assert_msg(strstr(bt_error(), "at least 0") != NULL, "%s", bt_error());
+    bt_error_clear();
+    ck_assert_int_ne(bt_key_parse(bt_key_find(BT_SECTION_ENGINE, "memory_budget"), "here", "0", &bytes), BT_OK);
+    bt_error_clear();
+}
+END_TEST
+
 /* Each row's default is a value that the row takes, and its name and help are there. */
 START_TEST(the_table_holds_together)
 {
@@ -928,6 +947,7 @@ int main(void)
     tcase_add_test(tests, own_optimizers_bring_keys);
     tcase_add_test(tests, print_reads_back);
     tcase_add_test(tests, every_key_is_documented);
+    tcase_add_test(tests, no_bytes);
     tcase_add_test(tests, the_table_holds_together);
     tcase_add_test(tests, null_is_survived);
     suite_add_tcase(suite, tests);

@@ -168,10 +168,10 @@ START_TEST(every_key)
     static const char *const act[] = {
         "problems", "folder", "folder_here", "levels", "train_iters", "early_stopping", "seed", "device", "threads",
         "reassociate", "log_step", "output", "checkpoint_step", "checkpoint_keep", "checkpoint_minutes",
-        "checkpoint_best", "ranks", "executor", "distributed", "bucket", "logger_type", "u2l", "l2u", "first_order",
-        "allow_unused", "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer", "gradient_clipping",
-        "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen", "memory_budget",
-        "weights_names", /* without weights: refused */
+        "checkpoint_best", "ranks", "executor", "distributed", "bucket", "overlap", "logger_type", "u2l", "l2u",
+        "first_order", "allow_unused", "gradient_accumulation", "meta_batch", "weights", "trainable", "optimizer",
+        "gradient_clipping", "gradient_clipping_value", "prune", "scheduler", "scheduler_warmup", "params", "frozen",
+        "memory_budget", "weights_names", /* without weights: refused */
         /* in a row of idle.c, but not in a case above */
         "roll_back", "precision", "fp16", "meta_trainable", "batch_size", "shuffle", "drop_last", "prefetch"};
     for (const bt_key *key = bt_keys; key->name; key++) {
