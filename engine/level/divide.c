@@ -40,9 +40,11 @@ bt_status bt_divide_slots(const bt_problem *problem, const bt_block *slots)
     return lies_like_params(problem, slots) ? bt_divide_from(problem, 1, slots->flat) : BT_OK;
 }
 
-/* Stage 1 has all of its gradients on each rank, as summands, and adds them when the optimiser reads its part. */
+/* Stage 1 has all of its gradients on each rank, as summands, and adds them when the optimiser reads its part; numbers
+ * of 16 bits are not left to be added. */
 bt_status bt_divide_gradients(const bt_problem *problem, bt_var *flat)
 {
-    return bt_zero_stage(problem) == 1 ? bt_instance_sum_divided(problem->context->instance, flat)
-                                       : bt_divide_from(problem, 2, flat);
+    return bt_zero_stage(problem) == 1 && !bt_dtype_half(flat->dtype)
+               ? bt_instance_sum_divided(problem->context->instance, flat)
+               : bt_divide_from(problem, 2, flat);
 }

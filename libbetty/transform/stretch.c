@@ -70,7 +70,8 @@ static bt_tensor *computed(bt_sharding *s, const bt_tensor *x, const bt_spread *
     bt_tensor **in = NULL;
     if (!bt_lay_computes(s, node))
         return NULL;
-    if (info->flags & BT_OP_CHEAP && info->view && node->inputs == 1 && bt_tensor_count(node->in[0]) == 1) {
+    if (info->flags & BT_OP_CHEAP && info->view && node->inputs == 1 && bt_tensor_count(node->in[0]) == 1 &&
+        node->out->dtype == node->in[0]->dtype) {
         const bt_array own = bt_local_shape(bt_tensor_array(x), layout, s->world->rank, s->world->ranks);
         return bt_broadcast((bt_reshape)(bt_lay_whole(s, node->in[0]), (int64_t[]){BT_END}), 1, own.dims, NULL);
     }
@@ -162,8 +163,8 @@ static bool visit_view(bt_sharding *s, const bt_node *node)
     const bt_tensor *x = node->in[0];
     bt_view from = view_of(x), to = {0};
     int64_t offset = 0;
-    if (!info || !info->view || node->inputs != 1 || node->outputs != 1 ||
-        !info->view(node->attr, &from, &to, &offset) || !dense(&to) || to.dtype != from.dtype)
+    if (!info || !info->view || node->inputs != 1 || node->outputs != 1 || node->out->dtype != x->dtype ||
+        !info->view(node->attr, &from, &to, &offset) || !dense(&to))
         return false;
     const bt_lain *value = &s->values[x->id];
     bt_spread layout = value->layout;

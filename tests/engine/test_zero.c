@@ -137,10 +137,10 @@ START_TEST(bytes)
 }
 END_TEST
 
-static double *trained(int ranks, const char *strategy)
+static double *trained(int ranks, const char *strategy, const char *more)
 {
     double *values = calloc(ELEMENTS, sizeof *values);
-    bt_engine *engine = engine_of(ranks, strategy, "");
+    bt_engine *engine = engine_of(ranks, strategy, more);
     EXPECT_OK(bt_engine_setup(engine));
     bt_instance_fill(engine->context.instance);
     levels_step(engine, 4);
@@ -154,18 +154,44 @@ static double *trained(int ranks, const char *strategy)
 }
 
 /* The bits of ranks that have all of everything; what is measured is what was planned. */
-START_TEST(bits)
+static void expect_bits(int ranks, const char *more)
 {
-    static const int counts[] = {2, 3, 8};
-    double *due = trained(counts[_i], "distributed");
+    double *due = trained(ranks, "distributed", more);
     for (int stage = 1; stage < 4; stage++) {
-        double *found = trained(counts[_i], strategies[stage]);
+        double *found = trained(ranks, strategies[stage], more);
         for (int i = 0; i < FIRST + SECOND; i++)
-            ck_assert_msg(memcmp(&found[i], &due[i], sizeof *due) == 0, "%s: [%d] is %.9g, not %.9g", strategies[stage],
-                          i, found[i], due[i]);
+            ck_assert_msg(memcmp(&found[i], &due[i], sizeof *due) == 0, "%s, %s: [%d] is %.9g, not %.9g",
+                          strategies[stage], more, i, found[i], due[i]);
         free(found);
     }
     free(due);
+}
+
+START_TEST(bits)
+{
+    static const int counts[] = {2, 3, 8};
+    expect_bits(counts[_i], "");
+}
+END_TEST
+
+/* With other numbers, and with optimisers that keep other things. */
+START_TEST(bits_of_any_kind)
+{
+    static const char *const kinds[] = {"wide.precision = bf16\n",
+                                        "wide.precision = fp16\n",
+                                        "wide.precision = bf16-true\n",
+                                        "wide.optimizer_state = bf16\n",
+                                        "wide.optimizer = adam8bit\n",
+                                        "wide.optimizer = adafactor\nwide.relative_step = false\n",
+                                        "wide.optimizer = sgd\n",
+                                        "wide.optimizer = lion\n",
+                                        "wide.optimizer = rmsprop\n",
+                                        "wide.trainable = 0.*\n",
+                                        "wide.gradient_clipping_value = 0.001\n",
+                                        "wide.prune = 0.5\nwide.prune_end = 3\n",
+                                        "wide.precision = bf16\nwide.checkpointing = every:1\nengine.zero_unit = 1\n"};
+    for (int ranks = 2; ranks < 4; ranks++)
+        expect_bits(ranks, kinds[_i]);
 }
 END_TEST
 
@@ -251,6 +277,7 @@ int main(void)
     TCase *tests = tcase_create("zero");
     tcase_add_loop_test(tests, bytes, 0, 12);
     tcase_add_loop_test(tests, bits, 0, 3);
+    tcase_add_loop_test(tests, bits_of_any_kind, 0, 13);
     tcase_add_loop_test(tests, gathered_for_what_runs_again, 0, 6);
     tcase_add_loop_test(tests, names, 0, 2);
     tcase_set_timeout(tests, 60);
