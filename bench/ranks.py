@@ -28,6 +28,7 @@ from memory import megabytes
 RETURNED = dict(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")  # what is freed goes back to the system
 TOLERANCE, CHECKED = 1e-4, 5  # of a loss, relative; steps
 RESNET = os.path.join(run.HERE, "problems", "ranks.ini")
+ZERO3 = "engine.strategy=zero3"
 WEIGHTED = os.path.join(run.HERE, "..", "examples", "reweight.ini")
 
 
@@ -224,10 +225,11 @@ def resnet(args, weights):
     """None where the sides do not compute the same."""
     groups = "classifier.batch_norm_groups=2"
     betty = [Betty(args, "libbetty, 1 process, 2 threads", RESNET, 1, 2), Betty(args, "libbetty, 2 processes", RESNET, 2, 1),
-             Betty(args, "libbetty, 2 processes, batch norm of each rank", RESNET, 2, 1, 1, groups)]  # fmt: skip
+             Betty(args, "libbetty, 2 processes, batch norm of each rank", RESNET, 2, 1, 1, groups),
+             Betty(args, "libbetty, zero3, 2 processes, batch norm of each rank", RESNET, 2, 1, 1, groups, ZERO3)]  # fmt: skip
     peers = [Torch(f"PyTorch, {title}", weights, kind, ranks, 2 // ranks, "last") for title, kind, ranks in
              (("1 process, 2 threads", "plain", 1), ("DDP, 2 processes", "ddp", 2), ("FSDP, 2 processes", "fsdp", 2))]  # fmt: skip
-    if not all([same([betty[0], betty[1], peers[0]]), same([betty[2], peers[1], peers[2]])]):
+    if not all([same([betty[0], betty[1], peers[0]]), same([betty[2], betty[3], peers[1], peers[2]])]):
         return None
     sides = betty + peers
     times = timed(sides, args.rounds, args.steps)

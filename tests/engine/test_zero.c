@@ -182,7 +182,7 @@ START_TEST(bits_of_any_kind)
                                         "wide.precision = bf16-true\n",
                                         "wide.optimizer_state = bf16\n",
                                         "wide.optimizer = adam8bit\n",
-                                        "wide.optimizer = adafactor\nwide.relative_step = false\n",
+                                        "wide.optimizer = nadam\n",
                                         "wide.optimizer = sgd\n",
                                         "wide.optimizer = lion\n",
                                         "wide.optimizer = rmsprop\n",
