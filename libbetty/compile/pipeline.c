@@ -99,9 +99,9 @@ static const struct pass {
 } passes[BT_PASSES] = {
     [BT_PASS_INLINE] = {"inline", run_inline, NULL},
     [BT_PASS_SIMPLIFY] = {"simplify", run_simplify, wants_simplify},
+    [BT_PASS_REASSOCIATE] = {"reassociate", run_reassociate, wants_reassociate},
     [BT_PASS_SHARD] = {"shard", run_shard, wants_world},
     [BT_PASS_BUCKET] = {"bucket", run_bucket, wants_bucket},
-    [BT_PASS_REASSOCIATE] = {"reassociate", run_reassociate, wants_reassociate},
     [BT_PASS_FUSE] = {"fuse", run_fuse, wants_fuse},
     [BT_PASS_ABSORB] = {"absorb", run_absorb, wants_absorb},
     [BT_PASS_LOWER] = {"lower", bt_pass_lower, NULL},
@@ -186,7 +186,7 @@ static bt_graph *compile_graph(const bt_graph *graph, const bt_compile_options *
 
 bt_graph *bt_compile_lowered(const bt_graph *graph, const bt_compile_options *options)
 {
-    return compile_graph(graph, options, BT_PASS_SHARD);
+    return compile_graph(graph, options, BT_PASS_REASSOCIATE);
 }
 
 bt_graph *bt_compile_settled(const bt_graph *graph, const bt_compile_options *options)

@@ -56,9 +56,9 @@ typedef struct bt_tail { /* bytes behind a window that is written, to clear at t
 typedef enum bt_pass {
     BT_PASS_INLINE,
     BT_PASS_SIMPLIFY,
+    BT_PASS_REASSOCIATE,
     BT_PASS_SHARD,
     BT_PASS_BUCKET,
-    BT_PASS_REASSOCIATE,
     BT_PASS_FUSE,
     BT_PASS_ABSORB,
     BT_PASS_LOWER,

@@ -251,7 +251,7 @@ START_TEST(gathered_for_what_runs_again)
     ck_assert_uint_eq(towered(counts[_i], "zero3", &arena, &again), due);
     if (counts[_i] <= 4) /* with more, few rows are little beside parameters */
         ck_assert_int_gt(again, 0);
-    if (again)
+    if (again && counts[_i] > 2) /* of two ranks, gathered parameters take what is not kept */
         ck_assert_uint_lt(arena, whole);
 }
 END_TEST
