@@ -175,6 +175,28 @@ START_TEST(products_of_a_step)
 }
 END_TEST
 
+/* Ranks share these products, and what they would be without: v is not made, and so it is not summed; what it would be
+ * made of is gathered. */
+START_TEST(products_on_ranks)
+{
+    const made m = {.features = 784, .hidden = 500, .rows = 200};
+    static const int counts[] = {2, 4};
+    char settings[100];
+    snprintf(settings, sizeof settings, SHAPE "engine.ranks = %d\n", counts[_i]);
+    bt_engine *one = engine_of(&m, SHAPE, true), *ranks = engine_of(&m, settings, true);
+    const double due = multiplications(one, "upper") / counts[_i], found = multiplications(ranks, "upper");
+    ck_assert(joins(ranks, "upper") && !plans(ranks, "upper", "adjoint"));
+    ck_assert_msg(found >= due && found < 1.02 * due, "%g multiplications, not %g", found, due);
+    const bt_phase *phase = bt_engine_problem(ranks, "upper")->step->phase;
+    int64_t sent = 0;
+    for (int64_t e = 0; e < phase->entry_count; e++)
+        sent += phase->entries[e].program->sharded.reduced + phase->entries[e].program->sharded.gathered;
+    ck_assert_int_lt(sent, 784 * 500 / 2);
+    bt_engine_free(one);
+    bt_engine_free(ranks);
+}
+END_TEST
+
 /* With 32 hidden units, 100 x 784 x 100 products would be more than those that they replace. */
 START_TEST(a_small_layer_is_left_alone)
 {
@@ -378,6 +400,7 @@ int main(void)
     TCase *tests = tcase_create("one program");
     tcase_add_loop_test(tests, steps_of_a_level_that_is_looked_into, 0, 3);
     tcase_add_loop_test(tests, products_of_a_step, 0, 2);
+    tcase_add_loop_test(tests, products_on_ranks, 0, 2);
     tcase_add_loop_test(tests, a_small_layer_is_left_alone, 0, 2);
     tcase_add_loop_test(tests, the_same_is_computed, 0, CASES);
     tcase_add_loop_test(tests, steps_that_losses_count, 0, 4);
