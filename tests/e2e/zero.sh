@@ -25,21 +25,26 @@ divided() { # bits, state (bits of what is kept, numbers to rounding) or rounded
 short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
 small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
     classifier.valid_batch_size=50)
-for turns in "" 1; do
+if ldd "$BETTY_RUN" | grep -q libasan; then # a look at each way; engine.zero and engine.ranks have the rest
     divided bits reweight "${short[@]}"
-    divided bits reweight_cifar "${short[@]}" "${small[@]}"
-    divided bits language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
-    # A learner's few examples are on each rank: there a product adds to what it meets, and with parts it does not.
-    divided rounded maml "${short[@]}"
-    divided rounded learning_by_ignoring "${short[@]}"
-done
-for ini in curriculum custom_op distillation game hyper_cleaning learned_rate reweight_longtail; do
-    divided bits $ini "${short[@]}"
-done
-divided state logistic_hpo "${short[@]}"
-divided state three_level "${short[@]}"
-divided rounded sine "${short[@]}"
-divided rounded weak_labels "${short[@]}"
+    turns=1 divided rounded maml "${short[@]}"
+else
+    for turns in "" 1; do
+        divided bits reweight "${short[@]}"
+        divided bits reweight_cifar "${short[@]}" "${small[@]}"
+        divided bits language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
+        # A learner's few examples are on each rank: there a product adds to what it meets, and with parts it does not.
+        divided rounded maml "${short[@]}"
+        divided rounded learning_by_ignoring "${short[@]}"
+    done
+    for ini in curriculum custom_op distillation game hyper_cleaning learned_rate reweight_longtail; do
+        divided bits $ini "${short[@]}"
+    done
+    divided state logistic_hpo "${short[@]}"
+    divided state three_level "${short[@]}"
+    divided rounded sine "${short[@]}"
+    divided rounded weak_labels "${short[@]}"
+fi
 
 # A checkpoint knows nothing of it: a run goes on with another strategy, and other numbers of ranks.
 begin() { # FOLDER SETTING...
