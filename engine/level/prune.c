@@ -125,29 +125,37 @@ static int by_size(const void *a, const void *b)
     return x->element < y->element ? -1 : x->element > y->element;
 }
 
-/* Those that are kept, the smallest first; NULL: out of memory. */
-static weight *sorted(const pruning *p)
+/* Of a parameter's weights those that are kept. */
+static bt_status add_kept(const pruning *p, int64_t i, weight *list, int64_t *count)
 {
     const bt_problem *problem = p->problem;
+    const int64_t n = elements(problem, i);
+    double *values = bt_alloc_array((size_t)n + 1, sizeof *values);
+    bt_status status =
+        values ? bt_store_to_array(problem->context->instance, problem->module->params[i]->var, BT_ARRAY(values, n))
+               : BT_ERROR_MEMORY;
+    for (int64_t e = 0; status == BT_OK && e < n; e++)
+        if (is_kept(p->masks[i], e))
+            list[(*count)++] = (weight){fabs(values[e]), i, e};
+    bt_free(values);
+    return status;
+}
+
+/* Those that are kept, the smallest first; NULL after an error. */
+static weight *sorted(const pruning *p)
+{
     weight *list = bt_alloc_array((size_t)p->kept + 1, sizeof *list);
+    bt_status status = list ? BT_OK : BT_ERROR_MEMORY;
     int64_t count = 0;
-    for (int64_t i = 0; list && i < problem->module->param_count; i++) {
-        const int64_t n = p->masks[i] ? elements(problem, i) : 0;
-        double *values = bt_alloc_array((size_t)n + 1, sizeof *values);
-        if (!values || (n && bt_store_to_array(problem->context->instance, problem->module->params[i]->var,
-                                               BT_ARRAY(values, n)) != BT_OK)) {
-            bt_free(values);
-            bt_free(list);
-            return NULL;
-        }
-        for (int64_t e = 0; e < n; e++)
-            if (is_kept(p->masks[i], e))
-                list[count++] = (weight){fabs(values[e]), i, e};
-        bt_free(values);
-    }
-    if (list)
+    for (int64_t i = 0; status == BT_OK && i < p->problem->module->param_count; i++)
+        if (p->masks[i])
+            status = add_kept(p, i, list, &count);
+    if (status == BT_OK) {
         qsort(list, (size_t)count, sizeof *list, by_size);
-    return list;
+        return list;
+    }
+    bt_free(list);
+    return NULL;
 }
 
 /* A weight becomes 0, and so does what the optimiser keeps for it, where that is a number for each. */

@@ -8,15 +8,20 @@
 
 /* ---- saving ---- */
 
+/* A static int that has changed makes the programs anew before the next step; they are what is signed. */
+static bt_status list_all(bt_context *context, bt_tensor_list *list)
+{
+    BT_TRY(bt_update_scalars(context));
+    BT_TRY(bt_tensors_of_memory(context, list));
+    return bt_tensors_of_variables(context, list);
+}
+
 static bt_status save(bt_context *context, const char *folder, bool best, int64_t metrics_length, bt_tensor_list *list)
 {
     char name[BT_CHECKPOINT_NAME] = BT_CHECKPOINT_BEST;
     if (!best)
         bt_checkpoint_name(name, context->step);
-    /* A static int that has changed makes the programs anew before the next step; they are what is signed. */
-    BT_TRY(bt_update_scalars(context));
-    BT_TRY(bt_tensors_of_memory(context, list));
-    BT_TRY(bt_tensors_of_variables(context, list));
+    BT_TRY(list_all(context, list));
     for (int64_t i = 0; i < list->count; i++)
         BT_TRY(bt_tensors_fetch(context, list, i));
     json_t *record = bt_record_new(context, metrics_length);
@@ -27,19 +32,12 @@ static bt_status save(bt_context *context, const char *folder, bool best, int64_
     return status;
 }
 
-/* As `save` goes about it. */
-static bt_status attend(bt_context *context, bt_tensor_list *list)
-{
-    BT_TRY(bt_update_scalars(context));
-    BT_TRY(bt_tensors_of_memory(context, list));
-    BT_TRY(bt_tensors_of_variables(context, list));
-    return bt_tensors_attend(context, list);
-}
-
 bt_status bt_checkpoint_attend(bt_context *context)
 {
     bt_tensor_list list = {0};
-    bt_status status = attend(context, &list);
+    bt_status status = list_all(context, &list);
+    if (status == BT_OK)
+        status = bt_tensors_attend(context, &list);
     bt_tensors_free(&list);
     return status;
 }

@@ -133,7 +133,7 @@ static void place_operand(commit *m, int64_t buffer, bt_var *root, size_t start)
     const bt_program *program = m->program;
     const int64_t made = m->maker[buffer];
     const bt_call_step *step = &program->steps[made];
-    for (int i = 0; (bt_op_flags(step->call.op) & BT_OP_COLLECTIVE) && i < step->call.inputs; i++) {
+    for (int i = 0; bt_step_joins(step) && i < step->call.inputs; i++) {
         const int64_t operand = step->in[i].buffer;
         const bt_buffer *in = &program->buffers[operand];
         if (in->home == BT_HOME_ARENA && !in->result && !m->wanted[operand] && m->last[operand] == made &&

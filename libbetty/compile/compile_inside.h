@@ -41,8 +41,6 @@ int64_t bt_step_ends(const bt_program *program, int64_t s);
 
 /* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
 bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes);
-bool bt_view_dense(const bt_view *view); /* row-major without gaps */
-bt_view bt_view_of(bt_array shape);      /* dense, no data */
 
 /* Adapts a kernel of a user's bt_op; NULL if the op has none for this call (its inputs must be dense). */
 const bt_kernel_impl *bt_user_kernel(const bt_call *call);

@@ -14,8 +14,6 @@ typedef struct flight {
     bool says; /* something that prints is put off */
 } flight;
 
-static bool is_collective(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
-
 int64_t bt_step_ends(const bt_program *program, int64_t s)
 {
     const int64_t until = program->steps[s].until;
@@ -35,7 +33,7 @@ static void release(flight *f)
 
 static bool is_late(const flight *f, const bt_call_step *step)
 {
-    bool late = f->says && bt_op_flags(step->call.op) & BT_OP_EFFECT && !is_collective(step);
+    bool late = f->says && bt_op_flags(step->call.op) & BT_OP_EFFECT && !bt_step_joins(step);
     for (int i = 0; i < step->call.inputs && !late; i++)
         late = f->late[step->in[i].buffer] == f->now;
     return late;
@@ -50,7 +48,7 @@ static void mark(flight *f, const bt_call_step *step)
 static void visit(flight *f, const bt_call_step *step)
 {
     const bool late = is_late(f, step);
-    if (is_collective(step)) {
+    if (bt_step_joins(step)) {
         if (late)
             release(f);
         emit(f, step);
@@ -79,7 +77,7 @@ static void find_ends(flight *f)
                 program->steps[made - 1].until = s;
         }
         step->until = 0;
-        if (!is_collective(step))
+        if (!bt_step_joins(step))
             continue;
         for (int o = 0; o < step->call.outputs; o++)
             maker[step->out[o].buffer] = s + 1;

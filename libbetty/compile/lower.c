@@ -10,31 +10,6 @@
 #include "ops/ops.h"
 #include "transform/rewrite.h"
 
-bt_view bt_view_of(bt_array shape)
-{
-    bt_view view = {.dtype = shape.dtype, .rank = shape.rank};
-    int64_t stride = 1;
-    for (int i = shape.rank - 1; i >= 0; i--) {
-        view.dims[i] = shape.dims[i];
-        view.strides[i] = stride;
-        stride *= shape.dims[i];
-    }
-    return view;
-}
-
-bool bt_view_dense(const bt_view *view)
-{
-    int64_t stride = 1;
-    for (int i = view->rank - 1; i >= 0; i--) {
-        if (view->dims[i] == 0)
-            return true;
-        if (view->dims[i] != 1 && view->strides[i] != stride)
-            return false;
-        stride *= view->dims[i];
-    }
-    return true;
-}
-
 int64_t bt_program_buffer(bt_program *program, const bt_buffer *like)
 {
     bt_buffer *buffers =

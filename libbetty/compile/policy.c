@@ -25,10 +25,7 @@ static bool droppable(const bt_recompute *r, int64_t value)
 }
 
 /* From other ranks, of what they divide. */
-static bool gathered(const bt_recompute *r, int64_t value)
-{
-    return bt_op_flags(r->step[r->remat->maker[value]]->call.op) & BT_OP_COLLECTIVE;
-}
+static bool gathered(const bt_recompute *r, int64_t value) { return bt_step_joins(r->step[r->remat->maker[value]]); }
 
 static bool of_level(const bt_recompute *r, int64_t value, int level)
 {

@@ -25,14 +25,14 @@ bool bt_program_outside(const bt_program *program, bt_operand at)
     return root->home == BT_HOME_VAR && root->var->lifetime == BT_EXTERNAL;
 }
 
-static bool collective(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
+bool bt_step_joins(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
 
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements)
 {
     *gathers = program->sharded.gathers;
     *elements = program->sharded.gathered;
     for (int64_t s = 0; s < program->step_count; s++)
-        if (program->steps[s].again && collective(&program->steps[s])) {
+        if (program->steps[s].again && bt_step_joins(&program->steps[s])) {
             ++*gathers;
             *elements += bt_array_count(bt_view_array(&program->steps[s].call.out[0]));
         }
@@ -43,11 +43,8 @@ uint64_t bt_program_meetings(const bt_program *program)
     uint64_t hash = 0;
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call *call = &program->steps[s].call;
-        if (!collective(&program->steps[s]))
-            continue;
-        bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
-        attr.rank = 0; /* of what it is about only this differs */
-        hash = bt_hash_text(bt_hash(hash, &attr, sizeof attr), call->op->name);
+        if (bt_step_joins(&program->steps[s]))
+            hash = bt_collective_hash(hash, call->op, call->attr);
     }
     return hash;
 }

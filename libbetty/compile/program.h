@@ -97,6 +97,7 @@ void bt_program_free(bt_program *program);
 /* Whether what the operand shows is bound from outside before each run. */
 bool bt_program_outside(const bt_program *program, bt_operand at);
 
+bool bt_step_joins(const bt_call_step *step); /* its op is a collective */
 /* What one run gathers from the ranks, with what it gathers again: calls, and elements of the whole. */
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements);
 /* Of all collectives of a run, in their order: ranks that meet at them have the same. */

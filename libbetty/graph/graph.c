@@ -218,6 +218,31 @@ static int first_split(const int *axes, int count)
     return i;
 }
 
+bt_view bt_view_of(bt_array shape)
+{
+    bt_view view = {.dtype = shape.dtype, .rank = shape.rank};
+    int64_t stride = 1;
+    for (int i = shape.rank - 1; i >= 0; i--) {
+        view.dims[i] = shape.dims[i];
+        view.strides[i] = stride;
+        stride *= shape.dims[i];
+    }
+    return view;
+}
+
+bool bt_view_dense(const bt_view *view)
+{
+    int64_t stride = 1;
+    for (int i = view->rank - 1; i >= 0; i--) {
+        if (view->dims[i] == 0)
+            return true;
+        if (view->dims[i] != 1 && view->strides[i] != stride)
+            return false;
+        stride *= view->dims[i];
+    }
+    return true;
+}
+
 int bt_shares_axis(const bt_shares *shares)
 {
     int first = first_split(shares->in_axis, shares->inputs);

@@ -17,6 +17,13 @@ int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank)
     return first < 0 ? 0 : first > attr->size ? attr->size : first;
 }
 
+uint64_t bt_collective_hash(uint64_t seed, const bt_op *op, const bt_collective_attr *attr)
+{
+    bt_collective_attr all = *attr;
+    all.rank = 0;
+    return bt_hash_text(bt_hash(seed, &all, sizeof all), op->name);
+}
+
 bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b)
 {
     return a->ranks == b->ranks && a->reduction == b->reduction && a->parts == b->parts && a->axis == b->axis &&

@@ -270,6 +270,8 @@ typedef struct bt_collective_attr {
 } bt_collective_attr;
 int64_t bt_share_first(int64_t rows, int rank, int ranks);
 int64_t bt_collective_first(const bt_collective_attr *attr, int64_t rank); /* where its part begins along the axis */
+/* Of what it is about, but for the rank. */
+uint64_t bt_collective_hash(uint64_t seed, const bt_op *op, const bt_collective_attr *attr);
 bool bt_collective_same(const bt_collective_attr *a, const bt_collective_attr *b); /* but for the rank */
 
 typedef struct bt_text_attr {

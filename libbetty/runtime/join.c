@@ -444,10 +444,9 @@ static size_t whole_bytes(const bt_call *call)
 
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
 {
-    bt_collective_attr attr = *(const bt_collective_attr *)call->attr;
-    attr.rank = 0; /* of what it is about only this differs */
-    const uint64_t what = bt_hash_text(bt_hash(at, &attr, sizeof attr), call->op->name);
-    const reduction r = {joint, call->in[0].dtype, attr};
+    const bt_collective_attr *attr = call->attr;
+    const uint64_t what = bt_collective_hash(at, call->op, attr);
+    const reduction r = {joint, call->in[0].dtype, *attr};
     const bool gathers = call->op == &bt_op_all_gather;
     bool done = false;
     if (joint->transport->lend && whole_bytes(call) > SMALL)
@@ -456,7 +455,7 @@ bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at)
         return BT_OK;
     if (sums(call))
         return reduce_each(joint, call, what, r);
-    if (in_a_row(gathers ? &call->out[0] : &call->in[0], attr.axis))
+    if (in_a_row(gathers ? &call->out[0] : &call->in[0], attr->axis))
         return gathers ? gather_pieces(joint, call, what) : scatter_pieces(joint, call, what);
     return gather(joint, call, what);
 }

@@ -49,8 +49,6 @@ static const bt_call_step *next(const runner *r)
     return r->at < r->e->program->step_count ? &r->e->program->steps[r->at] : NULL;
 }
 
-static bool collective(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
-
 static bt_status begin(runner *r)
 {
     return r->phase->instance->planned ? bt_bound_begin(r->e->bound) : BT_OK; /* else before each step */
@@ -84,7 +82,7 @@ static bt_status await(const runner *r, const bt_call_step *step)
 /* Up to the next collective, or to the end. */
 static bt_status go_on(runner *r)
 {
-    for (const bt_call_step *step; (step = next(r)) && !collective(step); r->at++) {
+    for (const bt_call_step *step; (step = next(r)) && !bt_step_joins(step); r->at++) {
         BT_TRY(await(r, step));
         BT_TRY(reach(r));
         double begin = start(r);

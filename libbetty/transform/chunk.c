@@ -75,19 +75,9 @@ static bool only_shapes(const bt_node *node)
     if (node->inputs != 1 || node->outputs != 1 || !node->op->info || !node->op->info->view ||
         bt_tensor_count(node->in[0]) != bt_tensor_count(node->out) || node->in[0]->dtype != node->out->dtype)
         return false;
-    bt_view from = {.dtype = node->out->dtype, .rank = node->in[0]->rank}, to = {0};
-    int64_t offset = 0, step = 1;
-    for (int d = from.rank - 1; d >= 0; step *= from.dims[d--]) {
-        from.dims[d] = node->in[0]->dims[d];
-        from.strides[d] = step;
-    }
-    if (!node->op->info->view(node->attr, &from, &to, &offset) || offset)
-        return false;
-    step = 1;
-    for (int d = to.rank - 1; d >= 0; step *= to.dims[d--])
-        if (to.dims[d] != 1 && to.strides[d] != step)
-            return false;
-    return true;
+    bt_view from = bt_view_of(bt_tensor_array(node->in[0])), to = {0};
+    int64_t offset = 0;
+    return node->op->info->view(node->attr, &from, &to, &offset) && !offset && bt_view_dense(&to);
 }
 
 static const bt_tensor *original(const region *r, const bt_tensor *x) { return r->same[x->id] ? r->same[x->id] : x; }

@@ -175,12 +175,8 @@ static bt_tensor *rows_of_elementwise(bt_sharding *s, const bt_node *node, const
 /* Along the axis the node's view shows the same again and again. */
 static bool repeats(const bt_node *node, int axis)
 {
-    bt_view from = {.dtype = node->in[0]->dtype, .rank = node->in[0]->rank}, to = {0};
-    int64_t offset = 0, step = 1;
-    for (int d = from.rank - 1; d >= 0; step *= from.dims[d--]) {
-        from.dims[d] = node->in[0]->dims[d];
-        from.strides[d] = step;
-    }
+    bt_view from = bt_view_of(bt_tensor_array(node->in[0])), to = {0};
+    int64_t offset = 0;
     return node->op->info->view(node->attr, &from, &to, &offset) && to.strides[axis] == 0 && node->out->dims[axis] > 1;
 }
 

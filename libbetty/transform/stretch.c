@@ -135,36 +135,15 @@ static const bt_tensor *first_stretch(const bt_sharding *s, const bt_node *node)
     return first;
 }
 
-/* Row-major, without gaps. */
-static bool dense(const bt_view *view)
-{
-    int64_t step = 1;
-    for (int i = view->rank - 1; i >= 0; step *= view->dims[i--])
-        if (view->dims[i] != 1 && view->strides[i] != step)
-            return false;
-    return true;
-}
-
-static bt_view view_of(const bt_tensor *x)
-{
-    bt_view view = {.dtype = x->dtype, .rank = x->rank};
-    int64_t step = 1;
-    for (int i = x->rank - 1; i >= 0; step *= x->dims[i--]) {
-        view.dims[i] = x->dims[i];
-        view.strides[i] = step;
-    }
-    return view;
-}
-
 /* A view whose elements are some of the line's, in a row. */
 static bool visit_view(bt_sharding *s, const bt_node *node)
 {
     const bt_op_info *info = node->op->info;
     const bt_tensor *x = node->in[0];
-    bt_view from = view_of(x), to = {0};
+    bt_view from = bt_view_of(bt_tensor_array(x)), to = {0};
     int64_t offset = 0;
     if (!info || !info->view || node->inputs != 1 || node->outputs != 1 || node->out->dtype != x->dtype ||
-        !info->view(node->attr, &from, &to, &offset) || !dense(&to))
+        !info->view(node->attr, &from, &to, &offset) || !bt_view_dense(&to))
         return false;
     const bt_lain *value = &s->values[x->id];
     bt_spread layout = value->layout;

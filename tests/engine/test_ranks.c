@@ -91,6 +91,16 @@ static bt_engine *engine_of(resumable *world, const char *settings, int ranks)
     return engine_as(world, settings, ranks, "default");
 }
 
+/* What a whole run leaves. */
+static void finish(const char *settings, int ranks, const char *strategy, state *s)
+{
+    resumable world = {0};
+    bt_engine *engine = engine_as(&world, settings, ranks, strategy);
+    resumable_finish(engine, &world);
+    look(engine, s);
+    bt_engine_free(engine);
+}
+
 /* Sums over the ranks in all programs. */
 static int64_t meetings(const bt_engine *engine)
 {
@@ -115,18 +125,10 @@ START_TEST(the_same_run)
 {
     static const int ranks[] = {2, 3, 8};
     static state due, found;
-    resumable alone = {0};
-    bt_engine *engine = engine_of(&alone, variants[_i], 1);
-    resumable_finish(engine, &alone);
-    look(engine, &due);
-    bt_engine_free(engine);
+    finish(variants[_i], 1, "default", &due);
     for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
-        resumable world = {0};
-        engine = engine_of(&world, variants[_i], ranks[k]);
-        resumable_finish(engine, &world);
-        look(engine, &found);
+        finish(variants[_i], ranks[k], "default", &found);
         expect_same(&found, &due, ranks[k]);
-        bt_engine_free(engine);
     }
 }
 END_TEST
@@ -165,19 +167,11 @@ START_TEST(divided)
     static const char *const strategies[] = {"zero1", "zero2", "zero3"};
     static const int ranks[] = {2, 3, 8};
     static state due, found;
-    resumable alone = {0};
-    bt_engine *engine = engine_of(&alone, variants[_i], 1);
-    resumable_finish(engine, &alone);
-    look(engine, &due);
-    bt_engine_free(engine);
+    finish(variants[_i], 1, "default", &due);
     for (int k = 0; k < (all ? 9 : 1); k++) {
         const int strategy = (_i + k / 3) % 3, count = ranks[(_i / 3 + k) % 3];
-        resumable world = {0};
-        engine = engine_as(&world, variants[_i], count, strategies[strategy]);
-        resumable_finish(engine, &world);
-        look(engine, &found);
+        finish(variants[_i], count, strategies[strategy], &found);
         expect_same(&found, &due, count);
-        bt_engine_free(engine);
     }
 }
 END_TEST
@@ -189,14 +183,10 @@ START_TEST(resumed_by_others)
     static const char *const strategies[][3] = {{"default", "default", "default"}, {"zero3", "zero1", "zero2"}};
     static state due, found;
     const char *settings = variants[12];
-    resumable alone = {0};
-    bt_engine *engine = engine_of(&alone, settings, 1);
-    resumable_finish(engine, &alone);
-    look(engine, &due);
-    bt_engine_free(engine);
+    finish(settings, 1, "default", &due);
     for (int part = 0; part < 3; part++) {
         resumable world = {0};
-        engine = engine_as(&world, settings, ranks[part], strategies[_i][part]);
+        bt_engine *engine = engine_as(&world, settings, ranks[part], strategies[_i][part]);
         if (part)
             EXPECT_OK(bt_engine_resume(engine, "part"));
         for (int step = 0; part < 2 && step < 4; step++)
