@@ -195,6 +195,54 @@ START_TEST(bits_of_any_kind)
 }
 END_TEST
 
+/* ---- vectors of a hypergradient ---- */
+
+static bt_module *number(bt_problem *self) { return (void)self, bt_nn_parameter(bt_init_constant(-3)); }
+
+static bt_tensor *decayed(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *strength = bt_exp(bt_params(bt_peer(self, "above")));
+    return bt_add(misses(self, batch), bt_mul(bt_sum(strength), bt_mean(bt_square(bt_params(self)))));
+}
+
+static bt_tensor *missed(bt_problem *self, const bt_batch *batch) { return misses(bt_peer(self, "wide"), batch); }
+
+static const bt_problem_def above = {
+    .name = "above", .configure_train_data = rows, .configure_module = number, .training_step = missed};
+static const bt_problem_def below = {
+    .name = "wide", .configure_train_data = rows, .configure_module = net, .training_step = decayed};
+static const bt_export two = {.abi = BT_ABI, .problems = {&above, &below}};
+
+/* Each is as long as the parameters without what lies between them, or, from zero2 on, as a part of that. */
+START_TEST(vectors)
+{
+    static const int counts[] = {2, 3, 8};
+    const int ranks = counts[_i / 4], stage = _i % 4;
+    char settings[512];
+    snprintf(settings, sizeof settings,
+             "dependencies.u2l = above > wide\ndependencies.l2u = wide > above\nengine.precision = fp32\n"
+             "engine.ranks = %d\nwide.strategy = %s\nwide.type = cg\nwide.cg_iterations = 2\n",
+             ranks, strategies[stage]);
+    bt_engine *engine = levels_engine(&two, NULL, settings);
+    ck_assert_msg(engine != NULL, "%s", bt_error());
+    EXPECT_OK(bt_engine_setup(engine));
+    const size_t due = stage < 2 ? ELEMENTS : (size_t)((ELEMENTS + ranks - 1) / ranks);
+    int found = 0;
+    for (int64_t p = 0; p < engine->context.instance->phase_count; p++) {
+        const bt_phase *phase = engine->context.instance->phases[p];
+        for (int64_t i = 0; i < phase->value_count; i++) {
+            const bt_var *var = phase->values[i].var;
+            if (phase->values[i].category != BT_VECTORS || !var || bt_array_count(bt_var_array(var)) == 1)
+                continue;
+            ck_assert_uint_eq(var->bytes, due * NUMBER);
+            found++;
+        }
+    }
+    ck_assert_int_ge(found, 4); /* v, x, r, p */
+    bt_engine_free(engine);
+}
+END_TEST
+
 enum { DEEP = 10, SIDE = 24 };
 
 static bt_module *deep(bt_problem *self)
@@ -278,6 +326,7 @@ int main(void)
     tcase_add_loop_test(tests, bytes, 0, 12);
     tcase_add_loop_test(tests, bits, 0, 3);
     tcase_add_loop_test(tests, bits_of_any_kind, 0, 13);
+    tcase_add_loop_test(tests, vectors, 0, 12);
     tcase_add_loop_test(tests, gathered_for_what_runs_again, 0, 6);
     tcase_add_loop_test(tests, names, 0, 2);
     tcase_set_timeout(tests, 60);
