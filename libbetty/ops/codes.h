@@ -4,6 +4,7 @@
 #define BT_CODES_H
 
 #include "base/base.h"
+#include "base/everywhere.h"
 
 enum { BT_CODES = 256, BT_CODES_BLOCK = 256, BT_CODES_ZERO = 127 }; /* ZERO: the code of 0 among those with signs */
 
@@ -17,7 +18,7 @@ typedef struct bt_code_book {
 void bt_code_book_fill(bt_code_book *book, bool positive);
 
 /* The nearest code, the lower one of two; but what is not 0 gets no code of 0. x: -1 .. 1. */
-static inline uint8_t bt_code_of(const bt_code_book *book, double x)
+BT_EVERYWHERE static inline uint8_t bt_code_of(const bt_code_book *book, double x)
 {
     int code = 0;
     for (int step = BT_CODES / 2; step; step /= 2)

@@ -23,5 +23,6 @@ typedef struct bt_backend {
 } bt_backend;
 
 const bt_backend *bt_backend_cpu(void);
+const bt_backend *bt_backend_cuda(void); /* NULL after an error: the build has none, there is no device or no driver */
 
 #endif

@@ -1,7 +1,8 @@
 /* backend/cpu/random.c: uniform, normal, dropout and stochastic rounding: blocks of Philox side by side. */
 #include "ops/random.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/math_f32.h"
+#include "backend/cpu/vector.h"
+#include "backend/math.h"
 
 enum { BLOCKS = 32, WORDS = 4 * BLOCKS }; /* made at a time */
 

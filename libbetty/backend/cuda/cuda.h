@@ -1,0 +1,56 @@
+/* backend/cuda/cuda.h: the CUDA backend from within: its queue, and the lists of its kernels. */
+#ifndef BT_CUDA_H
+#define BT_CUDA_H
+
+#include "ops/ops.h"
+#include "runtime/backend.h"
+#include <cuda_runtime_api.h>
+
+/* One list per file, bt_cuda_NAME, ending with a record without an op. */
+#define BT_CUDA_FAMILIES(X)   X(elementwise)
+#define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
+BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
+#undef BT_CUDA_DECLARE
+
+/* The first failure that kernels have met, in pinned memory; they write it, and only where they fail. */
+typedef struct bt_cuda_record {
+    unsigned long long site;  /* which call, from 1 on; 0: none has failed */
+    unsigned long long where; /* the first element in the upper half, what stands there in the lower */
+} bt_cuda_record;
+
+/* What a call that can fail is about. */
+typedef struct bt_cuda_site {
+    bt_launched launched;
+    const bt_op *op;
+    bt_view index; /* the indices; its data is not used */
+    int64_t size;  /* they are below it */
+} bt_cuda_site;
+
+enum { BT_CUDA_MARKS = 128 };
+
+typedef struct bt_cuda_queue {
+    int device;
+    cudaStream_t stream;
+    cudaEvent_t events[BT_CUDA_MARKS];
+    int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
+    bool fresh;             /* work has been put onto it since the last one */
+    bt_launched launched;   /* the call that is being launched */
+    bt_cuda_record *record; /* pinned */
+    bt_cuda_site *sites;
+    int64_t site_count, site_capacity;
+    bt_map site_of;     /* by the call's views: its site */
+    bt_failure failure; /* of what the host did for the queue: print, check */
+    bt_launched failed; /* where */
+    bool waits;         /* after each launch: BETTY_CUDA=sync */
+} bt_cuda_queue;
+
+/* BT_OK, or the error as bt_fail has it; `what` was being done. */
+bt_status bt_cuda_try(cudaError_t error, const char *what);
+
+/* For a call whose kernel may find an index that is not within 0 .. size-1: the number that it leaves in the record.
+ * -1 after an error. */
+int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
+
+extern const bt_device_table bt_cuda_device;
+
+#endif
