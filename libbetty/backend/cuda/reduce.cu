@@ -1,7 +1,5 @@
-/* backend/cuda/reduce.cu: sum, max, argmax, norm_square. Lines that are few and long are cut into pieces, and what
- * comes of these is put together by a second kernel. Floating numbers are added in double precision. */
-#include "backend/cuda/tile.h"
-#include "backend/cuda/walk.h"
+/* backend/cuda/reduce.cu: sum, max, argmax, norm_square. Floating numbers are added in double precision. */
+#include "backend/cuda/along.h"
 
 /* ---- what comes of numbers: `none` of no numbers, `take` of one, `join` of two that came before and after ---- */
 
@@ -64,100 +62,47 @@ template <class T> struct place_of_largest { /* the first of several */
     static __device__ int64_t give(const state &x, bt_dtype) { return x.place; }
 };
 
-/* ---- the kernels ---- */
+/* ---- as records of along.h ---- */
 
 template <class F> struct reduction {
-    bt_tile tile;
-    bt_walk lines, along; /* to the first of a line's elements, and from there */
-    const char *data;
-    char *out;
-    bt_dtype dtype, given;    /* of the data, of the output */
-    typename F::state *parts; /* [parts, lines]; NULL: a line has one */
-};
+    enum { INPUTS = 1, EACH = 0 };
+    typedef typename F::number number;
+    typedef typename F::state room, state, told;
 
-template <class F> static __device__ void leave(const reduction<F> &a, const bt_tile_work &own, typename F::state all)
-{
-    if (!own.real || bt_tile_lane(a.tile) != 0)
-        return;
-    if (a.parts)
-        a.parts[own.part * a.tile.lines + own.line] = all;
-    else
-        bt_store(a.given, a.out, own.line, F::give(all, a.given));
-}
-
-template <class F> static __global__ void reduce(const reduction<F> a)
-{
-    BT_SHARED(typename F::state, room, BT_TILE_THREADS);
-    const bt_tile_work own = bt_tile_own(a.tile);
-    const int64_t start = bt_walk_at(a.lines, own.line), lanes = a.tile.lanes;
-    typename F::state mine = F::none();
-    for (int64_t i = own.first; i < own.to; i += BT_TILE_AT_ONCE * lanes) {
-        int64_t at[BT_TILE_AT_ONCE];
-        typename F::number x[BT_TILE_AT_ONCE];
-        BT_CUDA_UNROLL
-        for (int k = 0; k < BT_TILE_AT_ONCE; k++)
-            at[k] = start + bt_walk_at(a.along, i + k * lanes < own.to ? i + k * lanes : i);
-        bt_load_each<typename F::number, BT_TILE_AT_ONCE>(a.dtype, a.data, at, x);
-        BT_CUDA_UNROLL
-        for (int k = 0; k < BT_TILE_AT_ONCE; k++)
-            if (i + k * lanes < own.to)
-                mine = F::join(mine, F::take(x[k], i + k * lanes));
+    static __device__ state none() { return F::none(); }
+    static __device__ state join(const state &a, const state &b) { return F::join(a, b); }
+    static __device__ state measure(const bt_along<reduction> &a, const bt_along_thread<reduction> &me, room *shared)
+    {
+        state all = F::none();
+        bt_along_each<1>(a, me, [&](int64_t i, const number *x) { all = F::join(all, F::take(x[0], i)); });
+        return bt_tile_join<F>(a.tile, shared, all);
     }
-    leave<F>(a, own, bt_tile_join<F>(a.tile, room, mine));
-}
-
-template <class F> struct joining {
-    reduction<F> given; /* of the parts: each is an element */
-    const typename F::state *parts;
+    static __device__ told tell(const bt_along<reduction> &, const bt_along_thread<reduction> &, const state &all)
+    {
+        return all;
+    }
+    static __device__ void leave(const bt_along<reduction> &a, int64_t line, const told &all)
+    {
+        bt_store(a.given[0], a.outputs[0], line, F::give(all, a.given[0]));
+    }
 };
-
-template <class F> static __global__ void join_parts(const joining<F> a)
-{
-    BT_SHARED(typename F::state, room, BT_TILE_THREADS);
-    const bt_tile &tile = a.given.tile;
-    const bt_tile_work own = bt_tile_own(tile);
-    typename F::state mine = F::none();
-    for (int64_t i = own.first; i < own.to; i += tile.lanes)
-        mine = F::join(mine, a.parts[i * tile.lines + own.line]);
-    leave<F>(a.given, own, bt_tile_join<F>(tile, room, mine));
-}
 
 /* ---- on the host ---- */
 
-template <class F> static reduction<F> planned(const bt_call *call)
+template <class F> static bt_along<reduction<F>> planned(const bt_call *call)
 {
     const bt_view *x = &call->in[0];
     const uint32_t axes = ((const bt_reduce_attr *)call->attr)->axes;
-    reduction<F> a = {};
-    a.lines = bt_walk_of(x, ~axes);
-    a.along = bt_walk_nearest(x, axes);
-    const int64_t next = bt_walk_step(a.lines), step = bt_walk_step(a.along);
-    a.tile = bt_tile_cut(a.lines.n, a.along.n, step > 1 && next < step);
-    a.data = x->data;
-    a.dtype = x->dtype;
-    a.out = call->out[0].data;
-    a.given = call->out[0].dtype;
+    bt_along<reduction<F>> a = {};
+    a.in[0] = {x->data, x->dtype, bt_walk_of(x, ~axes), bt_walk_nearest(x, axes)};
+    const int64_t next = bt_walk_step(a.in[0].lines), step = bt_walk_step(a.in[0].along);
+    a.tile = bt_tile_cut(a.in[0].lines.n, a.in[0].along.n, step > 1 && next < step);
     return a;
 }
 
-template <class F> static size_t scratch(const bt_call *call)
-{
-    const bt_tile tile = planned<F>(call).tile;
-    return tile.parts > 1 ? (size_t)(tile.parts * tile.lines) * sizeof(typename F::state) : 0;
-}
+template <class F> static size_t scratch(const bt_call *call) { return bt_along_scratch(planned<F>(call)); }
 
-template <class F> static bt_status launch(const bt_call *call)
-{
-    reduction<F> a = planned<F>(call);
-    const bt_tile tile = a.tile;
-    if (tile.parts == 1)
-        return bt_cuda_launch<reduction<F>>(call, reduce<F>, bt_tile_blocks(tile), bt_tile_threads(), a);
-    joining<F> b = {a, (const typename F::state *)call->scratch};
-    a.parts = (typename F::state *)call->scratch;
-    BT_TRY(bt_cuda_launch<reduction<F>>(call, reduce<F>, bt_tile_blocks(tile), bt_tile_threads(), a));
-    b.given.tile = bt_tile_whole(tile.lines, tile.parts, true);
-    return bt_cuda_launch<joining<F>>(call, join_parts<F>, bt_tile_blocks(b.given.tile), bt_tile_threads(), b);
-}
+template <class F> static bt_status launch(const bt_call *call) { return bt_along_launch(call, planned<F>(call)); }
 
 static bool floats(const bt_call *call) { return bt_dtype_floats(call->in[0].dtype); }
 static bool integers(const bt_call *call) { return !floats(call); }

@@ -59,12 +59,13 @@ static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
     return tile;
 }
 
-/* Each line is cut so that there are about BLOCKS blocks, as long as each thread has some elements. */
+/* Where that would be FEW blocks, lines are cut so that there are about BLOCKS, as long as each thread has some
+ * elements. */
 static inline bt_tile bt_tile_cut(int64_t lines, int64_t n, bool across)
 {
-    const int64_t BLOCKS = 1024, EACH = 16;
+    const int64_t FEW = 256, BLOCKS = 1024, EACH = 16;
     bt_tile tile = bt_tile_whole(lines, n, across);
-    if (lines && n) {
+    if (lines && n && bt_tile_groups(tile) < FEW) {
         const int64_t wanted = bt_up(BLOCKS, bt_tile_groups(tile)), most = bt_up(n, tile.lanes * EACH);
         tile.piece = bt_up(bt_up(n, wanted < most ? wanted : most), tile.lanes) * tile.lanes;
         tile.parts = bt_up(n, tile.piece);
