@@ -51,6 +51,6 @@ bt_status bt_cuda_try(cudaError_t error, const char *what);
  * -1 after an error. */
 int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
 
-extern const bt_device_table bt_cuda_device;
+const bt_device_table *bt_cuda_device(void);
 
 #endif

@@ -15,6 +15,13 @@ bt_status bt_cuda_try(cudaError_t error, const char *what)
 
 /* ---- life ---- */
 
+/* BETTY_CUDA=sync: each call is waited for, so that an error of the device names it. */
+static bool is_sync(void)
+{
+    const char *mode = getenv("BETTY_CUDA");
+    return mode && strcmp(mode, "sync") == 0;
+}
+
 static void cuda_close(void *queue)
 {
     bt_cuda_queue *q = queue;
@@ -47,10 +54,9 @@ static bt_status begin(bt_cuda_queue *q)
 static void *cuda_open(void)
 {
     bt_cuda_queue *q = bt_alloc(sizeof *q);
-    const char *mode = getenv("BETTY_CUDA");
     if (!q)
         return NULL;
-    q->waits = mode && strcmp(mode, "sync") == 0;
+    q->waits = is_sync();
     if (begin(q) == BT_OK)
         return q;
     cuda_close(q);
@@ -182,7 +188,39 @@ static bt_device_failure cuda_wait(void *queue, int64_t mark)
     return taken(q);
 }
 
-const bt_device_table bt_cuda_device = {
+/* ---- what is launched again, as a graph ---- */
+
+static bt_status cuda_record(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    BT_TRY(bt_cuda_try(cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "recording a graph"));
+    return BT_OK;
+}
+
+static void *cuda_recorded(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t made = NULL;
+    if (bt_cuda_try(cudaStreamEndCapture(q->stream, &graph), "recording a graph") != BT_OK)
+        return NULL;
+    const bt_status status = bt_cuda_try(cudaGraphInstantiate(&made, graph, 0), "making a graph");
+    cudaGraphDestroy(graph);
+    return status == BT_OK ? made : NULL;
+}
+
+static bt_status cuda_replay(void *queue, void *recording)
+{
+    bt_cuda_queue *q = queue;
+    q->fresh = true;
+    return bt_cuda_try(cudaGraphLaunch(recording, q->stream), "launching a graph");
+}
+
+static void cuda_discard(void *recording) { cudaGraphExecDestroy(recording); }
+
+/* ---- the table ---- */
+
+static const bt_device_table device = {
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,
@@ -194,4 +232,18 @@ const bt_device_table bt_cuda_device = {
     .launch = cuda_launch,
     .mark = cuda_mark,
     .wait = cuda_wait,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .discard = cuda_discard,
 };
+
+const bt_device_table *bt_cuda_device(void)
+{
+    static bt_device_table one_by_one;
+    if (!is_sync())
+        return &device;
+    one_by_one = device;
+    one_by_one.record = NULL;
+    return &one_by_one;
+}
