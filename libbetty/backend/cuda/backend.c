@@ -57,3 +57,12 @@ const bt_backend *bt_backend_cuda(void)
     bt_fail(BT_ERROR_DEVICE, "no CUDA device can be used: %s", cudaGetErrorString(found));
     return NULL;
 }
+
+static const char *no_isa(void) { return "no device"; }
+
+const bt_backend *bt_backend_cuda_to_plan(void)
+{
+    static const bt_backend to_plan = {
+        .name = "cuda", .isa = no_isa, .kernels = {.device = "cuda", .list = kernels}, .conversions = conversions};
+    return &to_plan;
+}
