@@ -26,7 +26,9 @@ typedef struct bt_device_table {
     void (*unpin)(void *memory);
 
     /* Put onto the queue. A call's views are copied; what else it points to stays until the work is done. */
-    bt_status (*copy)(void *queue, void *to, const void *from, size_t bytes); /* far or pinned; no overlap */
+    bt_status (*send)(void *queue, void *far, const void *pinned, size_t bytes);
+    bt_status (*copy)(void *queue, void *far, const void *from, size_t bytes); /* both far; no overlap */
+    bt_status (*fetch)(void *queue, void *pinned, const void *far, size_t bytes);
     bt_status (*fill)(void *queue, void *to, int byte, size_t bytes);
     bt_status (*launch)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
     int64_t (*mark)(void *queue); /* stands for all that has been put onto it so far; rises */

@@ -219,7 +219,7 @@ static bt_status send(bt_queue *queue, ring *r, char *far, const void *near, siz
     if (!s)
         return bt_error_status();
     memcpy(s->memory, near, bytes);
-    BT_TRY(queue->device->copy(queue->work, far, s->memory, bytes));
+    BT_TRY(queue->device->send(queue->work, far, s->memory, bytes));
     s->mark = queue->device->mark(queue->work);
     return BT_OK;
 }
@@ -245,7 +245,7 @@ bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t byt
         slot *s = take(queue, &queue->landing, piece);
         if (!s)
             return bt_error_status();
-        BT_TRY(queue->device->copy(queue->work, s->memory, far + at, piece));
+        BT_TRY(queue->device->fetch(queue->work, s->memory, far + at, piece));
         wait_for(queue, s->mark = queue->device->mark(queue->work));
         memcpy((char *)near + at, s->memory, piece);
     }

@@ -77,13 +77,13 @@ static bool runs(int seed, enum trial_fault fault, enum way way)
     scene s;
     set_order(seed);
     begin(&s);
-    OK(cudaMemcpyAsync(s.x, s.host, COUNT * sizeof *s.x, cudaMemcpyDefault, s.copies));
+    OK(cudaMemcpyAsync(s.x, s.host, COUNT * sizeof *s.x, cudaMemcpyHostToDevice, s.copies));
     OK(cudaEventRecord(s.copied, s.copies));
     if (way != NO_EVENT)
         OK(cudaStreamWaitEvent(s.work, s.copied, 0));
     OK(trial_double(fault, s.x, COUNT, s.work));
     OK(trial_sum(fault, s.x, COUNT, s.partial, s.work));
-    OK(cudaMemcpyAsync(s.sums, s.partial, TRIAL_BLOCKS * sizeof *s.sums, cudaMemcpyDefault, s.work));
+    OK(cudaMemcpyAsync(s.sums, s.partial, TRIAL_BLOCKS * sizeof *s.sums, cudaMemcpyDeviceToHost, s.work));
     if (way != NO_WAIT)
         OK(cudaStreamSynchronize(s.work));
     const bool right = is_right(&s);
@@ -120,14 +120,14 @@ static cudaError_t capture(scene *s, enum way way, cudaGraphExec_t *graph)
     OK(cudaStreamBeginCapture(s->work, cudaStreamCaptureModeThreadLocal));
     OK(cudaEventRecord(s->worked, s->work));
     OK(cudaStreamWaitEvent(s->copies, s->worked, 0));
-    OK(cudaMemcpyAsync(s->x, s->host, COUNT * sizeof *s->x, cudaMemcpyDefault, s->copies));
+    OK(cudaMemcpyAsync(s->x, s->host, COUNT * sizeof *s->x, cudaMemcpyHostToDevice, s->copies));
     OK(cudaEventRecord(s->copied, s->copies));
     ck_assert_int_eq(cudaStreamSynchronize(s->work), cudaErrorStreamCaptureUnsupported);
     if (way != NO_JOIN)
         OK(cudaStreamWaitEvent(s->work, s->copied, 0));
     OK(trial_double(TRIAL_RIGHT, s->x, COUNT, s->work));
     OK(trial_sum(TRIAL_RIGHT, s->x, COUNT, s->partial, s->work));
-    OK(cudaMemcpyAsync(s->sums, s->partial, TRIAL_BLOCKS * sizeof *s->sums, cudaMemcpyDefault, s->work));
+    OK(cudaMemcpyAsync(s->sums, s->partial, TRIAL_BLOCKS * sizeof *s->sums, cudaMemcpyDeviceToHost, s->work));
     const cudaError_t error = cudaStreamEndCapture(s->work, &made);
     if (error != cudaSuccess)
         return error;

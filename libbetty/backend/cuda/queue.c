@@ -28,6 +28,7 @@ static void cuda_close(void *queue)
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         if (q->events[i])
             cudaEventDestroy(q->events[i]);
+    bt_cuda_stages_close(q);
     if (q->record)
         cudaFreeHost(q->record);
     if (q->stream)
@@ -46,6 +47,7 @@ static bt_status begin(bt_cuda_queue *q)
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
+    BT_TRY(bt_cuda_stages_open(q));
     q->record = record;
     *q->record = (bt_cuda_record){0, ~0ULL};
     return BT_OK;
@@ -135,11 +137,27 @@ static bt_device_failure taken(bt_cuda_queue *q)
 
 /* ---- work ---- */
 
-static bt_status cuda_copy(void *queue, void *to, const void *from, size_t bytes)
+static bt_status put_copy(bt_cuda_queue *q, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-    bt_cuda_queue *q = queue;
     q->fresh = true;
-    return bt_cuda_try(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, q->stream), "copying");
+    return bt_cuda_try(cudaMemcpyAsync(to, from, bytes, kind, q->stream), "copying");
+}
+
+static bt_status cuda_send(void *queue, void *far, const void *pinned, size_t bytes)
+{
+    if (bytes >= BT_CUDA_STAGED)
+        return bt_cuda_send_staged(queue, far, pinned, bytes);
+    return put_copy(queue, far, pinned, bytes, cudaMemcpyHostToDevice);
+}
+
+static bt_status cuda_copy(void *queue, void *far, const void *from, size_t bytes)
+{
+    return put_copy(queue, far, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+static bt_status cuda_fetch(void *queue, void *pinned, const void *far, size_t bytes)
+{
+    return put_copy(queue, pinned, far, bytes, cudaMemcpyDeviceToHost);
 }
 
 static bt_status cuda_fill(void *queue, void *to, int byte, size_t bytes)
@@ -227,7 +245,9 @@ static const bt_device_table device = {
     .free = cuda_free,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
+    .send = cuda_send,
     .copy = cuda_copy,
+    .fetch = cuda_fetch,
     .fill = cuda_fill,
     .launch = cuda_launch,
     .mark = cuda_mark,
