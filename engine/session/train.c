@@ -174,7 +174,7 @@ static bt_status summarize(bt_run *r)
                           .metrics = values,
                           .metric_count = count,
                           .seed = engine->context.settings->seed,
-                          .device = "cpu",
+                          .device = engine->context.instance->backend->name,
                           .backend = backend,
                           .stopped = r->stopped,
                           .best = bt_run_best(engine, &best) ? &best : NULL,

@@ -181,6 +181,22 @@ bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const b
     return queue->device->launch(queue->work, kernel, call, site);
 }
 
+/* ---- what is put onto it again ---- */
+
+bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }
+bt_status bt_queue_record(bt_queue *queue) { return queue->device->record(queue->work); }
+void *bt_queue_recorded(bt_queue *queue) { return queue->device->recorded(queue->work); }
+
+bt_status bt_queue_replay(bt_queue *queue, void *recording) { return queue->device->replay(queue->work, recording); }
+
+void bt_queue_discard(bt_queue *queue, void *recording)
+{
+    if (!recording)
+        return;
+    bt_queue_settle(queue);
+    queue->device->discard(recording);
+}
+
 /* The next slot, once the copy that it served last has been done; NULL after an error. */
 static slot *take(bt_queue *queue, ring *r, size_t bytes)
 {
@@ -203,7 +219,7 @@ static bt_status send(bt_queue *queue, ring *r, char *far, const void *near, siz
     if (!s)
         return bt_error_status();
     memcpy(s->memory, near, bytes);
-    BT_TRY(queue->device->copy(queue->work, far, s->memory, bytes));
+    BT_TRY(queue->device->send(queue->work, far, s->memory, bytes));
     s->mark = queue->device->mark(queue->work);
     return BT_OK;
 }
@@ -229,7 +245,7 @@ bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t byt
         slot *s = take(queue, &queue->landing, piece);
         if (!s)
             return bt_error_status();
-        BT_TRY(queue->device->copy(queue->work, s->memory, far + at, piece));
+        BT_TRY(queue->device->fetch(queue->work, s->memory, far + at, piece));
         wait_for(queue, s->mark = queue->device->mark(queue->work));
         memcpy((char *)near + at, s->memory, piece);
     }

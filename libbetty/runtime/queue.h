@@ -21,6 +21,13 @@ bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes);
 bt_status bt_queue_write(bt_queue *queue, char *far, const void *near, size_t bytes); /* `near` may change then */
 bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
 
+/* A run that the device repeats as it was: runtime/device.h. */
+bool bt_queue_records(const bt_queue *queue); /* it can */
+bt_status bt_queue_record(bt_queue *queue);
+void *bt_queue_recorded(bt_queue *queue); /* NULL after an error */
+bt_status bt_queue_replay(bt_queue *queue, void *recording);
+void bt_queue_discard(bt_queue *queue, void *recording); /* waits for the work on it; NULL: nothing */
+
 /* These wait. They return the first failure of work that was put onto the queue, as bt_fail has it, once. */
 bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t bytes);
 bt_status bt_queue_wait(bt_queue *queue);

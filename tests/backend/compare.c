@@ -343,5 +343,7 @@ void compare_fast(const trial *t)
 {
     int without;
     compare_all(t, &without);
+    if (device_backend() && t->op->info->view) /* on a device it is a look, which nobody computes */
+        return;
     ck_assert_msg(!without, "%s: no fast kernel accepts a case that one should", t->op->name);
 }

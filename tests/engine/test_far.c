@@ -103,6 +103,21 @@ START_TEST(no_step_waits)
 }
 END_TEST
 
+/* Once each program has run twice, the host puts each run onto the queue as one piece. */
+START_TEST(runs_are_repeated)
+{
+    resumable world = {.one_stage = true};
+    go(true);
+    bt_engine *engine = resumable_engine(&world, plain[_i], "", NULL);
+    levels_step(engine, 60);
+    far_forget();
+    levels_step(engine, 6);
+    ck_assert_int_eq(far_counted().launches, 0);
+    ck_assert_int_gt(far_counted().replays, 0);
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 static bt_dataset *labelled(bt_problem *self)
@@ -173,6 +188,7 @@ int main(void)
     tcase_add_loop_test(tests, the_same_bits, 0, VARIANTS);
     tcase_add_test(tests, resumed_elsewhere);
     tcase_add_loop_test(tests, no_step_waits, 0, (int)(sizeof plain / sizeof *plain));
+    tcase_add_loop_test(tests, runs_are_repeated, 0, (int)(sizeof plain / sizeof *plain));
     tcase_add_test(tests, a_label_that_is_none);
     tcase_add_test(tests, at_the_step_itself);
     suite_add_tcase(suite, tests);

@@ -31,6 +31,9 @@ static const char *isa(void) { return isa_text; }
 
 static const bt_conversions *conversions(void) { return bt_backend_cpu()->conversions(); }
 
+static bt_backend backend = {
+    .name = "cuda", .isa = isa, .kernels = {.device = "cuda", .list = kernels}, .conversions = conversions};
+
 static void ask(void)
 {
     int devices = 0;
@@ -42,19 +45,24 @@ static void ask(void)
         found = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
     if (found == cudaSuccess)
         found = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+    backend.device = bt_cuda_device();
     snprintf(isa_text, sizeof isa_text, "sm_%d%d", major, minor);
 }
 
 const bt_backend *bt_backend_cuda(void)
 {
-    static const bt_backend backend = {.name = "cuda",
-                                       .isa = isa,
-                                       .kernels = {.device = "cuda", .list = kernels},
-                                       .conversions = conversions,
-                                       .device = &bt_cuda_device};
     pthread_once(&asked, ask);
     if (found == cudaSuccess)
         return &backend;
     bt_fail(BT_ERROR_DEVICE, "no CUDA device can be used: %s", cudaGetErrorString(found));
     return NULL;
+}
+
+static const char *no_isa(void) { return "no device"; }
+
+const bt_backend *bt_backend_cuda_to_plan(void)
+{
+    static const bt_backend to_plan = {
+        .name = "cuda", .isa = no_isa, .kernels = {.device = "cuda", .list = kernels}, .conversions = conversions};
+    return &to_plan;
 }

@@ -7,7 +7,7 @@
 #include <cuda_runtime_api.h>
 
 /* One list per file, bt_cuda_NAME, ending with a record without an op. */
-#define BT_CUDA_FAMILIES(X)   X(elementwise) X(reduce)
+#define BT_CUDA_FAMILIES(X)   X(elementwise) X(select) X(move) X(gather) X(reduce)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -28,9 +28,19 @@ typedef struct bt_cuda_site {
 
 enum { BT_CUDA_MARKS = 128 };
 
+typedef struct bt_cuda_stage { /* a place on the way of a batch */
+    char *far;
+    size_t size;
+    cudaEvent_t filled, emptied;
+} bt_cuda_stage;
+
+enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14 /* bytes from which on they are used */ };
+
 typedef struct bt_cuda_queue {
     int device;
-    cudaStream_t stream;
+    cudaStream_t stream, copies; /* copies: only of what comes from the host */
+    bt_cuda_stage stages[BT_CUDA_STAGES];
+    int stage; /* the next one */
     cudaEvent_t events[BT_CUDA_MARKS];
     int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
     bool fresh;             /* work has been put onto it since the last one */
@@ -51,6 +61,12 @@ bt_status bt_cuda_try(cudaError_t error, const char *what);
  * -1 after an error. */
 int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
 
-extern const bt_device_table bt_cuda_device;
+/* stages.c: what the host sends goes over a stream of its own to a stage, while the device computes, and from there to
+ * its place when its turn comes. */
+bt_status bt_cuda_stages_open(bt_cuda_queue *queue);
+void bt_cuda_stages_close(bt_cuda_queue *queue);
+bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
+
+const bt_device_table *bt_cuda_device(void);
 
 #endif
