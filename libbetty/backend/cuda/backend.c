@@ -62,7 +62,11 @@ static const char *no_isa(void) { return "no device"; }
 
 const bt_backend *bt_backend_cuda_to_plan(void)
 {
-    static const bt_backend to_plan = {
-        .name = "cuda", .isa = no_isa, .kernels = {.device = "cuda", .list = kernels}, .conversions = conversions};
+    static const bt_device_table none = {.own = BT_CUDA_STAGES * BT_CUDA_STAGE};
+    static const bt_backend to_plan = {.name = "cuda",
+                                       .isa = no_isa,
+                                       .kernels = {.device = "cuda", .list = kernels},
+                                       .conversions = conversions,
+                                       .device = &none};
     return &to_plan;
 }

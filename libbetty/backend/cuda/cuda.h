@@ -30,17 +30,18 @@ enum { BT_CUDA_MARKS = 128 };
 
 typedef struct bt_cuda_stage { /* a place on the way of a batch */
     char *far;
-    size_t size;
     cudaEvent_t filled, emptied;
 } bt_cuda_stage;
 
-enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14 /* bytes from which on they are used */ };
+/* STAGED: bytes from which on they are used; STAGE: of each: runtime/queue.c sends no more at once. */
+enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
 typedef struct bt_cuda_queue {
     int device;
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
-    int stage; /* the next one */
+    char *staged; /* all of them */
+    int stage;    /* the next one */
     cudaEvent_t events[BT_CUDA_MARKS];
     int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
     bool fresh;             /* work has been put onto it since the last one */

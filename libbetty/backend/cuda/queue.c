@@ -145,7 +145,7 @@ static bt_status put_copy(bt_cuda_queue *q, void *to, const void *from, size_t b
 
 static bt_status cuda_send(void *queue, void *far, const void *pinned, size_t bytes)
 {
-    if (bytes >= BT_CUDA_STAGED)
+    if (bytes >= BT_CUDA_STAGED && bytes <= BT_CUDA_STAGE)
         return bt_cuda_send_staged(queue, far, pinned, bytes);
     return put_copy(queue, far, pinned, bytes, cudaMemcpyHostToDevice);
 }
@@ -239,6 +239,7 @@ static void cuda_discard(void *recording) { cudaGraphExecDestroy(recording); }
 /* ---- the table ---- */
 
 static const bt_device_table device = {
+    .own = BT_CUDA_STAGES * BT_CUDA_STAGE,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,
