@@ -3,6 +3,7 @@
  * threads. */
 #include "tests/backend/compare.h"
 
+#include "support/on_device.h"
 #include "support/suite.h"
 #include <check.h>
 #include <math.h>
@@ -146,9 +147,10 @@ END_TEST
 
 static const int64_t windows[][7] = {
     /* n, h, w, c, window (0: adaptive), stride or height, padding or width */
-    {2, 9, 8, 16, 2, 2, 0}, {3, 7, 9, 3, 3, 2, 1},  {2, 8, 8, 64, 3, 1, 1}, {1, 9, 9, 37, 5, 3, 2},
-    {2, 6, 7, 1, 2, 3, 0},  {2, 9, 7, 20, 0, 4, 3}, {1, 3, 4, 8, 0, 5, 6},  {40, 8, 8, 33, 8, 8, 0},
-    {2, 5, 5, 0, 2, 2, 0},  {0, 5, 5, 4, 2, 2, 1},  {3, 1, 1, 11, 1, 1, 0}, {1, 30, 31, 4, 0, 1, 1},
+    {2, 9, 8, 16, 2, 2, 0},   {3, 7, 9, 3, 3, 2, 1},  {2, 8, 8, 64, 3, 1, 1}, {1, 9, 9, 37, 5, 3, 2},
+    {2, 6, 7, 1, 2, 3, 0},    {2, 9, 7, 20, 0, 4, 3}, {1, 3, 4, 8, 0, 5, 6},  {40, 8, 8, 33, 8, 8, 0},
+    {2, 5, 5, 0, 2, 2, 0},    {0, 5, 5, 4, 2, 2, 1},  {3, 1, 1, 11, 1, 1, 0}, {1, 30, 31, 4, 0, 1, 1},
+    {1, 40, 41, 33, 3, 2, 1},
 };
 
 static bt_window_attr attr_of(const int64_t *w, bool average)
@@ -222,7 +224,9 @@ END_TEST
 START_TEST(test_wild_pixels)
 {
     double x[6] = {0}, y[6];
-    for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels.list(); *kernel; kernel++) {
+    const bt_backend *device = device_backend();
+    for (const bt_kernel_impl *const *kernel = (device ? device : bt_backend_cpu())->kernels.list(); *kernel;
+         kernel++) {
         bool gather = (*kernel)->op == &bt_op_window_gather;
         int32_t index[] = {0, gather ? 6 : -1};
         bt_pixels_attr attr = {2, 3};
@@ -237,7 +241,9 @@ START_TEST(test_wild_pixels)
             continue;
         memset(y, 0, sizeof y);
         bt_error_clear();
-        ck_assert_int_eq((*kernel)->launch(&call), BT_ERROR_DATA);
+        const host_span spans[] = {{(char *)x, sizeof x}, {(char *)y, sizeof y}, {(char *)index, sizeof index}};
+        ck_assert_int_eq(device ? run_on_device(device, *kernel, &call, spans, 3) : (*kernel)->launch(&call),
+                         BT_ERROR_DATA);
         ck_assert_ptr_nonnull(strstr(bt_error(), "element 1 of the indices [1, 1, 2, 1]"));
     }
     bt_error_clear();

@@ -1,38 +1,8 @@
-/* backend/cuda/channel.cu: moments, products and combinations of the channels of channels-last tensors. A block has
- * some neighbouring channels and several rows of each at once, so that neighbouring threads have neighbouring numbers.
- * Sums are taken in double precision, in two passes where there are many rows: of pieces, and of the pieces' sums. */
+/* backend/cuda/channel.cu: moments, products and combinations of the channels of channels-last tensors. Sums are taken
+ * in double precision, in two passes where there are many rows: of pieces, and of the pieces' sums. */
+#include "backend/cuda/columns.h"
 #include "backend/cuda/lines.h"
 #include "backend/cuda/stored.h"
-
-/* Of `channels` channels a block has `width`, and of each `lanes` rows at once; what is left of its threads idles. */
-struct tiling {
-    int64_t channels, tiles; /* tiles: blocks beside each other */
-    int width, lanes;
-};
-
-static tiling tiling_of(int64_t channels, int widest)
-{
-    const int threads = (int)bt_cuda_block(BT_CUDA_THREADS);
-    const int most = channels <= threads ? threads : widest < threads ? widest : threads;
-    tiling t = {channels, 0, (int)(channels < most ? channels : most), 0};
-    t.tiles = channels ? (channels + t.width - 1) / t.width : 0;
-    t.lanes = channels ? threads / t.width : 0;
-    return t;
-}
-
-/* Where a thread stands in its block's tile. */
-struct place {
-    int64_t channel;
-    int lane;
-    bool works;
-};
-
-static __device__ inline place place_of(const tiling &t, int64_t tile)
-{
-    const int lane = (int)threadIdx.x / t.width;
-    const int64_t channel = tile * t.width + (int)threadIdx.x % t.width;
-    return {channel, lane, lane < t.lanes && channel < t.channels};
-}
 
 /* x [lead..., rows..., c] as [groups, rows, channels]. */
 struct sizes {
@@ -49,7 +19,11 @@ static sizes sizes_of(const bt_call *call)
     return s;
 }
 
-static int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* Whole rows where a block holds some; else channels enough for whole lines of memory. */
+static bt_tiling tiling_of_rows(int64_t channels)
+{
+    return bt_tiling_of(channels, channels <= BT_CUDA_THREADS ? channels : 64);
+}
 
 /* ---- sums of rows ---- */
 
@@ -57,9 +31,9 @@ template <int N> struct sums_args {
     bt_lines<N> x;
     bt_view centre; /* data NULL: there is none */
     sizes size;
-    tiling tile, joint;   /* of the rows; of the pieces */
-    int64_t pieces, step; /* of each group; rows of one */
-    char *partial;        /* pieces > 1: [groups, pieces, channels] sums */
+    bt_tiling tile, joint; /* of the rows; of the pieces */
+    int64_t pieces, step;  /* of each group; rows of one */
+    char *partial;         /* pieces > 1: [groups, pieces, channels] sums */
     char *out[2];
     bt_dtype dtype[2];
 };
@@ -127,18 +101,6 @@ template <int D> struct products_sum {
     __device__ double result(int which) const { return which ? sum : dot; }
 };
 
-/* The lanes' sums, joined: they stand with lane 0. */
-template <class S> static __device__ void join_lanes(S *sums, const tiling &t, const place &p)
-{
-    __syncthreads();
-    for (int left = t.lanes; left > 1; left = (left + 1) / 2) {
-        const int half = (left + 1) / 2;
-        if (p.lane + half < left)
-            sums[threadIdx.x] = S::joined(sums[threadIdx.x], sums[threadIdx.x + half * t.width]);
-        __syncthreads();
-    }
-}
-
 template <class S, int N> static __device__ void finish(const sums_args<N> &a, int64_t at, const S &sum)
 {
     for (int o = 0; o < 2; o++)
@@ -150,13 +112,13 @@ template <class S> static __global__ void sum_rows(const sums_args<S::INPUTS> a)
 {
     BT_SHARED(S, sums, BT_CUDA_THREADS);
     const int64_t piece = blockIdx.x % a.pieces, unit = blockIdx.x / a.pieces, group = unit / a.tile.tiles;
-    const place p = place_of(a.tile, unit % a.tile.tiles);
+    const bt_place p = bt_place_of(a.tile, unit % a.tile.tiles);
     const int64_t from = piece * a.step + p.lane;
     const int64_t to = (piece + 1) * a.step < a.size.rows ? (piece + 1) * a.step : a.size.rows;
     const int64_t rows = p.works && from < to ? (to - from + a.tile.lanes - 1) / a.tile.lanes : 0;
     const int64_t at = (group * a.size.rows + from) * a.size.channels + p.channel;
     sums[threadIdx.x] = S::of_rows(a, at, rows, a.tile.lanes * a.size.channels);
-    join_lanes<S>(sums, a.tile, p);
+    bt_join_lanes<S>(sums, a.tile, p);
     if (!p.works || p.lane)
         return;
     if (a.pieces > 1)
@@ -170,7 +132,7 @@ template <class S> static __global__ void join_pieces(const sums_args<S::INPUTS>
 {
     BT_SHARED(S, sums, BT_CUDA_THREADS);
     const int64_t group = blockIdx.x / a.joint.tiles;
-    const place p = place_of(a.joint, blockIdx.x % a.joint.tiles);
+    const bt_place p = bt_place_of(a.joint, blockIdx.x % a.joint.tiles);
     const S *partial = (const S *)a.partial + group * a.pieces * a.size.channels + p.channel;
     S sum = {};
     if (p.works && p.lane < a.pieces)
@@ -178,7 +140,7 @@ template <class S> static __global__ void join_pieces(const sums_args<S::INPUTS>
     for (int64_t piece = p.lane + a.joint.lanes; piece < a.pieces && p.works; piece += a.joint.lanes)
         sum = S::joined(sum, partial[piece * a.size.channels]);
     sums[threadIdx.x] = sum;
-    join_lanes<S>(sums, a.joint, p);
+    bt_join_lanes<S>(sums, a.joint, p);
     if (p.works && p.lane == 0)
         finish<S>(a, group * a.size.channels + p.channel, sums[threadIdx.x]);
 }
@@ -190,13 +152,13 @@ template <int N> static sums_args<N> sums_of(const bt_call *call)
 {
     sums_args<N> a = {};
     a.size = sizes_of(call);
-    a.tile = tiling_of(a.size.channels, 64);
-    a.joint = tiling_of(a.size.channels, 8);
+    a.tile = tiling_of_rows(a.size.channels);
+    a.joint = bt_tiling_of(a.size.channels, 8);
     const int64_t units = a.size.groups * a.tile.tiles,
                   useful = a.tile.lanes ? a.size.rows / (a.tile.lanes * ROWS_EACH) : 0;
     const int64_t wanted = units ? SUM_BLOCKS / units : 0, least = useful < wanted ? useful : wanted;
     a.pieces = least < 1 ? 1 : least > MOST_PIECES ? MOST_PIECES : least;
-    a.step = over(a.size.rows, a.pieces);
+    a.step = bt_over(a.size.rows, a.pieces);
     return a;
 }
 
@@ -238,7 +200,7 @@ const int AHEAD = 4; /* rows that a thread reads before it writes */
 template <int K> struct mix_args {
     bt_lines<K + 1> x;       /* the last: the gate; without one the first again */
     bt_lines<2 * K + 1> own; /* of each term its centre and scale, then the shift; data NULL: missing */
-    tiling tile;
+    bt_tiling tile;
     int64_t rows, all, step; /* of a group; of all; of a block */
     bool relu, gated;
 };
@@ -282,7 +244,7 @@ template <int K, class T> static __device__ T mixed(const mix_args<K> &a, const 
 template <int K, int D> static __global__ void mix(const mix_args<K> a)
 {
     typedef typename bt_computed<D>::T T;
-    const place p = place_of(a.tile, blockIdx.x % a.tile.tiles);
+    const bt_place p = bt_place_of(a.tile, blockIdx.x % a.tile.tiles);
     const int64_t first = blockIdx.x / a.tile.tiles * a.step, end = first + a.step < a.all ? first + a.step : a.all;
     coefficients<K, T> own = {};
     int64_t known = 0; /* the coefficients are those of the rows before it */
@@ -341,16 +303,17 @@ template <int D, int K> static bt_status start_mix_of(const bt_call *call, const
     mix_args<K> a = {};
     a.x = bt_lines_of<K + 1>(x, &call->out[0]);
     a.own = coefficients_of<K>(call, at);
-    a.tile = tiling_of(s.channels, 64);
+    a.tile = tiling_of_rows(s.channels);
     a.rows = s.rows;
     a.all = s.groups * s.rows;
     a.relu = attr->relu != 0;
     a.gated = attr->gated != 0;
     if (a.all * s.channels == 0)
         return BT_OK;
-    const int64_t least = a.tile.lanes * AHEAD, most = over(BT_CUDA_BLOCKS, a.tile.tiles), useful = over(a.all, least);
-    a.step = over(over(a.all, useful < most ? useful : most), least) * least;
-    return bt_cuda_launch<mix_args<K>>(call, mix<K, D>, over(a.all, a.step) * a.tile.tiles, BT_CUDA_THREADS, a);
+    const int64_t least = a.tile.lanes * AHEAD, most = bt_over(BT_CUDA_BLOCKS, a.tile.tiles),
+                  useful = bt_over(a.all, least);
+    a.step = bt_over(bt_over(a.all, useful < most ? useful : most), least) * least;
+    return bt_cuda_launch<mix_args<K>>(call, mix<K, D>, bt_over(a.all, a.step) * a.tile.tiles, BT_CUDA_THREADS, a);
 }
 
 template <int D> static bt_status start_mix(const bt_call *call)
