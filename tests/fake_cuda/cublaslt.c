@@ -86,10 +86,11 @@ static cublasStatus_t set(void *field, size_t size, const void *value, size_t gi
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t get(const void *field, size_t size, void *value, size_t given)
+static cublasStatus_t get(const void *field, size_t size, void *value, size_t given, size_t *written)
 {
-    if (!value || size != given)
+    if (!value || size != given || !written)
         return CUBLAS_STATUS_INVALID_VALUE;
+    *written = size;
     memcpy(value, field, size);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -344,9 +345,9 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *fro
                                                  size_t *sizeWritten)
 {
     const algo a = algo_of(from);
-    if (attr != CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS || sizeWritten)
+    if (attr != CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS)
         return CUBLAS_STATUS_INVALID_VALUE;
-    return get(&a.flags, sizeof a.flags, buf, sizeInBytes);
+    return get(&a.flags, sizeof a.flags, buf, sizeInBytes, sizeWritten);
 }
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *from,
@@ -354,9 +355,9 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
                                                     size_t sizeInBytes, size_t *sizeWritten)
 {
     const algo a = algo_of(from);
-    if (attr != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || sizeWritten)
+    if (attr != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME)
         return CUBLAS_STATUS_INVALID_VALUE;
-    return get(&a.scheme, sizeof a.scheme, buf, sizeInBytes);
+    return get(&a.scheme, sizeof a.scheme, buf, sizeInBytes, sizeWritten);
 }
 
 /* ---- the product ---- */

@@ -188,9 +188,10 @@ static bool suits(const bt_cublaslt *lt, const plan *p, const cublasLtMatmulHeur
 {
     uint64_t flags;
     uint32_t scheme;
+    size_t size;
     return ok(result->state) && result->workspaceSize <= WORKSPACE &&
-           ok(lt->algo_cap(&result->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof flags, NULL)) &&
-           ok(lt->algo_config(&result->algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme, NULL)) &&
+           ok(lt->algo_cap(&result->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof flags, &size)) &&
+           ok(lt->algo_config(&result->algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme, &size)) &&
            !(flags & forbidden(p->product.operand[A].type)) && !(scheme & ~schemes);
 }
 
