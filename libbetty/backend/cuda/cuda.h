@@ -8,7 +8,7 @@
 
 /* One list per file, bt_cuda_NAME, ending with a record without an op. */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(dot) X(update) X(eight) X(pool)
+    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(dot) X(update) X(eight) X(pool) X(matmul)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -26,6 +26,11 @@ typedef struct bt_cuda_site {
     bt_view index; /* the indices; its data is not used */
     int64_t size;  /* they are below it */
 } bt_cuda_site;
+
+typedef struct bt_cuda_ones { /* 1, where libraries read a factor from the device's memory */
+    double f64;
+    float f32;
+} bt_cuda_ones;
 
 enum { BT_CUDA_MARKS = 128 };
 
@@ -48,6 +53,7 @@ typedef struct bt_cuda_queue {
     bool fresh;             /* work has been put onto it since the last one */
     bt_launched launched;   /* the call that is being launched */
     bt_cuda_record *record; /* pinned */
+    bt_cuda_ones *ones;     /* far */
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
     bt_map site_of;     /* by the call's views: its site */

@@ -31,12 +31,27 @@ static void cuda_close(void *queue)
     bt_cuda_stages_close(q);
     if (q->record)
         cudaFreeHost(q->record);
+    if (q->ones)
+        cudaFree(q->ones);
     if (q->stream)
         cudaStreamDestroy(q->stream);
     bt_free(q->failure.message);
     bt_map_free(&q->site_of);
     bt_free(q->sites);
     bt_free(q);
+}
+
+/* On their way they lie where the record will. */
+static bt_status set_ones(bt_cuda_queue *q)
+{
+    const bt_cuda_ones ones = {1, 1};
+    void *far = NULL;
+    _Static_assert(sizeof ones <= sizeof *q->record, "the record has room for them");
+    BT_TRY(bt_cuda_try(cudaMalloc(&far, sizeof ones), "allocating memory"));
+    q->ones = far;
+    memcpy(q->record, &ones, sizeof ones);
+    BT_TRY(bt_cuda_try(cudaMemcpyAsync(far, q->record, sizeof ones, cudaMemcpyHostToDevice, q->stream), "copying"));
+    return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
 }
 
 static bt_status begin(bt_cuda_queue *q)
@@ -49,6 +64,7 @@ static bt_status begin(bt_cuda_queue *q)
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
     BT_TRY(bt_cuda_stages_open(q));
     q->record = record;
+    BT_TRY(set_ones(q));
     *q->record = (bt_cuda_record){0, ~0ULL};
     return BT_OK;
 }
