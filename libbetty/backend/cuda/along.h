@@ -3,14 +3,14 @@
  * one puts that together. One record says what:
  *
  *   INPUTS                  operands of which each element of a line has one
- *   EACH                    it gives an element for each, in outputs[0]; else something of the line only
+ *   EACH                    of how many, the first, it makes an element each, in outputs[0]; 0: it makes none
  *   number                  what it computes in
  *   room, state, told       what lanes share; what is measured of a piece; what the elements are told
  *   none(), join(a, b)      of no pieces; of two
  *   measure(a, me, room)    the state of the piece, on each of its lanes
  *   tell(a, me, state)      of the whole line
- *   give(told, x)           if EACH: the element, from those of the operands
- *   leave(a, line, told)    what is left of the line */
+ *   give(told, i, x)        if EACH: element i, from those of the operands
+ *   leave(a, line, told)    what is left of the line itself */
 #ifndef BT_CUDA_ALONG_H
 #define BT_CUDA_ALONG_H
 
@@ -94,11 +94,11 @@ static inline __device__ void bt_along_finish(const bt_along<OP> &a, const bt_al
     const typename OP::told told = OP::tell(a, me, all);
     if (me.own.real && me.own.first == 0)
         OP::leave(a, me.own.line, told);
-    if constexpr (OP::EACH) {
+    if constexpr (OP::EACH > 0) {
         const int64_t line = me.own.line, first = line / a.step * a.step * a.tile.n + line % a.step;
-        bt_along_each<OP::INPUTS>(a, me, [&](int64_t i, const typename OP::number *x) {
+        bt_along_each<OP::EACH>(a, me, [&](int64_t i, const typename OP::number *x) {
             if (me.own.real)
-                bt_store(a.given[0], a.outputs[0], first + i * a.step, OP::give(told, x));
+                bt_store(a.given[0], a.outputs[0], first + i * a.step, OP::give(told, i, x));
         });
     }
 }
@@ -144,7 +144,7 @@ template <class OP> static inline bt_status bt_along_launch(const bt_call *call,
     BT_TRY(bt_cuda_launch<bt_along<OP>>(call, bt_along_measure<OP>, bt_tile_blocks(tile), threads, a));
     if (!a.parts)
         return BT_OK;
-    if (!OP::EACH)
+    if (OP::EACH == 0)
         a.tile = bt_tile_whole(tile.lines, tile.parts, true);
     return bt_cuda_launch<bt_along<OP>>(call, bt_along_together<OP>, bt_tile_blocks(a.tile), threads, a);
 }
