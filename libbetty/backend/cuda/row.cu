@@ -1,6 +1,6 @@
 /* backend/cuda/row.cu: softmax, cross-entropy, layer_norm, and their derivatives: something is measured of each line,
  * from which its elements follow. These are computed in f32, with the CPU's exponential, or in f64; sums in f64. */
-#include "backend/cuda/along.h"
+#include "backend/cuda/measure.h"
 
 static __device__ inline float power(float x) { return bt_exp_f32(x); }
 static __device__ inline double power(double x) { return exp(x); }
@@ -15,33 +15,33 @@ struct added {
 
 /* ---- operands: with an element for each of a line's; with one for the line; with those that all lines have ---- */
 
-static bt_along_operand alike(const bt_view *x, int64_t axis)
+static bt_measure_operand alike(const bt_view *x, int64_t axis)
 {
     const uint32_t along = UINT32_C(1) << axis;
     return {x->data, x->dtype, bt_walk_of(x, ~along), bt_walk_of(x, along)};
 }
 
-static bt_along_operand of_lines(const bt_view *x)
+static bt_measure_operand of_lines(const bt_view *x)
 {
     return {x->data, x->dtype, bt_walk_of(x, ~UINT32_C(0)), bt_walk_of(x, 0)};
 }
 
-static bt_along_operand of_all(const bt_view *x)
+static bt_measure_operand of_all(const bt_view *x)
 {
     return {x->data, x->dtype, bt_walk_of(x, 0), bt_walk_of(x, ~UINT32_C(0))};
 }
 
 /* How the threads lie, by operand 0. */
-static bt_tile tile_of(const bt_along_operand &x)
+static bt_tile tile_of(const bt_measure_operand &x)
 {
     const int64_t next = bt_walk_step(x.lines), step = bt_walk_step(x.along);
     return bt_tile_cut(x.lines.n, x.along.n, step > 1 && next < step);
 }
 
 /* Lines of x along the axis; none where they have no elements. */
-template <class OP> static bt_along<OP> lines_of(const bt_view *x, int64_t axis)
+template <class OP> static bt_measure<OP> lines_of(const bt_view *x, int64_t axis)
 {
-    bt_along<OP> a = {};
+    bt_measure<OP> a = {};
     a.in[0] = alike(x, axis);
     a.tile = tile_of(a.in[0]);
     a.tile.lines = a.tile.n ? a.tile.lines : 0;
@@ -51,12 +51,12 @@ template <class OP> static bt_along<OP> lines_of(const bt_view *x, int64_t axis)
     return a;
 }
 
-template <class OP> static bt_along<OP> lines_along(const bt_call *call) /* with bt_axis_attr */
+template <class OP> static bt_measure<OP> lines_along(const bt_call *call) /* with bt_axis_attr */
 {
     return lines_of<OP>(&call->in[0], ((const bt_axis_attr *)call->attr)->axis);
 }
 
-template <class OP> static bt_along<OP> rows_of(const bt_call *call)
+template <class OP> static bt_measure<OP> rows_of(const bt_call *call)
 {
     return lines_of<OP>(&call->in[0], call->in[0].rank - 1);
 }
@@ -88,9 +88,9 @@ template <class T> struct peaks {
     static __device__ state measure(const auto &a, const auto &me, double *room)
     {
         double most = -__builtin_inf(), sum = 0;
-        bt_along_each<1>(a, me, [&](int64_t, const T *x) { most = larger::join(most, (double)x[0]); });
+        bt_measure_each<1>(a, me, [&](int64_t, const T *x) { most = larger::join(most, (double)x[0]); });
         const T top = (T)bt_tile_join<larger>(a.tile, room, most);
-        bt_along_each<1>(a, me, [&](int64_t, const T *x) { sum += (double)power(x[0] - top); });
+        bt_measure_each<1>(a, me, [&](int64_t, const T *x) { sum += (double)power(x[0] - top); });
         return {top, bt_tile_join<added>(a.tile, room, sum)};
     }
     static __device__ void leave(const auto &, int64_t, const auto &) {}
@@ -101,7 +101,7 @@ template <class T> struct softmax : peaks<T> {
     struct told {
         T most, factor;
     };
-    static bt_along<softmax> plan(const bt_call *call) { return lines_along<softmax>(call); }
+    static bt_measure<softmax> plan(const bt_call *call) { return lines_along<softmax>(call); }
     static __device__ told tell(const auto &, const auto &, const peak<T> &all) { return {all.most, (T)(1 / all.sum)}; }
     static __device__ T give(const told &line, int64_t, const T *x) { return power(x[0] - line.most) * line.factor; }
 };
@@ -111,7 +111,7 @@ template <class T> struct log_softmax : peaks<T> {
     struct told {
         T most, shift;
     };
-    static bt_along<log_softmax> plan(const bt_call *call) { return lines_along<log_softmax>(call); }
+    static bt_measure<log_softmax> plan(const bt_call *call) { return lines_along<log_softmax>(call); }
     static __device__ told tell(const auto &, const auto &, const peak<T> &all) { return {all.most, (T)log(all.sum)}; }
     static __device__ T give(const told &line, int64_t, const T *x) { return x[0] - line.most - line.shift; }
 };
@@ -126,9 +126,9 @@ static __device__ inline int64_t label_of(const auto &a, const auto &me)
 template <class T> struct cross_entropy : peaks<T> {
     enum { INPUTS = 2, EACH = 0 };
     typedef T told; /* the loss */
-    static bt_along<cross_entropy> plan(const bt_call *call)
+    static bt_measure<cross_entropy> plan(const bt_call *call)
     {
-        bt_along<cross_entropy> a = rows_of<cross_entropy>(call);
+        bt_measure<cross_entropy> a = rows_of<cross_entropy>(call);
         a.in[1] = of_lines(&call->in[1]);
         return a;
     }
@@ -149,16 +149,16 @@ template <class T> struct cross_entropy_grad : peaks<T> {
         T most, factor, given;
         int64_t label;
     };
-    static bt_along<cross_entropy_grad> plan(const bt_call *call)
+    static bt_measure<cross_entropy_grad> plan(const bt_call *call)
     {
-        bt_along<cross_entropy_grad> a = rows_of<cross_entropy_grad>(call);
+        bt_measure<cross_entropy_grad> a = rows_of<cross_entropy_grad>(call);
         a.in[1] = of_lines(&call->in[1]);
         a.in[2] = of_lines(&call->in[2]);
         return a;
     }
     static __device__ told tell(const auto &a, const auto &me, const peak<T> &all)
     {
-        return {all.most, (T)(1 / all.sum), bt_along_line(a, me, 2), label_of(a, me)};
+        return {all.most, (T)(1 / all.sum), bt_measure_line(a, me, 2), label_of(a, me)};
     }
     static __device__ T give(const told &line, int64_t i, const T *x)
     {
@@ -172,9 +172,9 @@ template <class T> struct softmax_grad {
     enum { INPUTS = 2, EACH = 2 };
     typedef T number, told;
     typedef double room, state;
-    static bt_along<softmax_grad> plan(const bt_call *call)
+    static bt_measure<softmax_grad> plan(const bt_call *call)
     {
-        bt_along<softmax_grad> a = lines_along<softmax_grad>(call);
+        bt_measure<softmax_grad> a = lines_along<softmax_grad>(call);
         a.in[1] = alike(&call->in[1], ((const bt_axis_attr *)call->attr)->axis);
         return a;
     }
@@ -183,7 +183,7 @@ template <class T> struct softmax_grad {
     static __device__ double measure(const auto &a, const auto &me, double *room)
     {
         double sum = 0;
-        bt_along_each<2>(a, me, [&](int64_t, const T *x) { sum = bt_f64_fma((double)x[0], (double)x[1], sum); });
+        bt_measure_each<2>(a, me, [&](int64_t, const T *x) { sum = bt_f64_fma((double)x[0], (double)x[1], sum); });
         return bt_tile_join<added>(a.tile, room, sum);
     }
     static __device__ T tell(const auto &, const auto &, double sum) { return (T)sum; }
@@ -206,9 +206,9 @@ template <class T> struct layer_norm {
         double mean; /* where elements are nearly alike, their differences need all of it */
         T deviation, factor;
     };
-    static bt_along<layer_norm> plan(const bt_call *call)
+    static bt_measure<layer_norm> plan(const bt_call *call)
     {
-        bt_along<layer_norm> a = rows_of<layer_norm>(call);
+        bt_measure<layer_norm> a = rows_of<layer_norm>(call);
         a.in[1] = of_all(&call->in[1]);
         a.in[2] = of_all(&call->in[2]);
         a.eps = ((const bt_eps_attr *)call->attr)->eps;
@@ -226,9 +226,9 @@ template <class T> struct layer_norm {
     {
         const double n = (double)(me.own.to - me.own.from);
         double sum = 0, squares = 0;
-        bt_along_each<1>(a, me, [&](int64_t, const T *x) { sum += (double)x[0]; });
+        bt_measure_each<1>(a, me, [&](int64_t, const T *x) { sum += (double)x[0]; });
         const double mean = bt_tile_join<added>(a.tile, room, sum) / n;
-        bt_along_each<1>(a, me, [&](int64_t, const T *x) {
+        bt_measure_each<1>(a, me, [&](int64_t, const T *x) {
             const double apart = (double)x[0] - mean;
             squares = bt_f64_fma(apart, apart, squares);
         });
@@ -263,9 +263,9 @@ template <class T> struct layer_norm_grad {
     struct told {
         T mean, factor, level, slope;
     };
-    static bt_along<layer_norm_grad> plan(const bt_call *call)
+    static bt_measure<layer_norm_grad> plan(const bt_call *call)
     {
-        bt_along<layer_norm_grad> a = rows_of<layer_norm_grad>(call);
+        bt_measure<layer_norm_grad> a = rows_of<layer_norm_grad>(call);
         a.in[1] = alike(&call->in[3], call->in[3].rank - 1);
         a.in[2] = of_lines(&call->in[1]);
         a.in[3] = of_lines(&call->in[2]);
@@ -275,9 +275,9 @@ template <class T> struct layer_norm_grad {
     static __device__ state join(const state &a, const state &b) { return {a.first + b.first, a.second + b.second}; }
     static __device__ state measure(const auto &a, const auto &me, room *shared)
     {
-        const T mean = bt_along_line(a, me, 2);
+        const T mean = bt_measure_line(a, me, 2);
         double level = 0, slope = 0;
-        bt_along_each<2>(a, me, [&](int64_t, const T *x) {
+        bt_measure_each<2>(a, me, [&](int64_t, const T *x) {
             level += (double)x[1];
             slope = bt_f64_fma((double)(x[0] - mean), (double)x[1], slope);
         });
@@ -285,8 +285,8 @@ template <class T> struct layer_norm_grad {
     }
     static __device__ told tell(const auto &a, const auto &me, const state &all)
     {
-        const double n = (double)a.tile.n, factor = 1 / (double)bt_along_line(a, me, 3);
-        const T mean = bt_along_line(a, me, 2);
+        const double n = (double)a.tile.n, factor = 1 / (double)bt_measure_line(a, me, 3);
+        const T mean = bt_measure_line(a, me, 2);
         return {mean, (T)factor, (T)(all.first / n), (T)(all.second / n * factor * factor)};
     }
     static __device__ T give(const told &line, int64_t, const T *x)
@@ -301,11 +301,11 @@ template <class T> struct layer_norm_dot {
     enum { INPUTS = 4, EACH = 0 };
     typedef T number;
     typedef double room, state, told;
-    static bt_along<layer_norm_dot> plan(const bt_call *call)
+    static bt_measure<layer_norm_dot> plan(const bt_call *call)
     {
         const bt_view *x = &call->in[0], *g = &call->in[3];
         const uint32_t columns = UINT32_C(1) << (x->rank - 1);
-        bt_along<layer_norm_dot> a = {};
+        bt_measure<layer_norm_dot> a = {};
         a.in[0] = {x->data, x->dtype, bt_walk_of(x, columns), bt_walk_of(x, ~columns)};
         a.in[1] = {g->data, g->dtype, bt_walk_of(g, columns), bt_walk_of(g, ~columns)};
         a.in[2] = of_all(&call->in[1]);
@@ -318,7 +318,7 @@ template <class T> struct layer_norm_dot {
     static __device__ double measure(const auto &a, const auto &me, double *room)
     {
         double sum = 0;
-        bt_along_each<4>(a, me, [&](int64_t, const T *x) { sum += (double)((x[0] - x[2]) / x[3] * x[1]); });
+        bt_measure_each<4>(a, me, [&](int64_t, const T *x) { sum += (double)((x[0] - x[2]) / x[3] * x[1]); });
         return bt_tile_join<added>(a.tile, room, sum);
     }
     static __device__ double tell(const auto &, const auto &, double sum) { return sum; }
@@ -334,22 +334,23 @@ static bool doubles(const bt_call *call) { return call->in[0].dtype == BT_F64; }
 
 template <template <class> class OP> static size_t scratch(const bt_call *call)
 {
-    return doubles(call) ? bt_along_scratch(OP<double>::plan(call)) : bt_along_scratch(OP<float>::plan(call));
+    return doubles(call) ? bt_measure_scratch(OP<double>::plan(call)) : bt_measure_scratch(OP<float>::plan(call));
 }
 
 template <template <class> class OP> static bt_status launch(const bt_call *call)
 {
-    return doubles(call) ? bt_along_launch(call, OP<double>::plan(call)) : bt_along_launch(call, OP<float>::plan(call));
+    return doubles(call) ? bt_measure_launch(call, OP<double>::plan(call))
+                         : bt_measure_launch(call, OP<float>::plan(call));
 }
 
 /* With labels, operand 1. */
 template <class OP> static bt_status watched(const bt_call *call)
 {
     bt_cuda_queue *queue = (bt_cuda_queue *)call->queue;
-    bt_along<OP> a = OP::plan(call);
+    bt_measure<OP> a = OP::plan(call);
     a.record = queue->record;
     a.site = bt_cuda_watch(queue, call, &call->in[1], a.in[0].along.n);
-    return a.site < 0 ? BT_ERROR_MEMORY : bt_along_launch(call, a);
+    return a.site < 0 ? BT_ERROR_MEMORY : bt_measure_launch(call, a);
 }
 
 template <template <class> class OP> static bt_status launch_watched(const bt_call *call)
