@@ -7,7 +7,7 @@
 #include <cuda_runtime_api.h>
 
 /* One list per file, bt_cuda_NAME, ending with a record without an op. */
-#define BT_CUDA_FAMILIES(X)   X(elementwise) X(channel) X(pool)
+#define BT_CUDA_FAMILIES(X)   X(elementwise) X(channel) X(pool) X(conv)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
