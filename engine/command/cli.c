@@ -71,7 +71,7 @@ static const option options[] = {
     {"--temperature", REAL, FIELD(temperature), .value = "X",
      .help = "with --sample: they are drawn from softmax(logits / X) (1); 0: each is the most likely one"},
     {"--top", COUNT, FIELD(top), .value = "N", .help = "with --sample: among the N most likely ones (all)"},
-    {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
+    {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu | cuda"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
     {"--ranks", SETTING, .key = "engine.ranks", .value = "N",

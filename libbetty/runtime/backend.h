@@ -23,6 +23,8 @@ typedef struct bt_backend {
 } bt_backend;
 
 const bt_backend *bt_backend_cpu(void);
-const bt_backend *bt_backend_cuda(void); /* NULL after an error: the build has none, there is no device or no driver */
+/* NULL after an error: the build has none, there is no device or no driver. */
+const bt_backend *bt_backend_cuda(void);
+const bt_backend *bt_backend_cuda_to_plan(void); /* its kernels without a device: nothing can run on it */
 
 #endif

@@ -1,6 +1,7 @@
 /* Ops that move values, and gather and scatter_add, against the plain loops; those against results that are known. */
 #include "tests/backend/compare.h"
 
+#include "support/on_device.h"
 #include "support/suite.h"
 #include <check.h>
 #include <fcntl.h>
@@ -57,6 +58,15 @@ START_TEST(turns)
                 t.out[0].layout = PLAIN;
                 compare_fast(&t);
             }
+    for (int l = 0; l < 6; l++) { /* with axes between the two, and in parts of a result */
+        const int64_t dims[] = {20, 3, 2, 40};
+        bt_range_attr pad = {l % 4, 1, dims[l % 4] + 3};
+        trial t = {.op = l < 2 ? &bt_op_copy : &bt_op_pad, .attr = l < 2 ? NULL : &pad, .inputs = 1, .outputs = 1};
+        t.in[0] = t.out[0] = operand_of(dtypes[l], 4, dims, TURNED);
+        t.out[0].layout = PLAIN;
+        t.out[0].dims[pad.axis] = l < 2 ? dims[pad.axis] : pad.to;
+        compare_fast(&t);
+    }
 }
 END_TEST
 
@@ -164,6 +174,53 @@ START_TEST(indices)
 }
 END_TEST
 
+/* Many rows, many columns, many indices for one row, many for few; small integers, whose sums are exact in any order.
+ */
+START_TEST(sums_of_rows)
+{
+    static const struct {
+        int64_t rows, indices, columns;
+    } sizes[] = {{200, 300, 3},  {5, 400, 1100},  {70, 6000, 2}, {3, 9000, 40},
+                 {130, 4200, 1}, {8200, 9000, 1}, {0, 0, 4},     {4, 0, 2}};
+    static double at[9000], values[997];
+    for (int i = 0; i < BT_COUNT_OF(values); i++)
+        values[i] = i * 7 % 31 - 15;
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int way = 0; way < 8; way++) {
+            const int64_t n = sizes[s].indices, inner[] = {n, sizes[s].columns};
+            bt_rows_attr attr = {.rows = sizes[s].rows};
+            for (int64_t i = 0; i < n; i++) /* all of one group of rows, or of any */
+                at[i] = (double)(way & 4 ? i * i % 7 % attr.rows : (i * 7919 + i / 3) % attr.rows);
+            trial t = {.op = &bt_op_scatter_add, .attr = &attr, .inputs = 2, .outputs = 1};
+            t.in[0] = (operand){.dtype = way & 1 ? BT_I64 : BT_I32, .rank = 1, .dims = {n}, .layout = PLAIN};
+            t.in[0].values = at;
+            t.in[0].value_count = BT_COUNT_OF(at);
+            t.in[1] = operand_of(way & 1 ? BT_F32 : BT_F64, 2, inner, way & 2 ? TURNED : PLAIN);
+            t.in[1].values = values;
+            t.in[1].value_count = BT_COUNT_OF(values);
+            t.out[0] = operand_of(t.in[1].dtype, 2, inner, PLAIN);
+            t.out[0].dims[0] = attr.rows;
+            compare(&t);
+        }
+}
+END_TEST
+
+START_TEST(hot)
+{
+    static const int64_t dims[] = {7, 30};
+    for (int way = 0; way < 24; way++)
+        for (int rank = 0; rank < 3; rank++) {
+            bt_one_hot_attr attr = {.classes = 1 + way, .dtype = way & 1 ? BT_F64 : BT_F32};
+            trial t = {.op = &bt_op_one_hot, .attr = &attr, .inputs = 1, .outputs = 1, .seed = (uint64_t)way};
+            t.in[0] = operand_of(way & 2 ? BT_I64 : BT_I32, rank, dims, layouts[way / 4]);
+            t.in[0].high = (double)attr.classes;
+            t.out[0] = operand_of((bt_dtype)attr.dtype, rank, dims, PLAIN);
+            t.out[0].dims[t.out[0].rank++] = attr.classes;
+            compare(&t);
+        }
+}
+END_TEST
+
 static bt_status launch(const bt_kernel_impl *kernel, bt_call *call)
 {
     bt_status status = kernel->prepare ? kernel->prepare(call) : BT_OK;
@@ -194,6 +251,35 @@ START_TEST(wild_indices)
             ck_assert_ptr_nonnull(strstr(bt_error(), "expected 0 to 4"));
         }
     bt_error_clear();
+}
+END_TEST
+
+/* On a device it is found when somebody waits; nothing is read or written beyond the ends. */
+START_TEST(wild_far)
+{
+    static const int64_t wild[] = {5, -1, INT64_MAX, INT64_MIN};
+    const bt_backend *device = device_backend();
+    for (int w = 0; device && w < 3 * BT_COUNT_OF(wild); w++) {
+        static const bt_op *const ops[] = {&bt_op_gather, &bt_op_scatter_add, &bt_op_one_hot};
+        const bt_op *op = ops[w / BT_COUNT_OF(wild)];
+        int64_t index[] = {0, wild[w % BT_COUNT_OF(wild)]};
+        float x[10] = {0}, y[10] = {0};
+        bt_view at = {(char *)index, BT_I64, 1, {2}, {1}}, table = {(char *)x, BT_F32, 2, {5, 2}, {2, 1}};
+        bt_view rows = {(char *)y, BT_F32, 2, {2, op == &bt_op_one_hot ? 5 : 2}, {op == &bt_op_one_hot ? 5 : 2, 1}};
+        bt_view gathered[] = {table, at}, added[] = {at, rows};
+        bt_rows_attr sum = {.rows = 5};
+        bt_one_hot_attr hot_attr = {.classes = 5, .dtype = BT_F32};
+        bt_call call = {.op = op, .inputs = op == &bt_op_one_hot ? 1 : 2, .outputs = 1, .threads = 1};
+        call.attr = op == &bt_op_one_hot ? (const void *)&hot_attr : &sum;
+        call.in = op == &bt_op_gather ? gathered : added;
+        call.out = op == &bt_op_scatter_add ? &table : &rows;
+        const host_span spans[] = {{(char *)x, sizeof x}, {(char *)y, sizeof y}, {(char *)index, sizeof index}};
+        ck_assert_int_eq(run_on_device(device, kernel_named(device->kernels.list(), op, ""), &call, spans, 3),
+                         BT_ERROR_DATA);
+        ck_assert_ptr_nonnull(strstr(bt_error(), ": element 1 of the indices [2] is "));
+        ck_assert_ptr_nonnull(strstr(bt_error(), "expected 0 to 4"));
+        bt_error_clear();
+    }
 }
 END_TEST
 
@@ -267,7 +353,10 @@ int main(void)
     tcase_add_test(tcase, broadcasts);
     tcase_add_test(tcase, parts);
     tcase_add_test(tcase, indices);
+    tcase_add_test(tcase, sums_of_rows);
+    tcase_add_test(tcase, hot);
     tcase_add_test(tcase, wild_indices);
+    tcase_add_test(tcase, wild_far);
     tcase_add_test(tcase, looks_inside);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -328,15 +328,17 @@ cudaError_t fake_run(fake_work *function, const void *args, size_t bytes, cudaSt
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    if (!stream || kind != cudaMemcpyDefault)
+    if (!stream)
         return cudaErrorInvalidValue;
     enter();
-    const bool to = fake_memory_has(dst, count), from = fake_memory_has(src, count);
-    if ((!to && !fake_pinned_has(dst, count)) || (!from && !fake_pinned_has(src, count)))
-        die("a copy from or to memory that is neither pinned nor the device's");
+    const bool up = kind == cudaMemcpyHostToDevice, down = kind == cudaMemcpyDeviceToHost;
+    if (!(down ? fake_pinned_has(dst, count) : fake_memory_has(dst, count)))
+        die(down ? "a copy to memory that is not pinned" : "a copy to memory that is not the device's");
+    if (!(up ? fake_pinned_has(src, count) : fake_memory_has(src, count)))
+        die(up ? "a copy from memory that is not pinned" : "a copy from memory that is not the device's");
     counts.copies++;
-    counts.up += to && !from ? (int64_t)count : 0;
-    counts.down += from && !to ? (int64_t)count : 0;
+    counts.up += up ? (int64_t)count : 0;
+    counts.down += down ? (int64_t)count : 0;
     append(stream, &(op){.kind = COPY, .to = dst, .from = src, .bytes = count});
     return leave(cudaSuccess);
 }

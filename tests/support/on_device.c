@@ -38,7 +38,7 @@ static bt_status send(visit *v)
         if (!v->far[i] || !v->pinned[i])
             return bt_error_status();
         memcpy(v->pinned[i], span->memory, span->bytes);
-        BT_TRY(v->device->copy(v->queue, v->far[i], v->pinned[i], span->bytes));
+        BT_TRY(v->device->send(v->queue, v->far[i], v->pinned[i], span->bytes));
     }
     return BT_OK;
 }
@@ -57,7 +57,7 @@ static bt_status wait(visit *v)
 static bt_status fetch(visit *v)
 {
     for (int i = 0; i < v->count; i++)
-        BT_TRY(v->device->copy(v->queue, v->pinned[i], v->far[i], v->spans[i].bytes));
+        BT_TRY(v->device->fetch(v->queue, v->pinned[i], v->far[i], v->spans[i].bytes));
     BT_TRY(wait(v));
     for (int i = 0; i < v->count; i++)
         memcpy(v->spans[i].memory, v->pinned[i], v->spans[i].bytes);

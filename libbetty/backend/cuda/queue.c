@@ -15,20 +15,43 @@ bt_status bt_cuda_try(cudaError_t error, const char *what)
 
 /* ---- life ---- */
 
+/* BETTY_CUDA=sync: each call is waited for, so that an error of the device names it. */
+static bool is_sync(void)
+{
+    const char *mode = getenv("BETTY_CUDA");
+    return mode && strcmp(mode, "sync") == 0;
+}
+
 static void cuda_close(void *queue)
 {
     bt_cuda_queue *q = queue;
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         if (q->events[i])
             cudaEventDestroy(q->events[i]);
+    bt_cuda_stages_close(q);
     if (q->record)
         cudaFreeHost(q->record);
+    if (q->ones)
+        cudaFree(q->ones);
     if (q->stream)
         cudaStreamDestroy(q->stream);
     bt_free(q->failure.message);
     bt_map_free(&q->site_of);
     bt_free(q->sites);
     bt_free(q);
+}
+
+/* On their way they lie where the record will. */
+static bt_status set_ones(bt_cuda_queue *q)
+{
+    const bt_cuda_ones ones = {1, 1};
+    void *far = NULL;
+    _Static_assert(sizeof ones <= sizeof *q->record, "the record has room for them");
+    BT_TRY(bt_cuda_try(cudaMalloc(&far, sizeof ones), "allocating memory"));
+    q->ones = far;
+    memcpy(q->record, &ones, sizeof ones);
+    BT_TRY(bt_cuda_try(cudaMemcpyAsync(far, q->record, sizeof ones, cudaMemcpyHostToDevice, q->stream), "copying"));
+    return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
 }
 
 static bt_status begin(bt_cuda_queue *q)
@@ -39,7 +62,9 @@ static bt_status begin(bt_cuda_queue *q)
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
+    BT_TRY(bt_cuda_stages_open(q));
     q->record = record;
+    BT_TRY(set_ones(q));
     *q->record = (bt_cuda_record){0, ~0ULL};
     return BT_OK;
 }
@@ -47,10 +72,9 @@ static bt_status begin(bt_cuda_queue *q)
 static void *cuda_open(void)
 {
     bt_cuda_queue *q = bt_alloc(sizeof *q);
-    const char *mode = getenv("BETTY_CUDA");
     if (!q)
         return NULL;
-    q->waits = mode && strcmp(mode, "sync") == 0;
+    q->waits = is_sync();
     if (begin(q) == BT_OK)
         return q;
     cuda_close(q);
@@ -129,11 +153,27 @@ static bt_device_failure taken(bt_cuda_queue *q)
 
 /* ---- work ---- */
 
-static bt_status cuda_copy(void *queue, void *to, const void *from, size_t bytes)
+static bt_status put_copy(bt_cuda_queue *q, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-    bt_cuda_queue *q = queue;
     q->fresh = true;
-    return bt_cuda_try(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, q->stream), "copying");
+    return bt_cuda_try(cudaMemcpyAsync(to, from, bytes, kind, q->stream), "copying");
+}
+
+static bt_status cuda_send(void *queue, void *far, const void *pinned, size_t bytes)
+{
+    if (bytes >= BT_CUDA_STAGED && bytes <= BT_CUDA_STAGE)
+        return bt_cuda_send_staged(queue, far, pinned, bytes);
+    return put_copy(queue, far, pinned, bytes, cudaMemcpyHostToDevice);
+}
+
+static bt_status cuda_copy(void *queue, void *far, const void *from, size_t bytes)
+{
+    return put_copy(queue, far, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+static bt_status cuda_fetch(void *queue, void *pinned, const void *far, size_t bytes)
+{
+    return put_copy(queue, pinned, far, bytes, cudaMemcpyDeviceToHost);
 }
 
 static bt_status cuda_fill(void *queue, void *to, int byte, size_t bytes)
@@ -182,16 +222,65 @@ static bt_device_failure cuda_wait(void *queue, int64_t mark)
     return taken(q);
 }
 
-const bt_device_table bt_cuda_device = {
+/* ---- what is launched again, as a graph ---- */
+
+static bt_status cuda_record(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    BT_TRY(bt_cuda_try(cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "recording a graph"));
+    return BT_OK;
+}
+
+static void *cuda_recorded(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t made = NULL;
+    if (bt_cuda_try(cudaStreamEndCapture(q->stream, &graph), "recording a graph") != BT_OK)
+        return NULL;
+    const bt_status status = bt_cuda_try(cudaGraphInstantiate(&made, graph, 0), "making a graph");
+    cudaGraphDestroy(graph);
+    return status == BT_OK ? made : NULL;
+}
+
+static bt_status cuda_replay(void *queue, void *recording)
+{
+    bt_cuda_queue *q = queue;
+    q->fresh = true;
+    return bt_cuda_try(cudaGraphLaunch(recording, q->stream), "launching a graph");
+}
+
+static void cuda_discard(void *recording) { cudaGraphExecDestroy(recording); }
+
+/* ---- the table ---- */
+
+static const bt_device_table device = {
+    .own = BT_CUDA_STAGES * BT_CUDA_STAGE,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
+    .send = cuda_send,
     .copy = cuda_copy,
+    .fetch = cuda_fetch,
     .fill = cuda_fill,
     .launch = cuda_launch,
     .mark = cuda_mark,
     .wait = cuda_wait,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .discard = cuda_discard,
 };
+
+const bt_device_table *bt_cuda_device(void)
+{
+    static bt_device_table one_by_one;
+    if (!is_sync())
+        return &device;
+    one_by_one = device;
+    one_by_one.record = NULL;
+    return &one_by_one;
+}
