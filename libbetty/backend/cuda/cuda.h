@@ -6,11 +6,11 @@
 #include "runtime/backend.h"
 #include <cuda_runtime_api.h>
 
-/* One list per file, bt_cuda_NAME, ending with a record without an op. */
+/* One list per file, bt_cuda_NAME, ending with a record without an op. Of one op the best comes first. */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
     X(elementwise)                                                                                                     \
     X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(row) X(sort)        \
-        X(along) X(random) X(host)
+        X(along) X(random) X(host) X(conv)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
