@@ -2,10 +2,27 @@
 #include "base/base.h"
 #include "runtime/backend.h"
 
-const bt_backend *bt_backend_cuda_to_plan(void) { return bt_backend_cuda(); }
+static bt_status absent(void)
+{
+    return bt_fail(BT_ERROR_UNSUPPORTED, "this build has no CUDA: the CUDA toolkit was not found when it was built");
+}
 
 const bt_backend *bt_backend_cuda(void)
 {
-    bt_fail(BT_ERROR_UNSUPPORTED, "this build has no CUDA: the CUDA toolkit was not found when it was built");
+    absent();
+    return NULL;
+}
+
+const bt_backend *bt_backend_cuda_to_plan(void) { return bt_backend_cuda(); }
+
+bt_status bt_cuda_profile(const char *name_or_file)
+{
+    (void)name_or_file;
+    return absent();
+}
+
+const bt_card *bt_cuda_card(void)
+{
+    absent();
     return NULL;
 }

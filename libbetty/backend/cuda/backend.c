@@ -31,7 +31,8 @@ static const bt_kernel_impl *const *kernels(void)
 
 static void describe(void)
 {
-    snprintf(isa_text, sizeof isa_text, "sm_%d%d%s", major, minor, bt_cuda_cublaslt() ? "" : ", without cuBLASLt");
+    snprintf(isa_text, sizeof isa_text, "sm_%d%d%s%s", major, minor, bt_cuda_cublaslt() ? "" : ", without cuBLASLt",
+             bt_cuda_cudnn() ? "" : ", without cuDNN");
 }
 
 static const char *isa(void)
@@ -59,10 +60,15 @@ static void ask(void)
     backend.device = bt_cuda_device();
 }
 
-const bt_backend *bt_backend_cuda(void)
+bool bt_cuda_answers(void)
 {
     pthread_once(&asked, ask);
-    if (found == cudaSuccess)
+    return found == cudaSuccess;
+}
+
+const bt_backend *bt_backend_cuda(void)
+{
+    if (bt_cuda_answers())
         return &backend;
     bt_fail(BT_ERROR_DEVICE, "no CUDA device can be used: %s", cudaGetErrorString(found));
     return NULL;

@@ -6,11 +6,10 @@
 #include "runtime/backend.h"
 #include <cuda_runtime_api.h>
 
-/* One list per file, bt_cuda_NAME, ending with a record without an op. Of one op the best comes first. */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
     X(elementwise)                                                                                                     \
     X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(row) X(sort)        \
-        X(along) X(random) X(host) X(conv)
+        X(along) X(random) X(host) X(conv) X(convolution)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -79,6 +78,7 @@ bt_status bt_cuda_stages_open(bt_cuda_queue *queue);
 void bt_cuda_stages_close(bt_cuda_queue *queue);
 bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
 
+bool bt_cuda_answers(void); /* there is a device */
 const bt_device_table *bt_cuda_device(void);
 
 #endif

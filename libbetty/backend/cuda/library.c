@@ -79,3 +79,24 @@ const bt_cublaslt *bt_cuda_cublaslt(void)
     pthread_once(&once, open_cublaslt);
     return have_cublaslt ? &cublaslt : NULL;
 }
+
+/* ---- cuDNN ---- */
+
+static bt_cudnn cudnn;
+static bool have_cudnn;
+
+static void open_cudnn(void)
+{
+    enum { FIRST_VERSION = 90800 };
+    static const char *const files[] = {"libcudnn.so.9", NULL};
+#define CUDNN_ENTRY(symbol, name) {#symbol, offsetof(bt_cudnn, name)},
+    static const entry entries[] = {BT_CUDNN(CUDNN_ENTRY)};
+    have_cudnn = fill(files, entries, BT_COUNT_OF(entries), &cudnn) && cudnn.version() >= FIRST_VERSION;
+}
+
+const bt_cudnn *bt_cuda_cudnn(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_cudnn);
+    return have_cudnn ? &cudnn : NULL;
+}
