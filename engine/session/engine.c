@@ -32,7 +32,8 @@ bt_engine *bt_engine_new(void)
         return NULL;
     engine->context.engine = engine;
     engine->best = NAN;
-    engine->metrics_length = engine->closing = -1;
+    engine->lengths = bt_log_nothing;
+    engine->closing = -1;
     engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
     engine->own_before = bt_own_bytes();

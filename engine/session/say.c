@@ -119,7 +119,8 @@ static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count
     bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
     bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
     bt_text_free(&text);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, r->context->step, bt_seconds() - r->start, values, count) : BT_OK;
+    const bt_log_line line = {r->context->step, bt_seconds() - r->start, values, count};
+    return r->sinks ? bt_sinks_write(r->sinks, &line) : BT_OK;
 }
 
 bt_metric_value *bt_run_room(const bt_context *context)

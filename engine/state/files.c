@@ -204,10 +204,8 @@ static bt_status read_tensors(const char *path, bt_checkpoint_content *checkpoin
 /* What was written to metrics.jsonl by then must still be there. */
 static bt_status check_metrics(const char *folder, const json_t *record)
 {
-    const json_t *length = json_object_get(record, "metrics_length");
-    if (!json_is_integer(length))
-        return BT_OK;
-    json_int_t was = json_integer_value(length), now = bt_output_metrics(folder);
+    const int64_t was = bt_record_lengths(record).bytes[BT_SINK_JSONL];
+    const int64_t now = bt_log_lengths_of(folder).bytes[BT_SINK_JSONL];
     if (now >= was)
         return BT_OK;
     return bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl has %lld bytes, and had %lld", folder,

@@ -344,7 +344,6 @@ START_TEST(refused_words)
         {"engine", "device = cuda", "`threads` says how many cores share the work; use auto | cpu"},
         {"engine", "device = gpu", "there is no backend for GPUs"},
         {"engine", "logger_type = wandb", "wandb.log"},
-        {"engine", "logger_type = tensorboard", "add_scalar"},
         {"classifier", "optimizer = lbfgs", "docs/extending.md); use sgd | adam | adamw | rmsprop"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {

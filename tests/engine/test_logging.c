@@ -296,49 +296,6 @@ START_TEST(files_are_written_whole)
 }
 END_TEST
 
-/* ---- metrics.jsonl ---- */
-
-START_TEST(one_object_a_line)
-{
-    bt_jsonl *sink = bt_jsonl_open(".", -1);
-    ck_assert_ptr_nonnull(sink);
-    const bt_metric_value first[] = {{"a.loss", 0.1, NAN}, {"a.valid.acc", 0.75, 0.0625}},
-                          second[] = {{"a.loss", INFINITY, NAN}};
-    ck_assert_int_eq(bt_jsonl_write(sink, 100, 1.25, first, 2), BT_OK);
-    ck_assert_str_eq(
-        content("metrics.jsonl"),
-        "{\"step\":100,\"time\":1.25,\"a.loss\":0.1,\"a.valid.acc\":0.75,\"a.valid.acc.interval\":0.0625}\n");
-    ck_assert_int_eq(bt_jsonl_write(sink, 200, 2.5, second, 1), BT_OK);
-    ck_assert_int_eq(bt_jsonl_write(sink, 300, 2.75, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
-    const char *text = content("metrics.jsonl");
-    ck_assert_int_eq(lines_of(text), 3);
-    ck_assert_ptr_nonnull(strstr(text, "\n{\"step\":200,\"time\":2.5,\"a.loss\":null}\n{\"step\":300,"));
-    ck_assert_int_eq(bt_jsonl_close(NULL), BT_OK);
-    ck_assert_ptr_null(bt_jsonl_open("missing", -1));
-    ck_assert_ptr_nonnull(strstr(bt_error(), "missing/metrics.jsonl cannot be written: No such file or directory"));
-    ck_assert_int_ne(bt_jsonl_write(NULL, 1, 1, NULL, 0), BT_OK);
-}
-END_TEST
-
-START_TEST(lines_go_on)
-{
-    int64_t length, end;
-    bt_jsonl *sink = bt_jsonl_open(".", -1);
-    ck_assert_int_eq(bt_jsonl_write(sink, 1, 0, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_sync(sink, &length), BT_OK);
-    ck_assert_int_eq(bt_jsonl_write(sink, 2, 0, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
-    sink = bt_jsonl_open(".", length);
-    ck_assert_int_eq(bt_jsonl_write(sink, 3, 0, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_sync(sink, &end), BT_OK);
-    ck_assert_int_eq(end, 2 * length);
-    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
-    ck_assert_str_eq(content("metrics.jsonl"), "{\"step\":1,\"time\":0.0}\n{\"step\":3,\"time\":0.0}\n");
-    ck_assert_int_ne(bt_jsonl_sync(NULL, NULL), BT_OK);
-}
-END_TEST
-
 /* ---- summary.json ---- */
 
 static const bt_method_def cg = {.name = "darts", .hypers = {{"iterations", 5, 0, 100, "steps", BT_HYPER_WHOLE}}};
@@ -448,8 +405,6 @@ int main(void)
     tcase_add_test(tests, wanted_folders);
     tcase_add_test(tests, one_run_at_a_time);
     tcase_add_test(tests, files_are_written_whole);
-    tcase_add_test(tests, one_object_a_line);
-    tcase_add_test(tests, lines_go_on);
     tcase_add_test(tests, summary_has_its_fields);
     tcase_add_test(tests, summary_mistakes);
     suite_add_tcase(suite, tests);
