@@ -120,6 +120,10 @@ const bt_key bt_keys[] = {
                "later (docs/quickstart.md), and Weights & Biases reads the files of tensorboard",
      RESUMABLE,
      .help = "logs beside metrics.jsonl, which is always written: metrics.csv, files of events for TensorBoard"},
+    {"log_histograms", ENGINE(log_histograms), BOOL, .value = "false",
+     .help =
+         "logger_type = tensorboard: how what bt_histogram is given is distributed, as the weights of examples, and "
+         "the norms of upper levels' gradients, from one line of metrics to the next"},
 
     /* ---- dependencies ---- */
     {"u2l", DEPENDENCY(u2l), LIST,

@@ -67,8 +67,9 @@ typedef struct bt_engine_settings {
     int strategy;  /* bt_strategy_words */
     int64_t zero_unit;
     bool distributed;
-    int64_t bucket;   /* bytes of sums over the ranks that are taken together; 0: each by itself */
-    int overlap;      /* bt_overlap */
+    int64_t bucket; /* bytes of sums over the ranks that are taken together; 0: each by itself */
+    int overlap;    /* bt_overlap */
+    bool log_histograms;
     unsigned loggers; /* bits of bt_sink_kind; 0: metrics.jsonl only */
 } bt_engine_settings;
 

@@ -7,7 +7,8 @@
  *   Event           1 wall_time  2 step  3 file_version  5 summary  7 session_log
  *   SessionLog      1 status (1: START)
  *   Summary         1 value
- *   Summary.Value   1 tag  2 simple_value  8 tensor  9 metadata
+ *   Summary.Value   1 tag  2 simple_value  5 histo  8 tensor  9 metadata
+ *   HistogramProto  1 min  2 max  3 num  4 sum  5 sum_squares  6 bucket_limit  7 bucket (both packed)
  *   SummaryMetadata 1 plugin_data      PluginData  1 plugin_name
  *   TensorProto     1 dtype (7: text)  2 tensor_shape  8 string_val
  *
@@ -18,7 +19,8 @@
 
 #include "io/file.h"
 #include <dirent.h>
-#include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,6 +103,16 @@ static void cut_one(void *user, const char *path, const char *name, int64_t size
 
 /* ---- events ---- */
 
+/* Buckets from the middle one on are counted outwards. */
+double bt_histogram_limit(int bucket)
+{
+    const int place = bucket - BT_HISTOGRAM_SIDE;
+    const double per = BT_HISTOGRAM_PER_OCTAVE;
+    if (place == BT_HISTOGRAM_SIDE)
+        return DBL_MAX;
+    return place >= 0 ? exp2(place / per - BT_HISTOGRAM_OCTAVES) : -exp2((-1 - place) / per - BT_HISTOGRAM_OCTAVES);
+}
+
 static uint32_t masked(const void *data, size_t size)
 {
     uint32_t crc = bt_crc32c(data, size);
@@ -179,15 +191,51 @@ static void put_scalar(bt_text *summary, const char *name, const char *end, doub
     bt_proto_message(summary, 1, &value);
 }
 
+/* Upper ends and counts, from the first bucket that has any to the last; empty ones that lie together are one. */
+static int64_t buckets(const double *counts, double *limits, double *numbers)
+{
+    int64_t n = 0;
+    int last = BT_HISTOGRAM_BUCKETS - 1;
+    while (last >= 0 && counts[last] <= 0)
+        last--;
+    for (int b = 0; b <= last; b++) {
+        bool empty = counts[b] <= 0;
+        if (empty && !n)
+            continue;
+        if (!empty || numbers[n - 1] > 0)
+            n++;
+        limits[n - 1] = bt_histogram_limit(b);
+        numbers[n - 1] = counts[b];
+    }
+    return n;
+}
+
+static void put_histogram(bt_text *summary, const bt_histogram_value *histogram)
+{
+    const double numbers[] = {histogram->least, histogram->most, histogram->number, histogram->sum, histogram->square};
+    double limits[BT_HISTOGRAM_BUCKETS], counts[BT_HISTOGRAM_BUCKETS];
+    int64_t count = buckets(histogram->counts, limits, counts);
+    bt_text value = {0}, histo = {0};
+    put_tag(&value, histogram->name, "");
+    for (int i = 0; i < BT_COUNT_OF(numbers); i++)
+        bt_proto_double(&histo, 1 + i, numbers[i]);
+    bt_proto_doubles(&histo, 6, limits, count);
+    bt_proto_doubles(&histo, 7, counts, count);
+    bt_proto_message(&value, 5, &histo);
+    bt_proto_message(summary, 1, &value);
+}
+
 static void put_line(bt_text *out, const bt_log_line *line)
 {
     bt_text event = event_at(line->step), summary = {0};
     for (int i = 0; i < line->count; i++) {
         const bt_metric_value *metric = &line->metrics[i];
         put_scalar(&summary, metric->name, "", metric->value);
-        if (metric->interval == metric->interval) /* is a number */
+        if (!isnan(metric->interval))
             put_scalar(&summary, metric->name, ".interval", metric->interval);
     }
+    for (int i = 0; i < line->histogram_count; i++)
+        put_histogram(&summary, &line->histograms[i]);
     bt_proto_message(&event, 5, &summary);
     put_event(out, &event);
 }

@@ -14,11 +14,26 @@ typedef enum bt_sink_kind {
     BT_SINK_KINDS
 } bt_sink_kind;
 
+/* Buckets of a histogram: 8 to an octave from 2^-24 to 2^24, on either side of one for what is smaller; the outermost
+ * have all that is larger. TensorBoard's own are as wide. */
+enum { BT_HISTOGRAM_PER_OCTAVE = 8, BT_HISTOGRAM_OCTAVES = 24 };
+enum { BT_HISTOGRAM_SIDE = 2 * BT_HISTOGRAM_OCTAVES * BT_HISTOGRAM_PER_OCTAVE };
+enum { BT_HISTOGRAM_BUCKETS = 2 * BT_HISTOGRAM_SIDE + 1 };
+double bt_histogram_limit(int bucket); /* its upper end, which is the lower one of the next */
+
+typedef struct bt_histogram_value {
+    const char *name;                        /* "classifier.weight" */
+    double number, least, most, sum, square; /* of the values, those that are finite; square: sum of squares */
+    const double *counts;                    /* by bucket */
+} bt_histogram_value;
+
 typedef struct bt_log_line {
     int64_t step;
     double time; /* seconds since the start of the run */
     const bt_metric_value *metrics;
     int count;
+    const bt_histogram_value *histograms; /* for events alone */
+    int histogram_count;
 } bt_log_line;
 
 /* Bytes of each sink that belong to a run, as a checkpoint remembers them; -1: it has none. */

@@ -110,8 +110,18 @@ static void say_first_nonfinite(bt_run *r, const bt_metric_value *values, int co
                 say_nonfinite(r, r->context->metrics[i]);
 }
 
-static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count, bool lasting)
+/* What is due: values[count], and histograms for those sinks that have them. */
+typedef struct due_values {
+    bt_metric_value *values; /* NULL: nothing is due */
+    int count;
+    bt_histogram_value *histograms;
+    int histogram_count;
+} due_values;
+
+static bt_status say_metrics(bt_run *r, const due_values *due, bool lasting)
 {
+    const bt_metric_value *values = due->values;
+    const int count = due->count;
     bt_run_say_trouble(r);
     say_first_skipped(r);
     say_first_nonfinite(r, values, count);
@@ -119,7 +129,12 @@ static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count
     bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
     bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
     bt_text_free(&text);
-    const bt_log_line line = {r->context->step, bt_seconds() - r->start, values, count};
+    const bt_log_line line = {.step = r->context->step,
+                              .time = bt_seconds() - r->start,
+                              .metrics = values,
+                              .count = count,
+                              .histograms = due->histograms,
+                              .histogram_count = due->histogram_count};
     return r->sinks ? bt_sinks_write(r->sinks, &line) : BT_OK;
 }
 
@@ -128,24 +143,33 @@ bt_metric_value *bt_run_room(const bt_context *context)
     return bt_alloc_array((size_t)context->metric_count + 1, sizeof(bt_metric_value));
 }
 
+static bt_status take(bt_context *context, bt_problem *problem, bool valid, due_values *due)
+{
+    if (!due->values) {
+        BT_TRY(bt_instance_wait(context->instance)); /* what has failed is told, not what is read after it */
+        due->values = bt_run_room(context);
+        due->histograms = bt_alloc_array((size_t)context->metric_count + 1, sizeof *due->histograms);
+    }
+    if (!due->values || !due->histograms)
+        return BT_ERROR_MEMORY;
+    due->count += bt_metrics_take(context, problem, valid, due->values + due->count);
+    due->histogram_count += bt_histograms_take(context, problem, valid, due->histograms + due->histogram_count);
+    return BT_OK;
+}
+
 bt_status bt_run_report(bt_run *r, bool valid, bool last)
 {
     bt_context *context = r->context;
-    bt_metric_value *values = NULL; /* most steps report nothing */
-    int count = 0;
-    for (int p = 0; p < context->problem_count; p++)
-        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last))) {
-            if (!values) {
-                BT_TRY(bt_instance_wait(context->instance)); /* what has failed is told, not what is read after it */
-                values = bt_run_room(context);
-            }
-            if (!values)
-                return BT_ERROR_MEMORY;
-            count += bt_metrics_take(context, context->problems[p], valid, values + count);
-        }
+    due_values values = {0}; /* most steps report nothing */
+    bt_status status = BT_OK;
+    for (int p = 0; p < context->problem_count && status == BT_OK; p++)
+        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last)))
+            status = take(context, context->problems[p], valid, &values);
     bool lasting = valid || context->step == context->settings->train_iters;
-    bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
-    bt_free(values);
+    if (status == BT_OK && values.count)
+        status = say_metrics(r, &values, lasting);
+    bt_free(values.values);
+    bt_free(values.histograms);
     return status;
 }
 

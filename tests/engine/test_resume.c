@@ -68,7 +68,7 @@ END_TEST
 
 /* ---- the folder that a run leaves ---- */
 
-#define LOGS "engine.logger_type = csv, tensorboard\n"
+#define LOGS "engine.logger_type = csv, tensorboard\nengine.log_histograms = true\n"
 
 static json_t *load(const char *path)
 {

@@ -192,6 +192,35 @@ START_TEST(events_of_a_run)
 }
 END_TEST
 
+/* A histogram beside a number, likewise. */
+START_TEST(events_of_a_histogram)
+{
+    static const unsigned char due[] =
+        "\x10\xac\x02\x2a\xa0\x01\x0a\x0d\x0a\x06"
+        "a/loss\x15\x00\x00\x00\x3f\x0a\x8e\x01\x0a\x08"
+        "a/weight\x2a\x81\x01\x09\0\0\0\0\0\0\xf0\xbf\x11\0\0\0\0\0\0\x0e\x40\x19\0\0\0\0\0\0\x10\x40"
+        "\x21\0\0\0\0\0\0\x06\x40\x29\0\0\0\0\0\x20\x2e\x40\x32\x28\0\0\0\0\0\0\xf0\xbf\0\0\0\0\0\0\x70\xbe"
+        "\0\0\0\0\0\0\x70\x3e\x87\xa4\xfb\xdc\x18\x58\x0d\x40\0\0\0\0\0\0\x10\x40\x3a\x28\0\0\0\0\0\0\xf0\x3f"
+        "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xf0\x3f";
+    double counts[BT_HISTOGRAM_BUCKETS] = {0};
+    counts[BT_HISTOGRAM_SIDE - 1 - 24 * 8] = 1; /* -1 */
+    counts[BT_HISTOGRAM_SIDE] = 2;              /* 0 */
+    counts[BT_HISTOGRAM_SIDE + 26 * 8] = 1;     /* up to 4 */
+    const bt_histogram_value weight = {
+        .name = "a.weight", .number = 4, .least = -1, .most = 3.75, .sum = 2.75, .square = 15.0625, .counts = counts};
+    unsigned char bytes[4096];
+    event_counts found;
+    bt_sinks *sinks = bt_sinks_open(".", EVENTS, &bt_log_nothing, 0);
+    const bt_log_line line = {
+        .step = 300, .metrics = line_values, .count = 1, .histograms = &weight, .histogram_count = 1};
+    ck_assert_int_eq(bt_sinks_write(sinks, &line), BT_OK);
+    ck_assert_int_eq(bt_sinks_close(sinks), BT_OK);
+    const unsigned char *const all[] = {due};
+    const size_t sizes[] = {sizeof due - 1};
+    expect_events(bytes, event_records(".", bytes, sizeof bytes, &found), all, sizes, 1);
+}
+END_TEST
+
 /* The first two records of a file of a run that goes on after step 300, but for the two times and the sums of what has
  * them: made as above. */
 static void expect_beginning(const unsigned char *file)
@@ -272,6 +301,7 @@ int main(void)
     tcase_add_test(tests, mistakes);
     tcase_add_test(tests, sum_of_castagnoli);
     tcase_add_test(tests, events_of_a_run);
+    tcase_add_test(tests, events_of_a_histogram);
     tcase_add_test(tests, events_go_on);
     tcase_add_test(tests, events_later);
     suite_add_tcase(suite, tests);

@@ -54,6 +54,18 @@ seen = [(value.tag, event.step) for path in paths for event in EventFileLoader(p
         for value in event.summary.value]
 assert len(seen) == len(set(seen)) == sum(map(len, due.values())) + 1  # and the configuration
 
+# Histograms: of a weight for each example, between two lines of metrics; and of the norms of hypergradients.
+betty_run(f"{os.environ['BT_SOURCE_DIR']}/examples/reweight.ini", "--output", "weights",
+          **{**SETTINGS, "engine.train_iters": 100, "engine.log_histograms": "true", "engine.valid_step": 0})
+weights = read("weights")
+assert set(weights.Tags()["histograms"]) == {"classifier/weight", "reweight/hypergradient_norm"}, weights.Tags()
+for event in weights.Histograms("classifier/weight"):
+    histogram = event.histogram_value
+    assert histogram.num == sum(histogram.bucket) == 5000, histogram  # 50 steps of 100 examples
+    assert 0 < histogram.min < histogram.sum / histogram.num < histogram.max < 1, histogram
+    assert histogram.bucket_limit[-1] > histogram.max > histogram.bucket_limit[-2], histogram
+assert [event.step for event in weights.Histograms("reweight/hypergradient_norm")] == [50, 100]
+
 text = found.Tensors("config/text_summary")
 with open("run/config.ini") as file:
     config = file.read()
