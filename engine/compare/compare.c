@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VALUE = 40 }; /* columns of a value, at most */
+enum { NAME = 100, VALUE = 40 }; /* bytes that are shown, at most */
 
 static json_t *or_null(json_t *value) { return value ? json_incref(value) : json_null(); }
 
@@ -108,7 +108,8 @@ static void add_rows(json_t *rows, bool numbers, bt_text *text)
         json_array_foreach(rows, i, row)
         {
             const json_t *values = json_object_get(row, "values");
-            const char *name = json_string_value(json_object_get(row, "name"));
+            char name[NAME + 1];
+            bt_show_controls(name, sizeof name, json_string_value(json_object_get(row, "name")));
             bt_text cells[2] = {{0}, {0}};
             for (size_t k = 0; k < 2; k++)
                 add_value(json_array_get(values, k), &cells[k]);
