@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAME = 100, VALUE = 40 }; /* bytes that are shown, at most */
+enum { NAME = 100, VALUE = 200 }; /* bytes that are shown, at most */
 
 static json_t *or_null(json_t *value) { return value ? json_incref(value) : json_null(); }
 
@@ -25,7 +25,11 @@ static json_t *rows_of(json_t *one, json_t *other, bool all)
         if (all || !second || !json_equal(value, second))
             rows = add_row(rows, name, value, second);
     }
-    json_object_foreach(other, name, value) if (!json_object_get(one, name)) rows = add_row(rows, name, NULL, value);
+    json_object_foreach(other, name, value)
+    {
+        if (!json_object_get(one, name))
+            rows = add_row(rows, name, NULL, value);
+    }
     return rows;
 }
 

@@ -59,7 +59,7 @@ static void take_level(json_t **code, json_t *level)
         if (json_string_length(value))
             put(code, name, callbacks[k], "", value);
     }
-    json_object_foreach(data, field, value) put(code, name, "data ", field, value);
+    json_object_foreach(data, field, value) { put(code, name, "data ", field, value); }
 }
 
 static bt_status read_code(const char *folder, bt_compared *run)
@@ -72,7 +72,7 @@ static bt_status read_code(const char *folder, bt_compared *run)
     run->code = json_object();
     put(&run->code, "", "version", "", json_object_get(record, "version"));
     put(&run->code, "", "kernels", "", json_object_get(record, "backend"));
-    json_array_foreach(json_object_get(record, "problems"), i, level) take_level(&run->code, level);
+    json_array_foreach(json_object_get(record, "problems"), i, level) { take_level(&run->code, level); }
     json_decref(record);
     return run->code ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its code", folder);
 }
@@ -83,7 +83,7 @@ static void take_all(json_t **results, json_t *object, const char *before)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(object, name, value) put(results, "", before, name, value);
+    json_object_foreach(object, name, value) { put(results, "", before, name, value); }
 }
 
 static void take_summary(json_t **results, json_t *summary)
