@@ -120,6 +120,7 @@ static bt_tensor *classifier_step(bt_problem *self, const bt_batch *batch)
     bt_tensor *right = bt_equal(voted(batch), bt_field(batch, "label"));
     if (!bt_option_bool(self, "baseline", false)) { /* all count the same, to compare with */
         bt_tensor *weight = bt_forward(bt_peer(self, "reweight"), bt_detach(loss), bt_field(batch, "votes"));
+        bt_histogram(self, "weight", weight);
         counts = bt_mul(weight, counts);
     }
     bt_metric(self, "right", bt_div(bt_sum(bt_mul(counts, right)), bt_sum(counts))); /* which share; only to look at */

@@ -132,6 +132,7 @@ static const bt_batch *batch;
     X(bt_option_bool, bt_option_bool(p, s, true)) X(bt_option_int, bt_option_int(p, s, 0, 0, 1))                       \
     X(bt_option_double, bt_option_double(p, s, 0, 0, 1)) X(bt_option_text, bt_option_text(p, s, s))                    \
     X(bt_prediction, bt_prediction(p, s, t)) X(bt_loss_count, bt_loss_count(p, t))                                     \
+    X(bt_histogram, bt_histogram(p, s, t))                                                                             \
     X(bt_loss_count_, bt_loss_count_(p, t))                                                                            \
     X(bt_metric, bt_metric(p, s, 1.0)) X(bt_metric, bt_metric(p, s, t)) X(bt_step, bt_step(p))                         \
     X(bt_inner_step, bt_inner_step(p))                                                                                 \
