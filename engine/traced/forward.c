@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "ops/ops.h"
 #include "runtime/variable.h"
+#include "transform/inline.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +57,26 @@ static void name_input(bt_heard *heard, const bt_tensor *x)
         }
 }
 
+/* ---- how it grows ---- */
+
+/* The axis that counts examples; -1: none is known. Of a field that counts otherwise than the batch, as the examples of
+ * a task do, it is the first, unless another input counts those of the batch. */
+static int axis_of(const bt_heard *heard, const bt_tensor *x)
+{
+    return x->batch_axis >= 0 || heard->counted || !x->rank || !field_of(heard, x) ? x->batch_axis : 0;
+}
+
+static bt_array grown(const bt_heard *heard, const bt_tensor *x)
+{
+    bt_array shape = bt_tensor_array(x);
+    const int axis = axis_of(heard, x);
+    const int64_t count = heard->batch->count;
+    if (axis >= 0)
+        shape.dims[axis] =
+            heard->examples * (count > 0 && shape.dims[axis] % count == 0 ? shape.dims[axis] / count : 1);
+    return shape;
+}
+
 /* What stands for an input: a variable, or what stood for it before. */
 static bt_tensor *stand_in(bt_heard *heard, bt_tensor *x)
 {
@@ -64,17 +85,15 @@ static bt_tensor *stand_in(bt_heard *heard, bt_tensor *x)
             return heard->stands[i];
     if (bt_poisoned(x) || !depends(heard, x))
         return x;
-    if (heard->count == BT_MAX_ITEMS)
-        return bt_trace_poison(BT_ERROR_UNSUPPORTED, "a network of more than %d inputs", BT_MAX_ITEMS);
     name_input(heard, x);
-    bt_var *var = bt_var_new(BT_EXTERNAL, BT_BATCH, "", heard->names[heard->count], bt_tensor_array(x));
+    bt_var *var = bt_var_new(BT_EXTERNAL, BT_BATCH, "", heard->names[heard->count], grown(heard, x));
     if (!var)
         return bt_trace_poison(BT_ERROR_MEMORY, "out of memory");
     heard->vars[heard->count] = var;
     heard->given[heard->count] = x;
     bt_tensor *read = bt_trace_read(var);
     if (!bt_poisoned(read))
-        read->batch_axis = x->batch_axis;
+        read->batch_axis = axis_of(heard, x);
     return heard->stands[heard->count++] = read;
 }
 
@@ -85,44 +104,54 @@ bool bt_heard_begin(bt_problem *problem, bt_tensor *const *in, bt_tensor **stand
     if (!heard || heard->problem != problem || heard->begun || !bt_trace_now())
         return false;
     heard->begun = true;
-    for (; in && in[count] && count < BT_MAX_ITEMS; count++)
-        stands[count] = stand_in(heard, in[count]);
-    stands[count] = NULL;
-    if (in && in[count])
+    while (in && in[count])
+        count++;
+    if (count > BT_MAX_ITEMS)
         bt_trace_poison(BT_ERROR_UNSUPPORTED, "a network of more than %d inputs", BT_MAX_ITEMS);
+    count = count > BT_MAX_ITEMS ? BT_MAX_ITEMS : count;
+    for (int i = 0; i < count; i++)
+        heard->counted |= !bt_poisoned(in[i]) && in[i]->batch_axis >= 0 && depends(heard, in[i]);
+    for (int i = 0; i < count; i++)
+        stands[i] = stand_in(heard, in[i]);
+    stands[count] = NULL;
     return true;
 }
 
-void bt_heard_end(bt_problem *problem, bt_tensor *out) { problem->context->heard->out = out; }
+static bool keep_all(const bt_node *node, void *user) { return (void)node, (void)user, true; }
+
+/* The rest of the step goes on with a result of other sizes, and may fail over it: what has been recorded is copied. */
+void bt_heard_end(bt_problem *problem, bt_tensor *out)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    if (graph->status != BT_OK || bt_poisoned(out))
+        return;
+    bt_graph_output(graph, out);
+    problem->context->heard->graph = bt_inline(graph, keep_all, NULL);
+    graph->output_count = 0;
+}
 
 /* ---- the step that asks ---- */
 
-static bt_graph *trace_step(bt_problem *asker, bt_step_fn *step, const char *callback, const bt_batch *batch)
+/* As it is asked for; what it is asked for by is not kept. */
+static bt_status trace_step(bt_problem *asker, bt_step_fn *step, const char *callback)
 {
     bt_trace trace;
     bt_tracing tracing;
     bt_heard *heard = asker->context->heard;
+    const bt_micro micro = {.batch = heard->batch, .record = heard->record, .context = asker->context};
     bt_graph *graph = bt_graph_new();
-    bt_micro micro = {.batch = heard->batch = bt_batch_resized(batch, heard->examples),
-                      .record = heard->record =
-                          bt_var_new(BT_EXTERNAL, BT_BATCH, "", "record", (bt_array){.dtype = BT_I64}),
-                      .context = asker->context};
-    if (!graph || !micro.batch || !micro.record) {
-        bt_graph_free(graph);
-        return NULL;
-    }
+    if (!graph)
+        return BT_ERROR_MEMORY;
     bt_problem_begin(&trace, &tracing, asker, graph, BT_TRACE_EVAL, &micro);
     bt_guest before = bt_problem_enter(asker, callback);
     step(asker, micro.batch);
     bt_problem_leave(asker, callback, before);
-    if (heard->begun && !bt_poisoned(heard->out))
-        bt_graph_output(graph, heard->out);
     bt_trace_end(&trace);
-    graph->assign_count = 0;
-    if (bt_graph_take_error(graph, asker, callback) == BT_OK)
-        return graph;
+    bt_status status = heard->graph ? BT_OK : bt_graph_take_error(graph, asker, callback);
     bt_graph_free(graph);
-    return NULL;
+    if (heard->graph)
+        heard->graph->assign_count = 0;
+    return status;
 }
 
 static bt_status hear(bt_problem *asker, bt_mode mode)
@@ -134,8 +163,11 @@ static bt_status hear(bt_problem *asker, bt_mode mode)
     if (heard->begun || !step || !stream || !asker->settings->active)
         return BT_OK;
     bt_heard_free(heard); /* of a step that has not asked */
-    heard->graph = trace_step(asker, step, valid ? "validation_step" : "training_step", stream->shapes[0]);
-    return heard->graph ? BT_OK : bt_error_status();
+    heard->batch = bt_batch_template(stream->shapes[0]);
+    heard->record = bt_var_new(BT_EXTERNAL, BT_BATCH, "", "record", (bt_array){.dtype = BT_I64});
+    if (!heard->batch || !heard->record)
+        return BT_ERROR_MEMORY;
+    return trace_step(asker, step, valid ? "validation_step" : "training_step");
 }
 
 bt_status bt_hear(bt_heard *heard)
@@ -148,7 +180,7 @@ bt_status bt_hear(bt_heard *heard)
     for (int i = 0; i < context->problem_count && status == BT_OK; i++)
         status = hear(context->problems[i], BT_TRAIN);
     context->heard = NULL;
-    if (status != BT_OK || (heard->begun && heard->graph->output_count == 1))
+    if (status != BT_OK || heard->graph)
         return status;
     return bt_fail(BT_ERROR_CONFIG,
                    "no step of the run calls bt_forward(%s, ...), which would say what its network takes; "

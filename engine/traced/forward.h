@@ -4,19 +4,19 @@
 
 #include "engine/level/level.h"
 
-/* The first call of bt_forward(problem, ...) in a step, traced with so many examples in mode BT_VALID: what it is given
- * of the batch is read from variables instead, and all else belongs to the network. */
+/* The first call of bt_forward(problem, ...) in a step, in mode BT_VALID: what it is given of the batch is read from
+ * variables instead, which have so many examples; all else belongs to the network. */
 typedef struct bt_heard {
     bt_problem *problem;
     int64_t examples;
-    bt_graph *graph; /* of the step that asks for it; its only output is the network's */
+    bt_graph *graph; /* its only output is the network's; NULL: nobody has called it */
     bt_var *vars[BT_MAX_ITEMS];
     char names[BT_MAX_ITEMS][128];
     int count;
-    bt_tensor *given[BT_MAX_ITEMS], *stands[BT_MAX_ITEMS], *out; /* in the graph */
+    bt_tensor *given[BT_MAX_ITEMS], *stands[BT_MAX_ITEMS]; /* within the step */
     bt_batch *batch;
     bt_var *record;
-    bool begun;
+    bool begun, counted; /* counted: one of the inputs counts the examples of the batch */
 } bt_heard;
 /* problem and examples are set, the rest is 0. It looks in the problem's validation_step, its training_step, and the
  * training steps of the others. BT_ERROR_CONFIG: none of them calls it. To be freed in any case. */

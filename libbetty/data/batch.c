@@ -128,28 +128,22 @@ int64_t bt_batch_count(const bt_batch *batch)
     return batch ? batch->count : 0;
 }
 
-bt_batch *bt_batch_resized(const bt_batch *shape, int64_t count)
+bt_batch *bt_batch_template(const bt_batch *shape)
 {
     if (!shape) {
         bt_fail(BT_ERROR_ARGUMENT, "bt_batch_template: the batch is NULL");
         return NULL;
     }
     bt_batch *batch = bt_alloc(sizeof *batch);
-    for (int i = 0; batch && i < shape->field_count; i++) {
-        bt_array array = shape->fields[i].array;
-        if (bt_batch_counts(shape, &array))
-            array.dims[0] = count;
-        if (bt_batch_declare(batch, shape->fields[i].name, array) != BT_OK) {
+    for (int i = 0; batch && i < shape->field_count; i++)
+        if (bt_batch_declare(batch, shape->fields[i].name, shape->fields[i].array) != BT_OK) {
             bt_batch_free(batch);
             return NULL;
         }
-    }
     if (batch)
-        batch->count = count;
+        batch->count = shape->count;
     return batch;
 }
-
-bt_batch *bt_batch_template(const bt_batch *shape) { return bt_batch_resized(shape, shape ? shape->count : 0); }
 
 bool bt_batch_fits(const bt_batch *a, const bt_batch *b)
 {

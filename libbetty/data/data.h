@@ -21,7 +21,6 @@ struct bt_batch {
 
 /* A template: the fields and shapes of `shape`, own variables, no data. */
 bt_batch *bt_batch_template(const bt_batch *shape);
-bt_batch *bt_batch_resized(const bt_batch *shape, int64_t count);   /* likewise, of so many examples */
 bool bt_batch_counts(const bt_batch *batch, const bt_array *field); /* a row of it for each example of the batch */
 bool bt_batch_fits(const bt_batch *a, const bt_batch *b);           /* same fields, dtypes and shapes */
 void bt_batch_bind(bt_batch *to, const bt_batch *from);             /* to's variables look at from's values */

@@ -1,6 +1,6 @@
 # onnxruntime computes what a model written by libbetty says, to 1e-5 of what libbetty computes: each op that has a rule,
-# each module of betty/nn.h for two sizes of batch, and trained runs; onnx's own checker finds no fault with any.
-# PyTorch's modules take the safetensors files (onnx_torch.py).
+# each module of betty/nn.h for two sizes of batch, and trained runs; onnx's own checker finds no fault with any, and the
+# schema of Debian's libonnx-dev knows every field.
 # Debian: protobuf-compiler libonnx-dev cc=gcc libc6-dev pkg-config libiniparser-dev libjansson-dev libpng-dev libutf8proc-dev zlib1g-dev
 # PyPI: numpy onnx==1.19.1 onnxruntime==1.23.2
 import os
@@ -16,7 +16,7 @@ source, build = os.environ["BT_SOURCE_DIR"], os.environ["BT_BUILD_DIR"]
 include = ["-I", source + "/libbetty/include"]
 inside = ["-D_GNU_SOURCE", "-I", source + "/libbetty", "-I", source + "/tests"]
 libraries = "-ljansson -lutf8proc -liniparser -lpng -lz -lpthread -ldl -lm".split()
-readers = source + "/tests/readers/"
+readers, betty = source + "/tests/readers/", os.environ["BETTY_RUN"]
 
 
 def compile_and_run(name, *parts):
@@ -92,6 +92,37 @@ def try_modules():
     print(f"{count} batches of modules: {worst:.1e} apart at most")
 
 
+runs = [  # INI file, problem, input, settings
+    ("reweight", "classifier", "image", ["engine.train_iters=60"]),
+    ("reweight_cifar", "classifier", "image",
+     ["engine.train_iters=6", "classifier.data=fashion-mnist", "classifier.colours=false"]),
+    ("maml_omniglot", "learner", "query.image", ["engine.train_iters=4"]),
+    ("darts_cell", "classifier", "image", ["engine.train_iters=6", "classifier.data=fashion-mnist"]),
+    ("language", "language", "token", ["engine.train_iters=20"]),
+    ("language", "language", "token", ["engine.train_iters=20", "language.gpt2=true", "language.width=16"]),
+    ("weak_labels", "classifier", "x", ["engine.train_iters=40"]),
+]
+
+
+def try_runs():
+    """A trained run, on a batch of its validation data."""
+    parts = ["-I", source, readers + "onnx_runs.c", build + "/libbetty.a", *libraries]
+    subprocess.run(["cc", "-std=c11", "-O1", *include, *inside, *parts, "-o", "runs"], check=True)
+    for number, (ini, problem, field, settings) in enumerate(runs):
+        run = f"run{number}"
+        options = [word for setting in ["engine.valid_step=0", *settings] for word in ("--set", setting)]
+        subprocess.run([betty, f"{source}/examples/{ini}.ini", "--output", run, "--quiet", *options], check=True)
+        subprocess.run([betty, "--export", run + ".onnx", "--problem", problem, run], check=True)
+        subprocess.run(["./runs", run, problem, field], check=True)
+        with open("run.txt") as file:
+            found, _ = arrays(file.read().split(), 2)
+        given, expected = [read(f"run.{name}.bin", dtype, shape) for name, dtype, shape in found]
+        model = session(run + ".onnx")
+        name = model.get_inputs()[0].name
+        apart = compare(run, model, {name: given}, expected)
+        print(f"{ini}, {problem}: {apart:.1e} apart")
+
+
 def try_schema():
     """The schema of Debian's libonnx-dev reads it, without a field that it does not know."""
     with open("mlp.onnx", "rb") as file:
@@ -103,4 +134,5 @@ def try_schema():
 
 try_ops()
 try_modules()
+try_runs()
 try_schema()
