@@ -50,7 +50,8 @@ static const option options[] = {
     {"--profile", FLAG, FIELD(profile),
      .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
     {"--json", FLAG, FIELD(json),
-     .help = "print the plan, the info, the check, the ablation or the table of several runs as JSON"},
+     .help = "print the plan, the info, the check, the ablation, what differs between two runs, or the table of "
+             "several, as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
      .help = "a setting, as in the file, which it overrides; may be repeated. Several values, A|B|C, are several runs: "
              "all combinations, with each of the seeds (a | that belongs to a value is written \\|)"},
@@ -63,6 +64,8 @@ static const option options[] = {
      .help =
          "the newest checkpoint of the run in this folder, or DIR/checkpoints/NAME, on its validation data, and do not "
          "train; FILE may be left out"},
+    {"--compare", TEXT, FIELD(compare), .value = "RUN RUN",
+     .help = "print what differs between two runs, by their folders: configuration, code, results"},
     {"--predictions", TEXT, FIELD(predictions), .value = "CSV",
      .help = "with --evaluate: write what each example gets to this file"},
     {"--sample", TEXT, FIELD(sample), .value = "TEXT",
@@ -232,7 +235,8 @@ static bt_status take_file(bt_cli *cli, const char *word)
 static bt_status sort_files(bt_cli *cli)
 {
     if (!cli->export)
-        return cli->run ? bt_fail(BT_ERROR_CONFIG, "one INI file at a time: found `%s` and `%s`", cli->file, cli->run)
+        return cli->run ? bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s` and `%s`",
+                                  cli->compare ? "pair of runs to compare" : "INI file", cli->file, cli->run)
                         : BT_OK;
     if (!cli->file)
         return bt_fail(BT_ERROR_CONFIG, "--export %s: of which run? betty-run --export %s --problem NAME RUN",
@@ -316,8 +320,20 @@ static bt_status check_export(const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status check_compare(const bt_cli *cli)
+{
+    if (!cli->compare)
+        return BT_OK;
+    if (cli->setting_count || cli->resume || cli->profile || cli->evaluate || cli->grid || bt_cli_reports(cli))
+        return bt_fail(BT_ERROR_CONFIG, "--compare RUN RUN goes with --json alone");
+    if (!cli->file)
+        return bt_fail(BT_ERROR_CONFIG, "--compare %s: with which run? betty-run --compare RUN RUN", cli->compare);
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
+    BT_TRY(check_compare(cli));
     BT_TRY(check_export(cli));
     BT_TRY(check_ablation(cli));
     BT_TRY(check_curve(cli));
@@ -328,9 +344,10 @@ static bt_status check_together(const bt_cli *cli)
         return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient, --ablate or --evaluate");
     if (cli->predictions && !cli->evaluate)
         return bt_fail(BT_ERROR_CONFIG, "--predictions goes with --evaluate DIR");
-    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->grid)
-        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate "
-                                        "or several runs");
+    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->compare &&
+        !cli->grid)
+        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate, "
+                                        "--compare or several runs");
     if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
         return bt_fail(BT_ERROR_CONFIG, "--evaluate goes with no other report: one at a time");
     if (cli->resume && bt_cli_reports(cli))
@@ -390,7 +407,8 @@ bt_status bt_cli_usage(FILE *file)
                   "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
                   "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
                   "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
-                  "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n\n"
+                  "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
+                  "betty-run --compare RUN RUN [--json]: what differs between two runs\n\n"
                   "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
         char name[64];

@@ -6,7 +6,9 @@
 #include "engine/command/mpi.h"
 #include "engine/command/ranks.h"
 #include "engine/command/signals.h"
+#include "engine/compare/compare.h"
 #include "engine/grid/grid.h"
+#include "engine/output/json.h"
 #include "engine/session/front.h"
 
 #include <fcntl.h>
@@ -202,10 +204,28 @@ static int grid(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, false);
 }
 
+static int compare(const bt_cli *cli)
+{
+    bt_text text = {0};
+    json_t *compared = bt_compare(cli->compare, cli->file);
+    bt_status status = compared ? BT_OK : bt_error_status();
+    if (compared && cli->json)
+        status = bt_json_print(compared, stdout);
+    else if (compared)
+        bt_compare_text(compared, &text);
+    if (text.failed)
+        status = bt_fail(BT_ERROR_MEMORY, "no memory for what is to be printed");
+    else if (text.size)
+        fputs(text.data, stdout);
+    bt_text_free(&text);
+    json_decref(compared);
+    return status == BT_OK ? DONE : complain(status, false);
+}
+
 static bt_status meet(const bt_cli *cli)
 {
     BT_TRY(bt_mpi_begin(&started));
-    if (started == 1 || !(cli->grid || cli->ablate || bt_cli_reports(cli)))
+    if (started == 1 || !(cli->grid || cli->ablate || cli->compare || bt_cli_reports(cli)))
         return BT_OK;
     return bt_fail(BT_ERROR_CONFIG, "several processes were started as ranks of a run, and nothing is trained: reports "
                                     "and grids of runs are made by one process; with --plan, --ranks N is enough");
@@ -247,7 +267,7 @@ int main(int argc, char **argv)
     else if (status == BT_OK && !cli.file && !(cli.grid && cli.resume))
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
     else if (status == BT_OK && (status = meet(&cli)) == BT_OK)
-        code = cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
+        code = cli.compare ? compare(&cli) : cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
     else
         code = complain(status, false);
     bt_cli_free(&cli);

@@ -37,6 +37,9 @@ struct bt_context {
     /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
     bt_status (*watch)(void *user, const bt_problem *problem);
     void *watch_user;
+    /* Hears of each batch of a validation, with the level's name; NULL: nobody does. */
+    void (*validating)(void *user, const char *level, int64_t done, int64_t batches);
+    void *validating_user;
     bt_proposal proposal;
     bool steps_now;       /* what bt_steps_show was told last */
     int64_t scalar_count; /* host scalars and static ints of all levels */

@@ -33,7 +33,11 @@ bt_metric_row *bt_histogram_find(bt_context *context, bt_problem *problem, const
                 (histogram->least = bt_metric_part(row, "least", number)) &&
                 (histogram->most = bt_metric_part(row, "most", number)) &&
                 (histogram->square = bt_metric_part(row, "square", number));
-    return good ? row : NULL;
+    if (good)
+        return row;
+    bt_histogram_free(row);
+    row->histogram = NULL;
+    return NULL;
 }
 
 /* False: no finite value has come since the last time. */

@@ -2,6 +2,7 @@
 #include "engine/output/sinks_inside.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -79,8 +80,7 @@ bt_status bt_append_close(bt_append *append)
 int64_t bt_append_size(const char *folder, const char *name)
 {
     struct stat info;
-    char *path = bt_string("%s/%s", folder, name);
-    bool found = path && stat(path, &info) == 0;
-    bt_free(path);
-    return found ? (int64_t)info.st_size : -1;
+    char path[PATH_MAX]; /* without memory a file is still there */
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return stat(path, &info) == 0 ? (int64_t)info.st_size : -1;
 }

@@ -19,7 +19,9 @@
 
 #include "io/file.h"
 #include <dirent.h>
+#include <errno.h>
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,21 +48,19 @@ static bt_status visit(const char *folder, void (*each)(void *user, const char *
                        void *user)
 {
     struct dirent **entries;
-    bt_status status = BT_OK;
     int count = scandir(folder, &entries, is_ours, alphasort);
+    if (count < 0)
+        return bt_fail(BT_ERROR_FILE, "%s cannot be read: %s", folder, strerror(errno));
     for (int i = 0; i < count; i++) {
-        char *path = bt_string("%s/%s", folder, entries[i]->d_name);
-        int64_t size = path ? bt_append_size(folder, entries[i]->d_name) : -1;
-        if (!path)
-            status = BT_ERROR_MEMORY;
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        int64_t size = bt_append_size(folder, entries[i]->d_name);
         if (size >= 0)
             each(user, path, entries[i]->d_name, size);
-        bt_free(path);
         free(entries[i]);
     }
-    if (count >= 0)
-        free(entries);
-    return status;
+    free(entries);
+    return BT_OK;
 }
 
 static void add_size(void *user, const char *path, const char *name, int64_t size)
@@ -87,15 +87,20 @@ static void remove_all(const char *folder) { (void)visit(folder, remove_one, NUL
 typedef struct cut {
     int64_t keep, before; /* bytes of all files: to be kept; of those that were kept so far */
     int64_t last;         /* seconds, in the name of the last file that stays */
+    bool failed;
 } cut;
 
 static void cut_one(void *user, const char *path, const char *name, int64_t size)
 {
     cut *cut = user;
     int64_t keep = cut->keep - cut->before;
-    if (keep <= 0 || (keep < size && truncate(path, keep) != 0)) {
+    if (keep <= 0) {
         unlink(path);
         return;
+    }
+    if (keep < size && truncate(path, keep) != 0 && !cut->failed) {
+        cut->failed = true;
+        bt_fail(BT_ERROR_FILE, "%s cannot be cut: %s", path, strerror(errno));
     }
     cut->before += keep < size ? keep : size;
     cut->last = strtoll(name + strlen(BEGIN), NULL, 10);
@@ -310,6 +315,8 @@ static bt_status open_events(bt_sink *sink, const char *folder, int64_t length, 
 {
     cut cut = {.keep = length};
     BT_TRY(visit(folder, cut_one, &cut));
+    if (cut.failed)
+        return bt_error_status();
     char *name = new_name(cut.last);
     sink->file = name ? bt_append_open(folder, name, -1) : NULL;
     sink->before = cut.before;

@@ -22,6 +22,8 @@ bt_progress *bt_progress_new(FILE *file, int64_t total);
 /* The run begins after this step, not after step 0, and is to go up to step `total`. */
 void bt_progress_start(bt_progress *progress, int64_t step, int64_t total);
 void bt_progress_step(bt_progress *progress, int64_t step); /* after each leaf step; cheap */
+/* After each batch of a validation, of which there are so many: in a pipe a line every 10 seconds. */
+void bt_progress_validation(void *progress, const char *level, int64_t done, int64_t batches);
 /* A line that stays, of a bt_progress; a bt_log_fn. But BT_LINE_TRAINING: the values go into the line on a terminal,
  * and in a pipe into at most one line a second. */
 void bt_progress_line(void *progress, bt_line kind, const char *text);

@@ -42,7 +42,8 @@ void bt_log_remove(const char *folder)
 /* Of a file that somebody has cut or removed since, what is there goes on. */
 static int64_t kept(int kind, const char *folder, int64_t length)
 {
-    int64_t there = size_of(kind, folder);
+    const char *file = defs[kind]->file;
+    int64_t there = file ? bt_append_size(folder, file) : length;
     return there < length ? there : length;
 }
 

@@ -54,6 +54,8 @@ typedef struct bt_checkpoint_content { /* read, whole, and as it was written */
 /* The one of this name; "": the newest that can be used; what is wrong with those passed over is added to `warning`. */
 bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint_content *checkpoint, bt_text *warning);
 void bt_checkpoint_free(bt_checkpoint_content *checkpoint);
+/* The record of the newest one alone, as it was written, in whatever format, for json_decref; NULL: there is none. */
+bt_status bt_checkpoint_record(const char *folder, json_t **record);
 int64_t bt_checkpoint_step(const char *folder, const char *name); /* that it was written after; -1: there is none */
 
 /* Keeps the newest `keep` up to `step`, and removes all other files that a checkpoint left. */

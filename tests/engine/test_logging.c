@@ -71,6 +71,8 @@ START_TEST(plain_lines_in_a_pipe)
     const bt_metric_value train[] = {{"classifier.loss", 0.43218, NAN}};
     const bt_metric_value valid[] = {{"classifier.valid.loss", 0.5, NAN}, {"classifier.valid.acc", 0.85128, 0.004}};
     bt_progress_line(progress, BT_LINE_INFO, "training 2 levels");
+    for (int batch = 1; batch <= 1000; batch++) /* in far less than 10 seconds: nothing */
+        bt_progress_validation(progress, "net", batch, 1000);
     for (int step = 1; step <= 1000; step++) { /* in far less than a second: one line of training metrics */
         bt_progress_step(progress, step);
         if (step % 10 == 0)
@@ -128,6 +130,10 @@ START_TEST(one_line_on_a_terminal)
         pause_ms(2);
         metrics_line(progress, step, 300, train, 1, false);
         bt_progress_step(progress, step);
+        for (int batch = 1; step == 200 && batch <= 60; batch++) { /* of 0.3 seconds and more */
+            pause_ms(5);
+            bt_progress_validation(progress, "net", batch, 60);
+        }
         if (step == 200)
             metrics_line(progress, step, 300, valid, 1, true);
     }
@@ -152,7 +158,9 @@ START_TEST(one_line_on_a_terminal)
     }
     ck_assert_int_ge(draws, 3);
     ck_assert_int_le(draws, 40); /* 0.6 s and more, five a second, and not one for each step */
-    ck_assert_ptr_nonnull(strstr(text, "step 200/300  acc 0.5\r\n"));
+    const char *validating = strstr(text, "\r\033[Kstep 200/300  validating net: "); /* cut at 39 columns */
+    ck_assert_ptr_nonnull(validating);
+    ck_assert_ptr_nonnull(strstr(validating, "\r\033[Kstep 200/300  acc 0.5\r\n"));
     ck_assert_ptr_nonnull(strstr(text, "step 300/300  100 %"));
     ck_assert_int_eq(text[got - 1], '\n');
 }
@@ -165,9 +173,11 @@ START_TEST(silence)
     bt_progress_step(progress, 1);
     metrics_line(progress, 1, 10, metric, 1, true);
     bt_progress_line(progress, BT_LINE_INFO, "nobody listens");
+    bt_progress_validation(progress, "net", 1, 2);
     bt_progress_free(progress);
     bt_progress_free(NULL);
     bt_progress_step(NULL, 1);
+    bt_progress_validation(NULL, "net", 1, 2);
     bt_progress_line(NULL, BT_LINE_INFO, "x");
 }
 END_TEST

@@ -1,10 +1,16 @@
-# TensorBoard's own reader opens the files of events of a run that was interrupted, and finds what metrics.csv has.
+# TensorBoard's own readers, in Python and (in its server) in Rust, open the files of events of a run that was
+# interrupted, and find what metrics.csv has.
 # PyPI: tensorboard==2.21.0
 import csv
 import glob
+import json
 import os
 import re
 import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -72,4 +78,29 @@ with open("run/config.ini") as file:
 assert [event.step for event in text] == [0]
 assert text[0].tensor_proto.string_val[0].decode() == f"```\n{config}```\n"
 assert re.search(r"^train_iters = 400$", config, re.M)
+# What the server shows: its own reader goes by files, and may still be at it.
+server = subprocess.Popen([os.path.join(os.path.dirname(sys.executable), "tensorboard"), "--logdir", ".", "--port", "0"],
+                          stderr=subprocess.PIPE, text=True)
+
+
+def shown(plugin, what, **query):
+    url = f"{address}data/plugin/{plugin}/{what}?{urllib.parse.urlencode(query)}"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return json.load(answer)
+
+
+try:
+    address = next(found for found in (re.search(r"http://localhost:\d+/", line) for line in server.stderr) if found)[0]
+    end = time.monotonic() + 120
+    while time.monotonic() < end and "weights" not in shown("histograms", "tags"):
+        time.sleep(0.5)
+    assert set(shown("scalars", "tags")["run"]) == set(due)
+    for tag, values in due.items():
+        scalars = shown("scalars", "scalars", run="run", tag=tag)
+        assert [step for _, step, _ in scalars] == [step for step, _ in values], (tag, scalars)
+    assert len(shown("histograms", "histograms", run="weights", tag="classifier/weight")) == 2
+    assert "train_iters = 400" in shown("text", "text", run="run", tag="config/text_summary")[0]["text"]
+finally:
+    server.terminate()
+    server.wait()
 print(f"{len(due)} tags, {sum(map(len, due.values()))} scalars in {len(paths)} files")

@@ -43,7 +43,7 @@ static void write_packed(const char *name, const char *text)
 
 #define INI                                                                                                            \
     "[engine]\nproblems = logistic_hpo\ntrain_iters = 3\nvalid_step = 2\nthreads = 1\n"                                \
-    "logger_type = csv, tensorboard\n"                                                                                 \
+    "logger_type = csv, tensorboard\nlog_histograms = true\n"                                                          \
     "[dependencies]\nu2l = penalty > model\nl2u = model > penalty\n"                                                   \
     "[penalty]\nlr = 0.05\ndata = t.csv\n[model]\ntype = cg\nlr = 0.1\ndata = t.svm\n"
 
