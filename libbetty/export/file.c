@@ -170,7 +170,10 @@ static bt_status measure(const bt_onnx *m, size_t *bytes)
         size_t values;
         put_held(&held, &m->held[i], &values);
         *bytes += (size_t)held.size;
+        const bool failed = held.failed;
         bt_text_free(&held);
+        if (failed)
+            return BT_ERROR_MEMORY;
         if (values > most_bytes || *bytes + values > most_bytes)
             return bt_fail(BT_ERROR_UNSUPPORTED,
                            "a model of ONNX in one file has at most 2 GiB, and this one has more; "

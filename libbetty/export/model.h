@@ -38,6 +38,5 @@ void bt_onnx_ratio(int64_t size, int64_t *times, int64_t *parts);     /* of BT_F
 const char *bt_onnx_own_path(const bt_onnx *model, const char *path); /* without the level's name in front of it */
 const char *bt_onnx_value_of(bt_onnx *model, const bt_tensor *x);
 const char *bt_onnx_hold(bt_onnx *model, const char *name, bt_array array, const bt_var *var); /* the name */
-void bt_onnx_fail(bt_onnx *model, bt_status status, const char *format, ...) BT_FORMAT(3, 4);
 
 #endif

@@ -91,7 +91,7 @@ static bt_status record(recording *r, int k)
     r->module->low = low;
     graph->assign_count = 0;
     bt_free(in);
-    return graph->status == BT_OK ? BT_OK : bt_fail(graph->status, "%s", graph->message);
+    return graph->status == BT_OK ? bt_error_status() : bt_fail(graph->status, "%s", graph->message);
 }
 
 static bt_status write_record(const recording *r, const char *path)
@@ -138,6 +138,7 @@ bt_status bt_module_export(bt_module *module, const char *path, const bt_model_i
                        module->name);
     if (!module->adopted)
         return bt_fail(BT_ERROR_ARGUMENT, "bt_module_export: the module has no storage yet: call bt_module_init first");
+    BT_TRY(bt_error_status()); /* of another call, until bt_error_clear */
     BT_TRY(bt_export_format_of(path, &format));
     recording r = {.module = module, .inputs = inputs, .count = count};
     bt_status status = format == BT_EXPORT_TORCH ? bt_torch_write(module, NULL, path) : export_forward(&r, path);

@@ -148,7 +148,7 @@ const char *bt_onnx_array(bt_onnx *m, bt_array values)
 {
     char name[48];
     const size_t bytes = bt_array_bytes(values);
-    values.data = bytes == SIZE_MAX ? NULL : bt_region_copy(m->region, values.data, bytes);
+    values.data = bytes == SIZE_MAX || !values.data ? NULL : bt_region_copy(m->region, values.data, bytes);
     if (!values.data) {
         bt_onnx_fail(m, BT_ERROR_MEMORY, "out of memory");
         return "";
@@ -187,6 +187,8 @@ const char *bt_onnx_wholes(bt_onnx *m, const int64_t *values, int64_t count)
     bt_text_add(&name, "i64");
     for (int64_t i = 0; i < count; i++)
         bt_text_add(&name, "_%lld", (long long)values[i]);
+    if (name.failed)
+        bt_onnx_fail(m, BT_ERROR_MEMORY, "out of memory");
     const char *found = named_array(m, bt_text_get(&name), BT_ARRAY(values, count));
     bt_text_free(&name);
     return found;

@@ -91,6 +91,7 @@ const char *bt_onnx_size(bt_onnx *model, int64_t fewer, int64_t more);
 const char *bt_onnx_shape(bt_onnx *model, const bt_tensor *x);
 int bt_onnx_dtype(bt_dtype dtype); /* TensorProto.DataType; floating numbers of any precision are f32 there */
 
+void bt_onnx_fail(bt_onnx *model, bt_status status, const char *format, ...) BT_FORMAT(3, 4); /* the first one stays */
 /* This op, or what it gives, has no equal in ONNX. `why`: in brackets behind its name; NULL: nothing. */
 void bt_onnx_refuse(bt_onnx *model, const bt_node *node, const char *why);
 

@@ -68,6 +68,8 @@ static const char *adaptive_axis(bt_onnx *m, const bt_node *node, const char *x,
     }
     if (parts)
         joined = count == 1 ? parts[0] : bt_onnx_op(m, "Concat", BT_ATTRS(BT_WHOLE("axis", axis)), parts);
+    else
+        bt_onnx_fail(m, BT_ERROR_MEMORY, "out of memory");
     bt_free(parts);
     return joined;
 }

@@ -104,6 +104,8 @@ static void write_concat(bt_onnx *m, const bt_node *node, const char *name)
         in[i] = bt_onnx_in(m, node, i);
     if (in)
         bt_onnx_out(m, node, 0, bt_onnx_op(m, name, BT_ATTRS(BT_WHOLE("axis", range->axis)), in));
+    else
+        bt_onnx_fail(m, BT_ERROR_MEMORY, "out of memory");
     bt_free(in);
 }
 
