@@ -177,7 +177,10 @@ const char *bt_onnx_number(bt_onnx *m, bt_dtype dtype, double value)
     int64_t room = 0;
     bt_array scalar = {.dtype = dtype, .data = &room};
     bt_put(dtype, scalar.data, 0, value);
-    snprintf(name, sizeof name, "%s_%.9g", bt_dtype_name(bt_dtype_floats(dtype) ? BT_F32 : dtype), value);
+    if (bt_dtype_floats(dtype))
+        snprintf(name, sizeof name, "f32_%.9g", value); /* as many digits as tell two numbers of f32 apart */
+    else
+        snprintf(name, sizeof name, "%s_%.17g", bt_dtype_name(dtype), value);
     return named_array(m, name, scalar);
 }
 

@@ -9,7 +9,7 @@
  * told by bt_onnx_write. */
 typedef struct bt_onnx bt_onnx;
 
-/* ---- the rules: table.c ---- */
+/* ---- the rules ---- */
 
 /* Writes what the node computes, of its inputs' names, and names its outputs. `name`: the rule's. */
 typedef void bt_onnx_write_fn(bt_onnx *model, const bt_node *node, const char *name);
@@ -21,21 +21,14 @@ typedef struct bt_onnx_rule {
     bool resized;     /* its attributes name sizes, which may grow with the batch */
     bool thin;        /* it may take inputs by bt_onnx_thin; else all of them are there before it is asked */
 } bt_onnx_rule;
-#define BT_RULE(op, write, name)                                                                                       \
-    {                                                                                                                  \
-        &bt_op_##op, (write), (name), false, false                                                                     \
-    }
-#define BT_RESIZED(op, write, name)                                                                                    \
-    {                                                                                                                  \
-        &bt_op_##op, (write), (name), true, false                                                                      \
-    }
-#define BT_THIN(op, write, name)                                                                                       \
-    {                                                                                                                  \
-        &bt_op_##op, (write), (name), false, true                                                                      \
-    }
+/* clang-format off */
+#define BT_RULE(op, write, name)    {&bt_op_##op, (write), (name), false, false}
+#define BT_RESIZED(op, write, name) {&bt_op_##op, (write), (name), true, false}
+#define BT_THIN(op, write, name)    {&bt_op_##op, (write), (name), false, true}
+/* clang-format on */
 
-extern const bt_onnx_rule bt_onnx_rules_elementwise[], bt_onnx_rules_shape[],
-    bt_onnx_rules_network[];                          /* op NULL: end */
+/* Each ends with op NULL. */
+extern const bt_onnx_rule bt_onnx_rules_elementwise[], bt_onnx_rules_shape[], bt_onnx_rules_network[];
 const bt_onnx_rule *bt_onnx_rule_of(const bt_op *op); /* NULL: there is none */
 
 /* ---- for rules: node.c ---- */
