@@ -1,8 +1,8 @@
 # onnxruntime computes what a model written by libbetty says, to 1e-5 of what libbetty computes: each op that has a rule,
 # each module of betty/nn.h for two sizes of batch, and trained runs; onnx's own checker finds no fault with any, and the
 # schema of Debian's libonnx-dev knows every field.
-# Debian: protobuf-compiler libonnx-dev cc=gcc libc6-dev pkg-config libiniparser-dev libjansson-dev libpng-dev libutf8proc-dev zlib1g-dev
-# PyPI: numpy onnx==1.19.1 onnxruntime==1.23.2
+# Debian: protoc=protobuf-compiler libonnx-dev
+# PyPI: numpy==2.4.6 onnx==1.23.2 onnxruntime==1.32.0
 import os
 import re
 import subprocess
@@ -99,8 +99,9 @@ runs = [  # INI file, problem, input, settings
     ("maml_omniglot", "learner", "query.image", ["engine.train_iters=4"]),
     ("darts_cell", "classifier", "image",
      ["engine.train_iters=6", "classifier.data=fashion-mnist", "classifier.valid_batches=1"]),
-    ("language", "language", "token", ["engine.train_iters=20"]),
-    ("language", "language", "token", ["engine.train_iters=20", "language.gpt2=true", "language.width=16"]),
+    ("language", "language", "token", ["engine.train_iters=20", "language.valid_batch_size=8"]),
+    ("language", "language", "token",
+     ["engine.train_iters=20", "language.valid_batch_size=8", "language.gpt2=true", "language.width=16"]),
     ("weak_labels", "classifier", "x", ["engine.train_iters=40"]),
 ]
 
@@ -111,7 +112,7 @@ def try_runs():
     subprocess.run(["cc", "-std=c11", "-O1", *include, *inside, *parts, "-o", "runs"], check=True)
     for number, (ini, problem, field, settings) in enumerate(runs):
         run = f"run{number}"
-        options = [word for setting in ["engine.valid_step=0", *settings] for word in ("--set", setting)]
+        options = [word for setting in settings for word in ("--set", setting)]
         subprocess.run([betty, f"{source}/examples/{ini}.ini", "--output", run, "--quiet", *options], check=True)
         subprocess.run([betty, "--export", run + ".onnx", "--problem", problem, run], check=True)
         subprocess.run(["./runs", run, problem, field], check=True)

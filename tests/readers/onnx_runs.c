@@ -68,7 +68,9 @@ int main(int argc, char **argv)
     if (!batch || bt_eval(problem, probe, batch, BT_ARRAY(values, 1)) != BT_OK)
         die(argv[2]);
     out.data = values;
-    if (bt_array_count(out) > BT_COUNT_OF(values) || bt_eval(problem, forward, batch, out) != BT_OK)
+    if (bt_array_count(out) > BT_COUNT_OF(values))
+        die("more numbers than there is room for");
+    if (bt_eval(problem, forward, batch, out) != BT_OK)
         die(argv[2]);
     FILE *text = fopen("run.txt", "w");
     for (int i = 0; text && i < batch->field_count; i++)
