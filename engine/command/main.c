@@ -80,7 +80,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
     };
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
-    if (cli->evaluate) /* sets up by itself: values come from the checkpoint */
+    if (cli->evaluate || cli->export) /* sets up by itself: values come from the checkpoint */
         return BT_OK;
     return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
 }
@@ -99,6 +99,9 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
                                                .temperature = cli->temperature < 0 ? 1 : cli->temperature,
                                                .top = cli->top,
                                                .file = stdout});
+    if (cli->export)
+        return bt_engine_export(
+            engine, &(bt_exporting){.folder = cli->run, .problem = cli->problem, .path = cli->export, .file = stdout});
     if (cli->evaluate)
         return bt_engine_evaluate(engine, &(bt_evaluation){.folder = cli->evaluate,
                                                            .level = cli->level,

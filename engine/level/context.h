@@ -47,6 +47,7 @@ struct bt_context {
     bt_problem **leaves;  /* active, without children, in the order of their steps */
     int leaf_count;
     struct bt_capture *capture; /* traced/: an evaluation asks for what each example gets; NULL: nobody asks */
+    struct bt_heard *heard;     /* traced/: somebody asks for a network by itself; NULL: nobody */
     bool resuming;              /* the output folder holds this run already */
     bt_log_fn *log;             /* hears every line, with its user; NULL: nobody listens yet */
     void *log_user;

@@ -1,9 +1,9 @@
-/* engine/output/sinks_inside.h: what the sinks share: a file that grows by whole pieces, and the encoding of protocol
- * buffers. */
+/* engine/output/sinks_inside.h: what the sinks share: a file that grows by whole pieces. */
 #ifndef BT_SINKS_INSIDE_H
 #define BT_SINKS_INSIDE_H
 
 #include "engine/output/sinks.h"
+#include "io/proto.h"
 
 /* ---- append.c ---- */
 
@@ -40,14 +40,8 @@ extern const bt_sink_def bt_sink_jsonl, bt_sink_csv, bt_sink_events;
 void bt_csv_text(bt_text *line, const char *text); /* quoted where it has to be: RFC 4180 */
 void bt_csv_number(bt_text *line, double value);   /* so that it reads back as it was */
 
-/* ---- proto.c: messages of protocol buffers, field by field, https://protobuf.dev/programming-guides/encoding ---- */
+/* ---- crc.c ---- */
 
-void bt_proto_whole(bt_text *out, int field, int64_t value); /* int32, int64, an enum */
-void bt_proto_double(bt_text *out, int field, double value);
-void bt_proto_float(bt_text *out, int field, float value);
-void bt_proto_bytes(bt_text *out, int field, const void *data, size_t size);         /* a string, or bytes */
-void bt_proto_doubles(bt_text *out, int field, const double *values, int64_t count); /* packed */
-void bt_proto_message(bt_text *out, int field, bt_text *message);                    /* and empties it */
-uint32_t bt_crc32c(const void *data, size_t size);                                   /* RFC 3720, appendix B.4 */
+uint32_t bt_crc32c(const void *data, size_t size); /* RFC 3720, appendix B.4 */
 
 #endif

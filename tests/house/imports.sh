@@ -6,7 +6,7 @@ cd "$BT_SOURCE_DIR" || exit 1
 
 find libbetty engine problems examples -name '*.[ch]' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '
 BEGIN {
-    n = split("base graph ops transform plan compile runtime peers function engine", order, " ")
+    n = split("base graph ops transform plan compile runtime peers export function engine", order, " ")
     for (i = 1; i <= n; i++) rank[order[i]] = i
     split("nn optim data io backend", peers, " ")
     for (i in peers) { rank[peers[i]] = rank["peers"]; peer[peers[i]] = 1 }

@@ -1,5 +1,5 @@
-/* engine/output/proto.c: the encoding of protocol buffers, and the sum that goes with them in files of records. */
-#include "engine/output/sinks_inside.h"
+/* io/proto.c: how fields of protocol buffers are encoded. */
+#include "io/proto.h"
 
 #include <string.h>
 
@@ -27,17 +27,17 @@ static void fixed(bt_text *out, uint64_t bits, size_t size)
     bt_text_put(out, bytes, size);
 }
 
+void bt_proto_whole(bt_text *out, int field, int64_t value)
+{
+    tag(out, field, VARINT);
+    varint(out, (uint64_t)value);
+}
+
 static uint64_t bits_of(double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
-}
-
-void bt_proto_whole(bt_text *out, int field, int64_t value)
-{
-    tag(out, field, VARINT);
-    varint(out, (uint64_t)value);
 }
 
 void bt_proto_double(bt_text *out, int field, double value)
@@ -54,36 +54,30 @@ void bt_proto_float(bt_text *out, int field, float value)
     fixed(out, bits, 4);
 }
 
-void bt_proto_bytes(bt_text *out, int field, const void *data, size_t size)
+void bt_proto_head(bt_text *out, int field, size_t size)
 {
     tag(out, field, DELIMITED);
     varint(out, size);
+}
+
+void bt_proto_bytes(bt_text *out, int field, const void *data, size_t size)
+{
+    bt_proto_head(out, field, size);
     bt_text_put(out, data, size);
 }
 
 void bt_proto_doubles(bt_text *out, int field, const double *values, int64_t count)
 {
-    tag(out, field, DELIMITED);
-    varint(out, 8 * (uint64_t)count);
+    bt_proto_head(out, field, 8 * (size_t)count);
     for (int64_t i = 0; i < count; i++)
         fixed(out, bits_of(values[i]), 8);
 }
+
+void bt_proto_text(bt_text *out, int field, const char *text) { bt_proto_bytes(out, field, text, strlen(text)); }
 
 void bt_proto_message(bt_text *out, int field, bt_text *message)
 {
     bt_proto_bytes(out, field, message->data, (size_t)message->size);
     out->failed |= message->failed;
     bt_text_free(message);
-}
-
-/* The polynomial of Castagnoli, bit by bit: a run writes a few kilobytes of it. */
-uint32_t bt_crc32c(const void *data, size_t size)
-{
-    uint32_t crc = UINT32_MAX;
-    for (const unsigned char *byte = data; size > 0; size--, byte++) {
-        crc ^= *byte;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
-    }
-    return ~crc;
 }
