@@ -7,9 +7,9 @@
 #include "engine/output/sinks.h"
 #include "engine/plugin/plugin.h"
 #include "engine/schedule/schedule.h"
-#include "runtime/device_bytes.h"
 #include "engine/session/front.h"
 #include "io/json.h"
+#include "runtime/device_bytes.h"
 
 struct bt_engine {
     bt_context context;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #if defined BT_FAKE_CUDA
-#include "fake_device.h"
+#include <fake_device.h> /* tests/fake_cuda: before the toolkit's folders */
 #else
 #include <cuda_runtime.h>
 #define BT_SHARED(T, name, n) __shared__ T name[n]
