@@ -50,10 +50,15 @@ else()
     enable_language(CXX)
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX)
     add_library(betty_cuda OBJECT ${cuda_sources} ${cuda_kernels})
-    file(GLOB fake CONFIGURE_DEPENDS tests/fake_cuda/*.c)
-    add_library(fake_cudart SHARED ${fake})
+    add_library(fake_cudart SHARED tests/fake_cuda/block.c tests/fake_cuda/memory.c tests/fake_cuda/runtime.c)
     target_link_libraries(fake_cudart PRIVATE betty_settings Threads::Threads)
     target_include_directories(fake_cudart PUBLIC tests/fake_cuda)
+    add_library(fake_cublaslt MODULE tests/fake_cuda/cublaslt.c) # opened as the library is
+    target_link_libraries(fake_cublaslt PRIVATE betty_settings fake_cudart m)
+    set_target_properties(fake_cublaslt PROPERTIES PREFIX "" OUTPUT_NAME libcublasLt SUFFIX .so.13)
+    set_property(TARGET betty_dependencies APPEND PROPERTY INTERFACE_LINK_DEPENDS $<TARGET_FILE:fake_cublaslt>)
+    set_property(SOURCE libbetty/backend/cuda/library.c APPEND PROPERTY COMPILE_DEFINITIONS
+        BT_CUDA_LIBRARY_FOLDER="${CMAKE_CURRENT_BINARY_DIR}")
     target_compile_definitions(betty_cuda PRIVATE BT_FAKE_CUDA=1)
     target_compile_options(betty_cuda PRIVATE
         "$<$<COMPILE_LANGUAGE:CXX>:-x;c++;-std=c++20;-O2;-fno-exceptions;-fno-rtti;-Wno-missing-field-initializers>")

@@ -82,6 +82,8 @@ static bt_status settle_vars(bt_bound *bound)
     const bt_program *program = bound->program;
     for (int64_t b = 0; b < program->buffer_count; b++) {
         bt_var *var = program->buffers[b].home == BT_HOME_VAR ? program->buffers[b].var : NULL;
+        if (var && bt_var_lands(var) && bound->queue)
+            BT_TRY(bt_var_place(var, bound->queue));
         if (!var || var->lifetime != BT_RUN)
             continue;
         BT_TRY(bt_var_settle(var, bound->queue));
@@ -313,8 +315,7 @@ static void *recording_of(const bt_bound *bound, uint64_t at)
 
 static bt_status record(bt_bound *bound, uint64_t at)
 {
-    bt_repeat *list =
-        bt_grow(bound->recordings, &bound->recording_capacity, bound->recording_count + 1, sizeof *list);
+    bt_repeat *list = bt_grow(bound->recordings, &bound->recording_capacity, bound->recording_count + 1, sizeof *list);
     if (!list)
         return BT_ERROR_MEMORY;
     bound->recordings = list;

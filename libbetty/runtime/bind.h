@@ -25,8 +25,8 @@ typedef struct bt_bound {
     int64_t *values;   /* by buffer: the value of the phase that it begins in; -1: none */
     bt_patch *patches; /* room for all, so that binding cannot fail */
     int64_t patch_count;
-    char *constants;          /* far: those of the program, one after the other; NULL: they are near */
-    size_t *constant;         /* by buffer: at which byte there */
+    char *constants;       /* far: those of the program, one after the other; NULL: they are near */
+    size_t *constant;      /* by buffer: at which byte there */
     bt_repeat *recordings; /* of runs, kept by the device */
     int64_t recording_count, recording_capacity;
     bool has_run;      /* since its addresses were set */

@@ -18,7 +18,8 @@ typedef struct bt_device_failure { /* the first failure of the work done so far 
 
 /* `queue` is what open returned. Memory is given back, and a queue closed, once all work has been waited for. */
 typedef struct bt_device_table {
-    void *(*open)(void); /* NULL after an error */
+    size_t own;          /* bytes of the device that a queue takes for itself */
+    void *(*open)(void); /* NULL after an error. Itself NULL: there is no device, it is only planned for */
     void (*close)(void *queue);
     void *(*alloc)(void *queue, size_t bytes); /* far: aligned to BT_ALIGN, zeroed; NULL after an error */
     void (*free)(void *queue, void *memory);

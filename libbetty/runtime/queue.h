@@ -15,6 +15,7 @@ void bt_queue_leave(bt_queue *queue);                   /* one fewer; the last o
 
 char *bt_queue_alloc(bt_queue *queue, size_t bytes); /* aligned to BT_ALIGN, zeroed; NULL after an error */
 void bt_queue_free(bt_queue *queue, char *far);      /* waits for the work on it */
+size_t bt_queue_bytes(const bt_queue *queue);        /* of the device, with what it takes for itself; NULL: 0 */
 
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes); /* both of its memory */
 bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes);
@@ -38,7 +39,11 @@ int64_t bt_queue_waits(const bt_queue *queue); /* how often the host has waited 
 
 /* They lie side by side in one far block, and in a copy of it that the host writes. Before a run, bt_queue_send sends
  * the block once if a number has changed: each run sees the numbers of its moment, however late it is done. */
-enum { BT_MAIL_NUMBER = 8 }; /* bytes of each */
+enum {
+    BT_MAIL_NUMBER = 8 /* bytes of each */,
+    BT_MAIL_NUMBERS = 512,
+    BT_MAIL_BYTES = BT_MAIL_NUMBERS * BT_MAIL_NUMBER
+};
 
 char *bt_queue_number(bt_queue *queue);                  /* the far place of a new one; NULL: there is no room */
 void bt_queue_drop(bt_queue *queue, const char *far);    /* gives the place back */

@@ -58,6 +58,15 @@ START_TEST(turns)
                 t.out[0].layout = PLAIN;
                 compare_fast(&t);
             }
+    for (int l = 0; l < 6; l++) { /* with axes between the two, and in parts of a result */
+        const int64_t dims[] = {20, 3, 2, 40};
+        bt_range_attr pad = {l % 4, 1, dims[l % 4] + 3};
+        trial t = {.op = l < 2 ? &bt_op_copy : &bt_op_pad, .attr = l < 2 ? NULL : &pad, .inputs = 1, .outputs = 1};
+        t.in[0] = t.out[0] = operand_of(dtypes[l], 4, dims, TURNED);
+        t.out[0].layout = PLAIN;
+        t.out[0].dims[pad.axis] = l < 2 ? dims[pad.axis] : pad.to;
+        compare_fast(&t);
+    }
 }
 END_TEST
 
@@ -171,7 +180,8 @@ START_TEST(sums_of_rows)
 {
     static const struct {
         int64_t rows, indices, columns;
-    } sizes[] = {{200, 300, 3}, {5, 400, 1100}, {70, 6000, 2}, {3, 9000, 40}, {130, 4200, 1}, {0, 0, 4}, {4, 0, 2}};
+    } sizes[] = {{200, 300, 3},  {5, 400, 1100},  {70, 6000, 2}, {3, 9000, 40},
+                 {130, 4200, 1}, {8200, 9000, 1}, {0, 0, 4},     {4, 0, 2}};
     static double at[9000], values[997];
     for (int i = 0; i < BT_COUNT_OF(values); i++)
         values[i] = i * 7 % 31 - 15;

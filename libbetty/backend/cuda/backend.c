@@ -1,5 +1,6 @@
 /* backend/cuda/backend.c: the CUDA backend: its kernels in one list, and whether there is a device. */
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/library.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@ enum { KERNELS = 256 };
 
 static const bt_kernel_impl *list[KERNELS + 1];
 static char isa_text[96];
+static int major, minor;  /* of the device's architecture */
 static cudaError_t found; /* what asking for a device has come to */
 static pthread_once_t once = PTHREAD_ONCE_INIT, asked = PTHREAD_ONCE_INIT;
 
@@ -27,7 +29,17 @@ static const bt_kernel_impl *const *kernels(void)
     return list;
 }
 
-static const char *isa(void) { return isa_text; }
+static void describe(void)
+{
+    snprintf(isa_text, sizeof isa_text, "sm_%d%d%s", major, minor, bt_cuda_cublaslt() ? "" : ", without cuBLASLt");
+}
+
+static const char *isa(void)
+{
+    static pthread_once_t described = PTHREAD_ONCE_INIT;
+    pthread_once(&described, describe);
+    return isa_text;
+}
 
 static const bt_conversions *conversions(void) { return bt_backend_cpu()->conversions(); }
 
@@ -40,13 +52,11 @@ static void ask(void)
     found = cudaGetDeviceCount(&devices);
     if (found == cudaSuccess && devices == 0)
         found = cudaErrorNoDevice;
-    int major = 0, minor = 0;
     if (found == cudaSuccess)
         found = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
     if (found == cudaSuccess)
         found = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
     backend.device = bt_cuda_device();
-    snprintf(isa_text, sizeof isa_text, "sm_%d%d", major, minor);
 }
 
 const bt_backend *bt_backend_cuda(void)
@@ -62,7 +72,11 @@ static const char *no_isa(void) { return "no device"; }
 
 const bt_backend *bt_backend_cuda_to_plan(void)
 {
-    static const bt_backend to_plan = {
-        .name = "cuda", .isa = no_isa, .kernels = {.device = "cuda", .list = kernels}, .conversions = conversions};
+    static const bt_device_table none = {.own = BT_CUDA_STAGES * BT_CUDA_STAGE};
+    static const bt_backend to_plan = {.name = "cuda",
+                                       .isa = no_isa,
+                                       .kernels = {.device = "cuda", .list = kernels},
+                                       .conversions = conversions,
+                                       .device = &none};
     return &to_plan;
 }

@@ -7,7 +7,10 @@
 #include <cuda_runtime_api.h>
 
 /* One list per file, bt_cuda_NAME, ending with a record without an op. */
-#define BT_CUDA_FAMILIES(X)   X(elementwise) X(select) X(move) X(gather) X(reduce) X(row) X(sort) X(along)
+#define BT_CUDA_FAMILIES(X)                                                                                            \
+    X(elementwise)                                                                                                     \
+    X(select)                                                                                                          \
+    X(move) X(gather) X(reduce) X(row) X(sort) X(along) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -26,26 +29,33 @@ typedef struct bt_cuda_site {
     int64_t size;  /* they are below it */
 } bt_cuda_site;
 
+typedef struct bt_cuda_ones { /* 1, where libraries read a factor from the device's memory */
+    double f64;
+    float f32;
+} bt_cuda_ones;
+
 enum { BT_CUDA_MARKS = 128 };
 
 typedef struct bt_cuda_stage { /* a place on the way of a batch */
     char *far;
-    size_t size;
     cudaEvent_t filled, emptied;
 } bt_cuda_stage;
 
-enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14 /* bytes from which on they are used */ };
+/* STAGED: bytes from which on they are used; STAGE: of each: runtime/queue.c sends no more at once. */
+enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
 typedef struct bt_cuda_queue {
     int device;
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
-    int stage; /* the next one */
+    char *staged; /* all of them */
+    int stage;    /* the next one */
     cudaEvent_t events[BT_CUDA_MARKS];
     int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
     bool fresh;             /* work has been put onto it since the last one */
     bt_launched launched;   /* the call that is being launched */
     bt_cuda_record *record; /* pinned */
+    bt_cuda_ones *ones;     /* far */
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
     bt_map site_of;     /* by the call's views: its site */

@@ -31,12 +31,27 @@ static void cuda_close(void *queue)
     bt_cuda_stages_close(q);
     if (q->record)
         cudaFreeHost(q->record);
+    if (q->ones)
+        cudaFree(q->ones);
     if (q->stream)
         cudaStreamDestroy(q->stream);
     bt_free(q->failure.message);
     bt_map_free(&q->site_of);
     bt_free(q->sites);
     bt_free(q);
+}
+
+/* On their way they lie where the record will. */
+static bt_status set_ones(bt_cuda_queue *q)
+{
+    const bt_cuda_ones ones = {1, 1};
+    void *far = NULL;
+    _Static_assert(sizeof ones <= sizeof *q->record, "the record has room for them");
+    BT_TRY(bt_cuda_try(cudaMalloc(&far, sizeof ones), "allocating memory"));
+    q->ones = far;
+    memcpy(q->record, &ones, sizeof ones);
+    BT_TRY(bt_cuda_try(cudaMemcpyAsync(far, q->record, sizeof ones, cudaMemcpyHostToDevice, q->stream), "copying"));
+    return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
 }
 
 static bt_status begin(bt_cuda_queue *q)
@@ -49,6 +64,7 @@ static bt_status begin(bt_cuda_queue *q)
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
     BT_TRY(bt_cuda_stages_open(q));
     q->record = record;
+    BT_TRY(set_ones(q));
     *q->record = (bt_cuda_record){0, ~0ULL};
     return BT_OK;
 }
@@ -145,7 +161,7 @@ static bt_status put_copy(bt_cuda_queue *q, void *to, const void *from, size_t b
 
 static bt_status cuda_send(void *queue, void *far, const void *pinned, size_t bytes)
 {
-    if (bytes >= BT_CUDA_STAGED)
+    if (bytes >= BT_CUDA_STAGED && bytes <= BT_CUDA_STAGE)
         return bt_cuda_send_staged(queue, far, pinned, bytes);
     return put_copy(queue, far, pinned, bytes, cudaMemcpyHostToDevice);
 }
@@ -239,6 +255,7 @@ static void cuda_discard(void *recording) { cudaGraphExecDestroy(recording); }
 /* ---- the table ---- */
 
 static const bt_device_table device = {
+    .own = BT_CUDA_STAGES * BT_CUDA_STAGE,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,

@@ -4,9 +4,13 @@
 
 bt_status bt_cuda_stages_open(bt_cuda_queue *queue)
 {
+    void *far = NULL;
     BT_TRY(bt_cuda_try(cudaStreamCreateWithFlags(&queue->copies, cudaStreamNonBlocking), "making a stream"));
+    BT_TRY(bt_cuda_try(cudaMalloc(&far, BT_CUDA_STAGES * BT_CUDA_STAGE), "allocating memory for batches on their way"));
+    queue->staged = far;
     for (int i = 0; i < BT_CUDA_STAGES; i++) {
         bt_cuda_stage *s = &queue->stages[i];
+        s->far = queue->staged + i * BT_CUDA_STAGE;
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&s->filled, cudaEventDisableTiming), "making an event"));
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&s->emptied, cudaEventDisableTiming), "making an event"));
     }
@@ -17,37 +21,21 @@ void bt_cuda_stages_close(bt_cuda_queue *queue)
 {
     for (int i = 0; i < BT_CUDA_STAGES; i++) {
         const bt_cuda_stage *s = &queue->stages[i];
-        if (s->far)
-            cudaFree(s->far);
         if (s->filled)
             cudaEventDestroy(s->filled);
         if (s->emptied)
             cudaEventDestroy(s->emptied);
     }
+    if (queue->staged)
+        cudaFree(queue->staged);
     if (queue->copies)
         cudaStreamDestroy(queue->copies);
-}
-
-static bt_status make_room(bt_cuda_stage *s, size_t bytes)
-{
-    void *far = NULL;
-    if (s->size >= bytes)
-        return BT_OK;
-    if (s->far)
-        BT_TRY(bt_cuda_try(cudaFree(s->far), "freeing memory")); /* waits for what it is used for */
-    s->far = NULL;
-    s->size = 0;
-    BT_TRY(bt_cuda_try(cudaMalloc(&far, bytes), "allocating memory for a batch on its way"));
-    s->far = far;
-    s->size = bytes;
-    return BT_OK;
 }
 
 bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes)
 {
     bt_cuda_stage *s = &queue->stages[queue->stage];
     queue->stage = (queue->stage + 1) % BT_CUDA_STAGES;
-    BT_TRY(make_room(s, bytes));
     BT_TRY(bt_cuda_try(cudaStreamWaitEvent(queue->copies, s->emptied, 0), "waiting for a stage"));
     BT_TRY(bt_cuda_try(cudaMemcpyAsync(s->far, pinned, bytes, cudaMemcpyHostToDevice, queue->copies), "copying"));
     BT_TRY(bt_cuda_try(cudaEventRecord(s->filled, queue->copies), "recording an event"));
