@@ -275,11 +275,14 @@ int main(void)
     tcase_add_test(tcase, formulas);
     tcase_add_loop_test(tcase, softmaxes, 0, 3);
     tcase_add_loop_test(tcase, cross_entropies, 0, 2);
-    tcase_add_test(tcase, masked);
-    tcase_add_test(tcase, wild_labels);
-    tcase_add_test(tcase, wild_labels_far);
     tcase_add_test(tcase, layer_norms);
     tcase_add_loop_test(tcase, layer_norm_derivatives, 0, 2);
     suite_add_tcase(suite, tcase);
+    TCase *special_lines = tcase_create("special lines");
+    tcase_set_timeout(special_lines, 60);
+    tcase_add_test(special_lines, masked);
+    tcase_add_test(special_lines, wild_labels);
+    tcase_add_test(special_lines, wild_labels_far);
+    suite_add_tcase(suite, special_lines);
     return run_suite(suite);
 }

@@ -24,7 +24,7 @@ typedef struct visit { /* the spans, there and on the way */
 static char *there(const visit *v, char *data)
 {
     for (int i = 0; i < v->count; i++)
-        if (data >= v->spans[i].memory && data <= v->spans[i].memory + v->spans[i].bytes)
+        if (data >= v->spans[i].memory && data < v->spans[i].memory + v->spans[i].bytes)
             return v->far[i] + (data - v->spans[i].memory);
     return data;
 }

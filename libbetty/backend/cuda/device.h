@@ -19,6 +19,12 @@ extern "C" {
 }
 #include "backend/math.h"
 
+#if defined __CUDACC__
+#define BT_CUDA_UNROLL _Pragma("unroll") /* all of the loop that follows, so that small arrays stay in registers */
+#else
+#define BT_CUDA_UNROLL
+#endif
+
 /* ---- launching ---- */
 
 const unsigned BT_CUDA_THREADS = 256; /* of a block, unless a kernel says otherwise */
