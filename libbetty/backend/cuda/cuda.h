@@ -8,7 +8,8 @@
 
 /* One list per file, bt_cuda_NAME, ending with a record without an op. */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(conv)
+    X(elementwise)                                                                                                     \
+    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(conv) X(linalg)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -19,12 +20,15 @@ typedef struct bt_cuda_record {
     unsigned long long where; /* the first element in the upper half, what stands there in the lower */
 } bt_cuda_record;
 
-/* What a call that can fail is about. */
+typedef bt_status bt_cuda_tell(int64_t element); /* the error of the first element that a kernel fails at */
+
+/* What a call that can fail is about: indices, or, with `tell`, something else. */
 typedef struct bt_cuda_site {
     bt_launched launched;
     const bt_op *op;
     bt_view index; /* the indices; its data is not used */
     int64_t size;  /* they are below it */
+    bt_cuda_tell *tell;
 } bt_cuda_site;
 
 typedef struct bt_cuda_ones { /* 1, where libraries read a factor from the device's memory */
@@ -68,6 +72,8 @@ bt_status bt_cuda_try(cudaError_t error, const char *what);
 /* For a call whose kernel may find an index that is not within 0 .. size-1: the number that it leaves in the record.
  * -1 after an error. */
 int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
+int64_t bt_cuda_watch_as(bt_cuda_queue *queue, const bt_call *call,
+                         bt_cuda_tell *tell); /* likewise, of other failures */
 
 /* stages.c: what the host sends goes over a stream of its own to a stage, while the device computes, and from there to
  * its place when its turn comes. */

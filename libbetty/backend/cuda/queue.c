@@ -118,7 +118,7 @@ static void cuda_unpin(void *memory) { cudaFreeHost(memory); }
 
 /* ---- failures ---- */
 
-int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size)
+static int64_t watch(bt_cuda_queue *queue, const bt_call *call, const bt_cuda_site *site)
 {
     int64_t number = bt_map_get(&queue->site_of, call->in);
     if (number < 0) {
@@ -128,8 +128,30 @@ int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *
         queue->sites = sites;
         number = queue->site_count++;
     }
-    queue->sites[number] = (bt_cuda_site){.launched = queue->launched, .op = call->op, .index = *index, .size = size};
+    queue->sites[number] = *site;
     return number + 1;
+}
+
+int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size)
+{
+    return watch(queue, call,
+                 &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = *index, .size = size});
+}
+
+int64_t bt_cuda_watch_as(bt_cuda_queue *queue, const bt_call *call, bt_cuda_tell *tell)
+{
+    return watch(queue, call, &(bt_cuda_site){.launched = queue->launched, .op = call->op, .tell = tell});
+}
+
+static bt_status fail(const bt_cuda_site *site, const bt_cuda_record *record)
+{
+    const int64_t element = (int64_t)(record->where >> 32);
+    char shape[256];
+    if (site->tell)
+        return site->tell(element);
+    return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
+                   (long long)element, bt_shape_text(shape, site->index.rank, site->index.dims),
+                   (long long)(int32_t)(uint32_t)record->where, (long long)site->size - 1);
 }
 
 static bt_device_failure taken(bt_cuda_queue *q)
@@ -141,10 +163,7 @@ static bt_device_failure taken(bt_cuda_queue *q)
         return failure;
     const bt_cuda_site *site = &q->sites[record.site - 1];
     bt_failure before = bt_failure_take();
-    char shape[256];
-    bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
-            (long long)(record.where >> 32), bt_shape_text(shape, site->index.rank, site->index.dims),
-            (long long)(int32_t)(uint32_t)record.where, (long long)site->size - 1);
+    fail(site, &record);
     failure = (bt_device_failure){.failure = bt_failure_take(), .site = site->launched};
     bt_failure_give(&before);
     *q->record = (bt_cuda_record){0, ~0ULL};
