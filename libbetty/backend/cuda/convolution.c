@@ -2,6 +2,7 @@
  * [out, kh, kw, in/groups]: they are turned on the way, in scratch, which has the plan's workspace, too. */
 #include "backend/cuda/convolution.h"
 
+#include "backend/cuda/convolution_bias.h"
 #include "backend/cuda/move.h"
 
 /* Kept in call->state: for operands that lie as the plans of whole buffers want it, and for others. */
@@ -132,15 +133,25 @@ static bt_status launch_dw(const bt_call *call)
     return bt_cuda_copy_of(call, &w, v.w->data, w.dtype);
 }
 
-#define KERNEL(record, function)                                                                                       \
+/* In 16 bits the sum would be rounded before the bias, and after it. */
+static bool accepts_bias(const bt_call *call) { return !bt_dtype_half(call->in[0].dtype) && accepts(call); }
+
+static bt_status launch_bias(const bt_call *call)
+{
+    BT_TRY(launch(call));
+    return bt_cuda_add_bias(call, &call->out[0], &call->in[2]);
+}
+
+#define KERNEL(record, taken, function)                                                                                \
     {                                                                                                                  \
-        .op = &bt_op_##record, .name = #record ".cudnn", .accepts = accepts, .scratch = scratch, .prepare = prepare,   \
+        .op = &bt_op_##record, .name = #record ".cudnn", .accepts = taken, .scratch = scratch, .prepare = prepare,     \
         .launch = function, .release = release, .half = true                                                           \
     }
 
 const bt_kernel_impl bt_cuda_convolution[] = {
-    KERNEL(conv, launch),
-    KERNEL(conv_dx, launch),
-    KERNEL(conv_dw, launch_dw),
+    KERNEL(conv, accepts, launch),
+    KERNEL(conv_dx, accepts, launch),
+    KERNEL(conv_dw, accepts, launch_dw),
+    KERNEL(conv_bias, accepts_bias, launch_bias),
     {0},
 };

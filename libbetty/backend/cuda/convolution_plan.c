@@ -56,9 +56,9 @@ static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv *of)
         return false;
     if (!fits(v.x) || !fits(v.w) || !fits(v.y) || !bt_view_dense(v.x) || !bt_view_dense(v.y))
         return false;
-    *of = (bt_cuda_conv){.kind = call->op == &bt_op_conv      ? BT_CUDA_CONV
-                                 : call->op == &bt_op_conv_dx ? BT_CUDA_CONV_DX
-                                                              : BT_CUDA_CONV_DW,
+    *of = (bt_cuda_conv){.kind = call->op == &bt_op_conv_dx   ? BT_CUDA_CONV_DX
+                                 : call->op == &bt_op_conv_dw ? BT_CUDA_CONV_DW
+                                                              : BT_CUDA_CONV,
                          .dtype = dtype,
                          .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
                          .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
@@ -194,35 +194,39 @@ static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
     return bits;
 }
 
-/* It becomes the best one, or it does not. */
+/* Takes the place of the best one so far, unless it needs as much. */
+static void compare(search *s, bt_cudnn_bag *bag, const bt_cuda_conv_plan *found)
+{
+    bt_cuda_conv_plan *best = s->best;
+    s->considered++;
+    if (best->plan && best->workspace <= found->workspace)
+        return;
+    if (best->plan)
+        bt_cuda_cudnn()->descriptor_destroy(best->plan);
+    best->plan = bt_cudnn_keep(bag, found->plan);
+    best->workspace = found->workspace;
+    best->engine = found->engine;
+    best->notes = found->notes;
+}
+
 static void consider(search *s, cudnnBackendDescriptor_t configuration)
 {
     bt_cudnn_bag bag = {CUDNN_STATUS_SUCCESS, {NULL}, 0};
-    bt_cuda_conv_plan *best = s->best;
-    int64_t number = 0, workspace = 0;
+    bt_cuda_conv_plan found = {0};
     cudnnBackendDescriptor_t engine = bt_cudnn_new(&bag, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     bt_cudnn_get(&bag, configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
-    bt_cudnn_get(&bag, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
-    const unsigned notes = notes_of(&bag, engine);
-    if (bag.status == CUDNN_STATUS_SUCCESS && !(notes & s->forbidden)) {
-        cudnnBackendDescriptor_t plan = bt_cudnn_new(&bag, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        bt_cudnn_refer(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-        bt_cudnn_refer(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, s->card);
+    bt_cudnn_get(&bag, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &found.engine);
+    found.notes = notes_of(&bag, engine);
+    if (bag.status == CUDNN_STATUS_SUCCESS && !(found.notes & s->forbidden)) {
+        found.plan = bt_cudnn_new(&bag, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        bt_cudnn_refer(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+        bt_cudnn_refer(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, s->card);
         if (s->handle)
-            bt_cudnn_set(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
-        bt_cudnn_finish(&bag, plan);
-        bt_cudnn_get(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace);
-        if (bag.status == CUDNN_STATUS_SUCCESS && workspace <= BT_CUDA_CONV_WORKSPACE) {
-            s->considered++;
-            if (!best->plan || workspace < best->workspace) {
-                if (best->plan)
-                    bt_cuda_cudnn()->descriptor_destroy(best->plan);
-                best->plan = bt_cudnn_keep(&bag, plan);
-                best->workspace = workspace;
-                best->engine = number;
-                best->notes = notes;
-            }
-        }
+            bt_cudnn_set(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
+        bt_cudnn_finish(&bag, found.plan);
+        bt_cudnn_get(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &found.workspace);
+        if (bag.status == CUDNN_STATUS_SUCCESS && found.workspace <= BT_CUDA_CONV_WORKSPACE)
+            compare(s, &bag, &found);
     }
     bt_cudnn_free(&bag);
 }
