@@ -11,7 +11,7 @@ struct bt_tiling {
     int width, lanes;
 };
 
-static inline int64_t bt_over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+BT_EVERYWHERE static inline int64_t bt_over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static inline bt_tiling bt_tiling_of(int64_t channels, int64_t widest)
 {
