@@ -47,7 +47,7 @@ static bool fits(const bt_view *view)
 }
 
 /* False: none for cuDNN. */
-static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv *of)
+static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv_case *of)
 {
     const bt_conv_attr *attr = call->attr;
     const bt_cuda_conv_views v = bt_cuda_conv_views_of(call);
@@ -56,12 +56,12 @@ static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv *of)
         return false;
     if (!fits(v.x) || !fits(v.w) || !fits(v.y) || !bt_view_dense(v.x) || !bt_view_dense(v.y))
         return false;
-    *of = (bt_cuda_conv){.kind = call->op == &bt_op_conv_dx   ? BT_CUDA_CONV_DX
-                                 : call->op == &bt_op_conv_dw ? BT_CUDA_CONV_DW
-                                                              : BT_CUDA_CONV,
-                         .dtype = dtype,
-                         .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
-                         .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
+    *of = (bt_cuda_conv_case){.kind = call->op == &bt_op_conv_dx   ? BT_CUDA_CONV_DX
+                                      : call->op == &bt_op_conv_dw ? BT_CUDA_CONV_DW
+                                                                   : BT_CUDA_CONV,
+                              .dtype = dtype,
+                              .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
+                              .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
     memcpy(of->x, v.x->dims, sizeof of->x);
     memcpy(of->y, v.y->dims, sizeof of->y);
     memcpy(of->stride, attr->stride, sizeof of->stride);
@@ -81,7 +81,8 @@ static cudnnDataType_t data_type(int64_t dtype)
 }
 
 /* Channels-last: cuDNN counts the axes as images, channels, height, width. */
-static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv *of, const int64_t *sizes, int64_t name)
+static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv_case *of, const int64_t *sizes,
+                                       int64_t name)
 {
     const int64_t dims[] = {sizes[0], sizes[3], sizes[1], sizes[2]};
     const int64_t strides[] = {sizes[1] * sizes[2] * sizes[3], 1, sizes[2] * sizes[3], sizes[3]};
@@ -96,7 +97,7 @@ static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv *of
     return t;
 }
 
-static cudnnBackendDescriptor_t window(bt_cudnn_bag *bag, const bt_cuda_conv *of)
+static cudnnBackendDescriptor_t window(bt_cudnn_bag *bag, const bt_cuda_conv_case *of)
 {
     const int64_t axes = 2;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -135,7 +136,7 @@ static const struct operation {
                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-static cudnnBackendDescriptor_t graph_of(bt_cudnn_bag *bag, const bt_cuda_conv *of, cudnnHandle_t handle)
+static cudnnBackendDescriptor_t graph_of(bt_cudnn_bag *bag, const bt_cuda_conv_case *of, cudnnHandle_t handle)
 {
     const struct operation *o = &operations[of->kind];
     const bool wide = of->dtype == BT_F64;
@@ -269,7 +270,7 @@ static void find(bt_cuda_conv_plan *plan, cudnnHandle_t handle, const bt_card *c
 
 /* ---- those that have been searched for ---- */
 
-static const bt_cuda_conv_plan *known(const bt_cuda_conv *of)
+static const bt_cuda_conv_plan *known(const bt_cuda_conv_case *of)
 {
     for (const bt_cuda_conv_plan *p = plans; p; p = p->next)
         if (memcmp(&p->of, of, sizeof *of) == 0)
@@ -277,7 +278,7 @@ static const bt_cuda_conv_plan *known(const bt_cuda_conv *of)
     return NULL;
 }
 
-static const bt_cuda_conv_plan *search_for(const bt_cuda_conv *of, const bt_card *card)
+static const bt_cuda_conv_plan *search_for(const bt_cuda_conv_case *of, const bt_card *card)
 {
     cudnnHandle_t handle = card ? NULL : bt_cudnn_handle();
     bt_cuda_conv_plan *plan = card || handle ? bt_alloc(sizeof *plan) : NULL;
@@ -292,7 +293,7 @@ static const bt_cuda_conv_plan *search_for(const bt_cuda_conv *of, const bt_card
 
 const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned)
 {
-    bt_cuda_conv of;
+    bt_cuda_conv_case of;
     if (!conv_of(call, aligned, &of) || !bt_cuda_cudnn())
         return NULL;
     bt_failure before = bt_failure_take();
