@@ -1,12 +1,15 @@
 /* backend/cuda/convolution_plan.c: asks cuDNN how a convolution would best be computed on a card, be it here or not.
- * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken. */
+ * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken; a few bytes
+ * more or less do not count. Its plain loops, which need none but are slow, stand at the end of nearly every list: they
+ * are taken where they stand first, or alone. */
 #include "backend/cuda/convolution.h"
 #include "backend/cuda/profile.h"
 
 #include <pthread.h>
 #include <string.h>
 
-enum { CANDIDATES = 8, CONFIGURATIONS = BT_CUDNN_DESCRIPTORS - 2 };
+enum { CANDIDATES = 8, CONFIGURATIONS = BT_CUDNN_DESCRIPTORS - 2, FEW_BYTES = 1 << 16 };
+enum { PLAIN_LOOPS = 1 << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP }; /* by which they are known */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_cuda_conv_plan *plans;
@@ -195,12 +198,12 @@ static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
     return bits;
 }
 
-/* Takes the place of the best one so far, unless it needs as much. */
+/* Takes the place of the best one so far if it needs less. */
 static void compare(search *s, bt_cudnn_bag *bag, const bt_cuda_conv_plan *found)
 {
     bt_cuda_conv_plan *best = s->best;
     s->considered++;
-    if (best->plan && best->workspace <= found->workspace)
+    if (best->plan && (found->notes & PLAIN_LOOPS || best->workspace < found->workspace + FEW_BYTES))
         return;
     if (best->plan)
         bt_cuda_cudnn()->descriptor_destroy(best->plan);
@@ -250,8 +253,8 @@ static void ask(search *s, cudnnBackendHeurMode_t mode)
     if (count)
         count =
             bt_cudnn_get(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, found);
-    /* What takes no workspace is not undercut. */
-    for (int64_t i = 0; i < count && s->considered < CANDIDATES && !(s->best->plan && !s->best->workspace); i++)
+    for (int64_t i = 0; i < count && s->considered < CANDIDATES && !(s->best->plan && s->best->workspace < FEW_BYTES);
+         i++)
         consider(s, found[i]);
     bt_cudnn_free(&bag);
 }
