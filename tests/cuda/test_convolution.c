@@ -54,9 +54,9 @@ START_TEST(the_plan)
             scene s;
             begin(&s, ops[o], dtypes[d], 1);
             const bt_kernel_impl *kernel = by_cudnn(&s);
-            const bt_cuda_conv_plan *plan = bt_cuda_conv_planned(&s.call, false);
+            const bt_cuda_conv_plan *plan = bt_cuda_conv_planned(&s.call, bt_dtype_half(dtypes[d]));
             const size_t weights = (size_t)(K * K * IN * OUT) * bt_dtype_size(dtypes[d]);
-            ck_assert(kernel && plan && plan == bt_cuda_conv_planned(&s.call, false));
+            ck_assert(kernel && plan && plan == bt_cuda_conv_planned(&s.call, bt_dtype_half(dtypes[d])));
             ck_assert_int_eq(plan->notes & bt_cuda_conv_forbidden(dtypes[d]), 0);
             const int64_t engine = dtypes[d] != BT_F32 ? 67 : 28;
             const int64_t workspace = engine == 67 ? 131 : ops[o] == &bt_op_conv_dx ? 0 : 40 * IN;
@@ -64,6 +64,17 @@ START_TEST(the_plan)
             ck_assert_int_eq(plan->workspace, workspace);
             ck_assert_uint_eq(kernel->scratch(&s.call), workspace ? bt_align_up(weights) + (size_t)workspace : weights);
         }
+}
+END_TEST
+
+/* Operands in 16 bits that do not lie as they should: nothing is kept for them. */
+START_TEST(the_other_plan)
+{
+    scene s;
+    begin(&s, &bt_op_conv, BT_BF16, 1);
+    ck_assert(by_cudnn(&s));
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->engine, 0);
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->workspace, 0);
 }
 END_TEST
 
@@ -242,6 +253,7 @@ int main(void)
     Suite *suite = suite_create("cuda: convolution");
     TCase *tcase = tcase_create("convolution");
     tcase_add_test(tcase, the_plan);
+    tcase_add_test(tcase, the_other_plan);
     tcase_add_test(tcase, not_the_last_resort);
     tcase_add_test(tcase, fallback_and_nothing);
     tcase_add_test(tcase, what_is_not_for_it);

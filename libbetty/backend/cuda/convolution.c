@@ -5,6 +5,8 @@
 #include "backend/cuda/convolution_bias.h"
 #include "backend/cuda/move.h"
 
+#include <pthread.h>
+
 /* Kept in call->state: for operands that lie as the plans of whole buffers want it, and for others. */
 typedef struct planned {
     const bt_cuda_conv_plan *aligned, *loose;
@@ -86,6 +88,8 @@ static bt_view turned_back(const bt_view *w, char *data)
     return view;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the handle has one stream at a time */
+
 static bt_status execute(const bt_call *call, const bt_cuda_conv_plan *plan, char *x, char *w, char *y)
 {
     const bt_cuda_queue *queue = call->queue;
@@ -102,11 +106,13 @@ static bt_status execute(const bt_call *call, const bt_cuda_conv_plan *plan, cha
     bt_cudnn_set(&bag, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, data);
     bt_cudnn_set(&bag, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     bt_cudnn_finish(&bag, pack);
+    pthread_mutex_lock(&lock);
     cudnnStatus_t status = bag.status;
     if (status == CUDNN_STATUS_SUCCESS)
         status = library->set_stream(handle, queue->stream);
     if (status == CUDNN_STATUS_SUCCESS)
         status = library->execute(handle, plan->plan, pack);
+    pthread_mutex_unlock(&lock);
     const bt_status result = bt_cudnn_try(status, call->op->name);
     bt_cudnn_free(&bag);
     return result;

@@ -1,7 +1,8 @@
 /* backend/cuda/convolution_plan.c: asks cuDNN how a convolution would best be computed on a card, be it here or not.
  * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken; a few bytes
  * more or less do not count. Its plain loops, which need none but are slow, stand at the end of nearly every list: they
- * are taken where they stand first, or alone. */
+ * are taken where they stand first, or alone. For operands in 16 bits that do not lie as tensor cores want them, which
+ * is seldom, only the workspace counts. */
 #include "backend/cuda/convolution.h"
 #include "backend/cuda/profile.h"
 
@@ -172,8 +173,12 @@ typedef struct search {
     cudnnBackendDescriptor_t card, graph;
     unsigned forbidden;
     int considered;
+    bool frugal;
     bt_cuda_conv_plan *best;
 } search;
+
+/* Bytes that do not count. */
+static int64_t few(const search *s) { return s->frugal ? 1 : FEW_BYTES; }
 
 static cudnnBackendDescriptor_t card_of(bt_cudnn_bag *bag, cudnnHandle_t handle, const bt_card *card)
 {
@@ -185,6 +190,21 @@ static cudnnBackendDescriptor_t card_of(bt_cudnn_bag *bag, cudnnHandle_t handle,
         bt_cudnn_set(bag, made, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     bt_cudnn_finish(bag, made);
     return made;
+}
+
+bt_status bt_cuda_card_known(const char *from, const bt_card *card)
+{
+    bt_cudnn_bag bag = {CUDNN_STATUS_SUCCESS, {NULL}, 0};
+    if (!bt_cuda_cudnn())
+        return BT_OK;
+    card_of(&bag, NULL, card);
+    const cudnnStatus_t status = bag.status;
+    bt_cudnn_free(&bag);
+    if (status == CUDNN_STATUS_SUCCESS)
+        return BT_OK;
+    bt_cudnn_try(status, "the description of a card");
+    bt_error_context("device profile %s", from);
+    return bt_error_status();
 }
 
 static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
@@ -203,7 +223,7 @@ static void compare(search *s, bt_cudnn_bag *bag, const bt_cuda_conv_plan *found
 {
     bt_cuda_conv_plan *best = s->best;
     s->considered++;
-    if (best->plan && (found->notes & PLAIN_LOOPS || best->workspace < found->workspace + FEW_BYTES))
+    if (best->plan && ((found->notes & PLAIN_LOOPS && !s->frugal) || best->workspace < found->workspace + few(s)))
         return;
     if (best->plan)
         bt_cuda_cudnn()->descriptor_destroy(best->plan);
@@ -253,20 +273,23 @@ static void ask(search *s, cudnnBackendHeurMode_t mode)
     if (count)
         count =
             bt_cudnn_get(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, found);
-    for (int64_t i = 0; i < count && s->considered < CANDIDATES && !(s->best->plan && s->best->workspace < FEW_BYTES);
-         i++)
+    const int most = s->frugal ? INT32_MAX : CANDIDATES;
+    for (int64_t i = 0; i < count && s->considered < most && !(s->best->plan && s->best->workspace < few(s)); i++)
         consider(s, found[i]);
     bt_cudnn_free(&bag);
 }
 
 static void find(bt_cuda_conv_plan *plan, cudnnHandle_t handle, const bt_card *card)
 {
-    search s = {.handle = handle, .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype), .best = plan};
+    search s = {.handle = handle,
+                .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype),
+                .frugal = plan->of.alignment < 4,
+                .best = plan};
     s.card = card_of(&s.bag, handle, card);
     s.graph = graph_of(&s.bag, &plan->of, handle);
     if (s.bag.status == CUDNN_STATUS_SUCCESS)
         ask(&s, CUDNN_HEUR_MODE_A);
-    if (s.bag.status == CUDNN_STATUS_SUCCESS && !plan->plan)
+    if (s.bag.status == CUDNN_STATUS_SUCCESS && (!plan->plan || s.frugal))
         ask(&s, CUDNN_HEUR_MODE_FALLBACK);
     bt_cudnn_free(&s.bag);
 }

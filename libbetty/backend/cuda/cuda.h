@@ -8,8 +8,9 @@
 
 /* One list per file, bt_cuda_NAME, ending with a record without an op; of one op the best first. */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)        \
-    X(convolution) X(conv)
+    X(elementwise)                                                                                                     \
+    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(convolution)        \
+        X(conv)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
