@@ -45,8 +45,8 @@ static const bt_kernel_impl *by_cudnn(const scene *s)
     return kernel && strstr(kernel->name, ".cudnn") ? kernel : NULL;
 }
 
-/* The first eight that may be used were looked at; engine 28 has the least workspace of them. f64 and 16 bits may use
- * tensor cores, of which engine 67 does. */
+/* Of those that may be used, engine 28 has the least workspace. f64 and 16 bits may use tensor cores, of which engine
+ * 67 does, which stands first. */
 START_TEST(the_plan)
 {
     for (int o = 0; o < BT_COUNT_OF(ops); o++)
@@ -54,16 +54,40 @@ START_TEST(the_plan)
             scene s;
             begin(&s, ops[o], dtypes[d], 1);
             const bt_kernel_impl *kernel = by_cudnn(&s);
-            const bt_cuda_conv_plan *plan = bt_cuda_conv_planned(&s.call, false);
+            const bt_cuda_conv_plan *plan = bt_cuda_conv_planned(&s.call, bt_dtype_half(dtypes[d]));
             const size_t weights = (size_t)(K * K * IN * OUT) * bt_dtype_size(dtypes[d]);
-            ck_assert(kernel && plan && plan == bt_cuda_conv_planned(&s.call, false));
+            ck_assert(kernel && plan && plan == bt_cuda_conv_planned(&s.call, bt_dtype_half(dtypes[d])));
             ck_assert_int_eq(plan->notes & bt_cuda_conv_forbidden(dtypes[d]), 0);
-            const int64_t engine = dtypes[d] != BT_F32 && ops[o] != &bt_op_conv_dx ? 67 : 28;
+            const int64_t engine = dtypes[d] != BT_F32 ? 67 : 28;
             const int64_t workspace = engine == 67 ? 131 : ops[o] == &bt_op_conv_dx ? 0 : 40 * IN;
             ck_assert_int_eq(plan->engine, engine);
             ck_assert_int_eq(plan->workspace, workspace);
             ck_assert_uint_eq(kernel->scratch(&s.call), workspace ? bt_align_up(weights) + (size_t)workspace : weights);
         }
+}
+END_TEST
+
+/* Operands in 16 bits that do not lie as they should: nothing is kept for them. */
+START_TEST(the_other_plan)
+{
+    scene s;
+    begin(&s, &bt_op_conv, BT_BF16, 1);
+    ck_assert(by_cudnn(&s));
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->engine, 0);
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->workspace, 0);
+}
+END_TEST
+
+/* Plain loops need nothing, and still do not take the place of what ranks before them. */
+START_TEST(not_the_last_resort)
+{
+    scene s;
+    begin(&s, &bt_op_conv, BT_F32, 1);
+    s.attr.dilation[0] = 2;
+    s.attr.padding[0] = 2;
+    ck_assert(by_cudnn(&s));
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->engine, 28);
+    ck_assert_int_eq(bt_cuda_conv_planned(&s.call, false)->workspace, 1 << 17);
 }
 END_TEST
 
@@ -229,6 +253,8 @@ int main(void)
     Suite *suite = suite_create("cuda: convolution");
     TCase *tcase = tcase_create("convolution");
     tcase_add_test(tcase, the_plan);
+    tcase_add_test(tcase, the_other_plan);
+    tcase_add_test(tcase, not_the_last_resort);
     tcase_add_test(tcase, fallback_and_nothing);
     tcase_add_test(tcase, what_is_not_for_it);
     tcase_add_test(tcase, missing);

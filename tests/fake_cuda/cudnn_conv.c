@@ -14,17 +14,17 @@
 #define NOTE(name) (1U << CUDNN_NUMERICAL_NOTE_##name)
 
 static const fake_engine engines[] = {
-    {67, NOTE(TENSOR_CORE), true, false},
-    {66, 0, false, false},
-    {5, NOTE(FFT), true, false},
-    {6, NOTE(WINOGRAD) | NOTE(WINOGRAD_TILE_4x4), true, false},
-    {4, NOTE(NONDETERMINISTIC), true, false},
-    {35, NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS), true, false},
-    {36, NOTE(REDUCED_PRECISION_REDUCTION), true, false},
-    {99, 0, true, false}, /* more workspace than there may be */
-    {70, 0, true, false},
-    {28, 0, true, false},
-    {0, NOTE(STRICT_NAN_PROP), true, true},
+    {67, NOTE(TENSOR_CORE), true},
+    {66, 0, false},
+    {5, NOTE(FFT), true},
+    {6, NOTE(WINOGRAD) | NOTE(WINOGRAD_TILE_4x4), true},
+    {4, NOTE(NONDETERMINISTIC), true},
+    {35, NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS), true},
+    {36, NOTE(REDUCED_PRECISION_REDUCTION), true},
+    {99, 0, true}, /* more workspace than there may be */
+    {70, 0, true},
+    {28, 0, true},
+    {0, NOTE(STRICT_NAN_PROP), true}, /* the last resort */
 };
 
 static int64_t elements(const fake_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
@@ -37,20 +37,25 @@ static int64_t size_of(cudnnDataType_t type)
 /* None where the padding is as wide as the window; only the last one for gradients of weights in groups. */
 int fake_engines(const fake_conv *conv, bool fallback, const fake_engine **list)
 {
-    const int last = sizeof engines / sizeof *engines - 1;
+    const int count = sizeof engines / sizeof *engines;
     for (int a = 0; a < 2; a++)
         if (conv->before[a] > (conv->w.dims[2 + a] - 1) * conv->dilation[a])
             return 0;
-    *list = fallback ? engines + last : engines;
-    return fallback ? 1 : conv->kind == FAKE_FILTER && conv->x.dims[1] != conv->w.dims[1] ? 0 : last;
+    *list = fallback ? engines + count - 1 : engines;
+    return fallback ? 1 : conv->kind == FAKE_FILTER && conv->x.dims[1] != conv->w.dims[1] ? 0 : count;
+}
+
+static int64_t least(const fake_conv *conv)
+{
+    return conv->dilation[0] > 1 ? 1 << 17 : conv->kind == FAKE_DATA ? 0 : 40 * conv->w.dims[1];
 }
 
 int64_t fake_workspace(const fake_conv *conv, const fake_engine *engine)
 {
     return engine->number == 99   ? INT64_C(1) << 30
-           : engine->number == 70 ? elements(&conv->x) * size_of(conv->x.type) + 16
+           : engine->number == 70 ? elements(&conv->x) * size_of(conv->x.type) + (1 << 20)
            : engine->number == 67 ? 131
-           : engine->number == 28 ? 40 * conv->w.dims[1] - (conv->kind == FAKE_DATA ? 40 * conv->w.dims[1] : 0)
+           : engine->number == 28 ? least(conv)
                                   : 0;
 }
 

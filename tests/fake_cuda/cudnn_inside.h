@@ -29,7 +29,6 @@ typedef struct fake_engine {
     int64_t number;
     unsigned notes;
     bool finishes; /* a plan with it can be finished */
-    bool fallback; /* what only the last heuristics name */
 } fake_engine;
 
 int fake_engines(const fake_conv *conv, bool fallback, const fake_engine **list); /* how many, the best first */

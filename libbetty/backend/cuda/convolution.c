@@ -2,7 +2,10 @@
  * [out, kh, kw, in/groups]: they are turned on the way, in scratch, which has the plan's workspace, too. */
 #include "backend/cuda/convolution.h"
 
+#include "backend/cuda/convolution_bias.h"
 #include "backend/cuda/move.h"
+
+#include <pthread.h>
 
 /* Kept in call->state: for operands that lie as the plans of whole buffers want it, and for others. */
 typedef struct planned {
@@ -85,6 +88,8 @@ static bt_view turned_back(const bt_view *w, char *data)
     return view;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the handle has one stream at a time */
+
 static bt_status execute(const bt_call *call, const bt_cuda_conv_plan *plan, char *x, char *w, char *y)
 {
     const bt_cuda_queue *queue = call->queue;
@@ -101,11 +106,13 @@ static bt_status execute(const bt_call *call, const bt_cuda_conv_plan *plan, cha
     bt_cudnn_set(&bag, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, data);
     bt_cudnn_set(&bag, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     bt_cudnn_finish(&bag, pack);
+    pthread_mutex_lock(&lock);
     cudnnStatus_t status = bag.status;
     if (status == CUDNN_STATUS_SUCCESS)
         status = library->set_stream(handle, queue->stream);
     if (status == CUDNN_STATUS_SUCCESS)
         status = library->execute(handle, plan->plan, pack);
+    pthread_mutex_unlock(&lock);
     const bt_status result = bt_cudnn_try(status, call->op->name);
     bt_cudnn_free(&bag);
     return result;
@@ -132,15 +139,25 @@ static bt_status launch_dw(const bt_call *call)
     return bt_cuda_copy_of(call, &w, v.w->data, w.dtype);
 }
 
-#define KERNEL(record, function)                                                                                       \
+/* In 16 bits the sum would be rounded before the bias, and after it. */
+static bool accepts_bias(const bt_call *call) { return !bt_dtype_half(call->in[0].dtype) && accepts(call); }
+
+static bt_status launch_bias(const bt_call *call)
+{
+    BT_TRY(launch(call));
+    return bt_cuda_add_bias(call, &call->out[0], &call->in[2]);
+}
+
+#define KERNEL(record, taken, function)                                                                                \
     {                                                                                                                  \
-        .op = &bt_op_##record, .name = #record ".cudnn", .accepts = accepts, .scratch = scratch, .prepare = prepare,   \
+        .op = &bt_op_##record, .name = #record ".cudnn", .accepts = taken, .scratch = scratch, .prepare = prepare,     \
         .launch = function, .release = release, .half = true                                                           \
     }
 
 const bt_kernel_impl bt_cuda_convolution[] = {
-    KERNEL(conv, launch),
-    KERNEL(conv_dx, launch),
-    KERNEL(conv_dw, launch_dw),
+    KERNEL(conv, accepts, launch),
+    KERNEL(conv_dx, accepts, launch),
+    KERNEL(conv_dw, accepts, launch_dw),
+    KERNEL(conv_bias, accepts_bias, launch_bias),
     {0},
 };

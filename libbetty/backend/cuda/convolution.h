@@ -8,16 +8,16 @@
 enum { BT_CUDA_CONV, BT_CUDA_CONV_DX, BT_CUDA_CONV_DW };
 
 /* A convolution, with x [n, h, w, in], weights [out, kh, kw, in/groups] and y [n, oh, ow, out], all dense. */
-typedef struct bt_cuda_conv {
+typedef struct bt_cuda_conv_case {
     int64_t kind, dtype, alignment; /* of the operands' memory, in bytes */
     int64_t x[4], w[4], y[4];       /* sizes, in this order */
     int64_t stride[2], padding[2], dilation[2];
     int64_t card; /* which one it is planned for */
-} bt_cuda_conv;
+} bt_cuda_conv_case;
 
 typedef struct bt_cuda_conv_plan bt_cuda_conv_plan;
 struct bt_cuda_conv_plan {
-    bt_cuda_conv of;
+    bt_cuda_conv_case of;
     cudnnBackendDescriptor_t plan; /* NULL: cuDNN has none that may be used */
     int64_t workspace;             /* bytes */
     int64_t engine;                /* cuDNN's number of it */

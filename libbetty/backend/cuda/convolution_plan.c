@@ -1,12 +1,16 @@
 /* backend/cuda/convolution_plan.c: asks cuDNN how a convolution would best be computed on a card, be it here or not.
- * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken. */
+ * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken; a few bytes
+ * more or less do not count. Its plain loops, which need none but are slow, stand at the end of nearly every list: they
+ * are taken where they stand first, or alone. For operands in 16 bits that do not lie as tensor cores want them, which
+ * is seldom, only the workspace counts. */
 #include "backend/cuda/convolution.h"
 #include "backend/cuda/profile.h"
 
 #include <pthread.h>
 #include <string.h>
 
-enum { CANDIDATES = 8, CONFIGURATIONS = BT_CUDNN_DESCRIPTORS - 2 };
+enum { CANDIDATES = 8, CONFIGURATIONS = BT_CUDNN_DESCRIPTORS - 2, FEW_BYTES = 1 << 16 };
+enum { PLAIN_LOOPS = 1 << CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP }; /* by which they are known */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bt_cuda_conv_plan *plans;
@@ -47,7 +51,7 @@ static bool fits(const bt_view *view)
 }
 
 /* False: none for cuDNN. */
-static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv *of)
+static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv_case *of)
 {
     const bt_conv_attr *attr = call->attr;
     const bt_cuda_conv_views v = bt_cuda_conv_views_of(call);
@@ -56,12 +60,12 @@ static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv *of)
         return false;
     if (!fits(v.x) || !fits(v.w) || !fits(v.y) || !bt_view_dense(v.x) || !bt_view_dense(v.y))
         return false;
-    *of = (bt_cuda_conv){.kind = call->op == &bt_op_conv      ? BT_CUDA_CONV
-                                 : call->op == &bt_op_conv_dx ? BT_CUDA_CONV_DX
-                                                              : BT_CUDA_CONV_DW,
-                         .dtype = dtype,
-                         .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
-                         .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
+    *of = (bt_cuda_conv_case){.kind = call->op == &bt_op_conv_dx   ? BT_CUDA_CONV_DX
+                                      : call->op == &bt_op_conv_dw ? BT_CUDA_CONV_DW
+                                                                   : BT_CUDA_CONV,
+                              .dtype = dtype,
+                              .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
+                              .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
     memcpy(of->x, v.x->dims, sizeof of->x);
     memcpy(of->y, v.y->dims, sizeof of->y);
     memcpy(of->stride, attr->stride, sizeof of->stride);
@@ -81,7 +85,8 @@ static cudnnDataType_t data_type(int64_t dtype)
 }
 
 /* Channels-last: cuDNN counts the axes as images, channels, height, width. */
-static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv *of, const int64_t *sizes, int64_t name)
+static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv_case *of, const int64_t *sizes,
+                                       int64_t name)
 {
     const int64_t dims[] = {sizes[0], sizes[3], sizes[1], sizes[2]};
     const int64_t strides[] = {sizes[1] * sizes[2] * sizes[3], 1, sizes[2] * sizes[3], sizes[3]};
@@ -96,7 +101,7 @@ static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv *of
     return t;
 }
 
-static cudnnBackendDescriptor_t window(bt_cudnn_bag *bag, const bt_cuda_conv *of)
+static cudnnBackendDescriptor_t window(bt_cudnn_bag *bag, const bt_cuda_conv_case *of)
 {
     const int64_t axes = 2;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -135,7 +140,7 @@ static const struct operation {
                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-static cudnnBackendDescriptor_t graph_of(bt_cudnn_bag *bag, const bt_cuda_conv *of, cudnnHandle_t handle)
+static cudnnBackendDescriptor_t graph_of(bt_cudnn_bag *bag, const bt_cuda_conv_case *of, cudnnHandle_t handle)
 {
     const struct operation *o = &operations[of->kind];
     const bool wide = of->dtype == BT_F64;
@@ -168,8 +173,12 @@ typedef struct search {
     cudnnBackendDescriptor_t card, graph;
     unsigned forbidden;
     int considered;
+    bool frugal;
     bt_cuda_conv_plan *best;
 } search;
+
+/* Bytes that do not count. */
+static int64_t few(const search *s) { return s->frugal ? 1 : FEW_BYTES; }
 
 static cudnnBackendDescriptor_t card_of(bt_cudnn_bag *bag, cudnnHandle_t handle, const bt_card *card)
 {
@@ -183,6 +192,21 @@ static cudnnBackendDescriptor_t card_of(bt_cudnn_bag *bag, cudnnHandle_t handle,
     return made;
 }
 
+bt_status bt_cuda_card_known(const char *from, const bt_card *card)
+{
+    bt_cudnn_bag bag = {CUDNN_STATUS_SUCCESS, {NULL}, 0};
+    if (!bt_cuda_cudnn())
+        return BT_OK;
+    card_of(&bag, NULL, card);
+    const cudnnStatus_t status = bag.status;
+    bt_cudnn_free(&bag);
+    if (status == CUDNN_STATUS_SUCCESS)
+        return BT_OK;
+    bt_cudnn_try(status, "the description of a card");
+    bt_error_context("device profile %s", from);
+    return bt_error_status();
+}
+
 static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -194,35 +218,39 @@ static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
     return bits;
 }
 
-/* It becomes the best one, or it does not. */
+/* Takes the place of the best one so far if it needs less. */
+static void compare(search *s, bt_cudnn_bag *bag, const bt_cuda_conv_plan *found)
+{
+    bt_cuda_conv_plan *best = s->best;
+    s->considered++;
+    if (best->plan && ((found->notes & PLAIN_LOOPS && !s->frugal) || best->workspace < found->workspace + few(s)))
+        return;
+    if (best->plan)
+        bt_cuda_cudnn()->descriptor_destroy(best->plan);
+    best->plan = bt_cudnn_keep(bag, found->plan);
+    best->workspace = found->workspace;
+    best->engine = found->engine;
+    best->notes = found->notes;
+}
+
 static void consider(search *s, cudnnBackendDescriptor_t configuration)
 {
     bt_cudnn_bag bag = {CUDNN_STATUS_SUCCESS, {NULL}, 0};
-    bt_cuda_conv_plan *best = s->best;
-    int64_t number = 0, workspace = 0;
+    bt_cuda_conv_plan found = {0};
     cudnnBackendDescriptor_t engine = bt_cudnn_new(&bag, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     bt_cudnn_get(&bag, configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
-    bt_cudnn_get(&bag, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
-    const unsigned notes = notes_of(&bag, engine);
-    if (bag.status == CUDNN_STATUS_SUCCESS && !(notes & s->forbidden)) {
-        cudnnBackendDescriptor_t plan = bt_cudnn_new(&bag, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        bt_cudnn_refer(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-        bt_cudnn_refer(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, s->card);
+    bt_cudnn_get(&bag, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &found.engine);
+    found.notes = notes_of(&bag, engine);
+    if (bag.status == CUDNN_STATUS_SUCCESS && !(found.notes & s->forbidden)) {
+        found.plan = bt_cudnn_new(&bag, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        bt_cudnn_refer(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+        bt_cudnn_refer(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, s->card);
         if (s->handle)
-            bt_cudnn_set(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
-        bt_cudnn_finish(&bag, plan);
-        bt_cudnn_get(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace);
-        if (bag.status == CUDNN_STATUS_SUCCESS && workspace <= BT_CUDA_CONV_WORKSPACE) {
-            s->considered++;
-            if (!best->plan || workspace < best->workspace) {
-                if (best->plan)
-                    bt_cuda_cudnn()->descriptor_destroy(best->plan);
-                best->plan = bt_cudnn_keep(&bag, plan);
-                best->workspace = workspace;
-                best->engine = number;
-                best->notes = notes;
-            }
-        }
+            bt_cudnn_set(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
+        bt_cudnn_finish(&bag, found.plan);
+        bt_cudnn_get(&bag, found.plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &found.workspace);
+        if (bag.status == CUDNN_STATUS_SUCCESS && found.workspace <= BT_CUDA_CONV_WORKSPACE)
+            compare(s, &bag, &found);
     }
     bt_cudnn_free(&bag);
 }
@@ -245,27 +273,30 @@ static void ask(search *s, cudnnBackendHeurMode_t mode)
     if (count)
         count =
             bt_cudnn_get(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, found);
-    /* What takes no workspace is not undercut. */
-    for (int64_t i = 0; i < count && s->considered < CANDIDATES && !(s->best->plan && !s->best->workspace); i++)
+    const int most = s->frugal ? INT32_MAX : CANDIDATES;
+    for (int64_t i = 0; i < count && s->considered < most && !(s->best->plan && s->best->workspace < few(s)); i++)
         consider(s, found[i]);
     bt_cudnn_free(&bag);
 }
 
 static void find(bt_cuda_conv_plan *plan, cudnnHandle_t handle, const bt_card *card)
 {
-    search s = {.handle = handle, .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype), .best = plan};
+    search s = {.handle = handle,
+                .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype),
+                .frugal = plan->of.alignment < 4,
+                .best = plan};
     s.card = card_of(&s.bag, handle, card);
     s.graph = graph_of(&s.bag, &plan->of, handle);
     if (s.bag.status == CUDNN_STATUS_SUCCESS)
         ask(&s, CUDNN_HEUR_MODE_A);
-    if (s.bag.status == CUDNN_STATUS_SUCCESS && !plan->plan)
+    if (s.bag.status == CUDNN_STATUS_SUCCESS && (!plan->plan || s.frugal))
         ask(&s, CUDNN_HEUR_MODE_FALLBACK);
     bt_cudnn_free(&s.bag);
 }
 
 /* ---- those that have been searched for ---- */
 
-static const bt_cuda_conv_plan *known(const bt_cuda_conv *of)
+static const bt_cuda_conv_plan *known(const bt_cuda_conv_case *of)
 {
     for (const bt_cuda_conv_plan *p = plans; p; p = p->next)
         if (memcmp(&p->of, of, sizeof *of) == 0)
@@ -273,7 +304,7 @@ static const bt_cuda_conv_plan *known(const bt_cuda_conv *of)
     return NULL;
 }
 
-static const bt_cuda_conv_plan *search_for(const bt_cuda_conv *of, const bt_card *card)
+static const bt_cuda_conv_plan *search_for(const bt_cuda_conv_case *of, const bt_card *card)
 {
     cudnnHandle_t handle = card ? NULL : bt_cudnn_handle();
     bt_cuda_conv_plan *plan = card || handle ? bt_alloc(sizeof *plan) : NULL;
@@ -288,7 +319,7 @@ static const bt_cuda_conv_plan *search_for(const bt_cuda_conv *of, const bt_card
 
 const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned)
 {
-    bt_cuda_conv of;
+    bt_cuda_conv_case of;
     if (!conv_of(call, aligned, &of) || !bt_cuda_cudnn())
         return NULL;
     bt_failure before = bt_failure_take();

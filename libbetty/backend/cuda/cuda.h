@@ -6,10 +6,11 @@
 #include "runtime/backend.h"
 #include <cuda_runtime_api.h>
 
+/* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise)                                                                                                     \
-    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(row) X(sort)        \
-        X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)         \
+    X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+/* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE

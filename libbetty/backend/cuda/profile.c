@@ -45,6 +45,11 @@ bt_status bt_cuda_profile(const char *name_or_file)
     if (!name_or_file || !*name_or_file)
         return bt_fail(BT_ERROR_ARGUMENT, "a device profile is a name or a file; none is given");
     BT_TRY(read_card(name_or_file, &made));
+    const bt_status status = bt_cuda_card_known(name_or_file, &made);
+    if (status != BT_OK) {
+        bt_card_free(&made);
+        return status;
+    }
     pthread_mutex_lock(&lock);
     bt_card_free(&card);
     card = made;

@@ -14,4 +14,7 @@ extern const bt_cuda_built_in bt_cuda_profiles[];
  * where none does. NULL after an error, too. *which: a number of its own for each. */
 const bt_card *bt_cuda_planned_card(bool device, int *which);
 
+/* convolution_plan.c: whether cuDNN, if there is one, takes the description; `from` stands for it in the error. */
+bt_status bt_cuda_card_known(const char *from, const bt_card *card);
+
 #endif
