@@ -80,6 +80,9 @@ static const option options[] = {
              "as a model of ONNX; MODEL.safetensors: its parameters, for PyTorch"},
     {"--problem", TEXT, FIELD(problem), .value = "NAME", .help = "with --export: whose network"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu | cuda"},
+    {"--device-profile", TEXT, FIELD(card), .value = "NAME",
+     .help = "with --plan and --device cuda: the card that is planned for, where none is there: h100, or a file that "
+             "describes one"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
     {"--ranks", SETTING, .key = "engine.ranks", .value = "N",
@@ -266,6 +269,9 @@ static bt_status check_ablation(const bt_cli *cli)
 
 static bt_status check_curve(const bt_cli *cli)
 {
+    if (cli->card && !cli->plan)
+        return bt_fail(BT_ERROR_CONFIG, "--device-profile goes with --plan: betty-run FILE --plan --device cuda "
+                                        "--device-profile h100");
     if (cli->curve && !cli->plan)
         return bt_fail(BT_ERROR_CONFIG, "--curve goes with --plan: betty-run FILE --plan --curve");
     if (cli->curve && (cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->grid))

@@ -25,6 +25,7 @@ typedef struct bt_cli {
     const char *problem;      /* with it: whose network; NULL: that of the only one */
     const char *run;          /* with it: the folder of the run */
     const char *level;        /* NULL: all */
+    const char *card;         /* that is planned for; NULL: the default */
     const char *output;       /* --output, which is a setting, too; NULL: not given */
     int64_t samples, steps;   /* 0: as many as the engine thinks */
     int64_t tokens, top;      /* of a sample; 0: not given */

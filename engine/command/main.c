@@ -10,6 +10,7 @@
 #include "engine/grid/grid.h"
 #include "engine/output/json.h"
 #include "engine/session/front.h"
+#include "runtime/backend.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -78,6 +79,8 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
                                       : bt_ranks_start,
         .processes = started > 1 ? started : 0,
     };
+    if (cli->card)
+        BT_TRY(bt_cuda_profile(cli->card));
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
     if (cli->evaluate || cli->export) /* sets up by itself: values come from the checkpoint */

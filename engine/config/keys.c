@@ -65,7 +65,7 @@ const bt_key bt_keys[] = {
     {"device", ENGINE(device), CHOICE("auto | cpu | cuda"), .value = "auto", .refused = "gpu",
      .advice = "a GPU is computed on by CUDA", RESUMABLE,
      .help = "where to compute; auto: on the CPU. cuda: on the first GPU, in a build with CUDA (docs/cuda.md); with "
-             "--plan and --info no GPU is needed"},
+             "--plan no GPU is needed"},
     {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
      .help =
          "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "

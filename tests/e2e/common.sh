@@ -67,9 +67,12 @@ each_example() {
     short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
     small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
         classifier.valid_batch_size=50)
-    for ini in curriculum custom_op distillation game hyper_cleaning learned_rate learning_by_ignoring logistic_hpo maml \
-        reweight reweight_longtail sine three_level tutorial weak_labels; do
+    for ini in curriculum custom_op distillation game hyper_cleaning learned_rate learning_by_ignoring logistic_hpo \
+        reweight reweight_longtail three_level tutorial weak_labels; do
         "$1" $ini "${short[@]}"
+    done
+    for ini in maml sine; do
+        "$1" $ini "${short[@]}" meta.valid_batches=5
     done
     "$1" reweight_cifar "${short[@]}" "${small[@]}"
     "$1" language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16

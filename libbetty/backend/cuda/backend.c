@@ -74,13 +74,17 @@ const bt_backend *bt_backend_cuda(void)
     return NULL;
 }
 
-static const char *no_isa(void) { return "no device"; }
+static const char *planned_isa(void)
+{
+    const bt_card *card = bt_cuda_card();
+    return card ? card->name : "no card";
+}
 
 const bt_backend *bt_backend_cuda_to_plan(void)
 {
     static const bt_device_table none = {.own = BT_CUDA_STAGES * BT_CUDA_STAGE};
     static const bt_backend to_plan = {.name = "cuda",
-                                       .isa = no_isa,
+                                       .isa = planned_isa,
                                        .kernels = {.device = "cuda", .list = kernels},
                                        .conversions = conversions,
                                        .device = &none};
