@@ -325,7 +325,7 @@ static bt_status launch_there(bt_call *call, void *in, size_t in_bytes, void *ou
     return status;
 }
 
-/* What print writes. */
+/* What print writes, behind what a sanitizer may have to say. */
 static void print_there(bt_call *call, float *x, float *y, size_t bytes, char *text, size_t room)
 {
     char path[] = "/tmp/bt_print_XXXXXX";
@@ -347,13 +347,13 @@ START_TEST(looks_inside)
 {
     float x[] = {1.5F, -2, 3, 4, NAN, 6}, y[6];
     uint8_t truth[1000], all = 7;
-    char text[256];
+    char text[1024];
     bt_text_attr label = {"weights"};
     bt_view in = {(char *)x, BT_F32, 2, {2, 3}, {1, 2}}, out = {(char *)y, BT_F32, 2, {2, 3}, {3, 1}};
     bt_call call = {
         .op = &bt_op_print, .attr = &label, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
     print_there(&call, x, y, sizeof x, text, sizeof text);
-    ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, 3, nan],\n [-2, 4, 6]]\n");
+    ck_assert_ptr_nonnull(strstr(text, "weights: f32 [2, 3] = [[1.5, 3, nan],\n [-2, 4, 6]]\n"));
     ck_assert(y[1] > 2.9F && y[1] < 3.1F);
     in.strides[0] = 3, in.strides[1] = 1;
     print_there(&call, x, y, sizeof x, text, sizeof text);

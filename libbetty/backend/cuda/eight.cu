@@ -133,7 +133,7 @@ template <int STATES> struct eight {
     bt_update_numbers numbers;
 };
 
-/* Element t of a block of codes; its states are left in `room`. */
+/* Element t of a block of codes; its states are left in `room`, for the same thread. */
 template <class U>
 static inline __device__ void step(const eight<U::states> &e, const typename U::with &with, const double *scalar,
                                    const bt_code_book *books, int64_t block, int t, typename U::T *room)
@@ -207,11 +207,9 @@ template <class U> static __global__ void update_eight(const eight<U::states> e)
         }
         for (int t = (int)threadIdx.x; t < n; t += (int)blockDim.x)
             step<U>(e, with, scalar, books, b, t, room);
-        __syncthreads();
         for (int s = 0; s < U::states; s++)
             put<T>(room + s * BT_CODES_BLOCK, &books[s], n, e.state[s].to_codes + b * BT_CODES_BLOCK,
                    e.state[s].to_scales + b, all);
-        __syncthreads();
     }
 }
 
