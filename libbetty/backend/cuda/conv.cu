@@ -195,7 +195,6 @@ template <int D> static __global__ void tiles(const conv_args c)
         multiply<T>(c, a, b, chains);
         if ((k - from) % FOLD == FOLD - DEEP || k + DEEP >= end)
             fold<T>(sums, chains);
-        __syncthreads();
     }
     const int64_t first = row + (int)threadIdx.x / c.across * PER, left = column + (int)threadIdx.x % c.across * PER;
     BT_CUDA_UNROLL
