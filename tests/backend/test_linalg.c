@@ -52,17 +52,18 @@ END_TEST
 START_TEST(choices_of_rows)
 {
     static const double ties[] = {1, -1, 3, 2, -3, 1, 3, 0, 1, 2, -2}, wild[] = {1, NAN, 2, -3, 0.5, 4, 1, 2};
-    static const double zeros[] = {0, 0, 0, 1};
+    static const double zeros[] = {0, 0, 0, 1}, first[] = {1, 1e20, 1, 1, 1, 2, 1, 2, 2}; /* singular with the first */
     const struct {
         const double *values;
         int count;
-    } lists[] = {{ties, BT_COUNT_OF(ties)}, {wild, BT_COUNT_OF(wild)}, {zeros, BT_COUNT_OF(zeros)}};
+    } lists[] = {
+        {ties, BT_COUNT_OF(ties)}, {wild, BT_COUNT_OF(wild)}, {zeros, BT_COUNT_OF(zeros)}, {first, BT_COUNT_OF(first)}};
     for (int64_t n = 1; n < 8; n++) {
         trial t = {.op = &bt_op_logdet, .inputs = 1, .outputs = 1, .in = {matrices(BT_F64, 3, n, n, PLAIN)}};
         t.in[0].values = lists[_i].values;
         t.in[0].value_count = lists[_i].count;
         t.out[0] = (operand){.dtype = BT_F64, .rank = 1, .dims = {3}};
-        t.absolute = 1e-12;
+        t.absolute = t.relative = 1e-12;
         check(&t);
     }
 }
@@ -98,7 +99,7 @@ int main(void)
     TCase *tcase = tcase_create("kernels");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, sizes_and_layouts, 0, BT_COUNT_OF(sizes));
-    tcase_add_loop_test(tcase, choices_of_rows, 0, 3);
+    tcase_add_loop_test(tcase, choices_of_rows, 0, 4);
     tcase_add_test(tcase, singular);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

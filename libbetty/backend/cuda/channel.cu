@@ -79,8 +79,10 @@ template <int D> struct products_sum {
 
     static __device__ products_sum of_rows(const sums_args<2> &a, int64_t at, int64_t rows, int64_t step)
     {
-        const int64_t channel = at / (a.size.rows * a.size.channels) * a.size.channels + at % a.size.channels;
-        const double centre = a.centre.data && rows > 0 ? bt_get_at<double>(a.centre, channel) : 0;
+        double centre = 0;
+        if (a.centre.data && rows > 0)
+            centre = bt_get_at<double>(a.centre,
+                                       at / (a.size.rows * a.size.channels) * a.size.channels + at % a.size.channels);
         products_sum s = {0, 0};
         for (int64_t row = 0; row < rows; row++, at += step) {
             int64_t where[2];

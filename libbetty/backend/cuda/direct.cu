@@ -21,8 +21,8 @@ struct linear {
 /* m, or k, as three indices: dims[0] x dims[1] x dims[2]. */
 struct triple {
     int64_t dims[3];
-    linear y, x, a,
-        b; /* pixel of a's image, before it is divided by `step`; elements in a and b, without the pixel's */
+    linear y, x; /* pixel of a's image, before it is divided by `step` */
+    linear a, b; /* elements in a, without those to the pixel, and in b */
 };
 
 struct spot { /* what a row of a, or a column of it, has of y, x and the place */
@@ -195,7 +195,6 @@ template <int D> static __global__ void tiles(const conv_args c)
         multiply<T>(c, a, b, chains);
         if ((k - from) % FOLD == FOLD - DEEP || k + DEEP >= end)
             fold<T>(sums, chains);
-        __syncthreads();
     }
     const int64_t first = row + (int)threadIdx.x / c.across * PER, left = column + (int)threadIdx.x % c.across * PER;
     BT_CUDA_UNROLL
