@@ -104,7 +104,9 @@ template <class T, int PER> static __global__ void tiles(const product p)
                 chains[i][j] = 0;
             }
     }
-    for (int i = 0; i < PER; i++)
+    BT_CUDA_UNROLL
+    for (int i = 0; i < PER; i++) {
+        BT_CUDA_UNROLL
         for (int j = 0; j < PER; j++) {
             const int64_t r = row + y + i * under, c = column + x + j * across, e = (m * p.a.lines + r) * p.b.lines + c;
             if (r >= p.a.lines || c >= p.b.lines)
@@ -114,6 +116,7 @@ template <class T, int PER> static __global__ void tiles(const product p)
             else
                 finish<T>(p, e, sums[i][j]);
         }
+    }
 }
 
 template <class T> static __global__ void join(const product p)
