@@ -20,7 +20,7 @@ def fill(module, flat):
     """Its parameters from the vector; libbetty's windows are [window, window, in, out]."""
     at = 0
     for p in module.parameters():
-        values = torch.from_numpy(flat[at : at + p.numel()].copy())
+        values = peer.tensor(flat[at : at + p.numel()].copy())
         if p.dim() == 4:
             o, i, h, w = p.shape
             values = values.reshape(h, w, i, o).permute(3, 2, 0, 1)
@@ -33,7 +33,7 @@ def fill(module, flat):
 def images(rows, channels_last=False):
     """[n, 3, size, size]; channels_last: as they lie in memory."""
     size = math.isqrt(rows.shape[1] // 3)
-    x = torch.from_numpy(rows.reshape(-1, size, size, 3)).permute(0, 3, 1, 2)
+    x = peer.tensor(rows.reshape(-1, size, size, 3)).permute(0, 3, 1, 2)
     return x if channels_last else x.contiguous()
 
 

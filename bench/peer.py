@@ -50,6 +50,7 @@ def arguments():
     parser.add_argument("--decay", type=float, default=0, help="weight decay of the network")
     parser.add_argument("--dropout", type=float, default=0)
     parser.add_argument("--autocast", action="store_true", help="PyTorch: the network in bf16, but not with --double")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where PyTorch computes")
     parser.add_argument("--double", action="store_true", help="float64, and plain gradient descent of rate 1 above: its "
                         "first step is the gradient")  # fmt: skip
     args = parser.parse_args()
@@ -62,7 +63,32 @@ def use_torch(args):
 
     torch.set_num_threads(args.threads)
     torch.set_default_dtype(torch.float64 if args.double else torch.float32)
+    if args.device == "cuda":
+        use_gpu()
     return f"PyTorch {torch.__version__}", torch.backends.cpu.get_cpu_capability()
+
+
+def use_gpu():
+    """PyTorch's tensors are there from now on; float32 is float32, not TF32."""
+    global settle
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SystemExit("PyTorch has no GPU here")
+    torch.set_default_device("cuda")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    settle = torch.cuda.synchronize
+
+
+def settle():
+    """Until what has been begun is done: on the processor it is."""
+
+
+def tensor(array):
+    """Of NumPy's array, where PyTorch computes."""
+    import torch
+
+    return torch.from_numpy(array).to(torch.get_default_device())
 
 
 def use_jax(args):
@@ -129,6 +155,7 @@ def serve(program, steps, state, tensor_bytes=lambda: None):
         if question == "steps":
             start = time.perf_counter()
             steps(int(number[0]))
+            settle()
             answer(ms=1e3 * (time.perf_counter() - start))
         elif question == "state":
             loss, params = state()

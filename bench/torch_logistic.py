@@ -50,8 +50,8 @@ def upper_step():
 
 
 def rows(name):
-    x = torch.from_numpy(data.read(args.folder, f"{name}_x", (-1, data.FEATURES)))
-    return x, torch.from_numpy(data.read(args.folder, f"{name}_y"))
+    x = peer.tensor(data.read(args.folder, f"{name}_x", (-1, data.FEATURES)))
+    return x, peer.tensor(data.read(args.folder, f"{name}_y"))
 
 
 train, meta = rows("train"), rows("meta")

@@ -104,11 +104,11 @@ def step(k):
                            weight_decay=0.0, eps=args.eps, amsgrad=False, maximize=False)  # fmt: skip
 
 
-support_x, query_x, support_y, query_y = map(torch.from_numpy, peer.few_shot_tasks(args.folder, args.ways))
+support_x, query_x, support_y, query_y = map(peer.tensor, peer.few_shot_tasks(args.folder, args.ways))
 flat = data.read(args.folder, "upper")
 flat = data.convnet_params(flat, args.blocks, 64, args.ways) if args.blocks else data.mlp_params(
     flat, [data.PIXELS, 64, 64, args.ways])  # fmt: skip
-params = [torch.from_numpy(p).requires_grad_(args.tasks == "loop") for p in flat]
+params = [peer.tensor(p).requires_grad_(args.tasks == "loop") for p in flat]
 adam_m, adam_v = ([torch.zeros_like(p) for p in params] for _ in range(2))
 adam_steps = [torch.zeros(()) for _ in params]
 done = 0

@@ -17,12 +17,12 @@ def loss(params, x, y):
     return F.cross_entropy(F.linear(x, params[4], params[5]), y)
 
 
-xs = torch.from_numpy(data.read(args.folder, "train_x", (8, args.batch, args.hidden)))
-ys = torch.from_numpy(data.read(args.folder, "train_y", (8, args.batch)))
+xs = peer.tensor(data.read(args.folder, "train_x", (8, args.batch, args.hidden)))
+ys = peer.tensor(data.read(args.folder, "train_y", (8, args.batch)))
 batches = list(zip(xs, ys))
 widths = [args.hidden, args.hidden, args.hidden, data.CLASSES]
 flat = data.mlp_params(data.read(args.folder, "lower"), widths)
-params = [torch.from_numpy(p).requires_grad_() for p in flat]
+params = [peer.tensor(p).requires_grad_() for p in flat]
 
 
 def steps(n):
@@ -35,7 +35,7 @@ def steps(n):
 def answer():
     with torch.no_grad():
         return loss(params, xs.reshape(-1, args.hidden), ys.reshape(-1)), np.concatenate(
-            [p.numpy().ravel() for p in params])
+            [p.cpu().numpy().ravel() for p in params])
 
 
 peer.serve(program, steps, answer)

@@ -50,13 +50,13 @@ def upper_step(x, y, upper_x, upper_y):
 
 
 def rows(name):
-    x = torch.from_numpy(data.read(args.folder, f"{name}_x", (-1, data.PIXELS)))
-    return x, torch.from_numpy(data.read(args.folder, f"{name}_y"))
+    x = peer.tensor(data.read(args.folder, f"{name}_x", (-1, data.PIXELS)))
+    return x, peer.tensor(data.read(args.folder, f"{name}_y"))
 
 
 train, meta = rows("train"), rows("meta")
 flat = data.mlp_params(data.read(args.folder, "lower"), data.mlp_widths(args))
-net, weigh = [torch.from_numpy(p).requires_grad_() for p in flat], weight_net.WeightNet(args)
+net, weigh = [peer.tensor(p).requires_grad_() for p in flat], weight_net.WeightNet(args)
 momentum = [torch.zeros_like(p) for p in net]
 steps = weight_net.stepper(args, train, meta, lower_step, upper_step)
 

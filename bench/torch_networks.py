@@ -63,9 +63,9 @@ def upper_step(x, y, upper_x, upper_y):
 
 def rows(name):
     x = data.read(args.folder, f"{name}_x", (-1, {"deep": data.PIXELS, "unet": 64 * 64 * 3}.get(args.network, 3072)))
-    y = torch.from_numpy(data.read(args.folder, f"{name}_y"))
+    y = peer.tensor(data.read(args.folder, f"{name}_y"))
     if flat_rows:
-        return torch.from_numpy(x), y
+        return peer.tensor(x), y
     return networks.images(x, last), y.reshape(len(x), -1) if args.network == "unet" else y
 
 

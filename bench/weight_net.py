@@ -10,7 +10,7 @@ import peer
 class WeightNet:
     def __init__(self, args):
         flat = data.read(args.folder, "upper")
-        self.params = [torch.from_numpy(p).requires_grad_() for p in data.mlp_params(flat, [1, 100, 1])]
+        self.params = [peer.tensor(p).requires_grad_() for p in data.mlp_params(flat, [1, 100, 1])]
         self.m, self.v = ([torch.zeros_like(p) for p in self.params] for _ in range(2))
         self.steps, self.lr, self.plain = [torch.zeros(()) for _ in self.params], args.lr, args.double
 
@@ -36,7 +36,7 @@ def stepper(args, train, meta, lower_step, upper_step):
     lower_order, upper_order = peer.orders(args)
 
     def draw(rows, order):
-        places = torch.from_numpy(next(order))
+        places = peer.tensor(next(order))
         return rows[0][places], rows[1][places]
 
     def steps(n):

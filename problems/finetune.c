@@ -102,12 +102,17 @@ static bt_module *classifier_module(bt_problem *self)
     return net;
 }
 
-static bt_tensor *classify(bt_problem *self, const bt_batch *batch) /* [n, classes]: of the mean over the tokens */
+/* Tokens, and which of them are text, to [n, classes]: of the mean over these. */
+static bt_tensor *classifier_forward(bt_problem *self, bt_tensor *const *in)
 {
-    bt_tensor *text = is_text(self, batch);
-    bt_tensor *read = bt_forward(bt_child(self, "encoder"), bt_field(batch, "token"), text);
+    bt_tensor *text = in[1], *read = bt_forward(bt_child(self, "encoder"), in[0], text);
     bt_tensor *mean = bt_div(bt_sum(bt_mul(read, bt_unsqueeze(text, 2)), 1), bt_sum(text, 1, BT_KEEP));
     return bt_forward(bt_child(self, "head"), mean);
+}
+
+static bt_tensor *classify(bt_problem *self, const bt_batch *batch)
+{
+    return bt_forward(self, bt_field(batch, "token"), is_text(self, batch));
 }
 
 /* What most votes say; texts without any do not count. */
@@ -120,6 +125,7 @@ static bt_tensor *classifier_step(bt_problem *self, const bt_batch *batch)
     bt_tensor *right = bt_equal(voted(batch), bt_field(batch, "label"));
     if (!bt_option_bool(self, "baseline", false)) { /* all count the same, to compare with */
         bt_tensor *weight = bt_forward(bt_peer(self, "reweight"), bt_detach(loss), bt_field(batch, "votes"));
+        bt_histogram(self, "weight", weight);
         counts = bt_mul(weight, counts);
     }
     bt_metric(self, "right", bt_div(bt_sum(bt_mul(counts, right)), bt_sum(counts))); /* which share; only to look at */
@@ -172,6 +178,7 @@ static const bt_problem_def classifier = {
     .configure_train_data = train_texts,
     .configure_valid_data = test_texts,
     .configure_module = classifier_module,
+    .forward = classifier_forward,
     .training_step = classifier_step,
     .validation_step = classifier_validation,
 };

@@ -69,6 +69,7 @@ static bt_tensor *pretrain_step(bt_problem *self, const bt_batch *batch)
     bt_tensor *index = bt_field(batch, "index"), *image = bt_field(batch, "image");
     bt_tensor *useful = bt_less(bt_gather(bt_param(self, "kind"), index), 0.5);            /* [n] */
     bt_tensor *weight = bt_sigmoid(bt_gather(bt_forward(bt_peer(self, "ignore")), index)); /* [n] */
+    bt_histogram(self, "weight", weight);
     bt_tensor *seen = bt_where(bt_reshape(useful, -1, 1, 1, 1), negative(image), image);
     bt_tensor *count = bt_maximum(bt_sum(bt_mul(1.0, useful)), 1.0);          /* a small batch may have none */
     bt_metric(self, "useful", bt_div(bt_sum(bt_mul(weight, useful)), count)); /* mean weights */

@@ -45,6 +45,7 @@ static bt_tensor *classifier_step(bt_problem *self, const bt_batch *batch)
 {
     bt_tensor *loss = losses(self, batch);
     bt_tensor *weight = bt_forward(bt_peer(self, "reweight"), bt_detach(loss)); /* [n] */
+    bt_histogram(self, "weight", weight);
     return bt_mean(bt_mul(weight, loss));
 }
 

@@ -50,7 +50,8 @@ static const option options[] = {
     {"--profile", FLAG, FIELD(profile),
      .help = "train, and print where the time went; leaves profile.json and trace.json (Chrome's trace format)"},
     {"--json", FLAG, FIELD(json),
-     .help = "print the plan, the info, the check, the ablation or the table of several runs as JSON"},
+     .help = "print the plan, the info, the check, the ablation, what differs between two runs, or the table of "
+             "several, as JSON"},
     {"--set", SET, .value = "SECTION.KEY=VALUE",
      .help = "a setting, as in the file, which it overrides; may be repeated. Several values, A|B|C, are several runs: "
              "all combinations, with each of the seeds (a | that belongs to a value is written \\|)"},
@@ -63,6 +64,8 @@ static const option options[] = {
      .help =
          "the newest checkpoint of the run in this folder, or DIR/checkpoints/NAME, on its validation data, and do not "
          "train; FILE may be left out"},
+    {"--compare", TEXT, FIELD(compare), .value = "RUN RUN",
+     .help = "print what differs between two runs, by their folders: configuration, code, results"},
     {"--predictions", TEXT, FIELD(predictions), .value = "CSV",
      .help = "with --evaluate: write what each example gets to this file"},
     {"--sample", TEXT, FIELD(sample), .value = "TEXT",
@@ -71,6 +74,11 @@ static const option options[] = {
     {"--temperature", REAL, FIELD(temperature), .value = "X",
      .help = "with --sample: they are drawn from softmax(logits / X) (1); 0: each is the most likely one"},
     {"--top", COUNT, FIELD(top), .value = "N", .help = "with --sample: among the N most likely ones (all)"},
+    {"--export", TEXT, FIELD(export), .value = "MODEL.onnx",
+     .help = "betty-run --export MODEL.onnx --problem NAME RUN: write the network that the run in the folder RUN has "
+             "trained, "
+             "as a model of ONNX; MODEL.safetensors: its parameters, for PyTorch"},
+    {"--problem", TEXT, FIELD(problem), .value = "NAME", .help = "with --export: whose network"},
     {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu | cuda"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
@@ -211,17 +219,39 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
     return unknown_option(word, length);
 }
 
+/* With --export there may be two: the last is the run. */
 static bt_status take_file(bt_cli *cli, const char *word)
 {
+    if (cli->run)
+        return bt_fail(BT_ERROR_CONFIG, "one INI file at a time: found `%s`, `%s` and `%s`", cli->file, cli->run, word);
     if (cli->file)
-        return bt_fail(BT_ERROR_CONFIG, "one INI file at a time: found `%s` and `%s`", cli->file, word);
-    cli->file = word;
+        cli->run = word;
+    else
+        cli->file = word;
+    return BT_OK;
+}
+
+/* What stands beside the options: FILE, RUN, or FILE RUN. */
+static bt_status sort_files(bt_cli *cli)
+{
+    if (!cli->export)
+        return cli->run ? bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s` and `%s`",
+                                  cli->compare ? "pair of runs to compare" : "INI file", cli->file, cli->run)
+                        : BT_OK;
+    if (!cli->file)
+        return bt_fail(BT_ERROR_CONFIG, "--export %s: of which run? betty-run --export %s --problem NAME RUN",
+                       cli->export, cli->export);
+    if (cli->run)
+        return BT_OK;
+    cli->run = cli->file;
+    cli->file = NULL;
     return BT_OK;
 }
 
 bool bt_cli_reports(const bt_cli *cli)
 {
-    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->evaluate;
+    return cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate || cli->evaluate ||
+           cli->export;
 }
 
 /* What goes with nothing else. */
@@ -280,8 +310,31 @@ static bt_status check_sample(const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status check_export(const bt_cli *cli)
+{
+    if (cli->problem && !cli->export)
+        return bt_fail(BT_ERROR_CONFIG, "--problem goes with --export MODEL.onnx");
+    if (cli->export && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->ablate ||
+                        cli->evaluate || cli->profile || cli->json || cli->grid))
+        return bt_fail(BT_ERROR_CONFIG, "--export goes with no report and no grid of runs: one at a time");
+    return BT_OK;
+}
+
+static bt_status check_compare(const bt_cli *cli)
+{
+    if (!cli->compare)
+        return BT_OK;
+    if (cli->setting_count || cli->resume || cli->profile || cli->evaluate || cli->grid || bt_cli_reports(cli))
+        return bt_fail(BT_ERROR_CONFIG, "--compare RUN RUN goes with --json alone");
+    if (!cli->file)
+        return bt_fail(BT_ERROR_CONFIG, "--compare %s: with which run? betty-run --compare RUN RUN", cli->compare);
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
+    BT_TRY(check_compare(cli));
+    BT_TRY(check_export(cli));
     BT_TRY(check_ablation(cli));
     BT_TRY(check_curve(cli));
     BT_TRY(check_sample(cli));
@@ -291,14 +344,15 @@ static bt_status check_together(const bt_cli *cli)
         return bt_fail(BT_ERROR_CONFIG, "--level goes with --check-hypergradient, --ablate or --evaluate");
     if (cli->predictions && !cli->evaluate)
         return bt_fail(BT_ERROR_CONFIG, "--predictions goes with --evaluate DIR");
-    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->grid)
-        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate "
-                                        "or several runs");
+    if (cli->json && !cli->plan && !cli->info && !cli->check && !cli->ablate && !cli->evaluate && !cli->compare &&
+        !cli->grid)
+        return bt_fail(BT_ERROR_CONFIG, "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate, "
+                                        "--compare or several runs");
     if (cli->evaluate && (cli->plan || cli->info || cli->print_config || cli->equation || cli->check || cli->profile))
         return bt_fail(BT_ERROR_CONFIG, "--evaluate goes with no other report: one at a time");
     if (cli->resume && bt_cli_reports(cli))
         return bt_fail(BT_ERROR_CONFIG, "--resume trains: it does not go with --plan, --info, --print-config, "
-                                        "--print-equation, --check-hypergradient, --ablate or --evaluate");
+                                        "--print-equation, --check-hypergradient, --ablate, --evaluate or --export");
     if (cli->resume && cli->output)
         return bt_fail(BT_ERROR_CONFIG, "--resume goes on in its own folder, without --output");
     return BT_OK;
@@ -307,10 +361,10 @@ static bt_status check_together(const bt_cli *cli)
 /* A run that goes on has its configuration in its folder. */
 static bt_status find_file(bt_cli *cli)
 {
-    const char *place = cli->resume ? cli->resume : cli->evaluate;
-    if (cli->evaluate && bt_output_holds(cli->evaluate) == BT_OUTPUT_RUNS)
-        return bt_fail(BT_ERROR_CONFIG, "--evaluate %s: it holds several runs; name the folder of one, which is below",
-                       cli->evaluate);
+    const char *asked = cli->evaluate ? cli->evaluate : cli->run, *place = cli->resume ? cli->resume : asked;
+    if (asked && bt_output_holds(asked) == BT_OUTPUT_RUNS)
+        return bt_fail(BT_ERROR_CONFIG, "%s %s: it holds several runs; name the folder of one, which is below",
+                       cli->evaluate ? "--evaluate" : "--export", asked);
     if (cli->file || !place || cli->grid) /* of several, the grid knows it */
         return BT_OK;
     char *folder, name[BT_CHECKPOINT_NAME];
@@ -337,6 +391,7 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
         else
             BT_TRY(take_option(cli, strcmp(word, "-h") == 0 ? "--help" : word, &next));
     }
+    BT_TRY(sort_files(cli));
     BT_TRY(find_grid(cli));
     BT_TRY(check_together(cli));
     return find_file(cli);
@@ -351,7 +406,9 @@ bt_status bt_cli_usage(FILE *file)
     fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
                   "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
                   "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
-                  "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n\n"
+                  "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
+                  "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
+                  "betty-run --compare RUN RUN [--json]: what differs between two runs\n\n"
                   "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
         char name[64];

@@ -18,8 +18,12 @@ typedef struct bt_cli {
     const char *keys;         /* --help-keys: "text" or "markdown"; NULL: not asked for */
     const char *resume;       /* the folder of the run to go on with; NULL: a new one */
     const char *evaluate;     /* the folder of the run to evaluate; NULL: none */
+    const char *compare;      /* the folder of a run; `file` is another one's; NULL: none */
     const char *predictions;  /* the file for what each example gets; NULL: none */
     const char *sample;       /* a text to go on with; NULL: none */
+    const char *export;       /* the file for others; NULL: none */
+    const char *problem;      /* with it: whose network; NULL: that of the only one */
+    const char *run;          /* with it: the folder of the run */
     const char *level;        /* NULL: all */
     const char *output;       /* --output, which is a setting, too; NULL: not given */
     int64_t samples, steps;   /* 0: as many as the engine thinks */

@@ -6,7 +6,9 @@
 #include "engine/command/mpi.h"
 #include "engine/command/ranks.h"
 #include "engine/command/signals.h"
+#include "engine/compare/compare.h"
 #include "engine/grid/grid.h"
+#include "engine/output/json.h"
 #include "engine/session/front.h"
 
 #include <fcntl.h>
@@ -78,7 +80,7 @@ static bt_status load(bt_engine *engine, const bt_cli *cli)
     };
     BT_TRY(bt_engine_attach(engine, &front));
     BT_TRY(configure(engine, cli));
-    if (cli->evaluate) /* sets up by itself: values come from the checkpoint */
+    if (cli->evaluate || cli->export) /* sets up by itself: values come from the checkpoint */
         return BT_OK;
     return cli->resume ? bt_engine_resume(engine, cli->resume) : bt_engine_setup(engine);
 }
@@ -97,6 +99,9 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
                                                .temperature = cli->temperature < 0 ? 1 : cli->temperature,
                                                .top = cli->top,
                                                .file = stdout});
+    if (cli->export)
+        return bt_engine_export(
+            engine, &(bt_exporting){.folder = cli->run, .problem = cli->problem, .path = cli->export, .file = stdout});
     if (cli->evaluate)
         return bt_engine_evaluate(engine, &(bt_evaluation){.folder = cli->evaluate,
                                                            .level = cli->level,
@@ -199,10 +204,28 @@ static int grid(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, false);
 }
 
+static int compare(const bt_cli *cli)
+{
+    bt_text text = {0};
+    json_t *compared = bt_compare(cli->compare, cli->file);
+    bt_status status = compared ? BT_OK : bt_error_status();
+    if (compared && cli->json)
+        status = bt_json_print(compared, stdout);
+    else if (compared)
+        bt_compare_text(compared, &text);
+    if (text.failed)
+        status = bt_fail(BT_ERROR_MEMORY, "no memory for what is to be printed");
+    else if (text.size)
+        fputs(text.data, stdout);
+    bt_text_free(&text);
+    json_decref(compared);
+    return status == BT_OK ? DONE : complain(status, false);
+}
+
 static bt_status meet(const bt_cli *cli)
 {
     BT_TRY(bt_mpi_begin(&started));
-    if (started == 1 || !(cli->grid || cli->ablate || bt_cli_reports(cli)))
+    if (started == 1 || !(cli->grid || cli->ablate || cli->compare || bt_cli_reports(cli)))
         return BT_OK;
     return bt_fail(BT_ERROR_CONFIG, "several processes were started as ranks of a run, and nothing is trained: reports "
                                     "and grids of runs are made by one process; with --plan, --ranks N is enough");
@@ -244,7 +267,7 @@ int main(int argc, char **argv)
     else if (status == BT_OK && !cli.file && !(cli.grid && cli.resume))
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
     else if (status == BT_OK && (status = meet(&cli)) == BT_OK)
-        code = cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
+        code = cli.compare ? compare(&cli) : cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
     else
         code = complain(status, false);
     bt_cli_free(&cli);

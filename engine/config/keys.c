@@ -115,10 +115,16 @@ const bt_key bt_keys[] = {
      .help = "what ranks that are processes exchange is under way, on a thread of its own, while steps run that do "
              "not need it: the same bits, and more memory; auto: where a rank has more cores than threads, or ranks "
              "are on several machines"},
-    {"logger_type", ENGINE(logger), CHOICE("none"), .value = "none", .refused = "tensorboard | wandb",
-     .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log and add_scalar take, "
-               "while it runs or later (docs/quickstart.md)",
-     RESUMABLE, .help = "a log beside metrics.jsonl, which is always written"},
+    {"logger_type", ENGINE(loggers), .kind = BT_KEY_WORDS, .words = "none | csv | tensorboard", .value = "none",
+     .refused = "wandb",
+     .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log takes, while it runs or "
+               "later (docs/quickstart.md), and Weights & Biases reads the files of tensorboard",
+     RESUMABLE,
+     .help = "logs beside metrics.jsonl, which is always written: metrics.csv, files of events for TensorBoard"},
+    {"log_histograms", ENGINE(log_histograms), BOOL, .value = "false",
+     .help =
+         "logger_type = tensorboard: how what bt_histogram is given is distributed, as the weights of examples, and "
+         "the norms of upper levels' gradients, from one line of metrics to the next"},
 
     /* ---- dependencies ---- */
     {"u2l", DEPENDENCY(u2l), LIST,

@@ -21,6 +21,7 @@ typedef enum bt_key_kind {
     BT_KEY_BOOL,          /* bool: true | false */
     BT_KEY_TEXT,          /* const char * */
     BT_KEY_CHOICE,        /* int: the place of the word in `words` */
+    BT_KEY_WORDS,         /* unsigned: some of `words`, by commas, bit i for word i; the first stands alone, for 0 */
     BT_KEY_SIZE,          /* int64_t from `low` on, or one of `words`, which are 0, -1, ... */
     BT_KEY_INTS,          /* bt_int_list */
     BT_KEY_BYTES,         /* int64_t: 64MiB, 1.5GB, plain bytes; `words`: "0", if that is a value; else 0: not set */

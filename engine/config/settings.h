@@ -70,7 +70,8 @@ typedef struct bt_engine_settings {
     bool distributed;
     int64_t bucket; /* bytes of sums over the ranks that are taken together; 0: each by itself */
     int overlap;    /* bt_overlap */
-    int logger;     /* 0 none: metrics.jsonl only */
+    bool log_histograms;
+    unsigned loggers; /* bits of bt_sink_kind; 0: metrics.jsonl only */
 } bt_engine_settings;
 
 /* [problem.group]: parameters whose optimiser settings differ from those of the problem. */

@@ -68,6 +68,26 @@ static bool read_ints(const bt_key *key, const char *text, bt_int_list *list)
     return true;
 }
 
+static bool read_words(const bt_key *key, const char *text, unsigned *bits)
+{
+    char name[32];
+    size_t length;
+    const char *word;
+    int first = 0, count = 0;
+    for (; (word = bt_word_next(&text, ',', &length)) != NULL; count++) {
+        if (length == 0 || length >= sizeof name)
+            return false;
+        memcpy(name, word, length);
+        name[length] = 0;
+        int index = word_index(key->words, name);
+        if (index < 0)
+            return false;
+        first += index == 0;
+        *bits |= index ? 1u << index : 0;
+    }
+    return count > 0 && (!first || count == 1);
+}
+
 static bool read_bool(const char *text, bool *value)
 {
     *value = strcmp(text, "true") == 0;
@@ -81,6 +101,7 @@ static bool read_value(const bt_key *key, const char *text, void *field)
         double real;
         bool truth;
         int choice;
+        unsigned bits;
         bt_int_list list;
         bt_checkpointing checkpointing;
     } value = {0};
@@ -108,6 +129,11 @@ static bool read_value(const bt_key *key, const char *text, void *field)
         size = sizeof value.choice;
         value.choice = word_index(key->words, text);
         good = value.choice >= 0;
+        break;
+    case BT_KEY_WORDS:
+        value.bits = 0;
+        size = sizeof value.bits;
+        good = read_words(key, text, &value.bits);
         break;
     case BT_KEY_INTS:
         value.list = (bt_int_list){.count = 0};
@@ -189,6 +215,17 @@ static bool print_word(const char *words, int index, bt_text *text)
     return false;
 }
 
+static bool print_words(const char *words, unsigned bits, bt_text *text)
+{
+    bool any = false;
+    for (int i = 1; bits >> i; i++)
+        if (bits >> i & 1) {
+            bt_text_add(text, "%s", any ? ", " : "");
+            any |= print_word(words, i, text);
+        }
+    return any || print_word(words, 0, text);
+}
+
 static bool print_ints(const bt_int_list *list, bt_text *text)
 {
     for (int i = 0; i < list->count; i++)
@@ -201,6 +238,7 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
     int64_t integer;
     double real;
     int choice;
+    unsigned bits;
     const char *string;
     switch (key->kind) {
     case BT_KEY_SIZE:
@@ -222,6 +260,9 @@ bool bt_key_print(const bt_key *key, const void *field, bt_text *text)
     case BT_KEY_CHOICE:
         memcpy(&choice, field, sizeof choice);
         return print_word(key->words, choice, text);
+    case BT_KEY_WORDS:
+        memcpy(&bits, field, sizeof bits);
+        return print_words(key->words, bits, text);
     case BT_KEY_INTS:
         return print_ints(field, text);
     case BT_KEY_BYTES:
@@ -297,6 +338,10 @@ void bt_key_expected(const bt_key *key, bt_text *text)
         break;
     case BT_KEY_CHOICE:
         bt_text_add(text, "%s", key->words);
+        break;
+    case BT_KEY_WORDS:
+        print_word(key->words, 0, text);
+        bt_text_add(text, ", or some of %s, by commas", key->words + strcspn(key->words, "|") + 2);
         break;
     case BT_KEY_BYTES:
         bt_text_add(text, "a number of bytes, at least %d, as 1500000, 64MiB or 1.5GB", key->words ? 0 : 1);

@@ -37,6 +37,9 @@ struct bt_context {
     /* Hears of each gradient that an update is about to use, which bt_gradient_read then gives; NULL: nobody does. */
     bt_status (*watch)(void *user, const bt_problem *problem);
     void *watch_user;
+    /* Hears of each batch of a validation, with the level's name; NULL: nobody does. */
+    void (*validating)(void *user, const char *level, int64_t done, int64_t batches);
+    void *validating_user;
     bt_proposal proposal;
     bool steps_now;       /* what bt_steps_show was told last */
     int64_t scalar_count; /* host scalars and static ints of all levels */
@@ -44,6 +47,7 @@ struct bt_context {
     bt_problem **leaves;  /* active, without children, in the order of their steps */
     int leaf_count;
     struct bt_capture *capture; /* traced/: an evaluation asks for what each example gets; NULL: nobody asks */
+    struct bt_heard *heard;     /* traced/: somebody asks for a network by itself; NULL: nobody */
     bool resuming;              /* the output folder holds this run already */
     bt_log_fn *log;             /* hears every line, with its user; NULL: nobody listens yet */
     void *log_user;

@@ -1,5 +1,6 @@
 /* engine/level/metrics.c: values that callbacks log: summed where they are computed, read when they are reported. */
 #include "engine/level/level.h"
+#include "engine/level/metrics_inside.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,6 +17,14 @@ static const struct {
     {"host_spread", BT_ROW_REAL, offsetof(bt_metric_row, host_spread)},
     {"host_count", BT_ROW_INT, offsetof(bt_metric_row, host_count)},
 };
+
+bool bt_metric_keeps(const bt_metric_row *row, const bt_var *var)
+{
+    const bt_histogram_row *histogram = row->histogram;
+    return var == row->sum || var == row->weight ||
+           (histogram && (var == histogram->counts || var == histogram->least || var == histogram->most ||
+                          var == histogram->square));
+}
 
 static bt_status enter_numbers(bt_metric_row *row)
 {
@@ -41,6 +50,7 @@ static void row_free(bt_metric_row *row)
     bt_free(row->full);
     bt_ledger_var_free(row->problem->context, row->sum);
     bt_ledger_var_free(row->problem->context, row->weight);
+    bt_histogram_free(row);
     bt_free(row);
 }
 
@@ -53,15 +63,14 @@ void bt_metrics_free(bt_context *context)
     context->metric_count = context->metric_capacity = 0;
 }
 
-/* A variable of its own name among the problem's: "valid.loss.sum". */
-static bt_var *part_new(const bt_metric_row *row, const char *part)
+bt_var *bt_metric_part(const bt_metric_row *row, const char *part, bt_array shape)
 {
     const bt_problem *problem = row->problem;
     char *name = bt_string("%s%s.%s", row->valid ? "valid." : "", row->name, part);
     bt_text words = {0};
     bt_var *var = NULL;
     if (name && bt_name_is_free(problem, name, &words))
-        var = bt_ledger_var(problem->context, problem, BT_ROLE_METRIC, BT_BUFFERS, name, (bt_array){.dtype = BT_F64});
+        var = bt_ledger_var(problem->context, problem, BT_ROLE_METRIC, BT_BUFFERS, name, shape);
     else if (name)
         bt_fail(BT_ERROR_ARGUMENT,
                 "%s: bt_metric `%s` would be kept as the variable `%s`, which is the name of %s; choose another name",
@@ -109,8 +118,9 @@ static bt_metric_row *row_new(bt_problem *problem, const char *name, bool valid)
     *row = (bt_metric_row){.problem = problem, .valid = valid, .last = NAN, .interval = NAN};
     row->name = bt_strdup(name);
     row->full = bt_string("%s.%s%s", problem->name, valid ? "valid." : "", name);
-    if (row->name && row->full && check_reported(problem->context, row) == BT_OK && (row->sum = part_new(row, "sum")) &&
-        (row->weight = part_new(row, "weight")) && enter_numbers(row) == BT_OK)
+    if (row->name && row->full && check_reported(problem->context, row) == BT_OK &&
+        (row->sum = bt_metric_part(row, "sum", (bt_array){.dtype = BT_F64})) &&
+        (row->weight = bt_metric_part(row, "weight", (bt_array){.dtype = BT_F64})) && enter_numbers(row) == BT_OK)
         return row;
     row_free(row);
     return NULL;
@@ -145,7 +155,7 @@ static bt_metric_row *row_for_numbers(bt_problem *self, const char *name)
 {
     bool valid = bt_stage_within(self->context, BT_STAGE_VALIDATION);
     bt_metric_row *row = bt_metric_find(self->context, self, name, valid);
-    if (!row || !(row->traced || bt_metric_is_taken(self, name, valid)))
+    if (!row || !(row->traced || row->histogram || bt_metric_is_taken(self, name, valid)))
         return row;
     bt_fail(BT_ERROR_ARGUMENT,
             "%s: bt_metric: traced callbacks give %s already, and a number from the host would take its place; choose "
@@ -216,7 +226,7 @@ double bt_metric_last(const bt_metric_row *row)
 static bool take(bt_metric_row *row, bt_metric_value *value)
 {
     const bt_context *context = row->problem->context;
-    if (!mean_of(row, value))
+    if (row->histogram || !mean_of(row, value))
         return false;
     row->last = value->value;
     row->interval = value->interval;

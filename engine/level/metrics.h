@@ -2,13 +2,19 @@
 #ifndef BT_METRICS_H
 #define BT_METRICS_H
 
-#include "engine/output/log.h"
+#include "engine/output/sinks.h"
 #include "graph/variable.h"
 #include <betty/problem.h>
 
 typedef struct bt_context bt_context; /* context.h */
 
 enum { BT_METRIC_NUMBERS = 5 };
+
+typedef struct bt_histogram_row {  /* what a row has besides, if it is a histogram: no number is reported then */
+    bt_var *counts;                /* F64 [BT_HISTOGRAM_BUCKETS] */
+    bt_var *least, *most, *square; /* F64 []; the first two count for something once the row's weight is above 0 */
+    double taken[BT_HISTOGRAM_BUCKETS];
+} bt_histogram_row;
 
 typedef struct bt_metric_row {
     bt_problem *problem;
@@ -18,6 +24,7 @@ typedef struct bt_metric_row {
     bool traced;                  /* traced callbacks give it */
     bool exponential;             /* of the mean: a perplexity */
     bt_var *sum, *weight;         /* F64 []: of traced values, by count */
+    bt_histogram_row *histogram;  /* NULL: a number */
     double host_sum, host_spread; /* of numbers given on the host; spread: squares of the distances from the mean */
     int64_t host_count;
     double last, interval;            /* as last reported; NaN: never */
@@ -33,6 +40,11 @@ bool bt_metric_is_taken(const bt_problem *problem, const char *name, bool valid)
 /* A problem's values since the last call, of training or of validation, into `values`, which has room for all metrics
  * of the engine; returns how many. */
 int bt_metrics_take(bt_context *context, const bt_problem *problem, bool valid, bt_metric_value *values);
+/* Likewise its histograms. */
+int bt_histograms_take(bt_context *context, const bt_problem *problem, bool valid, bt_histogram_value *values);
+/* The row of a histogram, in trace; NULL after an error: also where a number has that name. */
+bt_metric_row *bt_histogram_find(bt_context *context, bt_problem *problem, const char *name, bool valid);
+bool bt_metric_keeps(const bt_metric_row *row, const bt_var *var); /* it is one of its variables */
 void bt_metrics_free(bt_context *context);
 
 #endif

@@ -2,6 +2,7 @@
  * them. */
 #include "engine/level/divide.h"
 #include "engine/level/prune.h"
+#include "engine/level/rates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -227,6 +228,7 @@ static bt_status make_optimizer(bt_problem *problem)
                 BT_TRY(bt_optimizer_group_set(optimizer, group, s->optimizer->hypers[i].name, s->groups[g].hypers[i]));
     }
     optimizer->scheduler = s->scheduler;
+    optimizer->keeps_rate = bt_rates_move(problem);
     optimizer->clip = (bt_clip){.norm = s->gradient_clipping, .value = s->gradient_clipping_value};
     return bt_optimizer_start(optimizer, problem->name);
 }
@@ -251,6 +253,8 @@ static bt_status enter_optimizer(bt_problem *problem)
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             if (optimizer->groups[g].vars[i])
                 BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->groups[g].vars[i]));
+        if (optimizer->groups[g].rate)
+            BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->groups[g].rate));
         if (optimizer->groups[g].scale)
             BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->groups[g].scale));
     }
@@ -307,8 +311,10 @@ bt_status bt_params_open(bt_problem *problem)
     BT_TRY(bt_ledger_enter_block(context, problem, BT_ROLE_BUFFER, &problem->module->buffer_block));
     BT_TRY(make_optimizer(problem));
     BT_TRY(enter_optimizer(problem));
-    if (problem->settings->active)
+    if (problem->settings->active) {
+        BT_TRY(bt_rates_open(problem));
         BT_TRY(make_slots(problem));
+    }
     BT_TRY(bt_divide_from(problem, 3, problem->module->param_block.flat));
     return bt_prune_open(problem);
 }
@@ -343,6 +349,7 @@ static void close_block(bt_problem *problem, bt_block *block)
 void bt_params_close(bt_problem *problem)
 {
     bt_optimizer *optimizer = problem->optimizer;
+    bt_rates_close(problem);
     for (int i = 0; i < BT_MAX_ITEMS; i++)
         close_block(problem, &problem->slots[i]);
     close_block(problem, &problem->slope);
@@ -359,6 +366,7 @@ void bt_params_close(bt_problem *problem)
     for (int g = 0; optimizer && g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             bt_ledger_leave(problem->context, optimizer->groups[g].vars[i]);
+        bt_ledger_leave(problem->context, optimizer->groups[g].rate);
         bt_ledger_leave(problem->context, optimizer->groups[g].scale);
     }
     bt_ledger_leave(problem->context, &problem->plateau.best);

@@ -1,4 +1,4 @@
-/* engine/output/log.h: what a run says and leaves behind: the progress line, metrics.jsonl, summary.json. */
+/* engine/output/log.h: what a run says and leaves behind: the progress line, its folder, summary.json. */
 #ifndef BT_LOG_H
 #define BT_LOG_H
 
@@ -22,6 +22,8 @@ bt_progress *bt_progress_new(FILE *file, int64_t total);
 /* The run begins after this step, not after step 0, and is to go up to step `total`. */
 void bt_progress_start(bt_progress *progress, int64_t step, int64_t total);
 void bt_progress_step(bt_progress *progress, int64_t step); /* after each leaf step; cheap */
+/* After each batch of a validation, of which there are so many: in a pipe a line every 10 seconds. */
+void bt_progress_validation(void *progress, const char *level, int64_t done, int64_t batches);
 /* A line that stays, of a bt_progress; a bt_log_fn. But BT_LINE_TRAINING: the values go into the line on a terminal,
  * and in a pipe into at most one line a second. */
 void bt_progress_line(void *progress, bt_line kind, const char *text);
@@ -69,22 +71,10 @@ typedef enum bt_output_content {
 bt_output_content bt_output_holds(const char *folder);
 void bt_output_clear(const char *folder); /* removes the files of a run without a checkpoint */
 
-int64_t bt_output_metrics(const char *folder); /* bytes of its metrics.jsonl; -1: there is none */
-
 /* Writes `size` bytes to folder/name: to a temporary name, flushed to the disk, renamed. */
 bt_status bt_output_write(const char *folder, const char *name, const void *data, size_t size);
 
 bt_status bt_output_remove(const char *folder, const char *name); /* a file that may be missing */
-
-/* ---- jsonl.c: metrics.jsonl, one object a line: {"step": 100, "time": 1.25, "classifier.loss": 0.4} ---- */
-
-typedef struct bt_jsonl bt_jsonl;
-/* length: bytes of the file to keep, after which the lines go on; -1: it begins anew. NULL on failure. */
-bt_jsonl *bt_jsonl_open(const char *folder, int64_t length);
-/* time: seconds since the start of the run. A value that is not finite becomes null; an interval is NAME.interval. */
-bt_status bt_jsonl_write(bt_jsonl *sink, int64_t step, double time, const bt_metric_value *metrics, int count);
-bt_status bt_jsonl_sync(bt_jsonl *sink, int64_t *length); /* all lines are on the disk, and so long */
-bt_status bt_jsonl_close(bt_jsonl *sink);                 /* NULL ok */
 
 /* ---- table.c: a CSV file, written as a whole; what fails is told when it is closed ---- */
 

@@ -1,5 +1,5 @@
 /* engine/output/output.c: the folder that a run leaves. */
-#include "engine/output/log.h"
+#include "engine/output/sinks.h"
 
 #include "io/file.h"
 #include <dirent.h>
@@ -112,8 +112,9 @@ static void remove_files(const char *folder, const char *sub)
 
 void bt_output_clear(const char *folder)
 {
-    static const char *const names[] = {"metrics.jsonl", "summary.json", "config.ini", BT_OUTPUT_LOG};
+    static const char *const names[] = {"summary.json", "config.ini", BT_OUTPUT_LOG};
     remove_files(folder, "checkpoints");
+    bt_log_remove(folder);
     for (int i = 0; i < BT_COUNT_OF(names); i++) {
         char *path = bt_string("%s/%s", folder, names[i]);
         if (path)
@@ -240,15 +241,6 @@ void bt_output_free(bt_output *output)
         close(output->lock);
     bt_free(output->path);
     bt_free(output);
-}
-
-int64_t bt_output_metrics(const char *folder)
-{
-    struct stat info;
-    char *path = folder ? bt_string("%s/metrics.jsonl", folder) : NULL;
-    bool found = path && stat(path, &info) == 0;
-    bt_free(path);
-    return found ? (int64_t)info.st_size : -1;
 }
 
 /* ---- files ---- */

@@ -5,14 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-#define BETWEEN_UPDATES 0.2 /* seconds, on a terminal */
-#define BETWEEN_LINES   1.0 /* seconds, in a pipe */
-#define MEMORY          5.0 /* seconds over which the rate is averaged */
+#define BETWEEN_UPDATES 0.2  /* seconds, on a terminal */
+#define BETWEEN_LINES   1.0  /* seconds, in a pipe */
+#define BETWEEN_PARTS   10.0 /* seconds, in a pipe, within a validation */
+#define MEMORY          5.0  /* seconds over which the rate is averaged */
 
 struct bt_progress {
     bt_ticker ticker;
     int64_t total, step, rated_step;
     double start, updated, printed, rated; /* times */
+    double validated;                      /* likewise: when the last line within a validation was printed */
     double rate;                           /* steps a second; 0: not known yet */
     bt_text metrics;                       /* of the line on the terminal */
 };
@@ -103,6 +105,30 @@ void bt_progress_step(bt_progress *progress, int64_t step)
         return;
     progress->updated = now;
     draw(progress);
+}
+
+/* On a terminal in the place of the line that is drawn there; the metrics that come then take its place. */
+void bt_progress_validation(void *user, const char *level, int64_t done, int64_t batches)
+{
+    bt_progress *progress = user;
+    if (!progress || !progress->ticker.file || !level)
+        return;
+    const bool terminal = progress->ticker.terminal;
+    const double now = bt_seconds();
+    double *last = terminal ? &progress->updated : &progress->validated;
+    if (!terminal && done <= 1)
+        *last = now;
+    if (done >= batches || now - *last < (terminal ? BETWEEN_UPDATES : BETWEEN_PARTS))
+        return;
+    *last = now;
+    bt_text line = {0};
+    bt_text_add(&line, "step %lld/%lld  validating %s: %lld of %lld batches", (long long)progress->step,
+                (long long)progress->total, level, (long long)done, (long long)batches);
+    if (terminal)
+        bt_ticker_show(&progress->ticker, bt_text_get(&line));
+    else
+        bt_ticker_say(&progress->ticker, "%s", bt_text_get(&line));
+    bt_text_free(&line);
 }
 
 static void metrics_line(bt_progress *progress, bool lasting, const char *text)

@@ -1,5 +1,5 @@
 /* engine/output/table.c: rows of numbers as a CSV file. */
-#include "engine/output/log.h"
+#include "engine/output/sinks_inside.h"
 
 #include "io/file.h"
 #include <math.h>
@@ -20,34 +20,43 @@ bt_table *bt_table_open(const char *path)
     return table;
 }
 
+void bt_csv_text(bt_text *line, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        bt_text_add(line, "%s", text);
+        return;
+    }
+    bt_text_add(line, "\"");
+    for (; *text; text++)
+        bt_text_add(line, *text == '"' ? "\"\"" : "%c", *text);
+    bt_text_add(line, "\"");
+}
+
+/* 9 digits do for a number that is a float. */
+void bt_csv_number(bt_text *line, double value)
+{
+    if (isnan(value))
+        bt_text_add(line, "nan");
+    else
+        bt_text_add(line, (double)(float)value == value ? "%.9g" : "%.17g", value);
+}
+
 static void next(bt_table *table)
 {
     if (table->line.size)
         bt_text_add(&table->line, ",");
 }
 
-/* Quoted where it has to be: RFC 4180. */
 void bt_table_name(bt_table *table, const char *name)
 {
     next(table);
-    if (!strpbrk(name, ",\"\r\n")) {
-        bt_text_add(&table->line, "%s", name);
-        return;
-    }
-    bt_text_add(&table->line, "\"");
-    for (; *name; name++)
-        bt_text_add(&table->line, *name == '"' ? "\"\"" : "%c", *name);
-    bt_text_add(&table->line, "\"");
+    bt_csv_text(&table->line, name);
 }
 
-/* So that it reads back as it was: 9 digits do for a number that is a float. What is no number is nothing. */
 void bt_table_number(bt_table *table, double value)
 {
     next(table);
-    if (isnan(value))
-        bt_text_add(&table->line, "nan");
-    else
-        bt_text_add(&table->line, (double)(float)value == value ? "%.9g" : "%.17g", value);
+    bt_csv_number(&table->line, value);
 }
 
 void bt_table_end_row(bt_table *table)

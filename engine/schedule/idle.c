@@ -64,6 +64,11 @@ static bool nothing_narrow(const bt_context *context, const bt_problem *problem)
     return true;
 }
 
+static bool writes_no_events(const bt_context *context, const bt_problem *problem)
+{
+    return (void)problem, !(context->settings->loggers >> BT_SINK_EVENTS & 1);
+}
+
 /* ---- conditions on a problem ---- */
 
 /* Derivatives read no forward value of this level: there is nothing that could be computed again. */
@@ -282,6 +287,7 @@ static const idle_row rows[] = {
     {ENGINE("early_stopping_metric"), not_judged, judged_why},
     {ENGINE("strategy"), one_rank_divides, one_rank_why},
     {ENGINE("zero_unit"), divides_no_parameters, "no level has strategy = zero3"},
+    {ENGINE("log_histograms"), writes_no_events, "logger_type has no tensorboard"},
     {ENGINE("precision"), all_have_precision, "every problem has its own"},
 
     {PROBLEM("initial_dynamic_scale"), not_scaled, scale_why},

@@ -32,7 +32,8 @@ bt_engine *bt_engine_new(void)
         return NULL;
     engine->context.engine = engine;
     engine->best = NAN;
-    engine->metrics_length = engine->closing = -1;
+    engine->lengths = bt_log_nothing;
+    engine->closing = -1;
     engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
     engine->own_before = bt_own_bytes();
@@ -168,9 +169,12 @@ bt_status bt_engine_attach(bt_engine *engine, const bt_front *front)
     engine->front = *front;
     bt_progress_free(engine->progress);
     engine->progress = NULL;
+    engine->context.validating = NULL;
     if (!front->progress)
         return BT_OK;
     engine->progress = bt_progress_new(front->progress, 0);
+    engine->context.validating = bt_progress_validation;
+    engine->context.validating_user = engine->progress;
     return engine->progress ? bt_engine_log(engine, bt_progress_line, engine->progress) : BT_ERROR_MEMORY;
 }
 

@@ -58,6 +58,15 @@ bt_status bt_engine_evaluate(bt_engine *engine, const bt_evaluation *what);
 /* The newest checkpoint likewise, asked to go on with a text by `level` (NULL: by the only one that does). */
 bt_status bt_engine_sample(bt_engine *engine, const char *run, const char *level, const bt_sampling *how);
 
+/* The newest checkpoint likewise: the network of `problem` (NULL: of the only one) as a file for others, whose ending
+ * says which: see bt_module_export. What it takes and gives is said in a line of `file`. BT_ERROR_CONFIG: there is no
+ * such level, or nothing says what its network takes. */
+typedef struct bt_exporting {
+    const char *folder, *problem, *path;
+    FILE *file;
+} bt_exporting;
+bt_status bt_engine_export(bt_engine *engine, const bt_exporting *what);
+
 /* Compares the hypergradient of `level` (NULL: of every upper level) with differences of the retrained loss, along
  * `samples` coordinates (0: a sensible number). BT_ERROR_NUMERIC if they disagree; the table is printed either way. */
 bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file);

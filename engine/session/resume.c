@@ -19,7 +19,8 @@ bt_status bt_engine_save(bt_engine *engine, const char *folder)
     if (!engine->output || strcmp(engine->output->path, folder) != 0)
         BT_TRY(bt_output_open(folder, true, &output));
     bt_engine_note_touched(engine);
-    bt_status status = bt_checkpoint_save(&engine->context, folder, false, bt_output_metrics(folder));
+    const bt_log_lengths lengths = bt_log_lengths_of(folder);
+    bt_status status = bt_checkpoint_save(&engine->context, folder, false, &lengths);
     bt_output_free(output);
     return status;
 }
@@ -32,11 +33,12 @@ static bt_status resume(bt_engine *engine, const char *folder, const char *name)
     bt_output_free(engine->output);
     engine->output = NULL;
     if (bt_instance_home(engine->context.instance)) /* rank 0 has the folder */
-        return bt_checkpoint_load(&engine->context, folder, name, &engine->metrics_length);
+        return bt_checkpoint_load(&engine->context, folder, name, &engine->lengths);
     BT_TRY(bt_output_open(folder, false, &output));
-    bt_status status = bt_checkpoint_load(&engine->context, folder, name, &engine->metrics_length);
+    bt_status status = bt_checkpoint_load(&engine->context, folder, name, &engine->lengths);
     const char *wanted = engine->context.settings->output;
-    bool goes_on = engine->metrics_length >= 0 || engine->front.files || (wanted && strcmp(wanted, folder) == 0);
+    bool goes_on =
+        engine->lengths.bytes[BT_SINK_JSONL] >= 0 || engine->front.files || (wanted && strcmp(wanted, folder) == 0);
     if (status == BT_OK && goes_on)
         engine->output = output;
     else

@@ -9,8 +9,8 @@ typedef struct bt_run { /* from the first call to the one that ends it */
     bt_engine *engine;
     bt_context *context;
     bt_progress *progress; /* the engine's; NULL: none */
-    bt_jsonl *jsonl;
-    bt_profile *profile; /* NULL: not profiled */
+    bt_sinks *sinks;       /* NULL: there is no folder */
+    bt_profile *profile;   /* NULL: not profiled */
     bt_profile_total profiled;
     bt_timing timing;
     double start;        /* when it would have begun, had it never stopped */

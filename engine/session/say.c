@@ -1,6 +1,8 @@
 /* engine/session/say.c: what a run says while it goes: the equation, metrics, what has gone wrong. */
 #include "engine/session/run.h"
 
+#include "engine/level/rates.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -110,8 +112,21 @@ static void say_first_nonfinite(bt_run *r, const bt_metric_value *values, int co
                 say_nonfinite(r, r->context->metrics[i]);
 }
 
-static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count, bool lasting)
+/* What is due: values[count]; for the sinks also rates, and histograms. values has room for the rates behind its own.
+ */
+typedef struct due_values {
+    bt_metric_value *values; /* NULL: nothing is due */
+    int count;
+    bt_metric_value *rates; /* of learning */
+    int rate_count;
+    bt_histogram_value *histograms;
+    int histogram_count;
+} due_values;
+
+static bt_status say_metrics(bt_run *r, const due_values *due, bool lasting)
 {
+    const bt_metric_value *values = due->values;
+    const int count = due->count;
     bt_run_say_trouble(r);
     say_first_skipped(r);
     say_first_nonfinite(r, values, count);
@@ -119,7 +134,17 @@ static bt_status say_metrics(bt_run *r, const bt_metric_value *values, int count
     bt_metrics_text(r->context->step, r->train_iters, values, count, &text);
     bt_say(r->context, lasting ? BT_LINE_VALIDATION : BT_LINE_TRAINING, "%s", bt_text_get(&text));
     bt_text_free(&text);
-    return r->jsonl ? bt_jsonl_write(r->jsonl, r->context->step, bt_seconds() - r->start, values, count) : BT_OK;
+    if (!r->sinks)
+        return BT_OK;
+    for (int i = 0; i < due->rate_count; i++)
+        due->values[count + i] = due->rates[i];
+    const bt_log_line line = {.step = r->context->step,
+                              .time = bt_seconds() - r->start,
+                              .metrics = values,
+                              .count = count + due->rate_count,
+                              .histograms = due->histograms,
+                              .histogram_count = due->histogram_count};
+    return bt_sinks_write(r->sinks, &line);
 }
 
 bt_metric_value *bt_run_room(const bt_context *context)
@@ -127,24 +152,47 @@ bt_metric_value *bt_run_room(const bt_context *context)
     return bt_alloc_array((size_t)context->metric_count + 1, sizeof(bt_metric_value));
 }
 
+/* Room for all that a report can have. */
+static bt_status open_values(const bt_context *context, due_values *due)
+{
+    size_t room = (size_t)context->metric_count + 1;
+    const size_t metrics = room;
+    for (int p = 0; p < context->problem_count; p++)
+        room += context->problems[p]->optimizer ? (size_t)context->problems[p]->optimizer->group_count : 0;
+    due->values = bt_alloc_array(room, sizeof *due->values);
+    due->rates = bt_alloc_array(room, sizeof *due->rates);
+    due->histograms = bt_alloc_array(metrics, sizeof *due->histograms);
+    return due->values && due->rates && due->histograms ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status take(bt_context *context, bt_problem *problem, bool valid, due_values *due)
+{
+    if (!due->values) {
+        BT_TRY(bt_instance_wait(context->instance)); /* what has failed is told, not what is read after it */
+        BT_TRY(open_values(context, due));
+    }
+    int count = bt_metrics_take(context, problem, valid, due->values + due->count);
+    due->count += count;
+    due->histogram_count += bt_histograms_take(context, problem, valid, due->histograms + due->histogram_count);
+    if (count && !valid)
+        due->rate_count += bt_rates_take(problem, due->rates + due->rate_count);
+    return BT_OK;
+}
+
 bt_status bt_run_report(bt_run *r, bool valid, bool last)
 {
     bt_context *context = r->context;
-    bt_metric_value *values = NULL; /* most steps report nothing */
-    int count = 0;
-    for (int p = 0; p < context->problem_count; p++)
-        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last))) {
-            if (!values) {
-                BT_TRY(bt_instance_wait(context->instance)); /* what has failed is told, not what is read after it */
-                values = bt_run_room(context);
-            }
-            if (!values)
-                return BT_ERROR_MEMORY;
-            count += bt_metrics_take(context, context->problems[p], valid, values + count);
-        }
+    due_values values = {0}; /* most steps report nothing */
+    bt_status status = BT_OK;
+    for (int p = 0; p < context->problem_count && status == BT_OK; p++)
+        if (context->problems[p]->settings->active && (valid || due(context->problems[p], last)))
+            status = take(context, context->problems[p], valid, &values);
     bool lasting = valid || context->step == context->settings->train_iters;
-    bt_status status = count ? say_metrics(r, values, count, lasting) : BT_OK;
-    bt_free(values);
+    if (status == BT_OK && values.count)
+        status = say_metrics(r, &values, lasting);
+    bt_free(values.values);
+    bt_free(values.rates);
+    bt_free(values.histograms);
     return status;
 }
 

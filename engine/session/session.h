@@ -4,12 +4,12 @@
 
 #include "engine/level/keep.h"
 #include "engine/level/ledger.h"
-#include "engine/output/log.h"
+#include "engine/output/sinks.h"
 #include "engine/plugin/plugin.h"
 #include "engine/schedule/schedule.h"
-#include "runtime/device_bytes.h"
 #include "engine/session/front.h"
 #include "io/json.h"
+#include "runtime/device_bytes.h"
 
 struct bt_engine {
     bt_context context;
@@ -34,7 +34,7 @@ struct bt_engine {
     bool changed;                         /* a setting has changed since the run went on */
     bt_text name;                         /* of bt_engine_name */
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
-    int64_t metrics_length;               /* bytes of its metrics.jsonl that a resumed run keeps; -1: none */
+    bt_log_lengths lengths;               /* bytes of its logs that a resumed run keeps */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
     size_t baseline;                      /* aligned bytes that were live before it */
     size_t own_before, data_before;       /* bytes of the library itself, and of data sets, before it, */

@@ -43,15 +43,14 @@ static bool leaves_files(const bt_run *r)
 static bt_status save(bt_run *r, bool best)
 {
     bt_engine *engine = r->engine;
-    int64_t length;
     if (!best)
         r->saved = engine->context.step;
     if (!engine->output)
         return bt_checkpoint_attend(&engine->context);
-    BT_TRY(bt_jsonl_sync(r->jsonl, &length));
+    BT_TRY(bt_sinks_sync(r->sinks, &engine->lengths));
     engine->seconds = bt_seconds() - r->start;
     bt_engine_note_touched(engine);
-    return bt_checkpoint_save(&engine->context, engine->output->path, best, length);
+    return bt_checkpoint_save(&engine->context, engine->output->path, best, &engine->lengths);
 }
 
 /* The best validation's, of the step that it was made after. */
@@ -285,7 +284,7 @@ static bt_status open_left(bt_engine *engine)
     if (engine->output || !engine->left)
         return BT_OK;
     BT_TRY(bt_output_open(engine->left, false, &engine->output));
-    engine->metrics_length = bt_output_metrics(engine->left);
+    engine->lengths = bt_log_lengths_of(engine->left);
     return BT_OK;
 }
 
@@ -293,7 +292,7 @@ static bt_status open_new(bt_run *r)
 {
     bt_engine *engine = r->engine;
     BT_TRY(bt_output_make(engine->context.settings->output, bt_config_stem(engine->context.config), &engine->output));
-    engine->metrics_length = -1;
+    engine->lengths = bt_log_nothing;
     return write_config(engine);
 }
 
@@ -307,7 +306,8 @@ static bt_status open_files(bt_run *r)
         wanted && !engine->output ? bt_config_origin(engine->context.config, "engine", "output") : NULL;
     bt_status status = engine->output ? bt_output_remove(engine->output->path, "summary.json") /* of the end to come */
                                       : open_new(r);
-    if (status == BT_OK && !(r->jsonl = bt_jsonl_open(engine->output->path, engine->metrics_length)))
+    if (status == BT_OK && !(r->sinks = bt_sinks_open(engine->output->path, engine->context.settings->loggers,
+                                                      &engine->lengths, engine->context.step)))
         status = bt_error_status();
     if (status == BT_ERROR_FILE && origin)
         bt_error_context("%s", origin);
@@ -407,7 +407,7 @@ bt_status bt_run_close(bt_engine *engine)
     bt_run *r = engine->run;
     if (!r)
         return BT_OK;
-    bt_status status = bt_jsonl_close(r->jsonl);
+    bt_status status = bt_sinks_close(r->sinks);
     bt_profile_free(r->profile);
     engine->run = NULL;
     if (engine->output && r->opened) { /* the path stays, for a run that goes on */

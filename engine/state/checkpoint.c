@@ -16,7 +16,8 @@ static bt_status list_all(bt_context *context, bt_tensor_list *list)
     return bt_tensors_of_variables(context, list);
 }
 
-static bt_status save(bt_context *context, const char *folder, bool best, int64_t metrics_length, bt_tensor_list *list)
+static bt_status save(bt_context *context, const char *folder, bool best, const bt_log_lengths *lengths,
+                      bt_tensor_list *list)
 {
     char name[BT_CHECKPOINT_NAME] = BT_CHECKPOINT_BEST;
     if (!best)
@@ -24,7 +25,7 @@ static bt_status save(bt_context *context, const char *folder, bool best, int64_
     BT_TRY(list_all(context, list));
     for (int64_t i = 0; i < list->count; i++)
         BT_TRY(bt_tensors_fetch(context, list, i));
-    json_t *record = bt_record_new(context, metrics_length);
+    json_t *record = bt_record_new(context, lengths);
     if (!record)
         return bt_error_status();
     bt_status status = bt_checkpoint_write(folder, name, context->step, list, record);
@@ -42,10 +43,10 @@ bt_status bt_checkpoint_attend(bt_context *context)
     return status;
 }
 
-bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, int64_t metrics_length)
+bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, const bt_log_lengths *lengths)
 {
     bt_tensor_list list = {0};
-    bt_status status = save(context, folder, best, metrics_length, &list);
+    bt_status status = save(context, folder, best, lengths, &list);
     bt_tensors_free(&list);
     if (status != BT_OK)
         return bt_fail(status, "%s: a checkpoint: out of memory", folder);
@@ -125,18 +126,17 @@ static bt_status open_told(bt_context *context, const char *folder, const char *
     return status;
 }
 
-bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length)
+bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, bt_log_lengths *lengths)
 {
     bt_checkpoint_content checkpoint;
     bt_tensor_list memory = {0}, variables = {0};
-    *metrics_length = -1;
+    *lengths = bt_log_nothing;
     BT_TRY(open_told(context, folder, name, "going on from", &checkpoint));
     bt_status status = bt_record_check(context, checkpoint.record);
     if (status == BT_OK)
         status = bt_keep_error(context, restore(context, &checkpoint, &memory, &variables));
     if (status == BT_OK) {
-        const json_t *length = json_object_get(checkpoint.record, "metrics_length");
-        *metrics_length = json_is_integer(length) ? json_integer_value(length) : -1;
+        *lengths = bt_record_lengths(checkpoint.record);
         warn_of_machine(context, checkpoint.record);
         status = warn_of_cosines(context, checkpoint.record);
     } else {

@@ -11,6 +11,7 @@
 #define BT_CHECKPOINT_H
 
 #include "engine/level/level.h"
+#include "engine/output/sinks.h"
 #include "io/safetensors.h"
 #include <jansson.h>
 
@@ -20,9 +21,9 @@ enum { BT_CHECKPOINT_NAME = 40 };
 #define BT_CHECKPOINT_BEST "best"
 
 /* Writes a checkpoint of what has been reached, between two steps: as step-N, and those beyond engine.checkpoint_keep
- * are removed; best: as BT_CHECKPOINT_BEST, in place of the one before. metrics_length: bytes of FOLDER/metrics.jsonl
- * that belong to it, and are on the disk; -1: there is none. */
-bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, int64_t metrics_length);
+ * are removed; best: as BT_CHECKPOINT_BEST, in place of the one before. lengths: bytes of the logs in FOLDER that
+ * belong to it, and are on the disk. */
+bt_status bt_checkpoint_save(bt_context *context, const char *folder, bool best, const bt_log_lengths *lengths);
 /* What another process of the run does while rank 0 saves: it gives its parts of what is divided among them. */
 bt_status bt_checkpoint_attend(bt_context *context);
 
@@ -32,8 +33,8 @@ bt_status bt_checkpoint_place(const char *path, char **folder, char name[BT_CHEC
 
 /* Puts planned levels where the checkpoint of this name was written; "": the newest of the folder, where a damaged one
  * is passed over, with a warning. BT_ERROR_FILE: there is none that can be used; BT_ERROR_CONFIG: it is one of another
- * problem, or of other settings. After a failure the run is of no use. metrics_length: as it was saved. */
-bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, int64_t *metrics_length);
+ * problem, or of other settings. After a failure the run is of no use. lengths: as they were saved. */
+bt_status bt_checkpoint_load(bt_context *context, const char *folder, const char *name, bt_log_lengths *lengths);
 
 /* Only what a model is, parameters, buffers and the users' memory, and how many steps it has made, of the checkpoint
  * that `path` names (bt_checkpoint_place): settings and data may be others. BT_ERROR_CONFIG: it is one of another
@@ -53,6 +54,8 @@ typedef struct bt_checkpoint_content { /* read, whole, and as it was written */
 /* The one of this name; "": the newest that can be used; what is wrong with those passed over is added to `warning`. */
 bt_status bt_checkpoint_open(const char *folder, const char *name, bt_checkpoint_content *checkpoint, bt_text *warning);
 void bt_checkpoint_free(bt_checkpoint_content *checkpoint);
+/* The record of the newest one alone, as it was written, in whatever format, for json_decref; NULL: there is none. */
+bt_status bt_checkpoint_record(const char *folder, json_t **record);
 int64_t bt_checkpoint_step(const char *folder, const char *name); /* that it was written after; -1: there is none */
 
 /* Keeps the newest `keep` up to `step`, and removes all other files that a checkpoint left. */
@@ -60,7 +63,8 @@ void bt_checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 
 /* ---- record_write.c, record_check.c, record_restore.c: what a run knows beside its variables, as JSON ---- */
 
-json_t *bt_record_new(const bt_context *context, int64_t metrics_length); /* NULL after an error */
+json_t *bt_record_new(const bt_context *context, const bt_log_lengths *lengths); /* NULL after an error */
+bt_log_lengths bt_record_lengths(const json_t *record);                          /* as it was given them */
 /* Whether the record is one of these problems, settings and data: else BT_ERROR_CONFIG with the differences. */
 bt_status bt_record_check(bt_context *context, json_t *record);
 bt_status bt_record_check_graphs(bt_context *context, json_t *record); /* likewise of the traced callbacks */

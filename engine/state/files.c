@@ -184,6 +184,32 @@ static bt_status read_record(const char *path, int64_t step, json_t **record)
     return status == BT_OK ? check_record(*record, path, step) : status;
 }
 
+bt_status bt_checkpoint_record(const char *folder, json_t **record)
+{
+    int64_t *steps = NULL, count = 0;
+    char name[BT_CHECKPOINT_NAME];
+    *record = NULL;
+    char *inside = bt_string("%s/checkpoints", folder);
+    bt_status status = inside ? list_steps(inside, &steps, &count) : BT_ERROR_MEMORY;
+    if (status == BT_OK && count) {
+        bt_checkpoint_name(name, steps[0]);
+        char *path = bt_string("%s/%s.json", inside, name), *text = NULL;
+        size_t size;
+        status = path ? bt_file_read(path, &text, &size) : BT_ERROR_MEMORY;
+        if (status == BT_OK)
+            status = parse_record(path, text, size, record);
+        bt_free(text);
+        bt_free(path);
+    }
+    bt_free(steps);
+    bt_free(inside);
+    if (status == BT_OK)
+        return BT_OK;
+    json_decref(*record);
+    *record = NULL;
+    return status;
+}
+
 static bt_status read_tensors(const char *path, bt_checkpoint_content *checkpoint)
 {
     size_t size;
@@ -204,10 +230,8 @@ static bt_status read_tensors(const char *path, bt_checkpoint_content *checkpoin
 /* What was written to metrics.jsonl by then must still be there. */
 static bt_status check_metrics(const char *folder, const json_t *record)
 {
-    const json_t *length = json_object_get(record, "metrics_length");
-    if (!json_is_integer(length))
-        return BT_OK;
-    json_int_t was = json_integer_value(length), now = bt_output_metrics(folder);
+    const int64_t was = bt_record_lengths(record).bytes[BT_SINK_JSONL];
+    const int64_t now = bt_log_lengths_of(folder).bytes[BT_SINK_JSONL];
     if (now >= was)
         return BT_OK;
     return bt_fail(BT_ERROR_FILE, "%s/metrics.jsonl has %lld bytes, and had %lld", folder,

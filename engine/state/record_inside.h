@@ -6,6 +6,7 @@
  *                  "batches_per_epoch": ..., "data": {...}, "graphs": [...], "spacing": 2}, ...],
  *    "metrics": [{"problem": ..., "name": ..., "valid": false}, ...], in the order in which they are reported
  *    "config": {...}, "dependencies": {...}, "backend": ..., "metrics_length": ...}
+ *    and, of other logs, "csv_length", "events_length"
  *
  * Reals are texts, for they need not be finite, and read back to the same bits. */
 #ifndef BT_RECORD_INSIDE_H

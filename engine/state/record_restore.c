@@ -196,3 +196,14 @@ void bt_record_restore_steps(bt_context *context, json_t *record)
             problem->steps = json_integer_value(steps);
     }
 }
+
+bt_log_lengths bt_record_lengths(const json_t *record)
+{
+    bt_log_lengths lengths = bt_log_nothing;
+    for (int k = 0; k < BT_SINK_KINDS; k++) {
+        const json_t *length = json_object_get(record, bt_log_length_key(k));
+        if (json_is_integer(length) && json_integer_value(length) >= 0)
+            lengths.bytes[k] = json_integer_value(length);
+    }
+    return lengths;
+}

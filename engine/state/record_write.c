@@ -170,15 +170,24 @@ static json_t *metrics_json(const bt_context *context)
     return list;
 }
 
-json_t *bt_record_new(const bt_context *context, int64_t metrics_length)
+/* Those of logs that few runs have are there only if the run has them. */
+static json_t *with_lengths(json_t *record, const bt_log_lengths *lengths)
+{
+    for (int k = 0; k < BT_SINK_KINDS && record; k++)
+        if (lengths->bytes[k] >= 0)
+            record = bt_json_with(record, bt_log_length_key(k), json_integer(lengths->bytes[k]));
+    return record;
+}
+
+json_t *bt_record_new(const bt_context *context, const bt_log_lengths *lengths)
 {
     char backend[256];
     bt_context_backend(context, backend);
-    json_t *length = metrics_length < 0 ? json_null() : json_integer(metrics_length);
-    json_t *record = json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "metrics_length", length, "backend", backend,
-                               "numbers", rows_json(context, NULL, false), "config", bt_record_config(context),
+    json_t *record = json_pack("{s:n, s:s, s:o, s:o, s:o, s:o, s:o}", bt_log_length_key(BT_SINK_JSONL), "backend",
+                               backend, "numbers", rows_json(context, NULL, false), "config", bt_record_config(context),
                                "dependencies", bt_record_dependencies(context), "problems", problems_json(context),
                                "metrics", metrics_json(context));
+    record = with_lengths(record, lengths);
     if (!record)
         bt_fail(BT_ERROR_MEMORY, "a checkpoint's record: out of memory");
     return record;

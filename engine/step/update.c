@@ -3,6 +3,7 @@
 #include "engine/step/step.h"
 
 #include "engine/traced/batch.h"
+#include "engine/traced/logged.h"
 #include "ops/ops.h"
 #include <string.h>
 
@@ -236,6 +237,8 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
                     bt_graph_assign_as(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
         }
         keep_slopes(problem, &update);
+        if (problem->context->settings->log_histograms && step->site.solve_count && graph->status == BT_OK)
+            bt_histogram_add(problem, "hypergradient_norm", false, update.norm);
         if (problem->def->param_callback && graph->status == BT_OK)
             write_parameters(problem, &update);
         if (graph->status == BT_OK) {

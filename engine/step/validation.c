@@ -66,6 +66,8 @@ static bt_status run_validation(bt_problem *problem)
             return bt_error_status();
         bt_micro_bind(&validation->micros[shape], stream->kept[0]);
         BT_TRY(bt_part_run(validation->phase, validation->entries[shape]));
+        if (problem->context->validating)
+            problem->context->validating(problem->context->validating_user, problem->name, i + 1, batches);
     }
     return BT_OK;
 }

@@ -11,7 +11,6 @@ void bt_warn_batch(bt_problem *problem, const bt_traced *traced);
 /* chunks.c: logits in pieces, as `chunks` of their level says. *graph gives way to another one, and so do kept[count],
  * tensors of it or NULL, of which it makes what is needed, besides its assigns and outputs. */
 bt_status bt_chunk_rows(bt_problem *problem, bt_graph **graph, bt_tensor **kept, int count);
-void bt_metric_loss(bt_problem *problem, bt_tensor *loss); /* metric.c: logs what the traced step has returned */
 
 /* prune.c: x, which is like parameter i, with 0 where that is pruned. */
 bt_tensor *bt_pruned(const bt_problem *problem, int64_t i, bt_tensor *x);

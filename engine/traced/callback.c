@@ -1,6 +1,7 @@
 /* engine/traced/callback.c: what the callbacks of a problem record: each is called once for each shape of batch, and
  * what it recorded takes part wherever it is needed. */
 #include "engine/traced/batch.h"
+#include "engine/traced/logged.h"
 
 #include "transform/splice.h"
 

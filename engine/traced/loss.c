@@ -68,7 +68,7 @@ bt_status bt_graph_take_error(bt_graph *graph, const bt_problem *problem, const 
 static bool is_metric(const bt_context *context, const bt_var *var)
 {
     for (int i = 0; i < context->metric_count; i++)
-        if (context->metrics[i]->sum == var || context->metrics[i]->weight == var)
+        if (bt_metric_keeps(context->metrics[i], var))
             return true;
     return false;
 }

@@ -1,13 +1,14 @@
 /* engine/traced/metric.c: metrics of traced values, summed by the programs that compute them. */
 #include "engine/traced/batch.h"
+#include "engine/traced/logged.h"
 
 #include "ops/ops.h"
 #include <string.h>
 
-static bt_tensor *assigned_or_read(bt_trace *trace, bt_var *var)
+bt_tensor *bt_assigned_or_read(bt_graph *graph, bt_var *var)
 {
-    bt_tensor *assigned = bt_graph_assigned(trace->graph, var);
-    return assigned ? assigned : bt_graph_read(trace->graph, var);
+    bt_tensor *assigned = bt_graph_assigned(graph, var);
+    return assigned ? assigned : bt_graph_read(graph, var);
 }
 
 static bool is_logged(const bt_tracing *tracing)
@@ -37,8 +38,8 @@ static void log_mean(bt_trace *trace, bt_problem *self, const char *name, bt_ten
         weight = bt_number((double)tracing->count, BT_F64);
         part = tracing->count == 1 ? part : (bt_mul)(part, weight);
     }
-    bt_graph_assign(trace->graph, row->sum, (bt_add)(assigned_or_read(trace, row->sum), part));
-    bt_graph_assign(trace->graph, row->weight, (bt_add)(assigned_or_read(trace, row->weight), weight));
+    bt_graph_assign(trace->graph, row->sum, (bt_add)(bt_assigned_or_read(trace->graph, row->sum), part));
+    bt_graph_assign(trace->graph, row->weight, (bt_add)(bt_assigned_or_read(trace->graph, row->weight), weight));
 }
 
 void bt_metric_loss(bt_problem *problem, bt_tensor *loss)
@@ -48,28 +49,32 @@ void bt_metric_loss(bt_problem *problem, bt_tensor *loss)
         log_mean(trace, problem, "loss", loss, BT_METRIC_ONCE);
 }
 
-/* Whether the trace in progress has given it a value already. */
-static bool is_given(const bt_trace *trace, const bt_problem *self, const char *name, bool valid)
+/* The row of that name, if there is one. */
+static const bt_metric_row *known(const bt_problem *self, const char *name, bool valid)
 {
     const bt_context *context = self->context;
     for (int i = 0; i < context->metric_count; i++) {
         const bt_metric_row *row = context->metrics[i];
         if (row->problem == self && row->valid == valid && strcmp(row->name, name) == 0)
-            return bt_graph_assigned(trace->graph, row->sum) != NULL;
+            return row;
     }
-    return false;
+    return NULL;
 }
 
 static bool may_log(const bt_trace *trace, const bt_problem *self, const char *name, bt_metric_use use)
 {
     bool valid = ((const bt_tracing *)trace->context)->kind == BT_TRACE_VALID;
     const char *before = valid ? "valid." : "";
+    const bt_metric_row *row = known(self, name, valid);
     if (bt_metric_is_taken(self, name, valid))
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_metric: %s.%s%s is what %s returns, and this would be averaged into it; choose another "
                         "name than `%s`",
                         self->name, before, name, valid ? "validation_step" : "training_step", name);
-    else if (use != BT_METRIC_MEAN && is_given(trace, self, name, valid))
+    else if (row && row->histogram)
+        bt_trace_poison(BT_ERROR_ARGUMENT, "bt_metric: %s is a histogram (bt_histogram); choose another name than `%s`",
+                        row->full, name);
+    else if (use != BT_METRIC_MEAN && row && bt_graph_assigned(trace->graph, row->sum)) /* by this trace */
         bt_trace_poison(BT_ERROR_ARGUMENT,
                         "bt_metric: %s.%s%s is logged twice in one trace, and the values would be averaged; choose "
                         "another name than `%s`, or, where their mean is meant, say so: bt_metric(..., BT_METRIC_MEAN)",

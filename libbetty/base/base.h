@@ -57,6 +57,7 @@ typedef struct bt_text { /* a growing string; starts as {0}; data is NULL while 
 } bt_text;
 void bt_text_add(bt_text *text, const char *format, ...) BT_FORMAT(2, 3);
 void bt_text_vadd(bt_text *text, const char *format, va_list args);
+void bt_text_put(bt_text *text, const void *data, size_t size); /* any bytes */
 void bt_text_free(bt_text *text);
 const char *bt_text_get(const bt_text *text); /* never NULL */
 

@@ -31,6 +31,22 @@ void bt_text_add(bt_text *text, const char *format, ...)
     va_end(args);
 }
 
+void bt_text_put(bt_text *text, const void *data, size_t size)
+{
+    char *grown = text->failed || size > INT64_MAX / 2
+                      ? NULL
+                      : bt_grow(text->data, &text->capacity, text->size + (int64_t)size + 1, sizeof *text->data);
+    if (!grown) {
+        text->failed = true;
+        return;
+    }
+    text->data = grown;
+    if (size)
+        memcpy(text->data + text->size, data, size);
+    text->size += (int64_t)size;
+    text->data[text->size] = 0;
+}
+
 void bt_text_free(bt_text *text)
 {
     bt_free(text->data);

@@ -51,9 +51,10 @@ static bt_status describe(const bt_stored *items, int64_t count, json_t *header)
                                items[i].name ? items[i].name : "(NULL)");
             if (bytes == SIZE_MAX || !bt_add_size(at, bytes, &end) || end > INT64_MAX)
                 return bt_fail(BT_ERROR_SHAPE, "%s: too large for a file", items[i].name);
+            if (!bt_is_utf8(items[i].name))
+                return bt_fail(BT_ERROR_ARGUMENT, "%s: the name is not UTF-8", items[i].name);
             if (json_object_set_new(header, items[i].name, entry(&items[i].array, at, end)) != 0)
-                return bt_fail(BT_ERROR_ARGUMENT, "%s: the name is not UTF-8, or there is no memory for it",
-                               items[i].name);
+                return bt_fail(BT_ERROR_MEMORY, "out of memory for the header of a file");
             at = end;
         }
     return BT_OK;

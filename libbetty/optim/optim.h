@@ -97,6 +97,7 @@ typedef struct bt_optimizer_group {
     unsigned own;                /* bit i: set for this group, so it follows neither group 0 nor `schedule` */
     double lr_factor;            /* on what "lr" comes to; 1 at first; to be set before the first trace */
     bt_var *vars[BT_MAX_ITEMS];  /* F64 []: the values, where a program finds them; NULL: fixed, or before start */
+    bt_var *rate;                /* F64 []: what "lr" came to in the last update; NULL: it is not kept */
     bt_var *scale;               /* F64 []: what plateaus have left of "lr", a factor; NULL: another scheduler */
 } bt_optimizer_group;
 
@@ -107,6 +108,7 @@ struct bt_optimizer {
     bt_scheduler scheduler; /* to be set before bt_optimizer_start */
     bt_clip clip;           /* likewise */
     bool started;
+    bool keeps_rate;           /* likewise: what "lr" comes to, for whoever logs it */
     bool narrow;               /* likewise: slots of floating numbers are kept in bf16, stochastically rounded */
     bt_var *applied, *skipped; /* I64 []: updates made; updates left out because the gradient was not finite */
     unsigned slots;            /* bit i: kind.def->slots[i] is kept; fixed by bt_optimizer_start */
@@ -168,11 +170,12 @@ typedef struct bt_update {
     int64_t count;
     void (*schedule)(void *context, bt_rule *rule); /* the problem's; NULL: none */
     void *context;
-    bt_tensor *made; /* BT_BOOL []: whether the update is made; NULL: if the gradient is finite */
-    bool slopes;     /* asked for; an update that is not elementwise poisons then */
-    bt_tensor *norm; /* results: of the gradient before clipping, F64 [] */
-    bt_tensor *ok;   /* BT_BOOL []: made, or the gradient is finite */
-    bt_tensor *lr;   /* of group 0, F64 []; NULL if there is no hyperparameter of that name */
+    bt_tensor *made;   /* BT_BOOL []: whether the update is made; NULL: if the gradient is finite */
+    bool slopes;       /* asked for; an update that is not elementwise poisons then */
+    bt_tensor *norm;   /* results: of the gradient before clipping, F64 [] */
+    bt_tensor *ok;     /* BT_BOOL []: made, or the gradient is finite */
+    bt_tensor *lr;     /* of group 0, F64 []; NULL if there is no hyperparameter of that name */
+    bt_tensor **rates; /* by group: what "lr" comes to, F64 []; NULL: nothing of the group is updated */
     /* By hyperparameter: what `schedule` has set, F64 [], and whether that is outside of its range, BT_BOOL []; NULL:
      * nothing is set. */
     bt_tensor *scheduled[BT_MAX_ITEMS], *strays[BT_MAX_ITEMS];

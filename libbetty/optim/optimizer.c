@@ -67,6 +67,7 @@ void bt_optimizer_free(bt_optimizer *optimizer)
     for (int g = 0; g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             bt_var_free(optimizer->groups[g].vars[i]);
+        bt_var_free(optimizer->groups[g].rate);
         bt_var_free(optimizer->groups[g].scale);
         bt_free(optimizer->groups[g].name);
     }
@@ -209,6 +210,15 @@ static bt_var *setting(const char *owner, const char *name)
     return var;
 }
 
+static bt_status make_rate(bt_optimizer_group *group, const char *owner)
+{
+    bt_text name = {0};
+    bt_text_add(&name, *group->name ? "%s.%s" : "%s%s", group->name, "lr_used");
+    group->rate = name.failed ? NULL : scalar(BT_F64, owner, name.data);
+    bt_text_free(&name);
+    return group->rate ? BT_OK : BT_ERROR_MEMORY;
+}
+
 static bt_status make_scale(bt_optimizer_group *group, const char *owner)
 {
     bt_text name = {0};
@@ -231,6 +241,8 @@ static bt_status make_group(bt_optimizer *optimizer, bt_optimizer_group *group, 
             return BT_ERROR_MEMORY;
         put_value(group, i, group->values[i]);
     }
+    if (optimizer->keeps_rate && !group->rate)
+        BT_TRY(make_rate(group, owner));
     return optimizer->scheduler.kind == BT_SCHEDULER_PLATEAU && !group->scale ? make_scale(group, owner) : BT_OK;
 }
 

@@ -12,6 +12,7 @@ typedef struct update_trace { /* what all segments of one update share */
     bt_tensor *scale;                   /* of the gradient, F64 []; NULL: 1 */
     bool slopes;                        /* are asked for */
     bt_tensor *scheduled[BT_MAX_ITEMS]; /* what `schedule` set; NULL: nothing */
+    bt_tensor **rates;                  /* by group; NULL: they are not kept */
 } update_trace;
 
 static bool fits(const bt_tensor *x, const bt_tensor *like)
@@ -142,6 +143,8 @@ static void group_rule(const update_trace *trace, int group, bt_dtype dtype, bt_
         bt_tensor *value = scheduled ? trace->scheduled[i] : own_value(trace, group, i);
         if (i == lr && settings->lr_factor != 1)
             value = bt_mul(value, settings->lr_factor);
+        if (i == lr && trace->rates)
+            trace->rates[group] = bt_as(value, BT_F64);
         bt_rule_add_hyper(rule, hypers[i].name, settings->values[i], value);
     }
     rule->ok = trace->ok;
@@ -286,6 +289,8 @@ static void record_update(bt_optimizer *optimizer, bt_update *update)
         }
     prepare_gradient(&trace, update);
     call_schedule(&trace, update);
+    if (optimizer->keeps_rate)
+        trace.rates = update->rates = bt_graph_list(bt_trace_now()->graph, optimizer->group_count);
     update_segments(&trace, update);
     bt_tensor *made = bt_as(update->ok, BT_I64);
     update->next_applied = bt_add(trace.applied, made);
@@ -310,4 +315,7 @@ void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update)
         return;
     bt_graph_assign(trace->graph, optimizer->applied, update->next_applied);
     bt_graph_assign(trace->graph, optimizer->skipped, update->next_skipped);
+    for (int g = 0; update->rates && g < optimizer->group_count; g++)
+        if (update->rates[g])
+            bt_graph_assign(trace->graph, optimizer->groups[g].rate, update->rates[g]);
 }

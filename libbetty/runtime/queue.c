@@ -5,7 +5,7 @@
 #include "runtime/bind.h"
 #include <string.h>
 
-enum { LETTERS = 64, PARCELS = 4, PIECE = 1 << 20 };
+enum { LETTERS = 64, PARCELS = 16, PIECE = 1 << 20 };
 
 typedef struct slot { /* pinned memory that the host fills, or reads, for a copy that is done later */
     char *memory;

@@ -308,36 +308,75 @@ START_TEST(known)
 }
 END_TEST
 
-/* print writes the values and passes them on; check fails with its message. */
+/* On the device that is tested, or on the processor. */
+static bt_status launch_there(bt_call *call, void *in, size_t in_bytes, void *out, size_t out_bytes)
+{
+    const bt_backend *device = device_backend();
+    const bt_backend *backend = device ? device : bt_backend_cpu();
+    const bt_kernel_impl *kernel = bt_kernel_choose(&backend->kernels, call);
+    const host_span spans[] = {{in, in_bytes}, {out, out_bytes}};
+    ck_assert_ptr_nonnull(kernel);
+    if (!device)
+        return launch(kernel, call);
+    bt_status status = kernel->prepare ? kernel->prepare(call) : BT_OK;
+    status = status == BT_OK ? run_on_device(device, kernel, call, spans, 2) : status;
+    if (kernel->release)
+        kernel->release(call);
+    return status;
+}
+
+/* What print writes. */
+static void print_there(bt_call *call, float *x, float *y, size_t bytes, char *text, size_t room)
+{
+    char path[] = "/tmp/bt_print_XXXXXX";
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    ck_assert(file >= 0 && before >= 0);
+    dup2(file, STDERR_FILENO);
+    bt_status status = launch_there(call, x, bytes, y, bytes);
+    dup2(before, STDERR_FILENO);
+    ck_assert(status == BT_OK);
+    memset(text, 0, room);
+    ck_assert(pread(file, text, room - 1, 0) > 0);
+    close(file);
+    close(before);
+    unlink(path);
+}
+
+/* print writes the values and passes them on; check fails with its message, which names the first. */
 START_TEST(looks_inside)
 {
     float x[] = {1.5F, -2, 3, 4, NAN, 6}, y[6];
-    uint8_t truth[] = {1, 1, 0, 1}, all = 7;
-    char path[] = "/tmp/bt_print_XXXXXX", text[256] = {0};
-    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    uint8_t truth[1000], all = 7;
+    char text[256];
     bt_text_attr label = {"weights"};
     bt_view in = {(char *)x, BT_F32, 2, {2, 3}, {1, 2}}, out = {(char *)y, BT_F32, 2, {2, 3}, {3, 1}};
     bt_call call = {
         .op = &bt_op_print, .attr = &label, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
-    ck_assert(file >= 0 && before >= 0);
-    dup2(file, STDERR_FILENO);
-    bt_status status = launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call);
-    dup2(before, STDERR_FILENO);
-    ck_assert(status == BT_OK && pread(file, text, sizeof text - 1, 0) > 0);
+    print_there(&call, x, y, sizeof x, text, sizeof text);
     ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, 3, nan],\n [-2, 4, 6]]\n");
     ck_assert(y[1] > 2.9F && y[1] < 3.1F);
-    close(file);
-    close(before);
-    unlink(path);
+    in.strides[0] = 3, in.strides[1] = 1;
+    print_there(&call, x, y, sizeof x, text, sizeof text);
+    ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, -2, 3],\n [4, nan, 6]]\n");
+    ck_assert(y[1] < -1.9F && y[1] > -2.1F);
 
     call.op = &bt_op_check;
-    in = (bt_view){(char *)truth, BT_BOOL, 1, {4}, {1}};
     out = (bt_view){(char *)&all, BT_BOOL, 0, {0}, {0}};
-    ck_assert_int_eq(launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call), BT_ERROR_NUMERIC);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "weights (element 2 of [4]"));
-    bt_error_clear();
-    truth[2] = 1;
-    ck_assert(launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call) == BT_OK && all == 1);
+    for (int wide = 0; wide < 2; wide++) { /* as it lies, and every other one */
+        memset(truth, 1, sizeof truth);
+        in = (bt_view){(char *)truth, BT_BOOL, 1, {wide ? 500 : 1000}, {wide ? 2 : 1}};
+        all = 7;
+        ck_assert(launch_there(&call, truth, sizeof truth, &all, 1) == BT_OK && all == 1);
+        truth[998] = truth[700] = truth[701] = 0;
+        truth[wide ? 11 : 999] = 0; /* one that is not looked at, or that comes later */
+        ck_assert_int_eq(launch_there(&call, truth, sizeof truth, &all, 1), BT_ERROR_NUMERIC);
+        ck_assert_ptr_nonnull(strstr(bt_error(), wide ? "check failed: weights (element 350 of [500] is false)"
+                                                      : "check failed: weights (element 700 of [1000] is false)"));
+        bt_error_clear();
+    }
+    in = (bt_view){(char *)truth, BT_BOOL, 1, {0}, {1}};
+    all = 7;
+    ck_assert(launch_there(&call, truth, sizeof truth, &all, 1) == BT_OK && all == 1);
 }
 END_TEST
 

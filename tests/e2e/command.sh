@@ -80,6 +80,15 @@ has rows.csv 'index,logit'
 [ "$(wc -l <rows.csv)" -gt 10 ] || fail "there are too few predictions"
 if "$BETTY_RUN" --evaluate nowhere >out 2>err; then fail "a run that is not there was evaluated"; fi
 
+# its networks are written for others
+"$BETTY_RUN" --export penalty.onnx --problem penalty same >out 2>err || fail "--export failed"
+grep -qx 'penalty.onnx: the network of penalty at step 300: output \[[0-9]*\]' out || fail "it does not say what it has written"
+"$BETTY_RUN" hpo.ini --export model.safetensors --problem model same >out 2>err || fail "--export of parameters failed"
+has out 'model.safetensors: the network of model at step 300: 1 parameters and 0 buffers'
+if "$BETTY_RUN" --export model.onnx same >out 2>err; then fail "the network of nobody was written"; fi
+has err 'whose network? --problem NAME, of penalty, model'
+[ ! -e model.onnx ] || fail "a file was left that nobody asked for"
+
 # a run goes on where its project was moved to, or copied, with the files that are there; and apart from it, with its INI file
 mkdir project
 cp logistic_hpo.c hpo.ini project

@@ -84,6 +84,15 @@ START_TEST(options_are_settings)
     ck_assert_str_eq(cli.file, "runs/a-1/config.ini");
     ck_assert_str_eq(cli.evaluate, "runs/a-1");
     ck_assert_str_eq(cli.predictions, "p.csv");
+    ck_assert_int_eq(PARSE("--export", "m.onnx", "--problem=model", "runs/a-1"), BT_OK);
+    ck_assert(bt_cli_reports(&cli));
+    ck_assert_str_eq(cli.export, "m.onnx");
+    ck_assert_str_eq(cli.problem, "model");
+    ck_assert_str_eq(cli.run, "runs/a-1");
+    ck_assert_str_eq(cli.file, "runs/a-1/config.ini");
+    ck_assert_int_eq(PARSE("a.ini", "--export=m.onnx", "runs/a-1"), BT_OK);
+    ck_assert_str_eq(cli.run, "runs/a-1");
+    ck_assert_str_eq(cli.file, "a.ini");
 }
 END_TEST
 
@@ -101,7 +110,7 @@ START_TEST(mistakes)
         {{"a.ini", "--output"}, "--output needs a value: --output DIR"},
         {{"a.ini", "--plan=yes"}, "--plan takes no value, found `yes`"},
         {{"a.ini", "--json"},
-         "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate or several runs"},
+         "--json goes with --plan, --info, --check-hypergradient, --ablate, --evaluate, --compare or several runs"},
         {{"a.ini", "--level", "x"}, "--level goes with --check-hypergradient, --ablate or --evaluate"},
         {{"a.ini", "--steps", "3"}, "--steps goes with --ablate, without --plan"},
         {{"a.ini", "--ablate", "--plan", "--steps=3"}, "--steps goes with --ablate, without --plan"},
@@ -120,7 +129,11 @@ START_TEST(mistakes)
         {{"--evaluate=run", "--resume=run"},
          "--resume trains: it does not go with --plan, --info, --print-config, --print-equation, "
          "--check-hypergradient, "
-         "--ablate or --evaluate"},
+         "--ablate, --evaluate or --export"},
+        {{"--export=m.onnx"}, "--export m.onnx: of which run? betty-run --export m.onnx --problem NAME RUN"},
+        {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and `c`"},
+        {{"b", "--export=m.onnx", "--info"}, "--export goes with no report and no grid of runs: one at a time"},
+        {{"a.ini", "--problem=x"}, "--problem goes with --export MODEL.onnx"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
         {{"a.ini", "--check-hypergradient", "--samples=0"},
          "--samples = 0: expected a whole number, from 1 to 1000000000"},

@@ -343,7 +343,6 @@ START_TEST(refused_words)
         {"engine", "precision = amp", "bf16 halves what a network holds"},
         {"engine", "device = gpu", "a GPU is computed on by CUDA; use auto | cpu | cuda"},
         {"engine", "logger_type = wandb", "wandb.log"},
-        {"engine", "logger_type = tensorboard", "add_scalar"},
         {"classifier", "optimizer = lbfgs", "docs/extending.md); use sgd | adam | adamw | rmsprop"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {

@@ -38,6 +38,8 @@ static const struct {
     {"engine.precision = fp32\nupper.precision = fp64\nlower.precision = fp64\n", NULL}, /* the default */
     {"engine.strategy = zero2\n", "strategy = zero2 has no effect: there is one rank"},
     {"engine.strategy = distributed\n", NULL},
+    {"engine.log_histograms = true\n", "log_histograms = true has no effect: logger_type has no tensorboard"},
+    {"engine.log_histograms = true\nengine.logger_type = csv, tensorboard\n", NULL},
     {"lower.strategy = fsdp\n", "there is one rank"},
     {"engine.ranks = 2\nlower.strategy = zero\n", NULL},
     {"engine.ranks = 2\nlower.strategy = zero2\nengine.zero_unit = 1MiB\n", "no level has strategy = zero3"},

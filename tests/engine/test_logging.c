@@ -71,6 +71,8 @@ START_TEST(plain_lines_in_a_pipe)
     const bt_metric_value train[] = {{"classifier.loss", 0.43218, NAN}};
     const bt_metric_value valid[] = {{"classifier.valid.loss", 0.5, NAN}, {"classifier.valid.acc", 0.85128, 0.004}};
     bt_progress_line(progress, BT_LINE_INFO, "training 2 levels");
+    for (int batch = 1; batch <= 1000; batch++) /* in far less than 10 seconds: nothing */
+        bt_progress_validation(progress, "net", batch, 1000);
     for (int step = 1; step <= 1000; step++) { /* in far less than a second: one line of training metrics */
         bt_progress_step(progress, step);
         if (step % 10 == 0)
@@ -128,6 +130,10 @@ START_TEST(one_line_on_a_terminal)
         pause_ms(2);
         metrics_line(progress, step, 300, train, 1, false);
         bt_progress_step(progress, step);
+        for (int batch = 1; step == 200 && batch <= 60; batch++) { /* of 0.3 seconds and more */
+            pause_ms(5);
+            bt_progress_validation(progress, "net", batch, 60);
+        }
         if (step == 200)
             metrics_line(progress, step, 300, valid, 1, true);
     }
@@ -152,7 +158,9 @@ START_TEST(one_line_on_a_terminal)
     }
     ck_assert_int_ge(draws, 3);
     ck_assert_int_le(draws, 40); /* 0.6 s and more, five a second, and not one for each step */
-    ck_assert_ptr_nonnull(strstr(text, "step 200/300  acc 0.5\r\n"));
+    const char *validating = strstr(text, "\r\033[Kstep 200/300  validating net: "); /* cut at 39 columns */
+    ck_assert_ptr_nonnull(validating);
+    ck_assert_ptr_nonnull(strstr(validating, "\r\033[Kstep 200/300  acc 0.5\r\n"));
     ck_assert_ptr_nonnull(strstr(text, "step 300/300  100 %"));
     ck_assert_int_eq(text[got - 1], '\n');
 }
@@ -165,9 +173,11 @@ START_TEST(silence)
     bt_progress_step(progress, 1);
     metrics_line(progress, 1, 10, metric, 1, true);
     bt_progress_line(progress, BT_LINE_INFO, "nobody listens");
+    bt_progress_validation(progress, "net", 1, 2);
     bt_progress_free(progress);
     bt_progress_free(NULL);
     bt_progress_step(NULL, 1);
+    bt_progress_validation(NULL, "net", 1, 2);
     bt_progress_line(NULL, BT_LINE_INFO, "x");
 }
 END_TEST
@@ -296,49 +306,6 @@ START_TEST(files_are_written_whole)
 }
 END_TEST
 
-/* ---- metrics.jsonl ---- */
-
-START_TEST(one_object_a_line)
-{
-    bt_jsonl *sink = bt_jsonl_open(".", -1);
-    ck_assert_ptr_nonnull(sink);
-    const bt_metric_value first[] = {{"a.loss", 0.1, NAN}, {"a.valid.acc", 0.75, 0.0625}},
-                          second[] = {{"a.loss", INFINITY, NAN}};
-    ck_assert_int_eq(bt_jsonl_write(sink, 100, 1.25, first, 2), BT_OK);
-    ck_assert_str_eq(
-        content("metrics.jsonl"),
-        "{\"step\":100,\"time\":1.25,\"a.loss\":0.1,\"a.valid.acc\":0.75,\"a.valid.acc.interval\":0.0625}\n");
-    ck_assert_int_eq(bt_jsonl_write(sink, 200, 2.5, second, 1), BT_OK);
-    ck_assert_int_eq(bt_jsonl_write(sink, 300, 2.75, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
-    const char *text = content("metrics.jsonl");
-    ck_assert_int_eq(lines_of(text), 3);
-    ck_assert_ptr_nonnull(strstr(text, "\n{\"step\":200,\"time\":2.5,\"a.loss\":null}\n{\"step\":300,"));
-    ck_assert_int_eq(bt_jsonl_close(NULL), BT_OK);
-    ck_assert_ptr_null(bt_jsonl_open("missing", -1));
-    ck_assert_ptr_nonnull(strstr(bt_error(), "missing/metrics.jsonl cannot be written: No such file or directory"));
-    ck_assert_int_ne(bt_jsonl_write(NULL, 1, 1, NULL, 0), BT_OK);
-}
-END_TEST
-
-START_TEST(lines_go_on)
-{
-    int64_t length, end;
-    bt_jsonl *sink = bt_jsonl_open(".", -1);
-    ck_assert_int_eq(bt_jsonl_write(sink, 1, 0, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_sync(sink, &length), BT_OK);
-    ck_assert_int_eq(bt_jsonl_write(sink, 2, 0, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
-    sink = bt_jsonl_open(".", length);
-    ck_assert_int_eq(bt_jsonl_write(sink, 3, 0, NULL, 0), BT_OK);
-    ck_assert_int_eq(bt_jsonl_sync(sink, &end), BT_OK);
-    ck_assert_int_eq(end, 2 * length);
-    ck_assert_int_eq(bt_jsonl_close(sink), BT_OK);
-    ck_assert_str_eq(content("metrics.jsonl"), "{\"step\":1,\"time\":0.0}\n{\"step\":3,\"time\":0.0}\n");
-    ck_assert_int_ne(bt_jsonl_sync(NULL, NULL), BT_OK);
-}
-END_TEST
-
 /* ---- summary.json ---- */
 
 static const bt_method_def cg = {.name = "darts", .hypers = {{"iterations", 5, 0, 100, "steps", BT_HYPER_WHOLE}}};
@@ -448,8 +415,6 @@ int main(void)
     tcase_add_test(tests, wanted_folders);
     tcase_add_test(tests, one_run_at_a_time);
     tcase_add_test(tests, files_are_written_whole);
-    tcase_add_test(tests, one_object_a_line);
-    tcase_add_test(tests, lines_go_on);
     tcase_add_test(tests, summary_has_its_fields);
     tcase_add_test(tests, summary_mistakes);
     suite_add_tcase(suite, tests);

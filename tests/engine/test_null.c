@@ -132,6 +132,7 @@ static const bt_batch *batch;
     X(bt_option_bool, bt_option_bool(p, s, true)) X(bt_option_int, bt_option_int(p, s, 0, 0, 1))                       \
     X(bt_option_double, bt_option_double(p, s, 0, 0, 1)) X(bt_option_text, bt_option_text(p, s, s))                    \
     X(bt_prediction, bt_prediction(p, s, t)) X(bt_loss_count, bt_loss_count(p, t))                                     \
+    X(bt_histogram, bt_histogram(p, s, t))                                                                             \
     X(bt_loss_count_, bt_loss_count_(p, t))                                                                            \
     X(bt_metric, bt_metric(p, s, 1.0)) X(bt_metric, bt_metric(p, s, t)) X(bt_step, bt_step(p))                         \
     X(bt_inner_step, bt_inner_step(p))                                                                                 \
@@ -180,7 +181,7 @@ static const bt_batch *batch;
     X(bt_batch_set, bt_batch_set(b, s, none)) X(bt_loader_new, bt_loader_new(d, 0, 1))                                 \
     X(bt_loader_next, bt_loader_next(l, &batch)) X(bt_loader_next, bt_loader_next(l, NULL))                            \
     X(bt_conv2d, bt_conv2d(t, t, t, NULL)) X(bt_conv1d, bt_conv1d(t, t, t, NULL))                                      \
-    X(bt_module_load, bt_module_load(m, s, NULL, NULL))                                                                \
+    X(bt_module_load, bt_module_load(m, s, NULL, NULL)) X(bt_module_export, bt_module_export(m, s, NULL, 0))           \
     X(bt_module_set_init, bt_module_set_init(m, s, bt_init_constant(0)))                                               \
     X(bt_dataset_crop, bt_dataset_crop(d, 1, 1)) X(bt_dataset_flip, bt_dataset_flip(d, 1))                             \
     X(bt_dataset_normalize, bt_dataset_normalize(d, none, none)) X(bt_dataset_cutout, bt_dataset_cutout(d, 1, 1))      \

@@ -1,5 +1,6 @@
 /* tests/engine/test_resume.c: a run that was stopped after any step and goes on in a new engine is the run that never
  * stopped, to the last bit of everything that there is. */
+#include "event_records.h"
 #include "resumable.h"
 
 #include "engine/session/session.h"
@@ -67,6 +68,8 @@ END_TEST
 
 /* ---- the folder that a run leaves ---- */
 
+#define LOGS "engine.logger_type = csv, tensorboard\nengine.log_histograms = true\n"
+
 static json_t *load(const char *path)
 {
     json_error_t error;
@@ -110,11 +113,47 @@ static void expect_same_summary(const char *a, const char *b)
     json_decref(second);
 }
 
+static int rows(const char *path, char *text, size_t room)
+{
+    char line[4096];
+    int count = 0;
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    for (text[0] = 0; fgets(line, sizeof line, file); count++) {
+        char *time = strchr(line, ','), *end = time ? strchr(time + 1, ',') : NULL;
+        ck_assert_ptr_nonnull(end);
+        memmove(time, end, strlen(end) + 1);
+        ck_assert_uint_lt(strlen(text) + strlen(line), room);
+        strcat(text, line);
+    }
+    fclose(file);
+    return count;
+}
+
+/* metrics.csv without its times, and events: in parts there is a file for each. */
+static void expect_same_logs(const char *whole, const char *parts)
+{
+    static unsigned char one[65536], other[65536];
+    event_counts first, second;
+    char csv[2][32];
+    snprintf(csv[0], sizeof csv[0], "%s/metrics.csv", whole);
+    snprintf(csv[1], sizeof csv[1], "%s/metrics.csv", parts);
+    ck_assert_int_eq(rows(csv[0], (char *)one, sizeof one), rows(csv[1], (char *)other, sizeof other));
+    ck_assert_str_eq((char *)one, (char *)other);
+    const size_t size = event_records(whole, one, sizeof one, &first) - first.config;
+    ck_assert_uint_eq(event_records(parts, other, sizeof other, &second) - second.config, size);
+    ck_assert_mem_eq(one + first.config, other + second.config, size);
+    ck_assert_int_gt(first.events, 3);
+    ck_assert_int_gt(second.files, 1);
+    ck_assert_int_eq(second.starts, second.files - 1);
+}
+
 /* Interrupted after two steps each time; the metrics and the summary are those of one run. */
 START_TEST(its_folder)
 {
     static char one[65536], other[65536];
-    const char *settings = variants[_i];
+    char settings[1024];
+    snprintf(settings, sizeof settings, "%s%s", variants[_i], LOGS);
     resumable whole = {0};
     bt_engine *unbroken = resumable_engine(&whole, settings, "", "whole");
     resumable_finish(unbroken, &whole);
@@ -137,6 +176,7 @@ START_TEST(its_folder)
     }
     ck_assert_int_eq(lines("whole/metrics.jsonl", one, sizeof one), lines("parts/metrics.jsonl", other, sizeof other));
     ck_assert_str_eq(one, other);
+    expect_same_logs("whole", "parts");
     expect_same_summary("whole/summary.json", "parts/summary.json");
 }
 END_TEST
@@ -145,7 +185,7 @@ END_TEST
 START_TEST(names_and_more_steps)
 {
     resumable world = {0}, longer = {0}, whole = {0};
-    bt_engine *engine = resumable_engine(&world, "", "", "run"), *unbroken;
+    bt_engine *engine = resumable_engine(&world, LOGS, "", "run"), *unbroken;
     resumable_finish(engine, &world);
     bt_engine_free(engine);
     json_t *record = load("run/checkpoints/step-13.json");
@@ -164,15 +204,16 @@ START_TEST(names_and_more_steps)
                                         "\"lower:state.epochs\":{\"dtype\":\"U8\",\"shape\":[8],"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         ck_assert_msg(strstr(header + 8, names[i]) != NULL, "%s is not in %s", names[i], header + 8);
-    engine = resumable_engine(&longer, "", "engine.train_iters = 20\nengine.threads = 2\n", "run");
+    engine = resumable_engine(&longer, LOGS, "engine.train_iters = 20\nengine.threads = 2\n", "run");
     EXPECT_OK(bt_engine_resume(engine, "run"));
     resumable_finish(engine, &longer);
-    unbroken = resumable_engine(&whole, "", "engine.train_iters = 20\n", "whole");
+    unbroken = resumable_engine(&whole, LOGS, "engine.train_iters = 20\n", "whole");
     resumable_finish(unbroken, &whole);
     ck_assert_uint_eq(resumable_hash(engine, &longer), resumable_hash(unbroken, &whole));
     char parts[8192], all[8192];
     ck_assert_int_eq(lines("run/metrics.jsonl", parts, sizeof parts), lines("whole/metrics.jsonl", all, sizeof all));
     ck_assert_str_eq(parts, all);
+    expect_same_logs("whole", "run");
     bt_engine_free(engine);
     bt_engine_free(unbroken);
 }

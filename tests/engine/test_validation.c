@@ -106,6 +106,16 @@ static bt_engine *engine_of(const char *more)
 
 #define METRIC(name, expected) ck_assert_double_eq_tol(bt_engine_metric(engine, name), expected, 1e-12)
 
+/* Each batch in turn, of as many as there are. */
+static int told;
+static void tell(void *user, const char *level, int64_t done, int64_t batches)
+{
+    ck_assert_str_eq(level, "model");
+    ck_assert_int_eq(batches, *(const int *)user);
+    ck_assert_int_eq(done, told % batches + 1);
+    told++;
+}
+
 /* 3, 3 and 1 rows count as seven rows, not as three means; with valid_batches = 2, as the first six, each time. */
 START_TEST(means_by_count)
 {
@@ -120,7 +130,12 @@ START_TEST(means_by_count)
     snprintf(settings, sizeof settings, "engine.train_iters = 6\nengine.valid_step = 2\n%s", cases[_i].settings);
     bt_engine *engine = engine_of(settings);
     ck_assert(isnan(bt_engine_metric(engine, "model.valid.loss")));
+    int batches = cases[_i].batches;
+    engine->context.validating = tell;
+    engine->context.validating_user = &batches;
+    told = 0;
     levels_run(engine);
+    ck_assert_int_eq(told, 3 * batches);
     double loss = 0, low = 0, w = 2 * pow(0.9, 6);
     for (int i = 0; i < cases[_i].rows; i++) {
         loss += (w - y_of(i)) * (w - y_of(i)) / cases[_i].rows;

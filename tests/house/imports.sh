@@ -6,12 +6,12 @@ cd "$BT_SOURCE_DIR" || exit 1
 
 find libbetty engine problems examples -name '*.[ch]' -exec grep -HnE '^[[:space:]]*#[[:space:]]*include' {} + | awk '
 BEGIN {
-    n = split("base graph ops transform plan compile runtime peers function engine", order, " ")
+    n = split("base graph ops transform plan compile runtime peers export function engine", order, " ")
     for (i = 1; i <= n; i++) rank[order[i]] = i
     split("nn optim data io backend", peers, " ")
     for (i in peers) { rank[peers[i]] = rank["peers"]; peer[peers[i]] = 1 }
     allowed["nn", "io"] = 1 # weights are read from files
-    n = split("hierarchy config plugin output process level traced solve step schedule state check session ablation grid command", order, " ")
+    n = split("hierarchy config plugin output process level traced solve step schedule state check session compare ablation grid command", order, " ")
     for (i = 1; i <= n; i++) inner[order[i]] = i
 }
 function inner_room(path,    parts) { # of engine/: "level"; "": not there, or in no room

@@ -24,7 +24,7 @@ typedef struct visit { /* the spans, there and on the way */
 static char *there(const visit *v, char *data)
 {
     for (int i = 0; i < v->count; i++)
-        if (data >= v->spans[i].memory && data <= v->spans[i].memory + v->spans[i].bytes)
+        if (data >= v->spans[i].memory && data < v->spans[i].memory + v->spans[i].bytes)
             return v->far[i] + (data - v->spans[i].memory);
     return data;
 }
@@ -86,9 +86,10 @@ static bt_status launch(visit *v, const bt_kernel_impl *kernel, const bt_call *c
 bt_status run_on_device(const bt_backend *backend, const bt_kernel_impl *kernel, bt_call *call, const host_span *spans,
                         int count)
 {
-    visit v = {.device = backend->device, .queue = backend->device->open(), .spans = spans, .count = count};
-    if (!v.queue)
+    static void *queue; /* one for all, until the process ends */
+    if (!queue && !(queue = backend->device->open()))
         return bt_error_status();
+    visit v = {.device = backend->device, .queue = queue, .spans = spans, .count = count};
     bt_status status = send(&v);
     if (status == BT_OK)
         status = launch(&v, kernel, call);
@@ -100,6 +101,5 @@ bt_status run_on_device(const bt_backend *backend, const bt_kernel_impl *kernel,
         if (v.pinned[i])
             v.device->unpin(v.pinned[i]);
     }
-    v.device->close(v.queue);
     return status;
 }

@@ -43,6 +43,7 @@ static void write_packed(const char *name, const char *text)
 
 #define INI                                                                                                            \
     "[engine]\nproblems = logistic_hpo\ntrain_iters = 3\nvalid_step = 2\nthreads = 1\n"                                \
+    "logger_type = csv, tensorboard\nlog_histograms = true\n"                                                          \
     "[dependencies]\nu2l = penalty > model\nl2u = model > penalty\n"                                                   \
     "[penalty]\nlr = 0.05\ndata = t.csv\n[model]\ntype = cg\nlr = 0.1\ndata = t.svm\n"
 
@@ -278,6 +279,29 @@ static void check_lines(const char *path)
         fclose(file);
 }
 
+static void check_rows(const char *path)
+{
+    char line[4096] = "\n";
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {}
+    ck_assert_msg(file && strchr(line, '\n'), "%s: %s", path, line);
+    fclose(file);
+}
+
+/* Records up to its end, by their lengths: tests/engine/test_sinks.c reads them. */
+static void check_events(const char *path)
+{
+    char *data;
+    size_t size, at = 0;
+    ck_assert_msg(bt_file_read(path, &data, &size) == BT_OK, "%s is not there", path);
+    for (uint64_t length; at < size; at += 16 + (size_t)length) {
+        ck_assert_uint_le(at + 16, size);
+        memcpy(&length, data + at, sizeof length);
+        ck_assert_uint_le(length, size - at - 16);
+    }
+    bt_free(data);
+}
+
 static void check_json(const char *path)
 {
     json_error_t why;
@@ -307,10 +331,8 @@ static void check_config(const char *path)
 static const struct {
     const char *end;
     void (*check)(const char *path);
-} files[] = {{"metrics.jsonl", check_lines},
-             {"config.ini", check_config},
-             {".json", check_json},
-             {".safetensors", check_tensors}};
+} files[] = {{"metrics.jsonl", check_lines}, {"metrics.csv", check_rows}, {".betty", check_events},
+             {"config.ini", check_config},   {".json", check_json},       {".safetensors", check_tensors}};
 
 /* Whole files under their own names only; the folder is removed. */
 static void check_folder(const char *folder)

@@ -14,11 +14,14 @@
 #include "transform/linearize.h"
 #include "transform/reassociate.h"
 #include "transform/shard.h"
+#include <betty/nn.h>
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROOM = 64 };
 
@@ -467,6 +470,42 @@ static bt_status images(result *r)
     return status;
 }
 
+static bt_tensor *shown(bt_tensor *x)
+{
+    bt_tensor *wide = bt_adaptive_avg_pool2d(bt_upsample_bilinear(x, 5, 3), 3, 2), *places;
+    bt_topk(bt_reshape(wide, bt_dim(wide, 0), -1), 2, 1, &places);
+    return bt_concat(1, bt_one_hot(places, 12), bt_softplus(bt_reshape(wide, bt_dim(wide, 0), 1, -1)));
+}
+
+static void put_size(result *r, const char *path)
+{
+    struct stat info;
+    put(r, stat(path, &info) == 0 ? (double)info.st_size : -1);
+    unlink(path);
+}
+
+/* A network as files for others. */
+static bt_status exported(result *r)
+{
+    static const char onnx[] = "/dev/shm/betty-torture.onnx", torch[] = "/dev/shm/betty-torture.safetensors";
+    const bt_array image = {.dtype = BT_F32, .rank = 4, .dims = {0, 4, 4, 1}};
+    bt_module *net = bt_nn_sequential(NULL);
+    bt_module_add(net, bt_nn_conv2d(1, 2, 3), "0");
+    bt_module_add(net, bt_nn_batch_norm(2), "1");
+    bt_module_add(net, bt_nn_fn(shown), "2");
+    bt_status status = net ? bt_module_init(net, BT_CPU, BT_F32, 1) : BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_module_export(net, onnx, &(bt_model_input){"image", image}, 1);
+    if (status == BT_OK)
+        status = bt_module_export(net, torch, NULL, 0);
+    if (status == BT_OK) {
+        put_size(r, onnx);
+        put_size(r, torch);
+    }
+    bt_module_free(net);
+    return status == BT_OK ? BT_OK : bt_error_status(); /* the first: a child that could not be made is missed later */
+}
+
 /* ---- the torture ---- */
 
 static void compare(const result *found, const result *expected, long n)
@@ -518,7 +557,8 @@ static const struct {
                  {phases, "phases, guarded", "guard", 0}, {blocks, "blocks", "on", 0},
                  {recomputed, "recomputed", "on", 0},     {chains, "chains", "on", 0},
                  {of_two_ranks, "of two ranks", "on", 0}, {few_shot, "few shot", "on", 0},
-                 {changed, "changed", "on", 0},           {images, "images", "on", 0}};
+                 {changed, "changed", "on", 0},           {images, "images", "on", 0},
+                 {exported, "exported", "on", 0}};
 
 START_TEST(every_allocation_in_turn)
 {

@@ -6,11 +6,10 @@
 #include "runtime/backend.h"
 #include <cuda_runtime_api.h>
 
-/* One list per file, bt_cuda_NAME, ending with a record without an op; of one op the best first. */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
     X(elementwise)                                                                                                     \
-    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(convolution)        \
-        X(conv)
+    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(row) X(sort)        \
+        X(along) X(random) X(host) X(convolution) X(direct)
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -25,8 +24,9 @@ typedef struct bt_cuda_record {
 typedef struct bt_cuda_site {
     bt_launched launched;
     const bt_op *op;
-    bt_view index; /* the indices; its data is not used */
-    int64_t size;  /* they are below it */
+    bt_view index;             /* the indices, or what is to be true; its data is not used */
+    int64_t size;              /* they are below it */
+    const bt_text_attr *check; /* of the op check: what it says; NULL: it is about indices */
 } bt_cuda_site;
 
 typedef struct bt_cuda_ones { /* 1, where libraries read a factor from the device's memory */
@@ -59,7 +59,7 @@ typedef struct bt_cuda_queue {
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
     bt_map site_of;     /* by the call's views: its site */
-    bt_failure failure; /* of what the host did for the queue: print, check */
+    bt_failure failure; /* of the device itself: found while waiting for it */
     bt_launched failed; /* where */
     bool waits;         /* after each launch: BETTY_CUDA=sync */
 } bt_cuda_queue;
@@ -70,6 +70,7 @@ bt_status bt_cuda_try(cudaError_t error, const char *what);
 /* For a call whose kernel may find an index that is not within 0 .. size-1: the number that it leaves in the record.
  * -1 after an error. */
 int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
+int64_t bt_cuda_watch_check(bt_cuda_queue *queue, const bt_call *call); /* likewise, of the op check */
 
 /* stages.c: what the host sends goes over a stream of its own to a stage, while the device computes, and from there to
  * its place when its turn comes. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #if defined BT_FAKE_CUDA
-#include "fake_device.h"
+#include <fake_device.h> /* tests/fake_cuda: before the toolkit's folders */
 #else
 #include <cuda_runtime.h>
 #define BT_SHARED(T, name, n) __shared__ T name[n]
@@ -18,6 +18,12 @@ extern "C" {
 #include "base/half.h"
 }
 #include "backend/math.h"
+
+#if defined __CUDACC__
+#define BT_CUDA_UNROLL _Pragma("unroll") /* all of the loop that follows, so that small arrays stay in registers */
+#else
+#define BT_CUDA_UNROLL
+#endif
 
 /* ---- launching ---- */
 

@@ -3,6 +3,7 @@
  * libraries. */
 #include "backend/cuda/library.h"
 
+#include "backend/cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -69,7 +70,7 @@ static void open_cublaslt(void)
     static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
 #define ENTRY(symbol, name) {#symbol, offsetof(bt_cublaslt, name)},
     static const entry entries[] = {BT_CUBLASLT(ENTRY)};
-    have_cublaslt = fill(files, entries, BT_COUNT_OF(entries), &cublaslt) &&
+    have_cublaslt = bt_cuda_answers() && fill(files, entries, BT_COUNT_OF(entries), &cublaslt) &&
                     cublaslt.create(&cublaslt.handle) == CUBLAS_STATUS_SUCCESS;
 }
 

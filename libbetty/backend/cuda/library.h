@@ -33,7 +33,7 @@ typedef struct bt_cublaslt {
     cublasLtHandle_t handle;
 } bt_cublaslt;
 
-/* NULL: there is none, or it cannot be used. It stays open. */
+/* NULL: there is none, or no device for it. It stays open. */
 const bt_cublaslt *bt_cuda_cublaslt(void);
 
 /* ---- cuDNN: its graph interface ---- */

@@ -1,6 +1,7 @@
 /* backend/cuda/queue.c: a device's memory, and its work in order: one stream, and events that stand for marks. */
 #include "backend/cuda/cuda.h"
 
+#include "backend/cpu/reference.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +119,8 @@ static void cuda_unpin(void *memory) { cudaFreeHost(memory); }
 
 /* ---- failures ---- */
 
-int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size)
+/* The call's site, and its number from 1 on. */
+static int64_t watch(bt_cuda_queue *queue, const bt_call *call, const bt_cuda_site *site)
 {
     int64_t number = bt_map_get(&queue->site_of, call->in);
     if (number < 0) {
@@ -128,8 +130,32 @@ int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *
         queue->sites = sites;
         number = queue->site_count++;
     }
-    queue->sites[number] = (bt_cuda_site){.launched = queue->launched, .op = call->op, .index = *index, .size = size};
+    queue->sites[number] = *site;
     return number + 1;
+}
+
+int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size)
+{
+    return watch(queue, call,
+                 &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = *index, .size = size});
+}
+
+int64_t bt_cuda_watch_check(bt_cuda_queue *queue, const bt_call *call)
+{
+    return watch(
+        queue, call,
+        &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = call->in[0], .check = call->attr});
+}
+
+static bt_status fail(const bt_cuda_site *site, const bt_cuda_record *record)
+{
+    const long long element = (long long)(record->where >> 32);
+    char shape[256];
+    if (site->check)
+        return bt_cpu_untrue(site->check, &site->index, element);
+    return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
+                   element, bt_shape_text(shape, site->index.rank, site->index.dims),
+                   (long long)(int32_t)(uint32_t)record->where, (long long)site->size - 1);
 }
 
 static bt_device_failure taken(bt_cuda_queue *q)
@@ -141,10 +167,7 @@ static bt_device_failure taken(bt_cuda_queue *q)
         return failure;
     const bt_cuda_site *site = &q->sites[record.site - 1];
     bt_failure before = bt_failure_take();
-    char shape[256];
-    bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
-            (long long)(record.where >> 32), bt_shape_text(shape, site->index.rank, site->index.dims),
-            (long long)(int32_t)(uint32_t)record.where, (long long)site->size - 1);
+    fail(site, &record);
     failure = (bt_device_failure){.failure = bt_failure_take(), .site = site->launched};
     bt_failure_give(&before);
     *q->record = (bt_cuda_record){0, ~0ULL};

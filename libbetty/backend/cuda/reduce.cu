@@ -1,5 +1,5 @@
 /* backend/cuda/reduce.cu: sum, max, argmax, norm_square. Floating numbers are added in double precision. */
-#include "backend/cuda/along.h"
+#include "backend/cuda/measure.h"
 
 /* ---- what comes of numbers: `none` of no numbers, `take` of one, `join` of two that came before and after ---- */
 
@@ -62,7 +62,7 @@ template <class T> struct place_of_largest { /* the first of several */
     static __device__ int64_t give(const state &x, bt_dtype) { return x.place; }
 };
 
-/* ---- as records of along.h ---- */
+/* ---- as records of measure.h ---- */
 
 template <class F> struct reduction {
     enum { INPUTS = 1, EACH = 0 };
@@ -71,17 +71,18 @@ template <class F> struct reduction {
 
     static __device__ state none() { return F::none(); }
     static __device__ state join(const state &a, const state &b) { return F::join(a, b); }
-    static __device__ state measure(const bt_along<reduction> &a, const bt_along_thread<reduction> &me, room *shared)
+    static __device__ state measure(const bt_measure<reduction> &a, const bt_measure_thread<reduction> &me,
+                                    room *shared)
     {
         state all = F::none();
-        bt_along_each<1>(a, me, [&](int64_t i, const number *x) { all = F::join(all, F::take(x[0], i)); });
+        bt_measure_each<1>(a, me, [&](int64_t i, const number *x) { all = F::join(all, F::take(x[0], i)); });
         return bt_tile_join<F>(a.tile, shared, all);
     }
-    static __device__ told tell(const bt_along<reduction> &, const bt_along_thread<reduction> &, const state &all)
+    static __device__ told tell(const bt_measure<reduction> &, const bt_measure_thread<reduction> &, const state &all)
     {
         return all;
     }
-    static __device__ void leave(const bt_along<reduction> &a, int64_t line, const told &all)
+    static __device__ void leave(const bt_measure<reduction> &a, int64_t line, const told &all)
     {
         bt_store(a.given[0], a.outputs[0], line, F::give(all, a.given[0]));
     }
@@ -89,20 +90,20 @@ template <class F> struct reduction {
 
 /* ---- on the host ---- */
 
-template <class F> static bt_along<reduction<F>> planned(const bt_call *call)
+template <class F> static bt_measure<reduction<F>> planned(const bt_call *call)
 {
     const bt_view *x = &call->in[0];
     const uint32_t axes = ((const bt_reduce_attr *)call->attr)->axes;
-    bt_along<reduction<F>> a = {};
+    bt_measure<reduction<F>> a = {};
     a.in[0] = {x->data, x->dtype, bt_walk_of(x, ~axes), bt_walk_nearest(x, axes)};
     const int64_t next = bt_walk_step(a.in[0].lines), step = bt_walk_step(a.in[0].along);
     a.tile = bt_tile_cut(a.in[0].lines.n, a.in[0].along.n, step > 1 && next < step);
     return a;
 }
 
-template <class F> static size_t scratch(const bt_call *call) { return bt_along_scratch(planned<F>(call)); }
+template <class F> static size_t scratch(const bt_call *call) { return bt_measure_scratch(planned<F>(call)); }
 
-template <class F> static bt_status launch(const bt_call *call) { return bt_along_launch(call, planned<F>(call)); }
+template <class F> static bt_status launch(const bt_call *call) { return bt_measure_launch(call, planned<F>(call)); }
 
 static bool floats(const bt_call *call) { return bt_dtype_floats(call->in[0].dtype); }
 static bool integers(const bt_call *call) { return !floats(call); }

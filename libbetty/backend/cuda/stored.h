@@ -6,12 +6,6 @@
 
 #include "backend/cuda/device.h"
 
-#if defined __CUDACC__
-#define BT_CUDA_UNROLL _Pragma("unroll") /* all of the loop that follows, so that small arrays stay in registers */
-#else
-#define BT_CUDA_UNROLL
-#endif
-
 const int BT_ANY = -1;
 
 template <int D> struct bt_computed {

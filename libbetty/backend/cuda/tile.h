@@ -124,12 +124,6 @@ template <class F, class S> static __device__ S bt_tile_join(const bt_tile &tile
     return all;
 }
 
-#if defined BT_FAKE_CUDA
-#define BT_CUDA_UNROLL
-#else
-#define BT_CUDA_UNROLL _Pragma("unroll")
-#endif
-
 /* Several elements at once, so that one is under way while others are. */
 template <class T, int N>
 static inline __device__ void bt_load_each(bt_dtype dtype, const char *data, const int64_t *at, T *x)

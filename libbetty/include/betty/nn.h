@@ -258,6 +258,23 @@ typedef struct bt_load_options {
 } bt_load_options;
 bt_status bt_module_load(bt_module *module, const char *path, const bt_load_options *options, FILE *report);
 
+/* Writes the module, once it has storage, for others (docs/export.md), with the values that it has now.
+ *
+ * PATH.onnx: what bt_forward(module, inputs...) computes in BT_VALID, as a model of ONNX: batch norm by its running
+ * statistics, without dropout, in f32. Its inputs have these names, dtypes and shapes, and its output is the only one.
+ * A size of 0 counts the examples of a batch, of which the model takes any number. BT_ERROR_UNSUPPORTED: an op has no
+ * equal in ONNX (random numbers, linear systems), or a size grows otherwise than with the batch.
+ *
+ * PATH.safetensors: its parameters and buffers by the names and in the layouts of PyTorch's modules, which
+ * load_state_dict takes, and bt_module_load too; inputs may be NULL.
+ *
+ * Whatever else the path ends in is BT_ERROR_ARGUMENT. The file is written whole, or not at all. */
+typedef struct bt_model_input {
+    const char *name;
+    bt_array shape; /* no data */
+} bt_model_input;
+bt_status bt_module_export(bt_module *module, const char *path, const bt_model_input *inputs, int count);
+
 bt_module *bt_operand_module_(bt_module *m);
 bt_module *bt_net(bt_problem *self); /* a problem's module */
 bt_tensor *bt_forward_module_(bt_module *m, bt_tensor *const *in);

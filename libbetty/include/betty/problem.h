@@ -108,6 +108,12 @@ typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN, BT_METRIC_PERPLEXIT
  * nothing, and costs nothing. */
 void bt_prediction(bt_problem *self, const char *name, bt_tensor *value);
 
+/* Traced, in training_step and validation_step: how the values of a tensor of any shape are distributed, over all
+ * batches since the last line of metrics: a histogram for TensorBoard, PROBLEM/name, in validation PROBLEM/valid/name,
+ * where engine.log_histograms is true. Values that are not finite do not count. Where it is false, and anywhere else,
+ * it does nothing, and costs nothing. A name under which bt_metric logs is refused. */
+void bt_histogram(bt_problem *self, const char *name, bt_tensor *value);
+
 /* Traced: what may differ between one run and the next. All else is a constant: a step or a condition is called once
  * for each shape of its batches, however many programs its loss takes part in. A change is found and reported: what is
  * traced (the callbacks above, an optimiser's update, a method, the function of bt_eval) is traced again at steps (or

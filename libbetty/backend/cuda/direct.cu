@@ -1,4 +1,4 @@
-/* backend/cuda/conv.cu: convolutions for every dtype, stride, dilation and number of groups: the direct kernels, for
+/* backend/cuda/direct.cu: convolutions for every dtype, stride, dilation and number of groups: the direct kernels, for
  * what a library does not take. Each is a product of matrices, c [m, n] = a [m, k] b [k, n] for each group, of whose
  * operands nothing is written down but where their elements lie:
  *
@@ -449,6 +449,6 @@ static bt_status launch(const bt_call *call) { return BT_STORED(stored(call), st
         .launch = launch, .half = true                                                                                 \
     }
 
-extern "C" const bt_kernel_impl bt_cuda_conv[] = {
+extern "C" const bt_kernel_impl bt_cuda_direct[] = {
     CONV(conv), CONV(conv_dx), CONV(conv_dw), CONV(conv_bias), {},
 };

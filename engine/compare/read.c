@@ -1,0 +1,190 @@
+/* engine/compare/read.c: settings, code and results of a run, as its folder has them. Anybody may have written what is
+ * there: what is not as a run leaves it is passed over. */
+#include "engine/compare/compare_inside.h"
+
+#include "engine/config/ini.h"
+#include "engine/output/json.h"
+#include "engine/state/checkpoint.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- settings ---- */
+
+/* Where a run lies is no difference. */
+static bt_status take_setting(void *user, const char *section, const char *key, const char *value, int64_t line)
+{
+    json_t **settings = user;
+    (void)line;
+    if (!key || (strcmp(section, "engine") == 0 && (strcmp(key, "output") == 0 || strcmp(key, "folder_here") == 0)))
+        return BT_OK;
+    char *name = bt_string("%s.%s", section, key);
+    *settings = name ? bt_json_with(*settings, name, bt_json_string(value)) : *settings;
+    bt_free(name);
+    return name && *settings ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static bt_status read_settings(const char *folder, bt_compared *run)
+{
+    char *path = bt_string("%s/config.ini", folder);
+    run->settings = json_object();
+    bt_status status = path && run->settings ? bt_ini_read(path, take_setting, &run->settings) : BT_ERROR_MEMORY;
+    bt_free(path);
+    return status;
+}
+
+/* ---- code ---- */
+
+/* Nothing where there is no value. */
+static void put(json_t **object, const char *level, const char *what, const char *name, json_t *value)
+{
+    if (!value)
+        return;
+    char *key = bt_string("%s%s%s%s", level, *level ? "." : "", what, name);
+    *object = key ? bt_json_with(*object, key, json_incref(value)) : (json_decref(*object), NULL);
+    bt_free(key);
+}
+
+/* By BT_PURE_STEP and those after it. */
+static const char *const callbacks[BT_PURE_KINDS] = {"training_step", "validation_step", "update", "condition",
+                                                     "start"};
+
+static void take_level(json_t **code, json_t *level)
+{
+    const char *name = bt_json_read_text(level, "name"), *field;
+    json_t *value, *graphs = json_object_get(level, "graphs"), *data = json_object_get(level, "data");
+    for (size_t k = 0; k < BT_PURE_KINDS; k++) {
+        value = json_array_get(graphs, k);
+        if (json_string_length(value))
+            put(code, name, callbacks[k], "", value);
+    }
+    json_object_foreach(data, field, value) { put(code, name, "data ", field, value); }
+}
+
+static bt_status read_code(const char *folder, bt_compared *run)
+{
+    json_t *record = NULL, *level;
+    size_t i;
+    BT_TRY(bt_checkpoint_record(folder, &record));
+    if (!record)
+        return BT_OK;
+    run->code = json_object();
+    put(&run->code, "", "version", "", json_object_get(record, "version"));
+    put(&run->code, "", "kernels", "", json_object_get(record, "backend"));
+    json_array_foreach(json_object_get(record, "problems"), i, level) { take_level(&run->code, level); }
+    json_decref(record);
+    return run->code ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its code", folder);
+}
+
+/* ---- results ---- */
+
+static void take_all(json_t **results, json_t *object, const char *before)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value) { put(results, "", before, name, value); }
+}
+
+static void take_summary(json_t **results, json_t *summary)
+{
+    static const char *const names[] = {"stopped",    "steps",         "seconds",           "ms_per_step",
+                                        "data_bytes", "program_bytes", "program_peak_bytes"};
+    const json_t *best = json_object_get(summary, "best");
+    take_all(results, json_object_get(summary, "metrics"), "");
+    if (best) {
+        put(results, "best", bt_json_read_text(best, "metric"), "", json_object_get(best, "value"));
+        put(results, "best", "step", "", json_object_get(best, "step"));
+    }
+    for (int i = 0; i < BT_COUNT_OF(names); i++)
+        put(results, "", names[i], "", json_object_get(summary, names[i]));
+    take_all(results, json_object_get(summary, "planned_bytes"), "planned_bytes.");
+    take_all(results, json_object_get(summary, "measured_bytes"), "measured_bytes.");
+}
+
+/* Of a run that has not ended: the last value of each metric. */
+static void take_lines(json_t **results, FILE *lines)
+{
+    char *line = NULL;
+    size_t room = 0;
+    json_t *last = json_object();
+    while (getline(&line, &room, lines) > 0) {
+        json_t *object = json_loads(line, 0, NULL);
+        if (json_is_object(object))
+            json_object_update(last, object);
+        json_decref(object);
+    }
+    free(line);
+    put(results, "", "steps", "", json_object_get(last, "step"));
+    put(results, "", "seconds", "", json_object_get(last, "time"));
+    json_object_del(last, "step");
+    json_object_del(last, "time");
+    take_all(results, last, "");
+    json_decref(last);
+}
+
+static json_t *load(const char *folder, const char *name)
+{
+    char *path = bt_string("%s/%s", folder, name);
+    json_t *object = path ? json_load_file(path, 0, NULL) : NULL;
+    bt_free(path);
+    return object;
+}
+
+static bt_status read_results(const char *folder, bt_compared *run)
+{
+    json_t *summary = load(folder, "summary.json");
+    char *path = summary ? NULL : bt_string("%s/metrics.jsonl", folder);
+    FILE *lines = path ? fopen(path, "re") : NULL;
+    run->results = json_object();
+    if (summary)
+        take_summary(&run->results, summary);
+    else
+        run->results = bt_json_with(run->results, "stopped", json_string("not yet: there is no summary.json"));
+    if (lines) {
+        take_lines(&run->results, lines);
+        fclose(lines);
+    }
+    bt_free(path);
+    json_decref(summary);
+    return run->results ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its results", folder);
+}
+
+/* ---- a run ---- */
+
+static bt_status check_folder(const char *folder)
+{
+    struct stat info;
+    if (stat(folder, &info) != 0)
+        return bt_fail(BT_ERROR_CONFIG, "--compare: there is no folder %s", folder);
+    if (!S_ISDIR(info.st_mode))
+        return bt_fail(BT_ERROR_CONFIG, "--compare: %s is not a folder; name the folder of a run", folder);
+    if (bt_output_holds(folder) == BT_OUTPUT_RUNS)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "--compare: %s holds several runs; name the folder of one, which is below, or read grid.md there", folder);
+    char *path = bt_string("%s/config.ini", folder);
+    bool there = path && access(path, F_OK) == 0;
+    bt_free(path);
+    if (there)
+        return BT_OK;
+    return bt_fail(BT_ERROR_CONFIG,
+                   "--compare: %s is no folder of a run: config.ini, which every run leaves, is missing", folder);
+}
+
+bt_status bt_compared_read(const char *folder, bt_compared *run)
+{
+    *run = (bt_compared){0};
+    BT_TRY(check_folder(folder));
+    BT_TRY(read_settings(folder, run));
+    BT_TRY(read_code(folder, run));
+    return read_results(folder, run);
+}
+
+void bt_compared_free(bt_compared *run)
+{
+    json_decref(run->settings);
+    json_decref(run->code);
+    json_decref(run->results);
+    *run = (bt_compared){0};
+}

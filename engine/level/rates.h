@@ -1,0 +1,14 @@
+/* engine/level/rates.h: the learning rates that updates use, as they are logged. */
+#ifndef BT_RATES_H
+#define BT_RATES_H
+
+#include "engine/level/level.h"
+
+bool bt_rates_move(const bt_problem *problem); /* what an update has used is known to its program alone */
+bt_status bt_rates_open(bt_problem *problem);
+void bt_rates_close(bt_problem *problem);
+/* Of each group with parameters that are trained, as the last update used it: "classifier.biases.lr"; how many: one for
+ * each at most. */
+int bt_rates_take(const bt_problem *problem, bt_metric_value *values);
+
+#endif

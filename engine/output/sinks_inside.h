@@ -1,0 +1,47 @@
+/* engine/output/sinks_inside.h: what the sinks share: a file that grows by whole pieces. */
+#ifndef BT_SINKS_INSIDE_H
+#define BT_SINKS_INSIDE_H
+
+#include "engine/output/sinks.h"
+#include "io/proto.h"
+
+/* ---- append.c ---- */
+
+typedef struct bt_append bt_append;
+/* length: bytes of the file to keep, at most, after which it goes on; -1: it begins anew. NULL on failure. */
+bt_append *bt_append_open(const char *folder, const char *name, int64_t length);
+/* All of it, flushed; or nothing of it, where a disk is full. */
+bt_status bt_append_put(bt_append *append, const void *data, size_t size);
+bt_status bt_append_sync(bt_append *append, int64_t *length); /* all is on the disk, and so long */
+bt_status bt_append_close(bt_append *append);                 /* NULL ok */
+int64_t bt_append_size(const char *folder, const char *name); /* bytes of such a file; -1: there is none */
+
+/* ---- the sinks ---- */
+
+typedef struct bt_sink_def bt_sink_def;
+typedef struct bt_sink {
+    const bt_sink_def *def; /* NULL: it is not open */
+    bt_append *file;
+    int64_t before; /* bytes of files that came before this one */
+} bt_sink;
+
+struct bt_sink_def {
+    const char *length_key;
+    const char *file; /* its name; NULL: there are several, and `size` and `remove` know them */
+    bt_status (*open)(bt_sink *sink, const char *folder, int64_t length, int64_t step);
+    void (*put)(bt_text *out, const bt_log_line *line); /* a line as it is written; out->failed: no memory */
+    int64_t (*size)(const char *folder);
+    void (*remove)(const char *folder);
+};
+extern const bt_sink_def bt_sink_jsonl, bt_sink_csv, bt_sink_events;
+
+/* ---- table.c ---- */
+
+void bt_csv_text(bt_text *line, const char *text); /* quoted where it has to be: RFC 4180 */
+void bt_csv_number(bt_text *line, double value);   /* so that it reads back as it was */
+
+/* ---- crc.c ---- */
+
+uint32_t bt_crc32c(const void *data, size_t size); /* RFC 3720, appendix B.4 */
+
+#endif

@@ -1,0 +1,30 @@
+/* engine/traced/forward.h: a network's forward pass by itself, as its problem's steps ask for it. */
+#ifndef BT_TRACED_FORWARD_H
+#define BT_TRACED_FORWARD_H
+
+#include "engine/level/level.h"
+
+/* The first call of bt_forward(problem, ...) in a step, in mode BT_VALID: what it is given of the batch is read from
+ * variables instead, which have so many examples; all else belongs to the network. */
+typedef struct bt_heard {
+    bt_problem *problem;
+    int64_t examples;
+    bt_graph *graph; /* its only output is the network's; NULL: nobody has called it */
+    bt_var *vars[BT_MAX_ITEMS];
+    char names[BT_MAX_ITEMS][128];
+    int count;
+    bt_tensor *given[BT_MAX_ITEMS], *stands[BT_MAX_ITEMS]; /* within the step */
+    bt_batch *batch;
+    bt_var *record;
+    bool begun, counted; /* counted: one of the inputs counts the examples of the batch */
+} bt_heard;
+/* problem and examples are set, the rest is 0. It looks in the problem's validation_step, its training_step, and the
+ * training steps of the others. BT_ERROR_CONFIG: none of them calls it. To be freed in any case. */
+bt_status bt_hear(bt_heard *heard);
+void bt_heard_free(bt_heard *heard);
+/* peer.c: whether the call in hand is that one; `stands`, with room for BT_MAX_ITEMS and a NULL: what takes the place
+ * of its inputs. Then its result is told. */
+bool bt_heard_begin(bt_problem *problem, bt_tensor *const *in, bt_tensor **stands);
+void bt_heard_end(bt_problem *problem, bt_tensor *out);
+
+#endif
