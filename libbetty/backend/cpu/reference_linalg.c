@@ -75,6 +75,12 @@ static void substitute(const matrices *x)
         }
 }
 
+bt_status bt_cpu_singular(int64_t matrix)
+{
+    return bt_fail(BT_ERROR_NUMERIC, "solve: matrix %lld is singular; add a small number to its diagonal if it may be",
+                   (long long)matrix);
+}
+
 static bt_status solve(const bt_call *call)
 {
     int64_t count = bt_cpu_count(&call->out[0]);
@@ -84,9 +90,7 @@ static bt_status solve(const bt_call *call)
         load(x.a, &call->in[0], g, x.n * x.n);
         load(x.b, &call->in[1], g, size);
         if (!eliminate(&x))
-            return bt_fail(BT_ERROR_NUMERIC,
-                           "solve: matrix %lld is singular; add a small number to its diagonal if it may be",
-                           (long long)g);
+            return bt_cpu_singular(g);
         substitute(&x);
         for (int64_t i = 0; i < size; i++)
             bt_cpu_put(&call->out[0], g * size + i, x.b[i]);

@@ -48,4 +48,10 @@ template <class S> static __device__ void bt_join_lanes(S *sums, const bt_tiling
     }
 }
 
+/* Likewise of all threads of the block: with thread 0. */
+template <class S> static __device__ void bt_join_threads(S *sums)
+{
+    bt_join_lanes<S>(sums, {1, 1, 1, (int)blockDim.x}, {0, (int)threadIdx.x, true});
+}
+
 #endif

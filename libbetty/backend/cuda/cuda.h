@@ -6,10 +6,12 @@
 #include "runtime/backend.h"
 #include <cuda_runtime_api.h>
 
+/* One list per file, bt_cuda_NAME, ending with a record without an op; of one op the best first. */
+/* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise)                                                                                                     \
-    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(row) X(sort)        \
-        X(along) X(random) X(host) X(convolution) X(direct)
+    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)         \
+    X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+/* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
 #undef BT_CUDA_DECLARE
@@ -20,14 +22,19 @@ typedef struct bt_cuda_record {
     unsigned long long where; /* the first element in the upper half, what stands there in the lower */
 } bt_cuda_record;
 
-/* What a call that can fail is about. */
-typedef struct bt_cuda_site {
+/* The error of the first element that a kernel fails at. */
+typedef struct bt_cuda_site bt_cuda_site;
+typedef bt_status bt_cuda_tell(const bt_cuda_site *site, int64_t element);
+
+/* What a call that can fail is about: indices, or, with `tell`, something else. */
+struct bt_cuda_site {
     bt_launched launched;
     const bt_op *op;
-    bt_view index;             /* the indices, or what is to be true; its data is not used */
-    int64_t size;              /* they are below it */
-    const bt_text_attr *check; /* of the op check: what it says; NULL: it is about indices */
-} bt_cuda_site;
+    const void *attr;
+    bt_view index;      /* the indices, or the first input; its data is not used */
+    int64_t size;       /* indices are below it */
+    bt_cuda_tell *tell; /* NULL: it is about indices */
+};
 
 typedef struct bt_cuda_ones { /* 1, where libraries read a factor from the device's memory */
     double f64;
@@ -70,7 +77,8 @@ bt_status bt_cuda_try(cudaError_t error, const char *what);
 /* For a call whose kernel may find an index that is not within 0 .. size-1: the number that it leaves in the record.
  * -1 after an error. */
 int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
-int64_t bt_cuda_watch_check(bt_cuda_queue *queue, const bt_call *call); /* likewise, of the op check */
+/* likewise, of other failures than those of an index */
+int64_t bt_cuda_watch_as(bt_cuda_queue *queue, const bt_call *call, bt_cuda_tell *tell);
 
 /* stages.c: what the host sends goes over a stream of its own to a stage, while the device computes, and from there to
  * its place when its turn comes. */

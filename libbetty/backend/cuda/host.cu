@@ -81,10 +81,15 @@ static __global__ void check_kernel(const checking c)
         *c.truth.out = 1;
 }
 
+static bt_status tell_untrue(const bt_cuda_site *site, int64_t element)
+{
+    return bt_cpu_untrue((const bt_text_attr *)site->attr, &site->index, element);
+}
+
 static bt_status check(const bt_call *call)
 {
     bt_cuda_queue *queue = (bt_cuda_queue *)call->queue;
-    const int64_t site = bt_cuda_watch_check(queue, call);
+    const int64_t site = bt_cuda_watch_as(queue, call, tell_untrue);
     const checking c = {bt_lines_of<1>(call->in, &call->out[0]), queue->record, site};
     if (site < 0)
         return BT_ERROR_MEMORY;

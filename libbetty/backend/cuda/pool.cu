@@ -283,18 +283,6 @@ struct span {
     }
 };
 
-/* All threads', in sums[0]. */
-static __device__ inline void join_threads(span *spans)
-{
-    __syncthreads();
-    for (unsigned left = blockDim.x; left > 1; left = (left + 1) / 2) {
-        const unsigned half = (left + 1) / 2;
-        if (threadIdx.x + half < left)
-            spans[threadIdx.x] = span::joined(spans[threadIdx.x], spans[threadIdx.x + half]);
-        __syncthreads();
-    }
-}
-
 /* Of so many pixels a thread has the sums, in shared memory. */
 template <class T> const int MOST_EACH = 128 / (int)sizeof(T);
 
@@ -316,7 +304,7 @@ template <int D> static __global__ void scatter_pixels(const index_args a)
             mine = span::joined(mine, {o, o});
     }
     spans[threadIdx.x] = mine;
-    join_threads(spans);
+    bt_join_threads<span>(spans);
     if (!p.works)
         return;
     for (int64_t i = 0; i < a.each; i++)

@@ -140,21 +140,22 @@ int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *
                  &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = *index, .size = size});
 }
 
-int64_t bt_cuda_watch_check(bt_cuda_queue *queue, const bt_call *call)
+int64_t bt_cuda_watch_as(bt_cuda_queue *queue, const bt_call *call, bt_cuda_tell *tell)
 {
     return watch(
         queue, call,
-        &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = call->in[0], .check = call->attr});
+        &(bt_cuda_site){
+            .launched = queue->launched, .op = call->op, .attr = call->attr, .index = call->in[0], .tell = tell});
 }
 
 static bt_status fail(const bt_cuda_site *site, const bt_cuda_record *record)
 {
-    const long long element = (long long)(record->where >> 32);
+    const int64_t element = (int64_t)(record->where >> 32);
     char shape[256];
-    if (site->check)
-        return bt_cpu_untrue(site->check, &site->index, element);
+    if (site->tell)
+        return site->tell(site, element);
     return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
-                   element, bt_shape_text(shape, site->index.rank, site->index.dims),
+                   (long long)element, bt_shape_text(shape, site->index.rank, site->index.dims),
                    (long long)(int32_t)(uint32_t)record->where, (long long)site->size - 1);
 }
 
