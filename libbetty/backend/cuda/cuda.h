@@ -6,9 +6,10 @@
 #include "runtime/backend.h"
 #include <cuda_runtime_api.h>
 
+/* One list per file, bt_cuda_NAME, ending with a record without an op; of one op the best first. */
 /* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)         \
+    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)        \
     X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
 /* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
