@@ -85,5 +85,5 @@ def kernels(profile):
 
 def run(part, places, environment, machine):
     part.do([example_check(places, environment, name) for name in EXAMPLES], jobs=1, share=0.4)
-    part.do([profile_check(places, environment, name) for name in EXAMPLES], jobs=1, share=0.25, times=1)
+    part.do([profile_check(places, environment, name) for name in EXAMPLES], jobs=1, share=0.4, times=1)
     peers.do(part, places, environment, machine, jobs=1, share=0.95)
