@@ -84,9 +84,9 @@ def entry(work, limit=60, **more):
     one.do([checks.Check("one", work, limit)])
     return one.entries[0]
 
-other = entry(lambda folder, limit: checks.Outcome("ok", bits=str(random.random())))
+other = entry(lambda folder, end: checks.Outcome("ok", bits=str(random.random())))
 assert (other["status"], other["same_bits"]) == ("failed", False) and "other bits" in other["note"]
-same = entry(lambda folder, limit: checks.Outcome("ok", bits="1"))
+same = entry(lambda folder, end: checks.Outcome("ok", bits="1"))
 assert (other["times"], same["status"], same["same_bits"]) == (2, "ok", True)
 slow = checks.program("one", ["sleep", "1.5"], None)
 once = entry(slow.work, seconds=2)
@@ -110,6 +110,6 @@ import machine
 places = [os.path.join(os.getcwd(), "site", "nvidia", name, "lib") for name in ("cudnn", "nccl")]
 assert [place for place in machine.folders([os.path.join(os.getcwd(), "site")]) if place in places] == places
 assert machine.find(["libnccl.so.2"], places) == os.path.join(places[1], "libnccl.so.2")
-found = {"cuDNN": {"file": f"{places[0]}/libcudnn.so.9"}, "NCCL": {"file": f"{places[1]}/libnccl.so.2"}, "cuBLASLt": None}
+found = {"cuDNN": {"file": places[0] + "/libcudnn.so.9"}, "NCCL": {"file": places[1] + "/libnccl.so.2"}, "other": None}
 assert machine.library_folders(found) == ":".join(places)
 END
