@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int own = -1, all = 1; /* the rank that this process is, of how many */
+static int own = -1; /* the rank that this process is */
 
 bool bt_mpi_follows(void) { return own > 0; }
 
@@ -25,6 +25,8 @@ static bool is_launched(void)
 
 #if BT_HAVE_MPI
 #include <mpi.h>
+
+static int all = 1; /* of how many */
 
 enum { PART = 1 << 18 }; /* bytes of each rank that are exchanged at once */
 

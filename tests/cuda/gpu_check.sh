@@ -4,18 +4,17 @@
 . "$BT_SOURCE_DIR/tests/e2e/common.sh" || exit 1
 tool=$BT_SOURCE_DIR/tools/gpu-check
 
-# A build with one program that is right, one that is broken, one that never ends, and one that cannot be done.
+# A build with the command, and of test programs one that is right, one that is broken, and one that cannot be done.
 mkdir -p build/tests/bin
 ln -s "$BETTY_RUN" build/betty-run
-ln -s "$BT_BUILD_DIR/tests/bin/backend.reduce" build/tests/bin/backend.reduce
-ln -s "$(command -v false)" build/tests/bin/backend.broken
-printf '#!/bin/sh\nexec sleep 1000\n' >build/tests/bin/runtime.endless
+ln -s "$(type -P false)" build/tests/bin/backend.broken
 printf '#!/bin/sh\necho not here\nexit 77\n' >build/tests/bin/ops.elsewhere
-chmod +x build/tests/bin/*.e*
-printf '%s\n' backend.reduce backend.broken ops.elsewhere runtime.endless >build/tests/on-device.txt
+printf '#!/bin/sh\n[ "$BETTY_TEST_BACKEND" = cuda ] && exec "$BETTY_RUN" --version\n' >build/tests/bin/backend.right
+chmod +x build/tests/bin/backend.right build/tests/bin/ops.elsewhere
+printf '%s\n' backend.right backend.broken ops.elsewhere >build/tests/on-device.txt
 
-"$tool" run all --build build --output report --jobs 2 --minutes 0.75 \
-    --only '^(backend|ops|runtime)|^example logistic_hpo|^kernels of logistic_hpo|NCCL|compute-sanitizer' >out 2>err
+"$tool" run all --build build --output report --jobs 2 --minutes 2 \
+    --only '^(backend|ops)|^example logistic_hpo|^kernels of logistic_hpo|NCCL|compute-sanitizer' >out 2>err
 code=$?
 [ $code -eq 1 ] || fail "a failed check, and exit $code"
 python3 - <<'END' || fail "report.json is not as it should be"
@@ -33,12 +32,13 @@ for check in checks.values():
 assert report["counts"] == {s: sum(c["status"] == s for c in checks.values()) for s in report["counts"]}
 
 of = lambda name, part="values": checks[part, name]
+for check in checks.values():
+    print(check["part"], check["name"], check["status"], check["seconds"], check["note"])
 assert of("a device answers")["status"] == "ok"
-assert of("backend.reduce")["status"] == "ok" and of("backend.reduce")["times"] == 2
-assert of("backend.reduce")["command"].endswith("backend.reduce")
+assert of("backend.right")["status"] == "ok" and of("backend.right")["times"] == 2
+assert of("backend.right")["command"].endswith("backend.right")
 assert of("backend.broken")["status"] == "failed" and of("backend.broken")["note"] == "exit 1"
 assert of("ops.elsewhere")["status"] == "skipped" and of("ops.elsewhere")["note"] == "not here"
-assert of("runtime.endless")["status"] == "skipped", of("runtime.endless")
 example = of("example logistic_hpo")
 assert example["status"] == "ok" and example["same_bits"] is True, example
 assert example["figures"]["planned_bytes"] == example["figures"]["allocated_bytes"] > 0
@@ -84,9 +84,9 @@ def entry(work, limit=60, **more):
     one.do([checks.Check("one", work, limit)])
     return one.entries[0]
 
-other = entry(lambda folder, limit: checks.Outcome("ok", bits=str(random.random())))
+other = entry(lambda folder, end: checks.Outcome("ok", bits=str(random.random())))
 assert (other["status"], other["same_bits"]) == ("failed", False) and "other bits" in other["note"]
-same = entry(lambda folder, limit: checks.Outcome("ok", bits="1"))
+same = entry(lambda folder, end: checks.Outcome("ok", bits="1"))
 assert (other["times"], same["status"], same["same_bits"]) == (2, "ok", True)
 slow = checks.program("one", ["sleep", "1.5"], None)
 once = entry(slow.work, seconds=2)
@@ -102,7 +102,14 @@ mkdir -p toolkit/lib64 site/nvidia/cudnn/lib site/nvidia/nccl/lib
 touch toolkit/lib64/libcublasLt.so.13 site/nvidia/cudnn/lib/libcudnn.so.9 site/nvidia/nccl/lib/libnccl.so.2
 CUDA_HOME=$PWD/toolkit PYTHONPATH=$PWD/site "$tool" libraries >out 2>err || fail "libraries"
 grep -qxF "cuBLASLt: $PWD/toolkit/lib64/libcublasLt.so.13, version unknown" out || fail "cuBLASLt of the toolkit"
-if [ ! -d /usr/local/cuda ]; then
-    due=BETTY_CUDA_LIBRARIES=$PWD/toolkit/lib64:$PWD/site/nvidia/cudnn/lib:$PWD/site/nvidia/nccl/lib
-    grep -qxF "$due" out || fail "libraries of the packages"
-fi
+PYTHONPATH=$BT_SOURCE_DIR/tools/gpu_check python3 -B - <<'END' || fail "libraries of packages"
+import os
+
+import machine
+
+places = [os.path.join(os.getcwd(), "site", "nvidia", name, "lib") for name in ("cudnn", "nccl")]
+assert [place for place in machine.folders([os.path.join(os.getcwd(), "site")]) if place in places] == places
+assert machine.find(["libnccl.so.2"], places) == os.path.join(places[1], "libnccl.so.2")
+found = {"cuDNN": {"file": places[0] + "/libcudnn.so.9"}, "NCCL": {"file": places[1] + "/libnccl.so.2"}, "other": None}
+assert machine.library_folders(found) == ":".join(places)
+END

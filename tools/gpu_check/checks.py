@@ -28,7 +28,7 @@ class Outcome:
 @dataclass
 class Check:
     name: str
-    work: object  # work(folder, limit): an Outcome
+    work: object  # work(folder, end): an Outcome, by that moment of time.monotonic()
     limit: float = 60  # seconds
 
 
@@ -39,14 +39,13 @@ class Ran:
     code: int  # None: it took too long
     output: str
     seconds: float
-    limit: float
 
     def fault(self):
         """In words; None: there is none."""
         if self.code == 0:
             return None
         if self.code is None:
-            return f"took longer than {self.limit:.0f} s"
+            return f"took longer than {self.seconds:.0f} s"
         tail = "\n".join(self.output.strip().splitlines()[-LAST_LINES:])
         how = f"signal {-self.code}" if self.code < 0 else f"exit {self.code}"
         return f"{how}: {tail}" if tail else how
@@ -60,8 +59,8 @@ class Ran:
         return Outcome(status, f"{what}{self.fault()}", command=self.shown())
 
 
-def command(argv, folder, environment, limit):
-    """Runs it in the folder; it, and what it has started, ends within the limit."""
+def command(argv, folder, environment, end):
+    """Runs it in the folder; it, and what it has started, ends by that moment."""
     start = time.monotonic()
     with open(os.path.join(folder, "output.txt"), "ab+") as output:
         begin = output.seek(0, os.SEEK_END)
@@ -69,23 +68,23 @@ def command(argv, folder, environment, limit):
             process = subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
                                        stderr=subprocess.STDOUT, start_new_session=True)
         except OSError as error:
-            return Ran(argv, 127, str(error), 0, limit)
+            return Ran(argv, 127, str(error), 0)
         try:
-            code = process.wait(max(limit, 0.1))
+            code = process.wait(max(end - start, 0.1))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             code = None
         output.seek(begin)
         text = output.read().decode(errors="replace")
-    return Ran(argv, code, text, time.monotonic() - start, limit)
+    return Ran(argv, code, text, time.monotonic() - start)
 
 
 def program(name, argv, environment, limit=60, bits=None):
     """The check that a program says it is right, by its exit. bits(folder): what must be the same each time."""
 
-    def work(folder, limit):
-        ran = command(argv, folder, environment, limit)
+    def work(folder, end):
+        ran = command(argv, folder, environment, end)
         if ran.code == SKIP_CODE:
             return Outcome(SKIPPED, ran.output.strip(), command=ran.shown())
         if ran.fault():
@@ -136,7 +135,7 @@ class Part:
         folder = self.places.folder(re.sub(r"[^A-Za-z0-9_.-]+", "-", check.name), str(time_ + 1))
         start = time.monotonic()
         try:
-            outcome = check.work(folder, min(check.limit, left))
+            outcome = check.work(folder, start + min(check.limit, left))
         except (OSError, ValueError, KeyError) as error:  # what it left cannot be read
             outcome = Outcome(FAILED, f"{type(error).__name__}: {error}")
         outcome.seconds = time.monotonic() - start

@@ -12,8 +12,8 @@ WORKLOADS = ["mlp-256", "mwn-100", "resnet-32", "convnet-5", "mlp-512", "mwn-500
 def workload_check(places, environment, python, name, options):
     argv = [python, os.path.join(ROOT, "bench", "on_device.py"), "--build", places.build, *options, name]
 
-    def work(folder, limit):
-        ran = checks.command(argv, folder, environment, limit)
+    def work(folder, end):
+        ran = checks.command(argv, folder, environment, end)
         lines = [json.loads(line) for line in ran.output.splitlines() if line.startswith("{")]
         sides = {line.pop("side"): line for line in lines if "side" in line}
         wrong = [f"{side}: {each['differs']}" for side, each in sides.items() if each.get("differs")]

@@ -20,8 +20,8 @@ def device_answers(part, places, environment):
     argv = [places.command, os.path.join(places.examples, "logistic_hpo.ini"), "--device", "cuda", "--info"]
     only, part.only = part.only, ""
 
-    def work(folder, limit):
-        ran = checks.command(argv, folder, environment, limit)
+    def work(folder, end):
+        ran = checks.command(argv, folder, environment, end)
         return Outcome(FAILED if ran.fault() else OK, ran.fault() or "", None, {}, ran.shown())
 
     part.do([checks.Check("a device answers", work, 60)], times=1)

@@ -17,10 +17,10 @@ KERNELS = 12  # shown of each profile
 # ---- examples ----
 
 
-def trained(places, folder, environment, limit, name, steps, *options, device="cuda"):
+def trained(places, folder, environment, end, name, steps, *options, device="cuda"):
     argv = [places.command, os.path.join(places.examples, f"{name}.ini"), "--device", device, "--quiet", "--output",
             device, "--set", f"engine.train_iters={steps}", "--set", "engine.valid_step=0", *options]
-    return checks.command(argv, folder, environment, limit)
+    return checks.command(argv, folder, environment, end)
 
 
 def milliseconds(folder, device):
@@ -28,20 +28,20 @@ def milliseconds(folder, device):
         return json.load(file)["ms_per_step"]
 
 
-def timed(places, folder, environment, limit, name, device):
+def timed(places, folder, environment, end, name, device):
     """A run that takes about SECONDS."""
-    ran = trained(places, folder, environment, limit, name, FIRST, device=device)
+    ran = trained(places, folder, environment, end, name, FIRST, device=device)
     if ran.fault():
         return ran
     steps = max(FIRST, min(100000, int(1e3 * SECONDS / milliseconds(folder, device))))
     shutil.rmtree(os.path.join(folder, device))
-    return trained(places, folder, environment, limit, name, steps, device=device)
+    return trained(places, folder, environment, end, name, steps, device=device)
 
 
 def example_check(places, environment, name):
-    def work(folder, limit):
+    def work(folder, end):
         for device in ("cuda", "cpu"):
-            ran = timed(places, folder, environment, limit, name, device)
+            ran = timed(places, folder, environment, end, name, device)
             if ran.fault():
                 return ran.failure(f"{device}: ")
         found = {f"{device}_ms": milliseconds(folder, device) for device in ("cuda", "cpu")}
@@ -56,8 +56,8 @@ def example_check(places, environment, name):
 def profile_check(places, environment, name):
     """By kernel: the share of the time, and what it computes and moves in a second of it."""
 
-    def work(folder, limit):
-        ran = trained(places, folder, environment, limit, name, FIRST, "--profile")
+    def work(folder, end):
+        ran = trained(places, folder, environment, end, name, FIRST, "--profile")
         if ran.fault():
             return ran.failure()
         with open(os.path.join(folder, "cuda", "profile.json")) as file:
@@ -85,5 +85,5 @@ def kernels(profile):
 
 def run(part, places, environment, machine):
     part.do([example_check(places, environment, name) for name in EXAMPLES], jobs=1, share=0.4)
-    part.do([profile_check(places, environment, name) for name in EXAMPLES], jobs=1, share=0.25, times=1)
+    part.do([profile_check(places, environment, name) for name in EXAMPLES], jobs=1, share=0.4, times=1)
     peers.do(part, places, environment, machine, jobs=1, share=0.95)

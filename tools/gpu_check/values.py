@@ -21,7 +21,7 @@ TOLERANCE = 1e-3  # of the numbers of an example, of their size: as tests/cuda/e
 
 def test_checks(places, environment, rooms):
     on_device = dict(environment, BETTY_TEST_BACKEND="cuda")
-    return [checks.program(name, [places.program(name)], on_device, limit=120)
+    return [checks.program(name, [places.program(name)], on_device, end=120)
             for name in places.tests() if name.split(".")[0] in rooms]
 
 
@@ -74,18 +74,18 @@ class Example:
         self.settings = [word for setting in settings for word in ("--set", setting)]
         self.near = None  # the folder of the run on the processor
 
-    def run(self, folder, output, device, limit, **more):
+    def run(self, folder, output, device, end, **more):
         argv = [self.places.command, os.path.join(self.places.examples, f"{self.name}.ini"), "--threads", "1",
                 "--device", device, "--output", output, *self.settings]
-        return checks.command(argv, folder, dict(self.environment, **more), limit)
+        return checks.command(argv, folder, dict(self.environment, **more), end)
 
-    def work(self, folder, limit):
+    def work(self, folder, end):
         ran = None
         runs = [("captured", "cuda", {}), ("one-by-one", "cuda", {"BETTY_CUDA": "sync"})]
         if not self.near:
             runs.insert(0, ("near", "cpu", {}))
         for output, device, more in runs:
-            ran = self.run(folder, output, device, limit, **more)
+            ran = self.run(folder, output, device, end, **more)
             if ran.fault():
                 return ran.failure(f"{output}: ")
         self.near = self.near or shutil.copytree(os.path.join(folder, "near"), os.path.join(folder, "..", "near"))
