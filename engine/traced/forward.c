@@ -29,7 +29,7 @@ static bool depends(const bt_heard *heard, const bt_tensor *x)
     const bt_graph *graph = x->node->graph;
     bool *needed = bt_alloc_array((size_t)graph->node_count + 1, sizeof *needed), found = false;
     if (!needed)
-        return true; /* the failure is told by who asks for memory next */
+        return true; /* the failure is told by bt_heard_end */
     needed[x->node->index] = true;
     for (int64_t n = x->node->index; n >= 0 && !found; n--) {
         const bt_node *node = graph->nodes[n];
@@ -126,7 +126,8 @@ void bt_heard_end(bt_problem *problem, bt_tensor *out)
     if (graph->status != BT_OK || bt_poisoned(out))
         return;
     bt_graph_output(graph, out);
-    problem->context->heard->graph = bt_inline(graph, keep_all, NULL);
+    if (bt_error_status() == BT_OK)
+        problem->context->heard->graph = bt_inline(graph, keep_all, NULL);
     graph->output_count = 0;
 }
 
