@@ -93,13 +93,15 @@ static const bt_problem_def lower = {.name = "model",
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
 static const char settings[] = "dependencies.u2l = mixture > model\ndependencies.l2u = model > mixture\n"
-                               "model.batch_size = 3\nmixture.batch_size = 3\nengine.precision = fp32\n"
+                               "model.batch_size = 3\nmixture.batch_size = 3\n"
                                "mixture.lr = 0.1\nmodel.lr = 0.1\n";
+static const char *precision = "fp32";
 
 static void train(void)
 {
     char all[1024];
-    snprintf(all, sizeof all, "%sengine.train_iters = 8\nengine.output = run\n", settings);
+    snprintf(all, sizeof all, "%sengine.train_iters = 8\nengine.output = run\nengine.precision = %s\n", settings,
+             precision);
     bt_engine *engine = levels_engine(&parts, NULL, all);
     levels_run(engine);
     bt_engine_free(engine);
@@ -110,7 +112,9 @@ static size_t said_size;
 
 static bt_status export_from(const bt_export *of, const char *problem, const char *path)
 {
-    bt_engine *engine = levels_engine(of, NULL, settings);
+    char all[1024];
+    snprintf(all, sizeof all, "%sengine.precision = %s\n", settings, precision);
+    bt_engine *engine = levels_engine(of, NULL, all);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     free(said);
     FILE *file = open_memstream(&said, &said_size);
@@ -149,6 +153,19 @@ START_TEST(of_what_steps_give_it)
 }
 END_TEST
 
+/* Products that are rounded in training are not in the model. */
+START_TEST(whatever_the_precision)
+{
+    precision = "bf16";
+    train();
+    ck_assert_msg(export_from(&parts, "model", "m.onnx") == BT_OK, "%s", bt_error());
+    precision = "fp32";
+    ck_assert(holds("m.onnx", "Gemm") && !holds("m.onnx", "Cast"));
+    free(said);
+    said = NULL;
+}
+END_TEST
+
 /* Their values are those of the run; a batch norm's count is beside them. */
 START_TEST(parameters)
 {
@@ -159,6 +176,7 @@ START_TEST(parameters)
     train();
     bt_engine *engine = levels_engine(&parts, NULL, settings);
     ck_assert_int_eq(bt_engine_set(engine, "engine.train_iters", "8"), BT_OK);
+    ck_assert_int_eq(bt_engine_set(engine, "engine.precision", "fp32"), BT_OK);
     ck_assert_msg(bt_engine_resume(engine, "run") == BT_OK, "%s", bt_error());
     levels_params(engine, "model", trained, 5); /* first.weight, first.bias, norm.weight, norm.bias */
     bt_engine_free(engine);
@@ -217,6 +235,7 @@ int main(void)
     TCase *cases = tcase_create("networks of a run");
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, of_what_steps_give_it);
+    tcase_add_test(cases, whatever_the_precision);
     tcase_add_test(cases, parameters);
     tcase_add_test(cases, of_nobody);
     suite_add_tcase(suite, cases);
