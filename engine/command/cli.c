@@ -79,7 +79,7 @@ static const option options[] = {
              "trained, "
              "as a model of ONNX; MODEL.safetensors: its parameters, for PyTorch"},
     {"--problem", TEXT, FIELD(problem), .value = "NAME", .help = "with --export: whose network"},
-    {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu"},
+    {"--device", SETTING, .key = "engine.device", .value = "NAME", .help = "auto | cpu | cuda"},
     {"--threads", SETTING, .key = "engine.threads", .value = "N",
      .help = "threads of the kernels, at most (0: by work and cores)"},
     {"--ranks", SETTING, .key = "engine.ranks", .value = "N",

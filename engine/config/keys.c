@@ -62,9 +62,10 @@ const bt_key bt_keys[] = {
     {"early_stopping_metric", ENGINE(early_stopping_metric), TEXT, .value = "loss",
      .help = "METRIC or PROBLEM.METRIC, from the validation"},
     {"seed", ENGINE(seed), INT(0, MANY), .value = "1", .help = "all randomness of a run comes from it"},
-    {"device", ENGINE(device), CHOICE("auto | cpu"), .value = "auto", .refused = "cuda | gpu",
-     .advice = "there is no backend for GPUs; on the CPU, `threads` says how many cores share the work", RESUMABLE,
-     .help = "where to compute"},
+    {"device", ENGINE(device), CHOICE("auto | cpu | cuda"), .value = "auto", .refused = "gpu",
+     .advice = "a GPU is computed on by CUDA", RESUMABLE,
+     .help = "where to compute; auto: on the CPU. cuda: on the first GPU, in a build with CUDA (docs/cuda.md); with "
+             "--plan and --info no GPU is needed"},
     {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
      .help =
          "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "

@@ -12,6 +12,7 @@ typedef enum bt_product { BT_PRODUCT_JVP, BT_PRODUCT_VJP, BT_PRODUCT_FINITE } bt
 typedef enum bt_detach_mode { BT_DETACH_FROZEN, BT_DETACH_FIELD, BT_DETACH_FOLLOW } bt_detach_mode;
 typedef enum bt_product_batches { BT_BATCHES_LAST, BT_BATCHES_ALL } bt_product_batches;
 typedef enum bt_overlap { BT_OVERLAP_AUTO, BT_OVERLAP_TRUE, BT_OVERLAP_FALSE } bt_overlap;
+typedef enum bt_device_choice { BT_DEVICE_AUTO, BT_DEVICE_CPU, BT_DEVICE_CUDA } bt_device_choice;
 typedef enum bt_executor { BT_EXECUTOR_AUTO, BT_EXECUTOR_LOCKSTEP, BT_EXECUTOR_PROCESSES } bt_executor;
 typedef enum bt_stop_mode { BT_STOP_MIN, BT_STOP_MAX } bt_stop_mode;
 typedef enum bt_products { BT_PRODUCTS_AUTO, BT_PRODUCTS_FP32, BT_PRODUCTS_AS_LEVEL, BT_PRODUCTS_FP16 } bt_products;
@@ -52,7 +53,7 @@ typedef struct bt_engine_settings {
     int64_t early_stopping_tolerance;
     const char *early_stopping_metric; /* METRIC, or PROBLEM.METRIC */
     int64_t seed;
-    int device;            /* 0 auto, 1 cpu */
+    bt_device_choice device;
     int64_t threads;       /* 0: as many as there is work and are cores for */
     int precision;         /* bt_precision */
     int64_t memory_budget; /* bytes; 0: none */

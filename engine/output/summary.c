@@ -89,6 +89,10 @@ static void fill(builder *b, const bt_summary *summary)
     }
     put(b, root, "planned_bytes", sizes(b, summary->planned));
     put(b, root, "measured_bytes", sizes(b, summary->measured));
+    if (summary->device_measured) {
+        put(b, root, "device_planned_bytes", bytes(summary->device_planned));
+        put(b, root, "device_bytes", bytes(summary->device_measured));
+    }
     put(b, root, "data_bytes", bytes(summary->data));
     put(b, root, "program_bytes", bytes(summary->program));
     put(b, root, "program_peak_bytes", bytes(summary->program_peak));

@@ -69,6 +69,16 @@ bt_memory_sizes bt_engine_measured(bt_engine *engine)
     return (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena};
 }
 
+/* Kept states are copied to the device by the host, between programs. */
+bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes)
+{
+    size_t by_category[BT_CATEGORIES];
+    BT_TRY(bt_instance_device_bytes(engine->context.instance, bytes));
+    bt_persistent_bytes(&engine->context, by_category, NULL);
+    bytes->variables += by_category[BT_TRAJECTORY];
+    return BT_OK;
+}
+
 /* ---- beside the plan ---- */
 
 size_t bt_resident_peak(void)

@@ -171,6 +171,16 @@ static json_t *with_threads(json_t *object, const bt_engine *engine)
     return bt_json_with(object, "threads_why", json_string(why));
 }
 
+static json_t *device_json(const bt_engine *engine)
+{
+    bt_device_bytes b;
+    if (bt_engine_device_bytes(engine, &b) != BT_OK)
+        return NULL;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "arena", (json_int_t)b.arena, "variables",
+                     (json_int_t)b.variables, "batches", (json_int_t)b.batches, "constants", (json_int_t)b.constants,
+                     "own", (json_int_t)b.own, "sum", (json_int_t)bt_device_sum(&b));
+}
+
 json_t *bt_plan_json(const bt_engine *engine)
 {
     size_t by_category[BT_CATEGORIES], persistent = bt_persistent_bytes(&engine->context, by_category, NULL);
@@ -184,6 +194,8 @@ json_t *bt_plan_json(const bt_engine *engine)
                           json_pack("{s:I, s:I}", "arena", (json_int_t)bt_arena_used(&engine->context), "persistent",
                                     (json_int_t)persistent));
     object = bt_json_with(object, "arena", json_integer((json_int_t)bt_arena_planned(&engine->context)));
+    if (engine->context.instance->backend->device)
+        object = bt_json_with(object, "device_bytes", device_json(engine));
     const bt_footprint print = bt_engine_footprint(engine);
     object = bt_json_with(object, "data_bytes", json_integer((json_int_t)print.data));
     object = bt_json_with(object, "program_bytes", json_integer((json_int_t)print.program));
@@ -273,6 +285,19 @@ static void print_phase(json_t *phase, FILE *file)
                 bt_json_read_text(item, "value"));
 }
 
+static void print_device(json_t *device, FILE *file)
+{
+    char text[32];
+    if (!device)
+        return;
+    fprintf(file,
+            "\non the device                %14zu  %10s  (arena %zu, variables %zu, batches %zu, constants %zu, the "
+            "queue's own %zu; without what the driver and libraries hold)",
+            bytes_of(device, "sum"), bt_bytes_text(text, bytes_of(device, "sum")), bytes_of(device, "arena"),
+            bytes_of(device, "variables"), bytes_of(device, "batches"), bytes_of(device, "constants"),
+            bytes_of(device, "own"));
+}
+
 void bt_plan_print(json_t *plan, FILE *file)
 {
     size_t i, k;
@@ -302,6 +327,7 @@ void bt_plan_print(json_t *plan, FILE *file)
     if (peak)
         fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
                 bt_json_read_text(peak, "level"), bt_json_read_text(peak, "phase"));
+    print_device(json_object_get(plan, "device_bytes"), file);
     fprintf(file, "\ndata sets                    %14zu  %10s\n", bytes_of(plan, "data_bytes"),
             bt_bytes_text(text, bytes_of(plan, "data_bytes")));
     fprintf(file, "the program itself           %14zu  %10s", bytes_of(plan, "program_bytes"),

@@ -7,6 +7,7 @@
 #include "engine/output/sinks.h"
 #include "engine/plugin/plugin.h"
 #include "engine/schedule/schedule.h"
+#include "runtime/device_bytes.h"
 #include "engine/session/front.h"
 #include "io/json.h"
 
@@ -83,6 +84,7 @@ bt_footprint bt_engine_footprint(const bt_engine *engine);
  * bt_instance_fill before the run can tell; of what is kept for the whole run. */
 bt_memory_sizes bt_engine_planned(const bt_engine *engine);
 bt_memory_sizes bt_engine_measured(bt_engine *engine);
+bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes); /* planned */
 size_t bt_resident_peak(void); /* of this process, as the system counts it; 0: unknown */
 
 /* Bytes of what lives where the phase needs most; and whether a value lives at this step of it. */

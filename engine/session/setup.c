@@ -232,6 +232,17 @@ static bt_status set_overlap(bt_engine *engine, int ranks)
                                                                                        : BT_OK;
 }
 
+/* What only plans needs no device. NULL after an error. */
+static const bt_backend *chosen_backend(const bt_engine *engine)
+{
+    if (engine->context.settings->device != BT_DEVICE_CUDA)
+        return bt_backend_cpu();
+    const bt_backend *cuda = engine->front.dry ? bt_backend_cuda_to_plan() : bt_backend_cuda();
+    if (!cuda)
+        bt_error_context("device = cuda");
+    return cuda;
+}
+
 static bt_status make_instance(bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
@@ -246,9 +257,10 @@ static bt_status make_instance(bt_engine *engine)
         BT_TRY(engine->front.spread(ranks, &engine->transport));
         threads = threads ? threads : engine->transport->threads;
     }
-    bt_instance *instance = engine->context.instance = bt_instance_new(bt_backend_cpu(), threads);
+    const bt_backend *backend = chosen_backend(engine);
+    bt_instance *instance = engine->context.instance = backend ? bt_instance_new(backend, threads) : NULL;
     if (!instance)
-        return BT_ERROR_MEMORY;
+        return bt_error_status();
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
     instance->options.bucket = (size_t)s->bucket;

@@ -173,7 +173,7 @@ static bt_status summarize(bt_run *r)
                           .metrics = values,
                           .metric_count = count,
                           .seed = engine->context.settings->seed,
-                          .device = "cpu",
+                          .device = engine->context.instance->backend->name,
                           .backend = backend,
                           .stopped = r->stopped,
                           .best = bt_run_best(engine, &best) ? &best : NULL,
@@ -181,6 +181,11 @@ static bt_status summarize(bt_run *r)
                           .config = engine->context.config};
     summary.planned = bt_engine_planned(engine);
     summary.measured = bt_engine_measured(engine);
+    bt_device_bytes device;
+    if (bt_engine_device_bytes(engine, &device) == BT_OK && engine->context.instance->queue) {
+        summary.device_planned = bt_device_sum(&device);
+        summary.device_measured = bt_queue_bytes(engine->context.instance->queue);
+    }
     const bt_footprint print = bt_engine_footprint(engine);
     summary.data = print.data;
     summary.program = print.program;

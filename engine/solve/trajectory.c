@@ -294,9 +294,9 @@ bt_status bt_trajectory_open(bt_problem *problem, int64_t reach, int64_t spacing
                        "[%s] type = %s would record every step since the last one of the problem above, more than %d: "
                        "give %s_steps, how many of the last ones to go back through",
                        problem->name, problem->settings->method->name, TOO_MANY, problem->settings->method->name);
-    t->index =
-        bt_ledger_var(problem->context, problem, BT_ROLE_TRAJECTORY, BT_TRAJECTORY, "steps of the inner loop",
-                      (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room + slot_count(t)}});
+    t->index = bt_ledger_var(
+        problem->context, problem, BT_ROLE_TRAJECTORY, BT_BUFFERS, "steps of the inner loop", /* the host's */
+        (bt_array){.dtype = BT_I64, .rank = 1, .dims = {ENTRIES + ENTRY * t->room + slot_count(t)}});
     BT_TRY(open_applied(t));
     if (!t->index)
         return BT_ERROR_MEMORY;

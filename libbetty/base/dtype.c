@@ -1,5 +1,6 @@
 /* base/dtype.c: dtypes and arrays on the host. */
 #include "base/base.h"
+#include "base/bounded.h"
 #include "base/half.h"
 
 #include <string.h>
@@ -125,12 +126,6 @@ double bt_get(bt_dtype dtype, const void *data, int64_t i)
     return 0;
 }
 
-/* C leaves the conversion of what an integer cannot hold undefined: we give the nearest bound, and 0 for NaN. */
-static double bounded(double value, double low, double high)
-{
-    return value != value ? 0 : value < low ? low : value > high ? high : value;
-}
-
 void bt_put(bt_dtype dtype, void *data, int64_t i, double value)
 {
     switch (dtype) {
@@ -141,13 +136,13 @@ void bt_put(bt_dtype dtype, void *data, int64_t i, double value)
         ((double *)data)[i] = value;
         break;
     case BT_I32:
-        ((int32_t *)data)[i] = (int32_t)bounded(value, INT32_MIN, INT32_MAX);
+        ((int32_t *)data)[i] = bt_i32_of(value);
         break;
     case BT_I64:
-        ((int64_t *)data)[i] = (int64_t)bounded(value, -0x1p63, 0x1.fffffffffffffp62);
+        ((int64_t *)data)[i] = bt_i64_of(value);
         break;
     case BT_U8:
-        ((uint8_t *)data)[i] = (uint8_t)bounded(value, 0, 255);
+        ((uint8_t *)data)[i] = bt_u8_of(value);
         break;
     case BT_BOOL:
         ((uint8_t *)data)[i] = value != 0;

@@ -4,32 +4,33 @@
 #ifndef BT_HALF_H
 #define BT_HALF_H
 
+#include "base/everywhere.h"
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t bt_f32_bits(float x)
+BT_EVERYWHERE static inline uint32_t bt_f32_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float bt_f32_of(uint32_t bits)
+BT_EVERYWHERE static inline float bt_f32_of(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline float bt_f32_of_bf16(uint16_t bits) { return bt_f32_of((uint32_t)bits << 16); }
+BT_EVERYWHERE static inline float bt_f32_of_bf16(uint16_t bits) { return bt_f32_of((uint32_t)bits << 16); }
 
-static inline uint16_t bt_bf16_of(float x)
+BT_EVERYWHERE static inline uint16_t bt_bf16_of(float x)
 {
     const uint32_t bits = bt_f32_bits(x), odd = bits >> 16 & 1;
     return (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + odd) >> 16);
 }
 
-static inline float bt_f32_of_f16(uint16_t bits)
+BT_EVERYWHERE static inline float bt_f32_of_f16(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
     const float small = (float)rest * 0x1p-24F; /* of numbers without a leading 1 */
@@ -37,7 +38,7 @@ static inline float bt_f32_of_f16(uint16_t bits)
     return bt_f32_of(sign | (rest < 0x400 ? bt_f32_bits(small) : whole));
 }
 
-static inline uint16_t bt_f16_of(float x)
+BT_EVERYWHERE static inline uint16_t bt_f16_of(float x)
 {
     const uint32_t all = bt_f32_bits(x), sign = all >> 16 & 0x8000, bits = all & 0x7fffffff;
     /* Below 2^-14, where the unit is 2^-24, the sum with 1/2 has it as its last bit. */
@@ -52,7 +53,7 @@ static inline uint16_t bt_f16_of(float x)
 
 /* To be rounded once more: cut to f32, with a last bit that is set where something was cut off. So a number of 16 bits
  * that is made of it is the nearest to x itself. */
-static inline float bt_f32_cut(double x)
+BT_EVERYWHERE static inline float bt_f32_cut(double x)
 {
     const float near = (float)x;
     const double size = x < 0 ? -x : x, found = near < 0 ? -(double)near : (double)near;

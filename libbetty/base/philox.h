@@ -4,13 +4,14 @@
 #ifndef BT_PHILOX_H
 #define BT_PHILOX_H
 
+#include "base/everywhere.h"
 #include <stdint.h>
 
 typedef struct bt_philox {
     uint32_t word[4];
 } bt_philox;
 
-static inline bt_philox bt_philox4x32(bt_philox counter, uint32_t key0, uint32_t key1)
+BT_EVERYWHERE static inline bt_philox bt_philox4x32(bt_philox counter, uint32_t key0, uint32_t key1)
 {
     uint32_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
     for (int round = 0; round < 10; round++) {
@@ -27,10 +28,10 @@ static inline bt_philox bt_philox4x32(bt_philox counter, uint32_t key0, uint32_t
 }
 
 /* 24 random bits: uniform in [0, 1), exact in f32. */
-static inline float bt_philox_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24F; }
+BT_EVERYWHERE static inline float bt_philox_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24F; }
 
 /* 53 random bits from two words: uniform in [0, 1). */
-static inline double bt_philox_f64(uint32_t high, uint32_t low)
+BT_EVERYWHERE static inline double bt_philox_f64(uint32_t high, uint32_t low)
 {
     return (double)((((uint64_t)high << 32) | low) >> 11) * 0x1p-53;
 }

@@ -4,6 +4,7 @@
 #include "export/onnx.h"
 
 #include "ops/ops.h"
+#include "ops/windows.h"
 
 /* ---- products ---- */
 

@@ -213,8 +213,6 @@ typedef struct bt_window_attr {
     int64_t adaptive; /* 1: output o is floor(o size / out) <= pixel < ceil((o + 1) size / out); the rest is 0 */
     int64_t average;
 } bt_window_attr;
-/* The pixels of output o: from <= pixel < to. */
-void bt_window_range(const bt_window_attr *attr, int axis, int64_t o, int64_t *from, int64_t *to);
 typedef struct bt_pixels_attr {
     int64_t height, width;
 } bt_pixels_attr;
@@ -225,8 +223,6 @@ typedef struct bt_pixels_attr {
 typedef struct bt_resample_attr {
     int64_t axis, from, to, linear, adjoint;
 } bt_resample_attr;
-/* Output o is weight[0] x[at[0]] + weight[1] x[at[1]]. */
-void bt_resample_taps(const bt_resample_attr *attr, int64_t o, int64_t at[2], double weight[2]);
 
 /* sgd_plain_update(p, g, ok, lr, weight_decay): p'. SGD without momentum; where ok is false, p stays. No attributes.
  * sgd_update(p, g, m, ok, lr, momentum, dampening, weight_decay, first): p', m'. PyTorch's SGD with momentum; `first`

@@ -3,19 +3,6 @@
 
 #include <stdio.h>
 
-void bt_window_range(const bt_window_attr *attr, int axis, int64_t o, int64_t *from, int64_t *to)
-{
-    const bt_window_axis *a = &attr->axis[axis];
-    if (attr->adaptive) {
-        *from = o * a->size / a->out;
-        *to = ((o + 1) * a->size + a->out - 1) / a->out;
-        return;
-    }
-    int64_t begin = o * a->stride - a->padding, end = begin + a->window;
-    *from = begin > 0 ? begin : 0;
-    *to = end < a->size ? end : a->size;
-}
-
 static const char *const sides[] = {"height", "width"};
 
 enum { FAULT = 192 };

@@ -9,7 +9,7 @@
 #include <math.h>
 
 /* Four 32-bit words: block `block` of the stream. */
-static inline bt_philox bt_random_word(uint64_t key, uint32_t site, int64_t record, uint64_t block)
+BT_EVERYWHERE static inline bt_philox bt_random_word(uint64_t key, uint32_t site, int64_t record, uint64_t block)
 {
     uint64_t count = (uint64_t)record;
     bt_philox counter = {{(uint32_t)block, site, (uint32_t)count, (uint32_t)(count >> 32)}};
@@ -17,19 +17,19 @@ static inline bt_philox bt_random_word(uint64_t key, uint32_t site, int64_t reco
 }
 
 /* Uniform in [0, 1). */
-static inline float bt_random_f32(uint64_t key, uint32_t site, int64_t record, uint64_t element)
+BT_EVERYWHERE static inline float bt_random_f32(uint64_t key, uint32_t site, int64_t record, uint64_t element)
 {
     return bt_philox_f32(bt_random_word(key, site, record, element / 4).word[element % 4]);
 }
 
-static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, uint64_t element)
+BT_EVERYWHERE static inline double bt_random_f64(uint64_t key, uint32_t site, int64_t record, uint64_t element)
 {
     bt_philox block = bt_random_word(key, site, record, element / 2);
     return bt_philox_f64(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);
 }
 
 /* The op stochastic_round, of one number: the upper half of an f32, by the lower half of a random word. */
-static inline uint16_t bt_random_bf16(float x, uint32_t word)
+BT_EVERYWHERE static inline uint16_t bt_random_bf16(float x, uint32_t word)
 {
     const uint32_t bits = bt_f32_bits(x);
     return (bits & 0x7f800000) == 0x7f800000 ? bt_bf16_of(x) : (uint16_t)((bits + (word & 0xffff)) >> 16);
@@ -38,13 +38,13 @@ static inline uint16_t bt_random_bf16(float x, uint32_t word)
 /* Standard normal, by Box and Muller ("A note on the generation of random normal deviates", 1958): of two words, the
  * first gives the radius, which ends at 6.66, the second the angle. Kernels in f32 compute the same law in f32, with
  * the upper 24 bits of the second. */
-static inline double bt_philox_normal(uint32_t radius, uint32_t angle)
+BT_EVERYWHERE static inline double bt_philox_normal(uint32_t radius, uint32_t angle)
 {
     return sqrt(-2 * log(((double)radius + 1) * 0x1p-32)) * cos(6.28318530717958647692 * ((double)angle * 0x1p-32));
 }
 
 /* The words lie as for f64. */
-static inline double bt_random_normal(uint64_t key, uint32_t site, int64_t record, uint64_t element)
+BT_EVERYWHERE static inline double bt_random_normal(uint64_t key, uint32_t site, int64_t record, uint64_t element)
 {
     bt_philox block = bt_random_word(key, site, record, element / 2);
     return bt_philox_normal(block.word[element % 2 * 2], block.word[element % 2 * 2 + 1]);

@@ -1,24 +1,6 @@
 /* ops/resample.c: images made larger or smaller, one axis after the other. */
 #include "ops/define.h"
 
-#include <math.h>
-
-void bt_resample_taps(const bt_resample_attr *attr, int64_t o, int64_t at[2], double weight[2])
-{
-    at[0] = at[1] = o * attr->from / attr->to;
-    weight[0] = 1;
-    weight[1] = 0;
-    if (!attr->linear)
-        return;
-    double centre = ((double)o + 0.5) * (double)attr->from / (double)attr->to - 0.5;
-    centre = centre > 0 ? centre : 0;
-    at[0] = (int64_t)floor(centre);
-    at[0] = at[0] < attr->from ? at[0] : attr->from - 1;
-    at[1] = at[0] + 1 < attr->from ? at[0] + 1 : at[0];
-    weight[1] = centre - (double)at[0];
-    weight[0] = 1 - weight[1];
-}
-
 static bt_status resample_infer(const void *attr, const bt_array *in, bt_array *out)
 {
     const bt_resample_attr *r = attr;

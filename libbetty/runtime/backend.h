@@ -3,6 +3,7 @@
 #define BT_BACKEND_H
 
 #include "compile/kernels.h"
+#include "runtime/card.h"
 #include "runtime/device.h"
 
 /* On the host, of numbers that lie anywhere and do not overlap; with the same bits for every instruction set. */
@@ -23,5 +24,14 @@ typedef struct bt_backend {
 } bt_backend;
 
 const bt_backend *bt_backend_cpu(void);
+/* NULL after an error: the build has none, there is no device or no driver. */
+const bt_backend *bt_backend_cuda(void);
+const bt_backend *bt_backend_cuda_to_plan(void); /* its kernels without a device: nothing can run on it */
+
+/* The card that plans are made for where none is there: the name of a built-in description ("h100", which is what it is
+ * without this call), or a file that holds one (runtime/card.h). Errors name the file and the field. To be called
+ * before the first plan, and not in a process that runs something on a device. */
+bt_status bt_cuda_profile(const char *name_or_file);
+const bt_card *bt_cuda_card(void); /* it; NULL after an error: the build has no CUDA */
 
 #endif

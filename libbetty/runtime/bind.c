@@ -4,6 +4,8 @@
 #include "runtime/settle.h"
 #include <string.h>
 
+enum { RECORDINGS = 64 }; /* of a program, at most; what comes after them goes step by step */
+
 /* Room for all pointers that change from run to run. */
 static bt_status reserve_patches(bt_bound *bound)
 {
@@ -80,6 +82,8 @@ static bt_status settle_vars(bt_bound *bound)
     const bt_program *program = bound->program;
     for (int64_t b = 0; b < program->buffer_count; b++) {
         bt_var *var = program->buffers[b].home == BT_HOME_VAR ? program->buffers[b].var : NULL;
+        if (var && bt_var_lands(var) && bound->queue)
+            BT_TRY(bt_var_place(var, bound->queue));
         if (!var || var->lifetime != BT_RUN)
             continue;
         BT_TRY(bt_var_settle(var, bound->queue));
@@ -122,12 +126,21 @@ bt_bound *bt_bound_new(const bt_program *program)
     return bound;
 }
 
+static void forget_recordings(bt_bound *bound)
+{
+    for (int64_t i = 0; i < bound->recording_count; i++)
+        bt_queue_discard(bound->queue, bound->recordings[i].kept);
+    bound->recording_count = 0;
+}
+
 void bt_bound_free(bt_bound *bound)
 {
     if (!bound)
         return;
     if (bound->queue)
         bt_queue_settle(bound->queue);
+    forget_recordings(bound);
+    bt_free(bound->recordings);
     bt_queue_free(bound->queue, bound->constants);
     bt_region_free(bound->region);
     bt_free(bound);
@@ -176,6 +189,8 @@ void bt_bound_set(bt_bound *bound, bt_place_fn *place, void *user)
 {
     const bt_program *program = bound->program;
     binder b = {bound, place, user};
+    forget_recordings(bound);
+    bound->has_run = false;
     bound->patch_count = 0;
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call_step *step = &program->steps[s];
@@ -253,21 +268,84 @@ bt_status bt_bound_step(const bt_bound *bound, int64_t s)
     return launch(step, &bound->calls[s]);
 }
 
-bt_status bt_bound_end(const bt_bound *bound)
+static bt_status clear_tails(const bt_bound *bound)
 {
     for (int64_t i = 0; i < bound->program->tail_count; i++)
         BT_TRY(bt_queue_fill(bound->queue, bound->tails[i], 0, bound->program->tails[i].bytes));
+    return BT_OK;
+}
+
+bt_status bt_bound_end(const bt_bound *bound)
+{
+    BT_TRY(clear_tails(bound));
     return bound->shares ? bt_queue_wait(bound->queue) : BT_OK;
+}
+
+static bt_status run_near(const bt_bound *bound)
+{
+    const bt_call_step *steps = bound->program->steps;
+    const int64_t count = bound->program->step_count;
+    for (int64_t s = 0; s < count; s++)
+        BT_TRY(launch(&steps[s], &bound->calls[s]));
+    return clear_tails(bound);
+}
+
+static bt_status put(const bt_bound *bound)
+{
+    for (int64_t s = 0; s < bound->program->step_count; s++)
+        BT_TRY(bt_bound_step(bound, s));
+    return clear_tails(bound);
+}
+
+static uint64_t patched(const bt_bound *bound)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < bound->patch_count; i++)
+        hash = bt_hash(hash, bound->patches[i].pointer, sizeof(char *));
+    return hash;
+}
+
+static void *recording_of(const bt_bound *bound, uint64_t at)
+{
+    for (int64_t i = 0; i < bound->recording_count; i++)
+        if (bound->recordings[i].at == at)
+            return bound->recordings[i].kept;
+    return NULL;
+}
+
+static bt_status record(bt_bound *bound, uint64_t at)
+{
+    bt_repeat *list = bt_grow(bound->recordings, &bound->recording_capacity, bound->recording_count + 1, sizeof *list);
+    if (!list)
+        return BT_ERROR_MEMORY;
+    bound->recordings = list;
+    BT_TRY(bt_queue_record(bound->queue));
+    const bt_status status = put(bound);
+    void *kept = bt_queue_recorded(bound->queue);
+    if (status != BT_OK || !kept) {
+        bt_queue_discard(bound->queue, kept);
+        return status != BT_OK ? status : bt_error_status();
+    }
+    list[bound->recording_count++] = (bt_repeat){kept, at};
+    return BT_OK;
+}
+
+/* The first run is put onto the queue step by step, in which a device's libraries load what they need; from then on
+ * there is a recording for each set of pointers, as the rows of a trajectory are. */
+static bt_status run_far(bt_bound *bound)
+{
+    const uint64_t at = patched(bound);
+    const bool first = !bound->has_run || !bt_queue_records(bound->queue);
+    bound->has_run = true;
+    if (!first && !recording_of(bound, at) && bound->recording_count < RECORDINGS)
+        BT_TRY(record(bound, at));
+    void *kept = first ? NULL : recording_of(bound, at);
+    return kept ? bt_queue_replay(bound->queue, kept) : put(bound);
 }
 
 bt_status bt_bound_run(bt_bound *bound)
 {
-    const bt_call_step *steps = bound->program->steps;
-    int64_t count = bound->program->step_count;
     BT_TRY(bt_bound_begin(bound));
-    for (int64_t s = 0; s < count && bound->queue; s++)
-        BT_TRY(bt_bound_step(bound, s));
-    for (int64_t s = 0; s < count && !bound->queue; s++)
-        BT_TRY(launch(&steps[s], &bound->calls[s]));
-    return bt_bound_end(bound);
+    BT_TRY(bound->queue ? run_far(bound) : run_near(bound));
+    return bound->shares ? bt_queue_wait(bound->queue) : BT_OK;
 }

@@ -11,6 +11,11 @@ typedef struct bt_patch { /* a pointer that changes from run to run: into a vari
     size_t offset;
 } bt_patch;
 
+typedef struct bt_repeat { /* a run that the device repeats: runtime/device.h */
+    void *kept;
+    uint64_t at; /* hash of the pointers that change from run to run */
+} bt_repeat;
+
 typedef struct bt_bound {
     const bt_program *program;
     bt_queue *queue; /* that it runs on; not owned */
@@ -20,8 +25,11 @@ typedef struct bt_bound {
     int64_t *values;   /* by buffer: the value of the phase that it begins in; -1: none */
     bt_patch *patches; /* room for all, so that binding cannot fail */
     int64_t patch_count;
-    char *constants;   /* far: those of the program, one after the other; NULL: they are near */
-    size_t *constant;  /* by buffer: at which byte there */
+    char *constants;       /* far: those of the program, one after the other; NULL: they are near */
+    size_t *constant;      /* by buffer: at which byte there */
+    bt_repeat *recordings; /* of runs, kept by the device */
+    int64_t recording_count, recording_capacity;
+    bool has_run;      /* since its addresses were set */
     bool shares;       /* reads or writes a variable that lies with another queue */
     const char *place; /* who runs it: "classifier, step, gradient"; NULL: nobody says; not owned */
 } bt_bound;

@@ -18,7 +18,8 @@ typedef struct bt_device_failure { /* the first failure of the work done so far 
 
 /* `queue` is what open returned. Memory is given back, and a queue closed, once all work has been waited for. */
 typedef struct bt_device_table {
-    void *(*open)(void); /* NULL after an error */
+    size_t own;          /* bytes of the device that a queue takes for itself */
+    void *(*open)(void); /* NULL after an error. Itself NULL: there is no device, it is only planned for */
     void (*close)(void *queue);
     void *(*alloc)(void *queue, size_t bytes); /* far: aligned to BT_ALIGN, zeroed; NULL after an error */
     void (*free)(void *queue, void *memory);
@@ -26,14 +27,23 @@ typedef struct bt_device_table {
     void (*unpin)(void *memory);
 
     /* Put onto the queue. A call's views are copied; what else it points to stays until the work is done. */
-    bt_status (*copy)(void *queue, void *to, const void *from, size_t bytes); /* far or pinned; no overlap */
+    bt_status (*send)(void *queue, void *far, const void *pinned, size_t bytes);
+    bt_status (*copy)(void *queue, void *far, const void *from, size_t bytes); /* both far; no overlap */
+    bt_status (*fetch)(void *queue, void *pinned, const void *far, size_t bytes);
     bt_status (*fill)(void *queue, void *to, int byte, size_t bytes);
     bt_status (*launch)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
     int64_t (*mark)(void *queue); /* stands for all that has been put onto it so far; rises */
 
     /* Until what the mark stands for is done. The first failure since it was last asked is the caller's from then on;
-     * after one, no work is done until it has been given. */
+     * what work after it has left is worth nothing. */
     bt_device_failure (*wait)(void *queue, int64_t mark);
+
+    /* What is put onto the queue from record on is kept, not done, until recorded gives it, which replay puts onto the
+     * queue as one piece, as often as it likes: the same kernels at the same addresses. NULL: the device has none. */
+    bt_status (*record)(void *queue);
+    void *(*recorded)(void *queue); /* NULL after an error */
+    bt_status (*replay)(void *queue, void *recording);
+    void (*discard)(void *recording); /* once all work has been waited for */
 } bt_device_table;
 
 #endif

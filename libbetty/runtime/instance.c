@@ -25,7 +25,7 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     instance->world.ranks = 1;
     instance->first = instance;
-    if (backend->device && !(instance->queue = bt_queue_open(backend->device))) {
+    if (backend->device && backend->device->open && !(instance->queue = bt_queue_open(backend->device))) {
         bt_instance_free(instance);
         return NULL;
     }

@@ -1,10 +1,11 @@
 /* runtime/queue.c: work in order on a device, and what goes to it and comes back. */
 #include "runtime/queue.h"
 
+#include "base/map.h"
 #include "runtime/bind.h"
 #include <string.h>
 
-enum { NUMBERS = 512, MAIL = NUMBERS * BT_MAIL_NUMBER, LETTERS = 64, PARCELS = 4, PIECE = 1 << 22 };
+enum { LETTERS = 64, PARCELS = 16, PIECE = 1 << 20 };
 
 typedef struct slot { /* pinned memory that the host fills, or reads, for a copy that is done later */
     char *memory;
@@ -21,12 +22,14 @@ struct bt_queue {
     const bt_device_table *device;
     void *work; /* the device's */
     int64_t owners, waits;
+    bt_map sizes;       /* of what has been allocated on the device; 0: it is free again */
+    size_t bytes;       /* the sum */
     int64_t done;       /* all up to this mark has been waited for */
     bt_failure failure; /* found, and not told yet */
     slot letters[LETTERS], parcels[PARCELS];
     ring mailed, landing;
     char *mail, *mirror; /* numbers: far, and the host's */
-    bool used[NUMBERS];
+    bool used[BT_MAIL_NUMBERS];
     bool changed; /* the mirror, since it was last sent */
 };
 
@@ -40,9 +43,10 @@ bt_queue *bt_queue_open(const bt_device_table *device)
     *queue = (bt_queue){.device = device, .owners = 1};
     queue->mailed = (ring){queue->letters, LETTERS, 0};
     queue->landing = (ring){queue->parcels, PARCELS, 0};
-    queue->mirror = bt_alloc(MAIL);
+    queue->mirror = bt_alloc(BT_MAIL_BYTES);
     queue->work = device->open();
-    queue->mail = queue->work ? device->alloc(queue->work, MAIL) : NULL;
+    queue->mail = queue->work ? device->alloc(queue->work, BT_MAIL_BYTES) : NULL;
+    queue->bytes = BT_MAIL_BYTES + device->own;
     if (queue->mirror && queue->mail)
         return queue;
     bt_queue_leave(queue);
@@ -77,6 +81,7 @@ void bt_queue_leave(bt_queue *queue)
     }
     ring_free(queue->device, &queue->mailed);
     ring_free(queue->device, &queue->landing);
+    bt_map_free(&queue->sizes);
     bt_free(queue->failure.message);
     bt_free(queue->mirror);
     bt_free(queue);
@@ -141,7 +146,13 @@ char *bt_queue_alloc(bt_queue *queue, size_t bytes)
 {
     if (!queue)
         return bt_alloc_aligned(bytes);
-    return queue->device->alloc(queue->work, bytes);
+    char *far = queue->device->alloc(queue->work, bytes);
+    if (far && bt_map_put(&queue->sizes, far, (int64_t)bytes) != BT_OK) {
+        queue->device->free(queue->work, far);
+        return NULL;
+    }
+    queue->bytes += far ? bytes : 0;
+    return far;
 }
 
 void bt_queue_free(bt_queue *queue, char *far)
@@ -151,8 +162,12 @@ void bt_queue_free(bt_queue *queue, char *far)
     } else if (far) {
         bt_queue_settle(queue);
         queue->device->free(queue->work, far);
+        queue->bytes -= (size_t)bt_map_get(&queue->sizes, far);
+        (void)bt_map_put(&queue->sizes, far, 0); /* it has a place there */
     }
 }
+
+size_t bt_queue_bytes(const bt_queue *queue) { return queue ? queue->bytes : 0; }
 
 /* ---- what is put onto the queue ---- */
 
@@ -181,6 +196,22 @@ bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const b
     return queue->device->launch(queue->work, kernel, call, site);
 }
 
+/* ---- what is put onto it again ---- */
+
+bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }
+bt_status bt_queue_record(bt_queue *queue) { return queue->device->record(queue->work); }
+void *bt_queue_recorded(bt_queue *queue) { return queue->device->recorded(queue->work); }
+
+bt_status bt_queue_replay(bt_queue *queue, void *recording) { return queue->device->replay(queue->work, recording); }
+
+void bt_queue_discard(bt_queue *queue, void *recording)
+{
+    if (!recording)
+        return;
+    bt_queue_settle(queue);
+    queue->device->discard(recording);
+}
+
 /* The next slot, once the copy that it served last has been done; NULL after an error. */
 static slot *take(bt_queue *queue, ring *r, size_t bytes)
 {
@@ -203,7 +234,7 @@ static bt_status send(bt_queue *queue, ring *r, char *far, const void *near, siz
     if (!s)
         return bt_error_status();
     memcpy(s->memory, near, bytes);
-    BT_TRY(queue->device->copy(queue->work, far, s->memory, bytes));
+    BT_TRY(queue->device->send(queue->work, far, s->memory, bytes));
     s->mark = queue->device->mark(queue->work);
     return BT_OK;
 }
@@ -229,7 +260,7 @@ bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t byt
         slot *s = take(queue, &queue->landing, piece);
         if (!s)
             return bt_error_status();
-        BT_TRY(queue->device->copy(queue->work, s->memory, far + at, piece));
+        BT_TRY(queue->device->fetch(queue->work, s->memory, far + at, piece));
         wait_for(queue, s->mark = queue->device->mark(queue->work));
         memcpy((char *)near + at, s->memory, piece);
     }
@@ -240,7 +271,7 @@ bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t byt
 
 char *bt_queue_number(bt_queue *queue)
 {
-    for (int i = 0; i < NUMBERS; i++)
+    for (int i = 0; i < BT_MAIL_NUMBERS; i++)
         if (!queue->used[i]) {
             queue->used[i] = true;
             return queue->mail + i * BT_MAIL_NUMBER;
@@ -250,7 +281,7 @@ char *bt_queue_number(bt_queue *queue)
 
 char *bt_queue_mirror(bt_queue *queue, const char *far)
 {
-    bool in = queue && far >= queue->mail && far < queue->mail + MAIL;
+    bool in = queue && far >= queue->mail && far < queue->mail + BT_MAIL_BYTES;
     return in ? queue->mirror + (far - queue->mail) : NULL;
 }
 
@@ -273,7 +304,7 @@ bt_status bt_queue_send(bt_queue *queue)
 {
     if (!queue || !queue->changed)
         return BT_OK;
-    BT_TRY(send(queue, &queue->mailed, queue->mail, queue->mirror, MAIL));
+    BT_TRY(send(queue, &queue->mailed, queue->mail, queue->mirror, BT_MAIL_BYTES));
     queue->changed = false;
     return BT_OK;
 }

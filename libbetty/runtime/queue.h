@@ -15,11 +15,19 @@ void bt_queue_leave(bt_queue *queue);                   /* one fewer; the last o
 
 char *bt_queue_alloc(bt_queue *queue, size_t bytes); /* aligned to BT_ALIGN, zeroed; NULL after an error */
 void bt_queue_free(bt_queue *queue, char *far);      /* waits for the work on it */
+size_t bt_queue_bytes(const bt_queue *queue);        /* of the device, with what it takes for itself; NULL: 0 */
 
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes); /* both of its memory */
 bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes);
 bt_status bt_queue_write(bt_queue *queue, char *far, const void *near, size_t bytes); /* `near` may change then */
 bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+
+/* A run that the device repeats as it was: runtime/device.h. */
+bool bt_queue_records(const bt_queue *queue); /* it can */
+bt_status bt_queue_record(bt_queue *queue);
+void *bt_queue_recorded(bt_queue *queue); /* NULL after an error */
+bt_status bt_queue_replay(bt_queue *queue, void *recording);
+void bt_queue_discard(bt_queue *queue, void *recording); /* waits for the work on it; NULL: nothing */
 
 /* These wait. They return the first failure of work that was put onto the queue, as bt_fail has it, once. */
 bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t bytes);
@@ -31,7 +39,11 @@ int64_t bt_queue_waits(const bt_queue *queue); /* how often the host has waited 
 
 /* They lie side by side in one far block, and in a copy of it that the host writes. Before a run, bt_queue_send sends
  * the block once if a number has changed: each run sees the numbers of its moment, however late it is done. */
-enum { BT_MAIL_NUMBER = 8 }; /* bytes of each */
+enum {
+    BT_MAIL_NUMBER = 8 /* bytes of each */,
+    BT_MAIL_NUMBERS = 512,
+    BT_MAIL_BYTES = BT_MAIL_NUMBERS * BT_MAIL_NUMBER
+};
 
 char *bt_queue_number(bt_queue *queue);                  /* the far place of a new one; NULL: there is no room */
 void bt_queue_drop(bt_queue *queue, const char *far);    /* gives the place back */

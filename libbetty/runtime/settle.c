@@ -29,7 +29,7 @@ bt_status bt_var_settle(bt_var *var, bt_queue *queue)
     return status;
 }
 
-static bt_status make_place(bt_var *var, bt_queue *queue)
+bt_status bt_var_place(bt_var *var, bt_queue *queue)
 {
     if (!var->landing && !(var->landing = bt_alloc(sizeof *var->landing)))
         return BT_ERROR_MEMORY;
@@ -47,7 +47,7 @@ bt_status bt_var_land(bt_var *var, bt_queue *queue, char **data)
     *data = var->data;
     if (var->queue || !queue)
         return BT_OK;
-    BT_TRY(make_place(var, queue));
+    BT_TRY(bt_var_place(var, queue));
     *data = var->landing->far;
     if (var->landing->fresh)
         return BT_OK;

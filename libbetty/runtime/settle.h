@@ -11,6 +11,14 @@
  * or queue is NULL, nothing happens. */
 bt_status bt_var_settle(bt_var *var, bt_queue *queue);
 
+/* A variable from outside whose data is near: rows of a trajectory lie where that does. */
+static inline bool bt_var_lands(const bt_var *var)
+{
+    return var->lifetime == BT_EXTERNAL && var->category != BT_TRAJECTORY;
+}
+
+bt_status bt_var_place(bt_var *var, bt_queue *queue); /* makes its place on the device, before it is first sent there */
+
 /* A variable from outside: *data is where the queue's device has what its near data held when it was last pointed there
  * (runtime/store.h); sent the first time that it is asked for. One that is laid within another lies where that does. */
 bt_status bt_var_land(bt_var *var, bt_queue *queue, char **data);

@@ -1,5 +1,7 @@
 #include "tests/backend/compare.h"
 
+#include "support/on_device.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -92,8 +94,8 @@ static int64_t extent(const bt_view *view)
 }
 
 typedef struct arguments {
-    bt_view in[16], out[3];
-    buffer in_buffer[16], out_buffer[3];
+    bt_view in[16], out[5];
+    buffer in_buffer[16], out_buffer[5];
     bt_call call;
 } arguments;
 
@@ -130,6 +132,30 @@ static void destroy(const trial *t, arguments *a)
         buffer_free(&a->out_buffer[o]);
 }
 
+static bool is_on(const bt_backend *backend, const bt_kernel_impl *kernel)
+{
+    for (const bt_kernel_impl *const *k = backend ? backend->kernels.list() : NULL; k && *k; k++)
+        if (*k == kernel)
+            return true;
+    return false;
+}
+
+/* On the device whose kernel it is; everything goes there and back with its guards. */
+static bt_status launch(const trial *t, const bt_kernel_impl *kernel, arguments *a, const buffer *scratch)
+{
+    const bt_backend *device = device_backend();
+    host_span spans[MOST_SPANS];
+    int count = 0;
+    if (!is_on(device, kernel))
+        return kernel->launch(&a->call);
+    for (int i = 0; i < t->inputs; i++)
+        spans[count++] = (host_span){a->in_buffer[i].memory, a->in_buffer[i].bytes + 2 * GUARD};
+    for (int o = 0; o < t->outputs; o++)
+        spans[count++] = (host_span){a->out_buffer[o].memory, a->out_buffer[o].bytes + 2 * GUARD};
+    spans[count++] = (host_span){scratch->memory, scratch->bytes + 2 * GUARD};
+    return run_on_device(device, kernel, &a->call, spans, count);
+}
+
 /* Plans without data, as the runtime does, then binds them and runs. */
 static bt_status run(const trial *t, const bt_kernel_impl *kernel, arguments *a, bool aliased)
 {
@@ -142,7 +168,7 @@ static bt_status run(const trial *t, const bt_kernel_impl *kernel, arguments *a,
         a->out[o].data = aliased && t->alias[o] ? a->in[t->alias[o] - 1].data : a->out_buffer[o].data;
     call->scratch = scratch.data;
     if (status == BT_OK)
-        status = kernel->launch(call);
+        status = launch(t, kernel, a, &scratch);
     if (kernel->release)
         kernel->release(call);
     if (!guards_hold(&scratch))
@@ -194,6 +220,8 @@ static void compare_kernel(const trial *t, const char *isa, const bt_kernel_impl
 {
     static const int counts[] = {1, 2, 5};
     for (int way = 0; way < 2 * BT_COUNT_OF(counts); way++) {
+        if (way % BT_COUNT_OF(counts) && device_backend()) /* threads are the processor's */
+            continue;
         int threads = counts[way % BT_COUNT_OF(counts)];
         bool aliased = way >= BT_COUNT_OF(counts);
         arguments found;
@@ -244,6 +272,43 @@ static bool of_narrower(const char *const *isa, const bt_kernel_impl *kernel)
     return false;
 }
 
+/* What the processor's kernel gives, to the bit. False: it has none but the plain loops, which compute in doubles. */
+static bool exact(const trial *t, arguments *expected)
+{
+    make(t, expected, 1);
+    const bt_kernel_impl *kernel = bt_kernel_choose(&bt_backend_cpu()->kernels, &expected->call);
+    if (!kernel->plain && run(t, kernel, expected, false) != BT_OK)
+        ck_abort_msg("%s: %s", kernel->name, bt_error());
+    return !kernel->plain;
+}
+
+/* Those of the device that BETTY_TEST_BACKEND names. How many accept. */
+static int compare_device(const trial *given, arguments *plain)
+{
+    const bt_backend *device = device_backend();
+    trial t = *given;
+    arguments bits, *expected = plain;
+    int count = 0;
+    if (device && t.bits && exact(&t, &bits)) {
+        t.relative = t.absolute = 0;
+        expected = &bits;
+    }
+    for (const bt_kernel_impl *const *kernel = device ? device->kernels.list() : NULL; kernel && *kernel; kernel++) {
+        arguments planning;
+        if ((*kernel)->op != t.op)
+            continue;
+        make(&t, &planning, 1);
+        const bool accepted = bt_kernel_accepts(*kernel, &planning.call);
+        destroy(&t, &planning);
+        if (accepted)
+            compare_kernel(&t, device->name, *kernel, expected);
+        count += accepted;
+    }
+    if (device && t.bits)
+        destroy(&t, &bits);
+    return count;
+}
+
 /* Fast kernels that were run, and in *without for how many instruction sets there was none. */
 static int compare_all(const trial *t, int *without)
 {
@@ -251,11 +316,15 @@ static int compare_all(const trial *t, int *without)
     int count = 0;
     make(t, &expected, 1);
     const bt_kernel_impl *plain = kernel_named(bt_cpu_kernels(""), t->op, ".reference");
+    if (!plain) /* lines: the only ones, on one thread */
+        plain = kernel_named(bt_cpu_kernels(""), t->op, ".lines");
     ck_assert_ptr_nonnull(plain);
     ck_assert_msg(run(t, plain, &expected, false) == BT_OK, "%s: %s", plain->name, bt_error());
     ck_assert(guards_hold(&expected.out_buffer[0]));
     *without = 0;
-    for (const char *const *isa = isas + FIRST_ISA; *isa; isa++) {
+    if (device_backend()) /* they alone: other runs are about the processor's */
+        *without = (count = compare_device(t, &expected)) == 0;
+    for (const char *const *isa = isas + FIRST_ISA; *isa && !device_backend(); isa++) {
         const bt_kernel_impl *const *kernel = bt_cpu_kernels(*isa);
         int before = count;
         if (!kernel)
@@ -294,5 +363,7 @@ void compare_fast(const trial *t)
 {
     int without;
     compare_all(t, &without);
+    if (device_backend() && t->op->info->view) /* on a device it is a look, which nobody computes */
+        return;
     ck_assert_msg(!without, "%s: no fast kernel accepts a case that one should", t->op->name);
 }

@@ -32,9 +32,10 @@ typedef struct trial {
     const bt_op *op;
     const void *attr;
     int inputs, outputs;
-    operand in[16], out[3];
+    operand in[16], out[5];
     double relative, absolute; /* errors that are accepted; both 0: equal */
-    int alias[3];              /* output o may lie over input alias[o] - 1; 0: over none */
+    bool bits;                 /* a device has those of the processor's kernel */
+    int alias[5];              /* output o may lie over input alias[o] - 1; 0: over none */
     uint64_t seed;             /* of the values */
 } trial;
 

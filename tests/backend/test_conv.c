@@ -57,9 +57,9 @@ static void check_one(const size *s, int which, bt_dtype dtype, enum layout firs
     t.in[1] = which == TO_W ? g : w;
     t.in[2] = (operand){.dtype = dtype, .rank = 1, .dims = {s->out}, .low = -1, .high = 1};
     t.out[0] = which == TO_X ? x : which == TO_W ? w : g;
-    t.absolute = (dtype == BT_F32 ? 0x1p-23 : 0x1p-52) * (2 + (double)terms);
-    t.relative = t.absolute / 4;
-    if (terms && s->image[Y]) /* sums of nothing are left to the plain loops */
+    t.absolute = (dtype == BT_F64 ? 0x1p-52 : 0x1p-23) * (2 + (double)terms);
+    t.relative = t.absolute / 4 + (dtype == BT_BF16 ? 0x1p-7 : dtype == BT_F16 ? 0x1p-10 : 0);
+    if (terms && s->image[Y] && !bt_dtype_half(dtype)) /* sums of nothing are left to the plain loops */
         compare_fast(&t);
     else
         compare(&t);
@@ -188,6 +188,20 @@ START_TEST(blocks)
 }
 END_TEST
 
+/* What is stored in 16 bits, and computed in f32. */
+START_TEST(of_16_bits)
+{
+    size s = plain_size(2, 6, 40, 18, 3);
+    s.groups = _i < 4 ? 1 : 2;
+    check_one(&s, _i % 4, BT_BF16, PLAIN, PLAIN);
+    check_one(&s, _i % 4, BT_F16, LOOSE, TURNED);
+    s.stride[Y] = s.stride[X] = 2;
+    s.groups = _i < 4 ? 1 : 18;
+    s.in = 54;
+    check_one(&s, _i % 4, BT_BF16, PLAIN, PLAIN);
+}
+END_TEST
+
 /* NaN and infinity reach exactly the elements that they belong to. */
 START_TEST(not_finite)
 {
@@ -257,6 +271,7 @@ int main(void)
     tcase_add_test(tcase, groups);
     tcase_add_test(tcase, layouts);
     tcase_add_loop_test(tcase, blocks, 0, 19);
+    tcase_add_loop_test(tcase, of_16_bits, 0, 8);
     tcase_add_test(tcase, not_finite);
     tcase_add_test(tcase, threads_do_not_matter);
     suite_add_tcase(suite, tcase);

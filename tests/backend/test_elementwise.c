@@ -60,6 +60,7 @@ static trial unary_trial(const struct unary *u, bt_dtype dtype, const int64_t *s
 {
     bool finite = u->op == &bt_op_isfinite;
     trial t = {.op = u->op, .inputs = 1, .outputs = 1, .relative = u->relative, .absolute = u->absolute};
+    t.bits = dtype == BT_F32;
     t.in[0] = operand_of(dtype, shape, layout, u->low, u->high);
     t.out[0] = operand_of(finite ? BT_BOOL : dtype, shape, PLAIN, 0, 0);
     t.alias[0] = layout == PLAIN && !finite;
@@ -100,6 +101,8 @@ START_TEST(unary_values)
         t.in[0].value_count = BT_COUNT_OF(special);
         if (!wide && u->op == &bt_op_gelu)
             t.absolute = 1e-7;
+        if (u->op == &bt_op_sin || u->op == &bt_op_cos) /* far from 0 the processor takes whole rows another way */
+            t.bits = false;
         compare_fast(&t);
     }
 }

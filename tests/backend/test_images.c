@@ -3,6 +3,7 @@
  * threads. */
 #include "tests/backend/compare.h"
 
+#include "support/on_device.h"
 #include "support/suite.h"
 #include <check.h>
 #include <math.h>
@@ -114,11 +115,42 @@ START_TEST(test_combinations_of_channels)
 }
 END_TEST
 
+/* What is stored in 16 bits is computed in f32, and sums of it in double. */
+START_TEST(test_channels_of_16_bits)
+{
+    static const bt_channel_attr mixes[] = {{.lead = 0, .terms = 1, .centred = 1, .scaled = 1, .shifted = 1},
+                                            {.lead = 0, .terms = 2, .centred = 1, .scaled = 3, .gated = 1}};
+    const bt_dtype stored[] = {BT_BF16, BT_F16};
+    for (int way = 0; way < 2 * BT_COUNT_OF(mixes); way++) {
+        const bt_dtype dtype = stored[way % 2];
+        bt_channel_attr attr = mixes[way / 2], dot = {.lead = sizes[_i][0], .terms = 1, .centred = 1};
+        bt_array x = array4(BT_F32, sizes[_i] + 1), c = channels_of(x, sizes[_i][0]), in[16];
+        attr.lead = sizes[_i][0];
+        const bt_channel_inputs at = bt_channel_inputs_of(&attr);
+        for (int i = 0; i < at.count; i++)
+            in[i] = i == at.x[0] || i == at.x[1] || i == at.gate ? x : c;
+        trial t[] = {trial_of(&bt_op_channel_moments, &(bt_channel_attr){.lead = attr.lead}, BT_F32, &x, 1),
+                     trial_of(&bt_op_channel_dot, &dot, BT_F32, (bt_array[]){x, x, c}, 3),
+                     trial_of(&bt_op_channel_mix, &attr, BT_F32, in, at.count)};
+        for (int k = 0; k < BT_COUNT_OF(t); k++) {
+            t[k].relative = dtype == BT_BF16 ? 0x1p-7 : 0x1p-10;
+            t[k].absolute = 1e-5;
+            for (int i = 0; i < t[k].inputs; i++) /* coefficients of a mix stay as they are: dtypes differ */
+                t[k].in[i].dtype = k == 2 && t[k].in[i].rank < 4 && way / 2 ? BT_F32 : dtype;
+            for (int o = 0; o < t[k].outputs; o++)
+                t[k].out[o].dtype = dtype;
+            compare(&t[k]);
+        }
+    }
+}
+END_TEST
+
 static const int64_t windows[][7] = {
     /* n, h, w, c, window (0: adaptive), stride or height, padding or width */
-    {2, 9, 8, 16, 2, 2, 0}, {3, 7, 9, 3, 3, 2, 1},  {2, 8, 8, 64, 3, 1, 1}, {1, 9, 9, 37, 5, 3, 2},
-    {2, 6, 7, 1, 2, 3, 0},  {2, 9, 7, 20, 0, 4, 3}, {1, 3, 4, 8, 0, 5, 6},  {40, 8, 8, 33, 8, 8, 0},
-    {2, 5, 5, 0, 2, 2, 0},  {0, 5, 5, 4, 2, 2, 1},  {3, 1, 1, 11, 1, 1, 0}, {1, 30, 31, 4, 0, 1, 1},
+    {2, 9, 8, 16, 2, 2, 0},   {3, 7, 9, 3, 3, 2, 1},  {2, 8, 8, 64, 3, 1, 1}, {1, 9, 9, 37, 5, 3, 2},
+    {2, 6, 7, 1, 2, 3, 0},    {2, 9, 7, 20, 0, 4, 3}, {1, 3, 4, 8, 0, 5, 6},  {40, 8, 8, 33, 8, 8, 0},
+    {2, 5, 5, 0, 2, 2, 0},    {0, 5, 5, 4, 2, 2, 1},  {3, 1, 1, 11, 1, 1, 0}, {1, 30, 31, 4, 0, 1, 1},
+    {1, 40, 41, 33, 3, 2, 1},
 };
 
 static bt_window_attr attr_of(const int64_t *w, bool average)
@@ -192,7 +224,9 @@ END_TEST
 START_TEST(test_wild_pixels)
 {
     double x[6] = {0}, y[6];
-    for (const bt_kernel_impl *const *kernel = bt_backend_cpu()->kernels.list(); *kernel; kernel++) {
+    const bt_backend *device = device_backend();
+    for (const bt_kernel_impl *const *kernel = (device ? device : bt_backend_cpu())->kernels.list(); *kernel;
+         kernel++) {
         bool gather = (*kernel)->op == &bt_op_window_gather;
         int32_t index[] = {0, gather ? 6 : -1};
         bt_pixels_attr attr = {2, 3};
@@ -207,7 +241,9 @@ START_TEST(test_wild_pixels)
             continue;
         memset(y, 0, sizeof y);
         bt_error_clear();
-        ck_assert_int_eq((*kernel)->launch(&call), BT_ERROR_DATA);
+        const host_span spans[] = {{(char *)x, sizeof x}, {(char *)y, sizeof y}, {(char *)index, sizeof index}};
+        ck_assert_int_eq(device ? run_on_device(device, *kernel, &call, spans, 3) : (*kernel)->launch(&call),
+                         BT_ERROR_DATA);
         ck_assert_ptr_nonnull(strstr(bt_error(), "element 1 of the indices [1, 1, 2, 1]"));
     }
     bt_error_clear();
@@ -249,6 +285,7 @@ int main(void)
     tcase_set_timeout(images, 120);
     tcase_add_loop_test(images, test_sums_of_channels, 0, BT_COUNT_OF(sizes));
     tcase_add_loop_test(images, test_combinations_of_channels, 0, BT_COUNT_OF(sizes));
+    tcase_add_loop_test(images, test_channels_of_16_bits, 0, BT_COUNT_OF(sizes));
     tcase_add_loop_test(images, test_windows, 0, BT_COUNT_OF(windows));
     tcase_add_loop_test(images, test_resampling, 0, 4);
     tcase_add_test(images, test_wild_pixels);

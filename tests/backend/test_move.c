@@ -1,6 +1,7 @@
 /* Ops that move values, and gather and scatter_add, against the plain loops; those against results that are known. */
 #include "tests/backend/compare.h"
 
+#include "support/on_device.h"
 #include "support/suite.h"
 #include <check.h>
 #include <fcntl.h>
@@ -57,6 +58,15 @@ START_TEST(turns)
                 t.out[0].layout = PLAIN;
                 compare_fast(&t);
             }
+    for (int l = 0; l < 6; l++) { /* with axes between the two, and in parts of a result */
+        const int64_t dims[] = {20, 3, 2, 40};
+        bt_range_attr pad = {l % 4, 1, dims[l % 4] + 3};
+        trial t = {.op = l < 2 ? &bt_op_copy : &bt_op_pad, .attr = l < 2 ? NULL : &pad, .inputs = 1, .outputs = 1};
+        t.in[0] = t.out[0] = operand_of(dtypes[l], 4, dims, TURNED);
+        t.out[0].layout = PLAIN;
+        t.out[0].dims[pad.axis] = l < 2 ? dims[pad.axis] : pad.to;
+        compare_fast(&t);
+    }
 }
 END_TEST
 
@@ -164,6 +174,53 @@ START_TEST(indices)
 }
 END_TEST
 
+/* Many rows, many columns, many indices for one row, many for few; small integers, whose sums are exact in any order.
+ */
+START_TEST(sums_of_rows)
+{
+    static const struct {
+        int64_t rows, indices, columns;
+    } sizes[] = {{200, 300, 3},  {5, 400, 1100},  {70, 6000, 2}, {3, 9000, 40},
+                 {130, 4200, 1}, {8200, 9000, 1}, {0, 0, 4},     {4, 0, 2}};
+    static double at[9000], values[997];
+    for (int i = 0; i < BT_COUNT_OF(values); i++)
+        values[i] = i * 7 % 31 - 15;
+    for (int s = 0; s < BT_COUNT_OF(sizes); s++)
+        for (int way = 0; way < 8; way++) {
+            const int64_t n = sizes[s].indices, inner[] = {n, sizes[s].columns};
+            bt_rows_attr attr = {.rows = sizes[s].rows};
+            for (int64_t i = 0; i < n; i++) /* all of one group of rows, or of any */
+                at[i] = (double)(way & 4 ? i * i % 7 % attr.rows : (i * 7919 + i / 3) % attr.rows);
+            trial t = {.op = &bt_op_scatter_add, .attr = &attr, .inputs = 2, .outputs = 1};
+            t.in[0] = (operand){.dtype = way & 1 ? BT_I64 : BT_I32, .rank = 1, .dims = {n}, .layout = PLAIN};
+            t.in[0].values = at;
+            t.in[0].value_count = BT_COUNT_OF(at);
+            t.in[1] = operand_of(way & 1 ? BT_F32 : BT_F64, 2, inner, way & 2 ? TURNED : PLAIN);
+            t.in[1].values = values;
+            t.in[1].value_count = BT_COUNT_OF(values);
+            t.out[0] = operand_of(t.in[1].dtype, 2, inner, PLAIN);
+            t.out[0].dims[0] = attr.rows;
+            compare(&t);
+        }
+}
+END_TEST
+
+START_TEST(hot)
+{
+    static const int64_t dims[] = {7, 30};
+    for (int way = 0; way < 24; way++)
+        for (int rank = 0; rank < 3; rank++) {
+            bt_one_hot_attr attr = {.classes = 1 + way, .dtype = way & 1 ? BT_F64 : BT_F32};
+            trial t = {.op = &bt_op_one_hot, .attr = &attr, .inputs = 1, .outputs = 1, .seed = (uint64_t)way};
+            t.in[0] = operand_of(way & 2 ? BT_I64 : BT_I32, rank, dims, layouts[way / 4]);
+            t.in[0].high = (double)attr.classes;
+            t.out[0] = operand_of((bt_dtype)attr.dtype, rank, dims, PLAIN);
+            t.out[0].dims[t.out[0].rank++] = attr.classes;
+            compare(&t);
+        }
+}
+END_TEST
+
 static bt_status launch(const bt_kernel_impl *kernel, bt_call *call)
 {
     bt_status status = kernel->prepare ? kernel->prepare(call) : BT_OK;
@@ -197,6 +254,35 @@ START_TEST(wild_indices)
 }
 END_TEST
 
+/* On a device it is found when somebody waits; nothing is read or written beyond the ends. */
+START_TEST(wild_far)
+{
+    static const int64_t wild[] = {5, -1, INT64_MAX, INT64_MIN};
+    const bt_backend *device = device_backend();
+    for (int w = 0; device && w < 3 * BT_COUNT_OF(wild); w++) {
+        static const bt_op *const ops[] = {&bt_op_gather, &bt_op_scatter_add, &bt_op_one_hot};
+        const bt_op *op = ops[w / BT_COUNT_OF(wild)];
+        int64_t index[] = {0, wild[w % BT_COUNT_OF(wild)]};
+        float x[10] = {0}, y[10] = {0};
+        bt_view at = {(char *)index, BT_I64, 1, {2}, {1}}, table = {(char *)x, BT_F32, 2, {5, 2}, {2, 1}};
+        bt_view rows = {(char *)y, BT_F32, 2, {2, op == &bt_op_one_hot ? 5 : 2}, {op == &bt_op_one_hot ? 5 : 2, 1}};
+        bt_view gathered[] = {table, at}, added[] = {at, rows};
+        bt_rows_attr sum = {.rows = 5};
+        bt_one_hot_attr hot_attr = {.classes = 5, .dtype = BT_F32};
+        bt_call call = {.op = op, .inputs = op == &bt_op_one_hot ? 1 : 2, .outputs = 1, .threads = 1};
+        call.attr = op == &bt_op_one_hot ? (const void *)&hot_attr : &sum;
+        call.in = op == &bt_op_gather ? gathered : added;
+        call.out = op == &bt_op_scatter_add ? &table : &rows;
+        const host_span spans[] = {{(char *)x, sizeof x}, {(char *)y, sizeof y}, {(char *)index, sizeof index}};
+        ck_assert_int_eq(run_on_device(device, kernel_named(device->kernels.list(), op, ""), &call, spans, 3),
+                         BT_ERROR_DATA);
+        ck_assert_ptr_nonnull(strstr(bt_error(), ": element 1 of the indices [2] is "));
+        ck_assert_ptr_nonnull(strstr(bt_error(), "expected 0 to 4"));
+        bt_error_clear();
+    }
+}
+END_TEST
+
 START_TEST(known)
 {
     float x[] = {1, 2, 3, 4, 5, 6}, y[12];
@@ -222,36 +308,75 @@ START_TEST(known)
 }
 END_TEST
 
-/* print writes the values and passes them on; check fails with its message. */
+/* On the device that is tested, or on the processor. */
+static bt_status launch_there(bt_call *call, void *in, size_t in_bytes, void *out, size_t out_bytes)
+{
+    const bt_backend *device = device_backend();
+    const bt_backend *backend = device ? device : bt_backend_cpu();
+    const bt_kernel_impl *kernel = bt_kernel_choose(&backend->kernels, call);
+    const host_span spans[] = {{in, in_bytes}, {out, out_bytes}};
+    ck_assert_ptr_nonnull(kernel);
+    if (!device)
+        return launch(kernel, call);
+    bt_status status = kernel->prepare ? kernel->prepare(call) : BT_OK;
+    status = status == BT_OK ? run_on_device(device, kernel, call, spans, 2) : status;
+    if (kernel->release)
+        kernel->release(call);
+    return status;
+}
+
+/* What print writes. */
+static void print_there(bt_call *call, float *x, float *y, size_t bytes, char *text, size_t room)
+{
+    char path[] = "/tmp/bt_print_XXXXXX";
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    ck_assert(file >= 0 && before >= 0);
+    dup2(file, STDERR_FILENO);
+    bt_status status = launch_there(call, x, bytes, y, bytes);
+    dup2(before, STDERR_FILENO);
+    ck_assert(status == BT_OK);
+    memset(text, 0, room);
+    ck_assert(pread(file, text, room - 1, 0) > 0);
+    close(file);
+    close(before);
+    unlink(path);
+}
+
+/* print writes the values and passes them on; check fails with its message, which names the first. */
 START_TEST(looks_inside)
 {
     float x[] = {1.5F, -2, 3, 4, NAN, 6}, y[6];
-    uint8_t truth[] = {1, 1, 0, 1}, all = 7;
-    char path[] = "/tmp/bt_print_XXXXXX", text[256] = {0};
-    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    uint8_t truth[1000], all = 7;
+    char text[256];
     bt_text_attr label = {"weights"};
     bt_view in = {(char *)x, BT_F32, 2, {2, 3}, {1, 2}}, out = {(char *)y, BT_F32, 2, {2, 3}, {3, 1}};
     bt_call call = {
         .op = &bt_op_print, .attr = &label, .inputs = 1, .outputs = 1, .in = &in, .out = &out, .threads = 1};
-    ck_assert(file >= 0 && before >= 0);
-    dup2(file, STDERR_FILENO);
-    bt_status status = launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call);
-    dup2(before, STDERR_FILENO);
-    ck_assert(status == BT_OK && pread(file, text, sizeof text - 1, 0) > 0);
+    print_there(&call, x, y, sizeof x, text, sizeof text);
     ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, 3, nan],\n [-2, 4, 6]]\n");
     ck_assert(y[1] > 2.9F && y[1] < 3.1F);
-    close(file);
-    close(before);
-    unlink(path);
+    in.strides[0] = 3, in.strides[1] = 1;
+    print_there(&call, x, y, sizeof x, text, sizeof text);
+    ck_assert_str_eq(text, "weights: f32 [2, 3] = [[1.5, -2, 3],\n [4, nan, 6]]\n");
+    ck_assert(y[1] < -1.9F && y[1] > -2.1F);
 
     call.op = &bt_op_check;
-    in = (bt_view){(char *)truth, BT_BOOL, 1, {4}, {1}};
     out = (bt_view){(char *)&all, BT_BOOL, 0, {0}, {0}};
-    ck_assert_int_eq(launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call), BT_ERROR_NUMERIC);
-    ck_assert_ptr_nonnull(strstr(bt_error(), "weights (element 2 of [4]"));
-    bt_error_clear();
-    truth[2] = 1;
-    ck_assert(launch(bt_kernel_choose(&bt_backend_cpu()->kernels, &call), &call) == BT_OK && all == 1);
+    for (int wide = 0; wide < 2; wide++) { /* as it lies, and every other one */
+        memset(truth, 1, sizeof truth);
+        in = (bt_view){(char *)truth, BT_BOOL, 1, {wide ? 500 : 1000}, {wide ? 2 : 1}};
+        all = 7;
+        ck_assert(launch_there(&call, truth, sizeof truth, &all, 1) == BT_OK && all == 1);
+        truth[998] = truth[700] = truth[701] = 0;
+        truth[wide ? 11 : 999] = 0; /* one that is not looked at, or that comes later */
+        ck_assert_int_eq(launch_there(&call, truth, sizeof truth, &all, 1), BT_ERROR_NUMERIC);
+        ck_assert_ptr_nonnull(strstr(bt_error(), wide ? "check failed: weights (element 350 of [500] is false)"
+                                                      : "check failed: weights (element 700 of [1000] is false)"));
+        bt_error_clear();
+    }
+    in = (bt_view){(char *)truth, BT_BOOL, 1, {0}, {1}};
+    all = 7;
+    ck_assert(launch_there(&call, truth, sizeof truth, &all, 1) == BT_OK && all == 1);
 }
 END_TEST
 
@@ -267,7 +392,10 @@ int main(void)
     tcase_add_test(tcase, broadcasts);
     tcase_add_test(tcase, parts);
     tcase_add_test(tcase, indices);
+    tcase_add_test(tcase, sums_of_rows);
+    tcase_add_test(tcase, hot);
     tcase_add_test(tcase, wild_indices);
+    tcase_add_test(tcase, wild_far);
     tcase_add_test(tcase, looks_inside);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -59,12 +59,43 @@ START_TEST(streams)
         attr.key = 0x123456789abcdef0 * (uint64_t)way;
         attr.site = (uint32_t)way * 2654435761U;
         attr.probability = way & 2 ? 0.3 : 0;
+        attr.first = way & 4 ? 1000003 : 0;
         trial t = random_trial(ops[_i], &attr, way % 4);
+        t.bits = attr.dtype == BT_F32;
         if (ops[_i] == &bt_op_normal) /* in f32: near 1, the radius has only 24 bits */
             t.absolute = way & 1 ? 1e-14 : 1e-3;
         if (ops[_i] == &bt_op_dropout)
             t.relative = way & 1 ? 1e-15 : 2e-7;
         compare_fast(&t);
+    }
+}
+END_TEST
+
+/* Numbers that lie anyhow, and what is not finite. */
+START_TEST(filters)
+{
+    static const double values[] = {1.01, -2.003, INFINITY, 3e38, NAN, -INFINITY, 0, -0.0, 1e-40, 0.1, -7.7};
+    static const enum layout layouts[] = {PLAIN, TURNED, SLICED, SPREAD};
+    for (int way = 0; way < 32; way++) {
+        const bt_stochastic_attr rounds = {.key = 99, .site = 5, .first = way & 1 ? 7 : 0};
+        bt_random_attr drops = {.dtype = way & 1 ? BT_F64 : BT_F32, .rank = 2, .dims = {30, 37}, .key = 3};
+        trial t = {.op = &bt_op_stochastic_round, .attr = &rounds, .inputs = 2, .outputs = 1};
+        t.in[0] = t.out[0] = (operand){.dtype = BT_F32, .rank = 2, .dims = {30, 37}};
+        t.in[0].layout = layouts[way / 8];
+        t.in[0].values = values;
+        t.in[0].value_count = BT_COUNT_OF(values);
+        t.in[1] = (operand){.dtype = BT_I64, .values = &records[way % 4], .value_count = 1};
+        t.out[0].dtype = way & 2 ? BT_BF16 : way & 4 ? BT_F16 : BT_F32;
+        t.bits = t.in[0].layout == PLAIN;
+        compare(&t);
+        drops.probability = 0.25;
+        drops.first = rounds.first;
+        t.op = &bt_op_dropout;
+        t.attr = &drops;
+        t.in[0].dtype = t.out[0].dtype = drops.dtype;
+        t.relative = way & 1 ? 1e-15 : 2e-7;
+        t.bits = !(way & 1);
+        compare(&t);
     }
 }
 END_TEST
@@ -198,6 +229,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, known_answers);
     tcase_add_loop_test(tcase, streams, 0, 3);
+    tcase_add_test(tcase, filters);
     tcase_add_loop_test(tcase, laws, 0, 4);
     tcase_add_test(tcase, dropped);
     tcase_add_test(tcase, stochastically_rounded);

@@ -60,3 +60,30 @@ for a, b in zip(found, due):
             sys.exit(f"{key} at step {b['step']}: {a[key]}, not {b[key]}")
 END
 }
+
+# COMMAND: calls it for each example, made small, with its name and settings. Images are those of noise_images.
+each_example() {
+    local ini short small tiny
+    short=(engine.train_iters=6 engine.valid_step=6 engine.log_step=1)
+    small=(classifier.resnet=8 classifier.batch_size=20 reweight.batch_size=10 reweight.clean=1 classifier.imbalance=2
+        classifier.valid_batch_size=50)
+    for ini in curriculum custom_op distillation game hyper_cleaning learned_rate learning_by_ignoring logistic_hpo maml \
+        reweight reweight_longtail sine three_level tutorial weak_labels; do
+        "$1" $ini "${short[@]}"
+    done
+    "$1" reweight_cifar "${short[@]}" "${small[@]}"
+    "$1" language "${short[@]}" engine.train_iters=2 engine.valid_step=2 language.batch_size=16 mixture.batch_size=16
+    "$1" darts_cell "${short[@]}" engine.train_iters=3 engine.valid_step=3 classifier.filters=4 classifier.cells=1 \
+        classifier.nodes=1 classifier.batch_size=4 arch.batch_size=4 classifier.valid_batches=1
+    for ini in maml_omniglot imaml_omniglot; do
+        "$1" $ini "${short[@]}" engine.train_iters=16 engine.valid_step=16 meta.width=8 meta.ways=5 meta.valid_batches=5
+    done
+    tiny=(tokenizer=words:300 tokens=16 width=16 layers=1)
+    "$1" pretrain "${short[@]}" "${tiny[@]/#/masked.}"
+    run words pretrain engine.train_iters=2 engine.valid_step=0 "${tiny[@]/#/masked.}"
+    # In double precision: Adam makes steps of gradients that are zero but for rounding, as of a key's bias, and sama
+    # divides by them.
+    "$1" finetune "${short[@]}" engine.precision=fp64 "classifier.weights=$PWD/words/checkpoints/step-2.safetensors" \
+        classifier.weights_layout=plain 'classifier.weights_names=masked.* > *' classifier.weights_missing=keep \
+        "${tiny[@]/#/classifier.}"
+}

@@ -56,7 +56,11 @@ static double host_number(bt_problem *self)
 }
 
 /* Programs are compiled again after some steps. */
-static int64_t stage(bt_problem *self) { return bt_host_step(self) / 5; }
+static int64_t stage(bt_problem *self)
+{
+    const resumable *world = bt_user(self);
+    return world->one_stage ? 0 : bt_host_step(self) / 5;
+}
 
 static bt_tensor *losses(bt_problem *lower, const bt_batch *batch)
 {

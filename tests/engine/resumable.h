@@ -12,6 +12,7 @@ typedef struct resumable { /* bt_user; one for each engine */
     int64_t epochs, loops; /* by epoch_callback, on_inner_loop_start; kept by bt_state, and part of the loss */
     bool forgets;          /* bt_state is not called */
     double factor;         /* of the loss: a constant of the program; 0 stands for 1 */
+    bool one_stage;        /* no program is compiled again */
     int rows;              /* of the training data; 0 stands for 19 */
     double shift;          /* of the last number of the training data */
     double made_shift;     /* of the batches that a problem makes itself */

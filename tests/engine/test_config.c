@@ -341,8 +341,7 @@ START_TEST(refused_words)
          "use darts | cg"},
         {"classifier", "precision = tf32", "needs no scale of the loss; use fp32 | fp64 | bf16 | fp16 | bf16-true"},
         {"engine", "precision = amp", "bf16 halves what a network holds"},
-        {"engine", "device = cuda", "`threads` says how many cores share the work; use auto | cpu"},
-        {"engine", "device = gpu", "there is no backend for GPUs"},
+        {"engine", "device = gpu", "a GPU is computed on by CUDA; use auto | cpu | cuda"},
         {"engine", "logger_type = wandb", "wandb.log"},
         {"classifier", "optimizer = lbfgs", "docs/extending.md); use sgd | adam | adamw | rmsprop"},
     };

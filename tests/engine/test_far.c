@@ -4,6 +4,7 @@
 #include "resumable.h"
 
 #include "engine/session/session.h"
+#include "runtime/device_bytes.h"
 #include "support/far.h"
 #include "support/suite.h"
 #include <stdlib.h>
@@ -103,6 +104,40 @@ START_TEST(no_step_waits)
 }
 END_TEST
 
+/* Once each program has run twice, the host puts each run onto the queue as one piece. */
+START_TEST(runs_are_repeated)
+{
+    resumable world = {.one_stage = true};
+    go(true);
+    bt_engine *engine = resumable_engine(&world, plain[_i], "", NULL);
+    levels_step(engine, 60);
+    far_forget();
+    levels_step(engine, 6);
+    ck_assert_int_eq(far_counted().launches, 0);
+    ck_assert_int_gt(far_counted().replays, 0);
+    bt_engine_free(engine);
+}
+END_TEST
+
+/* Once everything has run, a device holds what was planned, to the byte. */
+START_TEST(bytes_of_the_device)
+{
+    resumable world = {.one_stage = true};
+    bt_device_bytes planned;
+    go(true);
+    bt_engine *engine = resumable_engine(&world, plain[_i], "", NULL);
+    resumable_finish(engine, &world);
+    const bt_instance *instance = engine->context.instance;
+    EXPECT_OK(bt_engine_device_bytes(engine, &planned));
+    ck_assert_uint_eq(planned.arena, instance->arena_size);
+    ck_assert_uint_gt(planned.variables, BT_MAIL_BYTES);
+    ck_assert_uint_gt(planned.batches, 0);
+    ck_assert_uint_gt(planned.constants, 0);
+    ck_assert_uint_eq(bt_queue_bytes(instance->queue), bt_device_sum(&planned));
+    bt_engine_free(engine);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 static bt_dataset *labelled(bt_problem *self)
@@ -173,6 +208,8 @@ int main(void)
     tcase_add_loop_test(tests, the_same_bits, 0, VARIANTS);
     tcase_add_test(tests, resumed_elsewhere);
     tcase_add_loop_test(tests, no_step_waits, 0, (int)(sizeof plain / sizeof *plain));
+    tcase_add_loop_test(tests, bytes_of_the_device, 0, (int)(sizeof plain / sizeof *plain));
+    tcase_add_loop_test(tests, runs_are_repeated, 0, (int)(sizeof plain / sizeof *plain));
     tcase_add_test(tests, a_label_that_is_none);
     tcase_add_test(tests, at_the_step_itself);
     suite_add_tcase(suite, tests);

@@ -4,6 +4,7 @@
 #include "cases.h"
 
 #include "backend/cpu/cpu.h"
+#include "support/on_device.h"
 #include "support/suite.h"
 #include <check.h>
 #include <math.h>
@@ -17,12 +18,15 @@ typedef struct run {
     bt_call call;
     bt_view in[CASE_INPUTS], out[BT_MAX_OUTPUTS];
     char *memory[CASE_INPUTS], *result[BT_MAX_OUTPUTS];
+    host_span spans[CASE_INPUTS + BT_MAX_OUTPUTS + 1];
+    int span_count;
 } run;
 
-static void *aligned(size_t size)
+static void *aligned(run *r, size_t size)
 {
-    void *memory = bt_alloc_aligned(size + BT_ALIGN);
+    char *memory = bt_alloc_aligned(size + BT_ALIGN);
     ck_assert_ptr_nonnull(memory);
+    r->spans[r->span_count++] = (host_span){memory, size + BT_ALIGN};
     return memory;
 }
 
@@ -63,13 +67,13 @@ static void run_begin(run *r, const setup *s, const op_case *c, bt_dtype stored,
     for (int i = 0; i < s->node->inputs; i++) {
         int64_t count = bt_array_count(c->shape[i]);
         r->in[i] = view_of(c->shape[i], dense, stored);
-        r->memory[i] = aligned(2 * (size_t)count * bt_dtype_size(c->shape[i].dtype));
+        r->memory[i] = aligned(r, 2 * (size_t)count * bt_dtype_size(c->shape[i].dtype));
         for (int64_t e = 0; e < count; e++)
             bt_put(r->in[i].dtype, r->memory[i], place(&r->in[i], e), c->values[i][e]);
     }
     for (int o = 0; o < s->node->outputs; o++) {
         r->out[o] = view_of(bt_tensor_array(s->out[o]), true, stored);
-        r->result[o] = aligned(bt_tensor_bytes(s->out[o]));
+        r->result[o] = aligned(r, bt_tensor_bytes(s->out[o]));
         memset(r->result[o], 0x5a, bt_tensor_bytes(s->out[o]));
     }
 }
@@ -87,7 +91,7 @@ static bool launch(run *r, const bt_kernel_impl *kernel, const int *over)
 {
     if (!bt_kernel_accepts(kernel, &r->call))
         return false;
-    void *scratch = kernel->scratch ? aligned(kernel->scratch(&r->call)) : NULL;
+    void *scratch = kernel->scratch ? aligned(r, kernel->scratch(&r->call)) : NULL;
     if (kernel->prepare)
         ck_assert_msg(kernel->prepare(&r->call) == BT_OK, "%s: %s", kernel->name, bt_error());
     for (int i = 0; i < r->call.inputs; i++)
@@ -95,7 +99,10 @@ static bool launch(run *r, const bt_kernel_impl *kernel, const int *over)
     for (int o = 0; o < r->call.outputs; o++)
         r->out[o].data = over && over[o] >= 0 ? r->memory[over[o]] : r->result[o];
     r->call.scratch = scratch;
-    ck_assert_msg(kernel->launch(&r->call) == BT_OK, "%s: %s", kernel->name, bt_error());
+    const bt_backend *device = device_backend();
+    const bt_status status =
+        device ? run_on_device(device, kernel, &r->call, r->spans, r->span_count) : kernel->launch(&r->call);
+    ck_assert_msg(status == BT_OK, "%s: %s", kernel->name, bt_error());
     if (kernel->release)
         kernel->release(&r->call);
     bt_free_aligned(scratch);
@@ -198,6 +205,8 @@ START_TEST(test_kernels)
 {
     const bt_op *op = bt_op_table[_i / BT_COUNT_OF(isas)];
     const bt_kernel_impl *const *kernels = bt_cpu_kernels(isas[_i % BT_COUNT_OF(isas)]);
+    if (device_backend()) /* its own, once */
+        kernels = _i % BT_COUNT_OF(isas) ? NULL : device_backend()->kernels.list();
     if (!kernels || bt_op_flags(op) & (BT_OP_LEAF | BT_OP_EFFECT))
         return;
     static const bt_dtype stored[] = {BT_F64, BT_F32, BT_BF16, BT_F16};

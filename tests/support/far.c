@@ -107,8 +107,14 @@ typedef struct work { /* kernel: a launch; else from: a copy; else a fill */
     int byte;
 } work;
 
+typedef struct recording { /* work that is kept; its views are its own */
+    work *works;
+    int64_t count, capacity;
+} recording;
+
 typedef struct far_queue {
-    work *works; /* from `first` on, those that are not done yet */
+    recording *kept; /* NULL: nothing is being recorded */
+    work *works;     /* from `first` on, those that are not done yet */
     int64_t first, count, capacity;
     int64_t done; /* in all */
     bt_device_failure failure;
@@ -180,8 +186,22 @@ static bt_device_failure far_wait(void *queue, int64_t mark)
     return found;
 }
 
+static bt_status keep(recording *r, const work *w)
+{
+    work *works = bt_grow(r->works, &r->capacity, r->count + 1, sizeof *works);
+    if (!works) {
+        bt_free(w->views);
+        return BT_ERROR_MEMORY;
+    }
+    r->works = works;
+    works[r->count++] = *w;
+    return BT_OK;
+}
+
 static bt_status append(far_queue *q, const work *w)
 {
+    if (q->kept)
+        return keep(q->kept, w);
     if (q->first > PATIENCE) {
         memmove(q->works, q->works + q->first, (size_t)(q->count - q->first) * sizeof *q->works);
         q->count -= q->first;
@@ -206,16 +226,21 @@ static bt_status far_copy(void *queue, void *to, const void *from, size_t bytes)
     return append(queue, &(work){.to = to, .from = from, .bytes = bytes});
 }
 
+static bt_status far_send(void *queue, void *far, const void *pinned, size_t bytes)
+{
+    counts.sent += (int64_t)bytes;
+    return far_copy(queue, far, pinned, bytes);
+}
+
 static bt_status far_fill(void *queue, void *to, int byte, size_t bytes)
 {
     counts.fills++;
     return append(queue, &(work){.to = to, .byte = byte, .bytes = bytes});
 }
 
-static bt_status far_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+static bt_status append_call(far_queue *q, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
 {
     work w = {.kernel = kernel, .call = *call, .site = site};
-    counts.launches++;
     w.views = bt_alloc_array((size_t)(call->inputs + call->outputs) + 1, sizeof *w.views);
     if (!w.views)
         return BT_ERROR_MEMORY;
@@ -225,7 +250,53 @@ static bt_status far_launch(void *queue, const bt_kernel_impl *kernel, const bt_
         memcpy(w.views + call->inputs, call->out, (size_t)call->outputs * sizeof *w.views);
     w.call.in = w.views;
     w.call.out = w.views + call->inputs;
-    return append(queue, &w);
+    return append(q, &w);
+}
+
+static bt_status far_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    counts.launches++;
+    return append_call(queue, kernel, call, site);
+}
+
+/* ---- what is kept, and put onto the queue again ---- */
+
+static bt_status far_record(void *queue)
+{
+    far_queue *q = queue;
+    q->kept = bt_alloc(sizeof *q->kept);
+    return q->kept ? BT_OK : BT_ERROR_MEMORY;
+}
+
+static void *far_recorded(void *queue)
+{
+    far_queue *q = queue;
+    recording *kept = q->kept;
+    q->kept = NULL;
+    return kept;
+}
+
+static bt_status far_replay(void *queue, void *kept)
+{
+    const recording *r = kept;
+    counts.replays++;
+    for (int64_t i = 0; i < r->count; i++) {
+        const work *w = &r->works[i];
+        if (w->kernel)
+            BT_TRY(append_call(queue, w->kernel, &w->call, w->site));
+        else
+            BT_TRY(append(queue, w));
+    }
+    return BT_OK;
+}
+
+static void far_discard(void *kept)
+{
+    recording *r = kept;
+    for (int64_t i = 0; i < r->count; i++)
+        bt_free(r->works[i].views);
+    bt_free(r->works);
+    bt_free(r);
 }
 
 static const bt_device_table device = {
@@ -235,11 +306,17 @@ static const bt_device_table device = {
     .free = far_free,
     .pin = bt_alloc,
     .unpin = bt_free,
+    .send = far_send,
     .copy = far_copy,
+    .fetch = far_copy,
     .fill = far_fill,
     .launch = far_launch,
     .mark = far_mark,
     .wait = far_wait,
+    .record = far_record,
+    .recorded = far_recorded,
+    .replay = far_replay,
+    .discard = far_discard,
 };
 
 /* ---- the backend ---- */

@@ -12,8 +12,10 @@ bool far_is_chosen(void);            /* by BETTY_TEST_BACKEND */
 
 /* What the device has been asked for, on all queues of the process since the last call of far_forget. */
 typedef struct far_counts {
-    int64_t launches, copies, fills, waits;
-    int64_t bytes; /* copied */
+    int64_t launches, copies, fills, waits; /* what is recorded is counted then, */
+    int64_t replays;                        /* and each time that it is put onto a queue again, as one */
+    int64_t bytes;                          /* copied, */
+    int64_t sent;                           /* and of these, from the host */
 } far_counts;
 far_counts far_counted(void);
 void far_forget(void);

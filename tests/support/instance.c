@@ -1,7 +1,8 @@
 /* tests/support/instance.c: where tests run instances of the processor's backend, by the environment: on memory that is
- * far, BETTY_TEST_BACKEND=far, or on so many ranks, BETTY_TEST_RANKS=3. The linker puts this in the place of the
- * library's bt_instance_new: tests/CMakeLists.txt. */
+ * far, BETTY_TEST_BACKEND=far, on a CUDA device, BETTY_TEST_BACKEND=cuda, or on so many ranks, BETTY_TEST_RANKS=3. The
+ * linker puts this in the place of the library's bt_instance_new: tests/CMakeLists.txt. */
 #include "support/far.h"
+#include "support/on_device.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,10 @@ static bt_instance *on_ranks(bt_instance *instance, const char *ranks)
 bt_instance *__wrap_bt_instance_new(const bt_backend *backend, int threads)
 {
     const bool cpu = backend == bt_backend_cpu();
-    bt_instance *instance = __real_bt_instance_new(far_is_chosen() && cpu ? far_backend() : backend, threads);
+    if (cpu && far_is_chosen())
+        backend = far_backend();
+    if (cpu && device_backend())
+        backend = device_backend();
+    bt_instance *instance = __real_bt_instance_new(backend, threads);
     return on_ranks(instance, cpu ? getenv("BETTY_TEST_RANKS") : NULL);
 }

@@ -1,7 +1,8 @@
 /* backend/cpu/loss.c: softmax, log_softmax, cross-entropy, layer_norm, and their derivatives, in one pass over rows
  * that are contiguous; binary cross-entropy. */
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/math_f32.h"
+#include "backend/cpu/vector.h"
+#include "backend/math.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/row.h"
 #include "backend/cpu/transpose.h"

@@ -2,6 +2,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/reference.h"
 #include "backend/cpu/vector.h"
+#include "ops/windows.h"
 
 typedef struct range {
     int64_t from, to;

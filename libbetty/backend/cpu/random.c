@@ -1,7 +1,8 @@
 /* backend/cpu/random.c: uniform, normal, dropout and stochastic rounding: blocks of Philox side by side. */
 #include "ops/random.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/math_f32.h"
+#include "backend/cpu/vector.h"
+#include "backend/random.h"
 
 enum { BLOCKS = 32, WORDS = 4 * BLOCKS }; /* made at a time */
 
@@ -62,7 +63,7 @@ static void uniform_f32(const bt_call *call, const uint32_t *words, int64_t firs
 {
     float *y = (float *)(void *)call->out[0].data + first;
     for (int64_t i = 0; i < n; i++)
-        y[i] = (float)(int32_t)(words[i] >> 8) * 0x1p-24F;
+        y[i] = bt_unit_f32(words[i]);
 }
 
 static void uniform_f64(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
@@ -72,24 +73,11 @@ static void uniform_f64(const bt_call *call, const uint32_t *words, int64_t firs
         y[i] = unit_f64(words, i);
 }
 
-/* cos(2 pi turn), 0 <= turn < 1. */
-BT_INLINE float cos_turn(float turn)
-{
-    float quarters = 4.0F * turn, n = (quarters + 0x1.8p23F) - 0x1.8p23F, r = (quarters - n) * 0x1.921fb6p0F;
-    int32_t i = (int32_t)n;
-    float y = i & 1 ? -bt_sin_near((double)r) : bt_cos_near((double)r);
-    return i & 2 ? -y : y;
-}
-
 static void normal_f32(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
 {
     float *y = (float *)(void *)call->out[0].data + first;
-    for (int64_t i = 0; i < n; i++) {
-        float high = (float)(int32_t)(words[2 * i] >> 16), low = (float)(int32_t)((words[2 * i] & 0xffff) + 1);
-        float radius = bt_f32_fma(high, 0x1p16F, low) * 0x1p-32F; /* all bits: they are the tail of the law */
-        float turn = (float)(int32_t)(words[2 * i + 1] >> 8) * 0x1p-24F;
-        y[i] = __builtin_sqrtf(-2.0F * bt_log_f32(radius)) * cos_turn(turn);
-    }
+    for (int64_t i = 0; i < n; i++)
+        y[i] = bt_normal_f32(words[2 * i], words[2 * i + 1]);
 }
 
 static void normal_f64(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
@@ -104,10 +92,10 @@ static void dropout_f32(const bt_call *call, const uint32_t *words, int64_t firs
     double probability = ((const bt_random_attr *)call->attr)->probability;
     const float *x = (const float *)(const void *)call->in[0].data + first;
     float *y = (float *)(void *)call->out[0].data + first, scale = (float)(1 / (1 - probability));
-    int32_t least = (int32_t)ceil(probability * 0x1p24); /* u >= probability, in integers */
+    const int32_t least = bt_least_kept(probability);
     BT_SIMD
     for (int64_t i = 0; i < n; i++)
-        y[i] = (int32_t)(words[i] >> 8) >= least ? x[i] * scale : 0.0F;
+        y[i] = bt_kept(words[i], least) ? x[i] * scale : 0.0F;
 }
 
 static void dropout_f64(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
@@ -119,20 +107,12 @@ static void dropout_f64(const bt_call *call, const uint32_t *words, int64_t firs
         y[i] = unit_f64(words, i) >= probability ? x[i] * scale : 0.0;
 }
 
-/* What is not finite has all bits of the exponent set: rounded to the nearest, it keeps its upper half, and as NaN one
- * bit more. */
-static uint32_t stochastic(uint32_t bits, uint32_t word)
-{
-    const bool finite = (bits & 0x7f800000) != 0x7f800000, nan = (bits & 0x7fffffff) > 0x7f800000;
-    return (bits + (finite ? word & 0xffff : 0)) | (nan ? 0x400000 : 0);
-}
-
 static void stochastic_f32(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
 {
     const uint32_t *x = (const uint32_t *)(const void *)call->in[0].data + first;
     uint32_t *y = (uint32_t *)(void *)call->out[0].data + first;
     for (int64_t i = 0; i < n; i++)
-        y[i] = stochastic(x[i], words[i]) & 0xffff0000;
+        y[i] = bt_stochastic_bits(x[i], words[i]) & 0xffff0000;
 }
 
 static void stochastic_bf16(const bt_call *call, const uint32_t *words, int64_t first, int64_t n)
@@ -140,7 +120,7 @@ static void stochastic_bf16(const bt_call *call, const uint32_t *words, int64_t 
     const uint32_t *x = (const uint32_t *)(const void *)call->in[0].data + first;
     uint16_t *y = (uint16_t *)(void *)call->out[0].data + first;
     for (int64_t i = 0; i < n; i++)
-        y[i] = (uint16_t)(stochastic(x[i], words[i]) >> 16);
+        y[i] = (uint16_t)(bt_stochastic_bits(x[i], words[i]) >> 16);
 }
 
 static void part(const bt_call *call, const stream *s, use_fn *use, int per_word, int64_t begin, int64_t end)

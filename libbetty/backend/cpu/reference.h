@@ -30,5 +30,6 @@ bt_status bt_cpu_join(const bt_call *const *calls, int ranks); /* bt_kernel_tabl
 
 void bt_cpu_print(const bt_call *call);      /* what the op print shows */
 bt_status bt_cpu_check(const bt_call *call); /* the op check; the error names the first element that is false */
+bt_status bt_cpu_untrue(const bt_text_attr *attr, const bt_view *x, int64_t element); /* that error */
 
 #endif

@@ -126,17 +126,20 @@ static bt_status print(const bt_call *call)
     return copy(call);
 }
 
+bt_status bt_cpu_untrue(const bt_text_attr *attr, const bt_view *x, int64_t element)
+{
+    char shape[256];
+    return bt_fail(BT_ERROR_NUMERIC, "check failed: %.*s (element %lld of %s is false)", (int)sizeof attr->text,
+                   attr->text, (long long)element, bt_shape_text(shape, x->rank, x->dims));
+}
+
 bt_status bt_cpu_check(const bt_call *call)
 {
-    const bt_text_attr *attr = call->attr;
     const bt_view *x = &call->in[0];
     int64_t count = bt_cpu_count(x);
-    for (int64_t e = 0; e < count; e++) {
-        char shape[256];
+    for (int64_t e = 0; e < count; e++)
         if (!(bt_cpu_get(x, e) != 0))
-            return bt_fail(BT_ERROR_NUMERIC, "check failed: %.*s (element %lld of %s is false)", (int)sizeof attr->text,
-                           attr->text, (long long)e, bt_shape_text(shape, x->rank, x->dims));
-    }
+            return bt_cpu_untrue(call->attr, x, e);
     bt_cpu_put_int(&call->out[0], 0, true);
     return BT_OK;
 }

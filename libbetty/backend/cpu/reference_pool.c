@@ -1,5 +1,6 @@
 /* backend/cpu/reference_pool.c: plain loops of pooling and resampling. */
 #include "backend/cpu/reference.h"
+#include "ops/windows.h"
 
 #include <math.h>
 #include <string.h>

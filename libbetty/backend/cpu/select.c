@@ -1,6 +1,7 @@
 /* backend/cpu/select.c: where and cast. */
 #include "backend/cpu/loop.h"
 #include "backend/cpu/vector.h"
+#include "base/bounded.h"
 #include "base/half.h"
 
 /* ---- where: values are only moved, so their size is all that counts ---- */
@@ -70,14 +71,11 @@ static bt_status where_prepare(bt_call *call)
 
 /* ---- cast ---- */
 
-/* What an integer cannot hold becomes its nearest bound, and NaN 0: as bt_put says. */
-BT_INLINE double bounded(double x, double low, double high) { return x != x ? 0 : x < low ? low : x > high ? high : x; }
-
 #define SAME(T, x)     (T)(x)
 #define TRUTH(T, x)    (x) != 0
-#define INTO_I32(T, x) (int32_t) bounded((double)(x), INT32_MIN, INT32_MAX)
-#define INTO_I64(T, x) (int64_t) bounded((double)(x), -0x1p63, 0x1.fffffffffffffp62)
-#define INTO_U8(T, x)  (uint8_t) bounded((double)(x), 0, 255)
+#define INTO_I32(T, x) bt_i32_of((double)(x))
+#define INTO_I64(T, x) bt_i64_of((double)(x))
+#define INTO_U8(T, x)  bt_u8_of((double)(x))
 #define CUT_BF16(T, x) bt_bf16_of(bt_f32_cut((double)(x)))
 #define CUT_F16(T, x)  bt_f16_of(bt_f32_cut((double)(x)))
 #define TO_BF16(T, x)  bt_bf16_of(x)

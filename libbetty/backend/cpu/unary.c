@@ -1,7 +1,8 @@
 /* backend/cpu/unary.c: elementwise ops of one operand. In f32 with functions of our own; in f64, which serves checks,
  * with those of the C library. */
 #include "backend/cpu/loop.h"
-#include "backend/cpu/math_f32.h"
+#include "backend/cpu/vector.h"
+#include "backend/math.h"
 
 #include <math.h>
 

@@ -1,97 +1,90 @@
-/* backend/cpu/update.c: the optimisers' updates, in one pass over contiguous arrays. The formulas are PyTorch's. */
+/* backend/cpu/update.c: the optimisers' updates, in one pass over contiguous arrays. */
+#include "backend/update.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/vector.h"
 #include "ops/codes.h"
 
-#include <float.h>
-#include <math.h>
-
-enum { STATES = 3, SCALARS = 7 };
+enum { STATES = 3 };
 
 typedef struct update { /* of elements 0 .. n-1 */
     int64_t n;
     const void *p, *g, *state[STATES - 1];
     void *out[STATES]; /* p', then the states */
-    double scalar[SCALARS];
+    double scalar[BT_UPDATE_SCALARS];
 } update;
 
-/* What is kept from step to step is 0 in the place of a subnormal number. A moment whose gradients are 0 would else
- * come to rest there (0.9 times 5 of the smallest number is 5 of them again), where arithmetic is many times slower. */
-static inline float settled_float(float x) { return __builtin_fabsf(x) < FLT_MIN ? 0 : x; }
-static inline double settled_double(double x) { return __builtin_fabs(x) < DBL_MIN ? 0 : x; }
-
-#define SGD_PLAIN(name, T)                                                                                             \
-    static void name(const update *u)                                                                                  \
+#define SGD_PLAIN(type, T)                                                                                             \
+    static void sgd_plain_##type(const update *u)                                                                      \
     {                                                                                                                  \
+        const bt_sgd_##type with = bt_sgd_of_##type(u->scalar);                                                        \
         const T *p = u->p, *g = u->g;                                                                                  \
-        T *to = u->out[0], lr = (T)u->scalar[0], decay = (T)u->scalar[3];                                              \
-        BT_SIMD                                                                                                        \
-        for (int64_t i = 0; i < u->n; i++)                                                                             \
-            to[i] = p[i] - lr * (g[i] + decay * p[i]);                                                                 \
-    }
-SGD_PLAIN(sgd_plain_f32, float)
-SGD_PLAIN(sgd_plain_f64, double)
-
-/* Each kind its own loop: a step that is the new m alone must not meet 0 times infinity. */
-#define SGD(name, T, next, step)                                                                                       \
-    static void name(const update *u)                                                                                  \
-    {                                                                                                                  \
-        const T *p = u->p, *g = u->g, *old = u->state[0];                                                              \
-        T *to = u->out[0], *to_m = u->out[1], lr = (T)u->scalar[0], momentum = (T)u->scalar[1];                        \
-        T fresh = (T)(1 - u->scalar[2]), decay = (T)u->scalar[3];                                                      \
+        T *to = u->out[0];                                                                                             \
         BT_SIMD                                                                                                        \
         for (int64_t i = 0; i < u->n; i++) {                                                                           \
-            T d = g[i] + decay * p[i], m = next;                                                                       \
-            to[i] = p[i] - lr * (step);                                                                                \
-            to_m[i] = settled_##T(m);                                                                                  \
+            T x = p[i];                                                                                                \
+            bt_sgd_plain_step_##type(&with, &x, g[i]);                                                                 \
+            to[i] = x;                                                                                                 \
         }                                                                                                              \
-        (void)old, (void)momentum, (void)fresh;                                                                        \
+    }
+SGD_PLAIN(f32, float)
+SGD_PLAIN(f64, double)
+
+#define SGD(name, type, T, nesterov, first)                                                                            \
+    static void name##_##type(const update *u)                                                                         \
+    {                                                                                                                  \
+        const bt_sgd_##type with = bt_sgd_of_##type(u->scalar);                                                        \
+        const T *p = u->p, *g = u->g, *old = u->state[0];                                                              \
+        T *to = u->out[0], *to_m = u->out[1];                                                                          \
+        BT_SIMD                                                                                                        \
+        for (int64_t i = 0; i < u->n; i++) {                                                                           \
+            T x = p[i], m = old[i];                                                                                    \
+            bt_sgd_step_##type(&with, nesterov, first, &x, g[i], &m);                                                  \
+            to[i] = x;                                                                                                 \
+            to_m[i] = m;                                                                                               \
+        }                                                                                                              \
     }
 #define SGDS(type, T)                                                                                                  \
-    SGD(sgd_##type, T, momentum *old[i] + fresh * d, m)                                                                \
-    SGD(sgd_first_##type, T, d, m)                                                                                     \
-    SGD(sgd_nesterov_##type, T, momentum *old[i] + fresh * d, d + momentum * m)                                        \
-    SGD(sgd_nesterov_first_##type, T, d, d + momentum * m)
+    SGD(sgd, type, T, 0, 0)                                                                                            \
+    SGD(sgd_first, type, T, 0, 1)                                                                                      \
+    SGD(sgd_nesterov, type, T, 1, 0)                                                                                   \
+    SGD(sgd_nesterov_first, type, T, 1, 1)
 SGDS(f32, float)
 SGDS(f64, double)
 
-#define ADAM(name, T, root)                                                                                            \
-    static void name(const update *u)                                                                                  \
+#define ADAM(type, T)                                                                                                  \
+    static void adam_##type(const update *u)                                                                           \
     {                                                                                                                  \
-        const T *p = u->p, *g = u->g, *m = u->state[0], *v = u->state[1];                                              \
+        const bt_adam_##type with = bt_adam_of_##type(u->scalar);                                                      \
+        const T *p = u->p, *g = u->g, *old_m = u->state[0], *old_v = u->state[1];                                      \
         T *to = u->out[0], *to_m = u->out[1], *to_v = u->out[2];                                                       \
-        T step = (T)u->scalar[0], beta1 = (T)u->scalar[1], beta2 = (T)u->scalar[2], eps = (T)u->scalar[3];             \
-        T shrink = (T)u->scalar[4], decay = (T)u->scalar[5], fresh1 = (T)(1 - u->scalar[1]);                           \
-        T fresh2 = (T)(1 - u->scalar[2]), correction = (T)u->scalar[6];                                                \
         BT_SIMD                                                                                                        \
         for (int64_t i = 0; i < u->n; i++) {                                                                           \
-            T d = g[i] + decay * p[i];                                                                                 \
-            T m_new = beta1 * m[i] + fresh1 * d, v_new = beta2 * v[i] + fresh2 * d * d;                                \
-            to[i] = shrink * p[i] - step * m_new / (root(v_new * correction) + eps);                                   \
-            to_m[i] = settled_##T(m_new);                                                                              \
-            to_v[i] = settled_##T(v_new);                                                                              \
+            T x = p[i], m = old_m[i], v = old_v[i];                                                                    \
+            bt_adam_step_##type(&with, &x, g[i], &m, &v);                                                              \
+            to[i] = x;                                                                                                 \
+            to_m[i] = m;                                                                                               \
+            to_v[i] = v;                                                                                               \
         }                                                                                                              \
     }
-ADAM(adam_f32, float, __builtin_sqrtf)
-ADAM(adam_f64, double, __builtin_sqrt)
+ADAM(f32, float)
+ADAM(f64, double)
 
-#define LION(name, T)                                                                                                  \
-    static void name(const update *u)                                                                                  \
+#define LION(type, T)                                                                                                  \
+    static void lion_##type(const update *u)                                                                           \
     {                                                                                                                  \
-        const T *p = u->p, *g = u->g, *m = u->state[0];                                                                \
-        T *to = u->out[0], *to_m = u->out[1], lr = (T)u->scalar[0], beta1 = (T)u->scalar[1];                           \
-        T beta2 = (T)u->scalar[2], shrink = (T)u->scalar[3], fresh1 = (T)(1 - u->scalar[1]);                           \
-        T fresh2 = (T)(1 - u->scalar[2]);                                                                              \
+        const bt_lion_##type with = bt_lion_of_##type(u->scalar);                                                      \
+        const T *p = u->p, *g = u->g, *old = u->state[0];                                                              \
+        T *to = u->out[0], *to_m = u->out[1];                                                                          \
         BT_SIMD                                                                                                        \
         for (int64_t i = 0; i < u->n; i++) {                                                                           \
-            T way = beta1 * m[i] + fresh1 * g[i];                                                                      \
-            T sign = way > 0 ? (T)1 : way < 0 ? (T)-1 : (T)0, m_new = beta2 * m[i] + fresh2 * g[i];                    \
-            to[i] = shrink * p[i] - lr * sign;                                                                         \
-            to_m[i] = m_new;                                                                                           \
+            T x = p[i], m = old[i];                                                                                    \
+            bt_lion_step_##type(&with, &x, g[i], &m);                                                                  \
+            to[i] = x;                                                                                                 \
+            to_m[i] = m;                                                                                               \
         }                                                                                                              \
     }
-LION(lion_f32, float)
-LION(lion_f64, double)
+LION(f32, float)
+LION(f64, double)
 
 /* Where nothing is to be done: what stays, stays. */
 static void keep(const update *u, int states, size_t size)
@@ -209,16 +202,10 @@ static bool adam_accepts(const bt_call *call) { return arrays(call, 4); }
 /* lr, beta1, beta2, eps, decay and t are the inputs from `first` on. */
 static void adam_scalars(const bt_call *call, int first, update *u)
 {
-    bool decoupled = ((const bt_adam_attr *)call->attr)->decoupled != 0;
-    double lr = scalar(call, first), beta1 = scalar(call, first + 1), beta2 = scalar(call, first + 2);
-    double decay = scalar(call, first + 4), t = scalar(call, first + 5);
-    u->scalar[0] = lr / (1 - pow(beta1, t));
-    u->scalar[1] = beta1;
-    u->scalar[2] = beta2;
-    u->scalar[3] = scalar(call, first + 3);
-    u->scalar[4] = decoupled ? 1 - lr * decay : 1;
-    u->scalar[5] = decoupled ? 0 : decay;
-    u->scalar[6] = 1 / (1 - pow(beta2, t));
+    double given[6];
+    for (int i = 0; i < BT_COUNT_OF(given); i++)
+        given[i] = scalar(call, first + i);
+    bt_adam_scalars(given, ((const bt_adam_attr *)call->attr)->decoupled != 0, u->scalar);
 }
 
 static bt_status adam_update(const bt_call *call)
@@ -377,11 +364,8 @@ static bt_status lion8bit_update(const bt_call *call)
     if (scalar(call, 4) == 0)
         return keep_all(call);
     eight e = eight_of(call, lion_f32, lion_f64);
-    double lr = scalar(call, 5);
-    e.update.scalar[0] = lr;
-    e.update.scalar[1] = scalar(call, 6);
-    e.update.scalar[2] = scalar(call, 7);
-    e.update.scalar[3] = 1 - lr * scalar(call, 8);
+    const double given[] = {scalar(call, 5), scalar(call, 6), scalar(call, 7), scalar(call, 8)};
+    bt_lion_scalars(given, e.update.scalar);
     return run_eight(call, &e);
 }
 

@@ -3,8 +3,7 @@
 #ifndef BT_CPU_VECTOR_H
 #define BT_CPU_VECTOR_H
 
-#include <stdint.h>
-#include <string.h>
+#include "backend/math.h"
 
 #if defined __AVX512F__ && defined __AVX512VL__
 #define BT_VECTOR 64
@@ -18,7 +17,6 @@
 #include <immintrin.h>
 #endif
 
-#define BT_INLINE    static inline __attribute__((always_inline))
 #define BT_PRAGMA(x) _Pragma(#x)
 #if defined __clang__
 #define BT_UNROLL(n) BT_PRAGMA(clang loop unroll(full))
@@ -59,8 +57,6 @@ BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return _mm
 BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return _mm_fmadd_pd(a, b, c); }
 BT_INLINE bt_f32x8 bt_f32x8_fma(bt_f32x8 a, bt_f32x8 b, bt_f32x8 c) { return _mm256_fmadd_ps(a, b, c); }
 BT_INLINE bt_f64x4 bt_f64x4_fma(bt_f64x4 a, bt_f64x4 b, bt_f64x4 c) { return _mm256_fmadd_pd(a, b, c); }
-BT_INLINE float bt_f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-BT_INLINE double bt_f64_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #if BT_VECTOR >= 64
 BT_INLINE bt_f32x16 bt_f32x16_fma(bt_f32x16 a, bt_f32x16 b, bt_f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
 BT_INLINE bt_f64x8 bt_f64x8_fma(bt_f64x8 a, bt_f64x8 b, bt_f64x8 c) { return _mm512_fmadd_pd(a, b, c); }
@@ -68,8 +64,6 @@ BT_INLINE bt_f64x8 bt_f64x8_fma(bt_f64x8 a, bt_f64x8 b, bt_f64x8 c) { return _mm
 #else
 BT_INLINE bt_f32x4 bt_f32x4_fma(bt_f32x4 a, bt_f32x4 b, bt_f32x4 c) { return a * b + c; }
 BT_INLINE bt_f64x2 bt_f64x2_fma(bt_f64x2 a, bt_f64x2 b, bt_f64x2 c) { return a * b + c; }
-BT_INLINE float bt_f32_fma(float a, float b, float c) { return a * b + c; }
-BT_INLINE double bt_f64_fma(double a, double b, double c) { return a * b + c; }
 #endif
 
 /* The first `count` elements, the others 0; no more than these are read. Of the widest vectors. */

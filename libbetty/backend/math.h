@@ -1,10 +1,23 @@
-/* backend/cpu/math_f32.h: functions of one f32, without branches, so that loops of them become vector code. Errors stay
- * below about three units in the last place; NaN, infinities and numbers too small for a full mantissa come out as they
- * should. The polynomials are weighted minimax fits of our own. */
-#ifndef BT_CPU_MATH_F32_H
-#define BT_CPU_MATH_F32_H
+/* backend/math.h: functions of one f32, the same on every device; without branches, so that loops of them become vector
+ * code. Errors stay below about three units in the last place; NaN, infinities and numbers too small for a full
+ * mantissa come out as they should. The polynomials are weighted minimax fits of our own. */
+#ifndef BT_BACKEND_MATH_H
+#define BT_BACKEND_MATH_H
 
-#include "backend/cpu/vector.h"
+#include "base/everywhere.h"
+#include <stdint.h>
+#include <string.h>
+
+#define BT_INLINE BT_EVERYWHERE static inline __attribute__((always_inline))
+
+/* a * b + c, in one rounding where the machine can. */
+#if defined __FMA__ || defined __CUDA_ARCH__
+BT_INLINE float bt_f32_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+BT_INLINE double bt_f64_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#else
+BT_INLINE float bt_f32_fma(float a, float b, float c) { return a * b + c; }
+BT_INLINE double bt_f64_fma(double a, double b, double c) { return a * b + c; }
+#endif
 
 BT_INLINE int32_t bt_bits(float x)
 {

@@ -1,0 +1,98 @@
+# The CUDA backend. BT_CUDA=on: by the CUDA toolkit; fake: the same sources for the device that the tests make of the
+# processor, tests/fake_cuda; off: none; auto: on where nvcc is found.
+
+set(BT_CUDA off CACHE STRING "CUDA: auto, on, off, or fake (tests)")
+set(BT_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "The architectures that kernels are compiled for")
+set_property(CACHE BT_CUDA PROPERTY STRINGS auto on off fake)
+string(TOLOWER "${BT_CUDA}" cuda)
+if(cuda STREQUAL auto)
+    set(cuda off)
+    find_package(CUDAToolkit QUIET)
+    if(CUDAToolkit_NVCC_EXECUTABLE AND NOT BT_SANITIZE)
+        set(cuda on)
+    endif()
+endif()
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS libbetty/backend/cuda/*.c)
+file(GLOB cuda_kernels CONFIGURE_DEPENDS libbetty/backend/cuda/*.cu)
+set(absent ${CMAKE_CURRENT_SOURCE_DIR}/libbetty/backend/cuda/absent.c)
+list(REMOVE_ITEM cuda_sources ${absent})
+
+if(cuda STREQUAL off)
+    target_sources(betty_objects PRIVATE ${absent})
+    return()
+endif()
+
+# Descriptions of cards, as texts in the program.
+file(GLOB profiles CONFIGURE_DEPENDS libbetty/backend/cuda/profiles/*.json)
+set(text "/* Made by cmake/cuda.cmake of backend/cuda/profiles. */\n#include \"backend/cuda/profile.h\"\n\nconst bt_cuda_built_in bt_cuda_profiles[] = {\n")
+foreach(profile ${profiles})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${profile})
+    cmake_path(GET profile STEM name)
+    file(READ ${profile} json)
+    string(REPLACE "\"" "\\\"" json "${json}")
+    string(REPLACE "\n" "\\n\"\n     \"" json "${json}")
+    string(APPEND text "    {\"${name}\",\n     \"${json}\"},\n")
+endforeach()
+file(CONFIGURE OUTPUT profiles.c CONTENT "${text}    {NULL, NULL},\n};\n" @ONLY)
+list(APPEND cuda_sources ${CMAKE_CURRENT_BINARY_DIR}/profiles.c)
+
+if(cuda STREQUAL on)
+    # nvcc makes plain objects, which the C compiler links as all others: no C++ library is needed. What is summed and
+    # multiplied means what it says, as on the processor.
+    find_package(CUDAToolkit REQUIRED)
+    set(flags -std=c++20 -O3 -fmad=false -Xcompiler=-fPIC,-fno-threadsafe-statics,-fno-exceptions,-fno-rtti)
+    foreach(architecture ${BT_CUDA_ARCHITECTURES})
+        list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
+    endforeach()
+    foreach(source ${cuda_kernels})
+        cmake_path(GET source STEM name)
+        set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
+        add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
+            COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/cuda
+            COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${CUDAToolkit_NVCC_EXECUTABLE} ${flags} -I ${CMAKE_CURRENT_SOURCE_DIR}/libbetty/include
+                -I ${CMAKE_CURRENT_SOURCE_DIR}/libbetty -MD -MF ${object}.d -c ${source} -o ${object})
+        list(APPEND cuda_objects ${object})
+    endforeach()
+    add_custom_target(betty_cuda_kernels DEPENDS ${cuda_objects})
+    add_library(betty_cuda OBJECT ${cuda_sources})
+    add_dependencies(betty_cuda betty_cuda_kernels)
+    # cuDNN is opened when the program runs; where its header is missing, the tests' own says what is used of it.
+    find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    mark_as_advanced(CUDNN_INCLUDE_DIR)
+    set(cudnn_header ${CUDNN_INCLUDE_DIR})
+    if(NOT CUDNN_INCLUDE_DIR)
+        set(cudnn_header ${CMAKE_CURRENT_SOURCE_DIR}/tests/fake_cuda)
+    endif()
+    target_include_directories(betty_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${cudnn_header})
+    list(APPEND betty_all_objects ${cuda_objects})
+    target_link_libraries(betty_dependencies INTERFACE CUDA::cudart_static)
+    string(APPEND betty_private_libs " -lcudart_static -lrt")
+else()
+    enable_language(CXX)
+    set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX)
+    add_library(betty_cuda OBJECT ${cuda_sources} ${cuda_kernels})
+    add_library(fake_cudart SHARED tests/fake_cuda/block.c tests/fake_cuda/memory.c tests/fake_cuda/runtime.c)
+    target_link_libraries(fake_cudart PRIVATE betty_settings Threads::Threads)
+    target_include_directories(fake_cudart PUBLIC tests/fake_cuda)
+    add_library(fake_cublaslt MODULE tests/fake_cuda/cublaslt.c) # opened as the libraries are
+    target_link_libraries(fake_cublaslt PRIVATE betty_settings fake_cudart m)
+    set_target_properties(fake_cublaslt PROPERTIES PREFIX "" OUTPUT_NAME libcublasLt SUFFIX .so.13)
+    add_library(fake_cudnn MODULE tests/fake_cuda/cudnn.c tests/fake_cuda/cudnn_conv.c)
+    target_link_libraries(fake_cudnn PRIVATE betty_settings fake_cudart)
+    set_target_properties(fake_cudnn PROPERTIES PREFIX "" OUTPUT_NAME libcudnn SUFFIX .so.9)
+    set_property(TARGET betty_dependencies APPEND PROPERTY INTERFACE_LINK_DEPENDS $<TARGET_FILE:fake_cublaslt>
+        $<TARGET_FILE:fake_cudnn>)
+    set_property(SOURCE libbetty/backend/cuda/library.c APPEND PROPERTY COMPILE_DEFINITIONS
+        BT_CUDA_LIBRARY_FOLDER="${CMAKE_CURRENT_BINARY_DIR}")
+    target_compile_definitions(betty_cuda PRIVATE BT_FAKE_CUDA=1)
+    target_compile_options(betty_cuda PRIVATE
+        "$<$<COMPILE_LANGUAGE:CXX>:-x;c++;-std=c++20;-O2;-fno-exceptions;-fno-rtti;-Wno-missing-field-initializers>")
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+        target_compile_options(betty_cuda PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v3>)
+    endif()
+    target_link_libraries(betty_dependencies INTERFACE fake_cudart)
+endif()
+target_link_libraries(betty_cuda PRIVATE betty_settings betty_dependencies)
+list(APPEND betty_all_objects $<TARGET_OBJECTS:betty_cuda>)
+message(STATUS "CUDA: ${cuda}")

@@ -1,0 +1,51 @@
+/* backend/cuda/columns.h: blocks for channels-last arrays: some neighbouring channels, and several rows of each at
+ * once, so that neighbouring threads have neighbouring numbers. */
+#ifndef BT_CUDA_COLUMNS_H
+#define BT_CUDA_COLUMNS_H
+
+#include "backend/cuda/device.h"
+
+/* Of `channels` channels a block has `width`, and of each `lanes` rows at once; what is left of its threads idles. */
+struct bt_tiling {
+    int64_t channels, tiles; /* tiles: blocks beside each other */
+    int width, lanes;
+};
+
+BT_EVERYWHERE static inline int64_t bt_over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static inline bt_tiling bt_tiling_of(int64_t channels, int64_t widest)
+{
+    const int64_t threads = bt_cuda_block(BT_CUDA_THREADS), most = widest < threads ? widest : threads;
+    if (channels == 0)
+        return {};
+    const int64_t width = channels < most ? channels : most;
+    return {channels, bt_over(channels, width), (int)width, (int)(threads / width)};
+}
+
+/* Where a thread stands in its block's tile. */
+struct bt_place {
+    int64_t channel;
+    int lane;
+    bool works;
+};
+
+static inline __device__ bt_place bt_place_of(const bt_tiling &t, int64_t tile)
+{
+    const int lane = (int)threadIdx.x / t.width;
+    const int64_t channel = tile * t.width + (int)threadIdx.x % t.width;
+    return {channel, lane, lane < t.lanes && channel < t.channels};
+}
+
+/* What the lanes have left in shared memory, a S for each thread, joined by S::joined: it stands with lane 0. */
+template <class S> static __device__ void bt_join_lanes(S *sums, const bt_tiling &t, const bt_place &p)
+{
+    __syncthreads();
+    for (int left = t.lanes; left > 1; left = (left + 1) / 2) {
+        const int half = (left + 1) / 2;
+        if (p.lane + half < left)
+            sums[threadIdx.x] = S::joined(sums[threadIdx.x], sums[threadIdx.x + half * t.width]);
+        __syncthreads();
+    }
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* backend/cuda/convolution.h: which plan of cuDNN a convolution is computed by. */
+#ifndef BT_CUDA_CONVOLUTION_H
+#define BT_CUDA_CONVOLUTION_H
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/cudnn.h"
+
+enum { BT_CUDA_CONV, BT_CUDA_CONV_DX, BT_CUDA_CONV_DW };
+
+/* A convolution, with x [n, h, w, in], weights [out, kh, kw, in/groups] and y [n, oh, ow, out], all dense. */
+typedef struct bt_cuda_conv {
+    int64_t kind, dtype, alignment; /* of the operands' memory, in bytes */
+    int64_t x[4], w[4], y[4];       /* sizes, in this order */
+    int64_t stride[2], padding[2], dilation[2];
+    int64_t card; /* which one it is planned for */
+} bt_cuda_conv;
+
+typedef struct bt_cuda_conv_plan bt_cuda_conv_plan;
+struct bt_cuda_conv_plan {
+    bt_cuda_conv of;
+    cudnnBackendDescriptor_t plan; /* NULL: cuDNN has none that may be used */
+    int64_t workspace;             /* bytes */
+    int64_t engine;                /* cuDNN's number of it */
+    unsigned notes;                /* bit n: cudnnNumericalNote_t n */
+    bt_cuda_conv_plan *next;
+};
+
+enum { BT_CUDA_CONV_WORKSPACE = 32 << 20 }; /* bytes, at most */
+
+/* Notes that no plan for the dtype has: sums that differ from run to run, or are not those of the dtype's numbers. */
+unsigned bt_cuda_conv_forbidden(bt_dtype dtype);
+
+/* Searched for once in the life of the process, and then kept. NULL: there is none, for whatever reason. */
+const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned);
+
+/* Of a call of conv, conv_dx or conv_dw: which view is which. */
+typedef struct bt_cuda_conv_views {
+    const bt_view *x, *w, *y;
+} bt_cuda_conv_views;
+bt_cuda_conv_views bt_cuda_conv_views_of(const bt_call *call);
+
+enum { BT_CUDA_CONV_X = 'x', BT_CUDA_CONV_W = 'w', BT_CUDA_CONV_Y = 'y' }; /* as cuDNN knows them */
+
+#endif

@@ -1,0 +1,306 @@
+/* backend/cuda/convolution_plan.c: asks cuDNN how a convolution would best be computed on a card, be it here or not.
+ * Of the first candidates of its heuristics that may be used, the one with the least workspace is taken. */
+#include "backend/cuda/convolution.h"
+#include "backend/cuda/profile.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { CANDIDATES = 8, CONFIGURATIONS = BT_CUDNN_DESCRIPTORS - 2 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bt_cuda_conv_plan *plans;
+
+unsigned bt_cuda_conv_forbidden(bt_dtype dtype)
+{
+    const unsigned never =
+        1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC | 1U << CUDNN_NUMERICAL_NOTE_FFT |
+        1U << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS | 1U << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION |
+        1U << CUDNN_NUMERICAL_NOTE_WINOGRAD | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 |
+        1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 | 1U << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+    return dtype == BT_F32 ? never | 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE : never;
+}
+
+/* ---- the convolution ---- */
+
+bt_cuda_conv_views bt_cuda_conv_views_of(const bt_call *call)
+{
+    const bt_view *first = &call->in[0], *second = &call->in[1], *out = &call->out[0];
+    if (call->op == &bt_op_conv_dx)
+        return (bt_cuda_conv_views){.x = out, .w = second, .y = first};
+    if (call->op == &bt_op_conv_dw)
+        return (bt_cuda_conv_views){.x = first, .w = out, .y = second};
+    return (bt_cuda_conv_views){.x = first, .w = second, .y = out};
+}
+
+static bool fits(const bt_view *view)
+{
+    int64_t count = 1;
+    for (int d = 0; d < view->rank; d++) {
+        if (view->dims[d] < 1 || view->dims[d] > INT32_MAX)
+            return false;
+        count *= view->dims[d];
+        if (count > INT32_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* False: none for cuDNN. */
+static bool conv_of(const bt_call *call, bool aligned, bt_cuda_conv *of)
+{
+    const bt_conv_attr *attr = call->attr;
+    const bt_cuda_conv_views v = bt_cuda_conv_views_of(call);
+    const bt_dtype dtype = v.x->dtype;
+    if (!bt_dtype_floats(dtype) || v.w->dtype != dtype || v.y->dtype != dtype)
+        return false;
+    if (!fits(v.x) || !fits(v.w) || !fits(v.y) || !bt_view_dense(v.x) || !bt_view_dense(v.y))
+        return false;
+    *of = (bt_cuda_conv){.kind = call->op == &bt_op_conv      ? BT_CUDA_CONV
+                                 : call->op == &bt_op_conv_dx ? BT_CUDA_CONV_DX
+                                                              : BT_CUDA_CONV_DW,
+                         .dtype = dtype,
+                         .alignment = aligned ? 16 : (int64_t)bt_dtype_size(dtype),
+                         .w = {v.w->dims[3], v.w->dims[0], v.w->dims[1], v.w->dims[2]}};
+    memcpy(of->x, v.x->dims, sizeof of->x);
+    memcpy(of->y, v.y->dims, sizeof of->y);
+    memcpy(of->stride, attr->stride, sizeof of->stride);
+    memcpy(of->padding, attr->padding, sizeof of->padding);
+    memcpy(of->dilation, attr->dilation, sizeof of->dilation);
+    return true;
+}
+
+/* ---- as descriptors ---- */
+
+static cudnnDataType_t data_type(int64_t dtype)
+{
+    return dtype == BT_F64    ? CUDNN_DATA_DOUBLE
+           : dtype == BT_BF16 ? CUDNN_DATA_BFLOAT16
+           : dtype == BT_F16  ? CUDNN_DATA_HALF
+                              : CUDNN_DATA_FLOAT;
+}
+
+/* Channels-last: cuDNN counts the axes as images, channels, height, width. */
+static cudnnBackendDescriptor_t tensor(bt_cudnn_bag *bag, const bt_cuda_conv *of, const int64_t *sizes, int64_t name)
+{
+    const int64_t dims[] = {sizes[0], sizes[3], sizes[1], sizes[2]};
+    const int64_t strides[] = {sizes[1] * sizes[2] * sizes[3], 1, sizes[2] * sizes[3], sizes[3]};
+    const cudnnDataType_t type = data_type(of->dtype);
+    cudnnBackendDescriptor_t t = bt_cudnn_new(bag, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    bt_cudnn_set(bag, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    bt_cudnn_set(bag, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
+    bt_cudnn_set(bag, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+    bt_cudnn_set(bag, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &of->alignment);
+    bt_cudnn_set(bag, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &name);
+    bt_cudnn_finish(bag, t);
+    return t;
+}
+
+static cudnnBackendDescriptor_t window(bt_cudnn_bag *bag, const bt_cuda_conv *of)
+{
+    const int64_t axes = 2;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const cudnnDataType_t sums = of->dtype == BT_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t w = bt_cudnn_new(bag, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, of->padding);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, of->padding);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, of->stride);
+    bt_cudnn_set(bag, w, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, of->dilation);
+    bt_cudnn_finish(bag, w);
+    return w;
+}
+
+static const struct operation {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
+} operations[] = {
+    [BT_CUDA_CONV] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [BT_CUDA_CONV_DX] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [BT_CUDA_CONV_DW] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+static cudnnBackendDescriptor_t graph_of(bt_cudnn_bag *bag, const bt_cuda_conv *of, cudnnHandle_t handle)
+{
+    const struct operation *o = &operations[of->kind];
+    const bool wide = of->dtype == BT_F64;
+    const double one = 1, none = 0;
+    const float one_f32 = 1, none_f32 = 0;
+    const cudnnBackendAttributeType_t type = wide ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
+    cudnnBackendDescriptor_t x = tensor(bag, of, of->x, BT_CUDA_CONV_X), w = tensor(bag, of, of->w, BT_CUDA_CONV_W);
+    cudnnBackendDescriptor_t y = tensor(bag, of, of->y, BT_CUDA_CONV_Y), c = window(bag, of);
+    cudnnBackendDescriptor_t made = bt_cudnn_new(bag, o->type);
+    bt_cudnn_refer(bag, made, o->x, x);
+    bt_cudnn_refer(bag, made, o->w, w);
+    bt_cudnn_refer(bag, made, o->y, y);
+    bt_cudnn_refer(bag, made, o->window, c);
+    bt_cudnn_set(bag, made, o->alpha, type, 1, wide ? (const void *)&one : &one_f32);
+    bt_cudnn_set(bag, made, o->beta, type, 1, wide ? (const void *)&none : &none_f32);
+    bt_cudnn_finish(bag, made);
+    cudnnBackendDescriptor_t graph = bt_cudnn_new(bag, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    bt_cudnn_refer(bag, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, made);
+    if (handle)
+        bt_cudnn_set(bag, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    bt_cudnn_finish(bag, graph);
+    return graph;
+}
+
+/* ---- the search ---- */
+
+typedef struct search {
+    bt_cudnn_bag bag;
+    cudnnHandle_t handle; /* NULL: the card is not here */
+    cudnnBackendDescriptor_t card, graph;
+    unsigned forbidden;
+    int considered;
+    bt_cuda_conv_plan *best;
+} search;
+
+static cudnnBackendDescriptor_t card_of(bt_cudnn_bag *bag, cudnnHandle_t handle, const bt_card *card)
+{
+    cudnnBackendDescriptor_t made = bt_cudnn_new(bag, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    if (card)
+        bt_cudnn_set(bag, made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                     (int64_t)strlen(card->text) + 1, card->text);
+    else
+        bt_cudnn_set(bag, made, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    bt_cudnn_finish(bag, made);
+    return made;
+}
+
+static unsigned notes_of(bt_cudnn_bag *bag, cudnnBackendDescriptor_t engine)
+{
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    const int64_t count = bt_cudnn_get(bag, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                       CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes);
+    unsigned bits = 0;
+    for (int64_t i = 0; i < count; i++)
+        bits |= 1U << notes[i];
+    return bits;
+}
+
+/* It becomes the best one, or it does not. */
+static void consider(search *s, cudnnBackendDescriptor_t configuration)
+{
+    bt_cudnn_bag bag = {CUDNN_STATUS_SUCCESS, {NULL}, 0};
+    bt_cuda_conv_plan *best = s->best;
+    int64_t number = 0, workspace = 0;
+    cudnnBackendDescriptor_t engine = bt_cudnn_new(&bag, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    bt_cudnn_get(&bag, configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
+    bt_cudnn_get(&bag, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
+    const unsigned notes = notes_of(&bag, engine);
+    if (bag.status == CUDNN_STATUS_SUCCESS && !(notes & s->forbidden)) {
+        cudnnBackendDescriptor_t plan = bt_cudnn_new(&bag, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        bt_cudnn_refer(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+        bt_cudnn_refer(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, s->card);
+        if (s->handle)
+            bt_cudnn_set(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &s->handle);
+        bt_cudnn_finish(&bag, plan);
+        bt_cudnn_get(&bag, plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace);
+        if (bag.status == CUDNN_STATUS_SUCCESS && workspace <= BT_CUDA_CONV_WORKSPACE) {
+            s->considered++;
+            if (!best->plan || workspace < best->workspace) {
+                if (best->plan)
+                    bt_cuda_cudnn()->descriptor_destroy(best->plan);
+                best->plan = bt_cudnn_keep(&bag, plan);
+                best->workspace = workspace;
+                best->engine = number;
+                best->notes = notes;
+            }
+        }
+    }
+    bt_cudnn_free(&bag);
+}
+
+static void ask(search *s, cudnnBackendHeurMode_t mode)
+{
+    bt_cudnn_bag bag = {CUDNN_STATUS_SUCCESS, {NULL}, 0};
+    cudnnBackendDescriptor_t found[CONFIGURATIONS];
+    cudnnBackendDescriptor_t heuristics = bt_cudnn_new(&bag, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    bt_cudnn_refer(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, s->graph);
+    bt_cudnn_set(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    bt_cudnn_refer(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, s->card);
+    bt_cudnn_finish(&bag, heuristics);
+    int64_t count =
+        bt_cudnn_get(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, NULL);
+    if (count > CONFIGURATIONS)
+        count = CONFIGURATIONS;
+    for (int64_t i = 0; i < count; i++)
+        found[i] = bt_cudnn_new(&bag, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (count)
+        count =
+            bt_cudnn_get(&bag, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, found);
+    /* What takes no workspace is not undercut. */
+    for (int64_t i = 0; i < count && s->considered < CANDIDATES && !(s->best->plan && !s->best->workspace); i++)
+        consider(s, found[i]);
+    bt_cudnn_free(&bag);
+}
+
+static void find(bt_cuda_conv_plan *plan, cudnnHandle_t handle, const bt_card *card)
+{
+    search s = {.handle = handle, .forbidden = bt_cuda_conv_forbidden((bt_dtype)plan->of.dtype), .best = plan};
+    s.card = card_of(&s.bag, handle, card);
+    s.graph = graph_of(&s.bag, &plan->of, handle);
+    if (s.bag.status == CUDNN_STATUS_SUCCESS)
+        ask(&s, CUDNN_HEUR_MODE_A);
+    if (s.bag.status == CUDNN_STATUS_SUCCESS && !plan->plan)
+        ask(&s, CUDNN_HEUR_MODE_FALLBACK);
+    bt_cudnn_free(&s.bag);
+}
+
+/* ---- those that have been searched for ---- */
+
+static const bt_cuda_conv_plan *known(const bt_cuda_conv *of)
+{
+    for (const bt_cuda_conv_plan *p = plans; p; p = p->next)
+        if (memcmp(&p->of, of, sizeof *of) == 0)
+            return p;
+    return NULL;
+}
+
+static const bt_cuda_conv_plan *search_for(const bt_cuda_conv *of, const bt_card *card)
+{
+    cudnnHandle_t handle = card ? NULL : bt_cudnn_handle();
+    bt_cuda_conv_plan *plan = card || handle ? bt_alloc(sizeof *plan) : NULL;
+    if (!plan)
+        return NULL;
+    plan->of = *of;
+    find(plan, handle, card);
+    plan->next = plans;
+    plans = plan;
+    return plan;
+}
+
+const bt_cuda_conv_plan *bt_cuda_conv_planned(const bt_call *call, bool aligned)
+{
+    bt_cuda_conv of;
+    if (!conv_of(call, aligned, &of) || !bt_cuda_cudnn())
+        return NULL;
+    bt_failure before = bt_failure_take();
+    int which = 0;
+    const bt_card *card = bt_cuda_planned_card(bt_cuda_answers(), &which);
+    of.card = which;
+    pthread_mutex_lock(&lock);
+    const bt_cuda_conv_plan *plan = known(&of);
+    if (!plan && (card || bt_cuda_answers()))
+        plan = search_for(&of, card);
+    pthread_mutex_unlock(&lock);
+    bt_error_clear(); /* what cannot be planned so is computed otherwise */
+    bt_failure_give(&before);
+    return plan && plan->plan ? plan : NULL;
+}

@@ -1,0 +1,84 @@
+/* backend/cuda/cuda.h: the CUDA backend from within: its queue, and the lists of its kernels. */
+#ifndef BT_CUDA_H
+#define BT_CUDA_H
+
+#include "ops/ops.h"
+#include "runtime/backend.h"
+#include <cuda_runtime_api.h>
+
+#define BT_CUDA_FAMILIES(X)                                                                                            \
+    X(elementwise)                                                                                                     \
+    X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool) X(row) X(sort)        \
+        X(along) X(random) X(host) X(convolution) X(direct)
+#define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
+BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
+#undef BT_CUDA_DECLARE
+
+/* The first failure that kernels have met, in pinned memory; they write it, and only where they fail. */
+typedef struct bt_cuda_record {
+    unsigned long long site;  /* which call, from 1 on; 0: none has failed */
+    unsigned long long where; /* the first element in the upper half, what stands there in the lower */
+} bt_cuda_record;
+
+/* What a call that can fail is about. */
+typedef struct bt_cuda_site {
+    bt_launched launched;
+    const bt_op *op;
+    bt_view index;             /* the indices, or what is to be true; its data is not used */
+    int64_t size;              /* they are below it */
+    const bt_text_attr *check; /* of the op check: what it says; NULL: it is about indices */
+} bt_cuda_site;
+
+typedef struct bt_cuda_ones { /* 1, where libraries read a factor from the device's memory */
+    double f64;
+    float f32;
+} bt_cuda_ones;
+
+enum { BT_CUDA_MARKS = 128 };
+
+typedef struct bt_cuda_stage { /* a place on the way of a batch */
+    char *far;
+    cudaEvent_t filled, emptied;
+} bt_cuda_stage;
+
+/* STAGED: bytes from which on they are used; STAGE: of each: runtime/queue.c sends no more at once. */
+enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
+
+typedef struct bt_cuda_queue {
+    int device;
+    cudaStream_t stream, copies; /* copies: only of what comes from the host */
+    bt_cuda_stage stages[BT_CUDA_STAGES];
+    char *staged; /* all of them */
+    int stage;    /* the next one */
+    cudaEvent_t events[BT_CUDA_MARKS];
+    int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
+    bool fresh;             /* work has been put onto it since the last one */
+    bt_launched launched;   /* the call that is being launched */
+    bt_cuda_record *record; /* pinned */
+    bt_cuda_ones *ones;     /* far */
+    bt_cuda_site *sites;
+    int64_t site_count, site_capacity;
+    bt_map site_of;     /* by the call's views: its site */
+    bt_failure failure; /* of the device itself: found while waiting for it */
+    bt_launched failed; /* where */
+    bool waits;         /* after each launch: BETTY_CUDA=sync */
+} bt_cuda_queue;
+
+/* BT_OK, or the error as bt_fail has it; `what` was being done. */
+bt_status bt_cuda_try(cudaError_t error, const char *what);
+
+/* For a call whose kernel may find an index that is not within 0 .. size-1: the number that it leaves in the record.
+ * -1 after an error. */
+int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size);
+int64_t bt_cuda_watch_check(bt_cuda_queue *queue, const bt_call *call); /* likewise, of the op check */
+
+/* stages.c: what the host sends goes over a stream of its own to a stage, while the device computes, and from there to
+ * its place when its turn comes. */
+bt_status bt_cuda_stages_open(bt_cuda_queue *queue);
+void bt_cuda_stages_close(bt_cuda_queue *queue);
+bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
+
+bool bt_cuda_answers(void); /* there is a device */
+const bt_device_table *bt_cuda_device(void);
+
+#endif

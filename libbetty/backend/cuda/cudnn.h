@@ -1,0 +1,36 @@
+/* backend/cuda/cudnn.h: descriptors of cuDNN's graph interface. All of it is for where bt_cuda_cudnn() gives a library.
+ */
+#ifndef BT_CUDA_CUDNN_H
+#define BT_CUDA_CUDNN_H
+
+#include "backend/cuda/library.h"
+
+bt_status bt_cudnn_try(cudnnStatus_t status, const char *what); /* BT_OK, or the error as bt_fail has it */
+
+/* The process' own, of its device. NULL after an error. */
+cudnnHandle_t bt_cudnn_handle(void);
+
+/* ---- descriptors: many of them, made one after the other; the first failure stays, all that comes after is nothing
+ * ---- */
+
+enum { BT_CUDNN_DESCRIPTORS = 64 };
+
+typedef struct bt_cudnn_bag {
+    cudnnStatus_t status;
+    cudnnBackendDescriptor_t all[BT_CUDNN_DESCRIPTORS];
+    int count;
+} bt_cudnn_bag;
+
+cudnnBackendDescriptor_t bt_cudnn_new(bt_cudnn_bag *bag, cudnnBackendDescriptorType_t type);
+void bt_cudnn_set(bt_cudnn_bag *bag, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                  cudnnBackendAttributeType_t type, int64_t count, const void *values);
+void bt_cudnn_refer(bt_cudnn_bag *bag, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                    cudnnBackendDescriptor_t to);
+/* How many there are; at most `room` are written. */
+int64_t bt_cudnn_get(bt_cudnn_bag *bag, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                     cudnnBackendAttributeType_t type, int64_t room, void *values);
+void bt_cudnn_finish(bt_cudnn_bag *bag, cudnnBackendDescriptor_t descriptor);
+cudnnBackendDescriptor_t bt_cudnn_keep(bt_cudnn_bag *bag, cudnnBackendDescriptor_t descriptor); /* it is not freed */
+void bt_cudnn_free(bt_cudnn_bag *bag);
+
+#endif

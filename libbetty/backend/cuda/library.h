@@ -1,0 +1,61 @@
+/* backend/cuda/library.h: libraries of the CUDA toolkit, and cuDNN, opened when they are first asked for, so that a
+ * program starts without them. A machine may lack one: then kernels of our own do its work. */
+#ifndef BT_CUDA_LIBRARY_H
+#define BT_CUDA_LIBRARY_H
+
+#include "base/base.h"
+#include <cublasLt.h>
+#include <cudnn_graph.h>
+
+/* ---- cuBLASLt ---- */
+
+#define BT_CUBLASLT(X)                                                                                                 \
+    X(cublasLtCreate, create)                                                                                          \
+    X(cublasLtGetStatusName, status_name)                                                                              \
+    X(cublasLtMatmulDescCreate, desc_create)                                                                           \
+    X(cublasLtMatmulDescDestroy, desc_destroy)                                                                         \
+    X(cublasLtMatmulDescSetAttribute, desc_set)                                                                        \
+    X(cublasLtMatrixLayoutCreate, layout_create)                                                                       \
+    X(cublasLtMatrixLayoutDestroy, layout_destroy)                                                                     \
+    X(cublasLtMatrixLayoutSetAttribute, layout_set)                                                                    \
+    X(cublasLtMatmulPreferenceCreate, preference_create)                                                               \
+    X(cublasLtMatmulPreferenceDestroy, preference_destroy)                                                             \
+    X(cublasLtMatmulPreferenceSetAttribute, preference_set)                                                            \
+    X(cublasLtMatmulAlgoGetHeuristic, heuristic)                                                                       \
+    X(cublasLtMatmulAlgoCapGetAttribute, algo_cap)                                                                     \
+    X(cublasLtMatmulAlgoConfigGetAttribute, algo_config)                                                               \
+    X(cublasLtMatmul, matmul)
+
+#define BT_CUDA_FUNCTION(symbol, name) __typeof__(symbol) *name;
+
+typedef struct bt_cublaslt {
+    BT_CUBLASLT(BT_CUDA_FUNCTION)
+    cublasLtHandle_t handle;
+} bt_cublaslt;
+
+/* NULL: there is none, or it cannot be used. It stays open. */
+const bt_cublaslt *bt_cuda_cublaslt(void);
+
+/* ---- cuDNN: its graph interface ---- */
+
+#define BT_CUDNN(X)                                                                                                    \
+    X(cudnnGetVersion, version)                                                                                        \
+    X(cudnnGetErrorString, error_string)                                                                               \
+    X(cudnnGetLastErrorString, last_error)                                                                             \
+    X(cudnnCreate, create)                                                                                             \
+    X(cudnnSetStream, set_stream)                                                                                      \
+    X(cudnnBackendCreateDescriptor, descriptor_create)                                                                 \
+    X(cudnnBackendDestroyDescriptor, descriptor_destroy)                                                               \
+    X(cudnnBackendSetAttribute, set)                                                                                   \
+    X(cudnnBackendGetAttribute, get)                                                                                   \
+    X(cudnnBackendFinalize, finalize)                                                                                  \
+    X(cudnnBackendExecute, execute)
+
+typedef struct bt_cudnn {
+    BT_CUDNN(BT_CUDA_FUNCTION)
+} bt_cudnn;
+
+/* NULL: there is none, or one before 9.8, which cannot plan for a card that is not there. It stays open. */
+const bt_cudnn *bt_cuda_cudnn(void);
+
+#endif

@@ -1,0 +1,309 @@
+/* backend/cuda/queue.c: a device's memory, and its work in order: one stream, and events that stand for marks. */
+#include "backend/cuda/cuda.h"
+
+#include "backend/cpu/reference.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bt_status bt_cuda_try(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return BT_OK;
+    return bt_fail(error == cudaErrorMemoryAllocation ? BT_ERROR_MEMORY : BT_ERROR_DEVICE, "CUDA: %s: %s (%s)", what,
+                   cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/* ---- life ---- */
+
+/* BETTY_CUDA=sync: each call is waited for, so that an error of the device names it. */
+static bool is_sync(void)
+{
+    const char *mode = getenv("BETTY_CUDA");
+    return mode && strcmp(mode, "sync") == 0;
+}
+
+static void cuda_close(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    for (int i = 0; i < BT_CUDA_MARKS; i++)
+        if (q->events[i])
+            cudaEventDestroy(q->events[i]);
+    bt_cuda_stages_close(q);
+    if (q->record)
+        cudaFreeHost(q->record);
+    if (q->ones)
+        cudaFree(q->ones);
+    if (q->stream)
+        cudaStreamDestroy(q->stream);
+    bt_free(q->failure.message);
+    bt_map_free(&q->site_of);
+    bt_free(q->sites);
+    bt_free(q);
+}
+
+/* On their way they lie where the record will. */
+static bt_status set_ones(bt_cuda_queue *q)
+{
+    const bt_cuda_ones ones = {1, 1};
+    void *far = NULL;
+    _Static_assert(sizeof ones <= sizeof *q->record, "the record has room for them");
+    BT_TRY(bt_cuda_try(cudaMalloc(&far, sizeof ones), "allocating memory"));
+    q->ones = far;
+    memcpy(q->record, &ones, sizeof ones);
+    BT_TRY(bt_cuda_try(cudaMemcpyAsync(far, q->record, sizeof ones, cudaMemcpyHostToDevice, q->stream), "copying"));
+    return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
+}
+
+static bt_status begin(bt_cuda_queue *q)
+{
+    void *record = NULL;
+    BT_TRY(bt_cuda_try(cudaSetDevice(q->device), "choosing the device"));
+    BT_TRY(bt_cuda_try(cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking), "making a stream"));
+    for (int i = 0; i < BT_CUDA_MARKS; i++)
+        BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
+    BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
+    BT_TRY(bt_cuda_stages_open(q));
+    q->record = record;
+    BT_TRY(set_ones(q));
+    *q->record = (bt_cuda_record){0, ~0ULL};
+    return BT_OK;
+}
+
+static void *cuda_open(void)
+{
+    bt_cuda_queue *q = bt_alloc(sizeof *q);
+    if (!q)
+        return NULL;
+    q->waits = is_sync();
+    if (begin(q) == BT_OK)
+        return q;
+    cuda_close(q);
+    return NULL;
+}
+
+/* ---- memory ---- */
+
+static void *cuda_alloc(void *queue, size_t bytes)
+{
+    bt_cuda_queue *q = queue;
+    void *memory = NULL;
+    cudaError_t error = cudaMalloc(&memory, bytes ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+        bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated on the device", bytes);
+        return NULL;
+    }
+    if (bt_cuda_try(error, "allocating memory") != BT_OK)
+        return NULL;
+    if (bt_cuda_try(cudaMemsetAsync(memory, 0, bytes ? bytes : 1, q->stream), "clearing memory") == BT_OK)
+        return memory;
+    cudaFree(memory);
+    return NULL;
+}
+
+static void cuda_free(void *queue, void *memory)
+{
+    (void)queue;
+    cudaFree(memory);
+}
+
+static void *cuda_pin(size_t bytes)
+{
+    void *memory = NULL;
+    if (bt_cuda_try(cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocDefault), "pinning memory") != BT_OK)
+        return NULL;
+    return memory;
+}
+
+static void cuda_unpin(void *memory) { cudaFreeHost(memory); }
+
+/* ---- failures ---- */
+
+/* The call's site, and its number from 1 on. */
+static int64_t watch(bt_cuda_queue *queue, const bt_call *call, const bt_cuda_site *site)
+{
+    int64_t number = bt_map_get(&queue->site_of, call->in);
+    if (number < 0) {
+        bt_cuda_site *sites = bt_grow(queue->sites, &queue->site_capacity, queue->site_count + 1, sizeof *sites);
+        if (!sites || bt_map_put(&queue->site_of, call->in, queue->site_count) != BT_OK)
+            return -1;
+        queue->sites = sites;
+        number = queue->site_count++;
+    }
+    queue->sites[number] = *site;
+    return number + 1;
+}
+
+int64_t bt_cuda_watch(bt_cuda_queue *queue, const bt_call *call, const bt_view *index, int64_t size)
+{
+    return watch(queue, call,
+                 &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = *index, .size = size});
+}
+
+int64_t bt_cuda_watch_check(bt_cuda_queue *queue, const bt_call *call)
+{
+    return watch(
+        queue, call,
+        &(bt_cuda_site){.launched = queue->launched, .op = call->op, .index = call->in[0], .check = call->attr});
+}
+
+static bt_status fail(const bt_cuda_site *site, const bt_cuda_record *record)
+{
+    const long long element = (long long)(record->where >> 32);
+    char shape[256];
+    if (site->check)
+        return bt_cpu_untrue(site->check, &site->index, element);
+    return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
+                   element, bt_shape_text(shape, site->index.rank, site->index.dims),
+                   (long long)(int32_t)(uint32_t)record->where, (long long)site->size - 1);
+}
+
+static bt_device_failure taken(bt_cuda_queue *q)
+{
+    const bt_cuda_record record = *q->record;
+    bt_device_failure failure = {.failure = q->failure, .site = q->failed};
+    q->failure = (bt_failure){BT_OK, NULL};
+    if (failure.failure.status != BT_OK || record.site == 0)
+        return failure;
+    const bt_cuda_site *site = &q->sites[record.site - 1];
+    bt_failure before = bt_failure_take();
+    fail(site, &record);
+    failure = (bt_device_failure){.failure = bt_failure_take(), .site = site->launched};
+    bt_failure_give(&before);
+    *q->record = (bt_cuda_record){0, ~0ULL};
+    return failure;
+}
+
+/* ---- work ---- */
+
+static bt_status put_copy(bt_cuda_queue *q, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    q->fresh = true;
+    return bt_cuda_try(cudaMemcpyAsync(to, from, bytes, kind, q->stream), "copying");
+}
+
+static bt_status cuda_send(void *queue, void *far, const void *pinned, size_t bytes)
+{
+    if (bytes >= BT_CUDA_STAGED && bytes <= BT_CUDA_STAGE)
+        return bt_cuda_send_staged(queue, far, pinned, bytes);
+    return put_copy(queue, far, pinned, bytes, cudaMemcpyHostToDevice);
+}
+
+static bt_status cuda_copy(void *queue, void *far, const void *from, size_t bytes)
+{
+    return put_copy(queue, far, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+static bt_status cuda_fetch(void *queue, void *pinned, const void *far, size_t bytes)
+{
+    return put_copy(queue, pinned, far, bytes, cudaMemcpyDeviceToHost);
+}
+
+static bt_status cuda_fill(void *queue, void *to, int byte, size_t bytes)
+{
+    bt_cuda_queue *q = queue;
+    q->fresh = true;
+    return bt_cuda_try(cudaMemsetAsync(to, byte, bytes, q->stream), "filling memory");
+}
+
+static bt_status cuda_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    bt_cuda_queue *q = queue;
+    bt_call placed = *call;
+    placed.queue = q;
+    q->launched = site;
+    q->fresh = true;
+    BT_TRY(kernel->launch(&placed));
+    if (q->waits)
+        BT_TRY(bt_cuda_try(cudaStreamSynchronize(q->stream), call->op->name));
+    return BT_OK;
+}
+
+static int64_t cuda_mark(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    if (!q->fresh)
+        return q->marks;
+    q->marks++;
+    q->fresh = false;
+    /* An event that cannot be recorded has failed before; waiting says so. */
+    (void)cudaEventRecord(q->events[q->marks % BT_CUDA_MARKS], q->stream);
+    return q->marks;
+}
+
+static bt_device_failure cuda_wait(void *queue, int64_t mark)
+{
+    bt_cuda_queue *q = queue;
+    bt_failure before = bt_failure_take();
+    if (bt_cuda_try(cudaEventSynchronize(q->events[mark % BT_CUDA_MARKS]), "waiting") != BT_OK &&
+        q->failure.status == BT_OK) {
+        q->failure = bt_failure_take();
+        q->failed = q->launched;
+    }
+    bt_error_clear();
+    bt_failure_give(&before);
+    return taken(q);
+}
+
+/* ---- what is launched again, as a graph ---- */
+
+static bt_status cuda_record(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    BT_TRY(bt_cuda_try(cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "recording a graph"));
+    return BT_OK;
+}
+
+static void *cuda_recorded(void *queue)
+{
+    bt_cuda_queue *q = queue;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t made = NULL;
+    if (bt_cuda_try(cudaStreamEndCapture(q->stream, &graph), "recording a graph") != BT_OK)
+        return NULL;
+    const bt_status status = bt_cuda_try(cudaGraphInstantiate(&made, graph, 0), "making a graph");
+    cudaGraphDestroy(graph);
+    return status == BT_OK ? made : NULL;
+}
+
+static bt_status cuda_replay(void *queue, void *recording)
+{
+    bt_cuda_queue *q = queue;
+    q->fresh = true;
+    return bt_cuda_try(cudaGraphLaunch(recording, q->stream), "launching a graph");
+}
+
+static void cuda_discard(void *recording) { cudaGraphExecDestroy(recording); }
+
+/* ---- the table ---- */
+
+static const bt_device_table device = {
+    .own = BT_CUDA_STAGES * BT_CUDA_STAGE,
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+    .send = cuda_send,
+    .copy = cuda_copy,
+    .fetch = cuda_fetch,
+    .fill = cuda_fill,
+    .launch = cuda_launch,
+    .mark = cuda_mark,
+    .wait = cuda_wait,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .discard = cuda_discard,
+};
+
+const bt_device_table *bt_cuda_device(void)
+{
+    static bt_device_table one_by_one;
+    if (!is_sync())
+        return &device;
+    one_by_one = device;
+    one_by_one.record = NULL;
+    return &one_by_one;
+}

@@ -1,0 +1,158 @@
+/* backend/cuda/tile.h: a block whose threads are shared among some lines: `lanes` threads each, a power of two. What
+ * they have found of a line is put together in the order of a tree, which the sizes alone decide. */
+#ifndef BT_CUDA_TILE_H
+#define BT_CUDA_TILE_H
+
+#include "backend/cuda/device.h"
+
+const unsigned BT_TILE_THREADS = 256, BT_TILE_ACROSS = 32;
+const int BT_TILE_AT_ONCE = 4; /* elements of a thread that are under way together */
+
+struct bt_tile {
+    int64_t lines, n;  /* in all; elements of one, of which */
+    int64_t piece;     /* so many are a block's, where there are few lines and they are long */
+    int64_t parts;     /* pieces of a line */
+    unsigned lanes;    /* of one line */
+    unsigned together; /* lines of a block */
+    bool across;       /* adjacent threads have adjacent lines, else adjacent elements */
+};
+
+/* ---- on the host ---- */
+
+static inline int64_t bt_up(int64_t n, int64_t of) { return (n + of - 1) / of; }
+
+/* The least power of two that is not below n, and at most `most`, which is one. */
+static inline unsigned bt_tile_power(int64_t n, unsigned most)
+{
+    unsigned power = 1;
+    while (power < most && power < n)
+        power *= 2;
+    return power;
+}
+
+static inline unsigned bt_tile_threads(void)
+{
+    unsigned threads = BT_TILE_THREADS;
+    while (threads > bt_cuda_block(BT_TILE_THREADS))
+        threads /= 2;
+    return threads;
+}
+
+static inline int64_t bt_tile_groups(const bt_tile &tile) { return bt_up(tile.lines, tile.together); }
+
+/* Of lines of n elements, each of which is one block's. */
+static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
+{
+    const unsigned threads = bt_tile_threads();
+    bt_tile tile = {};
+    tile.lines = lines;
+    tile.n = tile.piece = n;
+    tile.parts = 1;
+    tile.across = across;
+    tile.lanes = bt_tile_power(bt_up(n, BT_TILE_AT_ONCE), threads);
+    tile.together = threads / tile.lanes;
+    if (across) {
+        const unsigned wanted = bt_tile_power(lines, threads < BT_TILE_ACROSS ? threads : BT_TILE_ACROSS);
+        tile.together = tile.together > wanted ? tile.together : wanted;
+        tile.lanes = threads / tile.together;
+    }
+    return tile;
+}
+
+/* Where that would be FEW blocks, lines are cut so that there are about BLOCKS, as long as each thread has some
+ * elements. */
+static inline bt_tile bt_tile_cut(int64_t lines, int64_t n, bool across)
+{
+    const int64_t FEW = 256, BLOCKS = 1024, EACH = 16;
+    bt_tile tile = bt_tile_whole(lines, n, across);
+    if (lines && n && bt_tile_groups(tile) < FEW) {
+        const int64_t wanted = bt_up(BLOCKS, bt_tile_groups(tile)), most = bt_up(n, tile.lanes * EACH);
+        tile.piece = bt_up(bt_up(n, wanted < most ? wanted : most), tile.lanes) * tile.lanes;
+        tile.parts = bt_up(n, tile.piece);
+    }
+    return tile;
+}
+
+static inline int64_t bt_tile_blocks(const bt_tile &tile) { return bt_tile_groups(tile) * tile.parts; }
+
+/* ---- on the device ---- */
+
+static inline __device__ unsigned bt_tile_lane(const bt_tile &tile)
+{
+    return tile.across ? threadIdx.x / tile.together : threadIdx.x % tile.lanes;
+}
+
+/* Of the block's lines, which one is this thread's. */
+static inline __device__ unsigned bt_tile_place(const bt_tile &tile)
+{
+    return tile.across ? threadIdx.x % tile.together : threadIdx.x / tile.lanes;
+}
+
+/* What a thread has of the call: elements from + lane, from + lane + lanes, ... below `to` of a line. */
+struct bt_tile_work {
+    int64_t line, part, from, to, first;
+    bool real; /* else all lines have been given; it does what another does, and leaves nothing */
+};
+
+static inline __device__ bt_tile_work bt_tile_own(const bt_tile &tile)
+{
+    const int64_t groups = (tile.lines + tile.together - 1) / tile.together;
+    bt_tile_work own;
+    own.part = blockIdx.x / groups;
+    own.line = blockIdx.x % groups * tile.together + bt_tile_place(tile);
+    own.real = own.line < tile.lines;
+    own.line = own.real ? own.line : tile.lines - 1;
+    own.from = own.part * tile.piece;
+    own.to = own.from + tile.piece < tile.n ? own.from + tile.piece : tile.n;
+    own.first = own.from + bt_tile_lane(tile);
+    return own;
+}
+
+/* What all lanes of a line have, in `room` of BT_TILE_THREADS; each gets it. */
+template <class F, class S> static __device__ S bt_tile_join(const bt_tile &tile, S *room, const S &own)
+{
+    const unsigned lane = bt_tile_lane(tile), step = tile.across ? tile.together : 1;
+    room[threadIdx.x] = own;
+    __syncthreads();
+    for (unsigned half = tile.lanes / 2; half; half /= 2) {
+        if (lane < half)
+            room[threadIdx.x] = F::join(room[threadIdx.x], room[threadIdx.x + half * step]);
+        __syncthreads();
+    }
+    const S all = room[threadIdx.x - lane * step];
+    __syncthreads();
+    return all;
+}
+
+#if defined BT_FAKE_CUDA
+#define BT_CUDA_UNROLL
+#else
+#define BT_CUDA_UNROLL _Pragma("unroll")
+#endif
+
+/* Several elements at once, so that one is under way while others are. */
+template <class T, int N>
+static inline __device__ void bt_load_each(bt_dtype dtype, const char *data, const int64_t *at, T *x)
+{
+    switch (dtype) {
+#define BT_LOAD_EACH(name)                                                                                             \
+    case name:                                                                                                         \
+        BT_CUDA_UNROLL                                                                                                 \
+        for (int k = 0; k < N; k++)                                                                                    \
+            x[k] = bt_load<T>(name, data, at[k]);                                                                      \
+        break;
+        BT_LOAD_EACH(BT_F32)
+        BT_LOAD_EACH(BT_F64)
+        BT_LOAD_EACH(BT_I32)
+        BT_LOAD_EACH(BT_I64)
+        BT_LOAD_EACH(BT_BF16)
+        BT_LOAD_EACH(BT_F16)
+#undef BT_LOAD_EACH
+    default:
+        BT_CUDA_UNROLL
+        for (int k = 0; k < N; k++)
+            x[k] = bt_load<T>(BT_U8, data, at[k]);
+    }
+}
+
+#endif

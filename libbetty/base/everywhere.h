@@ -1,0 +1,11 @@
+/* base/everywhere.h: what is computed alike on the host and on a device. */
+#ifndef BT_EVERYWHERE_H
+#define BT_EVERYWHERE_H
+
+#if defined __CUDACC__
+#define BT_EVERYWHERE __host__ __device__
+#else
+#define BT_EVERYWHERE
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+#!/bin/bash
+# The headers of the fake CUDA device, against the toolkit's where that is installed: ours declare no function otherwise,
+# and their numbers and structures are the toolkit's.
+cd "$BT_SOURCE_DIR" || exit 1
+
+toolkit=
+for folder in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include; do
+    if [ -e "$folder/cublasLt.h" ] && [ -e "$folder/cuda_runtime_api.h" ]; then toolkit=$folder; break; fi
+done
+if [ -z "$toolkit" ]; then
+    echo "skipped: no CUDA toolkit"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+compile() { "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$@"; }
+
+# What ours says in numbers: enumerators, defined values, sizes of types, and where a result's fields lie.
+values() {
+    sed -n 's/^#define \([A-Za-z0-9_]*\) *[(0-9].*/\1/p' "$1"
+    grep -o '\b[A-Za-z0-9_]* = [0-9]' "$1" | sed 's/ = .*//'
+    sed -n 's/^}\{0,1\}.* \**\([A-Za-z]*_t\);.*/sizeof(\1)/p' "$1"
+    if [ "${1##*/}" = cublasLt.h ]; then
+        printf 'offsetof(cublasLtMatmulHeuristicResult_t, %s)\n' algo workspaceSize state
+    fi
+}
+
+bad=0
+for header in cuda_runtime_api.h cublasLt.h cudnn_graph.h; do
+    [ -e "$toolkit/$header" ] || continue # cuDNN comes by itself
+    ours=tests/fake_cuda/$header
+    values "$ours" >"$work/values"
+    { # a program that prints them, by our header, as claims
+        printf '#include "%s"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' "$header"
+        sed 's/.*/printf("_Static_assert((long long)(&) == %lldLL, \\"&\\");\\n", (long long)(&));/' "$work/values"
+        echo 'return 0; }'
+    } >"$work/print.c"
+    compile -Itests/fake_cuda "$work/print.c" -o "$work/print" || exit 1
+    { # which stand or fall by the toolkit's
+        printf '#include <stddef.h>\n#include <cuda_runtime_api.h>\n#include <%s>\n' "$header"
+        printf '#define FAKE_CUDA_FUNCTIONS_ONLY\n#include "%s"\n' "$PWD/$ours"
+        "$work/print"
+    } >"$work/check.c"
+    compile -isystem "$toolkit" -fsyntax-only "$work/check.c" || bad=1
+    echo "$ours: $(wc -l <"$work/values") numbers"
+done
+exit $bad
