@@ -124,6 +124,8 @@ static const char *taps(bt_onnx *m, const bt_node *node, int which, bool weighte
     bt_array at = {.dtype = BT_I64, .rank = 1, .dims = {r->to}}, weight = {.dtype = BT_F64, .rank = 1, .dims = {r->to}};
     at.data = bt_alloc(bt_array_bytes(at));
     weight.data = bt_alloc(bt_array_bytes(weight));
+    if (!at.data || !weight.data)
+        bt_onnx_fail(m, BT_ERROR_MEMORY, "out of memory");
     for (int64_t o = 0; at.data && weight.data && o < r->to; o++) {
         int64_t places[2];
         double weights[2];
