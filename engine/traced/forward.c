@@ -41,14 +41,20 @@ static bool depends(const bt_heard *heard, const bt_tensor *x)
     return found;
 }
 
-/* Called like the field that it is a look at, if it is one of a single field: else input, input1, ... */
+/* The field that it is made of, if that is one and nothing else; NULL: it is not. */
+static const bt_batch_field *field_behind(const bt_heard *heard, const bt_tensor *x)
+{
+    while (x->node->inputs == 1)
+        x = x->node->in[0];
+    return field_of(heard, x);
+}
+
+/* Called like the field that it is made of; else input, input1, ... */
 static void name_input(bt_heard *heard, const bt_tensor *x)
 {
     char *name = heard->names[heard->count];
     const size_t room = sizeof heard->names[0];
-    while (x->node->inputs == 1)
-        x = x->node->in[0];
-    const bt_batch_field *field = field_of(heard, x);
+    const bt_batch_field *field = field_behind(heard, x);
     snprintf(name, room, "%.100s", field ? field->name : "input");
     for (int i = 0, number = 1; i < heard->count; i++)
         if (strcmp(heard->names[i], name) == 0) {
@@ -63,7 +69,10 @@ static void name_input(bt_heard *heard, const bt_tensor *x)
  * a task do, it is the first, unless another input counts those of the batch. */
 static int axis_of(const bt_heard *heard, const bt_tensor *x)
 {
-    return x->batch_axis >= 0 || heard->counted || !x->rank || !field_of(heard, x) ? x->batch_axis : 0;
+    const bt_batch_field *field = field_behind(heard, x);
+    if (x->batch_axis >= 0 || heard->counted || !field || !x->rank || !field->array.rank)
+        return x->batch_axis;
+    return field->array.dims[0] == x->dims[0] ? 0 : -1;
 }
 
 static bt_array grown(const bt_heard *heard, const bt_tensor *x)

@@ -198,6 +198,46 @@ START_TEST(parameters)
 }
 END_TEST
 
+/* ---- a task, whose queries are not as many as its batch counts ---- */
+
+static bt_status make_task(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    const float x[2 * ROWS] = {1, 2, 3, (float)index};
+    (void)self, (void)mode;
+    BT_TRY(bt_batch_set(batch, "support.x", BT_ARRAY(x, 4, WIDTH)));
+    return bt_batch_set(batch, "query.x", BT_ARRAY(x, 6, WIDTH));
+}
+
+static bt_module *linear(bt_problem *self) { return (void)self, bt_nn_linear(WIDTH, 1); }
+
+static bt_tensor *task_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *support = bt_mean(bt_field(batch, "support.x"));
+    return bt_mean(bt_square(bt_sub(bt_forward(self, bt_field(batch, "query.x")), support)));
+}
+
+static const bt_problem_def learner = {
+    .name = "model", .get_batch = make_task, .configure_module = linear, .training_step = task_step};
+static const bt_export tasks = {.abi = BT_ABI, .problems = {&learner}};
+
+START_TEST(of_a_task)
+{
+    bt_engine *engine = levels_engine(&tasks, NULL, "engine.train_iters = 2\nengine.output = run\n");
+    levels_run(engine);
+    bt_engine_free(engine);
+    engine = levels_engine(&tasks, NULL, "");
+    FILE *file = open_memstream(&said, &said_size);
+    ck_assert_ptr_nonnull(file);
+    ck_assert_msg(bt_engine_export(engine, &(bt_exporting){.folder = "run", .path = "m.onnx", .file = file}) == BT_OK,
+                  "%s", bt_error());
+    fclose(file);
+    bt_engine_free(engine);
+    ck_assert_str_eq(said, "m.onnx: the network of model at step 2: query.x [batch, 2] -> output [batch, 1]\n");
+    free(said);
+    said = NULL;
+}
+END_TEST
+
 /* ---- networks that no step asks for by themselves ---- */
 
 static bt_tensor *plain_step(bt_problem *self, const bt_batch *batch)
@@ -237,6 +277,7 @@ int main(void)
     tcase_add_test(cases, of_what_steps_give_it);
     tcase_add_test(cases, whatever_the_precision);
     tcase_add_test(cases, parameters);
+    tcase_add_test(cases, of_a_task);
     tcase_add_test(cases, of_nobody);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
