@@ -21,16 +21,6 @@ static bt_status find(bt_engine *engine, const char *name, bt_problem **found)
     return status;
 }
 
-/* Products are computed in full, whatever the precision was that it was trained in. */
-static void widen(bt_context *context)
-{
-    for (int i = 0; i < context->problem_count; i++) {
-        context->problems[i]->low = BT_F32;
-        if (context->problems[i]->module)
-            context->problems[i]->module->low = BT_F32;
-    }
-}
-
 static bt_status write_forward(const bt_exporting *what, const bt_heard heard[2])
 {
     const char *names[BT_MAX_ITEMS];
@@ -53,16 +43,38 @@ static bt_status write_forward(const bt_exporting *what, const bt_heard heard[2]
     return BT_OK;
 }
 
-static bt_status export_forward(const bt_exporting *what, bt_problem *problem)
+static void set_low(bt_problem *problem, bt_dtype low)
 {
-    bt_context *context = problem->context;
-    bt_heard heard[2] = {{.problem = problem, .examples = BT_FEWER}, {.problem = problem, .examples = BT_MORE}};
-    widen(context);
+    problem->low = low;
+    if (problem->module)
+        problem->module->low = low;
+}
+
+/* Products are computed in full, whatever precision a level was trained in. */
+static bt_status hear_both(bt_context *context, bt_heard heard[2])
+{
+    bt_dtype *low = bt_alloc_array((size_t)context->problem_count, sizeof *low);
+    if (!low)
+        return BT_ERROR_MEMORY;
+    for (int i = 0; i < context->problem_count; i++) {
+        low[i] = context->problems[i]->low;
+        set_low(context->problems[i], BT_F32);
+    }
     bt_stage_enter(context, BT_STAGE_PROGRAM); /* what is traced may not set the engine going */
     bt_status status = bt_hear(&heard[0]);
     if (status == BT_OK)
         status = bt_hear(&heard[1]);
     bt_stage_leave(context);
+    for (int i = 0; i < context->problem_count; i++)
+        set_low(context->problems[i], low[i]);
+    bt_free(low);
+    return status;
+}
+
+static bt_status export_forward(const bt_exporting *what, bt_problem *problem)
+{
+    bt_heard heard[2] = {{.problem = problem, .examples = BT_FEWER}, {.problem = problem, .examples = BT_MORE}};
+    bt_status status = hear_both(problem->context, heard);
     if (status == BT_OK)
         status = write_forward(what, heard);
     bt_heard_free(&heard[0]);
@@ -88,8 +100,7 @@ static bt_status export(bt_engine *engine, const bt_exporting *what)
     BT_TRY(bt_engine_enter_model(engine, "bt_engine_export"));
     BT_TRY(find(engine, what->problem, &problem));
     BT_TRY(bt_checkpoint_load_model(&engine->context, what->folder));
-    bt_status status = format == BT_EXPORT_TORCH ? export_parameters(what, problem) : export_forward(what, problem);
-    return bt_keep_error(&engine->context, status);
+    return format == BT_EXPORT_TORCH ? export_parameters(what, problem) : export_forward(what, problem);
 }
 
 bt_status bt_engine_export(bt_engine *engine, const bt_exporting *what)

@@ -29,7 +29,7 @@ static bool depends(const bt_heard *heard, const bt_tensor *x)
     const bt_graph *graph = x->node->graph;
     bool *needed = bt_alloc_array((size_t)graph->node_count + 1, sizeof *needed), found = false;
     if (!needed)
-        return true; /* the failure is told by who asks for memory next */
+        return true; /* the failure is told by bt_heard_end */
     needed[x->node->index] = true;
     for (int64_t n = x->node->index; n >= 0 && !found; n--) {
         const bt_node *node = graph->nodes[n];
@@ -41,14 +41,20 @@ static bool depends(const bt_heard *heard, const bt_tensor *x)
     return found;
 }
 
-/* Called like the field that it is a look at, if it is one of a single field: else input, input1, ... */
+/* The field that it is made of, if that is one and nothing else; NULL: it is not. */
+static const bt_batch_field *field_behind(const bt_heard *heard, const bt_tensor *x)
+{
+    while (x->node->inputs == 1)
+        x = x->node->in[0];
+    return field_of(heard, x);
+}
+
+/* Called like the field that it is made of; else input, input1, ... */
 static void name_input(bt_heard *heard, const bt_tensor *x)
 {
     char *name = heard->names[heard->count];
     const size_t room = sizeof heard->names[0];
-    while (x->node->inputs == 1)
-        x = x->node->in[0];
-    const bt_batch_field *field = field_of(heard, x);
+    const bt_batch_field *field = field_behind(heard, x);
     snprintf(name, room, "%.100s", field ? field->name : "input");
     for (int i = 0, number = 1; i < heard->count; i++)
         if (strcmp(heard->names[i], name) == 0) {
@@ -63,7 +69,10 @@ static void name_input(bt_heard *heard, const bt_tensor *x)
  * a task do, it is the first, unless another input counts those of the batch. */
 static int axis_of(const bt_heard *heard, const bt_tensor *x)
 {
-    return x->batch_axis >= 0 || heard->counted || !x->rank || !field_of(heard, x) ? x->batch_axis : 0;
+    const bt_batch_field *field = field_behind(heard, x);
+    if (x->batch_axis >= 0 || heard->counted || !field || !x->rank || !field->array.rank)
+        return x->batch_axis;
+    return field->array.dims[0] == x->dims[0] ? 0 : -1;
 }
 
 static bt_array grown(const bt_heard *heard, const bt_tensor *x)
@@ -126,7 +135,8 @@ void bt_heard_end(bt_problem *problem, bt_tensor *out)
     if (graph->status != BT_OK || bt_poisoned(out))
         return;
     bt_graph_output(graph, out);
-    problem->context->heard->graph = bt_inline(graph, keep_all, NULL);
+    if (bt_error_status() == BT_OK)
+        problem->context->heard->graph = bt_inline(graph, keep_all, NULL);
     graph->output_count = 0;
 }
 

@@ -36,7 +36,6 @@ bt_status bt_onnx_save(bt_onnx *model, const char *output, const char *path);
 bool bt_onnx_fits(int64_t fewer, int64_t more);                       /* a size stays, or grows with the batch */
 void bt_onnx_ratio(int64_t size, int64_t *times, int64_t *parts);     /* of BT_FEWER: it is times / parts of them */
 const char *bt_onnx_own_path(const bt_onnx *model, const char *path); /* without the level's name in front of it */
-const char *bt_onnx_value_of(bt_onnx *model, const bt_tensor *x);
 const char *bt_onnx_hold(bt_onnx *model, const char *name, bt_array array, const bt_var *var); /* the name */
 
 #endif

@@ -14,17 +14,23 @@ typedef struct bt_onnx bt_onnx;
 /* Writes what the node computes, of its inputs' names, and names its outputs. `name`: the rule's. */
 typedef void bt_onnx_write_fn(bt_onnx *model, const bt_node *node, const char *name);
 
+/* The tensors that it reads, where these are not its inputs: how many. Most rules have none. */
+enum { BT_ONNX_READS = 16 };
+typedef int bt_onnx_reads_fn(const bt_node *node, const bt_tensor *what[BT_ONNX_READS]);
+
 typedef struct bt_onnx_rule {
     const bt_op *op;
     bt_onnx_write_fn *write;
     const char *name; /* of ONNX's op, where the rule serves several */
     bool resized;     /* its attributes name sizes, which may grow with the batch */
-    bool thin;        /* it may take inputs by bt_onnx_thin; else all of them are there before it is asked */
+    bool thin;        /* it may take inputs by bt_onnx_thin; else all that it reads is there before it is asked */
+    bt_onnx_reads_fn *reads; /* 0, or NULL: its inputs */
 } bt_onnx_rule;
 /* clang-format off */
-#define BT_RULE(op, write, name)    {&bt_op_##op, (write), (name), false, false}
-#define BT_RESIZED(op, write, name) {&bt_op_##op, (write), (name), true, false}
-#define BT_THIN(op, write, name)    {&bt_op_##op, (write), (name), false, true}
+#define BT_RULE(op, write, name)         {&bt_op_##op, (write), (name), false, false, NULL}
+#define BT_RESIZED(op, write, name)      {&bt_op_##op, (write), (name), true, false, NULL}
+#define BT_THIN(op, write, name)         {&bt_op_##op, (write), (name), false, true, NULL}
+#define BT_READS(op, write, name, reads) {&bt_op_##op, (write), (name), false, false, (reads)}
 /* clang-format on */
 
 /* Each ends with op NULL. */
@@ -33,7 +39,8 @@ const bt_onnx_rule *bt_onnx_rule_of(const bt_op *op); /* NULL: there is none */
 
 /* ---- for rules: node.c ---- */
 
-const char *bt_onnx_in(bt_onnx *model, const bt_node *node, int i); /* the value of an input */
+const char *bt_onnx_value_of(bt_onnx *model, const bt_tensor *x);
+const char *bt_onnx_in(bt_onnx *model, const bt_node *node, int i); /* of an input */
 /* Likewise, but what is repeated along an axis may have size 1 there: for ops that repeat it themselves. */
 const char *bt_onnx_thin(bt_onnx *model, const bt_node *node, int i);
 bool bt_onnx_is_thin(const bt_onnx *model, const bt_node *node, int i); /* that one is another value */

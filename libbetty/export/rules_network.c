@@ -124,6 +124,8 @@ static const char *taps(bt_onnx *m, const bt_node *node, int which, bool weighte
     bt_array at = {.dtype = BT_I64, .rank = 1, .dims = {r->to}}, weight = {.dtype = BT_F64, .rank = 1, .dims = {r->to}};
     at.data = bt_alloc(bt_array_bytes(at));
     weight.data = bt_alloc(bt_array_bytes(weight));
+    if (!at.data || !weight.data)
+        bt_onnx_fail(m, BT_ERROR_MEMORY, "out of memory");
     for (int64_t o = 0; at.data && weight.data && o < r->to; o++) {
         int64_t places[2];
         double weights[2];
@@ -173,8 +175,66 @@ static const char *beside(bt_onnx *m, const bt_node *node, int input, int rank)
     return count && channel->lead ? BT_ONNX(m, "Unsqueeze", NULL, x, bt_onnx_wholes(m, axes, count)) : x;
 }
 
+/* Batch norm by its buffers: (x - mean) weight / sqrt(variance + eps) + bias, all of them parameters or buffers.
+ * Engines know it by its own op, and take it into a convolution. */
+typedef struct fixed_norm {
+    const bt_tensor *of[5]; /* as ONNX's op has them: x, weight, bias, mean, variance */
+    double eps;
+} fixed_norm;
+
+static bool is_fixed_norm(const bt_node *mix, fixed_norm *norm)
+{
+    const bt_channel_attr *channel = mix->attr;
+    const bt_channel_inputs at = bt_channel_inputs_of(channel);
+    const int rank = mix->out->rank;
+    if (channel->lead || channel->terms != 1 || at.centre[0] < 0 || at.scale[0] < 0 || at.shift < 0 || at.gate >= 0 ||
+        (rank != 2 && rank != 4))
+        return false;
+    const bt_node *scale = mix->in[at.scale[0]]->node;
+    const bt_node *root = scale->op == &bt_op_div ? scale->in[1]->node : NULL;
+    const bt_node *sum = root && root->op == &bt_op_sqrt ? root->in[0]->node : NULL;
+    if (!sum || sum->op != &bt_op_add || !bt_uniform(sum->in[1], &norm->eps))
+        return false;
+    const bt_tensor *of[] = {mix->in[at.x[0]], scale->in[0], mix->in[at.shift], mix->in[at.centre[0]], sum->in[0]};
+    for (int i = 0; i < BT_COUNT_OF(of); i++) {
+        norm->of[i] = of[i];
+        if (i && of[i]->node->op != &bt_op_read)
+            return false;
+    }
+    return true;
+}
+
+static int reads_of_mix(const bt_node *node, const bt_tensor *what[BT_ONNX_READS])
+{
+    fixed_norm norm;
+    if (!is_fixed_norm(node, &norm))
+        return 0;
+    for (int i = 0; i < BT_COUNT_OF(norm.of); i++)
+        what[i] = norm.of[i];
+    return BT_COUNT_OF(norm.of);
+}
+
+static void write_fixed_norm(bt_onnx *m, const bt_node *node, const fixed_norm *norm)
+{
+    const bool images = node->out->rank == 4;
+    const char *in[6] = {NULL};
+    for (int i = 0; i < BT_COUNT_OF(norm->of); i++)
+        in[i] = bt_onnx_value_of(m, norm->of[i]);
+    if (images)
+        in[0] = channels_first(m, in[0]);
+    const char *y = bt_onnx_op(m, "BatchNormalization", BT_ATTRS(BT_REAL("epsilon", norm->eps)), in);
+    if (((const bt_channel_attr *)node->attr)->relu)
+        y = BT_ONNX(m, "Relu", NULL, y);
+    bt_onnx_out(m, node, 0, images ? channels_last(m, y) : y);
+}
+
 static void write_channel_mix(bt_onnx *m, const bt_node *node, const char *name)
 {
+    fixed_norm norm;
+    if (is_fixed_norm(node, &norm)) {
+        write_fixed_norm(m, node, &norm);
+        return;
+    }
     const bt_channel_attr *channel = node->attr;
     const bt_channel_inputs at = bt_channel_inputs_of(channel);
     const int rank = node->out->rank;
@@ -239,7 +299,7 @@ const bt_onnx_rule bt_onnx_rules_network[] = {
     BT_RULE(window_max, write_window_max, "MaxPool"),
     BT_RULE(window_sum, write_window_sum, "AveragePool"),
     BT_RULE(resample, write_resample, "Add"),
-    BT_RULE(channel_mix, write_channel_mix, "Add"),
+    BT_READS(channel_mix, write_channel_mix, "Add", reads_of_mix),
     BT_RULE(channel_moments, write_channel_moments, "ReduceMean"),
     BT_RULE(softmax, write_softmax, "Softmax"),
     BT_RULE(log_softmax, write_softmax, "LogSoftmax"),

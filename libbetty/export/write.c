@@ -76,15 +76,27 @@ static void check_twins(bt_onnx *m, const bool *needed)
             node ? node->op->name : "forward");
 }
 
+/* The i-th tensor that is read where the node is written; NULL: there are no more. */
+static const bt_tensor *read_of(const bt_node *node, int i)
+{
+    const bt_onnx_rule *rule = bt_onnx_rule_of(node->op);
+    const bt_tensor *what[BT_ONNX_READS];
+    const int count = rule && rule->reads ? rule->reads(node, what) : 0;
+    if (count)
+        return i < count ? what[i] : NULL;
+    return i < node->inputs ? node->in[i] : NULL;
+}
+
 /* What the output needs: prints and checks stay behind. NULL: out of memory. */
 static bool *needed_of(const bt_graph *graph)
 {
     bool *needed = bt_alloc_array((size_t)graph->node_count + 1, sizeof *needed);
     if (needed)
         needed[graph->outputs[0]->node->index] = true;
+    const bt_tensor *read;
     for (int64_t n = needed ? graph->node_count - 1 : -1; n >= 0; n--)
-        for (int i = 0; needed[n] && i < graph->nodes[n]->inputs; i++)
-            needed[graph->nodes[n]->in[i]->node->index] = true;
+        for (int i = 0; needed[n] && (read = read_of(graph->nodes[n], i)) != NULL; i++)
+            needed[read->node->index] = true;
     return needed;
 }
 
@@ -144,9 +156,10 @@ static void write_leaf(bt_onnx *m, const bt_node *node)
 static void write_node(bt_onnx *m, const bt_node *node)
 {
     const bt_onnx_rule *rule = bt_onnx_rule_of(node->op);
+    const bt_tensor *read;
     m->now = node;
-    for (int i = 0; i < node->inputs && rule && !rule->thin; i++)
-        bt_onnx_in(m, node, i);
+    for (int i = 0; rule && !rule->thin && (read = read_of(node, i)) != NULL; i++)
+        bt_onnx_value_of(m, read);
     if (is_leaf(node))
         write_leaf(m, node);
     else if (rule)

@@ -93,13 +93,15 @@ static const bt_problem_def lower = {.name = "model",
 static const bt_export parts = {.abi = BT_ABI, .problems = {&upper, &lower}};
 
 static const char settings[] = "dependencies.u2l = mixture > model\ndependencies.l2u = model > mixture\n"
-                               "model.batch_size = 3\nmixture.batch_size = 3\nengine.precision = fp32\n"
+                               "model.batch_size = 3\nmixture.batch_size = 3\n"
                                "mixture.lr = 0.1\nmodel.lr = 0.1\n";
+static const char *precision = "fp32";
 
 static void train(void)
 {
     char all[1024];
-    snprintf(all, sizeof all, "%sengine.train_iters = 8\nengine.output = run\n", settings);
+    snprintf(all, sizeof all, "%sengine.train_iters = 8\nengine.output = run\nengine.precision = %s\n", settings,
+             precision);
     bt_engine *engine = levels_engine(&parts, NULL, all);
     levels_run(engine);
     bt_engine_free(engine);
@@ -110,7 +112,9 @@ static size_t said_size;
 
 static bt_status export_from(const bt_export *of, const char *problem, const char *path)
 {
-    bt_engine *engine = levels_engine(of, NULL, settings);
+    char all[1024];
+    snprintf(all, sizeof all, "%sengine.precision = %s\n", settings, precision);
+    bt_engine *engine = levels_engine(of, NULL, all);
     ck_assert_msg(engine != NULL, "%s", bt_error());
     free(said);
     FILE *file = open_memstream(&said, &said_size);
@@ -137,12 +141,26 @@ START_TEST(of_what_steps_give_it)
     train();
     ck_assert_msg(export_from(&parts, "model", "m.onnx") == BT_OK, "%s", bt_error());
     ck_assert_str_eq(said, "m.onnx: the network of model at step 8: x [batch, 2], x1 [batch, 2] -> output [batch]\n");
+    ck_assert_str_eq(bt_error(), ""); /* the rest of the step, which meets labels of another number, is not told of */
     ck_assert(holds("m.onnx", "first.weight") && holds("m.onnx", "norm.running_mean"));
     ck_assert(holds("m.onnx", "mixture.0.bias")); /* what it is given, and is not of the batch, is in it */
     ck_assert(!holds("m.onnx", "mixture.0.weight") && !holds("m.onnx", "model.first"));
     ck_assert_msg(export_from(&parts, "mixture", "u.onnx") == BT_OK, "%s", bt_error());
     ck_assert_str_eq(said, "u.onnx: the network of mixture at step 8: input [batch, 1] -> output [batch, 1]\n");
     ck_assert(holds("u.onnx", "0.weight") && !holds("u.onnx", "first.weight"));
+    free(said);
+    said = NULL;
+}
+END_TEST
+
+/* Products that are rounded in training are not in the model. */
+START_TEST(whatever_the_precision)
+{
+    precision = "bf16";
+    train();
+    ck_assert_msg(export_from(&parts, "model", "m.onnx") == BT_OK, "%s", bt_error());
+    precision = "fp32";
+    ck_assert(holds("m.onnx", "Gemm") && !holds("m.onnx", "Cast"));
     free(said);
     said = NULL;
 }
@@ -158,6 +176,7 @@ START_TEST(parameters)
     train();
     bt_engine *engine = levels_engine(&parts, NULL, settings);
     ck_assert_int_eq(bt_engine_set(engine, "engine.train_iters", "8"), BT_OK);
+    ck_assert_int_eq(bt_engine_set(engine, "engine.precision", "fp32"), BT_OK);
     ck_assert_msg(bt_engine_resume(engine, "run") == BT_OK, "%s", bt_error());
     levels_params(engine, "model", trained, 5); /* first.weight, first.bias, norm.weight, norm.bias */
     bt_engine_free(engine);
@@ -176,6 +195,46 @@ START_TEST(parameters)
         ck_assert(bt_get(BT_F32, weight->array.data, i) == trained[i]);
     bt_safetensors_free(&file);
     bt_free(data);
+}
+END_TEST
+
+/* ---- a task, whose queries are not as many as its batch counts ---- */
+
+static bt_status make_task(bt_problem *self, bt_mode mode, int64_t index, bt_batch *batch)
+{
+    const float x[2 * ROWS] = {1, 2, 3, (float)index};
+    (void)self, (void)mode;
+    BT_TRY(bt_batch_set(batch, "support.x", BT_ARRAY(x, 4, WIDTH)));
+    return bt_batch_set(batch, "query.x", BT_ARRAY(x, 6, WIDTH));
+}
+
+static bt_module *linear(bt_problem *self) { return (void)self, bt_nn_linear(WIDTH, 1); }
+
+static bt_tensor *task_step(bt_problem *self, const bt_batch *batch)
+{
+    bt_tensor *support = bt_mean(bt_field(batch, "support.x"));
+    return bt_mean(bt_square(bt_sub(bt_forward(self, bt_field(batch, "query.x")), support)));
+}
+
+static const bt_problem_def learner = {
+    .name = "model", .get_batch = make_task, .configure_module = linear, .training_step = task_step};
+static const bt_export tasks = {.abi = BT_ABI, .problems = {&learner}};
+
+START_TEST(of_a_task)
+{
+    bt_engine *engine = levels_engine(&tasks, NULL, "engine.train_iters = 2\nengine.output = run\n");
+    levels_run(engine);
+    bt_engine_free(engine);
+    engine = levels_engine(&tasks, NULL, "");
+    FILE *file = open_memstream(&said, &said_size);
+    ck_assert_ptr_nonnull(file);
+    ck_assert_msg(bt_engine_export(engine, &(bt_exporting){.folder = "run", .path = "m.onnx", .file = file}) == BT_OK,
+                  "%s", bt_error());
+    fclose(file);
+    bt_engine_free(engine);
+    ck_assert_str_eq(said, "m.onnx: the network of model at step 2: query.x [batch, 2] -> output [batch, 1]\n");
+    free(said);
+    said = NULL;
 }
 END_TEST
 
@@ -216,7 +275,9 @@ int main(void)
     TCase *cases = tcase_create("networks of a run");
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, of_what_steps_give_it);
+    tcase_add_test(cases, whatever_the_precision);
     tcase_add_test(cases, parameters);
+    tcase_add_test(cases, of_a_task);
     tcase_add_test(cases, of_nobody);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

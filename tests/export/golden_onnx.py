@@ -16,7 +16,7 @@ def value(name, *shape):
 
 
 def node(name, ins, **attributes):
-    op = "Identity" if name == "output" else name.split("/")[1].split("_")[0]
+    op = "Identity" if name == "output" else name.split("/")[-1].split("_")[0]
     return helper.make_node(op, ins, [name], name, **attributes)
 
 
@@ -48,8 +48,16 @@ def images():
     return graph_of(nodes, [value("x", "batch", 3, 3, 1)], [value("output", "batch", 8)], parameters)
 
 
+def norm():
+    nodes = [node("BatchNormalization_1", ["x", "weight", "bias", "running_mean", "running_var"], epsilon=0.5),
+             node("output", ["BatchNormalization_1"])]
+    parameters = [held("weight", [2, 3], (2,)), held("bias", [-1, 1], (2,)), held("running_mean", [0.5, 0.25], (2,)),
+                  held("running_var", [4, 9], (2,))]
+    return graph_of(nodes, [value("x", "batch", 2)], [value("output", "batch", 2)], parameters)
+
+
 print("/* Written by golden_onnx.py. */")
-for name, graph in ("mlp", mlp()), ("images", images()):
+for name, graph in ("mlp", mlp()), ("images", images()), ("norm", norm()):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     data = graph.SerializeToString()

@@ -101,6 +101,22 @@ START_TEST(images)
 }
 END_TEST
 
+/* What its scale is computed of is read by the op itself, and not computed. */
+START_TEST(a_batch_norm)
+{
+    const float scale[] = {2, 3}, shift[] = {-1, 1}, mean[] = {0.5F, 0.25F}, variance[] = {4, 9};
+    bt_batch_norm_options o = bt_batch_norm_defaults();
+    o.eps = 0.5;
+    bt_module *net = bt_nn_batch_norm(2, &o);
+    set(net, "weight", BT_ARRAY(scale, 2));
+    set(net, "bias", BT_ARRAY(shift, 2));
+    set(net, "running_mean", BT_ARRAY(mean, 2));
+    set(net, "running_var", BT_ARRAY(variance, 2));
+    ck_assert_msg(export_one(net, rows) == BT_OK, "%s", bt_error());
+    expect_graph(golden_norm, sizeof golden_norm);
+}
+END_TEST
+
 /* ---- every op ---- */
 
 static void expect_known(void *user, op_model *model)
@@ -212,6 +228,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, an_mlp);
     tcase_add_test(cases, images);
+    tcase_add_test(cases, a_batch_norm);
     tcase_add_test(cases, every_op);
     tcase_add_test(cases, ops_without_a_rule);
     tcase_add_test(cases, what_has_no_equal);

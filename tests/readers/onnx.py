@@ -112,7 +112,7 @@ def try_runs():
     subprocess.run(["cc", "-std=c11", "-O1", *include, *inside, *parts, "-o", "runs"], check=True)
     for number, (ini, problem, field, settings) in enumerate(runs):
         run = f"run{number}"
-        options = [word for setting in settings for word in ("--set", setting)]
+        options = [word for setting in ["engine.valid_step=0", *settings] for word in ("--set", setting)]
         subprocess.run([betty, f"{source}/examples/{ini}.ini", "--output", run, "--quiet", *options], check=True)
         subprocess.run([betty, "--export", run + ".onnx", "--problem", problem, run], check=True)
         subprocess.run(["./runs", run, problem, field], check=True)

@@ -172,7 +172,7 @@ static void take_rows(void)
          bt_nn_sequential(bt_nn_linear(5, 6), bt_nn_fn(bt_gelu_tanh), bt_nn_dropout(0.4), bt_nn_linear(6, 2)),
          {"x", floats(1, 5, 0, 0)});
     TAKE("layer_norm", bt_nn_layer_norm(6), {"x", floats(2, 3, 6, 0)});
-    TAKE("parameter", bt_nn_parameter(bt_init_normal(0, 1), 3, 2), {NULL});
+    TAKE("parameter", bt_nn_parameter(bt_init_normal(0, 1), 3, 2), {.name = NULL});
     TAKE("lora", bt_nn_lora(bt_nn_linear(6, 4), 2, 4), {"x", floats(1, 6, 0, 0)});
 }
 
