@@ -61,7 +61,8 @@ def start(name, product, command, more):
     except SystemExit as error:
         if ours:
             raise
-        tell(side=name, absent=str(error).strip().splitlines()[-1])
+        lines = str(error).strip().splitlines()
+        tell(side=name, absent=next((line for line in reversed(lines) if "Error" in line), lines[-1]))
         return None
     process.name, process.product = name, product
     return process

@@ -93,17 +93,19 @@ def archive(top, file):
     return os.path.getsize(file)
 
 
-def with_fashion_mnist(top, file, size):
-    """Packed again with it, which does not get smaller, if it fits."""
-    if not os.path.isdir(FASHION_MNIST):
-        return size, "without Fashion-MNIST, which is not here"
-    names = [name for name in os.listdir(FASHION_MNIST) if name.endswith(".gz")]
-    more = sum(os.path.getsize(os.path.join(FASHION_MNIST, name)) for name in names)
-    if size + more > MOST:
-        return size, f"without Fashion-MNIST, which is {more / 1e6:.1f} MB and does not fit"
-    for name in names:
-        copy(os.path.join(FASHION_MNIST, name), os.path.join(top, "data", "fashion-mnist", name))
-    return archive(top, file), "with Fashion-MNIST"
+def with_fashion_mnist(top, file):
+    """Packed with it, if it is here and fits; else without."""
+    folder, words = os.path.join(top, "data", "fashion-mnist"), "without Fashion-MNIST, which is not here"
+    if os.path.isdir(FASHION_MNIST):
+        for name in os.listdir(FASHION_MNIST):
+            if name.endswith(".gz"):
+                copy(os.path.join(FASHION_MNIST, name), os.path.join(folder, name))
+        size = archive(top, file)
+        if size <= MOST:
+            return size, "with Fashion-MNIST"
+        shutil.rmtree(folder)
+        words = "without Fashion-MNIST, which does not fit"
+    return archive(top, file), words
 
 
 def pack(file, architectures, jobs):
@@ -112,7 +114,7 @@ def pack(file, architectures, jobs):
         with tempfile.TemporaryDirectory() as folder:
             top = os.path.join(folder, "gpu-check")
             stage(top)
-            size, words = with_fashion_mnist(top, file, archive(top, file))
+            size, words = with_fashion_mnist(top, file)
     except (Refused, OSError) as error:
         print(f"gpu-check: {error}")
         return 1

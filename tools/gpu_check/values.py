@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 import checks
 import peers
@@ -21,7 +22,7 @@ TOLERANCE = 1e-3  # of the numbers of an example, of their size: as tests/cuda/e
 
 def test_checks(places, environment, rooms):
     on_device = dict(environment, BETTY_TEST_BACKEND="cuda")
-    return [checks.program(name, [places.program(name)], on_device, end=120)
+    return [checks.program(name, [places.program(name)], on_device, limit=120)
             for name in places.tests() if name.split(".")[0] in rooms]
 
 
@@ -107,7 +108,8 @@ def needs_compiler(places, name):
 def example_checks(part, places, environment):
     """None of them where the images of noise, or small weights to begin with, could not be made."""
     work = places.folder("examples")
-    listed = checks.command(["bash", os.path.join(HERE, "examples.sh")], work, dict(environment, TMPDIR=work), 60)
+    listed = checks.command(["bash", os.path.join(HERE, "examples.sh")], work, dict(environment, TMPDIR=work),
+                             time.monotonic() + 60)
     lines = listed.output.splitlines()
     if listed.fault() or len(lines) < 2:
         part.note("examples", FAILED, listed.fault() or "none are listed", command=listed.shown())
