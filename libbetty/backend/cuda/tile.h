@@ -1,5 +1,5 @@
 /* backend/cuda/tile.h: a block whose threads are shared among some lines: `lanes` threads each, a power of two. What
- * they have found of a line is put together in the order of a tree, which the sizes alone decide. */
+ * they have found of a line is put together in the order of a tree, by sizes and strides, whatever the card. */
 #ifndef BT_CUDA_TILE_H
 #define BT_CUDA_TILE_H
 
@@ -59,14 +59,15 @@ static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
     return tile;
 }
 
-/* Where that would be FEW blocks, lines are cut so that there are about BLOCKS, as long as each thread has some
- * elements. */
+/* Where that would be FEW blocks, and a line has some pieces with EACH elements a thread, lines are cut so that there
+ * are about BLOCKS. */
 static inline bt_tile bt_tile_cut(int64_t lines, int64_t n, bool across)
 {
-    const int64_t FEW = 256, BLOCKS = 1024, EACH = 16;
+    const int64_t FEW = 256, BLOCKS = 1024, EACH = 16, SOME = 4;
     bt_tile tile = bt_tile_whole(lines, n, across);
-    if (lines && n && bt_tile_groups(tile) < FEW) {
-        const int64_t wanted = bt_up(BLOCKS, bt_tile_groups(tile)), most = bt_up(n, tile.lanes * EACH);
+    const int64_t most = bt_up(n, tile.lanes * EACH);
+    if (lines && most >= SOME && bt_tile_groups(tile) < FEW) {
+        const int64_t wanted = bt_up(BLOCKS, bt_tile_groups(tile));
         tile.piece = bt_up(bt_up(n, wanted < most ? wanted : most), tile.lanes) * tile.lanes;
         tile.parts = bt_up(n, tile.piece);
     }
