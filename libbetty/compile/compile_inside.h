@@ -42,8 +42,9 @@ int64_t bt_step_ends(const bt_program *program, int64_t s);
 /* Whether input i of the step shows exactly the bytes that output o will take, and the op allows writing over it. */
 bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int o, int i, size_t bytes);
 
-/* Adapts a kernel of a user's bt_op; NULL if the op has none for this call (its inputs must be dense). */
-const bt_kernel_impl *bt_user_kernel(const bt_call *call);
+/* Adapts a kernel of a user's bt_op; NULL if the op has none for this call on the table's device (its inputs must be
+ * dense). */
+const bt_kernel_impl *bt_user_kernel(const bt_kernel_table *table, const bt_call *call);
 bool bt_kernel_is_users(const bt_kernel_impl *kernel);
 
 #endif

@@ -68,7 +68,7 @@ static bt_status step_commit(bt_compilation *c, bt_call_step *step, const bt_ker
 
 static const bt_kernel_impl *choose(const bt_compilation *c, const bt_call *call)
 {
-    const bt_kernel_impl *kernel = bt_user_kernel(call);
+    const bt_kernel_impl *kernel = bt_user_kernel(c->options->kernels, call);
     return kernel ? kernel : bt_kernel_choose(c->options->kernels, call);
 }
 

@@ -1,6 +1,9 @@
 /* compile/user_kernel.c: kernels of a user's bt_op, seen as kernels of the CPU backend. */
 #include "compile/compile_inside.h"
 
+#include <string.h>
+
+/* So far only the processor's: on another device its body takes the op's place, or there is no kernel. */
 static const bt_kernel *find(const bt_call *call)
 {
     if (call->inputs < 1)
@@ -42,9 +45,10 @@ static const bt_kernel_impl adapter = {.name = "user", .scratch = scratch, .laun
 
 bool bt_kernel_is_users(const bt_kernel_impl *kernel) { return kernel == &adapter; }
 
-const bt_kernel_impl *bt_user_kernel(const bt_call *call)
+const bt_kernel_impl *bt_user_kernel(const bt_kernel_table *table, const bt_call *call)
 {
-    if (!find(call) || bt_call_half(call) || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
+    if (strcmp(table->device, "cpu") != 0 || !find(call) || bt_call_half(call) || call->inputs > BT_MAX_ITEMS ||
+        call->outputs > BT_MAX_OUTPUTS)
         return NULL;
     for (int i = 0; i < call->inputs; i++)
         if (!bt_view_dense(&call->in[i]))
