@@ -9,7 +9,7 @@ trap 'rm -rf "$PWD"' EXIT
 ! "$dev" nonsense 2>error || exit 1
 grep -q 'no such command: nonsense' error
 ! "$dev" test everything 2>error || exit 1
-grep -q 'takes --all, --far, --ranks or nothing, found: everything' error
+grep -q 'takes --all, --cuda, --far, --ranks or nothing, found: everything' error
 ! "$dev" run 2>error || exit 1
 grep -q 'run which file' error
 ! "$dev" mutants nonsense 2>error || exit 1
