@@ -331,7 +331,9 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaM
     if (!stream)
         return cudaErrorInvalidValue;
     enter();
-    const bool up = kind == cudaMemcpyHostToDevice, down = kind == cudaMemcpyDeviceToHost;
+    const bool tell = kind == cudaMemcpyDefault; /* where they lie says it */
+    const bool up = tell ? fake_pinned_has(src, count) : kind == cudaMemcpyHostToDevice;
+    const bool down = tell ? fake_pinned_has(dst, count) : kind == cudaMemcpyDeviceToHost;
     if (!(down ? fake_pinned_has(dst, count) : fake_memory_has(dst, count)))
         die(down ? "a copy to memory that is not pinned" : "a copy to memory that is not the device's");
     if (!(up ? fake_pinned_has(src, count) : fake_memory_has(src, count)))
