@@ -95,7 +95,8 @@ static void keep_failure(bt_queue *queue, bt_device_failure *found)
     bt_failure before = bt_failure_take();
     bt_status status = found->failure.status;
     bt_failure_give(&found->failure);
-    bt_bound_blame(found->site.bound, found->site.step, status);
+    if (found->site.bound) /* else it is of no call: the device itself */
+        bt_bound_blame(found->site.bound, found->site.step, status);
     if (queue->failure.status == BT_OK)
         queue->failure = bt_failure_take();
     bt_error_clear();

@@ -43,6 +43,7 @@ struct CUgraph_st {
     node *nodes;
     int count;
     cudaStream_t origin;
+    pthread_t thread; /* for which calls that wait are forbidden */
 };
 
 struct CUgraphExec_st {
@@ -393,7 +394,7 @@ static bool has_come(const void *event)
 static cudaError_t wait_for(bool (*until)(const void *), const void *what)
 {
     for (cudaStream_t s = streams; s; s = s->next)
-        if (s->capture)
+        if (s->capture && pthread_equal(s->capture->thread, pthread_self()))
             return cudaErrorStreamCaptureUnsupported;
     counts.waits++;
     work(UINT64_MAX, until, what);
@@ -509,6 +510,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     enter();
     stream->capture = take(sizeof *stream->capture);
     stream->capture->origin = stream;
+    stream->capture->thread = pthread_self();
     stream->tips.count = 0;
     return leave(cudaSuccess);
 }
@@ -602,7 +604,7 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
     enter();
     for (cudaStream_t s = streams; s; s = s->next)
-        if (s->capture)
+        if (s->capture && pthread_equal(s->capture->thread, pthread_self()))
             return leave(cudaErrorStreamCaptureUnsupported);
     counts.allocations++;
     *devPtr = fake_memory_new(size);
