@@ -313,7 +313,7 @@ static void *recording_of(const bt_bound *bound, uint64_t at)
     return NULL;
 }
 
-static bt_status record(bt_bound *bound, uint64_t at)
+static bt_status record(bt_bound *bound, uint64_t at, void **kept)
 {
     bt_repeat *list = bt_grow(bound->recordings, &bound->recording_capacity, bound->recording_count + 1, sizeof *list);
     if (!list)
@@ -321,12 +321,12 @@ static bt_status record(bt_bound *bound, uint64_t at)
     bound->recordings = list;
     BT_TRY(bt_queue_record(bound->queue));
     const bt_status status = put(bound);
-    void *kept = bt_queue_recorded(bound->queue);
-    if (status != BT_OK || !kept) {
-        bt_queue_discard(bound->queue, kept);
+    *kept = bt_queue_recorded(bound->queue);
+    if (status != BT_OK || !*kept) {
+        bt_queue_discard(bound->queue, *kept);
         return status != BT_OK ? status : bt_error_status();
     }
-    list[bound->recording_count++] = (bt_repeat){kept, at};
+    list[bound->recording_count++] = (bt_repeat){*kept, at};
     return BT_OK;
 }
 
@@ -335,11 +335,11 @@ static bt_status record(bt_bound *bound, uint64_t at)
 static bt_status run_far(bt_bound *bound)
 {
     const uint64_t at = patched(bound);
-    const bool first = !bound->has_run || !bt_queue_records(bound->queue);
+    const bool may_record = bound->has_run && bt_queue_records(bound->queue);
+    void *kept = recording_of(bound, at);
     bound->has_run = true;
-    if (!first && !recording_of(bound, at) && bound->recording_count < RECORDINGS)
-        BT_TRY(record(bound, at));
-    void *kept = first ? NULL : recording_of(bound, at);
+    if (!kept && may_record && bound->recording_count < RECORDINGS)
+        BT_TRY(record(bound, at, &kept));
     return kept ? bt_queue_replay(bound->queue, kept) : put(bound);
 }
 

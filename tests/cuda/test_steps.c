@@ -22,7 +22,7 @@ static const char *const variants[] = {
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 typedef struct asked {
-    int64_t runs, up, down, waits, launches;
+    int64_t runs, up, down, waits, launches, allocations;
 } asked;
 
 /* Of some steps of a run that has come to do the same again and again. */
@@ -46,6 +46,7 @@ static asked ask(const char *settings, const char *backend)
     return (asked){.runs = fake.graphs,
                    .up = fake.up,
                    .down = fake.down,
+                   .allocations = fake.allocations,
                    .launches = fake.kernels + fake.host_calls,
                    .waits = waited};
 }
@@ -62,6 +63,7 @@ START_TEST(a_step)
     ck_assert_int_gt(far.up, 0);
     ck_assert_int_eq(cuda.up, far.up);
     ck_assert_int_eq(cuda.down, 0);
+    ck_assert_int_eq(cuda.allocations, 0);
     ck_assert_int_eq(cuda.waits, 0);
 }
 END_TEST

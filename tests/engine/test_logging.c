@@ -1,7 +1,8 @@
 /* What a run says and leaves behind. */
+#include "resumable.h"
+
 #include "base/version.h"
 #include "engine/output/log.h"
-#include "engine/plugin/spawn.h"
 
 #include "support/suite.h"
 #include <check.h>
@@ -16,26 +17,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-static char folder[64], before[4096];
-
-static void setup(void)
-{
-    strcpy(folder, "/tmp/betty-logging-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
-    ck_assert_int_eq(chdir(folder), 0);
-    bt_error_clear();
-}
-
-static void teardown(void)
-{
-    ck_assert_int_eq(chdir(before), 0);
-    const char *const argv[] = {"rm", "-rf", folder, NULL};
-    bt_spawn_result result;
-    ck_assert_int_eq(bt_spawn(argv, &result), BT_OK);
-    bt_text_free(&result.message);
-}
 
 static void pause_ms(long ms)
 {
@@ -405,7 +386,7 @@ int main(void)
 {
     Suite *suite = suite_create("logging");
     TCase *tests = tcase_create("logging");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_test(tests, plain_lines_in_a_pipe);
     tcase_add_test(tests, rate_and_time_left);
     tcase_add_test(tests, one_line_on_a_terminal);

@@ -1,5 +1,6 @@
 /* Where the metrics of a run are written: metrics.jsonl, metrics.csv, files of events. */
 #include "event_records.h"
+#include "resumable.h"
 
 #include "engine/output/sinks_inside.h"
 #include "engine/plugin/spawn.h"
@@ -11,26 +12,6 @@
 #include <unistd.h>
 
 enum { CSV = 1 << BT_SINK_CSV, EVENTS = 1 << BT_SINK_EVENTS };
-
-static char folder[64], before[4096];
-
-static void setup(void)
-{
-    strcpy(folder, "/tmp/betty-sinks-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
-    ck_assert_int_eq(chdir(folder), 0);
-    bt_error_clear();
-}
-
-static void teardown(void)
-{
-    ck_assert_int_eq(chdir(before), 0);
-    const char *const argv[] = {"rm", "-rf", folder, NULL};
-    bt_spawn_result result;
-    ck_assert_int_eq(bt_spawn(argv, &result), BT_OK);
-    bt_text_free(&result.message);
-}
 
 static const char *content(const char *path)
 {
@@ -294,7 +275,7 @@ int main(void)
 {
     Suite *suite = suite_create("sinks");
     TCase *tests = tcase_create("sinks");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, resumable_enter, resumable_leave);
     tcase_add_test(tests, one_object_a_line);
     tcase_add_test(tests, one_value_a_row);
     tcase_add_test(tests, lines_go_on);

@@ -25,6 +25,8 @@ extern const bt_kernel_impl bt_cpu_reference_elementwise[], bt_cpu_reference_red
 
 /* An index read from integers; outside 0 .. size-1 it is an error of the run that names the op. */
 bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t element, int64_t size, int64_t *result);
+bt_status bt_cpu_no_index(const bt_op *op, const bt_view *index, int64_t element, int64_t found,
+                          int64_t size); /* that error */
 
 bt_status bt_cpu_join(const bt_call *const *calls, int ranks); /* bt_kernel_table */
 

@@ -3,15 +3,20 @@
 
 #include <string.h>
 
+bt_status bt_cpu_no_index(const bt_op *op, const bt_view *index, int64_t element, int64_t found, int64_t size)
+{
+    char shape[256];
+    return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", op->name,
+                   (long long)element, bt_shape_text(shape, index->rank, index->dims), (long long)found,
+                   (long long)size - 1);
+}
+
 bt_status bt_cpu_index(const bt_call *call, const bt_view *index, int64_t element, int64_t size, int64_t *result)
 {
     *result = bt_cpu_get_int(index, element);
     if (*result >= 0 && *result < size)
         return BT_OK;
-    char shape[256];
-    return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", call->op->name,
-                   (long long)element, bt_shape_text(shape, index->rank, index->dims), (long long)*result,
-                   (long long)size - 1);
+    return bt_cpu_no_index(call->op, index, element, *result, size);
 }
 
 /* Row `row` of x: what stands at x[row, ...]. */

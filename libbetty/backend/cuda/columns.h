@@ -11,8 +11,6 @@ struct bt_tiling {
     int width, lanes;
 };
 
-BT_EVERYWHERE static inline int64_t bt_over(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static inline bt_tiling bt_tiling_of(int64_t channels, int64_t widest)
 {
     const int64_t threads = bt_cuda_block(BT_CUDA_THREADS), most = widest < threads ? widest : threads;
@@ -47,6 +45,15 @@ template <class S> static __device__ void bt_join_lanes(S *sums, const bt_tiling
         __syncthreads();
     }
 }
+
+/* The plain S. */
+struct bt_partial_sum {
+    double sum;
+    static __device__ bt_partial_sum joined(const bt_partial_sum &a, const bt_partial_sum &b)
+    {
+        return {a.sum + b.sum};
+    }
+};
 
 /* Likewise of all threads of the block: with thread 0. */
 template <class S> static __device__ void bt_join_threads(S *sums)

@@ -23,6 +23,6 @@ template <class T> static __global__ void add_bias(const biased b)
 
 bt_status bt_cuda_add_bias(const bt_call *call, const bt_view *y, const bt_view *bias)
 {
-    const biased b = {y->data, *bias, bt_cuda_count(y), (unsigned)bias->dims[0], y->dtype};
+    const biased b = {y->data, *bias, bt_cpu_count(y), (unsigned)bias->dims[0], y->dtype};
     return bt_cuda_each<biased>(call, y->dtype == BT_F64 ? add_bias<double> : add_bias<float>, b.n, b);
 }

@@ -14,6 +14,7 @@
 #endif
 
 extern "C" {
+#include "backend/cpu/view.h"
 #include "backend/cuda/cuda.h"
 #include "base/half.h"
 }
@@ -24,6 +25,8 @@ extern "C" {
 #else
 #define BT_CUDA_UNROLL
 #endif
+
+BT_EVERYWHERE static inline int64_t bt_over(int64_t a, int64_t b) { return (a + b - 1) / b; } /* rounded up */
 
 /* ---- launching ---- */
 
@@ -57,7 +60,7 @@ static bt_status bt_cuda_launch(const bt_call *call, void (*kernel)(const A), in
 /* Blocks for n elements of which each thread takes some, one grid apart. */
 static inline int64_t bt_cuda_blocks(int64_t n)
 {
-    const int64_t threads = bt_cuda_block(BT_CUDA_THREADS), blocks = (n + threads - 1) / threads;
+    const int64_t blocks = bt_over(n, bt_cuda_block(BT_CUDA_THREADS));
     return blocks < BT_CUDA_BLOCKS ? blocks : BT_CUDA_BLOCKS;
 }
 
@@ -164,14 +167,6 @@ static inline __device__ int64_t bt_cuda_index(bt_cuda_record *record, int64_t s
 }
 
 /* ---- on the host ---- */
-
-static inline int64_t bt_cuda_count(const bt_view *view)
-{
-    int64_t count = 1;
-    for (int d = 0; d < view->rank; d++)
-        count *= view->dims[d];
-    return count;
-}
 
 /* Takes every dtype, shape and stride. */
 #define BT_CUDA_KERNEL(op_name, function)                                                                              \

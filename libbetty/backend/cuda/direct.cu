@@ -232,16 +232,11 @@ template <int D> static __global__ void elements(const conv_args c)
     }
 }
 
-struct part {
-    double sum;
-    static __device__ part joined(const part &a, const part &b) { return {a.sum + b.sum}; }
-};
-
 /* A block: some channels of a row of the output of conv_dw, from a piece of k. */
 template <int D> static __global__ void sums_over_images(const conv_args c)
 {
     typedef typename bt_computed<D>::T T;
-    BT_SHARED(part, sums, BT_CUDA_THREADS);
+    BT_SHARED(bt_partial_sum, sums, BT_CUDA_THREADS);
     const bt_place p = bt_place_of(c.tile, blockIdx.x % c.tile.tiles);
     const int64_t unit = blockIdx.x / c.tile.tiles, piece = unit % c.pieces, row = unit / c.pieces,
                   group = p.channel / c.n;
@@ -253,7 +248,7 @@ template <int D> static __global__ void sums_over_images(const conv_args c)
         sum += (double)element_of_a<D>(c, group, m, k.a) * (double)element_of_b<D>(c, group, k.b, p.channel % c.n);
     }
     sums[threadIdx.x] = {sum};
-    bt_join_lanes<part>(sums, c.tile, p);
+    bt_join_lanes<bt_partial_sum>(sums, c.tile, p);
     if (p.works && p.lane == 0)
         finish<T>(c, piece, row, p.channel, (T)sums[threadIdx.x].sum);
 }
@@ -263,14 +258,14 @@ template <int D> static __global__ void sums_over_images(const conv_args c)
 /* A block: some elements of the output, `channels` of one row. */
 template <class T> static __global__ void join_pieces(const conv_args c)
 {
-    BT_SHARED(part, sums, BT_CUDA_THREADS);
+    BT_SHARED(bt_partial_sum, sums, BT_CUDA_THREADS);
     const bt_place p = bt_place_of(c.joint, blockIdx.x);
     const T *partial = (const T *)c.sums + p.channel;
     double sum = 0;
     for (int64_t piece = p.lane; piece < c.pieces && p.works; piece += c.joint.lanes)
         sum += (double)partial[piece * c.joint.channels];
     sums[threadIdx.x] = {sum};
-    bt_join_lanes<part>(sums, c.joint, p);
+    bt_join_lanes<bt_partial_sum>(sums, c.joint, p);
     if (!p.works || p.lane)
         return;
     sum = sums[threadIdx.x].sum + (c.bias.data ? bt_get_at<double>(c.bias, p.channel % (c.groups * c.n)) : 0);

@@ -133,8 +133,6 @@ template <class T> static __global__ void join(const product p)
 
 /* ---- planning ---- */
 
-static int64_t up(int64_t a, int64_t unit) { return (a + unit - 1) / unit; }
-
 static side side_of(const bt_view &view, int line, int deep)
 {
     const int64_t stride = view.strides[line], along = view.strides[deep];
@@ -158,10 +156,10 @@ static bool wide(const product &p)
 static void cut(product &p)
 {
     const int64_t most = (wide(p) ? WIDE : 1) << THREADS_LOG;
-    const int64_t count = p.batch * up(p.a.lines, most) * up(p.b.lines, most);
+    const int64_t count = p.batch * bt_over(p.a.lines, most) * bt_over(p.b.lines, most);
     const int64_t worth = count ? GRID / count : 1, fit = p.k / SHORTEST, pieces = worth < fit ? worth : fit;
-    p.piece = pieces > 1 ? up(up(p.k, pieces), DEEP) * DEEP : p.k;
-    p.pieces = pieces > 1 ? up(p.k, p.piece) : 1;
+    p.piece = pieces > 1 ? bt_over(bt_over(p.k, pieces), DEEP) * DEEP : p.k;
+    p.pieces = pieces > 1 ? bt_over(p.k, p.piece) : 1;
 }
 
 static product product_of(const bt_call *call)
@@ -206,8 +204,8 @@ template <class T, int PER> static bt_status start(const bt_call *call, product 
         log++;
     p.columns_log = log / 2;
     p.rows_log = log - p.columns_log;
-    p.down = up(p.a.lines, (int64_t)PER << p.rows_log);
-    p.along = up(p.b.lines, (int64_t)PER << p.columns_log);
+    p.down = bt_over(p.a.lines, (int64_t)PER << p.rows_log);
+    p.along = bt_over(p.b.lines, (int64_t)PER << p.columns_log);
     BT_TRY(bt_cuda_launch<product>(call, tiles<T, PER>, p.pieces * p.batch * p.down * p.along, 1U << log, p));
     return p.sums ? bt_cuda_each<product>(call, join<T>, p.batch * p.a.lines * p.b.lines, p) : BT_OK;
 }

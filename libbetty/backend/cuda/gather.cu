@@ -75,7 +75,7 @@ static bt_status gather(const bt_call *call)
     const bt_view *x = &call->in[0], row = row_of(x);
     gathering g = {.row = bt_lines_of<1>(&row, &call->out[0]), .step = x->strides[0]};
     BT_TRY(watch(call, &call->in[1], x->dims[0], &g.index));
-    g.work = bt_cuda_count(&call->in[1]) * (g.row.n ? g.row.n : 1);
+    g.work = bt_cpu_count(&call->in[1]) * (g.row.n ? g.row.n : 1);
     const size_t size = bt_dtype_size(g.row.dtype);
     void (*const kernel)(const gathering) = g.row.in[0].dtype != g.row.dtype ? gather_stored
                                             : size == 1                      ? gather_moved<uint8_t>
@@ -211,7 +211,7 @@ template <class T> static __global__ void add_pieces(const scattering s)
     }
 }
 
-static int64_t parts(int64_t n, int64_t size) { return n > 0 ? (n + size - 1) / size : 1; }
+static int64_t parts(int64_t n, int64_t size) { return n > 0 ? bt_over(n, size) : 1; }
 
 /* By the sizes alone. */
 static scattering scattering_of(const bt_call *call)
@@ -284,7 +284,7 @@ static bt_status one_hot(const bt_call *call)
     const int64_t classes = ((const bt_one_hot_attr *)call->attr)->classes;
     hot h = {.out = out->data, .dtype = out->dtype};
     BT_TRY(watch(call, &call->in[0], classes, &h.label));
-    h.work = bt_cuda_count(&call->in[0]) * (classes ? classes : 1);
+    h.work = bt_cpu_count(&call->in[0]) * (classes ? classes : 1);
     return bt_cuda_each<hot>(call, one_hot_kernel, h.work, h);
 }
 

@@ -32,7 +32,7 @@ static bt_status print_prepare(bt_call *call)
     call->state = n;
     n->x = bt_view_of(bt_view_array(&call->in[0]));
     n->call = {.op = call->op, .attr = call->attr, .inputs = 1, .in = &n->x};
-    const size_t bytes = (size_t)bt_cuda_count(&n->x) * bt_dtype_size(n->x.dtype);
+    const size_t bytes = (size_t)bt_cpu_count(&n->x) * bt_dtype_size(n->x.dtype);
     const cudaError_t error = cudaHostAlloc(&pinned, bytes ? bytes : 1, cudaHostAllocDefault);
     n->x.data = (char *)pinned;
     if (error != cudaSuccess)

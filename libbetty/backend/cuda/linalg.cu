@@ -116,16 +116,11 @@ static __global__ void solve_each(const linalg_args l)
     }
 }
 
-struct part {
-    double sum;
-    static __device__ part joined(const part &a, const part &b) { return {a.sum + b.sum}; }
-};
-
 /* Of a singular matrix minus infinity. */
 static __global__ void logdet_each(const linalg_args l)
 {
     BT_SHARED(largest, found, BT_CUDA_THREADS);
-    BT_SHARED(part, sums, BT_CUDA_THREADS);
+    BT_SHARED(bt_partial_sum, sums, BT_CUDA_THREADS);
     double *rows = (double *)l.rows + blockIdx.x * l.n * l.n;
     for (int64_t matrix = blockIdx.x; matrix < l.matrices; matrix += gridDim.x) {
         load(l, matrix, rows);
@@ -134,7 +129,7 @@ static __global__ void logdet_each(const linalg_args l)
         for (int64_t k = threadIdx.x; k < l.n && regular; k += blockDim.x)
             sum += log(fabs(rows[k * l.n + k]));
         sums[threadIdx.x] = {sum};
-        bt_join_threads<part>(sums);
+        bt_join_threads<bt_partial_sum>(sums);
         if (threadIdx.x == 0)
             bt_store<double>(l.out.dtype, l.out.data, matrix, regular ? sums[0].sum : -(double)INFINITY);
         __syncthreads();

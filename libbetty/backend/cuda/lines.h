@@ -31,7 +31,7 @@ template <int N> static bt_lines<N> bt_lines_of(const bt_view *in, const bt_view
     bt_lines<N> lines = {};
     lines.out = out->data;
     lines.dtype = out->dtype;
-    lines.n = bt_cuda_count(&in[0]);
+    lines.n = bt_cpu_count(&in[0]);
     for (int k = 0; k < N; k++) {
         lines.in[k].data = in[k].data;
         lines.in[k].dtype = in[k].dtype;

@@ -186,7 +186,7 @@ static bt_status pad(const bt_call *call)
 {
     const bt_range_attr *attr = (const bt_range_attr *)call->attr;
     const bt_cuda_queue *queue = (const bt_cuda_queue *)call->queue;
-    const size_t bytes = (size_t)bt_cuda_count(&call->out[0]) * bt_dtype_size(call->out[0].dtype);
+    const size_t bytes = (size_t)bt_cpu_count(&call->out[0]) * bt_dtype_size(call->out[0].dtype);
     if (bytes)
         BT_TRY(bt_cuda_try(cudaMemsetAsync(call->out[0].data, 0, bytes, queue->stream), "pad"));
     return move_part(call, &call->in[0], attr->axis, attr->from);

@@ -100,15 +100,10 @@ template <int D> static __global__ void sum_windows(const window_args a)
     }
 }
 
-struct part {
-    double sum;
-    static __device__ part joined(const part &a, const part &b) { return {a.sum + b.sum}; }
-};
-
 /* A block: one window of some channels. */
 template <int D> static __global__ void sum_large_windows(const window_args a)
 {
-    BT_SHARED(part, sums, BT_CUDA_THREADS);
+    BT_SHARED(bt_partial_sum, sums, BT_CUDA_THREADS);
     const bt_place p = bt_place_of(a.tile, blockIdx.x % a.tile.tiles);
     const int64_t o = blockIdx.x / a.tile.tiles, row = o / a.out.w;
     const window at = window_of(a, row % a.out.h, o % a.out.w);
@@ -117,7 +112,7 @@ template <int D> static __global__ void sum_large_windows(const window_args a)
     for (int64_t i = p.lane; i < count; i += a.tile.lanes)
         sum += (double)at_pixel<D>(a.in, row / a.out.h, at.top + i / wide, at.left + i % wide, p.channel);
     sums[threadIdx.x] = {sum};
-    bt_join_lanes<part>(sums, a.tile, p);
+    bt_join_lanes<bt_partial_sum>(sums, a.tile, p);
     if (p.works && p.lane == 0)
         bt_store<double>(a.out.dtype, a.result, o * a.out.c + p.channel,
                          sums[threadIdx.x].sum * share_of(a, at.top, at.bottom) * share_of(a, at.left, at.right));
@@ -408,7 +403,7 @@ template <int D> static bt_status start_resample(const bt_call *call)
     a.attr = *(const bt_resample_attr *)call->attr;
     a.x = bt_lines_of<1>(call->in, out);
     a.inner = 1;
-    a.count = bt_cuda_count(out);
+    a.count = bt_cpu_count(out);
     for (int d = (int)a.attr.axis + 1; d < out->rank; d++)
         a.inner *= out->dims[d];
     return bt_cuda_each<resample_args>(call, a.attr.adjoint ? resample_back<D> : resample_forward<D>, a.count, a);

@@ -151,12 +151,9 @@ int64_t bt_cuda_watch_as(bt_cuda_queue *queue, const bt_call *call, bt_cuda_tell
 static bt_status fail(const bt_cuda_site *site, const bt_cuda_record *record)
 {
     const int64_t element = (int64_t)(record->where >> 32);
-    char shape[256];
     if (site->tell)
         return site->tell(site, element);
-    return bt_fail(BT_ERROR_DATA, "%s: element %lld of the indices %s is %lld; expected 0 to %lld", site->op->name,
-                   (long long)element, bt_shape_text(shape, site->index.rank, site->index.dims),
-                   (long long)(int32_t)(uint32_t)record->where, (long long)site->size - 1);
+    return bt_cpu_no_index(site->op, &site->index, element, (int32_t)(uint32_t)record->where, site->size);
 }
 
 static bt_device_failure taken(bt_cuda_queue *q)
@@ -251,8 +248,7 @@ static bt_device_failure cuda_wait(void *queue, int64_t mark)
 static bt_status cuda_record(void *queue)
 {
     bt_cuda_queue *q = queue;
-    BT_TRY(bt_cuda_try(cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "recording a graph"));
-    return BT_OK;
+    return bt_cuda_try(cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "recording a graph");
 }
 
 static void *cuda_recorded(void *queue)

@@ -78,7 +78,7 @@ static stream stream_of(const bt_call *call, int record)
 {
     const bt_random_attr *attr = (const bt_random_attr *)call->attr;
     const bt_view *out = &call->out[0];
-    return {attr->key, (uint64_t)attr->first, attr->site, call->in[record], out->data, out->dtype, bt_cuda_count(out)};
+    return {attr->key, (uint64_t)attr->first, attr->site, call->in[record], out->data, out->dtype, bt_cpu_count(out)};
 }
 
 static bt_status uniform(const bt_call *call)
@@ -142,7 +142,7 @@ static bt_status stochastic_round(const bt_call *call)
     const bt_stochastic_attr *attr = (const bt_stochastic_attr *)call->attr;
     const bt_view *out = &call->out[0];
     const stream s = {attr->key,  (uint64_t)attr->first, attr->site, call->in[1], out->data,
-                      out->dtype, bt_cuda_count(out)};
+                      out->dtype, bt_cpu_count(out)};
     const filter f = {s, bt_lines_of<1>(call->in, out), 0};
     return bt_cuda_each<filter>(call, round_kernel, s.n, f);
 }

@@ -19,7 +19,6 @@ struct bt_tile {
 
 /* ---- on the host ---- */
 
-static inline int64_t bt_up(int64_t n, int64_t of) { return (n + of - 1) / of; }
 
 /* The least power of two that is not below n, and at most `most`, which is one. */
 static inline unsigned bt_tile_power(int64_t n, unsigned most)
@@ -38,7 +37,7 @@ static inline unsigned bt_tile_threads(void)
     return threads;
 }
 
-static inline int64_t bt_tile_groups(const bt_tile &tile) { return bt_up(tile.lines, tile.together); }
+static inline int64_t bt_tile_groups(const bt_tile &tile) { return bt_over(tile.lines, tile.together); }
 
 /* Of lines of n elements, each of which is one block's. */
 static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
@@ -49,7 +48,7 @@ static inline bt_tile bt_tile_whole(int64_t lines, int64_t n, bool across)
     tile.n = tile.piece = n;
     tile.parts = 1;
     tile.across = across;
-    tile.lanes = bt_tile_power(bt_up(n, BT_TILE_AT_ONCE), threads);
+    tile.lanes = bt_tile_power(bt_over(n, BT_TILE_AT_ONCE), threads);
     tile.together = threads / tile.lanes;
     if (across) {
         const unsigned wanted = bt_tile_power(lines, threads < BT_TILE_ACROSS ? threads : BT_TILE_ACROSS);
@@ -65,11 +64,11 @@ static inline bt_tile bt_tile_cut(int64_t lines, int64_t n, bool across)
 {
     const int64_t FEW = 256, BLOCKS = 1024, EACH = 16, SOME = 4;
     bt_tile tile = bt_tile_whole(lines, n, across);
-    const int64_t most = bt_up(n, tile.lanes * EACH);
+    const int64_t most = bt_over(n, tile.lanes * EACH);
     if (lines && most >= SOME && bt_tile_groups(tile) < FEW) {
-        const int64_t wanted = bt_up(BLOCKS, bt_tile_groups(tile));
-        tile.piece = bt_up(bt_up(n, wanted < most ? wanted : most), tile.lanes) * tile.lanes;
-        tile.parts = bt_up(n, tile.piece);
+        const int64_t wanted = bt_over(BLOCKS, bt_tile_groups(tile));
+        tile.piece = bt_over(bt_over(n, wanted < most ? wanted : most), tile.lanes) * tile.lanes;
+        tile.parts = bt_over(n, tile.piece);
     }
     return tile;
 }
@@ -97,7 +96,7 @@ struct bt_tile_work {
 
 static inline __device__ bt_tile_work bt_tile_own(const bt_tile &tile)
 {
-    const int64_t groups = (tile.lines + tile.together - 1) / tile.together;
+    const int64_t groups = bt_over(tile.lines, tile.together);
     bt_tile_work own;
     own.part = blockIdx.x / groups;
     own.line = blockIdx.x % groups * tile.together + bt_tile_place(tile);
