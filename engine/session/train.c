@@ -185,6 +185,7 @@ static bt_status summarize(bt_run *r)
     if (bt_engine_device_bytes(engine, &device) == BT_OK && engine->context.instance->queue) {
         summary.device_planned = bt_device_sum(&device);
         summary.device_measured = bt_queue_bytes(engine->context.instance->queue);
+        bt_queue_others(engine->context.instance->queue, &summary.device_before, &summary.device_outside);
     }
     const bt_footprint print = bt_engine_footprint(engine);
     summary.data = print.data;

@@ -4,7 +4,7 @@
  * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
 #include "base/overlap.h"
 #include "compile/compile_inside.h"
-#include "compile/rows.h"
+#include "compile/joined.h"
 
 typedef struct commit {
     bt_compilation *c;
@@ -23,8 +23,8 @@ bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int
 {
     const bt_op_info *info = step->call.op->info;
     const bt_buffer *buffer = &program->buffers[step->in[i].buffer];
-    if (bt_is_rows(&step->call))
-        return step->in[i].offset == 0 && buffer->bytes == bytes && bt_rows_overwrites(&step->call, o, i);
+    if (step->call.joined)
+        return step->in[i].offset == 0 && buffer->bytes == bytes && bt_joined_overwrites(step->call.joined, o, i);
     const bool may = !info                      ? false
                      : info->flags & BT_OP_EACH ? o == i
                                                 : o < BT_MAX_OUTPUTS && i < 32 && (info->overwrites[o] >> i) & 1u;

@@ -26,6 +26,7 @@ bt_status bt_pass_lower(bt_compilation *c);  /* lower.c: nodes to steps and buff
 bt_status bt_pass_order(bt_compilation *c);  /* order.c: the order of the steps */
 bt_status bt_pass_rows(bt_compilation *c);   /* rows.c: many short steps as one */
 bt_status bt_pass_strips(bt_compilation *c); /* rows.c: likewise long ones, of an optimiser */
+bt_status bt_pass_chain(bt_compilation *c);  /* chain.c: elementwise steps as one */
 bt_status bt_pass_flight(bt_compilation *c); /* flight.c: how long collectives may be under way */
 bt_status bt_pass_commit(bt_compilation *c); /* commit.c: where assigned values and results live */
 bt_status bt_pass_lives(bt_compilation *c);  /* merge.c: first and last steps of buffers */

@@ -87,6 +87,7 @@ WANTED(absorb)
 WANTED(order)
 WANTED(rows)
 WANTED(strips)
+WANTED(chain)
 WANTED(merge)
 WANTED(overlap)
 
@@ -108,6 +109,7 @@ static const struct pass {
     [BT_PASS_ORDER] = {"order", bt_pass_order, wants_order},
     [BT_PASS_ROWS] = {"rows", bt_pass_rows, wants_rows},
     [BT_PASS_STRIPS] = {"strips", bt_pass_strips, wants_strips},
+    [BT_PASS_CHAIN] = {"chain", bt_pass_chain, wants_chain},
     [BT_PASS_FLIGHT] = {"flight", bt_pass_flight, wants_overlap},
     [BT_PASS_COMMIT] = {"commit", bt_pass_commit, NULL},
     [BT_PASS_LIVES] = {"lives", bt_pass_lives, NULL},
@@ -129,6 +131,7 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .rule = BT_ORDERS,
                                 .rows = true,
                                 .strips = true,
+                                .chain = true,
                                 .merge = true,
                                 .holding = BT_HOLD_PRODUCTS};
 }

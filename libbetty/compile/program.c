@@ -1,7 +1,7 @@
 /* compile/program.c: what has been compiled. */
 #include "compile/program.h"
 
-#include "compile/rows.h"
+#include "compile/joined.h"
 #include <stdio.h>
 
 void bt_program_free(bt_program *program)
@@ -66,9 +66,10 @@ void bt_program_describe(const bt_program *program, bt_text *text)
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call_step *step = &program->steps[s];
         char name[64];
-        if (bt_is_rows(&step->call))
-            snprintf(name, sizeof name, "%s.%lld", step->call.op->name, (long long)bt_rows_count(&step->call));
-        bt_text_add(text, "%4lld %-28s", (long long)s, bt_is_rows(&step->call) ? name : step->kernel->name);
+        const bt_joined *joined = step->call.joined;
+        if (joined)
+            snprintf(name, sizeof name, "%s.%lld", step->call.op->name, (long long)joined->count);
+        bt_text_add(text, "%4lld %-28s", (long long)s, joined ? name : step->kernel->name);
         for (int i = 0; i < step->call.inputs; i++)
             describe_operand(program, step->in[i], text);
         bt_text_add(text, " ->");

@@ -65,6 +65,7 @@ typedef enum bt_pass {
     BT_PASS_ORDER,
     BT_PASS_ROWS,
     BT_PASS_STRIPS,
+    BT_PASS_CHAIN,
     BT_PASS_FLIGHT,
     BT_PASS_COMMIT,
     BT_PASS_LIVES,

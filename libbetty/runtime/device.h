@@ -25,6 +25,8 @@ typedef struct bt_device_table {
     void (*free)(void *queue, void *memory);
     void *(*pin)(size_t bytes); /* near memory that copies come from and go to; NULL after an error */
     void (*unpin)(void *memory);
+    /* Bytes of the device that are taken, by whom ever: when the queue was opened, and now. NULL: it cannot say. */
+    void (*taken)(void *queue, size_t *before, size_t *now);
 
     /* Put onto the queue. A call's views are copied; what else it points to stays until the work is done. */
     bt_status (*send)(void *queue, void *far, const void *pinned, size_t bytes);

@@ -170,6 +170,16 @@ void bt_queue_free(bt_queue *queue, char *far)
 
 size_t bt_queue_bytes(const bt_queue *queue) { return queue ? queue->bytes : 0; }
 
+void bt_queue_others(const bt_queue *queue, size_t *before, size_t *since)
+{
+    size_t now = 0;
+    *before = *since = 0;
+    if (queue && queue->device->taken)
+        queue->device->taken(queue->work, before, &now);
+    if (now > *before + bt_queue_bytes(queue))
+        *since = now - *before - bt_queue_bytes(queue);
+}
+
 /* ---- what is put onto the queue ---- */
 
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes)

@@ -16,6 +16,9 @@ void bt_queue_leave(bt_queue *queue);                   /* one fewer; the last o
 char *bt_queue_alloc(bt_queue *queue, size_t bytes); /* aligned to BT_ALIGN, zeroed; NULL after an error */
 void bt_queue_free(bt_queue *queue, char *far);      /* waits for the work on it */
 size_t bt_queue_bytes(const bt_queue *queue);        /* of the device, with what it takes for itself; NULL: 0 */
+/* Beside these, bytes of the device that were taken before the queue was opened (its context, other programs), and
+ * since (the libraries' own). Both are 0 where the device cannot say. */
+void bt_queue_others(const bt_queue *queue, size_t *before, size_t *since);
 
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes); /* both of its memory */
 bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes);

@@ -1,6 +1,8 @@
 /* tests/support/far.c: a device whose memory the host cannot touch, and which works late. */
 #include "support/far.h"
 
+#include "support/chains.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -327,7 +329,7 @@ const bt_backend *far_backend(void)
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&once);
     if (!backend.device) {
-        backend = *bt_backend_cpu();
+        backend = *chains_backend();
         backend.device = &device;
     }
     pthread_mutex_unlock(&once);

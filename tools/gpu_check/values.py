@@ -63,7 +63,8 @@ def apart(folder, other):
 def figures(folder):
     with open(os.path.join(folder, "summary.json")) as file:
         summary = json.load(file)
-    names = {"device_planned_bytes": "planned_bytes", "device_bytes": "allocated_bytes", "ms_per_step": "ms_per_step"}
+    names = {"device_planned_bytes": "planned_bytes", "device_bytes": "allocated_bytes", "device_outside_bytes": "outside_bytes",
+             "ms_per_step": "ms_per_step"}
     return {to: summary.get(name) for name, to in names.items()}
 
 

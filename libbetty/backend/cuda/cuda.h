@@ -9,8 +9,8 @@
 /* One list per file, bt_cuda_NAME, ending with a record without an op; of one op the best first. */
 /* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)        \
-    X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+    X(chain) X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight)       \
+    X(pool) X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
 /* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
@@ -69,6 +69,7 @@ typedef struct bt_cuda_queue {
     bt_failure failure; /* of the device itself: found while waiting for it */
     bt_launched failed; /* where */
     bool waits;         /* after each launch: BETTY_CUDA=sync */
+    size_t taken;       /* bytes of the device that were taken when it was opened */
 } bt_cuda_queue;
 
 /* BT_OK, or the error as bt_fail has it; `what` was being done. */

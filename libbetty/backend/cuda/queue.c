@@ -55,10 +55,24 @@ static bt_status set_ones(bt_cuda_queue *q)
     return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
 }
 
+/* A device that cannot say has nothing taken. */
+static size_t bytes_taken(void)
+{
+    size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? total - free : 0;
+}
+
+static void cuda_taken(void *queue, size_t *before, size_t *now)
+{
+    *before = ((const bt_cuda_queue *)queue)->taken;
+    *now = bytes_taken();
+}
+
 static bt_status begin(bt_cuda_queue *q)
 {
     void *record = NULL;
     BT_TRY(bt_cuda_try(cudaSetDevice(q->device), "choosing the device"));
+    q->taken = bytes_taken();
     BT_TRY(bt_cuda_try(cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking), "making a stream"));
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
@@ -282,6 +296,7 @@ static const bt_device_table device = {
     .free = cuda_free,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
+    .taken = cuda_taken,
     .send = cuda_send,
     .copy = cuda_copy,
     .fetch = cuda_fetch,
