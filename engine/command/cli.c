@@ -1,33 +1,14 @@
 /* engine/command/cli.c: the command line of betty-run. */
-#include "engine/command/cli.h"
+#include "engine/command/cli_inside.h"
 
 #include "engine/solve/methods.h"
 #include "engine/state/checkpoint.h"
 #include <stddef.h>
 #include <string.h>
 
-typedef enum option_kind {
-    FLAG,    /* sets a bool of bt_cli */
-    SETTING, /* --name VALUE: a key of the engine, `key` */
-    SET,     /* --set SECTION.KEY=VALUE */
-    SEEDS,   /* --seeds LIST */
-    JOBS,    /* --jobs N */
-    TEXT,    /* --name VALUE: a text of bt_cli */
-    COUNT,   /* --name N: a number of bt_cli, at least 1 */
-    REAL,    /* --name X: likewise, at least 0 */
-    KEYS     /* --help-keys, or --help-keys=FORM */
-} option_kind;
-
-typedef struct option {
-    const char *name;
-    option_kind kind;
-    size_t offset;
-    const char *key, *value, *help;
-} option;
-
 #define FIELD(field) .offset = offsetof(bt_cli, field)
 
-static const option options[] = {
+static const bt_cli_option options[] = {
     {"--plan", FLAG, FIELD(plan), .help = "print the memory plan, and do not train"},
     {"--curve", FLAG, FIELD(curve),
      .help = "with --plan: what less memory would cost, as bytes against work that is done again, for each phase and "
@@ -97,8 +78,12 @@ static const option options[] = {
      .help = "of several runs, so many at once (1); auto, or 0: as many as there are cores for. Where `threads` is not "
              "set, the cores are shared out among them"},
     {"--quiet", FLAG, FIELD(quiet), .help = "say nothing while training"},
-    {"--help", FLAG, FIELD(help), .help = "print this text and the keys of an INI file"},
-    {"--help-keys", KEYS, FIELD(keys), .help = "print the keys only; --help-keys=markdown: as a page"},
+    {"--help", FORM, FIELD(help), .value = "text | man | list",
+     .help = "print this text and the keys of an INI file; --help=man: this text as a page of the manual; =list: for "
+             "programs, as the completion of a shell"},
+    {"--help-keys", FORM, FIELD(keys), .value = "text | markdown | man | list",
+     .help =
+         "print the keys only; --help-keys=markdown: as a page; =man: as a page of the manual; =list: for programs"},
     {"--version", FLAG, FIELD(version), .help = "print the version"},
 };
 
@@ -165,7 +150,7 @@ static bt_status take_jobs(bt_cli *cli, const char *value)
     return BT_OK;
 }
 
-static bt_status take_value(bt_cli *cli, const option *o, const char *value)
+static bt_status take_value(bt_cli *cli, const bt_cli_option *o, const char *value)
 {
     char *field = (char *)cli + o->offset;
     const bt_key count = {.name = o->name, .kind = BT_KEY_INT, .low = 1, .high = 1e9};
@@ -188,9 +173,9 @@ static bt_status take_value(bt_cli *cli, const option *o, const char *value)
         return bt_key_parse(&count, o->name, value, field);
     case REAL:
         return bt_key_parse(&real, o->name, value, field);
-    case KEYS:
-        if (strcmp(value, "text") != 0 && strcmp(value, "markdown") != 0)
-            return bt_fail(BT_ERROR_CONFIG, "--help-keys = %s: expected text | markdown", value);
+    case FORM:
+        BT_TRY(bt_key_parse(&(bt_key){.name = o->name, .kind = BT_KEY_CHOICE, .words = o->value}, o->name, value,
+                            &(int){0}));
         memcpy(field, &value, sizeof value);
         return BT_OK;
     case FLAG:
@@ -204,7 +189,7 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
 {
     size_t length = strcspn(word, "=");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
-        const option *o = &options[i];
+        const bt_cli_option *o = &options[i];
         if (!bt_word_is(word, length, o->name))
             continue;
         if (word[length])
@@ -213,7 +198,7 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
             *((bool *)(void *)((char *)cli + o->offset)) = true;
             return BT_OK;
         }
-        if (o->kind == KEYS)
+        if (o->kind == FORM)
             return take_value(cli, o, "text");
         if (!**next)
             return bt_fail(BT_ERROR_CONFIG, "%s needs a value: %s %s", o->name, o->name, o->value);
@@ -405,38 +390,15 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
 
 /* ---- help ---- */
 
-bt_status bt_cli_usage(FILE *file)
+const bt_cli_option *bt_cli_option_at(int index)
 {
-    if (!file)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_usage: the file is NULL");
-    fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
-                  "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
-                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
-                  "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
-                  "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
-                  "betty-run --compare RUN RUN [--json]: what differs between two runs\n\n"
-                  "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
-    for (int i = 0; i < BT_COUNT_OF(options); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s%s%s", options[i].name, options[i].value ? " " : "",
-                 options[i].value ? options[i].value : "");
-        fprintf(file, "  %-24s %s\n", name, options[i].help);
-    }
-    fprintf(file, "\nExit code: 0 done; 1 a run failed, a hypergradient is not right, or "
-                  "memory is not as planned; 2 wrong usage or input; 130 "
-                  "interrupted.\n");
-    return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the help cannot be written");
+    return index >= 0 && index < BT_COUNT_OF(options) ? &options[index] : NULL;
 }
 
-bt_status bt_cli_keys(bt_document form, FILE *file)
-{
-    bt_config *config = bt_config_new();
-    bt_status s = config ? BT_OK : BT_ERROR_MEMORY;
-    const bt_method_def *method;
-    for (int i = 0; s == BT_OK && (method = bt_method_builtin(i)) != NULL; i++)
-        s = bt_config_add_method(config, method);
-    if (s == BT_OK)
-        s = bt_config_document(config, form, file);
-    bt_config_free(config);
-    return s;
-}
+const char bt_cli_synopsis[] =
+    "betty-run FILE [OPTIONS]: trains what the INI file says\n"
+    "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
+    "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
+    "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
+    "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
+    "betty-run --compare RUN RUN [--json]: what differs between two runs\n";

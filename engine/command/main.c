@@ -241,9 +241,9 @@ static int help(const bt_cli *cli)
     if (cli->version)
         printf("betty-run %s\n", BT_VERSION);
     else if (cli->keys)
-        status = bt_cli_keys(strcmp(cli->keys, "markdown") == 0 ? BT_DOCUMENT_MARKDOWN : BT_DOCUMENT_TEXT, stdout);
-    else if ((status = bt_cli_usage(stdout)) == BT_OK)
-        status = bt_cli_keys(BT_DOCUMENT_TEXT, stdout);
+        status = bt_cli_keys(cli->keys, stdout);
+    else
+        status = bt_cli_help(cli->help, stdout);
     return status == BT_OK ? DONE : complain(status, true);
 }
 
