@@ -86,6 +86,7 @@ typedef struct bt_svg_at {
 
 typedef struct bt_svg_curve {
     const char *label; /* a letter or two; "": none is needed */
+    const char *note;  /* behind its last value; "": nothing */
     const bt_svg_at *points;
     int64_t count;
     int colour; /* of bt_svg_colours, which differ in their dashes, too */

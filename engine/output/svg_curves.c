@@ -5,13 +5,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { WIDE = 380, HIGH = 230, LEFT = 50, TOP = 12, FOOT = 40, LABEL = 15, DOTS = 26 };
+enum { WIDE = 380, HIGH = 230, TOP = 12, FOOT = 40, LABEL = 15, LAST = 64, DOTS = 20 };
 
 typedef struct drawing {
     const bt_svg_curves *chart;
     bt_text *text;
-    double right;               /* where the plot ends */
+    double left, right;         /* of the plot */
     double first, last, x_step; /* steps, and from tick to tick */
     double low, high, y_step;   /* values, as they are drawn: their logarithms on such an axis */
     bool logarithmic;
@@ -19,14 +20,14 @@ typedef struct drawing {
 
 typedef struct label {
     double y;
-    char words[40];
+    char words[LAST];
     int colour;
 } label;
 
 static double height_of(const drawing *d, double value) { return d->logarithmic ? log10(value) : value; }
 static double place_x(const drawing *d, double step)
 {
-    return LEFT + (d->right - LEFT) * (step - d->first) / (d->last - d->first);
+    return d->left + (d->right - d->left) * (step - d->first) / (d->last - d->first);
 }
 static double place_y(const drawing *d, double value)
 {
@@ -108,6 +109,18 @@ static void value_words(const drawing *d, double value, char text[32])
         snprintf(text, 32, "%.4g", fabs(value) < d->y_step / 1e6 ? 0 : value);
 }
 
+/* For the numbers beside the vertical axis. */
+static double tick_room(const drawing *d)
+{
+    char words[32];
+    size_t most = 0;
+    for (double value = d->low; value <= d->high + d->y_step * 1e-6; value += d->y_step) {
+        value_words(d, value, words);
+        most = strlen(words) > most ? strlen(words) : most;
+    }
+    return 7.2 * (double)most + 10;
+}
+
 static void draw_axes(const drawing *d)
 {
     char words[32];
@@ -115,8 +128,8 @@ static void draw_axes(const drawing *d)
     for (double value = d->low; value <= d->high + d->y_step * 1e-6; value += d->y_step) {
         const double y = bottom - scale * (value - d->low);
         value_words(d, value, words);
-        bt_text_add(d->text, "<path class=\"grid\" d=\"M%d %.1fH%.1f\"/>", LEFT, y, d->right);
-        bt_svg_put(d->text, LEFT - 6, y + 4, "class=\"tick\" text-anchor=\"end\"", words, 12);
+        bt_text_add(d->text, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", d->left, y, d->right);
+        bt_svg_put(d->text, d->left - 6, y + 4, "class=\"tick\" text-anchor=\"end\"", words, 12);
     }
     for (double step = d->x_step * ceil(d->first / d->x_step); step <= d->last * (1 + 1e-9); step += d->x_step) {
         const double x = place_x(d, step);
@@ -124,8 +137,8 @@ static void draw_axes(const drawing *d)
         bt_text_add(d->text, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/>", x, bottom);
         bt_svg_put(d->text, x, bottom + 17, "class=\"tick\" text-anchor=\"middle\"", words, 12);
     }
-    bt_text_add(d->text, "<path class=\"axis\" d=\"M%d %.1fH%.1f\"/>", LEFT, bottom, d->right);
-    bt_svg_put(d->text, (LEFT + d->right) / 2, HIGH - 6, "class=\"tick\" text-anchor=\"middle\"",
+    bt_text_add(d->text, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>", d->left, bottom, d->right);
+    bt_svg_put(d->text, (d->left + d->right) / 2, HIGH - 6, "class=\"tick\" text-anchor=\"middle\"",
                d->logarithmic ? "step (logarithmic values)" : "step", 40);
 }
 
@@ -191,22 +204,21 @@ static const bt_svg_at *last_of(const bt_svg_curve *curve)
     return NULL;
 }
 
-static void words_of(const bt_svg_curve *curve, char words[40])
+static void words_of(const bt_svg_curve *curve, char words[LAST])
 {
     const bt_svg_at *last = last_of(curve);
-    snprintf(words, 40, "%s%s%.4g", curve->label, *curve->label ? " " : "", last ? last->value : NAN);
+    snprintf(words, LAST, "%s%s%.4g%s", curve->label, *curve->label ? " " : "", last ? last->value : NAN, curve->note);
 }
 
 static double label_room(const drawing *d)
 {
-    int most = 0;
+    size_t most = 0;
     for (int64_t c = 0; c < d->chart->count && d->chart->count <= BT_SVG_LABELS; c++) {
-        char words[40];
+        char words[LAST];
         words_of(&d->chart->curves[c], words);
-        for (int length = 0; words[length]; length++)
-            most = length + 1 > most ? length + 1 : most;
+        most = strlen(words) > most ? strlen(words) : most;
     }
-    return most ? 7 * most + 10 : 12;
+    return most ? 7.4 * (double)most + 10 : 12;
 }
 
 static int higher_first(const void *a, const void *b)
@@ -242,7 +254,7 @@ static void draw_labels(const drawing *d)
     for (int i = 0; i < count; i++) {
         char style[40];
         snprintf(style, sizeof style, "class=\"last c%d\"", labels[i].colour % BT_SVG_COLOURS);
-        bt_svg_put(d->text, d->right + 7, labels[i].y, style, labels[i].words, 40);
+        bt_svg_put(d->text, d->right + 7, labels[i].y, style, labels[i].words, LAST);
     }
 }
 
@@ -252,6 +264,7 @@ bool bt_svg_curves_add(const bt_svg_curves *chart, bt_text *text)
     span(&d);
     scale_steps(&d);
     scale_values(&d);
+    d.left = tick_room(&d);
     d.right = WIDE - label_room(&d);
     bt_text_add(text, "<svg class=\"curves\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDE, HIGH);
     bt_svg_words(text, chart->label, 1000);

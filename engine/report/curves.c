@@ -11,9 +11,10 @@ typedef struct chart {
     const char *name; /* of the metric */
     bt_svg_curve *curves;
     bt_svg_at **points; /* of these; thinned */
-    char (*lasts)[64];  /* "0.83 (0.82 to 0.85)" */
+    char (*lasts)[96];  /* "0.83 (0.82 to 0.85)", "0.83 of 2 of 3 runs" */
+    char (*notes)[32];  /* " (2 of 3)": of a last value that not all runs have */
     int64_t count;
-    bool seeds, interval, failed; /* what bands are */
+    bool seeds, interval; /* what bands are */
 } chart;
 
 /* ---- filling ---- */
@@ -26,6 +27,29 @@ static void range_words(const bt_svg_at *at, bool band, char words[64])
         snprintf(words, 64, "%.5g (%.4g to %.4g)", at->value, at->low, at->high);
     else
         snprintf(words, 64, "%.5g", at->value);
+}
+
+/* How many of them have a number at this step. */
+static int64_t count_at(const bt_series *const *series, int64_t count, double step)
+{
+    int64_t there = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const bt_svg_at *last = &series[k]->points[series[k]->count - 1];
+        there += last->step == step && isfinite(last->value);
+    }
+    return there;
+}
+
+static void say_last(chart *c, const bt_series *const *found, int64_t count, const bt_svg_at *last, bool band)
+{
+    const int64_t there = count_at(found, count, last->step);
+    char *words = c->lasts[c->count];
+    range_words(last, band, words);
+    if (!there || there == count)
+        return;
+    const size_t length = strlen(words);
+    snprintf(words + length, 96 - length, ", %d of %d runs", (int)there, (int)count);
+    snprintf(c->notes[c->count], 32, " (%d of %d)", (int)there, (int)count);
 }
 
 /* The curve of a group, if its runs have such a metric. */
@@ -48,10 +72,12 @@ static bt_status add_curve(chart *c, int64_t group)
         return BT_ERROR_MEMORY;
     const bool band = count > 1 || interval;
     bt_svg_curve *curve = &c->curves[c->count];
-    range_words(&joined[points - 1], band, c->lasts[c->count]);
+    say_last(c, found, count, &joined[points - 1], band);
+    const char *note = c->notes[c->count];
     c->points[c->count] = joined;
     c->count++;
     *curve = (bt_svg_curve){.label = c->all->group_count > 1 ? c->all->groups[group].letters : "",
+                            .note = note,
                             .points = joined,
                             .count = bt_series_thin(joined, points, BT_SERIES_POINTS),
                             .colour = (int)(group % 1000),
@@ -134,8 +160,9 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
                .name = name,
                .curves = bt_alloc_array(room, sizeof *c.curves),
                .points = bt_alloc_array(room, sizeof *c.points),
-               .lasts = bt_alloc_array(room, sizeof *c.lasts)};
-    bt_status status = c.curves && c.points && c.lasts ? BT_OK : BT_ERROR_MEMORY;
+               .lasts = bt_alloc_array(room, sizeof *c.lasts),
+               .notes = bt_alloc_array(room, sizeof *c.notes)};
+    bt_status status = c.curves && c.points && c.lasts && c.notes ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t g = 0; g < all->group_count && status == BT_OK; g++)
         status = add_curve(&c, g);
     if (status == BT_OK)
@@ -147,6 +174,7 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
     bt_free(c.curves);
     bt_free(c.points);
     bt_free(c.lasts);
+    bt_free(c.notes);
     return status;
 }
 

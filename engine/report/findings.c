@@ -21,6 +21,23 @@ static bool add_sharers(const bt_report_all *all, int64_t group, bt_text *letter
     return true;
 }
 
+/* Each line apart, so that one that is too long goes on further to the right. */
+static void add_lines(const char *lines, bt_text *html)
+{
+    bt_text_add(html, "<pre>");
+    while (*lines) {
+        const int length = (int)strcspn(lines, "\n");
+        char *line = bt_string("%.*s", length, lines);
+        bt_text_add(html, "<span class=\"equation\">");
+        bt_html(html, line ? line : "");
+        bt_text_add(html, "</span>");
+        html->failed = html->failed || !line;
+        bt_free(line);
+        lines += length + (lines[length] == '\n');
+    }
+    bt_text_add(html, "</pre>");
+}
+
 void bt_report_equation(const bt_report_all *all, bt_text *html)
 {
     bool open = false;
@@ -34,17 +51,8 @@ void bt_report_equation(const bt_report_all *all, bt_text *html)
             bt_text_add(html, "<div class=\"box\">");
             if (letters.size)
                 bt_html_in(html, "h3", bt_text_get(&letters));
-            bt_text_add(html, "<pre>");
-            for (const char *line = json_string_value(equation); *line;) {
-                const int length = (int)strcspn(line, "\n");
-                char *one = bt_string("%.*s", length, line);
-                html->failed = html->failed || !one;
-                bt_html(html, one ? one : "");
-                bt_text_add(html, "\n");
-                bt_free(one);
-                line += length + (line[length] == '\n');
-            }
-            bt_text_add(html, "</pre></div>\n");
+            add_lines(json_string_value(equation), html);
+            bt_text_add(html, "</div>\n");
         }
         bt_text_free(&letters);
     }

@@ -60,7 +60,7 @@ static void add_time(ablating *a, const json_t *row)
 static void add_row(ablating *a, const json_t *row)
 {
     const json_t *failed = json_object_get(row, "failed");
-    bt_text_add(a->html, "<div class=\"row%s\"><div>", a->timed ? " two" : "");
+    bt_text_add(a->html, "<div class=\"row %s\"><div>", a->timed ? "two" : "wide");
     bt_html(a->html, bt_json_read_text(row, "row"));
     bt_text_add(a->html, "</div>");
     if (failed) {
@@ -159,7 +159,7 @@ static void add_share(const share *one, double all, double most, bt_text *html)
 {
     char words[64];
     snprintf(words, sizeof words, "%.1f %%, %.3g s", all > 0 ? 100 * one->seconds / all : 0, one->seconds);
-    bt_text_add(html, "<div class=\"row\"><div>");
+    bt_text_add(html, "<div class=\"row wide\"><div>");
     bt_html(html, one->name);
     bt_text_add(html, "</div>");
     bt_bar_open(html, words);

@@ -66,20 +66,40 @@ static char *name_of(const char *folder)
 
 /* ---- a run ---- */
 
-/* What belongs to a seed, or to the machine. */
-static json_t *common(const bt_compared *compared)
+bool bt_report_own(const char *setting)
 {
     static const char *const own[] = {"engine.seed", "engine.threads", "engine.folder"};
-    json_t *settings = json_copy(compared->settings), *code = json_object(), *value;
-    const char *name;
     for (int i = 0; i < BT_COUNT_OF(own); i++)
-        json_object_del(settings, own[i]);
-    json_object_foreach(compared->code, name, value)
+        if (strcmp(setting, own[i]) == 0)
+            return true;
+    return false;
+}
+
+/* What runs of one configuration have in common. */
+static bt_status find_common(bt_report_run *run)
+{
+    const char *name;
+    json_t *value;
+    run->settings = json_object();
+    run->code = json_object();
+    json_object_foreach(run->compared.settings, name, value)
+    {
+        if (!bt_report_own(name))
+            run->settings = bt_json_with(run->settings, name, json_incref(value));
+    }
+    json_object_foreach(run->compared.code, name, value)
     {
         if (!strstr(name, ".data ")) /* a seed may draw the labels' noise */
-            code = bt_json_with(code, name, json_incref(value));
+            run->code = bt_json_with(run->code, name, json_incref(value));
     }
-    return json_pack("{s:o, s:o}", "settings", settings, "code", code);
+    return run->settings && run->code ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its settings", run->folder);
+}
+
+/* A run without a checkpoint has no record of its code. */
+static bool is_same(const bt_report_run *one, const bt_report_run *other)
+{
+    return json_equal(one->settings, other->settings) &&
+           (!one->compared.code || !other->compared.code || json_equal(one->code, other->code));
 }
 
 static bt_status read_run(const char *folder, bt_report_all *all)
@@ -101,8 +121,7 @@ static bt_status read_run(const char *folder, bt_report_all *all)
     BT_TRY(load_equation(folder, &run->equation));
     BT_TRY(bt_compared_read(folder, &run->compared));
     BT_TRY(bt_series_read(folder, &run->series));
-    run->same = common(&run->compared);
-    return run->same ? BT_OK : BT_ERROR_MEMORY;
+    return find_common(run);
 }
 
 /* Those of its runs that have begun. */
@@ -178,7 +197,7 @@ static bt_status form_groups(bt_report_all *all)
     for (int64_t i = 0; i < all->run_count; i++) {
         bt_report_run *run = &all->runs[i];
         for (int64_t g = 0; g < all->group_count && run->group < 0; g++)
-            if (json_equal(all->runs[all->groups[g].first].same, run->same))
+            if (is_same(&all->runs[all->groups[g].first], run))
                 run->group = g;
         if (run->group < 0) {
             run->group = all->group_count++;
@@ -227,7 +246,8 @@ void bt_report_free(bt_report_all *all)
 {
     for (int64_t i = 0; i < all->run_count; i++) {
         bt_report_run *run = &all->runs[i];
-        json_t *const objects[] = {run->summary, run->plan, run->check, run->profile, run->equation, run->same};
+        json_t *const objects[] = {run->summary,  run->plan,     run->check, run->profile,
+                                   run->equation, run->settings, run->code};
         for (int k = 0; k < BT_COUNT_OF(objects); k++)
             json_decref(objects[k]);
         bt_compared_free(&run->compared);

@@ -41,7 +41,7 @@ typedef struct bt_report_run {
     bt_compared compared;
     bt_series_list series;
     json_t *summary, *plan, *check, *profile, *equation; /* NULL: none */
-    json_t *same;                                        /* what runs have in common that differ in their seed alone */
+    json_t *settings, *code;                             /* without what belongs to its seed, or to the machine */
     int64_t group, place;                                /* its configuration; which of those */
 } bt_report_run;
 
@@ -66,6 +66,7 @@ typedef struct bt_report_all {
 bt_status bt_report_read(const char *const *folders, int64_t count,
                          bt_report_all *all); /* bt_report_free in any case */
 void bt_report_free(bt_report_all *all);
+bool bt_report_own(const char *setting); /* it belongs to a seed, or to the machine */
 /* "A", or "A2" where the group has several; "" where there is one run. */
 const char *bt_report_label(const bt_report_all *all, const bt_report_run *run, char label[32]);
 const bt_report_run *bt_report_next(const bt_report_all *all, int64_t group,

@@ -8,12 +8,6 @@
 
 enum { SHOWN = 6 }; /* settings of a title */
 
-static bool is_own(const char *name) /* of a seed, or of the machine */
-{
-    return strcmp(name, "engine.seed") == 0 || strcmp(name, "engine.threads") == 0 ||
-           strcmp(name, "engine.folder") == 0;
-}
-
 /* Of the first run of each group; NULL: out of memory. */
 static json_t *settings_apart(const bt_report_all *all)
 {
@@ -41,7 +35,7 @@ static void add_settings(const json_t *rows, int64_t group, bt_text *html)
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         const char *name = bt_json_read_text(row, "name");
-        if (is_own(name) || count++ >= SHOWN)
+        if (bt_report_own(name) || count++ >= SHOWN)
             continue;
         bt_text_add(html, count > 1 ? ", " : "");
         bt_html(html, name);
