@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "engine/session/front.h"
+#include "io/json.h"
 
 /* Gives an engine its problems and its settings, and does not set it up. */
 typedef bt_status bt_ablation_load_fn(void *user, bt_engine *engine);
@@ -34,6 +35,14 @@ typedef struct bt_ablation {
  * those planned; everything is written nevertheless. A row that fails says why, and is no failure, unless it is the
  * configured one. The calling process must have no threads. */
 bt_status bt_ablate(const bt_ablation *ablation);
+
+/* ---- of a row of ablation.json ---- */
+
+double bt_ablation_sum(const json_t *bytes); /* of arena and persistent; NaN: there are none */
+typedef struct bt_ablation_times {           /* of the rounds, in ms a step; NaN: there are none */
+    double low, middle, high;
+} bt_ablation_times;
+bt_ablation_times bt_ablation_times_of(const json_t *row);
 
 /* What could be changed where a memory budget cannot be met. */
 typedef struct bt_offers bt_offers;

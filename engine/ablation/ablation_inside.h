@@ -63,10 +63,5 @@ bt_status bt_turn_take(const bt_turn *turn, FILE *tell);
 
 void bt_ablation_table(const json_t *all, bool markdown, bt_text *text);
 bt_status bt_ablation_picture(const json_t *all, bt_text *text);
-double bt_ablation_sum(const json_t *bytes); /* of arena and persistent; NaN: there are none */
-typedef struct bt_ablation_times {           /* of the rounds, in ms a step; NaN: there are none */
-    double low, middle, high;
-} bt_ablation_times;
-bt_ablation_times bt_ablation_times_of(const json_t *row);
 
 #endif

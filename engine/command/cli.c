@@ -17,7 +17,8 @@ static const bt_cli_option options[] = {
     {"--print-config", FLAG, FIELD(print_config), .help = "print every setting as an INI file, and do not train"},
     {"--print-equation", FLAG, FIELD(equation), .help = "print which gradients the levels follow, and do not train"},
     {"--check-hypergradient", FLAG, FIELD(check),
-     .help = "compare hypergradients with differences of the retrained loss, and do not train"},
+     .help = "compare hypergradients with differences of the retrained loss, and do not train; with --output leaves "
+             "check.json in that folder, which may be a run's"},
     {"--ablate", FLAG, FIELD(ablate),
      .help = "try each memory technique on each level, and print what it buys and costs; with --plan only the bytes, "
              "without running; leaves ablation.json, ablation.md and ablation.svg"},
@@ -47,6 +48,11 @@ static const bt_cli_option options[] = {
          "train; FILE may be left out"},
     {"--compare", TEXT, FIELD(compare), .value = "RUN RUN",
      .help = "print what differs between two runs, by their folders: configuration, code, results"},
+    {"--report", FLAG, FIELD(report), .value = "RUN [RUN ...]",
+     .help =
+         "write report.html, one page that needs nothing else: curves of every metric, memory by phase, the equation, "
+         "the check, the profile, the configuration, what differs. A RUN is the folder of a run, of several, of an "
+         "ablation, or of a check. It goes into the first of them, or with --output into DIR"},
     {"--predictions", TEXT, FIELD(predictions), .value = "CSV",
      .help = "with --evaluate: write what each example gets to this file"},
     {"--sample", TEXT, FIELD(sample), .value = "TEXT",
@@ -92,6 +98,7 @@ void bt_cli_free(bt_cli *cli)
     if (!cli)
         return;
     bt_free(cli->settings);
+    bt_free(cli->words);
     json_decref(cli->asked);
     bt_region_free(cli->region);
     *cli = (bt_cli){0};
@@ -207,32 +214,33 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
     return unknown_option(word, length);
 }
 
-/* With --export there may be two: the last is the run. */
-static bt_status take_file(bt_cli *cli, const char *word)
+static bt_status take_word(bt_cli *cli, const char *word)
 {
-    if (cli->run)
-        return bt_fail(BT_ERROR_CONFIG, "one INI file at a time: found `%s`, `%s` and `%s`", cli->file, cli->run, word);
-    if (cli->file)
-        cli->run = word;
-    else
-        cli->file = word;
+    const char **grown = bt_grow(cli->words, &cli->word_room, cli->word_count + 1, sizeof *cli->words);
+    if (!grown)
+        return BT_ERROR_MEMORY;
+    cli->words = grown;
+    grown[cli->word_count++] = word;
     return BT_OK;
 }
 
-/* What stands beside the options: FILE, RUN, or FILE RUN. */
-static bt_status sort_files(bt_cli *cli)
+/* What stands beside the options: FILE, RUN, FILE RUN with --export, any number of them with --report. */
+static bt_status sort_words(bt_cli *cli)
 {
-    if (!cli->export)
-        return cli->run ? bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s` and `%s`",
-                                  cli->compare ? "pair of runs to compare" : "INI file", cli->file, cli->run)
-                        : BT_OK;
-    if (!cli->file)
+    const int64_t count = cli->word_count;
+    if (cli->report)
+        return count ? BT_OK : bt_fail(BT_ERROR_CONFIG, "--report: of which runs? betty-run --report RUN [RUN ...]");
+    if (count > (cli->export ? 2 : 1))
+        return bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s` and `%s`%s",
+                       cli->compare ? "pair of runs to compare" : "INI file", cli->words[0], cli->words[1],
+                       count > 2 ? " and more" : "");
+    if (cli->export && !count)
         return bt_fail(BT_ERROR_CONFIG, "--export %s: of which run? betty-run --export %s --problem NAME RUN",
                        cli->export, cli->export);
-    if (cli->run)
-        return BT_OK;
-    cli->run = cli->file;
-    cli->file = NULL;
+    if (cli->export)
+        cli->run = cli->words[count - 1];
+    if (count == (cli->export ? 2 : 1))
+        cli->file = cli->words[0];
     return BT_OK;
 }
 
@@ -322,8 +330,18 @@ static bt_status check_compare(const bt_cli *cli)
     return BT_OK;
 }
 
+/* --output is a setting, too. */
+static bt_status check_report(const bt_cli *cli)
+{
+    if (cli->report && (cli->setting_count > (cli->output ? 1 : 0) || cli->resume || cli->profile || cli->evaluate ||
+                        cli->grid || cli->compare || cli->json || bt_cli_reports(cli)))
+        return bt_fail(BT_ERROR_CONFIG, "--report RUN [RUN ...] goes with --output alone");
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
+    BT_TRY(check_report(cli));
     BT_TRY(check_compare(cli));
     BT_TRY(check_export(cli));
     BT_TRY(check_ablation(cli));
@@ -376,13 +394,13 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
     for (char *const *next = argv + 1; *next;) {
         const char *word = *next++;
         if (no_more || word[0] != '-')
-            BT_TRY(take_file(cli, word));
+            BT_TRY(take_word(cli, word));
         else if (strcmp(word, "--") == 0)
             no_more = true;
         else
             BT_TRY(take_option(cli, strcmp(word, "-h") == 0 ? "--help" : word, &next));
     }
-    BT_TRY(sort_files(cli));
+    BT_TRY(sort_words(cli));
     BT_TRY(find_grid(cli));
     BT_TRY(check_together(cli));
     return find_file(cli);
@@ -401,4 +419,5 @@ const char bt_cli_synopsis[] =
     "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
     "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
     "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
-    "betty-run --compare RUN RUN [--json]: what differs between two runs\n";
+    "betty-run --compare RUN RUN [--json]: what differs between two runs\n"
+    "betty-run --report RUN [RUN ...] [--output DIR]: one page of curves, memory and findings\n";

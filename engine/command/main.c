@@ -9,6 +9,7 @@
 #include "engine/compare/compare.h"
 #include "engine/grid/grid.h"
 #include "engine/output/json.h"
+#include "engine/report/report.h"
 #include "engine/session/front.h"
 #include "runtime/backend.h"
 
@@ -120,7 +121,11 @@ static bt_status report(bt_engine *engine, const bt_cli *cli)
     if (cli->plan)
         BT_TRY(bt_engine_report(engine, BT_PLAN, cli->json, stdout));
     if (cli->check)
-        BT_TRY(bt_engine_check_hypergradient(engine, cli->level, cli->samples, cli->json, stdout));
+        BT_TRY(bt_engine_check_hypergradient(engine, &(bt_checking){.level = cli->level,
+                                                                    .samples = cli->samples,
+                                                                    .json = cli->json,
+                                                                    .file = stdout,
+                                                                    .folder = cli->output}));
     return BT_OK;
 }
 
@@ -225,10 +230,20 @@ static int compare(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, false);
 }
 
+static int write_report(const bt_cli *cli)
+{
+    char *path;
+    bt_status status = bt_report_write(cli->words, cli->word_count, cli->output, &path);
+    if (status == BT_OK && !cli->quiet)
+        printf("%s\n", path);
+    bt_free(path);
+    return status == BT_OK ? DONE : complain(status, false);
+}
+
 static bt_status meet(const bt_cli *cli)
 {
     BT_TRY(bt_mpi_begin(&started));
-    if (started == 1 || !(cli->grid || cli->ablate || cli->compare || bt_cli_reports(cli)))
+    if (started == 1 || !(cli->grid || cli->ablate || cli->compare || cli->report || bt_cli_reports(cli)))
         return BT_OK;
     return bt_fail(BT_ERROR_CONFIG, "several processes were started as ranks of a run, and nothing is trained: reports "
                                     "and grids of runs are made by one process; with --plan, --ranks N is enough");
@@ -267,10 +282,14 @@ int main(int argc, char **argv)
     bt_status status = bt_cli_parse(&cli, argc, argv);
     if (status == BT_OK && (cli.help || cli.version || cli.keys))
         code = help(&cli);
-    else if (status == BT_OK && !cli.file && !(cli.grid && cli.resume))
+    else if (status == BT_OK && !cli.file && !cli.report && !(cli.grid && cli.resume))
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
     else if (status == BT_OK && (status = meet(&cli)) == BT_OK)
-        code = cli.compare ? compare(&cli) : cli.grid ? grid(&cli) : cli.ablate ? ablate(&cli) : run(&cli);
+        code = cli.report    ? write_report(&cli)
+               : cli.compare ? compare(&cli)
+               : cli.grid    ? grid(&cli)
+               : cli.ablate  ? ablate(&cli)
+                             : run(&cli);
     else
         code = complain(status, false);
     bt_cli_free(&cli);

@@ -1,54 +1,87 @@
-/* engine/compare/compare.c: what differs between two runs, and as text. */
-#include "engine/compare/compare_inside.h"
+/* engine/compare/compare.c: what differs between runs, and of two as text. */
+#include "engine/compare/compare.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { NAME = 100, VALUE = 200 }; /* bytes that are shown, at most */
 
-static json_t *or_null(json_t *value) { return value ? json_incref(value) : json_null(); }
+/* ---- rows ---- */
 
-static json_t *add_row(json_t *rows, const char *name, json_t *one, json_t *other)
+/* The settings, the code or the results of each run. */
+typedef json_t *part_fn(const bt_compared *run);
+static json_t *settings_of(const bt_compared *run) { return run->settings; }
+static json_t *code_of(const bt_compared *run) { return run->code; }
+static json_t *results_of(const bt_compared *run) { return run->results; }
+
+static bool is_before(const bt_compared *runs, size_t count, part_fn *part, const char *name)
 {
-    return bt_json_append(
-        rows, json_pack("{s:o, s:[o, o]}", "name", bt_json_string(name), "values", or_null(one), or_null(other)));
+    for (size_t k = 0; k < count; k++)
+        if (json_object_get(part(&runs[k]), name))
+            return true;
+    return false;
 }
 
-/* In the order of the first, and then what only the second has. all: those that are equal, too. */
-static json_t *rows_of(json_t *one, json_t *other, bool all)
+/* What each run has under the name; NULL: it is the same, and not asked for. */
+static json_t *values_of(const bt_compared *runs, size_t count, part_fn *part, const char *name, bool all)
 {
+    json_t *values = json_array(), *first = json_object_get(part(&runs[0]), name);
+    for (size_t k = 0; k < count; k++) {
+        json_t *value = json_object_get(part(&runs[k]), name);
+        all = all || (value ? !first || !json_equal(value, first) : first != NULL);
+        values = bt_json_append(values, value ? json_incref(value) : json_null());
+    }
+    if (all || !values)
+        return values;
+    json_decref(values);
+    return NULL;
+}
+
+/* In the order of the first, and then what only those after it have. all: those that are equal, too. */
+static json_t *rows_of(const bt_compared *runs, size_t count, part_fn *part, bool all)
+{
+    json_t *rows = json_array(), *value;
     const char *name;
-    json_t *value, *rows = json_array();
-    json_object_foreach(one, name, value)
-    {
-        json_t *second = json_object_get(other, name);
-        if (all || !second || !json_equal(value, second))
-            rows = add_row(rows, name, value, second);
-    }
-    json_object_foreach(other, name, value)
-    {
-        if (!json_object_get(one, name))
-            rows = add_row(rows, name, NULL, value);
-    }
+    for (size_t k = 0; k < count; k++)
+        json_object_foreach(part(&runs[k]), name, value)
+        {
+            if (is_before(runs, k, part, name))
+                continue;
+            json_t *values = values_of(runs, count, part, name, all);
+            if (values)
+                rows = bt_json_append(rows, json_pack("{s:o, s:o}", "name", bt_json_string(name), "values", values));
+        }
     return rows;
+}
+
+json_t *bt_compare_runs(const char *const *names, const bt_compared *runs, size_t count)
+{
+    json_t *list = json_array();
+    bool known = true;
+    for (size_t k = 0; k < count; k++) {
+        list = bt_json_append(list, bt_json_string(names[k]));
+        known = known && runs[k].code;
+    }
+    json_t *code = known ? rows_of(runs, count, code_of, false) : json_null();
+    return json_pack("{s:o, s:o, s:o, s:o}", "runs", list, "configuration", rows_of(runs, count, settings_of, false),
+                     "code", code, "results", rows_of(runs, count, results_of, true));
 }
 
 json_t *bt_compare(const char *one, const char *other)
 {
-    bt_compared first = {0}, second = {0};
+    bt_compared runs[2] = {{0}, {0}};
     json_t *compared = NULL;
     if (!one || !other) {
         bt_fail(BT_ERROR_ARGUMENT, "bt_compare: two folders are needed");
-    } else if (bt_compared_read(one, &first) == BT_OK && bt_compared_read(other, &second) == BT_OK) {
-        json_t *code = first.code && second.code ? rows_of(first.code, second.code, false) : json_null();
-        compared = json_pack("{s:[o, o], s:o, s:o, s:o}", "runs", bt_json_string(one), bt_json_string(other),
-                             "configuration", rows_of(first.settings, second.settings, false), "code", code, "results",
-                             rows_of(first.results, second.results, true));
+    } else if (bt_compared_read(one, &runs[0]) == BT_OK && bt_compared_read(other, &runs[1]) == BT_OK) {
+        compared = bt_compare_runs((const char *const[]){one, other}, runs, 2);
         if (!compared)
             bt_fail(BT_ERROR_MEMORY, "no memory to compare %s and %s", one, other);
+    } else {
+        bt_error_context("--compare");
     }
-    bt_compared_free(&first);
-    bt_compared_free(&second);
+    bt_compared_free(&runs[0]);
+    bt_compared_free(&runs[1]);
     return compared;
 }
 

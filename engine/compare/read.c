@@ -1,6 +1,6 @@
 /* engine/compare/read.c: settings, code and results of a run, as its folder has them. Anybody may have written what is
  * there: what is not as a run leaves it is passed over. */
-#include "engine/compare/compare_inside.h"
+#include "engine/compare/compare.h"
 
 #include "engine/config/ini.h"
 #include "engine/output/json.h"
@@ -156,20 +156,18 @@ static bt_status check_folder(const char *folder)
 {
     struct stat info;
     if (stat(folder, &info) != 0)
-        return bt_fail(BT_ERROR_CONFIG, "--compare: there is no folder %s", folder);
+        return bt_fail(BT_ERROR_CONFIG, "there is no folder %s", folder);
     if (!S_ISDIR(info.st_mode))
-        return bt_fail(BT_ERROR_CONFIG, "--compare: %s is not a folder; name the folder of a run", folder);
+        return bt_fail(BT_ERROR_CONFIG, "%s is not a folder; name the folder of a run", folder);
     if (bt_output_holds(folder) == BT_OUTPUT_RUNS)
-        return bt_fail(
-            BT_ERROR_CONFIG,
-            "--compare: %s holds several runs; name the folder of one, which is below, or read grid.md there", folder);
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%s holds several runs; name the folder of one, which is below, or read grid.md there", folder);
     char *path = bt_string("%s/config.ini", folder);
     bool there = path && access(path, F_OK) == 0;
     bt_free(path);
     if (there)
         return BT_OK;
-    return bt_fail(BT_ERROR_CONFIG,
-                   "--compare: %s is no folder of a run: config.ini, which every run leaves, is missing", folder);
+    return bt_fail(BT_ERROR_CONFIG, "%s is no folder of a run: config.ini, which every run leaves, is missing", folder);
 }
 
 bt_status bt_compared_read(const char *folder, bt_compared *run)

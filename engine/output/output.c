@@ -112,7 +112,7 @@ static void remove_files(const char *folder, const char *sub)
 
 void bt_output_clear(const char *folder)
 {
-    static const char *const names[] = {"summary.json", "config.ini", BT_OUTPUT_LOG};
+    static const char *const names[] = {"summary.json", "config.ini", "plan.json", "equation.txt", BT_OUTPUT_LOG};
     remove_files(folder, "checkpoints");
     bt_log_remove(folder);
     for (int i = 0; i < BT_COUNT_OF(names); i++) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static void add_escaped(bt_text *text, const char *words, int most)
+void bt_svg_words(bt_text *text, const char *words, int most)
 {
     int count = 0;
     for (const char *c = words; *c; c++) {
@@ -23,14 +23,14 @@ static void add_escaped(bt_text *text, const char *words, int most)
 void bt_svg_hint(bt_text *text, const char *words)
 {
     bt_text_add(text, "<title>");
-    add_escaped(text, words, 10000);
+    bt_svg_words(text, words, 10000);
     bt_text_add(text, "</title>");
 }
 
 void bt_svg_put(bt_text *text, double x, double y, const char *style, const char *words, int most)
 {
     bt_text_add(text, "<text x=\"%.1f\" y=\"%.1f\"%s%s>", x, y, *style ? " " : "", style);
-    add_escaped(text, words, most);
+    bt_svg_words(text, words, most);
     if ((int)strlen(words) > most)
         bt_svg_hint(text, words);
     bt_text_add(text, "</text>\n");

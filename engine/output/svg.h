@@ -4,6 +4,9 @@
 
 #include "base/base.h"
 
+/* Words as an XML or HTML file has them, in an element or between double quotes; cut behind so many characters. */
+void bt_svg_words(bt_text *text, const char *words, int most);
+
 /* ---- svg_bars.c: bars, one below the other, and marks beside them ---- */
 
 typedef struct bt_svg_bar {
@@ -74,5 +77,32 @@ typedef struct bt_svg_lines {
 
 /* Likewise. */
 void bt_svg_lines_add(const bt_svg_lines *lines, bt_text *text);
+
+/* ---- svg_curves.c: curves over steps, with bands, as part of a page whose style sheet has the colours ---- */
+
+typedef struct bt_svg_at {
+    double step, value, low, high; /* the band; value NaN: a gap */
+} bt_svg_at;
+
+typedef struct bt_svg_curve {
+    const char *label; /* a letter or two; "": none is needed */
+    const char *note;  /* behind its last value; "": nothing */
+    const bt_svg_at *points;
+    int64_t count;
+    int colour; /* of bt_svg_colours, which differ in their dashes, too */
+    bool band;
+} bt_svg_curve;
+
+typedef struct bt_svg_curves {
+    const char *label; /* what it shows, for those who do not see it */
+    const bt_svg_curve *curves;
+    int64_t count;
+} bt_svg_curves;
+
+enum { BT_SVG_COLOURS = 8, BT_SVG_LABELS = 9 }; /* classes c0 .. c7; more curves have no labels beside them */
+
+/* Adds an <svg> element of 380 by 230 units with the classes grid, tick, axis, band, line, dot and last. Its vertical
+ * axis is logarithmic where all values are positive and span two orders of magnitude: true. */
+bool bt_svg_curves_add(const bt_svg_curves *curves, bt_text *text);
 
 #endif

@@ -26,8 +26,8 @@ static bt_status check_levels(bt_engine *engine, const char *level, int64_t samp
 /* ---- as a table, or JSON ---- */
 
 typedef struct printing {
-    FILE *file;
-    bool json;
+    const bt_checking *how;
+    json_t *levels;          /* what check.json has of each */
     const bt_problem *wrong; /* whose hypergradient disagrees; NULL: none's */
 } printing;
 
@@ -36,18 +36,35 @@ static bt_status print(void *user, const bt_trial *trial)
     printing *p = user;
     if (trial->verdict == BT_DISAGREES && !p->wrong)
         p->wrong = trial->upper;
-    if (p->json)
-        return bt_json_print(trial->result, p->file);
-    bt_check_print(trial, p->file);
+    p->levels = bt_json_append(p->levels, json_incref(trial->result));
+    if (p->how->json)
+        return bt_json_print(trial->result, p->how->file);
+    bt_check_print(trial, p->how->file);
     return BT_OK;
 }
 
-bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file)
+static bt_status write_check(const printing *p)
 {
-    printing p = {.file = file, .json = json};
-    BT_TRY(check_levels(engine, level, samples, print, &p));
-    return p.wrong ? bt_fail(BT_ERROR_NUMERIC, "%s: the hypergradient disagrees with differences", p.wrong->name)
-                   : BT_OK;
+    json_t *all = json_pack("{s:O}", "levels", p->levels);
+    bt_status status = bt_json_write(p->how->folder, "check.json", all, JSON_INDENT(2));
+    json_decref(all);
+    return status;
+}
+
+bt_status bt_engine_check_hypergradient(bt_engine *engine, const bt_checking *how)
+{
+    printing p = {.how = how, .levels = json_array()};
+    bt_output *output = NULL; /* locked before the work, which may take long */
+    bt_status status = how->folder ? bt_output_open(how->folder, true, &output) : BT_OK;
+    if (status == BT_OK)
+        status = check_levels(engine, how->level, how->samples, print, &p);
+    if (status == BT_OK && how->folder)
+        status = write_check(&p);
+    json_decref(p.levels);
+    bt_output_free(output);
+    if (status == BT_OK && p.wrong)
+        status = bt_fail(BT_ERROR_NUMERIC, "%s: the hypergradient disagrees with differences", p.wrong->name);
+    return status;
 }
 
 /* ---- as structs ---- */

@@ -67,8 +67,15 @@ typedef struct bt_exporting {
 } bt_exporting;
 bt_status bt_engine_export(bt_engine *engine, const bt_exporting *what);
 
-/* Compares the hypergradient of `level` (NULL: of every upper level) with differences of the retrained loss, along
- * `samples` coordinates (0: a sensible number). BT_ERROR_NUMERIC if they disagree; the table is printed either way. */
-bt_status bt_engine_check_hypergradient(bt_engine *engine, const char *level, int64_t samples, bool json, FILE *file);
+/* Compares the hypergradient of `level` with differences of the retrained loss. BT_ERROR_NUMERIC if they disagree; what
+ * has come out is printed and written either way. */
+typedef struct bt_checking {
+    const char *level; /* NULL: every upper level */
+    int64_t samples;   /* along so many coordinates; 0: a sensible number */
+    bool json;
+    FILE *file;         /* where it is printed */
+    const char *folder; /* where check.json goes, which may hold a run; NULL: nowhere */
+} bt_checking;
+bt_status bt_engine_check_hypergradient(bt_engine *engine, const bt_checking *how);
 
 #endif

@@ -336,6 +336,23 @@ void bt_plan_print(json_t *plan, FILE *file)
             bt_bytes_text(text, bytes_of(plan, "program_peak_bytes")));
 }
 
+/* ---- what a run leaves of it ---- */
+
+bt_status bt_plan_leave(bt_engine *engine, const char *folder)
+{
+    bt_text equation = {0};
+    json_t *plan = bt_plan_json(engine);
+    bt_print_equation(&engine->context, &equation);
+    bt_status status = bt_json_write(folder, "plan.json", plan, JSON_INDENT(1));
+    if (status == BT_OK && equation.failed)
+        status = BT_ERROR_MEMORY;
+    if (status == BT_OK)
+        status = bt_output_write(folder, "equation.txt", bt_text_get(&equation), (size_t)equation.size);
+    bt_text_free(&equation);
+    json_decref(plan);
+    return status;
+}
+
 /* ---- kernels ---- */
 
 static json_t *info_json(const bt_engine *engine)

@@ -65,6 +65,8 @@ void bt_print_plain_loops(json_t *loops, FILE *file);
 
 json_t *bt_plan_json(const bt_engine *engine); /* what --plan says */
 void bt_plan_print(json_t *plan, FILE *file);  /* likewise, as text */
+/* plan.json and equation.txt in a run's folder, as it begins or goes on. */
+bt_status bt_plan_leave(bt_engine *engine, const char *folder);
 
 /* ---- curve_show.c: of the object that curve.json has ---- */
 

@@ -322,6 +322,8 @@ static bt_status open_run(bt_run *r)
     BT_TRY(open_left(engine));
     bool resumed = engine->output != NULL;
     BT_TRY(open_files(r));
+    if (engine->output)
+        BT_TRY(bt_plan_leave(engine, engine->output->path));
     r->opened = true;
     r->saved_at = bt_seconds();
     bt_timing_start(&r->timing, engine->context.settings->train_iters - engine->context.step);

@@ -231,7 +231,9 @@ START_TEST(an_engine_survives_wrong_questions)
     ck_assert_ptr_null(bt_valid_batch(below, -1));
     expect_alive(engine);
     FILE *nowhere = fopen("/dev/null", "w");
-    ck_assert_int_ne(bt_engine_check_hypergradient(engine, "no such level", 1, false, nowhere), BT_OK);
+    ck_assert_int_ne(
+        bt_engine_check_hypergradient(engine, &(bt_checking){.level = "no such level", .samples = 1, .file = nowhere}),
+        BT_OK);
     expect_alive(engine);
     fclose(nowhere);
     bt_engine_free(engine);

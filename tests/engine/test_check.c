@@ -245,7 +245,8 @@ static bt_status check(bt_export parts, const char *settings, int64_t samples, j
              "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\nupper.lr = 0\n%s", settings);
     bt_engine *engine = levels_engine(&parts, NULL, lines);
     levels_step(engine, 3);
-    bt_status status = bt_engine_check_hypergradient(engine, NULL, samples, true, file);
+    bt_status status =
+        bt_engine_check_hypergradient(engine, &(bt_checking){.samples = samples, .json = true, .file = file});
     fclose(file);
     bt_engine_free(engine);
     *result = json_loads(text, 0, NULL);
@@ -457,8 +458,10 @@ START_TEST(levels_by_name)
     h[0] = h[1] = 1;
     bt_engine *engine =
         levels_engine(&parts, NULL, "dependencies.u2l = upper > lower\ndependencies.l2u = lower > upper\n");
-    EXPECT_OK(bt_engine_check_hypergradient(engine, "upper", 1, false, nowhere));
-    ck_assert_int_eq(bt_engine_check_hypergradient(engine, "lower", 1, false, nowhere), BT_ERROR_ARGUMENT);
+    EXPECT_OK(bt_engine_check_hypergradient(engine, &(bt_checking){.level = "upper", .samples = 1, .file = nowhere}));
+    ck_assert_int_eq(
+        bt_engine_check_hypergradient(engine, &(bt_checking){.level = "lower", .samples = 1, .file = nowhere}),
+        BT_ERROR_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(bt_error(), "there is no upper level lower in this run"));
     fclose(nowhere);
     bt_engine_free(engine);
@@ -513,7 +516,8 @@ static bt_status check_chain(const char *settings, const char *level, json_t **r
              "bottom.unroll_steps = 25\nmiddle.unroll_steps = 20\nbottom.type = cg\nmiddle.type = cg\n%s",
              settings);
     bt_engine *engine = levels_engine(&parts, NULL, lines);
-    bt_status status = bt_engine_check_hypergradient(engine, level, 0, true, file);
+    bt_status status =
+        bt_engine_check_hypergradient(engine, &(bt_checking){.level = level, .json = true, .file = file});
     fclose(file);
     bt_engine_free(engine);
     *result = json_loads(text, 0, NULL);

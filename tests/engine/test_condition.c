@@ -110,7 +110,7 @@ START_TEST(checked)
     bt_export parts = with(&lower, field);
     FILE *file = open_memstream(&text, &size);
     bt_engine *engine = levels_engine(&parts, NULL, SETTINGS "lower.unroll_steps = 300\n");
-    bt_status status = bt_engine_check_hypergradient(engine, NULL, 0, false, file);
+    bt_status status = bt_engine_check_hypergradient(engine, &(bt_checking){.file = file});
     fclose(file);
     ck_assert_msg(status == BT_OK, "%s %s", bt_error(), text);
     ck_assert_msg(strstr(text, "\nagrees, in direction and in length") != NULL, "%s", text);

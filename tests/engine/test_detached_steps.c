@@ -129,7 +129,7 @@ START_TEST(named_by_the_check)
         size_t size;
         FILE *file = open_memstream(&text, &size);
         bt_engine *engine = engine_of(_i, frozen ? "" : "lower.detach = field\n");
-        bt_status status = bt_engine_check_hypergradient(engine, NULL, 0, false, file);
+        bt_status status = bt_engine_check_hypergradient(engine, &(bt_checking){.file = file});
         fclose(file);
         ck_assert_msg(status == (frozen ? BT_ERROR_NUMERIC : BT_OK), "%s %s", bt_error(), text);
         ck_assert_msg(strstr(text, frozen ? "DISAGREES" : "agrees, in direction") != NULL, "%s", text);

@@ -184,7 +184,7 @@ START_TEST(checked)
     s = _i ? 1e9 : 0.2;
     FILE *file = open_memstream(&text, &size);
     bt_engine *engine = levels_engine(&pair, NULL, LINKS "lower.unroll_steps = 30\nlower.lr = 0.3\nupper.lr = 0\n");
-    bt_status status = bt_engine_check_hypergradient(engine, NULL, 0, false, file);
+    bt_status status = bt_engine_check_hypergradient(engine, &(bt_checking){.file = file});
     fclose(file);
     ck_assert_msg(status == BT_OK, "%s %s", bt_error(), text);
     ck_assert_msg(strstr(text, _i ? "agrees, in direction"

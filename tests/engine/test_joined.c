@@ -348,7 +348,8 @@ START_TEST(a_check)
             FILE *file = tmpfile();
             char text[4096] = "";
             ck_assert_ptr_nonnull(file);
-            bt_engine_check_hypergradient(engine, "upper", 2, true, file);
+            bt_engine_check_hypergradient(engine,
+                                          &(bt_checking){.level = "upper", .samples = 2, .json = true, .file = file});
             rewind(file);
             size_t length = fread(text, 1, sizeof text - 1, file);
             fclose(file);

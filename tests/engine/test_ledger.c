@@ -194,7 +194,7 @@ START_TEST(kept_through_questions)
     EXPECT_OK(bt_hypergradient(bt_engine_problem(engine, "upper"), BT_ARRAY(found, 2)));
     room_expect(&r, 7, some);
     FILE *file = open_memstream(&text, &size);
-    EXPECT_OK(bt_engine_check_hypergradient(engine, NULL, 1, false, file));
+    EXPECT_OK(bt_engine_check_hypergradient(engine, &(bt_checking){.samples = 1, .file = file}));
     fclose(file);
     free(text);
     room_expect(&r, 7, some);

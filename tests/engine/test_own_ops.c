@@ -156,7 +156,8 @@ START_TEST(suspects_within_a_body)
     bt_engine *engine = engine_of(&slanted, outers[_i], "");
     FILE *out = tmpfile();
     char text[8192] = {0};
-    ck_assert_int_ne(bt_engine_check_hypergradient(engine, "upper", 1, false, out), BT_OK);
+    ck_assert_int_ne(bt_engine_check_hypergradient(engine, &(bt_checking){.level = "upper", .samples = 1, .file = out}),
+                     BT_OK);
     rewind(out);
     ck_assert_uint_gt(fread(text, 1, sizeof text - 1, out), 0);
     fclose(out);

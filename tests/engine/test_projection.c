@@ -495,7 +495,7 @@ START_TEST(said_by_the_check)
     FILE *file = open_memstream(&text, &size);
     bt_engine *engine = engine_of(checks[_i].upper, checks[_i].lower, checks[_i].settings);
     ck_assert_ptr_nonnull(engine);
-    bt_status status = bt_engine_check_hypergradient(engine, NULL, 0, false, file);
+    bt_status status = bt_engine_check_hypergradient(engine, &(bt_checking){.file = file});
     fclose(file);
     ck_assert_msg(status == checks[_i].status, "%s\n%s", bt_error(), text);
     for (int k = 0; k < 2; k++)

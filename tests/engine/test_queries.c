@@ -260,7 +260,7 @@ START_TEST(after_a_check)
             engine_of(&from_sets, "lower.product = vjp\nlower.detach = field\nlower.unroll_steps = 2\n");
         levels_step(engine, 3);
         if (with) /* whether it agrees is another question */
-            bt_engine_check_hypergradient(engine, NULL, 2, false, nowhere);
+            bt_engine_check_hypergradient(engine, &(bt_checking){.samples = 2, .file = nowhere});
         bt_error_clear();
         levels_step(engine, 3);
         hashes[with] = levels_hash(engine, NULL);

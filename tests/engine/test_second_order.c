@@ -107,7 +107,7 @@ static void expect(const char *settings, bt_status due, const char *words)
              "lower.unroll_steps = 3\nlower.batch_size = 4\nupper.batch_size = 3\nengine.seed = 3\n%s",
              settings);
     bt_engine *engine = levels_engine(&parts, NULL, lines);
-    bt_status status = bt_engine_check_hypergradient(engine, NULL, 0, false, file);
+    bt_status status = bt_engine_check_hypergradient(engine, &(bt_checking){.file = file});
     fclose(file);
     ck_assert_msg(status == due && strstr(text, words), "%s: %s%s", settings, bt_error(), text);
     bt_error_clear();

@@ -54,7 +54,7 @@ static bt_status print(world *w)
 static bt_status check(world *w)
 {
     FILE *nowhere = fopen("/dev/null", "w");
-    bt_status status = bt_engine_check_hypergradient(w->engine, NULL, 1, false, nowhere);
+    bt_status status = bt_engine_check_hypergradient(w->engine, &(bt_checking){.samples = 1, .file = nowhere});
     fclose(nowhere);
     return status;
 }

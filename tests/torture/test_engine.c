@@ -180,7 +180,7 @@ static bt_status look(bt_engine *engine)
 static bt_status answer(bt_engine *engine, int question, FILE *nowhere)
 {
     if (question == 0)
-        return bt_engine_check_hypergradient(engine, NULL, 1, true, nowhere);
+        return bt_engine_check_hypergradient(engine, &(bt_checking){.samples = 1, .json = true, .file = nowhere});
     if (question == 2)
         return look(engine);
     bt_problem *self = bt_engine_problem(engine, "upper");

@@ -1,0 +1,249 @@
+/* engine/report/curves.c: a chart for each metric, level by level, and its values as a table. */
+#include "engine/report/report_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 8 }; /* of a table, and the last values */
+
+typedef struct chart {
+    const bt_report_all *all;
+    const char *name; /* of the metric */
+    bt_svg_curve *curves;
+    bt_svg_at **points; /* of these; thinned */
+    char (*lasts)[96];  /* "0.83 (0.82 to 0.85)", "0.83 of 2 of 3 runs" */
+    char (*notes)[32];  /* " (2 of 3)": of a last value that not all runs have */
+    int64_t count;
+    bool seeds, interval; /* what bands are */
+} chart;
+
+/* ---- filling ---- */
+
+static void range_words(const bt_svg_at *at, bool band, char words[64])
+{
+    if (isnan(at->value))
+        snprintf(words, 64, "not finite");
+    else if (band && at->low < at->high)
+        snprintf(words, 64, "%.5g (%.4g to %.4g)", at->value, at->low, at->high);
+    else
+        snprintf(words, 64, "%.5g", at->value);
+}
+
+/* How many of them have a number at this step. */
+static int64_t count_at(const bt_series *const *series, int64_t count, double step)
+{
+    int64_t there = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const bt_svg_at *last = &series[k]->points[series[k]->count - 1];
+        there += last->step == step && isfinite(last->value);
+    }
+    return there;
+}
+
+static void say_last(chart *c, const bt_series *const *found, int64_t count, const bt_svg_at *last, bool band)
+{
+    const int64_t there = count_at(found, count, last->step);
+    char *words = c->lasts[c->count];
+    range_words(last, band, words);
+    if (!there || there == count)
+        return;
+    const size_t length = strlen(words);
+    snprintf(words + length, 96 - length, ", %d of %d runs", (int)there, (int)count);
+    snprintf(c->notes[c->count], 32, " (%d of %d)", (int)there, (int)count);
+}
+
+/* The curve of a group, if its runs have such a metric. */
+static bt_status add_curve(chart *c, int64_t group)
+{
+    const bt_series *found[BT_REPORT_MOST];
+    int64_t count = 0, points;
+    bool interval = false;
+    for (const bt_report_run *run = NULL; (run = bt_report_next(c->all, group, run)) != NULL;) {
+        const bt_series *series = bt_series_find(&run->series, c->name);
+        if (series && series->count) {
+            found[count++] = series;
+            interval = interval || series->interval;
+        }
+    }
+    if (!count)
+        return BT_OK;
+    bt_svg_at *joined = bt_series_join(found, count, &points);
+    if (!joined)
+        return BT_ERROR_MEMORY;
+    const bool band = count > 1 || interval;
+    bt_svg_curve *curve = &c->curves[c->count];
+    say_last(c, found, count, &joined[points - 1], band);
+    const char *note = c->notes[c->count];
+    c->points[c->count] = joined;
+    c->count++;
+    *curve = (bt_svg_curve){.label = c->all->group_count > 1 ? c->all->groups[group].letters : "",
+                            .note = note,
+                            .points = joined,
+                            .count = bt_series_thin(joined, points, BT_SERIES_POINTS),
+                            .colour = (int)(group % 1000),
+                            .band = band};
+    c->seeds = c->seeds || count > 1;
+    c->interval = c->interval || (count == 1 && interval);
+    return BT_OK;
+}
+
+/* ---- the table behind ---- */
+
+static const bt_svg_at *at_step(const bt_svg_curve *curve, double step)
+{
+    for (int64_t i = 0; i < curve->count; i++)
+        if (curve->points[i].step == step)
+            return &curve->points[i];
+    return NULL;
+}
+
+static void add_row(const chart *c, double step, bt_text *html)
+{
+    bt_text_add(html, "<tr><td>%.0f</td>", step);
+    for (int64_t k = 0; k < c->count; k++) {
+        const bt_svg_at *at = at_step(&c->curves[k], step);
+        char words[64] = "–";
+        if (at)
+            range_words(at, c->curves[k].band, words);
+        bt_html_in(html, "td", words);
+    }
+    bt_text_add(html, "</tr>\n");
+}
+
+/* Some steps of the first curve; then the last values of all, whichever their step is. */
+static void add_table(const chart *c, bt_text *html)
+{
+    const bt_svg_curve *first = &c->curves[0];
+    bt_text_add(html,
+                "<details><summary>Values</summary><div class=\"scroll\" tabindex=\"0\"><table>\n<tr><th>step</th>");
+    for (int64_t k = 0; k < c->count; k++)
+        bt_html_in(html, "th", *c->curves[k].label ? c->curves[k].label : "value");
+    bt_text_add(html, "</tr>\n");
+    const int64_t shown = first->count - 1 < ROWS ? first->count - 1 : ROWS;
+    for (int64_t i = 0; i < shown; i++)
+        add_row(c, first->points[(first->count - 1) * i / shown].step, html);
+    bt_text_add(html, "<tr><td>last</td>");
+    for (int64_t k = 0; k < c->count; k++)
+        bt_html_in(html, "td", c->lasts[k]);
+    bt_text_add(html, "</tr>\n</table></div></details>\n");
+}
+
+/* ---- a chart ---- */
+
+static void add_label(const chart *c, bt_text *label)
+{
+    bt_text_add(label, "%s by step; last values: ", c->name);
+    for (int64_t k = 0; k < c->count; k++)
+        bt_text_add(label, "%s%s%s%s", k ? "; " : "", c->curves[k].label, *c->curves[k].label ? " " : "", c->lasts[k]);
+}
+
+static void add_figure(const chart *c, bt_text *html)
+{
+    bt_text label = {0};
+    add_label(c, &label);
+    bt_text_add(html, "<figure class=\"card\"><h4>");
+    bt_html(html, c->name);
+    bt_text_add(html, "</h4>\n");
+    bt_svg_curves_add(&(bt_svg_curves){.label = bt_text_get(&label), .curves = c->curves, .count = c->count}, html);
+    if (c->count > BT_SVG_LABELS)
+        bt_text_add(html, "<p class=\"soft\">Last values are in the table.</p>\n");
+    add_table(c, html);
+    bt_text_add(html, "</figure>\n");
+    html->failed = html->failed || label.failed;
+    bt_text_free(&label);
+}
+
+static bt_status draw(const bt_report_all *all, const char *name, bt_text *html, bool *seeds, bool *interval)
+{
+    const size_t room = (size_t)all->group_count + 1;
+    chart c = {.all = all,
+               .name = name,
+               .curves = bt_alloc_array(room, sizeof *c.curves),
+               .points = bt_alloc_array(room, sizeof *c.points),
+               .lasts = bt_alloc_array(room, sizeof *c.lasts),
+               .notes = bt_alloc_array(room, sizeof *c.notes)};
+    bt_status status = c.curves && c.points && c.lasts && c.notes ? BT_OK : BT_ERROR_MEMORY;
+    for (int64_t g = 0; g < all->group_count && status == BT_OK; g++)
+        status = add_curve(&c, g);
+    if (status == BT_OK)
+        add_figure(&c, html);
+    *seeds = *seeds || c.seeds;
+    *interval = *interval || c.interval;
+    for (int64_t k = 0; k < c.count; k++)
+        bt_free(c.points[k]);
+    bt_free(c.curves);
+    bt_free(c.points);
+    bt_free(c.lasts);
+    bt_free(c.notes);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+/* {"classifier": {"classifier.loss": true}}: levels and their metrics, as they first appear. */
+static json_t *names_by_level(const bt_report_all *all)
+{
+    json_t *levels = json_object();
+    for (int64_t r = 0; r < all->run_count; r++)
+        for (int64_t i = 0; i < all->runs[r].series.count; i++) {
+            const char *name = all->runs[r].series.list[i].name;
+            char *level = bt_string("%.*s", (int)strcspn(name, "."), name);
+            json_t *names = level ? json_object_get(levels, level) : NULL;
+            if (!names && level) {
+                names = json_object();
+                levels = bt_json_with(levels, level, names);
+            }
+            bt_free(level);
+            if (!level || !levels || !names || json_object_set_new(names, name, json_true()) != 0) {
+                json_decref(levels);
+                return NULL;
+            }
+        }
+    return levels;
+}
+
+static void say_bands(bool seeds, bool interval, bool cut, bt_text *html)
+{
+    if (seeds)
+        bt_text_add(html,
+                    "<p class=\"soft\">Lines are means over the seeds of a configuration, at each step over those "
+                    "runs that have a value there; bands reach from the least to the greatest.</p>\n");
+    if (interval)
+        bt_text_add(html, "<p class=\"soft\">%s are the 95 %% interval of a mean over tasks or batches.</p>\n",
+                    seeds ? "Bands of single runs" : "Bands");
+    if (cut)
+        bt_text_add(html, "<p class=\"soft\">There are more metrics; the first %d of a run are shown.</p>\n",
+                    BT_SERIES_MOST);
+}
+
+bt_status bt_report_curves(const bt_report_all *all, bt_text *html)
+{
+    json_t *levels = names_by_level(all), *names, *value;
+    const char *level, *name;
+    bt_status status = levels ? BT_OK : BT_ERROR_MEMORY;
+    bool seeds = false, interval = false, cut = false;
+    bt_text charts = {0};
+    json_object_foreach(levels, level, names)
+    {
+        bt_html_in(&charts, "h3", level);
+        bt_text_add(&charts, "\n<div class=\"cards\">\n");
+        json_object_foreach(names, name, value)
+        {
+            if (status == BT_OK)
+                status = draw(all, name, &charts, &seeds, &interval);
+        }
+        bt_text_add(&charts, "</div>\n");
+    }
+    for (int64_t r = 0; r < all->run_count; r++)
+        cut = cut || all->runs[r].series.cut;
+    if (charts.size) {
+        bt_html_section(html, "curves", "Curves");
+        say_bands(seeds, interval, cut, html);
+        bt_text_put(html, bt_text_get(&charts), (size_t)charts.size);
+        bt_text_add(html, "</section>\n");
+    }
+    html->failed = html->failed || charts.failed;
+    bt_text_free(&charts);
+    json_decref(levels);
+    return status;
+}

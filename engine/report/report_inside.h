@@ -1,0 +1,123 @@
+/* engine/report/report_inside.h: what the files of this room share. */
+#ifndef BT_REPORT_INSIDE_H
+#define BT_REPORT_INSIDE_H
+
+#include "engine/compare/compare.h"
+#include "engine/output/json.h"
+#include "engine/output/svg.h"
+#include "engine/report/report.h"
+
+/* ---- series.c ---- */
+
+typedef struct bt_series { /* a metric of one run */
+    char *name;
+    bt_svg_at *points; /* by rising step; of a mean, low and high are its interval */
+    int64_t count, room;
+    bool interval;
+} bt_series;
+
+typedef struct bt_series_list {
+    bt_series *list; /* in the order in which the file names them */
+    int64_t count, room;
+    json_t *places; /* by name */
+    bool cut;       /* there were more */
+} bt_series_list;
+
+enum { BT_SERIES_MOST = 500, BT_SERIES_POINTS = 160 }; /* metrics; points of a curve */
+
+bt_status bt_series_read(const char *folder, bt_series_list *list); /* bt_series_free in any case */
+void bt_series_free(bt_series_list *list);
+const bt_series *bt_series_find(const bt_series_list *list, const char *name); /* NULL: there is none */
+
+/* The points of several runs as mean, least and greatest at each step; for bt_free, NULL: out of memory. */
+bt_svg_at *bt_series_join(const bt_series *const *series, int64_t count, int64_t *points);
+/* Of so many points about `most`: of each stretch the least and the greatest value. Returns how many are left. */
+int64_t bt_series_thin(bt_svg_at *points, int64_t count, int64_t most);
+
+/* ---- read.c ---- */
+
+typedef struct bt_report_run {
+    char *folder, *name; /* the name is its last folder's */
+    bt_compared compared;
+    bt_series_list series;
+    json_t *summary, *plan, *check, *profile, *equation; /* NULL: none */
+    json_t *settings, *code;                             /* without what belongs to its seed, or to the machine */
+    int64_t group, place;                                /* its configuration; which of those */
+} bt_report_run;
+
+typedef struct bt_report_extra { /* a folder's ablation, or its check without a run */
+    char *name;
+    json_t *ablation, *check;
+} bt_report_extra;
+
+typedef struct bt_report_group {
+    int64_t first, count; /* run; of runs */
+    char letters[8];
+} bt_report_group;
+
+typedef struct bt_report_all {
+    bt_report_run *runs;
+    bt_report_extra *extras;
+    bt_report_group *groups;
+    int64_t run_count, extra_count, group_count, run_room, extra_room;
+    char *title;
+} bt_report_all;
+
+bt_status bt_report_read(const char *const *folders, int64_t count,
+                         bt_report_all *all); /* bt_report_free in any case */
+void bt_report_free(bt_report_all *all);
+bool bt_report_own(const char *setting); /* it belongs to a seed, or to the machine */
+/* "A", or "A2" where the group has several; "" where there is one run. */
+const char *bt_report_label(const bt_report_all *all, const bt_report_run *run, char label[32]);
+const bt_report_run *bt_report_next(const bt_report_all *all, int64_t group,
+                                    const bt_report_run *run); /* NULL: first */
+
+/* ---- page.c ---- */
+
+void bt_html(bt_text *html, const char *words);                         /* escaped */
+void bt_html_in(bt_text *html, const char *tag, const char *words);     /* an element of one of: "td", "p" */
+void bt_html_value(bt_text *html, const json_t *value);                 /* "–" for what is missing */
+void bt_html_section(bt_text *html, const char *id, const char *title); /* until </section> */
+void bt_html_number(bt_text *html, const char *format, double value);   /* "–" for NaN */
+
+/* ---- bars.c ---- */
+
+enum { BT_BAR_KINDS = 16 };
+
+typedef struct bt_bar_kinds { /* of bytes: names in the order of their first use, which gives them their colours */
+    const char *names[BT_BAR_KINDS];
+    int count;
+    bool between; /* there is room between values, too */
+} bt_bar_kinds;
+
+double bt_bar_length(double value); /* 0 for what is no length */
+const char *bt_bar_bytes(double bytes, char text[32]);
+
+/* A bar of bytes by kind, which are `whole` with the room between them, and its words; the longest one has `most`. The
+ * names of kinds live as long as they are used. */
+void bt_bar_add(bt_text *html, bt_bar_kinds *kinds, json_t *bytes, double whole, double most, const char *words);
+void bt_bar_legend(const bt_bar_kinds *kinds, bt_text *html);
+
+/* Of parts from 0 to 1. bt_bar_part returns where it ends. */
+void bt_bar_open(bt_text *html, const char *label);
+double bt_bar_part(bt_text *html, double at, double length, int colour, const char *hint);
+void bt_bar_range(bt_text *html, double low, double high);
+void bt_bar_close(bt_text *html, const char *words);
+
+/* ---- style.c ---- */
+
+extern const char *const bt_report_style;
+
+/* ---- the parts: each adds its section where there is something to show ---- */
+
+bt_status bt_report_runs(const bt_report_all *all, bt_text *html);
+bt_status bt_report_differences(const bt_report_all *all, bt_text *html);
+bt_status bt_report_curves(const bt_report_all *all, bt_text *html);
+void bt_report_memory(const bt_report_all *all, bt_text *html);
+void bt_report_ablation(const bt_report_all *all, bt_text *html);
+bt_status bt_report_profile(const bt_report_all *all, bt_text *html);
+void bt_report_equation(const bt_report_all *all, bt_text *html);
+void bt_report_check(const bt_report_all *all, bt_text *html);
+void bt_report_configuration(const bt_report_all *all, bt_text *html);
+
+#endif
