@@ -1,0 +1,107 @@
+/* data/loader_fill.c: what a draw holds: which examples are whose, and their values, gathered into a buffer. */
+#include "data/loader_inside.h"
+#include "ops/ops.h"
+
+bool bt_feed_mixes(const bt_feed *f) { return f->set->augment && f->set->augment->alpha != 0; }
+
+int bt_feed_parts(const bt_feed *f) { return f->set->tasks ? BT_TASK_PARTS : 1; }
+
+int64_t bt_feed_examples(const bt_feed *f, int part)
+{
+    return f->set->tasks ? bt_tasks_parts(f->set->tasks)[part].count : f->batch;
+}
+
+/* The first set's epochs begin with a batch, so its last one may be short; the others go on and on. */
+static int64_t begin_of(const bt_loader *loader, const bt_feed *f, int64_t draw)
+{
+    if (f->row.part || !loader->per_epoch)
+        return draw * f->batch;
+    return draw / loader->per_epoch * f->set->count + draw % loader->per_epoch * f->batch;
+}
+
+static bool is_short(const bt_loader *loader, int64_t draw)
+{
+    return loader->shape_count == 2 && draw % loader->per_epoch == loader->per_epoch - 1;
+}
+
+bt_batch *bt_loader_head(const bt_loader *loader, bt_slot *s, int64_t draw) { return s->heads[is_short(loader, draw)]; }
+
+/* Which examples, into the fields `index`: the first part's is `index`, the next one's lies `stride` fields on. */
+static void choose(const bt_loader *loader, bt_feed *f, int64_t draw, const bt_batch_field *index, int64_t stride)
+{
+    if (f->set->tasks)
+        bt_tasks_draw(f->set->tasks, draw,
+                      (int32_t *const[BT_TASK_PARTS]){index->array.data, index[stride].array.data});
+    else
+        bt_endless_places(&f->row, begin_of(loader, f, draw), index->array.dims[0], index->array.data);
+}
+
+/* In a task the classes are 0, 1, ..., each with as many examples as another; here from example `first` on. */
+static void number_classes(const bt_array *label, int64_t first, int64_t each)
+{
+    int32_t *to = label->data;
+    for (int64_t i = 0; i < label->dims[0]; i++)
+        to[i] = (int32_t)((first + i) / each);
+}
+
+/* The fields of a part of a draw: those of the set, index, and what is made beside. */
+static int64_t fields_of(const bt_feed *f) { return f->set->column_count + 1 + (bt_feed_mixes(f) ? 2 : 0); }
+
+/* The rows that it fills of a field: those of its rank, where the field counts the examples of the batch. */
+static void own_rows(const bt_loader *loader, const bt_batch *batch, const bt_array *field, int64_t *first,
+                     int64_t *end)
+{
+    const bt_loader_options *o = &loader->options;
+    const bool whole = o->ranks == 1 || !bt_batch_counts(batch, field);
+    *first = whole ? 0 : bt_share_first(batch->count, o->rank, o->ranks);
+    *end = whole ? field->dims[0] : bt_share_first(batch->count, o->rank + 1, o->ranks);
+}
+
+static bt_array rows_of(bt_array array, int64_t first, int64_t end)
+{
+    array.data = (char *)array.data + (size_t)first * (bt_array_bytes(array) / (size_t)array.dims[0]);
+    array.dims[0] = end - first;
+    return array;
+}
+
+static void fill_part(bt_loader *loader, bt_feed *f, int part, const bt_batch *batch, const bt_batch_field *field,
+                      int threads)
+{
+    const bt_dataset *set = f->set;
+    const bt_array *places = &field[set->column_count].array;
+    const int64_t draw = batch->number, all = places->dims[0];
+    int64_t first, end;
+    own_rows(loader, batch, places, &first, &end);
+    const bt_drawn drawn = {.places = (const int32_t *)places->data + first,
+                            .count = end - first,
+                            .from = (set->tasks ? draw * all : begin_of(loader, f, draw)) + first,
+                            .per_epoch = set->tasks ? all : set->count,
+                            .chance = loader->options.chance};
+    for (int64_t i = 0; i < set->column_count; i++) {
+        const bt_array to = rows_of(field[i].array, first, end);
+        if (set->tasks && i == bt_tasks_label(set->tasks))
+            number_classes(&to, first, bt_tasks_parts(set->tasks)[part].each);
+        else if (set->augment && i == set->augment->image)
+            bt_change_images(set, &drawn, to.dtype, to.data, loader->scratch, threads);
+        else
+            bt_gather_rows(&set->columns[i], drawn.places, drawn.count, to.dtype, to.data, threads);
+    }
+    if (bt_feed_mixes(f)) {
+        const bt_array other = rows_of(field[set->column_count + 1].array, first, end);
+        const bt_array share = rows_of(field[set->column_count + 2].array, first, end);
+        bt_change_labels(set, &drawn, &other, &share);
+    }
+}
+
+void bt_loader_fill(bt_loader *loader, bt_slot *s, int64_t draw, int threads)
+{
+    bt_batch *batch = bt_loader_head(loader, s, draw);
+    const bt_batch_field *field = batch->fields;
+    batch->number = draw;
+    for (int64_t k = 0; k < loader->feed_count; k++) {
+        bt_feed *f = &loader->feeds[k];
+        choose(loader, f, draw, field + f->set->column_count, fields_of(f));
+        for (int part = 0; part < bt_feed_parts(f); part++, field += fields_of(f))
+            fill_part(loader, f, part, batch, field, threads);
+    }
+}
