@@ -106,7 +106,7 @@ void bt_loader_lend(bt_loader *loader, char *memory)
     bt_loader_stop(loader);
     loader->lent = memory;
     lay_out(loader);
-    if (memory && loader->ahead && !loader->options.dry)
+    if (memory && loader->fills_ahead && !loader->options.dry)
         bt_loader_start(loader);
 }
 
@@ -205,6 +205,7 @@ bt_status bt_loader_seek(bt_loader *loader, int64_t position)
     bool threaded = loader->threaded;
     bt_loader_stop(loader);
     loader->position = position;
+    loader->asked = 0;
     loader->told_end = false;
     if (threaded)
         bt_loader_start(loader);

@@ -26,15 +26,65 @@ static bool is_short(const bt_loader *loader, int64_t draw)
 
 bt_batch *bt_loader_head(const bt_loader *loader, bt_slot *s, int64_t draw) { return s->heads[is_short(loader, draw)]; }
 
-/* Which examples, into the fields `index`: the first part's is `index`, the next one's lies `stride` fields on. */
-static void choose(const bt_loader *loader, bt_feed *f, int64_t draw, const bt_batch_field *index, int64_t stride)
+/* Which examples of each part; without tasks, `count` of one. */
+static void choose(const bt_loader *loader, bt_feed *f, int64_t draw, int64_t count,
+                   int32_t *const places[BT_TASK_PARTS])
 {
     if (f->set->tasks)
-        bt_tasks_draw(f->set->tasks, draw,
-                      (int32_t *const[BT_TASK_PARTS]){index->array.data, index[stride].array.data});
+        bt_tasks_draw(f->set->tasks, draw, places);
     else
-        bt_endless_places(&f->row, begin_of(loader, f, draw), index->array.dims[0], index->array.data);
+        bt_endless_places(&f->row, begin_of(loader, f, draw), count, places[0]);
 }
+
+/* ---- fields that lie in files ---- */
+
+enum { KEPT = 1 << 24 }; /* bytes of such files that stay mapped at least, and at most those of a batch more */
+
+/* How many examples a draw has of a set without tasks. */
+static int64_t count_in(const bt_loader *loader, const bt_feed *f, int64_t draw)
+{
+    return f == loader->feeds && is_short(loader, draw) ? f->set->count % f->batch : f->batch;
+}
+
+static void ask_for(bt_loader *loader, bt_feed *f, int64_t draw)
+{
+    const int parts = bt_feed_parts(f);
+    const int64_t count = parts > 1 ? bt_feed_examples(f, 0) : count_in(loader, f, draw);
+    int32_t *const places[BT_TASK_PARTS] = {loader->ahead, loader->ahead + count};
+    const bt_loader_options *o = &loader->options;
+    choose(loader, f, draw, count, places);
+    for (int part = 0; part < parts; part++) {
+        const int64_t n = part ? bt_feed_examples(f, part) : count, first = bt_share_first(n, o->rank, o->ranks);
+        for (int64_t i = 0; i < f->set->column_count; i++)
+            bt_store_ahead(&f->set->columns[i], places[part] + first, bt_share_first(n, o->rank + 1, o->ranks) - first);
+    }
+}
+
+/* What the draw needs that has not been asked for, and what the one after it will: while this one is gathered, and the
+ * one before is used, the disk works. */
+static void ask_ahead(bt_loader *loader, int64_t draw)
+{
+    for (int64_t next = loader->asked > draw ? loader->asked : draw; next <= draw + 1 && next < loader->most; next++)
+        for (int64_t k = 0; k < loader->feed_count; k++)
+            ask_for(loader, &loader->feeds[k], next);
+    loader->asked = draw + 2;
+}
+
+static void let_go(bt_loader *loader, const bt_feed *f, int64_t examples)
+{
+    for (int64_t i = 0; i < f->set->column_count; i++) {
+        const bt_store *store = f->set->columns[i].store;
+        loader->gathered += store->map ? (size_t)examples * store->row_bytes : 0;
+    }
+    if (loader->gathered < KEPT)
+        return;
+    for (int64_t k = 0; k < loader->feed_count; k++)
+        for (int64_t i = 0; i < loader->feeds[k].set->column_count; i++)
+            bt_store_let_go(loader->feeds[k].set->columns[i].store);
+    loader->gathered = 0;
+}
+
+/* ---- */
 
 /* In a task the classes are 0, 1, ..., each with as many examples as another; here from example `first` on. */
 static void number_classes(const bt_array *label, int64_t first, int64_t each)
@@ -98,10 +148,18 @@ void bt_loader_fill(bt_loader *loader, bt_slot *s, int64_t draw, int threads)
     bt_batch *batch = bt_loader_head(loader, s, draw);
     const bt_batch_field *field = batch->fields;
     batch->number = draw;
+    if (loader->mapped)
+        ask_ahead(loader, draw);
     for (int64_t k = 0; k < loader->feed_count; k++) {
         bt_feed *f = &loader->feeds[k];
-        choose(loader, f, draw, field + f->set->column_count, fields_of(f));
-        for (int part = 0; part < bt_feed_parts(f); part++, field += fields_of(f))
+        const bt_batch_field *index = field + f->set->column_count;
+        const int parts = bt_feed_parts(f);
+        choose(loader, f, draw, index->array.dims[0],
+               (int32_t *const[]){index->array.data, parts > 1 ? index[fields_of(f)].array.data : NULL});
+        for (int part = 0; part < parts; part++, field += fields_of(f)) {
             fill_part(loader, f, part, batch, field, threads);
+            if (loader->mapped)
+                let_go(loader, f, field[f->set->column_count].array.dims[0]);
+        }
     }
 }

@@ -28,14 +28,18 @@ struct bt_loader {
     bt_slot *slots;
     int64_t slot_count;
     size_t slot_bytes;
-    char *lent;    /* memory of somebody else, where all slots lie now; NULL: they lie in their own */
-    char *scratch; /* of the threads that fill */
+    char *lent;      /* memory of somebody else, where all slots lie now; NULL: they lie in their own */
+    char *scratch;   /* of the threads that fill */
+    bool mapped;     /* some field lies in a file */
+    int32_t *ahead;  /* of these: places of examples that are asked for before they are drawn */
+    int64_t asked;   /* draws below this have been asked for */
+    size_t gathered; /* bytes of such fields since their pages were let go */
     bt_batch *shapes[2];
     int shape_count;
     size_t bytes;
     double waited;
-    bool told_end; /* for bt_loader_next: BT_DONE of this epoch has been given */
-    bool ahead;    /* the ring has a slot for a batch that is gathered ahead */
+    bool told_end;    /* for bt_loader_next: BT_DONE of this epoch has been given */
+    bool fills_ahead; /* the ring has a slot for a batch that is gathered ahead */
     bool threaded, stop;
     int64_t filled; /* draws below this are in the ring; guarded by lock, like position and stop */
     pthread_t thread;

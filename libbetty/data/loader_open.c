@@ -144,6 +144,25 @@ static bool buffer_size(const bt_batch *shape, size_t *size)
     return true;
 }
 
+/* For places of a draw that is asked for ahead: those of the largest set. */
+static bt_status open_ahead(bt_loader *loader)
+{
+    int64_t most = 0;
+    for (int64_t k = 0; k < loader->feed_count; k++) {
+        const bt_feed *f = &loader->feeds[k];
+        int64_t count = 0;
+        for (int part = 0; part < bt_feed_parts(f); part++)
+            count += bt_feed_examples(f, part);
+        most = count > most ? count : most;
+        for (int64_t i = 0; i < f->set->column_count; i++)
+            loader->mapped = loader->mapped || f->set->columns[i].store->map;
+    }
+    if (!loader->mapped)
+        return BT_OK;
+    loader->bytes += (size_t)most * sizeof *loader->ahead;
+    return (loader->ahead = bt_alloc_array((size_t)most, sizeof *loader->ahead)) ? BT_OK : BT_ERROR_MEMORY;
+}
+
 /* For each thread as much as the set needs that needs most. */
 static bt_status open_scratch(bt_loader *loader)
 {
@@ -167,11 +186,11 @@ static bt_status open_slots(bt_loader *loader)
             return bt_error_status();
     if (!buffer_size(loader->shapes[0], &loader->slot_bytes))
         return bt_fail(BT_ERROR_DATA, "a batch of %lld examples is too large", (long long)loader->shapes[0]->count);
-    loader->ahead = loader->options.prefetch && !loader->constant && loader->slot_bytes >= BT_WORTH_A_THREAD;
-    loader->slots = bt_alloc_array((size_t)loader->options.keep + loader->ahead, sizeof *loader->slots);
+    loader->fills_ahead = loader->options.prefetch && !loader->constant && loader->slot_bytes >= BT_WORTH_A_THREAD;
+    loader->slots = bt_alloc_array((size_t)loader->options.keep + loader->fills_ahead, sizeof *loader->slots);
     if (!loader->slots)
         return BT_ERROR_MEMORY;
-    loader->slot_count = loader->options.keep + loader->ahead;
+    loader->slot_count = loader->options.keep + loader->fills_ahead;
     for (int64_t k = 0; k < loader->slot_count; k++)
         for (int i = 0; i < loader->shape_count; i++)
             if (!(loader->slots[k].heads[i] = bt_batch_template(loader->shapes[i])))
@@ -179,7 +198,7 @@ static bt_status open_slots(bt_loader *loader)
     if (bt_loader_room(loader))
         return BT_OK;
     BT_TRY(bt_loader_take_memory(loader));
-    if (loader->ahead && !loader->options.dry)
+    if (loader->fills_ahead && !loader->options.dry)
         bt_loader_start(loader);
     return BT_OK;
 }
@@ -196,7 +215,8 @@ bt_loader *bt_loader_open(bt_dataset *data, const bt_loader_options *options)
     loader->options = chosen;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    if (open_feeds(loader) == BT_OK && open_scratch(loader) == BT_OK && open_slots(loader) == BT_OK)
+    if (open_feeds(loader) == BT_OK && open_ahead(loader) == BT_OK && open_scratch(loader) == BT_OK &&
+        open_slots(loader) == BT_OK)
         return loader;
     bt_loader_free(loader);
     return NULL;
@@ -223,6 +243,7 @@ void bt_loader_free(bt_loader *loader)
     }
     bt_free(loader->slots);
     bt_free_aligned(loader->scratch);
+    bt_free(loader->ahead);
     for (int i = 0; i < 2; i++)
         bt_batch_free(loader->shapes[i]);
     for (int64_t k = 0; loader->feeds && k < loader->feed_count; k++)
