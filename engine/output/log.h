@@ -89,6 +89,7 @@ bt_status bt_table_close(bt_table *table, bool keep); /* keep false: nothing is 
 
 typedef struct bt_memory_sizes {
     size_t arena, persistent;
+    size_t host; /* beside them, in the host's memory: `offload` */
 } bt_memory_sizes;
 
 typedef struct bt_summary {

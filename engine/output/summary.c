@@ -24,6 +24,8 @@ static json_t *sizes(builder *b, bt_memory_sizes memory)
     json_t *object = json_object();
     put(b, object, "arena", bytes(memory.arena));
     put(b, object, "persistent", bytes(memory.persistent));
+    if (memory.host)
+        put(b, object, "host", bytes(memory.host));
     return object;
 }
 

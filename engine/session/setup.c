@@ -4,6 +4,7 @@
 #include "base/doing.h"
 #include "base/footprint.h"
 #include "engine/level/divide.h"
+#include "engine/level/offload.h"
 #include "engine/state/checkpoint.h"
 #include <string.h>
 
@@ -211,8 +212,10 @@ static bt_status set_checkpointing(bt_context *context)
     if (!options->levels)
         return BT_ERROR_MEMORY;
     for (int i = 0; i < context->problem_count; i++)
-        options->levels[options->level_count++] = (bt_level_checkpointing){
-            .level = context->problems[i]->name, .how = context->problems[i]->settings->checkpointing};
+        options->levels[options->level_count++] =
+            (bt_level_checkpointing){.level = context->problems[i]->name,
+                                     .how = context->problems[i]->settings->checkpointing,
+                                     .offloads = bt_offloads(context->problems[i], BT_OFFLOAD_ACTIVATIONS)};
     return BT_OK;
 }
 
@@ -264,6 +267,7 @@ static bt_status make_instance(bt_engine *engine)
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
     instance->options.bucket = (size_t)s->bucket;
+    instance->options.ahead = s->offload_ahead;
     BT_TRY(engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks));
     bt_instance_window(instance, bt_divides_parameters(&engine->context) ? (size_t)s->zero_unit : 0);
     return set_overlap(engine, ranks);

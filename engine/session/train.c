@@ -191,7 +191,8 @@ static bt_status summarize(bt_run *r)
     summary.data = print.data;
     summary.program = print.program;
     summary.program_peak = print.peak;
-    size_t ours = summary.measured.arena + summary.measured.persistent + engine->baseline + print.data + print.peak;
+    size_t ours = summary.measured.arena + summary.measured.persistent + summary.measured.host + engine->baseline +
+                  print.data + print.peak;
     const size_t peak = bt_resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
     bt_status status = bt_summary_write(engine->output->path, &summary);

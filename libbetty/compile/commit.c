@@ -161,12 +161,13 @@ static bt_status place_assign(commit *m, int64_t i)
     return copy(m, assign->value, look, &like, &copied);
 }
 
-static bt_status note_tails(bt_program *program)
+static bt_status note_tails(const commit *m)
 {
+    bt_program *program = m->program;
     const bt_graph *graph = program->graph;
     for (int64_t i = 0; i < graph->assign_count; i++) {
         bt_var *var = graph->assigns[i].var;
-        if (!var->tail)
+        if (!var->tail || (m->c->stowed && m->c->stowed[i])) /* what is copied out ends where it ends */
             continue;
         bt_buffer like = {
             .home = BT_HOME_VAR, .bytes = var->bytes + var->tail, .var = bt_var_root(var), .start = bt_var_start(var)};
@@ -250,14 +251,16 @@ bt_status bt_pass_commit(bt_compilation *c)
         status = keep_results(&m);
     for (int64_t i = 0; status == BT_OK && i < graph->assign_count; i++) {
         m.from[i] = c->looks[graph->assigns[i].value->id];
-        status = set_aside(&m, &graph->assigns[i], &m.from[i]);
+        if (!c->stowed || !c->stowed[i])
+            status = set_aside(&m, &graph->assigns[i], &m.from[i]);
         if (status == BT_OK)
             m.wanted[m.from[i].at.buffer] = true;
     }
     for (int64_t i = 0; status == BT_OK && i < graph->assign_count; i++)
-        status = place_assign(&m, i);
+        if (!c->stowed || !c->stowed[i])
+            status = place_assign(&m, i);
     if (status == BT_OK)
-        status = note_tails(c->program);
+        status = note_tails(&m);
     bt_overlaps_free(&m.leaves);
     bt_overlaps_free(&m.assigned);
     bt_free(m.maker);

@@ -9,6 +9,8 @@
 #include "plan/order.h"
 #include "transform/shard.h"
 
+enum { BT_AHEAD = 2 }; /* bt_compile_options.ahead, unless it is changed */
+
 /* What a program is compiled for, and the passes that can be switched off. None of them changes what a program
  * computes; without them it needs more memory or time. */
 typedef struct bt_compile_options {
@@ -32,6 +34,8 @@ typedef struct bt_compile_options {
                             NULL: none */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;
+    bool spaces;           /* there are two: what lies in the host's memory is copied out and back, */
+    int64_t ahead;         /* so many steps before it is read, and behind who computed it: compile/spaces.c */
     size_t budget;         /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */
     bool anything;         /* it is also for what no level says anything of */
     const bt_world *world; /* the rank that it is one of; NULL: there is one */

@@ -27,6 +27,11 @@ bool bt_program_outside(const bt_program *program, bt_operand at)
 
 bool bt_step_joins(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
 
+bt_space bt_operand_space(const bt_program *program, bt_operand at)
+{
+    return program->buffers[program->buffers[at.buffer].root].space;
+}
+
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements)
 {
     *gathers = program->sharded.gathers;

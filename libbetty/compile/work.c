@@ -2,6 +2,7 @@
 #include "compile/work.h"
 
 #include "compile/joined.h"
+#include "compile/spaces.h"
 #include "ops/ops.h"
 
 static double view_bytes(const bt_view *view)
@@ -28,6 +29,8 @@ double bt_call_flops(const bt_call *call)
     const bt_op_info *info = call->op->info;
     if (call->joined)
         return call->joined->flops;
+    if (bt_is_move(call))
+        return 0;
     if (!info || !info->flops || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
         return (double)bt_array_count(bt_view_array(&call->out[0]));
     for (int i = 0; i < call->inputs; i++)

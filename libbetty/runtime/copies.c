@@ -86,7 +86,11 @@ static void follow(const bt_var *root, int rank)
 /* Memory of other ranks is not that of this one. */
 static void count(const bt_var *var, bool other, int64_t sign)
 {
-    if (other && var->lifetime == BT_RUN)
+    if (!other || var->lifetime != BT_RUN)
+        return;
+    if (var->space == BT_SPACE_HOST)
+        bt_live_host(-sign * (int64_t)var->bytes);
+    else
         bt_live_far(-sign * (int64_t)var->bytes);
 }
 
@@ -99,6 +103,9 @@ static bt_var *new_root(bt_var *root, int rank)
     own->clear = root->clear;
     own->lasting = root->lasting;
     own->mailed = root->mailed;
+    if (root->space == BT_SPACE_HOST && root->lifetime == BT_RUN)
+        bt_var_offload(own);
+    own->space = root->space;
     count(own, rank != root->copies->home, 1);
     if (own->lifetime == BT_RUN && own->bytes)
         memcpy(own->data, root->data + first_of(root, rank), own->bytes);

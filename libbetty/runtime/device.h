@@ -34,6 +34,11 @@ typedef struct bt_device_table {
     bt_status (*fetch)(void *queue, void *pinned, const void *far, size_t bytes);
     bt_status (*fill)(void *queue, void *to, int byte, size_t bytes);
     bt_status (*launch)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+    /* A copy to or from pinned memory that begins once what was put onto the queue before is done, and those before it,
+     * and may go on while what comes after is. That waits where `meet` is put: for the first `number` of them, which
+     * have the numbers 1, 2, ... from where nobody has yet to be met on. */
+    bt_status (*move)(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
+    bt_status (*meet)(void *queue, int64_t number);
     int64_t (*mark)(void *queue); /* stands for all that has been put onto it so far; rises */
 
     /* Until what the mark stands for is done. The first failure since it was last asked is the caller's from then on;

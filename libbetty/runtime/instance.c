@@ -12,6 +12,12 @@
 
 enum { FILL = 0x7f }; /* as f32 or f64 a number that no training produces */
 
+bool bt_instance_has_spaces(const bt_instance *instance)
+{
+    const char *spaces = getenv("BETTY_SPACES");
+    return instance->backend->device || (spaces && strcmp(spaces, "2") == 0);
+}
+
 bt_instance *bt_instance_new(const bt_backend *backend, int threads)
 {
     bt_instance *instance = bt_alloc(sizeof *instance);
@@ -25,6 +31,7 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     instance->world.ranks = 1;
     instance->first = instance;
+    instance->options.spaces = bt_instance_has_spaces(instance);
     if (backend->device && backend->device->open && !(instance->queue = bt_queue_open(backend->device))) {
         bt_instance_free(instance);
         return NULL;
@@ -69,6 +76,39 @@ bt_status bt_instance_take_arena(bt_instance *instance, size_t size)
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
 }
 
+static char *alloc_host(const bt_instance *instance, size_t size)
+{
+    return instance->queue ? bt_queue_pin(instance->queue, size) : bt_alloc_aligned(size);
+}
+
+/* That of another rank is not counted. */
+static void drop_host(bt_instance *instance)
+{
+    if (!instance->queue)
+        bt_live_far((int64_t)instance->host_size);
+    if (instance->first == instance)
+        bt_live_host(-(int64_t)instance->host_size);
+    if (instance->queue)
+        bt_queue_unpin(instance->queue, instance->host);
+    else
+        bt_free_aligned(instance->host);
+    instance->host = NULL;
+    instance->host_size = 0;
+}
+
+bt_status bt_instance_take_host(bt_instance *instance, size_t size)
+{
+    drop_host(instance);
+    if (!(instance->host = alloc_host(instance, size)))
+        return BT_ERROR_MEMORY;
+    instance->host_size = size;
+    if (!instance->queue)
+        bt_live_far(-(int64_t)size);
+    if (instance->first == instance)
+        bt_live_host((int64_t)size);
+    return BT_OK;
+}
+
 void bt_instance_drop_arena(bt_instance *instance)
 {
     count_arena(instance, -1);
@@ -90,6 +130,7 @@ void bt_instance_free(bt_instance *instance)
     bt_lockstep_free(instance->lockstep);
     bt_sender_free(instance->sender);
     bt_instance_drop_arena(instance);
+    drop_host(instance);
     bt_joint_free(instance->joint);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);

@@ -20,10 +20,21 @@ size_t bt_queue_bytes(const bt_queue *queue);        /* of the device, with what
  * since (the libraries' own). Both are 0 where the device cannot say. */
 void bt_queue_others(const bt_queue *queue, size_t *before, size_t *since);
 
+char *bt_queue_pin(bt_queue *queue, size_t bytes);  /* the host's, zeroed, for moves; NULL after an error */
+void bt_queue_unpin(bt_queue *queue, char *pinned); /* waits for the work on it; NULL: nothing */
+size_t bt_queue_pinned(const bt_queue *queue);      /* bytes of these; NULL: 0 */
+
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes); /* both of its memory */
 bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes);
 bt_status bt_queue_write(bt_queue *queue, char *far, const void *near, size_t bytes); /* `near` may change then */
 bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+
+/* Moves, between the device's memory and what is pinned: under way beside what is put onto the queue after them, until
+ * that has to wait for the first `number` of the run. They have the numbers 1, 2, ... in it. */
+bt_status bt_queue_move(bt_queue *queue, char *to, const char *from, size_t bytes, bool out, int64_t number);
+bt_status bt_queue_meet(bt_queue *queue, int64_t number);
+/* Likewise, but in the order of the queue. out: from the device. */
+bt_status bt_queue_shift(bt_queue *queue, char *to, const char *from, size_t bytes, bool out);
 
 /* A run that the device repeats as it was: runtime/device.h. */
 bool bt_queue_records(const bt_queue *queue); /* it can */

@@ -13,6 +13,18 @@ static bt_queue *queue_of(const bt_instance *instance, const bt_var *var)
     return var->base ? var->base->queue : var->queue;
 }
 
+/* The host reads and writes what is pinned itself, once what has been put onto the queue is done. */
+static bool is_pinned(const bt_instance *instance, const bt_var *var)
+{
+    return queue_of(instance, var) && bt_var_space(var) == BT_SPACE_HOST;
+}
+
+static bt_status copy_pinned(bt_queue *queue, void *to, const void *from, size_t bytes)
+{
+    BT_TRY(bt_queue_wait(queue));
+    return bt_queue_copy(NULL, to, from, bytes);
+}
+
 static bt_status check_range(const bt_var *var, size_t offset, size_t bytes)
 {
     if (offset <= var->bytes && var->bytes - offset >= bytes)
@@ -59,6 +71,8 @@ bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t o
     bt_queue *queue = queue_of(instance, var);
     if (bt_var_is_partial(var))
         return read_sum(instance, var, offset, to, bytes);
+    if (is_pinned(instance, var))
+        return copy_pinned(queue, to, from, bytes);
     const char *mirror = bt_queue_mirror(queue, from);
     return mirror ? bt_queue_copy(NULL, to, mirror, bytes) : bt_queue_read(queue, to, from, bytes);
 }
@@ -79,6 +93,8 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
         if (own)
             memcpy(own + offset, from, bytes);
     }
+    if (is_pinned(instance, var))
+        return copy_pinned(queue, to, from, bytes);
     if (!bt_queue_mirror(queue, to))
         return bt_queue_write(queue, to, from, bytes);
     bt_queue_post(queue, to, from, bytes);
@@ -106,7 +122,11 @@ static bt_status transfer(const bt_instance *instance, bt_var *to, size_t to_off
         return status;
     }
     BT_TRY(bt_queue_send(queue)); /* the source may be a number that the host has set */
-    return bt_queue_copy(queue, target, source, bytes);
+    const bool pinned = is_pinned(instance, from), to_pinned = is_pinned(instance, to);
+    if (pinned && to_pinned)
+        return copy_pinned(queue, target, source, bytes);
+    return pinned || to_pinned ? bt_queue_shift(queue, target, source, bytes, to_pinned)
+                               : bt_queue_copy(queue, target, source, bytes);
 }
 
 /* Each rank for itself, where both lie alike; else the whole of it, in parts of this size. */

@@ -351,8 +351,8 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
     if (!stream)
         return cudaErrorInvalidValue;
     enter();
-    if (!fake_memory_has(devPtr, count))
-        die("memory is filled that is not the device's");
+    if (!fake_memory_has(devPtr, count) && !fake_pinned_has(devPtr, count))
+        die("memory is filled that is neither the device's nor pinned");
     counts.fills++;
     append(stream, &(op){.kind = FILL, .to = devPtr, .byte = value, .bytes = count});
     return leave(cudaSuccess);

@@ -51,12 +51,17 @@ typedef struct bt_cuda_stage { /* a place on the way of a batch */
 /* STAGED: bytes from which on they are used; STAGE: of each: runtime/queue.c sends no more at once. */
 enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
+enum { BT_CUDA_MOVES = 64 };
+
 typedef struct bt_cuda_queue {
     int device;
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
-    char *staged; /* all of them */
-    int stage;    /* the next one */
+    char *staged;                     /* all of them */
+    int stage;                        /* the next one */
+    cudaStream_t lane;                /* of moves between the device's memory and the host's */
+    cudaEvent_t begun;                /* what a move waits for */
+    cudaEvent_t moved[BT_CUDA_MOVES]; /* move m is of event m % BT_CUDA_MOVES, or of a later one */
     cudaEvent_t events[BT_CUDA_MARKS];
     int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
     bool fresh;             /* work has been put onto it since the last one */
@@ -86,6 +91,14 @@ int64_t bt_cuda_watch_as(bt_cuda_queue *queue, const bt_call *call, bt_cuda_tell
 bt_status bt_cuda_stages_open(bt_cuda_queue *queue);
 void bt_cuda_stages_close(bt_cuda_queue *queue);
 bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
+
+/* lane.c: moves go over a stream of their own, one after the other: each begins once what was put onto the queue before
+ * it is done, and what comes behind a `meet` waits for those up to a number. In a recording they are a branch of it,
+ * which joins it again with the last `meet`. */
+bt_status bt_cuda_lane_open(bt_cuda_queue *queue);
+void bt_cuda_lane_close(bt_cuda_queue *queue);
+bt_status bt_cuda_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
+bt_status bt_cuda_meet(void *queue, int64_t number);
 
 bool bt_cuda_answers(void); /* there is a device */
 const bt_device_table *bt_cuda_device(void);

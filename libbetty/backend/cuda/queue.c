@@ -30,6 +30,7 @@ static void cuda_close(void *queue)
         if (q->events[i])
             cudaEventDestroy(q->events[i]);
     bt_cuda_stages_close(q);
+    bt_cuda_lane_close(q);
     if (q->record)
         cudaFreeHost(q->record);
     if (q->ones)
@@ -78,6 +79,7 @@ static bt_status begin(bt_cuda_queue *q)
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
     BT_TRY(bt_cuda_stages_open(q));
+    BT_TRY(bt_cuda_lane_open(q));
     q->record = record;
     BT_TRY(set_ones(q));
     *q->record = (bt_cuda_record){0, ~0ULL};
@@ -301,6 +303,8 @@ static const bt_device_table device = {
     .copy = cuda_copy,
     .fetch = cuda_fetch,
     .fill = cuda_fill,
+    .move = bt_cuda_move,
+    .meet = bt_cuda_meet,
     .launch = cuda_launch,
     .mark = cuda_mark,
     .wait = cuda_wait,
