@@ -231,9 +231,9 @@ static bt_status sort_words(bt_cli *cli)
     if (cli->report)
         return count ? BT_OK : bt_fail(BT_ERROR_CONFIG, "--report: of which runs? betty-run --report RUN [RUN ...]");
     if (count > (cli->export ? 2 : 1))
-        return bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s` and `%s`%s",
-                       cli->compare ? "pair of runs to compare" : "INI file", cli->words[0], cli->words[1],
-                       count > 2 ? " and more" : "");
+        return bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s`%s `%s`%s",
+                       cli->compare ? "pair of runs to compare" : "INI file", cli->words[0], count > 2 ? "," : " and",
+                       cli->words[1], count > 2 ? " and more" : "");
     if (cli->export && !count)
         return bt_fail(BT_ERROR_CONFIG, "--export %s: of which run? betty-run --export %s --problem NAME RUN",
                        cli->export, cli->export);

@@ -15,16 +15,16 @@ typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
     const char *file;  /* NULL: none was given */
     bool version, report, plan, curve, info, print_config, equation, check, ablate, profile, json, quiet;
-    const char *help, *keys;  /* --help, --help-keys: the form, "text", "man", ...; NULL: not asked for */
-    const char *resume;       /* the folder of the run to go on with; NULL: a new one */
-    const char *evaluate;     /* the folder of the run to evaluate; NULL: none */
-    const char *compare;      /* the folder of a run; `file` is another one's; NULL: none */
-    const char *predictions;  /* the file for what each example gets; NULL: none */
-    const char *sample;       /* a text to go on with; NULL: none */
-    const char *export;       /* the file for others; NULL: none */
-    const char *problem;      /* with it: whose network; NULL: that of the only one */
-    const char *run;          /* with it: the folder of the run */
-    const char **words;       /* what stands beside the options: of a report its folders; else sorted out as above */
+    const char *help, *keys; /* --help, --help-keys: the form, "text", "man", ...; NULL: not asked for */
+    const char *resume;      /* the folder of the run to go on with; NULL: a new one */
+    const char *evaluate;    /* the folder of the run to evaluate; NULL: none */
+    const char *compare;     /* the folder of a run; `file` is another one's; NULL: none */
+    const char *predictions; /* the file for what each example gets; NULL: none */
+    const char *sample;      /* a text to go on with; NULL: none */
+    const char *export;      /* the file for others; NULL: none */
+    const char *problem;     /* with it: whose network; NULL: that of the only one */
+    const char *run;         /* with it: the folder of the run */
+    const char **words;      /* what stands beside the options: of a report its folders; else sorted out as above */
     int64_t word_count, word_room;
     const char *level;        /* NULL: all */
     const char *card;         /* that is planned for; NULL: the default */

@@ -134,7 +134,7 @@ START_TEST(mistakes)
          "--check-hypergradient, "
          "--ablate, --evaluate or --export"},
         {{"--export=m.onnx"}, "--export m.onnx: of which run? betty-run --export m.onnx --problem NAME RUN"},
-        {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and `c`"},
+        {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and more"},
         {{"b", "--export=m.onnx", "--info"}, "--export goes with no report and no grid of runs: one at a time"},
         {{"a.ini", "--problem=x"}, "--problem goes with --export MODEL.onnx"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
