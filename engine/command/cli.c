@@ -48,6 +48,8 @@ static const bt_cli_option options[] = {
          "train; FILE may be left out"},
     {"--compare", TEXT, FIELD(compare), .value = "RUN RUN",
      .help = "print what differs between two runs, by their folders: configuration, code, results"},
+    {"--new", TEXT, FIELD(new), .value = "NAME",
+     .help = "write NAME.c and NAME.ini, a problem of two levels that trains as it is, to be changed into yours"},
     {"--report", FLAG, FIELD(report), .value = "RUN [RUN ...]",
      .help =
          "write report.html, one page that needs nothing else: curves of every metric, memory by phase, the equation, "
@@ -339,8 +341,17 @@ static bt_status check_report(const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status check_new(const bt_cli *cli)
+{
+    if (cli->new && (cli->word_count || cli->setting_count || cli->resume || cli->profile || cli->evaluate ||
+                     cli->grid || cli->compare || cli->report || cli->json || bt_cli_reports(cli)))
+        return bt_fail(BT_ERROR_CONFIG, "--new NAME goes with nothing else");
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
+    BT_TRY(check_new(cli));
     BT_TRY(check_report(cli));
     BT_TRY(check_compare(cli));
     BT_TRY(check_export(cli));
@@ -419,5 +430,6 @@ const char bt_cli_synopsis[] =
     "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
     "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
     "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
+    "betty-run --new NAME: writes a problem to begin with, NAME.c and NAME.ini\n"
     "betty-run --compare RUN RUN [--json]: what differs between two runs\n"
     "betty-run --report RUN [RUN ...] [--output DIR]: one page of curves, memory and findings\n";

@@ -18,6 +18,7 @@ typedef struct bt_cli {
     const char *help, *keys; /* --help, --help-keys: the form, "text", "man", ...; NULL: not asked for */
     const char *resume;      /* the folder of the run to go on with; NULL: a new one */
     const char *evaluate;    /* the folder of the run to evaluate; NULL: none */
+    const char *new;         /* the problem to write; NULL: none */
     const char *compare;     /* the folder of a run; `file` is another one's; NULL: none */
     const char *predictions; /* the file for what each example gets; NULL: none */
     const char *sample;      /* a text to go on with; NULL: none */
