@@ -119,7 +119,7 @@ const bt_key bt_keys[] = {
      .help =
          "offload: a copy back from the host's memory begins so many steps of a program before its reader, and a copy "
          "out has so many to be done; more hides more of their time, and takes more memory"},
-    {"offload_unit", ENGINE(offload_unit), .kind = BT_KEY_BYTES, .value = "1MiB", RESUMABLE,
+    {"offload_unit", ENGINE(offload_unit), .kind = BT_KEY_BYTES, .value = "4MiB", RESUMABLE,
      .help =
          "offload = optimizer: of the optimiser's state about so many bytes are on the device at once, and those that "
          "are under way"},

@@ -76,13 +76,6 @@ typedef struct bt_engine_settings {
     unsigned loggers; /* bits of bt_sink_kind; 0: metrics.jsonl only */
 } bt_engine_settings;
 
-typedef enum bt_offload {
-    BT_OFFLOAD_NONE,
-    BT_OFFLOAD_OPTIMIZER,
-    BT_OFFLOAD_ACTIVATIONS,
-    BT_OFFLOAD_TRAJECTORY
-} bt_offload;
-
 /* [problem.group]: parameters whose optimiser settings differ from those of the problem. */
 typedef struct bt_group_settings {
     const char *name;   /* "biases" */
@@ -115,7 +108,7 @@ typedef struct bt_problem_settings {
     int64_t log_step; /* -1: as the engine's */
 
     bt_checkpointing checkpointing;
-    unsigned offload;      /* bits of bt_offload */
+    unsigned offload;      /* bits of bt_offload (engine/level/offload.h) */
     int64_t chunks;        /* 0: auto */
     int64_t memory_budget; /* bytes; 0: none */
     int precision;         /* bt_precision */

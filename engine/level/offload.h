@@ -4,6 +4,14 @@
 
 #include "engine/level/level.h"
 
+/* In the order of the key's words. */
+typedef enum bt_offload {
+    BT_OFFLOAD_NONE,
+    BT_OFFLOAD_OPTIMIZER,
+    BT_OFFLOAD_ACTIVATIONS,
+    BT_OFFLOAD_TRAJECTORY
+} bt_offload;
+
 bool bt_offloads(const bt_problem *problem, bt_offload what); /* false where there is one memory */
 
 #endif

@@ -1,7 +1,7 @@
 /* compile/spaces.c: copies out to the host's memory, and back. Kernels work on the device's memory only, so what lies
  * in the host's is copied back before it is read, and what is assigned there is computed on the device and copied out.
  * A forward value of a level that offloads goes out once it has been computed, and is away between two of its readers
- * wherever there is time for it.
+ * where there is time for it, and where fewer bytes are on the device for that: plan/away.h.
  *
  * A copy is under way while other steps run: out of the device up to `ahead` steps behind who computed the value, or
  * until the next one goes out; back from `ahead` steps before its first reader on. Copies are made one after the other.
@@ -10,6 +10,7 @@
 
 #include "base/overlap.h"
 #include "compile/compile_inside.h"
+#include "plan/away.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ typedef struct pass {
     bool *kept;           /* by buffer: an assign or a result looks at it, at the end */
     int64_t *first;       /* by buffer: where its readers begin in `readers` */
     int64_t *readers;     /* steps, ascending; `count`: at the end */
+    bool *away;           /* by reader: the value is away before it */
     bt_overlaps fetched;  /* what is copied back of variables: items are places, before which steps */
     move *moves;
     int64_t move_count, move_capacity;
@@ -122,13 +124,17 @@ static bt_status bring_back(pass *p, int64_t buffer, int64_t host, int64_t k, in
     return add_move(p, BT_SPACE_DEVICE, before, like.node, host, back);
 }
 
-/* Whether it can be away before its k-th reader: what goes out is gone `ahead` steps after it was made. */
-static bool is_away(const pass *p, int64_t buffer, int64_t k)
+/* From when on it can be away before its k-th reader: what goes out is gone `ahead` steps after it was made. */
+static int64_t gone_from(const pass *p, int64_t buffer, int64_t k)
 {
-    int64_t since = k > p->first[buffer] ? p->readers[k - 1] + 1 : 0;
-    if (p->made[buffer] >= 0 && since < p->made[buffer] + 1 + p->ahead)
-        since = p->made[buffer] + 1 + p->ahead;
-    return p->readers[k] - p->ahead > since;
+    const int64_t since = k > p->first[buffer] ? p->readers[k - 1] + 1 : 0;
+    const int64_t out = p->made[buffer] < 0 ? 0 : p->made[buffer] + 1 + p->ahead;
+    return since > out ? since : out;
+}
+
+static bool can_be_away(const pass *p, int64_t buffer, int64_t k)
+{
+    return p->readers[k] - p->ahead > gone_from(p, buffer, k);
 }
 
 /* Each time that it is away it comes back for the reader that ends that, and those that follow. */
@@ -136,9 +142,9 @@ static bt_status come_back(pass *p, int64_t buffer, int64_t host)
 {
     const int64_t first = p->first[buffer], end = p->first[buffer + 1];
     for (int64_t k = first, next; k < end; k = next) {
-        for (next = k + 1; next < end && !is_away(p, buffer, next);)
+        for (next = k + 1; next < end && !p->away[next];)
             next++;
-        const bool there = k == first && p->made[buffer] >= 0 && !is_away(p, buffer, k);
+        const bool there = k == first && p->made[buffer] >= 0 && !p->away[k];
         if (!there)
             BT_TRY(bring_back(p, buffer, host, k, next));
     }
@@ -153,19 +159,84 @@ static bool offloads(const pass *p, const bt_node *node)
     return false;
 }
 
-/* A forward value that derivatives read, of a level that offloads, and that is away somewhere. */
-static bool goes_out(const pass *p, int64_t b)
+/* A forward value that derivatives read, of a level that offloads. */
+static bool may_go(const pass *p, int64_t b)
 {
     const bt_buffer *buffer = &p->program->buffers[b];
-    bool read = false, away = false;
     if (buffer->home != BT_HOME_ARENA || p->made[b] < 0 || p->kept[b] || buffer->node->tag.order > 0 ||
         buffer->bytes < p->program->most / SMALL || !buffer->bytes || !offloads(p, buffer->node))
         return false;
-    for (int64_t k = p->first[b]; k < p->first[b + 1]; k++) {
-        read = read || p->program->steps[p->readers[k]].node->tag.order > 0;
-        away = away || is_away(p, b, k);
+    for (int64_t k = p->first[b]; k < p->first[b + 1]; k++)
+        if (p->program->steps[p->readers[k]].node->tag.order > 0)
+            return true;
+    return false;
+}
+
+/* Bytes of the arena at each step, whatever will be written over what. */
+static void weigh(const pass *p, size_t *there)
+{
+    const bt_program *program = p->program;
+    for (int64_t b = 0; b < p->buffers; b++) {
+        const int64_t first = p->first[b], end = p->first[b + 1];
+        const int64_t last = end > first ? p->readers[end - 1] : p->made[b];
+        const bool counts = program->buffers[b].home == BT_HOME_ARENA && p->made[b] >= 0;
+        for (int64_t s = p->made[b]; counts && s <= last && s < p->count; s++)
+            there[s] += bt_align_up(program->buffers[b].bytes);
     }
-    return read && away;
+    for (int64_t s = 0; s < p->count; s++)
+        if (program->steps[s].scratch >= 0)
+            there[s] += bt_align_up(program->buffers[program->steps[s].scratch].bytes);
+}
+
+typedef struct absences {
+    bt_absence *list;
+    int64_t *reader; /* of each: the one that ends it */
+    int64_t count;
+} absences;
+
+/* What is in the host's memory stays there whenever it can; forward values may go. */
+static void list_absences(const pass *p, absences *all)
+{
+    for (int64_t b = 0; b < p->buffers; b++) {
+        const bool host = p->program->buffers[b].space == BT_SPACE_HOST, goes = !host && may_go(p, b);
+        for (int64_t k = p->first[b]; (host || goes) && k < p->first[b + 1]; k++) {
+            p->away[k] = host && can_be_away(p, b, k);
+            if (!goes || !can_be_away(p, b, k))
+                continue;
+            all->list[all->count] = (bt_absence){.bytes = bt_align_up(p->program->buffers[b].bytes),
+                                                 .from = gone_from(p, b, k),
+                                                 .to = p->readers[k] - p->ahead - 1};
+            all->reader[all->count++] = k;
+        }
+    }
+}
+
+static bt_status choose(pass *p)
+{
+    const size_t readers = (size_t)p->first[p->buffers];
+    absences all = {.count = 0};
+    all.list = bt_region_alloc(p->region, (readers + 1) * sizeof *all.list);
+    all.reader = bt_region_alloc(p->region, (readers + 1) * sizeof *all.reader);
+    size_t *there = bt_region_alloc(p->region, (size_t)(p->count + 1) * sizeof *there);
+    p->away = bt_region_alloc(p->region, readers + 1);
+    if (!all.list || !all.reader || !there || !p->away)
+        return BT_ERROR_MEMORY;
+    list_absences(p, &all);
+    if (!all.count)
+        return BT_OK;
+    weigh(p, there);
+    BT_TRY(bt_away_choose(all.list, all.count, there, p->count));
+    for (int64_t i = 0; i < all.count; i++)
+        p->away[all.reader[i]] = all.list[i].chosen;
+    return BT_OK;
+}
+
+static bool goes_out(const pass *p, int64_t b)
+{
+    bool away = false;
+    for (int64_t k = p->first[b]; k < p->first[b + 1]; k++)
+        away = away || p->away[k];
+    return away;
 }
 
 static bt_status visit(pass *p, int64_t b)
@@ -369,6 +440,7 @@ static bt_status run(pass *p)
 {
     const bt_graph *graph = p->program->graph;
     BT_TRY(prepare(p));
+    BT_TRY(choose(p));
     for (int64_t b = 0; b < p->buffers; b++)
         BT_TRY(visit(p, b));
     bt_overlaps_sort(&p->fetched);

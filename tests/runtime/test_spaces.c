@@ -14,7 +14,9 @@
 #include <string.h>
 
 enum {
-    ROOM = 1 << 14,
+    MAPS = 12,
+    WIDE = 200,
+    ROOM = 1 << 16,
     RUNS = 3,
     NODES = 80,
     WHAT = RANDOM_ASSIGNS | RANDOM_SMOOTH | RANDOM_COMPOSITES | RANDOM_GRADIENTS
@@ -76,13 +78,32 @@ static size_t take(char *to, size_t at, const void *from, size_t bytes)
     return at + bytes;
 }
 
+/* Behind the random graph there and back through a chain, whose maps are held on the way, some of them longer. */
+static void add_chain(uint64_t seed)
+{
+    bt_tensor *maps[MAPS], *x = bt_broadcast(bt_sin(bt_sum(s.graph->outputs[0])), 1, (const int64_t[]){WIDE}, NULL);
+    for (int i = 0; i < MAPS; i++)
+        maps[i] = x = bt_sin(bt_add(0.5 + i, i % 3 == 1 ? bt_add(x, maps[i - 1]) : x));
+    const int64_t turn = s.graph->node_count;
+    for (int i = MAPS - 1; i >= 0; i--) {
+        x = bt_mul(bt_add(x, 0.25), maps[i]);
+        if (bt_host_uniform(seed, 5, (uint64_t)i) < 0.3)
+            x = bt_add(x, maps[(int)(bt_host_uniform(seed, 6, (uint64_t)i) * MAPS)]);
+    }
+    bt_graph_output(s.graph, x);
+    for (int64_t n = turn; n < s.graph->node_count; n++)
+        s.graph->nodes[n]->tag.order = 1;
+}
+
 /* What comes out of a few runs, and what is in all variables after them. */
 static size_t run(uint64_t seed, how way, char *found)
 {
     size_t at = 0;
     random_graph(&s, seed, BT_F64, NODES, WHAT);
-    for (int64_t n = s.graph->node_count / 2; n < s.graph->node_count; n++) /* as if it were the way back */
-        s.graph->nodes[n]->tag.order += s.graph->nodes[n]->tag.order == 0;
+    bt_trace_begin(&s.trace, s.graph, BT_TRAIN, BT_F64);
+    s.tracing = true;
+    add_chain(seed);
+    scene_end(&s);
     make_instance(way);
     bt_level_checkpointing level = {.level = s.graph->nodes[0]->tag.level, .offloads = way != ONE && seed % 3 != 0};
     instance->options.levels = &level;
