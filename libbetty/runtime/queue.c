@@ -197,6 +197,13 @@ bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const b
     return queue->device->launch(queue->work, kernel, call, site);
 }
 
+bt_status bt_queue_join(bt_queue *queue, bt_transport *transport)
+{
+    if (!queue->device->join)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks cannot be on devices of this kind", transport->ranks);
+    return queue->device->join(queue->work, transport);
+}
+
 /* ---- what is put onto it again ---- */
 
 bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }

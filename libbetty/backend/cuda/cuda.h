@@ -10,7 +10,7 @@
 /* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
     X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)        \
-    X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+    X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg) X(collective)
 /* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
@@ -52,7 +52,6 @@ typedef struct bt_cuda_stage { /* a place on the way of a batch */
 enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
 typedef struct bt_cuda_queue {
-    int device;
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
     char *staged; /* all of them */
@@ -65,10 +64,11 @@ typedef struct bt_cuda_queue {
     bt_cuda_ones *ones;     /* far */
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
-    bt_map site_of;     /* by the call's views: its site */
-    bt_failure failure; /* of the device itself: found while waiting for it */
-    bt_launched failed; /* where */
-    bool waits;         /* after each launch: BETTY_CUDA=sync */
+    bt_map site_of;              /* by the call's views: its site */
+    bt_failure failure;          /* of the device itself: found while waiting for it */
+    bt_launched failed;          /* where */
+    bool waits;                  /* after each launch: BETTY_CUDA=sync */
+    struct bt_cuda_ranks *ranks; /* backend/cuda/ranks.h; NULL: it has been joined to none */
 } bt_cuda_queue;
 
 /* BT_OK, or the error as bt_fail has it; `what` was being done. */
@@ -87,6 +87,7 @@ void bt_cuda_stages_close(bt_cuda_queue *queue);
 bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
 
 bool bt_cuda_answers(void); /* there is a device */
+int bt_cuda_chosen(void);   /* that of this process */
 const bt_device_table *bt_cuda_device(void);
 
 #endif
