@@ -284,7 +284,7 @@ static void pump(void)
 
 static void *go_on_alone(void *nothing)
 {
-    const struct timespec nap = {.tv_nsec = 1000000};
+    const struct timespec nap = {.tv_nsec = 300000};
     for (;; nanosleep(&nap, NULL)) {
         pthread_mutex_lock(&lock);
         if (!working)
