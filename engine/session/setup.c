@@ -240,16 +240,36 @@ static const bt_backend *chosen_backend(const bt_engine *engine)
 {
     if (engine->context.settings->device != BT_DEVICE_CUDA)
         return bt_backend_cpu();
-    const bt_backend *cuda = engine->front.dry ? bt_backend_cuda_to_plan() : bt_backend_cuda();
+    const bt_transport *t = engine->transport;
+    const bool chosen = !t || bt_cuda_choose(t->here, t->beside) == BT_OK;
+    const bt_backend *cuda = !chosen ? NULL : engine->front.dry ? bt_backend_cuda_to_plan() : bt_backend_cuda();
     if (!cuda)
         bt_error_context("device = cuda");
     return cuda;
 }
 
+/* Ranks on devices are processes. Where there are none, as in a report or in programs that call the library, one rank
+ * computes it all; plans are for as many as there should be. */
+static bt_status count_ranks(const bt_engine *engine, int *ranks)
+{
+    const bt_engine_settings *s = engine->context.settings;
+    *ranks = bt_context_ranks(&engine->context);
+    if (*ranks == 1 || s->device != BT_DEVICE_CUDA || engine->front.dry || engine->front.processes)
+        return BT_OK;
+    if (s->executor == BT_EXECUTOR_LOCKSTEP)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "[engine] executor = lockstep: ranks in lockstep are the processor's; with device = cuda each is "
+            "a process: leave out executor, or device");
+    *ranks = engine->front.spread ? *ranks : 1;
+    return BT_OK;
+}
+
 static bt_status make_instance(bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
-    const int ranks = bt_context_ranks(&engine->context);
+    int ranks;
+    BT_TRY(count_ranks(engine, &ranks));
     int threads = (int)s->threads;
     const int started = engine->front.processes;
     if (started && ranks != started)

@@ -48,8 +48,14 @@ uint64_t bt_program_meetings(const bt_program *program)
     uint64_t hash = 0;
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call *call = &program->steps[s].call;
-        if (bt_step_joins(&program->steps[s]))
-            hash = bt_collective_hash(hash, call->op, call->attr);
+        if (!bt_step_joins(&program->steps[s]))
+            continue;
+        const bool parts = ((const bt_collective_attr *)call->attr)->parts;
+        hash = bt_collective_hash(hash, call->op, call->attr);
+        for (int i = 0; i < call->inputs; i++) { /* how much each rank has of an operand in parts the attributes say */
+            const int64_t own[] = {call->in[i].dtype, parts ? 0 : bt_array_count(bt_view_array(&call->in[i]))};
+            hash = bt_hash(hash, own, sizeof own);
+        }
     }
     return hash;
 }

@@ -5,6 +5,7 @@
 #define BT_DEVICE_H
 
 #include "compile/kernels.h"
+#include "runtime/transport.h"
 
 typedef struct bt_launched { /* which call of which run: what a failure is told with */
     const struct bt_bound *bound;
@@ -51,6 +52,11 @@ typedef struct bt_device_table {
     void *(*recorded)(void *queue); /* NULL after an error */
     bt_status (*replay)(void *queue, void *recording);
     void (*discard)(void *recording); /* once all work has been waited for */
+
+    /* From now on collectives that are launched are between the ranks of the transport, which stays the caller's: each
+     * a process, with a device of its own; all of them call it. A wait ends when another rank has failed. NULL: the
+     * device has no ranks. */
+    bt_status (*join)(void *queue, bt_transport *transport);
 } bt_device_table;
 
 #endif

@@ -171,6 +171,7 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
                                                      .place = place,
                                                      .loop = loop,
                                                      .work = work_of(program),
+                                                     .meets = bt_program_meetings(program),
                                                      .runs = phase->runs,
                                                      .spent = spent};
     phase->settled = false;
@@ -181,11 +182,11 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
 /* Which steps run again is each rank's own choice: where their choices make them meet elsewhere, *same is false. */
 static bt_status compare(const bt_phase *phase, int entry, bool *same)
 {
-    const uint64_t own = bt_program_meetings(phase->entries[entry].program);
+    const uint64_t own = phase->entries[entry].meets;
     int64_t which = -1;
     int rank;
     for (int r = 0; r < bt_phase_others(phase); r++)
-        if (bt_program_meetings(phase->others[r]->entries[entry].program) != own)
+        if (phase->others[r]->entries[entry].meets != own)
             which = 0;
     if (phase->instance->joint)
         BT_TRY(bt_joint_compare(phase->instance->joint, phase->name, &own, 1, &which, &rank));
@@ -239,6 +240,7 @@ bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *p
     entry->bound = bound;
     entry->shown = NULL;
     entry->work = work_of(program);
+    entry->meets = bt_program_meetings(program);
     phase->settled = false;
     find_bases(phase);
     return BT_OK;
@@ -406,6 +408,17 @@ static bt_status make_ready(bt_phase *phase, int entry)
     return BT_OK;
 }
 
+/* Ranks with a device each: the devices would wait for ever where the ranks ran different programs, or one is gone. The
+ * host waits for the other hosts only. */
+static bt_status meet(const bt_phase *phase, int entry)
+{
+    const uint64_t meets = phase->entries[entry].meets;
+    if (!meets || !phase->instance->joint)
+        return BT_OK;
+    const uint64_t what = bt_hash_text(bt_hash_text(meets, phase->name), phase->owner) + (uint64_t)entry;
+    return bt_joint_meet(phase->instance->joint, what);
+}
+
 bt_status bt_phase_run(bt_phase *phase, int entry)
 {
     BT_TRY(make_ready(phase, entry));
@@ -413,6 +426,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
         BT_TRY(make_ready(phase->others[r], entry));
     if (phase->instance->lockstep)
         return bt_lockstep_run(phase, entry);
+    BT_TRY(meet(phase, entry));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
     return phase->instance->profile ? bt_profile_run(phase, entry) : bt_bound_run(phase->entries[entry].bound);

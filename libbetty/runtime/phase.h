@@ -20,6 +20,7 @@ typedef struct bt_phase_entry {
     int64_t base;        /* its first step on the time axis of the phase */
     double work;         /* of all its calls, in compile/work.h's operations */
     double runs;         /* how often a run of the phase runs it, as far as that is known; 0: seldom */
+    uint64_t meets;      /* hash of the collectives of the program; 0: there are none */
     const bt_var *spent; /* a variable of the phase that nobody reads after it; NULL: none */
 } bt_phase_entry;
 
@@ -97,9 +98,11 @@ void bt_instance_free(bt_instance *instance); /* its phases must be freed before
 bool bt_instance_has_spaces(const bt_instance *instance);
 
 /* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A
- * dry one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device. */
+ * dry one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device, where each
+ * rank is a process. */
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
-/* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. */
+/* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. On
+ * a device, their devices exchange what collectives do, and the transport is for the host. */
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
 /* On the ranks of a transport, before its first phase: what they exchange is under way while steps run that do not need
  * it, on a thread of its own. */

@@ -249,6 +249,13 @@ bt_status bt_queue_shift(bt_queue *queue, char *to, const char *from, size_t byt
     return out ? queue->device->fetch(queue->work, to, from, bytes) : queue->device->send(queue->work, to, from, bytes);
 }
 
+bt_status bt_queue_join(bt_queue *queue, bt_transport *transport)
+{
+    if (!queue->device->join)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks cannot be on devices of this kind", transport->ranks);
+    return queue->device->join(queue->work, transport);
+}
+
 /* ---- what is put onto it again ---- */
 
 bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }

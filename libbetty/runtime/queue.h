@@ -43,6 +43,9 @@ void *bt_queue_recorded(bt_queue *queue); /* NULL after an error */
 bt_status bt_queue_replay(bt_queue *queue, void *recording);
 void bt_queue_discard(bt_queue *queue, void *recording); /* waits for the work on it; NULL: nothing */
 
+/* Its collectives are between these ranks from now on, before anything is launched. */
+bt_status bt_queue_join(bt_queue *queue, bt_transport *transport);
+
 /* These wait. They return the first failure of work that was put onto the queue, as bt_fail has it, once. */
 bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t bytes);
 bt_status bt_queue_wait(bt_queue *queue);

@@ -44,7 +44,7 @@ static char *find(const bt_var *var, size_t offset, size_t bytes)
 /* Of one whose ranks have summands. */
 static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
-    bt_var_sum(var, offset, to, bytes);
+    BT_TRY(bt_var_sum(var, offset, to, bytes));
     if (!instance || !instance->joint)
         return BT_OK;
     return bt_joint_sum(instance->joint, var->dtype, to, (int64_t)(bytes / bt_dtype_size(var->dtype)));
@@ -53,7 +53,7 @@ static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t
 /* Of one of which each rank has a stretch. */
 static bt_status read_parts(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
-    bt_var_collect(var, offset, to, bytes);
+    BT_TRY(bt_var_collect(var, offset, to, bytes));
     if (!instance || !instance->joint)
         return BT_OK;
     return bt_joint_unite(instance->joint, to, bytes);
@@ -81,8 +81,7 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
 {
     if (bt_var_is_parted(var)) {
         BT_TRY(check_range(var, offset, bytes));
-        bt_var_distribute(var, offset, from, bytes);
-        return BT_OK;
+        return bt_var_distribute(var, offset, from, bytes);
     }
     char *to = find(var, offset, bytes);
     if (!to)
@@ -134,10 +133,8 @@ static bt_status transfer_parts(const bt_instance *instance, bt_var *to, size_t 
                                 size_t from_offset, size_t bytes)
 {
     enum { AT_ONCE = 1 << 16 };
-    if (bt_var_alike(to, from) && to_offset == from_offset) {
-        bt_var_copy_parts(to, from, to_offset, bytes);
-        return BT_OK;
-    }
+    if (bt_var_alike(to, from) && to_offset == from_offset)
+        return bt_var_copy_parts(to, from, to_offset, bytes);
     char *near = bt_alloc(AT_ONCE);
     bt_status status = near ? BT_OK : BT_ERROR_MEMORY;
     for (size_t at = 0, some; status == BT_OK && at < bytes; at += some) {
@@ -181,10 +178,8 @@ bt_status bt_store_lay(const bt_instance *instance, bt_var *var, bt_var *within,
 
 bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
 {
-    if (bt_var_is_parted(var)) {
-        bt_var_distribute(var, 0, NULL, var->bytes);
-        return BT_OK;
-    }
+    if (bt_var_is_parted(var))
+        return bt_var_distribute(var, 0, NULL, var->bytes);
     char *data = find(var, 0, var->bytes);
     if (!data)
         return BT_ERROR_INTERNAL;

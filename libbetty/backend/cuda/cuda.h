@@ -10,7 +10,8 @@
 /* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
     X(chain) X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight)       \
-    X(pool) X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+    X(pool) X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)               \
+    X(collective)
 /* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
@@ -54,7 +55,6 @@ enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 enum { BT_CUDA_MOVES = 64 };
 
 typedef struct bt_cuda_queue {
-    int device;
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
     char *staged;                     /* all of them */
@@ -70,11 +70,12 @@ typedef struct bt_cuda_queue {
     bt_cuda_ones *ones;     /* far */
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
-    bt_map site_of;     /* by the call's views: its site */
-    bt_failure failure; /* of the device itself: found while waiting for it */
-    bt_launched failed; /* where */
-    bool waits;         /* after each launch: BETTY_CUDA=sync */
-    size_t taken;       /* bytes of the device that were taken when it was opened */
+    bt_map site_of;              /* by the call's views: its site */
+    bt_failure failure;          /* of the device itself: found while waiting for it */
+    bt_launched failed;          /* where */
+    bool waits;                  /* after each launch: BETTY_CUDA=sync */
+    size_t taken;                /* bytes of the device that were taken when it was opened */
+    struct bt_cuda_ranks *ranks; /* backend/cuda/ranks.h; NULL: it has been joined to none */
 } bt_cuda_queue;
 
 /* BT_OK, or the error as bt_fail has it; `what` was being done. */
@@ -97,10 +98,11 @@ bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinne
  * which joins it again with the last `meet`. */
 bt_status bt_cuda_lane_open(bt_cuda_queue *queue);
 void bt_cuda_lane_close(bt_cuda_queue *queue);
-bt_status bt_cuda_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
+bt_status bt_cuda_shift(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
 bt_status bt_cuda_meet(void *queue, int64_t number);
 
 bool bt_cuda_answers(void); /* there is a device */
+int bt_cuda_chosen(void);   /* that of this process */
 const bt_device_table *bt_cuda_device(void);
 
 #endif

@@ -21,7 +21,7 @@ void bt_cuda_lane_close(bt_cuda_queue *queue)
         cudaStreamDestroy(queue->lane);
 }
 
-bt_status bt_cuda_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number)
+bt_status bt_cuda_shift(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number)
 {
     bt_cuda_queue *q = queue;
     const enum cudaMemcpyKind kind = out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
