@@ -191,25 +191,38 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
 
 /* ---- all of them ---- */
 
-/* {"classifier": {"classifier.loss": true}}: levels and their metrics, as they first appear. */
+static bool is_rate(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".lr") == 0;
+}
+
+static json_t *add_name(json_t *levels, const char *name)
+{
+    char *level = bt_string("%.*s", (int)strcspn(name, "."), name);
+    json_t *names = level ? json_object_get(levels, level) : NULL;
+    if (!names && level) {
+        names = json_object();
+        levels = bt_json_with(levels, level, names);
+    }
+    const bool good = level && levels && names && json_object_set_new(names, name, json_true()) == 0;
+    bt_free(level);
+    if (good)
+        return levels;
+    json_decref(levels);
+    return NULL;
+}
+
+/* {"classifier": {"classifier.loss": true}}: levels and their metrics, as they first appear; learning rates come last.
+ */
 static json_t *names_by_level(const bt_report_all *all)
 {
     json_t *levels = json_object();
-    for (int64_t r = 0; r < all->run_count; r++)
-        for (int64_t i = 0; i < all->runs[r].series.count; i++) {
-            const char *name = all->runs[r].series.list[i].name;
-            char *level = bt_string("%.*s", (int)strcspn(name, "."), name);
-            json_t *names = level ? json_object_get(levels, level) : NULL;
-            if (!names && level) {
-                names = json_object();
-                levels = bt_json_with(levels, level, names);
-            }
-            bt_free(level);
-            if (!level || !levels || !names || json_object_set_new(names, name, json_true()) != 0) {
-                json_decref(levels);
-                return NULL;
-            }
-        }
+    for (int rates = 0; rates < 2; rates++)
+        for (int64_t r = 0; r < all->run_count; r++)
+            for (int64_t i = 0; i < all->runs[r].series.count && levels; i++)
+                if (is_rate(all->runs[r].series.list[i].name) == rates)
+                    levels = add_name(levels, all->runs[r].series.list[i].name);
     return levels;
 }
 
