@@ -145,6 +145,23 @@ START_TEST(not_finite)
 }
 END_TEST
 
+/* Numbers at the ends of what there is make pictures, too. */
+START_TEST(far_values)
+{
+    put("a", "config.ini", "[model]\nlr = 0.1\n");
+    put("a", "metrics.jsonl",
+        "{\"step\":4503599627370495,\"m.a\":-1e308,\"m.b\":10000000000000000,\"m.c\":1e-300,\"m.d\":5e-324}\n"
+        "{\"step\":4503599627370496,\"m.a\":1e308,\"m.b\":10000000000000002,\"m.c\":1e300,\"m.d\":null}\n"
+        "{\"step\":9223372036854775807,\"m.a\":7}\n{\"step\":3,\"m.a\":8}\n");
+    char *html = page_of((const char *const[]){"a"}, 1);
+    expect_well_formed(html);
+    expect(html, ">1e+308</text>");
+    expect(html, "logarithmic");
+    ck_assert_int_eq(count_of(html, "nan") + count_of(html, "inf "), 0);
+    bt_free(html);
+}
+END_TEST
+
 START_TEST(intervals)
 {
     put("a", "config.ini", "[model]\nlr = 0.1\n");
@@ -301,6 +318,7 @@ int main(void)
     tcase_add_test(tests, one_run);
     tcase_add_test(tests, several_runs);
     tcase_add_test(tests, not_finite);
+    tcase_add_test(tests, far_values);
     tcase_add_test(tests, intervals);
     tcase_add_test(tests, escaped);
     tcase_add_test(tests, memory_and_findings);
