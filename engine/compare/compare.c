@@ -22,19 +22,25 @@ static bool is_before(const bt_compared *runs, size_t count, part_fn *part, cons
     return false;
 }
 
-/* What each run has under the name; NULL: it is the same, and not asked for. */
-static json_t *values_of(const bt_compared *runs, size_t count, part_fn *part, const char *name, bool all)
+static bool differs(const bt_compared *runs, size_t count, part_fn *part, const char *name)
 {
-    json_t *values = json_array(), *first = json_object_get(part(&runs[0]), name);
+    const json_t *first = json_object_get(part(&runs[0]), name);
+    for (size_t k = 1; k < count; k++) {
+        const json_t *value = json_object_get(part(&runs[k]), name);
+        if (value ? !first || !json_equal(value, first) : first != NULL)
+            return true;
+    }
+    return false;
+}
+
+static json_t *values_of(const bt_compared *runs, size_t count, part_fn *part, const char *name)
+{
+    json_t *values = json_array();
     for (size_t k = 0; k < count; k++) {
         json_t *value = json_object_get(part(&runs[k]), name);
-        all = all || (value ? !first || !json_equal(value, first) : first != NULL);
         values = bt_json_append(values, value ? json_incref(value) : json_null());
     }
-    if (all || !values)
-        return values;
-    json_decref(values);
-    return NULL;
+    return values;
 }
 
 /* In the order of the first, and then what only those after it have. all: those that are equal, too. */
@@ -45,11 +51,9 @@ static json_t *rows_of(const bt_compared *runs, size_t count, part_fn *part, boo
     for (size_t k = 0; k < count; k++)
         json_object_foreach(part(&runs[k]), name, value)
         {
-            if (is_before(runs, k, part, name))
-                continue;
-            json_t *values = values_of(runs, count, part, name, all);
-            if (values)
-                rows = bt_json_append(rows, json_pack("{s:o, s:o}", "name", bt_json_string(name), "values", values));
+            if (!is_before(runs, k, part, name) && (all || differs(runs, count, part, name)))
+                rows = bt_json_append(rows, json_pack("{s:o, s:o}", "name", bt_json_string(name), "values",
+                                                      values_of(runs, count, part, name)));
         }
     return rows;
 }

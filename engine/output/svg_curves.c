@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 380, HIGH = 230, TOP = 12, FOOT = 40, LABEL = 15, LAST = 64, DOTS = 20 };
+enum { WIDE = 380, HIGH = 230, TOP = 12, FOOT = 40, LABEL = 15, LAST = 64, DOTS = 20, MOST = 16 };
 
 typedef struct drawing {
     const bt_svg_curves *chart;
@@ -25,6 +25,13 @@ typedef struct label {
 } label;
 
 static double height_of(const drawing *d, double value) { return d->logarithmic ? log10(value) : value; }
+/* Ticks from `from` on, as far as `to`; a picture never has more than a few. */
+static int ticks_of(double from, double to, double step)
+{
+    const double count = floor((to - from) / step + 1e-6) + 1;
+    return count >= 1 && count <= MOST ? (int)count : 0;
+}
+
 static double place_x(const drawing *d, double step)
 {
     return d->left + (d->right - d->left) * (step - d->first) / (d->last - d->first);
@@ -70,6 +77,8 @@ static void scale_values(drawing *d)
 {
     if (!(d->low <= d->high))
         d->low = d->high = 0;
+    d->low = fmax(d->low, -1e300); /* so that their difference is a number */
+    d->high = fmin(d->high, 1e300);
     d->logarithmic = d->low > 0 && d->high / d->low >= 100;
     if (d->logarithmic) {
         d->low = floor(log10(d->low) + 1e-9);
@@ -77,8 +86,9 @@ static void scale_values(drawing *d)
         d->y_step = ceil((d->high - d->low) / 5);
         return;
     }
-    if (d->high - d->low <= 1e-9 * fmax(fabs(d->low), fabs(d->high))) { /* all the same */
-        const double room = d->low != 0 ? 0.5 * fabs(d->low) : 1;
+    const double size = fmax(fabs(d->low), fabs(d->high));
+    if (d->high - d->low <= 1e-9 * size || size < 1e-290) { /* all the same */
+        const double room = size < 1e-290 ? 1 : 0.5 * size;
         d->low -= room;
         d->high += room;
     }
@@ -114,8 +124,8 @@ static double tick_room(const drawing *d)
 {
     char words[32];
     size_t most = 0;
-    for (double value = d->low; value <= d->high + d->y_step * 1e-6; value += d->y_step) {
-        value_words(d, value, words);
+    for (int i = 0; i < ticks_of(d->low, d->high, d->y_step); i++) {
+        value_words(d, d->low + i * d->y_step, words);
         most = strlen(words) > most ? strlen(words) : most;
     }
     return 7.2 * (double)most + 10;
@@ -125,14 +135,15 @@ static void draw_axes(const drawing *d)
 {
     char words[32];
     const double bottom = HIGH - FOOT, scale = (bottom - TOP) / (d->high - d->low);
-    for (double value = d->low; value <= d->high + d->y_step * 1e-6; value += d->y_step) {
-        const double y = bottom - scale * (value - d->low);
-        value_words(d, value, words);
+    for (int i = 0; i < ticks_of(d->low, d->high, d->y_step); i++) {
+        const double y = bottom - scale * i * d->y_step;
+        value_words(d, d->low + i * d->y_step, words);
         bt_text_add(d->text, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", d->left, y, d->right);
         bt_svg_put(d->text, d->left - 6, y + 4, "class=\"tick\" text-anchor=\"end\"", words, 12);
     }
-    for (double step = d->x_step * ceil(d->first / d->x_step); step <= d->last * (1 + 1e-9); step += d->x_step) {
-        const double x = place_x(d, step);
+    const double from = d->x_step * ceil(d->first / d->x_step);
+    for (int i = 0; i < ticks_of(from, d->last, d->x_step); i++) {
+        const double step = from + i * d->x_step, x = place_x(d, step);
         step_words(step, words);
         bt_text_add(d->text, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/>", x, bottom);
         bt_svg_put(d->text, x, bottom + 17, "class=\"tick\" text-anchor=\"middle\"", words, 12);

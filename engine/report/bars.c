@@ -5,9 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { UNITS = 1000, COLOURS = BT_SVG_COLOURS + 1 }; /* the last is for what is nothing */
-
-static const char between[] = "room between";
+enum { UNITS = 1000, REST = BT_CATEGORIES }; /* each kind has its colour; the last is for what is nothing */
 
 double bt_bar_length(double value) { return value > 0 && isfinite(value) ? fmin(value, 1e18) : 0; }
 
@@ -15,16 +13,13 @@ const char *bt_bar_bytes(double bytes, char text[32]) { return bt_bytes_text(tex
 
 static int colour_of(bt_bar_kinds *kinds, const char *name)
 {
-    if (strcmp(name, between) == 0) {
-        kinds->between = true;
-        return COLOURS - 1;
-    }
-    for (int i = 0; i < kinds->count; i++)
-        if (strcmp(kinds->names[i], name) == 0)
-            return i % BT_SVG_COLOURS;
-    if (kinds->count < BT_BAR_KINDS)
-        kinds->names[kinds->count++] = name;
-    return (kinds->count - 1) % BT_SVG_COLOURS;
+    for (int c = 0; c < BT_CATEGORIES; c++)
+        if (strcmp(bt_category_name((bt_category)c), name) == 0) {
+            kinds->used[c] = true;
+            return c;
+        }
+    kinds->rest = true;
+    return REST;
 }
 
 void bt_bar_open(bt_text *html, const char *label)
@@ -41,8 +36,8 @@ double bt_bar_part(bt_text *html, double at, double length, int colour, const ch
 {
     at *= UNITS;
     length *= UNITS;
-    bt_text_add(html, "<rect class=\"part c%d\" x=\"%.2f\" width=\"%.2f\" height=\"16\"><title>", colour % COLOURS, at,
-                fmax(0.5, length - (length > 6 ? 1.5 : 0)));
+    bt_text_add(html, "<rect class=\"part c%d\" x=\"%.2f\" width=\"%.2f\" height=\"16\"><title>", colour % (REST + 1),
+                at, fmax(0.5, length - (length > 6 ? 1.5 : 0)));
     bt_html(html, hint);
     bt_text_add(html, "</title></rect>");
     return (at + length) / UNITS;
@@ -83,7 +78,7 @@ void bt_bar_add(bt_text *html, bt_bar_kinds *kinds, json_t *bytes, double whole,
         sum += size;
     }
     if (whole > sum)
-        bt_bar_part(html, at, bt_bar_length(whole - sum) / most, colour_of(kinds, between), between);
+        bt_bar_part(html, at, bt_bar_length(whole - sum) / most, colour_of(kinds, ""), "room between");
     bt_bar_close(html, words);
     html->failed = html->failed || label.failed || hint.failed;
     bt_text_free(&label);
@@ -93,13 +88,13 @@ void bt_bar_add(bt_text *html, bt_bar_kinds *kinds, json_t *bytes, double whole,
 void bt_bar_legend(const bt_bar_kinds *kinds, bt_text *html)
 {
     bt_text_add(html, "<div class=\"legend\">");
-    for (int i = 0; i < kinds->count + kinds->between; i++) {
+    for (int c = 0; c <= REST; c++) {
+        if (c < REST ? !kinds->used[c] : !kinds->rest)
+            continue;
         bt_text_add(html,
                     "<span class=\"key\"><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"part c%d\" "
-                    "width=\"12\" height=\"12\"/></svg>",
-                    i < kinds->count ? i % BT_SVG_COLOURS : COLOURS - 1);
-        bt_html_in(html, "span", i < kinds->count ? kinds->names[i] : between);
-        bt_text_add(html, "</span>");
+                    "width=\"12\" height=\"12\"/></svg><span>%s</span></span>",
+                    c, c < REST ? bt_category_name((bt_category)c) : "room between");
     }
     bt_text_add(html, "</div>\n");
 }

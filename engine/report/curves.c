@@ -2,6 +2,7 @@
 #include "engine/report/report_inside.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 8 }; /* of a table, and the last values */
@@ -10,9 +11,11 @@ typedef struct chart {
     const bt_report_all *all;
     const char *name; /* of the metric */
     bt_svg_curve *curves;
-    bt_svg_at **points; /* of these; thinned */
-    char (*lasts)[96];  /* "0.83 (0.82 to 0.85)", "0.83 of 2 of 3 runs" */
-    char (*notes)[32];  /* " (2 of 3)": of a last value that not all runs have */
+    bt_svg_at **drawn;  /* their points, thinned */
+    bt_svg_at **points; /* and all of them */
+    int64_t *counts;
+    char (*lasts)[96]; /* "0.83 (0.82 to 0.85)", "0.83 of 2 of 3 runs" */
+    char (*notes)[32]; /* " (2 of 3)": of a last value that not all runs have */
     int64_t count;
     bool seeds, interval; /* what bands are */
 } chart;
@@ -75,11 +78,15 @@ static bt_status add_curve(chart *c, int64_t group)
     say_last(c, found, count, &joined[points - 1], band);
     const char *note = c->notes[c->count];
     c->points[c->count] = joined;
-    c->count++;
+    c->counts[c->count] = points;
+    bt_svg_at *drawn = c->drawn[c->count++] = bt_alloc_array((size_t)points + 1, sizeof *drawn);
+    if (!drawn)
+        return BT_ERROR_MEMORY;
+    memcpy(drawn, joined, (size_t)points * sizeof *drawn);
     *curve = (bt_svg_curve){.label = c->all->group_count > 1 ? c->all->groups[group].letters : "",
                             .note = note,
-                            .points = joined,
-                            .count = bt_series_thin(joined, points, BT_SERIES_POINTS),
+                            .points = drawn,
+                            .count = bt_series_thin(drawn, points, BT_SERIES_POINTS),
                             .colour = (int)(group % 1000),
                             .band = band};
     c->seeds = c->seeds || count > 1;
@@ -89,19 +96,17 @@ static bt_status add_curve(chart *c, int64_t group)
 
 /* ---- the table behind ---- */
 
-static const bt_svg_at *at_step(const bt_svg_curve *curve, double step)
+static int by_step(const void *key, const void *point)
 {
-    for (int64_t i = 0; i < curve->count; i++)
-        if (curve->points[i].step == step)
-            return &curve->points[i];
-    return NULL;
+    const double step = *(const double *)key, other = ((const bt_svg_at *)point)->step;
+    return step < other ? -1 : step > other;
 }
 
 static void add_row(const chart *c, double step, bt_text *html)
 {
     bt_text_add(html, "<tr><td>%.0f</td>", step);
     for (int64_t k = 0; k < c->count; k++) {
-        const bt_svg_at *at = at_step(&c->curves[k], step);
+        const bt_svg_at *at = bsearch(&step, c->points[k], (size_t)c->counts[k], sizeof *at, by_step);
         char words[64] = "–";
         if (at)
             range_words(at, c->curves[k].band, words);
@@ -113,15 +118,14 @@ static void add_row(const chart *c, double step, bt_text *html)
 /* Some steps of the first curve; then the last values of all, whichever their step is. */
 static void add_table(const chart *c, bt_text *html)
 {
-    const bt_svg_curve *first = &c->curves[0];
+    const int64_t count = c->counts[0], shown = count - 1 < ROWS ? count - 1 : ROWS;
     bt_text_add(html,
                 "<details><summary>Values</summary><div class=\"scroll\" tabindex=\"0\"><table>\n<tr><th>step</th>");
     for (int64_t k = 0; k < c->count; k++)
         bt_html_in(html, "th", *c->curves[k].label ? c->curves[k].label : "value");
     bt_text_add(html, "</tr>\n");
-    const int64_t shown = first->count - 1 < ROWS ? first->count - 1 : ROWS;
     for (int64_t i = 0; i < shown; i++)
-        add_row(c, first->points[(first->count - 1) * i / shown].step, html);
+        add_row(c, c->points[0][(count - 1) * i / shown].step, html);
     bt_text_add(html, "<tr><td>last</td>");
     for (int64_t k = 0; k < c->count; k++)
         bt_html_in(html, "td", c->lasts[k]);
@@ -159,20 +163,27 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
     chart c = {.all = all,
                .name = name,
                .curves = bt_alloc_array(room, sizeof *c.curves),
+               .drawn = bt_alloc_array(room, sizeof *c.drawn),
                .points = bt_alloc_array(room, sizeof *c.points),
+               .counts = bt_alloc_array(room, sizeof *c.counts),
                .lasts = bt_alloc_array(room, sizeof *c.lasts),
                .notes = bt_alloc_array(room, sizeof *c.notes)};
-    bt_status status = c.curves && c.points && c.lasts && c.notes ? BT_OK : BT_ERROR_MEMORY;
+    const bool good = c.curves && c.drawn && c.points && c.counts && c.lasts && c.notes;
+    bt_status status = good ? BT_OK : BT_ERROR_MEMORY;
     for (int64_t g = 0; g < all->group_count && status == BT_OK; g++)
         status = add_curve(&c, g);
     if (status == BT_OK)
         add_figure(&c, html);
     *seeds = *seeds || c.seeds;
     *interval = *interval || c.interval;
-    for (int64_t k = 0; k < c.count; k++)
+    for (int64_t k = 0; k < c.count; k++) {
         bt_free(c.points[k]);
+        bt_free(c.drawn[k]);
+    }
     bt_free(c.curves);
+    bt_free(c.drawn);
     bt_free(c.points);
+    bt_free(c.counts);
     bt_free(c.lasts);
     bt_free(c.notes);
     return status;
@@ -180,25 +191,38 @@ static bt_status draw(const bt_report_all *all, const char *name, bt_text *html,
 
 /* ---- all of them ---- */
 
-/* {"classifier": {"classifier.loss": true}}: levels and their metrics, as they first appear. */
+static bool is_rate(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".lr") == 0;
+}
+
+static json_t *add_name(json_t *levels, const char *name)
+{
+    char *level = bt_string("%.*s", (int)strcspn(name, "."), name);
+    json_t *names = level ? json_object_get(levels, level) : NULL;
+    if (!names && level) {
+        names = json_object();
+        levels = bt_json_with(levels, level, names);
+    }
+    const bool good = level && levels && names && json_object_set_new(names, name, json_true()) == 0;
+    bt_free(level);
+    if (good)
+        return levels;
+    json_decref(levels);
+    return NULL;
+}
+
+/* {"classifier": {"classifier.loss": true}}: levels and their metrics, as they first appear; learning rates come last.
+ */
 static json_t *names_by_level(const bt_report_all *all)
 {
     json_t *levels = json_object();
-    for (int64_t r = 0; r < all->run_count; r++)
-        for (int64_t i = 0; i < all->runs[r].series.count; i++) {
-            const char *name = all->runs[r].series.list[i].name;
-            char *level = bt_string("%.*s", (int)strcspn(name, "."), name);
-            json_t *names = level ? json_object_get(levels, level) : NULL;
-            if (!names && level) {
-                names = json_object();
-                levels = bt_json_with(levels, level, names);
-            }
-            bt_free(level);
-            if (!level || !levels || !names || json_object_set_new(names, name, json_true()) != 0) {
-                json_decref(levels);
-                return NULL;
-            }
-        }
+    for (int rates = 0; rates < 2; rates++)
+        for (int64_t r = 0; r < all->run_count; r++)
+            for (int64_t i = 0; i < all->runs[r].series.count && levels; i++)
+                if (is_rate(all->runs[r].series.list[i].name) == rates)
+                    levels = add_name(levels, all->runs[r].series.list[i].name);
     return levels;
 }
 

@@ -120,10 +120,10 @@ bt_status bt_report_page(const char *const *folders, int64_t count, bt_text *htm
 bt_status bt_report_write(const char *const *folders, int64_t count, const char *output, char **path)
 {
     bt_text html = {0};
-    const char *folder = output ? output : folders[0];
     bt_output *made = NULL;
     *path = NULL;
     bt_status status = bt_report_page(folders, count, &html);
+    const char *folder = output || status != BT_OK ? output : folders[0];
     if (status == BT_OK && output)
         status = bt_output_open(output, true, &made);
     if (status == BT_OK)

@@ -6,6 +6,7 @@
 #include "engine/output/json.h"
 #include "engine/output/svg.h"
 #include "engine/report/report.h"
+#include "runtime/variable.h"
 
 /* ---- series.c ---- */
 
@@ -82,19 +83,15 @@ void bt_html_number(bt_text *html, const char *format, double value);   /* "–"
 
 /* ---- bars.c ---- */
 
-enum { BT_BAR_KINDS = 16 };
-
-typedef struct bt_bar_kinds { /* of bytes: names in the order of their first use, which gives them their colours */
-    const char *names[BT_BAR_KINDS];
-    int count;
-    bool between; /* there is room between values, too */
+typedef struct bt_bar_kinds { /* of bytes that bars had so far */
+    bool used[BT_CATEGORIES];
+    bool rest; /* room between values, or no kind that there is */
 } bt_bar_kinds;
 
 double bt_bar_length(double value); /* 0 for what is no length */
 const char *bt_bar_bytes(double bytes, char text[32]);
 
-/* A bar of bytes by kind, which are `whole` with the room between them, and its words; the longest one has `most`. The
- * names of kinds live as long as they are used. */
+/* A bar of bytes by kind, which are `whole` with the room between them, and its words; the longest one has `most`. */
 void bt_bar_add(bt_text *html, bt_bar_kinds *kinds, json_t *bytes, double whole, double most, const char *words);
 void bt_bar_legend(const bt_bar_kinds *kinds, bt_text *html);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_STEPS (INT64_C(1) << 52) /* each is a double of its own */
+
 /* ---- one run ---- */
 
 const bt_series *bt_series_find(const bt_series_list *list, const char *name)
@@ -59,7 +61,7 @@ static bt_status take_line(bt_series_list *list, json_t *line)
     const json_t *step = json_object_get(line, "step");
     const char *name;
     json_t *value;
-    if (!json_is_integer(step) || json_integer_value(step) < 0)
+    if (!json_is_integer(step) || json_integer_value(step) < 0 || json_integer_value(step) > MOST_STEPS)
         return BT_OK;
     json_object_foreach(line, name, value)
     {
@@ -134,7 +136,7 @@ static bt_svg_at mean_of(const bt_svg_at *points, int64_t count)
         mean.low = fmin(mean.low, points[i].value);
         mean.high = fmax(mean.high, points[i].value);
     }
-    mean.value = there ? sum / (double)there : NAN;
+    mean.value = there && isfinite(sum) ? sum / (double)there : NAN;
     return mean;
 }
 

@@ -1,14 +1,14 @@
 /* engine/report/style.c: how the page looks: light and dark, on a wide screen and on a narrow one, on paper. */
 #include "engine/report/report_inside.h"
 
-/* Colours that differ in lightness too: blue, vermilion, green, purple, ochre, sky, brown, grey. */
+/* Colours that differ in lightness too: blue, vermilion, green, purple, ochre, sky, brown, grey; and of bytes lilac. */
 const char *const bt_report_style =
     ":root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--ink:#1b1f24;--soft:#5b6470;--edge:#dfe3e8;"
     "--grid:#e8ebef;--good:#00734f;--bad:#b3261e;--c0:#0064a8;--c1:#cb5200;--c2:#00855f;--c3:#a64d86;--c4:#8d6c00;"
-    "--c5:#2f8fcf;--c6:#7a4a1e;--c7:#5d6570}\n"
+    "--c5:#2f8fcf;--c6:#7a4a1e;--c7:#5d6570;--c8:#b3a2d4}\n"
     "@media(prefers-color-scheme:dark){:root{--page:#14171b;--card:#1d2126;--ink:#e6e9ed;--soft:#a2abb6;"
     "--edge:#343a42;--grid:#2b3037;--good:#4fd0a0;--bad:#ff8a80;--c0:#5cb3f2;--c1:#f5905a;--c2:#3fcb9f;--c3:#e39ac9;"
-    "--c4:#dfbd45;--c5:#9ad3f7;--c6:#d0a070;--c7:#aab3bd}}\n"
+    "--c4:#dfbd45;--c5:#9ad3f7;--c6:#d0a070;--c7:#aab3bd;--c8:#8477bd}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,"
     "\"Noto Sans\",\"DejaVu Sans\",sans-serif;overflow-wrap:anywhere;-webkit-text-size-adjust:100%}\n"
@@ -27,7 +27,7 @@ const char *const bt_report_style =
     ".line{fill:none;stroke-width:1.8;stroke-linejoin:round}.band{stroke:none;opacity:.2}.last{font-weight:600}\n"
     ".dot{stroke:var(--card);stroke-width:.8}\n"
     ".c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}.c5{--c:var(--c5)}"
-    ".c6{--c:var(--c6)}.c7{--c:var(--c7)}.c8{--c:var(--edge)}\n"
+    ".c6{--c:var(--c6)}.c7{--c:var(--c7)}.c8{--c:var(--c8)}.c9{--c:var(--edge)}\n"
     ".line,.whisker{stroke:var(--c)}.band,.dot,.last,.part{fill:var(--c)}\n"
     ".swatch{width:26px;height:12px;flex:none}.key .swatch{width:12px}\n"
     "dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 14px;margin:0}dt{color:var(--soft)}"
@@ -46,7 +46,9 @@ const char *const bt_report_style =
     "font-variant-numeric:tabular-nums}th,td{text-align:right;padding:3px 10px;border-bottom:1px solid var(--edge);"
     "vertical-align:top;white-space:nowrap}th:first-child,td:first-child{text-align:left;padding-left:0;"
     "position:sticky;left:0;background:var(--card)}"
-    "td.text{text-align:left;white-space:normal}th{color:var(--soft);font-weight:600}caption{text-align:left}\n"
+    ".texts th,.texts "
+    "td:not(:last-child){text-align:left}td.text{text-align:left;white-space:normal}th{color:var(--soft);font-weight:"
+    "600}caption{text-align:left}\n"
     "details{margin-top:8px}summary{cursor:pointer;color:var(--soft);font-size:13px}details[open]>summary{"
     "margin-bottom:6px}\n"
     ".equation{display:block;padding-left:2em;text-indent:-2em;white-space:pre-wrap}\n"
