@@ -1,5 +1,6 @@
 """Logistic regression on a9a (data/a9a), whose penalty for each feature is chosen on held-out rows."""
 import gzip
+import os
 import pathlib
 from functools import partial
 
@@ -8,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from benchopt import BaseDataset
 
-FILE = pathlib.Path(__file__).resolve().parents[3] / "data/a9a/a9a.gz"
+FOLDER = pathlib.Path(os.environ.get("BETTY_DATA") or pathlib.Path(__file__).resolve().parents[3] / "data") / "a9a"
 FEATURES = 123
 
 
 def read(rows):
     """The first rows of the file: x, and y of -1 and 1."""
     x, y = np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.float32)
-    with gzip.open(FILE, "rt") as file:
+    with gzip.open(FOLDER / "a9a.gz", "rt") as file:
         for i in range(rows):
             label, *items = file.readline().split()
             y[i] = float(label)

@@ -25,7 +25,7 @@ class Solver(BaseSolver):
 
             def product(v):
                 return jax.jvp(lambda w: jax.grad(lower)(w, u), (w,), (v,))[1]
-            x, _ = jax.scipy.sparse.linalg.cg(product, below, tol=0, maxiter=self.iterations)
+            x, _ = jax.scipy.sparse.linalg.cg(product, below, tol=1e-6, maxiter=self.iterations)
             return direct - jax.vjp(lambda u: jax.grad(lower)(w, u), u)[1](x)[0]
 
         def step(t, state):
@@ -44,7 +44,7 @@ class Solver(BaseSolver):
     def run(self, callback):
         self.state, t = self.first, 0
         while callback():
-            self.state, t = self.steps(t, self.state), t + self.eval_freq
+            self.state, t = jax.block_until_ready(self.steps(t, self.state)), t + self.eval_freq
 
     def get_result(self):
         return dict(inner_var=self.state[0], outer_var=self.state[1])

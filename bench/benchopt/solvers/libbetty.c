@@ -1,4 +1,5 @@
-/* libbetty.c: the two problems that libbetty.py knows, with data from memory, behind calls that Python's ctypes can make.
+/* libbetty.c: the two problems that libbetty.py knows, with data from memory, behind calls that Python's ctypes can
+ * make.
  *
  *   penalties  logistic regression of rows z = label x by mean(log(1 + exp(-z w))), with a penalty of
  *              exp(penalty) w^2 / 2 for each feature, or for all; chosen for the same loss on other rows
@@ -8,7 +9,7 @@
 
 typedef struct task {
     int64_t features, classes; /* classes 0: penalties */
-    const float *x[2];               /* of the lower problem, of the upper one: z, or images */
+    const float *x[2];         /* of the lower problem, of the upper one: z, or images */
     const int32_t *label[2];
     int64_t counts[2];
     const float *start[2]; /* of the lower variable, of the upper one */

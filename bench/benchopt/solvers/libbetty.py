@@ -17,7 +17,7 @@ import numpy as np
 from benchopt import BaseSolver
 
 CLASSES = 10  # of the images
-CHUNK = 256   # examples whose gradients are computed at once
+CHUNK = 256  # examples whose gradients are computed at once
 
 
 class Task(ctypes.Structure):
@@ -132,13 +132,14 @@ class Solver(BaseSolver):
         "threads": [0],
     }
 
-    def set_objective(self, f_inner, f_outer, n_inner_samples, n_outer_samples, inner_var0, outer_var0, **_):
-        counts = n_inner_samples, n_outer_samples
+    def skip(self, f_inner, f_outer, n_inner_samples, n_outer_samples, inner_var0, outer_var0, **_):
+        given = f_inner, f_outer, (n_inner_samples, n_outer_samples), jnp.asarray(inner_var0), jnp.asarray(outer_var0)
+        self.data = penalties(*given) or weights(*given)
+        return self.data is None, "this is neither of the problems that libbetty.c has"
+
+    def set_objective(self, n_inner_samples, n_outer_samples, inner_var0, outer_var0, **_):
+        data, counts = self.data, (n_inner_samples, n_outer_samples)
         start = [np.ascontiguousarray(v, np.float32) for v in (inner_var0, outer_var0)]
-        inner, outer = (jnp.asarray(v) for v in (inner_var0, outer_var0))
-        data = self.problem(f_inner, f_outer, counts, inner, outer)
-        if data is None:
-            raise ValueError("this is neither of the problems that libbetty.c has")
         x = [np.ascontiguousarray(part, np.float32) for part in data["x"]]
         self.held = x, data["label"], start  # libbetty reads these while it lives
         self.lib = library()
@@ -149,11 +150,6 @@ class Solver(BaseSolver):
             self.task.label[k] = data["label"][k].ctypes.data if data["label"] else None
             self.task.start[k] = start[k].ctypes.data
         self.inner, self.outer = start[0].copy(), start[1].copy()
-
-    @staticmethod
-    def problem(f_inner, f_outer, counts, inner, outer):
-        return (penalties(f_inner, f_outer, counts, inner, outer) or
-                weights(f_inner, f_outer, counts, inner, outer))
 
     def check(self, failed):
         if failed:
