@@ -55,5 +55,5 @@ function __betty_run_options
     end
 end
 
-complete -c betty-run -f -a '(__fish_complete_suffix .ini)'
+complete -c betty-run -f -a '(__fish_complete_suffix .ini)' -n 'not string match -q -- "-*" (commandline -ct)'
 __betty_run_options
