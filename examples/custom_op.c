@@ -44,11 +44,20 @@ static void softplus_vjp(const void *attr, bt_tensor *const *in, bt_tensor *cons
     wanted[0] = bt_mul(given[0], bt_sigmoid(bt_mul(*(const double *)attr, in[0])));
 }
 
+/* Where it has no kernel, as on a GPU: the same made of other ops. */
+static void softplus_body(const void *attr, bt_tensor *const *in, bt_tensor **out)
+{
+    const double sharpness = *(const double *)attr;
+    bt_tensor *tail = bt_log1p(bt_exp(bt_mul(-sharpness, bt_abs(in[0]))));
+    out[0] = bt_add(bt_maximum(in[0], 0), bt_div(tail, sharpness));
+}
+
 static const bt_op softplus = {
     .name = "softplus",
     .inputs = 1,
     .attr_size = sizeof(double),
     .infer = bt_infer_same,
+    .body = softplus_body,
     .vjp = softplus_vjp,
     .kernels = {{.device = BT_CPU, .dtype = BT_F32, .launch = softplus_launch},
                 {.device = BT_CPU, .dtype = BT_F64, .launch = softplus_launch}},
