@@ -169,6 +169,10 @@ const bt_key bt_keys[] = {
     /* ---- a problem: when it steps ---- */
     {"unroll_steps", PROBLEM(unroll_steps), INT(1, MANY), .value = "1",
      .help = "steps of this problem to one step of the problems above it"},
+    {"unroll_tolerance", PROBLEM(unroll_tolerance), REAL(0, HUGE_REAL), .value = "0",
+     .help =
+         "stop moving within unroll_steps once the norm of the gradient is at most this; such steps are counted, and "
+         "logged as NAME.rested_steps; 0: never"},
     {"warmup_steps", PROBLEM(warmup_steps), INT(0, MANY), .value = "0",
      .help = "steps of this problem before the problems above it begin"},
     {"gradient_accumulation", PROBLEM(gradient_accumulation), INT(1, 1e6), .value = "1", .ablate = "2 | 4",

@@ -65,6 +65,7 @@ struct bt_problem {
     bt_problem **children, **parents; /* whose solutions its loss uses; who use its */
     bool *ready;                      /* by child; in the ledger */
     char **ready_names, **rate_names; /* rate_names: by group of the optimiser, rates.h */
+    char *rested_name;                /* of the steps that moved nothing, as it is logged */
     int child_count, parent_count;
     bt_scalar *scalars;
     int scalar_count, scalar_capacity;

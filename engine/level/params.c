@@ -232,6 +232,7 @@ static bt_status make_optimizer(bt_problem *problem)
     }
     optimizer->scheduler = s->scheduler;
     optimizer->keeps_rate = bt_rates_move(problem);
+    optimizer->tolerance = s->unroll_tolerance;
     optimizer->clip = (bt_clip){.norm = s->gradient_clipping, .value = s->gradient_clipping_value};
     return bt_optimizer_start(optimizer, problem->name);
 }
@@ -252,6 +253,8 @@ static bt_status enter_optimizer(bt_problem *problem)
     const bt_optimizer *optimizer = problem->optimizer;
     BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_SLOT, optimizer->applied));
     BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->skipped));
+    if (optimizer->rested)
+        BT_TRY(bt_ledger_enter_var(problem->context, problem, BT_ROLE_OPTIMIZER, optimizer->rested));
     for (int g = 0; g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)
             if (optimizer->groups[g].vars[i])
@@ -365,6 +368,8 @@ void bt_params_close(bt_problem *problem)
     if (optimizer) {
         bt_ledger_leave(problem->context, optimizer->applied);
         bt_ledger_leave(problem->context, optimizer->skipped);
+        if (optimizer->rested)
+            bt_ledger_leave(problem->context, optimizer->rested);
     }
     for (int g = 0; optimizer && g < optimizer->group_count; g++) {
         for (int i = 0; i < BT_MAX_ITEMS; i++)

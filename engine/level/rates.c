@@ -1,4 +1,4 @@
-/* engine/level/rates.c: the learning rates that updates use, as they are logged. */
+/* engine/level/rates.c: the learning rates that updates use, and the updates that move nothing, as they are logged. */
 #include "engine/level/rates.h"
 
 #include <math.h>
@@ -40,6 +40,8 @@ bt_status bt_rates_open(bt_problem *problem)
     problem->rate_names = bt_alloc_array((size_t)optimizer->group_count, sizeof *problem->rate_names);
     if (!problem->rate_names)
         return BT_ERROR_MEMORY;
+    if (optimizer->rested && !(problem->rested_name = bt_string("%s.rested_steps", problem->name)))
+        return BT_ERROR_MEMORY;
     for (int g = 0; g < optimizer->group_count && rate_index(problem) >= 0; g++) {
         const char *group = optimizer->groups[g].name;
         if (!trains_some(problem, g))
@@ -56,7 +58,9 @@ void bt_rates_close(bt_problem *problem)
     for (int g = 0; problem->rate_names && g < problem->optimizer->group_count; g++)
         bt_free(problem->rate_names[g]);
     bt_free(problem->rate_names);
+    bt_free(problem->rested_name);
     problem->rate_names = NULL;
+    problem->rested_name = NULL;
 }
 
 int bt_rates_take(const bt_problem *problem, bt_metric_value *values)
@@ -72,6 +76,10 @@ int bt_rates_take(const bt_problem *problem, bt_metric_value *values)
         value->value = group->rate       ? bt_number_get(problem->context, group->rate)
                        : group->vars[lr] ? bt_number_get(problem->context, group->vars[lr]) * group->lr_factor
                                          : group->values[lr] * group->lr_factor;
+    }
+    if (problem->rested_name && is_free(problem, problem->rested_name)) {
+        const int64_t rested = bt_count_get(problem->context, problem->optimizer->rested);
+        values[count++] = (bt_metric_value){.name = problem->rested_name, .value = (double)rested, .interval = NAN};
     }
     return count;
 }

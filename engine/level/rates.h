@@ -1,4 +1,4 @@
-/* engine/level/rates.h: the learning rates that updates use, as they are logged. */
+/* engine/level/rates.h: the learning rates that updates use, and the updates that move nothing, as they are logged. */
 #ifndef BT_RATES_H
 #define BT_RATES_H
 
@@ -7,8 +7,9 @@
 bool bt_rates_move(const bt_problem *problem); /* what an update has used is known to its program alone */
 bt_status bt_rates_open(bt_problem *problem);
 void bt_rates_close(bt_problem *problem);
-/* Of each group with parameters that are trained, as the last update used it: "classifier.biases.lr"; how many: one for
- * each at most. */
+/* Of each group with parameters that are trained, as the last update used it: "classifier.biases.lr"; and with
+ * unroll_tolerance how many updates have moved nothing: "classifier.rested_steps". How many: one for each group, and
+ * one, at most. */
 int bt_rates_take(const bt_problem *problem, bt_metric_value *values);
 
 #endif

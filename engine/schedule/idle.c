@@ -349,6 +349,7 @@ static const idle_row rows[] = {
     {PROBLEM("meta_trainable"), not_lower, not_lower_why, .wiring = true},
 
     {PROBLEM("unroll_steps"), no_parents, parents_why, .wiring = true, .waits = true},
+    {PROBLEM("unroll_tolerance"), no_parents, parents_why, .wiring = true},
     {PROBLEM("warmup_steps"), no_parents, parents_why, .wiring = true, .waits = true},
 
     {PROBLEM("checkpointing"), saves_nothing, "no derivative reads what this level computes"},

@@ -158,7 +158,7 @@ static bt_status open_values(const bt_context *context, due_values *due)
     size_t room = (size_t)context->metric_count + 1;
     const size_t metrics = room;
     for (int p = 0; p < context->problem_count; p++)
-        room += context->problems[p]->optimizer ? (size_t)context->problems[p]->optimizer->group_count : 0;
+        room += context->problems[p]->optimizer ? 1 + (size_t)context->problems[p]->optimizer->group_count : 0;
     due->values = bt_alloc_array(room, sizeof *due->values);
     due->rates = bt_alloc_array(room, sizeof *due->rates);
     due->histograms = bt_alloc_array(metrics, sizeof *due->histograms);

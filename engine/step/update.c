@@ -274,7 +274,7 @@ bt_status bt_update_trace(bt_problem *problem, bt_graph *graph, bool pieces)
             write_parameters(problem, &update);
         if (graph->status == BT_OK) {
             bt_optimizer_advance(problem->optimizer, &update);
-            bt_scale_next(problem, update.ok);
+            bt_scale_next(problem, update.finite);
         }
         counted = count_strays(problem, &update);
     }

@@ -110,7 +110,9 @@ struct bt_optimizer {
     bool started;
     bool keeps_rate;           /* likewise: what "lr" comes to, for whoever logs it */
     bool narrow;               /* likewise: slots of floating numbers are kept in bf16, stochastically rounded */
-    bt_var *applied, *skipped; /* I64 []: updates made; updates left out because the gradient was not finite */
+    double tolerance;          /* likewise: where the gradient's norm is at most this, nothing moves; 0: always */
+    bt_var *applied, *skipped; /* I64 []: updates made; updates left out because the gradient was not finite, */
+    bt_var *rested;            /* and those left out by the tolerance; NULL: there is none */
     unsigned slots;            /* bit i: kind.def->slots[i] is kept; fixed by bt_optimizer_start */
 
     /* Of bt_optimizer_minimize only. */
@@ -175,13 +177,15 @@ typedef struct bt_update {
     bt_tensor *made;   /* BT_BOOL []: whether the update is made; NULL: if the gradient is finite */
     bool slopes;       /* asked for; an update that is not elementwise poisons then */
     bt_tensor *norm;   /* results: of the gradient before clipping, F64 [] */
-    bt_tensor *ok;     /* BT_BOOL []: made, or the gradient is finite */
+    bt_tensor *finite; /* BT_BOOL []: made, or the gradient is finite; */
+    bt_tensor *ok;     /* and, with a tolerance, not within it: nothing changes where it is false */
     bt_tensor *lr;     /* of group 0, F64 []; NULL if there is no hyperparameter of that name */
     bt_tensor **rates; /* by group: what "lr" comes to, F64 []; NULL: nothing of the group is updated */
     /* By hyperparameter: what `schedule` has set, F64 [], and whether that is outside of its range, BT_BOOL []; NULL:
      * nothing is set. */
     bt_tensor *scheduled[BT_MAX_ITEMS], *strays[BT_MAX_ITEMS];
     bt_tensor *next_applied, *next_skipped;
+    bt_tensor *next_rested; /* NULL: there is no tolerance */
 } bt_update;
 
 /* Records one update of all segments in the trace in progress and fills the results; assigns nothing. Mistakes
@@ -191,7 +195,7 @@ void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update);
  * have made of grad. Where one of them mixes elements, and `elementwise` is not known beforehand, that poisons. */
 bt_tensor *bt_update_slope(const char *what, bt_tensor *grad, bt_tensor *next, bt_tensor *scale, int64_t first,
                            bool elementwise);
-/* Assigns next_applied and next_skipped to the optimiser's variables; the segments are the caller's. */
+/* Assigns next_applied, next_skipped and next_rested to the optimiser's variables; the segments are the caller's. */
 void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update);
 
 #endif

@@ -74,6 +74,7 @@ void bt_optimizer_free(bt_optimizer *optimizer)
     bt_free(optimizer->groups);
     bt_var_free(optimizer->applied);
     bt_var_free(optimizer->skipped);
+    bt_var_free(optimizer->rested);
     for (int i = 0; i < BT_MAX_ITEMS; i++)
         if (optimizer->blocks[i].flat)
             bt_block_free(&optimizer->blocks[i]);
@@ -264,7 +265,9 @@ bt_status bt_optimizer_start(bt_optimizer *optimizer, const char *owner)
         optimizer->applied = scalar(BT_I64, name, "applied");
     if (!optimizer->skipped)
         optimizer->skipped = scalar(BT_I64, name, "skipped");
-    if (!optimizer->applied || !optimizer->skipped)
+    if (optimizer->tolerance > 0 && !optimizer->rested)
+        optimizer->rested = scalar(BT_I64, name, "rested");
+    if (!optimizer->applied || !optimizer->skipped || (optimizer->tolerance > 0 && !optimizer->rested))
         return BT_ERROR_MEMORY;
     optimizer->slots = slots;
     optimizer->started = true;

@@ -46,13 +46,23 @@ static bt_tensor *norm_scale(double limit, bt_tensor *norm)
     return bt_minimum(1.0, bt_div(limit, bt_add(norm, 1e-6)));
 }
 
+/* What has been made before is made again. */
+static bt_tensor *is_within(const bt_optimizer *optimizer, const bt_update *update)
+{
+    if (!optimizer->rested || update->made)
+        return update->finite;
+    /* The norm of what is not finite may be above. */
+    return bt_greater(bt_where(update->finite, update->norm, bt_zeros_like(update->norm)), optimizer->tolerance);
+}
+
 /* Clips by value, says whether all is finite, and finds the scale for the norm. */
 static void prepare_gradient(update_trace *trace, bt_update *update)
 {
     const bt_clip *clip = &trace->optimizer->clip;
     bt_tensor *square = total_square(update);
     update->norm = bt_sqrt(square);
-    update->ok = trace->ok = update->made ? update->made : bt_isfinite(square);
+    update->finite = update->made ? update->made : bt_isfinite(square);
+    update->ok = trace->ok = is_within(trace->optimizer, update);
     if (clip->value > 0) {
         for (int64_t i = 0; i < update->count; i++) {
             bt_segment *segment = &update->segments[i];
@@ -265,7 +275,8 @@ static void update_segments(const update_trace *trace, bt_update *update)
 static void poison_results(bt_update *update, bt_tensor *poison)
 {
     int slots = BT_MAX_ITEMS;
-    update->norm = update->ok = update->lr = update->next_applied = update->next_skipped = poison;
+    update->norm = update->finite = update->ok = update->lr = poison;
+    update->next_applied = update->next_skipped = update->next_rested = poison;
     for (int64_t i = 0; i < update->count; i++) {
         update->segments[i].next_param = poison;
         for (int s = 0; s < slots; s++)
@@ -295,9 +306,11 @@ static void record_update(bt_optimizer *optimizer, bt_update *update)
     if (optimizer->keeps_rate)
         trace.rates = update->rates = bt_graph_list(bt_trace_now()->graph, optimizer->group_count);
     update_segments(&trace, update);
-    bt_tensor *made = bt_as(update->ok, BT_I64);
+    bt_tensor *made = bt_as(update->ok, BT_I64), *finite = bt_as(update->finite, BT_I64);
     update->next_applied = bt_add(trace.applied, made);
-    update->next_skipped = bt_add(bt_trace_read(optimizer->skipped), bt_sub(1, made));
+    update->next_skipped = bt_add(bt_trace_read(optimizer->skipped), bt_sub(1, finite));
+    if (optimizer->rested)
+        update->next_rested = bt_add(bt_trace_read(optimizer->rested), bt_sub(finite, made));
 }
 
 void bt_optimizer_update(bt_optimizer *optimizer, bt_update *update)
@@ -318,6 +331,8 @@ void bt_optimizer_advance(bt_optimizer *optimizer, const bt_update *update)
         return;
     bt_graph_assign(trace->graph, optimizer->applied, update->next_applied);
     bt_graph_assign(trace->graph, optimizer->skipped, update->next_skipped);
+    if (optimizer->rested)
+        bt_graph_assign(trace->graph, optimizer->rested, update->next_rested);
     for (int g = 0; update->rates && g < optimizer->group_count; g++)
         if (update->rates[g])
             bt_graph_assign(trace->graph, optimizer->groups[g].rate, update->rates[g]);

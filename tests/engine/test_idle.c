@@ -76,6 +76,7 @@ static const struct {
     {"lower.detach = follow\n", "its loss has no detached values"},
     /* when it steps */
     {"upper.unroll_steps = 2\n", "no problem above waits for its solution (l2u)"},
+    {"upper.unroll_tolerance = 0.1\n", "no problem above waits for its solution (l2u)"},
     {"upper.warmup_steps = 2\n", "no problem above waits for its solution (l2u)"},
     /* data */
     {"lower.valid_batch_size = 3\n", "its validation has no data set of its own"},
