@@ -5,7 +5,7 @@ set -eu
 "$BT_SOURCE_DIR/dev" package >log || { cat log; exit 1; }
 cp "$BT_BUILD_DIR"/package/*.deb .
 cp "$BT_SOURCE_DIR/tests/e2e/installed.c" .
-lintian --no-tag-display-limit --fail-on error -- *.deb
+lintian --fail-on error -- *.deb
 
 cat >inside.sh <<'END'
 set -eux
