@@ -35,33 +35,39 @@ function prose(text) {
     }
 }
 
+function title_of(path) { # "betty_nn"
+    sub(/.*\//, "", path)
+    sub(/\.h$/, "", path)
+    return path == "betty" ? path : "betty_" path
+}
+
 function begin(what) {
     close(page)
-    name = FILENAME
-    sub(/.*\//, "", name)
-    sub(/\.h$/, "", name)
-    title = name == "betty" ? "betty" : "betty_" name
+    title = title_of(FILENAME)
     page = OUT "/" title ".3"
     state = "text"
     gap = 0
     put(".TH " toupper(title) " 3 " DATE " \"libbetty " VERSION "\" libbetty")
     put(".SH NAME\n" title " \\- " roff(what))
-    put(".SH SYNOPSIS\n.nf\n.B #include <betty/betty.h>\n.fi\n.PP\n.B cc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs libbetty)")
+    put(".SH SYNOPSIS\n.nf\n.B #include <betty/betty.h>\n.fi\n.PP")
+    put(".B cc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs libbetty)")
     put(".SH DESCRIPTION")
     gap = -1
-    pages[++count] = title
 }
 
-function end_page(    i, others) {
+function end_page(    i, other) {
     tell()
     mode("text")
-    put(".SH \"SEE ALSO\"\n.BR betty\\-run (1),\n.BR betty\\-run (5),")
-    split("base data engine function nn op optim problem tensor text", others, " ")
-    if (title != "betty") put(".BR betty (3)")
-    else for (i = 1; i in others; i++) put(".BR betty_" others[i] " (3)" (i + 1 in others ? "," : ""))
+    put(".SH \"SEE ALSO\"\n.BR betty\\-run (1),")
+    for (i = 1; i < ARGC; i++) {
+        other = title_of(ARGV[i])
+        if (ARGV[i] ~ /\.h$/ && other != title && (title == "betty" || other == "betty")) put(".BR " other " (3),")
+    }
+    put(".BR betty\\-run (5)")
 }
 
-# Lines of at most WIDTH columns: what a comment at the end says comes before it; else a line breaks behind a comma.
+# Lines of at most WIDTH columns: a comment at the end of a long one comes before it; what is still too long is broken at
+# a blank.
 function show(line,    at, indent, comment, cut) {
     match(line, /^ */)
     indent = substr(line, 1, RLENGTH)

@@ -14,7 +14,8 @@ set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_SOURCE_DIR}/cmake/package_files.cmak
 
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME libbetty-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "/\\\\.git/" "/build[^/]*/" "/runs/" "\\\\.o$" "\\\\.so$" "/bench/results/" "/__pycache__/")
+set(CPACK_SOURCE_IGNORE_FILES "/\\\\.git/" "/build[^/]*/" "/runs/" "\\\\.o$" "\\\\.so$" "/bench/results/"
+    "/__pycache__/")
 
 # ---- packages ----
 
@@ -46,7 +47,8 @@ needed to link the static library.")
 
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME betty-run)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libbetty-dev (= ${PROJECT_VERSION}), betty-data, gcc | c-compiler, libc6-dev")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS
+    "libbetty-dev (= ${PROJECT_VERSION}), betty-data, gcc | c-compiler, libc6-dev")
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "betty-run trains the problems that an INI file connects. Problems that are
 not built in are C files, which it compiles: for these it needs libbetty-dev
 and a C compiler.")

@@ -16,6 +16,8 @@ grep -q 'run which file' error
 grep -q 'no such mutant: nonsense' error
 ! "$dev" readers nonsense 2>error || exit 1
 grep -q 'there is no reader nonsense: ' error
+! "$dev" abi nonsense 2>error || exit 1
+grep -q 'abi takes --accept or nothing, found: nonsense' error
 
 [ "$BT_BUILD_DIR" = "$BT_SOURCE_DIR/build" ] || { echo "skipped: ./dev run builds into build/ only"; exit 77; }
 "$dev" run "$BT_SOURCE_DIR/examples/logistic_hpo.ini" --set engine.train_iters=20 --output out

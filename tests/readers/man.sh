@@ -9,7 +9,8 @@ for page in "${pages[@]}"; do
     [ ! -s warnings ] || { echo "$page:"; cat warnings; exit 1; }
     mandoc -T lint -W warning "$page" || exit 1
     # Declarations are broken into lines that a terminal has; only tables in comments are as wide as in the headers.
-    MANWIDTH=80 man -l "$page" 2>/dev/null | awk -v page="$page" 'length > 130 { print page ": " $0; bad = 1 } END { exit bad }'
+    MANWIDTH=80 man -l "$page" 2>/dev/null |
+        awk -v page="$page" 'length > 130 { print page ": " $0; bad = 1 } END { exit bad }'
 done
 export MANPATH=$PWD/prefix/share/man
 mandb --quiet --user-db "$MANPATH" 2>/dev/null || true

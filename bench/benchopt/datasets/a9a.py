@@ -9,14 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from benchopt import BaseDataset
 
-FOLDER = pathlib.Path(os.environ.get("BETTY_DATA") or pathlib.Path(__file__).resolve().parents[3] / "data") / "a9a"
+PLACES = os.environ.get("BETTY_DATA", "."), pathlib.Path(__file__).resolve().parents[3] / "data"
 FEATURES = 123
 
 
 def read(rows):
     """The first rows of the file: x, and y of -1 and 1."""
     x, y = np.zeros((rows, FEATURES), np.float32), np.zeros(rows, np.float32)
-    with gzip.open(FOLDER / "a9a.gz", "rt") as file:
+    path = next(path for path in (pathlib.Path(place) / "a9a/a9a.gz" for place in PLACES) if path.exists())
+    with gzip.open(path, "rt") as file:
         for i in range(rows):
             label, *items = file.readline().split()
             y[i] = float(label)

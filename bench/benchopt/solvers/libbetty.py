@@ -1,8 +1,9 @@
 """libbetty as a solver of benchopt, for benchmarks with the interface of benchmark_bilevel.
 
-Such a benchmark gives two functions of JAX and nothing of the data behind them. libbetty compiles losses that are written
-with its own operations; so this solver knows two kinds of problems (libbetty.c, beside this file), finds the data of one
-in the gradients of the functions at zero, and checks that it has the same values as they. Other problems are skipped.
+Such a benchmark gives two functions of JAX and nothing of the data behind them. libbetty compiles losses that are
+written with its own operations; so this solver knows two kinds of problems (libbetty.c, beside this file), finds the
+data of one in the gradients of the functions at zero, and checks that it has the same values as they. Other problems
+are skipped.
 """
 import ctypes
 import hashlib
@@ -159,10 +160,11 @@ class Solver(BaseSolver):
         engine = self.lib.task_engine(self.task)
         self.check(not engine)
         try:
-            settings = {"lower.type": "cg", "lower.cg_iterations": self.iterations, "lower.unroll_steps": self.unroll_steps, "lower.optimizer": "sgd",
-                        "lower.lr": self.lr, "lower.batch_size": self.batch_size, "upper.optimizer": "adam",
-                        "upper.lr": self.upper_lr, "upper.batch_size": self.batch_size,
-                        "engine.threads": self.threads}
+            settings = {
+                "lower.type": "cg", "lower.cg_iterations": self.iterations, "lower.unroll_steps": self.unroll_steps,
+                "lower.optimizer": "sgd", "lower.lr": self.lr, "lower.batch_size": self.batch_size,
+                "upper.optimizer": "adam", "upper.lr": self.upper_lr, "upper.batch_size": self.batch_size,
+                "engine.threads": self.threads}
             for key, value in settings.items():
                 self.check(self.lib.bt_engine_set(engine, key.encode(), str(value).encode()))
             step = 0
