@@ -34,10 +34,10 @@ bt_dataset *bt_dataset_open(const char *name, const char *split);
  *
  * bt_dataset_drop removes a column of x, by name, or by its current number from 1. bt_dataset_rows keeps examples from
  * <= i < to, in file order; negative numbers count from the end, and `to` may be BT_REST. bt_dataset_label adds a field
- * `label` for bt_cross_entropy: the values of `field`, which are the classes 0, 1, ..., as integers. A value that is no
- * integer is BT_ERROR_DATA. bt_dataset_standardize replaces each number v of a floating-point field by (v - mean) /
- * deviation. The statistics are those of `train`, which it also takes over, or of the set itself if train is NULL. A
- * number that never changes has deviation 1:
+ * `label` for bt_cross_entropy: the values of `field`, which are the classes 0, 1, ..., as integers. A value that is
+ * not an integer is BT_ERROR_DATA. bt_dataset_standardize replaces each number v of a floating-point field by (v -
+ * mean) / deviation. The statistics are those of `train`, which it also takes over, or of the set itself if train is
+ * NULL. A number that never changes has deviation 1:
  *
  *     bt_dataset_standardize(bt_dataset_rows(bt_dataset_open("a.csv", "train"), 800, BT_REST), "x",
  *                            bt_dataset_rows(bt_dataset_open("a.csv", "train"), 0, 800)) */
