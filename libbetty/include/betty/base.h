@@ -65,14 +65,12 @@ typedef enum bt_status {
 const char *bt_error(void);
 void bt_error_clear(void);
 
-/* For callbacks: sets the message (format) and returns `status`: return bt_fail(BT_ERROR_DATA, "row %d: no label", i);
- */
+/* For callbacks: sets the message (format), returns `status`: return bt_fail(BT_ERROR_DATA, "row %d: no label", i); */
 bt_status bt_fail(bt_status status, const char *message, ...) BT_FORMAT(2, 3);
 
 
 /* BT_BF16 and BT_F16 are 16-bit storage formats. Arithmetic is done in f32 and rounded once, to the nearest (ties to
- * even). bf16 has the range of f32 and 8 bits of precision. f16 is IEEE 754's, with 11 bits of precision, up to 65504.
- */
+ * even). bf16 has the range of f32 and 8 bits of precision. f16 is IEEE 754's, with 11 bits and values up to 65504. */
 typedef enum bt_dtype { BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL, BT_BF16, BT_F16 } bt_dtype;
 typedef enum bt_device { BT_CPU, BT_CUDA } bt_device;
 typedef enum bt_mode { BT_TRAIN, BT_VALID } bt_mode; /* BT_VALID: no dropout, running statistics, no changes */
@@ -103,8 +101,7 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims);
 /* clang-format on */
 int64_t bt_array_count(bt_array array); /* number of elements; -1 if it cannot be computed */
 
-/* A random number, uniform in [0, 1): element `element` of stream `stream`. It is the same on every machine (Philox).
- */
+/* A random number, uniform in [0, 1): element `element` of stream `stream`. The same on every machine (Philox). */
 double bt_host_uniform(uint64_t seed, uint64_t stream, uint64_t element);
 
 #ifdef __cplusplus

@@ -5,10 +5,10 @@
  * traced callback runs only a few times, and any value it takes from C (an option, a size, a literal) is a constant of
  * the program.
  *
- *   traced    forward, training_step, validation_step, schedule, grad_callback, param_callback; an optimiser's
- *             update; a hypergradient method's start and step; an op's body, vjp and jvp
- *   host      configure_*, get_batch, on_inner_loop_start, epoch_callback, validation_end; a kernel's launch; the
- *             functions given to bt_host_scalar and bt_static_int
+ *   traced    forward, training_step, condition, validation_step, start, schedule, grad_callback, param_callback; an
+ *             optimiser's update; a hypergradient method's start and step; an op's body, vjp and jvp
+ *   host      configure_*, get_batch, on_inner_loop_start, epoch_callback, validation_end, sample; a kernel's launch;
+ *             the functions given to bt_host_scalar and bt_static_int
  *
  * Errors. A function that can fail returns bt_status, or NULL if it makes an object. You may pass NULL and poisoned
  * tensors to any function, so you need not check every line. The first message is kept (bt_error), and the engine's

@@ -103,7 +103,7 @@ bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* 
 void bt_batch_free(bt_batch *batch);
 
 /* A loader without a problem (with one, use bt_loader_for). Floating-point fields are float. Batches are shuffled, and
- * images are changed as in training. After each epoch it returns BT_DONE once; the last batch of an epoch may be short.
+ * images are changed as in training. After each epoch it returns BT_DONE once; the last batch before it may be short.
  */
 bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed); /* takes over the set */
 bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch);           /* *batch is valid until the next call */

@@ -15,8 +15,7 @@ extern "C" {
  * trace it again, and fail if the trace has changed. */
 typedef bt_tensor *bt_function_fn(void *user, const bt_batch *batch); /* traced */
 bt_function *bt_function_new(bt_function_fn *fn, void *user, bt_mode mode);
-bt_status bt_function_run(bt_function *function, const bt_batch *batch,
-                          bt_array result); /* converts to result's dtype */
+bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array result); /* result is converted */
 void bt_function_free(bt_function *function);
 
 #ifdef __cplusplus

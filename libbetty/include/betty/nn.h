@@ -234,8 +234,7 @@ bt_module *bt_nn_lenet(int64_t height, int64_t width, int64_t channels, int64_t 
  * takes three inputs: images, and the weights of the candidates in normal and in reduction cells. Both weights are
  * [edges, BT_NN_DARTS_OPS], with edges = bt_nn_darts_edges(nodes); they may be the softmax of parameters that an upper
  * problem learns. The candidates are none, max_pool_3x3, avg_pool_3x3, skip_connect, sep_conv_3x3, sep_conv_5x5,
- * dil_conv_3x3, dil_conv_5x5. The cells at one third and two thirds of the depth halve the map and double the channels.
- */
+ * dil_conv_3x3, dil_conv_5x5. The cells at 1/3 and 2/3 of the depth halve the map and double the channels. */
 enum { BT_NN_DARTS_OPS = 8 };
 extern const char *const bt_nn_darts_names[BT_NN_DARTS_OPS];
 int64_t bt_nn_darts_edges(int64_t nodes); /* in a cell with this many nodes: 2 + 3 + ... */

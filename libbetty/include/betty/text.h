@@ -21,8 +21,7 @@ void bt_tokenizer_free(bt_tokenizer *tokenizer);
 /* Makes a vocabulary from a text, UTF-8 of `length` bytes (-1: up to its 0). Id 0 is the token <unk>, which stands for
  * everything outside the vocabulary. bt_tokenizer_characters has one token for each character of the text, in order of
  * code points. bt_tokenizer_words has the most frequent words, `size` tokens in all, including <unk>. Words that are
- * equally frequent are ordered by their bytes. A word is a run of letters, digits, marks and _, or one of other signs.
- */
+ * equally frequent are ordered by their bytes. A word is a run of letters, digits, marks and _, or of other signs. */
 bt_tokenizer *bt_tokenizer_characters(const char *text, int64_t length);
 bt_tokenizer *bt_tokenizer_words(const char *text, int64_t length, int64_t size);
 
@@ -41,8 +40,7 @@ int64_t bt_tokenizer_decode(const bt_tokenizer *tokenizer, const int32_t *ids, i
                             int64_t room);
 
 int64_t bt_tokenizer_id(const bt_tokenizer *tokenizer, const char *token); /* -1 if there is no such token */
-const char *bt_tokenizer_token(const bt_tokenizer *tokenizer,
-                               int64_t id); /* until it is freed; NULL if there is none */
+const char *bt_tokenizer_token(const bt_tokenizer *tokenizer, int64_t id); /* until it is freed, or NULL */
 
 /* The ids of tokens with a special meaning, as the file defines them, or by their usual names; -1 if there is none. */
 typedef enum bt_special {
@@ -77,8 +75,7 @@ bt_dataset *bt_dataset_windows(const char *text, const bt_tokenizer *tokenizer, 
 
 /* Texts with votes (see bt_dataset_open), with token [n, length] and length [n] in place of x. token holds the ids,
  * including those that the tokeniser adds to a text, and then padding (0 if the tokeniser has no padding token). length
- * is the number of tokens that are not padding. Longer texts are cut, and a message says so. Returns NULL on failure.
- */
+ * is the number of tokens that are not padding. Longer texts are cut, and a message says so. NULL: failed. */
 bt_dataset *bt_dataset_texts(const char *name, const char *split, const bt_tokenizer *tokenizer, int64_t length);
 
 #ifdef __cplusplus
