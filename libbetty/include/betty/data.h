@@ -12,9 +12,9 @@ extern "C" {
 /* Each function that takes a bt_dataset and a seed takes over the set and returns a new one. The new set depends only
  * on the old set and the seed. */
 
-/* Opens a data set by name (fashion-mnist, mnist, cifar10, cifar100, a9a, ..., or one that a user exports), or by the
- * path of a file or folder (IDX, CIFAR, CSV, libsvm, texts with votes, images; plain or .gz). split is "train" or
- * "test"; texts and folders of images may also have "valid". Names and paths are looked up in the working folder, in
+/* Opens a data set. name is its name (fashion-mnist, mnist, cifar10, cifar100, a9a, ..., or one that a user exports),
+ * or the path of a file or folder (IDX, CIFAR, CSV, libsvm, texts with votes, images; plain or .gz). split is "train"
+ * or "test"; texts and folders of images may also have "valid". Names and paths are looked up in the working folder, in
  * the INI file's folder, in $BETTY_DATA and in ./data.
  *
  * Images have the fields image [h, w, channels] in 0..1 and label; those of CIFAR-100 also have coarse. A folder of
@@ -103,8 +103,7 @@ bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* 
 void bt_batch_free(bt_batch *batch);
 
 /* A loader without a problem (with one, use bt_loader_for). Floating-point fields are float. Batches are shuffled, and
- * images are changed as in training. After each epoch it returns BT_DONE once; the last batch before it may be short.
- */
+ * images are changed as in training. BT_DONE follows each epoch once; the last batch of an epoch may be short. */
 bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed); /* takes over the set */
 bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch);           /* *batch is valid until the next call */
 void bt_loader_free(bt_loader *loader);

@@ -10,8 +10,7 @@ extern "C" {
 
 /* An operation is a constant record, identified by its address. If it has a body, the library derives everything else:
  * shapes, and derivatives of every order. A kernel makes it fast. An op without a body needs a kernel and `infer`, and
- * `vjp` if it is differentiated. Lists of inputs and outputs have the op's own lengths; lists of inputs end with NULL.
- */
+ * `vjp` if it is differentiated. Lists of inputs and outputs have the op's own lengths. Input lists end with NULL. */
 
 typedef struct bt_launch { /* the arguments of a kernel; a kernel allocates nothing */
     const void *attr;

@@ -48,7 +48,7 @@ typedef struct bt_problem_def {
     bt_step_fn *validation_step;           /* the same, over the validation data */
     bt_tensor *(*start)(bt_problem *self); /* the parameters at the start of each inner loop, like bt_params. It may
                                               draw them (bt_normal_like). The optimiser's state is reset as well */
-    void (*schedule)(bt_problem *self, bt_rule *optimizer); /* bt_hyper_set what changes or is learned */
+    void (*schedule)(bt_problem *self, bt_rule *optimizer); /* bt_hyper_set values that change or are learned */
     bt_vector_fn *grad_callback;                            /* returns the gradient to use; clipping comes after it */
     bt_vector_fn *param_callback;                           /* returns the parameters to keep after each update */
 
@@ -96,9 +96,9 @@ typedef enum bt_metric_use { BT_METRIC_ONCE, BT_METRIC_MEAN, BT_METRIC_PERPLEXIT
         (self), (name), (value), (use))
 /* clang-format on */
 
-/* Traced, in training_step and validation_step, before any bt_metric. n is a scalar, a tensor or a number. It says how
- * many items the loss of this batch is a mean over, for example the tokens that are not padding. Without this call, n
- * is the number of examples.
+/* bt_loss_count(self, n). Traced, in training_step and validation_step, before any bt_metric. n is a scalar, a tensor
+ * or a number. It says how many items the loss of this batch is a mean over, for example the tokens that are not
+ * padding. Without this call, n is the number of examples.
  *
  * The micro-batches of gradient_accumulation are then combined as sum(n x) / sum(n). This holds for the gradient, the
  * products of every method, the losses and the metrics. Validation combines its batches in the same way. A micro-batch

@@ -9,10 +9,8 @@ extern "C" {
 #endif
 
 /* For traced callbacks. Each thread has its own trace in progress, so no call names it. Outside a trace, every result
- * is poisoned. Axes may be negative. Shapes broadcast as in NumPy. Images are [n, height, width, channels]. Some
- * operands may be numbers, as in bt_mul(0.5, x): a number takes the dtype of the other operand and is a constant of the
- * program.
- */
+ * is poisoned. Axes may be negative. Shapes broadcast as in NumPy. Images are [n, height, width, channels]. An operand
+ * that is a number, as in bt_mul(0.5, x), takes the dtype of the other operand and is a constant of the program. */
 
 int bt_rank(const bt_tensor *x);              /* the number of axes; 0 if poisoned */
 int64_t bt_dim(const bt_tensor *x, int axis); /* the size of an axis; 1 if poisoned */
