@@ -10,14 +10,15 @@
 extern "C" {
 #endif
 
-/* Lists of sizes, axes, indices or tensors stand last and have any length: bt_sum(x), bt_sum(x, 0, 1). A macro with the
- * function's own name closes the list. (bt_sum)(x, axes), in parentheses, is the function itself: it takes an array
- * that ends with BT_END (a list of pointers: with NULL). In C++ the macros are those of betty/betty.hpp, by betty.h. */
+/* Lists of sizes, axes, indices or tensors are the last arguments and may have any length: bt_sum(x), bt_sum(x, 0, 1).
+ * A macro with the function's name closes the list. (bt_sum)(x, axes), with parentheses, calls the function itself,
+ * which takes an array that ends with BT_END (a list of pointers ends with NULL). In C++, betty.h includes
+ * betty/betty.hpp, which replaces these macros. */
 #define BT_END  INT64_MIN       /* closes a list of sizes, axes or indices */
-#define BT_KEEP (INT64_MIN + 1) /* among axes: keep them, with size 1: bt_sum(x, -1, BT_KEEP) */
-#define BT_REST INT64_MAX       /* as the end of a range: up to the last */
+#define BT_KEEP (INT64_MIN + 1) /* in a list of axes: keep these axes, with size 1: bt_sum(x, -1, BT_KEEP) */
+#define BT_REST INT64_MAX       /* as the end of a range: up to the last element */
 
-/* Where a comment says "format", the name is a printf format: bt_child(net, "cell%d", i). */
+/* If a comment says "format", the argument is a printf format: bt_child(net, "cell%d", i). */
 #if defined __GNUC__
 #define BT_FORMAT(string, first) __attribute__((format(printf, string, first)))
 #else
@@ -26,16 +27,16 @@ extern "C" {
 
 enum { BT_MAX_RANK = 8, BT_MAX_ITEMS = 16 }; /* axes of a tensor; entries of a list in a record */
 
-typedef struct bt_tensor bt_tensor;       /* a symbolic value in a trace: immutable, of known shape and dtype */
-typedef struct bt_module bt_module;       /* parameters, buffers and child modules by name, and what they compute */
-typedef struct bt_rule bt_rule;           /* an optimiser's or a method's hyperparameters and slots, while traced */
-typedef struct bt_optimizer bt_optimizer; /* an optimiser with its settings and its state */
+typedef struct bt_tensor bt_tensor;       /* a symbolic value in a trace: immutable, with known shape and dtype */
+typedef struct bt_module bt_module;       /* parameters, buffers and child modules by name, and a forward function */
+typedef struct bt_rule bt_rule;           /* hyperparameters and slots of an optimiser or a method, while traced */
+typedef struct bt_optimizer bt_optimizer; /* an optimiser with its settings and state */
 typedef struct bt_dataset bt_dataset;     /* examples with named fields, on the host */
-typedef struct bt_batch bt_batch;         /* the named fields of some examples, or of one task */
+typedef struct bt_batch bt_batch;         /* named fields of several examples, or of one task */
 typedef struct bt_loader bt_loader;       /* draws batches from a data set */
 typedef struct bt_function bt_function;   /* a traced function, compiled */
 typedef struct bt_problem bt_problem;     /* one level: module, data, loss, optimiser */
-typedef struct bt_engine bt_engine;       /* the problems, what depends on what, and their training */
+typedef struct bt_engine bt_engine;       /* all problems, their dependencies and their training */
 
 
 #define BT_STATUS_LIST(X)                                                                                              \
@@ -59,7 +60,8 @@ typedef enum bt_status {
 #undef BT_STATUS_ITEM
 } bt_status;
 
-/* This thread's first failure since bt_error_clear: what, where, found, expected, what to do. "" if none. */
+/* The first error of this thread since bt_error_clear, or "". It says what failed and where, what was found, what was
+ * expected and what to do. */
 const char *bt_error(void);
 void bt_error_clear(void);
 
@@ -67,26 +69,25 @@ void bt_error_clear(void);
 bt_status bt_fail(bt_status status, const char *message, ...) BT_FORMAT(2, 3);
 
 
-/* BT_BF16, BT_F16: numbers of 16 bits, as they are stored; what is computed of them is computed in f32, and rounded
- * once, to the nearest (ties to even). bf16 has the range of f32 and 8 bits of precision, f16 IEEE 754's 11 bits up to
- * 65504. */
+/* BT_BF16 and BT_F16 are 16-bit storage formats. Arithmetic is done in f32 and rounded once, to the nearest (ties to
+ * even). bf16 has the range of f32 and 8 bits of precision. f16 is IEEE 754's, with 11 bits and values up to 65504. */
 typedef enum bt_dtype { BT_F32, BT_F64, BT_I32, BT_I64, BT_U8, BT_BOOL, BT_BF16, BT_F16 } bt_dtype;
 typedef enum bt_device { BT_CPU, BT_CUDA } bt_device;
-typedef enum bt_mode { BT_TRAIN, BT_VALID } bt_mode; /* BT_VALID: no dropout, running statistics, nothing changes */
+typedef enum bt_mode { BT_TRAIN, BT_VALID } bt_mode; /* BT_VALID: no dropout, running statistics, no changes */
 
-/* A dense array, row-major, in the caller's memory. BT_ARRAY(x, rows, 3) makes one, its dtype being that of the pointer
- * (float, double, int32_t, int64_t, uint8_t); BT_ARRAY(&loss), without sizes, is a single number. */
+/* A dense array, row-major, in the caller's memory. BT_ARRAY(x, rows, 3) makes one, with the dtype of the pointer
+ * (float, double, int32_t, int64_t, uint8_t). BT_ARRAY(&loss), without sizes, is a single number. */
 typedef struct bt_array {
     bt_dtype dtype;
     int rank;
     int64_t dims[BT_MAX_RANK];
-    void *data; /* NULL where only the shape is known */
+    void *data; /* NULL if only the shape is known */
 } bt_array;
 
 bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims);
 #define BT_ARRAY(...)                  BT_ARRAY_(__VA_ARGS__, BT_END)
 #define BT_ARRAY_(pointer, ...)        bt_array_of(BT_DTYPE_(pointer), BT_DATA_(pointer), BT_SIZES_(__VA_ARGS__))
-/* Also of what is only read: bt_array serves both. */
+/* Also for data that is only read: bt_array serves both. */
 #define BT_DATA_(pointer)              ((void *)(uintptr_t)(pointer))
 #define BT_SIZES_(...)                 ((const int64_t[]){__VA_ARGS__})
 #define BT_LIST_(function, first, ...) (function)((first), (const int64_t[]){__VA_ARGS__})
@@ -98,7 +99,7 @@ bt_array bt_array_of(bt_dtype dtype, void *data, const int64_t *dims);
              int32_t *: BT_I32, const int32_t *: BT_I32, int64_t *: BT_I64, const int64_t *: BT_I64,                   \
              uint8_t *: BT_U8, const uint8_t *: BT_U8)
 /* clang-format on */
-int64_t bt_array_count(bt_array array); /* how many elements; -1 where they cannot be counted */
+int64_t bt_array_count(bt_array array); /* number of elements; -1 if it cannot be computed */
 
 /* A random number, uniform in [0, 1): element `element` of stream `stream`. The same on every machine (Philox). */
 double bt_host_uniform(uint64_t seed, uint64_t stream, uint64_t element);

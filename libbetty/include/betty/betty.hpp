@@ -1,5 +1,5 @@
-/* betty/betty.hpp: what the macros of the other headers are in C++, from C++11 on. betty/betty.h includes it there, so
- * that bt_mul(0.5, x), bt_sum(x, 0, 1) and BT_ARRAY(values, rows, 3) mean the same in either language. */
+/* betty/betty.hpp: the macros of the other headers for C++11 and later. In C++, betty/betty.h includes it, so that
+ * bt_mul(0.5, x), bt_sum(x, 0, 1) and BT_ARRAY(values, rows, 3) mean the same in both languages. */
 #ifndef BETTY_HPP
 #define BETTY_HPP
 
@@ -10,7 +10,7 @@
 #include <betty/tensor.h>
 #include <initializer_list>
 
-namespace bt_cpp { /* behind the macros */
+namespace bt_cpp { /* used by the macros */
 
 template <class T> struct dtype_of;
 template <> struct dtype_of<float> { static const bt_dtype value = BT_F32; };
@@ -21,7 +21,7 @@ template <> struct dtype_of<uint8_t> { static const bt_dtype value = BT_U8; };
 template <class T> bt_dtype dtype(const T *) { return dtype_of<T>::value; }
 template <class T> void *data(const T *values) { return const_cast<T *>(values); }
 
-template <unsigned count> struct sizes_list { int64_t list[count]; }; /* lives to the end of the call that it stands in */
+template <unsigned count> struct sizes_list { int64_t list[count]; }; /* lives until the end of the call that uses it */
 template <class... Sizes> sizes_list<sizeof...(Sizes)> sizes(Sizes... list)
 {
     return sizes_list<sizeof...(Sizes)>{{static_cast<int64_t>(list)...}};

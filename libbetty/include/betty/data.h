@@ -9,25 +9,35 @@
 extern "C" {
 #endif
 
-/* A function with a bt_dataset and a seed takes the set over and returns a new one, a pure function of the seed. */
+/* Each function that takes a bt_dataset and a seed takes over the set and returns a new one. The new set depends only
+ * on the old set and the seed. */
 
-/* By name (fashion-mnist, mnist, cifar10, cifar100, a9a, ... or exported by a user) or path (IDX, CIFAR, CSV, libsvm,
- * texts with votes; plain or .gz; a file or a folder); split "train", "test" or, of texts and folders of images,
- * "valid". Images have image [h, w, channels] in 0..1 and label, those of CIFAR-100 also coarse; a folder of images is
- * SPLIT/CLASS/FILE, with files .png, .pgm or .ppm of one size, where the classes of train, sorted by name, are 0, 1,
- * ...; of a PNG 8 bits of each channel are taken, and no transparency. Tables have x [features] and y, in CSV the last
- * column, or the one named in "FILE.csv:COLUMN"; texts with the votes of labelling functions (semeval, trec) have x
- * [words], votes [functions] (a class or -1: none), counts [classes] of these votes, and the true label. A libsvm file
- * that counts features from 0, or has those of a line in any order, is opened as "FILE:from_zero", "FILE:any_order" or
- * "FILE:from_zero,any_order". Looked for from the working folder, in the INI file's, $BETTY_DATA and ./data. */
+/* Opens a data set. name is its name (fashion-mnist, mnist, cifar10, cifar100, a9a, ..., or one that a user exports),
+ * or the path of a file or folder (IDX, CIFAR, CSV, libsvm, texts with votes, images; plain or .gz). split is "train"
+ * or "test"; texts and folders of images may also have "valid". Names and paths are looked up in the working folder, in
+ * the INI file's folder, in $BETTY_DATA and in ./data.
+ *
+ * Images have the fields image [h, w, channels] in 0..1 and label; those of CIFAR-100 also have coarse. A folder of
+ * images contains files SPLIT/CLASS/FILE, .png, .pgm or .ppm, all of one size. The classes of train, sorted by name,
+ * become 0, 1, ... PNG images are read with 8 bits per channel and without transparency.
+ *
+ * Tables have the fields x [features] and y. In CSV, y is the last column, or the one named in "FILE.csv:COLUMN". In a
+ * libsvm file, features are counted from 1 and ordered within a line. For other files, append ":from_zero",
+ * ":any_order" or ":from_zero,any_order" to the name.
+ *
+ * Texts with the votes of labelling functions (semeval, trec) have x [words], votes [functions] (a class, or -1 for no
+ * vote), counts [classes] of these votes, and the true label. */
 bt_dataset *bt_dataset_open(const char *name, const char *split);
 
-/* Tables, the fields x [features] and y. These functions take the set over, also on failure, and return it; NULL:
- * failed. Columns of x by name, or by number from 1 as they are then; examples from <= i < to in the order of the file,
- * where negative numbers count from the end and `to` may be BT_REST; a further field `label`, the integers of `field`,
- * as bt_cross_entropy wants them (the classes 0, 1, ...), BT_ERROR_DATA where one is none; (v - mean) / deviation of
- * each number of a floating field, with the statistics of `train`, which is taken over, too (NULL: of the set itself),
- * and deviation 1 where a number never changes:
+/* These functions change tables with the fields x [features] and y. They take over the set, even on failure, and return
+ * it, or NULL on failure.
+ *
+ * bt_dataset_drop removes a column of x, by name, or by its current number from 1. bt_dataset_rows keeps examples from
+ * <= i < to, in file order; negative numbers count from the end, and `to` may be BT_REST. bt_dataset_label adds a field
+ * `label` for bt_cross_entropy: the values of `field`, which are the classes 0, 1, ..., as integers. A value that is
+ * not an integer is BT_ERROR_DATA. bt_dataset_standardize replaces each number v of a floating-point field by (v -
+ * mean) / deviation. The statistics are those of `train`, which it also takes over, or of the set itself if train is
+ * NULL. A number that never changes has deviation 1:
  *
  *     bt_dataset_standardize(bt_dataset_rows(bt_dataset_open("a.csv", "train"), 800, BT_REST), "x",
  *                            bt_dataset_rows(bt_dataset_open("a.csv", "train"), 0, 800)) */
@@ -36,61 +46,66 @@ bt_dataset *bt_dataset_rows(bt_dataset *data, int64_t from, int64_t to);
 bt_dataset *bt_dataset_label(bt_dataset *data, const char *field);
 bt_dataset *bt_dataset_standardize(bt_dataset *data, const char *field, bt_dataset *train);
 
-bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, once shuffled */
-bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed); /* counts, in each class */
-bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed);  /* classes shrink down to 1/factor */
-bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* that share gets another label */
+bt_dataset *bt_dataset_part(bt_dataset *data, double from, double to, uint64_t seed); /* fractions, after a shuffle */
+bt_dataset *bt_dataset_per_class(bt_dataset *data, int64_t from, int64_t to, uint64_t seed); /* counts in each class */
+bt_dataset *bt_dataset_long_tail(bt_dataset *data, double factor, uint64_t seed);  /* class sizes fall to 1/factor */
+bt_dataset *bt_dataset_label_noise(bt_dataset *data, double share, uint64_t seed); /* gives this share a wrong label */
 
-/* Images [h, w, channels], the field "image", that are changed when a batch is gathered: at random in training, by
- * seed, epoch (of few-shot tasks: the task's number) and index, whatever the batch size or the threads. Validation
- * batches are only normalised. The order is always this one, in whatever order they are asked for, and each happens at
- * most once: moved by up to `padding` pixels each way, 0 coming in; flipped left to right, one of two; (x - mean) /
- * deviation, [channels] each; a square of 0, its centre anywhere. */
+/* These functions change the field "image" [h, w, channels] when a batch is gathered. In training the changes are
+ * random. They depend on the seed, the epoch (for few-shot tasks: the task's number) and the index, but not on the
+ * batch size or the number of threads. Validation batches are only normalised. Each change is made at most once, always
+ * in the order below, whatever the order of the calls. bt_dataset_crop shifts the image by up to `padding` pixels each
+ * way and fills with 0. bt_dataset_flip flips it left to right with probability 1/2. bt_dataset_normalize computes (x -
+ * mean) / deviation, with one mean and deviation per channel, [channels] each. bt_dataset_cutout sets a square to 0;
+ * its centre may be anywhere. */
 bt_dataset *bt_dataset_crop(bt_dataset *data, int64_t padding, uint64_t seed);
 bt_dataset *bt_dataset_flip(bt_dataset *data, uint64_t seed);
 bt_dataset *bt_dataset_normalize(bt_dataset *data, bt_array mean, bt_array deviation);
 bt_dataset *bt_dataset_cutout(bt_dataset *data, int64_t size, uint64_t seed);
 
-/* share * image + (1-share) * another example's image, which has been changed on its own; share is Beta(alpha, alpha).
- * The batch also has `other_label`, of that example, and `share`, [n]; in validation other_label is label, share is 1:
+/* Mixes images: share * image + (1-share) * the image of another example, which is changed at random on its own. share
+ * is drawn from Beta(alpha, alpha). The batch also has `other_label`, the label of the other example, and `share`, [n].
+ * In validation, other_label is label and share is 1. The loss is
  * share * cross_entropy(logits, label) + (1-share) * cross_entropy(logits, other_label). */
 bt_dataset *bt_dataset_mixup(bt_dataset *data, double alpha, uint64_t seed);
 
-/* Few-shot tasks without end: a batch is one task, of `ways` classes, which are numbered anew, 0 to ways-1.
- * support.FIELD has `shots` examples of each, one class after the other, [ways*shots, ...]; query.FIELD has `queries`
- * others, [ways*queries,
- * ...], which bt_batch_count counts. Task number i is a function of (seed, i); batch sizes do not matter. */
+/* Few-shot tasks, an endless supply. A batch is one task of `ways` classes, numbered 0 to ways-1. support.FIELD holds
+ * `shots` examples of each class, one class after the other, [ways*shots, ...]. query.FIELD holds `queries` other
+ * examples of each class, [ways*queries, ...]; bt_batch_count counts these. Task number i depends only on (seed, i).
+ * Batch sizes are ignored. */
 bt_dataset *bt_dataset_tasks(bt_dataset *data, int64_t ways, int64_t shots, int64_t queries, uint64_t seed);
 
-/* Square images also turned by 90, 180 and 270 degrees: four times as many, each turn with classes of its own. */
+/* Adds square images rotated by 90, 180 and 270 degrees: four times as many examples, with separate classes for each
+ * rotation. */
 bt_dataset *bt_dataset_rotations(bt_dataset *data);
 
-/* Two streams in one batch, each with its own epochs and order; the fields of `other` become PREFIX.FIELD. */
+/* Two streams in one batch, each with its own epochs and order. The fields of `other` are called PREFIX.FIELD. */
 bt_dataset *bt_dataset_join(bt_dataset *data, const char *prefix, bt_dataset *other);
 
-/* From memory, which is copied. The first axis of each field counts the examples. A field of f32 numbers that all are
- * x/255 for a byte x takes a byte each; batches have the very numbers that were given. */
+/* A data set from arrays in memory, which are copied. The first axis of each field counts the examples. If all numbers
+ * of an f32 field are x/255 for a byte x, each is stored as one byte; batches still hold exactly the numbers given. */
 bt_dataset *bt_dataset_new(int64_t count);
 bt_status bt_dataset_add(bt_dataset *data, const char *field, bt_array values);
 void bt_dataset_free(bt_dataset *data);
 
-typedef struct bt_dataset_def { /* a data set to be opened by name */
+typedef struct bt_dataset_def { /* a data set that can be opened by name */
     const char *name;
     bt_dataset *(*open)(const char *split);
 } bt_dataset_def;
 
-/* A batch drawn from a set also has `index`, each example's place in it. Fields are [n, ...]; n is the batch size, or
- * what is left for the last batch of an epoch; floating fields come in the precision of the problem. */
+/* A batch from a data set also has the field `index`, the position of each example in the set. Fields are [n, ...],
+ * where n is the batch size, or the remainder in the last batch of an epoch. Floating-point fields have the precision
+ * of the problem. */
 bt_tensor *bt_field(const bt_batch *batch, const char *name, ...) BT_FORMAT(2, 3); /* traced; name: format */
-int64_t bt_batch_count(const bt_batch *batch); /* host: how many examples; 1 if no field counts */
+int64_t bt_batch_count(const bt_batch *batch); /* host: the number of examples; 1 if no field counts */
 bt_batch *bt_batch_new(void);
 bt_status bt_batch_set(bt_batch *batch, const char *field, bt_array values); /* copied */
 void bt_batch_free(bt_batch *batch);
 
-/* Without a problem (bt_loader_for is for one), floating fields as float: shuffled batches, images changed as in
- * training; BT_DONE once after each epoch, whose last batch may be short. */
-bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed); /* takes the set over */
-bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch);           /* valid until the next call */
+/* A loader without a problem (with one, use bt_loader_for). Floating-point fields are float. Batches are shuffled, and
+ * images are changed as in training. BT_DONE follows each epoch once; the last batch of an epoch may be short. */
+bt_loader *bt_loader_new(bt_dataset *data, int64_t batch_size, uint64_t seed); /* takes over the set */
+bt_status bt_loader_next(bt_loader *loader, const bt_batch **batch);           /* *batch is valid until the next call */
 void bt_loader_free(bt_loader *loader);
 
 #ifdef __cplusplus

@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* Compiled at the first run and when shapes change; what it sets and minimises is applied at the end of each run. What
- * it takes from the C side is a constant: runs 2, 3, 10, 100, ... trace it again, and one that records something else
- * fails. */
+/* A traced function, compiled at the first run and whenever shapes change. The values that it sets and the losses that
+ * it minimises take effect at the end of each run. Values that it takes from C are constants: runs 2, 3, 10, 100, ...
+ * trace it again, and fail if the trace has changed. */
 typedef bt_tensor *bt_function_fn(void *user, const bt_batch *batch); /* traced */
 bt_function *bt_function_new(bt_function_fn *fn, void *user, bt_mode mode);
 bt_status bt_function_run(bt_function *function, const bt_batch *batch, bt_array result); /* result is converted */
