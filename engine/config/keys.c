@@ -64,8 +64,8 @@ const bt_key bt_keys[] = {
     {"seed", ENGINE(seed), INT(0, MANY), .value = "1", .help = "all randomness of a run comes from it"},
     {"device", ENGINE(device), CHOICE("auto | cpu | cuda"), .value = "auto", .refused = "gpu",
      .advice = "a GPU is computed on by CUDA", RESUMABLE,
-     .help = "where to compute; auto: on the CPU. cuda: on the first GPU, in a build with CUDA (docs/cuda.md); with "
-             "--plan no GPU is needed"},
+     .help = "where to compute; auto: on the CPU. cuda: on the first GPU, or one for each rank, in a build with "
+             "CUDA (docs/cuda.md); with --plan no GPU is needed"},
     {"threads", ENGINE(threads), INT(0, 1024), .value = "0", RESUMABLE,
      .help =
          "threads of a kernel call, at most: one with little work takes fewer; 0: as many as the plan has work for, "
@@ -112,9 +112,9 @@ const bt_key bt_keys[] = {
          "sums over the ranks, as of the gradients of many parameters, are taken together up to so many bytes where "
          "none depends on another: one meeting in the place of many, and the same bits; 0: each by itself"},
     {"overlap", ENGINE(overlap), CHOICE("auto | true | false"), .value = "auto", RESUMABLE,
-     .help = "what ranks that are processes exchange is under way, on a thread of its own, while steps run that do "
-             "not need it: the same bits, and more memory; auto: where a rank has more cores than threads, or ranks "
-             "are on several machines"},
+     .help = "what ranks that are processes exchange is under way, on a thread or a stream of a GPU of its own, while "
+             "steps run that do not need it: the same bits, and more memory; auto: where a rank on the processor has "
+             "more cores than threads, or ranks are on several machines"},
     {"offload_ahead", ENGINE(offload_ahead), INT(1, 1e6), .value = "2", RESUMABLE,
      .help =
          "offload: a copy back from the host's memory begins so many steps of a program before its reader, and a copy "

@@ -115,9 +115,9 @@ static bool on_cuda(const bt_context *context) { return context->settings->devic
 
 int bt_context_ranks(const bt_context *context)
 {
-    const int devices = on_cuda(context) ? bt_cuda_devices() : 1;
     if (!one_for_each_device(context))
         return (int)context->settings->ranks;
+    const int devices = on_cuda(context) ? bt_cuda_devices() : 1;
     return devices > 1 ? devices : 1;
 }
 

@@ -226,8 +226,9 @@ static bt_status set_overlap(bt_engine *engine, int ranks)
     bt_instance *instance = engine->context.instance;
     const bt_transport *t = engine->transport;
     const int wish = engine->context.settings->overlap;
-    const bool pays = t && !t->one_thread && (t->far || instance->threads < t->threads);
-    if (wish == BT_OVERLAP_TRUE && t && t->one_thread)
+    const bool far = instance->queue != NULL; /* it takes no thread; whether it pays no card has shown yet */
+    const bool pays = t && !far && !t->one_thread && (t->far || instance->threads < t->threads);
+    if (wish == BT_OVERLAP_TRUE && t && t->one_thread && !far)
         return bt_fail(BT_ERROR_CONFIG,
                        "overlap = true: this MPI takes calls of one thread only (MPI_THREAD_SERIALIZED is "
                        "needed): leave out overlap");

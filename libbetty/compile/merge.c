@@ -45,8 +45,10 @@ bt_status bt_pass_lives(bt_compilation *c)
                 !(bt_op_flags(step->call.op) & BT_OP_COLLECTIVE))
                 buffer->saved = s;
         }
-        if (step->scratch >= 0)
-            program->buffers[step->scratch].first = program->buffers[step->scratch].last = s;
+        if (step->scratch >= 0) {
+            program->buffers[step->scratch].first = s;
+            program->buffers[step->scratch].last = end;
+        }
     }
     for (int64_t b = 0; b < program->buffer_count; b++)
         if (program->buffers[b].result)

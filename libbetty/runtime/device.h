@@ -57,6 +57,11 @@ typedef struct bt_device_table {
      * a process, with a device of its own; all of them call it. A wait ends when another rank has failed. NULL: the
      * device has no ranks. */
     bt_status (*join)(void *queue, bt_transport *transport);
+    /* Likewise launch, of a collective that may be under way while what comes after it is done: it is number 1, 2, ...
+     * of those since the queue was last told to await all. What is put onto the queue from now on waits for this one,
+     * and so for those before it; 0: for all. NULL: there is no such thing. */
+    bt_status (*launch_apart)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+    bt_status (*await)(void *queue, int64_t number);
 } bt_device_table;
 
 #endif

@@ -222,10 +222,8 @@ bt_status bt_instance_join(bt_instance *instance, bt_transport *transport)
 
 bt_status bt_instance_overlap(bt_instance *instance)
 {
-    if (instance->queue) /* what is put onto it is done in its order */
-        return BT_OK;
-    instance->options.overlap = true;
-    if (instance->joint && !(instance->sender = bt_sender_new(instance->joint)))
+    instance->options.overlap = !instance->queue || bt_queue_overlaps(instance->queue);
+    if (is_reached(instance) && !(instance->sender = bt_sender_new(instance->joint)))
         return bt_error_status();
     return BT_OK;
 }

@@ -105,7 +105,7 @@ bt_status bt_instance_spread(bt_instance *instance, int ranks);
  * a device, their devices exchange what collectives do, and the transport is for the host. */
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
 /* On the ranks of a transport, before its first phase: what they exchange is under way while steps run that do not need
- * it, on a thread of its own. */
+ * it, on a thread of its own, or beside what a device computes. */
 bt_status bt_instance_overlap(bt_instance *instance);
 /* Each rank has a part of the elements of this root from now on, and none has all of them: before the first program
  * that needs it. With one rank, or of nothing: as it is. */

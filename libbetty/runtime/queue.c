@@ -256,6 +256,15 @@ bt_status bt_queue_join(bt_queue *queue, bt_transport *transport)
     return queue->device->join(queue->work, transport);
 }
 
+bool bt_queue_overlaps(const bt_queue *queue) { return queue->device->launch_apart != NULL; }
+
+bt_status bt_queue_launch_apart(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    return queue->device->launch_apart(queue->work, kernel, call, site);
+}
+
+bt_status bt_queue_await(bt_queue *queue, int64_t number) { return queue->device->await(queue->work, number); }
+
 /* ---- what is put onto it again ---- */
 
 bool bt_queue_records(const bt_queue *queue) { return queue->device->record != NULL; }

@@ -46,6 +46,11 @@ void bt_queue_discard(bt_queue *queue, void *recording); /* waits for the work o
 /* Its collectives are between these ranks from now on, before anything is launched. */
 bt_status bt_queue_join(bt_queue *queue, bt_transport *transport);
 
+/* A collective that may be under way while what comes after it is done, up to bt_queue_await: runtime/device.h. */
+bool bt_queue_overlaps(const bt_queue *queue); /* it can */
+bt_status bt_queue_launch_apart(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+bt_status bt_queue_await(bt_queue *queue, int64_t number);
+
 /* These wait. They return the first failure of work that was put onto the queue, as bt_fail has it, once. */
 bt_status bt_queue_read(bt_queue *queue, void *near, const char *far, size_t bytes);
 bt_status bt_queue_wait(bt_queue *queue);

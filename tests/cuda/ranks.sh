@@ -48,7 +48,6 @@ for strategy in distributed zero1 zero2 zero3; do
 done
 on_devices 3 reweight "${short[@]}" engine.strategy=zero2 engine.bucket=0 engine.zero_unit=1KiB
 on_devices 2 logistic_hpo "${short[@]}"
-on_devices 2 maml "${short[@]}" engine.train_iters=2 engine.valid_step=2 meta.valid_batches=2
 
 # step by step, and where every value is an allocation of its own
 FAKE_CUDA_ORDER=1 run devices reweight "${short[@]}" engine.ranks=2 engine.device=cuda
@@ -56,6 +55,17 @@ BETTY_CUDA=sync run sync reweight "${short[@]}" engine.ranks=2 engine.device=cud
 same devices sync "step by step"
 BETTY_PLAN=off run unplanned reweight "${short[@]}" engine.ranks=2 engine.device=cuda
 same devices unplanned "without a plan"
+
+# what is exchanged while others compute, and what is sent together, have the same bits
+for overlap in true false; do
+    for strategy in distributed zero3; do
+        run "$strategy-$overlap" reweight "${short[@]}" engine.ranks=2 engine.device=cuda engine.strategy=$strategy \
+            engine.overlap=$overlap engine.bucket=0
+        planned "$strategy-$overlap"
+    done
+done
+same distributed-true distributed-false "of what is under way meanwhile"
+same zero3-true zero3-false "of what is under way meanwhile (zero3)"
 
 # one rank for each device; what is not trained, or resumed elsewhere
 run all reweight "${short[@]}" engine.ranks=all engine.device=cuda

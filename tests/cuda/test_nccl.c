@@ -48,6 +48,64 @@ static void orders(member *m)
 START_TEST(in_any_order) { devices_right(3, orders); }
 END_TEST
 
+/* ---- under way while other work is done ---- */
+
+/* Three sums that follow each other, of which two are under way at once; then what was given is overwritten. */
+static void overlapped(member *m, bool recorded)
+{
+    enum { COUNT = 5000 };
+    bt_view in[3], out[3];
+    void *kept = NULL;
+    for (int i = 0; i < 3; i++) {
+        in[i] = member_array(m, BT_I32, false, COUNT);
+        out[i] = member_array(m, BT_I32, false, COUNT);
+    }
+    if (recorded)
+        RIGHT(m->device->record(m->queue) == BT_OK);
+    for (int i = 0; i < 3; i++) {
+        RIGHT(m->device->fill(m->queue, in[i].data, i + 1, COUNT * 4) == BT_OK);
+        m->attr = (bt_collective_attr){.rank = m->rank, .ranks = m->ranks};
+        m->in[0] = in[i];
+        m->out[0] = out[i];
+        member_choose(m, &bt_op_all_reduce, 1);
+        RIGHT((i == 1 ? m->device->launch : m->device->launch_apart)(m->queue, m->kernel, &m->call,
+                                                                     (bt_launched){NULL, 0}) == BT_OK);
+        if (i == 1)
+            RIGHT(m->device->fill(m->queue, in[0].data, 0, COUNT * 4) == BT_OK); /* that was before this one */
+    }
+    RIGHT(m->device->await(m->queue, 2) == BT_OK);
+    RIGHT(m->device->copy(m->queue, out[0].data, out[2].data, COUNT * 4) == BT_OK);
+    RIGHT(m->device->await(m->queue, 0) == BT_OK);
+    if (recorded)
+        RIGHT((kept = m->device->recorded(m->queue)) && m->device->replay(m->queue, kept) == BT_OK);
+    for (int i = 0; i < 3; i++) {
+        const int each = i == 1 ? 0x02020202 : 0x03030303;
+        const char *found = member_fetch(m, &out[i]);
+        for (int e = 0; e < COUNT; e++)
+            RIGHT(bt_get(BT_I32, found, e) == (double)each * m->ranks);
+    }
+    if (kept)
+        m->device->discard(kept);
+    for (int i = 0; i < 3; i++) {
+        m->device->free(m->queue, in[i].data);
+        m->device->free(m->queue, out[i].data);
+    }
+}
+
+static void under_way(member *m)
+{
+    char order[16];
+    member_join(m);
+    for (int seed = 1; seed <= 20; seed++) {
+        snprintf(order, sizeof order, "%d", seed);
+        fake_order(order);
+        overlapped(m, seed % 2);
+    }
+}
+
+START_TEST(beside_other_work) { devices_right(2, under_way); }
+END_TEST
+
 /* ---- failures ---- */
 
 static void sum_of_one(member *m, int64_t count)
@@ -212,6 +270,7 @@ int main(void)
     Suite *suite = suite_create("cuda: nccl");
     TCase *tcase = tcase_create("nccl");
     tcase_add_test(tcase, in_any_order);
+    tcase_add_test(tcase, beside_other_work);
     tcase_add_test(tcase, a_rank_is_gone);
     tcase_add_test(tcase, a_connection_is_lost);
     tcase_add_test(tcase, refused);

@@ -286,6 +286,19 @@ static int part(member *m)
     return bt_joint_call(m->joint, &call, 1) == BT_ERROR_INTERNAL ? 0 : 4;
 }
 
+/* They meet where all are about to do the same, and only there. */
+static int meet(member *m)
+{
+    const bt_transport *t = m->transport;
+    if (t->here != m->rank || t->beside != m->ranks || t->failed(t))
+        return 2;
+    for (uint64_t what = 0; what < 5; what++)
+        if (bt_joint_meet(m->joint, what) != BT_OK)
+            return 3;
+    const bt_status status = bt_joint_meet(m->joint, m->rank == 1 ? 8 : 9);
+    return status == BT_ERROR_INTERNAL && strstr(bt_error(), "the ranks do not meet") ? 0 : 4;
+}
+
 /* The last rank ends at meeting `given`, by a signal or with a code; the others must be told. */
 static int lose_one(member *m, bool killed)
 {
@@ -309,6 +322,7 @@ static int fail_one(member *m) { return lose_one(m, false); }
 START_TEST(how_they_end)
 {
     all_right(3, part, 0);
+    all_right(3, meet, 0);
     for (int ranks = 2; ranks <= MOST; ranks++)
         for (int meeting = 0; meeting < 6; meeting++)
             for (int killed = 0; killed < 2; killed++) {

@@ -15,7 +15,8 @@ typedef struct exchange { /* nccl NULL: there is one rank, and nobody to exchang
 
 static bt_status begin(exchange *e, const bt_call *call)
 {
-    *e = (exchange){.call = call, .attr = call->attr, .stream = ((const bt_cuda_queue *)call->queue)->stream};
+    bt_cuda_queue *queue = call->queue;
+    *e = (exchange){.call = call, .attr = call->attr, .stream = queue->stream};
     return bt_cuda_ranks_of(call, &e->nccl, &e->comm);
 }
 

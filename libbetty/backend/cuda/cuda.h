@@ -54,6 +54,14 @@ enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
 enum { BT_CUDA_MOVES = 64 };
 
+enum { BT_CUDA_APART = 4 }; /* collectives of which the queue knows when each is done; no more than two are under way */
+
+typedef struct bt_cuda_apart { /* what ranks exchange while the queue's stream goes on */
+    cudaStream_t stream;
+    cudaEvent_t ready, done[BT_CUDA_APART];
+    int64_t given; /* since all have been awaited */
+} bt_cuda_apart;
+
 typedef struct bt_cuda_queue {
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
@@ -70,10 +78,11 @@ typedef struct bt_cuda_queue {
     bt_cuda_ones *ones;     /* far */
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
-    bt_map site_of;              /* by the call's views: its site */
-    bt_failure failure;          /* of the device itself: found while waiting for it */
-    bt_launched failed;          /* where */
-    bool waits;                  /* after each launch: BETTY_CUDA=sync */
+    bt_map site_of;     /* by the call's views: its site */
+    bt_failure failure; /* of the device itself: found while waiting for it */
+    bt_launched failed; /* where */
+    bool waits;         /* after each launch: BETTY_CUDA=sync */
+    bt_cuda_apart apart;
     size_t taken;                /* bytes of the device that were taken when it was opened */
     struct bt_cuda_ranks *ranks; /* backend/cuda/ranks.h; NULL: it has been joined to none */
 } bt_cuda_queue;

@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include "backend/cpu/reference.h"
+#include "backend/cuda/apart.h"
 #include "backend/cuda/ranks.h"
 #include <sched.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static void cuda_close(void *queue)
             cudaEventDestroy(q->events[i]);
     bt_cuda_stages_close(q);
     bt_cuda_lane_close(q);
+    bt_cuda_apart_close(q);
     if (q->record)
         cudaFreeHost(q->record);
     if (q->ones)
@@ -256,6 +258,8 @@ static int64_t cuda_mark(void *queue)
     bt_cuda_queue *q = queue;
     if (!q->fresh)
         return q->marks;
+    if (q->apart.given) /* a run has failed before it came to its end */
+        (void)bt_cuda_await(q, 0);
     q->marks++;
     q->fresh = false;
     /* An event that cannot be recorded has failed before; waiting says so. */
@@ -263,15 +267,34 @@ static int64_t cuda_mark(void *queue)
     return q->marks;
 }
 
-static bt_status cuda_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+static bt_status launch(bt_cuda_queue *q, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
 {
-    bt_cuda_queue *q = queue;
     bt_call placed = *call;
     placed.queue = q;
     q->launched = site;
     q->fresh = true;
     BT_TRY(kernel->launch(&placed));
     return q->waits ? wait_until(q, q->events[cuda_mark(q) % BT_CUDA_MARKS], call->op->name) : BT_OK;
+}
+
+/* Collectives keep their order. */
+static bt_status cuda_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    bt_cuda_queue *q = queue;
+    if (q->apart.given && bt_op_flags(call->op) & BT_OP_COLLECTIVE)
+        BT_TRY(bt_cuda_await(q, q->apart.given));
+    return launch(q, kernel, call, site);
+}
+
+static bt_status cuda_launch_apart(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    bt_cuda_queue *q = queue;
+    if (q->waits)
+        return cuda_launch(queue, kernel, call, site);
+    BT_TRY(bt_cuda_apart_begin(q));
+    const bt_status status = launch(q, kernel, call, site);
+    const bt_status ended = bt_cuda_apart_end(q);
+    return status == BT_OK ? ended : status;
 }
 
 static bt_device_failure cuda_wait(void *queue, int64_t mark)
@@ -341,6 +364,8 @@ static const bt_device_table device = {
     .replay = cuda_replay,
     .discard = cuda_discard,
     .join = bt_cuda_join,
+    .launch_apart = cuda_launch_apart,
+    .await = bt_cuda_await,
 };
 
 const bt_device_table *bt_cuda_device(void)
