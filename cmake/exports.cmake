@@ -1,5 +1,6 @@
-# Writes the names that the public headers mention as a version script (OUT.map, for the shared library) and as a list
-# of dynamic symbols (OUT.dynamic-list, for the command). Names that are no symbols do no harm there.
+# Writes the names that the public headers mention as a version script (OUT.map, for the shared library, all with the
+# version VERSION) and as a list of dynamic symbols (OUT.dynamic-list, for the command). Names that are no symbols do no
+# harm there.
 
 set(names "")
 foreach(header ${HEADERS})
@@ -11,5 +12,5 @@ list(REMOVE_DUPLICATES names)
 list(REMOVE_ITEM names bt_exported) # the user's, not ours
 list(SORT names)
 list(JOIN names ";\n    " lines)
-file(WRITE ${OUT}.map "{\nglobal:\n    ${lines};\nlocal:\n    *;\n};\n")
+file(WRITE ${OUT}.map "${VERSION} {\nglobal:\n    ${lines};\nlocal:\n    *;\n};\n")
 file(WRITE ${OUT}.dynamic-list "{\n    ${lines};\n};\n")

@@ -61,6 +61,15 @@ static bool fits_optimizer(const bt_problem *problem, const char *value, also *w
     return true;
 }
 
+/* What there is of it to lie elsewhere. */
+static bool fits_offload(const bt_problem *problem, const char *value, also *with)
+{
+    (void)with;
+    return strcmp(value, "optimizer") == 0    ? bt_optimizer_slot_count(problem->optimizer) > 0
+           : strcmp(value, "trajectory") == 0 ? problem->trajectory != NULL
+                                              : true;
+}
+
 /* Fewer than all. */
 static bool fits_states(const bt_problem *problem, const char *value, also *with)
 {
@@ -98,6 +107,7 @@ static const struct {
     {"optimizer", fits_optimizer},
     {"itd_states", fits_states},
     {"optimizer_state", fits_state},
+    {"offload", fits_offload},
     {"chunks", fits_chunks},
     {"precision", fits_precision},
 };

@@ -70,7 +70,9 @@ static bt_status set_up(turning *t)
 
 static json_t *sizes_json(bt_memory_sizes sizes)
 {
-    return json_pack("{s:I, s:I}", "arena", (json_int_t)sizes.arena, "persistent", (json_int_t)sizes.persistent);
+    json_t *object =
+        json_pack("{s:I, s:I}", "arena", (json_int_t)sizes.arena, "persistent", (json_int_t)sizes.persistent);
+    return sizes.host ? bt_json_with(object, "host", json_integer((json_int_t)sizes.host)) : object;
 }
 
 /* What is kept, and what lives at the worst moment; the rest of the arena is room that the layout leaves. */

@@ -1,33 +1,14 @@
 /* engine/command/cli.c: the command line of betty-run. */
-#include "engine/command/cli.h"
+#include "engine/command/cli_inside.h"
 
 #include "engine/solve/methods.h"
 #include "engine/state/checkpoint.h"
 #include <stddef.h>
 #include <string.h>
 
-typedef enum option_kind {
-    FLAG,    /* sets a bool of bt_cli */
-    SETTING, /* --name VALUE: a key of the engine, `key` */
-    SET,     /* --set SECTION.KEY=VALUE */
-    SEEDS,   /* --seeds LIST */
-    JOBS,    /* --jobs N */
-    TEXT,    /* --name VALUE: a text of bt_cli */
-    COUNT,   /* --name N: a number of bt_cli, at least 1 */
-    REAL,    /* --name X: likewise, at least 0 */
-    KEYS     /* --help-keys, or --help-keys=FORM */
-} option_kind;
-
-typedef struct option {
-    const char *name;
-    option_kind kind;
-    size_t offset;
-    const char *key, *value, *help;
-} option;
-
 #define FIELD(field) .offset = offsetof(bt_cli, field)
 
-static const option options[] = {
+static const bt_cli_option options[] = {
     {"--plan", FLAG, FIELD(plan), .help = "print the memory plan, and do not train"},
     {"--curve", FLAG, FIELD(curve),
      .help = "with --plan: what less memory would cost, as bytes against work that is done again, for each phase and "
@@ -67,6 +48,8 @@ static const option options[] = {
          "train; FILE may be left out"},
     {"--compare", TEXT, FIELD(compare), .value = "RUN RUN",
      .help = "print what differs between two runs, by their folders: configuration, code, results"},
+    {"--new", TEXT, FIELD(new), .value = "NAME",
+     .help = "write NAME.c and NAME.ini, a problem of two levels that trains as it is, to be changed into yours"},
     {"--report", FLAG, FIELD(report), .value = "RUN [RUN ...]",
      .help =
          "write report.html, one page that needs nothing else: curves of every metric, memory by phase, the equation, "
@@ -103,8 +86,12 @@ static const option options[] = {
      .help = "of several runs, so many at once (1); auto, or 0: as many as there are cores for. Where `threads` is not "
              "set, the cores are shared out among them"},
     {"--quiet", FLAG, FIELD(quiet), .help = "say nothing while training"},
-    {"--help", FLAG, FIELD(help), .help = "print this text and the keys of an INI file"},
-    {"--help-keys", KEYS, FIELD(keys), .help = "print the keys only; --help-keys=markdown: as a page"},
+    {"--help", FORM, FIELD(help), .value = "text | man | list",
+     .help = "print this text and the keys of an INI file; --help=man: this text as a page of the manual; =list: for "
+             "programs, as the completion of a shell"},
+    {"--help-keys", FORM, FIELD(keys), .value = "text | markdown | man | list",
+     .help =
+         "print the keys only; --help-keys=markdown: as a page; =man: as a page of the manual; =list: for programs"},
     {"--version", FLAG, FIELD(version), .help = "print the version"},
 };
 
@@ -172,7 +159,7 @@ static bt_status take_jobs(bt_cli *cli, const char *value)
     return BT_OK;
 }
 
-static bt_status take_value(bt_cli *cli, const option *o, const char *value)
+static bt_status take_value(bt_cli *cli, const bt_cli_option *o, const char *value)
 {
     char *field = (char *)cli + o->offset;
     const bt_key count = {.name = o->name, .kind = BT_KEY_INT, .low = 1, .high = 1e9};
@@ -195,9 +182,9 @@ static bt_status take_value(bt_cli *cli, const option *o, const char *value)
         return bt_key_parse(&count, o->name, value, field);
     case REAL:
         return bt_key_parse(&real, o->name, value, field);
-    case KEYS:
-        if (strcmp(value, "text") != 0 && strcmp(value, "markdown") != 0)
-            return bt_fail(BT_ERROR_CONFIG, "--help-keys = %s: expected text | markdown", value);
+    case FORM:
+        BT_TRY(bt_key_parse(&(bt_key){.name = o->name, .kind = BT_KEY_CHOICE, .words = o->value}, o->name, value,
+                            &(int){0}));
         memcpy(field, &value, sizeof value);
         return BT_OK;
     case FLAG:
@@ -211,7 +198,7 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
 {
     size_t length = strcspn(word, "=");
     for (int i = 0; i < BT_COUNT_OF(options); i++) {
-        const option *o = &options[i];
+        const bt_cli_option *o = &options[i];
         if (!bt_word_is(word, length, o->name))
             continue;
         if (word[length])
@@ -220,7 +207,7 @@ static bt_status take_option(bt_cli *cli, const char *word, char *const **next)
             *((bool *)(void *)((char *)cli + o->offset)) = true;
             return BT_OK;
         }
-        if (o->kind == KEYS)
+        if (o->kind == FORM)
             return take_value(cli, o, "text");
         if (!**next)
             return bt_fail(BT_ERROR_CONFIG, "%s needs a value: %s %s", o->name, o->name, o->value);
@@ -246,9 +233,9 @@ static bt_status sort_words(bt_cli *cli)
     if (cli->report)
         return count ? BT_OK : bt_fail(BT_ERROR_CONFIG, "--report: of which runs? betty-run --report RUN [RUN ...]");
     if (count > (cli->export ? 2 : 1))
-        return bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s` and `%s`%s",
-                       cli->compare ? "pair of runs to compare" : "INI file", cli->words[0], cli->words[1],
-                       count > 2 ? " and more" : "");
+        return bt_fail(BT_ERROR_CONFIG, "one %s at a time: found `%s`%s `%s`%s",
+                       cli->compare ? "pair of runs to compare" : "INI file", cli->words[0], count > 2 ? "," : " and",
+                       cli->words[1], count > 2 ? " and more" : "");
     if (cli->export && !count)
         return bt_fail(BT_ERROR_CONFIG, "--export %s: of which run? betty-run --export %s --problem NAME RUN",
                        cli->export, cli->export);
@@ -354,8 +341,17 @@ static bt_status check_report(const bt_cli *cli)
     return BT_OK;
 }
 
+static bt_status check_new(const bt_cli *cli)
+{
+    if (cli->new && (cli->word_count || cli->setting_count || cli->resume || cli->profile || cli->evaluate ||
+                     cli->grid || cli->compare || cli->report || cli->json || bt_cli_reports(cli)))
+        return bt_fail(BT_ERROR_CONFIG, "--new NAME goes with nothing else");
+    return BT_OK;
+}
+
 static bt_status check_together(const bt_cli *cli)
 {
+    BT_TRY(check_new(cli));
     BT_TRY(check_report(cli));
     BT_TRY(check_compare(cli));
     BT_TRY(check_export(cli));
@@ -423,39 +419,17 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv)
 
 /* ---- help ---- */
 
-bt_status bt_cli_usage(FILE *file)
+const bt_cli_option *bt_cli_option_at(int index)
 {
-    if (!file)
-        return bt_fail(BT_ERROR_ARGUMENT, "bt_cli_usage: the file is NULL");
-    fprintf(file, "betty-run FILE [OPTIONS]: trains what the INI file says\n"
-                  "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
-                  "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
-                  "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
-                  "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
-                  "betty-run --compare RUN RUN [--json]: what differs between two runs\n"
-                  "betty-run --report RUN [RUN ...] [--output DIR]: one page of curves, memory and findings\n\n"
-                  "An INI file names C code, which is compiled and run: use only files that you trust.\n\n");
-    for (int i = 0; i < BT_COUNT_OF(options); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s%s%s", options[i].name, options[i].value ? " " : "",
-                 options[i].value ? options[i].value : "");
-        fprintf(file, "  %-24s %s\n", name, options[i].help);
-    }
-    fprintf(file, "\nExit code: 0 done; 1 a run failed, a hypergradient is not right, or "
-                  "memory is not as planned; 2 wrong usage or input; 130 "
-                  "interrupted.\n");
-    return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the help cannot be written");
+    return index >= 0 && index < BT_COUNT_OF(options) ? &options[index] : NULL;
 }
 
-bt_status bt_cli_keys(bt_document form, FILE *file)
-{
-    bt_config *config = bt_config_new();
-    bt_status s = config ? BT_OK : BT_ERROR_MEMORY;
-    const bt_method_def *method;
-    for (int i = 0; s == BT_OK && (method = bt_method_builtin(i)) != NULL; i++)
-        s = bt_config_add_method(config, method);
-    if (s == BT_OK)
-        s = bt_config_document(config, form, file);
-    bt_config_free(config);
-    return s;
-}
+const char bt_cli_synopsis[] =
+    "betty-run FILE [OPTIONS]: trains what the INI file says\n"
+    "betty-run FILE --seeds 1..5 --set SECTION.KEY=A|B [OPTIONS]: several runs\n"
+    "betty-run --resume DIR [OPTIONS]: goes on with a run that was stopped, or with several\n"
+    "betty-run --evaluate DIR [OPTIONS]: evaluates a run's newest checkpoint\n"
+    "betty-run --export MODEL.onnx --problem NAME [FILE] RUN: writes a run's network for others\n"
+    "betty-run --new NAME: writes a problem to begin with, NAME.c and NAME.ini\n"
+    "betty-run --compare RUN RUN [--json]: what differs between two runs\n"
+    "betty-run --report RUN [RUN ...] [--output DIR]: one page of curves, memory and findings\n";

@@ -14,10 +14,11 @@ enum { BT_CLI_AUTO = -1 };
 typedef struct bt_cli {
     bt_region *region; /* of all text that is not the command line's own */
     const char *file;  /* NULL: none was given */
-    bool help, version, report, plan, curve, info, print_config, equation, check, ablate, profile, json, quiet;
-    const char *keys;        /* --help-keys: "text" or "markdown"; NULL: not asked for */
+    bool version, report, plan, curve, info, print_config, equation, check, ablate, profile, json, quiet;
+    const char *help, *keys; /* --help, --help-keys: the form, "text", "man", ...; NULL: not asked for */
     const char *resume;      /* the folder of the run to go on with; NULL: a new one */
     const char *evaluate;    /* the folder of the run to evaluate; NULL: none */
+    const char *new;         /* the problem to write; NULL: none */
     const char *compare;     /* the folder of a run; `file` is another one's; NULL: none */
     const char *predictions; /* the file for what each example gets; NULL: none */
     const char *sample;      /* a text to go on with; NULL: none */
@@ -45,7 +46,8 @@ bt_status bt_cli_parse(bt_cli *cli, int argc, char *const *argv);
 void bt_cli_free(bt_cli *cli);
 bool bt_cli_reports(const bt_cli *cli); /* it asks for something else than training */
 
-bt_status bt_cli_usage(FILE *file);
-bt_status bt_cli_keys(bt_document form, FILE *file); /* every INI key, those of the built-in methods included */
+/* What --help and --help-keys print. form: one of their words; what there is no page of is refused. */
+bt_status bt_cli_help(const char *form, FILE *file);
+bt_status bt_cli_keys(const char *form, FILE *file); /* every INI key, those of the built-in methods included */
 
 #endif

@@ -4,6 +4,7 @@
 #include "engine/command/cli.h"
 #include "engine/command/crash.h"
 #include "engine/command/mpi.h"
+#include "engine/command/new.h"
 #include "engine/command/ranks.h"
 #include "engine/command/signals.h"
 #include "engine/compare/compare.h"
@@ -240,6 +241,12 @@ static int write_report(const bt_cli *cli)
     return status == BT_OK ? DONE : complain(status, false);
 }
 
+static int write_new(const bt_cli *cli)
+{
+    const bt_status status = bt_new_write(cli->new, stdout);
+    return status == BT_OK ? DONE : complain(status, false);
+}
+
 static bt_status meet(const bt_cli *cli)
 {
     BT_TRY(bt_mpi_begin(&started));
@@ -256,9 +263,9 @@ static int help(const bt_cli *cli)
     if (cli->version)
         printf("betty-run %s\n", BT_VERSION);
     else if (cli->keys)
-        status = bt_cli_keys(strcmp(cli->keys, "markdown") == 0 ? BT_DOCUMENT_MARKDOWN : BT_DOCUMENT_TEXT, stdout);
-    else if ((status = bt_cli_usage(stdout)) == BT_OK)
-        status = bt_cli_keys(BT_DOCUMENT_TEXT, stdout);
+        status = bt_cli_keys(cli->keys, stdout);
+    else
+        status = bt_cli_help(cli->help, stdout);
     return status == BT_OK ? DONE : complain(status, true);
 }
 
@@ -282,6 +289,8 @@ int main(int argc, char **argv)
     bt_status status = bt_cli_parse(&cli, argc, argv);
     if (status == BT_OK && (cli.help || cli.version || cli.keys))
         code = help(&cli);
+    else if (status == BT_OK && cli.new)
+        code = write_new(&cli);
     else if (status == BT_OK && !cli.file && !cli.report && !(cli.grid && cli.resume))
         code = complain(bt_fail(BT_ERROR_CONFIG, "run which file? betty-run FILE [OPTIONS]; betty-run --help"), false);
     else if (status == BT_OK && (status = meet(&cli)) == BT_OK)

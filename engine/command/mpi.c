@@ -124,11 +124,13 @@ static void close_member(bt_transport *transport)
 
 /* A process may be bound to cores of its own, or to a socket that it shares; else all on this machine share its cores.
  */
-static int threads_of_each(int *here_too)
+static int threads_of_each(int *number, int *here_too)
 {
     MPI_Comm here;
     int count = 1;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
+    *number = 0;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
+        MPI_Comm_rank(here, number);
         MPI_Comm_size(here, &count);
         MPI_Comm_free(&here);
     }
@@ -144,11 +146,13 @@ bt_status bt_mpi_start(int ranks, bt_transport **transport)
     member *m = bt_alloc(sizeof *m);
     if (!m)
         return BT_ERROR_MEMORY;
-    int here, level = MPI_THREAD_SINGLE;
-    const int threads = threads_of_each(&here);
+    int number, here, level = MPI_THREAD_SINGLE;
+    const int threads = threads_of_each(&number, &here);
     MPI_Query_thread(&level);
     *m = (member){.transport = {.rank = own,
                                 .ranks = all,
+                                .here = number,
+                                .beside = here,
                                 .threads = threads,
                                 .gather = gather,
                                 .reduce = reduce,

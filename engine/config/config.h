@@ -111,7 +111,12 @@ bt_status bt_config_visit(const bt_config *config, bt_config_visit_fn *visit, vo
 bt_status bt_config_print(const bt_config *config, FILE *file);
 
 /* Every key with type, range, default and help, those of the known methods and optimisers included. */
-typedef enum bt_document { BT_DOCUMENT_TEXT, BT_DOCUMENT_MARKDOWN } bt_document;
+typedef enum bt_document {
+    BT_DOCUMENT_TEXT,
+    BT_DOCUMENT_MARKDOWN,
+    BT_DOCUMENT_MAN, /* a page of the manual, in roff */
+    BT_DOCUMENT_LIST /* for programs, a line each: SECTION.KEY, what it takes, its words by blanks, help; by tabs */
+} bt_document;
 bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file);
 
 /* The key of a hyperparameter; its default is hypers[hyper].value. */

@@ -55,6 +55,15 @@ bt_problem_settings *bt_config_problem_find(const bt_config *config, const char 
 /* Adds "; did you mean `x`?", the nearest problem, or "; there are: x, y". */
 void bt_config_suggest_problem(const bt_config *config, const char *name, bt_text *text);
 
+/* ---- document.c ---- */
+
+typedef union bt_hyper_field { /* a hyperparameter, which is kept as a double, in the field that its key prints */
+    int64_t whole;
+    bool truth;
+    double real;
+} bt_hyper_field;
+bt_hyper_field bt_config_hyper_field(const bt_key *key, double value);
+
 /* ---- lists.c ---- */
 
 /* Is `key` the first line of a list, or a later one, u2l_2, u2l_3, ...? Its number; 0: it is no list. *name: its length

@@ -115,6 +115,14 @@ const bt_key bt_keys[] = {
      .help = "what ranks that are processes exchange is under way, on a thread of its own, while steps run that do "
              "not need it: the same bits, and more memory; auto: where a rank has more cores than threads, or ranks "
              "are on several machines"},
+    {"offload_ahead", ENGINE(offload_ahead), INT(1, 1e6), .value = "2", RESUMABLE,
+     .help =
+         "offload: a copy back from the host's memory begins so many steps of a program before its reader, and a copy "
+         "out has so many to be done; more hides more of their time, and takes more memory"},
+    {"offload_unit", ENGINE(offload_unit), .kind = BT_KEY_BYTES, .value = "4MiB", RESUMABLE,
+     .help =
+         "offload = optimizer: of the optimiser's state about so many bytes are on the device at once, and those that "
+         "are under way"},
     {"logger_type", ENGINE(loggers), .kind = BT_KEY_WORDS, .words = "none | csv | tensorboard", .value = "none",
      .refused = "wandb",
      .advice = "the lines of metrics.jsonl in the run's folder are JSON objects that wandb.log takes, while it runs or "
@@ -211,6 +219,14 @@ const bt_key bt_keys[] = {
      .help = "which forward values of this level are computed again rather than held until its derivatives have read "
              "them: none | cheap | cost:P% | budget:BYTES | every:N | sqrt | modules:PATTERNS | ops:NAMES; true is "
              "sqrt. No bit of a result depends on it (docs/memory.md)"},
+
+    {"offload", PROBLEM(offload), .kind = BT_KEY_WORDS, .words = "none | optimizer | activations | trajectory",
+     .value = "none", RESUMABLE, .ablate = "optimizer | activations | trajectory", .exact = true,
+     .saves = SAVES(BT_OPTIMIZER) | SAVES(BT_ACTIVATIONS) | SAVES(BT_TRAJECTORY),
+     .help =
+         "what of this level lies in the host's memory rather than on the device, and is copied there and back while "
+         "other work is done, by commas: what the optimiser keeps, forward values until its derivatives read them, "
+         "the states of an inner loop. No bit of a result depends on it (docs/memory.md)"},
 
     {"chunks", PROBLEM(chunks), SIZE("auto"), .value = "1", .ablate = "8 | auto", .saves = SAVES(BT_ACTIVATIONS),
      .help =

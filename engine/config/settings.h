@@ -68,8 +68,10 @@ typedef struct bt_engine_settings {
     int strategy;  /* bt_strategy_words */
     int64_t zero_unit;
     bool distributed;
-    int64_t bucket; /* bytes of sums over the ranks that are taken together; 0: each by itself */
-    int overlap;    /* bt_overlap */
+    int64_t bucket;        /* bytes of sums over the ranks that are taken together; 0: each by itself */
+    int overlap;           /* bt_overlap */
+    int64_t offload_ahead; /* steps */
+    int64_t offload_unit;  /* bytes */
     bool log_histograms;
     unsigned loggers; /* bits of bt_sink_kind; 0: metrics.jsonl only */
 } bt_engine_settings;
@@ -106,6 +108,7 @@ typedef struct bt_problem_settings {
     int64_t log_step; /* -1: as the engine's */
 
     bt_checkpointing checkpointing;
+    unsigned offload;      /* bits of bt_offload (engine/level/offload.h) */
     int64_t chunks;        /* 0: auto */
     int64_t memory_budget; /* bytes; 0: none */
     int precision;         /* bt_precision */

@@ -103,7 +103,7 @@ void bt_context_settle_threads(bt_context *context)
         context->instance->threads = bt_instance_busiest(context->instance, &work);
 }
 
-/* As many as there are devices, and the processor is one. */
+/* As many as there are; the processor is one device. */
 static bool one_for_each_device(const bt_context *context)
 {
     const bt_engine_settings *s = context->settings;
@@ -111,18 +111,29 @@ static bool one_for_each_device(const bt_context *context)
     return said ? !s->ranks : s->distributed;
 }
 
+static bool on_cuda(const bt_context *context) { return context->settings->device == BT_DEVICE_CUDA; }
+
 int bt_context_ranks(const bt_context *context)
 {
-    return one_for_each_device(context) ? 1 : (int)context->settings->ranks;
+    const int devices = on_cuda(context) ? bt_cuda_devices() : 1;
+    if (!one_for_each_device(context))
+        return (int)context->settings->ranks;
+    return devices > 1 ? devices : 1;
 }
 
 void bt_context_say_ranks(const bt_context *context, char text[256])
 {
-    const int ranks = bt_context_ranks(context);
+    const int ranks = context->instance->world.ranks, wanted = bt_context_ranks(context);
     const bool processes = context->instance->joint != NULL;
     *text = 0;
-    if (one_for_each_device(context))
-        snprintf(text, 256, "1 rank: all is one for each device, and the processor is one");
+    if (ranks == 1 && wanted > 1)
+        snprintf(text, 256, "1 rank: ranks = %d on CUDA devices are processes, which betty-run starts to train",
+                 wanted);
+    else if (ranks == 1 && one_for_each_device(context))
+        snprintf(text, 256, "1 rank: all is one for each device, and %s is one",
+                 on_cuda(context) ? "there" : "the processor");
+    else if (ranks > 1 && processes && on_cuda(context))
+        snprintf(text, 256, "%d ranks, each a process with a device of its own; each has its rows of a batch", ranks);
     else if (ranks > 1)
         snprintf(text, 256, "%d ranks, %s; each has its rows of a batch", ranks,
                  processes ? "each a process of its own" : "which take turns in one process");

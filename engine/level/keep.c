@@ -65,7 +65,11 @@ static bt_status open_entered(bt_context *context, item *it)
         it->var = bt_ledger_var(context, row->problem, BT_ROLE_SNAPSHOT, var->category, it->name, bt_var_array(var));
         if (!it->var)
             return bt_error_status();
-        return bt_var_is_parted(var) ? bt_instance_divide(context->instance, it->var) : BT_OK; /* as what it is of */
+        if (bt_var_is_parted(var)) /* as what it is of */
+            BT_TRY(bt_instance_divide(context->instance, it->var));
+        if (bt_var_space(var) == BT_SPACE_HOST)
+            bt_var_offload(it->var);
+        return BT_OK;
     }
     it->copy = bt_alloc(row->size);
     return bt_ledger_enter_number(context, row->problem, BT_ROLE_SNAPSHOT, it->name, row->kind, it->copy);

@@ -151,7 +151,14 @@ static void add(void *user, const bt_var *var, const bt_block *block)
 {
     (void)block;
     size_t *by_category = user;
-    by_category[var->category] += bt_var_home_bytes(var);
+    by_category[var->category] += var->space == BT_SPACE_DEVICE ? bt_var_home_bytes(var) : 0;
+}
+
+static void add_host(void *user, const bt_var *var, const bt_block *block)
+{
+    (void)block;
+    size_t *by_category = user;
+    by_category[var->category] += var->space == BT_SPACE_HOST ? bt_var_home_bytes(var) : 0;
 }
 
 /* Of a loader's buffers, or of as many batches of get_batch as are kept. */
@@ -164,6 +171,17 @@ static size_t batch_bytes(const bt_stream *stream)
     for (int f = 0; f < shape->field_count; f++)
         sum += bt_array_bytes(shape->fields[f].array);
     return (size_t)stream->keep * sum;
+}
+
+size_t bt_host_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem)
+{
+    size_t sum = 0;
+    for (int c = 0; c < BT_CATEGORIES; c++)
+        by_category[c] = 0;
+    bt_visit_vars(context, problem, add_host, by_category);
+    for (int c = 0; c < BT_CATEGORIES; c++)
+        sum += by_category[c];
+    return sum;
 }
 
 size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem)

@@ -89,5 +89,7 @@ void bt_visit_vars(const bt_context *context, const bt_problem *problem, bt_visi
 
 /* Bytes that are there for the whole run, of one problem or (NULL) of all; returns their sum. */
 size_t bt_persistent_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
+/* Likewise, of what `offload` has in the host's memory, which is not among those. */
+size_t bt_host_bytes(const bt_context *context, size_t by_category[BT_CATEGORIES], const bt_problem *problem);
 
 #endif

@@ -1,6 +1,7 @@
 /* engine/level/params.c: what a problem trains: its parameters by pattern and group, its optimiser, and blocks like
  * them. */
 #include "engine/level/divide.h"
+#include "engine/level/offload.h"
 #include "engine/level/prune.h"
 #include "engine/level/rates.h"
 
@@ -181,6 +182,8 @@ static bt_status make_slots(bt_problem *problem)
         status = bt_slot_block(problem->optimizer, k, &problem->slots[k], problem->name, params, problem->order, count);
         if (status == BT_OK)
             status = bt_divide_slots(problem, &problem->slots[k]);
+        if (status == BT_OK && bt_offloads(problem, BT_OFFLOAD_OPTIMIZER))
+            bt_var_offload(problem->slots[k].flat);
         if (status == BT_OK)
             status = bt_ledger_enter_block(context, problem, BT_ROLE_SLOT, &problem->slots[k]);
     }

@@ -89,6 +89,7 @@ bt_status bt_table_close(bt_table *table, bool keep); /* keep false: nothing is 
 
 typedef struct bt_memory_sizes {
     size_t arena, persistent;
+    size_t host; /* beside them, in the host's memory: `offload` */
 } bt_memory_sizes;
 
 typedef struct bt_summary {
@@ -100,6 +101,7 @@ typedef struct bt_summary {
     bt_memory_sizes planned, measured;
     size_t data, program, program_peak; /* bytes of data sets; of graphs, kernel calls and tables, now and at most */
     size_t device_planned, device_measured; /* bytes on a device; 0: there is none */
+    size_t device_before, device_outside;   /* what else is taken of it: before the run, and since */
     size_t outside;                         /* what else is resident: what libraries hold */
     int64_t seed;
     const char *device, *backend; /* "cpu", "x86-64-v4, 2 threads"; NULL: left out */

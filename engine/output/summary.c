@@ -24,6 +24,8 @@ static json_t *sizes(builder *b, bt_memory_sizes memory)
     json_t *object = json_object();
     put(b, object, "arena", bytes(memory.arena));
     put(b, object, "persistent", bytes(memory.persistent));
+    if (memory.host)
+        put(b, object, "host", bytes(memory.host));
     return object;
 }
 
@@ -92,6 +94,8 @@ static void fill(builder *b, const bt_summary *summary)
     if (summary->device_measured) {
         put(b, root, "device_planned_bytes", bytes(summary->device_planned));
         put(b, root, "device_bytes", bytes(summary->device_measured));
+        put(b, root, "device_outside_bytes", bytes(summary->device_outside));
+        put(b, root, "device_bytes_before", bytes(summary->device_before));
     }
     put(b, root, "data_bytes", bytes(summary->data));
     put(b, root, "program_bytes", bytes(summary->program));

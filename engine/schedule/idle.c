@@ -2,6 +2,7 @@
  *
  * One row says when a key does nothing, and why. A key that has its default asks for nothing, and is not mentioned. */
 #include "engine/level/divide.h"
+#include "engine/level/offload.h"
 #include "engine/level/scale.h"
 #include "engine/schedule/schedule.h"
 
@@ -246,6 +247,38 @@ static bool keeps_nothing(const bt_context *context, const bt_problem *problem)
     return (void)context, bt_optimizer_slot_count(problem->optimizer) == 0;
 }
 
+static bool one_memory(const bt_context *context, const bt_problem *problem)
+{
+    return (void)problem, !bt_instance_has_spaces(context->instance);
+}
+
+static bool offloads_nothing(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->settings->active && context->problems[i]->settings->offload)
+            return one_memory(context, problem);
+    return true;
+}
+
+static bool offloads_no_state(const bt_context *context, const bt_problem *problem)
+{
+    (void)problem;
+    for (int i = 0; i < context->problem_count; i++)
+        if (context->problems[i]->settings->active && bt_offloads(context->problems[i], BT_OFFLOAD_OPTIMIZER))
+            return false;
+    return true;
+}
+
+/* None of what it names is there. */
+static bool has_none_of_it(const bt_context *context, const bt_problem *problem)
+{
+    const unsigned offload = problem->settings->offload;
+    return offload && !(offload >> BT_OFFLOAD_OPTIMIZER & 1 && !keeps_nothing(context, problem)) &&
+           !(offload >> BT_OFFLOAD_ACTIVATIONS & 1 && !saves_nothing(context, problem)) &&
+           !(offload >> BT_OFFLOAD_TRAJECTORY & 1 && problem->trajectory);
+}
+
 /* Adafactor in the form that has a rate of its own. */
 static bool sets_its_rate(const bt_context *context, const bt_problem *problem)
 {
@@ -297,6 +330,9 @@ static const idle_row rows[] = {
     {PROBLEM("strategy"), one_rank, one_rank_why},
 
     {PROBLEM("type"), asks_for_nothing, not_lower_why, .wiring = true},
+    {ENGINE("offload_ahead"), offloads_nothing, "no level offloads anything"},
+    {ENGINE("offload_unit"), offloads_no_state, "no level offloads what its optimizer keeps"},
+
     {PROBLEM("product"), not_lower, not_lower_why, .wiring = true},
     {PROBLEM("product"), has_penalty, "its type has a penalty in the place of a second-order product"},
     {PROBLEM("product"), has_condition, "the product of a condition is vjp"},
@@ -317,6 +353,9 @@ static const idle_row rows[] = {
 
     {PROBLEM("checkpointing"), saves_nothing, "no derivative reads what this level computes"},
     {PROBLEM("checkpointing"), names_nothing, "no forward value that is held for a derivative has such a name"},
+
+    {PROBLEM("offload"), one_memory, "the processor has one memory, and there is no device beside it"},
+    {PROBLEM("offload"), has_none_of_it, "there is nothing of what it names"},
 
     {PROBLEM("chunks"), no_head, "it has no product of matrices that is read row by row until little is left of it"},
 

@@ -3,6 +3,7 @@
 #include "engine/session/run.h"
 
 #include "base/hash.h"
+#include "runtime/copies.h"
 #include "runtime/store.h"
 #include <stdlib.h>
 
@@ -27,17 +28,32 @@ static bool is_state(const bt_ledger_row *row)
            (role == BT_ROLE_PARAM || role == BT_ROLE_BUFFER || role == BT_ROLE_SLOT || role == BT_ROLE_OPTIMIZER);
 }
 
-static uint64_t hash_state(const bt_context *context, const bt_problem *problem)
+/* But for one of which each rank has a part. */
+static bt_status hash_var(const bt_context *context, const bt_var *var, uint64_t *hash)
 {
-    uint64_t hash = 0;
+    enum { PART = 1 << 16 };
+    if (bt_var_is_parted(var))
+        return BT_OK;
+    char *part = bt_alloc(PART);
+    bt_status status = part ? BT_OK : BT_ERROR_MEMORY;
+    for (size_t at = 0, some; status == BT_OK && at < var->bytes; at += some) {
+        some = var->bytes - at < PART ? var->bytes - at : PART;
+        status = bt_store_read(context->instance, var, at, part, some);
+        *hash = bt_hash(*hash, part, some);
+    }
+    bt_free(part);
+    return status;
+}
+
+static bt_status hash_state(const bt_context *context, const bt_problem *problem, uint64_t *hash)
+{
+    *hash = 0;
     for (int64_t i = 0; i < context->ledger.count; i++) {
         const bt_ledger_row *row = &context->ledger.rows[i];
-        const void *bytes =
-            row->problem == problem && is_state(row) ? bt_store_near(context->instance, row->data) : NULL;
-        if (bytes)
-            hash = bt_hash(hash, bytes, ((const bt_var *)row->data)->bytes);
+        if (row->problem == problem && is_state(row))
+            BT_TRY(hash_var(context, row->data, hash));
     }
-    return hash;
+    return BT_OK;
 }
 
 static bt_status say(const bt_engine *engine, int64_t which, int rank)
@@ -67,7 +83,7 @@ bt_status bt_run_agree(const bt_engine *engine, const char *why)
     uint64_t *hashes = bt_alloc_array((size_t)context->problem_count + 1, sizeof *hashes);
     bt_status status = hashes ? hash_settings(engine, &hashes[0]) : BT_ERROR_MEMORY;
     for (int i = 0; status == BT_OK && i < context->problem_count; i++)
-        hashes[i + 1] = hash_state(context, context->problems[i]);
+        status = hash_state(context, context->problems[i], &hashes[i + 1]);
     if (status == BT_OK)
         status = bt_joint_compare(joint, why, hashes, context->problem_count + 1, &which, &rank);
     bt_free(hashes);

@@ -36,6 +36,7 @@ bt_engine *bt_engine_new(void)
     engine->closing = -1;
     engine->context.config = bt_config_new();
     engine->baseline = bt_live_bytes();
+    engine->host_baseline = bt_live_host_bytes();
     engine->own_before = bt_own_bytes();
     engine->data_before = bt_store_bytes();
     engine->absent_before = bt_store_absent();

@@ -10,7 +10,7 @@ void bt_phase_at_peak(const bt_phase *phase, size_t by_category[BT_CATEGORIES])
     for (int c = 0; c < BT_CATEGORIES; c++)
         by_category[c] = 0;
     for (int64_t i = 0; i < phase->value_count; i++)
-        if (bt_phase_lives(phase, i, phase->peak))
+        if (bt_phase_lives(phase, i, phase->peak) && phase->values[i].space == BT_SPACE_DEVICE)
             by_category[phase->values[i].category] += phase->intervals[i].bytes;
 }
 
@@ -39,6 +39,15 @@ size_t bt_arena_planned(const bt_context *context)
     return most;
 }
 
+size_t bt_host_planned(const bt_context *context)
+{
+    size_t most = 0;
+    for (int64_t i = 0; context->instance && i < context->instance->phase_count; i++)
+        if (context->instance->phases[i]->host > most)
+            most = context->instance->phases[i]->host;
+    return most;
+}
+
 size_t bt_arena_used(const bt_context *context)
 {
     size_t most = 0;
@@ -58,7 +67,8 @@ void bt_engine_note_touched(bt_engine *engine)
 bt_memory_sizes bt_engine_planned(const bt_engine *engine)
 {
     size_t by_category[BT_CATEGORIES];
-    return (bt_memory_sizes){bt_arena_used(&engine->context), bt_persistent_bytes(&engine->context, by_category, NULL)};
+    return (bt_memory_sizes){bt_arena_used(&engine->context), bt_persistent_bytes(&engine->context, by_category, NULL),
+                             bt_host_planned(&engine->context) + bt_host_bytes(&engine->context, by_category, NULL)};
 }
 
 bt_memory_sizes bt_engine_measured(bt_engine *engine)
@@ -66,7 +76,8 @@ bt_memory_sizes bt_engine_measured(bt_engine *engine)
     const bt_instance *instance = engine->context.instance;
     const size_t arena = instance->planned ? instance->arena_size : 0;
     bt_engine_note_touched(engine);
-    return (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena};
+    return (bt_memory_sizes){(size_t)engine->touched, bt_live_bytes() - engine->baseline - arena,
+                             bt_live_host_bytes() - engine->host_baseline};
 }
 
 /* Kept states are copied to the device by the host, between programs. */
@@ -76,6 +87,8 @@ bt_status bt_engine_device_bytes(const bt_engine *engine, bt_device_bytes *bytes
     BT_TRY(bt_instance_device_bytes(engine->context.instance, bytes));
     bt_persistent_bytes(&engine->context, by_category, NULL);
     bytes->variables += by_category[BT_TRAJECTORY];
+    bt_host_bytes(&engine->context, by_category, NULL);
+    bytes->host += by_category[BT_TRAJECTORY];
     return BT_OK;
 }
 

@@ -41,7 +41,7 @@ static json_t *largest(const bt_phase *phase)
     for (int k = 0; taken && k < LARGEST; k++) {
         int64_t best = -1;
         for (int64_t i = 0; i < phase->value_count; i++)
-            if (!taken[i] && bt_phase_lives(phase, i, phase->peak) &&
+            if (!taken[i] && phase->values[i].space == BT_SPACE_DEVICE && bt_phase_lives(phase, i, phase->peak) &&
                 (best < 0 || phase->values[i].used > phase->values[best].used))
                 best = i;
         if (best < 0)
@@ -84,6 +84,17 @@ static json_t *with_sent(json_t *part, const bt_program *program)
     return sent->place_count ? bt_json_with(part, "gathered_whole", json_string(bt_text_get(&sent->places))) : part;
 }
 
+/* What goes to the host's memory in one run of the part, and comes from there. */
+static json_t *with_moved(json_t *part, const bt_program *program)
+{
+    if (!program->moves)
+        return part;
+    return bt_json_with(part, "offload",
+                        json_pack("{s:I, s:I, s:I}", "copies", (json_int_t)program->moves, "out",
+                                  (json_int_t)program->moved[BT_SPACE_HOST], "back",
+                                  (json_int_t)program->moved[BT_SPACE_DEVICE]));
+}
+
 static json_t *parts(const bt_phase *phase)
 {
     json_t *list = json_array();
@@ -99,7 +110,7 @@ static json_t *parts(const bt_phase *phase)
             part = bt_json_with(bt_json_with(bt_json_with(part, "again", json_integer((json_int_t)program->again)),
                                              "extra_work", json_real(program->extra)),
                                 "again_by_op", again_by_op(program));
-        part = with_sent(part, program);
+        part = with_moved(with_sent(part, program), program);
         if (program->order)
             part = bt_json_with(bt_json_with(part, "order", json_string(program->order)), "most",
                                 json_integer((json_int_t)program->most));
@@ -123,6 +134,8 @@ static json_t *phase_json(const bt_phase *phase)
     bt_phase_at_peak(phase, at_peak);
     json_t *object = json_pack("{s:s, s:I, s:I, s:s}", "phase", phase->name, "arena", (json_int_t)phase->arena, "bound",
                                (json_int_t)phase->bound, "peak_in", peak_part(phase));
+    if (phase->host)
+        object = bt_json_with(object, "host", json_integer((json_int_t)phase->host));
     object = bt_json_with(object, "at_peak", categories(at_peak));
     object = bt_json_with(object, "parts", parts(phase));
     object = bt_json_with(object, "largest", largest(phase));
@@ -144,6 +157,8 @@ static json_t *level_json(const bt_engine *engine, const bt_problem *problem)
     json_t *object = json_pack("{s:s, s:I}", "level", problem->name, "persistent", (json_int_t)sum),
            *list = json_array();
     object = bt_json_with(object, "kept", categories(by_category));
+    if (bt_host_bytes(&engine->context, by_category, problem))
+        object = bt_json_with(object, "kept_in_host_memory", categories(by_category));
     object = with_spacing(object, problem->trajectory);
     if (problem->masks.flat)
         object = bt_json_with(object, "pruned", json_real(problem->settings->prune));
@@ -196,6 +211,11 @@ json_t *bt_plan_json(const bt_engine *engine)
     object = bt_json_with(object, "arena", json_integer((json_int_t)bt_arena_planned(&engine->context)));
     if (engine->context.instance->backend->device)
         object = bt_json_with(object, "device_bytes", device_json(engine));
+    const size_t kept = bt_host_bytes(&engine->context, by_category, NULL), placed = bt_host_planned(&engine->context);
+    if (kept + placed)
+        object = bt_json_with(object, "host_bytes",
+                              json_pack("{s:I, s:I, s:I}", "arena", (json_int_t)placed, "persistent", (json_int_t)kept,
+                                        "sum", (json_int_t)(placed + kept)));
     const bt_footprint print = bt_engine_footprint(engine);
     object = bt_json_with(object, "data_bytes", json_integer((json_int_t)print.data));
     object = bt_json_with(object, "program_bytes", json_integer((json_int_t)print.program));
@@ -250,6 +270,14 @@ static void print_sent(json_t *part, FILE *file)
             fprintf(file, "      gathered: %.*s\n", (int)length, place);
 }
 
+static void print_moved(json_t *part, FILE *file)
+{
+    json_t *moved = json_object_get(part, "offload");
+    if (moved)
+        fprintf(file, "      %zu copies: %zu bytes to the host's memory, %zu back\n", bytes_of(moved, "copies"),
+                bytes_of(moved, "out"), bytes_of(moved, "back"));
+}
+
 static void print_part(json_t *part, FILE *file)
 {
     json_t *order = json_object_get(part, "order");
@@ -268,6 +296,7 @@ static void print_part(json_t *part, FILE *file)
         fprintf(file, "; %s", json_string_value(order));
     fprintf(file, "\n");
     print_sent(part, file);
+    print_moved(part, file);
 }
 
 static void print_phase(json_t *phase, FILE *file)
@@ -278,11 +307,31 @@ static void print_phase(json_t *phase, FILE *file)
     fprintf(file, "  phase %-20s %14zu  %10s  (lower bound %zu, peak in %s)\n", bt_json_read_text(phase, "phase"),
             bytes_of(phase, "arena"), bt_bytes_text(text, bytes_of(phase, "arena")), bytes_of(phase, "bound"),
             bt_json_read_text(phase, "peak_in"));
+    if (bytes_of(phase, "host"))
+        fprintf(file, "    %-22s %14zu  %10s\n", "in the host's memory", bytes_of(phase, "host"),
+                bt_bytes_text(text, bytes_of(phase, "host")));
     print_categories(json_object_get(phase, "at_peak"), "    ", file);
     json_array_foreach(json_object_get(phase, "parts"), i, item) print_part(item, file);
     json_array_foreach(json_object_get(phase, "largest"), i, item)
         fprintf(file, "    %s %14zu  %s\n", i ? "        " : "largest ", bytes_of(item, "bytes"),
                 bt_json_read_text(item, "value"));
+}
+
+static void print_kept_by_host(json_t *kept, FILE *file)
+{
+    if (!kept)
+        return;
+    fprintf(file, "  in the host's memory\n");
+    print_categories(kept, "    ", file);
+}
+
+static void print_host(json_t *host, FILE *file)
+{
+    char text[32];
+    if (host)
+        fprintf(file, "\nin the host's memory         %14zu  %10s  (offload: arena %zu, kept for the whole run %zu)",
+                bytes_of(host, "sum"), bt_bytes_text(text, bytes_of(host, "sum")), bytes_of(host, "arena"),
+                bytes_of(host, "persistent"));
 }
 
 static void print_device(json_t *device, FILE *file)
@@ -312,6 +361,7 @@ void bt_plan_print(json_t *plan, FILE *file)
         fprintf(file, "\nlevel %s\n  %-26s %14zu  %10s\n", bt_json_read_text(level, "level"), "kept for the whole run",
                 bytes_of(level, "persistent"), bt_bytes_text(text, bytes_of(level, "persistent")));
         print_categories(json_object_get(level, "kept"), "    ", file);
+        print_kept_by_host(json_object_get(level, "kept_in_host_memory"), file);
         print_spacing(level, file);
         if (json_object_get(level, "pruned"))
             fprintf(
@@ -328,6 +378,7 @@ void bt_plan_print(json_t *plan, FILE *file)
         fprintf(file, "  (written up to byte %zu; set by %s, %s)", bytes_of(planned, "arena"),
                 bt_json_read_text(peak, "level"), bt_json_read_text(peak, "phase"));
     print_device(json_object_get(plan, "device_bytes"), file);
+    print_host(json_object_get(plan, "host_bytes"), file);
     fprintf(file, "\ndata sets                    %14zu  %10s\n", bytes_of(plan, "data_bytes"),
             bt_bytes_text(text, bytes_of(plan, "data_bytes")));
     fprintf(file, "the program itself           %14zu  %10s", bytes_of(plan, "program_bytes"),

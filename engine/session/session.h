@@ -36,6 +36,7 @@ struct bt_engine {
     bt_output *output;                    /* the folder that a run writes to, or is to go on in; NULL: none */
     bt_log_lengths lengths;               /* bytes of its logs that a resumed run keeps */
     double load_seconds, compile_seconds; /* of setting up: problems and data; tracing to planning */
+    size_t host_baseline;                 /* likewise, in the host's memory */
     size_t baseline;                      /* aligned bytes that were live before it */
     size_t own_before, data_before;       /* bytes of the library itself, and of data sets, before it, */
     size_t absent_before;                 /* and of rows of these that were not read */
@@ -95,6 +96,7 @@ bool bt_phase_lives(const bt_phase *phase, int64_t value, int64_t step);
 const bt_phase *bt_phase_largest(const bt_instance *instance); /* by bytes that it uses; NULL: there is none */
 
 size_t bt_arena_planned(const bt_context *context); /* planned: of the largest phase */
+size_t bt_host_planned(const bt_context *context);  /* likewise, of the host's memory */
 size_t bt_arena_used(const bt_context *context);    /* up to the last byte that is written */
 void bt_engine_note_touched(bt_engine *engine);     /* how far it has been written, in engine->touched */
 

@@ -4,6 +4,7 @@
 #include "base/doing.h"
 #include "base/footprint.h"
 #include "engine/level/divide.h"
+#include "engine/level/offload.h"
 #include "engine/state/checkpoint.h"
 #include <string.h>
 
@@ -211,8 +212,10 @@ static bt_status set_checkpointing(bt_context *context)
     if (!options->levels)
         return BT_ERROR_MEMORY;
     for (int i = 0; i < context->problem_count; i++)
-        options->levels[options->level_count++] = (bt_level_checkpointing){
-            .level = context->problems[i]->name, .how = context->problems[i]->settings->checkpointing};
+        options->levels[options->level_count++] =
+            (bt_level_checkpointing){.level = context->problems[i]->name,
+                                     .how = context->problems[i]->settings->checkpointing,
+                                     .offloads = bt_offloads(context->problems[i], BT_OFFLOAD_ACTIVATIONS)};
     return BT_OK;
 }
 
@@ -237,16 +240,36 @@ static const bt_backend *chosen_backend(const bt_engine *engine)
 {
     if (engine->context.settings->device != BT_DEVICE_CUDA)
         return bt_backend_cpu();
-    const bt_backend *cuda = engine->front.dry ? bt_backend_cuda_to_plan() : bt_backend_cuda();
+    const bt_transport *t = engine->transport;
+    const bool chosen = !t || bt_cuda_choose(t->here, t->beside) == BT_OK;
+    const bt_backend *cuda = !chosen ? NULL : engine->front.dry ? bt_backend_cuda_to_plan() : bt_backend_cuda();
     if (!cuda)
         bt_error_context("device = cuda");
     return cuda;
 }
 
+/* Ranks on devices are processes. Where there are none, as in a report or in programs that call the library, one rank
+ * computes it all; plans are for as many as there should be. */
+static bt_status count_ranks(const bt_engine *engine, int *ranks)
+{
+    const bt_engine_settings *s = engine->context.settings;
+    *ranks = bt_context_ranks(&engine->context);
+    if (*ranks == 1 || s->device != BT_DEVICE_CUDA || engine->front.dry || engine->front.processes)
+        return BT_OK;
+    if (s->executor == BT_EXECUTOR_LOCKSTEP)
+        return bt_fail(
+            BT_ERROR_CONFIG,
+            "[engine] executor = lockstep: ranks in lockstep are the processor's; with device = cuda each is "
+            "a process: leave out executor, or device");
+    *ranks = engine->front.spread ? *ranks : 1;
+    return BT_OK;
+}
+
 static bt_status make_instance(bt_engine *engine)
 {
     const bt_engine_settings *s = engine->context.settings;
-    const int ranks = bt_context_ranks(&engine->context);
+    int ranks;
+    BT_TRY(count_ranks(engine, &ranks));
     int threads = (int)s->threads;
     const int started = engine->front.processes;
     if (started && ranks != started)
@@ -264,6 +287,7 @@ static bt_status make_instance(bt_engine *engine)
     instance->dry = engine->front.dry;
     instance->options.reassociate = s->reassociate;
     instance->options.bucket = (size_t)s->bucket;
+    instance->options.ahead = s->offload_ahead;
     BT_TRY(engine->transport ? bt_instance_join(instance, engine->transport) : bt_instance_spread(instance, ranks));
     bt_instance_window(instance, bt_divides_parameters(&engine->context) ? (size_t)s->zero_unit : 0);
     return set_overlap(engine, ranks);

@@ -185,12 +185,14 @@ static bt_status summarize(bt_run *r)
     if (bt_engine_device_bytes(engine, &device) == BT_OK && engine->context.instance->queue) {
         summary.device_planned = bt_device_sum(&device);
         summary.device_measured = bt_queue_bytes(engine->context.instance->queue);
+        bt_queue_others(engine->context.instance->queue, &summary.device_before, &summary.device_outside);
     }
     const bt_footprint print = bt_engine_footprint(engine);
     summary.data = print.data;
     summary.program = print.program;
     summary.program_peak = print.peak;
-    size_t ours = summary.measured.arena + summary.measured.persistent + engine->baseline + print.data + print.peak;
+    size_t ours = summary.measured.arena + summary.measured.persistent + summary.measured.host + engine->baseline +
+                  print.data + print.peak;
     const size_t peak = bt_resident_peak();
     summary.outside = peak > ours ? peak - ours : 0;
     bt_status status = bt_summary_write(engine->output->path, &summary);

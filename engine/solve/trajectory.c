@@ -1,5 +1,6 @@
 /* engine/solve/trajectory.c: the records of an inner loop's steps. */
 #include "engine/solve/trajectory.h"
+#include "engine/level/offload.h"
 
 #include "plan/revolve.h"
 #include "runtime/store.h"
@@ -178,7 +179,13 @@ static bt_status track_fill(bt_trajectory *t, bt_track *track)
         track->next = bt_var_new(BT_EXTERNAL, BT_TRAJECTORY, t->problem->name, source->name, shape);
     }
     bt_free(name);
-    return track->store && track->at && track->next ? BT_OK : BT_ERROR_MEMORY;
+    if (!track->store || !track->at || !track->next)
+        return BT_ERROR_MEMORY;
+    if (bt_offloads(t->problem, BT_OFFLOAD_TRAJECTORY)) {
+        bt_var_offload(track->store);
+        track->at->space = track->next->space = BT_SPACE_HOST;
+    }
+    return BT_OK;
 }
 
 static void track_free(bt_context *context, bt_track *track)

@@ -9,7 +9,7 @@ bt_graph *bt_problem_retrace(bt_problem *problem, int kind)
     if (kind != BT_PURE_UPDATE)
         return bt_traced_again(problem, kind);
     bt_graph *graph = bt_graph_new();
-    if (graph && bt_update_trace(problem, graph) == BT_OK)
+    if (graph && bt_update_trace(problem, graph, false) == BT_OK)
         return graph;
     bt_graph_free(graph);
     return NULL;
@@ -86,9 +86,14 @@ static bt_status build_update(bt_problem *problem)
     if (!graph)
         return bt_error_status();
     BT_TRY(bt_traced_keep(problem, BT_PURE_UPDATE, graph));
+    bt_graph *pieces = NULL;
+    bt_status status = bt_pieces_make(problem);
+    if (status == BT_OK && step->piece_count)
+        status = (pieces = bt_graph_new()) ? bt_update_trace(problem, pieces, true) : BT_ERROR_MEMORY;
     step->phase->spent = problem->gradients.flat; /* the update is the last that reads it */
-    step->update = bt_phase_add(step->phase, graph, 0, "update");
+    step->update = status == BT_OK ? bt_phase_add(step->phase, pieces ? pieces : graph, 0, "update") : -1;
     step->phase->spent = NULL;
+    bt_graph_free(pieces);
     return step->update < 0 ? bt_error_status() : BT_OK;
 }
 
@@ -154,6 +159,7 @@ void bt_step_free(bt_problem *problem)
         bt_solve_free(&step->site.solves[q]);
     bt_free(step->site.solves);
     bt_free(step->stretches);
+    bt_free(step->pieces);
     bt_free(step);
     bt_free(problem->used);
     bt_block_free(&problem->gradients); /* the sums of a meta-batch go on through a retrace */

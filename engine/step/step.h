@@ -23,6 +23,9 @@ typedef struct bt_step_phase { /* gradient, hypergradient, update */
     int collect; /* entry; -1: the meta-batch is one call */
     bt_update_part *stretches;
     int64_t stretch_count;
+    bool flat;              /* each is a stretch of the block, and of one group, and its update is elementwise */
+    bt_update_part *pieces; /* what the update is made of instead: pieces.c */
+    int64_t piece_count;    /* 0: it is not */
     bt_solve_site site;
 } bt_step_phase;
 
@@ -76,9 +79,10 @@ bt_status bt_step_build(bt_problem *problem);
 void bt_step_free(bt_problem *problem);
 /* A small program in the step's phase: fn records the assigns. The entry; -1 after an error. */
 int bt_step_add(bt_problem *problem, const char *part, void (*fn)(bt_problem *problem, bt_graph *graph));
-bt_status bt_update_trace(bt_problem *problem, bt_graph *graph); /* update.c */
-bt_graph *bt_problem_retrace(bt_problem *problem, int kind);     /* of a BT_PURE_ kind; NULL after an error */
-bt_status bt_check_purity(bt_problem *problem);                  /* purity.c */
+/* update.c: of the stretches, or of the pieces, to the same bits. */
+bt_status bt_update_trace(bt_problem *problem, bt_graph *graph, bool pieces);
+bt_graph *bt_problem_retrace(bt_problem *problem, int kind); /* of a BT_PURE_ kind; NULL after an error */
+bt_status bt_check_purity(bt_problem *problem);              /* purity.c */
 /* joined.c: gradients by shape, and the first product, as one, if that pays. */
 bt_status bt_joined_build(bt_problem *upper, bt_graph *const *gradients);
 

@@ -8,6 +8,9 @@
 bt_status bt_gradients_trace(bt_problem *problem, bt_graph **gradients); /* by shape of the batch */
 bt_status bt_gradients_add(bt_problem *problem, bt_graph *const *gradients);
 
+/* pieces.c: of the stretches, where they are to be updated in pieces. */
+bt_status bt_pieces_make(bt_problem *problem);
+
 /* warn.c: parameters that neither the loss nor a lower problem's loss uses. */
 bt_status bt_check_used(bt_problem *problem);
 

@@ -71,7 +71,8 @@ static bt_status make_stretches(bt_problem *problem)
     step->stretches = bt_alloc_array((size_t)(count + problem->optimizer->group_count), sizeof *step->stretches);
     if (!step->stretches)
         return BT_ERROR_MEMORY;
-    if (!one_by_one(problem)) {
+    step->flat = !one_by_one(problem);
+    if (step->flat) {
         for (int g = 0; g < problem->optimizer->group_count; g++)
             BT_TRY(group_stretch(problem, g));
         return BT_OK;
@@ -92,16 +93,20 @@ static void keep_pruned(bt_problem *problem, bt_segment *segments, bool after)
         }
 }
 
-/* The gradients as the optimiser gets them: a meta-batch's mean, after grad_callback, without what is pruned. */
-static void read_gradients(bt_problem *problem, bt_segment *segments)
+/* A meta-batch's mean. */
+static bt_tensor *gradient_of(const bt_problem *problem, const bt_update_part *part)
 {
-    bt_step_phase *step = problem->step;
+    bt_tensor *grad = bt_wide(bt_graph_read(bt_trace_now()->graph, part->grad));
+    const int64_t calls = problem->settings->meta_batch;
+    return calls > 1 ? bt_mul(1 / (double)calls, grad) : grad;
+}
+
+/* The gradients as the optimiser gets them: after grad_callback, without what is pruned. */
+static void read_gradients(bt_problem *problem, const bt_update_part *list, int64_t count, bt_segment *segments)
+{
     bt_graph *graph = bt_trace_now()->graph;
-    for (int64_t s = 0; s < step->stretch_count; s++) {
-        bt_tensor *grad = bt_wide(bt_graph_read(graph, step->stretches[s].grad));
-        int64_t calls = problem->settings->meta_batch;
-        segments[s].grad = calls > 1 ? bt_mul(1 / (double)calls, grad) : grad;
-    }
+    for (int64_t s = 0; s < count; s++)
+        segments[s].grad = gradient_of(problem, &list[s]);
     if (!problem->def->grad_callback) {
         keep_pruned(problem, segments, false);
         return;
@@ -203,39 +208,65 @@ static bt_status count_strays(bt_problem *problem, const bt_update *update)
     return BT_OK;
 }
 
-bt_status bt_update_trace(bt_problem *problem, bt_graph *graph)
+/* The segments as they are before the update. */
+static void read_segments(bt_problem *problem, const bt_update_part *list, int64_t count, bt_segment *segments)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    read_gradients(problem, list, count, segments);
+    for (int64_t s = 0; s < count; s++) {
+        const bt_update_part *part = &list[s];
+        segments[s].group = part->group;
+        segments[s].name = part->name;
+        segments[s].narrow = problem->narrow;
+        segments[s].param = bt_wide(bt_graph_read(graph, part->param));
+        for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
+            segments[s].slots[k] = part->slots[k] ? bt_wide(bt_graph_read(graph, part->slots[k])) : NULL;
+    }
+}
+
+static void write_segments(bt_problem *problem, const bt_update_part *list, int64_t count, const bt_segment *segments)
+{
+    bt_graph *graph = bt_trace_now()->graph;
+    for (int64_t s = 0; s < count && graph->status == BT_OK; s++) {
+        if (!problem->def->param_callback)
+            bt_graph_assign_as(graph, list[s].param, segments[s].next_param);
+        for (int k = 0; k < bt_optimizer_slot_count(problem->optimizer); k++)
+            if (list[s].slots[k])
+                bt_graph_assign_as(graph, list[s].slots[k], segments[s].next_slots[k]);
+    }
+}
+
+/* The norm of a gradient in pieces is that of the stretches, to the bit. */
+static void read_whole(const bt_problem *problem, bt_update *update)
+{
+    const bt_step_phase *step = problem->step;
+    update->whole = bt_graph_list(bt_trace_now()->graph, step->stretch_count);
+    update->wholes = update->whole ? step->stretch_count : 0;
+    for (int64_t i = 0; i < update->wholes; i++)
+        update->whole[i] = gradient_of(problem, &step->stretches[i]);
+}
+
+bt_status bt_update_trace(bt_problem *problem, bt_graph *graph, bool pieces)
 {
     bt_step_phase *step = problem->step;
     bt_trace trace;
     bt_tracing tracing;
     BT_TRY(make_stretches(problem));
+    const bt_update_part *list = pieces ? step->pieces : step->stretches;
+    const int64_t count = pieces ? step->piece_count : step->stretch_count;
     bt_problem_begin(&trace, &tracing, problem, graph, BT_TRACE_STEP, NULL);
-    bt_segment *segments = bt_region_alloc(graph->region, (size_t)(step->stretch_count + 1) * sizeof *segments);
-    int slots = bt_optimizer_slot_count(problem->optimizer);
+    bt_segment *segments = bt_region_alloc(graph->region, (size_t)(count + 1) * sizeof *segments);
     bt_status counted = BT_OK;
-    if (segments && step->stretch_count) {
-        read_gradients(problem, segments);
-        for (int64_t s = 0; s < step->stretch_count; s++) {
-            const bt_update_part *stretch = &step->stretches[s];
-            segments[s].group = stretch->group;
-            segments[s].name = stretch->name;
-            segments[s].narrow = problem->narrow;
-            segments[s].param = bt_wide(bt_graph_read(graph, stretch->param));
-            for (int k = 0; k < slots; k++)
-                segments[s].slots[k] = stretch->slots[k] ? bt_wide(bt_graph_read(graph, stretch->slots[k])) : NULL;
-        }
-        bt_update update = {.segments = segments, .count = step->stretch_count, .context = problem};
+    if (segments && count) {
+        read_segments(problem, list, count, segments);
+        bt_update update = {.segments = segments, .count = count, .context = problem};
+        if (pieces)
+            read_whole(problem, &update);
         update.slopes = problem->slope.flat != NULL;
         update.schedule = problem->def->schedule ? bt_schedule_trace : NULL;
         bt_optimizer_update(problem->optimizer, &update);
         keep_pruned(problem, segments, true);
-        for (int64_t s = 0; s < step->stretch_count && graph->status == BT_OK; s++) {
-            if (!problem->def->param_callback)
-                bt_graph_assign_as(graph, step->stretches[s].param, segments[s].next_param);
-            for (int k = 0; k < slots; k++)
-                if (step->stretches[s].slots[k])
-                    bt_graph_assign_as(graph, step->stretches[s].slots[k], segments[s].next_slots[k]);
-        }
+        write_segments(problem, list, count, segments);
         keep_slopes(problem, &update);
         if (problem->context->settings->log_histograms && step->site.solve_count && graph->status == BT_OK)
             bt_histogram_add(problem, "hypergradient_norm", false, update.norm);

@@ -8,6 +8,11 @@
 
 void bt_live_far(int64_t bytes); /* so many bytes more, or fewer, of what bt_live_bytes counts lie on a device */
 
+/* Of what is planned, so many bytes more, or fewer, lie in the host's memory while there are two spaces: they count
+ * there instead. */
+void bt_live_host(int64_t bytes);
+size_t bt_live_host_bytes(void);
+
 size_t bt_own_bytes(void); /* of bt_alloc and its kin, as the allocator counts them */
 size_t bt_own_peak(void);  /* the most that they have been since bt_own_peak_begin */
 void bt_own_peak_begin(void);

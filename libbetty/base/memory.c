@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static atomic_size_t live_bytes;
+static atomic_size_t live_bytes, host_bytes;
 static atomic_size_t own_bytes, own_peak;
 
 static void *add_own(void *memory)
@@ -158,5 +158,9 @@ void bt_free_aligned(void *memory)
 }
 
 void bt_live_far(int64_t bytes) { atomic_fetch_add(&live_bytes, (size_t)bytes); }
+
+void bt_live_host(int64_t bytes) { atomic_fetch_add(&host_bytes, (size_t)bytes); }
+
+size_t bt_live_host_bytes(void) { return atomic_load(&host_bytes); }
 
 size_t bt_live_bytes(void) { return atomic_load(&live_bytes); }

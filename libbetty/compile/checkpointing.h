@@ -33,6 +33,7 @@ typedef struct bt_checkpointing {
 typedef struct bt_level_checkpointing {
     const char *level; /* bt_tag.level */
     bt_checkpointing how;
+    bool offloads; /* what it computes and its derivatives read goes to the host's memory in between */
     int64_t named; /* the result: values that it names, in all programs that have been compiled with it */
 } bt_level_checkpointing;
 

@@ -4,7 +4,7 @@
  * where nobody reads the old value later; otherwise it is computed aside and copied at the end. */
 #include "base/overlap.h"
 #include "compile/compile_inside.h"
-#include "compile/rows.h"
+#include "compile/joined.h"
 
 typedef struct commit {
     bt_compilation *c;
@@ -23,8 +23,8 @@ bool bt_step_overwrites(const bt_program *program, const bt_call_step *step, int
 {
     const bt_op_info *info = step->call.op->info;
     const bt_buffer *buffer = &program->buffers[step->in[i].buffer];
-    if (bt_is_rows(&step->call))
-        return step->in[i].offset == 0 && buffer->bytes == bytes && bt_rows_overwrites(&step->call, o, i);
+    if (step->call.joined)
+        return step->in[i].offset == 0 && buffer->bytes == bytes && bt_joined_overwrites(step->call.joined, o, i);
     const bool may = !info                      ? false
                      : info->flags & BT_OP_EACH ? o == i
                                                 : o < BT_MAX_OUTPUTS && i < 32 && (info->overwrites[o] >> i) & 1u;
@@ -161,12 +161,13 @@ static bt_status place_assign(commit *m, int64_t i)
     return copy(m, assign->value, look, &like, &copied);
 }
 
-static bt_status note_tails(bt_program *program)
+static bt_status note_tails(const commit *m)
 {
+    bt_program *program = m->program;
     const bt_graph *graph = program->graph;
     for (int64_t i = 0; i < graph->assign_count; i++) {
         bt_var *var = graph->assigns[i].var;
-        if (!var->tail)
+        if (!var->tail || (m->c->stowed && m->c->stowed[i])) /* what is copied out ends where it ends */
             continue;
         bt_buffer like = {
             .home = BT_HOME_VAR, .bytes = var->bytes + var->tail, .var = bt_var_root(var), .start = bt_var_start(var)};
@@ -250,14 +251,16 @@ bt_status bt_pass_commit(bt_compilation *c)
         status = keep_results(&m);
     for (int64_t i = 0; status == BT_OK && i < graph->assign_count; i++) {
         m.from[i] = c->looks[graph->assigns[i].value->id];
-        status = set_aside(&m, &graph->assigns[i], &m.from[i]);
+        if (!c->stowed || !c->stowed[i])
+            status = set_aside(&m, &graph->assigns[i], &m.from[i]);
         if (status == BT_OK)
             m.wanted[m.from[i].at.buffer] = true;
     }
     for (int64_t i = 0; status == BT_OK && i < graph->assign_count; i++)
-        status = place_assign(&m, i);
+        if (!c->stowed || !c->stowed[i])
+            status = place_assign(&m, i);
     if (status == BT_OK)
-        status = note_tails(c->program);
+        status = note_tails(&m);
     bt_overlaps_free(&m.leaves);
     bt_overlaps_free(&m.assigned);
     bt_free(m.maker);

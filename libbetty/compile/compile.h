@@ -9,28 +9,33 @@
 #include "plan/order.h"
 #include "transform/shard.h"
 
+enum { BT_AHEAD = 2 }; /* bt_compile_options.ahead, unless it is changed */
+
 /* What a program is compiled for, and the passes that can be switched off. None of them changes what a program
  * computes; without them it needs more memory or time. */
 typedef struct bt_compile_options {
     const bt_kernel_table *kernels; /* of the device */
     int threads;                    /* of one kernel; at least 1 */
-    bool loop;           /* it runs again and again: what it reads of its phase is read in the next round, too */
-    bool simplify;       /* algebra, values computed twice, and what nobody reads */
-    bool reassociate;    /* chains of matrix products in the cheapest order */
-    bool fuse;           /* what goes into a product is computed within it */
-    bool absorb;         /* what alone reads a value is computed together with it */
-    size_t bucket;       /* bytes of sums over the ranks that are taken together, at most; 0: each by itself */
-    bool order;          /* steps in the order that holds fewer bytes, where there is one */
-    bt_order_rule rule;  /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
-    bool rows;           /* arithmetic on a few numbers, many steps as one call */
-    bool strips;         /* arithmetic of an optimiser on many numbers, strip by strip as one call */
-    bool merge;          /* values are written over others that die */
-    bool overlap;        /* collectives may be under way while steps run that do not need them; not by default: more is
-                            alive */
+    bool loop;          /* it runs again and again: what it reads of its phase is read in the next round, too */
+    bool simplify;      /* algebra, values computed twice, and what nobody reads */
+    bool reassociate;   /* chains of matrix products in the cheapest order */
+    bool fuse;          /* what goes into a product is computed within it */
+    bool absorb;        /* what alone reads a value is computed together with it */
+    size_t bucket;      /* bytes of sums over the ranks that are taken together, at most; 0: each by itself */
+    bool order;         /* steps in the order that holds fewer bytes, where there is one */
+    bt_order_rule rule; /* of plan/order.h, by which they are ordered then; BT_ORDERS: whichever holds fewest bytes */
+    bool rows;          /* arithmetic on a few numbers, many steps as one call */
+    bool strips;        /* arithmetic of an optimiser on many numbers, strip by strip as one call */
+    bool chain;   /* elementwise steps that follow one another as one call, where the device has a kernel for it */
+    bool merge;   /* values are written over others that die */
+    bool overlap; /* collectives may be under way while steps run that do not need them; not by default: more is
+                     alive */
     const bt_var *spent; /* of a phase: nobody reads it after this program, so that values may be written over it, too;
                             NULL: none */
     bt_level_checkpointing *levels; /* what is computed again rather than held; goes with the pass of orders */
     int level_count;
+    bool spaces;           /* there are two: what lies in the host's memory is copied out and back, */
+    int64_t ahead;         /* so many steps before it is read, and behind who computed it: compile/spaces.c */
     size_t budget;         /* bytes that it may have alive: for levels with `checkpointing = budget`; 0: none */
     bool anything;         /* it is also for what no level says anything of */
     const bt_world *world; /* the rank that it is one of; NULL: there is one */

@@ -16,6 +16,7 @@ typedef struct bt_compilation {
     bt_program *program;    /* its graph is what the passes over graphs leave; NULL before the first */
     bt_look *looks;         /* by tensor of this graph; from lowering on */
     bt_tensor **stored;     /* by tensor: its cast to 16 bits, where nobody else reads it; else NULL */
+    bool *stowed;           /* by assign: a step copies the value out to its variable; NULL: none does */
     bt_look *in;            /* room for a call that is looked for a kernel for */
     bt_view *trial;
     int64_t in_room, trial_room;
@@ -26,7 +27,9 @@ bt_status bt_pass_lower(bt_compilation *c);  /* lower.c: nodes to steps and buff
 bt_status bt_pass_order(bt_compilation *c);  /* order.c: the order of the steps */
 bt_status bt_pass_rows(bt_compilation *c);   /* rows.c: many short steps as one */
 bt_status bt_pass_strips(bt_compilation *c); /* rows.c: likewise long ones, of an optimiser */
+bt_status bt_pass_chain(bt_compilation *c);  /* chain.c: elementwise steps as one */
 bt_status bt_pass_flight(bt_compilation *c); /* flight.c: how long collectives may be under way */
+bt_status bt_pass_spaces(bt_compilation *c); /* spaces.c: copies to the host's memory and back */
 bt_status bt_pass_commit(bt_compilation *c); /* commit.c: where assigned values and results live */
 bt_status bt_pass_lives(bt_compilation *c);  /* merge.c: first and last steps of buffers */
 bt_status bt_pass_merge(bt_compilation *c);  /* merge.c: what is written over what */

@@ -22,7 +22,8 @@ typedef struct bt_call {
     bt_row_fn *row; /* left by prepare where one call of it, on n numbers, is all that launch would do; else NULL */
     bool divided;   /* launch would share the n numbers among threads */
     int64_t n;
-    void *queue; /* of the device that it is launched on (runtime/device.h); NULL: the processor */
+    const struct bt_joined *joined; /* of several steps: compile/joined.h; NULL: of one */
+    void *queue;                    /* of the device that it is launched on (runtime/device.h); NULL: the processor */
     bt_tag tag;
 } bt_call;
 

@@ -3,22 +3,28 @@
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static void touch(bt_buffer *buffer, int64_t step, int64_t end)
+static void touch(const bt_program *program, bt_buffer *buffer, int64_t step)
 {
+    const int64_t end = bt_step_ends(program, step);
+    int64_t *way = program->steps[step].move ? &buffer->moving : &buffer->busy;
     buffer->first = buffer->first < 0 ? step : buffer->first;
     buffer->last = later(buffer->last, end);
     buffer->read = step;
-    buffer->busy = end > step ? later(buffer->busy, end + 1) : buffer->busy;
+    *way = end > step ? later(*way, end + 1) : *way;
 }
 
-/* Before which step each collective has to be done. */
+/* Before which step each collective, and each move, has to be done. */
 static void find_awaited(bt_program *program)
 {
     int64_t count = 0;
     for (int64_t s = 0; s < program->step_count; s++) {
-        const int64_t until = program->steps[s].until;
-        count += until > 0;
-        if (until > 0 && until < program->step_count)
+        const int64_t until = program->steps[s].until, move = program->steps[s].move;
+        count += until > 0 && !move;
+        if (until == 0 || until >= program->step_count)
+            continue;
+        if (move)
+            program->steps[until].meets = later(program->steps[until].meets, move);
+        else
             program->steps[until].awaits = count;
     }
 }
@@ -30,12 +36,11 @@ bt_status bt_pass_lives(bt_compilation *c)
     find_awaited(program);
     for (int64_t s = 0; s < program->step_count; s++) {
         bt_call_step *step = &program->steps[s];
-        const int64_t end = bt_step_ends(program, s);
         for (int o = 0; o < step->call.outputs; o++)
-            touch(&program->buffers[step->out[o].buffer], s, end);
+            touch(program, &program->buffers[step->out[o].buffer], s);
         for (int i = 0; i < step->call.inputs; i++) {
             bt_buffer *buffer = &program->buffers[step->in[i].buffer];
-            touch(buffer, s, end);
+            touch(program, buffer, s);
             if (buffer->home == BT_HOME_ARENA && buffer->node->tag.order == 0 && step->node->tag.order > 0 &&
                 !(bt_op_flags(step->call.op) & BT_OP_COLLECTIVE))
                 buffer->saved = s;
@@ -56,7 +61,7 @@ bt_status bt_pass_lives(bt_compilation *c)
 /* Whether the step is the last to use it. The collectives that are under way have their turn before this one. */
 static bool is_last(const bt_program *program, int64_t s, const bt_buffer *buffer)
 {
-    return buffer->read == s && (program->steps[s].until || buffer->busy <= s);
+    return buffer->read == s && buffer->moving <= s && (program->steps[s].until || buffer->busy <= s);
 }
 
 /* Whether nobody reads the root after the step, in the program or behind it. */
@@ -110,6 +115,7 @@ bt_status bt_pass_merge(bt_compilation *c)
                     root->last = out->last;
                     root->read = out->read;
                     root->busy = later(root->busy, out->busy);
+                    root->moving = later(root->moving, out->moving);
                     root->result |= out->result;
                 }
         }

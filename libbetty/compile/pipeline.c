@@ -1,5 +1,6 @@
 /* compile/pipeline.c: the passes from a graph to a program, in their order. */
 #include "compile/compile_inside.h"
+#include "compile/spaces.h"
 
 #include "transform/absorb.h"
 #include "transform/bucket.h"
@@ -87,8 +88,10 @@ WANTED(absorb)
 WANTED(order)
 WANTED(rows)
 WANTED(strips)
+WANTED(chain)
 WANTED(merge)
 WANTED(overlap)
+WANTED(spaces)
 
 static bool wants_bucket(const bt_compile_options *options) { return options->world && options->bucket; }
 
@@ -108,7 +111,9 @@ static const struct pass {
     [BT_PASS_ORDER] = {"order", bt_pass_order, wants_order},
     [BT_PASS_ROWS] = {"rows", bt_pass_rows, wants_rows},
     [BT_PASS_STRIPS] = {"strips", bt_pass_strips, wants_strips},
+    [BT_PASS_CHAIN] = {"chain", bt_pass_chain, wants_chain},
     [BT_PASS_FLIGHT] = {"flight", bt_pass_flight, wants_overlap},
+    [BT_PASS_SPACES] = {"spaces", bt_pass_spaces, wants_spaces},
     [BT_PASS_COMMIT] = {"commit", bt_pass_commit, NULL},
     [BT_PASS_LIVES] = {"lives", bt_pass_lives, NULL},
     [BT_PASS_MERGE] = {"merge", bt_pass_merge, wants_merge},
@@ -129,7 +134,9 @@ bt_compile_options bt_compile_defaults(const bt_kernel_table *kernels, int threa
                                 .rule = BT_ORDERS,
                                 .rows = true,
                                 .strips = true,
+                                .chain = true,
                                 .merge = true,
+                                .ahead = BT_AHEAD,
                                 .holding = BT_HOLD_PRODUCTS};
 }
 
@@ -157,8 +164,11 @@ static bt_program *compile(const bt_graph *graph, const bt_compile_options *opti
     bt_status status = c.program->region ? BT_OK : BT_ERROR_MEMORY;
     for (int p = 0; status == BT_OK && p < (int)end; p++)
         status = run(&c, p);
+    if (status == BT_OK && c.program->moves && end == BT_PASSES)
+        status = bt_spaces_verify(c.program);
     bt_free(c.looks);
     bt_free(c.stored);
+    bt_free(c.stowed);
     bt_free(c.in);
     bt_free(c.trial);
     if (status == BT_OK)

@@ -1,7 +1,7 @@
 /* compile/program.c: what has been compiled. */
 #include "compile/program.h"
 
-#include "compile/rows.h"
+#include "compile/joined.h"
 #include <stdio.h>
 
 void bt_program_free(bt_program *program)
@@ -27,6 +27,11 @@ bool bt_program_outside(const bt_program *program, bt_operand at)
 
 bool bt_step_joins(const bt_call_step *step) { return bt_op_flags(step->call.op) & BT_OP_COLLECTIVE; }
 
+bt_space bt_operand_space(const bt_program *program, bt_operand at)
+{
+    return program->buffers[program->buffers[at.buffer].root].space;
+}
+
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements)
 {
     *gathers = program->sharded.gathers;
@@ -43,8 +48,14 @@ uint64_t bt_program_meetings(const bt_program *program)
     uint64_t hash = 0;
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call *call = &program->steps[s].call;
-        if (bt_step_joins(&program->steps[s]))
-            hash = bt_collective_hash(hash, call->op, call->attr);
+        if (!bt_step_joins(&program->steps[s]))
+            continue;
+        const bool parts = ((const bt_collective_attr *)call->attr)->parts;
+        hash = bt_collective_hash(hash, call->op, call->attr);
+        for (int i = 0; i < call->inputs; i++) { /* how much each rank has of an operand in parts the attributes say */
+            const int64_t own[] = {call->in[i].dtype, parts ? 0 : bt_array_count(bt_view_array(&call->in[i]))};
+            hash = bt_hash(hash, own, sizeof own);
+        }
     }
     return hash;
 }
@@ -66,9 +77,10 @@ void bt_program_describe(const bt_program *program, bt_text *text)
     for (int64_t s = 0; s < program->step_count; s++) {
         const bt_call_step *step = &program->steps[s];
         char name[64];
-        if (bt_is_rows(&step->call))
-            snprintf(name, sizeof name, "%s.%lld", step->call.op->name, (long long)bt_rows_count(&step->call));
-        bt_text_add(text, "%4lld %-28s", (long long)s, bt_is_rows(&step->call) ? name : step->kernel->name);
+        const bt_joined *joined = step->call.joined;
+        if (joined)
+            snprintf(name, sizeof name, "%s.%lld", step->call.op->name, (long long)joined->count);
+        bt_text_add(text, "%4lld %-28s", (long long)s, joined ? name : step->kernel->name);
         for (int i = 0; i < step->call.inputs; i++)
             describe_operand(program, step->in[i], text);
         bt_text_add(text, " ->");

@@ -21,10 +21,12 @@ typedef struct bt_buffer {
     const bt_node *node;  /* who computes it; of scratch: who needs it */
     int64_t first, last;  /* steps that touch it; of a root: those of everything merged into it */
     int64_t read, busy;   /* of these the last that does so by itself; up to which step collectives do, that are under
-                             way meanwhile (until) */
+                             way meanwhile (until); */
+    int64_t moving;       /* and moves */
     int64_t root;         /* the buffer whose place it has; itself, unless merged */
     bt_var *var;          /* BT_HOME_VAR: the root variable, and the first byte there; else NULL and 0 */
     size_t start;
+    bt_space space;
     const void *constant;
     bool result;   /* an output of the graph: kept to the end */
     int64_t saved; /* of a forward value: the last step of its derivatives that reads it; 0: none */
@@ -41,9 +43,11 @@ typedef struct bt_call_step {
     bt_operand *in, *out;
     int64_t scratch; /* buffer; -1: none */
     bool again;      /* its values have been computed before: compile/recompute.c */
-    int64_t until;   /* of a collective: what it reads and gives is its own up to this step, before which it has to be
-                        done; others: 0 */
+    int64_t until;   /* of a collective, and of a move: what it reads and gives is its own up to this step, before
+                        which it has to be done; others: 0 */
     int64_t awaits;  /* so many of those that are under way for a while have to be done before this step */
+    int64_t move;    /* of a move: which one of the program's, from 1 on; others: 0 */
+    int64_t meets;   /* so many moves have to be done before this step */
     const bt_node *node;
 } bt_call_step;
 
@@ -65,7 +69,9 @@ typedef enum bt_pass {
     BT_PASS_ORDER,
     BT_PASS_ROWS,
     BT_PASS_STRIPS,
+    BT_PASS_CHAIN,
     BT_PASS_FLIGHT,
+    BT_PASS_SPACES,
     BT_PASS_COMMIT,
     BT_PASS_LIVES,
     BT_PASS_MERGE,
@@ -88,6 +94,8 @@ typedef struct bt_program {
     int64_t again;             /* steps that run again; */
     double extra;              /* their work, as a part of that of all others; */
     size_t held;               /* and `most` without them; 0: none was looked for */
+    int64_t moves;             /* between the spaces; */
+    size_t moved[BT_SPACES];   /* bytes of these in a run, by where they come to */
     bt_sharded_report sharded; /* with ranks: what they send each other */
     double seconds[BT_PASSES]; /* what each pass took; 0: it was not wanted */
 } bt_program;
@@ -98,6 +106,7 @@ void bt_program_free(bt_program *program);
 bool bt_program_outside(const bt_program *program, bt_operand at);
 
 bool bt_step_joins(const bt_call_step *step); /* its op is a collective */
+bt_space bt_operand_space(const bt_program *program, bt_operand at);
 /* What one run gathers from the ranks, with what it gathers again: calls, and elements of the whole. */
 void bt_program_gathered(const bt_program *program, int64_t *gathers, int64_t *elements);
 /* Of all collectives of a run, in their order: ranks that meet at them have the same. */

@@ -9,6 +9,7 @@
 #include "base/overlap.h"
 #include "base/team.h"
 #include "compile/compile_inside.h"
+#include "compile/joined.h"
 #include "compile/work.h"
 
 #include <string.h>
@@ -35,9 +36,7 @@ typedef struct part { /* a step of before */
 
 typedef struct rows {
     part *parts;
-    int64_t count;
-    double flops;
-    uint32_t *over; /* by output: the inputs, of the first 32, that it may be written over */
+    bt_joined joined;
 } rows;
 
 /* ---- the kernel ---- */
@@ -53,7 +52,7 @@ static bt_status launch(const bt_call *call)
         *next++ = call->out[o].data;
     for (int i = 0; i < call->inputs; i++)
         *next++ = call->in[i].data;
-    const part *end = r->parts + r->count;
+    const part *end = r->parts + r->joined.count;
     for (const part *p = r->parts; p < end; p++) {
         const void *in[BT_ROW_INPUTS];
         for (int i = 0; i < BT_ROW_INPUTS; i++)
@@ -66,7 +65,7 @@ static bt_status launch(const bt_call *call)
 /* Numbers from .. from + n - 1 of all parts; bases as in launch. */
 static void run_strip(const rows *r, char *const *base, int64_t from, int64_t n)
 {
-    const part *end = r->parts + r->count;
+    const part *end = r->parts + r->joined.count;
     for (const part *p = r->parts; p < end; p++) {
         const void *in[BT_ROW_INPUTS];
         for (int i = 0; i < BT_ROW_INPUTS; i++)
@@ -104,17 +103,6 @@ static bt_status launch_strips(const bt_call *call)
 static const bt_op rows_op = {.name = "rows", .inputs = -1}, strips_op = {.name = "strips", .inputs = -1};
 static const bt_kernel_impl rows_kernel = {.op = &rows_op, .name = "rows", .launch = launch},
                             strips_kernel = {.op = &strips_op, .name = "strips", .launch = launch_strips};
-
-bool bt_is_rows(const bt_call *call) { return call->op == &rows_op || call->op == &strips_op; }
-
-int64_t bt_rows_count(const bt_call *call) { return ((const rows *)call->state)->count; }
-
-double bt_rows_flops(const bt_call *call) { return ((const rows *)call->state)->flops; }
-
-bool bt_rows_overwrites(const bt_call *call, int o, int i)
-{
-    return i < 32 && ((const rows *)call->state)->over[o] >> i & 1;
-}
 
 /* ---- which steps belong together ---- */
 
@@ -203,6 +191,16 @@ static bool has_place(const pass *p, int64_t batch, int64_t s)
            (!p->strips || steps[batch].call.n == steps[s].call.n);
 }
 
+/* Whether the batch makes, strip by strip, what all numbers of the step need one of. */
+static bool waits_for_one(const pass *p, int64_t batch, int64_t s)
+{
+    const bt_call_step *step = &p->program->steps[s];
+    for (int i = 0; p->strips && i < step->call.inputs; i++)
+        if (p->made[step->in[i].buffer] == batch && is_one_number(&step->call.in[i]))
+            return true;
+    return false;
+}
+
 static void stand(pass *p, int64_t s, int64_t at)
 {
     const bt_call_step *step = &p->program->steps[s];
@@ -237,7 +235,7 @@ static void gather(pass *p)
             stand(p, s, s);
             continue;
         }
-        if (!has_place(p, open[order], s) || ready(p, s) > open[order])
+        if (!has_place(p, open[order], s) || ready(p, s) > open[order] || waits_for_one(p, open[order], s))
             open[order] = s;
         stand(p, s, open[order]);
     }
@@ -253,6 +251,7 @@ typedef struct draft { /* of a call */
     bt_view in_view[INPUTS], out_view[PARTS];
     int64_t reader[INPUTS]; /* the last part that reads it, */
     bool over[INPUTS];      /* and whether that may write over it */
+    bool shared[INPUTS];    /* one number that all numbers of a part need: nobody may write over it */
     int64_t writer[PARTS];
     part parts[PARTS];
 } draft;
@@ -290,6 +289,7 @@ static int input_of(draft *d, const bt_call_step *step, int i)
     d->in[known] = step->in[i];
     d->in_view[known] = step->call.in[i];
     d->reader[known] = -1;
+    d->shared[known] = false;
     return d->inputs++;
 }
 
@@ -311,6 +311,7 @@ static void add_part(draft *d, int64_t k, const bt_call_step *step)
         int input = input_of(d, step, i);
         bool over = bt_step_overwrites(p->program, step, 0, i, bytes);
         d->over[input] = over && (d->reader[input] < k || d->over[input]);
+        d->shared[input] |= p->strips && to->along[i] == 0 && to->n > 1;
         d->reader[input] = k;
         to->in[i] = (place){(uint16_t)(1 + d->outputs + input), 0};
     }
@@ -320,7 +321,7 @@ static uint32_t over_which(const draft *d, int o)
 {
     uint32_t mask = 0;
     for (int i = 0; i < d->inputs && i < 32; i++)
-        if (d->reader[i] < d->writer[o] || (d->reader[i] == d->writer[o] && d->over[i]))
+        if (!d->shared[i] && (d->reader[i] < d->writer[o] || (d->reader[i] == d->writer[o] && d->over[i])))
             mask |= 1u << i;
     return mask;
 }
@@ -348,7 +349,8 @@ static bt_status step_of(const draft *d, int64_t count, double flops, bt_call_st
     uint32_t *over = bt_region_alloc(region, outputs * sizeof *over);
     if (!r || !step->in || !step->out || !step->call.in || !step->call.out || !parts || !over)
         return BT_ERROR_MEMORY;
-    *r = (rows){parts, count, flops, over};
+    *r = (rows){parts, {count, flops, over}};
+    step->call.joined = &r->joined;
     for (int o = 0; o < d->outputs; o++)
         over[o] = over_which(d, o);
     return BT_OK;

@@ -1,7 +1,8 @@
 /* compile/work.c: operations and bytes of a call; the threads that they are worth. */
 #include "compile/work.h"
 
-#include "compile/rows.h"
+#include "compile/joined.h"
+#include "compile/spaces.h"
 #include "ops/ops.h"
 
 static double view_bytes(const bt_view *view)
@@ -26,8 +27,10 @@ double bt_call_flops(const bt_call *call)
 {
     bt_array in[BT_MAX_ITEMS + 1], out[BT_MAX_OUTPUTS];
     const bt_op_info *info = call->op->info;
-    if (bt_is_rows(call))
-        return bt_rows_flops(call);
+    if (call->joined)
+        return call->joined->flops;
+    if (bt_is_move(call))
+        return 0;
     if (!info || !info->flops || call->inputs > BT_MAX_ITEMS || call->outputs > BT_MAX_OUTPUTS)
         return (double)bt_array_count(bt_view_array(&call->out[0]));
     for (int i = 0; i < call->inputs; i++)

@@ -13,8 +13,10 @@ typedef struct bt_store {
     bt_array array; /* the first axis counts rows; data is of bt_alloc */
     int64_t row_items;
     size_t row_bytes;
-    size_t row_step;       /* from a row to the next one; less than row_bytes where they overlap */
-    size_t bytes;          /* of array.data */
+    size_t row_step; /* from a row to the next one; less than row_bytes where they overlap */
+    size_t bytes;    /* of array.data; 0 where it lies in a file */
+    void *map;       /* the file that array.data is a part of, mapped; NULL: it is of bt_alloc */
+    size_t map_bytes;
     size_t absent;         /* bytes of the rows that row 0 stands for */
     bool scaled;           /* bytes that stand for x/255, and are delivered so */
     bool single;           /* scaled, in the place of floats: for the f32 nearest to x/255, in f64 too (narrow.c) */
@@ -28,7 +30,8 @@ typedef struct bt_store {
     struct bt_store *next; /* in the list of those with a key */
 } bt_store;
 
-bt_store *bt_store_new(bt_array array, bool scaled);       /* takes array.data over, also on failure */
+bt_store *bt_store_new(bt_array array, bool scaled);                  /* takes array.data over, also on failure */
+bt_store *bt_store_over(bt_array array, void *map, size_t map_bytes); /* takes the mapping over, also on failure */
 bt_store *bt_store_windows(bt_array line, int64_t length); /* of [n] numbers: rows of so many, each begins one later */
 bt_store *bt_store_again(bt_store *store);                 /* one more owner */
 bt_store *bt_store_find(const char *key, int field);       /* one more owner; NULL (no failure) if none is alive */
@@ -41,7 +44,10 @@ size_t bt_store_absent(void);              /* and of the rows that were not read
 char *bt_store_take_note(bt_store *store); /* the first time; else NULL. To be freed */
 bt_dtype bt_store_dtype(const bt_store *store, bt_dtype floats); /* as a batch delivers it */
 
-/* ---- narrow.c ---- */
+/* ---- mapped.c: values that stay in their file ---- */
+
+bt_store *bt_store_map(const char *path, bt_array array, size_t offset); /* of the file, which ends with the array */
+
 
 /* A store of bytes in the place of these numbers, which stay the caller's; NULL (no failure) where that is not exact.
  */
@@ -162,6 +168,10 @@ const char *bt_gather_row(const bt_column *column, int32_t place);
 /* Of `count` rows, taken one after the other: brings near those that are needed next. Called before each row i. */
 void bt_gather_near(const bt_column *column, const int32_t *places, int64_t i, int64_t count);
 void bt_gather_convert(const bt_store *store, const void *from, int64_t count, bt_dtype dtype, void *to); /* numbers */
+
+/* Of a field in a file: the rows are needed soon; what has been read is not needed now (mapped.c). */
+void bt_store_ahead(const bt_column *column, const int32_t *places, int64_t count);
+void bt_store_let_go(const bt_store *store);
 
 /* ---- change.c: the same of images that are changed ---- */
 

@@ -1,5 +1,6 @@
 /* data/find.c: which files a data set is in: the names that people give to data files. */
 #include "data/find.h"
+#include "data/read.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -258,6 +259,30 @@ static bt_status texts_at(bt_found *found, const char *base, const char *split)
     return BT_OK;
 }
 
+/* ---- folders of arrays: SPLIT/FIELD.npy; without splits, what is there is to train with ---- */
+
+static bt_status arrays_in(bt_found *found, const char *inside, const char *split)
+{
+    char path[BT_PATH], other[BT_PATH];
+    if (build(path, "%s%s", inside, split) && bt_has_arrays(path)) {
+        build(found->file, "%s", path);
+        found->kind = BT_FOUND_ARRAYS;
+        return BT_OK;
+    }
+    const bool plain = bt_has_arrays(inside), train = strcmp(split, "train") == 0;
+    const bool apart = build(other, "%s%s", inside, train ? "test" : "train") && bt_has_arrays(other);
+    if (plain && train) {
+        build(found->file, "%.*s", (int)strlen(inside) - 1, inside); /* without its slash */
+        found->kind = BT_FOUND_ARRAYS;
+    } else if (plain || apart) {
+        return bt_fail(BT_ERROR_FILE,
+                       "%s: there is no split \"%s\"; expected the folder %s with a .npy file for each "
+                       "field%s",
+                       inside, split, path, train ? "" : "; or take parts of the split \"train\"");
+    }
+    return BT_OK;
+}
+
 /* ---- folders of images: SPLIT/CLASS/FILE ---- */
 
 static bt_status folders_in(bt_found *found, const char *inside, const char *split)
@@ -288,6 +313,8 @@ static bt_status find_in_folder(bt_found *found, const char *folder, const char 
     BT_TRY(images_in(found, inside, split));
     if (found->kind == BT_FOUND_NOTHING)
         BT_TRY(cifar_in(found, inside, split));
+    if (found->kind == BT_FOUND_NOTHING)
+        BT_TRY(arrays_in(found, inside, split));
     if (found->kind != BT_FOUND_NOTHING)
         return BT_OK;
     char name[BT_PATH];

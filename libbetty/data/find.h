@@ -7,8 +7,16 @@
 enum { BT_PATH = 4096, BT_MORE_FILES = 4 };
 
 typedef struct bt_found {
-    enum { BT_FOUND_NOTHING, BT_FOUND_IMAGES, BT_FOUND_CIFAR, BT_FOUND_FOLDERS, BT_FOUND_TABLE, BT_FOUND_TEXTS } kind;
-    char file[BT_PATH];   /* the images, or their folder, or the table; the texts to train with */
+    enum {
+        BT_FOUND_NOTHING,
+        BT_FOUND_IMAGES,
+        BT_FOUND_CIFAR,
+        BT_FOUND_FOLDERS,
+        BT_FOUND_ARRAYS,
+        BT_FOUND_TABLE,
+        BT_FOUND_TEXTS
+    } kind;
+    char file[BT_PATH]; /* the images, or their folder, or that of the arrays, or the table; the texts to train with */
     char labels[BT_PATH]; /* of images; the texts to validate with; "" if there are none */
     char other[BT_PATH];  /* the table of the other split; what numbers the classes; the texts to test with; or "" */
     char more[BT_MORE_FILES][BT_PATH]; /* CIFAR: the other files of the split; "" after the last */

@@ -1,112 +1,45 @@
 /* data/images.c: a folder of images: SPLIT/CLASS/FILE, PNG or PGM or PPM. The classes are the subfolders, by name. */
+#include "data/listing.h"
 #include "data/read.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 /* ---- names ---- */
 
-typedef struct names {
-    char **items;
-    int64_t count, capacity;
-} names;
+static bool is_png(const char *name) { return bt_ends_with_one_of(name, (const char *const[]){".png"}, 1); }
 
-static void free_names(names *list)
+static bt_status is_class(const char *path, bool *take)
 {
-    for (int64_t i = 0; i < list->count; i++)
-        bt_free(list->items[i]);
-    bt_free(list->items);
-}
-
-/* Takes the name over, also on failure. */
-static bt_status add_name(names *list, char *name)
-{
-    char **grown = name ? bt_grow(list->items, &list->capacity, list->count + 1, sizeof *grown) : NULL;
-    if (!grown) {
-        bt_free(name);
-        return BT_ERROR_MEMORY;
-    }
-    list->items = grown;
-    grown[list->count++] = name;
+    *take = bt_entry_of(path) == BT_ENTRY_FOLDER;
     return BT_OK;
 }
 
-static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-typedef enum kind { SOMETHING_ELSE, FOLDER, PICTURE, UNREAD_PICTURE } kind;
-
-static bool ends_with_one_of(const char *name, const char *const *ends, int count)
-{
-    const char *dot = strrchr(name, '.');
-    for (int i = 0; dot && i < count; i++)
-        if (strcasecmp(dot, ends[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool is_png(const char *name) { return ends_with_one_of(name, (const char *const[]){".png"}, 1); }
-
-static kind kind_of(const char *path)
+static bt_status is_picture(const char *path, bool *take)
 {
     static const char *const read[] = {".png", ".pgm", ".ppm", ".pnm"}, *const unread[] = {".jpg", ".jpeg", ".bmp",
                                                                                            ".gif", ".tif",  ".tiff",
                                                                                            ".webp"};
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return SOMETHING_ELSE;
-    return S_ISDIR(info.st_mode)                                 ? FOLDER
-           : !S_ISREG(info.st_mode)                              ? SOMETHING_ELSE
-           : ends_with_one_of(path, read, BT_COUNT_OF(read))     ? PICTURE
-           : ends_with_one_of(path, unread, BT_COUNT_OF(unread)) ? UNREAD_PICTURE
-                                                                 : SOMETHING_ELSE;
-}
-
-static bt_status add_if(names *list, const char *folder, const char *name, kind wanted)
-{
-    char *path = bt_string("%s/%s", folder, name);
-    kind found = path ? kind_of(path) : SOMETHING_ELSE;
-    bt_status status = path ? BT_OK : BT_ERROR_MEMORY;
-    if (found == UNREAD_PICTURE && wanted == PICTURE)
-        status = bt_fail(BT_ERROR_UNSUPPORTED,
-                         "%s: images of this format are not read; convert them to PNG, PGM or PPM", path);
-    bt_free(path);
-    return status == BT_OK && found == wanted ? add_name(list, bt_strdup(name)) : status;
-}
-
-/* What is of that kind in a folder, sorted; hidden things are left out. */
-static bt_status list_names(const char *folder, kind wanted, names *list)
-{
-    DIR *open = opendir(folder);
-    if (!open)
-        return bt_fail(errno == ENOMEM ? BT_ERROR_MEMORY : BT_ERROR_FILE, "%s: cannot be read: %s", folder,
-                       errno == ENOMEM ? "out of memory" : strerror(errno));
-    bt_status status = BT_OK;
-    for (struct dirent *entry; status == BT_OK && (entry = readdir(open));)
-        if (entry->d_name[0] != '.')
-            status = add_if(list, folder, entry->d_name, wanted);
-    closedir(open);
-    if (status == BT_OK && list->count)
-        qsort(list->items, (size_t)list->count, sizeof *list->items, compare);
-    return status;
+    const bool file = bt_entry_of(path) == BT_ENTRY_FILE;
+    *take = file && bt_ends_with_one_of(path, read, BT_COUNT_OF(read));
+    if (file && bt_ends_with_one_of(path, unread, BT_COUNT_OF(unread)))
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%s: images of this format are not read; convert them to PNG, PGM or PPM",
+                       path);
+    return BT_OK;
 }
 
 /* ---- which files ---- */
 
 typedef struct files {
-    names paths;
+    bt_names paths;
     int32_t *labels; /* [paths.capacity] */
     int64_t room;
 } files;
 
 static bt_status add_class(files *all, const char *folder, const char *class, int32_t label)
 {
-    names list = {0};
+    bt_names list = {0};
     char *inside = bt_string("%s/%s", folder, class);
-    bt_status status = inside ? list_names(inside, PICTURE, &list) : BT_ERROR_MEMORY;
+    bt_status status = inside ? bt_names_in(inside, is_picture, &list) : BT_ERROR_MEMORY;
     if (status == BT_OK && !list.count)
         status = bt_fail(BT_ERROR_DATA, "%s: no image of this class; expected files .png, .pgm or .ppm", inside);
     if (status == BT_OK && list.count > BT_MAX_EXAMPLES - all->paths.count)
@@ -118,32 +51,31 @@ static bt_status add_class(files *all, const char *folder, const char *class, in
         if (labels)
             labels[all->paths.count] = label;
         if (labels)
-            status = add_name(&all->paths, bt_string("%s/%s", inside, list.items[i]));
+            status = bt_names_add(&all->paths, bt_string("%s/%s", inside, list.items[i]));
     }
-    free_names(&list);
+    bt_names_free(&list);
     bt_free(inside);
     return status;
 }
 
 /* A class that only the test has would shift the numbers of the others. */
-static bt_status number_of(const char *folder, const char *class, const char *numbered_by, const names *classes,
+static bt_status number_of(const char *folder, const char *class, const char *numbered_by, const bt_names *classes,
                            int32_t *label)
 {
-    char **found =
-        classes->count ? bsearch(&class, classes->items, (size_t)classes->count, sizeof class, compare) : NULL;
-    if (!found)
+    const int64_t found = bt_names_find(classes, class);
+    if (found < 0)
         return bt_fail(BT_ERROR_DATA, "%s: the class \"%s\" is not among the %lld of %s", folder, class,
                        (long long)classes->count, numbered_by);
-    *label = (int32_t)(found - classes->items);
+    *label = (int32_t)found;
     return BT_OK;
 }
 
 static bt_status find_files(const char *folder, const char *numbered_by, files *all)
 {
-    names classes = {0}, own = {0};
-    bt_status status = list_names(numbered_by, FOLDER, &classes);
+    bt_names classes = {0}, own = {0};
+    bt_status status = bt_names_in(numbered_by, is_class, &classes);
     if (status == BT_OK)
-        status = list_names(folder, FOLDER, &own);
+        status = bt_names_in(folder, is_class, &own);
     if (status == BT_OK && !own.count)
         status = bt_fail(BT_ERROR_DATA, "%s: no subfolders; expected one for each class, with its images", folder);
     for (int64_t i = 0; status == BT_OK && i < own.count; i++) {
@@ -152,14 +84,14 @@ static bt_status find_files(const char *folder, const char *numbered_by, files *
         if (status == BT_OK)
             status = add_class(all, folder, own.items[i], label);
     }
-    free_names(&classes);
-    free_names(&own);
+    bt_names_free(&classes);
+    bt_names_free(&own);
     return status;
 }
 
 static void free_files(files *all)
 {
-    free_names(&all->paths);
+    bt_names_free(&all->paths);
     bt_free(all->labels);
 }
 
@@ -270,7 +202,7 @@ bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool bla
         return NULL;
     }
     char *note = note_of(&a, folder);
-    free_names(&all.paths);
+    bt_names_free(&all.paths);
     bt_store *images = bt_store_new(image, true);
     if (images)
         images->note = note;

@@ -179,6 +179,7 @@ static bt_dataset *read_files(const bt_found *found, const char *split, const ch
         return bt_read_images(found->file, found->other, blank);
     case BT_FOUND_TABLE:
         return read_table(found, target);
+    case BT_FOUND_ARRAYS:
     case BT_FOUND_IMAGES:
     case BT_FOUND_NOTHING:
         break;
@@ -214,6 +215,8 @@ static bool is_whole(const bt_dataset *data)
 static bt_dataset *read_found(const bt_found *found, const char *split, const char *target, int classes)
 {
     int count, most;
+    if (found->kind == BT_FOUND_ARRAYS) /* whose memory is the kernel's, which shares it */
+        return bt_read_arrays(found->file);
     const char *const *names = fields_of(found, &count, &most);
     bt_store *stores[MOST_FIELDS];
     bt_text key = {0};
@@ -291,7 +294,9 @@ static void nothing_at(const char *path)
         bt_fail(BT_ERROR_FILE,
                 "data set \"%s\": the folder has none; expected IDX files such as train-images-idx3-ubyte.gz, those of "
                 "CIFAR (data_batch_1.bin to data_batch_5.bin and test_batch.bin; train.bin and test.bin), folders of "
-                "images (train/CLASS/FILE, test/CLASS/FILE), or a table called as the folder or \"train\" (.csv, "
+                "images (train/CLASS/FILE, test/CLASS/FILE), arrays (FIELD.npy, or train/FIELD.npy and "
+                "test/FIELD.npy), or a "
+                "table called as the folder or \"train\" (.csv, "
                 ".libsvm, .gz)",
                 path);
     else
@@ -337,8 +342,9 @@ static void not_found(const char *name)
 
 static bt_status wrong_split(const char *name, const char *split)
 {
-    return bt_fail(BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train or test%s", name, split,
-                   strcmp(split, "valid") == 0 ? " (only texts with votes and folders of images have valid)" : "");
+    return bt_fail(
+        BT_ERROR_ARGUMENT, "data set \"%s\": found split \"%s\"; expected train or test%s", name, split,
+        strcmp(split, "valid") == 0 ? " (only texts with votes and folders of images or of arrays have valid)" : "");
 }
 
 bt_dataset *bt_dataset_open(const char *name, const char *split)
@@ -360,7 +366,7 @@ bt_dataset *bt_dataset_open(const char *name, const char *split)
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         status = search_column(name, split, found, &target);
     if (status == BT_OK && !usual && found->kind != BT_FOUND_TEXTS && found->kind != BT_FOUND_FOLDERS &&
-        found->kind != BT_FOUND_NOTHING)
+        found->kind != BT_FOUND_ARRAYS && found->kind != BT_FOUND_NOTHING)
         status = wrong_split(name, split);
     if (status == BT_OK && found->kind == BT_FOUND_NOTHING)
         not_found(name);

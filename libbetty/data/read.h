@@ -72,6 +72,17 @@ bt_dataset *bt_read_cifar(const char *const *paths, int files, int classes);
 bt_dataset *bt_read_images(const char *folder, const char *numbered_by, bool blank); /* blank: only the first is read */
 bt_status bt_images_hash(const char *folder, const char *numbered_by, uint64_t *hash);
 
+/* A folder of .npy files, FIELD.npy each, which stay where they are: mapped.c. `image` of bytes [n, height, width,
+ * channels] is delivered as x/255, like that of other formats. */
+bt_dataset *bt_read_arrays(const char *folder);
+bool bt_has_arrays(const char *folder); /* there is one with such files */
+
+typedef struct bt_npy { /* what the header of such a file says */
+    bt_array array;     /* data NULL */
+    int64_t offset;     /* of the numbers, in bytes; the file ends with them */
+} bt_npy;
+bt_status bt_read_npy(const char *path, bt_npy *npy);
+
 /* ---- images, 8 bits per channel, for bt_read_images ---- */
 
 typedef struct bt_picture {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -33,23 +34,36 @@ void bt_store_lacks(bt_store *store, size_t missing)
     pthread_mutex_unlock(&lock);
 }
 
-bt_store *bt_store_new(bt_array array, bool scaled)
+static void free_values(void *data, void *map, size_t map_bytes)
+{
+    if (map)
+        munmap(map, map_bytes);
+    else
+        bt_free(data);
+}
+
+static bt_store *make(bt_array array, bool scaled, void *map, size_t map_bytes)
 {
     bt_store *store = array.data ? bt_alloc(sizeof *store) : NULL;
     if (!store) {
-        bt_free(array.data);
+        free_values(array.data, map, map_bytes);
         return NULL;
     }
-    *store = (bt_store){.array = array, .row_items = 1, .scaled = scaled, .owners = 1};
+    *store =
+        (bt_store){.array = array, .row_items = 1, .scaled = scaled, .map = map, .map_bytes = map_bytes, .owners = 1};
     for (int i = 1; i < array.rank; i++)
         store->row_items *= array.dims[i];
     store->row_step = store->row_bytes = (size_t)store->row_items * bt_dtype_size(array.dtype);
-    store->bytes = bt_array_bytes(array);
+    store->bytes = map ? 0 : bt_array_bytes(array);
     pthread_mutex_lock(&lock);
     bytes += store->bytes;
     pthread_mutex_unlock(&lock);
     return store;
 }
+
+bt_store *bt_store_new(bt_array array, bool scaled) { return make(array, scaled, NULL, 0); }
+
+bt_store *bt_store_over(bt_array array, void *map, size_t map_bytes) { return make(array, false, map, map_bytes); }
 
 bt_store *bt_store_windows(bt_array line, int64_t length)
 {
@@ -129,7 +143,7 @@ void bt_store_release(bt_store *store)
     bt_free(store->names);
     bt_free(store->borders);
     bt_free(store->note);
-    bt_free(store->array.data);
+    free_values(store->array.data, store->map, store->map_bytes);
     bt_free(store->key);
     bt_free(store);
 }

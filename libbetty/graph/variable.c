@@ -5,6 +5,8 @@
 
 bt_var *bt_var_root(bt_var *var) { return var->base ? var->base : var; }
 
+bt_space bt_var_space(const bt_var *var) { return var->base ? var->base->space : var->space; }
+
 size_t bt_var_start(const bt_var *var) { return var->base ? var->offset : 0; }
 
 bt_array bt_var_array(const bt_var *var)

@@ -28,6 +28,10 @@ typedef enum bt_lifetime {
     BT_EXTERNAL /* somebody else's memory, bound before each run: a batch */
 } bt_lifetime;
 
+/* Where bytes lie. Kernels read and write the device's memory only; what lies in the host's is copied out and back, by
+ * steps that compile/spaces.c puts in. */
+typedef enum bt_space { BT_SPACE_DEVICE, BT_SPACE_HOST, BT_SPACES } bt_space;
+
 /* A variable is a window of a base variable (base != NULL), or stands for itself. All are zero at first. */
 struct bt_var {
     const char *name;  /* "classifier.layer2.weight"; owned */
@@ -40,6 +44,7 @@ struct bt_var {
     size_t bytes;
     bt_var *base;
     size_t offset;              /* bytes, within base */
+    bt_space space;             /* of a root, of the run or external; others: BT_SPACE_DEVICE */
     char *data;                 /* BT_RUN: at once; BT_PHASE: set by the phase; BT_EXTERNAL: set by the binder */
     struct bt_queue *queue;     /* of the device in whose memory data lies: runtime/queue.h; NULL: it is near */
     struct bt_landing *landing; /* BT_EXTERNAL: where a device has its near data: runtime/settle.h; NULL: nowhere */
@@ -52,6 +57,7 @@ struct bt_var {
 
 bt_var *bt_var_root(bt_var *var);                      /* the base, or itself */
 size_t bt_var_start(const bt_var *var);                /* its first byte within the root */
+bt_space bt_var_space(const bt_var *var);              /* of its root */
 bt_array bt_var_array(const bt_var *var);              /* its dtype and shape, no data: runtime/store.h */
 bool bt_var_overlap(const bt_var *a, const bt_var *b); /* whether they have a byte in common */
 

@@ -168,6 +168,8 @@ typedef struct bt_segment {
 typedef struct bt_update {
     bt_segment *segments;
     int64_t count;
+    bt_tensor **whole; /* the gradients that those of the segments are parts of, of which the norm is taken, */
+    int64_t wholes;    /* so many; 0: the segments' own */
     void (*schedule)(void *context, bt_rule *rule); /* the problem's; NULL: none */
     void *context;
     bt_tensor *made;   /* BT_BOOL []: whether the update is made; NULL: if the gradient is finite */

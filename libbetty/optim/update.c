@@ -26,8 +26,9 @@ static bool fits(const bt_tensor *x, const bt_tensor *like)
 static bt_tensor *total_square(const bt_update *update)
 {
     bt_tensor *sum = NULL;
-    for (int64_t i = 0; i < update->count; i++) {
-        bt_tensor *square = bt_as(bt_norm_square(update->segments[i].grad), BT_F64);
+    for (int64_t i = 0; i < (update->wholes ? update->wholes : update->count); i++) {
+        bt_tensor *grad = update->wholes ? update->whole[i] : update->segments[i].grad;
+        bt_tensor *square = bt_as(bt_norm_square(grad), BT_F64);
         sum = sum ? bt_add(sum, square) : square;
     }
     return sum ? sum : bt_number(0, BT_F64);
@@ -60,6 +61,8 @@ static void prepare_gradient(update_trace *trace, bt_update *update)
                 segment->slope = bt_as(bt_equal(clipped, segment->grad), clipped->dtype);
             segment->grad = clipped;
         }
+        for (int64_t i = 0; i < update->wholes; i++)
+            update->whole[i] = clip_value(trace->optimizer, update->whole[i]);
         square = clip->norm > 0 ? total_square(update) : square;
     }
     trace->scale = clip->norm > 0 ? norm_scale(clip->norm, bt_sqrt(square)) : NULL;

@@ -1,6 +1,7 @@
 /* runtime/bind.c: addresses, and running. */
 #include "runtime/bind.h"
 
+#include "compile/spaces.h"
 #include "runtime/settle.h"
 #include <string.h>
 
@@ -260,16 +261,34 @@ static bt_status launch(const bt_call_step *step, const bt_call *call)
     return status == BT_OK ? BT_OK : failed(step, status);
 }
 
+static bt_status move(const bt_bound *bound, int64_t s)
+{
+    const bt_call *call = &bound->calls[s];
+    return bt_queue_move(bound->queue, call->out[0].data, call->in[0].data, (size_t)call->out[0].dims[0],
+                         bt_move_to(call) == BT_SPACE_HOST, bound->program->steps[s].move);
+}
+
+bt_status bt_bound_meet(const bt_bound *bound, int64_t s)
+{
+    const int64_t meets = bound->program->steps[s].meets;
+    return bound->queue && meets ? bt_queue_meet(bound->queue, meets) : BT_OK;
+}
+
 bt_status bt_bound_step(const bt_bound *bound, int64_t s)
 {
     const bt_call_step *step = &bound->program->steps[s];
-    if (bound->queue)
-        return bt_queue_launch(bound->queue, step->kernel, &bound->calls[s], (bt_launched){bound, s});
-    return launch(step, &bound->calls[s]);
+    if (!bound->queue)
+        return launch(step, &bound->calls[s]);
+    BT_TRY(bt_bound_meet(bound, s));
+    return step->move ? move(bound, s)
+                      : bt_queue_launch(bound->queue, step->kernel, &bound->calls[s], (bt_launched){bound, s});
 }
 
-static bt_status clear_tails(const bt_bound *bound)
+/* A run leaves nothing under way. */
+static bt_status finish(const bt_bound *bound)
 {
+    if (bound->queue && bound->program->moves)
+        BT_TRY(bt_queue_meet(bound->queue, bound->program->moves));
     for (int64_t i = 0; i < bound->program->tail_count; i++)
         BT_TRY(bt_queue_fill(bound->queue, bound->tails[i], 0, bound->program->tails[i].bytes));
     return BT_OK;
@@ -277,7 +296,7 @@ static bt_status clear_tails(const bt_bound *bound)
 
 bt_status bt_bound_end(const bt_bound *bound)
 {
-    BT_TRY(clear_tails(bound));
+    BT_TRY(finish(bound));
     return bound->shares ? bt_queue_wait(bound->queue) : BT_OK;
 }
 
@@ -287,14 +306,14 @@ static bt_status run_near(const bt_bound *bound)
     const int64_t count = bound->program->step_count;
     for (int64_t s = 0; s < count; s++)
         BT_TRY(launch(&steps[s], &bound->calls[s]));
-    return clear_tails(bound);
+    return finish(bound);
 }
 
 static bt_status put(const bt_bound *bound)
 {
     for (int64_t s = 0; s < bound->program->step_count; s++)
         BT_TRY(bt_bound_step(bound, s));
-    return clear_tails(bound);
+    return finish(bound);
 }
 
 static uint64_t patched(const bt_bound *bound)

@@ -48,7 +48,8 @@ void bt_bound_set(bt_bound *bound, bt_place_fn *place, void *user);
 bt_status bt_bound_run(bt_bound *bound); /* on a device: puts it onto the queue */
 
 /* A run in parts, for who looks at every step. */
-bt_status bt_bound_begin(bt_bound *bound); /* pointers into variables that are bound from outside */
+bt_status bt_bound_begin(bt_bound *bound);                    /* pointers into variables that are bound from outside */
+bt_status bt_bound_meet(const bt_bound *bound, int64_t step); /* waits for the moves that the step waits for */
 bt_status bt_bound_step(const bt_bound *bound, int64_t step);
 bt_status bt_bound_end(const bt_bound *bound); /* clears what lies behind windows that were written */
 

@@ -2,6 +2,7 @@
 #include "runtime/copies.h"
 
 #include "base/footprint.h"
+#include "runtime/settle.h"
 #include <string.h>
 
 /* NULL after an error. */
@@ -79,14 +80,21 @@ static size_t first_of(const bt_var *root, int rank)
 static void follow(const bt_var *root, int rank)
 {
     bt_var *own = root->copies->own[rank];
-    if (own && own != root && root->lifetime == BT_EXTERNAL)
-        own->data = root->data ? root->data + first_of(root, rank) : NULL;
+    if (!own || own == root || root->lifetime != BT_EXTERNAL)
+        return;
+    own->data = root->data ? root->data + first_of(root, rank) : NULL;
+    own->queue = root->queue;
+    bt_var_moved(own);
 }
 
 /* Memory of other ranks is not that of this one. */
 static void count(const bt_var *var, bool other, int64_t sign)
 {
-    if (other && var->lifetime == BT_RUN)
+    if (!other || var->lifetime != BT_RUN)
+        return;
+    if (var->space == BT_SPACE_HOST)
+        bt_live_host(-sign * (int64_t)var->bytes);
+    else
         bt_live_far(-sign * (int64_t)var->bytes);
 }
 
@@ -99,6 +107,9 @@ static bt_var *new_root(bt_var *root, int rank)
     own->clear = root->clear;
     own->lasting = root->lasting;
     own->mailed = root->mailed;
+    if (root->space == BT_SPACE_HOST && root->lifetime == BT_RUN)
+        bt_var_offload(own);
+    own->space = root->space;
     count(own, rank != root->copies->home, 1);
     if (own->lifetime == BT_RUN && own->bytes)
         memcpy(own->data, root->data + first_of(root, rank), own->bytes);
@@ -189,29 +200,32 @@ size_t bt_var_home_bytes(const bt_var *root)
     return bt_var_is_parted(root) && copies->own[copies->home] ? copies->own[copies->home]->bytes : root->bytes;
 }
 
-/* The bytes from `offset` on of the variable that the rank has, and how far from there; 0: none. */
-static size_t overlap(const bt_var *var, int rank, size_t offset, size_t bytes, char **own, size_t *at)
+typedef struct piece { /* of a variable: the bytes that a rank has of some */
+    bt_queue *queue;   /* of the device that they lie on; NULL: they are near */
+    char *own;
+    size_t at, bytes; /* how far from the first of those; 0: it has none */
+} piece;
+
+static piece overlap(const bt_var *var, int rank, size_t offset, size_t bytes)
 {
     const bt_var *root = root_of(var), *part = root->copies->own[rank];
     const size_t from = bt_var_start(var) + offset, first = first_of(root, rank);
     if (!part || !part->data || first + part->bytes <= from || first >= from + bytes)
-        return 0;
+        return (piece){0};
     const size_t begin = first > from ? first : from;
     const size_t end = first + part->bytes < from + bytes ? first + part->bytes : from + bytes;
-    *own = part->data + (begin - first);
-    *at = begin - from;
-    return end - begin;
+    return (piece){part->queue, part->data + (begin - first), begin - from, end - begin};
 }
 
-void bt_var_collect(const bt_var *var, size_t offset, void *to, size_t bytes)
+bt_status bt_var_collect(const bt_var *var, size_t offset, void *to, size_t bytes)
 {
     memset(to, 0, bytes);
     for (int r = 0, ranks = bt_var_ranks(var); r < ranks; r++) {
-        char *own;
-        size_t at, some = overlap(var, r, offset, bytes, &own, &at);
-        if (some)
-            memcpy((char *)to + at, own, some);
+        const piece p = overlap(var, r, offset, bytes);
+        if (p.bytes)
+            BT_TRY(bt_queue_read(p.queue, (char *)to + p.at, p.own, p.bytes));
     }
+    return BT_OK;
 }
 
 bool bt_var_alike(const bt_var *a, const bt_var *b)
@@ -221,26 +235,35 @@ bool bt_var_alike(const bt_var *a, const bt_var *b)
            bt_var_start(a) == bt_var_start(b) && a->dtype == b->dtype;
 }
 
-void bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes)
+/* What comes from a device stays there. */
+static bt_status copy_part(const bt_var *to, const bt_var *from, int rank, size_t offset, size_t bytes)
 {
-    for (int r = 0, ranks = bt_var_ranks(from); r < ranks; r++) {
-        char *source, *target;
-        size_t at, some = overlap(from, r, offset, bytes, &source, &at);
-        if (some && overlap(to, r, offset, bytes, &target, &at) == some)
-            memcpy(target, source, some);
-    }
+    const piece source = overlap(from, rank, offset, bytes);
+    if (!source.bytes || overlap(to, rank, offset, bytes).bytes != source.bytes)
+        return BT_OK;
+    BT_TRY(bt_var_settle(root_of(to)->copies->own[rank], source.queue));
+    const piece target = overlap(to, rank, offset, bytes);
+    return target.queue == source.queue ? bt_queue_copy(target.queue, target.own, source.own, source.bytes)
+                                        : bt_queue_write(target.queue, target.own, source.own, source.bytes);
 }
 
-void bt_var_distribute(const bt_var *var, size_t offset, const void *from, size_t bytes)
+bt_status bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes)
+{
+    for (int r = 0, ranks = bt_var_ranks(from); r < ranks; r++)
+        BT_TRY(copy_part(to, from, r, offset, bytes));
+    return BT_OK;
+}
+
+bt_status bt_var_distribute(const bt_var *var, size_t offset, const void *from, size_t bytes)
 {
     for (int r = 0, ranks = bt_var_ranks(var); r < ranks; r++) {
-        char *own;
-        size_t at, some = overlap(var, r, offset, bytes, &own, &at);
-        if (some && from)
-            memcpy(own, (const char *)from + at, some);
-        else if (some)
-            memset(own, 0, some);
+        const piece p = overlap(var, r, offset, bytes);
+        if (p.bytes && from)
+            BT_TRY(bt_queue_write(p.queue, p.own, (const char *)from + p.at, p.bytes));
+        else if (p.bytes)
+            BT_TRY(bt_queue_fill(p.queue, p.own, 0, p.bytes));
     }
+    return BT_OK;
 }
 
 bool bt_var_is_partial(const bt_var *var)
@@ -249,15 +272,19 @@ bool bt_var_is_partial(const bt_var *var)
     return copies && copies->layout.kind == BT_PARTIAL;
 }
 
-void bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
+bt_status bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes)
 {
     const size_t size = bt_dtype_size(var->dtype);
+    bt_queue *queue = root_of(var)->queue;
+    if (queue) /* this process is one rank */
+        return bt_queue_read(queue, to, bt_var_data(var) + offset, bytes);
     memset(to, 0, bytes);
     for (int r = 0, ranks = bt_var_ranks(var); r < ranks; r++) {
         const char *own = bt_var_data_of(var, r);
         for (int64_t i = 0, n = own ? (int64_t)(bytes / size) : 0; i < n; i++)
             bt_put(var->dtype, to, i, bt_get(var->dtype, to, i) + bt_get(var->dtype, own + offset, i));
     }
+    return BT_OK;
 }
 
 bt_status bt_var_check_whole(const bt_var *var)

@@ -28,14 +28,15 @@ char *bt_var_data_of(const bt_var *var, int rank);
 bt_status bt_var_part(bt_var *root, int home, int ranks, bool all, int64_t rows);
 bool bt_var_is_parted(const bt_var *var);
 size_t bt_var_home_bytes(const bt_var *root); /* that the rank at home has of it */
-/* Of such: the bytes that ranks of this process have, zeros for the others; and into them, from NULL: zeros. */
-void bt_var_collect(const bt_var *var, size_t offset, void *to, size_t bytes);
-void bt_var_distribute(const bt_var *var, size_t offset, const void *from, size_t bytes);
+/* Of such: the bytes that ranks of this process have, zeros for the others; and into them, from NULL: zeros. Those on a
+ * device are read as runtime/queue.h says. */
+bt_status bt_var_collect(const bt_var *var, size_t offset, void *to, size_t bytes);
+bt_status bt_var_distribute(const bt_var *var, size_t offset, const void *from, size_t bytes);
 bool bt_var_alike(const bt_var *a, const bt_var *b); /* each rank has the same elements of both */
-void bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes); /* of such */
-bool bt_var_is_partial(const bt_var *var);                                                 /* the ranks have summands */
-/* Of such: the sum of what the ranks of this process have there, near; element by element, in their order. */
-void bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes);
+bt_status bt_var_copy_parts(const bt_var *to, const bt_var *from, size_t offset, size_t bytes); /* of such */
+bool bt_var_is_partial(const bt_var *var); /* the ranks have summands */
+/* Of such: the sum of what the ranks of this process have there; element by element, in their order. */
+bt_status bt_var_sum(const bt_var *var, size_t offset, void *to, size_t bytes);
 /* Where it is in parts, one on each rank: BT_ERROR_INTERNAL. */
 bt_status bt_var_check_whole(const bt_var *var);
 int bt_var_ranks(const bt_var *var); /* how many may have their own; 1: it is on one rank only */

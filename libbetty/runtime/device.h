@@ -5,6 +5,7 @@
 #define BT_DEVICE_H
 
 #include "compile/kernels.h"
+#include "runtime/transport.h"
 
 typedef struct bt_launched { /* which call of which run: what a failure is told with */
     const struct bt_bound *bound;
@@ -25,6 +26,8 @@ typedef struct bt_device_table {
     void (*free)(void *queue, void *memory);
     void *(*pin)(size_t bytes); /* near memory that copies come from and go to; NULL after an error */
     void (*unpin)(void *memory);
+    /* Bytes of the device that are taken, by whom ever: when the queue was opened, and now. NULL: it cannot say. */
+    void (*taken)(void *queue, size_t *before, size_t *now);
 
     /* Put onto the queue. A call's views are copied; what else it points to stays until the work is done. */
     bt_status (*send)(void *queue, void *far, const void *pinned, size_t bytes);
@@ -32,6 +35,11 @@ typedef struct bt_device_table {
     bt_status (*fetch)(void *queue, void *pinned, const void *far, size_t bytes);
     bt_status (*fill)(void *queue, void *to, int byte, size_t bytes);
     bt_status (*launch)(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site);
+    /* A copy to or from pinned memory that begins once what was put onto the queue before is done, and those before it,
+     * and may go on while what comes after is. That waits where `meet` is put: for the first `number` of them, which
+     * have the numbers 1, 2, ... from where nobody has yet to be met on. */
+    bt_status (*move)(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
+    bt_status (*meet)(void *queue, int64_t number);
     int64_t (*mark)(void *queue); /* stands for all that has been put onto it so far; rises */
 
     /* Until what the mark stands for is done. The first failure since it was last asked is the caller's from then on;
@@ -44,6 +52,11 @@ typedef struct bt_device_table {
     void *(*recorded)(void *queue); /* NULL after an error */
     bt_status (*replay)(void *queue, void *recording);
     void (*discard)(void *recording); /* once all work has been waited for */
+
+    /* From now on collectives that are launched are between the ranks of the transport, which stays the caller's: each
+     * a process, with a device of its own; all of them call it. A wait ends when another rank has failed. NULL: the
+     * device has no ranks. */
+    bt_status (*join)(void *queue, bt_transport *transport);
 } bt_device_table;
 
 #endif

@@ -17,6 +17,8 @@ static bt_status add_var(count *c, const bt_var *var)
     BT_TRY(bt_map_put(&c->seen, var, 1));
     if (var->lifetime == BT_EXTERNAL)
         c->bytes->batches += bt_var_lands(var) ? var->bytes : 0;
+    else if (var->space == BT_SPACE_HOST)
+        c->bytes->host += var->lifetime == BT_RUN ? var->bytes : 0;
     else if (var->lifetime == BT_RUN && (!var->mailed || c->numbers++ >= BT_MAIL_NUMBERS))
         c->bytes->variables += var->bytes;
     return BT_OK;
@@ -36,12 +38,15 @@ static bt_status add_program(count *c, const bt_program *program)
 
 static bt_status add_all(count *c, const bt_instance *instance)
 {
+    size_t host = 0;
     for (int64_t p = 0; p < instance->phase_count; p++) {
         const bt_phase *phase = instance->phases[p];
+        host = phase->host > host ? phase->host : host;
         c->bytes->arena = phase->arena > c->bytes->arena ? phase->arena : c->bytes->arena;
         for (int64_t e = 0; e < phase->entry_count; e++)
             BT_TRY(add_program(c, phase->entries[e].program));
     }
+    c->bytes->host += host;
     return BT_OK;
 }
 

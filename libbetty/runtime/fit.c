@@ -17,7 +17,7 @@ static bt_status find_peaks(const bt_phase *phase, size_t *peaks)
         return BT_ERROR_MEMORY;
     for (int64_t i = 0; i < phase->value_count; i++) {
         const bt_interval *life = &phase->intervals[i];
-        if (life->last < life->first)
+        if (life->last < life->first || phase->values[i].space == BT_SPACE_HOST)
             continue;
         changes[life->first] += (int64_t)life->bytes;
         changes[life->last + 1] -= (int64_t)life->bytes;

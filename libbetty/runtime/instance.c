@@ -12,6 +12,12 @@
 
 enum { FILL = 0x7f }; /* as f32 or f64 a number that no training produces */
 
+bool bt_instance_has_spaces(const bt_instance *instance)
+{
+    const char *spaces = getenv("BETTY_SPACES");
+    return instance->backend->device || (spaces && strcmp(spaces, "2") == 0);
+}
+
 bt_instance *bt_instance_new(const bt_backend *backend, int threads)
 {
     bt_instance *instance = bt_alloc(sizeof *instance);
@@ -25,6 +31,7 @@ bt_instance *bt_instance_new(const bt_backend *backend, int threads)
     instance->planned = !(plan && (strcmp(plan, "off") == 0 || instance->red_zone));
     instance->world.ranks = 1;
     instance->first = instance;
+    instance->options.spaces = bt_instance_has_spaces(instance);
     if (backend->device && backend->device->open && !(instance->queue = bt_queue_open(backend->device))) {
         bt_instance_free(instance);
         return NULL;
@@ -49,6 +56,9 @@ int bt_instance_busiest(const bt_instance *instance, double *work)
     return most;
 }
 
+/* The other ranks reach its arena. */
+static bool is_reached(const bt_instance *instance) { return instance->joint && !instance->queue; }
+
 /* What bt_live_bytes has to count besides: on a device; not that of another rank. */
 static void count_arena(const bt_instance *instance, int64_t sign)
 {
@@ -61,7 +71,8 @@ static void count_arena(const bt_instance *instance, int64_t sign)
 bt_status bt_instance_take_arena(bt_instance *instance, size_t size)
 {
     bt_instance_drop_arena(instance); /* first: the two need not be there at the same time */
-    instance->arena = instance->joint ? bt_joint_alloc(instance->joint, size) : bt_queue_alloc(instance->queue, size);
+    instance->arena =
+        is_reached(instance) ? bt_joint_alloc(instance->joint, size) : bt_queue_alloc(instance->queue, size);
     instance->arena_size = instance->arena ? size : 0;
     count_arena(instance, 1);
     if (instance->filled)
@@ -69,10 +80,43 @@ bt_status bt_instance_take_arena(bt_instance *instance, size_t size)
     return instance->arena ? BT_OK : BT_ERROR_MEMORY;
 }
 
+static char *alloc_host(const bt_instance *instance, size_t size)
+{
+    return instance->queue ? bt_queue_pin(instance->queue, size) : bt_alloc_aligned(size);
+}
+
+/* That of another rank is not counted. */
+static void drop_host(bt_instance *instance)
+{
+    if (!instance->queue)
+        bt_live_far((int64_t)instance->host_size);
+    if (instance->first == instance)
+        bt_live_host(-(int64_t)instance->host_size);
+    if (instance->queue)
+        bt_queue_unpin(instance->queue, instance->host);
+    else
+        bt_free_aligned(instance->host);
+    instance->host = NULL;
+    instance->host_size = 0;
+}
+
+bt_status bt_instance_take_host(bt_instance *instance, size_t size)
+{
+    drop_host(instance);
+    if (!(instance->host = alloc_host(instance, size)))
+        return BT_ERROR_MEMORY;
+    instance->host_size = size;
+    if (!instance->queue)
+        bt_live_far(-(int64_t)size);
+    if (instance->first == instance)
+        bt_live_host((int64_t)size);
+    return BT_OK;
+}
+
 void bt_instance_drop_arena(bt_instance *instance)
 {
     count_arena(instance, -1);
-    if (instance->joint)
+    if (is_reached(instance))
         bt_joint_release(instance->joint, instance->arena, instance->arena_size);
     else
         bt_queue_free(instance->queue, instance->arena);
@@ -90,6 +134,7 @@ void bt_instance_free(bt_instance *instance)
     bt_lockstep_free(instance->lockstep);
     bt_sender_free(instance->sender);
     bt_instance_drop_arena(instance);
+    drop_host(instance);
     bt_joint_free(instance->joint);
     bt_queue_leave(instance->queue);
     bt_free(instance->phases);
@@ -156,11 +201,8 @@ static void join_world(bt_instance *instance, int rank, int ranks)
         .rank = rank, .ranks = ranks, .layout = layout_of, .decide = decide, .local = local_of, .user = instance};
 }
 
-static bt_status may_spread(const bt_instance *instance, int ranks)
+static bt_status may_spread(const bt_instance *instance)
 {
-    if (instance->queue)
-        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks are computed by the processor, not by %s", ranks,
-                       instance->backend->kernels.device);
     if (instance->phase_count)
         return bt_fail(BT_ERROR_INTERNAL, "the number of ranks has to be said before the first phase");
     return BT_OK;
@@ -168,15 +210,20 @@ static bt_status may_spread(const bt_instance *instance, int ranks)
 
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport)
 {
-    BT_TRY(may_spread(instance, transport->ranks));
+    BT_TRY(may_spread(instance));
     join_world(instance, transport->rank, transport->ranks);
-    instance->joint = bt_joint_new(transport, &instance->backend->kernels);
+    if (!(instance->joint = bt_joint_new(transport, &bt_backend_cpu()->kernels)))
+        return bt_error_status();
+    if (instance->queue)
+        return bt_queue_join(instance->queue, transport);
     instance->lockstep = bt_lockstep_new(1);
-    return instance->joint && instance->lockstep ? BT_OK : BT_ERROR_MEMORY;
+    return instance->lockstep ? BT_OK : BT_ERROR_MEMORY;
 }
 
 bt_status bt_instance_overlap(bt_instance *instance)
 {
+    if (instance->queue) /* what is put onto it is done in its order */
+        return BT_OK;
     instance->options.overlap = true;
     if (instance->joint && !(instance->sender = bt_sender_new(instance->joint)))
         return bt_error_status();
@@ -197,7 +244,10 @@ bt_status bt_instance_spread(bt_instance *instance, int ranks)
 {
     if (ranks < 2)
         return BT_OK;
-    BT_TRY(may_spread(instance, ranks));
+    if (instance->queue)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks of one process are computed by the processor, not by %s", ranks,
+                       instance->backend->kernels.device);
+    BT_TRY(may_spread(instance));
     join_world(instance, 0, ranks);
     if (instance->dry)
         return BT_OK;

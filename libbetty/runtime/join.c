@@ -172,6 +172,14 @@ static bt_status reduce(reduction r, uint64_t what, const void *own, void *to, i
     return fold_gathered(r, what, own, to, bytes);
 }
 
+bt_status bt_joint_meet(bt_joint *joint, uint64_t what)
+{
+    bt_transport *t = joint->transport;
+    const char none = 0;
+    BT_TRY(make_room(joint, (size_t)t->ranks));
+    return t->gather(t, what, &none, 1, joint->all, 1);
+}
+
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count)
 {
     const bt_collective_attr attr = {.ranks = joint->transport->ranks, .reduction = BT_REDUCE_SUM};

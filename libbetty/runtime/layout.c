@@ -1,4 +1,4 @@
-/* runtime/layout.c: a phase's programs and variables as plan/lives.h sees them. */
+/* runtime/layout.c: a phase's programs and variables as plan/lives.h sees them, and their places in both memories. */
 #include "runtime/phase.h"
 
 #include "base/map.h"
@@ -100,6 +100,7 @@ static bt_status give_values(layout *l)
             if (touch->var < 0) {
                 values[touch->row].buffer = &program->buffers[b];
                 values[touch->row].category = program->buffers[b].category;
+                values[touch->row].space = program->buffers[b].space;
             }
             touch++;
         }
@@ -128,4 +129,41 @@ bt_status bt_phase_list(bt_phase *phase)
     bt_free(l.list);
     bt_region_free(l.region);
     return status;
+}
+
+/* The values of one space: those of the other have no bytes there. bound NULL: it is not asked for. */
+static bt_status place(bt_phase *phase, bt_space space, size_t *arena, size_t *bound, int64_t *peak)
+{
+    const size_t count = (size_t)phase->value_count;
+    size_t values = 0;
+    bt_interval *own = bt_alloc_array(count, sizeof *own);
+    if (!own)
+        return BT_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        own[i] = phase->intervals[i];
+        values += phase->values[i].space == space;
+        if (phase->values[i].space != space)
+            own[i].bytes = 0;
+    }
+    if (!values && !bound) {
+        bt_free(own);
+        *arena = 0;
+        return BT_OK;
+    }
+    bt_status status = bt_place(own, phase->value_count, arena);
+    if (status == BT_OK)
+        status = bt_place_verify(own, phase->value_count, *arena);
+    if (status == BT_OK && bound)
+        status = bt_place_bound(own, phase->value_count, bound, peak);
+    for (size_t i = 0; i < count; i++)
+        if (phase->values[i].space == space)
+            phase->intervals[i].offset = own[i].offset;
+    bt_free(own);
+    return status;
+}
+
+bt_status bt_phase_place(bt_phase *phase)
+{
+    BT_TRY(place(phase, BT_SPACE_DEVICE, &phase->arena, &phase->bound, &phase->peak));
+    return place(phase, BT_SPACE_HOST, &phase->host, NULL, NULL);
 }

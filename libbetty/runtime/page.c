@@ -213,6 +213,8 @@ static bool reaches(const bt_transport *transport, const void *at)
     return page->fields && from < (size_t)page->ranks * page->field;
 }
 
+static bool failed(const bt_transport *transport) { return atomic_load(&((const member *)transport)->page->failed); }
+
 static void close_member(bt_transport *transport) { bt_free(transport); }
 
 bt_transport *bt_page_transport(bt_page *page, int rank)
@@ -223,11 +225,14 @@ bt_transport *bt_page_transport(bt_page *page, int rank)
     const int threads = bt_cores() / page->ranks;
     *m = (member){.transport = {.rank = rank,
                                 .ranks = page->ranks,
+                                .here = rank,
+                                .beside = page->ranks,
                                 .threads = threads ? threads : 1,
                                 .gather = gather,
                                 .lend = lend,
                                 .take_back = take_back,
                                 .reaches = reaches,
+                                .failed = failed,
                                 .close = close_member},
                   .page = page,
                   .spins = page->ranks <= bt_cores() ? SPINS : ALONE};

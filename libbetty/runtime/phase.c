@@ -171,6 +171,7 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
                                                      .place = place,
                                                      .loop = loop,
                                                      .work = work_of(program),
+                                                     .meets = bt_program_meetings(program),
                                                      .runs = phase->runs,
                                                      .spent = spent};
     phase->settled = false;
@@ -181,11 +182,11 @@ static int add(bt_phase *phase, const bt_graph *graph, int loop, const char *par
 /* Which steps run again is each rank's own choice: where their choices make them meet elsewhere, *same is false. */
 static bt_status compare(const bt_phase *phase, int entry, bool *same)
 {
-    const uint64_t own = bt_program_meetings(phase->entries[entry].program);
+    const uint64_t own = phase->entries[entry].meets;
     int64_t which = -1;
     int rank;
     for (int r = 0; r < bt_phase_others(phase); r++)
-        if (bt_program_meetings(phase->others[r]->entries[entry].program) != own)
+        if (phase->others[r]->entries[entry].meets != own)
             which = 0;
     if (phase->instance->joint)
         BT_TRY(bt_joint_compare(phase->instance->joint, phase->name, &own, 1, &which, &rank));
@@ -239,6 +240,7 @@ bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *p
     entry->bound = bound;
     entry->shown = NULL;
     entry->work = work_of(program);
+    entry->meets = bt_program_meetings(program);
     phase->settled = false;
     find_bases(phase);
     return BT_OK;
@@ -249,7 +251,9 @@ bt_status bt_phase_replace(bt_phase *phase, bt_phase_entry *entry, bt_program *p
 char *bt_phase_address(void *user, int64_t value, size_t start)
 {
     const bt_phase *phase = user;
-    char *arena = phase->instance->arena, *memory = arena ? arena + phase->intervals[value].offset : NULL;
+    const bool host = phase->values[value].space == BT_SPACE_HOST;
+    char *arena = host ? phase->instance->host : phase->instance->arena;
+    char *memory = arena ? arena + phase->intervals[value].offset : NULL;
     if (!phase->instance->planned)
         memory = bt_watch_address(phase, value);
     return memory ? memory + (start - phase->values[value].start) : NULL;
@@ -278,6 +282,7 @@ static bt_status bind(bt_phase *phase)
     for (int64_t e = 0; e < phase->entry_count; e++)
         bt_bound_set(phase->entries[e].bound, bt_phase_address, phase);
     phase->bound_to = arena;
+    phase->bound_host = phase->instance->host;
     return BT_OK;
 }
 
@@ -285,7 +290,8 @@ static bt_status bind(bt_phase *phase)
  * grows with many of the phases that are planned. */
 static bt_status bind_anew(bt_phase *phase)
 {
-    bool moved = phase->instance->planned && phase->bound_to != phase->instance->arena;
+    const bt_instance *instance = phase->instance;
+    const bool moved = instance->planned && (phase->bound_to != instance->arena || phase->bound_host != instance->host);
     return moved || !phase->settled ? bind(phase) : BT_OK;
 }
 
@@ -296,24 +302,29 @@ bt_status bt_instance_bind(bt_instance *instance)
     return BT_OK;
 }
 
-static bt_status grow_arena(bt_instance *instance, size_t size)
+static bt_status grow_arena(bt_instance *instance, size_t size, size_t host)
 {
-    if (instance->first->dry || (size <= instance->arena_size && instance->arena))
+    const bool enough = size <= instance->arena_size && instance->arena;
+    if (instance->first->dry)
         return BT_OK;
-    if (instance->current)
+    if (instance->current && (!enough || host > instance->host_size))
         return bt_fail(BT_ERROR_INTERNAL, "the arena cannot grow while %s, %s is in progress in it",
                        instance->current->owner, instance->current->name);
-    return bt_instance_take_arena(instance, size);
+    if (host > instance->host_size)
+        BT_TRY(bt_instance_take_host(instance, host));
+    return enough ? BT_OK : bt_instance_take_arena(instance, size);
 }
 
 bt_status bt_instance_reserve(bt_instance *instance)
 {
-    size_t most = 0;
+    size_t most = 0, host = 0;
     for (int r = 0; r < bt_instance_others(instance); r++)
         BT_TRY(bt_instance_reserve(instance->others[r]));
-    for (int64_t i = 0; i < instance->phase_count; i++)
+    for (int64_t i = 0; i < instance->phase_count; i++) {
         most = instance->phases[i]->arena > most ? instance->phases[i]->arena : most;
-    return most && instance->planned ? grow_arena(instance, most) : BT_OK;
+        host = instance->phases[i]->host > host ? instance->phases[i]->host : host;
+    }
+    return most && instance->planned ? grow_arena(instance, most, host) : BT_OK;
 }
 
 bt_status bt_phase_plan(bt_phase *phase)
@@ -323,13 +334,11 @@ bt_status bt_phase_plan(bt_phase *phase)
     leave(phase);
     bt_watch_free(phase);
     BT_TRY(bt_phase_list(phase));
-    size_t arena;
-    BT_TRY(bt_place(phase->intervals, phase->value_count, &arena));
-    BT_TRY(bt_place_verify(phase->intervals, phase->value_count, arena));
-    BT_TRY(bt_place_bound(phase->intervals, phase->value_count, &phase->bound, &phase->peak));
-    phase->arena = arena;
+    BT_TRY(bt_phase_place(phase));
     phase->used = 0;
     for (int64_t i = 0; i < phase->value_count; i++) {
+        if (phase->values[i].space == BT_SPACE_HOST)
+            continue;
         size_t end = phase->intervals[i].offset + phase->values[i].used;
         phase->used = end > phase->used ? end : phase->used;
     }
@@ -337,7 +346,7 @@ bt_status bt_phase_plan(bt_phase *phase)
     phase->cleared = bt_alloc_array((size_t)phase->value_count, sizeof *phase->cleared);
     if (!phase->cleared)
         return BT_ERROR_MEMORY;
-    BT_TRY(phase->instance->planned ? grow_arena(phase->instance, arena) : bt_watch_plan(phase));
+    BT_TRY(phase->instance->planned ? grow_arena(phase->instance, phase->arena, phase->host) : bt_watch_plan(phase));
     return bind(phase);
 }
 
@@ -391,12 +400,23 @@ static bt_status make_ready(bt_phase *phase, int entry)
     BT_TRY(bind_anew(phase));
     if (!phase->instance->planned)
         return BT_OK;
-    if (phase->arena > phase->instance->arena_size)
+    if (phase->arena > phase->instance->arena_size || phase->host > phase->instance->host_size)
         return bt_fail(BT_ERROR_MEMORY, "%s: there is no memory for the arena of %zu bytes", phase->name, phase->arena);
     for (int64_t i = 0; i < phase->value_count; i++)
         if (phase->values[i].var && phase->values[i].var->clear && phase->values[i].entry <= entry)
             bt_phase_clear(phase, i);
     return BT_OK;
+}
+
+/* Ranks with a device each: the devices would wait for ever where the ranks ran different programs, or one is gone. The
+ * host waits for the other hosts only. */
+static bt_status meet(const bt_phase *phase, int entry)
+{
+    const uint64_t meets = phase->entries[entry].meets;
+    if (!meets || !phase->instance->joint)
+        return BT_OK;
+    const uint64_t what = bt_hash_text(bt_hash_text(meets, phase->name), phase->owner) + (uint64_t)entry;
+    return bt_joint_meet(phase->instance->joint, what);
 }
 
 bt_status bt_phase_run(bt_phase *phase, int entry)
@@ -406,6 +426,7 @@ bt_status bt_phase_run(bt_phase *phase, int entry)
         BT_TRY(make_ready(phase->others[r], entry));
     if (phase->instance->lockstep)
         return bt_lockstep_run(phase, entry);
+    BT_TRY(meet(phase, entry));
     if (!phase->instance->planned)
         return bt_watch_run(phase, entry);
     return phase->instance->profile ? bt_profile_run(phase, entry) : bt_bound_run(phase->entries[entry].bound);
@@ -432,14 +453,16 @@ bt_status bt_phase_read(const bt_phase *phase, int entry, const bt_var *var, cha
     return BT_OK;
 }
 
-static bt_status keep(const bt_phase *phase, int entry, const bt_var *var, char *target)
+static bt_status keep(const bt_phase *phase, int entry, const bt_var *var, char *target, bt_space space)
 {
     bt_queue *queue = phase->instance->queue;
     BT_TRY(bt_queue_fill(queue, target, 0, var->bytes));
     for (int64_t i = 0; i < phase->value_count; i++) {
         const char *from = row_of(phase, entry, var, i);
+        char *to = target + phase->values[i].start;
         if (from)
-            BT_TRY(bt_queue_copy(queue, target + phase->values[i].start, from, phase->values[i].used));
+            BT_TRY(queue && space == BT_SPACE_HOST ? bt_queue_shift(queue, to, from, phase->values[i].used, true)
+                                                   : bt_queue_copy(queue, to, from, phase->values[i].used));
     }
     return BT_OK;
 }
@@ -448,12 +471,12 @@ bt_status bt_phase_keep(const bt_phase *phase, int entry, const bt_var *var, bt_
 {
     BT_TRY(bt_var_check_whole(var));
     BT_TRY(bt_var_settle(bt_var_root(to), phase->instance->queue));
-    BT_TRY(keep(phase, entry, var, bt_var_data(to) + offset));
+    BT_TRY(keep(phase, entry, var, bt_var_data(to) + offset, bt_var_space(to)));
     for (int r = 0; r < bt_phase_others(phase); r++) {
         char *target = bt_var_data_of(to, r + 1);
         bt_var *own = bt_instance_own(phase->others[r]->instance, (bt_var *)(uintptr_t)var);
         if (target)
-            BT_TRY(own ? keep(phase->others[r], entry, own, target + offset) : bt_error_status());
+            BT_TRY(own ? keep(phase->others[r], entry, own, target + offset, bt_var_space(to)) : bt_error_status());
     }
     return BT_OK;
 }
@@ -482,7 +505,7 @@ static bt_status fill_arena(bt_phase *phase, const char *copy)
     bt_instance *instance = phase->instance;
     if (!copy)
         return BT_OK;
-    BT_TRY(grow_arena(instance, phase->arena));
+    BT_TRY(grow_arena(instance, phase->arena, phase->host));
     BT_TRY(bind_anew(phase));
     return bt_queue_write(instance->queue, instance->arena, copy, phase->arena);
 }

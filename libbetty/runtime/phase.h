@@ -20,6 +20,7 @@ typedef struct bt_phase_entry {
     int64_t base;        /* its first step on the time axis of the phase */
     double work;         /* of all its calls, in compile/work.h's operations */
     double runs;         /* how often a run of the phase runs it, as far as that is known; 0: seldom */
+    uint64_t meets;      /* hash of the collectives of the program; 0: there are none */
     const bt_var *spent; /* a variable of the phase that nobody reads after it; NULL: none */
 } bt_phase_entry;
 
@@ -30,6 +31,7 @@ typedef struct bt_phase_value { /* a row of the plan */
     size_t start;
     int entry;   /* the first that touches it */
     size_t used; /* bytes, before rounding */
+    bt_space space;
 } bt_phase_value;
 
 typedef struct bt_phase {
@@ -43,10 +45,12 @@ typedef struct bt_phase {
     int64_t value_count;
     size_t arena, bound;        /* bytes: placed, and the least possible for this order */
     size_t used;                /* the last byte that is really touched */
+    size_t host;                /* bytes placed in the host's memory */
     int64_t peak;               /* the step that sets the bound */
     bool *cleared;              /* by value: done in this run of the phase */
     bool settled;               /* its programs have what they need on the device: runtime/bind.h */
     const char *bound_to;       /* the arena that its addresses are of; it may have become another one since */
+    const char *bound_host;     /* likewise, the host's */
     struct bt_watch *watch;     /* where each value is an allocation of its own: runtime/watch.h; else NULL */
     bt_compile_options options; /* of the programs that are added next; the instance's, unless they are changed */
     double runs;                /* likewise: of the entries that are added next; 1, unless it is changed */
@@ -66,7 +70,9 @@ typedef struct bt_instance { /* where phases run: one arena, as large as the lar
     bt_queue *queue;            /* of its backend's device; NULL: the processor itself */
     char *arena;
     size_t arena_size; /* bytes */
-    bool filled;       /* by bt_instance_fill: so is an arena that takes its place */
+    char *host;        /* with two spaces: the arena of the host's; as large as a phase needs at most */
+    size_t host_size;
+    bool filled; /* by bt_instance_fill: so is an arena that takes its place */
     bt_phase **phases;
     int64_t phase_count, phase_capacity;
     bt_phase *current;            /* has run and is not ended: the arena holds what it needs; NULL: none */
@@ -87,10 +93,16 @@ bt_instance *bt_instance_new(const bt_backend *backend,
 int bt_instance_busiest(const bt_instance *instance, double *work);
 void bt_instance_free(bt_instance *instance); /* its phases must be freed before */
 
+/* Two memories, the device's and the host's: where there is a device, and with BETTY_SPACES=2 on the processor, which
+ * then has two that are alike. */
+bool bt_instance_has_spaces(const bt_instance *instance);
+
 /* From now on, before it has a phase: what it runs is computed on so many ranks, in lockstep (runtime/lockstep.h). A
- * dry one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device. */
+ * dry one plans for rank 0, which has the most rows, and has no others. BT_ERROR_UNSUPPORTED on a device, where each
+ * rank is a process. */
 bt_status bt_instance_spread(bt_instance *instance, int ranks);
-/* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. */
+/* Likewise, on the ranks of a transport, of which this process is one. The transport lives as long as the instance. On
+ * a device, their devices exchange what collectives do, and the transport is for the host. */
 bt_status bt_instance_join(bt_instance *instance, bt_transport *transport);
 /* On the ranks of a transport, before its first phase: what they exchange is under way while steps run that do not need
  * it, on a thread of its own. */
@@ -131,6 +143,7 @@ bt_status bt_phase_plan(bt_phase *phase); /* places; grows the instance's arena 
 
 bt_status bt_instance_take_arena(bt_instance *instance, size_t size); /* in the place of the old one */
 void bt_instance_drop_arena(bt_instance *instance);                   /* that of its own rank */
+bt_status bt_instance_take_host(bt_instance *instance, size_t size);  /* likewise, the host's */
 bt_status bt_instance_reserve(bt_instance *instance);                 /* an arena for the largest of its phases */
 
 void bt_phase_begin(bt_phase *phase);               /* a new run: variables to clear are cleared again */
@@ -157,7 +170,8 @@ bt_status bt_instance_bind(bt_instance *instance); /* after another arena has be
 void bt_instance_fill(bt_instance *instance);
 size_t bt_instance_touched(const bt_instance *instance);
 
-bt_status bt_phase_list(bt_phase *phase); /* layout.c: what lives when: values and intervals, for bt_phase_plan */
+bt_status bt_phase_list(bt_phase *phase);  /* layout.c: what lives when: values and intervals, for bt_phase_plan */
+bt_status bt_phase_place(bt_phase *phase); /* likewise: where each lies; arena, bound, peak and host */
 char *bt_phase_address(void *phase, int64_t value, size_t start); /* where this byte of it lies now; NULL: nowhere */
 
 typedef struct bt_saved { /* bytes of forward values that an entry's derivatives read: its saved activations */

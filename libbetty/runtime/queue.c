@@ -24,6 +24,8 @@ struct bt_queue {
     int64_t owners, waits;
     bt_map sizes;       /* of what has been allocated on the device; 0: it is free again */
     size_t bytes;       /* the sum */
+    bt_map pins;        /* likewise, of pinned memory that moves go to; */
+    size_t pinned;      /* the sum */
     int64_t done;       /* all up to this mark has been waited for */
     bt_failure failure; /* found, and not told yet */
     slot letters[LETTERS], parcels[PARCELS];
@@ -82,6 +84,7 @@ void bt_queue_leave(bt_queue *queue)
     ring_free(queue->device, &queue->mailed);
     ring_free(queue->device, &queue->landing);
     bt_map_free(&queue->sizes);
+    bt_map_free(&queue->pins);
     bt_free(queue->failure.message);
     bt_free(queue->mirror);
     bt_free(queue);
@@ -170,6 +173,41 @@ void bt_queue_free(bt_queue *queue, char *far)
 
 size_t bt_queue_bytes(const bt_queue *queue) { return queue ? queue->bytes : 0; }
 
+void bt_queue_others(const bt_queue *queue, size_t *before, size_t *since)
+{
+    size_t now = 0;
+    *before = *since = 0;
+    if (queue && queue->device->taken)
+        queue->device->taken(queue->work, before, &now);
+    if (now > *before + bt_queue_bytes(queue))
+        *since = now - *before - bt_queue_bytes(queue);
+}
+
+char *bt_queue_pin(bt_queue *queue, size_t bytes)
+{
+    char *pinned = queue->device->pin(bytes);
+    if (pinned && bt_map_put(&queue->pins, pinned, (int64_t)bytes) != BT_OK) {
+        queue->device->unpin(pinned);
+        return NULL;
+    }
+    if (pinned)
+        memset(pinned, 0, bytes);
+    queue->pinned += pinned ? bytes : 0;
+    return pinned;
+}
+
+void bt_queue_unpin(bt_queue *queue, char *pinned)
+{
+    if (!pinned)
+        return;
+    bt_queue_settle(queue);
+    queue->device->unpin(pinned);
+    queue->pinned -= (size_t)bt_map_get(&queue->pins, pinned);
+    (void)bt_map_put(&queue->pins, pinned, 0); /* it has a place there */
+}
+
+size_t bt_queue_pinned(const bt_queue *queue) { return queue ? queue->pinned : 0; }
+
 /* ---- what is put onto the queue ---- */
 
 bt_status bt_queue_copy(bt_queue *queue, char *far, const char *from, size_t bytes)
@@ -195,6 +233,27 @@ bt_status bt_queue_fill(bt_queue *queue, char *far, int byte, size_t bytes)
 bt_status bt_queue_launch(bt_queue *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
 {
     return queue->device->launch(queue->work, kernel, call, site);
+}
+
+bt_status bt_queue_move(bt_queue *queue, char *to, const char *from, size_t bytes, bool out, int64_t number)
+{
+    return queue->device->move(queue->work, to, from, bytes, out, number);
+}
+
+bt_status bt_queue_meet(bt_queue *queue, int64_t number) { return queue->device->meet(queue->work, number); }
+
+bt_status bt_queue_shift(bt_queue *queue, char *to, const char *from, size_t bytes, bool out)
+{
+    if (!bytes)
+        return BT_OK;
+    return out ? queue->device->fetch(queue->work, to, from, bytes) : queue->device->send(queue->work, to, from, bytes);
+}
+
+bt_status bt_queue_join(bt_queue *queue, bt_transport *transport)
+{
+    if (!queue->device->join)
+        return bt_fail(BT_ERROR_UNSUPPORTED, "%d ranks cannot be on devices of this kind", transport->ranks);
+    return queue->device->join(queue->work, transport);
 }
 
 /* ---- what is put onto it again ---- */

@@ -2,6 +2,7 @@
 #include "runtime/settle.h"
 
 #include "base/footprint.h"
+#include <string.h>
 
 typedef struct bt_landing { /* the place of an external variable's near data on a device */
     bt_queue *queue;
@@ -9,10 +10,27 @@ typedef struct bt_landing { /* the place of an external variable's near data on 
     bool fresh; /* it has been sent since the data is what it is */
 } bt_landing;
 
+/* The host's own, pinned. */
+static bt_status settle_host(bt_var *var, bt_queue *queue)
+{
+    char *pinned = bt_queue_pin(queue, var->bytes);
+    if (!pinned)
+        return bt_error_status();
+    if (var->bytes)
+        memcpy(pinned, var->data, var->bytes);
+    bt_live_far((int64_t)var->bytes);
+    bt_free_aligned(var->data);
+    var->data = pinned;
+    var->queue = bt_queue_share(queue);
+    return BT_OK;
+}
+
 bt_status bt_var_settle(bt_var *var, bt_queue *queue)
 {
     if (!queue || var->queue || var->lifetime != BT_RUN)
         return BT_OK;
+    if (var->space == BT_SPACE_HOST)
+        return settle_host(var, queue);
     char *far = var->mailed ? bt_queue_number(queue) : NULL;
     bool mailed = far != NULL;
     if (!far && !(far = bt_queue_alloc(queue, var->bytes)))
@@ -61,6 +79,19 @@ void bt_var_moved(bt_var *var)
         var->landing->fresh = false;
 }
 
+static void unsettle_host(bt_var *var)
+{
+    if (var->data)
+        bt_live_host(-(int64_t)var->bytes);
+    if (var->queue) {
+        bt_queue_unpin(var->queue, var->data);
+        bt_queue_leave(var->queue);
+    } else if (var->data) {
+        bt_live_far((int64_t)var->bytes);
+        bt_free_aligned(var->data);
+    }
+}
+
 void bt_var_unsettle(bt_var *var)
 {
     if (var->landing) {
@@ -70,6 +101,10 @@ void bt_var_unsettle(bt_var *var)
     }
     if (var->lifetime != BT_RUN)
         return;
+    if (var->space == BT_SPACE_HOST) {
+        unsettle_host(var);
+        return;
+    }
     if (var->queue)
         bt_live_far(-(int64_t)var->bytes);
     if (bt_queue_mirror(var->queue, var->data))

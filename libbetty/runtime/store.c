@@ -13,6 +13,18 @@ static bt_queue *queue_of(const bt_instance *instance, const bt_var *var)
     return var->base ? var->base->queue : var->queue;
 }
 
+/* The host reads and writes what is pinned itself, once what has been put onto the queue is done. */
+static bool is_pinned(const bt_instance *instance, const bt_var *var)
+{
+    return queue_of(instance, var) && bt_var_space(var) == BT_SPACE_HOST;
+}
+
+static bt_status copy_pinned(bt_queue *queue, void *to, const void *from, size_t bytes)
+{
+    BT_TRY(bt_queue_wait(queue));
+    return bt_queue_copy(NULL, to, from, bytes);
+}
+
 static bt_status check_range(const bt_var *var, size_t offset, size_t bytes)
 {
     if (offset <= var->bytes && var->bytes - offset >= bytes)
@@ -32,7 +44,7 @@ static char *find(const bt_var *var, size_t offset, size_t bytes)
 /* Of one whose ranks have summands. */
 static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
-    bt_var_sum(var, offset, to, bytes);
+    BT_TRY(bt_var_sum(var, offset, to, bytes));
     if (!instance || !instance->joint)
         return BT_OK;
     return bt_joint_sum(instance->joint, var->dtype, to, (int64_t)(bytes / bt_dtype_size(var->dtype)));
@@ -41,7 +53,7 @@ static bt_status read_sum(const bt_instance *instance, const bt_var *var, size_t
 /* Of one of which each rank has a stretch. */
 static bt_status read_parts(const bt_instance *instance, const bt_var *var, size_t offset, void *to, size_t bytes)
 {
-    bt_var_collect(var, offset, to, bytes);
+    BT_TRY(bt_var_collect(var, offset, to, bytes));
     if (!instance || !instance->joint)
         return BT_OK;
     return bt_joint_unite(instance->joint, to, bytes);
@@ -59,6 +71,8 @@ bt_status bt_store_read(const bt_instance *instance, const bt_var *var, size_t o
     bt_queue *queue = queue_of(instance, var);
     if (bt_var_is_partial(var))
         return read_sum(instance, var, offset, to, bytes);
+    if (is_pinned(instance, var))
+        return copy_pinned(queue, to, from, bytes);
     const char *mirror = bt_queue_mirror(queue, from);
     return mirror ? bt_queue_copy(NULL, to, mirror, bytes) : bt_queue_read(queue, to, from, bytes);
 }
@@ -67,8 +81,7 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
 {
     if (bt_var_is_parted(var)) {
         BT_TRY(check_range(var, offset, bytes));
-        bt_var_distribute(var, offset, from, bytes);
-        return BT_OK;
+        return bt_var_distribute(var, offset, from, bytes);
     }
     char *to = find(var, offset, bytes);
     if (!to)
@@ -79,6 +92,8 @@ bt_status bt_store_write(const bt_instance *instance, bt_var *var, size_t offset
         if (own)
             memcpy(own + offset, from, bytes);
     }
+    if (is_pinned(instance, var))
+        return copy_pinned(queue, to, from, bytes);
     if (!bt_queue_mirror(queue, to))
         return bt_queue_write(queue, to, from, bytes);
     bt_queue_post(queue, to, from, bytes);
@@ -106,7 +121,11 @@ static bt_status transfer(const bt_instance *instance, bt_var *to, size_t to_off
         return status;
     }
     BT_TRY(bt_queue_send(queue)); /* the source may be a number that the host has set */
-    return bt_queue_copy(queue, target, source, bytes);
+    const bool pinned = is_pinned(instance, from), to_pinned = is_pinned(instance, to);
+    if (pinned && to_pinned)
+        return copy_pinned(queue, target, source, bytes);
+    return pinned || to_pinned ? bt_queue_shift(queue, target, source, bytes, to_pinned)
+                               : bt_queue_copy(queue, target, source, bytes);
 }
 
 /* Each rank for itself, where both lie alike; else the whole of it, in parts of this size. */
@@ -114,10 +133,8 @@ static bt_status transfer_parts(const bt_instance *instance, bt_var *to, size_t 
                                 size_t from_offset, size_t bytes)
 {
     enum { AT_ONCE = 1 << 16 };
-    if (bt_var_alike(to, from) && to_offset == from_offset) {
-        bt_var_copy_parts(to, from, to_offset, bytes);
-        return BT_OK;
-    }
+    if (bt_var_alike(to, from) && to_offset == from_offset)
+        return bt_var_copy_parts(to, from, to_offset, bytes);
     char *near = bt_alloc(AT_ONCE);
     bt_status status = near ? BT_OK : BT_ERROR_MEMORY;
     for (size_t at = 0, some; status == BT_OK && at < bytes; at += some) {
@@ -161,10 +178,8 @@ bt_status bt_store_lay(const bt_instance *instance, bt_var *var, bt_var *within,
 
 bt_status bt_store_clear(const bt_instance *instance, bt_var *var)
 {
-    if (bt_var_is_parted(var)) {
-        bt_var_distribute(var, 0, NULL, var->bytes);
-        return BT_OK;
-    }
+    if (bt_var_is_parted(var))
+        return bt_var_distribute(var, 0, NULL, var->bytes);
     char *data = find(var, 0, var->bytes);
     if (!data)
         return BT_ERROR_INTERNAL;

@@ -17,7 +17,8 @@ struct bt_folding {
 typedef struct bt_transport bt_transport;
 struct bt_transport {
     int rank, ranks;
-    int threads; /* of this rank, where nobody says how many: its part of the machine's cores */
+    int here, beside; /* its number among those on this machine, and how many these are */
+    int threads;      /* of this rank, where nobody says how many: its part of the machine's cores */
     /* `all` gets `bytes` of each rank, by rank; of this one `mine` that are at `own`, and then anything. */
     bt_status (*gather)(bt_transport *transport, uint64_t what, const void *own, size_t mine, void *all, size_t bytes);
     /* `to`, which may be `own`, gets what is made of the bytes of all; they may be folded in parts of whole 8 bytes.
@@ -29,6 +30,7 @@ struct bt_transport {
     char *(*lend)(bt_transport *transport, size_t bytes);
     void (*take_back)(bt_transport *transport);
     bool (*reaches)(const bt_transport *transport, const void *at); /* it is in such memory, of any rank */
+    bool (*failed)(const bt_transport *transport); /* another rank has, or is gone; NULL: that ends this one, too */
     void (*close)(bt_transport *transport);
     bool far;        /* some ranks are on other machines */
     bool one_thread; /* calls have to come from the thread that began it; else from one after the other */
@@ -54,6 +56,8 @@ void bt_joint_release(bt_joint *joint, char *memory, size_t bytes);
 
 /* The call of an op with BT_OP_COLLECTIVE, of this rank; `at`: a number of its place, the same on all ranks. */
 bt_status bt_joint_call(bt_joint *joint, const bt_call *call, uint64_t at);
+/* All ranks are about to do the same: `what`. Nothing is exchanged. */
+bt_status bt_joint_meet(bt_joint *joint, uint64_t what);
 /* The sum over the ranks of so many numbers, in their place. */
 bt_status bt_joint_sum(bt_joint *joint, bt_dtype dtype, void *numbers, int64_t count);
 /* The bytes that any rank has: where the others have zeros. */

@@ -1,6 +1,7 @@
 /* runtime/variable.c: variables and blocks. */
 #include "runtime/variable.h"
 
+#include "base/footprint.h"
 #include "runtime/copies.h"
 #include "runtime/settle.h"
 
@@ -54,6 +55,29 @@ bt_var *bt_var_new(bt_lifetime lifetime, bt_category category, const char *owner
         return NULL;
     }
     return var;
+}
+
+static void count_host(bt_var *var)
+{
+    var->space = BT_SPACE_HOST;
+    if (!var->data)
+        return;
+    bt_live_far(-(int64_t)var->bytes);
+    bt_live_host((int64_t)var->bytes);
+}
+
+void bt_var_offload(bt_var *root)
+{
+    if (!root || root->space == BT_SPACE_HOST)
+        return;
+    count_host(root);
+    for (int r = 0; r < bt_var_ranks(root); r++) {
+        bt_var *own = root->copies ? root->copies->own[r] : NULL;
+        if (own && own != root && r == root->copies->home)
+            count_host(own);
+        else if (own) /* that of another rank is not counted */
+            own->space = BT_SPACE_HOST;
+    }
 }
 
 bt_var *bt_var_window(bt_var *base, size_t offset, const char *name, bt_array shape)

@@ -8,6 +8,8 @@ const char *bt_category_name(bt_category category);
 
 bt_var *bt_var_new(bt_lifetime lifetime, bt_category category, const char *owner, const char *name, bt_array shape);
 bt_var *bt_var_window(bt_var *base, size_t offset, const char *name, bt_array shape);
+/* A root of the run lies in the host's memory from now on, on every rank: before the first program that needs it. */
+void bt_var_offload(bt_var *root);
 void bt_var_free(bt_var *var);        /* windows before their base */
 char *bt_var_data(const bt_var *var); /* NULL if not bound */
 

@@ -24,17 +24,21 @@ typedef struct moment { /* a step of a program */
 } moment;
 
 /* Near, each is an allocation whose end a sanitizer knows. */
-static char *obtain_bytes(bt_queue *queue, size_t bytes)
+static char *obtain_bytes(bt_queue *queue, size_t bytes, bt_space space)
 {
-    char *memory = queue ? bt_queue_alloc(queue, bytes) : aligned_alloc(BT_ALIGN, bytes);
+    char *memory = !queue                   ? aligned_alloc(BT_ALIGN, bytes)
+                   : space == BT_SPACE_HOST ? bt_queue_pin(queue, bytes)
+                                            : bt_queue_alloc(queue, bytes);
     if (!memory)
         bt_fail(BT_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
     return memory;
 }
 
-static void return_bytes(bt_queue *queue, char *memory)
+static void return_bytes(bt_queue *queue, char *memory, bt_space space)
 {
-    if (queue)
+    if (queue && space == BT_SPACE_HOST)
+        bt_queue_unpin(queue, memory);
+    else if (queue)
         bt_queue_free(queue, memory);
     else
         free(memory);
@@ -83,8 +87,11 @@ static bt_status check_behind(const bt_phase *phase, int64_t i)
     const size_t bytes = rounded(phase, i) + phase->instance->red_zone - value->used;
     char zone[4 * BT_ALIGN]; /* a red zone, and what a value is rounded up by */
     bool same = bytes <= sizeof zone;
+    if (same && value->space == BT_SPACE_HOST)
+        BT_TRY(bt_queue_wait(phase->instance->queue));
     if (same)
-        BT_TRY(bt_queue_read(phase->instance->queue, zone, phase->watch->values[i].memory + value->used, bytes));
+        BT_TRY(bt_queue_read(value->space == BT_SPACE_HOST ? NULL : phase->instance->queue, zone,
+                             phase->watch->values[i].memory + value->used, bytes));
     for (size_t k = 0; same && k < bytes; k++)
         same = zone[k] == PATTERN;
     return same ? BT_OK
@@ -100,7 +107,7 @@ static bt_status release(bt_phase *phase, int64_t i)
     if (h->memory && phase->instance->red_zone && !value->var)
         status = check_behind(phase, i);
     if (!h->tied)
-        return_bytes(phase->instance->queue, h->memory);
+        return_bytes(phase->instance->queue, h->memory, value->space);
     h->memory = NULL;
     h->tied = false;
     if (value->var)
@@ -131,7 +138,7 @@ static bt_status obtain(bt_phase *phase, int64_t i, int64_t to)
     for (int64_t k = i; k < to; k++)
         bytes += rounded(phase, k);
     bt_queue *queue = phase->instance->queue;
-    char *memory = obtain_bytes(queue, bytes);
+    char *memory = obtain_bytes(queue, bytes, phase->values[i].space);
     if (!memory)
         return BT_ERROR_MEMORY;
     BT_TRY(bt_queue_fill(queue, memory, PATTERN, bytes));
@@ -208,6 +215,7 @@ bt_status bt_watch_run(bt_phase *phase, int entry)
     const bt_program *program = phase->entries[entry].program;
     bt_bound *bound = phase->entries[entry].bound;
     for (int64_t s = 0; s < program->step_count; s++) {
+        BT_TRY(bt_bound_meet(bound, s)); /* what it waits for is freed before it */
         BT_TRY(bt_watch_reach(phase, entry, s));
         BT_TRY(bt_bound_step(bound, s));
     }

@@ -18,7 +18,8 @@ static void setup(void)
 {
     scene_begin(&s, BT_F64);
     instance = bt_instance_new(bt_backend_cpu(), 1);
-    instance->options.rows = false; /* each step by itself: tests/compile/test_rows.c has those that are one */
+    /* each step by itself: tests/compile/test_rows.c and test_chains.c have those that are one */
+    instance->options.rows = instance->options.chain = false;
     phase = bt_phase_new(instance, "test", "in place");
 }
 

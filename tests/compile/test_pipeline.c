@@ -37,11 +37,11 @@ static void record(void)
     scene_end(&s);
 }
 
-static bool *const switches[] = {NULL,          &options.simplify, &options.reassociate,
-                                 &options.fuse, &options.absorb,   &options.order,
-                                 &options.rows, &options.merge,    &options.overlap};
+static bool *const switches[] = {
+    NULL,           &options.simplify, &options.reassociate, &options.fuse,  &options.absorb,
+    &options.order, &options.rows,     &options.chain,       &options.merge, &options.overlap};
 static const bt_pass passes[] = {BT_PASSES,     BT_PASS_SIMPLIFY, BT_PASS_REASSOCIATE, BT_PASS_FUSE,  BT_PASS_ABSORB,
-                                 BT_PASS_ORDER, BT_PASS_ROWS,     BT_PASS_MERGE,       BT_PASS_FLIGHT};
+                                 BT_PASS_ORDER, BT_PASS_ROWS,     BT_PASS_CHAIN,       BT_PASS_MERGE, BT_PASS_FLIGHT};
 
 START_TEST(each_can_be_switched_off)
 {
@@ -58,7 +58,8 @@ START_TEST(each_can_be_switched_off)
     EXPECT_VAR(s.vars[0], 0, 8, 16);
     for (int p = 0; p < BT_PASSES; p++) {
         ck_assert_uint_gt(strlen(bt_pass_name((bt_pass)p)), 0);
-        if (p != BT_PASS_SHARD && p != BT_PASS_BUCKET) /* there is one rank */
+        /* There are one rank, and one memory. */
+        if (p != BT_PASS_SHARD && p != BT_PASS_BUCKET && p != BT_PASS_SPACES)
             ck_assert((phase->entries[0].program->seconds[p] > 0) == (p != (int)passes[_i]));
     }
     bt_phase_free(phase);

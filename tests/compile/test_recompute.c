@@ -22,6 +22,7 @@ static void begin(void)
 {
     scene_begin(&s, BT_F64);
     instance = bt_instance_new(bt_backend_cpu(), 1);
+    instance->options.chain = false;                           /* steps are counted */
     instance->options.absorb = instance->options.fuse = false; /* a layer is a step */
     instance->options.rule = BT_ORDER_WRITTEN;
     level = (bt_level_checkpointing){.level = "net"};

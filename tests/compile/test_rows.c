@@ -2,6 +2,7 @@
  * variables it reads and gives; and only few numbers are taken together. */
 #include "support/scene.h"
 
+#include "compile/joined.h"
 #include "compile/rows.h"
 #include "runtime/variable.h"
 #include "support/suite.h"
@@ -19,6 +20,7 @@ static void begin(bt_dtype dtype, bool rows)
     scene_begin(&s, dtype);
     instance = bt_instance_new(bt_backend_cpu(), 1);
     instance->options.rows = instance->options.strips = rows;
+    instance->options.chain = false;
     phase = bt_phase_new(instance, "test", "rows");
 }
 
@@ -34,7 +36,7 @@ static int batches(const bt_program *program)
 {
     int count = 0;
     for (int64_t i = 0; i < program->step_count; i++)
-        count += bt_is_rows(&program->steps[i].call);
+        count += program->steps[i].call.joined != NULL;
     return count;
 }
 
@@ -49,7 +51,7 @@ START_TEST(many_steps_are_one)
     bt_graph_assign(s.graph, s.vars[0], bt_sub(w, bt_mul(0.5, g)));
     const bt_program *program = scene_run_in(&s, phase);
     ck_assert_int_eq(program->step_count, 1);
-    ck_assert_int_eq(bt_rows_count(&program->steps[0].call), 6);
+    ck_assert_int_eq(program->steps[0].call.joined->count, 6);
     ck_assert_uint_eq(phase->arena, 0);
     EXPECT_VAR(s.vars[2], 0, 27);
     EXPECT_VAR(s.vars[0], 0, -4, -8);
@@ -211,6 +213,7 @@ START_TEST(an_update_is_one_call)
             scene_begin(&s, BT_F64);
             instance = bt_instance_new(bt_backend_cpu(), threads);
             instance->options.strips = strips;
+            instance->options.chain = false;
             phase = bt_phase_new(instance, "test", "strips");
             for (int i = 0; i < N; i++) {
                 w[i] = i;
@@ -238,6 +241,36 @@ START_TEST(an_update_is_one_call)
 }
 END_TEST
 
+/* Of long rows: one number is needed for all numbers of a step, so it stays where it is until the last strip, whether
+ * it is computed strip by strip itself (0), or the row that it is of would have room for what is computed (1). */
+START_TEST(one_number_of_many)
+{
+    enum { N = 1000 };
+    static double w[2 * N], g[N], m[N];
+    begin(BT_F64, true);
+    for (int i = 0; i < N; i++) {
+        w[2 * i] = w[2 * i + 1] = i + 3;
+        g[i] = i + 2;
+    }
+    bt_trace_now()->tag.update = true;
+    const int64_t size[] = {N, BT_END};
+    bt_tensor *x = bt_trace_read(scene_var(&s, "w", BT_F64, w, (const int64_t[]){N, 2, BT_END}));
+    bt_tensor *grad = bt_trace_read(scene_var(&s, "g", BT_F64, g, size));
+    scene_var(&s, "m", BT_F64, m, size);
+    bt_tensor *row = _i ? bt_sum(x, 1) : bt_mul(2, bt_reshape(bt_sum(bt_reshape(grad, N, 1), 1), N));
+    bt_tensor *product = bt_sqrt(bt_mul(grad, bt_slice(row, 0, 0, 1)));
+    bt_graph_assign(s.graph, s.vars[2], bt_cumsum(product, 0));
+    scene_run_in(&s, phase);
+    const double *found = var_near(s.vars[2]);
+    double due = 0;
+    for (int i = 0; i < N; i++) {
+        due += sqrt((i + 2) * (_i ? 6 : 4));
+        ck_assert_msg(found[i] == due, "element %d: %g, not %g", i, found[i], due);
+    }
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rows");
@@ -248,6 +281,7 @@ int main(void)
     tcase_add_test(tests, any_program_computes_the_same);
     tcase_add_test(tests, any_long_program_computes_the_same);
     tcase_add_test(tests, an_update_is_one_call);
+    tcase_add_loop_test(tests, one_number_of_many, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -8,10 +8,11 @@ tool=$BT_SOURCE_DIR/tools/gpu-check
 mkdir -p build/tests/bin
 ln -s "$BETTY_RUN" build/betty-run
 ln -s "$(type -P false)" build/tests/bin/backend.broken
+ln -s "$BT_BUILD_DIR/tests/bin/backend.ranks" build/tests/bin/backend.ranks
 printf '#!/bin/sh\necho not here\nexit 77\n' >build/tests/bin/ops.elsewhere
 printf '#!/bin/sh\n[ "$BETTY_TEST_BACKEND" = cuda ] && exec "$BETTY_RUN" --version\n' >build/tests/bin/backend.right
 chmod +x build/tests/bin/backend.right build/tests/bin/ops.elsewhere
-printf '%s\n' backend.right backend.broken ops.elsewhere >build/tests/on-device.txt
+printf '%s\n' backend.right backend.broken backend.ranks ops.elsewhere >build/tests/on-device.txt
 
 "$tool" run all --build build --output report --jobs 2 --minutes 2 \
     --only '^(backend|ops)|^example logistic_hpo|^kernels of logistic_hpo|NCCL|compute-sanitizer' >out 2>err
@@ -42,7 +43,9 @@ assert of("ops.elsewhere")["status"] == "skipped" and of("ops.elsewhere")["note"
 example = of("example logistic_hpo")
 assert example["status"] == "ok" and example["same_bits"] is True, example
 assert example["figures"]["planned_bytes"] == example["figures"]["allocated_bytes"] > 0
-assert of("NCCL, one rank only")["status"] == "skipped"
+nccl = of("NCCL, one rank only")
+assert nccl["status"] == "ok" and nccl["times"] == 2 and nccl["note"].endswith("nothing is said of several"), nccl
+assert ("values", "backend.ranks") not in checks
 assert all(of(f"compute-sanitizer {tool}", "sanitizer")["status"] in ("absent", "skipped")
            for tool in ("memcheck", "racecheck", "synccheck"))
 speed = of("example logistic_hpo", "speed")

@@ -52,18 +52,32 @@ project(package LANGUAGES C)
 find_package(betty 0.1 REQUIRED)
 add_executable(package installed.c)
 target_link_libraries(package PRIVATE betty::betty)
+add_executable(package_static installed.c)
+target_link_libraries(package_static PRIVATE betty::betty_static)
 TEXT
 cp "$source" "$work/package"
 cmake -S "$work/package" -B "$work/package/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" >/dev/null
 cmake --build "$work/package/build" >/dev/null
 "$work/package/build/package"
+"$work/package/build/package_static"
+objdump -p "$work/package/build/package_static" | grep -q libbetty && { echo "betty_static is not static"; exit 1; }
+# Before 1.0 another minor version is another library.
+sed -i 's/betty 0.1/betty 0.2/' "$work/package/CMakeLists.txt"
+! cmake -S "$work/package" -B "$work/package/build2" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || exit 1
+grep -q 'requested version' "$work/log"
 
 read -ra libs <<<"$(pkg-config --static --libs libbetty | sed 's/-lbetty/-l:libbetty.a/')"
 build "$source" static "${libs[@]}"
 "$work/static"
 
 
-names() { nm -D --defined-only "$1" | awk '$2 ~ /[TDRBV]/ { print $3 }' | LC_ALL=C sort -u; } # BINARY
+names() { nm -D --defined-only "$1" | awk '$2 ~ /[TDRBV]/ { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort -u; } # BINARY
+
+# The number of the interface is in the name of the library and in the version of each of its symbols.
+abi=$(sed -n 's/^#define BT_ABI \([0-9]*\).*/\1/p' "$prefix/include/betty/problem.h")
+objdump -p "$libdir/libbetty.so" | grep -qE "SONAME +libbetty\.so\.$abi\$" || { echo "no soname of $abi"; exit 1; }
+other=$(nm -D --defined-only "$libdir/libbetty.so" | awk '$2 != "A" { print $3 }' | grep -v "@@BETTY_$abi\$" || true)
+[ -z "$other" ] || { echo "without the version BETTY_$abi: $other"; exit 1; }
 
 # Outside, nothing is visible but what the public headers declare.
 hidden=$(LC_ALL=C comm -23 <(names "$libdir/libbetty.so") \
@@ -80,6 +94,17 @@ for binary in "$libdir/libbetty.so" "$prefix/bin/betty-run"; do
     missing=$(LC_ALL=C comm -23 <(declared) <(names "$binary"))
     [ -z "$missing" ] || { echo "declared, but not in $(basename "$binary"):"; echo "$missing"; exit 1; }
 done
+
+# The manual says what the command does, and each function is found in it; shells complete.
+share=$prefix/share
+diff "$share/man/man1/betty-run.1" <("$prefix/bin/betty-run" --help=man)
+diff "$share/man/man5/betty-run.5" <("$prefix/bin/betty-run" --help-keys=man)
+while read -r function; do
+    page=$(sed -n 's/^\.so //p' "$share/man/man3/$function.3" 2>/dev/null || true)
+    grep -q "\b$function(" "$share/man/${page:-none}" 2>/dev/null || { echo "no page of the manual has $function"; exit 1; }
+done < <(declared | grep -v '_$')
+[ -f "$share/bash-completion/completions/betty-run" ] && [ -f "$share/zsh/site-functions/_betty-run" ]
+[ -f "$share/fish/vendor_completions.d/betty-run.fish" ]
 
 [ "$("$prefix/bin/betty-run" --version)" = "betty-run $(pkg-config --modversion libbetty)" ]
 "$prefix/bin/betty-run" "$prefix/share/betty/examples/tutorial.ini" --set engine.train_iters=20 --output "$work/out"

@@ -1,5 +1,6 @@
 /* The command line of betty-run. */
 #include "engine/command/cli.h"
+#include "engine/config/roff.h"
 
 #include "support/suite.h"
 #include <check.h>
@@ -40,8 +41,10 @@ START_TEST(options_before_and_after_the_file)
     ck_assert_str_eq(cli.file, "--plan");
     ck_assert(cli.quiet && !cli.plan);
     ck_assert_int_eq(PARSE("-h"), BT_OK);
-    ck_assert(cli.help);
+    ck_assert_str_eq(cli.help, "text");
     ck_assert_ptr_null(cli.file);
+    ck_assert_int_eq(PARSE("--help=man"), BT_OK);
+    ck_assert_str_eq(cli.help, "man");
     ck_assert_int_eq(PARSE("--help-keys"), BT_OK);
     ck_assert_str_eq(cli.keys, "text");
     ck_assert_int_eq(PARSE("--help-keys=markdown"), BT_OK);
@@ -131,7 +134,7 @@ START_TEST(mistakes)
          "--check-hypergradient, "
          "--ablate, --evaluate or --export"},
         {{"--export=m.onnx"}, "--export m.onnx: of which run? betty-run --export m.onnx --problem NAME RUN"},
-        {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and `c`"},
+        {{"a.ini", "b", "c", "--export=m.onnx"}, "one INI file at a time: found `a.ini`, `b` and more"},
         {{"b", "--export=m.onnx", "--info"}, "--export goes with no report and no grid of runs: one at a time"},
         {{"a.ini", "--problem=x"}, "--problem goes with --export MODEL.onnx"},
         {{"a.ini", "--samples", "3"}, "--samples goes with --check-hypergradient"},
@@ -152,7 +155,8 @@ START_TEST(mistakes)
         {{"a.ini", "--seeds=1,2", "--resume=b"},
          "--resume b: there are not several runs; a folder with one run goes on with that alone, without --seeds and "
          "with one value for each --set"},
-        {{"a.ini", "--help-keys=html"}, "--help-keys = html: expected text | markdown"},
+        {{"a.ini", "--help-keys=html"}, "--help-keys = html: expected text | markdown | man | list"},
+        {{"a.ini", "--help=html"}, "--help = html: expected text | man | list"},
     };
     for (int i = 0; i < BT_COUNT_OF(cases); i++) {
         ck_assert_int_eq(parse(cases[i].words), BT_ERROR_CONFIG);
@@ -163,22 +167,99 @@ START_TEST(mistakes)
 }
 END_TEST
 
-START_TEST(help_names_all)
+/* What --help, or --help-keys, prints in a form; for free. */
+static char *printed(bt_status (*print)(const char *, FILE *), const char *form)
 {
     char *data = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&data, &size);
-    ck_assert_int_eq(bt_cli_usage(file), BT_OK);
-    ck_assert_int_eq(bt_cli_keys(BT_DOCUMENT_TEXT, file), BT_OK);
+    ck_assert_int_eq(print(form, file), BT_OK);
     fclose(file);
+    return data;
+}
+
+START_TEST(help_names_all)
+{
+    char *data = printed(bt_cli_help, "text");
     static const char *const words[] = {
-        "--plan",       "--set SECTION.KEY=VALUE", "--print-config", "--threads N",  "train_iters",
-        "unroll_steps", "cg_iterations",           "neumann_alpha",  "weight_decay", "nesterov"};
+        "--plan",        "--set SECTION.KEY=VALUE", "--print-config", "--threads N", "train_iters",  "unroll_steps",
+        "cg_iterations", "neumann_alpha",           "weight_decay",   "nesterov",    "--help[=FORM]"};
     for (int i = 0; i < BT_COUNT_OF(words); i++)
         ck_assert_msg(strstr(data, words[i]) != NULL, "missing: %s", words[i]);
     free(data);
-    ck_assert_int_ne(bt_cli_usage(NULL), BT_OK);
-    ck_assert_int_ne(bt_cli_keys(BT_DOCUMENT_TEXT, NULL), BT_OK);
+    ck_assert_int_ne(bt_cli_help(NULL, stdout), BT_OK);
+    ck_assert_int_ne(bt_cli_help("text", NULL), BT_OK);
+    ck_assert_int_ne(bt_cli_keys("text", NULL), BT_OK);
+    ck_assert_int_ne(bt_cli_keys("html", stdout), BT_OK);
+}
+END_TEST
+
+/* Lines that begin with a dot are requests that are meant, and no other is one. */
+static void check_requests(const char *page)
+{
+    static const char *const known[] = {"TH", "SH", "PP", "TP", "RS", "RE", "br", "BR"};
+    for (const char *line = page; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+        ck_assert_int_ne(*line, '\'');
+        bool fine = *line != '.';
+        for (int i = 0; !fine && i < BT_COUNT_OF(known); i++)
+            fine = strncmp(line + 1, known[i], 2) == 0 && strchr(" \n", line[3]);
+        ck_assert_msg(fine, "%.20s", line);
+    }
+}
+
+START_TEST(pages_of_the_manual)
+{
+    static const char *const begin = ".TH BETTY-RUN 1 ", *const keys = ".TH BETTY-RUN 5 ";
+    char *page = printed(bt_cli_help, "man");
+    ck_assert(strncmp(page, begin, strlen(begin)) == 0);
+    ck_assert_ptr_nonnull(strstr(page, "\n.TP\n\\fB\\-\\-set SECTION.KEY=VALUE\\fR\n"));
+    ck_assert_ptr_nonnull(strstr(page, "\nbetty\\-run FILE [OPTIONS]\n.br\n.RS\ntrains what the INI file says\n"));
+    ck_assert_ptr_nonnull(strstr(page, "\n.SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\ndone\n"));
+    check_requests(page);
+    free(page);
+    page = printed(bt_cli_keys, "man");
+    ck_assert(strncmp(page, keys, strlen(keys)) == 0);
+    ck_assert_ptr_nonnull(strstr(page, "\n.SH \"[PROBLEM.GROUP]: a group of parameters\"\n"));
+    ck_assert_ptr_nonnull(strstr(page, "\n.TP\n\\fBtrain_iters\\fR = a whole number, at least 1\n"
+                                       "steps of the leaf problems\n.br\nDefault: 50000\n"));
+    check_requests(page);
+    free(page);
+}
+END_TEST
+
+START_TEST(text_in_roff)
+{
+    char *data = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&data, &size);
+    bt_roff_line(file, ".x\n'y\na.b `key` it's --n \\d `open\n`.c`");
+    fclose(file);
+    ck_assert_str_eq(data, "\\&.x\n\\&'y\na.b \\fBkey\\fR it's \\-\\-n \\ed \\fBopen\n\\fR.c`\n");
+    free(data);
+}
+END_TEST
+
+/* For programs: fields by tabs, the third what a value is one of. */
+START_TEST(lists)
+{
+    char *options = printed(bt_cli_help, "list"), *keys = printed(bt_cli_keys, "list");
+    const char *const expected[][2] = {
+        {options, "--plan\t\t\tprint the memory plan, and do not train\n"},
+        {options, "\n--help\t\ttext man list\tprint this text"},
+        {options, "\n--device\tNAME\tauto cpu cuda\t"},
+        {keys, "\nengine.executor\tauto | lockstep | processes\tauto lockstep processes\t"},
+        {keys, "\nengine.ranks\ta whole number, from 1 to 4096, or all\t\tranks that share"},
+        {keys, "\n*.type\tdarts | neumann | "},
+        {keys, "\n*.*.params\t"},
+    };
+    for (int i = 0; i < BT_COUNT_OF(expected); i++)
+        ck_assert_msg(strstr(expected[i][0], expected[i][1]) != NULL, "missing: %s", expected[i][1]);
+    for (int i = 0, tabs = 0; keys[i]; i++) {
+        tabs = keys[i] == '\n' ? 0 : tabs + (keys[i] == '\t');
+        ck_assert(keys[i + 1] != '\n' || tabs == 3);
+    }
+    free(options);
+    free(keys);
 }
 END_TEST
 
@@ -191,6 +272,9 @@ int main(void)
     tcase_add_test(tests, options_are_settings);
     tcase_add_test(tests, mistakes);
     tcase_add_test(tests, help_names_all);
+    tcase_add_test(tests, pages_of_the_manual);
+    tcase_add_test(tests, text_in_roff);
+    tcase_add_test(tests, lists);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

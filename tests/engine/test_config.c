@@ -836,7 +836,7 @@ START_TEST(every_key_is_documented)
 {
     bt_config *config = bt_config_new();
     bt_config_add_method(config, &cg);
-    for (int form = BT_DOCUMENT_TEXT; form <= BT_DOCUMENT_MARKDOWN; form++) {
+    for (int form = BT_DOCUMENT_TEXT; form <= BT_DOCUMENT_LIST; form++) {
         char *data = NULL;
         size_t size = 0;
         FILE *file = open_memstream(&data, &size);

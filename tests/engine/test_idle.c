@@ -53,6 +53,10 @@ static const struct {
     {"lower.checkpointing = modules:no.such\n", "no forward value that is held for a derivative has such a name"},
     {"upper.checkpointing = none\n", NULL}, /* the default, by another word */
     {"lower.checkpointing = cost:10%\n", NULL},
+    {"lower.offload = none\n", NULL}, /* the default */
+    {"lower.offload = optimizer, activations\n", "the processor has one memory, and there is no device beside it"},
+    {"engine.offload_ahead = 3\n", "offload_ahead = 3 has no effect: no level offloads anything"},
+    {"engine.offload_unit = 2MiB\n", "no level offloads what its optimizer keeps"},
     {"lower.batch_norm_groups = 2\n", "no batch norm of its module takes statistics of batches"},
     {"lower.chunks = 4\n", "it has no product of matrices that is read row by row"},
     {"upper.darts_alpha = 1\n", "no problem above differentiates"},

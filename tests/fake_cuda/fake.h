@@ -24,6 +24,16 @@ unsigned fake_block(unsigned threads); /* of how many a block is made that shoul
 typedef void fake_work(const void *args);
 cudaError_t fake_run(fake_work *work, const void *args, size_t bytes, cudaStream_t stream);
 
+/* Something in which other processes have their part: it is asked to go on as often as it takes, other streams do their
+ * work in between. The arguments are copied once; a graph has one copy for all its launches. */
+typedef enum fake_progress { FAKE_STUCK, FAKE_MOVED, FAKE_DONE } fake_progress;
+typedef fake_progress fake_part(const void *args);
+cudaError_t fake_run_part(fake_part *part, const void *args, size_t bytes, cudaStream_t stream);
+void fake_go_on_alone(
+    void);            /* from here on the device works while the host does not call it, too: others wait for it */
+void fake_hold(void); /* until it is let go, the device does nothing */
+void fake_let_go(void);
+
 /* ---- within a kernel ---- */
 
 typedef struct fake_place {

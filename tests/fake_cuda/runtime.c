@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum kind { KERNEL, WORK, COPY, FILL, HOST, RECORD, WAIT, GRAPH };
+enum kind { KERNEL, WORK, PART, COPY, FILL, HOST, RECORD, WAIT, GRAPH };
 enum order { RANDOM, EAGER, LAZY };
 enum { MOST_TIPS = 16 };
 
@@ -21,6 +22,7 @@ typedef struct op {
     fake_kernel *kernel;
     fake_caller *call;
     fake_work *work;
+    fake_part *part;
     void *args; /* owned */
     unsigned blocks, threads;
     char *to;
@@ -32,7 +34,13 @@ typedef struct op {
     cudaEvent_t event;
     int64_t ticket;
     cudaGraphExec_t graph;
+    struct launch *launch; /* of the graph, once it has begun; owned */
 } op;
+
+typedef struct launch {
+    bool *done; /* by node */
+    int finished;
+} launch;
 
 typedef struct node { /* of a graph, after all of these */
     op op;
@@ -135,11 +143,13 @@ static cudaError_t leave(cudaError_t error)
 
 /* ---- doing one operation ---- */
 
-static void do_graph(cudaGraphExec_t graph);
+static fake_progress go_on(cudaGraphExec_t graph, launch *l);
 
-static void do_op(const op *o)
+static fake_progress do_op(const op *o)
 {
     switch (o->kind) {
+    case PART:
+        return o->part(o->args);
     case KERNEL:
         fake_run_kernel(o->kernel, o->call, o->args, o->blocks, o->threads, draw);
         break;
@@ -164,36 +174,40 @@ static void do_op(const op *o)
         clock_gettime(CLOCK_MONOTONIC, &o->event->when);
         break;
     case GRAPH:
-        do_graph(o->graph);
-        break;
+        return go_on(o->graph, o->launch);
     case WAIT:
         break;
     }
+    return FAKE_DONE;
 }
 
-/* In an order that its edges allow. */
-static void do_graph(cudaGraphExec_t graph)
+/* Nodes that their edges allow, the first of them. */
+static int ready_nodes(cudaGraphExec_t graph, const launch *l, int ready[MOST_TIPS])
 {
-    bool *done = take((size_t)graph->count);
-    int *ready = take((size_t)graph->count * sizeof *ready);
-    for (int finished = 0; finished < graph->count; finished++) {
-        int count = 0;
-        for (int i = 0; i < graph->count; i++) {
-            bool may = !done[i];
-            for (int k = 0; k < graph->nodes[i].before_count && may; k++)
-                may = done[graph->nodes[i].before[k]];
-            if (may) {
-                ready[count++] = i;
-                if (how != RANDOM || count == MOST_TIPS)
-                    break;
-            }
-        }
-        const int which = ready[how == RANDOM ? (int)draw((unsigned)count) : 0];
-        do_op(&graph->nodes[which].op);
-        done[which] = true;
+    int count = 0;
+    for (int i = 0; i < graph->count && count < MOST_TIPS; i++) {
+        bool may = !l->done[i];
+        for (int k = 0; k < graph->nodes[i].before_count && may; k++)
+            may = l->done[graph->nodes[i].before[k]];
+        if (may)
+            ready[count++] = i;
     }
-    free(done);
-    free(ready);
+    return count;
+}
+
+/* One node more, in an order that its edges allow. */
+static fake_progress go_on(cudaGraphExec_t graph, launch *l)
+{
+    int ready[MOST_TIPS];
+    const int count = ready_nodes(graph, l, ready), from = how == RANDOM ? (int)draw((unsigned)count) : 0;
+    fake_progress progress = count ? FAKE_STUCK : FAKE_DONE; /* of an empty one */
+    for (int i = 0; i < count && progress == FAKE_STUCK; i++) {
+        const int which = ready[(from + i) % count];
+        progress = do_op(&graph->nodes[which].op);
+        l->done[which] = progress == FAKE_DONE;
+        l->finished += progress == FAKE_DONE;
+    }
+    return l->finished == graph->count ? FAKE_DONE : progress == FAKE_DONE ? FAKE_MOVED : progress;
 }
 
 static bool may_step(const struct CUstream_st *s)
@@ -202,13 +216,25 @@ static bool may_step(const struct CUstream_st *s)
     return s->first < s->last && (o->kind != WAIT || o->event->done >= o->ticket);
 }
 
-static void step(cudaStream_t s)
+/* The first operation of the stream, or a part of it. False: it has to wait for other processes. */
+static bool step(cudaStream_t s)
 {
-    op o = s->ops[s->first++];
-    if (s->first == s->last)
+    op *first = &s->ops[s->first];
+    if (first->kind == GRAPH && !first->launch) {
+        first->launch = take(sizeof *first->launch);
+        first->launch->done = take((size_t)first->graph->count);
+    }
+    const op o = *first; /* while it is done, others may come behind it */
+    const fake_progress progress = do_op(&o);
+    if (progress != FAKE_DONE)
+        return progress == FAKE_MOVED;
+    if (++s->first == s->last)
         s->first = s->last = 0;
-    do_op(&o);
+    if (o.launch)
+        free(o.launch->done);
+    free(o.launch);
     free(o.args);
+    return true;
 }
 
 static bool any_step(void)
@@ -218,10 +244,20 @@ static bool any_step(void)
     for (cudaStream_t s = streams; s && count < 64; s = s->next)
         if (may_step(s))
             may[count++] = s;
-    if (!count)
-        return false;
-    step(may[draw(count)]);
-    return true;
+    const unsigned from = draw(count);
+    for (unsigned i = 0; i < count; i++)
+        if (step(may[(from + i) % count]))
+            return true;
+    return false;
+}
+
+/* Some stream has to wait for other processes. */
+static bool any_stuck(void)
+{
+    for (cudaStream_t s = streams; s; s = s->next)
+        if (may_step(s))
+            return true;
+    return false;
 }
 
 /* The device works, so many steps at most, or until `stop` has come. Operations of the host's may ask for more. */
@@ -245,6 +281,30 @@ static void pump(void)
     else if (how == RANDOM && draw(16) == 0)
         work(draw(64), NULL, NULL);
 }
+
+static void *go_on_alone(void *nothing)
+{
+    const struct timespec nap = {.tv_nsec = 300000};
+    for (;; nanosleep(&nap, NULL)) {
+        pthread_mutex_lock(&lock);
+        if (!working)
+            work(64, NULL, NULL);
+        pthread_mutex_unlock(&lock);
+    }
+    return nothing;
+}
+
+void fake_go_on_alone(void)
+{
+    static pthread_t thread;
+    static bool begun;
+    if (!begun && pthread_create(&thread, NULL, go_on_alone, NULL) != 0)
+        die("no thread");
+    begun = true;
+}
+
+void fake_hold(void) { pthread_mutex_lock(&lock); }
+void fake_let_go(void) { pthread_mutex_unlock(&lock); }
 
 /* ---- appending one ---- */
 
@@ -327,6 +387,16 @@ cudaError_t fake_run(fake_work *function, const void *args, size_t bytes, cudaSt
     return leave(cudaSuccess);
 }
 
+cudaError_t fake_run_part(fake_part *part, const void *args, size_t bytes, cudaStream_t stream)
+{
+    if (!stream)
+        return cudaErrorInvalidValue;
+    enter();
+    counts.kernels++;
+    append(stream, &(op){.kind = PART, .part = part, .args = copied(args, bytes)});
+    return leave(cudaSuccess);
+}
+
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     if (!stream)
@@ -351,8 +421,8 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
     if (!stream)
         return cudaErrorInvalidValue;
     enter();
-    if (!fake_memory_has(devPtr, count))
-        die("memory is filled that is not the device's");
+    if (!fake_memory_has(devPtr, count) && !fake_pinned_has(devPtr, count))
+        die("memory is filled that is neither the device's nor pinned");
     counts.fills++;
     append(stream, &(op){.kind = FILL, .to = devPtr, .byte = value, .bytes = count});
     return leave(cudaSuccess);
@@ -391,13 +461,24 @@ static bool has_come(const void *event)
     return e->done >= e->recorded;
 }
 
+/* Until it has come; other processes may have to do their part. */
+static void finish(bool (*until)(const void *), const void *what)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    for (work(UINT64_MAX, until, what); !until(what) && any_stuck(); work(UINT64_MAX, until, what)) {
+        pthread_mutex_unlock(&lock);
+        nanosleep(&nap, NULL);
+        pthread_mutex_lock(&lock);
+    }
+}
+
 static cudaError_t wait_for(bool (*until)(const void *), const void *what)
 {
     for (cudaStream_t s = streams; s; s = s->next)
         if (s->capture && pthread_equal(s->capture->thread, pthread_self()))
             return cudaErrorStreamCaptureUnsupported;
     counts.waits++;
-    work(UINT64_MAX, until, what);
+    finish(until, what);
     if (!until(what))
         die("the host waits for what will never come");
     return cudaSuccess;
@@ -413,6 +494,16 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     enter();
     return leave(event->capture ? cudaErrorCapturedEvent : wait_for(has_come, event));
+}
+
+/* Who asks again and again lets the device come to it. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    enter();
+    if (event->capture)
+        return leave(cudaErrorCapturedEvent);
+    work(how == RANDOM ? draw(64) : UINT64_MAX, has_come, event);
+    return leave(has_come(event) ? cudaSuccess : cudaErrorNotReady);
 }
 
 /* ---- streams and events ---- */
@@ -454,7 +545,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     enter();
     if (!event->capture)
-        work(UINT64_MAX, has_come, event);
+        finish(has_come, event);
     free(event);
     return leave(cudaSuccess);
 }
@@ -615,7 +706,7 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 cudaError_t cudaFree(void *devPtr)
 {
     enter();
-    work(UINT64_MAX, all_empty, NULL);
+    finish(all_empty, NULL);
     return leave(!devPtr || fake_memory_free(devPtr) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
@@ -631,7 +722,7 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 cudaError_t cudaFreeHost(void *ptr)
 {
     enter();
-    work(UINT64_MAX, all_empty, NULL);
+    finish(all_empty, NULL);
     return leave(!ptr || fake_pinned_free(ptr) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
@@ -643,15 +734,38 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 /* ---- the rest ---- */
 
+static int current; /* the device; so far of all threads */
+
+/* The driver cannot be used in a process that was made of one which has used it. */
+static bool is_forked(void)
+{
+    static pid_t user;
+    user = user ? user : getpid();
+    return user != getpid();
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    if (is_forked())
+        return cudaErrorInitializationError;
     *count = number_of("FAKE_CUDA_DEVICES", 1);
     return *count ? cudaSuccess : cudaErrorNoDevice;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-    return device >= 0 && device < number_of("FAKE_CUDA_DEVICES", 1) ? cudaSuccess : cudaErrorInvalidDevice;
+    if (is_forked())
+        return cudaErrorInitializationError;
+    if (device < 0 || device >= number_of("FAKE_CUDA_DEVICES", 1))
+        return cudaErrorInvalidDevice;
+    current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = current;
+    return is_forked() ? cudaErrorInitializationError : cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
@@ -682,6 +796,7 @@ static const struct {
     ERROR(cudaSuccess, "no error"),
     ERROR(cudaErrorInvalidValue, "invalid argument"),
     ERROR(cudaErrorMemoryAllocation, "out of memory"),
+    ERROR(cudaErrorInitializationError, "initialization error"),
     ERROR(cudaErrorNoDevice, "no CUDA-capable device is detected"),
     ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
     ERROR(cudaErrorNotReady, "device not ready"),

@@ -27,8 +27,8 @@ values() {
 }
 
 bad=0
-for header in cuda_runtime_api.h cublasLt.h cudnn_graph.h; do
-    [ -e "$toolkit/$header" ] || continue # cuDNN comes by itself
+for header in cuda_runtime_api.h cublasLt.h cudnn_graph.h nccl.h; do
+    [ -e "$toolkit/$header" ] || continue # cuDNN and NCCL come by themselves
     ours=tests/fake_cuda/$header
     values "$ours" >"$work/values"
     { # a program that prints them, by our header, as claims

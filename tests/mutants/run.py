@@ -19,7 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIST = ROOT / "tests/mutants/list.txt"
 SOURCE = ROOT / "build/mutants/src"  # the copy that the faults are put into
 BUILD = ROOT / "build/mutants/out"
-TIMEOUT = 120  # seconds for a test program
+CUDA_BUILD = ROOT / "build/mutants/cuda"  # for a CUDA device that is made of the processor
+TIMEOUT, CUDA_TIMEOUT = 120, 600  # seconds for a test program
 
 
 @dataclasses.dataclass
@@ -31,6 +32,11 @@ class Mutant:
     killers: list = dataclasses.field(default_factory=list)  # (program, case)
     old: list = dataclasses.field(default_factory=list)
     new: list = dataclasses.field(default_factory=list)
+
+    @property
+    def cuda(self):
+        """A fault of what a device does: the tests run on the one that is made of the processor."""
+        return self.file.startswith(("libbetty/backend/cuda/", "tests/fake_cuda/"))
 
     def mutated(self, text):
         """The file's text with the fault; None if the old text is not there exactly once."""
@@ -104,36 +110,42 @@ def copy_sources():
             copy.unlink()
 
 
-def configure():
-    command = ["cmake", "-S", SOURCE, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",
-               "-DBT_WERROR=OFF"]
-    if f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in read_or_nothing(BUILD / "CMakeCache.txt"):
-        shutil.rmtree(BUILD, ignore_errors=True)  # new, or of a checkout that has moved
+def configure(cuda):
+    folder = CUDA_BUILD if cuda else BUILD
+    command = ["cmake", "-S", SOURCE, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", "-DBT_WERROR=OFF"]
+    # The device that is made of the processor is slow enough as it is.
+    command += ["-DBT_CUDA=fake", "-DCMAKE_C_FLAGS_DEBUG=-O1", "-DCMAKE_CXX_FLAGS_DEBUG=-O1"] if cuda else [
+        "-DCMAKE_C_FLAGS_DEBUG=-O0"]
+    if f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in read_or_nothing(folder / "CMakeCache.txt"):
+        shutil.rmtree(folder, ignore_errors=True)  # new, or of a checkout that has moved
         command += ["-G", "Ninja"] if shutil.which("ninja") else []
     if shutil.which("ccache"):
-        command.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
+        command += ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if run.returncode:
         fail("cmake failed:\n" + run.stdout)
 
 
-def build(mutants):
+def build(mutants, cuda):
     """None, or what the compiler said."""
+    folder = CUDA_BUILD if cuda else BUILD
     programs = sorted({program for mutant in mutants for program, _ in mutant.killers})
     jobs = str(os.cpu_count() or 2)
-    run = subprocess.run(["cmake", "--build", BUILD, "-j", jobs, "--target", *programs], stdout=subprocess.PIPE,
+    run = subprocess.run(["cmake", "--build", folder, "-j", jobs, "--target", *programs], stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, text=True)
     return run.stdout if run.returncode else None
 
 
-def failed_cases(program):
+def failed_cases(program, cuda):
     """The cases of a test program that fail; the whole program's, "*", if it does not come to its end."""
-    environment = {**os.environ, "CK_VERBOSITY": "normal", "CK_DEFAULT_TIMEOUT": "60",
-                   "BT_SOURCE_DIR": str(SOURCE), "BT_BUILD_DIR": str(BUILD),
-                   "BETTY_RUN": str(BUILD / "betty-run")}
+    folder, timeout = (CUDA_BUILD, CUDA_TIMEOUT) if cuda else (BUILD, TIMEOUT)
+    environment = {**os.environ, "CK_VERBOSITY": "normal", "CK_DEFAULT_TIMEOUT": str(timeout // 2),
+                   "BT_SOURCE_DIR": str(SOURCE), "BT_BUILD_DIR": str(folder), "BETTY_RUN": str(folder / "betty-run")}
+    if cuda and not program.startswith("cuda."):
+        environment["BETTY_TEST_BACKEND"] = "cuda"
     try:
-        run = subprocess.run([BUILD / "tests/bin" / program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             env=environment, timeout=TIMEOUT, errors="replace", text=True)
+        run = subprocess.run([folder / "tests/bin" / program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env=environment, timeout=timeout, errors="replace", text=True)
     except subprocess.TimeoutExpired:
         return {"*"}
     # FILE:LINE:F or E:test case:function:iteration: message
@@ -147,12 +159,12 @@ def judge(mutant):
     text = file.read_text()
     file.write_text(mutant.mutated(text))
     try:
-        said = build([mutant])
+        said = build([mutant], mutant.cuda)
         if said:
             return "does not build", "\n" + said
         others = []
         for program, case in mutant.killers:
-            failed = failed_cases(program)
+            failed = failed_cases(program, mutant.cuda)
             if case in failed:
                 return "killed", f"{program} {case}"
             others += [f"{program} {other}" for other in sorted(failed)]
@@ -161,13 +173,16 @@ def judge(mutant):
         file.write_text(text)
 
 
-def check_without_faults(mutants):
-    said = build(mutants)
+def check_without_faults(mutants, cuda):
+    if not mutants:
+        return
+    configure(cuda)
+    said = build(mutants, cuda)
     if said:
         fail("the sources do not build:\n" + said)
     for program in sorted({program for mutant in mutants for program, _ in mutant.killers}):
-        if failed_cases(program):
-            fail(f"{program} fails without any fault; see ./dev test")
+        if failed_cases(program, cuda):
+            fail(f"{program} fails without any fault; see ./dev test{' --cuda' if cuda else ''}")
 
 
 def sample(mutants, count):
@@ -183,6 +198,8 @@ def arguments():
                                      "a time, and sees whether the tests find them.")
     parser.add_argument("--list", action="store_true", help="say which there are, and run none")
     parser.add_argument("--sample", type=int, metavar="N", help="run N of them, which ones the commit says")
+    parser.add_argument("--cuda", action="store_true", help="run those of the CUDA backend, on the device that is made "
+                        "of the processor; without a name, they are not run otherwise")
     parser.add_argument("names", nargs="*", metavar="NAME", help="run these only")
     return parser.parse_args()
 
@@ -191,9 +208,10 @@ def choose(options, mutants):
     unknown = set(options.names) - {mutant.name for mutant in mutants}
     if unknown:
         fail(f"no such mutant: {', '.join(sorted(unknown))}; ./dev mutants --list names them")
-    if options.sample is not None:
-        return sample(mutants, options.sample)
-    return [mutant for mutant in mutants if not options.names or mutant.name in options.names]
+    if options.names:
+        return [mutant for mutant in mutants if mutant.name in options.names]
+    mutants = [mutant for mutant in mutants if options.list or mutant.cuda == options.cuda]
+    return mutants if options.sample is None else sample(mutants, options.sample)
 
 
 def main():
@@ -209,8 +227,8 @@ def main():
     lock = open(SOURCE.parent / "lock", "w")
     fcntl.flock(lock, fcntl.LOCK_EX)  # the copy is for one at a time
     copy_sources()
-    configure()
-    check_without_faults(mutants)
+    for cuda in (False, True):
+        check_without_faults([mutant for mutant in mutants if mutant.cuda == cuda], cuda)
     killed = 0
     for mutant in mutants:
         verdict, detail = judge(mutant)

@@ -1,7 +1,10 @@
 /* tests/support/far.c: a device whose memory the host cannot touch, and which works late. */
 #include "support/far.h"
 
+#include "support/chains.h"
+
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -96,7 +99,10 @@ static void far_free(void *queue, void *memory)
 
 /* ---- the queue ---- */
 
-typedef struct work { /* kernel: a launch; else from: a copy; else a fill */
+typedef enum kind { LAUNCH, COPY, FILL, MOVE, MEET } kind;
+
+typedef struct work {
+    kind kind;
     const bt_kernel_impl *kernel;
     bt_call call;
     bt_view *views;
@@ -105,6 +111,7 @@ typedef struct work { /* kernel: a launch; else from: a copy; else a fill */
     const char *from;
     size_t bytes;
     int byte;
+    int64_t number; /* of a move; meet: of the last that is waited for */
 } work;
 
 typedef struct recording { /* work that is kept; its views are its own */
@@ -117,6 +124,8 @@ typedef struct far_queue {
     work *works;     /* from `first` on, those that are not done yet */
     int64_t first, count, capacity;
     int64_t done; /* in all */
+    work *lane;   /* moves that have begun, and that nobody has waited for: they are made as late as they may be */
+    int64_t lane_count, lane_capacity;
     bt_device_failure failure;
 } far_queue;
 
@@ -129,6 +138,7 @@ static void far_close(void *queue)
         bt_free(q->works[i].views);
     bt_free(q->failure.failure.message);
     bt_free(q->works);
+    bt_free(q->lane);
     bt_free(q);
 }
 
@@ -151,16 +161,51 @@ static void launch_now(far_queue *q, const work *w)
     bt_failure_give(&before);
 }
 
+/* The moves up to this one, in their order. */
+static void meet_now(far_queue *q, int64_t number)
+{
+    int64_t made = 0;
+    while (made < q->lane_count && q->lane[made].number <= number) {
+        memcpy(q->lane[made].to, q->lane[made].from, q->lane[made].bytes);
+        made++;
+    }
+    if (made)
+        memmove(q->lane, q->lane + made, (size_t)(q->lane_count - made) * sizeof *q->lane);
+    q->lane_count -= made;
+}
+
+static void move_now(far_queue *q, const work *w)
+{
+    work *lane = bt_grow(q->lane, &q->lane_capacity, q->lane_count + 1, sizeof *lane);
+    if (!lane)
+        abort();
+    q->lane = lane;
+    lane[q->lane_count++] = *w;
+    if (hurried)
+        meet_now(q, w->number);
+}
+
+static void do_now(far_queue *q, const work *w)
+{
+    if (w->kind == LAUNCH)
+        launch_now(q, w);
+    else if (w->kind == COPY)
+        memcpy(w->to, w->from, w->bytes);
+    else if (w->kind == FILL)
+        memset(w->to, w->byte, w->bytes);
+    else if (w->kind == MOVE)
+        move_now(q, w);
+    else
+        meet_now(q, w->number);
+}
+
 static void do_next(far_queue *q)
 {
     work *w = &q->works[q->first];
-    bool failed = q->failure.failure.status != BT_OK;
-    if (!failed && w->kernel)
-        launch_now(q, w);
-    else if (!failed && w->from)
-        memcpy(w->to, w->from, w->bytes);
-    else if (!failed)
-        memset(w->to, w->byte, w->bytes);
+    if (q->failure.failure.status == BT_OK)
+        do_now(q, w);
+    else
+        q->lane_count = 0;
     bt_free(w->views);
     q->first++;
     q->done++;
@@ -223,7 +268,19 @@ static bt_status far_copy(void *queue, void *to, const void *from, size_t bytes)
 {
     counts.copies++;
     counts.bytes += (int64_t)bytes;
-    return append(queue, &(work){.to = to, .from = from, .bytes = bytes});
+    return append(queue, &(work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
+}
+
+static bt_status far_move(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number)
+{
+    *(out ? &counts.moved_out : &counts.moved_back) += (int64_t)bytes;
+    counts.moves++;
+    return append(queue, &(work){.kind = MOVE, .to = to, .from = from, .bytes = bytes, .number = number});
+}
+
+static bt_status far_meet(void *queue, int64_t number)
+{
+    return append(queue, &(work){.kind = MEET, .number = number});
 }
 
 static bt_status far_send(void *queue, void *far, const void *pinned, size_t bytes)
@@ -235,12 +292,25 @@ static bt_status far_send(void *queue, void *far, const void *pinned, size_t byt
 static bt_status far_fill(void *queue, void *to, int byte, size_t bytes)
 {
     counts.fills++;
-    return append(queue, &(work){.to = to, .byte = byte, .bytes = bytes});
+    return append(queue, &(work){.kind = FILL, .to = to, .byte = byte, .bytes = bytes});
+}
+
+/* A kernel reaches nothing but the device's memory. */
+static void check_views(const bt_view *views, int count, const bt_kernel_impl *kernel)
+{
+    for (int i = 0; i < count; i++)
+        if (views[i].data && bt_array_count(bt_view_array(&views[i])) &&
+            (views[i].data < region || views[i].data >= region + top)) {
+            fprintf(stderr, "%s is given memory of the host\n", kernel->name);
+            abort();
+        }
 }
 
 static bt_status append_call(far_queue *q, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
 {
     work w = {.kernel = kernel, .call = *call, .site = site};
+    check_views(call->in, call->inputs, kernel);
+    check_views(call->out, call->outputs, kernel);
     w.views = bt_alloc_array((size_t)(call->inputs + call->outputs) + 1, sizeof *w.views);
     if (!w.views)
         return BT_ERROR_MEMORY;
@@ -282,7 +352,7 @@ static bt_status far_replay(void *queue, void *kept)
     counts.replays++;
     for (int64_t i = 0; i < r->count; i++) {
         const work *w = &r->works[i];
-        if (w->kernel)
+        if (w->kind == LAUNCH)
             BT_TRY(append_call(queue, w->kernel, &w->call, w->site));
         else
             BT_TRY(append(queue, w));
@@ -309,6 +379,8 @@ static const bt_device_table device = {
     .send = far_send,
     .copy = far_copy,
     .fetch = far_copy,
+    .move = far_move,
+    .meet = far_meet,
     .fill = far_fill,
     .launch = far_launch,
     .mark = far_mark,
@@ -327,7 +399,7 @@ const bt_backend *far_backend(void)
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&once);
     if (!backend.device) {
-        backend = *bt_backend_cpu();
+        backend = *chains_backend();
         backend.device = &device;
     }
     pthread_mutex_unlock(&once);

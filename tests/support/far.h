@@ -16,6 +16,7 @@ typedef struct far_counts {
     int64_t replays;                        /* and each time that it is put onto a queue again, as one */
     int64_t bytes;                          /* copied, */
     int64_t sent;                           /* and of these, from the host */
+    int64_t moves, moved_out, moved_back;   /* between the spaces, and bytes of them; when they are recorded */
 } far_counts;
 far_counts far_counted(void);
 void far_forget(void);

@@ -254,7 +254,7 @@ static bt_status ini(void)
     return status;
 }
 
-static bt_status keys(void) { return bt_cli_keys(BT_DOCUMENT_MARKDOWN, sink); }
+static bt_status keys(void) { return bt_cli_keys("markdown", sink); }
 
 static bt_status plugin(void)
 {

@@ -98,9 +98,9 @@ def speed_tables(entries):
 
 
 def byte_tables(entries):
-    rows = [(e["name"], f["planned_bytes"], f["allocated_bytes"]) for e in entries for f in [e["figures"]]
+    rows = [(e["name"], f["planned_bytes"], f["allocated_bytes"], f.get("outside_bytes", "")) for e in entries for f in [e["figures"]]
             if f.get("planned_bytes") is not None]
-    return table(["bytes on the device", "planned", "allocated"], rows)
+    return table(["bytes on the device", "planned", "allocated", "outside the plan"], rows)
 
 
 def pages(whole):

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import time
 
 import checks
@@ -14,6 +13,7 @@ from checks import ABSENT, FAILED, OK, SKIPPED, Check, Outcome
 from places import ROOT, has_compiler
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+RANKS = "backend.ranks"  # a test of NCCL, by itself in the report
 TOLERANCE = 1e-3  # of the numbers of an example, of their size: as tests/cuda/examples.sh
 
 
@@ -23,7 +23,7 @@ TOLERANCE = 1e-3  # of the numbers of an example, of their size: as tests/cuda/e
 def test_checks(places, environment, rooms):
     on_device = dict(environment, BETTY_TEST_BACKEND="cuda")
     return [checks.program(name, [places.program(name)], on_device, limit=120)
-            for name in places.tests() if name.split(".")[0] in rooms]
+            for name in places.tests() if name.split(".")[0] in rooms and name != RANKS]
 
 
 # ---- examples ----
@@ -63,7 +63,8 @@ def apart(folder, other):
 def figures(folder):
     with open(os.path.join(folder, "summary.json")) as file:
         summary = json.load(file)
-    names = {"device_planned_bytes": "planned_bytes", "device_bytes": "allocated_bytes", "ms_per_step": "ms_per_step"}
+    names = {"device_planned_bytes": "planned_bytes", "device_bytes": "allocated_bytes", "device_outside_bytes": "outside_bytes",
+             "ms_per_step": "ms_per_step"}
     return {to: summary.get(name) for name, to in names.items()}
 
 
@@ -137,18 +138,22 @@ def share(folder):
 
 
 def nccl(part, places, environment, machine):
-    """One card holds one rank: what several compute is not to be seen here, and the report says so."""
-    name = "NCCL, one rank only"
-    if machine["device"]["kind"] == "fake":
-        part.note(name, SKIPPED, "the fake device knows no NCCL here")
-    elif not machine["libraries"]["NCCL"]:
+    """As many ranks as there are cards, four at most. Of one card, what several compute is not to be seen, and the
+    report says so."""
+    fake = machine["device"]["kind"] == "fake"
+    ranks = 1 if fake else min(machine["device"].get("count") or 1, 4)
+    name = "NCCL, one rank only" if ranks == 1 else f"NCCL, {ranks} ranks"
+    if not fake and not machine["libraries"]["NCCL"]:
         part.note(name, ABSENT, "NCCL is not on this machine")
-    else:
-        argv = [sys.executable, os.path.join(HERE, "nccl.py"), machine["libraries"]["NCCL"]["file"]]
-        part.do([checks.program(name, argv, environment, 60)])
-        for entry in part.entries[-1:]:
-            if entry["name"] == name and entry["status"] == OK:
-                entry["note"] = "the library alone, a sum over one rank: nothing is said of several"
+        return
+    if not os.path.exists(places.program(RANKS)):
+        part.note(name, SKIPPED, f"the build has no {RANKS}")
+        return
+    alone = dict(environment, FAKE_CUDA_DEVICES="1") if fake else environment
+    part.do([checks.program(name, [places.program(RANKS)], alone, 120)])
+    for entry in part.entries[-1:]:
+        if entry["name"] == name and entry["status"] == OK and ranks == 1:
+            entry["note"] = "libbetty's collectives over one rank: nothing is said of several"
 
 
 def run(part, places, environment, machine):

@@ -1,5 +1,6 @@
 /* backend/cpu/collective.c: what ranks compute together, all of them in one address space. */
 #include "backend/cpu/reference.h"
+#include "backend/pick.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ typedef void fold_fn(int64_t n, void *sum, const void *values);
             s[i] = (expression);                                                                                       \
         }                                                                                                              \
     }
-#define LARGER(op) (s[i] == s[i] && (x != x || x op s[i]) ? x : s[i]) /* the first of equals; NaN before all else */
+#define LARGER(op) BT_PICK(s[i], x, op)
 
 FOLD(add_f32, float, s[i] + x)
 FOLD(max_f32, float, LARGER(>))

@@ -15,6 +15,14 @@ const bt_backend *bt_backend_cuda(void)
 
 const bt_backend *bt_backend_cuda_to_plan(void) { return bt_backend_cuda(); }
 
+bt_status bt_cuda_choose(int here, int beside)
+{
+    (void)here, (void)beside;
+    return absent();
+}
+
+int bt_cuda_devices(void) { return 0; }
+
 bt_status bt_cuda_profile(const char *name_or_file)
 {
     (void)name_or_file;

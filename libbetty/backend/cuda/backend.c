@@ -2,14 +2,18 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/library.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { KERNELS = 256 };
 
 static const bt_kernel_impl *list[KERNELS + 1];
 static char isa_text[96];
-static int major, minor;  /* of the device's architecture */
+static int chosen;        /* the device of this process */
+static int major, minor;  /* of its architecture */
 static cudaError_t found; /* what asking for a device has come to */
 static pthread_once_t once = PTHREAD_ONCE_INIT, asked = PTHREAD_ONCE_INIT;
 
@@ -54,9 +58,9 @@ static void ask(void)
     if (found == cudaSuccess && devices == 0)
         found = cudaErrorNoDevice;
     if (found == cudaSuccess)
-        found = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+        found = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, chosen);
     if (found == cudaSuccess)
-        found = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+        found = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, chosen);
     backend.device = bt_cuda_device();
 }
 
@@ -64,6 +68,42 @@ bool bt_cuda_answers(void)
 {
     pthread_once(&asked, ask);
     return found == cudaSuccess;
+}
+
+int bt_cuda_chosen(void) { return chosen; }
+
+bt_status bt_cuda_choose(int here, int beside)
+{
+    int devices = 0;
+    const cudaError_t error = cudaGetDeviceCount(&devices);
+    if (error == cudaSuccess && devices > 0 && beside > devices)
+        return bt_fail(BT_ERROR_CONFIG,
+                       "%d ranks are on this machine, and it has %d CUDA device%s: NCCL takes one for each rank",
+                       beside, devices, devices > 1 ? "s" : "");
+    chosen = here;
+    return BT_OK; /* that there is none bt_backend_cuda says */
+}
+
+static int devices;
+
+static void count_devices(void)
+{
+    int how = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        int count = 0;
+        _exit(cudaGetDeviceCount(&count) == cudaSuccess ? count : 0);
+    }
+    while (child > 0 && waitpid(child, &how, 0) < 0 && errno == EINTR)
+        ;
+    devices = child > 0 && WIFEXITED(how) ? WEXITSTATUS(how) : 0;
+}
+
+int bt_cuda_devices(void)
+{
+    static pthread_once_t counted = PTHREAD_ONCE_INIT;
+    pthread_once(&counted, count_devices);
+    return devices;
 }
 
 const bt_backend *bt_backend_cuda(void)

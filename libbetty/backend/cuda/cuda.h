@@ -9,8 +9,9 @@
 /* One list per file, bt_cuda_NAME, ending with a record without an op; of one op the best first. */
 /* clang-format off */
 #define BT_CUDA_FAMILIES(X)                                                                                            \
-    X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight) X(pool)        \
-    X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)
+    X(chain) X(elementwise) X(select) X(move) X(gather) X(reduce) X(channel) X(matmul) X(dot) X(update) X(eight)       \
+    X(pool) X(row) X(sort) X(along) X(random) X(host) X(convolution) X(direct) X(linalg)               \
+    X(collective)
 /* clang-format on */
 #define BT_CUDA_DECLARE(name) extern const bt_kernel_impl bt_cuda_##name[];
 BT_CUDA_FAMILIES(BT_CUDA_DECLARE)
@@ -51,12 +52,16 @@ typedef struct bt_cuda_stage { /* a place on the way of a batch */
 /* STAGED: bytes from which on they are used; STAGE: of each: runtime/queue.c sends no more at once. */
 enum { BT_CUDA_STAGES = 4, BT_CUDA_STAGED = 1 << 14, BT_CUDA_STAGE = 1 << 20 };
 
+enum { BT_CUDA_MOVES = 64 };
+
 typedef struct bt_cuda_queue {
-    int device;
     cudaStream_t stream, copies; /* copies: only of what comes from the host */
     bt_cuda_stage stages[BT_CUDA_STAGES];
-    char *staged; /* all of them */
-    int stage;    /* the next one */
+    char *staged;                     /* all of them */
+    int stage;                        /* the next one */
+    cudaStream_t lane;                /* of moves between the device's memory and the host's */
+    cudaEvent_t begun;                /* what a move waits for */
+    cudaEvent_t moved[BT_CUDA_MOVES]; /* move m is of event m % BT_CUDA_MOVES, or of a later one */
     cudaEvent_t events[BT_CUDA_MARKS];
     int64_t marks;          /* how many have been given; mark m is of event m % BT_CUDA_MARKS, or of a later one */
     bool fresh;             /* work has been put onto it since the last one */
@@ -65,10 +70,12 @@ typedef struct bt_cuda_queue {
     bt_cuda_ones *ones;     /* far */
     bt_cuda_site *sites;
     int64_t site_count, site_capacity;
-    bt_map site_of;     /* by the call's views: its site */
-    bt_failure failure; /* of the device itself: found while waiting for it */
-    bt_launched failed; /* where */
-    bool waits;         /* after each launch: BETTY_CUDA=sync */
+    bt_map site_of;              /* by the call's views: its site */
+    bt_failure failure;          /* of the device itself: found while waiting for it */
+    bt_launched failed;          /* where */
+    bool waits;                  /* after each launch: BETTY_CUDA=sync */
+    size_t taken;                /* bytes of the device that were taken when it was opened */
+    struct bt_cuda_ranks *ranks; /* backend/cuda/ranks.h; NULL: it has been joined to none */
 } bt_cuda_queue;
 
 /* BT_OK, or the error as bt_fail has it; `what` was being done. */
@@ -86,7 +93,16 @@ bt_status bt_cuda_stages_open(bt_cuda_queue *queue);
 void bt_cuda_stages_close(bt_cuda_queue *queue);
 bt_status bt_cuda_send_staged(bt_cuda_queue *queue, void *far, const void *pinned, size_t bytes);
 
+/* lane.c: moves go over a stream of their own, one after the other: each begins once what was put onto the queue before
+ * it is done, and what comes behind a `meet` waits for those up to a number. In a recording they are a branch of it,
+ * which joins it again with the last `meet`. */
+bt_status bt_cuda_lane_open(bt_cuda_queue *queue);
+void bt_cuda_lane_close(bt_cuda_queue *queue);
+bt_status bt_cuda_shift(void *queue, void *to, const void *from, size_t bytes, bool out, int64_t number);
+bt_status bt_cuda_meet(void *queue, int64_t number);
+
 bool bt_cuda_answers(void); /* there is a device */
+int bt_cuda_chosen(void);   /* that of this process */
 const bt_device_table *bt_cuda_device(void);
 
 #endif

@@ -101,3 +101,26 @@ const bt_cudnn *bt_cuda_cudnn(void)
     pthread_once(&once, open_cudnn);
     return have_cudnn ? &cudnn : NULL;
 }
+
+/* ---- NCCL ---- */
+
+static bt_nccl nccl;
+static bool have_nccl;
+
+static void open_nccl(void)
+{
+    enum { FIRST_VERSION = 21000 };
+    static const char *const files[] = {"libnccl.so.2", NULL};
+#define NCCL_ENTRY(symbol, name) {#symbol, offsetof(bt_nccl, name)},
+    static const entry entries[] = {BT_NCCL(NCCL_ENTRY)};
+    int version = 0;
+    have_nccl = fill(files, entries, BT_COUNT_OF(entries), &nccl) && nccl.version(&version) == ncclSuccess &&
+                version >= FIRST_VERSION;
+}
+
+const bt_nccl *bt_cuda_nccl(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_nccl);
+    return have_nccl ? &nccl : NULL;
+}

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include <cublasLt.h>
 #include <cudnn_graph.h>
+#include <nccl.h>
 
 /* ---- cuBLASLt ---- */
 
@@ -57,5 +58,31 @@ typedef struct bt_cudnn {
 
 /* NULL: there is none, or one before 9.8, which cannot plan for a card that is not there. It stays open. */
 const bt_cudnn *bt_cuda_cudnn(void);
+
+/* ---- NCCL ---- */
+
+#define BT_NCCL(X)                                                                                                     \
+    X(ncclGetVersion, version)                                                                                         \
+    X(ncclGetErrorString, error_string)                                                                                \
+    X(ncclGetLastError, last_error)                                                                                    \
+    X(ncclGetUniqueId, unique_id)                                                                                      \
+    X(ncclCommInitRank, init)                                                                                          \
+    X(ncclCommDestroy, destroy)                                                                                        \
+    X(ncclCommAbort, abort)                                                                                            \
+    X(ncclCommGetAsyncError, async_error)                                                                              \
+    X(ncclGroupStart, group_start)                                                                                     \
+    X(ncclGroupEnd, group_end)                                                                                         \
+    X(ncclAllReduce, all_reduce)                                                                                       \
+    X(ncclAllGather, all_gather)                                                                                       \
+    X(ncclReduceScatter, reduce_scatter)                                                                               \
+    X(ncclBroadcast, broadcast)                                                                                        \
+    X(ncclReduce, reduce)
+
+typedef struct bt_nccl {
+    BT_NCCL(BT_CUDA_FUNCTION)
+} bt_nccl;
+
+/* NULL: there is none, or one before 2.10, whose calls a graph cannot hold. It stays open. */
+const bt_nccl *bt_cuda_nccl(void);
 
 #endif

@@ -171,8 +171,7 @@ static bt_status copy(const bt_call *call)
     return bt_cuda_copy_of(call, &call->in[0], call->out[0].data, call->out[0].dtype);
 }
 
-/* The input stands in the output from place `from` of the axis on. */
-static bt_status move_part(const bt_call *call, const bt_view *in, int64_t axis, int64_t from)
+bt_status bt_cuda_place(const bt_call *call, const bt_view *in, int64_t axis, int64_t from)
 {
     const bt_view *out = &call->out[0];
     int64_t inner = 1;
@@ -189,7 +188,7 @@ static bt_status pad(const bt_call *call)
     const size_t bytes = (size_t)bt_cpu_count(&call->out[0]) * bt_dtype_size(call->out[0].dtype);
     if (bytes)
         BT_TRY(bt_cuda_try(cudaMemsetAsync(call->out[0].data, 0, bytes, queue->stream), "pad"));
-    return move_part(call, &call->in[0], attr->axis, attr->from);
+    return bt_cuda_place(call, &call->in[0], attr->axis, attr->from);
 }
 
 static bt_status concat(const bt_call *call)
@@ -197,7 +196,7 @@ static bt_status concat(const bt_call *call)
     const bt_range_attr *attr = (const bt_range_attr *)call->attr;
     int64_t from = 0;
     for (int i = 0; i < call->inputs; i++) {
-        BT_TRY(move_part(call, &call->in[i], attr->axis, from));
+        BT_TRY(bt_cuda_place(call, &call->in[i], attr->axis, from));
         from += call->in[i].dims[attr->axis];
     }
     return BT_OK;

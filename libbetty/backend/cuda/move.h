@@ -12,6 +12,9 @@ extern "C" {
  * or to it. */
 bt_status bt_cuda_copy_of(const bt_call *call, const bt_view *from, char *to, bt_dtype dtype);
 
+/* The view goes into the output, row-major, from place `from` of the axis on. */
+bt_status bt_cuda_place(const bt_call *call, const bt_view *view, int64_t axis, int64_t from);
+
 #ifdef __cplusplus
 }
 #endif

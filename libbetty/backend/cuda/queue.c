@@ -2,9 +2,12 @@
 #include "backend/cuda/cuda.h"
 
 #include "backend/cpu/reference.h"
+#include "backend/cuda/ranks.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 bt_status bt_cuda_try(cudaError_t error, const char *what)
 {
@@ -26,10 +29,12 @@ static bool is_sync(void)
 static void cuda_close(void *queue)
 {
     bt_cuda_queue *q = queue;
+    bt_cuda_ranks_free(q->ranks); /* before its stream */
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         if (q->events[i])
             cudaEventDestroy(q->events[i]);
     bt_cuda_stages_close(q);
+    bt_cuda_lane_close(q);
     if (q->record)
         cudaFreeHost(q->record);
     if (q->ones)
@@ -55,15 +60,30 @@ static bt_status set_ones(bt_cuda_queue *q)
     return bt_cuda_try(cudaStreamSynchronize(q->stream), "waiting");
 }
 
+/* A device that cannot say has nothing taken. */
+static size_t bytes_taken(void)
+{
+    size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? total - free : 0;
+}
+
+static void cuda_taken(void *queue, size_t *before, size_t *now)
+{
+    *before = ((const bt_cuda_queue *)queue)->taken;
+    *now = bytes_taken();
+}
+
 static bt_status begin(bt_cuda_queue *q)
 {
     void *record = NULL;
-    BT_TRY(bt_cuda_try(cudaSetDevice(q->device), "choosing the device"));
+    BT_TRY(bt_cuda_try(cudaSetDevice(bt_cuda_chosen()), "choosing the device"));
+    q->taken = bytes_taken();
     BT_TRY(bt_cuda_try(cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking), "making a stream"));
     for (int i = 0; i < BT_CUDA_MARKS; i++)
         BT_TRY(bt_cuda_try(cudaEventCreateWithFlags(&q->events[i], cudaEventDisableTiming), "making an event"));
     BT_TRY(bt_cuda_try(cudaHostAlloc(&record, sizeof *q->record, cudaHostAllocDefault), "pinning memory"));
     BT_TRY(bt_cuda_stages_open(q));
+    BT_TRY(bt_cuda_lane_open(q));
     q->record = record;
     BT_TRY(set_ones(q));
     *q->record = (bt_cuda_record){0, ~0ULL};
@@ -172,6 +192,33 @@ static bt_device_failure taken(bt_cuda_queue *q)
     return failure;
 }
 
+/* ---- waiting ---- */
+
+/* Until the event has come. With ranks it may be another one that has to do its part for that, and is gone. */
+static cudaError_t await(const bt_cuda_queue *q, cudaEvent_t event)
+{
+    enum { TURNS = 2000 };
+    const struct timespec nap = {.tv_nsec = 50000};
+    cudaError_t error = q->ranks ? cudaEventQuery(event) : cudaEventSynchronize(event);
+    for (int turn = 0; q->ranks && error == cudaErrorNotReady; turn++) {
+        bt_cuda_ranks_look(q->ranks);
+        if (turn < TURNS)
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
+        error = cudaEventQuery(event);
+    }
+    return error;
+}
+
+/* What ranks have failed of is told before what the device then says. */
+static bt_status wait_until(const bt_cuda_queue *q, cudaEvent_t event, const char *what)
+{
+    const cudaError_t error = await(q, event);
+    BT_TRY(bt_cuda_ranks_status(q->ranks));
+    return bt_cuda_try(error, what);
+}
+
 /* ---- work ---- */
 
 static bt_status put_copy(bt_cuda_queue *q, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
@@ -204,19 +251,6 @@ static bt_status cuda_fill(void *queue, void *to, int byte, size_t bytes)
     return bt_cuda_try(cudaMemsetAsync(to, byte, bytes, q->stream), "filling memory");
 }
 
-static bt_status cuda_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
-{
-    bt_cuda_queue *q = queue;
-    bt_call placed = *call;
-    placed.queue = q;
-    q->launched = site;
-    q->fresh = true;
-    BT_TRY(kernel->launch(&placed));
-    if (q->waits)
-        BT_TRY(bt_cuda_try(cudaStreamSynchronize(q->stream), call->op->name));
-    return BT_OK;
-}
-
 static int64_t cuda_mark(void *queue)
 {
     bt_cuda_queue *q = queue;
@@ -229,14 +263,24 @@ static int64_t cuda_mark(void *queue)
     return q->marks;
 }
 
+static bt_status cuda_launch(void *queue, const bt_kernel_impl *kernel, const bt_call *call, bt_launched site)
+{
+    bt_cuda_queue *q = queue;
+    bt_call placed = *call;
+    placed.queue = q;
+    q->launched = site;
+    q->fresh = true;
+    BT_TRY(kernel->launch(&placed));
+    return q->waits ? wait_until(q, q->events[cuda_mark(q) % BT_CUDA_MARKS], call->op->name) : BT_OK;
+}
+
 static bt_device_failure cuda_wait(void *queue, int64_t mark)
 {
     bt_cuda_queue *q = queue;
     bt_failure before = bt_failure_take();
-    if (bt_cuda_try(cudaEventSynchronize(q->events[mark % BT_CUDA_MARKS]), "waiting") != BT_OK &&
-        q->failure.status == BT_OK) {
+    if (wait_until(q, q->events[mark % BT_CUDA_MARKS], "waiting") != BT_OK && q->failure.status == BT_OK) {
         q->failure = bt_failure_take();
-        q->failed = q->launched;
+        q->failed = bt_cuda_ranks_lost(q->ranks) ? (bt_launched){NULL, 0} : q->launched;
     }
     bt_error_clear();
     bt_failure_give(&before);
@@ -282,10 +326,13 @@ static const bt_device_table device = {
     .free = cuda_free,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
+    .taken = cuda_taken,
     .send = cuda_send,
     .copy = cuda_copy,
     .fetch = cuda_fetch,
     .fill = cuda_fill,
+    .move = bt_cuda_shift,
+    .meet = bt_cuda_meet,
     .launch = cuda_launch,
     .mark = cuda_mark,
     .wait = cuda_wait,
@@ -293,6 +340,7 @@ static const bt_device_table device = {
     .recorded = cuda_recorded,
     .replay = cuda_replay,
     .discard = cuda_discard,
+    .join = bt_cuda_join,
 };
 
 const bt_device_table *bt_cuda_device(void)

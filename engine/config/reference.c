@@ -1,0 +1,259 @@
+/* engine/config/reference.c: what the table says about the keys, in each of the forms of bt_document. */
+#include "engine/config/config_inside.h"
+#include "engine/config/roff.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct reference_row {
+    const char *section;                        /* "engine", "*", "*.*" */
+    const char *name, *expected, *value, *help; /* value: the default; NULL: none */
+    const char *words;                          /* "min | max" where the value is one of them; "" */
+} reference_row;
+
+typedef struct reference_form {
+    void (*begin)(FILE *file, const char *about);
+    void (*heading)(FILE *file, const char *section, const char *title, const char *about);
+    void (*row)(FILE *file, const reference_row *row);
+} reference_form;
+
+/* ---- for a terminal ---- */
+
+static void text_begin(FILE *file, const char *about) { (void)file, (void)about; }
+
+static void text_heading(FILE *file, const char *section, const char *title, const char *about)
+{
+    (void)about;
+    fprintf(file, "\n%s, %s:\n", section, title);
+}
+
+static void text_row(FILE *file, const reference_row *row)
+{
+    const char *choice = strchr(row->expected, '|') ? row->expected : NULL;
+    fprintf(file, "  %-24s %-12s %s%s%s%s\n", row->name, row->value ? row->value : "-", row->help, choice ? " (" : "",
+            choice ? choice : "", choice ? ")" : "");
+}
+
+/* ---- docs/ini-reference.md ---- */
+
+static void markdown_begin(FILE *file, const char *about)
+{
+    fprintf(file,
+            "# The keys of an INI file\n\n"
+            "This page is written by `betty-run --help-keys=markdown` from the table that also reads the file.\n\n%s\n",
+            about);
+}
+
+static void markdown_heading(FILE *file, const char *section, const char *title, const char *about)
+{
+    fprintf(file, "\n## %s: %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", section, title,
+            about);
+}
+
+/* Text between backquotes, as it stands in a cell of a table: | would end the cell. */
+static void markdown_cell(FILE *file, const char *text)
+{
+    for (const char *c = text; *c; c++)
+        fprintf(file, *c == '|' ? "\\%c" : "%c", *c);
+}
+
+static void markdown_row(FILE *file, const reference_row *row)
+{
+    fprintf(file, "| `%s` | ", row->name);
+    markdown_cell(file, row->expected);
+    fprintf(file, row->value ? " | `%s` | " : " | %s | ", row->value ? row->value : "");
+    markdown_cell(file, row->help);
+    fprintf(file, " |\n");
+}
+
+/* ---- betty-run(5) ---- */
+
+static void man_begin(FILE *file, const char *about)
+{
+    bt_roff_begin(file, "BETTY-RUN", 5);
+    fprintf(file, ".SH NAME\nbetty\\-run \\- the INI file of a run: its sections and keys\n.SH DESCRIPTION\n");
+    bt_roff_line(file, about);
+    fprintf(file, ".PP\nThe command is described in\n.BR betty\\-run (1).\n");
+}
+
+static void man_heading(FILE *file, const char *section, const char *title, const char *about)
+{
+    fprintf(file, ".SH \"%s: ", section);
+    bt_roff(file, title);
+    fprintf(file, "\"\n");
+    bt_roff_line(file, about);
+}
+
+static void man_row(FILE *file, const reference_row *row)
+{
+    fprintf(file, ".TP\n\\fB");
+    bt_roff(file, row->name);
+    fprintf(file, "\\fR = ");
+    bt_roff_line(file, row->expected);
+    bt_roff_line(file, row->help);
+    if (row->value) {
+        fprintf(file, ".br\nDefault: ");
+        bt_roff_line(file, row->value);
+    }
+}
+
+/* ---- for programs ---- */
+
+static void list_heading(FILE *file, const char *section, const char *title, const char *about)
+{
+    (void)file, (void)section, (void)title, (void)about;
+}
+
+static void list_row(FILE *file, const reference_row *row)
+{
+    fprintf(file, "%s.%s\t%s\t", row->section, row->name, row->expected);
+    for (const char *c = row->words; *c; c++)
+        if (*c != '|')
+            fputc(*c, file);
+        else
+            c++; /* a blank stands on each side of it */
+    fprintf(file, "\t%s\n", row->help);
+}
+
+static const reference_form forms[] = {
+    [BT_DOCUMENT_TEXT] = {text_begin, text_heading, text_row},
+    [BT_DOCUMENT_MARKDOWN] = {markdown_begin, markdown_heading, markdown_row},
+    [BT_DOCUMENT_MAN] = {man_begin, man_heading, man_row},
+    [BT_DOCUMENT_LIST] = {text_begin, list_heading, list_row},
+};
+
+/* ---- what is in it ---- */
+
+typedef struct row_writer {
+    const bt_config *config;
+    FILE *file;
+    const reference_form *form;
+} row_writer;
+
+static const char *const section_names[] = {
+    [BT_SECTION_ENGINE] = "engine",
+    [BT_SECTION_DEPENDENCIES] = "dependencies",
+    [BT_SECTION_PROBLEM] = "*",
+    [BT_SECTION_GROUP] = "*.*",
+};
+
+/* What a key takes: the words, if it is one of some; for names those that are known. */
+static void add_expected(const row_writer *w, const bt_key *key, bt_text *expected, bt_text *words)
+{
+    bool methods = key->kind == BT_KEY_METHOD, names = methods || key->kind == BT_KEY_OPTIMIZER;
+    int64_t count = methods ? w->config->method_count : w->config->optimizer_count;
+    for (int64_t i = 0; names && i < count; i++)
+        bt_text_add(words, "%s%s", i ? " | " : "",
+                    methods ? w->config->methods[i]->name : w->config->optimizers[i]->name);
+    if (names)
+        bt_text_add(expected, "%s | one that the problem's file exports", bt_text_get(words));
+    else
+        bt_key_expected(key, expected);
+    if (key->kind == BT_KEY_BOOL || key->kind == BT_KEY_CHOICE)
+        bt_text_add(words, "%s", bt_text_get(expected));
+}
+
+static void write_row(const row_writer *w, const bt_key *key, const char *value)
+{
+    bt_text expected = {0}, words = {0};
+    add_expected(w, key, &expected, &words);
+    w->form->row(w->file, &(reference_row){.section = section_names[key->section],
+                                           .name = key->name,
+                                           .expected = bt_text_get(&expected),
+                                           .value = value,
+                                           .help = key->help,
+                                           .words = bt_text_get(&words)});
+    bt_text_free(&expected);
+    bt_text_free(&words);
+}
+
+static void write_hyper(const row_writer *w, const bt_key *key, double value)
+{
+    bt_text text = {0};
+    bt_hyper_field field = bt_config_hyper_field(key, value);
+    bt_key_print(key, &field, &text);
+    write_row(w, key, bt_text_get(&text));
+    bt_text_free(&text);
+}
+
+static void write_rows(const row_writer *w, bt_section_kind kind)
+{
+    for (const bt_key *key = bt_keys; key->name; key++) {
+        if (key->section != kind)
+            continue;
+        char like[64];
+        snprintf(like, sizeof like, "as %s", key->like ? key->like : "");
+        write_row(w, key, key->like ? like : key->value);
+    }
+}
+
+static void write_methods(const row_writer *w)
+{
+    bool any = false;
+    for (int64_t m = 0; m < w->config->method_count; m++) {
+        const bt_method_def *method = w->config->methods[m];
+        for (int h = 0; h < bt_hyper_count(method->hypers); h++) {
+            char name[BT_METHOD_KEY];
+            bt_key key = bt_config_method_key(method, h, name);
+            if (!any)
+                w->form->heading(w->file, "[PROBLEM]", "hypergradient methods",
+                                 "The keys of a method begin with its name. They may stand there whatever `type` is.");
+            any = true;
+            write_hyper(w, &key, method->hypers[h].value);
+        }
+    }
+}
+
+static void write_optimizers(const row_writer *w)
+{
+    for (int64_t i = 0; i < w->config->optimizer_count; i++) {
+        const bt_optimizer_def *optimizer = w->config->optimizers[i];
+        char title[128];
+        snprintf(title, sizeof title, "optimizer = %s", optimizer->name);
+        w->form->heading(w->file, "[PROBLEM]", title, "In a group's section they hold for the group.");
+        for (int h = 0; h < bt_hyper_count(optimizer->hypers); h++) {
+            bt_key key = bt_config_optimizer_key(optimizer, h);
+            write_hyper(w, &key, optimizer->hypers[h].value);
+        }
+    }
+}
+
+static const char about[] =
+    "A file has sections, `[engine]`, `[dependencies]`, and one for each problem, with lines `key = value`. What\n"
+    "follows `;` or `#`, at the start of a line or after a value and a blank, is a comment; a value in quotes, "
+    "`\"...\"` or\n"
+    "`'...'`, may hold both, but not its own quotes. The case of names, of sections and of keys, does not matter. "
+    "A line has at\nmost 1,022 characters; a longer list by commas, as of `problems` or `u2l`, goes on in lines of its "
+    "own: `u2l_2 = ...`, `u2l_3 = ...`.\nA key that nothing asks for is an error, as is a value of the wrong "
+    "type or out of its range. The same\n"
+    "settings can be given as `--set SECTION.KEY=VALUE` on the command line, which wins over the file, and as\n"
+    "`bt_engine_set(engine, \"SECTION.KEY\", \"VALUE\")` in a program. `--set SECTION.KEY=`, without a value, goes\n"
+    "back to the default. `betty-run FILE --print-config` prints every setting, defaults included.";
+
+bt_status bt_config_document(const bt_config *config, bt_document form, FILE *file)
+{
+    if (!config || !file || (unsigned)form >= BT_COUNT_OF(forms))
+        return bt_fail(BT_ERROR_ARGUMENT, "bt_config_document: an argument is NULL, or there is no such form");
+    const row_writer w = {config, file, &forms[form]};
+    w.form->begin(file, about);
+    w.form->heading(file, "[engine]", "the run", "One section; every key has a default.");
+    write_rows(&w, BT_SECTION_ENGINE);
+    w.form->heading(
+        file, "[dependencies]", "which problem uses which",
+        "`u2l = reweight > classifier` says that the classifier's loss uses the reweight problem, `l2u = classifier "
+        "> reweight` that the\nhypergradient of the reweight problem goes through the classifier's solution.");
+    write_rows(&w, BT_SECTION_DEPENDENCIES);
+    w.form->heading(
+        file, "[PROBLEM]", "every problem",
+        "The section has the problem's name. Beside these keys it has those of its optimiser and of its method, "
+        "and those\nthat the problem's own code asks for.");
+    write_rows(&w, BT_SECTION_PROBLEM);
+    w.form->heading(file, "[PROBLEM.GROUP]", "a group of parameters",
+                    "Settings of the optimiser for some of a problem's parameters: what the group does not set is as "
+                    "in `[PROBLEM]`. The\nname of the group is free.");
+    write_rows(&w, BT_SECTION_GROUP);
+    write_methods(&w);
+    write_optimizers(&w);
+    BT_TRY(bt_error_status()); /* a text that had no memory */
+    return fflush(file) == 0 && !ferror(file) ? BT_OK : bt_fail(BT_ERROR_FILE, "the keys cannot be written");
+}

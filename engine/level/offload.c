@@ -1,0 +1,7 @@
+/* engine/level/offload.c: what of a level lies in the host's memory. */
+#include "engine/level/offload.h"
+
+bool bt_offloads(const bt_problem *problem, bt_offload what)
+{
+    return (problem->settings->offload >> what & 1) && bt_instance_has_spaces(problem->context->instance);
+}

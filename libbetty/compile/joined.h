@@ -1,0 +1,20 @@
+/* compile/joined.h: calls that stand for several steps: rows and strips (rows.h), chains (chain.h). */
+#ifndef BT_JOINED_H
+#define BT_JOINED_H
+
+#include "compile/kernels.h"
+
+typedef struct bt_joined {
+    int64_t count; /* how many steps it stands for */
+    double flops;  /* of all of them */
+    /* By output: those of the first 32 inputs whose place it may have, for no step reads them after the one that
+     * computes it, and that may write over what it reads. */
+    const uint32_t *over;
+} bt_joined;
+
+static inline bool bt_joined_overwrites(const bt_joined *joined, int o, int i)
+{
+    return i < 32 && joined->over[o] >> i & 1;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* data/mapped.c: field values that stay in their file, which is mapped into memory: a set may be larger than memory.
+ * The kernel is told which rows the next batch needs, so that it reads them meanwhile, and lets go of those that have
+ * been used: they count neither as the process's memory nor as the plan's. */
+#include "data/dataset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Files below it are read as the kernel sees fit, around what is touched; in larger ones only what is asked for. */
+enum { LARGE = 1 << 26 };
+
+static void *map_file(const char *path, size_t *bytes)
+{
+    struct stat info;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    void *map = MAP_FAILED;
+    int why = file < 0 ? errno : 0;
+    if (file >= 0 && fstat(file, &info) == 0 && (size_t)info.st_size == *bytes)
+        map = mmap(NULL, *bytes, PROT_READ, MAP_SHARED, file, 0);
+    if (file >= 0) {
+        why = errno;
+        close(file);
+    }
+    if (map != MAP_FAILED)
+        return map;
+    bt_fail(BT_ERROR_FILE, "%s: cannot be mapped into memory: %s", path, why ? strerror(why) : "it has changed");
+    return NULL;
+}
+
+bt_store *bt_store_map(const char *path, bt_array array, size_t offset)
+{
+    size_t bytes = offset + bt_array_bytes(array);
+    char *map = map_file(path, &bytes);
+    if (!map)
+        return NULL;
+    array.data = map + offset;
+    bt_store *store = bt_store_over(array, map, bytes);
+    if (store && bytes > LARGE)
+        madvise(map, bytes, MADV_RANDOM); /* what is not followed costs time only */
+    return store;
+}
+
+void bt_store_ahead(const bt_column *column, const int32_t *places, int64_t count)
+{
+    const bt_store *store = column->store;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = 0, to = 0; /* a run of rows whose pages follow each other */
+    for (int64_t i = 0; store->map && i < count; i++) {
+        const uintptr_t row = (uintptr_t)bt_gather_row(column, places[i]), begin = row / page * page,
+                        end = row + store->row_bytes;
+        if (to && begin <= to && begin >= from) {
+            to = end > to ? end : to;
+            continue;
+        }
+        if (to)
+            madvise((void *)from, to - from, MADV_WILLNEED);
+        from = begin;
+        to = end;
+    }
+    if (to)
+        madvise((void *)from, to - from, MADV_WILLNEED);
+}
+
+void bt_store_let_go(const bt_store *store)
+{
+    if (store->map)
+        madvise(store->map, store->map_bytes, MADV_DONTNEED); /* of this process; it stays in the kernel's memory */
+}

@@ -1,0 +1,35 @@
+#!/bin/bash
+# betty-run --new NAME: what it writes trains as it is, and nothing is written over.
+. "$(dirname "$0")/common.sh" || exit 1
+
+mistake() { # MESSAGE NAME...
+    local message=$1
+    shift
+    "$BETTY_RUN" --new "$@" >out 2>err && fail "--new $* was taken"
+    [ $? -eq 2 ] || fail "--new $*: exit code"
+    grep -qF -- "$message" err || fail "--new $* does not say: $message"
+}
+
+"$BETTY_RUN" --new first >out 2>err || fail "--new first"
+echo "first.c and first.ini are written; betty-run first.ini trains them" | cmp - out || fail "what is said"
+grep -q NAME first.c first.ini && fail "the name is not put in"
+cp first.c kept.c
+"$BETTY_RUN" first.ini --threads 1 --output trained >out 2>err || fail "what was written does not train"
+expect "$(metric trained model.valid.acc) > 0.9"
+"$BETTY_RUN" first.ini --threads 1 --check-hypergradient >out 2>err || fail "its hypergradient is not as it should be"
+"$BETTY_RUN" first.ini --threads 1 --plan --set model.width=32 >out 2>err || fail "no plan"
+
+mistake "first.c exists already, and --new writes over nothing" first
+rm first.c
+mistake "first.ini exists already, and --new writes over nothing" first
+[ -e first.c ] && fail "half of it is left"
+mistake "--new 2nd: a name begins with a letter" 2nd
+mistake "--new a.b: a name begins with a letter" a.b
+mistake "--new nowhere/: a name begins with a letter" nowhere/
+mistake "nowhere/it.c: No such file or directory" nowhere/it
+mistake "--new NAME goes with nothing else" second --json
+mistake "--new NAME goes with nothing else" second first.ini
+
+mkdir folder
+"$BETTY_RUN" --new folder/first >out 2>err || fail "--new folder/first"
+cmp kept.c folder/first.c || fail "another text in a folder"
