@@ -229,7 +229,7 @@ static double label_room(const drawing *d)
         words_of(&d->chart->curves[c], words);
         most = strlen(words) > most ? strlen(words) : most;
     }
-    return most ? 7.4 * (double)most + 10 : 12;
+    return most ? 8.4 * (double)most + 9 : 12;
 }
 
 static int higher_first(const void *a, const void *b)
