@@ -111,12 +111,19 @@ static void step_words(double value, char text[32])
                            : value);
 }
 
+/* So many that neighbouring ticks differ. */
+static int digits_of(const drawing *d)
+{
+    const double ticks = fmax(fabs(d->low), fabs(d->high)) / d->y_step;
+    return (int)fmin(10, fmax(4, ceil(log10(ticks)) + 2));
+}
+
 static void value_words(const drawing *d, double value, char text[32])
 {
     if (d->logarithmic)
         snprintf(text, 32, fabs(value) <= 3 ? "%g" : "1e%.0f", fabs(value) <= 3 ? pow(10, value) : value);
     else
-        snprintf(text, 32, "%.4g", fabs(value) < d->y_step / 1e6 ? 0 : value);
+        snprintf(text, 32, "%.*g", digits_of(d), fabs(value) < d->y_step / 1e6 ? 0 : value);
 }
 
 /* For the numbers beside the vertical axis. */
@@ -229,7 +236,7 @@ static double label_room(const drawing *d)
         words_of(&d->chart->curves[c], words);
         most = strlen(words) > most ? strlen(words) : most;
     }
-    return most ? 7.4 * (double)most + 10 : 12;
+    return most ? 8.4 * (double)most + 9 : 12;
 }
 
 static int higher_first(const void *a, const void *b)

@@ -119,8 +119,8 @@ static void add_row(const chart *c, double step, bt_text *html)
 static void add_table(const chart *c, bt_text *html)
 {
     const int64_t count = c->counts[0], shown = count - 1 < ROWS ? count - 1 : ROWS;
-    bt_text_add(html,
-                "<details><summary>Values</summary><div class=\"scroll\" tabindex=\"0\"><table>\n<tr><th>step</th>");
+    bt_text_add(html, "<details><summary>Values</summary>");
+    bt_html_table(html, c->name, "<th>step</th>");
     for (int64_t k = 0; k < c->count; k++)
         bt_html_in(html, "th", *c->curves[k].label ? c->curves[k].label : "value");
     bt_text_add(html, "</tr>\n");

@@ -65,10 +65,9 @@ static void add_samples(const json_t *level, bt_text *html)
 {
     const json_t *samples = json_object_get(level, "samples");
     const bool solved = json_object_get(level, "solved") != NULL;
-    bt_text_add(html,
-                "<details><summary>Samples</summary><div class=\"scroll\" tabindex=\"0\"><table>\n<tr><th>sample</th>"
-                "<th>method</th><th>difference</th>%s</tr>\n",
-                solved ? "<th>solved</th>" : "");
+    bt_text_add(html, "<details><summary>Samples</summary>");
+    bt_html_table(html, "Samples", "<th>sample</th><th>method</th><th>difference</th>");
+    bt_text_add(html, solved ? "<th>solved</th></tr>\n" : "</tr>\n");
     for (size_t i = 0; i < json_array_size(samples); i++) {
         const json_t *row = json_array_get(samples, i);
         bt_text_add(html, "<tr><td>");
@@ -91,9 +90,7 @@ static void add_parts(const json_t *level, bt_text *html)
     const json_t *parts = json_object_get(level, "parts");
     if (!json_array_size(parts))
         return;
-    bt_text_add(
-        html,
-        "<div class=\"scroll\" tabindex=\"0\"><table>\n<tr><th>what must be exact</th><th>relative error</th></tr>\n");
+    bt_html_table(html, "What must be exact", "<th>what must be exact</th><th>relative error</th></tr>\n");
     for (size_t i = 0; i < json_array_size(parts); i++) {
         bt_text_add(html, "<tr>");
         bt_html_in(html, "td", bt_json_read_text(json_array_get(parts, i), "part"));

@@ -86,9 +86,9 @@ static void add_value(const char *level, const char *phase, const json_t *value,
 
 static void add_largest(const json_t *levels, bt_text *html)
 {
-    bt_text_add(html, "<details><summary>Largest values at each peak</summary><div class=\"scroll\" tabindex=\"0\">"
-                      "<table class=\"texts\">\n<tr><th>level</th><th>phase</th><th>value</th><th>kind</th>"
-                      "<th>bytes</th></tr>\n");
+    bt_text_add(html, "<details class=\"texts\"><summary>Largest values at each peak</summary>");
+    bt_html_table(html, "Largest values at each peak",
+                  "<th>level</th><th>phase</th><th>value</th><th>kind</th><th>bytes</th></tr>\n");
     for (size_t i = 0; i < json_array_size(levels); i++) {
         const json_t *level = json_array_get(levels, i), *phases = json_object_get(level, "phases");
         for (size_t k = 0; k < json_array_size(phases); k++) {

@@ -40,6 +40,13 @@ void bt_html_value(bt_text *html, const json_t *value)
         bt_text_add(html, "%s", json_is_true(value) ? "true" : json_is_false(value) ? "false" : "–");
 }
 
+void bt_html_table(bt_text *html, const char *label, const char *head)
+{
+    bt_text_add(html, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
+    bt_html(html, label);
+    bt_text_add(html, "\"><table>\n<tr>%s", head);
+}
+
 void bt_html_section(bt_text *html, const char *id, const char *title)
 {
     bt_text_add(html, "<section id=\"%s\">\n<h2>%s</h2>\n", id, title);

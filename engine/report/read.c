@@ -29,10 +29,8 @@ static bt_status load(const char *folder, const char *name, json_t **value)
 
 static bool holds(const char *folder, const char *name)
 {
-    char *path = bt_string("%s/%s", folder, name);
-    const bool there = path && access(path, F_OK) == 0;
-    bt_free(path);
-    return there;
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 enum { EQUATION = 100000 }; /* bytes that are read */
@@ -41,7 +39,9 @@ static bt_status load_equation(const char *folder, json_t **value)
 {
     char *path = bt_string("%s/equation.txt", folder), *text = bt_alloc(EQUATION + 1);
     FILE *file = path && text ? fopen(path, "re") : NULL;
-    bt_status status = path && text ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = !path || !text            ? BT_ERROR_MEMORY
+                       : file || errno == ENOENT ? BT_OK
+                                                 : bt_fail(BT_ERROR_FILE, "%s: %s", path, strerror(errno));
     if (file) {
         text[fread(text, 1, EQUATION, file)] = 0;
         *value = *text ? bt_json_string(text) : NULL;

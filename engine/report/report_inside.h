@@ -78,6 +78,7 @@ const bt_report_run *bt_report_next(const bt_report_all *all, int64_t group,
 void bt_html(bt_text *html, const char *words);                         /* escaped */
 void bt_html_in(bt_text *html, const char *tag, const char *words);     /* an element of one of: "td", "p" */
 void bt_html_value(bt_text *html, const json_t *value);                 /* "–" for what is missing */
+void bt_html_table(bt_text *html, const char *label, const char *head); /* until </table></div>; the head's cells */
 void bt_html_section(bt_text *html, const char *id, const char *title); /* until </section> */
 void bt_html_number(bt_text *html, const char *format, double value);   /* "–" for NaN */
 

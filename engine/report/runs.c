@@ -175,7 +175,7 @@ static void add_rows(const json_t *rows, const bt_report_all *all, const char *t
                               : "<p class=\"soft\">No differences.</p>\n");
         return;
     }
-    bt_text_add(html, "<div class=\"scroll\" tabindex=\"0\"><table>\n<tr><th></th>");
+    bt_html_table(html, title, "<th></th>");
     for (int64_t r = 0; r < all->run_count; r++)
         bt_html_in(html, "th", bt_report_label(all, &all->runs[r], label));
     bt_text_add(html, "</tr>\n");

@@ -1,6 +1,7 @@
 /* engine/report/series.c: metrics over steps, as metrics.jsonl has them; the mean of several runs; fewer points. */
 #include "engine/report/report_inside.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,18 +90,26 @@ bt_status bt_series_read(const char *folder, bt_series_list *list)
     char *path = bt_string("%s/metrics.jsonl", folder), *line = NULL;
     FILE *file = path ? fopen(path, "re") : NULL;
     size_t room = 0;
-    bt_status status = path ? BT_OK : BT_ERROR_MEMORY;
+    bt_status status = !path                     ? BT_ERROR_MEMORY
+                       : file || errno == ENOENT ? BT_OK
+                                                 : bt_fail(BT_ERROR_FILE, "%s: %s", path, strerror(errno));
     list->places = json_object();
     while (file && status == BT_OK && getline(&line, &room, file) > 0) {
-        json_t *object = json_loads(line, 0, NULL);
-        status = take_line(list, object);
+        json_error_t why;
+        json_t *object = json_loads(line, 0, &why);
+        const enum json_error_code code = object ? json_error_invalid_syntax : json_error_code(&why);
+        const bool lost = code == json_error_unknown || code == json_error_out_of_memory; /* unknown: no memory, too */
+        status = lost ? BT_ERROR_MEMORY : take_line(list, object);
         json_decref(object);
     }
+    if (file && status == BT_OK && !feof(file))
+        status = bt_fail(errno == ENOMEM ? BT_ERROR_MEMORY : BT_ERROR_FILE, "%s: %s", path, strerror(errno));
     free(line);
     if (file)
         fclose(file);
     bt_free(path);
-    return status == BT_OK && list->places ? BT_OK : bt_fail(BT_ERROR_MEMORY, "%s: no memory for its metrics", folder);
+    status = status == BT_OK && !list->places ? BT_ERROR_MEMORY : status;
+    return bt_fail(status, "%s: no memory for its metrics", folder);
 }
 
 void bt_series_free(bt_series_list *list)

@@ -30,7 +30,7 @@ const char *const bt_report_style =
     ".c6{--c:var(--c6)}.c7{--c:var(--c7)}.c8{--c:var(--c8)}.c9{--c:var(--edge)}\n"
     ".line,.whisker{stroke:var(--c)}.band,.dot,.last,.part{fill:var(--c)}\n"
     ".swatch{width:26px;height:12px;flex:none}.key .swatch{width:12px}\n"
-    "dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 14px;margin:0}dt{color:var(--soft)}"
+    "dl{display:grid;grid-template-columns:fit-content(45%) minmax(0,1fr);gap:2px 14px;margin:0}dt{color:var(--soft)}"
     "dd{margin:0}\n"
     ".head{display:flex;align-items:center;gap:10px}\n"
     ".legend{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;margin:0 0 12px}"

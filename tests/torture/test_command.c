@@ -7,6 +7,7 @@
 #include "engine/config/config.h"
 #include "engine/config/ini.h"
 #include "engine/plugin/cc.h"
+#include "engine/report/report.h"
 #include "engine/session/front.h"
 #include "io/safetensors.h"
 #include "support/suite.h"
@@ -98,6 +99,25 @@ static void write_long_ini(void)
     "\"model\": {\"type\": \"BPE\", \"unk_token\": \"<s>\", \"vocab\": {\"<s>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, "   \
     "\"e\": 4, \"abab\": 5}, \"merges\": [\"a b\", \"ab ab\"]}}"
 
+/* What a run leaves for a report, in little. */
+static void write_run(void)
+{
+    ck_assert_int_eq(system("mkdir run"), 0);
+    write_file("run/config.ini", "[engine]\nseed = 1\n[model]\nlr = 0.1\n");
+    write_file("run/metrics.jsonl", "{\"step\":1,\"time\":1,\"model.loss\":2,\"model.valid.acc\":0.5}\n"
+                                    "{\"step\":2,\"time\":2,\"model.loss\":1,\"model.lr\":0.1}\n");
+    write_file("run/summary.json", "{\"steps\": 2, \"seconds\": 2.5, \"metrics\": {\"model.loss\": 1}}");
+    write_file("run/equation.txt", "model: d/d(model)\n");
+    write_file("run/plan.json", "{\"levels\": [{\"level\": \"model\", \"persistent\": 8, \"kept\": {\"batch\": 8}, "
+                                "\"phases\": [{\"phase\": \"step\", \"arena\": 4, \"at_peak\": {\"batch\": 4}}]}]}");
+    write_file("run/check.json",
+               "{\"levels\": [{\"level\": \"model\", \"verdict\": \"agrees\", \"samples\": [{\"sample\": "
+               "0}], \"parts\": [{\"part\": \"a\", \"error\": 0}]}]}");
+    write_file("run/profile.json",
+               "{\"steps\": 2, \"seconds\": 1, \"calls\": [{\"level\": \"model\", \"phase\": \"step\", "
+               "\"part\": \"a\", \"kernel\": \"dot\", \"seconds\": 1}]}");
+}
+
 static void setup(void)
 {
     static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3, 4};
@@ -118,6 +138,7 @@ static void setup(void)
     write_file("sources/1.txt", "a first text");
     write_packed("sources/2.txt.gz", "a second one");
     write_file("tokenizer.json", TOKENIZER);
+    write_run();
     write_file("own.c", "#include <betty/betty.h>\nBT_EXPORT(.problems = {NULL});\n");
 }
 
@@ -256,6 +277,23 @@ static bt_status ini(void)
 
 static bt_status keys(void) { return bt_cli_keys("markdown", sink); }
 
+/* The page is whole, or there is none. */
+static bt_status report(void)
+{
+    bt_text html = {0};
+    bt_status status = bt_report_page((const char *const[]){"run"}, 1, &html);
+    failing_pause(true);
+    if (status == BT_OK) {
+        static const char *const parts[] = {">model.loss<",   ">0.5</text>", "id=\"memory\"", "id=\"check\"",
+                                            "id=\"profile\"", "<td>lr</td>", "</html>"};
+        for (int i = 0; i < BT_COUNT_OF(parts); i++)
+            ck_assert_msg(strstr(bt_text_get(&html), parts[i]) != NULL, "there is no %s", parts[i]);
+    }
+    failing_pause(false);
+    bt_text_free(&html);
+    return status;
+}
+
 static bt_status plugin(void)
 {
     char *object;
@@ -310,6 +348,14 @@ static void check_json(const char *path)
     json_decref(whole);
 }
 
+static void check_text(const char *path)
+{
+    char *data;
+    size_t size;
+    ck_assert_msg(bt_file_read(path, &data, &size) == BT_OK && size && data[size - 1] == '\n', "%s is not whole", path);
+    bt_free(data);
+}
+
 static void check_tensors(const char *path)
 {
     char *data;
@@ -332,7 +378,8 @@ static const struct {
     const char *end;
     void (*check)(const char *path);
 } files[] = {{"metrics.jsonl", check_lines}, {"metrics.csv", check_rows}, {".betty", check_events},
-             {"config.ini", check_config},   {".json", check_json},       {".safetensors", check_tensors}};
+             {"config.ini", check_config},   {".json", check_json},       {"equation.txt", check_text},
+             {".safetensors", check_tensors}};
 
 /* Whole files under their own names only; the folder is removed. */
 static void check_folder(const char *folder)
@@ -371,11 +418,10 @@ static const struct {
     const char *name;
     long step;                               /* a profile is many thousands of small pieces, all made alike */
     long sanitized;                          /* times that, under a sanitizer */
-} scenarios[] = {{command, "command", 5, 4}, /* each writes to the disk, and waits for it */
-                 {profile, "profile", 97, 3},  {images, "images", 1, 2},
-                 {texts, "texts", 1, 2},       {cifar, "cifar", 1, 2},
-                 {windows, "windows", 1, 2},   {tokenizers, "tokenizers", 1, 2},
-                 {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},
+} scenarios[] = {{command, "command", 7, 4}, /* each writes to the disk, and waits for it */
+                 {profile, "profile", 97, 3},  {images, "images", 1, 2},   {texts, "texts", 1, 2},
+                 {cifar, "cifar", 1, 2},       {windows, "windows", 1, 2}, {tokenizers, "tokenizers", 1, 2},
+                 {pictures, "pictures", 1, 2}, {keys, "keys", 1, 5},       {report, "report", 1, 3},
                  {plugin, "plugin", 1, 1},     {ini, "ini", 1, 2}};
 
 START_TEST(every_allocation_in_turn)
